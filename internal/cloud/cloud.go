@@ -1,0 +1,144 @@
+// Package cloud is the seam between Dovetail and whoever sells machines. A provider
+// gets values and returns values: it never sees a NodePool or NodeClaim, ranks nothing,
+// remembers no shortage. It only knows its cloud.
+//
+// Abilities that not every cloud has are small interfaces found by type assertion.
+// internal/cloud/cloudtest is the suite that every provider passes.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// ErrNotFound is returned for an instance that the cloud does not have (any more).
+var ErrNotFound = errors.New("instance not found")
+
+// Provider is one cloud.
+type Provider interface {
+	// Name is used in metrics and logs.
+	Name() string
+	// ClassKinds are the node class kinds that the provider answers for, the default first.
+	ClassKinds() []schema.GroupVersionKind
+	// Vocabulary returns the labels that the provider gives meaning to. It never changes.
+	Vocabulary() Vocabulary
+	// Types returns every instance type that the class can launch, unavailable offerings
+	// included. The caller does not change the result. ErrNotFound: there is no such class.
+	Types(ctx context.Context, class ClassRef) ([]*catalog.Type, error)
+	// Launch starts one instance for each request and answers each in the same order,
+	// without waiting for boots. A request whose token was seen before is answered with
+	// the first instance, so every request is safe to repeat, after a crash too.
+	Launch(ctx context.Context, requests []LaunchRequest) []LaunchResult
+	// Terminate asks for the end of an instance and is safe to repeat. Nil: on its way, ask
+	// again later. ErrNotFound: gone for good.
+	Terminate(ctx context.Context, instanceID string) error
+	// Get returns one instance. ErrNotFound: gone, or going.
+	Get(ctx context.Context, instanceID string) (Instance, error)
+	// List returns every instance that belongs to this cluster, those on their way out marked.
+	List(ctx context.Context) ([]Instance, error)
+}
+
+// Repairer is a provider that knows which node conditions mean a broken machine.
+type Repairer interface {
+	RepairPolicies() []RepairPolicy
+}
+
+// RepairPolicy says that a node whose condition has this status for this long is broken.
+type RepairPolicy struct {
+	ConditionType, ConditionStatus string
+	Toleration                     time.Duration
+}
+
+// Vocabulary is the labels a provider gives meaning to.
+type Vocabulary struct {
+	// WellKnown keys are decided by instance types or offerings: a pool that does not
+	// mention one allows any value of it.
+	WellKnown []string
+	// RestrictedDomains are label domains that users may not require or set.
+	RestrictedDomains []string
+}
+
+// ClassRef names a node class object.
+type ClassRef struct {
+	Group, Kind, Name string
+}
+
+// String returns kind/name.
+func (c ClassRef) String() string { return c.Kind + "/" + c.Name }
+
+// LaunchRequest asks for one instance.
+type LaunchRequest struct {
+	// Token identifies the request for good; it is the claim's UID.
+	Token string
+	// Claim is the claim's name: for names and tags of what is made.
+	Claim string
+	Class ClassRef
+	// Offers are what may be launched, best first. Never empty.
+	Offers []catalog.Offer
+	// Requirements is all the instance must be; single-valued ones become node labels.
+	Requirements label.Requirements
+	Requests     quantity.List
+	// Labels and Annotations the node shall carry when it joins.
+	Labels, Annotations map[string]string
+	// Taints the node shall carry when it joins.
+	Taints []cluster.Taint
+}
+
+// LaunchResult is the answer to one request: an instance, or Err.
+type LaunchResult struct {
+	Instance Instance
+	// Err is a *Failure when the cloud said no. Any other error means that it is not
+	// known whether an instance was made: repeat the request with the same token.
+	Err error
+}
+
+// Instance is one machine as the cloud tells it.
+type Instance struct {
+	// ID is the providerID of its Node.
+	ID string
+	// Token is that of the request it was made for; empty if unknown.
+	Token string
+	// Claim is the claim it was made for; empty if unknown.
+	Claim   string
+	ImageID string
+	// Labels the Node will carry because of what it is: type, zone, capacity type, …
+	Labels      map[string]string
+	Annotations map[string]string
+	// Capacity and Allocatable are what the Node is expected to report.
+	Capacity, Allocatable quantity.List
+	Created               time.Time
+	Terminating           bool
+}
+
+// FailureKind tells what a cloud was short of.
+type FailureKind string
+
+// The kinds of failure.
+const (
+	// NoCapacity: none of the offers can be had now.
+	NoCapacity FailureKind = "InsufficientCapacity"
+	// ClassNotReady: the node class cannot be used, yet.
+	ClassNotReady FailureKind = "NodeClassNotReady"
+	// Rejected: the cloud refused the request itself.
+	Rejected FailureKind = "LaunchFailed"
+)
+
+// Failure is a cloud's definite no: nothing was launched.
+type Failure struct {
+	Kind FailureKind
+	// Reason is a condition reason; empty: Kind.
+	Reason  string
+	Message string
+}
+
+// Error returns the kind and the message.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %s", f.Kind, f.Message) }

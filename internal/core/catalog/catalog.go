@@ -1,0 +1,96 @@
+// Package catalog describes what can be bought: instance types, where and how they are
+// offered, and at what price. It is the provider's answer in the core's words.
+package catalog
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// Type is one machine shape. Types are shared between snapshots and never changed.
+type Type struct {
+	Name string
+	// Requirements has every label that the type decides. Values that only an offering
+	// decides (zone, capacity type) are listed with all they can be.
+	Requirements label.Requirements
+	Capacity     quantity.List
+	// Overhead is what system, kubelet and eviction threshold keep from pods.
+	Overhead  quantity.List
+	Offerings []Offering
+}
+
+// Allocatable returns what pods can use: capacity less overhead, and memory less what
+// huge pages pin, never below zero.
+func (t *Type) Allocatable() quantity.List {
+	free := t.Capacity.MinusFloor(t.Overhead)
+	for name, amount := range t.Capacity {
+		if len(name) > 10 && name[:10] == "hugepages-" {
+			free[quantity.Memory] = max(0, free[quantity.Memory]-amount)
+		}
+	}
+	return free
+}
+
+// Offering is a type in one zone at one capacity type. Zone is empty where the cloud
+// has none.
+type Offering struct {
+	Zone         string
+	CapacityType string
+	// Labels are further labels that this offering alone decides.
+	Labels map[string]string
+	// PriceHourly is in dollars; meaningless unless Priced.
+	PriceHourly float64
+	Priced      bool
+	Available   bool
+}
+
+// Requirements returns the labels that the offering decides.
+func (o *Offering) Requirements() label.Requirements {
+	r := label.OfLabels(o.Labels)
+	if o.Zone != "" {
+		r[label.Zone] = label.In(o.Zone)
+	}
+	r[label.CapacityType] = label.In(o.CapacityType)
+	return r
+}
+
+// Price returns the price for comparing: an unknown price is above every known one.
+func (o *Offering) Price() float64 {
+	if !o.Priced {
+		return math.Inf(1)
+	}
+	return o.PriceHourly
+}
+
+// Offer is one thing that can be launched: a type and one of its offerings.
+type Offer struct {
+	Type     *Type
+	Offering *Offering
+}
+
+// Offers returns what satisfies the requirements and holds the requests, cheapest
+// first; equal prices in the order of type name, zone, capacity type. Keys that neither
+// type nor offering decides do not count against them.
+func Offers(types []*Type, want label.Requirements, requests quantity.List) []Offer {
+	var offers []Offer
+	for _, t := range types {
+		if _, conflict := t.Requirements.Conflict(want); conflict || !requests.Fits(t.Allocatable()) {
+			continue
+		}
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if _, conflict := o.Requirements().Conflict(want); o.Available && !conflict {
+				offers = append(offers, Offer{t, o})
+			}
+		}
+	}
+	slices.SortStableFunc(offers, func(a, b Offer) int {
+		return cmp.Or(cmp.Compare(a.Offering.Price(), b.Offering.Price()), cmp.Compare(a.Type.Name, b.Type.Name),
+			cmp.Compare(a.Offering.Zone, b.Offering.Zone), cmp.Compare(a.Offering.CapacityType, b.Offering.CapacityType))
+	})
+	return offers
+}

@@ -1,0 +1,196 @@
+// Package cluster is the world as the core sees it: one value, Snapshot, with
+// everything a decision may depend on, "now" included. It is built by internal/mirror
+// (or by a test from a file) and never changed afterwards.
+//
+// Read Snapshot first; then Pod and Shape, Node, Pool.
+package cluster
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// Snapshot is the cluster at one instant. Pools, Nodes, Pods and Daemons are sorted by
+// name, and whoever decides goes through them in that order.
+type Snapshot struct {
+	At time.Time
+	// Pending are the pods that ask for a node: no node has them, and kube-scheduler said
+	// that none can.
+	Pending []Pod
+	// Nodes are the machines that may take pods, and those on their way.
+	Nodes   []Node
+	Pools   []Pool
+	Daemons []Daemon
+	// WellKnown are the label keys that a pool without a word on them leaves open.
+	WellKnown map[string]bool
+}
+
+// PodRef names one pod for good: a later pod of the same name has another UID.
+type PodRef struct {
+	Namespace, Name, UID string
+}
+
+// String returns namespace/name.
+func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
+
+// Pod is one pending pod.
+type Pod struct {
+	PodRef
+	Created time.Time
+	// Planned is the claim or node that an earlier plan chose for the pod; empty: none.
+	Planned string
+	// Shape is shared by all pods that are alike to the scheduler.
+	Shape *Shape
+}
+
+// Shape is everything that decides where a pod can go. Pods of one workload share one.
+type Shape struct {
+	Requests quantity.List
+	// Terms are the alternatives of nodeSelector and required node affinity, in the order
+	// of the manifest: each is the whole of what the node's labels must satisfy. There is
+	// at least one; a pod without rules has one empty term.
+	Terms       []label.Requirements
+	Tolerations []Toleration
+	Ports       []HostPort
+	// Invalid says why no node of ours can ever be right for the pod; empty: one may be.
+	Invalid string
+}
+
+// HostPort is a port that a pod takes on its node.
+type HostPort struct {
+	IP       string // empty: every address
+	Protocol string
+	Port     int32
+}
+
+// Conflicts tells whether two host ports cannot be on one node.
+func (p HostPort) Conflicts(o HostPort) bool {
+	wildcard := func(ip string) bool { return ip == "" || ip == "0.0.0.0" || ip == "::" }
+	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || wildcard(p.IP) || wildcard(o.IP))
+}
+
+// Daemon is a DaemonSet: every node that it selects carries one pod of this shape.
+type Daemon struct {
+	Name  string // namespace/name
+	Shape *Shape
+}
+
+// Effects of taints.
+const (
+	NoSchedule       = "NoSchedule"
+	PreferNoSchedule = "PreferNoSchedule"
+	NoExecute        = "NoExecute"
+)
+
+// Taint keeps pods that do not tolerate it away.
+type Taint struct {
+	Key, Value, Effect string
+}
+
+// String returns key=value:effect.
+func (t Taint) String() string {
+	if t.Value == "" {
+		return t.Key + ":" + t.Effect
+	}
+	return t.Key + "=" + t.Value + ":" + t.Effect
+}
+
+// Toleration lets a pod onto tainted nodes. Empty Key with Exists matches every key;
+// empty Effect matches every effect. Operator is "Exists" or "Equal" (or empty, Equal).
+type Toleration struct {
+	Key, Operator, Value, Effect string
+}
+
+// String returns key=value:effect.
+func (t Toleration) String() string {
+	return strings.TrimSuffix(t.Key+t.Operator+t.Value+":"+t.Effect, ":")
+}
+
+// Node is a machine: a Node object, or a claim whose Node is still to come.
+type Node struct {
+	// Name is the Node's, or the claim's while there is no Node.
+	Name  string
+	Claim string // empty: not ours
+	Pool  string // empty: of no pool
+	// Labels are what the machine is known to carry.
+	Labels map[string]string
+	// Taints are those that pods must tolerate to be meant for the node. Those that go
+	// away before it takes pods (start-up, not ready) are left out.
+	Taints []Taint
+	// Capacity counts against the pool's limits. Allocatable is what pods may use.
+	Capacity, Allocatable quantity.List
+	// Used is what its pods ask for; UsedByDaemons is the part of it that is daemons'.
+	Used, UsedByDaemons quantity.List
+	Ports               []HostPort
+	// Open is set while the cloud has not yet said what the machine is.
+	Open *OpenClaim
+
+	Initialised bool
+	// Leaving: it is being removed, so pods must not be meant for it.
+	Leaving bool
+	// Ready is the Node's condition; false while there is no Node.
+	Ready bool
+	// Created is when the claim (or the Node, if there is none) was.
+	Created time.Time
+	// Empty tells that no pod would have to go elsewhere if it were removed.
+	Empty bool
+	// QuietSince is when a pod last came or went; when it was initialised, if later.
+	QuietSince time.Time
+	// Held says why the node must not be disrupted ("annotation karpenter.sh/do-not-disrupt"); empty: it may be.
+	Held string
+	// Planned is how many pending pods an earlier plan meant for it.
+	Planned int
+}
+
+// OpenClaim is what is known of a claim before the cloud has answered: it will be one
+// of these types, within these requirements.
+type OpenClaim struct {
+	Requirements label.Requirements
+	Types        []string
+}
+
+// Pool is a NodePool: what may be launched, and how much of it.
+type Pool struct {
+	Name   string
+	Weight int32
+	// Unready says why nothing may be launched from the pool; empty: it is ready.
+	Unready string
+	// Requirements has the template's requirements, labels, and the labels that every
+	// node of the pool gets.
+	Requirements label.Requirements
+	Taints       []Taint
+	// Types are all that the provider has for the pool, unavailable offerings included.
+	Types []*catalog.Type
+	// Limits caps the capacity of the pool's nodes, by resource; quantity.Nodes counts
+	// them. A missing name is unlimited.
+	Limits quantity.List
+	// ConsolidateAfter is how long a node must be quiet before it may be removed for
+	// being empty; negative: never.
+	ConsolidateAfter time.Duration
+	Budgets          []Budget
+}
+
+// Budget caps how many of a pool's nodes may be disrupted at once.
+type Budget struct {
+	// Nodes is a count, or a percentage of the pool's nodes if Percent.
+	Nodes   int
+	Percent bool
+	// Reasons the budget is for; empty: all.
+	Reasons []string
+	// Active tells whether the budget's schedule covers Snapshot.At.
+	Active bool
+}
+
+// PoolByName returns the pool of that name.
+func (s *Snapshot) PoolByName(name string) (*Pool, bool) {
+	for i := range s.Pools {
+		if s.Pools[i].Name == name {
+			return &s.Pools[i], true
+		}
+	}
+	return nil, false
+}

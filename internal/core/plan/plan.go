@@ -1,0 +1,72 @@
+// Package plan is what the core decides: a value that says what should be done and why,
+// complete enough that the shell needs no judgement of its own to do it.
+package plan
+
+import (
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// Plan is the answer to one snapshot. Every pending pod is in exactly one of
+// Placements, a launch's Pods, and Refusals.
+type Plan struct {
+	At time.Time
+	// Placements are pods meant for machines that exist or are on their way.
+	Placements []Placement
+	Launches   []Launch
+	Refusals   []Refusal
+	Removals   []Removal
+	// Blocked are the machines that would be removed but for something.
+	Blocked []verdict.Verdict
+	// Idle are the pools of which no instance type can be launched, with the reason.
+	Idle []verdict.Verdict
+}
+
+// Placement means one pod for one node or claim of the snapshot.
+type Placement struct {
+	Pod cluster.PodRef
+	// Node is cluster.Node.Name. Claim is its claim; empty if it is not ours.
+	Node, Claim string
+}
+
+// Launch is one machine to be bought.
+type Launch struct {
+	Pool string
+	// Requirements is what the machine must be, the instance types included.
+	Requirements label.Requirements
+	// Requests is what its pods and daemons will ask for together.
+	Requests quantity.List
+	Pods     []cluster.PodRef
+	// Types are the instance types that hold the pods, cheapest first.
+	Types []string
+	// PriceHourly is the cheapest offering's, in dollars.
+	PriceHourly float64
+	// MinValuesRelaxed tells that a minValues rule was lowered to what there is.
+	MinValuesRelaxed bool
+}
+
+// Refusal is a pod that nothing can take, and why.
+type Refusal struct {
+	Pod cluster.PodRef
+	Why verdict.Verdict
+}
+
+// Removal is a machine to be removed by our choice.
+type Removal struct {
+	Node, Claim, Pool string
+	// Reason is the API's word for it: Empty, Drifted, Underutilized.
+	Reason string
+}
+
+// PriceHourly returns what the launches cost together, in dollars.
+func (p *Plan) PriceHourly() float64 {
+	var sum float64
+	for i := range p.Launches {
+		sum += p.Launches[i].PriceHourly
+	}
+	return sum
+}

@@ -1,0 +1,135 @@
+// Package quantity holds amounts of resources: how much a pod asks for, how much a
+// machine has. Amounts are int64 in one unit per resource, so that sums are exact and
+// comparisons need no parsing: millicores for cpu, bytes for memory and storage, counts
+// for everything else.
+//
+// List is the form at the edges, by name. Vector is the form inside the solver, by
+// position in a Space.
+package quantity
+
+import (
+	"maps"
+	"slices"
+)
+
+// Names of the resources every machine has.
+const (
+	CPU              = "cpu"
+	Memory           = "memory"
+	EphemeralStorage = "ephemeral-storage"
+	Pods             = "pods"
+	// Nodes is the pseudo resource that pool limits use to count machines.
+	Nodes = "nodes"
+)
+
+// List is amounts by resource name. A missing name means zero. Lists are shared
+// between values and never changed once they are handed out.
+type List map[string]int64
+
+// Plus returns the sum of two lists as a new list.
+func (l List) Plus(o List) List {
+	sum := make(List, len(l)+1)
+	maps.Copy(sum, l)
+	for name, amount := range o {
+		sum[name] += amount
+	}
+	return sum
+}
+
+// Add adds o to l in place.
+func (l List) Add(o List) {
+	for name, amount := range o {
+		l[name] += amount
+	}
+}
+
+// MinusFloor returns l - o with nothing below zero, as a new list.
+func (l List) MinusFloor(o List) List {
+	rest := make(List, len(l))
+	for name, amount := range l {
+		rest[name] = max(0, amount-o[name])
+	}
+	return rest
+}
+
+// Fits tells whether every amount of l is within o.
+func (l List) Fits(o List) bool {
+	for name, amount := range l {
+		if amount > o[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// Names returns the resource names, sorted.
+func (l List) Names() []string { return slices.Sorted(maps.Keys(l)) }
+
+// Space is the list of resource names that vectors are indexed by. It is sorted, so
+// that the same names give the same space.
+type Space []string
+
+// SpaceOf returns the space of all names in the given lists.
+func SpaceOf(lists ...List) Space {
+	seen := map[string]bool{}
+	for _, l := range lists {
+		for name := range l {
+			seen[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Vector returns l in the space. Names outside the space are dropped.
+func (s Space) Vector(l List) Vector {
+	v := make(Vector, len(s))
+	for i, name := range s {
+		v[i] = l[name]
+	}
+	return v
+}
+
+// List returns v by name, without zeros.
+func (s Space) List(v Vector) List {
+	l := List{}
+	for i, amount := range v {
+		if amount != 0 {
+			l[s[i]] = amount
+		}
+	}
+	return l
+}
+
+// Vector is amounts by position in a Space. Vectors of one solve have equal length.
+type Vector []int64
+
+// Fits tells whether v is within free in every dimension.
+func (v Vector) Fits(free Vector) bool {
+	for i, amount := range v {
+		if amount > free[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// AddN adds n times o to v in place.
+func (v Vector) AddN(o Vector, n int64) {
+	for i, amount := range o {
+		v[i] += amount * n
+	}
+}
+
+// Times returns how many copies of need fit into free on top of used; at most most.
+func Times(free, used, need Vector, most int64) int64 {
+	for i, amount := range need {
+		left := free[i] - used[i]
+		if left < 0 {
+			return 0
+		}
+		if amount > 0 {
+			most = min(most, left/amount)
+		}
+	}
+	return max(0, most)
+}

@@ -1,0 +1,82 @@
+// Package verdict holds the core's reasons for saying no, as values. Events, conditions,
+// logs and screens all render the same verdict, so that a person reads one story
+// wherever they look. The zero Verdict means yes.
+package verdict
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reason is the kind of a refusal. Its name is used as the reason of events.
+type Reason string
+
+// The reasons.
+const (
+	OK Reason = ""
+	// For one pod against one node or pool.
+	TaintNotTolerated    Reason = "TaintNotTolerated"
+	RequirementUnmet     Reason = "RequirementUnmet"
+	RequirementUndefined Reason = "RequirementUndefined"
+	ResourceShort        Reason = "ResourceShort"
+	HostPortTaken        Reason = "HostPortTaken"
+	MinValuesUnmet       Reason = "MinValuesUnmet"
+	NoOffering           Reason = "NoOffering"
+	NoCompatibleType     Reason = "NoCompatibleInstanceTypes"
+	PoolLimitReached     Reason = "PoolLimitReached"
+	PoolUnready          Reason = "PoolUnready"
+	// For one pod altogether.
+	NoPool   Reason = "NoNodePools"
+	NoPlace  Reason = "NoPlace"
+	PodError Reason = "PodInvalid"
+	// For one node that is not removed.
+	NodeBlocked     Reason = "DisruptionBlocked"
+	BudgetExhausted Reason = "BudgetExhausted"
+	NotYetQuiet     Reason = "NotYetQuiet"
+)
+
+// Verdict is one "no", and where it consists of several, those below it.
+type Verdict struct {
+	Reason Reason
+	// Subject is the pool, node or other object that the verdict is about; may be empty.
+	Subject string
+	// Detail says what exactly, in words that follow the subject: "taint gpu not
+	// tolerated", "200m cpu short on the largest type allowed".
+	Detail string
+	Causes []Verdict
+}
+
+// Of returns a verdict about a subject.
+func Of(reason Reason, subject, format string, args ...any) Verdict {
+	return Verdict{Reason: reason, Subject: subject, Detail: fmt.Sprintf(format, args...)}
+}
+
+// IsYes tells whether there is nothing to refuse.
+func (v Verdict) IsYes() bool { return v.Reason == OK }
+
+// About returns v with the subject it is about.
+func (v Verdict) About(subject string) Verdict {
+	v.Subject = subject
+	return v
+}
+
+// String returns the verdict as a sentence without a full stop:
+// "pool gpu: taint nvidia.com/gpu not tolerated; pool general: 200m cpu short".
+func (v Verdict) String() string {
+	var parts []string
+	if v.Detail != "" {
+		parts = append(parts, v.Detail)
+	}
+	for _, c := range v.Causes {
+		parts = append(parts, c.String())
+	}
+	text := strings.Join(parts, "; ")
+	switch {
+	case v.Subject == "":
+		return text
+	case text == "":
+		return v.Subject
+	default:
+		return v.Subject + ": " + text
+	}
+}
