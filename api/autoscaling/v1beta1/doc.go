@@ -1,0 +1,10 @@
+// Package v1beta1 holds the wire types of autoscaling.x-k8s.io/v1beta1: the
+// CapacityBuffer, which asks for room to be kept free for pods that do not
+// exist yet.
+//
+// The API is SIG Autoscaling's and is shared with other autoscalers. The API
+// server serves it; nothing acts on it yet.
+//
+// +kubebuilder:object:generate=true
+// +groupName=autoscaling.x-k8s.io
+package v1beta1
