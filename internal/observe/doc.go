@@ -1,0 +1,10 @@
+// Package observe tells people what happened: metrics and events, under the names that
+// Karpenter's users have dashboards and alerts for. It is told what to say by the
+// controllers and decides nothing.
+//
+// Metrics is a struct of everything that is counted, built from a registerer. Recorder
+// writes Kubernetes events, and keeps the same thing from being said again and again.
+// The files: metrics.go, then names of label values in reasons.go; recorder.go, then
+// events.go with one constructor for each event. docs/reference/metrics.md and
+// docs/reference/events.md list both, and a test holds them to it.
+package observe

@@ -1,0 +1,149 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	reasonNominated = "Nominated"
+
+	failedSchedulingDedupe = 5 * time.Minute
+	poolDedupe             = time.Minute
+	// namesMost is how many names one message lists.
+	namesMost = 5
+)
+
+// Nominated says on a pod which claim and node it is meant for. Either may be empty.
+func Nominated(claim, node string) Event {
+	var places []string
+	if claim != "" {
+		places = append(places, "nodeclaim/"+claim)
+	}
+	if node != "" {
+		places = append(places, "node/"+node)
+	}
+	where := strings.Join(places, ", ")
+	return Event{Reason: reasonNominated, Type: corev1.EventTypeNormal, Message: "Pod should schedule on: " + where, DedupeValues: []string{where}}
+}
+
+// FailedScheduling says on a pod why nothing can take it.
+func FailedScheduling(why string) Event {
+	return Event{Reason: "FailedScheduling", Type: corev1.EventTypeWarning, Message: why, Dedupe: failedSchedulingDedupe}
+}
+
+// NoCompatibleInstanceTypes says on a NodePool that none of the provider's types fit it.
+func NoCompatibleInstanceTypes(why string) Event {
+	return Event{Reason: "NoCompatibleInstanceTypes", Type: corev1.EventTypeWarning, Message: why, Dedupe: poolDedupe}
+}
+
+// DisruptionBlocked says on a Node or NodeClaim why it is not removed though it would be.
+func DisruptionBlocked(why string) Event {
+	return Event{Reason: "DisruptionBlocked", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
+}
+
+// PoolDisruptionBlocked says on a NodePool why none of its nodes is removed.
+func PoolDisruptionBlocked(why string) Event {
+	e := DisruptionBlocked(why)
+	e.Dedupe = poolDedupe
+	return e
+}
+
+// DisruptionTerminating says on a Node or NodeClaim that it is removed, and why.
+func DisruptionTerminating(why string) Event {
+	return Event{Reason: "DisruptionTerminating", Type: corev1.EventTypeNormal, Message: "Disrupting: " + why, DedupeValues: []string{why}}
+}
+
+// Evicted says on a pod that it was evicted, and why.
+func Evicted(why string) Event {
+	return Event{Reason: "Evicted", Type: corev1.EventTypeNormal, Message: "Evicted pod: " + why}
+}
+
+// Disrupted says on a pod that it was deleted because the deadline of its node is near.
+func Disrupted(why string) Event {
+	return Event{Reason: "Disrupted", Type: corev1.EventTypeNormal, Message: why}
+}
+
+// FailedDraining says on a Node what its drain waits for.
+func FailedDraining(why string) Event {
+	return Event{Reason: "FailedDraining", Type: corev1.EventTypeWarning, Message: "Node cannot be drained yet: " + why}
+}
+
+// TerminationGracePeriodExpiring says on a Node or NodeClaim when pods will be deleted by force.
+func TerminationGracePeriodExpiring(deadline time.Time) Event {
+	when := deadline.UTC().Format(time.RFC3339)
+	return Event{
+		Reason: "TerminationGracePeriodExpiring", Type: corev1.EventTypeWarning,
+		Message: "All pods will be deleted by " + when, DedupeValues: []string{when},
+	}
+}
+
+// AwaitingVolumeDetachment says on a Node which volumes are still attached to it.
+func AwaitingVolumeDetachment(attachments []string) Event {
+	return Event{
+		Reason: "AwaitingVolumeDetachment", Type: corev1.EventTypeNormal,
+		Message: fmt.Sprintf("Awaiting deletion of %d volume attachments: %s", len(attachments), listed(attachments)),
+	}
+}
+
+// FailedConsistencyCheck says on a NodeClaim how its Node differs from what was expected.
+func FailedConsistencyCheck(why string) Event {
+	return Event{Reason: "FailedConsistencyCheck", Type: corev1.EventTypeWarning, Message: why, DedupeValues: []string{why}}
+}
+
+// InsufficientCapacityError says on a NodeClaim that the cloud has no such instance now.
+func InsufficientCapacityError(why string) Event {
+	return Event{Reason: "InsufficientCapacityError", Type: corev1.EventTypeWarning, Message: why}
+}
+
+// UnregisteredTaintMissing says on a NodeClaim that its Node joined without the taint
+// that keeps pods away until it is registered.
+func UnregisteredTaintMissing() Event {
+	return Event{
+		Reason: "UnregisteredTaintMissing", Type: corev1.EventTypeWarning,
+		Message: "Node joined without the taint karpenter.sh/unregistered:NoExecute, so pods may have bound to it too early",
+	}
+}
+
+// NodeClassNotReady says on a NodeClaim that its node class cannot be used.
+func NodeClassNotReady(why string) Event {
+	return Event{Reason: "NodeClassNotReady", Type: corev1.EventTypeWarning, Message: why}
+}
+
+// InvalidDoNotDisruptAnnotation says on a pod that the value of its annotation
+// karpenter.sh/do-not-disrupt means nothing.
+func InvalidDoNotDisruptAnnotation(value string) Event {
+	return Event{
+		Reason: "InvalidDoNotDisruptAnnotation", Type: corev1.EventTypeWarning,
+		Message:      fmt.Sprintf("Annotation karpenter.sh/do-not-disrupt is %q, which is neither true nor a positive duration", value),
+		DedupeValues: []string{value},
+	}
+}
+
+// DoNotDisruptUntil says on a pod until when its annotation protects its node.
+func DoNotDisruptUntil(end time.Time) Event {
+	when := end.UTC().Format(time.RFC3339)
+	return Event{
+		Reason: "DoNotDisruptUntil", Type: corev1.EventTypeNormal,
+		Message: "Annotation karpenter.sh/do-not-disrupt protects the pod until " + when, DedupeValues: []string{when},
+	}
+}
+
+// DoNotDisruptGracePeriodElapsed says on a pod that its annotation protects it no longer.
+func DoNotDisruptGracePeriodElapsed() Event {
+	return Event{
+		Reason: "DoNotDisruptGracePeriodElapsed", Type: corev1.EventTypeNormal,
+		Message: "The time in annotation karpenter.sh/do-not-disrupt is over",
+	}
+}
+
+// listed joins the first few names and says how many more there are.
+func listed(names []string) string {
+	if more := len(names) - namesMost; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:namesMost], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,200 @@
+package observe
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+const (
+	namespace = "karpenter"
+	// own is the namespace of what Karpenter does not have.
+	own = "dovetail"
+)
+
+// Metrics is everything that is counted. A field is the metric's name without
+// "karpenter_" and without "_total"; labels are given in the order of
+// docs/reference/metrics.md. Values that labels may take are in reasons.go.
+type Metrics struct {
+	BuildInfo *prometheus.GaugeVec
+
+	NodeClaimsCreated                            *prometheus.CounterVec
+	NodeClaimsTerminated                         *prometheus.CounterVec
+	NodeClaimsDisrupted                          *prometheus.CounterVec
+	NodeClaimsInstanceTerminationDurationSeconds *prometheus.HistogramVec
+	NodeClaimsTerminationDurationSeconds         *prometheus.HistogramVec
+
+	NodesCreated                    *prometheus.CounterVec
+	NodesTerminated                 *prometheus.CounterVec
+	NodesDrained                    *prometheus.CounterVec
+	NodesTerminationDurationSeconds *prometheus.SummaryVec
+	NodesLifetimeDurationSeconds    *prometheus.HistogramVec
+
+	PodsEvictionRequests                   *prometheus.CounterVec
+	PodsDrained                            *prometheus.CounterVec
+	PodsDisruptionInitiated                *prometheus.CounterVec
+	PodsBoundDurationSeconds               prometheus.Histogram
+	PodsStartupDurationSeconds             prometheus.Summary
+	PodsProvisioningBoundDurationSeconds   prometheus.Histogram
+	PodsProvisioningStartupDurationSeconds prometheus.Histogram
+	PodsSchedulingDecisionDurationSeconds  prometheus.Histogram
+
+	SchedulerSchedulingDurationSeconds *prometheus.HistogramVec
+	SchedulerQueueDepth                *prometheus.GaugeVec
+	SchedulerIgnoredPodsCount          prometheus.Gauge
+	SchedulerUnschedulablePodsCount    *prometheus.GaugeVec
+
+	ClusterStateNodeCount           prometheus.Gauge
+	ClusterStateSynced              prometheus.Gauge
+	ClusterStateUnsyncedTimeSeconds prometheus.Gauge
+
+	NodePoolsLimit                 *prometheus.GaugeVec
+	NodePoolsUsage                 *prometheus.GaugeVec
+	NodePoolsCost                  *prometheus.GaugeVec
+	NodePoolsAllowedDisruptions    *prometheus.GaugeVec
+	NodePoolsNodesConsumingBudgets *prometheus.GaugeVec
+
+	VoluntaryDisruptionDecisionEvaluationDurationSeconds *prometheus.HistogramVec
+	VoluntaryDisruptionDecisions                         *prometheus.CounterVec
+	VoluntaryDisruptionDecisionsByNodePool               *prometheus.CounterVec
+	VoluntaryDisruptionEligibleNodes                     *prometheus.GaugeVec
+
+	CloudProviderDurationSeconds *prometheus.HistogramVec
+	CloudProviderErrors          *prometheus.CounterVec
+
+	// PlanSeconds is how long one decision took, snapshot to plan.
+	PlanSeconds prometheus.Histogram
+	// Refusals counts pods refused, by verdict.
+	Refusals *prometheus.CounterVec
+	// Bugs counts cycles abandoned because something impossible was found.
+	Bugs prometheus.Counter
+}
+
+// NewMetrics registers all metrics with reg and returns them. It panics if one of them
+// is registered already: a process builds them once, a test with a registry of its own.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	f := factory{promauto.With(reg)}
+	m := &Metrics{
+		BuildInfo: f.gauge(namespace, "", "build_info", "Always 1; the labels say what is running.", "version", "goversion", "goarch", "commit"),
+		PlanSeconds: f.NewHistogram(prometheus.HistogramOpts{
+			Namespace: own, Name: "plan_seconds", Help: "Time from a snapshot to its plan.", Buckets: durationBuckets(),
+		}),
+		Refusals: f.counter(own, "", "refusals_total", "Pods that nothing could take, by the reason of the verdict.", "reason"),
+		Bugs: f.NewCounter(prometheus.CounterOpts{
+			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because something impossible was found.",
+		}),
+	}
+	m.addNodes(f)
+	m.addPods(f)
+	m.addPools(f)
+	m.addLoops(f)
+	return m
+}
+
+func (m *Metrics) addNodes(f factory) {
+	m.NodeClaimsCreated = f.counter(namespace, "nodeclaims", "created_total", "NodeClaims created, by why.", "reason", "nodepool", "min_values_relaxed")
+	m.NodeClaimsTerminated = f.counter(namespace, "nodeclaims", "terminated_total", "NodeClaims gone.", "nodepool", "capacity_type", "zone")
+	m.NodeClaimsDisrupted = f.counter(namespace, "nodeclaims", "disrupted_total", "NodeClaims whose removal began, by why.", disruptedLabels()...)
+	m.NodeClaimsInstanceTerminationDurationSeconds = f.histogram("nodeclaims", "instance_termination_duration_seconds",
+		"Time from asking for the end of an instance until it was gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool")
+	m.NodeClaimsTerminationDurationSeconds = f.histogram("nodeclaims", "termination_duration_seconds",
+		"Time from the deletion of a NodeClaim until it was gone.", prometheus.ExponentialBuckets(1, 2, 12), "nodepool")
+	m.NodesCreated = f.counter(namespace, "nodes", "created_total", "Nodes registered.", "nodepool", "zone")
+	m.NodesTerminated = f.counter(namespace, "nodes", "terminated_total", "Nodes gone.", "nodepool", "zone")
+	m.NodesDrained = f.counter(namespace, "nodes", "drained_total", "Nodes drained.", "nodepool")
+	m.NodesTerminationDurationSeconds = f.NewSummaryVec(prometheus.SummaryOpts{
+		Namespace: namespace, Subsystem: "nodes", Name: "termination_duration_seconds",
+		Help: "Time from the deletion of a Node until it was gone.", Objectives: objectives(),
+	}, []string{"nodepool"})
+	m.NodesLifetimeDurationSeconds = f.histogram("nodes", "lifetime_duration_seconds",
+		"Age of Nodes at their end.", lifetimeBuckets(), "nodepool")
+	m.CloudProviderDurationSeconds = f.histogram("cloudprovider", "duration_seconds", "Time that calls to the cloud took.", durationBuckets(), "controller", "method", "provider")
+	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "provider", "error")
+}
+
+func (m *Metrics) addPods(f factory) {
+	m.PodsEvictionRequests = f.counter(namespace, "pods", "eviction_requests_total", "Evictions asked for, by the status code of the answer.", "code")
+	m.PodsDrained = f.counter(namespace, "pods", "drained_total", "Pods evicted from nodes that are being removed, by why.", "reason")
+	m.PodsDisruptionInitiated = f.counter(namespace, "pods", "disruption_initiated_total", "Pods on nodes whose removal began, by why.", disruptedLabels()...)
+	m.PodsBoundDurationSeconds = f.podHistogram("bound_duration_seconds", "Time from the creation of a pod until it was bound.")
+	m.PodsStartupDurationSeconds = f.NewSummary(prometheus.SummaryOpts{
+		Namespace: namespace, Subsystem: "pods", Name: "startup_duration_seconds",
+		Help: "Time from the creation of a pod until it ran.", Objectives: objectives(),
+	})
+	m.PodsProvisioningBoundDurationSeconds = f.podHistogram("provisioning_bound_duration_seconds", "Time from when a pod was first seen to need a node until it was bound.")
+	m.PodsProvisioningStartupDurationSeconds = f.podHistogram("provisioning_startup_duration_seconds", "Time from when a pod was first seen to need a node until it ran.")
+	m.PodsSchedulingDecisionDurationSeconds = f.podHistogram("scheduling_decision_duration_seconds", "Time from when a pod was first seen to need a node until the first decision about it.")
+}
+
+func (m *Metrics) addPools(f factory) {
+	m.NodePoolsLimit = f.gauge(namespace, "nodepools", "limit", "Limit of a NodePool, in the resource's base unit.", "resource_type", "nodepool")
+	m.NodePoolsUsage = f.gauge(namespace, "nodepools", "usage", "Capacity of a NodePool's nodes, in the resource's base unit.", "resource_type", "nodepool")
+	m.NodePoolsCost = f.gauge(namespace, "nodepools", "cost_total", "Price of a NodePool's instances, in dollars per hour.", "nodepool")
+	m.NodePoolsAllowedDisruptions = f.gauge(namespace, "nodepools", "allowed_disruptions", "Nodes of a NodePool that its budgets allow to be disrupted now.", "nodepool", "reason")
+	m.NodePoolsNodesConsumingBudgets = f.gauge(namespace, "nodepools", "nodes_consuming_budgets", "Nodes of a NodePool that count against its budgets.", "nodepool", "reason")
+}
+
+func (m *Metrics) addLoops(f factory) {
+	m.SchedulerSchedulingDurationSeconds = f.histogram("scheduler", "scheduling_duration_seconds", "Time that deciding about pending pods took.", durationBuckets(), "controller")
+	m.SchedulerQueueDepth = f.gauge(namespace, "scheduler", "queue_depth", "Pods waiting for a decision.", "controller", "scheduling_id")
+	m.SchedulerIgnoredPodsCount = f.NewGauge(gaugeOpts("scheduler", "ignored_pods_count", "Pending pods left out, because no node of ours can ever be right for them."))
+	m.SchedulerUnschedulablePodsCount = f.gauge(namespace, "scheduler", "unschedulable_pods_count", "Pods refused by the last decision.", "controller")
+	m.ClusterStateNodeCount = f.NewGauge(gaugeOpts("cluster_state", "node_count", "Nodes in the picture of the cluster, those on their way included."))
+	m.ClusterStateSynced = f.NewGauge(gaugeOpts("cluster_state", "synced", "1 while the picture of the cluster is whole."))
+	m.ClusterStateUnsyncedTimeSeconds = f.NewGauge(gaugeOpts("cluster_state", "unsynced_time_seconds", "How long the picture of the cluster has not been whole."))
+	m.VoluntaryDisruptionDecisionEvaluationDurationSeconds = f.histogram("voluntary_disruption", "decision_evaluation_duration_seconds",
+		"Time that deciding about removals took.", durationBuckets(), "reason", "consolidation_type")
+	m.VoluntaryDisruptionDecisions = f.counter(namespace, "voluntary_disruption", "decisions_total", "Removals decided.", "decision", "reason", "consolidation_type")
+	m.VoluntaryDisruptionDecisionsByNodePool = f.counter(namespace, "voluntary_disruption", "decisions_by_nodepool_total", "Removals decided, by NodePool.",
+		"nodepool", "decision", "reason", "consolidation_type")
+	m.VoluntaryDisruptionEligibleNodes = f.gauge(namespace, "voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")
+}
+
+// factory makes and registers metrics.
+type factory struct{ promauto.Factory }
+
+func (f factory) counter(ns, subsystem, name, help string, labels ...string) *prometheus.CounterVec {
+	return f.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: subsystem, Name: name, Help: help}, labels)
+}
+
+func (f factory) gauge(ns, subsystem, name, help string, labels ...string) *prometheus.GaugeVec {
+	return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Subsystem: subsystem, Name: name, Help: help}, labels)
+}
+
+func (f factory) histogram(subsystem, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return f.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func (f factory) podHistogram(name, help string) prometheus.Histogram {
+	return f.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: "pods", Name: name, Help: help, Buckets: durationBuckets()})
+}
+
+func gaugeOpts(subsystem, name, help string) prometheus.GaugeOpts {
+	return prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}
+}
+
+func disruptedLabels() []string {
+	return []string{"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"}
+}
+
+func objectives() map[float64]float64 {
+	return map[float64]float64{0: 0, 0.5: 0.01, 0.9: 0.01, 0.99: 0.001, 1: 0}
+}
+
+// durationBuckets are 45 thresholds from 5 ms to 10 min: fine where a person waits,
+// coarse above.
+func durationBuckets() []float64 {
+	return []float64{
+		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8,
+		1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9,
+		10, 12.5, 15, 20, 25, 30, 40, 50, 60, 90, 120, 180, 240, 300, 450, 600,
+	}
+}
+
+// lifetimeBuckets go from a quarter of an hour to thirty days.
+func lifetimeBuckets() []float64 {
+	const hour, day = 3600, 24 * 3600
+	return []float64{
+		0.25 * hour, 0.5 * hour, 1 * hour, 2 * hour, 4 * hour, 6 * hour, 8 * hour, 12 * hour,
+		1 * day, 2 * day, 3 * day, 5 * day, 7 * day, 10 * day, 14 * day, 20 * day, 25 * day, 30 * day,
+	}
+}

@@ -1,0 +1,56 @@
+package observe
+
+import "time"
+
+// Why a NodeClaim was created: label reason of nodeclaims_created_total. One that
+// replaces another has the reason of the disruption.
+const ReasonProvisioned = "provisioned"
+
+// Why a NodeClaim goes: label reason of nodeclaims_disrupted_total and
+// pods_disruption_initiated_total.
+const (
+	ReasonEmpty                = "empty"
+	ReasonUnderutilized        = "underutilized"
+	ReasonDrifted              = "drifted"
+	ReasonExpired              = "expired"
+	ReasonUnhealthy            = "unhealthy"
+	ReasonInsufficientCapacity = "insufficient_capacity"
+	ReasonNodeClassNotReady    = "nodeclass_not_ready"
+	ReasonLaunchTimeout        = "launch_timeout"
+	ReasonRegistrationTimeout  = "registration_timeout"
+	ReasonGarbageCollected     = "garbage_collected"
+)
+
+// What was decided about a node: label decision of voluntary_disruption_decisions_total.
+const (
+	DecisionDelete  = "delete"
+	DecisionReplace = "replace"
+)
+
+// Which error a cloud answered with: label error of cloudprovider_errors_total. Any
+// other error is the empty string.
+const (
+	ErrorNotFound             = "NodeClaimNotFoundError"
+	ErrorClassNotReady        = "NodeClassNotReadyError"
+	ErrorInsufficientCapacity = "InsufficientCapacityError"
+)
+
+// How pods leave a node: label termination_mode.
+const (
+	modeGraceful = "graceful" // no terminationGracePeriod
+	modeEventual = "eventual"
+	modeForceful = "forceful"
+)
+
+// TerminationMode returns the label termination_mode of a claim whose
+// terminationGracePeriod is grace; nil: it has none.
+func TerminationMode(grace *time.Duration) string {
+	switch {
+	case grace == nil:
+		return modeGraceful
+	case *grace <= 0:
+		return modeForceful
+	default:
+		return modeEventual
+	}
+}

@@ -1,0 +1,119 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+)
+
+const (
+	// eventSource is the component that events come from. Tools filter by it.
+	eventSource = "karpenter"
+
+	defaultDedupe = 2 * time.Minute
+	// rememberedMost bounds the memory of what was said.
+	rememberedMost = 20_000
+
+	nominatedPerSecond = 5
+	nominatedBurst     = 10
+)
+
+// Event is one thing to say about one object.
+type Event struct {
+	// Reason is the machine's word, Message a person's. Type is corev1.EventTypeNormal
+	// or corev1.EventTypeWarning.
+	Reason, Message, Type string
+	// Dedupe is for how long the same reason is not said again about the same object
+	// with the same DedupeValues; zero: two minutes.
+	Dedupe       time.Duration
+	DedupeValues []string
+}
+
+// Recorder writes events. It says nothing twice within the event's Dedupe, and is safe
+// for concurrent use.
+type Recorder struct {
+	rec record.EventRecorder
+	now func() time.Time
+
+	mu        sync.Mutex
+	said      map[string]time.Time // guarded by mu; until when not to repeat it
+	nominated *rate.Limiter        // guarded by mu
+}
+
+// NewRecorder returns a recorder that writes through rec.
+func NewRecorder(rec record.EventRecorder, now func() time.Time) *Recorder {
+	return &Recorder{
+		rec: rec, now: now, said: map[string]time.Time{},
+		nominated: rate.NewLimiter(nominatedPerSecond, nominatedBurst),
+	}
+}
+
+// NewEventRecorder returns what writes events to the API server in the background, for
+// NewRecorder. Stop ends it; events not yet written are lost.
+func NewEventRecorder(clientset kubernetes.Interface, scheme *runtime.Scheme) (rec record.EventRecorder, stop func()) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clientset.CoreV1().Events("")})
+	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource}), broadcaster.Shutdown
+}
+
+// Event writes e about obj, unless it was said a short time ago. Pods' Nominated events
+// are also limited in number, because a large scale-up has thousands of them.
+func (r *Recorder) Event(obj runtime.Object, e Event) {
+	if r.allow(obj, e) {
+		r.rec.Event(obj, e.Type, e.Reason, e.Message)
+	}
+}
+
+func (r *Recorder) allow(obj runtime.Object, e Event) bool {
+	now, key := r.now(), dedupeKey(obj, e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.said[key]) {
+		return false
+	}
+	if e.Reason == reasonNominated && !r.nominated.AllowN(now, 1) {
+		return false
+	}
+	if len(r.said) >= rememberedMost {
+		r.forget(now)
+	}
+	dedupe := e.Dedupe
+	if dedupe == 0 {
+		dedupe = defaultDedupe
+	}
+	r.said[key] = now.Add(dedupe)
+	return true
+}
+
+// forget makes room: what may be said again first, and if that is nothing, everything.
+// The price is an event repeated.
+func (r *Recorder) forget(now time.Time) {
+	for key, until := range r.said {
+		if !now.Before(until) {
+			delete(r.said, key)
+		}
+	}
+	if len(r.said) >= rememberedMost {
+		clear(r.said)
+	}
+}
+
+func dedupeKey(obj runtime.Object, e Event) string {
+	id := "?"
+	if o, err := meta.Accessor(obj); err == nil {
+		id = string(o.GetUID())
+		if id == "" {
+			id = fmt.Sprintf("%T/%s/%s", obj, o.GetNamespace(), o.GetName())
+		}
+	}
+	return e.Reason + "\n" + id + "\n" + strings.Join(e.DedupeValues, "\n")
+}
