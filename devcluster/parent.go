@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+const parentPoll = 250 * time.Millisecond
+
+// withParent returns a context that ends when the process pid is no longer our parent,
+// which is so from the moment that it ends, in whatever way. The kernel's own signal for
+// this (PR_SET_PDEATHSIG) is of no use: it is sent when the parent's thread ends.
+func withParent(ctx context.Context, pid int) context.Context {
+	if pid == whoeverStarted {
+		pid = os.Getppid()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		tick := time.NewTicker(parentPoll)
+		defer tick.Stop()
+		for os.Getppid() == pid {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx
+}
