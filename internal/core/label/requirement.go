@@ -240,3 +240,17 @@ func set(values []string) []string {
 	slices.Sort(s)
 	return slices.Compact(s)
 }
+
+// Within tells whether everything that r allows, o allows too. It may say no where it
+// cannot tell cheaply.
+func (r Requirement) Within(o Requirement) bool {
+	if r.AllowsAbsence() && !o.AllowsAbsence() {
+		return false
+	}
+	if !r.complement {
+		return !slices.ContainsFunc(r.values, func(v string) bool { return !o.Allows(v) })
+	}
+	both := r.Intersect(o)
+	both.MinValues = r.MinValues
+	return both.Equal(r)
+}

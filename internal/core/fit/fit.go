@@ -1,0 +1,123 @@
+// Package fit holds the rules that decide whether one pod may be on one machine, each
+// as a pure function of the two. They agree with kube-scheduler: whoever uses them adds
+// nothing and leaves nothing out.
+package fit
+
+import (
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// Tolerates tells whether one of the tolerations covers the taint.
+func Tolerates(tolerations []cluster.Toleration, t cluster.Taint) bool {
+	for i := range tolerations {
+		if tolerates(&tolerations[i], t) {
+			return true
+		}
+	}
+	return false
+}
+
+func tolerates(o *cluster.Toleration, t cluster.Taint) bool {
+	if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
+		return false
+	}
+	switch o.Operator {
+	case "Exists":
+		return true
+	case "", "Equal":
+		return o.Key != "" && o.Value == t.Value
+	case "Lt", "Gt":
+		return compares(o, t)
+	default:
+		return false
+	}
+}
+
+// compares is for the numeric operators: Lt tolerates taints with a value below the toleration's.
+func compares(o *cluster.Toleration, t cluster.Taint) bool {
+	limit, err := strconv.ParseInt(o.Value, 10, 64)
+	value, errTaint := strconv.ParseInt(t.Value, 10, 64)
+	if o.Key == "" || err != nil || errTaint != nil {
+		return false
+	}
+	if o.Operator == "Lt" {
+		return value < limit
+	}
+	return value > limit
+}
+
+// Taints returns a refusal for the first taint that is not tolerated. A taint with
+// effect PreferNoSchedule is a wish, not a rule.
+func Taints(tolerations []cluster.Toleration, taints []cluster.Taint) verdict.Verdict {
+	for _, t := range taints {
+		if t.Effect != cluster.PreferNoSchedule && !Tolerates(tolerations, t) {
+			return verdict.Of(verdict.TaintNotTolerated, "", "taint %s not tolerated", t)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// Labels returns a refusal unless the labels satisfy at least one of the terms. The
+// refusal is about the first term.
+func Labels(terms []label.Requirements, labels map[string]string) verdict.Verdict {
+	var refusal verdict.Verdict
+	for _, term := range terms {
+		key, ok := term.Matches(labels)
+		if ok {
+			return verdict.Verdict{}
+		}
+		if refusal.IsYes() {
+			has, defined := labels[key]
+			if !defined {
+				has = "nothing"
+			}
+			refusal = verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, is %s", key, term[key], has)
+		}
+	}
+	return refusal
+}
+
+// Ports returns a refusal when a wanted host port is taken.
+func Ports(want, taken []cluster.HostPort) verdict.Verdict {
+	for _, w := range want {
+		for _, t := range taken {
+			if w.Conflicts(t) {
+				return verdict.Of(verdict.HostPortTaken, "", "host port %d/%s taken", w.Port, w.Protocol)
+			}
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// Resources returns a refusal that names the first resource, in the space's order, of
+// which there is too little.
+func Resources(space quantity.Space, need, free quantity.Vector) verdict.Verdict {
+	for i := range need {
+		if need[i] > free[i] {
+			return verdict.Of(verdict.ResourceShort, "", "%s short", Amount(space[i], need[i]-max(0, free[i])))
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// Amount returns an amount with its unit and resource as people write it: "200m cpu",
+// "512Mi memory", "3 pods". Bytes are rounded up.
+func Amount(resource string, n int64) string {
+	switch resource {
+	case quantity.CPU:
+		if n%1000 == 0 {
+			return strconv.FormatInt(n/1000, 10) + " cpu"
+		}
+		return strconv.FormatInt(n, 10) + "m cpu"
+	case quantity.Memory, quantity.EphemeralStorage:
+		const mib = 1 << 20
+		return strconv.FormatInt((n+mib-1)/mib, 10) + "Mi " + resource
+	default:
+		return strconv.FormatInt(n, 10) + " " + resource
+	}
+}

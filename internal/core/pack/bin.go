@@ -1,0 +1,315 @@
+package pack
+
+import (
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// fixedBin is a machine of the snapshot.
+type fixedBin struct {
+	node       *cluster.Node
+	free, used quantity.Vector // used is by pods of this plan
+	ports      []cluster.HostPort
+	// pool and atoms are of an open claim: the pods must be right on all that it may become.
+	pool  int
+	atoms bitset
+}
+
+// add places up to most pods of the class and returns how many.
+func (b *fixedBin) add(m *model, c *class, most int) int {
+	if most == 0 || c.shape.Invalid != "" {
+		return 0
+	}
+	n := quantity.Times(b.free, b.used, c.need, int64(most))
+	if n == 0 || !b.accepts(m, c) {
+		return 0
+	}
+	if len(c.shape.Ports) > 0 {
+		if !fit.Ports(c.shape.Ports, b.ports).IsYes() {
+			return 0
+		}
+		n = 1
+		b.ports = append(slices.Clip(b.ports), c.shape.Ports...)
+	}
+	b.used.AddN(c.need, n)
+	return int(n)
+}
+
+// accepts tells whether labels and taints are right for the class.
+func (b *fixedBin) accepts(m *model, c *class) bool {
+	if b.node.Open == nil {
+		return fit.Taints(c.shape.Tolerations, b.node.Taints).IsYes() && fit.Labels(c.shape.Terms, b.node.Labels).IsYes()
+	}
+	in := &c.in[b.pool]
+	if !in.refusal.IsYes() {
+		return false
+	}
+	for i := range in.terms {
+		if b.atoms.within(in.terms[i].atoms) && assured(b.node.Open.Requirements, in.terms[i].open) {
+			return true
+		}
+	}
+	return false
+}
+
+// assured tells whether whatever satisfies have also satisfies want.
+func assured(have, want label.Requirements) bool {
+	for key, q := range want {
+		h, ok := have[key]
+		if !ok || !h.Within(q) {
+			return false
+		}
+	}
+	return true
+}
+
+// launchBin is a machine to be bought, while it is still many: it may become any of its
+// types that has an atom left.
+type launchBin struct {
+	pool    *poolModel
+	at      int // the pool's index in the model
+	used    quantity.Vector
+	atoms   bitset
+	types   []int32
+	open    label.Requirements
+	ports   []cluster.HostPort
+	terms   []binTerm
+	minimum []int           // by minValues rule, what must be offered; lowered when relaxed
+	holds   quantity.Vector // of the pool's limits
+	relaxed bool
+	fresh   bool
+	scratch bitset
+	refusal verdict.Verdict
+}
+
+// binTerm is a term of requirements that the machine must satisfy for its pods' sake.
+type binTerm struct {
+	shape *cluster.Shape
+	term  int
+}
+
+// add places up to most pods of the class and returns how many.
+func (b *launchBin) add(c *class, most int) int {
+	in := &c.in[b.at]
+	if most == 0 || !in.refusal.IsYes() {
+		return 0
+	}
+	if len(c.shape.Ports) > 0 {
+		if !fit.Ports(c.shape.Ports, b.ports).IsYes() {
+			return 0
+		}
+		most = 1
+	}
+	for i := range in.terms {
+		if n := b.addUnder(c, &in.terms[i], most); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// addUnder is add with one term of the class.
+func (b *launchBin) addUnder(c *class, t *termIn, most int) int {
+	if !b.scratch.intersection(b.atoms, t.atoms) {
+		return 0
+	}
+	if _, conflict := b.open.Conflict(t.open); conflict {
+		return 0
+	}
+	n := int64(0)
+	for _, ty := range b.types {
+		if b.hosts(ty, c) {
+			n = max(n, quantity.Times(b.pool.types[ty].free, b.used, c.need, int64(most)))
+		}
+	}
+	if len(b.minimum) > 0 {
+		n = b.withMinValues(c, n)
+	}
+	if n > 0 {
+		b.commit(c, t, n)
+	}
+	return int(n)
+}
+
+// hosts tells whether a type still has an atom in scratch, and its daemons leave the class's ports free.
+func (b *launchBin) hosts(ty int32, c *class) bool {
+	tm := &b.pool.types[ty]
+	return b.scratch.anyIn(tm.first, tm.end) && (len(c.shape.Ports) == 0 || fit.Ports(c.shape.Ports, tm.ports).IsYes())
+}
+
+// survivors returns the types that would be left with n more pods of the class.
+func (b *launchBin) survivors(c *class, n int64) []int32 {
+	var types []int32
+	for _, ty := range b.types {
+		if b.hosts(ty, c) && quantity.Times(b.pool.types[ty].free, b.used, c.need, n) >= n {
+			types = append(types, ty)
+		}
+	}
+	return types
+}
+
+// withMinValues returns the largest count up to n with which the types left still offer
+// enough values. Fewer pods leave more types, so the search halves.
+func (b *launchBin) withMinValues(c *class, n int64) int64 {
+	enough := func(n int64) bool {
+		types := b.survivors(c, n)
+		for i := range b.pool.minValues {
+			if b.pool.minValues[i].offered(types) < b.minimum[i] {
+				return false
+			}
+		}
+		return true
+	}
+	if b.fresh && b.pool.relax && n > 0 && !enough(1) {
+		types := b.survivors(c, 1)
+		for i := range b.minimum {
+			b.minimum[i] = min(b.minimum[i], b.pool.minValues[i].offered(types))
+		}
+		b.relaxed = true
+	}
+	low, high := int64(0), n
+	for low < high {
+		mid := (low + high + 1) / 2
+		if enough(mid) {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
+
+// commit puts n pods of the class into the bin under the term that scratch was made with.
+func (b *launchBin) commit(c *class, t *termIn, n int64) {
+	b.types = b.survivors(c, n)
+	b.atoms, b.scratch = b.scratch, b.atoms
+	b.used.AddN(c.need, n)
+	b.ports = append(b.ports, c.shape.Ports...)
+	if len(t.open) > 0 {
+		b.open = b.open.Intersect(t.open)
+	}
+	if bt := (binTerm{c.shape, t.term}); !slices.Contains(b.terms, bt) {
+		b.terms = append(b.terms, bt)
+	}
+	b.fresh = false
+}
+
+// open starts a launch for the class and returns it with the number of pods it took.
+func (p *poolModel) open(at int, c *class) (*launchBin, int) {
+	if p.nodesLeft <= 0 {
+		return nil, 0
+	}
+	b := &launchBin{
+		pool: p, at: at, used: make(quantity.Vector, len(p.space)), atoms: p.buyable.clone(),
+		scratch: newBitset(len(p.atoms)), open: p.openRules(), fresh: true,
+	}
+	for i := range p.minValues {
+		b.minimum = append(b.minimum, p.minValues[i].need)
+	}
+	for t := range p.types {
+		if p.types[t].capacity.Fits(p.left) {
+			b.types = append(b.types, int32(t))
+		}
+	}
+	n := b.add(c, len(c.pods))
+	if n == 0 {
+		return nil, 0
+	}
+	p.nodesLeft--
+	b.hold(b.largest())
+	return b, n
+}
+
+// openRules returns the pool's own requirements on keys that atoms do not settle.
+func (p *poolModel) openRules() label.Requirements {
+	open := label.Requirements{}
+	for key, q := range p.pool.Requirements {
+		k, indexed := p.keys[key]
+		if _, settled := q.Only(); !settled && !indexed || indexed && k.several {
+			open[key] = q
+		}
+	}
+	return open
+}
+
+// largest returns the most that the bin's types can count against each limit.
+func (b *launchBin) largest() quantity.Vector {
+	v := make(quantity.Vector, len(b.pool.space))
+	for _, t := range b.types {
+		raise(v, b.pool.types[t].capacity)
+	}
+	return v
+}
+
+// hold takes v from the pool's limits for the bin, in place of what it held.
+func (b *launchBin) hold(v quantity.Vector) {
+	for i := range b.pool.left {
+		if b.pool.left[i] == math.MaxInt64 {
+			continue
+		}
+		if b.holds != nil {
+			b.pool.left[i] += b.holds[i]
+		}
+		b.pool.left[i] -= v[i]
+	}
+	b.holds = v
+}
+
+// settle makes the pool's launches content with types no larger than the cheapest one
+// that holds their pods, and gives back to the limits what they held for more. It tells
+// whether anything was given back.
+func (p *poolModel) settle(launches []*launchBin) bool {
+	gained := false
+	for _, b := range launches[min(p.settled, len(launches)):] {
+		if b.pool != p {
+			continue
+		}
+		cheapest := &p.types[b.cheapest()]
+		before := b.holds
+		b.types = slices.DeleteFunc(b.types, func(t int32) bool { return !p.withinLimits(p.types[t].capacity, cheapest.capacity) })
+		after := b.largest()
+		b.hold(after)
+		gained = gained || !before.Fits(after)
+	}
+	p.settled = len(launches)
+	return gained
+}
+
+// withinLimits tells whether v is no more than o of anything that the pool limits.
+func (p *poolModel) withinLimits(v, o quantity.Vector) bool {
+	for i := range v {
+		if p.left[i] != math.MaxInt64 && v[i] > o[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// cheapest returns the type of the cheapest atom left; of equals the first.
+func (b *launchBin) cheapest() int32 {
+	best, price := b.types[0], math.Inf(1)
+	for _, t := range b.types {
+		if p := b.price(t); p < price {
+			best, price = t, p
+		}
+	}
+	return best
+}
+
+// price returns the cheapest price at which a type of the bin can be had.
+func (b *launchBin) price(t int32) float64 {
+	tm := &b.pool.types[t]
+	price := math.Inf(1)
+	for a := tm.first; a < tm.end; a++ {
+		if b.atoms.has(a) {
+			price = min(price, b.pool.atoms[a].Price())
+		}
+	}
+	return price
+}

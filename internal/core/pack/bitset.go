@@ -1,0 +1,84 @@
+package pack
+
+import "math/bits"
+
+// bitset is a set of small integers, of a width fixed when it is made.
+type bitset []uint64
+
+func newBitset(width int) bitset { return make(bitset, (width+63)/64) }
+
+func (b bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+
+func (b bitset) clone() bitset {
+	c := make(bitset, len(b))
+	copy(c, b)
+	return c
+}
+
+// or adds o to b.
+func (b bitset) or(o bitset) {
+	for i := range o {
+		b[i] |= o[i]
+	}
+}
+
+// and keeps of b what is in o.
+func (b bitset) and(o bitset) {
+	for i := range o {
+		b[i] &= o[i]
+	}
+}
+
+// intersection writes x∩y to b and tells whether anything is left.
+func (b bitset) intersection(x, y bitset) bool {
+	var any uint64
+	for i := range b {
+		b[i] = x[i] & y[i]
+		any |= b[i]
+	}
+	return any != 0
+}
+
+// within tells whether b is a subset of o.
+func (b bitset) within(o bitset) bool {
+	for i := range b {
+		if b[i]&^o[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (b bitset) empty() bool {
+	for _, w := range b {
+		if w != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (b bitset) count() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// anyIn tells whether a member is in [from, to).
+func (b bitset) anyIn(from, to int) bool {
+	for i := from; i < to; {
+		w := b[i>>6] >> (i & 63)
+		if span := 64 - i&63; to-i < span {
+			w &= 1<<(to-i) - 1
+			return w != 0
+		} else if w != 0 {
+			return true
+		} else {
+			i += span
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// model is the snapshot in the solver's terms.
+type model struct {
+	space quantity.Space
+	pools []*poolModel // by weight
+}
+
+// class is all pending pods of one shape.
+type class struct {
+	shape *cluster.Shape
+	need  quantity.Vector
+	pods  []int32 // indexes into Snapshot.Pending that still look for a place
+	in    []classIn
+}
+
+// classIn is what a class allows of one pool.
+type classIn struct {
+	refusal verdict.Verdict // set: nothing
+	terms   []termIn
+}
+
+// termIn is one term of the class's requirements against a pool: the atoms it allows,
+// and what it asks of keys that no atom decides.
+type termIn struct {
+	term  int
+	atoms bitset
+	open  label.Requirements
+}
+
+// take records that the first n pods of the class went to a place.
+func (c *class) take(placed []placement, n int, at placement) {
+	for _, p := range c.pods[:n] {
+		placed[p] = at
+	}
+	c.pods = c.pods[n:]
+}
+
+func compile(snap *cluster.Snapshot, opts Options) *solver {
+	m := &model{space: spaceOf(snap)}
+	for _, p := range byWeight(snap.Pools) {
+		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
+	}
+	s := &solver{
+		snap: snap, opts: opts, model: m, byName: map[string]int32{},
+		placed: make([]placement, len(snap.Pending)), refused: make([]verdict.Verdict, len(snap.Pending)),
+	}
+	s.classes = classesOf(snap, m)
+	s.fixed = fixedBins(snap, m)
+	for i := range s.fixed {
+		s.byName[s.fixed[i].node.Name] = int32(i)
+		if claim := s.fixed[i].node.Claim; claim != "" {
+			s.byName[claim] = int32(i)
+		}
+	}
+	return s
+}
+
+// spaceOf returns every resource that a pod asks for, a daemon needs or a limit counts.
+// What machines have besides is of no interest.
+func spaceOf(snap *cluster.Snapshot) quantity.Space {
+	lists := []quantity.List{{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0}}
+	seen := map[*cluster.Shape]bool{}
+	for i := range snap.Pending {
+		if sh := snap.Pending[i].Shape; !seen[sh] {
+			seen[sh] = true
+			lists = append(lists, sh.Requests)
+		}
+	}
+	for i := range snap.Daemons {
+		lists = append(lists, snap.Daemons[i].Shape.Requests)
+	}
+	for i := range snap.Pools {
+		lists = append(lists, snap.Pools[i].Limits)
+	}
+	return quantity.SpaceOf(lists...)
+}
+
+// classesOf groups the pending pods by shape. The classes are in the order in which they
+// are packed: largest first by cpu, then memory, then the age of the oldest pod.
+func classesOf(snap *cluster.Snapshot, m *model) []class {
+	at := map[*cluster.Shape]int{}
+	var classes []class
+	for i := range snap.Pending {
+		sh := snap.Pending[i].Shape
+		c, ok := at[sh]
+		if !ok {
+			c = len(classes)
+			at[sh] = c
+			classes = append(classes, class{shape: sh, need: m.space.Vector(sh.Requests)})
+		}
+		classes[c].pods = append(classes[c].pods, int32(i))
+	}
+	older := func(a, b int32) int {
+		x, y := &snap.Pending[a], &snap.Pending[b]
+		return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	}
+	for c := range classes {
+		slices.SortFunc(classes[c].pods, older)
+		for _, pool := range m.pools {
+			classes[c].in = append(classes[c].in, pool.admit(classes[c].shape))
+		}
+	}
+	cpu, memory := slices.Index(m.space, quantity.CPU), slices.Index(m.space, quantity.Memory)
+	slices.SortFunc(classes, func(a, b class) int {
+		return cmp.Or(cmp.Compare(b.need[cpu], a.need[cpu]), cmp.Compare(b.need[memory], a.need[memory]), older(a.pods[0], b.pods[0]))
+	})
+	return classes
+}
+
+// fixedBins returns the machines that may take pods: initialised ones first, then those
+// that have a Node or are known, then open claims; each by name.
+func fixedBins(snap *cluster.Snapshot, m *model) []fixedBin {
+	var bins []fixedBin
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if n.Leaving {
+			continue
+		}
+		if b, ok := newFixedBin(snap, m, n); ok {
+			bins = append(bins, b)
+		}
+	}
+	rank := func(n *cluster.Node) int {
+		switch {
+		case n.Initialised:
+			return 0
+		case n.Open == nil:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(bins, func(a, b fixedBin) int {
+		return cmp.Or(cmp.Compare(rank(a.node), rank(b.node)), cmp.Compare(a.node.Name, b.node.Name))
+	})
+	return bins
+}
+
+// newFixedBin returns the bin of a machine; false when it cannot be judged, because its
+// pool is gone before the cloud said what it is.
+func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, bool) {
+	b := fixedBin{node: n, ports: n.Ports, used: make(quantity.Vector, len(m.space))}
+	if n.Open != nil {
+		b.pool = slices.IndexFunc(m.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
+		if b.pool < 0 {
+			return b, false
+		}
+		b.atoms, b.free = m.pools[b.pool].promise(n.Open)
+		return b, !b.atoms.empty()
+	}
+	used := n.Used.Plus(daemonsFor(snap.Daemons, n).MinusFloor(n.UsedByDaemons))
+	b.free = m.space.Vector(n.Allocatable)
+	b.free.AddN(m.space.Vector(used), -1)
+	return b, true
+}
+
+// daemonsFor returns what the daemons that select the node ask for together.
+func daemonsFor(daemons []cluster.Daemon, n *cluster.Node) quantity.List {
+	sum := quantity.List{}
+	for i := range daemons {
+		sh := daemons[i].Shape
+		if fit.Taints(sh.Tolerations, n.Taints).IsYes() && fit.Labels(sh.Terms, n.Labels).IsYes() {
+			sum.Add(sh.Requests)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,90 @@
+package pack
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// launch turns a filled bin into what shall be bought. The refusal is set when cutting
+// the list of types to its maximum would break a minValues rule.
+func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
+	types := slices.Clone(b.types)
+	slices.SortStableFunc(types, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(b.price(x), b.price(y)), cmp.Compare(b.pool.types[x].Name, b.pool.types[y].Name))
+	})
+	if len(types) > s.opts.TypesMax {
+		types = types[:s.opts.TypesMax]
+		for i := range b.minimum {
+			rule := &b.pool.minValues[i]
+			if n := rule.offered(types); n < b.minimum[i] && !s.opts.MinValuesBestEffort {
+				return plan.Launch{}, verdict.Of(verdict.MinValuesUnmet, "pool "+b.pool.pool.Name,
+					"%s needs %d values, the %d cheapest types have %d", rule.key, b.minimum[i], len(types), n)
+			}
+		}
+	}
+	l := plan.Launch{Pool: b.pool.pool.Name, MinValuesRelaxed: b.relaxed, PriceHourly: b.price(types[0])}
+	if math.IsInf(l.PriceHourly, 1) {
+		l.PriceHourly = 0
+	}
+	for _, t := range types {
+		l.Types = append(l.Types, b.pool.types[t].Name)
+	}
+	l.Requirements = b.requirements(l.Types)
+	l.Requests = b.requests(s.model.space, types)
+	return l, verdict.Verdict{}
+}
+
+// requirements returns all that the machine must be: the pool's word, its pods', and the
+// types and capacity types that are left.
+func (b *launchBin) requirements(types []string) label.Requirements {
+	r := b.pool.pool.Requirements
+	for _, t := range b.terms {
+		r = r.Intersect(t.shape.Terms[t.term])
+	}
+	for i := range b.minimum {
+		key := b.pool.minValues[i].key
+		q := r[key]
+		q.MinValues = b.minimum[i]
+		r = r.With(key, q)
+		r[key] = q
+	}
+	r = r.With(label.InstanceType, label.In(types...))
+	r = r.With(label.CapacityType, label.In(b.capacityTypes()...))
+	delete(r, label.Hostname)
+	return r
+}
+
+func (b *launchBin) capacityTypes() []string {
+	var cts []string
+	for _, t := range b.types {
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			if ct := b.pool.atoms[a].CapacityType; b.atoms.has(a) && !slices.Contains(cts, ct) {
+				cts = append(cts, ct)
+			}
+		}
+	}
+	return cts
+}
+
+// requests returns what the pods ask for, and the least that daemons will add whichever
+// type it becomes.
+func (b *launchBin) requests(space quantity.Space, types []int32) quantity.List {
+	least := b.pool.types[types[0]].daemons
+	for _, t := range types[1:] {
+		other := b.pool.types[t].daemons
+		both := quantity.List{}
+		for name, amount := range least {
+			if o, ok := other[name]; ok {
+				both[name] = min(amount, o)
+			}
+		}
+		least = both
+	}
+	return space.List(b.used).Plus(least)
+}

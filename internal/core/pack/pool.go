@@ -1,0 +1,364 @@
+package pack
+
+import (
+	"math"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// poolModel is one pool: its atoms, which are the offerings of its types, and what is
+// left of its limits.
+type poolModel struct {
+	pool      *cluster.Pool
+	wellKnown map[string]bool
+	space     quantity.Space
+	relax     bool // minValues is best effort
+
+	types []typeModel
+	atoms []*catalog.Offering
+	// allowed are the atoms within the pool's requirements; buyable those of them that
+	// can be had now.
+	allowed, buyable bitset
+	keys             map[string]*keyModel
+	minValues        []minValuesRule
+
+	// left is what the limits still allow; MaxInt64 where there is none.
+	left      quantity.Vector
+	nodesLeft int64
+	settled   int // launches below this index hold no more of the limits than they need
+}
+
+// typeModel is one instance type of a pool.
+type typeModel struct {
+	*catalog.Type
+	first, end     int             // its atoms
+	free, capacity quantity.Vector // free is allocatable less the daemons' share
+	daemons        quantity.List
+	ports          []cluster.HostPort // the daemons'
+	priceMin       float64            // of what is buyable
+}
+
+// keyModel tells which atoms carry which value of one label key.
+type keyModel struct {
+	values  []string
+	with    []bitset
+	without bitset
+	// several: some atom leaves the choice among values open.
+	several bool
+}
+
+// minValuesRule is a minValues of the pool: types between them must offer need values.
+type minValuesRule struct {
+	key    string
+	need   int
+	values int
+	has    []bitset // by type: which values
+}
+
+func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Pool, opts Options) *poolModel {
+	p := &poolModel{pool: pool, wellKnown: snap.WellKnown, space: space, relax: opts.MinValuesBestEffort, keys: map[string]*keyModel{}}
+	for _, t := range pool.Types {
+		tm := typeModel{Type: t, first: len(p.atoms), capacity: space.Vector(t.Capacity)}
+		for i := range t.Offerings {
+			p.atoms = append(p.atoms, &t.Offerings[i])
+		}
+		tm.end = len(p.atoms)
+		p.types = append(p.types, tm)
+	}
+	p.indexKeys()
+	p.allowed, _, _ = p.match(pool.Requirements, true)
+	p.buyable = p.allowed.clone()
+	for t := range p.types {
+		tm := &p.types[t]
+		tm.priceMin = math.Inf(1)
+		for a := tm.first; a < tm.end; a++ {
+			if !p.atoms[a].Available {
+				p.buyable[a>>6] &^= 1 << (a & 63)
+			} else if p.buyable.has(a) {
+				tm.priceMin = min(tm.priceMin, p.atoms[a].Price())
+			}
+		}
+	}
+	p.reserveForDaemons(snap.Daemons)
+	p.indexMinValues()
+	p.countLimits(snap)
+	return p
+}
+
+// indexKeys notes for every key that a type or offering decides which atoms carry which value.
+func (p *poolModel) indexKeys() {
+	for t := range p.types {
+		tm := &p.types[t]
+		for a := tm.first; a < tm.end; a++ {
+			own := p.atoms[a].Requirements()
+			for key, q := range own {
+				p.note(key, a, q)
+			}
+			for key, q := range tm.Requirements {
+				if _, ok := own[key]; !ok {
+					p.note(key, a, q)
+				}
+			}
+		}
+	}
+	for _, k := range p.keys {
+		k.without = newBitset(len(p.atoms))
+		for a := range p.atoms {
+			k.without.set(a)
+		}
+		for _, w := range k.with {
+			for i := range w {
+				k.without[i] &^= w[i]
+			}
+		}
+	}
+}
+
+// note records that atom a carries what q allows of the key; a requirement that is no
+// list of values leaves the key open.
+func (p *poolModel) note(key string, a int, q label.Requirement) {
+	if q.Operator() != label.OpIn {
+		return
+	}
+	k := p.keys[key]
+	if k == nil {
+		k = &keyModel{}
+		p.keys[key] = k
+	}
+	k.several = k.several || len(q.Values()) > 1
+	for _, v := range q.Values() {
+		i := 0
+		for i < len(k.values) && k.values[i] != v {
+			i++
+		}
+		if i == len(k.values) {
+			k.values = append(k.values, v)
+			k.with = append(k.with, newBitset(len(p.atoms)))
+		}
+		k.with[i].set(a)
+	}
+}
+
+// match returns the atoms that do not conflict with the requirements, and those of the
+// requirements that no atom settles. The refusal names the first key, in order, that
+// leaves nothing. own: these are the pool's requirements themselves.
+func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open label.Requirements, refusal verdict.Verdict) {
+	atoms = newBitset(len(p.atoms))
+	for a := range p.atoms {
+		atoms.set(a)
+	}
+	if !own {
+		atoms.and(p.allowed)
+	}
+	mask := newBitset(len(p.atoms))
+	for _, key := range want.Keys() {
+		q := want[key]
+		ours, ruled := p.pool.Requirements[key]
+		k, indexed := p.keys[key]
+		switch {
+		case !own && !ruled && !p.wellKnown[key] && !q.AllowsAbsence():
+			return nil, nil, verdict.Of(verdict.RequirementUndefined, "", "%s is not defined", key)
+		case !own && ruled && !ours.Overlaps(q):
+			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, is %s", key, q, ours)
+		case key == label.Hostname:
+			continue
+		}
+		if indexed {
+			k.allow(q, mask)
+			atoms.and(mask)
+			if atoms.empty() && !own {
+				return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "no instance type has %s %s", key, q)
+			}
+		}
+		if _, settled := ours.Only(); !indexed && (!ruled || !settled) || indexed && k.several {
+			if open == nil {
+				open = label.Requirements{}
+			}
+			open[key] = q
+		}
+	}
+	return atoms, open, verdict.Verdict{}
+}
+
+// allow writes to mask the atoms whose value of the key q allows, and those without one.
+func (k *keyModel) allow(q label.Requirement, mask bitset) {
+	copy(mask, k.without)
+	for i, v := range k.values {
+		if q.Allows(v) {
+			mask.or(k.with[i])
+		}
+	}
+}
+
+// admit returns what a shape allows of the pool.
+func (p *poolModel) admit(sh *cluster.Shape) classIn {
+	if p.pool.Unready != "" {
+		return classIn{refusal: verdict.Of(verdict.PoolUnready, "", "%s", p.pool.Unready)}
+	}
+	if refusal := fit.Taints(sh.Tolerations, p.pool.Taints); !refusal.IsYes() {
+		return classIn{refusal: refusal}
+	}
+	var in classIn
+	var first verdict.Verdict
+	for i, term := range sh.Terms {
+		atoms, open, refusal := p.match(term, false)
+		if refusal.IsYes() && atoms.empty() {
+			refusal = verdict.Of(verdict.NoCompatibleType, "", "no instance type is within its requirements")
+		}
+		if !refusal.IsYes() {
+			if first.IsYes() {
+				first = refusal
+			}
+			continue
+		}
+		in.terms = append(in.terms, termIn{term: i, atoms: atoms, open: open})
+	}
+	if len(in.terms) == 0 {
+		in.refusal = first
+	}
+	return in
+}
+
+// reserveForDaemons takes from each type what the daemons that would run on it need.
+func (p *poolModel) reserveForDaemons(daemons []cluster.Daemon) {
+	for t := range p.types {
+		p.types[t].free = p.space.Vector(p.types[t].Allocatable())
+		p.types[t].daemons = quantity.List{}
+	}
+	for i := range daemons {
+		sh := daemons[i].Shape
+		in := p.admit(sh)
+		need := p.space.Vector(sh.Requests)
+		for t := range p.types {
+			tm := &p.types[t]
+			for _, term := range in.terms {
+				if term.atoms.anyIn(tm.first, tm.end) {
+					tm.free.AddN(need, -1)
+					tm.daemons.Add(sh.Requests)
+					tm.ports = append(tm.ports, sh.Ports...)
+					break
+				}
+			}
+		}
+	}
+}
+
+func (p *poolModel) indexMinValues() {
+	for _, key := range p.pool.Requirements.Keys() {
+		q := p.pool.Requirements[key]
+		if q.MinValues == 0 {
+			continue
+		}
+		rule := minValuesRule{key: key, need: q.MinValues}
+		at := map[string]int{}
+		for t := range p.types {
+			for _, v := range p.types[t].Requirements[key].Values() {
+				if _, ok := at[v]; !ok {
+					at[v] = len(at)
+				}
+			}
+		}
+		rule.values = len(at)
+		for t := range p.types {
+			has := newBitset(len(at))
+			for _, v := range p.types[t].Requirements[key].Values() {
+				has.set(at[v])
+			}
+			rule.has = append(rule.has, has)
+		}
+		p.minValues = append(p.minValues, rule)
+	}
+}
+
+// offered returns how many values the types have between them.
+func (r *minValuesRule) offered(types []int32) int {
+	all := newBitset(r.values)
+	for _, t := range types {
+		all.or(r.has[t])
+	}
+	return all.count()
+}
+
+// countLimits works out what is left of the limits after the machines there are. A claim
+// that is still open counts as the largest it may become.
+func (p *poolModel) countLimits(snap *cluster.Snapshot) {
+	used := quantity.List{}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if n.Pool != p.pool.Name || n.Leaving {
+			continue
+		}
+		used[quantity.Nodes]++
+		if n.Open == nil {
+			used.Add(n.Capacity)
+			continue
+		}
+		largest := make(quantity.Vector, len(p.space))
+		for _, t := range p.typesNamed(n.Open.Types) {
+			raise(largest, p.types[t].capacity)
+		}
+		used.Add(p.space.List(largest))
+	}
+	p.left = make(quantity.Vector, len(p.space))
+	for i, name := range p.space {
+		p.left[i] = math.MaxInt64
+		if limit, ok := p.pool.Limits[name]; ok {
+			p.left[i] = limit - used[name]
+		}
+	}
+	p.nodesLeft = math.MaxInt64
+	if limit, ok := p.pool.Limits[quantity.Nodes]; ok {
+		p.nodesLeft = limit - used[quantity.Nodes]
+	}
+}
+
+func (p *poolModel) typesNamed(names []string) []int32 {
+	want := make(map[string]bool, len(names))
+	for _, n := range names {
+		want[n] = true
+	}
+	var types []int32
+	for t := range p.types {
+		if want[p.types[t].Name] {
+			types = append(types, int32(t))
+		}
+	}
+	return types
+}
+
+// promise returns what is sure of an open claim: the atoms it may become, and the room
+// that every one of them has.
+func (p *poolModel) promise(claim *cluster.OpenClaim) (atoms bitset, free quantity.Vector) {
+	atoms, _, refusal := p.match(claim.Requirements, true)
+	if !refusal.IsYes() {
+		return newBitset(len(p.atoms)), nil
+	}
+	for _, t := range p.typesNamed(claim.Types) {
+		tm := &p.types[t]
+		if !atoms.anyIn(tm.first, tm.end) {
+			continue
+		}
+		if free == nil {
+			free = append(quantity.Vector(nil), tm.free...)
+		}
+		for i := range free {
+			free[i] = min(free[i], tm.free[i])
+		}
+	}
+	if free == nil {
+		return newBitset(len(p.atoms)), nil
+	}
+	return atoms, free
+}
+
+// raise lifts v to at least o in every dimension.
+func raise(v, o quantity.Vector) {
+	for i := range v {
+		v[i] = max(v[i], o[i])
+	}
+}

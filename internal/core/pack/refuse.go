@@ -1,0 +1,123 @@
+package pack
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// why returns the reason why no launch can hold a pod of the class: the nearest miss of
+// every pool.
+func (s *solver) why(c *class) verdict.Verdict {
+	if c.shape.Invalid != "" {
+		return verdict.Of(verdict.PodError, "", "%s", c.shape.Invalid)
+	}
+	if len(s.model.pools) == 0 {
+		return verdict.Of(verdict.NoPool, "", "there is no NodePool")
+	}
+	all := verdict.Verdict{Reason: verdict.NoPlace}
+	for p, pool := range s.model.pools {
+		all.Causes = append(all.Causes, pool.why(c, &c.in[p]).About("pool "+pool.pool.Name))
+	}
+	if len(all.Causes) == 1 {
+		return all.Causes[0]
+	}
+	return all
+}
+
+// why returns the nearest miss of one pool.
+func (p *poolModel) why(c *class, in *classIn) verdict.Verdict {
+	switch {
+	case !in.refusal.IsYes():
+		return in.refusal
+	case p.buyable.empty():
+		return verdict.Of(verdict.NoCompatibleType, "", "no instance type within its requirements is available")
+	case p.nodesLeft <= 0:
+		return p.limitReached(quantity.Nodes)
+	}
+	atoms := newBitset(len(p.atoms))
+	var any bool
+	for i := range in.terms {
+		atoms.or(in.terms[i].atoms)
+	}
+	if any = atoms.intersection(atoms, p.buyable); !any {
+		return verdict.Of(verdict.NoOffering, "", "no offering that the pod allows is available")
+	}
+	return p.whyTooSmall(c, atoms)
+}
+
+// whyTooSmall is for a class that finds types, but none with room: too small, held back
+// by a limit, or too few for minValues.
+func (p *poolModel) whyTooSmall(c *class, atoms bitset) verdict.Verdict {
+	best, short := -1, verdict.Verdict{}
+	for t := range p.types {
+		tm := &p.types[t]
+		if !atoms.anyIn(tm.first, tm.end) {
+			continue
+		}
+		refusal := fit.Resources(p.space, c.need, tm.free)
+		switch {
+		case !refusal.IsYes():
+		case !tm.capacity.Fits(p.left):
+			for i, name := range p.space {
+				if tm.capacity[i] > p.left[i] {
+					return p.limitReached(name)
+				}
+			}
+		case !fit.Ports(c.shape.Ports, tm.ports).IsYes():
+			return verdict.Of(verdict.HostPortTaken, "", "a daemon takes the host port")
+		default:
+			return p.whyMinValues()
+		}
+		if best < 0 || nearer(c.need, tm.free, p.types[best].free) {
+			best, short = t, refusal
+		}
+	}
+	short.Detail += " on the largest type allowed (" + p.types[best].Name + ")"
+	return short
+}
+
+// nearer tells whether a misses less of need than b does, by the worst share.
+func nearer(need, a, b quantity.Vector) bool {
+	worst := func(free quantity.Vector) float64 {
+		w := 0.0
+		for i, n := range need {
+			if n > 0 {
+				w = max(w, float64(n-free[i])/float64(n))
+			}
+		}
+		return w
+	}
+	return worst(a) < worst(b)
+}
+
+func (p *poolModel) limitReached(resource string) verdict.Verdict {
+	left := p.nodesLeft
+	for i, name := range p.space {
+		if name == resource && resource != quantity.Nodes {
+			left = p.left[i]
+		}
+	}
+	return verdict.Of(verdict.PoolLimitReached, "", "limit of %s reached (%s left)",
+		fit.Amount(resource, p.pool.Limits[resource]), fit.Amount(resource, max(0, left)))
+}
+
+func (p *poolModel) whyMinValues() verdict.Verdict {
+	if len(p.minValues) == 0 {
+		return verdict.Of(verdict.ResourceShort, "", "no instance type has room")
+	}
+	r := &p.minValues[0]
+	return verdict.Of(verdict.MinValuesUnmet, "", "%s needs %d values among the types that hold the pod", r.key, r.need)
+}
+
+// idle returns the pools of which nothing can be bought.
+func (s *solver) idle() []verdict.Verdict {
+	var idle []verdict.Verdict
+	for _, p := range s.model.pools {
+		if p.pool.Unready == "" && p.buyable.empty() {
+			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.pool.Name,
+				"no instance type within the requirements is available"))
+		}
+	}
+	return idle
+}

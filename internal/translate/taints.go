@@ -1,0 +1,43 @@
+package translate
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+)
+
+// Taints returns the core's form of taints.
+func Taints(taints []corev1.Taint) []cluster.Taint {
+	out := make([]cluster.Taint, 0, len(taints))
+	for _, t := range taints {
+		out = append(out, cluster.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	return out
+}
+
+// Tolerations returns the core's form of tolerations.
+func Tolerations(tolerations []corev1.Toleration) []cluster.Toleration {
+	out := make([]cluster.Toleration, 0, len(tolerations))
+	for _, t := range tolerations {
+		out = append(out, cluster.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)})
+	}
+	return out
+}
+
+// IsEphemeralTaint tells whether a taint goes away by itself while a node starts, so
+// that pods may be meant for the node already.
+func IsEphemeralTaint(t corev1.Taint) bool {
+	switch t.Key {
+	case corev1.TaintNodeNotReady:
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	case corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
+		return t.Effect == corev1.TaintEffectNoSchedule
+	case karpenterv1.UnregisteredTaintKey:
+		return t.Effect == corev1.TaintEffectNoExecute
+	default:
+		return strings.HasPrefix(t.Key, "readiness.k8s.io/")
+	}
+}
