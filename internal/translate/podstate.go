@@ -1,0 +1,118 @@
+package translate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+)
+
+// stuckAfter is how long past its deletion time a terminating pod is still waited for:
+// by then its kubelet has had its chance.
+const stuckAfter = time.Minute
+
+// Terminal tells whether the pod has ended for good.
+func Terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// Terminating tells whether the pod has been told to end.
+func Terminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+
+// Active tells whether the pod is neither ended nor told to.
+func Active(pod *corev1.Pod) bool { return !Terminal(pod) && !Terminating(pod) }
+
+// OwnedByDaemonSet tells whether the pod goes wherever its DaemonSet's nodes are.
+func OwnedByDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
+
+// Mirror tells whether the pod is a static pod's image in the API: it lives and ends
+// with its node.
+func Mirror(pod *corev1.Pod) bool { return ownedBy(pod, "v1", "Node") }
+
+// Critical tells whether the pod's priority class is one of the system's two.
+func Critical(pod *corev1.Pod) bool {
+	return pod.Spec.PriorityClassName == "system-cluster-critical" || pod.Spec.PriorityClassName == "system-node-critical"
+}
+
+// Reschedulable tells whether the pod, or its like, will want another node when this one
+// goes. A terminating pod of a StatefulSet does: its successor waits for its end.
+func Reschedulable(pod *corev1.Pod) bool {
+	comesBack := Active(pod) || Terminating(pod) && !Terminal(pod) && ownedBy(pod, "apps/v1", "StatefulSet")
+	return comesBack && !OwnedByDaemonSet(pod) && !Mirror(pod)
+}
+
+// Hold is what a pod's do-not-disrupt annotation means at one instant. The zero Hold is
+// that of a pod without one.
+type Hold struct {
+	// Active: the pod may not be disrupted now.
+	Active bool
+	// Until is when the hold ends or ended; zero if it has no end that is known.
+	Until time.Time
+	// Invalid: the annotation says nothing that can be understood, so it does not hold.
+	Invalid bool
+}
+
+// DoNotDisrupt reads the do-not-disrupt annotation: "true" holds for good, a positive Go
+// duration from the pod's start on.
+func DoNotDisrupt(pod *corev1.Pod, now time.Time) Hold {
+	text, has := pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]
+	if !has {
+		return Hold{}
+	}
+	if text == karpenterv1.LabelValueTrue {
+		return Hold{Active: true}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return Hold{Invalid: true}
+	}
+	if pod.Status.StartTime == nil {
+		return Hold{Active: true}
+	}
+	until := pod.Status.StartTime.Add(d)
+	return Hold{Active: now.Before(until), Until: until}
+}
+
+// DoNotDisruptActive tells whether the pod's annotation forbids its disruption now.
+func DoNotDisruptActive(pod *corev1.Pod, now time.Time) bool { return DoNotDisrupt(pod, now).Active }
+
+// Disruptable tells whether the pod lets its node be disrupted now.
+func Disruptable(pod *corev1.Pod, now time.Time) bool {
+	return !Active(pod) || !DoNotDisruptActive(pod, now)
+}
+
+// ToleratesDisrupted tells whether the pod wants to stay on a node that is being removed.
+func ToleratesDisrupted(pod *corev1.Pod) bool {
+	taint := cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}
+	return fit.Tolerates(Tolerations(pod.Spec.Tolerations), taint)
+}
+
+// Evictable tells whether the eviction API may be asked to remove the pod now.
+func Evictable(pod *corev1.Pod, now time.Time) bool {
+	return Active(pod) && !ToleratesDisrupted(pod) && !Mirror(pod) && !DoNotDisruptActive(pod, now)
+}
+
+// Drainable tells whether a drain concerns itself with the pod. It does not with pods
+// that want to stay, and gives up on those stuck in termination.
+func Drainable(pod *corev1.Pod, now time.Time) bool {
+	stuck := Terminating(pod) && now.Sub(pod.DeletionTimestamp.Time) > stuckAfter
+	return !ToleratesDisrupted(pod) && !stuck && !Mirror(pod)
+}
+
+// WaitingEviction tells whether a drain has to wait for the pod: for those too that may
+// not be evicted yet.
+func WaitingEviction(pod *corev1.Pod, now time.Time) bool {
+	return !Terminal(pod) && Drainable(pod, now)
+}
+
+func ownedBy(pod *corev1.Pod, apiVersion, kind string) bool {
+	for _, o := range pod.OwnerReferences {
+		if o.APIVersion == apiVersion && o.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
