@@ -1,0 +1,8 @@
+// Package condition keeps the conditions of NodePools and NodeClaims: it reads
+// them, changes them, and computes the root condition Ready from those it
+// depends on.
+//
+// There is no clock and no client here: the caller says what time it is and
+// writes the object. Whether a change must be written is what every changing
+// method returns.
+package condition
