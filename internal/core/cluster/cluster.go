@@ -142,6 +142,10 @@ type Node struct {
 	QuietSince time.Time
 	// Held says why the node must not be disrupted ("annotation karpenter.sh/do-not-disrupt"); empty: it may be.
 	Held string
+	// Marked is the reason for which we marked the node for disruption, MarkedSince when;
+	// empty: it is not. A marked node takes no new pods.
+	Marked      string
+	MarkedSince time.Time
 	// Planned is how many pending pods an earlier plan meant for it.
 	Planned int
 }

@@ -1,0 +1,82 @@
+package translate
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// ClassLabel returns the label that tells a node's class.
+func ClassLabel(ref *karpenterv1.NodeClassReference) string {
+	return karpenterv1.NodeClassLabelKey(ref.Group, strings.ToLower(ref.Kind))
+}
+
+// NodeClaim returns the claim that carries out a launch from a pool.
+func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpenterv1.NodeClaim {
+	t := &np.Spec.Template
+	labels := launchLabels(l.Requirements, v)
+	maps.Copy(labels, t.Labels)
+	labels[karpenterv1.NodePoolLabelKey] = np.Name
+	labels[ClassLabel(t.Spec.NodeClassRef)] = t.Spec.NodeClassRef.Name
+	annotations := maps.Clone(t.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[karpenterv1.NodePoolHashAnnotationKey] = PoolHash(np)
+	annotations[karpenterv1.NodePoolHashVersionAnnotationKey] = karpenterv1.NodePoolHashVersion
+	annotations[karpenterv1.NodeClaimMinValuesRelaxedAnnotationKey] = strconv.FormatBool(l.MinValuesRelaxed)
+	block := true
+	requirements := maps.Clone(l.Requirements)
+	delete(requirements, karpenterv1.NodeRegisteredLabelKey)
+	delete(requirements, karpenterv1.NodeInitializedLabelKey)
+	return &karpenterv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: np.Name + "-", Labels: labels, Annotations: annotations,
+			Finalizers: []string{karpenterv1.TerminationFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: karpenterv1.GroupVersion.String(), Kind: "NodePool", Name: np.Name, UID: np.UID, BlockOwnerDeletion: &block,
+			}},
+		},
+		Spec: karpenterv1.NodeClaimSpec{
+			Taints: t.Spec.Taints, StartupTaints: t.Spec.StartupTaints,
+			Requirements:           RequirementList(requirements),
+			Resources:              karpenterv1.ResourceRequirements{Requests: ResourceList(l.Requests)},
+			NodeClassRef:           t.Spec.NodeClassRef,
+			TerminationGracePeriod: t.Spec.TerminationGracePeriod,
+			ExpireAfter:            t.Spec.ExpireAfter,
+		},
+	}
+}
+
+// launchLabels settles the custom labels that requirements leave open: those that
+// neither type nor offering will decide. A list gives its first value; a range its
+// lowest; "exists" gives "0" or the first integer that is not excluded.
+func launchLabels(r label.Requirements, v Vocabulary) map[string]string {
+	labels := map[string]string{}
+	for key, q := range r {
+		if v.WellKnown[key] || v.Restricted(key) {
+			continue
+		}
+		switch q.Operator() {
+		case label.OpDoesNotExist:
+		case label.OpIn:
+			labels[key] = q.Values()[0]
+		default:
+			n, _, bounded, _ := q.Bounds()
+			if !bounded {
+				n = 0
+			}
+			for !q.Allows(strconv.FormatInt(n, 10)) {
+				n++
+			}
+			labels[key] = strconv.FormatInt(n, 10)
+		}
+	}
+	return labels
+}

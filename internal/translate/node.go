@@ -1,0 +1,122 @@
+package translate
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// Machine returns the core's form of a Node, its claim, or both; at least one is given.
+// What depends on its pods is left to the mirror, which knows them.
+func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim) cluster.Node {
+	var m cluster.Node
+	if nc != nil {
+		m = claimMachine(nc)
+	}
+	if node == nil {
+		return m
+	}
+	managed := nc != nil
+	registered := !managed || node.Labels[karpenterv1.NodeRegisteredLabelKey] == karpenterv1.LabelValueTrue
+	m.Name = node.Name
+	m.Ready = NodeReady(node)
+	m.Initialised = !managed || node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
+	if !managed {
+		m.Pool = node.Labels[karpenterv1.NodePoolLabelKey]
+		m.Created = node.CreationTimestamp.Time
+		m.Leaving = node.DeletionTimestamp != nil
+	}
+	if registered {
+		m.Labels = node.Labels
+		m.Taints = Taints(keptTaints(node.Spec.Taints, nc, m.Initialised))
+	}
+	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialised)
+	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialised)
+	m.Open = nil
+	if node.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == karpenterv1.LabelValueTrue {
+		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
+	}
+	return m
+}
+
+// claimMachine is a claim whose Node is still to come.
+func claimMachine(nc *karpenterv1.NodeClaim) cluster.Node {
+	m := cluster.Node{
+		Name: nc.Name, Claim: nc.Name, Pool: nc.Labels[karpenterv1.NodePoolLabelKey],
+		Labels: nc.Labels, Taints: Taints(nc.Spec.Taints), Created: nc.CreationTimestamp.Time,
+		Capacity: Quantities(nc.Status.Capacity), Allocatable: Quantities(nc.Status.Allocatable),
+		Leaving: nc.DeletionTimestamp != nil || conditionTrue(nc, karpenterv1.ConditionTypeInstanceTerminating),
+	}
+	if nc.Status.ProviderID == "" {
+		m.Open = openClaim(nc)
+	}
+	m.QuietSince = nc.Status.LastPodEventTime.Time
+	if c, ok := condition(nc, karpenterv1.ConditionTypeInitialized); ok && c.LastTransitionTime.After(m.QuietSince) && c.Status == "True" {
+		m.QuietSince = c.LastTransitionTime.Time
+	}
+	if c, ok := condition(nc, karpenterv1.ConditionTypeDisruptionReason); ok && c.Status == "True" {
+		m.Marked, m.MarkedSince = c.Reason, c.LastTransitionTime.Time
+	}
+	if nc.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == karpenterv1.LabelValueTrue {
+		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
+	}
+	return m
+}
+
+// openClaim returns what is known of a claim before the cloud has answered. A
+// requirement that cannot be read leaves a claim that no pod is meant for.
+func openClaim(nc *karpenterv1.NodeClaim) *cluster.OpenClaim {
+	r, err := ClaimRequirements(nc)
+	if err != nil {
+		return &cluster.OpenClaim{}
+	}
+	return &cluster.OpenClaim{Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values()}
+}
+
+// keptTaints leaves out the taints that go away before the node takes pods.
+func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialised bool) []corev1.Taint {
+	if nc == nil || initialised {
+		return taints
+	}
+	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
+		return IsEphemeralTaint(t) || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
+	})
+}
+
+// reported returns what a node says of itself; until it is initialised, its claim's
+// estimate stands in for what is missing or zero.
+func reported(status corev1.ResourceList, estimate quantity.List, initialised bool) quantity.List {
+	l := Quantities(status)
+	if !initialised {
+		for name, amount := range estimate {
+			if l[name] == 0 {
+				l[name] = amount
+			}
+		}
+	}
+	return l
+}
+
+// NodeReady tells whether the kubelet says that the node is ready.
+func NodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// ConsolidateAfter returns how long a pool's nodes must be quiet; negative: never.
+func ConsolidateAfter(np *karpenterv1.NodePool) time.Duration {
+	if d := np.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
+		return *d
+	}
+	return -1
+}

@@ -1,0 +1,176 @@
+package translate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/component-helpers/resource"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// PodRef names a pod for good.
+func PodRef(p *corev1.Pod) cluster.PodRef {
+	return cluster.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
+}
+
+// PodRequests returns what a pod asks for as kube-scheduler counts it, itself included.
+func PodRequests(p *corev1.Pod) quantity.List {
+	l := Quantities(resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true}))
+	l[quantity.Pods] = 1
+	return l
+}
+
+// Unwanted tells whether a pod says itself that it wants no node of ours.
+func Unwanted(p *corev1.Pod) bool {
+	for _, term := range requiredTerms(p) {
+		for _, e := range term.MatchExpressions {
+			if e.Key == karpenterv1.NodePoolLabelKey && e.Operator == corev1.NodeSelectorOpDoesNotExist {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ShapeKey is equal for pods that are alike to the scheduler.
+func ShapeKey(p *corev1.Pod) string {
+	key := struct {
+		Requests    quantity.List
+		Selector    map[string]string
+		Terms       []corev1.NodeSelectorTerm
+		Tolerations []corev1.Toleration
+		Ports       []cluster.HostPort
+	}{PodRequests(p), p.Spec.NodeSelector, requiredTerms(p), p.Spec.Tolerations, HostPorts(p)}
+	b, err := json.Marshal(key)
+	if err != nil { // none of these types can fail
+		return string(p.UID)
+	}
+	return string(b)
+}
+
+// PodShape returns everything that decides where a pod can go. restricted are the label
+// domains that users may not ask for.
+func PodShape(p *corev1.Pod, restricted Vocabulary) *cluster.Shape {
+	sh := &cluster.Shape{Requests: PodRequests(p), Tolerations: Tolerations(p.Spec.Tolerations), Ports: HostPorts(p)}
+	selector := label.Requirements{}
+	var problems []string
+	for key, value := range p.Spec.NodeSelector {
+		key = NormalKey(key)
+		problems = append(problems, restricted.problem("nodeSelector", key, []string{value})...)
+		selector = selector.With(key, label.In(value))
+	}
+	for _, term := range requiredTerms(p) {
+		r, bad := termRequirements(term, restricted)
+		problems = append(problems, bad...)
+		sh.Terms = append(sh.Terms, selector.Intersect(r))
+	}
+	if len(sh.Terms) == 0 {
+		sh.Terms = []label.Requirements{selector}
+	}
+	slices.Sort(problems)
+	sh.Invalid = strings.Join(slices.Compact(problems), "; ")
+	return sh
+}
+
+func requiredTerms(p *corev1.Pod) []corev1.NodeSelectorTerm {
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+func termRequirements(term corev1.NodeSelectorTerm, restricted Vocabulary) (r label.Requirements, problems []string) {
+	r = label.Requirements{}
+	if len(term.MatchFields) > 0 {
+		problems = append(problems, "required node affinity: matchFields names a single node")
+	}
+	for _, e := range term.MatchExpressions {
+		key := NormalKey(e.Key)
+		problems = append(problems, restricted.problem("required node affinity", key, e.Values)...)
+		q, err := label.Parse(label.Operator(e.Operator), e.Values)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("required node affinity: %s: %s", key, err))
+			continue
+		}
+		r = r.With(key, q)
+	}
+	return r, problems
+}
+
+// HostPorts returns the host ports that a pod takes on its node, those of sidecars included.
+func HostPorts(p *corev1.Pod) []cluster.HostPort {
+	var ports []cluster.HostPort
+	take := func(c *corev1.Container) {
+		for _, port := range c.Ports {
+			if port.HostPort == 0 {
+				continue
+			}
+			protocol := string(port.Protocol)
+			if protocol == "" {
+				protocol = string(corev1.ProtocolTCP)
+			}
+			ports = append(ports, cluster.HostPort{IP: port.HostIP, Protocol: protocol, Port: port.HostPort})
+		}
+	}
+	for i := range p.Spec.Containers {
+		take(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			take(c)
+		}
+	}
+	return ports
+}
+
+// Vocabulary is the label keys that mean something to the core or the provider: which a
+// pool leaves open when it does not mention them, and which users may not ask for.
+type Vocabulary struct {
+	WellKnown         map[string]bool
+	RestrictedDomains []string
+}
+
+// NewVocabulary returns the core's vocabulary with a provider's added.
+func NewVocabulary(wellKnown, restrictedDomains []string) Vocabulary {
+	v := Vocabulary{WellKnown: map[string]bool{
+		karpenterv1.NodePoolLabelKey: true, karpenterv1.CapacityTypeLabelKey: true,
+		corev1.LabelTopologyZone: true, corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
+		corev1.LabelArchStable: true, corev1.LabelOSStable: true, corev1.LabelWindowsBuild: true,
+	}, RestrictedDomains: append([]string{karpenterv1.Group}, restrictedDomains...)}
+	for _, key := range wellKnown {
+		v.WellKnown[key] = true
+	}
+	return v
+}
+
+// Restricted tells whether users may not set or ask for the key.
+func (v Vocabulary) Restricted(key string) bool {
+	if v.WellKnown[key] {
+		return false
+	}
+	domain, _, _ := strings.Cut(key, "/")
+	return key == corev1.LabelHostname || slices.ContainsFunc(v.RestrictedDomains, func(d string) bool {
+		return domain == d || strings.HasSuffix(domain, "."+d)
+	})
+}
+
+func (v Vocabulary) problem(where, key string, values []string) (problems []string) {
+	if v.Restricted(key) {
+		problems = append(problems, fmt.Sprintf("%s: label %s is restricted", where, key))
+	}
+	for _, value := range values {
+		if errs := validation.IsValidLabelValue(value); len(errs) > 0 {
+			problems = append(problems, fmt.Sprintf("%s: %s: %q is no label value", where, key, value))
+		}
+	}
+	return problems
+}
