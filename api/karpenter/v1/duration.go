@@ -16,7 +16,9 @@ type NillableDuration struct {
 	// Duration is nil for "Never".
 	*time.Duration
 
-	// Raw is the text that was read. It is ignored when it does not mean Duration.
+	// Raw is the text that was read. It is ignored when it does not mean Duration, and
+	// stays empty for "Never", so that "Never" is the zero value and leaves no trace in
+	// the NodePool's hash.
 	Raw string `json:"-" hash:"ignore"`
 }
 
@@ -26,15 +28,15 @@ func (d *NillableDuration) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("read duration: %w", err)
 	}
-	if text == nil {
+	if text == nil || *text == Never {
 		*d = NillableDuration{}
 		return nil
 	}
-	v, err := parseNillable(*text)
+	v, err := time.ParseDuration(*text)
 	if err != nil {
 		return fmt.Errorf("read duration: %w", err)
 	}
-	*d = NillableDuration{Duration: v, Raw: *text}
+	*d = NillableDuration{Duration: &v, Raw: *text}
 	return nil
 }
 
@@ -51,32 +53,11 @@ func (d NillableDuration) ToUnstructured() any {
 // String returns the text that was read, or else the duration in Go's form, or
 // "Never".
 func (d NillableDuration) String() string {
-	if d.Raw != "" {
-		if v, err := parseNillable(d.Raw); err == nil && equal(v, d.Duration) {
-			return d.Raw
-		}
-	}
 	if d.Duration == nil {
 		return Never
 	}
+	if v, err := time.ParseDuration(d.Raw); err == nil && v == *d.Duration {
+		return d.Raw
+	}
 	return d.Duration.String()
-}
-
-// parseNillable returns nil for "Never".
-func parseNillable(text string) (*time.Duration, error) {
-	if text == Never {
-		return nil, nil //nolint:nilnil // nil is the value of "Never"
-	}
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		return nil, err
-	}
-	return &v, nil
-}
-
-func equal(a, b *time.Duration) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
 }
