@@ -1,9 +1,7 @@
-// Package mirror keeps what the API server says at hand: it watches, indexes, and
-// answers questions about which object belongs to which.
+// Package mirror keeps what the API server tells and hands it out as one value: watch
+// in, snapshot out. It also remembers what the API cannot tell yet: claims just made,
+// and which machine a plan meant each pod for.
 //
-// Node and claim are the same machine when their provider IDs are; a name proves
-// nothing. Everything is read from the cache, so an answer can be a moment old: who acts
-// on one must be safe to act twice.
-//
-// Read index.go first.
+// Read store.go (what is kept and how it is fed), then snapshot.go (how it is handed
+// out). Nothing here decides anything.
 package mirror

@@ -39,6 +39,7 @@ func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim) cluster.Node {
 	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialised)
 	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialised)
 	m.Open = nil
+	m.Closed = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
 	if node.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == karpenterv1.LabelValueTrue {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
 	}

@@ -143,9 +143,10 @@ type Node struct {
 	// Held says why the node must not be disrupted ("annotation karpenter.sh/do-not-disrupt"); empty: it may be.
 	Held string
 	// Marked is the reason for which we marked the node for disruption, MarkedSince when;
-	// empty: it is not. A marked node takes no new pods.
+	// empty: it is not. The mark is in force once the node is Closed to new pods.
 	Marked      string
 	MarkedSince time.Time
+	Closed      bool
 	// Planned is how many pending pods an earlier plan meant for it.
 	Planned int
 }

@@ -19,7 +19,9 @@ type Plan struct {
 	Placements []Placement
 	Launches   []Launch
 	Refusals   []Refusal
-	Removals   []Removal
+	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
+	// be opened again; Removals those to go now.
+	Marks, Unmarks, Removals []Removal
 	// Blocked are the machines that would be removed but for something.
 	Blocked []verdict.Verdict
 	// Idle are the pools of which no instance type can be launched, with the reason.

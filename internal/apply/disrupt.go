@@ -1,0 +1,107 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// Disrupter closes, opens and removes machines by our own choice.
+type Disrupter struct {
+	Client client.Client
+	Now    func() time.Time
+}
+
+// Mark closes a machine to new pods and says on its claim why. The claim is written
+// first, so that a taint is never without its reason.
+func (d *Disrupter) Mark(ctx context.Context, r plan.Removal) error {
+	if err := d.setReason(ctx, r, true); err != nil {
+		return err
+	}
+	return d.setTaint(ctx, r, true)
+}
+
+// Unmark opens a machine again: what Mark did, undone in the opposite order.
+func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
+	if err := d.setTaint(ctx, r, false); err != nil {
+		return err
+	}
+	return d.setReason(ctx, r, false)
+}
+
+// Remove deletes the claim of a machine; its drain and end follow from that. It returns
+// the claim, or nil when it was gone already.
+func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.NodeClaim, error) {
+	var nc karpenterv1.NodeClaim
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+		return nil, wrap("remove", r.Claim, err)
+	}
+	if nc.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	if err := d.Client.Delete(ctx, &nc, client.Preconditions{UID: &nc.UID}); err != nil {
+		return nil, wrap("remove", r.Claim, err)
+	}
+	return &nc, nil
+}
+
+func (d *Disrupter) setReason(ctx context.Context, r plan.Removal, marked bool) error {
+	var nc karpenterv1.NodeClaim
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+		return wrap("mark", r.Claim, err)
+	}
+	before := nc.DeepCopy()
+	set := condition.ForNodeClaim(&nc)
+	changed := set.Clear(karpenterv1.ConditionTypeDisruptionReason)
+	if marked {
+		// Cleared first: a mark counts from its last setting.
+		changed = set.Set(metav1.Condition{Type: karpenterv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: r.Reason, Message: r.Reason}, d.Now())
+	}
+	if !changed {
+		return nil
+	}
+	err := d.Client.Status().Patch(ctx, &nc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return wrap("mark", r.Claim, err)
+}
+
+func (d *Disrupter) setTaint(ctx context.Context, r plan.Removal, closed bool) error {
+	var node corev1.Node
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Node}, &node); err != nil {
+		return wrap("taint", r.Node, err)
+	}
+	before := node.DeepCopy()
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
+	if closed {
+		node.Spec.Taints = append(node.Spec.Taints, karpenterv1.DisruptedTaint())
+	}
+	if slices.Equal(taintNames(before.Spec.Taints), taintNames(node.Spec.Taints)) {
+		return nil
+	}
+	err := d.Client.Patch(ctx, &node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return wrap("taint", r.Node, err)
+}
+
+func taintNames(taints []corev1.Taint) []string {
+	names := make([]string, 0, len(taints))
+	for _, t := range taints {
+		names = append(names, t.ToString())
+	}
+	return names
+}
+
+// wrap says what was being done to what; an object that is gone needs nothing done.
+func wrap(doing, name string, err error) error {
+	if client.IgnoreNotFound(err) == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", doing, name, err)
+}

@@ -1,0 +1,69 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// claimsAtOnce is how many NodeClaims are created in parallel.
+const claimsAtOnce = 16
+
+// Launcher turns the launches of plans into NodeClaims.
+type Launcher struct {
+	Client     client.Client
+	Mirror     *mirror.Store
+	Vocabulary translate.Vocabulary
+}
+
+// Launched is one launch that became a claim.
+type Launched struct {
+	Launch *plan.Launch
+	Claim  *karpenterv1.NodeClaim
+}
+
+// Launch creates a claim for each launch of the plan. A launch that fails does not stop
+// the others; its pods are still pending and the next plan will see them. Each claim
+// counts in the mirror from the moment it exists, with the pods it is meant for.
+func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error) {
+	claims := make([]*karpenterv1.NodeClaim, len(p.Launches))
+	errs := make([]error, len(p.Launches))
+	var g errgroup.Group
+	g.SetLimit(claimsAtOnce)
+	for i := range p.Launches {
+		g.Go(func() error {
+			claims[i], errs[i] = l.launch(ctx, &p.Launches[i])
+			return nil
+		})
+	}
+	_ = g.Wait()
+	var done []Launched
+	for i, nc := range claims {
+		if nc != nil {
+			done = append(done, Launched{&p.Launches[i], nc})
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv1.NodeClaim, error) {
+	np, ok := l.Mirror.PoolObject(launch.Pool)
+	if !ok || np.DeletionTimestamp != nil {
+		return nil, nil // the pool went; the next plan will not have it
+	}
+	nc := translate.NodeClaim(np, launch, l.Vocabulary)
+	if err := l.Client.Create(ctx, nc); err != nil {
+		return nil, fmt.Errorf("create claim of pool %s: %w", np.Name, err)
+	}
+	l.Mirror.AssumeClaim(nc.DeepCopy())
+	l.Mirror.Meant(launch.Pods, nc.Name)
+	return nc, nil
+}

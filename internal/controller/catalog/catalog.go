@@ -1,0 +1,75 @@
+// Package catalog keeps the mirror supplied with what the provider offers. A provider
+// that is slow or away holds nobody up: what it said before stays in force.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+)
+
+const (
+	// period is how often the provider is asked for what it told before.
+	period = time.Minute
+	// retry is how often it is asked for classes of which nothing is known yet, and how
+	// often the mirror is asked for new ones.
+	retry = 500 * time.Millisecond
+	// patience is how long one answer may take.
+	patience = time.Minute
+)
+
+// Loop asks the provider for the instance types of every class that a pool refers to.
+type Loop struct {
+	Cloud  cloud.Provider
+	Mirror *mirror.Store
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Register adds the loop to the manager.
+func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+
+// NeedLeaderElection tells that a stand-by keeps its catalogue too, to be ready at once.
+func (l *Loop) NeedLeaderElection() bool { return false }
+
+// Start asks until the context ends.
+func (l *Loop) Start(ctx context.Context) error {
+	tick := time.NewTicker(retry)
+	defer tick.Stop()
+	asked := map[cloud.ClassRef]time.Time{} // of classes whose types are known
+	for {
+		for _, class := range l.Mirror.Classes() {
+			if at, ok := asked[class]; ok && l.Now().Sub(at) < period {
+				continue
+			}
+			if l.ask(ctx, class) {
+				asked[class] = l.Now()
+			} else {
+				delete(asked, class)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *Loop) ask(ctx context.Context, class cloud.ClassRef) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, before := l.Mirror.TypesOf(class)
+	types, err := l.Cloud.Types(ctx, class)
+	l.Mirror.SetTypes(class, types, err)
+	if err != nil && (before == nil || before.Error() != err.Error()) && !errors.Is(err, cloud.ErrNotFound) && ctx.Err() == nil {
+		l.Log.Error("instance types are not known", "class", class.String(), "error", err)
+	}
+	return err == nil
+}

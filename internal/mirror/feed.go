@@ -1,0 +1,280 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// Feed subscribes the store to the watches and returns a function that tells whether
+// everything there was at the start has arrived.
+func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
+	var arrived []toolscache.InformerSynced
+	for _, f := range []struct {
+		kind   client.Object
+		upsert func(any)
+		remove func(any)
+	}{
+		{&corev1.Pod{}, on(s.upsertPod), on(s.removePod)},
+		{&corev1.Node{}, on(s.upsertNode), on(s.removeNode)},
+		{&karpenterv1.NodeClaim{}, on(s.upsertClaim), on(s.removeClaim)},
+		{&karpenterv1.NodePool{}, on(s.upsertPool), on(s.removePool)},
+		{&appsv1.DaemonSet{}, on(s.upsertDaemon), on(s.removeDaemon)},
+		{&policyv1.PodDisruptionBudget{}, on(s.upsertPDB), on(s.removePDB)},
+	} {
+		informer, err := c.GetInformer(ctx, f.kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watch %T: %w", f.kind, err)
+		}
+		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: f.upsert, UpdateFunc: func(_, o any) { f.upsert(o) }, DeleteFunc: f.remove,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watch %T: %w", f.kind, err)
+		}
+		arrived = append(arrived, registration.HasSynced)
+	}
+	return func() bool {
+		for _, ok := range arrived {
+			if !ok() {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// on makes an event handler of a method that takes an object, the last known state of a
+// deleted one included.
+func on[T client.Object](f func(T)) func(any) {
+	return func(o any) {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if obj, ok := o.(T); ok {
+			f(obj)
+		}
+	}
+}
+
+func (s *Store) upsertPod(p *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if translate.Terminal(p) {
+		s.forgetPod(p.UID)
+		return
+	}
+	had := s.pods[p.UID]
+	asked := had != nil && had.asksForNode
+	now := &pod{Pod: p, asksForNode: asksForNode(p), shape: s.shape(p)}
+	s.forgetPodState(had)
+	s.pods[p.UID] = now
+	if p.Spec.NodeName != "" {
+		delete(s.planned, p.UID)
+		if s.byNode[p.Spec.NodeName] == nil {
+			s.byNode[p.Spec.NodeName] = map[types.UID]*pod{}
+		}
+		s.byNode[p.Spec.NodeName][p.UID] = now
+		s.noteDaemonPod(p)
+	}
+	if now.asksForNode && !asked {
+		s.wake("pod/" + string(p.UID))
+	}
+}
+
+func (s *Store) removePod(p *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetPod(p.UID)
+}
+
+func (s *Store) forgetPod(uid types.UID) {
+	s.forgetPodState(s.pods[uid])
+	delete(s.pods, uid)
+	delete(s.planned, uid)
+}
+
+func (s *Store) forgetPodState(p *pod) {
+	if p == nil {
+		return
+	}
+	if p.shape.pods--; p.shape.pods == 0 {
+		delete(s.shapes, p.shape.key)
+	}
+	if on := s.byNode[p.Spec.NodeName]; on != nil {
+		delete(on, p.UID)
+		if len(on) == 0 {
+			delete(s.byNode, p.Spec.NodeName)
+		}
+	}
+}
+
+// shape returns the shared shape of the pod, one pod richer.
+func (s *Store) shape(p *corev1.Pod) *sharedShape {
+	key := translate.ShapeKey(p)
+	sh := s.shapes[key]
+	if sh == nil {
+		sh = &sharedShape{Shape: translate.PodShape(p, s.opts.Vocabulary), key: key}
+		s.shapes[key] = sh
+	}
+	sh.pods++
+	return sh
+}
+
+// asksForNode tells whether a pod waits for a machine: kube-scheduler found none for it,
+// nothing is being preempted for it, and it is not bound to certain nodes anyway.
+func asksForNode(p *corev1.Pod) bool {
+	if p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" || !translate.Active(p) ||
+		translate.OwnedByDaemonSet(p) || translate.Mirror(p) || translate.Unwanted(p) {
+		return false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Reason == corev1.PodReasonUnschedulable
+		}
+	}
+	return false
+}
+
+func (s *Store) upsertNode(n *corev1.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had := s.nodes[n.Name]
+	if had != nil && had.Spec.ProviderID != n.Spec.ProviderID {
+		delete(s.providers, had.Spec.ProviderID)
+	}
+	s.nodes[n.Name] = n
+	if n.Spec.ProviderID != "" {
+		s.providers[n.Spec.ProviderID] = n.Name
+	}
+	if n.DeletionTimestamp != nil && (had == nil || had.DeletionTimestamp == nil) {
+		s.wake("node/" + n.Name)
+	}
+}
+
+func (s *Store) removeNode(n *corev1.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nodes, n.Name)
+	delete(s.nominated, n.Name)
+	if s.providers[n.Spec.ProviderID] == n.Name {
+		delete(s.providers, n.Spec.ProviderID)
+	}
+}
+
+func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had, ok := s.claims[nc.Name]
+	s.claims[nc.Name] = claim{NodeClaim: nc}
+	launched := ok && had.Status.ProviderID == "" && nc.Status.ProviderID != ""
+	leaving := nc.DeletionTimestamp != nil && (!ok || had.DeletionTimestamp == nil)
+	if launched || leaving {
+		s.wake("claim/" + nc.Name + "/" + nc.ResourceVersion)
+	}
+}
+
+func (s *Store) removeClaim(nc *karpenterv1.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.claims, nc.Name)
+	delete(s.nominated, nc.Name)
+	s.wake("claim/" + nc.Name)
+}
+
+func (s *Store) upsertPool(np *karpenterv1.NodePool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pools[np.Name] = np
+	s.wake("pool/" + np.Name + "/" + np.ResourceVersion)
+}
+
+func (s *Store) removePool(np *karpenterv1.NodePool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pools, np.Name)
+	s.wake("pool/" + np.Name)
+}
+
+// daemon is a DaemonSet and the newest of its pods, which shows what admission made of
+// the template.
+type daemon struct {
+	set    *appsv1.DaemonSet
+	newest *corev1.Pod
+}
+
+func (s *Store) upsertDaemon(ds *appsv1.DaemonSet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.daemons[ds.UID]; d != nil {
+		d.set = ds
+		return
+	}
+	s.daemons[ds.UID] = &daemon{set: ds}
+}
+
+func (s *Store) removeDaemon(ds *appsv1.DaemonSet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.daemons, ds.UID)
+}
+
+func (s *Store) noteDaemonPod(p *corev1.Pod) {
+	for _, owner := range p.OwnerReferences {
+		if d := s.daemons[owner.UID]; d != nil && (d.newest == nil || !p.CreationTimestamp.Before(&d.newest.CreationTimestamp)) {
+			d.newest = p
+		}
+	}
+}
+
+// shape returns what every node that the set selects must carry.
+func (d *daemon) shape(v translate.Vocabulary) cluster.Daemon {
+	template := &corev1.Pod{Spec: *d.set.Spec.Template.Spec.DeepCopy()}
+	for i := range template.Spec.Containers {
+		defaultRequests(&template.Spec.Containers[i])
+	}
+	for i := range template.Spec.InitContainers {
+		defaultRequests(&template.Spec.InitContainers[i])
+	}
+	sh := translate.PodShape(template, v)
+	sh.Invalid = ""
+	if d.newest != nil {
+		sh.Requests = translate.PodRequests(d.newest)
+	}
+	return cluster.Daemon{Name: d.set.Namespace + "/" + d.set.Name, Shape: sh}
+}
+
+// defaultRequests fills in missing requests from limits, as the API server does for pods.
+func defaultRequests(c *corev1.Container) {
+	for name, limit := range c.Resources.Limits {
+		if _, ok := c.Resources.Requests[name]; !ok {
+			if c.Resources.Requests == nil {
+				c.Resources.Requests = corev1.ResourceList{}
+			}
+			c.Resources.Requests[name] = limit
+		}
+	}
+}
+
+func (s *Store) upsertPDB(b *policyv1.PodDisruptionBudget) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pdbs[types.NamespacedName{Namespace: b.Namespace, Name: b.Name}] = b
+}
+
+func (s *Store) removePDB(b *policyv1.PodDisruptionBudget) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pdbs, types.NamespacedName{Namespace: b.Namespace, Name: b.Name})
+}

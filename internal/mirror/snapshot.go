@@ -1,0 +1,236 @@
+package mirror
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// Snapshot returns the cluster as it is known now.
+func (s *Store) Snapshot() *cluster.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	s.expire(now)
+	snap := &cluster.Snapshot{At: now, WellKnown: s.opts.Vocabulary.WellKnown}
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
+		if np := s.pools[name]; s.opts.Manages(classOf(np).Group, classOf(np).Kind) {
+			snap.Pools = append(snap.Pools, s.pool(np, now))
+		}
+	}
+	for _, d := range s.daemons {
+		snap.Daemons = append(snap.Daemons, d.shape(s.opts.Vocabulary))
+	}
+	slices.SortFunc(snap.Daemons, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
+	s.machines(snap, now)
+	s.pending(snap, now)
+	return snap
+}
+
+// Asking returns how many pods ask for a node.
+func (s *Store) Asking() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.pods {
+		if p.asksForNode {
+			n++
+		}
+	}
+	return n
+}
+
+// PoolObject returns the NodePool of that name as last seen.
+func (s *Store) PoolObject(name string) (*karpenterv1.NodePool, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	np, ok := s.pools[name]
+	return np, ok
+}
+
+// PodObject returns a pod as last seen.
+func (s *Store) PodObject(ref cluster.PodRef) (*corev1.Pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.pods[types.UID(ref.UID)]
+	if !ok {
+		return nil, false
+	}
+	return p.Pod, true
+}
+
+// expire drops what was remembered for too long: claims that never showed up,
+// nominations that are over, pods' meanings whose machine is gone.
+func (s *Store) expire(now time.Time) {
+	maps.DeleteFunc(s.claims, func(_ string, c claim) bool { return !c.assumedUntil.IsZero() && now.After(c.assumedUntil) })
+	maps.DeleteFunc(s.nominated, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(s.planned, func(_ types.UID, machine string) bool {
+		_, isNode := s.nodes[machine]
+		_, isClaim := s.claims[machine]
+		return !isNode && !isClaim
+	})
+}
+
+func (s *Store) pool(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
+	known, ok := s.types[classOf(np)]
+	p := translate.Pool(np, known.types, now)
+	if p.Unready == "" && known.err != nil {
+		p.Unready = "instance types are not known: " + known.err.Error()
+	}
+	if p.Unready == "" && !ok {
+		p.Unready = "instance types are not known yet"
+	}
+	return p
+}
+
+// machines adds every Node, and every claim that has none yet, in the order of names.
+func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
+	claimOf := map[string]*karpenterv1.NodeClaim{} // by node name
+	plannedFor := map[string]int{}
+	for _, machine := range s.planned {
+		plannedFor[machine]++
+	}
+	for _, c := range s.claims {
+		if node, ok := s.providers[c.Status.ProviderID]; ok && c.Status.ProviderID != "" {
+			claimOf[node] = c.NodeClaim
+			continue
+		}
+		if ref := c.Spec.NodeClassRef; s.opts.Manages(ref.Group, ref.Kind) {
+			m := translate.Machine(nil, c.NodeClaim)
+			s.settle(&m, "", plannedFor, now)
+			snap.Nodes = append(snap.Nodes, m)
+		}
+	}
+	for name, n := range s.nodes {
+		if claimOf[name] == nil && s.unclaimed(n) {
+			continue
+		}
+		m := translate.Machine(n, claimOf[name])
+		s.settle(&m, name, plannedFor, now)
+		snap.Nodes = append(snap.Nodes, m)
+	}
+	slices.SortFunc(snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// unclaimed tells whether a Node without a claim is one that a claim of ours will
+// account for: it counts only once the two are known to belong together.
+func (s *Store) unclaimed(n *corev1.Node) bool {
+	if n.Spec.ProviderID == "" && n.Labels[karpenterv1.NodePoolLabelKey] != "" {
+		return true
+	}
+	ours := false
+	for key := range n.Labels {
+		group, kind, _ := strings.Cut(key, "/")
+		ours = ours || s.opts.Manages(group, kind)
+	}
+	return ours && n.Labels[karpenterv1.NodeRegisteredLabelKey] != karpenterv1.LabelValueTrue
+}
+
+// settle adds to a machine what its pods mean for it.
+func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, now time.Time) {
+	m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
+	for _, p := range s.byNode[node] {
+		m.Used.Add(p.shape.Requests)
+		m.Ports = append(m.Ports, p.shape.Ports...)
+		if translate.OwnedByDaemonSet(p.Pod) {
+			m.UsedByDaemons.Add(p.shape.Requests)
+		}
+		if translate.Reschedulable(p.Pod) {
+			m.Empty = false
+		}
+		if m.Held == "" && translate.Active(p.Pod) && translate.DoNotDisrupt(p.Pod, now).Active {
+			m.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.Namespace, p.Name, karpenterv1.DoNotDisruptAnnotationKey)
+		}
+	}
+	m.Planned = plannedFor[m.Name]
+	if m.Claim != m.Name {
+		m.Planned += plannedFor[m.Claim]
+	}
+	until := s.nominated[m.Name]
+	if c := s.nominated[m.Claim]; m.Claim != "" && c.After(until) {
+		until = c
+	}
+	if m.Held == "" && until.After(now) {
+		m.Held = "a plan has just meant pods for it"
+	}
+}
+
+// pending adds the pods that ask for a node, and those whose node is going.
+func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
+	leaving := map[string]bool{}
+	for i := range snap.Nodes {
+		if snap.Nodes[i].Leaving {
+			leaving[snap.Nodes[i].Name] = true
+		}
+	}
+	for uid, p := range s.pods {
+		if !p.asksForNode && !(leaving[p.Spec.NodeName] && s.willMove(p.Pod, now)) {
+			continue
+		}
+		snap.Pending = append(snap.Pending, cluster.Pod{
+			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: s.planned[uid], Shape: p.shape.Shape,
+		})
+	}
+	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+// willMove tells whether a pod on a node that is going will want another one soon: it is
+// not held where it is for good.
+func (s *Store) willMove(p *corev1.Pod, now time.Time) bool {
+	return translate.Reschedulable(p) && !translate.DoNotDisrupt(p, now).Active && !s.pinned(p)
+}
+
+// pinned tells whether disruption budgets can never let the pod be evicted.
+func (s *Store) pinned(p *corev1.Pod) bool {
+	matching := 0
+	for _, b := range s.pdbs {
+		if b.Namespace != p.Namespace {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		if matching++; matching > 1 || (forbids(&b.Spec) && !waived(b, p)) {
+			return true
+		}
+	}
+	return false
+}
+
+func forbids(b *policyv1.PodDisruptionBudgetSpec) bool {
+	is := func(v *intstr.IntOrString, words ...string) bool {
+		return v != nil && slices.Contains(words, v.String())
+	}
+	return is(b.MaxUnavailable, "0", "0%") || is(b.MinAvailable, "100%")
+}
+
+// waived tells whether the budget lets pods that are not ready go at any time.
+func waived(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
+	if b.Spec.UnhealthyPodEvictionPolicy == nil || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+		return false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionFalse
+		}
+	}
+	return false
+}

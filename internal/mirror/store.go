@@ -1,0 +1,179 @@
+package mirror
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	// assumedMax is how long a claim that we made counts before the watch has shown it.
+	assumedMax = 30 * time.Second
+	// nominatedMin is the least time for which a machine that a plan used is kept from removal.
+	nominatedMin = 10 * time.Second
+)
+
+// Options are what a Store needs to know of its surroundings.
+type Options struct {
+	Vocabulary translate.Vocabulary
+	// Manages tells whether node classes of this group and kind are our provider's.
+	Manages func(group, kind string) bool
+	Now     func() time.Time
+	// BatchMax is the longest batch window; a machine stays nominated for twice as long.
+	BatchMax time.Duration
+}
+
+// Store is the mirror. Its methods may be called from any goroutine.
+type Store struct {
+	opts Options
+
+	mu        sync.Mutex // guards everything below
+	pods      map[types.UID]*pod
+	byNode    map[string]map[types.UID]*pod
+	nodes     map[string]*corev1.Node
+	providers map[string]string // providerID → node name
+	claims    map[string]claim
+	pools     map[string]*karpenterv1.NodePool
+	daemons   map[types.UID]*daemon
+	pdbs      map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	shapes    map[string]*sharedShape
+	types     map[cloud.ClassRef]typesKnown
+	planned   map[types.UID]string // pod → machine
+	nominated map[string]time.Time // machine → until
+	wake      func(id string)
+}
+
+// pod is one pod that is not over.
+type pod struct {
+	*corev1.Pod
+	shape       *sharedShape
+	asksForNode bool
+}
+
+// sharedShape is a shape and the number of pods that have it; it goes with the last.
+type sharedShape struct {
+	*cluster.Shape
+	key  string
+	pods int
+}
+
+// claim is a NodeClaim; assumedUntil is set while only we know that it exists.
+type claim struct {
+	*karpenterv1.NodeClaim
+	assumedUntil time.Time
+}
+
+// typesKnown is what the provider said of a class: its types, or why there are none.
+type typesKnown struct {
+	types []*catalog.Type
+	err   error
+}
+
+// NewStore returns an empty mirror.
+func NewStore(opts Options) *Store {
+	return &Store{
+		opts: opts,
+		pods: map[types.UID]*pod{}, byNode: map[string]map[types.UID]*pod{},
+		nodes: map[string]*corev1.Node{}, providers: map[string]string{},
+		claims: map[string]claim{}, pools: map[string]*karpenterv1.NodePool{},
+		daemons: map[types.UID]*daemon{}, pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},
+		shapes: map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
+		planned: map[types.UID]string{}, nominated: map[string]time.Time{},
+		wake: func(string) {},
+	}
+}
+
+// OnWork sets who is told when something happened that may call for a new plan: a pod
+// asks for a node, or room may have come or gone. It is given an id that stays the same
+// when the same thing happens again. It must not call back.
+func (s *Store) OnWork(wake func(id string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake = wake
+}
+
+// SetTypes records what the provider offers for a class, or why that is not known. Types
+// known before stay in force when err is set.
+func (s *Store) SetTypes(class cloud.ClassRef, known []*catalog.Type, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had, ok := s.types[class]
+	if err != nil && ok && had.err == nil {
+		return
+	}
+	s.types[class] = typesKnown{known, err}
+	if !ok || (had.err != nil && err == nil) {
+		s.wake("class/" + class.String())
+	}
+}
+
+// Classes returns the node classes that pools of ours refer to.
+func (s *Store) Classes() []cloud.ClassRef {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[cloud.ClassRef]bool{}
+	var classes []cloud.ClassRef
+	for _, np := range s.pools {
+		if ref := classOf(np); s.opts.Manages(ref.Group, ref.Kind) && !seen[ref] {
+			seen[ref] = true
+			classes = append(classes, ref)
+		}
+	}
+	return classes
+}
+
+// TypesOf returns the instance types of a class as last told by the provider.
+func (s *Store) TypesOf(class cloud.ClassRef) ([]*catalog.Type, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.types[class]
+	return known.types, known.err
+}
+
+// AssumeClaim counts a claim that was just made before the watch shows it.
+func (s *Store) AssumeClaim(nc *karpenterv1.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.claims[nc.Name]; !ok {
+		s.claims[nc.Name] = claim{nc, s.opts.Now().Add(assumedMax)}
+	}
+}
+
+// Meant records which machine each pod of a plan was meant for, so that the next plan
+// does not move it: a Node or claim of the snapshot, or a claim just made.
+func (s *Store) Meant(pods []cluster.PodRef, machine string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range pods {
+		if _, ok := s.pods[types.UID(p.UID)]; ok {
+			s.planned[types.UID(p.UID)] = machine
+		}
+	}
+	s.nominated[machine] = s.opts.Now().Add(max(nominatedMin, 2*s.opts.BatchMax))
+}
+
+// MeantAll is Meant for all placements of a plan.
+func (s *Store) MeantAll(placements []plan.Placement) {
+	byMachine := map[string][]cluster.PodRef{}
+	for _, p := range placements {
+		byMachine[p.Node] = append(byMachine[p.Node], p.Pod)
+	}
+	for machine, pods := range byMachine {
+		s.Meant(pods, machine)
+	}
+}
+
+func classOf(np *karpenterv1.NodePool) cloud.ClassRef {
+	ref := np.Spec.Template.Spec.NodeClassRef
+	return cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+}
