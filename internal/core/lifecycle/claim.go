@@ -1,0 +1,170 @@
+package lifecycle
+
+import (
+	"time"
+)
+
+const (
+	// LaunchTimeout is how long a claim may be without an instance.
+	LaunchTimeout = 5 * time.Minute
+	// RegistrationTimeout is how long a claim may be without a registered Node.
+	RegistrationTimeout = 15 * time.Minute
+	// messageMost bounds the text of a cloud's error in a condition, in bytes.
+	messageMost = 300
+)
+
+// Next returns what to do for a claim now: launch, register and initialise while it
+// lives, give up when that takes too long, and take everything away again when it is
+// deleted. A claim that needs nothing gets a step that waits for nothing.
+func Next(v View) Step {
+	switch {
+	case !v.Claim.DeletedAt.IsZero():
+		return finalise(v)
+	case !v.Claim.HasFinalizer:
+		// Before the launch, so that no claim goes without its instance going first.
+		return Step{Act: AddFinalizer}
+	case v.Claim.Launched.Status != True:
+		return launch(v)
+	case v.Claim.Registered.Status != True:
+		return register(v)
+	case v.Claim.Initialised.Status != True:
+		return initialise(v)
+	default:
+		return Step{}
+	}
+}
+
+func launch(v View) Step {
+	switch v.Answer.State {
+	case AnswerPending:
+		return wait(time.Time{}, "the cloud has not answered the launch yet")
+	case AnswerLaunched:
+		return Step{Act: RecordLaunch}
+	case AnswerNoCapacity:
+		return Step{Act: DeleteClaim, Reason: ReasonNoCapacity}
+	case AnswerClassUnfit:
+		return Step{Act: DeleteClaim, Reason: ReasonClassNotReady}
+	case AnswerFailed:
+		// The time-out is looked at only here, so that a claim that waited for a controller
+		// that was away gets its one try.
+		timeout := v.Claim.Launched.Since.Add(LaunchTimeout)
+		if !v.At.Before(timeout) {
+			return Step{Act: DeleteClaim, Reason: ReasonLaunchTimeout}
+		}
+		if !v.At.Before(v.Answer.RetryAt) {
+			return Step{Act: Launch}
+		}
+		message := cut(v.Answer.Message, messageMost)
+		return wait(earliest(v.Answer.RetryAt, timeout), "the launch failed (%s) and is tried again", v.Answer.Reason).
+			noting(Launched, Unknown, v.Answer.Reason, message)
+	case AnswerNone:
+		return Step{Act: Launch}
+	default:
+		panic("lifecycle: unknown answer " + string(v.Answer.State))
+	}
+}
+
+func register(v View) Step {
+	// Counted from the claim's creation. A launch that came later than it should still
+	// leaves the node what a timely one would.
+	timeout := latest(v.Claim.Registered.Since.Add(RegistrationTimeout), v.Claim.Launched.Since.Add(RegistrationTimeout-LaunchTimeout))
+	node, blocked := onlyNode(v, timeout)
+	switch {
+	case node != nil && !(node.IsRegistered && node.HasFinalizer && !node.IsUnregistered):
+		missing := !node.IsRegistered && !node.IsUnregistered
+		return Step{Act: RegisterNode, Node: node.Name, TaintMissing: missing}
+	case node != nil:
+		return Step{Node: node.Name}.noting(Registered, True, "", "")
+	case !v.At.Before(timeout):
+		return Step{Act: DeleteClaim, Reason: ReasonRegistrationTimeout}
+	case len(v.Nodes) > 1:
+		return blocked.noting(Registered, False, "MultipleNodesFound", blocked.Why)
+	default:
+		return blocked.noting(Registered, Unknown, "NodeNotFound", blocked.Why)
+	}
+}
+
+// initialise has no time-out: a node that is slow to be ready may have pods already.
+func initialise(v View) Step {
+	node, blocked := onlyNode(v, time.Time{})
+	if node == nil {
+		return blocked.noting(Initialised, Unknown, "NodeNotFound", blocked.Why)
+	}
+	if reason, why := notYet(&v.Claim, node); reason != "" {
+		return wait(time.Time{}, "%s", why).noting(Initialised, Unknown, reason, why)
+	}
+	if !node.IsInitialised {
+		return Step{Act: InitialiseNode, Node: node.Name}
+	}
+	return Step{}.noting(Initialised, True, "", "")
+}
+
+// notYet returns the condition reason for which the node may not take pods yet, and
+// what it is in words; empty: it may.
+func notYet(claim *Claim, node *Node) (reason, why string) {
+	if !node.Ready {
+		return "NodeNotReady", "node " + node.Name + " is not ready"
+	}
+	for _, startup := range claim.StartupTaints {
+		for _, taint := range node.Taints {
+			if taint.Key == startup.Key && taint.Effect == startup.Effect {
+				return "StartupTaintsExist", "node " + node.Name + " has startup taint " + taint.String()
+			}
+		}
+	}
+	if len(node.Ephemeral) > 0 {
+		return "KnownEphemeralTaintsExist", "node " + node.Name + " has taint " + node.Ephemeral[0].String()
+	}
+	for _, name := range claim.Requests.Names() {
+		if claim.Requests[name] > 0 && node.Allocatable[name] == 0 {
+			return "ResourceNotRegistered", "node " + node.Name + " does not report " + name + " yet"
+		}
+	}
+	return "", ""
+}
+
+// onlyNode returns the claim's one Node, or what to wait for. A Node that is going, and
+// that we have not registered, cannot be: its API server takes no more finalizers.
+func onlyNode(v View, until time.Time) (*Node, Step) {
+	switch {
+	case len(v.Nodes) == 0:
+		return nil, wait(until, "no node has provider ID %s yet", v.Claim.ProviderID)
+	case len(v.Nodes) > 1:
+		return nil, wait(until, "%d nodes have provider ID %s", len(v.Nodes), v.Claim.ProviderID)
+	case v.Nodes[0].Deleting && !v.Nodes[0].HasFinalizer:
+		return nil, wait(until, "node %s was deleted before it registered", v.Nodes[0].Name)
+	default:
+		return &v.Nodes[0], Step{}
+	}
+}
+
+// earliest returns the first of two times.
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// latest returns the last of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// cut returns the first most bytes of text, whole characters only.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := 0
+	for i := range text {
+		if i > most {
+			break
+		}
+		end = i
+	}
+	return text[:end]
+}

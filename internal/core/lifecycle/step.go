@@ -1,0 +1,122 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+)
+
+// Act is one thing to do to the world.
+type Act string
+
+// The acts. Wait is to do nothing.
+const (
+	Wait            Act = ""
+	AddFinalizer    Act = "add finalizer"
+	Launch          Act = "launch"
+	RecordLaunch    Act = "record launch"
+	RegisterNode    Act = "register node"
+	InitialiseNode  Act = "initialise node"
+	DeleteClaim     Act = "delete claim"
+	SetDeadline     Act = "set deadline"
+	DeleteNodes     Act = "delete nodes"
+	AskInstance     Act = "ask for instance"
+	TaintNode       Act = "taint node"
+	Terminate       Act = "terminate instance"
+	RemoveFinalizer Act = "remove finalizer"
+)
+
+// Reasons for deleting a claim. They are label values of published metrics.
+const (
+	ReasonNoCapacity          = "insufficient_capacity"
+	ReasonClassNotReady       = "nodeclass_not_ready"
+	ReasonLaunchTimeout       = "launch_timeout"
+	ReasonRegistrationTimeout = "registration_timeout"
+)
+
+// Step is the answer to one look. First Notes are written, then Act is done, then a new
+// look is taken; when Act is Wait, not before Until or before something changes.
+type Step struct {
+	Notes []Note
+	Act   Act
+	// Node is that of RegisterNode and InitialiseNode.
+	Node string
+	// Reason is DeleteClaim's.
+	Reason string
+	// Deadline is SetDeadline's.
+	Deadline time.Time
+	// Why says what a wait is for, in words; empty: there is nothing to wait for.
+	Why string
+	// Until is when to look again though nothing has changed; zero: never.
+	Until time.Time
+	// TaintMissing: the node joined without the taint that keeps pods away.
+	TaintMissing bool
+	// Evict are the pods that may be asked to leave now.
+	Evict []Eviction
+}
+
+// Note is a condition that the claim should show.
+type Note struct {
+	Type            string
+	Status          Status
+	Reason, Message string
+}
+
+// Eviction is one pod that shall leave.
+type Eviction struct {
+	Pod cluster.PodRef
+	// Force: it is deleted, because its node's deadline leaves it just the time to end.
+	Force bool
+}
+
+// wait returns a step that only waits.
+func wait(until time.Time, format string, args ...any) Step {
+	return Step{Why: fmt.Sprintf(format, args...), Until: until}
+}
+
+// noting returns the step with a note in front.
+func (s Step) noting(conditionType string, status Status, reason, message string) Step {
+	s.Notes = append([]Note{{Type: conditionType, Status: status, Reason: reason, Message: message}}, s.Notes...)
+	return s
+}
+
+// String returns the step as lines of text.
+func (s Step) String() string {
+	var b strings.Builder
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note %s\n", n)
+	}
+	for _, e := range s.Evict {
+		verb := "evict"
+		if e.Force {
+			verb = "force"
+		}
+		fmt.Fprintf(&b, "%s %s\n", verb, e.Pod)
+	}
+	if s.TaintMissing {
+		b.WriteString("warn: the node joined without the unregistered taint\n")
+	}
+	switch {
+	case s.Act != Wait:
+		b.WriteString(strings.TrimSpace(fmt.Sprintf("%s %s%s", s.Act, s.Node, s.Reason)))
+	case s.Why != "":
+		fmt.Fprintf(&b, "wait: %s", s.Why)
+	default:
+		b.WriteString("settled")
+	}
+	return b.String()
+}
+
+// String returns Type=Status and why.
+func (n Note) String() string {
+	text := fmt.Sprintf("%s=%s", n.Type, n.Status)
+	if n.Reason != "" {
+		text += " " + n.Reason
+	}
+	if n.Message != "" {
+		text += ": " + n.Message
+	}
+	return text
+}

@@ -1,0 +1,117 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// Status is a condition's. The zero Status is that of a condition that is absent.
+type Status string
+
+// The statuses.
+const (
+	True    Status = "True"
+	False   Status = "False"
+	Unknown Status = "Unknown"
+)
+
+// Condition types that steps write. They are the API's words.
+const (
+	Launched            = "Launched"
+	Registered          = "Registered"
+	Initialised         = "Initialized"
+	Drained             = "Drained"
+	VolumesDetached     = "VolumesDetached"
+	InstanceTerminating = "InstanceTerminating"
+)
+
+// Condition is what a claim says of itself under one type.
+type Condition struct {
+	Status Status
+	Since  time.Time
+}
+
+// View is one claim at one instant.
+type View struct {
+	At    time.Time
+	Claim Claim
+	// Nodes are those that have the claim's provider ID.
+	Nodes []Node
+	// Answer is what the cloud said to the claim's launch.
+	Answer Answer
+	// Instance is what the cloud said in this pass of the claim's instance.
+	Instance Instance
+}
+
+// Claim is what a step depends on of a NodeClaim.
+type Claim struct {
+	// DeletedAt is zero while the claim is to live.
+	DeletedAt    time.Time
+	HasFinalizer bool
+	// ProviderID is the instance; empty: none is known.
+	ProviderID string
+
+	Launched, Registered, Initialised Condition
+
+	StartupTaints []cluster.Taint
+	Requests      quantity.List
+	// Grace bounds the drain, if HasGrace. Deadline is when it ends; zero: not set yet,
+	// or there is no bound.
+	Grace    time.Duration
+	HasGrace bool
+	Deadline time.Time
+}
+
+// Node is what a step depends on of a Node.
+type Node struct {
+	Name     string
+	Deleting bool
+	Ready    bool
+	// HasFinalizer and IsRegistered are what registration leaves, IsInitialised what
+	// initialisation does.
+	HasFinalizer, IsRegistered, IsInitialised bool
+	// IsUnregistered: it carries the taint that it had to join with.
+	IsUnregistered bool
+	Taints         []cluster.Taint
+	// Ephemeral are those of Taints that go away by themselves while a node starts.
+	Ephemeral   []cluster.Taint
+	Allocatable quantity.List
+}
+
+// Answer is the cloud's to a launch, as far as this process knows: after a restart it
+// knows nothing and asks again, which finds the first instance.
+type Answer struct {
+	State AnswerState
+	// InstanceID is set when State is AnswerLaunched.
+	InstanceID string
+	// Reason and Message say why there is no instance.
+	Reason, Message string
+	// RetryAt is when to ask again after AnswerFailed.
+	RetryAt time.Time
+}
+
+// AnswerState is how far the cloud has come with a launch.
+type AnswerState string
+
+// The states of an answer.
+const (
+	AnswerNone       AnswerState = ""
+	AnswerPending    AnswerState = "pending"
+	AnswerLaunched   AnswerState = "launched"
+	AnswerNoCapacity AnswerState = "no capacity"
+	AnswerClassUnfit AnswerState = "class not ready"
+	AnswerFailed     AnswerState = "failed"
+)
+
+// Instance is what the cloud said of an instance in this pass.
+type Instance string
+
+// The states of an instance.
+const (
+	InstanceUnasked Instance = ""
+	InstanceThere   Instance = "there"
+	InstanceGoing   Instance = "going"
+	InstanceGone    Instance = "gone"
+)
