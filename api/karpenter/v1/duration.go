@@ -45,11 +45,6 @@ func (d NillableDuration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d.String())
 }
 
-// ToUnstructured returns what MarshalJSON writes, for conversion without JSON.
-func (d NillableDuration) ToUnstructured() any {
-	return d.String()
-}
-
 // String returns the text that was read, or else the duration in Go's form, or
 // "Never".
 func (d NillableDuration) String() string {
