@@ -234,3 +234,36 @@ func waived(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	}
 	return false
 }
+
+// Draining tells whether a machine is going, so that its pods may want another.
+func (s *Store) Draining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.claims {
+		if c.DeletionTimestamp != nil {
+			return true
+		}
+	}
+	for _, n := range s.nodes {
+		if n.DeletionTimestamp != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ClaimObject returns a claim as last seen.
+func (s *Store) ClaimObject(name string) (*karpenterv1.NodeClaim, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.claims[name]
+	return c.NodeClaim, ok
+}
+
+// NodeObject returns a Node as last seen.
+func (s *Store) NodeObject(name string) (*corev1.Node, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.nodes[name]
+	return n, ok
+}

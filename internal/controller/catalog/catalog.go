@@ -17,9 +17,9 @@ import (
 const (
 	// period is how often the provider is asked for what it told before.
 	period = time.Minute
-	// retry is how often it is asked for classes of which nothing is known yet, and how
-	// often the mirror is asked for new ones.
-	retry = 500 * time.Millisecond
+	// look is how often the mirror is asked for new classes, and the first wait after a
+	// provider's error, which doubles up to period.
+	look = 500 * time.Millisecond
 	// patience is how long one answer may take.
 	patience = time.Minute
 )
@@ -40,19 +40,22 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	tick := time.NewTicker(retry)
+	tick := time.NewTicker(look)
 	defer tick.Stop()
-	asked := map[cloud.ClassRef]time.Time{} // of classes whose types are known
+	due := map[cloud.ClassRef]next{}
 	for {
 		for _, class := range l.Mirror.Classes() {
-			if at, ok := asked[class]; ok && l.Now().Sub(at) < period {
+			n := due[class]
+			if l.Now().Before(n.at) {
 				continue
 			}
 			if l.ask(ctx, class) {
-				asked[class] = l.Now()
-			} else {
-				delete(asked, class)
+				due[class] = next{at: l.Now().Add(period)}
+				continue
 			}
+			n.wait = min(max(look, 2*n.wait), period)
+			n.at = l.Now().Add(n.wait)
+			due[class] = n
 		}
 		select {
 		case <-ctx.Done():
@@ -60,6 +63,12 @@ func (l *Loop) Start(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// next is when a class is asked for again; wait is the pause after the last error.
+type next struct {
+	at   time.Time
+	wait time.Duration
 }
 
 func (l *Loop) ask(ctx context.Context, class cloud.ClassRef) bool {

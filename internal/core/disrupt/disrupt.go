@@ -74,7 +74,7 @@ func stays(snap *cluster.Snapshot, n *cluster.Node) verdict.Verdict {
 	case n.Planned > 0:
 		return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
 	case pool.ConsolidateAfter < 0:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
+		return verdict.Of(verdict.NotYetQuiet, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
 	case snap.At.Sub(n.QuietSince) < pool.ConsolidateAfter:
 		return verdict.Of(verdict.NotYetQuiet, n.Name, "quiet for %s, pool %s asks for %s",
 			snap.At.Sub(n.QuietSince).Round(time.Second), n.Pool, pool.ConsolidateAfter)

@@ -1,0 +1,157 @@
+// Package disruption is the loop that removes machines which need not be there: take a
+// snapshot, let core/disrupt propose, have it carried out, tell about it.
+package disruption
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/core/budget"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+const (
+	// calm is how often a cluster with nothing to remove is looked at, busy how often one
+	// with a removal under way.
+	calm, busy = 5 * time.Second, time.Second
+	// settle is how long a node stays marked before it goes: far longer than a watch lags.
+	settle = 2 * time.Second
+)
+
+// Loop is the disruption loop. Its fields are set once, before Register.
+type Loop struct {
+	Mirror    *mirror.Store
+	Disrupter *apply.Disrupter
+	Events    *observe.Recorder
+	Metrics   *observe.Metrics
+	Log       *slog.Logger
+	Now       func() time.Time
+	Synced    func() bool
+}
+
+// Register adds the loop to the manager; it runs on the leader only.
+func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+
+// NeedLeaderElection tells that one process at a time may remove.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start looks until the context ends.
+func (l *Loop) Start(ctx context.Context) error {
+	timer := time.NewTimer(busy)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		next := busy
+		if l.Synced() {
+			acted, err := l.pass(ctx)
+			if err != nil && ctx.Err() == nil {
+				l.Log.Error("carrying out removals", "error", err)
+			}
+			if !acted {
+				next = calm
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// pass is one decision carried out; acted tells whether something is under way.
+func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
+	snap := l.Mirror.Snapshot()
+	start := l.Now()
+	p, err := l.decide(snap)
+	if err != nil {
+		return false, err
+	}
+	l.Metrics.VoluntaryDisruptionDecisionEvaluationDurationSeconds.WithLabelValues(observe.ReasonEmpty, observe.ReasonEmpty).Observe(l.Now().Sub(start).Seconds())
+	l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(observe.ReasonEmpty).Set(float64(len(p.Marks) + len(p.Removals)))
+	for i := range snap.Pools {
+		l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(snap.Pools[i].Name, disrupt.Empty).Set(float64(budget.Left(snap, &snap.Pools[i], disrupt.Empty)))
+	}
+	var errs []error
+	for _, r := range p.Unmarks {
+		errs = append(errs, harmless(l.Disrupter.Unmark(ctx, r)))
+	}
+	for _, r := range p.Marks {
+		errs = append(errs, harmless(l.Disrupter.Mark(ctx, r)))
+	}
+	for _, r := range p.Removals {
+		errs = append(errs, harmless(l.remove(ctx, snap, r)))
+	}
+	for _, why := range p.Blocked {
+		if node, ok := l.Mirror.NodeObject(why.Subject); ok && why.Reason == verdict.NodeBlocked {
+			l.Events.Event(node, observe.DisruptionBlocked(why.Detail))
+		}
+	}
+	marked := false
+	for i := range snap.Nodes {
+		marked = marked || snap.Nodes[i].Marked != "" && !snap.Nodes[i].Leaving
+	}
+	return marked || len(p.Marks)+len(p.Removals)+len(p.Unmarks) > 0, errors.Join(errs...)
+}
+
+func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.Metrics.Bugs.Inc()
+			err = fmt.Errorf("deciding about removals: bug: %v", r)
+		}
+	}()
+	return disrupt.Propose(snap, disrupt.Options{Settle: settle}), nil
+}
+
+func (l *Loop) remove(ctx context.Context, snap *cluster.Snapshot, r plan.Removal) error {
+	nc, err := l.Disrupter.Remove(ctx, r)
+	if err != nil || nc == nil {
+		return err
+	}
+	labels := []string{r.Pool, observe.DecisionDelete, observe.ReasonEmpty, observe.ReasonEmpty}
+	l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(labels[1:]...).Inc()
+	l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(labels...).Inc()
+	l.Metrics.NodeClaimsDisrupted.WithLabelValues(observe.ReasonEmpty, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], "", terminationMode(nc)).Inc()
+	idle := time.Duration(0)
+	for i := range snap.Nodes {
+		if snap.Nodes[i].Claim == r.Claim {
+			idle = snap.At.Sub(snap.Nodes[i].QuietSince).Round(time.Second)
+		}
+	}
+	l.Log.Info("removed empty node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "quiet_for", idle, "reason", r.Reason)
+	why := observe.DisruptionTerminating(r.Reason)
+	l.Events.Event(nc, why)
+	if node, ok := l.Mirror.NodeObject(r.Node); ok {
+		l.Events.Event(node, why)
+	}
+	return nil
+}
+
+func terminationMode(nc *karpenterv1.NodeClaim) string {
+	if nc.Spec.TerminationGracePeriod == nil {
+		return observe.TerminationMode(nil)
+	}
+	return observe.TerminationMode(&nc.Spec.TerminationGracePeriod.Duration)
+}
+
+// harmless drops the error of having looked at an old state: the next look is soon.
+func harmless(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+// Package provisioning is the loop that gives pending pods nodes: gather what happened,
+// take a snapshot, let pack decide, have the plan carried out, tell about it.
+package provisioning
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+const (
+	controllerName = "provisioner"
+	// syncPoll is how often the loop asks whether the mirror is whole at the start.
+	syncPoll = 50 * time.Millisecond
+	// typesLogged is how many instance types a log line names.
+	typesLogged = 5
+)
+
+// Loop is the provisioner. Its fields are set once, before Register.
+type Loop struct {
+	Mirror   *mirror.Store
+	Launcher *apply.Launcher
+	Events   *observe.Recorder
+	Metrics  *observe.Metrics
+	Log      *slog.Logger
+	Now      func() time.Time
+	// Synced tells whether the mirror has everything there was at the start.
+	Synced func() bool
+	Pack   pack.Options
+	// BatchIdle and BatchMax are the window in which triggers are gathered.
+	BatchIdle, BatchMax time.Duration
+
+	told string // the refusals of the last pass, so that only news is logged
+}
+
+// Register adds the loop to the manager; it runs on the leader only.
+func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+
+// NeedLeaderElection tells that one process at a time may decide.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start decides until the context ends.
+func (l *Loop) Start(ctx context.Context) error {
+	b := newBatch(l.BatchIdle, l.BatchMax)
+	l.Mirror.OnWork(b.trigger)
+	defer l.Mirror.OnWork(func(string) {})
+	if !l.untilSynced(ctx) {
+		return nil
+	}
+	b.trigger("start")
+	for b.wait(ctx) {
+		if l.Mirror.Asking() == 0 && !l.Mirror.Draining() {
+			l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
+			l.told = ""
+			continue
+		}
+		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+			l.Log.Error("carrying out the plan", "error", err)
+		}
+	}
+	return nil
+}
+
+func (l *Loop) untilSynced(ctx context.Context) bool {
+	tick := time.NewTicker(syncPoll)
+	defer tick.Stop()
+	start := l.Now()
+	for !l.Synced() {
+		l.Metrics.ClusterStateSynced.Set(0)
+		l.Metrics.ClusterStateUnsyncedTimeSeconds.Set(l.Now().Sub(start).Seconds())
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	l.Metrics.ClusterStateSynced.Set(1)
+	l.Metrics.ClusterStateUnsyncedTimeSeconds.Set(0)
+	return true
+}
+
+// pass is one decision, carried out and told.
+func (l *Loop) pass(ctx context.Context) error {
+	snap := l.Mirror.Snapshot()
+	p, took, err := l.decide(snap)
+	if err != nil {
+		return err
+	}
+	l.Mirror.MeantAll(p.Placements)
+	launched, err := l.Launcher.Launch(ctx, &p)
+	l.tell(snap, &p, launched, took)
+	return err
+}
+
+// decide solves the snapshot. A panic is a bug of ours: the cycle is given up, counted,
+// and the next one tries again.
+func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, took time.Duration, err error) {
+	start := l.Now()
+	defer func() {
+		took = l.Now().Sub(start)
+		if r := recover(); r != nil {
+			l.Metrics.Bugs.Inc()
+			err = fmt.Errorf("deciding about %d pods: bug: %v", len(snap.Pending), r)
+		}
+	}()
+	p = pack.Solve(snap, l.Pack)
+	return p, took, nil
+}
+
+func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration) {
+	l.Metrics.PlanSeconds.Observe(took.Seconds())
+	l.Metrics.SchedulerSchedulingDurationSeconds.WithLabelValues(controllerName).Observe(took.Seconds())
+	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(p.Refusals)))
+	l.Metrics.ClusterStateNodeCount.Set(float64(len(snap.Nodes)))
+	for i := range snap.Pending {
+		if snap.Pending[i].Planned == "" {
+			l.Metrics.PodsSchedulingDecisionDurationSeconds.Observe(snap.At.Sub(snap.Pending[i].Created).Seconds())
+		}
+	}
+	if len(launched) > 0 {
+		l.Log.Info("planned launches", "pods", len(snap.Pending), "placed", len(p.Placements), "launches", len(launched),
+			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "took", took)
+	}
+	for _, done := range launched {
+		l.tellLaunch(done)
+	}
+	for _, placed := range p.Placements {
+		node := placed.Node
+		if node == placed.Claim {
+			node = "" // the Node is still to come
+		}
+		l.nominate(placed.Pod, placed.Claim, node)
+	}
+	l.tellRefusals(p)
+	for _, idle := range p.Idle {
+		if np, ok := l.Mirror.PoolObject(idle.Subject); ok {
+			l.Events.Event(np, observe.NoCompatibleInstanceTypes(idle.Detail))
+		}
+	}
+}
+
+func (l *Loop) tellLaunch(done apply.Launched) {
+	launch := done.Launch
+	l.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool, strconv.FormatBool(launch.MinValuesRelaxed)).Inc()
+	l.Log.Info("created claim", "claim", done.Claim.Name, "pool", launch.Pool, "pods", len(launch.Pods),
+		"instance_types", launch.Types[:min(typesLogged, len(launch.Types))], "instance_types_total", len(launch.Types),
+		"price_hourly", launch.PriceHourly, "reason", observe.ReasonProvisioned)
+	for _, pod := range launch.Pods {
+		l.nominate(pod, done.Claim.Name, "")
+	}
+}
+
+func (l *Loop) nominate(ref cluster.PodRef, claim, node string) {
+	if pod, ok := l.Mirror.PodObject(ref); ok && pod.Spec.NodeName == "" {
+		l.Events.Event(pod, observe.Nominated(claim, node))
+	}
+}
+
+// tellRefusals writes an event on each refused pod and one log line for each reason that
+// the last pass did not have.
+func (l *Loop) tellRefusals(p *plan.Plan) {
+	counts, order := map[string]int{}, []string{}
+	for _, r := range p.Refusals {
+		why := r.Why.String()
+		if counts[why]++; counts[why] == 1 {
+			order = append(order, why)
+			l.Metrics.Refusals.WithLabelValues(string(r.Why.Reason)).Inc()
+		}
+		if pod, ok := l.Mirror.PodObject(r.Pod); ok && pod.Spec.NodeName == "" {
+			l.Events.Event(pod, observe.FailedScheduling(why))
+		}
+	}
+	if told := fmt.Sprint(order); told != l.told {
+		l.told = told
+		for _, why := range order {
+			l.Log.Info("refused pods", "pods", counts[why], "reason", why)
+		}
+	}
+}
