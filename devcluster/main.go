@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 	"k8s.io/component-base/version"
 	kwok "sigs.k8s.io/kwok/pkg/consts"
@@ -44,6 +45,8 @@ type exitError struct{ status int }
 func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
 
 func newCommand() *cobra.Command {
+	// Kubernetes' packages leave flags of theirs here, which cobra would make ours.
+	pflag.CommandLine = pflag.NewFlagSet("devcluster", pflag.ContinueOnError)
 	cmd := &cobra.Command{
 		Use:   "devcluster",
 		Short: "A real Kubernetes control plane on loopback, in one process",
@@ -56,8 +59,8 @@ kube-scheduler, and KWOK in place of the kubelets. Several can run at once.
   kubectl get namespaces`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 	}
+	cmd.DisableSuggestions = true
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(newUpCommand(), newDownCommand(), newStatusCommand(), newVersionCommand())
 	return cmd

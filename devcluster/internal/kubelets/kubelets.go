@@ -12,6 +12,7 @@ import (
 	"net"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -35,6 +36,16 @@ type Options struct {
 	PodPort      int    // local port behind every forwarded port of a pod; 0: none
 	CertFile     string // of the kubelets' server
 	KeyFile      string
+}
+
+// Validate reads the selector and the stages, so that a mistake in them is told before
+// anything starts.
+func (o Options) Validate() error {
+	if _, err := labels.Parse(o.NodeSelector); err != nil {
+		return fmt.Errorf("--node-selector %s: %w", o.NodeSelector, err)
+	}
+	_, err := loadStages(o.StagesDir)
+	return err
 }
 
 // Kubelets are the kubelets of all matching nodes.

@@ -97,6 +97,9 @@ func (s stages) put(doc []byte) error {
 	if err != nil {
 		return err
 	}
+	if stage.Name == "" || stage.Spec.ResourceRef.Kind == "" {
+		return errors.New("a Stage needs metadata.name and spec.resourceRef.kind")
+	}
 	s[stage.Spec.ResourceRef.Kind+"/"+stage.Name] = stage
 	return nil
 }

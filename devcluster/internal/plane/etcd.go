@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 
 	"github.com/dovetail-sh/dovetail/devcluster/internal/home"
+	"github.com/dovetail-sh/dovetail/devcluster/internal/logs"
 )
 
 const etcdTimeout = 60 * time.Second
@@ -27,7 +27,7 @@ func startEtcd(ctx context.Context, h *home.Home) (*embed.Etcd, error) {
 	nowhere := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = nowhere, nowhere
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(h.Dir))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logs.Etcd(h.Dir))
 	// Not waiting for the disk loses nothing when the process is killed, only when the
 	// machine is, and saves a good part of the time of every write.
 	cfg.UnsafeNoFsync = true
@@ -50,10 +50,4 @@ func startEtcd(ctx context.Context, h *home.Home) (*embed.Etcd, error) {
 	}
 	e.Close()
 	return nil, err
-}
-
-// etcdLogger sends what etcd has to say into the log. Etcd ends the process when it cannot
-// write its journal; our hook then says why on the terminal.
-func etcdLogger(dir string) *zap.Logger {
-	return zap.New(newEtcdCore(), zap.WithFatalHook(fatalHook{dir: dir}), zap.WithPanicHook(fatalHook{dir: dir}))
 }

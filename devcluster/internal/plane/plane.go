@@ -7,7 +7,7 @@
 // before anything starts, because the feature gates are one registry for all, set once.
 // And leader election is off, because losing a lease ends the process.
 //
-// Read plane.go (order of start and stop), components.go, flags.go, etcd.go, log.go.
+// Read plane.go (order of start and stop), components.go, flags.go, etcd.go.
 package plane
 
 import (
@@ -46,7 +46,7 @@ type Plane struct {
 }
 
 // Start starts the control plane of a home on a listening port and returns when it serves
-// and the default namespace may have pods. Report is told of every step that is done. The
+// and the controllers have begun. Report is told of every step that is done. The
 // caller must call Stop, unless there is an error.
 func Start(ctx context.Context, h *home.Home, listener net.Listener, report func(what string)) (*Plane, error) {
 	p := &Plane{home: h, failed: make(chan error, 1), report: report}

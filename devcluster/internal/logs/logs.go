@@ -1,4 +1,6 @@
-package plane
+// Package logs sends what everything in this process has to say into one bounded file, and
+// nothing to the terminal: a healthy control plane logs errors all the time.
+package logs
 
 import (
 	"errors"
@@ -20,23 +22,23 @@ import (
 // logBytesMax is the size at which the log begins anew; the one before is kept.
 const logBytesMax = 64 << 20
 
-// LogTo sends the logs of everything in this process to one file, at klog verbosity v,
-// and nothing to the terminal: a healthy control plane logs errors all the time. It must
-// be called once, before anything starts.
-func LogTo(path string, v int) error {
+// To sends all logs to a file, at klog verbosity v. It must be called once, before
+// anything that logs starts.
+func To(path string, v int) error {
 	w := &logFile{path: path}
 	if err := w.open(); err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL", "v": strconv.Itoa(v)} {
+	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL", "v": strconv.Itoa(v)} {
 		if err := fs.Set(name, value); err != nil {
 			return fmt.Errorf("configure klog: %w", err)
 		}
 	}
 	klog.SetOutput(w)
-	slog.SetDefault(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))) // KWOK has one line at Info per change of an object
+	// KWOK logs a line at Info for every change of an object.
+	slog.SetDefault(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, w))
 	return nil
 }
@@ -81,11 +83,15 @@ func (w *logFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newEtcdCore forwards etcd's warnings and errors to klog.
-func newEtcdCore() zapcore.Core {
+// Etcd returns a logger that hands etcd's errors to klog. When etcd cannot write its
+// journal it logs that and ends the process: our hook then says why on the terminal. Dir is
+// the cluster's directory.
+func Etcd(dir string) *zap.Logger {
 	encoder := zap.NewProductionEncoderConfig()
 	encoder.TimeKey, encoder.LevelKey = "", ""
-	return zapcore.NewCore(zapcore.NewConsoleEncoder(encoder), zapcore.AddSync(klogWriter{}), zapcore.ErrorLevel)
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoder), zapcore.AddSync(klogWriter{}), zapcore.ErrorLevel)
+	hook := fatalHook{dir: dir}
+	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook))
 }
 
 type klogWriter struct{}
@@ -95,21 +101,26 @@ func (klogWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fatalHook replaces etcd's silent exit by one line on the terminal.
+// fatalHook ends the process when etcd cannot go on.
 type fatalHook struct{ dir string }
 
-// OnWrite ends the process.
+// OnWrite prints one line and exits.
 func (h fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
-	var cause error
+	fmt.Fprintln(os.Stderr, "devcluster:", lastWords(h.dir, entry.Message, fields))
+	os.Exit(1)
+}
+
+func lastWords(dir, message string, fields []zapcore.Field) string {
+	words := "etcd stopped: " + message
 	for _, f := range fields {
-		if err, ok := f.Interface.(error); ok {
-			cause = err
+		err, ok := f.Interface.(error)
+		if !ok {
+			continue
+		}
+		words += ": " + err.Error()
+		if errors.Is(err, syscall.ENOSPC) {
+			words += ": free some space under " + dir + " and start again, nothing acknowledged is lost"
 		}
 	}
-	advice := ""
-	if errors.Is(cause, syscall.ENOSPC) {
-		advice = ": free some space under " + h.dir + " and start again, what the cluster had acknowledged is kept"
-	}
-	fmt.Fprintf(os.Stderr, "devcluster: etcd stopped: %s: %v%s\n", entry.Message, cause, advice)
-	os.Exit(1)
+	return words
 }
