@@ -1,0 +1,136 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// repeatAfter is how long a library's message is not repeated.
+	repeatAfter = time.Minute
+	// messagesMost bounds the memory of messages; beyond it all is forgotten and said again.
+	messagesMost = 1000
+)
+
+// NewLogger returns the process's logger: JSON lines with the keys that Karpenter's logs
+// have, to every path of --log-output-paths. Close the returned function at the end.
+func NewLogger(s *Settings, stdout, stderr io.Writer, commit string) (*slog.Logger, func(), error) {
+	var writers []io.Writer
+	var files []*os.File
+	closeAll := func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}
+	for _, path := range strings.Split(s.LogOutputPaths, ",") {
+		switch path = strings.TrimSpace(path); path {
+		case "":
+		case "stdout":
+			writers = append(writers, stdout)
+		case "stderr":
+			writers = append(writers, stderr)
+		default:
+			f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+			if err != nil {
+				closeAll()
+				return nil, nil, fmt.Errorf("--log-output-paths: %w", err)
+			}
+			files = append(files, f)
+			writers = append(writers, f)
+		}
+	}
+	level := slog.LevelInfo
+	switch s.LogLevel {
+	case "debug":
+		level = slog.LevelDebug
+	case "error":
+		level = slog.LevelError
+	}
+	h := slog.NewJSONHandler(io.MultiWriter(writers...), &slog.HandlerOptions{
+		Level: level, AddSource: level == slog.LevelDebug, ReplaceAttr: karpenterKeys,
+	})
+	return slog.New(h).With("commit", commit), closeAll, nil
+}
+
+// karpenterKeys names the keys of a line as Karpenter does.
+func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.MessageKey:
+		a.Key = "message"
+	case slog.SourceKey:
+		if src, ok := a.Value.Any().(*slog.Source); ok {
+			return slog.String("caller", fmt.Sprintf("%s:%d", src.File, src.Line))
+		}
+	case slog.TimeKey:
+		return slog.String(a.Key, a.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		return slog.String(a.Key, v.String())
+	case error:
+		return slog.String(a.Key, v.Error())
+	}
+	return a
+}
+
+// quiet is a handler for what libraries say: their small talk is left out unless we
+// debug, and a complaint is not repeated within repeatAfter.
+type quiet struct {
+	slog.Handler
+	heard *heard
+}
+
+type heard struct {
+	mu   sync.Mutex
+	last map[string]time.Time // guarded by mu
+}
+
+func quietHandler(h slog.Handler) slog.Handler {
+	return quiet{h, &heard{last: map[string]time.Time{}}}
+}
+
+// Enabled leaves out what is below a warning, unless we debug.
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	if q.Handler.Enabled(ctx, slog.LevelDebug) {
+		return true
+	}
+	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
+}
+
+// Handle leaves out repeats.
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	if !q.Handler.Enabled(ctx, slog.LevelDebug) && q.heard.again(r.Message, r.Time) {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps the memory.
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quiet{q.Handler.WithAttrs(attrs), q.heard}
+}
+
+// WithGroup keeps the memory.
+func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name), q.heard} }
+
+func (h *heard) again(message string, at time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if last, ok := h.last[message]; ok && at.Sub(last) < repeatAfter {
+		return true
+	}
+	if len(h.last) >= messagesMost {
+		clear(h.last)
+	}
+	h.last[message] = at
+	return false
+}

@@ -1,0 +1,160 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+const (
+	// retryFirst and retryMost bound the wait between looks at an API server that is away
+	// or lacks our kinds.
+	retryFirst, retryMost = 500 * time.Millisecond, 5 * time.Second
+	// stopPatience is how long loops may take to end.
+	stopPatience = 20 * time.Second
+)
+
+// Options are what Run needs besides the settings.
+type Options struct {
+	Settings Settings
+	Config   *rest.Config
+	Log      *slog.Logger
+	Version  string
+	Commit   string
+}
+
+// Run runs the autoscaler until the context ends. What can heal is waited for, with one
+// line that says what is missing: an API server that is away, kinds that are not
+// installed, a lease that was lost. An error means that a person must change something.
+func Run(ctx context.Context, opts Options) error {
+	if err := opts.Settings.Validate(); err != nil {
+		return err
+	}
+	if _, err := newProvider(nil, &opts.Settings, opts.Log); err != nil {
+		return err
+	}
+	for _, w := range opts.Settings.Warnings {
+		opts.Log.Warn("setting ignored", "why", w)
+	}
+	if limit := opts.Settings.MemoryLimit; limit > 0 {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
+	logger := logr.FromSlogHandler(quietHandler(opts.Log.Handler()))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	opts.Config = rest.CopyConfig(opts.Config)
+	opts.Config.UserAgent = "karpenter/" + opts.Version
+	opts.Config.QPS, opts.Config.Burst = float32(opts.Settings.KubeClientQPS), opts.Settings.KubeClientBurst
+
+	m := observe.NewMetrics(metrics.Registry)
+	m.BuildInfo.WithLabelValues(opts.Version, runtime.Version(), runtime.GOARCH, opts.Commit).Set(1)
+	srv, err := serve(&opts.Settings, metrics.Registry)
+	if err != nil {
+		return err
+	}
+	defer srv.close()
+	opts.Log.Info("started", "version", opts.Version, "cloud_provider", opts.Settings.CloudProvider,
+		"metrics", srv.metricsAddress(), "health", srv.healthAddress())
+	for {
+		if !awaitCluster(ctx, &opts) {
+			return nil
+		}
+		err := term(ctx, &opts, m, srv)
+		srv.setReady(nil)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var fatal *configError
+		if errors.As(err, &fatal) {
+			return fatal.error
+		}
+		opts.Log.Error("starting over", "error", err)
+	}
+}
+
+// configError is an error that only a person can mend.
+type configError struct{ error }
+
+// awaitCluster waits until the API server answers and knows our kinds; false: ctx ended.
+// It says once what it waits for, and again when that changes.
+func awaitCluster(ctx context.Context, opts *Options) bool {
+	wait, said := retryFirst, ""
+	for {
+		missing := clusterMissing(opts)
+		if missing == "" {
+			if said != "" {
+				opts.Log.Info("cluster is ready", "server", opts.Config.Host)
+			}
+			return ctx.Err() == nil
+		}
+		if missing != said {
+			opts.Log.Error("waiting for the cluster", "server", opts.Config.Host, "error", missing)
+			said = missing
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// clusterMissing says what the cluster lacks, and what to do; empty: nothing.
+func clusterMissing(opts *Options) string {
+	config := rest.CopyConfig(opts.Config)
+	config.Timeout = retryMost
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err.Error()
+	}
+	var missing []string
+	for _, kind := range requiredKinds(&opts.Settings) {
+		list, err := d.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+		if err != nil && !isMissing(err) {
+			return plain(err)
+		}
+		if !hasKind(list, kind.Kind) {
+			missing = append(missing, kind.Kind+"."+kind.GroupVersion().String())
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Sprintf("the cluster does not know %s; install the definitions: dovetail crds | kubectl apply --server-side -f -", strings.Join(missing, ", "))
+	}
+	return ""
+}
+
+// requiredKinds are the kinds without which nothing can be done.
+func requiredKinds(s *Settings) []schema.GroupVersionKind {
+	kinds := []schema.GroupVersionKind{karpenterv1.GroupVersion.WithKind("NodePool"), karpenterv1.GroupVersion.WithKind("NodeClaim")}
+	return append(kinds, providerKinds(s)...)
+}
+
+// plain returns the cause of a request that did not get through, without its URL, which
+// changes and says nothing.
+func plain(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,171 @@
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Settings are what an operator may set, by flag or environment. The names and defaults
+// are Karpenter's, so that the same Helm values mean the same.
+type Settings struct {
+	KarpenterService                 string
+	CloudProvider                    string
+	MetricsPort, HealthProbePort     int
+	KubeClientQPS, KubeClientBurst   int
+	EnableProfiling                  bool
+	DisableControllerWarmup          bool
+	DisableLeaderElection            bool
+	DisableClusterStateObservability bool
+	LeaderElectionName               string
+	LeaderElectionNamespace          string
+	MemoryLimit                      int64
+	CPURequests                      int
+	LogLevel                         string
+	LogOutputPaths                   string
+	LogErrorOutputPaths              string
+	BatchMaxDuration                 time.Duration
+	BatchIdleDuration                time.Duration
+	PreferencePolicy                 string
+	MinValuesPolicy                  string
+	IgnoreDRARequests                bool
+	FeatureGates                     string
+	SchedulerConfig                  string
+	InstanceTypesFilePath            string
+
+	// Warnings are environment variables that could not be read and were left aside.
+	Warnings []string
+}
+
+const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false"
+
+// AddFlags adds every setting to a flag set. A flag that is not given takes its value
+// from the environment variable of the same name in capitals, else its default.
+func (s *Settings) AddFlags(fs *pflag.FlagSet) {
+	a := adder{fs, s}
+	a.text(&s.CloudProvider, "cloud-provider", "kwok", "who makes the machines: kwok")
+	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
+	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
+	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
+	a.number(&s.KubeClientQPS, "kube-client-qps", 200, "sustained requests per second to the API server")
+	a.number(&s.KubeClientBurst, "kube-client-burst", 300, "requests at once to the API server")
+	a.flag(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on the metrics port")
+	a.flag(&s.DisableControllerWarmup, "disable-controller-warmup", true, "do not fill caches while waiting for the lease")
+	a.flag(&s.DisableLeaderElection, "disable-leader-election", false, "run without the lease; for one process alone")
+	a.flag(&s.DisableClusterStateObservability, "disable-cluster-state-observability", false, "drop the metrics of single pods, nodes and pools")
+	a.text(&s.LeaderElectionName, "leader-election-name", "karpenter-leader-election", "name of the lease")
+	a.text(&s.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; empty: the pod's own, or kube-system")
+	a.bytes(&s.MemoryLimit, "memory-limit", -1, "memory of the container in bytes; the collector aims at 90 % of it; -1: no limit")
+	a.number(&s.CPURequests, "cpu-requests", 1000, "cpu of the container in millicores; scales the number of workers")
+	a.text(&s.LogLevel, "log-level", "info", "debug, info or error")
+	a.text(&s.LogOutputPaths, "log-output-paths", "stdout", "where logs go: stdout, stderr or files, comma separated")
+	a.text(&s.LogErrorOutputPaths, "log-error-output-paths", "stderr", "where errors of logging itself go")
+	a.duration(&s.BatchMaxDuration, "batch-max-duration", 10*time.Second, "longest time for which pending pods are gathered before a decision")
+	a.duration(&s.BatchIdleDuration, "batch-idle-duration", time.Second, "time without a new pending pod after which they are decided about")
+	a.text(&s.PreferencePolicy, "preference-policy", "Respect", "Respect or Ignore preferred affinities")
+	a.text(&s.MinValuesPolicy, "min-values-policy", "Strict", "Strict, or BestEffort: lower minValues to what there is")
+	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "leave pods with resource claims alone")
+	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
+	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
+	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
+}
+
+// Validate returns an error that names the flag and what it may be.
+func (s *Settings) Validate() error {
+	oneOf := func(flag, value string, allowed ...string) error {
+		if slices.Contains(allowed, value) {
+			return nil
+		}
+		return fmt.Errorf("--%s is %q; it may be %s", flag, value, strings.Join(allowed, ", "))
+	}
+	between := func(flag string, value, least, most int) error {
+		if value >= least && value <= most {
+			return nil
+		}
+		return fmt.Errorf("--%s is %d; it may be %d to %d", flag, value, least, most)
+	}
+	if s.CPURequests <= 0 {
+		s.CPURequests = 1000
+	}
+	_, gateErr := s.Gates()
+	var durations error
+	if s.BatchIdleDuration <= 0 || s.BatchMaxDuration < s.BatchIdleDuration {
+		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; both must be positive and the second not below the first", s.BatchIdleDuration, s.BatchMaxDuration)
+	}
+	return cmp.Or(
+		oneOf("cloud-provider", s.CloudProvider, "kwok"),
+		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
+		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),
+		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
+		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535),
+		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
+		durations, gateErr,
+	)
+}
+
+// Gates returns the feature gates by name.
+func (s *Settings) Gates() (map[string]bool, error) {
+	gates := map[string]bool{}
+	for _, list := range []string{featureGatesDefault, s.FeatureGates} {
+		for _, part := range strings.Split(list, ",") {
+			name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+			if name == "" && !ok {
+				continue
+			}
+			on, err := strconv.ParseBool(value)
+			if !ok || err != nil {
+				return nil, fmt.Errorf("--feature-gates has %q; each gate reads Name=true or Name=false", part)
+			}
+			gates[name] = on
+		}
+	}
+	return gates, nil
+}
+
+// adder adds flags whose defaults come from the environment.
+type adder struct {
+	fs *pflag.FlagSet
+	s  *Settings
+}
+
+// env returns the environment's value for a flag, as parse reads it, else the default.
+func env[T any](a adder, flag string, def T, parse func(string) (T, error)) T {
+	name := strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	text, ok := os.LookupEnv(name)
+	if !ok || text == "" {
+		return def
+	}
+	v, err := parse(text)
+	if err != nil {
+		a.s.Warnings = append(a.s.Warnings, fmt.Sprintf("environment variable %s=%q cannot be read; using %v", name, text, def))
+		return def
+	}
+	return v
+}
+
+func (a adder) text(p *string, name, def, usage string) {
+	a.fs.StringVar(p, name, env(a, name, def, func(s string) (string, error) { return s, nil }), usage)
+}
+
+func (a adder) number(p *int, name string, def int, usage string) {
+	a.fs.IntVar(p, name, env(a, name, def, strconv.Atoi), usage)
+}
+
+func (a adder) bytes(p *int64, name string, def int64, usage string) {
+	a.fs.Int64Var(p, name, env(a, name, def, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }), usage)
+}
+
+func (a adder) duration(p *time.Duration, name string, def time.Duration, usage string) {
+	a.fs.DurationVar(p, name, env(a, name, def, time.ParseDuration), usage)
+}
+
+func (a adder) flag(p *bool, name string, def bool, usage string) {
+	a.fs.BoolVar(p, name, env(a, name, def, strconv.ParseBool), usage)
+	a.fs.Lookup(name).NoOptDefVal = "" // a value is asked for: --name=true or --name true
+}

@@ -1,0 +1,226 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// namespaceFile tells a pod its own namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// registrant is one loop or controller that adds itself to the manager.
+type registrant interface {
+	Register(mgr manager.Manager) error
+}
+
+// parts is what the loops of one term share.
+type parts struct {
+	mgr        manager.Manager
+	settings   *Settings
+	cloud      cloud.Provider
+	vocabulary translate.Vocabulary
+	mirror     *mirror.Store
+	synced     func() bool
+	events     *observe.Recorder
+	metrics    *observe.Metrics
+	log        *slog.Logger
+}
+
+// Scheme returns the kinds that the process reads and writes.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, karpenterv1.AddToScheme, karpenterv1alpha1.AddToScheme,
+		autoscalingv1beta1.AddToScheme, kwokv1alpha1.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}
+
+// term runs everything once, with an empty memory, until it fails or the context ends.
+func term(ctx context.Context, opts *Options, m *observe.Metrics, srv *server) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	mgr, err := newManager(opts)
+	if err != nil {
+		return err
+	}
+	clientset, err := kubernetes.NewForConfig(opts.Config)
+	if err != nil {
+		return &configError{err}
+	}
+	recorder, stop := observe.NewEventRecorder(clientset, mgr.GetScheme())
+	defer stop()
+	p := &parts{mgr: mgr, settings: &opts.Settings, metrics: m, log: opts.Log, events: observe.NewRecorder(recorder, time.Now)}
+	if p.cloud, err = newProvider(mgr, &opts.Settings, opts.Log); err != nil {
+		return &configError{err}
+	}
+	known := p.cloud.Vocabulary()
+	p.vocabulary = translate.NewVocabulary(known.WellKnown, known.RestrictedDomains)
+	if err := p.feed(ctx); err != nil {
+		return err
+	}
+	loops := p.loops()
+	if r, ok := p.cloud.(manager.Runnable); ok {
+		if err := mgr.Add(r); err != nil {
+			return fmt.Errorf("add provider: %w", err)
+		}
+	}
+	for _, loop := range loops {
+		if err := loop.Register(mgr); err != nil {
+			return fmt.Errorf("register %T: %w", loop, err)
+		}
+	}
+	srv.setReady(p.ready)
+	return mgr.Start(ctx)
+}
+
+func newManager(opts *Options) (manager.Manager, error) {
+	s := &opts.Settings
+	patience, skip := stopPatience, true
+	mgr, err := ctrl.NewManager(opts.Config, manager.Options{
+		Scheme:                        Scheme(),
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:        "0",
+		LeaderElection:                !s.DisableLeaderElection,
+		LeaderElectionID:              s.LeaderElectionName,
+		LeaderElectionNamespace:       leaseNamespace(s),
+		LeaderElectionResourceLock:    "leases",
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &patience,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
+				// The reflector tries again by itself; an expired watch is an everyday event.
+				if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+					opts.Log.DebugContext(ctx, "watch interrupted", "type", r.TypeDescription(), "error", err)
+				}
+			},
+		},
+		// A process that starts over has the same controllers again.
+		Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	return mgr, nil
+}
+
+// leaseNamespace returns the namespace of the lease: the one given, the pod's own, or
+// kube-system.
+func leaseNamespace(s *Settings) string {
+	if s.LeaderElectionNamespace != "" {
+		return s.LeaderElectionNamespace
+	}
+	if b, err := os.ReadFile(namespaceFile); err == nil {
+		return strings.TrimSpace(string(b))
+	}
+	return metav1.NamespaceSystem
+}
+
+// newProvider returns the cloud of --cloud-provider. A nil manager is enough to check
+// the settings.
+func newProvider(mgr manager.Manager, s *Settings, log *slog.Logger) (cloud.Provider, error) {
+	opts := kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: log}
+	if mgr == nil {
+		return kwok.New(nil, opts)
+	}
+	opts.Reader = mgr.GetAPIReader()
+	return kwok.New(mgr.GetClient(), opts)
+}
+
+func providerKinds(s *Settings) []schema.GroupVersionKind {
+	p, err := newProvider(nil, s, nil)
+	if err != nil {
+		return nil
+	}
+	return p.ClassKinds()
+}
+
+// feed makes the mirror and subscribes it.
+func (p *parts) feed(ctx context.Context) error {
+	kinds := p.cloud.ClassKinds()
+	p.mirror = mirror.NewStore(mirror.Options{
+		Vocabulary: p.vocabulary, Now: time.Now, BatchMax: p.settings.BatchMaxDuration,
+		Manages: func(group, kind string) bool {
+			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
+				return k.Group == group && strings.EqualFold(k.Kind, kind)
+			})
+		},
+	})
+	if err := mirror.AddIndexes(ctx, p.mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	synced, err := p.mirror.Feed(ctx, p.mgr.GetCache())
+	p.synced = synced
+	return err
+}
+
+// loops returns everything that runs.
+func (p *parts) loops() []registrant {
+	c := p.mgr.GetClient()
+	return []registrant{
+		&catalog.Loop{Cloud: p.cloud, Mirror: p.mirror, Now: time.Now, Log: p.log},
+		&provisioning.Loop{
+			Mirror: p.mirror, Launcher: &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary},
+			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
+			Pack:      pack.Options{MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort"},
+			BatchIdle: p.settings.BatchIdleDuration, BatchMax: p.settings.BatchMaxDuration,
+		},
+		&disruption.Loop{
+			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
+			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
+		},
+	}
+}
+
+// ready tells what keeps the process from deciding.
+func (p *parts) ready() error {
+	if !p.synced() {
+		return errors.New("the picture of the cluster is not whole yet")
+	}
+	return nil
+}
+
+// isMissing tells whether the API server does not know a group or version.
+func isMissing(err error) bool { return apierrors.IsNotFound(err) }
+
+func hasKind(list *metav1.APIResourceList, kind string) bool {
+	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
+}
