@@ -69,7 +69,9 @@ func TestSet(t *testing.T) {
 				ForNodeClaim(nc).Init(first)
 			},
 			want: []line{
-				{Type: initialized}, {Type: launched}, {Type: registered},
+				{Type: initialized},
+				{Type: launched},
+				{Type: registered},
 				{ready, "Unknown", "AwaitingReconciliation", "object is awaiting reconciliation", first, 1},
 			},
 		},

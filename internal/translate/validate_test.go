@@ -105,7 +105,7 @@ func TestValidatePool(t *testing.T) {
 
 // parts returns the messages that an error was joined from.
 func parts(err error) []string {
-	joined, ok := err.(interface{ Errors() []error }) //nolint:errorlint // the value itself, not what it wraps
+	joined, ok := err.(interface{ Errors() []error })
 	if !ok {
 		return nil
 	}

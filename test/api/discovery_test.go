@@ -90,7 +90,9 @@ func discover(t *testing.T, k kind) served {
 func columns(t *testing.T, k kind) []string {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	metav1.AddMetaToScheme(scheme)
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
 	c := rest.CopyConfig(config)
 	gv := k.resource.GroupVersion()
 	c.GroupVersion, c.APIPath = &gv, "/apis"

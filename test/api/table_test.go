@@ -74,13 +74,13 @@ func with(t *testing.T, u *unstructured.Unstructured, at, value string) *unstruc
 
 // merge merges b into a: maps key by key, nil removes, anything else replaces.
 func merge(a, b any) any {
-	to, from := map[string]any{}, map[string]any{}
-	var ok bool
-	if from, ok = b.(map[string]any); !ok {
+	from, ok := b.(map[string]any)
+	if !ok {
 		return b
 	}
-	if m, ok := a.(map[string]any); ok {
-		to = m
+	to, ok := a.(map[string]any)
+	if !ok {
+		to = map[string]any{}
 	}
 	for k, v := range from {
 		if v == nil {

@@ -1,0 +1,64 @@
+# Everything a person or a machine does with this tree. `make` lists it.
+# Needed: Go, make, gcc, git. Tools are pinned in tools/go.mod and built by go.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+TOOL := go tool -modfile=tools/go.mod
+DEVCLUSTER_SOURCES := $(shell find devcluster -type f -not -name '*_test.go' -not -name '*.md')
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: bin/devcluster ## build bin/dovetail and bin/devcluster
+	@echo "building dovetail…"
+	@tools/progress.sh "building dovetail" go build -v -o bin/dovetail ./cmd/dovetail
+
+bin/devcluster: $(DEVCLUSTER_SOURCES)
+	@echo "building the dev cluster (the first build compiles Kubernetes: about 10 minutes on 2 cores)…"
+	@tools/progress.sh "building the dev cluster" go -C devcluster build -v -ldflags "$$(cat devcluster/ldflags.txt)" -o ../bin/devcluster .
+	@touch bin/devcluster
+
+.PHONY: test
+test: build ## run every test: the product's with the race detector, then the dev cluster's
+	@echo "testing (the first run compiles the product once more, for the race detector)…"
+	go test -race ./...
+	cd devcluster && go test ./...
+
+.PHONY: lint
+lint: ## run the linters of .golangci.yml and go vet
+	@tools/progress.sh "building golangci-lint" $(TOOL) golangci-lint version
+	$(TOOL) golangci-lint run ./...
+	cd devcluster && go vet ./...
+	cd tools && go vet ./...
+
+.PHONY: fmt
+fmt: ## format the Go files
+	$(TOOL) golangci-lint fmt
+
+.PHONY: generate
+generate: ## write the deep copies and CRDs that follow from the markers in api/
+	@tools/progress.sh "building controller-gen" $(TOOL) controller-gen --version
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
+	go -C tools run ./crdtweak ../config/crd
+
+.PHONY: verify
+verify: ## check that generated files, go.mod files and formatting are as they should be
+	tools/verify.sh
+
+.PHONY: demo
+demo: build ## show pods getting nodes on a real control plane; DEMO_EXIT=1 ends by itself
+	./bin/dovetail demo $(if $(DEMO_EXIT),--exit)
+
+.PHONY: bench
+bench: build ## run every benchmark
+	go test -run '^$$' -bench . ./...
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin
