@@ -20,11 +20,18 @@ spec:
   nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
 `,
 	entries: both(nodeEntries("spec"), map[string]entry{
-		"spec required":                     {accept: "{taints: []}", refuse: "null", why: "Required"},
-		"spec rule spec is immutable":       {update: true, from: "{expireAfter: 1h}", accept: "{expireAfter: 1h}", refuse: "{expireAfter: 2h}"},
-		"spec.resources.requests{} pattern": {at: "spec.resources.requests", field: "spec.resources.requests.cpu", accept: "{cpu: 1500m, memory: 1Gi}", refuse: "{cpu: some}", why: "should match"},
-		"spec.nodeClassRef.group rule nodeClassRef.group is immutable": {update: true, from: "a.example", accept: "a.example", refuse: "b.example"},
-		"spec.nodeClassRef.kind rule nodeClassRef.kind is immutable":   {update: true, from: "A", accept: "A", refuse: "B"},
+		"spec required":               {accept: "{taints: []}", refuse: "null", why: "Required"},
+		"spec rule spec is immutable": {update: true, from: "{expireAfter: 1h}", accept: "{expireAfter: 1h}", refuse: "{expireAfter: 2h}"},
+		"spec.resources.requests{} pattern": {
+			at: "spec.resources.requests", field: "spec.resources.requests.cpu",
+			accept: "{cpu: 1500m, memory: 1Gi}", refuse: "{cpu: some}", why: "should match",
+		},
+		"spec.nodeClassRef.group rule nodeClassRef.group is immutable": {
+			update: true, from: "a.example", accept: "a.example", refuse: "b.example",
+		},
+		"spec.nodeClassRef.kind rule nodeClassRef.kind is immutable": {
+			update: true, from: "A", accept: "A", refuse: "B",
+		},
 	}),
 }
 
