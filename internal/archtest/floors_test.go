@@ -1,0 +1,158 @@
+package archtest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/dovetail-sh/dovetail/"
+
+// floors lists the packages from the ground up. A package may import from lower
+// floors only: not from its own and not from above. An entry covers its subtree
+// unless a longer entry does.
+var floors = [][]string{
+	{"api", "config/crd", "internal/core/quantity", "internal/core/label", "internal/core/verdict"},
+	{"internal/core/catalog"},
+	{"internal/core/cluster"},
+	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
+	{"internal/core/pack", "internal/core/lifecycle"},
+	{"internal/core/disrupt"},
+	{"internal/condition"},
+	{"internal/translate", "internal/cloud", "internal/journal"},
+	{"internal/mirror", "internal/cloud/aws", "internal/cloud/kwok"},
+	{"internal/apply", "internal/observe"},
+	{"internal/controller"},
+	{"internal/view"},
+	{"internal/tui", "internal/web"},
+	{"internal/operator"},
+	{"internal/cli"},
+	{"cmd"},
+	// Tests only; what they hold ships in no binary.
+	{"internal/testkit"},
+	{"internal/world", "internal/cloud/cloudtest"},
+	{"internal/archtest", "test"},
+}
+
+// separate lists entries whose packages may not import each other: siblings that
+// share nothing. Inside any other entry packages are one household.
+var separate = []string{"api", "internal/controller"}
+
+// impure lists what the core may not import from the standard library. Time and
+// randomness come in through the snapshot.
+var impure = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "sync", "sync/atomic", "unsafe"}
+
+// listed is what go list tells of a package. Imports leaves out those of its tests.
+type listed struct {
+	ImportPath, Dir, Doc string
+	GoFiles, Imports     []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", module+"...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p listed
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	return pkgs
+}
+
+// locate returns the floor of a package and the entry that put it there; -1 if
+// none did.
+func locate(path string) (floor int, entry string) {
+	rel := strings.TrimPrefix(path, module)
+	floor = -1
+	for i, names := range floors {
+		for _, name := range names {
+			if (rel == name || strings.HasPrefix(rel, name+"/")) && len(name) > len(entry) {
+				floor, entry = i, name
+			}
+		}
+	}
+	return floor, entry
+}
+
+func TestImportsGoDown(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		from, entry := locate(p.ImportPath)
+		if from < 0 {
+			t.Errorf("%s is on no floor: add it to the list", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if !strings.HasPrefix(imp, module) {
+				continue
+			}
+			if to, target := locate(imp); to >= from && (target != entry || slices.Contains(separate, entry)) {
+				t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", p.ImportPath, from, imp, to)
+			}
+		}
+	}
+}
+
+func TestCoreIsPure(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if !isCore(p.ImportPath) {
+			continue
+		}
+		for _, imp := range p.Imports {
+			first, _, _ := strings.Cut(imp, "/")
+			switch {
+			case isCore(imp):
+			case strings.HasPrefix(imp, module), strings.Contains(first, "."):
+				t.Errorf("%s imports %s: the core sees only the core and the standard library", p.ImportPath, imp)
+			case slices.Contains(impure, imp):
+				t.Errorf("%s imports %s: the core does no I/O and keeps no locks", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+func isCore(path string) bool { return strings.HasPrefix(path, module+"internal/core/") }
+
+// TestOnlyTheProviderTalksToItsCloud keeps the SDKs of clouds in their rooms.
+func TestOnlyTheProviderTalksToItsCloud(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if p.ImportPath == module+"internal/cloud/aws" || strings.HasPrefix(p.ImportPath, module+"internal/cloud/aws/") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "github.com/aws/") {
+				t.Errorf("%s imports %s: only internal/cloud/aws talks to AWS", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+// TestTypesHoldNoBehaviour keeps api/ importable by anybody: wire types need
+// nothing but the types they are made of.
+func TestTypesHoldNoBehaviour(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if !strings.HasPrefix(p.ImportPath, module+"api/") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			first, _, _ := strings.Cut(imp, "/")
+			if strings.Contains(first, ".") && !strings.HasPrefix(imp, "k8s.io/api/") && !strings.HasPrefix(imp, "k8s.io/apimachinery/") {
+				t.Errorf("%s imports %s: wire types need only k8s.io/api and k8s.io/apimachinery", p.ImportPath, imp)
+			}
+		}
+	}
+}
