@@ -116,3 +116,18 @@ func ownedBy(pod *corev1.Pod, apiVersion, kind string) bool {
 	}
 	return false
 }
+
+// VolumeClaims returns the names of the volume claims that the pod uses, those made for
+// it alone included.
+func VolumeClaims(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			names = append(names, pod.Name+"-"+v.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,152 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// IsStale tells whether a write was refused because the object has changed or gone since
+// it was read. That is no error to report: take a new look.
+func IsStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+
+// AdoptClaim puts our finalizer on a claim, and the label of its node class, by which its
+// Node will be known as ours.
+func AdoptClaim(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim) error {
+	return edit(ctx, c, claim, "add finalizer to claim", func() {
+		controllerutil.AddFinalizer(claim, karpenterv1.TerminationFinalizer)
+		metav1.SetMetaDataLabel(&claim.ObjectMeta, translate.ClassLabel(claim.Spec.NodeClassRef), claim.Spec.NodeClassRef.Name)
+	})
+}
+
+// LabelClass puts a label, that of a node class, on a claim or Node.
+func LabelClass(ctx context.Context, c client.Client, obj client.Object, key, class string) error {
+	return edit(ctx, c, obj, "label", func() { obj.SetLabels(overlay(obj.GetLabels(), map[string]string{key: class})) })
+}
+
+// RemoveFinalizer takes our finalizer off a claim or Node, which lets it go.
+func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object) error {
+	return edit(ctx, c, obj, "remove finalizer from", func() {
+		controllerutil.RemoveFinalizer(obj, karpenterv1.TerminationFinalizer)
+	})
+}
+
+// SetDeadline writes on a claim when its drain ends what is left.
+func SetDeadline(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, deadline time.Time) error {
+	return edit(ctx, c, claim, "set deadline of claim", func() {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpenterv1.NodeClaimTerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339))
+	})
+}
+
+// RecordLaunch writes on a claim which instance it got. The labels and annotations go
+// first: a claim that says it is launched says what it is, too.
+func RecordLaunch(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, got *cloud.Instance, now time.Time) error {
+	err := edit(ctx, c, claim, "label claim", func() {
+		claim.Labels = overlay(got.Labels, claim.Labels)
+		claim.Annotations = overlay(claim.Annotations, got.Annotations)
+	})
+	if err != nil {
+		return err
+	}
+	return editStatus(ctx, c, claim, "record launch of claim", func() {
+		claim.Status.ProviderID = got.ID
+		claim.Status.ImageID = got.ImageID
+		claim.Status.Capacity = translate.ResourceList(got.Capacity)
+		claim.Status.Allocatable = translate.ResourceList(got.Allocatable)
+		condition.ForNodeClaim(claim).SetTrue(lifecycle.Launched, now)
+	})
+}
+
+// WriteNotes writes a step's notes, and with Registered the Node's name, on a claim. It
+// returns the conditions that became True by it.
+func WriteNotes(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, step *lifecycle.Step, now time.Time) (turned []string, err error) {
+	set := condition.ForNodeClaim(claim)
+	err = editStatus(ctx, c, claim, "write conditions of claim", func() {
+		for _, n := range step.Notes {
+			if n.Status == lifecycle.True && !set.IsTrue(n.Type) {
+				turned = append(turned, n.Type)
+			}
+			if n.Type == lifecycle.Registered && n.Status == lifecycle.True {
+				claim.Status.NodeName = step.Node
+			}
+			set.Set(metav1.Condition{Type: n.Type, Status: metav1.ConditionStatus(n.Status), Reason: n.Reason, Message: n.Message}, now)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return turned, nil
+}
+
+// NotePodEvent writes on a claim when a pod last came to its node or left it. It does
+// not mind what else is written meanwhile.
+func NotePodEvent(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, at time.Time) error {
+	before := claim.DeepCopy()
+	claim.Status.LastPodEventTime = metav1.NewTime(at)
+	if err := c.Status().Patch(ctx, claim, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("note pod event on claim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// Remove deletes a claim or Node, if it is still the one that was seen.
+func Remove(ctx context.Context, c client.Client, obj client.Object) error {
+	uid := obj.GetUID()
+	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	if err != nil && !IsStale(err) {
+		return fmt.Errorf("delete %s: %w", obj.GetName(), err)
+	}
+	return nil
+}
+
+// edit changes an object's metadata or spec and sends the difference, on the condition
+// that nobody has written since it was read. No difference, no request.
+func edit(ctx context.Context, c client.Client, obj client.Object, doing string, change func()) error {
+	before := obj.DeepCopyObject().(client.Object)
+	change()
+	if equality.Semantic.DeepEqual(before, obj) {
+		return nil
+	}
+	if err := c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("%s %s: %w", doing, obj.GetName(), err)
+	}
+	return nil
+}
+
+// editStatus is edit for the status. The lock matters there too: a merge patch replaces
+// the whole list of conditions.
+func editStatus(ctx context.Context, c client.Client, obj client.Object, doing string, change func()) error {
+	before := obj.DeepCopyObject().(client.Object)
+	change()
+	if equality.Semantic.DeepEqual(before, obj) {
+		return nil
+	}
+	if err := c.Status().Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("%s %s: %w", doing, obj.GetName(), err)
+	}
+	return nil
+}
+
+// overlay returns a map with both's entries, top's where both have one; nil if there are none.
+func overlay(bottom, top map[string]string) map[string]string {
+	if len(bottom)+len(top) == 0 {
+		return nil
+	}
+	both := make(map[string]string, len(bottom)+len(top))
+	maps.Copy(both, bottom)
+	maps.Copy(both, top)
+	return both
+}

@@ -1,0 +1,189 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+)
+
+const (
+	// batchWait is how long the first order of a batch waits for others.
+	batchWait = 20 * time.Millisecond
+	// batchMost is how many orders go to the cloud in one call.
+	batchMost = 500
+	// answerKept is how long an answer is remembered that nobody has written down.
+	answerKept = time.Hour
+	// retryFirst and retryMost are the pauses after a launch failed.
+	retryFirst = time.Second
+	retryMost  = time.Minute
+)
+
+// errUnanswered is the answer to a request that a provider left out.
+var errUnanswered = errors.New("the provider did not answer the request")
+
+// Orders is what was ordered from the cloud and what it answered. Nobody waits for a
+// cloud here: an order is placed, and when the answer has come Answered is called. So one
+// slow call holds up nothing but its own claims. Orders made at about the same time go
+// out in one call.
+//
+// The answers are remembered because the cache of claims may be older than our own
+// writes. A restart forgets them, and the launch token finds the instance again.
+type Orders struct {
+	Cloud cloud.Provider
+	Now   func() time.Time
+	// Answered is called with the name of each claim whose order was answered.
+	Answered func(claim string)
+
+	mu      sync.Mutex
+	orders  map[string]*order // guarded by mu; by token
+	waiting []cloud.LaunchRequest
+}
+
+type order struct {
+	claim    string
+	placed   time.Time
+	pending  bool
+	attempts int
+	result   cloud.LaunchResult
+	retryAt  time.Time
+}
+
+// Place orders an instance, unless one with this token is ordered or has come already.
+// Build makes the request; it may take its time. The order lives as long as ctx, and no
+// longer than a launch may take.
+func (o *Orders) Place(ctx context.Context, token, claim string, build func(context.Context) (cloud.LaunchRequest, error)) {
+	now := o.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.orders == nil {
+		o.orders = map[string]*order{}
+	}
+	o.forgetOld(now)
+	had := o.orders[token]
+	if had != nil && (had.pending || had.result.Err == nil) {
+		return
+	}
+	if had == nil {
+		had = &order{claim: claim}
+		o.orders[token] = had
+	}
+	had.pending, had.placed = true, now
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, lifecycle.LaunchTimeout)
+		defer cancel()
+		request, err := build(ctx)
+		if err != nil {
+			o.settle(token, cloud.LaunchResult{Err: err})
+			return
+		}
+		o.enqueue(ctx, request)
+	}()
+}
+
+// Answer returns what the cloud said to the order with this token.
+func (o *Orders) Answer(token string) (lifecycle.Answer, cloud.Instance) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	had := o.orders[token]
+	switch {
+	case had == nil:
+		return lifecycle.Answer{}, cloud.Instance{}
+	case had.pending:
+		return lifecycle.Answer{State: lifecycle.AnswerPending}, cloud.Instance{}
+	case had.result.Err == nil:
+		return lifecycle.Answer{State: lifecycle.AnswerLaunched, InstanceID: had.result.Instance.ID}, had.result.Instance
+	default:
+		return refusal(had), cloud.Instance{}
+	}
+}
+
+// Forget drops an answer that was written down, or whose claim is gone.
+func (o *Orders) Forget(token string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if had := o.orders[token]; had != nil && !had.pending {
+		delete(o.orders, token)
+	}
+}
+
+func refusal(had *order) lifecycle.Answer {
+	a := lifecycle.Answer{State: lifecycle.AnswerFailed, Reason: string(cloud.Rejected), Message: had.result.Err.Error(), RetryAt: had.retryAt}
+	var failure *cloud.Failure
+	if !errors.As(had.result.Err, &failure) {
+		return a
+	}
+	a.Message = failure.Message
+	if failure.Reason != "" {
+		a.Reason = failure.Reason
+	}
+	switch failure.Kind {
+	case cloud.NoCapacity:
+		a.State = lifecycle.AnswerNoCapacity
+	case cloud.ClassNotReady:
+		a.State = lifecycle.AnswerClassUnfit
+	case cloud.Rejected:
+	}
+	return a
+}
+
+// enqueue adds a request to the batch that is being gathered. The first of a batch waits
+// a moment for others and then sends them all; a full batch goes at once.
+func (o *Orders) enqueue(ctx context.Context, request cloud.LaunchRequest) {
+	o.mu.Lock()
+	o.waiting = append(o.waiting, request)
+	first, full := len(o.waiting) == 1, len(o.waiting) >= batchMost
+	o.mu.Unlock()
+	switch {
+	case full:
+	case first:
+		pause := time.NewTimer(batchWait)
+		defer pause.Stop()
+		<-pause.C
+	default:
+		return
+	}
+	o.mu.Lock()
+	batch := o.waiting
+	o.waiting = nil
+	o.mu.Unlock()
+	if len(batch) == 0 {
+		return // somebody else's batch was full and took all
+	}
+	results := o.Cloud.Launch(ctx, batch)
+	for i, request := range batch {
+		result := cloud.LaunchResult{Err: errUnanswered}
+		if i < len(results) {
+			result = results[i]
+		}
+		o.settle(request.Token, result)
+	}
+}
+
+func (o *Orders) settle(token string, result cloud.LaunchResult) {
+	now := o.Now()
+	o.mu.Lock()
+	had := o.orders[token]
+	had.pending, had.result = false, result
+	if result.Err != nil {
+		had.retryAt = now.Add(min(retryMost, retryFirst<<min(had.attempts, 10)))
+		had.attempts++
+	}
+	claim := had.claim
+	o.mu.Unlock()
+	if o.Answered != nil {
+		o.Answered(claim)
+	}
+}
+
+// forgetOld bounds the memory: by the claims of the last hour.
+func (o *Orders) forgetOld(now time.Time) {
+	for token, had := range o.orders {
+		if !had.pending && now.Sub(had.placed) > answerKept {
+			delete(o.orders, token)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// Package lifecycle is the loop that sees each claim through its life: it takes a look,
+// lets the core decide the next step, has it performed, and tells about it.
+//
+// It never waits for the cloud: launches are ordered, and a claim is looked at again when
+// its answer has come.
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+const (
+	controllerName = "nodeclaim.lifecycle"
+	claimsAtOnce   = 100
+	retryFirst     = time.Second
+	retryMost      = time.Minute
+	// staleRetry is when to look again after a write met a newer object.
+	staleRetry = 50 * time.Millisecond
+	// stepsMost bounds how many steps one claim takes before others get their turn.
+	stepsMost = 16
+)
+
+// Health hears how the launches and registrations of pools end.
+type Health interface {
+	// Record is called when a claim's Node has registered, or will not.
+	Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool)
+}
+
+// Controller is the loop. Its fields are set once, before Register.
+type Controller struct {
+	Client  client.Client
+	Cloud   cloud.Provider
+	Now     func() time.Time
+	Events  *observe.Recorder
+	Metrics *observe.Metrics
+	Log     *slog.Logger
+	// Health may be nil.
+	Health Health
+
+	orders *apply.Orders
+}
+
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now}
+	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		c.orders.Answered = func(claim string) {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})
+		}
+		return nil
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
+		For(&karpenterv1.NodeClaim{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
+		WatchesRawSource(answers).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: claimsAtOnce,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
+		}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// claimsOf returns the claims whose instance a Node is.
+func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	node := obj.(*corev1.Node)
+	if node.Spec.ProviderID == "" {
+		return nil
+	}
+	var claims karpenterv1.NodeClaimList
+	if err := c.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: node.Spec.ProviderID}); err != nil {
+		c.Log.Error("could not find the claim of a node", "node", node.Name, "error", err)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(claims.Items))
+	for i := range claims.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
+	}
+	return requests
+}
+
+// Reconcile takes one claim as far as it goes now.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	claim := &karpenterv1.NodeClaim{}
+	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
+		return reconcile.Result{}, nil
+	}
+	pass := &pass{Controller: c, claim: claim}
+	for range stepsMost {
+		step, err := pass.step(ctx)
+		switch {
+		case apply.IsStale(err):
+			return reconcile.Result{RequeueAfter: staleRetry}, nil
+		case err != nil:
+			return reconcile.Result{}, err
+		case isLast(&step):
+			return reconcile.Result{RequeueAfter: pauseUntil(step.Until, c.Now())}, nil
+		}
+	}
+	return reconcile.Result{RequeueAfter: staleRetry}, nil
+}
+
+// isLast tells whether there is nothing to do after a step until something happens.
+func isLast(step *core.Step) bool {
+	switch step.Act {
+	case core.Wait:
+		return step.Why != "" || len(step.Notes) == 0
+	case core.DeleteClaim, core.DeleteNodes, core.RemoveFinalizer:
+		return true // the API server tells when it is done
+	default:
+		return false
+	}
+}
+
+// pauseUntil returns how long to wait for a time; zero (never): there is no such time.
+func pauseUntil(until, now time.Time) time.Duration {
+	if until.IsZero() {
+		return 0
+	}
+	return max(until.Sub(now), time.Millisecond)
+}

@@ -1,0 +1,186 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// pass is one look at one claim and what follows from it. Its objects are as new as the
+// pass's own writes, which the cache may not have seen yet.
+type pass struct {
+	*Controller
+	claim *karpenterv1.NodeClaim
+	// nodes are those with the provider ID listed.
+	nodes  []corev1.Node
+	listed string
+	// instance is what the cloud said of the claim's instance in this pass.
+	instance core.Instance
+}
+
+// step decides one step and performs it.
+func (p *pass) step(ctx context.Context) (core.Step, error) {
+	if id := p.claim.Status.ProviderID; id != p.listed {
+		nodes, err := mirror.NodesOfClaim(ctx, p.Client, p.claim)
+		if err != nil {
+			return core.Step{}, err
+		}
+		p.nodes, p.listed = nodes, id
+	}
+	token := string(p.claim.UID)
+	answer, launched := p.orders.Answer(token)
+	view := core.View{At: p.Now(), Claim: translate.LifecycleClaim(p.claim), Answer: answer, Instance: p.instance}
+	for i := range p.nodes {
+		view.Nodes = append(view.Nodes, translate.LifecycleNode(&p.nodes[i]))
+	}
+	if view.Claim.Launched.Status == core.True {
+		p.orders.Forget(token)
+	}
+	step := core.Next(view)
+	if len(step.Notes) > 0 {
+		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
+		if err != nil {
+			return step, err
+		}
+		p.tellTurned(ctx, turned)
+	}
+	return step, p.perform(ctx, &step, answer, &launched)
+}
+
+func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer, launched *cloud.Instance) error {
+	switch step.Act {
+	case core.AddFinalizer:
+		return apply.AdoptClaim(ctx, p.Client, p.claim)
+	case core.Launch:
+		claim := p.claim.DeepCopy()
+		p.orders.Place(ctx, string(claim.UID), claim.Name, func(ctx context.Context) (cloud.LaunchRequest, error) {
+			return p.request(ctx, claim)
+		})
+		return nil
+	case core.RecordLaunch:
+		if err := apply.RecordLaunch(ctx, p.Client, p.claim, launched, p.Now()); err != nil {
+			return err
+		}
+		p.tellLaunched(launched)
+		return nil
+	case core.RegisterNode:
+		if step.TaintMissing {
+			p.tellTaintMissing(step.Node)
+		}
+		return apply.RegisterNode(ctx, p.Client, p.node(step.Node), p.claim)
+	case core.InitialiseNode:
+		return apply.InitialiseNode(ctx, p.Client, p.node(step.Node))
+	case core.DeleteClaim:
+		if err := apply.Remove(ctx, p.Client, p.claim); err != nil {
+			return err
+		}
+		p.tellGivenUp(ctx, step.Reason, answer)
+		return nil
+	case core.SetDeadline:
+		if err := apply.SetDeadline(ctx, p.Client, p.claim, step.Deadline); err != nil {
+			return err
+		}
+		p.tellDeadline(step.Deadline)
+		return nil
+	case core.DeleteNodes:
+		return p.deleteNodes(ctx)
+	case core.Terminate:
+		return p.terminate(ctx, answer.InstanceID)
+	case core.RemoveFinalizer:
+		if err := apply.RemoveFinalizer(ctx, p.Client, p.claim); err != nil {
+			return err
+		}
+		p.orders.Forget(string(p.claim.UID))
+		p.tellGone()
+		return nil
+	case core.Wait, core.AskInstance, core.TaintNode:
+		return nil
+	default:
+		return fmt.Errorf("claim %s: nobody performs %q", p.claim.Name, step.Act)
+	}
+}
+
+// request says what to buy for a claim: whatever it allows that holds what it needs, the
+// cheapest first.
+func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud.LaunchRequest, error) {
+	ref := claim.Spec.NodeClassRef
+	class := cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+	want, err := translate.ClaimRequirements(claim)
+	if err != nil {
+		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}
+	}
+	types, err := p.Cloud.Types(ctx, class)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: class.String() + " does not exist"}
+	case err != nil:
+		return cloud.LaunchRequest{}, fmt.Errorf("list instance types of %s: %w", class, err)
+	}
+	requests := translate.Quantities(claim.Spec.Resources.Requests)
+	offers := catalog.Offers(types, want, requests)
+	if len(offers) == 0 {
+		return cloud.LaunchRequest{}, &cloud.Failure{
+			Kind:    cloud.NoCapacity,
+			Message: fmt.Sprintf("none of %d instance types is on offer that satisfies the claim and holds its requests", len(types)),
+		}
+	}
+	unregistered := karpenterv1.UnregisteredTaint()
+	return cloud.LaunchRequest{
+		Token: string(claim.UID), Claim: claim.Name, Class: class,
+		Offers: offers, Requirements: want, Requests: requests,
+		Labels: claim.Labels, Annotations: claim.Annotations,
+		Taints: []cluster.Taint{{Key: unregistered.Key, Effect: string(unregistered.Effect)}},
+	}, nil
+}
+
+// terminate asks for the end of the claim's instance: that on record, or that of an
+// answer nobody could write down before the claim was deleted.
+func (p *pass) terminate(ctx context.Context, answered string) error {
+	id := p.claim.Status.ProviderID
+	if id == "" {
+		id = answered
+	}
+	err := p.Cloud.Terminate(ctx, id)
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		p.instance = core.InstanceGone
+	case err != nil:
+		return fmt.Errorf("terminate instance %s of claim %s: %w", id, p.claim.Name, err)
+	default:
+		p.instance = core.InstanceGoing
+	}
+	return nil
+}
+
+func (p *pass) deleteNodes(ctx context.Context) error {
+	for i := range p.nodes {
+		if p.nodes[i].DeletionTimestamp != nil {
+			continue
+		}
+		if err := apply.Remove(ctx, p.Client, &p.nodes[i]); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) node(name string) *corev1.Node {
+	for i := range p.nodes {
+		if p.nodes[i].Name == name {
+			return &p.nodes[i]
+		}
+	}
+	panic("lifecycle: the core named node " + name + ", which it was not shown")
+}

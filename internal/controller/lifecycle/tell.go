@@ -1,0 +1,92 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+func (p *pass) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
+
+func (p *pass) tellLaunched(got *cloud.Instance) {
+	p.Log.Info("launched instance", "claim", p.claim.Name, "pool", p.pool(), "instance", got.ID,
+		"instance_type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
+		"capacity_type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], "took", p.age())
+}
+
+// tellTurned tells about the conditions that became True.
+func (p *pass) tellTurned(ctx context.Context, turned []string) {
+	for _, t := range turned {
+		switch t {
+		case core.Registered:
+			p.Metrics.NodesCreated.WithLabelValues(p.pool(), p.claim.Labels[corev1.LabelTopologyZone]).Inc()
+			p.record(ctx, true)
+			p.Log.Info("registered node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+		case core.Initialised:
+			p.Log.Info("initialised node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+		default:
+		}
+	}
+}
+
+func (p *pass) tellTaintMissing(node string) {
+	p.Events.Event(p.claim, observe.UnregisteredTaintMissing())
+	p.Log.Error("node joined without the taint that keeps pods away until it is registered", "claim", p.claim.Name, "node", node)
+}
+
+// tellGivenUp tells about a claim that was deleted because it did not become a node.
+func (p *pass) tellGivenUp(ctx context.Context, reason string, answer core.Answer) {
+	switch reason {
+	case core.ReasonNoCapacity:
+		p.Events.Event(p.claim, observe.InsufficientCapacityError(answer.Message))
+	case core.ReasonClassNotReady:
+		p.Events.Event(p.claim, observe.NodeClassNotReady(answer.Message))
+	default:
+		p.record(ctx, false)
+	}
+	var grace *time.Duration
+	if g := p.claim.Spec.TerminationGracePeriod; g != nil {
+		grace = &g.Duration
+	}
+	p.Metrics.NodeClaimsDisrupted.WithLabelValues(reason, p.pool(), p.claim.Labels[karpenterv1.CapacityTypeLabelKey],
+		"", observe.TerminationMode(grace)).Inc()
+	p.Log.Info("deleted claim", "claim", p.claim.Name, "pool", p.pool(), "reason", reason, "message", answer.Message)
+}
+
+func (p *pass) tellDeadline(deadline time.Time) {
+	p.Events.Event(p.claim, observe.TerminationGracePeriodExpiring(deadline))
+}
+
+func (p *pass) tellGone() {
+	now := p.Now()
+	labels := p.claim.Labels
+	p.Metrics.NodeClaimsTerminated.WithLabelValues(p.pool(), labels[karpenterv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]).Inc()
+	p.Metrics.NodeClaimsTerminationDurationSeconds.WithLabelValues(p.pool()).Observe(now.Sub(p.claim.DeletionTimestamp.Time).Seconds())
+	if p.instance == core.InstanceGone {
+		took := time.Duration(0)
+		if c := condition.ForNodeClaim(p.claim).Get(core.InstanceTerminating); !c.LastTransitionTime.IsZero() {
+			took = now.Sub(c.LastTransitionTime.Time)
+		}
+		p.Metrics.NodeClaimsInstanceTerminationDurationSeconds.WithLabelValues(p.pool()).Observe(took.Seconds())
+	}
+	p.Log.Info("claim is gone", "claim", p.claim.Name, "pool", p.pool(), "instance", p.claim.Status.ProviderID,
+		"took", now.Sub(p.claim.DeletionTimestamp.Time).String())
+}
+
+func (p *pass) record(ctx context.Context, registered bool) {
+	if p.Health != nil {
+		p.Health.Record(ctx, p.claim, registered)
+	}
+}
+
+// age returns how long ago the claim was created, for people.
+func (p *pass) age() string {
+	return p.Now().Sub(p.claim.CreationTimestamp.Time).Round(time.Millisecond).String()
+}

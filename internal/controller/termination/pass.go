@@ -1,0 +1,172 @@
+package termination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// forcefulTermination is the reason of evictions when nobody chose to disrupt the node.
+const forcefulTermination = "Forceful Termination"
+
+// pass is one look at one Node and what follows from it. Its objects are as new as the
+// pass's own writes, which the cache may not have seen yet.
+type pass struct {
+	*Controller
+	node  *corev1.Node
+	claim *karpenterv1.NodeClaim // nil: none
+	// instance is what the cloud said of the Node's instance in this pass.
+	instance lifecycle.Instance
+}
+
+// step decides one step and performs it.
+func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
+	view, err := p.look(ctx)
+	if err != nil {
+		return lifecycle.Step{}, err
+	}
+	step := lifecycle.Drain(view)
+	if len(step.Notes) > 0 {
+		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
+		if err != nil {
+			return step, err
+		}
+		p.tellTurned(turned)
+	}
+	p.evict(&view, &step)
+	p.tellWait(&view, &step)
+	return step, p.perform(ctx, &step)
+}
+
+func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
+	view := lifecycle.DrainView{
+		At: p.Now(), Instance: p.instance,
+		Node: lifecycle.DrainNode{Name: p.node.Name, Ready: translate.NodeReady(p.node), IsTainted: apply.IsClosed(p.node)},
+	}
+	if p.claim != nil {
+		claim, err := translate.DrainClaim(p.claim)
+		if err != nil {
+			return view, err
+		}
+		view.Claim = claim
+	}
+	pods, err := mirror.PodsOn(ctx, p.Client, p.node.Name)
+	if err != nil {
+		return view, err
+	}
+	for i := range pods {
+		if translate.WaitingEviction(&pods[i], view.At) {
+			view.Pods = append(view.Pods, translate.DrainPod(&pods[i]))
+		}
+	}
+	if len(view.Pods) == 0 {
+		view.Volumes, err = p.volumes(ctx, pods)
+	}
+	return view, err
+}
+
+// volumes returns the attachments that have to go before the instance: those of pods that
+// stay to the end do not.
+func (p *pass) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error) {
+	attachments, err := mirror.AttachmentsOn(ctx, p.Client, p.node.Name)
+	if err != nil || len(attachments) == 0 {
+		return nil, err
+	}
+	staying := map[string]bool{}
+	for i := range pods {
+		if translate.Drainable(&pods[i], p.Now()) {
+			continue
+		}
+		for _, claim := range translate.VolumeClaims(&pods[i]) {
+			var pvc corev1.PersistentVolumeClaim
+			err := p.Client.Get(ctx, types.NamespacedName{Namespace: pods[i].Namespace, Name: claim}, &pvc)
+			switch {
+			case apierrors.IsNotFound(err):
+			case err != nil:
+				return nil, fmt.Errorf("read volume claim %s/%s: %w", pods[i].Namespace, claim, err)
+			default:
+				staying[pvc.Spec.VolumeName] = true
+			}
+		}
+	}
+	var pending []string
+	for i := range attachments {
+		if volume := attachments[i].Spec.Source.PersistentVolumeName; volume != nil && !staying[*volume] {
+			pending = append(pending, attachments[i].Name)
+		}
+	}
+	return pending, nil
+}
+
+func (p *pass) evict(view *lifecycle.DrainView, step *lifecycle.Step) {
+	if len(step.Evict) == 0 {
+		return
+	}
+	eviction := apply.Eviction{Node: p.node.Name, Reason: forcefulTermination}
+	if p.claim != nil {
+		eviction.Deadline = view.Claim.Deadline
+		if c := condition.ForNodeClaim(p.claim).Get(karpenterv1.ConditionTypeDisruptionReason); c.Reason != "" {
+			eviction.Reason = c.Reason
+		}
+	}
+	for _, e := range step.Evict {
+		eviction.Pod = e.Pod
+		if e.Force {
+			p.evictor.Force(eviction)
+			continue
+		}
+		p.evictor.Add(eviction)
+	}
+}
+
+func (p *pass) perform(ctx context.Context, step *lifecycle.Step) error {
+	switch step.Act {
+	case lifecycle.DeleteClaim:
+		return apply.Remove(ctx, p.Client, p.claim)
+	case lifecycle.AskInstance:
+		_, err := p.Cloud.Get(ctx, p.node.Spec.ProviderID)
+		switch {
+		case errors.Is(err, cloud.ErrNotFound):
+			p.instance = lifecycle.InstanceGone
+		case err != nil:
+			return fmt.Errorf("ask for instance %s of node %s: %w", p.node.Spec.ProviderID, p.node.Name, err)
+		default:
+			p.instance = lifecycle.InstanceThere
+		}
+		return nil
+	case lifecycle.TaintNode:
+		p.Log.Info("draining node", "node", p.node.Name, "claim", p.claimName(), "pool", p.pool())
+		return apply.CloseNode(ctx, p.Client, p.node)
+	case lifecycle.Terminate:
+		err := p.Cloud.Terminate(ctx, p.claim.Status.ProviderID)
+		switch {
+		case errors.Is(err, cloud.ErrNotFound):
+			p.instance = lifecycle.InstanceGone
+		case err != nil:
+			return fmt.Errorf("terminate instance %s of node %s: %w", p.claim.Status.ProviderID, p.node.Name, err)
+		default:
+			p.instance = lifecycle.InstanceGoing
+		}
+		return nil
+	case lifecycle.RemoveFinalizer:
+		if err := apply.RemoveFinalizer(ctx, p.Client, p.node); err != nil {
+			return err
+		}
+		p.tellGone()
+		return nil
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,96 @@
+package termination
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+func (p *pass) pool() string { return p.node.Labels[karpenterv1.NodePoolLabelKey] }
+
+func (p *pass) claimName() string {
+	if p.claim == nil {
+		return ""
+	}
+	return p.claim.Name
+}
+
+// tellTurned tells about the conditions that became True.
+func (p *pass) tellTurned(turned []string) {
+	if slices.Contains(turned, lifecycle.Drained) {
+		p.Metrics.NodesDrained.WithLabelValues(p.pool()).Inc()
+		p.Log.Info("drained node", "node", p.node.Name, "claim", p.claimName(), "pool", p.pool(), "took", p.since(p.node.DeletionTimestamp.Time))
+	}
+}
+
+// tellWait says on the Node what its end waits for.
+func (p *pass) tellWait(view *lifecycle.DrainView, step *lifecycle.Step) {
+	if view.Claim != nil && !view.Claim.Deadline.IsZero() {
+		p.Events.Event(p.node, observe.TerminationGracePeriodExpiring(view.Claim.Deadline))
+	}
+	switch {
+	case step.Act != lifecycle.Wait:
+	case len(view.Pods) > 0:
+		p.Events.Event(p.node, observe.FailedDraining(step.Why))
+	case len(view.Volumes) > 0:
+		p.Events.Event(p.node, observe.AwaitingVolumeDetachment(view.Volumes))
+	}
+}
+
+func (p *pass) tellGone() {
+	pool := p.pool()
+	p.Metrics.NodesTerminated.WithLabelValues(pool, p.node.Labels[corev1.LabelTopologyZone]).Inc()
+	p.Metrics.NodesTerminationDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.DeletionTimestamp.Time).Seconds())
+	p.Metrics.NodesLifetimeDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.CreationTimestamp.Time).Seconds())
+	p.Log.Info("node is gone", "node", p.node.Name, "claim", p.claimName(), "pool", pool, "took", p.since(p.node.DeletionTimestamp.Time))
+}
+
+// since returns how long ago a time was, for people.
+func (p *pass) since(at time.Time) string { return p.Now().Sub(at).Round(time.Millisecond).String() }
+
+// tellEviction tells about one try of the eviction queue.
+func (c *Controller) tellEviction(ctx context.Context, o apply.EvictionOutcome) {
+	if o.Code != 0 {
+		c.Metrics.PodsEvictionRequests.WithLabelValues(strconv.Itoa(o.Code)).Inc()
+	}
+	switch o.Result {
+	case apply.Evicted:
+		c.Metrics.PodsDrained.WithLabelValues(o.Reason).Inc()
+		c.Events.Event(o.Object, observe.Evicted(o.Reason))
+		c.Log.Info("evicted pod", "pod", o.Pod.String(), "node", o.Node, "reason", o.Reason)
+	case apply.Forced:
+		c.Events.Event(o.Object, observe.Disrupted("Deleted the pod to meet the deadline of its node, "+o.Deadline.UTC().Format(time.RFC3339)))
+		c.Log.Info("deleted pod by force", "pod", o.Pod.String(), "node", o.Node, "deadline", o.Deadline)
+	case apply.Blocked:
+		c.tellBlocked(ctx, &o)
+	case apply.Held:
+		c.tellHeld(o.Object)
+	case apply.Failed:
+		c.Log.Error("could not evict pod, will try again", "pod", o.Pod.String(), "node", o.Node, "error", o.Err)
+	case apply.Gone:
+	}
+}
+
+func (c *Controller) tellBlocked(ctx context.Context, o *apply.EvictionOutcome) {
+	node := &corev1.Node{}
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node); err != nil {
+		return // the Node is gone, so there is nobody to tell
+	}
+	c.Events.Event(node, observe.FailedDraining(o.Err.Error()))
+}
+
+func (c *Controller) tellHeld(pod *corev1.Pod) {
+	if hold := translate.DoNotDisrupt(pod, c.Now()); !hold.Until.IsZero() {
+		c.Events.Event(pod, observe.DoNotDisruptUntil(hold.Until))
+	}
+}

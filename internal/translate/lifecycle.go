@@ -1,0 +1,113 @@
+package translate
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+)
+
+// LifecycleClaim returns what the next step of a claim's life depends on of it. A
+// deadline that cannot be read counts as none.
+func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
+	c := lifecycle.Claim{
+		HasFinalizer: controllerutil.ContainsFinalizer(nc, karpenterv1.TerminationFinalizer),
+		ProviderID:   nc.Status.ProviderID,
+		Launched:     milestone(nc, karpenterv1.ConditionTypeLaunched),
+		Registered:   milestone(nc, karpenterv1.ConditionTypeRegistered),
+		Initialised:  milestone(nc, karpenterv1.ConditionTypeInitialized),
+
+		StartupTaints: Taints(nc.Spec.StartupTaints),
+		Requests:      Quantities(nc.Spec.Resources.Requests),
+	}
+	if nc.DeletionTimestamp != nil {
+		c.DeletedAt = nc.DeletionTimestamp.Time
+	}
+	if grace := nc.Spec.TerminationGracePeriod; grace != nil {
+		c.Grace, c.HasGrace = grace.Duration, true
+	}
+	c.Deadline, _ = Deadline(nc)
+	return c
+}
+
+// LifecycleNode returns what the next step of a claim's life depends on of its Node.
+func LifecycleNode(node *corev1.Node) lifecycle.Node {
+	n := lifecycle.Node{
+		Name:          node.Name,
+		Deleting:      node.DeletionTimestamp != nil,
+		Ready:         NodeReady(node),
+		HasFinalizer:  controllerutil.ContainsFinalizer(node, karpenterv1.TerminationFinalizer),
+		IsRegistered:  node.Labels[karpenterv1.NodeRegisteredLabelKey] == karpenterv1.LabelValueTrue,
+		IsInitialised: node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue,
+		Taints:        Taints(node.Spec.Taints),
+		Allocatable:   Quantities(node.Status.Allocatable),
+	}
+	unregistered := karpenterv1.UnregisteredTaint()
+	for i := range node.Spec.Taints {
+		t := &node.Spec.Taints[i]
+		n.IsUnregistered = n.IsUnregistered || t.MatchTaint(&unregistered)
+		if IsEphemeralTaint(*t) {
+			n.Ephemeral = append(n.Ephemeral, n.Taints[i])
+		}
+	}
+	return n
+}
+
+// DrainClaim returns what a drain depends on of the Node's claim.
+func DrainClaim(nc *karpenterv1.NodeClaim) (*lifecycle.DrainClaim, error) {
+	deadline, err := Deadline(nc)
+	if err != nil {
+		return nil, err
+	}
+	return &lifecycle.DrainClaim{
+		IsDeleting:      nc.DeletionTimestamp != nil,
+		Deadline:        deadline,
+		Drained:         lifecycleCondition(nc, karpenterv1.ConditionTypeDrained),
+		VolumesDetached: lifecycleCondition(nc, karpenterv1.ConditionTypeVolumesDetached),
+	}, nil
+}
+
+// DrainPod returns what a drain depends on of a pod.
+func DrainPod(pod *corev1.Pod) lifecycle.DrainPod {
+	p := lifecycle.DrainPod{PodRef: PodRef(pod), IsDaemon: OwnedByDaemonSet(pod), IsCritical: Critical(pod)}
+	if pod.DeletionTimestamp != nil {
+		p.DeletedAt = pod.DeletionTimestamp.Time
+	}
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		p.Grace, p.HasGrace = time.Duration(*grace)*time.Second, true
+	}
+	return p
+}
+
+// Deadline returns when the drain of a claim's node ends what is left; zero: it has no end.
+func Deadline(nc *karpenterv1.NodeClaim) (time.Time, error) {
+	text := nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey]
+	if text == "" {
+		return time.Time{}, nil
+	}
+	deadline, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read annotation %s of claim %s: %w",
+			karpenterv1.NodeClaimTerminationTimestampAnnotationKey, nc.Name, err)
+	}
+	return deadline, nil
+}
+
+// milestone returns one of the conditions that Ready follows from. While nobody has
+// judged it, it is Unknown, since the claim's creation.
+func milestone(nc *karpenterv1.NodeClaim, conditionType string) lifecycle.Condition {
+	c := lifecycleCondition(nc, conditionType)
+	if c.Status == "" {
+		return lifecycle.Condition{Status: lifecycle.Unknown, Since: nc.CreationTimestamp.Time}
+	}
+	return c
+}
+
+func lifecycleCondition(nc *karpenterv1.NodeClaim, conditionType string) lifecycle.Condition {
+	c, _ := condition(nc, conditionType)
+	return lifecycle.Condition{Status: lifecycle.Status(c.Status), Since: c.LastTransitionTime.Time}
+}
