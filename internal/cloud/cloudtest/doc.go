@@ -1,0 +1,7 @@
+// Package cloudtest is the suite that every provider passes: what internal/cloud asks
+// of a Provider, as tests that can fail. A provider's own tests call Run with a Harness
+// over a cloud, real or fake.
+//
+// The suite launches machines of its own and ends them; it does not mind others. Read
+// harness.go for what a provider must supply, then launch.go, failure.go and end.go.
+package cloudtest

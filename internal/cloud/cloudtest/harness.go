@@ -1,0 +1,169 @@
+package cloudtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// patience is how long the suite waits for something that takes a cloud its time.
+const patience = time.Minute
+
+// Harness is a provider to be tested, and what the suite cannot see through it.
+type Harness struct {
+	Provider cloud.Provider
+	// Restart returns another provider over the same cloud that knows nothing of what the
+	// first has in memory, as after a crash.
+	Restart func(t *testing.T) cloud.Provider
+	// Class can be launched with; its machines join without delay.
+	Class cloud.ClassRef
+	// Missing is a class that does not exist.
+	Missing cloud.ClassRef
+	// Unready is a class that cannot be used yet; without a name, that test is left out.
+	Unready cloud.ClassRef
+	// Slow is a class whose machines take longer to join than any test; without a name,
+	// that test is left out.
+	Slow cloud.ClassRef
+	// Node waits until an instance has joined and returns its Node.
+	Node func(t *testing.T, instanceID string) *corev1.Node
+}
+
+// Run runs the suite. Each test of it gets a harness of its own from newHarness; they
+// may be over one cloud.
+func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Harness){
+		"types are whole and do not contradict their offerings": typesAreWhole,
+		"a batch is answered in its order":                      batchInOrder,
+		"a repeated token gets the first instance":              tokenRepeated,
+		"one token launched at once by many gets one instance":  tokenAtOnce,
+		"the first offer wins":                                  firstOfferWins,
+		"the node is what the instance promised":                nodeAsPromised,
+		"a missing class is no capacity":                        classMissing,
+		"a class that is not ready is said to be so":            classUnready,
+		"an instance ends once and stays gone":                  endsOnce,
+		"what does not exist is not found":                      unknownNotFound,
+		"an orphan is listed with its claim and token":          orphanListed,
+		"an instance that has not joined exists and can end":    slowInstance,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newHarness(t))
+		})
+	}
+}
+
+// request returns a request with a token and claim name of the test's own.
+func request(t *testing.T, class cloud.ClassRef, n int, offers []catalog.Offer) cloud.LaunchRequest {
+	t.Helper()
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s %d", t.Name(), n)
+	return cloud.LaunchRequest{
+		Token: fmt.Sprintf("%016x-token", h.Sum64()),
+		Claim: fmt.Sprintf("conformance-%x", h.Sum64()),
+		Class: class, Offers: offers,
+		Requirements: label.Requirements{
+			corev1.LabelOSStable:    label.In("linux"),
+			"conformance.test/team": label.In("blue"),
+			"conformance.test/open": label.In("a", "b"),
+		},
+		Requests:    quantity.List{quantity.CPU: 100, quantity.Pods: 1},
+		Labels:      map[string]string{"conformance.test/label": "yes"},
+		Annotations: map[string]string{"conformance.test/annotation": "yes, too"},
+		Taints: []cluster.Taint{
+			{Key: "karpenter.sh/unregistered", Effect: cluster.NoExecute},
+			{Key: "conformance.test/taint", Value: "v", Effect: cluster.NoSchedule},
+		},
+	}
+}
+
+// offers returns what a small Linux machine may be, cheapest first.
+func offers(t *testing.T, h Harness) []catalog.Offer {
+	t.Helper()
+	types, err := h.Provider.Types(t.Context(), h.Class)
+	if err != nil {
+		t.Fatalf("Types(%s): %v", h.Class, err)
+	}
+	want := label.Requirements{corev1.LabelOSStable: label.In("linux")}
+	found := catalog.Offers(types, want, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
+	if len(found) < 2 {
+		t.Fatalf("class %s has %d offers for a small Linux machine, the suite needs two", h.Class, len(found))
+	}
+	return found
+}
+
+// launch launches one instance that must succeed, and ends it with the test.
+func launch(t *testing.T, p cloud.Provider, r cloud.LaunchRequest) cloud.Instance {
+	t.Helper()
+	results := p.Launch(t.Context(), []cloud.LaunchRequest{r})
+	if len(results) != 1 || results[0].Err != nil {
+		t.Fatalf("Launch(%s) = %+v, want one instance", r.Claim, results)
+	}
+	end(t, p, results[0].Instance.ID)
+	return results[0].Instance
+}
+
+// end asks for the end of an instance when the test is over.
+func end(t *testing.T, p cloud.Provider, id string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // which is over when the test is
+	t.Cleanup(func() {
+		if err := p.Terminate(ctx, id); err != nil && !errors.Is(err, cloud.ErrNotFound) {
+			t.Errorf("Terminate(%s) after the test: %v", id, err)
+		}
+	})
+}
+
+// terminated terminates an instance and waits until it is gone for good.
+func terminated(t *testing.T, p cloud.Provider, id string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		err := p.Terminate(t.Context(), id)
+		switch {
+		case errors.Is(err, cloud.ErrNotFound):
+			return nil
+		case err == nil:
+			return fmt.Errorf("instance %s is still on its way out", id)
+		default:
+			return err
+		}
+	})
+}
+
+// same compares what identifies two answers about one instance.
+func same(a, b cloud.Instance) string {
+	type identity struct {
+		ID, Token, Claim string
+		Labels           map[string]string
+	}
+	return cmp.Diff(identity{a.ID, a.Token, a.Claim, a.Labels}, identity{b.ID, b.Token, b.Claim, b.Labels})
+}
+
+// withToken returns the instances of a token that are not on their way out.
+func withToken(t *testing.T, p cloud.Provider, token string) []cloud.Instance {
+	t.Helper()
+	all, err := p.List(t.Context())
+	if err != nil {
+		t.Fatalf("List(): %v", err)
+	}
+	var found []cloud.Instance
+	for _, instance := range all {
+		if instance.Token == token && !instance.Terminating {
+			found = append(found, instance)
+		}
+	}
+	return found
+}

@@ -1,0 +1,231 @@
+package kwok
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	// idPrefix is what a providerID is made of, with the Node's name.
+	idPrefix = "kwok://"
+
+	// nodeKey marks, as label and as annotation, the Nodes that KWOK plays the kubelet for.
+	nodeKey      = "kwok.x-k8s.io/node"
+	nodeKeyValue = "fake"
+	// partitionKey lets several KWOK controllers share a cluster. We have one partition.
+	partitionKey   = "kwok-partition"
+	partitionValue = "a"
+	// priceKey is where eks-node-viewer looks for a Node's price.
+	priceKey = "eks-node-viewer/instance-price"
+
+	tokenKey = kwokv1alpha1.Group + "/launch-token"
+	claimKey = kwokv1alpha1.Group + "/launch-claim"
+
+	// launchesAtOnce bounds the API requests of one call of Launch.
+	launchesAtOnce = 16
+)
+
+// Launch makes the Nodes, or the records of Nodes that are to join later. Of the best
+// offer and those of the same type at the same price, the token picks one, so that
+// machines are spread over zones.
+func (p *Provider) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+	results := make([]cloud.LaunchResult, len(requests))
+	var group errgroup.Group
+	group.SetLimit(launchesAtOnce)
+	for i := range requests {
+		group.Go(func() error {
+			results[i].Instance, results[i].Err = p.launch(ctx, &requests[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in the results
+	return results
+}
+
+func (p *Provider) launch(ctx context.Context, r *cloud.LaunchRequest) (cloud.Instance, error) {
+	name := nodeName(r.Claim, r.Token)
+	first, err := p.find(ctx, name)
+	if err == nil {
+		return first, nil
+	}
+	if !errors.Is(err, cloud.ErrNotFound) {
+		return cloud.Instance{}, fmt.Errorf("launch %s: %w", r.Claim, err)
+	}
+	class, err := getClass(ctx, p.reader, r.Class)
+	if errors.Is(err, cloud.ErrNotFound) {
+		return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: fmt.Sprintf("there is no node class %s", r.Class)}
+	}
+	if err != nil {
+		return cloud.Instance{}, fmt.Errorf("launch %s: %w", r.Claim, err)
+	}
+	if err := usable(class); err != nil {
+		return cloud.Instance{}, err
+	}
+	if len(r.Offers) == 0 {
+		return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
+	}
+	node := newNode(name, r)
+	var delay time.Duration
+	if d := class.Spec.NodeRegistrationDelay; d != nil {
+		delay = d.Duration
+	}
+	instance, err := p.create(ctx, node, delay)
+	if apierrors.IsAlreadyExists(err) { // the same request got here first
+		instance, err = p.find(ctx, name)
+	}
+	if err != nil {
+		return cloud.Instance{}, fmt.Errorf("launch %s: %w", r.Claim, err)
+	}
+	return instance, nil
+}
+
+// create makes the Node, or if it is to join later, its record. A Node that the API
+// server refuses is a machine that runs and cannot join, so it gets a record too.
+func (p *Provider) create(ctx context.Context, node *corev1.Node, delay time.Duration) (cloud.Instance, error) {
+	if delay > 0 {
+		return p.record(ctx, node, p.now().Add(delay))
+	}
+	created := node.DeepCopy()
+	err := p.client.Create(ctx, created)
+	if isRefusal(err) {
+		p.log.Warn("node was refused by the API server", "node", node.Name, "error", err)
+		return p.record(ctx, node, p.now().Add(refusedRetry))
+	}
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	return p.instanceOf(created), nil
+}
+
+// isRefusal tells whether the API server will keep saying no until somebody changes
+// something, an admission policy for one.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+}
+
+// nodeName returns the name of the Node for a claim and token: always the same one.
+func nodeName(claim, token string) string {
+	sum := hash(token)
+	const letters = 36 * 36 * 36 * 36 * 36
+	short := strconv.FormatUint(letters+(sum>>32)%letters, 36)[1:] // always five
+	return fmt.Sprintf("kwok-%s-%s-%d", labelValue(claim), short, uint32(sum))
+}
+
+// labelValue returns the name, or if it is too long for a label, a short form of it.
+func labelValue(name string) string {
+	if len(name) <= validation.LabelValueMaxLength {
+		return name
+	}
+	const kept = 46
+	return fmt.Sprintf("%s-%016x", name[:kept], hash(name))
+}
+
+func hash(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum64()
+}
+
+// choose returns the best offer, or one that is as good.
+func choose(offers []catalog.Offer, token string) catalog.Offer {
+	best := offers[0]
+	equal := 1
+	for equal < len(offers) && offers[equal].Type == best.Type && offers[equal].Offering.Price() == best.Offering.Price() {
+		equal++
+	}
+	return offers[hash(token)%uint64(equal)]
+}
+
+// newNode returns the Node that the request gets.
+func newNode(name string, r *cloud.LaunchRequest) *corev1.Node {
+	offer := choose(r.Offers, r.Token)
+	annotations := maps.Clone(r.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, map[string]string{nodeKey: nodeKeyValue, tokenKey: r.Token, claimKey: r.Claim})
+	taints := make([]corev1.Taint, 0, len(r.Taints))
+	for _, t := range r.Taints {
+		taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: nodeLabels(offer, r), Annotations: annotations},
+		Spec:       corev1.NodeSpec{ProviderID: idPrefix + name, Taints: taints},
+		Status: corev1.NodeStatus{
+			Phase:       corev1.NodePending,
+			Capacity:    translate.ResourceList(offer.Type.Capacity),
+			Allocatable: translate.ResourceList(offer.Type.Allocatable()),
+		},
+	}
+}
+
+// nodeLabels returns the claim's labels, overlaid by what the claim leaves no choice
+// about, by what the machine is, and by what it is called.
+func nodeLabels(offer catalog.Offer, r *cloud.LaunchRequest) map[string]string {
+	labels := maps.Clone(r.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, requirement := range r.Requirements {
+		if value, ok := requirement.Only(); ok {
+			labels[key] = value
+		}
+	}
+	offered := offer.Offering.Requirements()
+	for key, requirement := range offer.Type.Requirements {
+		if _, ok := offered[key]; ok {
+			continue
+		}
+		for _, value := range requirement.Values() { // what is left open gets the first it may be
+			if wanted, ok := r.Requirements[key]; !ok || wanted.Allows(value) {
+				labels[key] = value
+				break
+			}
+		}
+	}
+	for key, requirement := range offered {
+		labels[key], _ = requirement.Only()
+	}
+	if offer.Offering.Priced {
+		labels[priceKey] = fmt.Sprintf("%f", offer.Offering.PriceHourly)
+	}
+	labels[nodeKey], labels[partitionKey] = nodeKeyValue, partitionValue
+	labels[corev1.LabelHostname] = labelValue(r.Claim)
+	return labels
+}
+
+// instanceOf returns the instance that the Node is, or will be.
+func (p *Provider) instanceOf(node *corev1.Node) cloud.Instance {
+	labels := map[string]string{}
+	for _, key := range p.facts {
+		if value, ok := node.Labels[key]; ok {
+			labels[key] = value
+		}
+	}
+	return cloud.Instance{
+		ID:          node.Spec.ProviderID,
+		Token:       node.Annotations[tokenKey],
+		Claim:       node.Annotations[claimKey],
+		Labels:      labels,
+		Capacity:    translate.Quantities(node.Status.Capacity),
+		Allocatable: translate.Quantities(node.Status.Allocatable),
+		Created:     node.CreationTimestamp.Time,
+		Terminating: node.DeletionTimestamp != nil,
+	}
+}
