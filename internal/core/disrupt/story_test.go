@@ -1,0 +1,37 @@
+package disrupt_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// TestStories runs the stories in testdata: "cluster" describes one, "propose" prints
+// what should go and what stays.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var snap *cluster.Snapshot
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "cluster":
+				var err error
+				if snap, err = story.Parse(d.Input); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				return ""
+			case "propose":
+				p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
+				return story.Print(&p)
+			default:
+				d.Fatalf(t, "no such command: %s", d.Cmd)
+				return ""
+			}
+		})
+	})
+}

@@ -1,0 +1,241 @@
+package pack_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// anyCluster draws a cluster in the language of stories.
+func anyCluster(t *rapid.T) string {
+	var b strings.Builder
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	for i := range rapid.IntRange(1, 5).Draw(t, "types") {
+		fmt.Fprintf(&b, "type t%d cpu=%d memory=%dGi price=0.%d zones=%s %s label=size:%d\n", i, 1+i*rapid.IntRange(1, 3).Draw(t, "cpu"),
+			rapid.IntRange(1, 32).Draw(t, "memory"), rapid.IntRange(1, 9).Draw(t, "price"), pick("zones", "a", "a,b", "b,c"), pick("spot", "", "spot=0.01"), i)
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "pools") {
+		fmt.Fprintf(&b, "pool p%d weight=%d %s %s %s\n", i, rapid.IntRange(0, 2).Draw(t, "weight"),
+			pick("limit", "", "limit.cpu=6", "limit.nodes=2", "limit.cpu=3 limit.memory=20Gi"), pick("taint", "", "", "taint=own:NoSchedule"),
+			pick("require", "", "require=zone:In:a", "require=size:Gt:1", "require=team:In:red|blue", "require=type:Exists::2"))
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "nodes") {
+		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "leaving"))
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "claims") {
+		fmt.Fprintf(&b, "claim c%d pool=p%d types=t0,t1\n", i, i%2)
+	}
+	if rapid.Bool().Draw(t, "daemon") {
+		fmt.Fprintf(&b, "daemon logs cpu=%dm %s\n", rapid.IntRange(1, 900).Draw(t, "daemon cpu"), pick("daemon select", "", "select=zone:a"))
+	}
+	for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
+		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d %s %s planned=%s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
+			rapid.IntRange(1, 6).Draw(t, "count"), pick("select", "", "select=zone:a", "select=team:red", "affinity=size:Lt:3", "affinity=zone:In:a or=zone:In:b", "port=80"),
+			pick("tolerate", "", "tolerate=own"), pick("planned", "", "n0", "c0"))
+	}
+	return b.String()
+}
+
+// TestEveryPlanIsSound checks plans of random clusters with rules that share nothing
+// with the solver.
+func TestEveryPlanIsSound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := anyCluster(t)
+		snap, err := story.Parse(text)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		p := pack.Solve(snap, pack.Options{})
+		again, err := story.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := pack.Solve(again, pack.Options{})
+		if story.Print(&p) != story.Print(&q) {
+			t.Fatalf("two plans for\n%s\n%s\n%s", text, story.Print(&p), story.Print(&q))
+		}
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, machinesHold, launchesHold, limitsHold} {
+			if err := check(snap, &p); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
+			}
+		}
+	})
+}
+
+func everyPodOnce(snap *cluster.Snapshot, p *plan.Plan) error {
+	seen := map[string]int{}
+	for _, pl := range p.Placements {
+		seen[pl.Pod.Name]++
+	}
+	for _, l := range p.Launches {
+		for _, pod := range l.Pods {
+			seen[pod.Name]++
+		}
+	}
+	for _, r := range p.Refusals {
+		seen[r.Pod.Name]++
+		if r.Why.String() == "" {
+			return fmt.Errorf("%s is refused without a word", r.Pod.Name)
+		}
+	}
+	for _, pod := range snap.Pending {
+		if seen[pod.Name] != 1 {
+			return fmt.Errorf("%s is answered %d times", pod.Name, seen[pod.Name])
+		}
+	}
+	return nil
+}
+
+func shapeOf(snap *cluster.Snapshot, name string) *cluster.Shape {
+	for _, pod := range snap.Pending {
+		if pod.Name == name {
+			return pod.Shape
+		}
+	}
+	return nil
+}
+
+// machinesHold checks what is meant for machines that run.
+func machinesHold(snap *cluster.Snapshot, p *plan.Plan) error {
+	used := map[string]quantity.List{}
+	for _, pl := range p.Placements {
+		if used[pl.Node] == nil {
+			used[pl.Node] = quantity.List{}
+		}
+		used[pl.Node].Add(shapeOf(snap, pl.Pod.Name).Requests)
+	}
+	for _, n := range snap.Nodes {
+		if n.Leaving && used[n.Name] != nil {
+			return fmt.Errorf("pods are meant for %s, which leaves", n.Name)
+		}
+		if n.Open == nil && !used[n.Name].Fits(n.Allocatable) {
+			return fmt.Errorf("%s is overfull", n.Name)
+		}
+	}
+	for _, pl := range p.Placements {
+		for _, n := range snap.Nodes {
+			if n.Name == pl.Node && n.Open == nil && !anyTerm(shapeOf(snap, pl.Pod.Name).Terms, label.OfLabels(n.Labels), nil) {
+				return fmt.Errorf("%s may not be on %s", pl.Pod.Name, n.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func anyTerm(terms []label.Requirements, has label.Requirements, open map[string]bool) bool {
+	for _, term := range terms {
+		if has.Compatible(term, open) {
+			return true
+		}
+	}
+	return false
+}
+
+// launchesHold checks that every type and every offering that a launch leaves to the
+// cloud is right for all of its pods, daemons included.
+func launchesHold(snap *cluster.Snapshot, p *plan.Plan) error {
+	for _, l := range p.Launches {
+		pool, _ := snap.PoolByName(l.Pool)
+		need := quantity.List{}
+		for _, pod := range l.Pods {
+			sh := shapeOf(snap, pod.Name)
+			need.Add(sh.Requests)
+			if !anyTerm(sh.Terms, l.Requirements, snap.WellKnown) {
+				return fmt.Errorf("%s may not be on a launch with %s", pod.Name, l.Requirements)
+			}
+			if len(sh.Ports) > 0 && len(l.Pods) > 1 {
+				for _, other := range l.Pods {
+					if other != pod && len(shapeOf(snap, other.Name).Ports) > 0 {
+						return fmt.Errorf("%s and %s want one port", pod.Name, other.Name)
+					}
+				}
+			}
+		}
+		for _, name := range l.Types {
+			for _, ty := range pool.Types {
+				if ty.Name == name {
+					if err := typeHolds(snap, pool, ty, &l, need); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if len(catalog.Offers(pool.Types, l.Requirements, l.Requests)) == 0 {
+			return fmt.Errorf("nothing can be bought for a launch with %s", l.Requirements)
+		}
+	}
+	return nil
+}
+
+// typeHolds checks a type with the daemons that run on it wherever it may be.
+func typeHolds(snap *cluster.Snapshot, pool *cluster.Pool, ty *catalog.Type, l *plan.Launch, need quantity.List) error {
+	for _, offer := range catalog.Offers([]*catalog.Type{ty}, l.Requirements, nil) {
+		has := maps.Clone(ty.Requirements.Intersect(offer.Offering.Requirements()).Intersect(l.Requirements))
+		all := need.Plus(nil)
+		for _, d := range snap.Daemons {
+			if len(pool.Taints) == 0 && anyTerm(d.Shape.Terms, has, nil) { // no daemon here tolerates anything
+				all.Add(d.Shape.Requests)
+			}
+		}
+		if !all.Fits(ty.Allocatable()) {
+			return fmt.Errorf("%s in %s is too small for %v", ty.Name, offer.Offering.Zone, all)
+		}
+	}
+	return nil
+}
+
+// limitsHold counts every launch as the largest it may become.
+func limitsHold(snap *cluster.Snapshot, p *plan.Plan) error {
+	for _, pool := range snap.Pools {
+		used, nodes := quantity.List{}, int64(0)
+		largest := func(names []string) {
+			most := quantity.List{}
+			for _, ty := range pool.Types {
+				for _, name := range names {
+					if ty.Name == name {
+						for r, amount := range ty.Capacity {
+							most[r] = max(most[r], amount)
+						}
+					}
+				}
+			}
+			used.Add(most)
+			nodes++
+		}
+		launched := false
+		for _, l := range p.Launches {
+			if l.Pool == pool.Name {
+				largest(l.Types)
+				launched = true
+			}
+		}
+		for _, n := range snap.Nodes {
+			switch {
+			case n.Pool != pool.Name || n.Leaving:
+			case n.Open != nil:
+				largest(n.Open.Types)
+			default:
+				used.Add(n.Capacity)
+				nodes++
+			}
+		}
+		for name, limit := range pool.Limits {
+			if launched && (name != quantity.Nodes && used[name] > limit || name == quantity.Nodes && nodes > limit) {
+				return fmt.Errorf("pool %s passes its limit of %s", pool.Name, name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package pack_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// TestStories runs the stories in testdata: "cluster" describes one, "solve" prints the
+// whole plan for it. Run with -rewrite to write the answers anew, and read the difference.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var snap *cluster.Snapshot
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "cluster":
+				var err error
+				if snap, err = story.Parse(d.Input); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				return ""
+			case "solve":
+				opts := pack.Options{MinValuesBestEffort: d.HasArg("best-effort")}
+				d.MaybeScanArgs(t, "types-max", &opts.TypesMax)
+				p := pack.Solve(snap, opts)
+				return story.Print(&p)
+			default:
+				d.Fatalf(t, "no such command: %s", d.Cmd)
+				return ""
+			}
+		})
+	})
+}

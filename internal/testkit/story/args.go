@@ -1,0 +1,221 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// args are the key=value pairs of a line. Reading one marks it as known; rest complains
+// about the others. The first value that cannot be read is kept for rest too.
+type args struct {
+	keys, values []string
+	known        []bool
+	err          error
+}
+
+func parseArgs(words []string) (*args, error) {
+	a := &args{}
+	for _, w := range words {
+		k, v, _ := strings.Cut(w, "=")
+		if k == "" {
+			return nil, fmt.Errorf("%q is no key=value", w)
+		}
+		a.keys, a.values, a.known = append(a.keys, k), append(a.values, v), append(a.known, false)
+	}
+	return a, nil
+}
+
+func (a *args) rest() error {
+	if a.err != nil {
+		return a.err
+	}
+	if i := slices.Index(a.known, false); i >= 0 {
+		return fmt.Errorf("%s is not known here", a.keys[i])
+	}
+	return nil
+}
+
+func (a *args) fail(key string, err error) {
+	if a.err == nil && err != nil {
+		a.err = fmt.Errorf("%s: %w", key, err)
+	}
+}
+
+// all returns the values of a key that may stand several times.
+func (a *args) all(key string) (values []string) {
+	for i, k := range a.keys {
+		if k == key {
+			a.known[i] = true
+			values = append(values, a.values[i])
+		}
+	}
+	return values
+}
+
+func (a *args) text(key, def string) string {
+	if v := a.all(key); len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return def
+}
+
+func (a *args) is(key string) bool { return len(a.all(key)) > 0 }
+
+func (a *args) words(key, def string) []string {
+	text := a.text(key, def)
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+func (a *args) number(key string, def int64) int64 {
+	text := a.text(key, "")
+	if text == "" {
+		return def
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	a.fail(key, err)
+	return n
+}
+
+func (a *args) duration(key string, def time.Duration) time.Duration {
+	switch text := a.text(key, ""); text {
+	case "":
+		return def
+	case "Never":
+		return -1
+	default:
+		d, err := time.ParseDuration(text)
+		a.fail(key, err)
+		return d
+	}
+}
+
+// list returns the amounts given under the names of resources.
+func (a *args) list(names ...string) quantity.List {
+	l := quantity.List{}
+	for _, name := range names {
+		if text := a.text(name, ""); text != "" {
+			n, err := amount(name, text)
+			a.fail(name, err)
+			l[name] = n
+		}
+	}
+	return l
+}
+
+// under returns the amounts given as prefix+resource.
+func (a *args) under(prefix string) quantity.List {
+	l := quantity.List{}
+	for i, k := range a.keys {
+		if name, ok := strings.CutPrefix(k, prefix); ok {
+			a.known[i] = true
+			n, err := amount(name, a.values[i])
+			a.fail(k, err)
+			l[name] = n
+		}
+	}
+	return l
+}
+
+func fullKey(key string) string {
+	switch key {
+	case "zone":
+		return label.Zone
+	case "capacity":
+		return label.CapacityType
+	case "type":
+		return label.InstanceType
+	case "arch":
+		return arch
+	}
+	return key
+}
+
+// requirements reads key:Operator:v1|v2[:minValues] of every value of the key.
+func (a *args) requirements(key string) label.Requirements {
+	r := label.Requirements{}
+	for _, text := range a.all(key) {
+		r = r.Intersect(a.requirement(text))
+	}
+	return r
+}
+
+func (a *args) requirement(text string) label.Requirements {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 {
+		a.fail(text, fmt.Errorf("want key:Operator:values"))
+		return nil
+	}
+	var values []string
+	if len(parts) > 2 && parts[2] != "" {
+		values = strings.Split(parts[2], "|")
+	}
+	q, err := label.Parse(label.Operator(parts[1]), values)
+	a.fail(text, err)
+	if len(parts) > 3 {
+		q.MinValues, err = strconv.Atoi(parts[3])
+		a.fail(text, err)
+	}
+	return label.Requirements{fullKey(parts[0]): q}
+}
+
+func (a *args) labels() map[string]string {
+	labels := map[string]string{}
+	for _, kv := range a.all("label") {
+		k, v, _ := strings.Cut(kv, ":")
+		labels[fullKey(k)] = v
+	}
+	return labels
+}
+
+// taints reads key:Effect or key:value:Effect.
+func (a *args) taints() (taints []cluster.Taint) {
+	for _, text := range a.all("taint") {
+		parts := strings.Split(text, ":")
+		t := cluster.Taint{Key: parts[0], Effect: parts[len(parts)-1]}
+		if len(parts) == 3 {
+			t.Value = parts[1]
+		}
+		taints = append(taints, t)
+	}
+	return taints
+}
+
+// shape reads what decides where a pod can go. Each "or" starts another term of node
+// affinity; "affinity" before the first "or" belongs to the first.
+func (a *args) shape() *cluster.Shape {
+	sh := &cluster.Shape{Requests: a.list("cpu", "memory", "ephemeral-storage", "gpu")}
+	sh.Requests[quantity.Pods] = 1
+	selector := label.Requirements{}
+	for _, kv := range a.all("select") {
+		k, v, _ := strings.Cut(kv, ":")
+		selector = selector.With(fullKey(k), label.In(v))
+	}
+	sh.Terms = []label.Requirements{selector.Intersect(a.requirements("affinity"))}
+	for _, text := range a.all("or") {
+		sh.Terms = append(sh.Terms, selector.Intersect(a.requirement(text)))
+	}
+	for _, text := range a.all("tolerate") {
+		o := cluster.Toleration{Operator: "Exists"}
+		o.Key, o.Value, _ = strings.Cut(text, ":")
+		if o.Value != "" {
+			o.Operator = "Equal"
+		}
+		sh.Tolerations = append(sh.Tolerations, o)
+	}
+	for _, text := range a.all("port") {
+		n, err := strconv.ParseInt(text, 10, 32)
+		a.fail("port", err)
+		sh.Ports = append(sh.Ports, cluster.HostPort{Protocol: "TCP", Port: int32(n)})
+	}
+	return sh
+}

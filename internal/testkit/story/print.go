@@ -1,0 +1,96 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// typesShown is how many instance types a launch is printed with.
+const typesShown = 4
+
+// Print returns everything a plan decided, a line each.
+func Print(p *plan.Plan) string {
+	var b strings.Builder
+	onNode, nodes := map[string][]cluster.PodRef{}, []string{}
+	for _, pl := range p.Placements {
+		if onNode[pl.Node] == nil {
+			nodes = append(nodes, pl.Node)
+		}
+		onNode[pl.Node] = append(onNode[pl.Node], pl.Pod)
+	}
+	slices.Sort(nodes)
+	for _, n := range nodes {
+		fmt.Fprintf(&b, "place %s on %s\n", names(onNode[n]), n)
+	}
+	for i := range p.Launches {
+		printLaunch(&b, &p.Launches[i])
+	}
+	byReason, reasons := map[string][]cluster.PodRef{}, []string{}
+	for _, r := range p.Refusals {
+		why := string(r.Why.Reason) + ": " + r.Why.String()
+		if byReason[why] == nil {
+			reasons = append(reasons, why)
+		}
+		byReason[why] = append(byReason[why], r.Pod)
+	}
+	for _, why := range reasons {
+		fmt.Fprintf(&b, "refuse %s\n  %s\n", names(byReason[why]), why)
+	}
+	for _, idle := range p.Idle {
+		fmt.Fprintf(&b, "idle %s\n", idle)
+	}
+	for _, list := range []struct {
+		word     string
+		removals []plan.Removal
+	}{{"mark", p.Marks}, {"unmark", p.Unmarks}, {"remove", p.Removals}} {
+		for _, r := range list.removals {
+			fmt.Fprintf(&b, "%s %s: %s\n", list.word, r.Node, r.Reason)
+		}
+	}
+	for _, v := range p.Blocked {
+		fmt.Fprintf(&b, "keep %s (%s)\n", v, v.Reason)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+func printLaunch(b *strings.Builder, l *plan.Launch) {
+	types := strings.Join(l.Types[:min(typesShown, len(l.Types))], " ")
+	if more := len(l.Types) - typesShown; more > 0 {
+		types += fmt.Sprintf(" +%d", more)
+	}
+	fmt.Fprintf(b, "launch from %s [%s] at %.2f for %s\n", l.Pool, types, l.PriceHourly, names(l.Pods))
+	var rules []string
+	for _, k := range l.Requirements.Keys() {
+		if k != label.InstanceType && k != label.NodePool || l.Requirements[k].MinValues > 0 {
+			short := strings.NewReplacer(label.Zone, "zone", label.CapacityType, "capacity", label.InstanceType, "type", arch, "arch").Replace(k)
+			rules = append(rules, short+" "+l.Requirements[k].String())
+		}
+	}
+	if len(rules) > 0 {
+		fmt.Fprintf(b, "  %s\n", strings.Join(rules, ", "))
+	}
+	var requests []string
+	for _, name := range l.Requests.Names() {
+		requests = append(requests, fmt.Sprintf("%s=%d", name, l.Requests[name]))
+	}
+	fmt.Fprintf(b, "  requests %s\n", strings.Join(requests, " "))
+	if l.MinValuesRelaxed {
+		b.WriteString("  minValues relaxed\n")
+	}
+}
+
+func names(pods []cluster.PodRef) string {
+	out := make([]string, len(pods))
+	for i, p := range pods {
+		out[i] = p.Name
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,240 @@
+// Package story reads clusters from the files of tests, and prints plans into them, in
+// the one language that all file tests share.
+//
+// A cluster is lines of one thing each: a word that says what it is, a name, and
+// key=value pairs.
+//
+//	type big cpu=8 memory=16Gi price=0.40 spot=0.20 zones=a,b arch=amd64
+//	pool general weight=10 types=big,small require=zone:In:a|b taint=gpu:NoSchedule label=team:red limit.cpu=16
+//	node n1 pool=general type=big zone=a used.cpu=2      a machine that runs
+//	claim c1 pool=general types=big,small require=zone:In:a   one the cloud has not answered for
+//	daemon logs cpu=100m
+//	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
+//
+// "zone" and "capacity" are short for the label keys of zone and capacity type, "type"
+// for the instance type's, in requirements and selectors.
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// Now is the instant of every story.
+func Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// Parse reads a cluster. The error names the line.
+func Parse(text string) (*cluster.Snapshot, error) {
+	p := &parser{snap: &cluster.Snapshot{At: Now(), WellKnown: map[string]bool{
+		label.Zone: true, label.CapacityType: true, label.InstanceType: true, label.NodePool: true, arch: true,
+	}}, types: map[string]*catalog.Type{}}
+	for i, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if err := p.line(words); err != nil {
+			return nil, fmt.Errorf("line %d, %s: %w", i+1, strings.Join(words[:min(2, len(words))], " "), err)
+		}
+	}
+	p.finish()
+	return p.snap, nil
+}
+
+const arch = "kubernetes.io/arch"
+
+type parser struct {
+	snap  *cluster.Snapshot
+	types map[string]*catalog.Type
+	order []*catalog.Type
+	pods  int
+}
+
+// line reads one thing.
+func (p *parser) line(words []string) error {
+	if len(words) < 2 {
+		return fmt.Errorf("a thing needs a name")
+	}
+	args, err := parseArgs(words[2:])
+	if err != nil {
+		return err
+	}
+	switch words[0] {
+	case "type":
+		err = p.addType(words[1], args)
+	case "pool":
+		err = p.addPool(words[1], args)
+	case "node", "claim":
+		err = p.addNode(words[0], words[1], args)
+	case "daemon":
+		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Shape: args.shape()})
+	case "pod":
+		err = p.addPods(words[1], args)
+	default:
+		return fmt.Errorf("no such thing; use type, pool, node, claim, daemon, pod")
+	}
+	if err != nil {
+		return err
+	}
+	return args.rest()
+}
+
+func (p *parser) addType(name string, a *args) error {
+	t := &catalog.Type{Name: name, Capacity: a.list("cpu", "memory", "ephemeral-storage", "gpu"), Overhead: a.under("overhead.")}
+	t.Capacity[quantity.Pods] = a.number("pods", 110)
+	zones := a.words("zones", "a")
+	t.Requirements = label.Requirements{
+		label.InstanceType: label.In(name), label.Zone: label.In(zones...), arch: label.In(a.words("arch", "amd64")...),
+	}
+	for _, kv := range a.all("label") {
+		k, v, _ := strings.Cut(kv, ":")
+		t.Requirements[k] = label.In(v)
+	}
+	short := a.words("short", "")
+	var capacities []string
+	for _, ct := range []struct{ arg, name string }{{"price", label.OnDemand}, {"spot", label.Spot}} {
+		price := a.text(ct.arg, "")
+		if price == "" {
+			continue
+		}
+		capacities = append(capacities, ct.name)
+		for _, z := range zones {
+			o := catalog.Offering{Zone: z, CapacityType: ct.name, Priced: price != "?", Available: !slices.Contains(short, z+"/"+ct.name)}
+			if o.Priced {
+				f, err := strconv.ParseFloat(price, 64)
+				if err != nil {
+					return err
+				}
+				o.PriceHourly = f
+			}
+			t.Offerings = append(t.Offerings, o)
+		}
+	}
+	t.Requirements[label.CapacityType] = label.In(capacities...)
+	p.types[name] = t
+	p.order = append(p.order, t)
+	return nil
+}
+
+func (p *parser) addPool(name string, a *args) error {
+	pool := cluster.Pool{
+		Name: name, Weight: int32(a.number("weight", 0)), Unready: strings.ReplaceAll(a.text("unready", ""), "_", " "),
+		Taints: a.taints(), Limits: a.under("limit."), ConsolidateAfter: a.duration("after", 0),
+	}
+	if a.text("types", "") != "" {
+		for _, t := range a.words("types", "") {
+			pool.Types = append(pool.Types, p.types[t])
+		}
+	} else {
+		pool.Types = p.order
+	}
+	pool.Requirements = a.requirements("require").Intersect(label.OfLabels(a.labels())).With(label.NodePool, label.In(name))
+	for _, b := range a.all("budget") {
+		nodes, reason, _ := strings.Cut(b, "/")
+		count, percent := strings.CutSuffix(nodes, "%")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			return err
+		}
+		budget := cluster.Budget{Nodes: n, Percent: percent, Active: true}
+		if reason != "" {
+			budget.Reasons = []string{reason}
+		}
+		pool.Budgets = append(pool.Budgets, budget)
+	}
+	p.snap.Pools = append(p.snap.Pools, pool)
+	return nil
+}
+
+func (p *parser) addNode(kind, name string, a *args) error {
+	n := cluster.Node{
+		Name: name, Pool: a.text("pool", ""), Labels: a.labels(), Taints: a.taints(),
+		Used: a.under("used."), UsedByDaemons: a.under("daemons."), Initialised: !a.is("starting"), Ready: !a.is("notready"),
+		Leaving: a.is("leaving"), Empty: a.is("empty"), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
+		Marked: a.text("marked", ""), Closed: a.is("closed"), Planned: int(a.number("planned", 0)),
+		QuietSince: Now().Add(-a.duration("quiet", time.Hour)), MarkedSince: Now().Add(-a.duration("since", time.Hour)),
+	}
+	if n.Pool != "" {
+		n.Claim = a.text("claim", name)
+		n.Labels[label.NodePool] = n.Pool
+	}
+	if kind == "claim" {
+		n.Claim, n.Initialised, n.Ready = name, false, false
+		types := a.words("types", "")
+		n.Open = &cluster.OpenClaim{Types: types, Requirements: a.requirements("require").With(label.InstanceType, label.In(types...))}
+		p.snap.Nodes = append(p.snap.Nodes, n)
+		return nil
+	}
+	n.Capacity = a.list("cpu", "memory")
+	n.Allocatable = n.Capacity
+	if name := a.text("type", ""); name != "" {
+		t, ok := p.types[name]
+		if !ok {
+			return fmt.Errorf("no type %s", name)
+		}
+		n.Capacity, n.Allocatable = t.Capacity, t.Allocatable()
+		n.Labels[label.InstanceType] = name
+		for k, q := range t.Requirements {
+			if v, only := q.Only(); only {
+				n.Labels[k] = v
+			}
+		}
+	}
+	if _, ok := n.Allocatable[quantity.Pods]; !ok {
+		n.Allocatable = n.Allocatable.Plus(quantity.List{quantity.Pods: 110})
+	}
+	n.Labels[label.Zone] = a.text("zone", "a")
+	n.Labels[label.CapacityType] = a.text("capacity", label.OnDemand)
+	p.snap.Nodes = append(p.snap.Nodes, n)
+	return nil
+}
+
+func (p *parser) addPods(name string, a *args) error {
+	sh, count, planned := a.shape(), a.number("count", 0), a.text("planned", "")
+	sh.Invalid = strings.ReplaceAll(a.text("invalid", ""), "_", " ")
+	names := []string{name}
+	if count > 0 {
+		names = nil
+		for i := range count {
+			names = append(names, fmt.Sprintf("%s-%d", name, i+1))
+		}
+	}
+	for _, n := range names {
+		p.pods++
+		p.snap.Pending = append(p.snap.Pending, cluster.Pod{
+			PodRef: cluster.PodRef{Namespace: "default", Name: n, UID: n}, Created: Now().Add(time.Duration(p.pods) * time.Second),
+			Shape: sh, Planned: planned,
+		})
+	}
+	return nil
+}
+
+// finish sorts everything as the mirror does.
+func (p *parser) finish() {
+	slices.SortFunc(p.snap.Pools, func(a, b cluster.Pool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.snap.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.snap.Pending, func(a, b cluster.Pod) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// amount reads a quantity in the core's units.
+func amount(name, text string) (int64, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, err
+	}
+	if name == quantity.CPU {
+		return q.MilliValue(), nil
+	}
+	return q.Value(), nil
+}
