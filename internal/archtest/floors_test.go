@@ -15,7 +15,7 @@ const module = "github.com/dovetail-sh/dovetail/"
 // floors only: not from its own and not from above. An entry covers its subtree
 // unless a longer entry does.
 var floors = [][]string{
-	{"api", "config/crd", "internal/core/quantity", "internal/core/label", "internal/core/verdict"},
+	{"api", "config/crd", "examples", "internal/core/quantity", "internal/core/label", "internal/core/verdict"},
 	{"internal/core/catalog"},
 	{"internal/core/cluster"},
 	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
