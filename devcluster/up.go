@@ -31,7 +31,7 @@ type upFlags struct {
 
 // gcPercent trades memory for the time of the start, a fifth of which is garbage collection
 // otherwise (measured: README.md). GOGC overrides it.
-const gcPercent = 300
+const gcPercent = 200
 
 // whoeverStarted is the value of --with-parent when none is given.
 const whoeverStarted = -1
@@ -67,7 +67,7 @@ stage of the same kind and name replaces a built-in one.`,
 	f.StringVar(&u.kubelets.NodeSelector, "node-selector", kubelets.DefaultSelector, "label selector of the nodes to play")
 	f.StringVar(&u.kubelets.NodeIP, "node-ip", "127.0.0.1", "InternalIP of the nodes; not loopback, if kubectl logs and port-forward are to work")
 	f.IntVar(&u.kubelets.KubeletPort, "kubelet-port", 0, "port on --node-ip where the kubelets serve logs and port-forward (0: nowhere)")
-	f.StringVar(&u.kubelets.PodLog, "pod-log", "", "file served as the log of every pod")
+	f.StringVar(&u.kubelets.PodLog, "pod-log", "", "file served as the log of every pod, in the format of container runtimes (TIME stdout F text)")
 	f.IntVar(&u.kubelets.PodPort, "pod-port", 0, "local port behind every forwarded port of a pod")
 	f.IntVar(&u.parent, "with-parent", 0, "end when the process with this pid ends, kill -9 included; it must have started this one (without =PID: whoever did)")
 	f.Lookup("with-parent").NoOptDefVal = fmt.Sprint(whoeverStarted)
@@ -154,7 +154,7 @@ func (u *upFlags) serve(ctx context.Context, h *home.Home, p *plane.Plane, story
 	if err := p.AwaitPods(ctx); err != nil {
 		return err
 	}
-	story.tell("kube-controller-manager, kube-scheduler and kubelets run")
+	story.tell("kube-controller-manager, kube-scheduler and kubelets are started")
 	fmt.Fprintf(story.out, "kubeconfig %s\nready\n", home.Kubeconfig(h.Dir))
 	select {
 	case <-ctx.Done():

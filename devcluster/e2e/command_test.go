@@ -129,6 +129,7 @@ func TestUpEndsWithItsParent(t *testing.T) {
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = exec.Command(binary(t), "down", "--dir", dir).Run() }) // when this test fails
 	eventually(t, func() error {
 		if !strings.HasSuffix(out.String(), "\nready\n") {
 			return errors.New("not ready: " + out.String())
