@@ -1,0 +1,104 @@
+// Package consistency is the loop that compares a Node with what was promised when it
+// was launched. It only tells: a Node that is smaller than its type says wastes money,
+// and somebody should know.
+package consistency
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	controllerName = "nodeclaim.consistency"
+	claimsAtOnce   = 10
+	every          = 10 * time.Minute
+	// leastPercent of each promised resource must be there.
+	leastPercent = 90
+)
+
+// Controller is the loop. Its fields are set once, before Register.
+type Controller struct {
+	Client client.Client
+	Cloud  cloud.Provider
+	Now    func() time.Time
+	Events *observe.Recorder
+	Log    *slog.Logger
+}
+
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
+		For(&karpenterv1.NodeClaim{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// Reconcile compares one claim with its Node, whenever the claim changes and every ten
+// minutes.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	claim := &karpenterv1.NodeClaim{}
+	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	ready := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInitialized) && claim.DeletionTimestamp == nil
+	if !ready || !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
+		return reconcile.Result{}, nil
+	}
+	nodes, err := mirror.NodesOfClaim(ctx, c.Client, claim)
+	if err != nil || len(nodes) != 1 {
+		return reconcile.Result{}, err
+	}
+	note := lifecycle.Note{Type: karpenterv1.ConditionTypeConsistentStateFound, Status: lifecycle.True}
+	if short := missing(claim, &nodes[0]); short != "" {
+		note.Status, note.Reason, note.Message = lifecycle.False, "ConsistencyCheckFailed", short
+		c.Events.Event(claim, observe.FailedConsistencyCheck(short))
+		c.Log.Error("node is smaller than its claim says", "claim", claim.Name, "node", nodes[0].Name, "message", short)
+	}
+	if _, err := apply.WriteNotes(ctx, c.Client, claim, &lifecycle.Step{Notes: []lifecycle.Note{note}}, c.Now()); err != nil {
+		if apply.IsStale(err) {
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: every}, nil
+}
+
+// missing says of which resource the Node has too little; empty: of none.
+func missing(claim *karpenterv1.NodeClaim, node *corev1.Node) string {
+	promised, has := translate.Quantities(claim.Status.Capacity), translate.Quantities(node.Status.Capacity)
+	asked := translate.Quantities(claim.Spec.Resources.Requests)
+	return shortfall(asked, promised, has)
+}
+
+// shortfall looks at the resources that were asked for.
+func shortfall(asked, promised, has quantity.List) string {
+	for _, name := range asked.Names() {
+		if asked[name] > 0 && promised[name] > 0 && has[name]*100 < promised[name]*leastPercent {
+			return fmt.Sprintf("node has %d%% of the %s that its instance type promises, less than %d%%",
+				has[name]*100/promised[name], name, leastPercent)
+		}
+	}
+	return ""
+}

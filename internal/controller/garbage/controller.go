@@ -1,0 +1,207 @@
+// Package garbage is the loop that makes claims and instances agree again where the way
+// of events did not: claims whose instance is gone are deleted, and instances that no
+// claim knows are terminated.
+//
+// The second is the only place where something is ended that nobody asked to end, so it
+// proves its case with uncached reads before it acts.
+package garbage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	controllerName = "nodeclaim.garbagecollection"
+	period         = 2 * time.Minute
+	// orphanGrace is how old an instance must be before the lack of a claim counts.
+	orphanGrace = 30 * time.Second
+	// atOnce is how many claims or instances are worked on in parallel.
+	atOnce = 20
+)
+
+// Loop is the collector. Its fields are set once, before Register.
+type Loop struct {
+	Client client.Client
+	// Uncached reads from the API server itself.
+	Uncached client.Reader
+	Cloud    cloud.Provider
+	Now      func() time.Time
+	Metrics  *observe.Metrics
+	Log      *slog.Logger
+	// Period is the time between two sweeps; zero: two minutes.
+	Period time.Duration
+}
+
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (l *Loop) Register(mgr ctrl.Manager) error {
+	if err := mgr.Add(l); err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// Start sweeps at once, since much can have happened while nobody looked, and then at
+// every period until the context is over.
+func (l *Loop) Start(ctx context.Context) error {
+	every := l.Period
+	if every == 0 {
+		every = period
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+			l.Log.Error("could not collect garbage, will try again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Sweep makes claims and instances agree once, in both directions.
+func (l *Loop) Sweep(ctx context.Context) error {
+	// The claims are read first. An instance launched between the two reads is then one
+	// too many, and too young to count; the other way round it would be missing.
+	var claims karpenterv1.NodeClaimList
+	if err := l.Uncached.List(ctx, &claims); err != nil {
+		return fmt.Errorf("list claims: %w", err)
+	}
+	instances, err := l.Cloud.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list instances: %w", err)
+	}
+	return errors.Join(l.sweepClaims(ctx, claims.Items, instances), l.sweepInstances(ctx, claims.Items, instances))
+}
+
+// sweepClaims deletes the claims whose instance is gone, unless their Node says that it
+// is alive: the cloud's list may be behind.
+func (l *Loop) sweepClaims(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
+	running := map[string]bool{}
+	for i := range instances {
+		if !instances[i].Terminating {
+			running[instances[i].ID] = true
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range claims {
+		claim := &claims[i]
+		registered := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeRegistered)
+		if !registered || claim.DeletionTimestamp != nil || running[claim.Status.ProviderID] || !mirror.ManagesClaim(l.Cloud.ClassKinds(), claim) {
+			continue
+		}
+		group.Go(func() error { return l.collectClaim(ctx, claim) })
+	}
+	return group.Wait()
+}
+
+func (l *Loop) collectClaim(ctx context.Context, claim *karpenterv1.NodeClaim) error {
+	nodes, err := mirror.NodesOfClaim(ctx, l.Client, claim)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		if translate.NodeReady(&nodes[i]) {
+			return nil
+		}
+	}
+	if err := apply.Remove(ctx, l.Client, claim); err != nil {
+		return err
+	}
+	var grace *time.Duration
+	if g := claim.Spec.TerminationGracePeriod; g != nil {
+		grace = &g.Duration
+	}
+	pool := claim.Labels[karpenterv1.NodePoolLabelKey]
+	l.Metrics.NodeClaimsDisrupted.WithLabelValues(observe.ReasonGarbageCollected, pool,
+		claim.Labels[karpenterv1.CapacityTypeLabelKey], "", observe.TerminationMode(grace)).Inc()
+	l.Log.Info("deleted claim whose instance is gone", "claim", claim.Name, "pool", pool, "instance", claim.Status.ProviderID)
+	return nil
+}
+
+// sweepInstances terminates the instances that belong to no claim. A claim knows its
+// instance by ID or, before that is written down, by the token of its launch. Instances
+// of unknown token are known by the claim's name.
+func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
+	byToken, byName := map[string]*karpenterv1.NodeClaim{}, map[string]*karpenterv1.NodeClaim{}
+	adopted := map[string]bool{} // whoever they were launched for
+	for i := range claims {
+		byToken[string(claims[i].UID)] = &claims[i]
+		byName[claims[i].Name] = &claims[i]
+		adopted[claims[i].Status.ProviderID] = true
+	}
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range instances {
+		instance := &instances[i]
+		claim := byToken[instance.Token]
+		if instance.Token == "" {
+			claim = byName[instance.Claim]
+		}
+		wanted := claim != nil && (claim.Status.ProviderID == "" || claim.Status.ProviderID == instance.ID)
+		young := l.Now().Sub(instance.Created) < orphanGrace
+		if wanted || young || instance.Terminating || adopted[instance.ID] {
+			continue
+		}
+		group.Go(func() error { return l.collectInstance(ctx, instance) })
+	}
+	return group.Wait()
+}
+
+func (l *Loop) collectInstance(ctx context.Context, instance *cloud.Instance) error {
+	draining, err := l.drainFirst(ctx, instance.ID)
+	if err != nil || draining {
+		return err
+	}
+	if err := l.Cloud.Terminate(ctx, instance.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
+		return fmt.Errorf("terminate instance %s: %w", instance.ID, err)
+	}
+	l.Log.Info("terminated instance that no claim knows", "instance", instance.ID, "claim", instance.Claim,
+		"age", l.Now().Sub(instance.Created).Round(time.Second).String())
+	return nil
+}
+
+// drainFirst deletes the Nodes of an instance that we have registered, so that their pods
+// are asked to leave. While there are any, the instance is left alone: a later sweep finds it.
+func (l *Loop) drainFirst(ctx context.Context, id string) (draining bool, err error) {
+	var nodes corev1.NodeList
+	if err := l.Client.List(ctx, &nodes, client.MatchingFields{mirror.NodeProviderID: id}); err != nil {
+		return false, fmt.Errorf("list nodes of instance %s: %w", id, err)
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if !controllerutil.ContainsFinalizer(node, karpenterv1.TerminationFinalizer) {
+			continue
+		}
+		draining = true
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		if err := apply.Remove(ctx, l.Client, node); err != nil {
+			return true, err
+		}
+		l.Log.Info("deleted node that no claim knows", "node", node.Name, "instance", id)
+	}
+	return draining, nil
+}

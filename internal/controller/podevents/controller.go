@@ -1,0 +1,105 @@
+// Package podevents is the loop that writes on each claim when a pod last came to its
+// node or left it, which is what consolidateAfter counts from.
+package podevents
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	controllerName = "nodeclaim.podevents"
+	nodesAtOnce    = 10
+	// dedupe is how soon after a written event the next is not worth a write.
+	dedupe = 10 * time.Second
+)
+
+// Controller is the loop. Its fields are set once, before Register. Its requests are
+// names of Nodes.
+type Controller struct {
+	Client client.Client
+	Cloud  cloud.Provider
+	Now    func() time.Time
+}
+
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(nodeOf), builder.WithPredicates(moves(c.Now))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: nodesAtOnce}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+func nodeOf(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.(*corev1.Pod).Spec.NodeName}}}
+}
+
+// moves passes the events in which a pod that is not a daemon's comes to a node or is
+// about to leave it. What the first list brings is no news: whoever was bound before we
+// looked has been counted, or is counted by the node's age.
+func moves(now func() time.Time) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			pod := e.Object.(*corev1.Pod)
+			fresh := now().Sub(pod.CreationTimestamp.Time) < dedupe
+			return pod.Spec.NodeName != "" && fresh && !translate.OwnedByDaemonSet(pod)
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			came := before.Spec.NodeName == "" && after.Spec.NodeName != ""
+			leaves := translate.Active(before) && !translate.Active(after)
+			return after.Spec.NodeName != "" && (came || leaves) && !translate.OwnedByDaemonSet(after)
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			pod := e.Object.(*corev1.Pod)
+			// A pod that was told to leave has been counted then.
+			return pod.Spec.NodeName != "" && translate.Active(pod) && !translate.OwnedByDaemonSet(pod)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// Reconcile writes on the Node's claim that something has just happened.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
+		return reconcile.Result{}, nil
+	}
+	claim, err := mirror.ClaimOfNode(ctx, c.Client, node)
+	if err != nil || claim == nil {
+		return reconcile.Result{}, err
+	}
+	now := c.Now()
+	if now.Sub(claim.Status.LastPodEventTime.Time) < dedupe {
+		return reconcile.Result{}, nil
+	}
+	err = apply.NotePodEvent(ctx, c.Client, claim, now)
+	if apply.IsStale(err) {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, err
+}
