@@ -32,8 +32,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
+	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
+	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/controller/termination"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
@@ -207,6 +213,12 @@ func (p *parts) loops() []registrant {
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
 		},
+		&lifecycle.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
+		&termination.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
+		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.cloud, Now: time.Now, Metrics: p.metrics, Log: p.log},
+		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
+		&podevents.Controller{Client: c, Cloud: p.cloud, Now: time.Now},
+		&hydration.Controllers{Client: c, Cloud: p.cloud},
 	}
 }
 
