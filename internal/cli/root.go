@@ -18,7 +18,7 @@ const version = "0.1.0-dev"
 // Main runs the command line and returns the exit status: 0, or 1 after one line that
 // says what is wrong, 2 if it was called wrongly.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot() //nolint:contextcheck // cobra hands each command its context
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -93,8 +92,6 @@ func (s *server) metricsAddress() string { return s.metricsListen.Addr().String(
 func (s *server) healthAddress() string  { return s.healthListen.Addr().String() }
 
 func (s *server) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.metrics.Shutdown(ctx)
-	_ = s.health.Shutdown(ctx)
+	_ = s.metrics.Close()
+	_ = s.health.Close()
 }

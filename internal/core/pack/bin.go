@@ -22,12 +22,12 @@ type fixedBin struct {
 }
 
 // add places up to most pods of the class and returns how many.
-func (b *fixedBin) add(m *model, c *class, most int) int {
+func (b *fixedBin) add(c *class, most int) int {
 	if most == 0 || c.shape.Invalid != "" {
 		return 0
 	}
 	n := quantity.Times(b.free, b.used, c.need, int64(most))
-	if n == 0 || !b.accepts(m, c) {
+	if n == 0 || !b.accepts(c) {
 		return 0
 	}
 	if len(c.shape.Ports) > 0 {
@@ -42,7 +42,7 @@ func (b *fixedBin) add(m *model, c *class, most int) int {
 }
 
 // accepts tells whether labels and taints are right for the class.
-func (b *fixedBin) accepts(m *model, c *class) bool {
+func (b *fixedBin) accepts(c *class) bool {
 	if b.node.Open == nil {
 		return fit.Taints(c.shape.Tolerations, b.node.Taints).IsYes() && fit.Labels(c.shape.Terms, b.node.Labels).IsYes()
 	}

@@ -70,15 +70,14 @@ func (b bitset) count() int {
 // anyIn tells whether a member is in [from, to).
 func (b bitset) anyIn(from, to int) bool {
 	for i := from; i < to; {
-		w := b[i>>6] >> (i & 63)
-		if span := 64 - i&63; to-i < span {
+		w, span := b[i>>6]>>(i&63), 64-i&63
+		if to-i < span {
 			w &= 1<<(to-i) - 1
-			return w != 0
-		} else if w != 0 {
-			return true
-		} else {
-			i += span
 		}
+		if w != 0 {
+			return true
+		}
+		i += span
 	}
 	return false
 }

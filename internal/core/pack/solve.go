@@ -75,7 +75,7 @@ func (s *solver) keepPlanned() {
 		for _, p := range cl.pods {
 			name := s.snap.Pending[p].Planned
 			at, ok := s.byName[name]
-			if name != "" && ok && s.fixed[at].add(s.model, cl, 1) == 1 {
+			if name != "" && ok && s.fixed[at].add(cl, 1) == 1 {
 				s.placed[p] = placement{onFixed, at}
 				continue
 			}
@@ -88,7 +88,7 @@ func (s *solver) keepPlanned() {
 // place finds room for all pods of a class, or refuses those left.
 func (s *solver) place(c *class) {
 	for i := range s.fixed {
-		c.take(s.placed, s.fixed[i].add(s.model, c, len(c.pods)), placement{onFixed, int32(i)})
+		c.take(s.placed, s.fixed[i].add(c, len(c.pods)), placement{onFixed, int32(i)})
 	}
 	for i, b := range s.launches {
 		c.take(s.placed, b.add(c, len(c.pods)), placement{onLaunch, int32(i)})

@@ -80,7 +80,7 @@ func (p *parser) line(words []string) error {
 	case "daemon":
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Shape: args.shape()})
 	case "pod":
-		err = p.addPods(words[1], args)
+		p.addPods(words[1], args)
 	default:
 		return fmt.Errorf("no such thing; use type, pool, node, claim, daemon, pod")
 	}
@@ -200,7 +200,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 	return nil
 }
 
-func (p *parser) addPods(name string, a *args) error {
+func (p *parser) addPods(name string, a *args) {
 	sh, count, planned := a.shape(), a.number("count", 0), a.text("planned", "")
 	sh.Invalid = strings.ReplaceAll(a.text("invalid", ""), "_", " ")
 	names := []string{name}
@@ -217,7 +217,6 @@ func (p *parser) addPods(name string, a *args) error {
 			Shape: sh, Planned: planned,
 		})
 	}
-	return nil
 }
 
 // finish sorts everything as the mirror does.
