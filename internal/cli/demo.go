@@ -1,11 +1,40 @@
 package cli
 
 import (
-	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dovetail-sh/dovetail/internal/demo"
 )
 
+// demoPods is enough for several machines of the example pool.
+const demoPods = 50
+
 func newDemo() *cobra.Command {
-	return &cobra.Command{Use: "demo", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return errors.New("demo: being built") }}
+	opts := demo.Options{Now: time.Now, Version: version, Commit: commit()}
+	// The controller's defaults and environment, without its flags.
+	opts.Settings.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show pods getting nodes, on a real control plane of its own",
+		Long: `Start a real Kubernetes control plane on this machine and the autoscaler with it, apply
+the manifests of examples/, and tell what happens: pods come and get machines, a pod that
+nothing can take is told why, the pods go and the machines leave. Nothing outside the
+cluster's directory is touched, and no cloud is asked for anything.`,
+		Example: `  dovetail demo
+  dovetail demo --exit --pods 200
+  dovetail demo --dir ~/dovetail-demo   # keeps the cluster for the next time`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Out = cmd.OutOrStdout()
+			return demo.Run(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Exit, "exit", false, "end after the story, with status 0 if every step held")
+	cmd.Flags().IntVar(&opts.Pods, "pods", demoPods, "how many pods come")
+	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the cluster; empty: a temporary one")
+	cmd.Flags().StringVar(&opts.Devcluster, "devcluster", "", "path of the devcluster binary; empty: beside this one")
+	return cmd
 }

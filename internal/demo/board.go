@@ -1,0 +1,149 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/operator"
+)
+
+const (
+	namespace = "default"
+	// priceLabel is where a kwok Node says what it costs.
+	priceLabel = "eks-node-viewer/instance-price"
+)
+
+// board is where the state of the cluster is read from: a cache of our own, not the
+// controller's, so that the demo sees what any user would.
+type board struct{ cache cache.Cache }
+
+// newBoard returns when it knows what there is. It watches until ctx ends.
+func newBoard(ctx context.Context, config *rest.Config) (*board, error) {
+	c, err := cache.New(config, cache.Options{Scheme: operator.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("watch the cluster: %w", err)
+	}
+	go func() { _ = c.Start(ctx) }() // it ends with ctx, and errors show as a cache that stands still
+	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &karpenterv1.NodeClaim{}, &karpenterv1.NodePool{}} {
+		if _, err := c.GetInformer(ctx, kind); err != nil {
+			return nil, fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return &board{c}, nil
+}
+
+// state is the cluster as the story tells it.
+type state struct {
+	// A pod is counted once.
+	pending, bound, running int
+	// A machine that is ready is registered as well, and claimed.
+	claimed, registered, ready int
+	// nodes are the Node objects of machines of ours.
+	nodes       int
+	priceHourly float64
+	// elsewhere is how many pods run on a node that is not ours.
+	elsewhere int
+	// machines are those that the cloud has answered for, by claim name.
+	machines []machine
+	// poolsReady tells that there is a pool, and that all are ready.
+	poolsReady bool
+}
+
+// machine is what a claim turned out to be.
+type machine struct {
+	claim, pool, instanceType, zone, capacityType string
+	priceHourly                                   float64 // 0: not known yet
+}
+
+func (s *state) line() string {
+	return fmt.Sprintf("pods: %d pending, %d bound, %d running | nodes: %d claimed, %d registered, %d ready | $%.2f per hour",
+		s.pending, s.bound, s.running, s.claimed, s.registered, s.ready, s.priceHourly)
+}
+
+// empty tells that no machine of ours is left, nor on its way.
+func (s *state) empty() bool { return s.claimed == 0 && s.nodes == 0 }
+
+// look returns the state now.
+func (b *board) look(ctx context.Context) (*state, error) {
+	var pods corev1.PodList
+	var nodes corev1.NodeList
+	var claims karpenterv1.NodeClaimList
+	var pools karpenterv1.NodePoolList
+	for _, list := range []client.ObjectList{&pods, &nodes, &claims, &pools} {
+		if err := b.cache.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("look at the cluster: %w", err)
+		}
+	}
+	return summarise(pods.Items, nodes.Items, claims.Items, pools.Items), nil
+}
+
+func summarise(pods []corev1.Pod, nodes []corev1.Node, claims []karpenterv1.NodeClaim, pools []karpenterv1.NodePool) *state {
+	s := &state{claimed: len(claims), poolsReady: len(pools) > 0}
+	price, ours := map[string]float64{}, map[string]bool{}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Labels[karpenterv1.NodePoolLabelKey] == "" {
+			continue
+		}
+		s.nodes++
+		ours[n.Name] = true
+		price[n.Name], _ = strconv.ParseFloat(n.Labels[priceLabel], 64) // without a price: 0
+		s.priceHourly += price[n.Name]
+	}
+	for i := range pods {
+		s.count(&pods[i], ours)
+	}
+	for i := range claims {
+		c := &claims[i]
+		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeRegistered) {
+			s.registered++
+		}
+		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeInitialized) {
+			s.ready++
+		}
+		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeLaunched) {
+			s.machines = append(s.machines, machine{
+				claim: c.Name, pool: c.Labels[karpenterv1.NodePoolLabelKey], instanceType: c.Labels[corev1.LabelInstanceTypeStable],
+				zone: c.Labels[corev1.LabelTopologyZone], capacityType: c.Labels[karpenterv1.CapacityTypeLabelKey],
+				priceHourly: price[c.Status.NodeName],
+			})
+		}
+	}
+	slices.SortFunc(s.machines, func(a, b machine) int { return strings.Compare(a.claim, b.claim) })
+	for i := range pools {
+		s.poolsReady = s.poolsReady && isTrue(pools[i].Status.Conditions, karpenterv1.ConditionTypeReady)
+	}
+	return s
+}
+
+// count counts one pod.
+func (s *state) count(p *corev1.Pod, ours map[string]bool) {
+	switch {
+	case p.Namespace != namespace:
+	case p.Spec.NodeName == "":
+		s.pending++
+	case p.Status.Phase != corev1.PodRunning:
+		s.bound++
+	default:
+		s.running++
+		if !ours[p.Spec.NodeName] {
+			s.elsewhere++
+		}
+	}
+}
+
+func isTrue(conditions []metav1.Condition, name string) bool {
+	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
+		return c.Type == name && c.Status == metav1.ConditionTrue
+	})
+}

@@ -1,0 +1,154 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/operator"
+)
+
+// clientQPS and clientBurst are too high to be felt.
+const clientQPS, clientBurst = 1000, 2000
+
+// Options are what Run needs.
+type Options struct {
+	// Out gets the story, one line at a time.
+	Out io.Writer
+	Now func() time.Time
+	// Exit ends the demo after the story. Otherwise everything runs on until the context ends.
+	Exit bool
+	// Pods is the size of the scale-up.
+	Pods int
+	// Dir keeps the cluster for another time. If it is empty, a temporary directory is
+	// used, and removed at the end unless a step did not hold.
+	Dir string
+	// Devcluster is the path of the binary; empty: devcluster beside this executable.
+	Devcluster string
+	// Settings are the controller's. Its ports and lease are replaced by the demo's own.
+	Settings        operator.Settings
+	Version, Commit string
+}
+
+// Run tells the story and stops everything it started. The error says which step did not
+// hold. If the context ends before the story does, that is an error only with Exit.
+func Run(ctx context.Context, opts Options) (err error) {
+	if opts.Pods < 1 {
+		return fmt.Errorf("--pods is %d; it must be at least 1", opts.Pods)
+	}
+	binary, err := findDevcluster(opts.Devcluster)
+	if err != nil {
+		return err
+	}
+	keep := opts.Dir != ""
+	if !keep {
+		if opts.Dir, err = os.MkdirTemp("", "dovetail-demo-"); err != nil {
+			return fmt.Errorf("make a directory for the cluster: %w", err)
+		}
+	}
+	tell := &teller{out: opts.Out, now: opts.Now, began: opts.Now()}
+	tell.plain("dovetail demo: a real control plane, %d pods, and the machines they need", opts.Pods)
+	logs := newTail()
+	err = run(ctx, &opts, binary, tell, logs)
+	if ctx.Err() != nil && !opts.Exit {
+		err = nil
+	}
+	switch {
+	case err != nil:
+		tell.line("failed", "%s", err)
+		tell.plain("\nThe end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
+		return err
+	case keep:
+		tell.line("stopped", "the cluster stays in %s: --dir %s resumes it", opts.Dir, opts.Dir)
+		return nil
+	}
+	if err := os.RemoveAll(opts.Dir); err != nil {
+		return fmt.Errorf("remove the cluster's directory: %w", err)
+	}
+	tell.line("stopped", "nothing is left")
+	return nil
+}
+
+func logPath(dir string) string { return filepath.Join(dir, "dovetail.log") }
+
+// run starts everything, plays the acts and stops everything, in that order.
+func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *tail) (err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	tell.line("start", "%s, data in %s", binary, opts.Dir)
+	cluster, err := startDevcluster(ctx, binary, opts.Dir, fail)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.stop()) }()
+	tell.line("ready", "%s", cluster.versions)
+	tell.more("export KUBECONFIG=%s", cluster.kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	c, err := client.New(config, client.Options{Scheme: operator.Scheme()})
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	s := &stage{opts: opts, tell: tell, client: c}
+	if err := s.install(ctx); err != nil {
+		return err
+	}
+	heard, stop, err := startController(ctx, opts, config, logs, fail)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	tell.line("start", "dovetail controller, in this process; its log is %s", logPath(opts.Dir))
+	s.heard = heard
+	if s.board, err = newBoard(ctx, config); err != nil {
+		return err
+	}
+	if err := s.play(ctx); err != nil {
+		return err
+	}
+	if opts.Exit {
+		return nil
+	}
+	return s.linger(ctx, cluster.kubeconfig)
+}
+
+// startController runs the autoscaler until ctx ends or stop is called, which returns when it
+// has ended. If it ends by itself, fail is called.
+func startController(ctx context.Context, opts *Options, config *rest.Config, logs *tail, fail context.CancelCauseFunc) (heard *news, stop func(), err error) {
+	file, err := os.OpenFile(logPath(opts.Dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the controller's log: %w", err)
+	}
+	heard = newNews(slog.NewJSONHandler(io.MultiWriter(file, logs), nil))
+	settings := opts.Settings
+	settings.MetricsPort, settings.HealthProbePort = 0, 0
+	settings.DisableLeaderElection, settings.LeaderElectionNamespace = false, "kube-system"
+	ctx, cancel := context.WithCancel(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		err := operator.Run(ctx, operator.Options{
+			Settings: settings, Config: config, Log: slog.New(heard), Version: opts.Version, Commit: opts.Commit,
+		})
+		if ctx.Err() == nil {
+			fail(fmt.Errorf("the controller ended: %w", err))
+		}
+	}()
+	return heard, func() {
+		cancel()
+		<-gone
+		_ = file.Close()
+	}, nil
+}

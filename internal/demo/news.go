@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+)
+
+// newsMost bounds what waits to be told. It is far more than the story has.
+const newsMost = 1000
+
+// item is one thing that the controller logged.
+type item struct {
+	level   slog.Level
+	message string
+	fields  map[string]slog.Value
+}
+
+// text returns a field as it would be printed.
+func (i item) text(key string) string { return i.fields[key].String() }
+
+// number returns a field that is a whole number, else 0.
+func (i item) number(key string) int64 {
+	if v := i.fields[key]; v.Kind() == slog.KindInt64 {
+		return v.Int64()
+	}
+	return 0
+}
+
+// price returns a field that is dollars, else 0.
+func (i item) price(key string) float64 {
+	if v := i.fields[key]; v.Kind() == slog.KindFloat64 {
+		return v.Float64()
+	}
+	return 0
+}
+
+// news is the controller's log handler: it hands everything on to the log file, and keeps
+// for the story what take asks for.
+type news struct {
+	slog.Handler
+	waiting *waiting
+}
+
+type waiting struct {
+	mu    sync.Mutex
+	items []item // guarded by mu; oldest first
+}
+
+func newNews(h slog.Handler) *news { return &news{h, &waiting{}} }
+
+// Handle keeps decisions and errors.
+func (n *news) Handle(ctx context.Context, r slog.Record) error {
+	if _, decision := phrases()[r.Message]; decision || r.Level >= slog.LevelError {
+		i := item{level: r.Level, message: r.Message, fields: map[string]slog.Value{}}
+		r.Attrs(func(a slog.Attr) bool {
+			i.fields[a.Key] = a.Value.Resolve()
+			return true
+		})
+		n.waiting.add(i)
+	}
+	return n.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps on listening.
+func (n *news) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &news{n.Handler.WithAttrs(attrs), n.waiting}
+}
+
+// WithGroup keeps on listening.
+func (n *news) WithGroup(name string) slog.Handler {
+	return &news{n.Handler.WithGroup(name), n.waiting}
+}
+
+// take returns what was kept since the last call.
+func (n *news) take() []item {
+	n.waiting.mu.Lock()
+	defer n.waiting.mu.Unlock()
+	items := n.waiting.items
+	n.waiting.items = nil
+	return items
+}
+
+func (w *waiting) add(i item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.items) < newsMost {
+		w.items = append(w.items, i)
+	}
+}
