@@ -54,7 +54,8 @@ func ClaimRequirements(nc *karpenterv1.NodeClaim) (label.Requirements, error) {
 }
 
 // RequirementList is the inverse of Requirements, sorted by key. A key that is bounded
-// on both sides becomes two entries; excluded values within bounds become a third.
+// on both sides becomes two entries; excluded values within bounds become a third. "Exists but not these"
+// is two entries too.
 func RequirementList(r label.Requirements) []karpenterv1.NodeSelectorRequirementWithMinValues {
 	var list []karpenterv1.NodeSelectorRequirementWithMinValues
 	for _, key := range r.Keys() {
@@ -72,6 +73,9 @@ func RequirementList(r label.Requirements) []karpenterv1.NodeSelectorRequirement
 		}
 		if hasUpper {
 			add(operatorLte, strconv.FormatInt(upper, 10))
+		}
+		if q.Operator() == label.OpNotIn && !q.AllowsAbsence() && !hasLower && !hasUpper {
+			add(corev1.NodeSelectorOpExists)
 		}
 		if op := q.Operator(); op != label.OpExists || (!hasLower && !hasUpper) {
 			add(corev1.NodeSelectorOperator(op), q.Values()...)

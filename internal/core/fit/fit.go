@@ -30,7 +30,7 @@ func tolerates(o *cluster.Toleration, t cluster.Taint) bool {
 	case "Exists":
 		return true
 	case "", "Equal":
-		return o.Key != "" && o.Value == t.Value
+		return o.Value == t.Value
 	case "Lt", "Gt":
 		return compares(o, t)
 	default:
@@ -38,17 +38,23 @@ func tolerates(o *cluster.Toleration, t cluster.Taint) bool {
 	}
 }
 
-// compares is for the numeric operators: Lt tolerates taints with a value below the toleration's.
+// compares is for the numeric operators: Lt tolerates taints whose value is below the
+// toleration's, Gt those above. Both must be plain decimal integers.
 func compares(o *cluster.Toleration, t cluster.Taint) bool {
-	limit, err := strconv.ParseInt(o.Value, 10, 64)
-	value, errTaint := strconv.ParseInt(t.Value, 10, 64)
-	if o.Key == "" || err != nil || errTaint != nil {
+	limit, ok := decimal(o.Value)
+	value, okTaint := decimal(t.Value)
+	if !ok || !okTaint {
 		return false
 	}
 	if o.Operator == "Lt" {
 		return value < limit
 	}
 	return value > limit
+}
+
+func decimal(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
 // Taints returns a refusal for the first taint that is not tolerated. A taint with

@@ -34,6 +34,7 @@ const (
 // are values: no operation changes its operands.
 type Requirement struct {
 	complement bool
+	demanded   bool     // absence is not good enough
 	values     []string // sorted; allowed ones, or excluded ones of a complement
 	lower      int64    // MinInt64: no bound
 	upper      int64    // MaxInt64: no bound
@@ -43,7 +44,7 @@ type Requirement struct {
 
 // In allows the given values.
 func In(values ...string) Requirement {
-	return Requirement{values: set(values), lower: math.MinInt64, upper: math.MaxInt64}
+	return Requirement{demanded: len(values) > 0, values: set(values), lower: math.MinInt64, upper: math.MaxInt64}
 }
 
 // NotIn allows every value, and absence, but the given values.
@@ -52,7 +53,7 @@ func NotIn(values ...string) Requirement {
 }
 
 // Exists allows every value.
-func Exists() Requirement { return NotIn() }
+func Exists() Requirement { return Between(math.MinInt64, math.MaxInt64) }
 
 // DoesNotExist allows no value.
 func DoesNotExist() Requirement { return In() }
@@ -62,7 +63,7 @@ func Between(lower, upper int64) Requirement {
 	if lower > upper {
 		return DoesNotExist()
 	}
-	return Requirement{complement: true, lower: lower, upper: upper}
+	return Requirement{complement: true, demanded: true, lower: lower, upper: upper}
 }
 
 // Parse returns the requirement for an operator and its operands as they stand in a
@@ -94,7 +95,7 @@ func parseBound(op Operator, values []string) (Requirement, error) {
 	}
 	switch {
 	case op == OpGt && n == math.MaxInt64:
-		return DoesNotExist(), nil
+		return Requirement{demanded: true}, nil // a value is demanded that cannot be
 	case op == OpGt:
 		return Between(n+1, math.MaxInt64), nil
 	case op == OpGte:
@@ -154,10 +155,7 @@ func (r Requirement) Allows(value string) bool {
 }
 
 // AllowsAbsence tells whether an object without the label satisfies r.
-func (r Requirement) AllowsAbsence() bool {
-	op := r.Operator()
-	return op == OpNotIn || op == OpDoesNotExist
-}
+func (r Requirement) AllowsAbsence() bool { return !r.demanded }
 
 func (r Requirement) inBounds(value string) bool {
 	if !r.complement || (r.lower == math.MinInt64 && r.upper == math.MaxInt64) {
@@ -169,7 +167,13 @@ func (r Requirement) inBounds(value string) bool {
 
 // Intersect returns what both requirements allow. The larger minValues wins.
 func (r Requirement) Intersect(o Requirement) Requirement {
-	minValues := max(r.MinValues, o.MinValues)
+	both := r.intersect(o)
+	both.demanded = r.demanded || o.demanded
+	both.MinValues = max(r.MinValues, o.MinValues)
+	return both
+}
+
+func (r Requirement) intersect(o Requirement) Requirement {
 	switch {
 	case r.complement && o.complement:
 		both := Between(max(r.lower, o.lower), min(r.upper, o.upper))
@@ -181,9 +185,9 @@ func (r Requirement) Intersect(o Requirement) Requirement {
 			}
 			both.values = set(both.values)
 		}
-		return both.WithMinValues(minValues)
+		return both
 	case r.complement:
-		return o.Intersect(r)
+		return o.intersect(r)
 	}
 	var kept []string
 	for _, v := range r.values {
@@ -191,7 +195,7 @@ func (r Requirement) Intersect(o Requirement) Requirement {
 			kept = append(kept, v)
 		}
 	}
-	return In(kept...).WithMinValues(minValues)
+	return In(kept...)
 }
 
 // Overlaps tells whether some value satisfies both, or both are content with absence.
@@ -210,7 +214,7 @@ func (r Requirement) Overlaps(o Requirement) bool {
 
 // Equal tells whether two requirements are written the same.
 func (r Requirement) Equal(o Requirement) bool {
-	return r.complement == o.complement && r.MinValues == o.MinValues && slices.Equal(r.values, o.values) &&
+	return r.complement == o.complement && r.demanded == o.demanded && r.MinValues == o.MinValues && slices.Equal(r.values, o.values) &&
 		(!r.complement || (r.lower == o.lower && r.upper == o.upper))
 }
 

@@ -48,13 +48,14 @@ func TestParseAndString(t *testing.T) {
 func TestIntersect(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ a, b, want label.Requirement }{
-		"lists":                            {label.In("a", "b"), label.In("b", "c"), label.In("b")},
-		"a list within bounds":             {label.In("1", "5", "x"), label.Between(2, 9), label.In("5")},
-		"tightest bounds":                  {label.Between(1, 7), label.Between(4, 9), label.Between(4, 7)},
-		"bounds that miss each other":      {label.Between(1, 3), label.Between(4, 9), label.DoesNotExist()},
-		"exclusions add up":                {label.NotIn("a"), label.NotIn("b"), label.NotIn("a", "b")},
-		"exclusions outside bounds vanish": {label.NotIn("1", "5"), label.Between(4, 9), label.Between(4, 9).Intersect(label.NotIn("5"))},
-		"the larger minValues wins":        {label.Exists().WithMinValues(2), label.In("a").WithMinValues(3), label.In("a").WithMinValues(3)},
+		"lists":                                       {label.In("a", "b"), label.In("b", "c"), label.In("b")},
+		"a list within bounds":                        {label.In("1", "5", "x"), label.Between(2, 9), label.In("5")},
+		"tightest bounds":                             {label.Between(1, 7), label.Between(4, 9), label.Between(4, 7)},
+		"bounds that miss each other":                 {label.Between(1, 3), label.Between(4, 9), label.In("a").Intersect(label.In("b"))},
+		"exclusions add up":                           {label.NotIn("a"), label.NotIn("b"), label.NotIn("a", "b")},
+		"exclusions outside bounds vanish":            {label.NotIn("1", "5"), label.Between(4, 9), label.Between(4, 9).Intersect(label.NotIn("5"))},
+		"in and not in: nothing, and absence neither": {label.In("a"), label.NotIn("a"), label.In("a").Intersect(label.In("b"))},
+		"the larger minValues wins":                   {label.Exists().WithMinValues(2), label.In("a").WithMinValues(3), label.In("a").WithMinValues(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,6 +98,9 @@ func TestAlgebra(t *testing.T) {
 			}
 			if both.Allows(v) && !a.Overlaps(b) {
 				t.Fatalf("%s and %s share %s and do not overlap", a, b, v)
+			}
+			if both.AllowsAbsence() != (a.AllowsAbsence() && b.AllowsAbsence()) {
+				t.Fatalf("(%s) ∩ (%s) = %s is wrong about absence", a, b, both)
 			}
 			if a.Within(b) && a.Allows(v) && !b.Allows(v) {
 				t.Fatalf("%s is within %s but for %s", a, b, v)
