@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 )
 
 const parentPoll = 250 * time.Millisecond
+
+// errParentEnded is the cause of a context's end by withParent.
+var errParentEnded = errors.New("the process that started devcluster has ended")
 
 // withParent returns a context that ends when the process pid is no longer our parent,
 // which is so from the moment that it ends, in whatever way. The kernel's own signal for
@@ -15,16 +19,16 @@ func withParent(ctx context.Context, pid int) context.Context {
 	if pid == whoeverStarted {
 		pid = os.Getppid()
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		defer cancel()
+		defer cancel(errParentEnded)
 		tick := time.NewTicker(parentPoll)
 		defer tick.Stop()
 		for os.Getppid() == pid {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
-				return
+				return // the context has a cause already
 			}
 		}
 	}()

@@ -24,7 +24,8 @@ import (
 type upFlags struct {
 	dir       string
 	port      int
-	parent    int // pid; 0: do not care
+	parent    int  // pid; 0: do not care
+	scratch   bool // the data is worth nothing without the parent
 	verbosity int
 	kubelets  kubelets.Options
 }
@@ -71,6 +72,7 @@ stage of the same kind and name replaces a built-in one.`,
 	f.IntVar(&u.kubelets.PodPort, "pod-port", 0, "local port behind every forwarded port of a pod")
 	f.IntVar(&u.parent, "with-parent", 0, "end when the process with this pid ends, kill -9 included; it must have started this one (without =PID: whoever did)")
 	f.Lookup("with-parent").NoOptDefVal = fmt.Sprint(whoeverStarted)
+	f.BoolVar(&u.scratch, "scratch", false, "with --with-parent: delete the data when that process has ended")
 	f.IntVarP(&u.verbosity, "v", "v", 0, "verbosity of DIR/devcluster.log")
 	return cmd
 }
@@ -115,12 +117,15 @@ func (u *upFlags) run(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "devcluster: %s\n", versions())
 	story.tell("directory " + h.Dir)
 
-	err = u.live(ctx, h, listener, story)
-	if err == nil {
-		story.tell("stopped")
-		return nil
+	if err := u.live(ctx, h, listener, story); err != nil {
+		return fmt.Errorf("%w (more in %s)", err, h.Path("devcluster.log"))
 	}
-	return fmt.Errorf("%w (more in %s)", err, h.Path("devcluster.log"))
+	story.tell("stopped")
+	if u.scratch && errors.Is(context.Cause(ctx), errParentEnded) {
+		h.Close()
+		return home.Delete(h.Dir)
+	}
+	return nil
 }
 
 // live starts everything, waits for the end of the context, and stops everything. It

@@ -124,7 +124,7 @@ func TestUpEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
 	out := &output{}
-	parent := exec.Command("sh", "-c", `"$0" up --with-parent --dir "$1" & wait`, binary(t), dir)
+	parent := exec.Command("sh", "-c", `"$0" up --with-parent --scratch --dir "$1" & wait`, binary(t), dir)
 	parent.Stdout = out
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
@@ -147,6 +147,9 @@ func TestUpEndsWithItsParent(t *testing.T) {
 	})
 	_ = parent.Wait() // returns when the last holder of its stdout has ended
 	mustMatch(t, out.String(), `s  stopped\n\z`)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the scratch directory after its parent's end: %v", err)
+	}
 }
 
 func TestUpDoesNotStartWithoutItsParent(t *testing.T) {

@@ -96,7 +96,7 @@ func (h *Home) furnish() error {
 	return nil
 }
 
-// Close gives the directory back. Its data stays.
+// Close gives the directory back. Its data stays. Closing twice is harmless.
 func (h *Home) Close() {
 	_ = os.RemoveAll(h.sockets)
 	_ = h.lock.Close()

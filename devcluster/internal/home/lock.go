@@ -52,7 +52,7 @@ func acquire(dir string) (*os.File, error) {
 // Holder returns the pid of the process that runs the cluster in dir; ok is false when
 // none does. It must not be called by that process.
 func Holder(dir string) (pid int, ok bool, err error) {
-	f, err := os.OpenFile(lockPath(dir), os.O_RDWR, 0)
+	f, err := os.Open(lockPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}
