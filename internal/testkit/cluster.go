@@ -95,7 +95,7 @@ func (c *Cluster) Start() error {
 		return fmt.Errorf("start devcluster in %s: it runs already", c.Dir)
 	}
 	// The pid is passed so that a death of ours between fork and exec is seen as well.
-	cmd := exec.Command(c.binary, "up", "--dir", c.Dir, fmt.Sprintf("--with-parent=%d", os.Getpid()))
+	cmd := exec.Command(c.binary, "up", "--dir", c.Dir, fmt.Sprintf("--with-parent=%d", os.Getpid()), "--scratch")
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("start devcluster: %w", err)
