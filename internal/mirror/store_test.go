@@ -1,0 +1,296 @@
+package mirror
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const (
+	classGroup = "karpenter.kwok.sh"
+	classKind  = "KWOKNodeClass"
+	classLabel = "karpenter.kwok.sh/kwoknodeclass"
+)
+
+func newTestStore(now func() time.Time) *Store {
+	return NewStore(Options{
+		Vocabulary: translate.NewVocabulary(nil, nil), Now: now, BatchMax: 10 * time.Second,
+		Manages: func(group, kind string) bool {
+			return group == classGroup && (kind == classKind || kind == "kwoknodeclass")
+		},
+	})
+}
+
+func atNoon() time.Time { return noon }
+
+func pendingPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon.Add(-time.Minute))},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},
+		}},
+	}
+}
+
+func boundPod(name, node string) *corev1.Pod {
+	p := pendingPod(name)
+	p.Spec.NodeName = node
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning}
+	return p
+}
+
+func testClaim(name, providerID string) *karpenterv1.NodeClaim {
+	return &karpenterv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{karpenterv1.NodePoolLabelKey: "general"}},
+		Spec: karpenterv1.NodeClaimSpec{
+			NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
+			Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{{Key: label.InstanceType, Operator: corev1.NodeSelectorOpIn, Values: []string{"small", "big"}}},
+		},
+		Status: karpenterv1.NodeClaimStatus{ProviderID: providerID, Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
+	}
+}
+
+func testNode(name, providerID string, registered bool) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{classLabel: "default", karpenterv1.NodePoolLabelKey: "general"}},
+		Spec:       corev1.NodeSpec{ProviderID: providerID},
+		Status:     corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
+	}
+	if registered {
+		n.Labels[karpenterv1.NodeRegisteredLabelKey] = "true"
+		n.Labels[karpenterv1.NodeInitializedLabelKey] = "true"
+	}
+	return n
+}
+
+func pendingNames(s *cluster.Snapshot) (names []string) {
+	for _, p := range s.Pending {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func TestWhichPodsAskForANode(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := pendingPod("p")
+		change(p)
+		return p
+	}
+	now := metav1.NewTime(noon)
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		asks bool
+	}{
+		"unschedulable":                      {pendingPod("p"), true},
+		"not looked at by the scheduler yet": {with(func(p *corev1.Pod) { p.Status.Conditions = nil }), false},
+		"gated":                              {with(func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }), false},
+		"bound":                              {boundPod("p", "n1"), false},
+		"preempting":                         {with(func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }), false},
+		"terminating":                        {with(func(p *corev1.Pod) { p.DeletionTimestamp = &now }), false},
+		"over":                               {with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), false},
+		"of a daemon set": {with(func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
+		}), false},
+		"a static pod's image":                 {with(func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node"}} }), false},
+		"another scheduler's, with our reason": {with(func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }), true},
+		"one that says it wants no node of ours": {with(func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: karpenterv1.NodePoolLabelKey, Operator: corev1.NodeSelectorOpDoesNotExist}}}},
+			}}}
+		}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTestStore(atNoon)
+			woken := 0
+			s.OnWork(func(string) { woken++ })
+			s.upsertPod(tc.pod)
+			s.upsertPod(tc.pod.DeepCopy())
+			if got := len(s.Snapshot().Pending) == 1; got != tc.asks || s.Asking() > 0 != tc.asks {
+				t.Errorf("asks for a node: %v, want %v", got, tc.asks)
+			}
+			if want := map[bool]int{true: 1}[tc.asks]; woken != want {
+				t.Errorf("woke the provisioner %d times, want %d", woken, want)
+			}
+		})
+	}
+}
+
+// TestAClaimCountsFromTheMomentItIsMade follows one claim from our memory to its Node.
+func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertPod(pendingPod("web"))
+	s.AssumeClaim(testClaim("c1", ""))
+	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
+	snap := s.Snapshot()
+	if len(snap.Nodes) != 1 || snap.Nodes[0].Open == nil || snap.Nodes[0].Planned != 1 || snap.Pending[0].Planned != "c1" {
+		t.Fatalf("an assumed claim: %+v, pods %+v", snap.Nodes, snap.Pending)
+	}
+	if diff := cmp.Diff([]string{"big", "small"}, snap.Nodes[0].Open.Types); diff != "" {
+		t.Errorf("types of the open claim (-want +got):\n%s", diff)
+	}
+
+	s.upsertClaim(testClaim("c1", "kwok://n1"))
+	if snap = s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Open != nil || snap.Nodes[0].Capacity[quantity.CPU] != 4000 {
+		t.Fatalf("a launched claim: %+v", snap.Nodes)
+	}
+	s.upsertNode(testNode("n1", "kwok://n1", true))
+	if snap = s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Name != "n1" || snap.Nodes[0].Claim != "c1" || snap.Nodes[0].Planned != 1 {
+		t.Fatalf("a claim with its node: %+v", snap.Nodes)
+	}
+	s.upsertPod(boundPod("web", "n1"))
+	snap = s.Snapshot()
+	if n := snap.Nodes[0]; n.Planned != 0 || n.Empty || n.Used[quantity.CPU] != 1000 || n.Held == "" {
+		t.Fatalf("after the pod was bound: %+v", n)
+	}
+	now = now.Add(time.Minute) // the nomination is over
+	if n := s.Snapshot().Nodes[0]; n.Held != "" {
+		t.Errorf("still held: %s", n.Held)
+	}
+}
+
+func TestAnAssumedClaimThatNeverShowsUpIsForgotten(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertPod(pendingPod("web"))
+	s.AssumeClaim(testClaim("c1", ""))
+	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
+	now = now.Add(assumedMax + time.Second)
+	if snap := s.Snapshot(); len(snap.Nodes) != 0 || snap.Pending[0].Planned != "" {
+		t.Errorf("still remembered: %+v %+v", snap.Nodes, snap.Pending)
+	}
+}
+
+// TestANodeAheadOfItsClaimIsNotCountedTwice: its watch may be faster than the claim's.
+func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	s.upsertClaim(testClaim("c1", ""))
+	s.upsertNode(testNode("n1", "kwok://n1", false))
+	if snap := s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Name != "c1" {
+		t.Errorf("machines: %+v, want the claim alone", snap.Nodes)
+	}
+}
+
+func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	leaving := testNode("n1", "kwok://n1", true)
+	deleted := metav1.NewTime(noon)
+	claim := testClaim("c1", "kwok://n1")
+	claim.DeletionTimestamp, leaving.DeletionTimestamp = &deleted, &deleted
+	s.upsertClaim(claim)
+	s.upsertNode(leaving)
+	s.upsertPod(boundPod("moves", "n1"))
+	held := boundPod("held", "n1")
+	held.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: "true"}
+	s.upsertPod(held)
+	pinned := boundPod("pinned", "n1")
+	pinned.Labels = map[string]string{"app": "db"}
+	s.upsertPod(pinned)
+	never := intstr.FromInt32(0)
+	s.upsertPDB(&policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &never, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
+	})
+	daemon := boundPod("daemon", "n1")
+	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
+	s.upsertPod(daemon)
+	if diff := cmp.Diff([]string{"moves"}, pendingNames(s.Snapshot())); diff != "" {
+		t.Errorf("pods that will want another node (-want +got):\n%s", diff)
+	}
+}
+
+func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "logs", UID: "ds"}}
+	ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}}}}
+	s.upsertDaemon(ds)
+	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 200 {
+		t.Errorf("requests of a template with limits alone: %dm cpu, want 200m", got)
+	}
+	live := boundPod("logs-1", "n1")
+	live.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "logs", UID: "ds"}}
+	s.upsertPod(live)
+	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 1000 {
+		t.Errorf("requests of a live pod: %dm cpu, want 1000m", got)
+	}
+}
+
+// TestShapesGoWithTheirLastPod: the memory of shapes is bounded by the pods there are.
+func TestShapesGoWithTheirLastPod(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	a, b := pendingPod("a"), pendingPod("b")
+	s.upsertPod(a)
+	s.upsertPod(b)
+	snap := s.Snapshot()
+	if snap.Pending[0].Shape != snap.Pending[1].Shape {
+		t.Error("two pods that are alike have two shapes")
+	}
+	s.removePod(a)
+	s.upsertPod(b)
+	s.removePod(b)
+	s.removePod(b)
+	if len(s.shapes)+len(s.pods)+len(s.byNode) != 0 {
+		t.Errorf("left behind: %d shapes, %d pods, %d nodes", len(s.shapes), len(s.pods), len(s.byNode))
+	}
+}
+
+// TestOrderOfEventsDoesNotMatter: the same objects in any order, some of them told
+// twice, make the same snapshot.
+func TestOrderOfEventsDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var events []func(*Store)
+		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+			id := fmt.Sprintf("kwok://n%d", i)
+			claim, node := testClaim(fmt.Sprintf("c%d", i), id), testNode(fmt.Sprintf("n%d", i), id, rapid.Bool().Draw(t, "registered"))
+			events = append(events, func(s *Store) { s.upsertClaim(claim) }, func(s *Store) { s.upsertNode(node) })
+		}
+		for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
+			pod := pendingPod(fmt.Sprintf("p%d", i))
+			if node := rapid.IntRange(-1, 4).Draw(t, "on"); node >= 0 {
+				pod = boundPod(pod.Name, fmt.Sprintf("n%d", node))
+			}
+			events = append(events, func(s *Store) { s.upsertPod(pod) })
+		}
+		once, again := newTestStore(atNoon), newTestStore(atNoon)
+		for _, e := range events {
+			e(once)
+		}
+		for _, e := range rapid.Permutation(append(events, rapid.SliceOfN(rapid.SampledFrom(events), 0, 5).Draw(t, "repeats")...)).Draw(t, "order") {
+			e(again)
+		}
+		if diff := cmp.Diff(once.Snapshot(), again.Snapshot(), cmp.AllowUnexported(label.Requirement{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("another order, another snapshot (-one +other):\n%s", diff)
+		}
+	})
+}
