@@ -85,7 +85,8 @@ func TestValidatePool(t *testing.T) {
 			[]string{"spec.template.metadata.labels[karpenter.sh/x]: ", "spec.template.spec.taints[0].key: ", first + ".values: ", second + ": "},
 		},
 	}
-	v := NewVocabulary([]string{"cloud.example/size"}, []string{"cloud.example"})
+	// The old domain is restricted so that only the current name of a key passes.
+	v := NewVocabulary([]string{"cloud.example/size"}, []string{"cloud.example", "beta.kubernetes.io"})
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
