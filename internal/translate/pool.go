@@ -58,10 +58,14 @@ func unready(np *karpenterv1.NodePool) string {
 		if c.Type != karpenterv1.ConditionTypeReady {
 			continue
 		}
-		if c.Status == metav1.ConditionTrue && c.ObservedGeneration == np.Generation {
+		switch {
+		case c.ObservedGeneration != np.Generation:
+			return "not ready: not checked since it changed"
+		case c.Status == metav1.ConditionTrue:
 			return ""
+		default:
+			return strings.TrimSpace(fmt.Sprintf("not ready: %s %s", c.Reason, c.Message))
 		}
-		return strings.TrimSuffix(fmt.Sprintf("not ready: %s %s", c.Reason, c.Message), " ")
 	}
 	return "not ready: not checked yet"
 }
