@@ -1,0 +1,69 @@
+package nodepool
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// reconcileHash keeps the hash of the pool's template on the pool. When the rules of
+// hashing have changed, the pool's claims get the new hash too, so that no node seems
+// drifted by our own upgrade. The claims go first: the pool's version says that they
+// are done, and a crash before that repeats them.
+func (c *Controllers) reconcileHash(ctx context.Context, np *karpenterv1.NodePool) error {
+	hash := translate.PoolHash(np)
+	if np.Annotations[karpenterv1.NodePoolHashVersionAnnotationKey] != karpenterv1.NodePoolHashVersion {
+		var claims karpenterv1.NodeClaimList
+		if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}); err != nil {
+			return fmt.Errorf("list claims of pool %s: %w", np.Name, err)
+		}
+		for i := range claims.Items {
+			if err := c.migrateClaim(ctx, &claims.Items[i], hash); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	return c.annotate(ctx, np, map[string]string{
+		karpenterv1.NodePoolHashAnnotationKey: hash, karpenterv1.NodePoolHashVersionAnnotationKey: karpenterv1.NodePoolHashVersion,
+	})
+}
+
+// migrateClaim brings a claim to the present version of the hash. One that is known to
+// have drifted keeps its old hash, and so stays drifted.
+func (c *Controllers) migrateClaim(ctx context.Context, claim *karpenterv1.NodeClaim, hash string) error {
+	if claim.Annotations[karpenterv1.NodePoolHashVersionAnnotationKey] == karpenterv1.NodePoolHashVersion {
+		return nil
+	}
+	annotations := map[string]string{karpenterv1.NodePoolHashVersionAnnotationKey: karpenterv1.NodePoolHashVersion}
+	if !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeDrifted) {
+		annotations[karpenterv1.NodePoolHashAnnotationKey] = hash
+	}
+	return c.annotate(ctx, claim, annotations)
+}
+
+// annotate sets annotations that are not set yet.
+func (c *Controllers) annotate(ctx context.Context, obj client.Object, annotations map[string]string) error {
+	before := obj.DeepCopyObject().(client.Object)
+	merged := obj.GetAnnotations()
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	changed := false
+	for key, value := range annotations {
+		changed = changed || merged[key] != value
+		merged[key] = value
+	}
+	if !changed {
+		return nil
+	}
+	obj.SetAnnotations(merged)
+	if err := c.Client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("annotate %s: %w", obj.GetName(), err)
+	}
+	return nil
+}

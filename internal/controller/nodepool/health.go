@@ -1,0 +1,129 @@
+package nodepool
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+)
+
+const healthy = karpenterv1.ConditionTypeNodeRegistrationHealthy
+
+// launches is what is remembered of one pool's launches. The pool's condition has the
+// gist of it over a restart.
+type launches struct {
+	pool            types.UID
+	health          lifecycle.Health
+	reason, message string // of the last failure
+}
+
+// Record hears how the launch of a claim ended: its Node registered, or was given up. A
+// claim that no present pool owns says nothing.
+func (c *Controllers) Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool) {
+	np := &karpenterv1.NodePool{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, np); err != nil {
+		return
+	}
+	if !slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" && o.UID == np.UID }) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.launchesOf(np)
+	l.health = l.health.After(registered)
+	if !registered {
+		l.reason, l.message = failureOf(claim)
+	}
+	if c.lookAt != nil {
+		c.lookAt(np.Name)
+	}
+}
+
+// failureOf says why a claim did not become a node.
+func failureOf(claim *karpenterv1.NodeClaim) (reason, message string) {
+	conditions := condition.ForNodeClaim(claim)
+	if launched := conditions.Get(karpenterv1.ConditionTypeLaunched); launched.Status != metav1.ConditionTrue {
+		return cmp.Or(launched.Reason, "LaunchFailed"), launched.Message
+	}
+	return "RegistrationFailed", conditions.Get(karpenterv1.ConditionTypeRegistered).Message
+}
+
+// launchesOf returns what is known of the pool, beginning with its condition. The caller
+// holds the lock.
+func (c *Controllers) launchesOf(np *karpenterv1.NodePool) *launches {
+	l := c.health[np.Name]
+	if l == nil || l.pool != np.UID {
+		had := condition.ForNodePool(np).Get(healthy)
+		l = &launches{np.UID, lifecycle.HealthFrom(lifecycle.Status(had.Status)), had.Reason, had.Message}
+		if c.health == nil {
+			c.health = map[string]*launches{}
+		}
+		c.health[np.Name] = l
+	}
+	return l
+}
+
+// reconcileHealth writes what is known of the pool's launches into its condition. After
+// a change of the pool or its class nothing is known.
+func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodePool) error {
+	class, err := c.class(ctx, np)
+	if err != nil {
+		return err
+	}
+	generation := np.Status.NodeClassObservedGeneration
+	if class != nil {
+		generation = class.GetGeneration()
+	}
+	had := condition.ForNodePool(np).Get(healthy)
+	changed := had.Status == "" || had.ObservedGeneration != np.Generation || generation != np.Status.NodeClassObservedGeneration
+	l := c.look(np, changed)
+	return c.patchStatus(ctx, np, func() {
+		np.Status.NodeClassObservedGeneration = generation
+		conditions := condition.ForNodePool(np)
+		switch status := l.health.Status(); {
+		case changed || status == lifecycle.Unknown:
+			conditions.SetUnknown(healthy, condition.ReasonAwaiting, "no launch has ended since the pool or its node class changed", c.Now())
+		case status == lifecycle.True:
+			conditions.SetTrue(healthy, c.Now())
+		default:
+			conditions.SetFalse(healthy, l.reason, l.message, c.Now())
+		}
+	})
+}
+
+// look returns a copy of what is known of the pool, after forgetting it if asked to.
+func (c *Controllers) look(np *karpenterv1.NodePool, forget bool) launches {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.launchesOf(np)
+	if forget {
+		*l = launches{pool: np.UID}
+	}
+	return *l
+}
+
+func (c *Controllers) forgetHealth(pool string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.health, pool)
+}
+
+// recorded is the source of pools of which a launch was recorded.
+func (c *Controllers) recorded() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lookAt = func(pool string) { queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: pool}}) }
+		return nil
+	})
+}

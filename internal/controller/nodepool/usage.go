@@ -1,0 +1,157 @@
+package nodepool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// countEvery is how often the capacity of a pool is counted.
+const countEvery = 5 * time.Second
+
+// reconcileUsage writes how much capacity the pool has, in its status and as metrics.
+func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePool) error {
+	if c.Synced != nil && !c.Synced() {
+		return nil
+	}
+	var claims karpenterv1.NodeClaimList
+	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}); err != nil {
+		return fmt.Errorf("list claims of pool %s: %w", np.Name, err)
+	}
+	var nodes corev1.NodeList
+	if err := c.Client.List(ctx, &nodes, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}); err != nil {
+		return fmt.Errorf("list nodes of pool %s: %w", np.Name, err)
+	}
+	used := usage(claims.Items, nodes.Items)
+	c.gauge(c.Metrics.NodePoolsLimit, np.Name, translate.Quantities(np.Spec.Limits))
+	c.gauge(c.Metrics.NodePoolsUsage, np.Name, used)
+	ref := np.Spec.Template.Spec.NodeClassRef
+	types, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
+	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(claims.Items, types))
+	return c.patchStatus(ctx, np, func() {
+		count := used[quantity.Nodes]
+		np.Status.Nodes = &count
+		if list := translate.ResourceList(used); !apiequality.Semantic.DeepEqual(list, np.Status.Resources) {
+			np.Status.Resources = list
+		}
+	})
+}
+
+// usage returns the capacity of a pool's machines and their number. Those on their way
+// out do not count, nor do claims that are not launched yet.
+func usage(claims []karpenterv1.NodeClaim, nodes []corev1.Node) quantity.List {
+	used := quantity.List{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0, quantity.EphemeralStorage: 0, quantity.Nodes: 0}
+	unclaimed := map[string]*corev1.Node{}
+	for i := range nodes {
+		if id := nodes[i].Spec.ProviderID; id != "" {
+			unclaimed[id] = &nodes[i]
+		}
+	}
+	add := func(capacity quantity.List) {
+		used.Add(capacity)
+		used[quantity.Nodes]++
+	}
+	for i := range claims {
+		claim := &claims[i]
+		node := unclaimed[claim.Status.ProviderID]
+		delete(unclaimed, claim.Status.ProviderID)
+		leaving := claim.DeletionTimestamp != nil || condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInstanceTerminating)
+		if claim.Status.ProviderID != "" && !leaving {
+			add(capacityOf(claim, node))
+		}
+	}
+	for _, node := range unclaimed {
+		if node.DeletionTimestamp == nil {
+			add(translate.Quantities(node.Status.Capacity))
+		}
+	}
+	return used
+}
+
+// capacityOf returns what the machine has: as its Node says, and where that says
+// nothing (yet), as was promised at the launch.
+func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) quantity.List {
+	capacity := translate.Quantities(claim.Status.Capacity)
+	if node == nil {
+		return capacity
+	}
+	for name, amount := range translate.Quantities(node.Status.Capacity) {
+		if amount != 0 {
+			capacity[name] = amount
+		}
+	}
+	return capacity
+}
+
+// cost returns what the claims' instances cost in dollars per hour. What is not known to
+// have a price counts as nothing.
+func cost(claims []karpenterv1.NodeClaim, types []*catalog.Type) float64 {
+	type offer struct{ instanceType, zone, capacityType string }
+	prices := map[offer]float64{}
+	for _, t := range types {
+		for i := range t.Offerings {
+			if o := &t.Offerings[i]; o.Priced {
+				prices[offer{t.Name, o.Zone, o.CapacityType}] = o.PriceHourly
+			}
+		}
+	}
+	var sum float64
+	for i := range claims {
+		if labels := claims[i].Labels; claims[i].Status.ProviderID != "" {
+			sum += prices[offer{labels[label.InstanceType], labels[label.Zone], labels[label.CapacityType]}]
+		}
+	}
+	return sum
+}
+
+// gaugeOf is one pool's part of one metric.
+type gaugeOf struct {
+	metric *prometheus.GaugeVec
+	pool   string
+}
+
+// gauge shows amounts by resource, and takes back what it showed of others before.
+func (c *Controllers) gauge(metric *prometheus.GaugeVec, pool string, amounts quantity.List) {
+	c.mu.Lock()
+	before := c.told[gaugeOf{metric, pool}]
+	if c.told == nil {
+		c.told = map[gaugeOf]quantity.List{}
+	}
+	c.told[gaugeOf{metric, pool}] = amounts
+	c.mu.Unlock()
+	for name := range before {
+		if _, still := amounts[name]; !still {
+			metric.DeleteLabelValues(name, pool)
+		}
+	}
+	for name, amount := range amounts {
+		value := float64(amount)
+		if name == quantity.CPU {
+			value /= 1000
+		}
+		metric.WithLabelValues(name, pool).Set(value)
+	}
+}
+
+func (c *Controllers) forgetUsage(pool string) {
+	c.gauge(c.Metrics.NodePoolsLimit, pool, nil)
+	c.gauge(c.Metrics.NodePoolsUsage, pool, nil)
+	c.Metrics.NodePoolsCost.DeleteLabelValues(pool)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.told, gaugeOf{c.Metrics.NodePoolsLimit, pool})
+	delete(c.told, gaugeOf{c.Metrics.NodePoolsUsage, pool})
+}
