@@ -152,7 +152,7 @@ func TestPoolReadiness(t *testing.T) {
 		"going":                          {func(np *karpenterv1.NodePool) { np.DeletionTimestamp = &deleted }, "it is being deleted"},
 		"static":                         {func(np *karpenterv1.NodePool) { np.Spec.Replicas = &replicas }, "it has a fixed number of replicas"},
 		"not ready": {func(np *karpenterv1.NodePool) {
-			np.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "UnhealthyDependents", Message: "NodeClassReady=False"}
+			np.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "UnhealthyDependents", Message: "NodeClassReady=False"}
 		}, "not ready: UnhealthyDependents NodeClassReady=False"},
 	} {
 		t.Run(name, func(t *testing.T) {
