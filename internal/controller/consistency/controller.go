@@ -74,7 +74,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if short := missing(claim, &nodes[0]); short != "" {
 		note.Status, note.Reason, note.Message = lifecycle.False, "ConsistencyCheckFailed", short
 		c.Events.Event(claim, observe.FailedConsistencyCheck(short))
-		c.Log.Error("node is smaller than its claim says", "claim", claim.Name, "node", nodes[0].Name, "message", short)
+		if condition.ForNodeClaim(claim).Get(note.Type).Message != short {
+			c.Log.Error("node is smaller than its claim says", "claim", claim.Name, "node", nodes[0].Name, "message", short)
+		}
 	}
 	if _, err := apply.WriteNotes(ctx, c.Client, claim, &lifecycle.Step{Notes: []lifecycle.Note{note}}, c.Now()); err != nil {
 		if apply.IsStale(err) {

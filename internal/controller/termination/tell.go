@@ -42,10 +42,13 @@ func (p *pass) tellWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	case step.Act != lifecycle.Wait:
 	case len(view.Pods) > 0:
 		p.Events.Event(p.node, observe.FailedDraining(step.Why))
-	case len(view.Volumes) > 0:
+	case len(view.Volumes) > 0 && (view.Claim == nil || slices.ContainsFunc(step.Notes, isAboutVolumes)):
 		p.Events.Event(p.node, observe.AwaitingVolumeDetachment(view.Volumes))
 	}
 }
+
+// isAboutVolumes tells a wait for volumes from one for the drain's shortest time.
+func isAboutVolumes(n lifecycle.Note) bool { return n.Type == lifecycle.VolumesDetached }
 
 func (p *pass) tellGone() {
 	pool := p.pool()
