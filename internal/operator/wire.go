@@ -37,6 +37,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
@@ -201,7 +202,11 @@ func (p *parts) feed(ctx context.Context) error {
 // loops returns everything that runs.
 func (p *parts) loops() []registrant {
 	c := p.mgr.GetClient()
+	pools := &nodepool.Controllers{
+		Client: c, Cloud: p.cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: time.Now, Metrics: p.metrics,
+	}
 	return []registrant{
+		pools,
 		&catalog.Loop{Cloud: p.cloud, Mirror: p.mirror, Now: time.Now, Log: p.log},
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary},
@@ -213,7 +218,7 @@ func (p *parts) loops() []registrant {
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
 		},
-		&lifecycle.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
+		&lifecycle.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools},
 		&termination.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
 		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.cloud, Now: time.Now, Metrics: p.metrics, Log: p.log},
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
