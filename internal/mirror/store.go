@@ -19,7 +19,8 @@ import (
 const (
 	// assumedMax is how long a claim that we made counts before the watch has shown it.
 	assumedMax = 30 * time.Second
-	// nominatedMin is the least time for which a machine that a plan used is kept from removal.
+	// nominatedMin is the least time for which a machine that a plan used for pods that
+	// have yet to be evicted is kept from removal.
 	nominatedMin = 10 * time.Second
 )
 
@@ -154,12 +155,18 @@ func (s *Store) AssumeClaim(nc *karpenterv1.NodeClaim) {
 func (s *Store) Meant(pods []cluster.PodRef, machine string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range pods {
-		if _, ok := s.pods[types.UID(p.UID)]; ok {
-			s.planned[types.UID(p.UID)] = machine
+	for _, ref := range pods {
+		p, ok := s.pods[types.UID(ref.UID)]
+		if !ok {
+			continue
+		}
+		s.planned[p.UID] = machine
+		if p.Spec.NodeName != "" {
+			// It will be evicted, and its successor is another pod: only time can hold the
+			// machine for that one.
+			s.nominated[machine] = s.opts.Now().Add(max(nominatedMin, 2*s.opts.BatchMax))
 		}
 	}
-	s.nominated[machine] = s.opts.Now().Add(max(nominatedMin, 2*s.opts.BatchMax))
 }
 
 // MeantAll is Meant for all placements of a plan.

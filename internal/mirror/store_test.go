@@ -142,8 +142,7 @@ func TestWhichPodsAskForANode(t *testing.T) {
 // TestAClaimCountsFromTheMomentItIsMade follows one claim from our memory to its Node.
 func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 	t.Parallel()
-	now := noon
-	s := newTestStore(func() time.Time { return now })
+	s := newTestStore(atNoon)
 	s.upsertPod(pendingPod("web"))
 	s.AssumeClaim(testClaim("c1", ""))
 	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
@@ -164,11 +163,25 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 		t.Fatalf("a claim with its node: %+v", snap.Nodes)
 	}
 	s.upsertPod(boundPod("web", "n1"))
-	snap = s.Snapshot()
-	if n := snap.Nodes[0]; n.Planned != 0 || n.Empty || n.Used[quantity.CPU] != 1000 || n.Held == "" {
+	if n := s.Snapshot().Nodes[0]; n.Planned != 0 || n.Empty || n.Used[quantity.CPU] != 1000 || n.Held != "" {
 		t.Fatalf("after the pod was bound: %+v", n)
 	}
-	now = now.Add(time.Minute) // the nomination is over
+}
+
+// TestAMachineIsHeldForPodsYetToBeEvicted: their successors are other pods, so the plan
+// for them is remembered by the machine, for a while.
+func TestAMachineIsHeldForPodsYetToBeEvicted(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n2", "kwok://n2", true))
+	s.upsertPod(boundPod("web", "n1"))
+	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "n2")
+	s.removePod(boundPod("web", "n1"))
+	if n := s.Snapshot().Nodes[0]; n.Held == "" {
+		t.Error("not held for the pod's successor")
+	}
+	now = now.Add(time.Minute)
 	if n := s.Snapshot().Nodes[0]; n.Held != "" {
 		t.Errorf("still held: %s", n.Held)
 	}
