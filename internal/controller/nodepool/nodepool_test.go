@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
@@ -248,7 +249,10 @@ func tellsHealth(t *testing.T, w *world) {
 			}
 			return nil
 		})
-		cached(t, w, np, func(cached *karpenterv1.NodePool) bool { return cached.ResourceVersion == np.ResourceVersion })
+		cached(t, w, np, func(seen *karpenterv1.NodePool) bool {
+			got := condition.ForNodePool(seen).Get("NodeRegistrationHealthy")
+			return got.Status == status && got.Reason == reason && got.ObservedGeneration == np.Generation
+		})
 	}
 	health(metav1.ConditionUnknown, "AwaitingReconciliation")
 	nc := claim("sick", "sick-1")
@@ -312,6 +316,7 @@ func startWorld(t *testing.T) *world {
 	}
 	skip := true // so that the test can be repeated in one process
 	mgr, err := ctrl.NewManager(devcluster.Config, manager.Options{
+		Logger:     logr.Discard(),
 		Controller: config.Controller{SkipNameValidation: &skip},
 		Scheme:     scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 	})
