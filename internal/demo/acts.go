@@ -73,7 +73,7 @@ func (s *stage) apply(ctx context.Context, kinds ...string) error {
 
 // play is the story: up, a refusal, down.
 func (s *stage) play(ctx context.Context) error {
-	if err := s.await(ctx, "the NodePool becomes Ready", actPatience, func(now *state) bool { return now.poolsReady }); err != nil {
+	if err := s.await(ctx, "the NodePool is Ready", actPatience, func(now *state) bool { return now.poolsReady }); err != nil {
 		return err
 	}
 	for _, act := range []func(context.Context) error{s.up, s.refuse, s.down} {
@@ -114,7 +114,7 @@ func (s *stage) refuse(ctx context.Context) error {
 		return err
 	}
 	said := ""
-	err := s.await(ctx, "the refused pod gets an event that says why", actPatience, func(*state) bool {
+	err := s.await(ctx, "the refused pod has an event that says why", actPatience, func(*state) bool {
 		said = s.verdict(ctx)
 		return said != ""
 	})
@@ -127,7 +127,7 @@ func (s *stage) refuse(ctx context.Context) error {
 	if err := s.client.Delete(ctx, pod); err != nil {
 		return fmt.Errorf("delete pod %s: %w", refused, err)
 	}
-	return s.await(ctx, "the refused pod goes away", actPatience, func(now *state) bool { return now.pending == 0 })
+	return s.await(ctx, "the refused pod is gone", actPatience, func(now *state) bool { return now.pending == 0 })
 }
 
 // verdict returns what the controller said about the refused pod; empty: nothing yet.
@@ -146,7 +146,7 @@ func (s *stage) verdict(ctx context.Context) string {
 
 // down takes the pods away and waits until no machine of ours is left.
 func (s *stage) down(ctx context.Context) error {
-	s.heading("3. no pods any more: the machines leave")
+	s.heading("3. no pods any more: the machines leave when they have been empty for some seconds")
 	began := s.tell.elapsed()
 	d := &unstructured.Unstructured{}
 	d.SetAPIVersion("apps/v1")
@@ -158,7 +158,7 @@ func (s *stage) down(ctx context.Context) error {
 	}
 	s.tell.line("scale", "Deployment %s to 0", workload)
 	gone := func(now *state) bool { return now.pending+now.bound+now.running == 0 && now.empty() }
-	if err := s.await(ctx, "all nodes leave", actPatience, gone); err != nil {
+	if err := s.await(ctx, "all nodes have left", actPatience, gone); err != nil {
 		return err
 	}
 	s.tell.line("done", "the last node left %.1f s after the scale-down", (s.tell.elapsed() - began).Seconds())

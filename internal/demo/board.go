@@ -39,6 +39,9 @@ func newBoard(ctx context.Context, config *rest.Config) (*board, error) {
 			return nil, fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
+	if !c.WaitForCacheSync(ctx) {
+		return nil, interrupted(ctx)
+	}
 	return &board{c}, nil
 }
 

@@ -64,8 +64,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	switch {
 	case err != nil:
-		tell.line("failed", "%s", err)
-		tell.plain("\nThe end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
+		tell.plain("\nA step did not hold. The end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
 		return err
 	case keep:
 		tell.line("stopped", "the cluster stays in %s: --dir %s resumes it", opts.Dir, opts.Dir)
@@ -89,7 +88,10 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.stop()) }()
+	defer func() {
+		fail(nil) // an API server whose watchers stay stops slowly
+		err = errors.Join(err, cluster.stop())
+	}()
 	tell.line("ready", "%s", cluster.versions)
 	tell.more("export KUBECONFIG=%s", cluster.kubeconfig)
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.kubeconfig)

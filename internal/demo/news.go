@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // newsMost bounds what waits to be told. It is far more than the story has.
@@ -31,6 +32,14 @@ func (i item) number(key string) int64 {
 func (i item) price(key string) float64 {
 	if v := i.fields[key]; v.Kind() == slog.KindFloat64 {
 		return v.Float64()
+	}
+	return 0
+}
+
+// duration returns a field that is a time span, else 0.
+func (i item) duration(key string) time.Duration {
+	if v := i.fields[key]; v.Kind() == slog.KindDuration {
+		return v.Duration()
 	}
 	return 0
 }

@@ -15,6 +15,10 @@ const (
 	// lookEvery is how often the stage looks, statusEvery how often at most it says so.
 	lookEvery   = 100 * time.Millisecond
 	statusEvery = 500 * time.Millisecond
+	// silenceMost is how long the story may say nothing while it waits.
+	silenceMost = 10 * time.Second
+	// tookUnit is how exactly the time of a decision is told.
+	tookUnit = 100 * time.Microsecond
 )
 
 // stage is where the story is played, and what has been told of it.
@@ -48,13 +52,16 @@ func (s *stage) await(ctx context.Context, what string, within time.Duration, ho
 			if held {
 				return nil
 			}
+			if what != "" && s.tell.elapsed()-s.tell.last >= silenceMost {
+				s.tell.line("wait", "until %s", what)
+			}
 		}
 		select {
 		case <-over.Done():
 			if ctx.Err() != nil {
 				return interrupted(ctx)
 			}
-			return fmt.Errorf("%s: not within %s (%s)", what, within, s.status)
+			return fmt.Errorf("waited %s until %s; it is not so (%s)", within, what, s.status)
 		case <-tick.C:
 		}
 	}
@@ -92,17 +99,36 @@ func (s *stage) tellItem(i item) {
 	kind := phrases()[i.message]
 	switch kind {
 	case "plan":
-		s.tell.line(kind, "%d pods: %d to machines there are, the others to %d new ones for $%.2f per hour; decided in %s",
-			i.number("pods"), i.number("placed"), i.number("launches"), i.price("price_hourly"), i.text("took"))
+		s.tell.line(kind, "%s", planLine(i))
 	case "launch":
 		s.planned = append(s.planned, i) // told when it is known what it turned out to be
 	case "refuse":
-		s.tell.line(kind, "%d pods: %s", i.number("pods"), i.text("reason"))
+		s.tell.line(kind, "%s: %s", count(i.number("pods"), "pod"), i.text("reason"))
 	case "remove":
 		s.tell.line(kind, "%s: %s, quiet for %s", i.text("node"), i.text("reason"), i.text("quiet_for"))
 	default:
 		s.tell.line("error", "%s", errorLine(i))
 	}
+}
+
+// planLine says what becomes of the pods that a plan is about.
+func planLine(i item) string {
+	pods, placed, refused := i.number("pods"), i.number("placed"), i.number("refused")
+	parts := []string{fmt.Sprintf("%d to %s for $%.2f per hour", pods-placed-refused, count(i.number("launches"), "new machine"), i.price("price_hourly"))}
+	if placed > 0 {
+		parts = append(parts, fmt.Sprintf("%d to machines there are", placed))
+	}
+	if refused > 0 {
+		parts = append(parts, fmt.Sprintf("%d refused", refused))
+	}
+	return fmt.Sprintf("%s: %s; decided in %s", count(pods, "pod"), strings.Join(parts, ", "), i.duration("took").Round(tookUnit))
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func errorLine(i item) string {
@@ -125,8 +151,8 @@ func (s *stage) tellMachines(now *state) {
 		if price == 0 {
 			price = i.price("price_hourly")
 		}
-		s.tell.line("launch", "%s: %s, %s, %s, $%.3f per hour: the cheapest of %d types of pool %s that hold its %d pods",
-			m.claim, m.instanceType, m.capacityType, m.zone, price, i.number("instance_types_total"), i.text("pool"), i.number("pods"))
+		s.tell.line("launch", "%s: %s, %s, %s, $%.3f per hour: the cheapest of %d types of pool %s that hold %s",
+			m.claim, m.instanceType, m.capacityType, m.zone, price, i.number("instance_types_total"), i.text("pool"), count(i.number("pods"), "pod"))
 	}
 	s.planned = still
 }

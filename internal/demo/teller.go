@@ -14,12 +14,15 @@ type teller struct {
 	out   io.Writer
 	now   func() time.Time
 	began time.Time
+	// last is when the last line was told, since began.
+	last time.Duration
 }
 
 func (t *teller) elapsed() time.Duration { return t.now().Sub(t.began) }
 
 func (t *teller) line(kind, format string, args ...any) {
-	_, _ = fmt.Fprintf(t.out, "%6.1fs  %-7s  %s\n", t.elapsed().Seconds(), kind, fmt.Sprintf(format, args...))
+	t.last = t.elapsed()
+	_, _ = fmt.Fprintf(t.out, "%6.1fs  %-7s  %s\n", t.last.Seconds(), kind, fmt.Sprintf(format, args...))
 }
 
 // more continues the line before.

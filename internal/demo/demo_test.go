@@ -1,0 +1,204 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/config/crd"
+	"github.com/dovetail-sh/dovetail/examples"
+)
+
+func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		log  func(*slog.Logger)
+		want string
+	}{
+		"a plan tells where the pods go": {
+			log: func(l *slog.Logger) {
+				l.Info("planned launches", "pods", 20, "placed", 4, "launches", 1, "refused", 1, "price_hourly", 0.304, "took", 1234567*time.Nanosecond)
+			},
+			want: "   2.0s  plan     20 pods: 15 to 1 new machine for $0.30 per hour, 4 to machines there are, 1 refused; decided in 1.2ms\n",
+		},
+		"a launch is told with the machine that it became": {
+			log: func(l *slog.Logger) {
+				l.With("commit", "abc").Info("created claim", "claim", "general-a", "pool", "general", "pods", 1, "instance_types_total", 3, "price_hourly", 0.5)
+			},
+			want: "   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: the cheapest of 3 types of pool general that hold 1 pod\n",
+		},
+		"a launch without a machine waits": {
+			log:  func(l *slog.Logger) { l.Info("created claim", "claim", "general-b") },
+			want: "",
+		},
+		"a refusal": {
+			log:  func(l *slog.Logger) { l.Info("refused pods", "pods", 2, "reason", "pool general: too small") },
+			want: "   2.0s  refuse   2 pods: pool general: too small\n",
+		},
+		"a removal": {
+			log: func(l *slog.Logger) {
+				l.Info("removed empty node", "node", "n1", "reason", "Empty", "quiet_for", 5*time.Second)
+			},
+			want: "   2.0s  remove   n1: Empty, quiet for 5s\n",
+		},
+		"an error": {
+			log:  func(l *slog.Logger) { l.Error("carrying out the plan", "error", errors.New("no")) },
+			want: "   2.0s  error    carrying out the plan: no\n",
+		},
+		"small talk stays in the log": {
+			log:  func(l *slog.Logger) { l.Info("claim is gone", "claim", "general-a"); l.Warn("lag") },
+			want: "",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			now := &state{machines: []machine{{claim: "general-a", instanceType: "c-16x", zone: "zone-a", capacityType: "spot", priceHourly: 0.304}}}
+			s := &stage{
+				tell:  &teller{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
+				heard: newNews(slog.NewTextHandler(io.Discard, nil)),
+			}
+			s.status = now.line()
+			test.log(slog.New(s.heard))
+			s.report(now, true)
+			if diff := cmp.Diff(test.want, out.String()); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	at := time.Unix(0, 0)
+	s := &stage{
+		tell:  &teller{out: &out, now: func() time.Time { return at }, began: at},
+		heard: newNews(slog.NewTextHandler(io.Discard, nil)),
+	}
+	at = at.Add(time.Second)
+	s.report(&state{pending: 1}, false)
+	s.report(&state{pending: 1}, true)
+	at = at.Add(statusEvery - 1)
+	s.report(&state{pending: 2}, false)
+	s.report(&state{pending: 3}, true)
+	want := `   1.0s  status   pods: 1 pending, 0 bound, 0 running | nodes: 0 claimed, 0 registered, 0 ready | $0.00 per hour
+   1.5s  status   pods: 3 pending, 0 bound, 0 running | nodes: 0 claimed, 0 registered, 0 ready | $0.00 per hour
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func TestSummariseCountsPodsOnceAndMachinesByHowFarTheyAre(t *testing.T) {
+	t.Parallel()
+	pod := func(namespace, node string, phase corev1.PodPhase) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	node := func(name, pool, price string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpenterv1.NodePoolLabelKey: pool, priceLabel: price}}}
+	}
+	claim := func(name, node string, holds ...string) karpenterv1.NodeClaim {
+		nc := karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		nc.Status.NodeName = node
+		for _, c := range holds {
+			nc.Status.Conditions = append(nc.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue})
+		}
+		return nc
+	}
+	got := summarise(
+		[]corev1.Pod{
+			pod("default", "", corev1.PodPending), pod("default", "n1", corev1.PodPending), pod("default", "n1", corev1.PodRunning),
+			pod("default", "other", corev1.PodRunning), pod("kube-system", "n1", corev1.PodRunning),
+		},
+		[]corev1.Node{node("n1", "general", "0.25"), node("n2", "general", "0.5"), node("other", "", "9")},
+		[]karpenterv1.NodeClaim{claim("c3", ""), claim("c2", "n2", "Launched", "Registered"), claim("c1", "n1", "Launched", "Registered", "Initialized")},
+		nil,
+	)
+	want := &state{
+		pending: 1, bound: 1, running: 2, elsewhere: 1, claimed: 3, registered: 2, ready: 1, nodes: 2, priceHourly: 0.75,
+		machines: []machine{{claim: "c1", priceHourly: 0.25}, {claim: "c2", priceHourly: 0.5}},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(state{}, machine{})); diff != "" {
+		t.Errorf("summarise (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnEarlyEndSaysWhy(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("devcluster ended")
+	cancel(cause)
+	if got := interrupted(ctx); !errors.Is(got, cause) {
+		t.Errorf("interrupted() = %v, want %v", got, cause)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if got := interrupted(ctx); got == nil || got.Error() != "interrupted" {
+		t.Errorf("interrupted() = %v, want interrupted", got)
+	}
+}
+
+func TestRunRefusesWhatCannotWorkBeforeStartingAnything(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		opts Options
+		want string
+	}{
+		"no pods":       {Options{Pods: 0}, "--pods is 0"},
+		"no devcluster": {Options{Pods: 1, Devcluster: filepath.Join(t.TempDir(), "none")}, "--devcluster"},
+		"not built":     {Options{Pods: 1}, "run make build"}, // a test binary has no devcluster beside it
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			test.opts.Out = &out
+			err := Run(t.Context(), test.opts)
+			if err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
+				t.Errorf("Run() = %v after %q, want an error with %q and nothing told", err, &out, test.want)
+			}
+		})
+	}
+}
+
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	definitions, err := Manifests(crd.Files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := kinds(definitions), "CapacityBuffer, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"; got != want {
+		t.Errorf("definitions are of %s, want %s", got, want)
+	}
+	objects, err := Manifests(examples.Files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, o.GetKind()+" "+o.GetName())
+	}
+	if diff := cmp.Diff([]string{"KWOKNodeClass default", "NodePool general", "Deployment " + workload, "Pod " + refused}, got); diff != "" {
+		t.Errorf("examples (-want +got):\n%s", diff)
+	}
+	_, err = Manifests(fstest.MapFS{"bad.yaml": {Data: []byte("a: [")}})
+	if err == nil || !strings.Contains(err.Error(), "bad.yaml") {
+		t.Errorf("Manifests() = %v, want an error with the file's name", err)
+	}
+}
