@@ -39,6 +39,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
+	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
@@ -224,6 +225,7 @@ func (p *parts) loops() []registrant {
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
 		&podevents.Controller{Client: c, Cloud: p.cloud, Now: time.Now},
 		&hydration.Controllers{Client: c, Cloud: p.cloud},
+		&podmetrics.Loop{Cache: p.mgr.GetCache(), Metrics: p.metrics, Now: time.Now},
 	}
 }
 

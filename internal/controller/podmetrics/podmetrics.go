@@ -1,0 +1,128 @@
+// Package podmetrics measures how long pods wait: from their creation, and from when we
+// saw that they need a node, until they are bound and until they run.
+package podmetrics
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// Loop measures on the leader only, so that nothing is counted twice. Its fields are set
+// once, before Register.
+type Loop struct {
+	Cache   cache.Cache
+	Metrics *observe.Metrics
+	Now     func() time.Time
+
+	mu      sync.Mutex
+	waiting map[types.UID]*wait // guarded by mu; pods that do not run yet
+}
+
+// wait is one pod on its way.
+type wait struct {
+	asked time.Time // when we saw that it needs a node; zero: it did not
+	bound bool
+}
+
+// Register adds the loop to the manager.
+func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+
+// NeedLeaderElection tells that one process at a time measures.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start measures until the context ends.
+func (l *Loop) Start(ctx context.Context) error {
+	l.waiting = map[types.UID]*wait{}
+	informer, err := l.Cache.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: l.see, UpdateFunc: func(_, o any) { l.see(o) }, DeleteFunc: l.forget,
+	})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	<-ctx.Done()
+	return informer.RemoveEventHandler(registration)
+}
+
+// see follows one pod. A pod that runs when it is first seen is not measured: it waited
+// before our time.
+func (l *Loop) see(o any) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.waiting[p.UID]
+	switch {
+	case !translate.Active(p):
+		delete(l.waiting, p.UID)
+		return
+	case w == nil && p.Spec.NodeName != "":
+		return
+	case w == nil:
+		w = &wait{}
+		l.waiting[p.UID] = w
+	}
+	scheduled, reason := condition(p, corev1.PodScheduled)
+	if w.asked.IsZero() && reason == corev1.PodReasonUnschedulable {
+		w.asked = l.Now()
+	}
+	if p.Spec.NodeName != "" && !w.bound {
+		w.bound = true
+		l.Metrics.PodsBoundDurationSeconds.Observe(since(p.CreationTimestamp.Time, scheduled))
+		if !w.asked.IsZero() {
+			l.Metrics.PodsProvisioningBoundDurationSeconds.Observe(since(w.asked, l.Now()))
+		}
+	}
+	if ready, _ := condition(p, corev1.PodReady); p.Status.Phase == corev1.PodRunning && !ready.IsZero() {
+		l.Metrics.PodsStartupDurationSeconds.Observe(since(p.CreationTimestamp.Time, ready))
+		if !w.asked.IsZero() {
+			l.Metrics.PodsProvisioningStartupDurationSeconds.Observe(since(w.asked, l.Now()))
+		}
+		delete(l.waiting, p.UID)
+	}
+}
+
+func (l *Loop) forget(o any) {
+	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	if p, ok := o.(*corev1.Pod); ok {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.waiting, p.UID)
+	}
+}
+
+// condition returns since when a condition is True, zero if it is not, and its reason.
+func condition(p *corev1.Pod, conditionType corev1.PodConditionType) (since time.Time, reason string) {
+	for _, c := range p.Status.Conditions {
+		if c.Type != conditionType {
+			continue
+		}
+		if c.Status == corev1.ConditionTrue {
+			since = c.LastTransitionTime.Time
+		}
+		return since, c.Reason
+	}
+	return since, ""
+}
+
+// since returns the seconds between two times, none below zero: the API server's clock
+// is not ours, and it writes whole seconds.
+func since(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }
