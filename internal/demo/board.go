@@ -40,7 +40,7 @@ func newBoard(ctx context.Context, config *rest.Config) (*board, error) {
 		}
 	}
 	if !c.WaitForCacheSync(ctx) {
-		return nil, interrupted(ctx)
+		return nil, context.Cause(ctx)
 	}
 	return &board{c}, nil
 }

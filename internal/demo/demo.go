@@ -59,21 +59,22 @@ func Run(ctx context.Context, opts Options) (err error) {
 	tell.plain("dovetail demo: a real control plane, %d pods, and the machines they need", opts.Pods)
 	logs := newTail()
 	err = run(ctx, &opts, binary, tell, logs)
-	if ctx.Err() != nil && !opts.Exit {
-		err = nil
-	}
+	ended := ctx.Err() != nil
 	switch {
-	case err != nil:
+	case err != nil && !ended:
 		tell.plain("\nA step did not hold. The end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
 		return err
 	case keep:
 		tell.line("stopped", "the cluster stays in %s: --dir %s resumes it", opts.Dir, opts.Dir)
-		return nil
+	default:
+		if err := os.RemoveAll(opts.Dir); err != nil {
+			return fmt.Errorf("remove the cluster's directory: %w", err)
+		}
+		tell.line("stopped", "nothing is left")
 	}
-	if err := os.RemoveAll(opts.Dir); err != nil {
-		return fmt.Errorf("remove the cluster's directory: %w", err)
+	if ended && opts.Exit {
+		return errors.New("interrupted before every step had held")
 	}
-	tell.line("stopped", "nothing is left")
 	return nil
 }
 

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -136,21 +135,6 @@ func TestSummariseCountsPodsOnceAndMachinesByHowFarTheyAre(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(state{}, machine{})); diff != "" {
 		t.Errorf("summarise (-want +got):\n%s", diff)
-	}
-}
-
-func TestAnEarlyEndSaysWhy(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("devcluster ended")
-	cancel(cause)
-	if got := interrupted(ctx); !errors.Is(got, cause) {
-		t.Errorf("interrupted() = %v, want %v", got, cause)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if got := interrupted(ctx); got == nil || got.Error() != "interrupted" {
-		t.Errorf("interrupted() = %v, want interrupted", got)
 	}
 }
 

@@ -42,20 +42,21 @@ func findDevcluster(path string) (string, error) {
 type devcluster struct {
 	versions, kubeconfig string
 
-	cmd  *exec.Cmd
-	said *tail
-	gone chan struct{} // closed when cmd has been reaped
+	dir    string
+	cmd    *exec.Cmd
+	stderr *tail
+	gone   chan struct{} // closed when cmd has been reaped
 }
 
 // startDevcluster returns when the control plane is ready. If it ends later without having
 // been stopped, fail is called.
 func startDevcluster(ctx context.Context, binary, dir string, fail context.CancelCauseFunc) (*devcluster, error) {
-	d := &devcluster{said: newTail(), gone: make(chan struct{})}
+	d := &devcluster{dir: dir, stderr: newTail(), gone: make(chan struct{})}
 	// It sees by its parent's pid that we are gone, however that happens.
 	d.cmd = exec.Command(binary, "up", "--dir", dir, fmt.Sprintf("--with-parent=%d", os.Getpid()))
 	// A Ctrl-C reaches us alone: the controller has to end first.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	d.cmd.Stderr = d.said
+	d.cmd.Stderr = d.stderr
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", binary, err)
@@ -80,7 +81,7 @@ func startDevcluster(ctx context.Context, binary, dir string, fail context.Cance
 	case <-ctx.Done():
 		return nil, errors.Join(context.Cause(ctx), d.stop())
 	case <-timeout.C:
-		return nil, errors.Join(fmt.Errorf("devcluster was not ready after %s: %s", clusterPatience, d.said), d.stop())
+		return nil, errors.Join(fmt.Errorf("devcluster was not ready after %s; its log is %s", clusterPatience, d.logPath()), d.stop())
 	}
 }
 
@@ -88,7 +89,6 @@ func startDevcluster(ctx context.Context, binary, dir string, fail context.Cance
 func (d *devcluster) follow(stdout io.Reader, ready chan<- struct{}) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		_, _ = fmt.Fprintln(d.said, lines.Text())
 		if ready == nil {
 			continue
 		}
@@ -106,8 +106,11 @@ func (d *devcluster) follow(stdout io.Reader, ready chan<- struct{}) {
 }
 
 func (d *devcluster) ended() error {
-	return fmt.Errorf("devcluster ended (%s): %s", d.cmd.ProcessState, d.said)
+	text := fmt.Sprintf("devcluster ended by itself (%s; its log is %s) %s", d.cmd.ProcessState, d.logPath(), d.stderr)
+	return errors.New(strings.TrimSpace(text))
 }
+
+func (d *devcluster) logPath() string { return filepath.Join(d.dir, "devcluster.log") }
 
 // stop ends the control plane and returns when it is gone.
 func (d *devcluster) stop() error {

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -59,20 +58,12 @@ func (s *stage) await(ctx context.Context, what string, within time.Duration, ho
 		select {
 		case <-over.Done():
 			if ctx.Err() != nil {
-				return interrupted(ctx)
+				return context.Cause(ctx)
 			}
 			return fmt.Errorf("waited %s until %s; it is not so (%s)", within, what, s.status)
 		case <-tick.C:
 		}
 	}
-}
-
-// interrupted returns why the story ends early.
-func interrupted(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return errors.New("interrupted")
 }
 
 // report tells what was decided since the last look, and the state if it changed. A state
