@@ -74,7 +74,7 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := factory{promauto.With(reg)}
 	m := &Metrics{
-		BuildInfo: f.gauge(namespace, "", "build_info", "Always 1; the labels say what is running.", "version", "goversion", "goarch", "commit"),
+		BuildInfo: f.gauge("", "build_info", "Always 1; the labels say what is running.", "version", "goversion", "goarch", "commit"),
 		PlanSeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Namespace: own, Name: "plan_seconds", Help: "Time from a snapshot to its plan.", Buckets: durationBuckets(),
 		}),
@@ -126,18 +126,18 @@ func (m *Metrics) addPods(f factory) {
 }
 
 func (m *Metrics) addPools(f factory) {
-	m.NodePoolsLimit = f.gauge(namespace, "nodepools", "limit", "Limit of a NodePool, in the resource's base unit.", "resource_type", "nodepool")
-	m.NodePoolsUsage = f.gauge(namespace, "nodepools", "usage", "Capacity of a NodePool's nodes, in the resource's base unit.", "resource_type", "nodepool")
-	m.NodePoolsCost = f.gauge(namespace, "nodepools", "cost_total", "Price of a NodePool's instances, in dollars per hour.", "nodepool")
-	m.NodePoolsAllowedDisruptions = f.gauge(namespace, "nodepools", "allowed_disruptions", "Nodes of a NodePool that its budgets allow to be disrupted now.", "nodepool", "reason")
-	m.NodePoolsNodesConsumingBudgets = f.gauge(namespace, "nodepools", "nodes_consuming_budgets", "Nodes of a NodePool that count against its budgets.", "nodepool", "reason")
+	m.NodePoolsLimit = f.gauge("nodepools", "limit", "Limit of a NodePool, in the resource's base unit.", "resource_type", "nodepool")
+	m.NodePoolsUsage = f.gauge("nodepools", "usage", "Capacity of a NodePool's nodes, in the resource's base unit.", "resource_type", "nodepool")
+	m.NodePoolsCost = f.gauge("nodepools", "cost_total", "Price of a NodePool's instances, in dollars per hour.", "nodepool")
+	m.NodePoolsAllowedDisruptions = f.gauge("nodepools", "allowed_disruptions", "Nodes of a NodePool that its budgets allow to be disrupted now.", "nodepool", "reason")
+	m.NodePoolsNodesConsumingBudgets = f.gauge("nodepools", "nodes_consuming_budgets", "Nodes of a NodePool that count against its budgets.", "nodepool", "reason")
 }
 
 func (m *Metrics) addLoops(f factory) {
 	m.SchedulerSchedulingDurationSeconds = f.histogram("scheduler", "scheduling_duration_seconds", "Time that deciding about pending pods took.", durationBuckets(), "controller")
-	m.SchedulerQueueDepth = f.gauge(namespace, "scheduler", "queue_depth", "Pods waiting for a decision.", "controller", "scheduling_id")
+	m.SchedulerQueueDepth = f.gauge("scheduler", "queue_depth", "Pods waiting for a decision.", "controller", "scheduling_id")
 	m.SchedulerIgnoredPodsCount = f.NewGauge(gaugeOpts("scheduler", "ignored_pods_count", "Pending pods left out, because no node of ours can ever be right for them."))
-	m.SchedulerUnschedulablePodsCount = f.gauge(namespace, "scheduler", "unschedulable_pods_count", "Pods refused by the last decision.", "controller")
+	m.SchedulerUnschedulablePodsCount = f.gauge("scheduler", "unschedulable_pods_count", "Pods refused by the last decision.", "controller")
 	m.ClusterStateNodeCount = f.NewGauge(gaugeOpts("cluster_state", "node_count", "Nodes in the picture of the cluster, those on their way included."))
 	m.ClusterStateSynced = f.NewGauge(gaugeOpts("cluster_state", "synced", "1 while the picture of the cluster is whole."))
 	m.ClusterStateUnsyncedTimeSeconds = f.NewGauge(gaugeOpts("cluster_state", "unsynced_time_seconds", "How long the picture of the cluster has not been whole."))
@@ -146,7 +146,7 @@ func (m *Metrics) addLoops(f factory) {
 	m.VoluntaryDisruptionDecisions = f.counter(namespace, "voluntary_disruption", "decisions_total", "Removals decided.", "decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionDecisionsByNodePool = f.counter(namespace, "voluntary_disruption", "decisions_by_nodepool_total", "Removals decided, by NodePool.",
 		"nodepool", "decision", "reason", "consolidation_type")
-	m.VoluntaryDisruptionEligibleNodes = f.gauge(namespace, "voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")
+	m.VoluntaryDisruptionEligibleNodes = f.gauge("voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")
 }
 
 // factory makes and registers metrics.
@@ -156,8 +156,8 @@ func (f factory) counter(ns, subsystem, name, help string, labels ...string) *pr
 	return f.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
-func (f factory) gauge(ns, subsystem, name, help string, labels ...string) *prometheus.GaugeVec {
-	return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Subsystem: subsystem, Name: name, Help: help}, labels)
+func (f factory) gauge(subsystem, name, help string, labels ...string) *prometheus.GaugeVec {
+	return f.NewGaugeVec(gaugeOpts(subsystem, name, help), labels)
 }
 
 func (f factory) histogram(subsystem, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {

@@ -2,8 +2,8 @@ package observe
 
 import "time"
 
-// Why a NodeClaim was created: label reason of nodeclaims_created_total. One that
-// replaces another has the reason of the disruption.
+// ReasonProvisioned is the label reason of nodeclaims_created_total for a NodeClaim made
+// for pending pods. One that replaces another has the reason of the disruption.
 const ReasonProvisioned = "provisioned"
 
 // Why a NodeClaim goes: label reason of nodeclaims_disrupted_total and

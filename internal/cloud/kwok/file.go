@@ -141,20 +141,20 @@ func parseOffering(in fileOffering) (catalog.Offering, error) {
 	o := catalog.Offering{Available: true}
 	if in.Price != nil {
 		if *in.Price < 0 {
-			return o, fmt.Errorf("Price: %v is negative", *in.Price)
+			return o, fmt.Errorf("price: %v is negative", *in.Price)
 		}
 		o.PriceHourly, o.Priced = *in.Price, true
 	}
 	for i, r := range in.Requirements {
 		switch {
 		case len(validation.IsQualifiedName(r.Key)) > 0:
-			return o, fmt.Errorf("Requirements[%d].key: %q is not a label key", i, r.Key)
+			return o, fmt.Errorf("requirements[%d].key: %q is not a label key", i, r.Key)
 		case r.Operator == string(label.OpDoesNotExist):
 			continue // an absent label is what an offering has without a word on it
 		case r.Operator != string(label.OpIn) || len(r.Values) != 1:
-			return o, fmt.Errorf("Requirements[%d]: %s must be In with one value, because an offering is one thing to buy", i, r.Key)
+			return o, fmt.Errorf("requirements[%d]: %s must be In with one value, because an offering is one thing to buy", i, r.Key)
 		case len(validation.IsValidLabelValue(r.Values[0])) > 0:
-			return o, fmt.Errorf("Requirements[%d].values: %q is not a label value", i, r.Values[0])
+			return o, fmt.Errorf("requirements[%d].values: %q is not a label value", i, r.Values[0])
 		}
 		switch r.Key {
 		case label.Zone:
@@ -170,9 +170,9 @@ func parseOffering(in fileOffering) (catalog.Offering, error) {
 	}
 	switch {
 	case o.CapacityType == "":
-		return o, fmt.Errorf("Requirements: no entry for %s", label.CapacityType)
+		return o, fmt.Errorf("requirements: no entry for %s", label.CapacityType)
 	case o.Zone == "":
-		return o, fmt.Errorf("Requirements: no entry for %s", label.Zone)
+		return o, fmt.Errorf("requirements: no entry for %s", label.Zone)
 	}
 	return o, nil
 }

@@ -86,13 +86,13 @@ func TestMalformedFileIsOneClearLine(t *testing.T) {
 		"memory is no quantity":    {`[` + strings.Replace(valid, `"1Gi"`, `"lots"`, 1) + `]`, `element 0 (a): resources.memory: "lots" is not a quantity such as 4 or 16Gi`},
 		"negative cpu":             {`[` + strings.Replace(valid, `"cpu":1`, `"cpu":-1`, 1) + `]`, "element 0 (a): resources.cpu: -1 is negative"},
 		"no offerings":             {`[` + strings.Replace(valid, oneOffering, `"offerings":[]`, 1) + `]`, "element 0 (a): offerings: empty"},
-		"negative price":           {`[` + strings.Replace(valid, `0.5`, `-0.5`, 1) + `]`, "element 0 (a): offerings[0].Price: -0.5 is negative"},
+		"negative price":           {`[` + strings.Replace(valid, `0.5`, `-0.5`, 1) + `]`, "element 0 (a): offerings[0].price: -0.5 is negative"},
 		"price is text":            {`[` + strings.Replace(valid, `0.5`, `"x"`, 1) + `]`, "element 0 (a): offerings.Price: is a string, must be a float64"},
-		"the old form of offering": {`[` + strings.Replace(valid, oneOffering, `"offerings":[{"capacityType":"spot","zone":"z","price":1}]`, 1) + `]`, "element 0 (a): offerings[0].Requirements: no entry for karpenter.sh/capacity-type"},
-		"no zone":                  {`[` + strings.Replace(valid, `topology.kubernetes.io/zone`, `x`, 1) + `]`, "element 0 (a): offerings[0].Requirements: no entry for topology.kubernetes.io/zone"},
-		"two zones in one":         {`[` + strings.Replace(valid, `["z1"]`, `["z1","z2"]`, 1) + `]`, "element 0 (a): offerings[0].Requirements[1]: topology.kubernetes.io/zone must be In with one value"},
-		"a bad key":                {`[` + strings.Replace(valid, `karpenter.sh/capacity-type`, `a b`, 1) + `]`, `element 0 (a): offerings[0].Requirements[0].key: "a b" is not a label key`},
-		"a bad value":              {`[` + strings.Replace(valid, `"z1"`, `"z 1"`, 1) + `]`, `element 0 (a): offerings[0].Requirements[1].values: "z 1" is not a label value`},
+		"the old form of offering": {`[` + strings.Replace(valid, oneOffering, `"offerings":[{"capacityType":"spot","zone":"z","price":1}]`, 1) + `]`, "element 0 (a): offerings[0].requirements: no entry for karpenter.sh/capacity-type"},
+		"no zone":                  {`[` + strings.Replace(valid, `topology.kubernetes.io/zone`, `x`, 1) + `]`, "element 0 (a): offerings[0].requirements: no entry for topology.kubernetes.io/zone"},
+		"two zones in one":         {`[` + strings.Replace(valid, `["z1"]`, `["z1","z2"]`, 1) + `]`, "element 0 (a): offerings[0].requirements[1]: topology.kubernetes.io/zone must be In with one value"},
+		"a bad key":                {`[` + strings.Replace(valid, `karpenter.sh/capacity-type`, `a b`, 1) + `]`, `element 0 (a): offerings[0].requirements[0].key: "a b" is not a label key`},
+		"a bad value":              {`[` + strings.Replace(valid, `"z1"`, `"z 1"`, 1) + `]`, `element 0 (a): offerings[0].requirements[1].values: "z 1" is not a label value`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

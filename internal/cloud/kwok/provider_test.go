@@ -203,7 +203,7 @@ func refusedJoinsLater(t *testing.T, c client.Client) {
 	testkit.Eventually(t, patience, func() error { // policies take effect a little later
 		err := c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Labels: map[string]string{"refuse": "me"}}}, client.DryRunAll)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-			return fmt.Errorf("policy does not refuse yet: %v", err)
+			return fmt.Errorf("policy does not refuse yet: %w", err)
 		}
 		return nil
 	})

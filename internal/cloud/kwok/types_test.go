@@ -36,7 +36,8 @@ func TestDefaultTypesAreThePublishedOnes(t *testing.T) {
 				"karpenter.kwok.sh/instance-cpu": "In [1]", "karpenter.kwok.sh/instance-memory": "In [2Gi]",
 				"karpenter.kwok.sh/instance-family": "In [c]", "karpenter.kwok.sh/instance-size": "In [1]",
 			},
-			quantity.List{"cpu": 1000, "memory": 2 << 30, "ephemeral-storage": 20 << 30, "pods": 16}, 0.027147483648, 0.0190032385536,
+			quantity.List{"cpu": 1000, "memory": 2 << 30, "ephemeral-storage": 20 << 30, "pods": 16},
+			0.027147483648, 0.0190032385536,
 		},
 		"m-256x-arm64-windows": {
 			map[string]string{
@@ -45,7 +46,8 @@ func TestDefaultTypesAreThePublishedOnes(t *testing.T) {
 				"karpenter.kwok.sh/instance-cpu": "In [256]", "karpenter.kwok.sh/instance-memory": "In [2Ti]",
 				"karpenter.kwok.sh/instance-family": "In [m]", "karpenter.kwok.sh/instance-size": "In [256]",
 			},
-			quantity.List{"cpu": 256000, "memory": 2 << 40, "ephemeral-storage": 20 << 30, "pods": 1024}, 8.599023255552, 6.0193162788864,
+			quantity.List{"cpu": 256000, "memory": 2 << 40, "ephemeral-storage": 20 << 30, "pods": 1024},
+			8.599023255552, 6.0193162788864,
 		},
 	} {
 		typ := names[name]
