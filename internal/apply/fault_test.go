@@ -192,7 +192,8 @@ func TestEveryActionMayBeRepeated(t *testing.T) {
 			t.Errorf("node's labels (-want +got):\n%s", diff)
 		}
 		taints := []corev1.Taint{
-			{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: "cni", Effect: corev1.TaintEffectNoExecute},
+			{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
+			{Key: "cni", Effect: corev1.TaintEffectNoExecute},
 			{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule},
 		}
 		if diff := cmp.Diff(taints, wantNode.Spec.Taints); diff != "" {

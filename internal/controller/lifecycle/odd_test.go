@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,10 +47,11 @@ func (w *world) swept(t *testing.T, obj client.Object, id string) {
 		if err := sweeper.Sweep(t.Context()); err != nil {
 			return err
 		}
-		if err := w.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s is still there (%v)", obj.GetName(), err)
+		err := w.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+		if err == nil {
+			return fmt.Errorf("%s is still there", obj.GetName())
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 }
 

@@ -50,6 +50,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 	}
 	step := core.Next(view)
 	if len(step.Notes) > 0 {
+		p.tellLaunchFailed(step.Notes)
 		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
 		if err != nil {
 			return step, err

@@ -21,6 +21,15 @@ func (p *pass) tellLaunched(got *cloud.Instance) {
 		"capacity_type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], "took", p.age())
 }
 
+// tellLaunchFailed tells why there is no instance yet, once for each reason.
+func (p *pass) tellLaunchFailed(notes []core.Note) {
+	for _, n := range notes {
+		if n.Type == core.Launched && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
+			p.Log.Error("launch failed, will try again", "claim", p.claim.Name, "pool", p.pool(), "reason", n.Reason, "error", n.Message)
+		}
+	}
+}
+
 // tellTurned tells about the conditions that became True.
 func (p *pass) tellTurned(ctx context.Context, turned []string) {
 	for _, t := range turned {

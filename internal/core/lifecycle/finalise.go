@@ -25,6 +25,8 @@ func finalise(v View) Step {
 	if step, leaving := removeNodes(v); leaving {
 		return step
 	}
+	// A launch that this process knows nothing of, because it was restarted, is not waited
+	// for: an instance that comes of it belongs to no claim then, and is collected.
 	instance := c.ProviderID
 	if instance == "" {
 		instance = v.Answer.InstanceID
