@@ -73,6 +73,7 @@ func TestOrdersMadeTogetherGoOutInOneCallAndOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		place(t, o, "a") // its answer has come
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if diff := cmp.Diff([]string{"a+b"}, c.calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}

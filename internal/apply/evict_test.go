@@ -162,6 +162,7 @@ func TestEvictorHasPatienceAndAnEnd(t *testing.T) {
 		e.Add(evictionOf(0))
 		e.Add(evictionOf(0)) // one pod is one item
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		want := []string{"blocked after 0s", "blocked after 100ms", "blocked after 300ms", "evicted after 700ms"}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
