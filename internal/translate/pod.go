@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-helpers/resource"
@@ -45,10 +46,16 @@ func ShapeKey(p *corev1.Pod) string {
 	key := struct {
 		Requests    quantity.List
 		Selector    map[string]string
-		Terms       []corev1.NodeSelectorTerm
+		Affinity    *corev1.Affinity
+		Spread      []corev1.TopologySpreadConstraint
 		Tolerations []corev1.Toleration
 		Ports       []cluster.HostPort
-	}{PodRequests(p), p.Spec.NodeSelector, requiredTerms(p), p.Spec.Tolerations, HostPorts(p)}
+		Namespace   string
+		Labels      map[string]string
+	}{
+		PodRequests(p), p.Spec.NodeSelector, p.Spec.Affinity, p.Spec.TopologySpreadConstraints, p.Spec.Tolerations,
+		HostPorts(p), p.Namespace, selectable(p.Labels),
+	}
 	b, err := json.Marshal(key)
 	if err != nil { // none of these types can fail
 		return string(p.UID)
@@ -59,9 +66,12 @@ func ShapeKey(p *corev1.Pod) string {
 // PodShape returns everything that decides where a pod can go. restricted are the label
 // domains that users may not ask for.
 func PodShape(p *corev1.Pod, restricted Vocabulary) *cluster.Shape {
-	sh := &cluster.Shape{Requests: PodRequests(p), Tolerations: Tolerations(p.Spec.Tolerations), Ports: HostPorts(p)}
+	sh := &cluster.Shape{
+		Requests: PodRequests(p), Tolerations: Tolerations(p.Spec.Tolerations), Ports: HostPorts(p),
+		Namespace: p.Namespace, Labels: selectable(p.Labels),
+	}
+	problems := addRules(sh, p)
 	selector := label.Requirements{}
-	var problems []string
 	for key, value := range p.Spec.NodeSelector {
 		key = NormalKey(key)
 		problems = append(problems, restricted.problem("nodeSelector", key, []string{value})...)
@@ -78,6 +88,21 @@ func PodShape(p *corev1.Pod, restricted Vocabulary) *cluster.Shape {
 	slices.Sort(problems)
 	sh.Invalid = strings.Join(slices.Compact(problems), "; ")
 	return sh
+}
+
+// selectable returns the labels without those that are different for every pod of a
+// workload: with them no two pods would be alike. A rule that selects by one of them
+// selects nothing here.
+func selectable(labels map[string]string) map[string]string {
+	out := make(map[string]string, len(labels))
+	for k, v := range labels {
+		switch k {
+		case appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, "batch.kubernetes.io/job-completion-index":
+		default:
+			out[k] = v
+		}
+	}
+	return out
 }
 
 func requiredTerms(p *corev1.Pod) []corev1.NodeSelectorTerm {

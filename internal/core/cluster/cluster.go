@@ -25,6 +25,8 @@ type Snapshot struct {
 	Nodes   []Node
 	Pools   []Pool
 	Daemons []Daemon
+	// Namespaces are the labels of each namespace.
+	Namespaces map[string]map[string]string
 	// WellKnown are the label keys that a pool without a word on them leaves open.
 	WellKnown map[string]bool
 }
@@ -56,6 +58,12 @@ type Shape struct {
 	Terms       []label.Requirements
 	Tolerations []Toleration
 	Ports       []HostPort
+	// Namespace and Labels are what other pods' rules select it by.
+	Namespace string
+	Labels    map[string]string
+	Rules
+	// Wishes are the pod's preferences, in the order in which they are given up.
+	Wishes []Wish
 	// Invalid says why no node of ours can ever be right for the pod; empty: one may be.
 	Invalid string
 }
@@ -126,6 +134,9 @@ type Node struct {
 	// Used is what its pods ask for; UsedByDaemons is the part of it that is daemons'.
 	Used, UsedByDaemons quantity.List
 	Ports               []HostPort
+	// Pods are those that other pods' rules may count, by shape. Pods that are pending in
+	// the snapshot, because their node is going, are not among them.
+	Pods []PodCount
 	// Open is set while the cloud has not yet said what the machine is.
 	Open *OpenClaim
 
