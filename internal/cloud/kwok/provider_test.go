@@ -100,6 +100,14 @@ func nodeIsAsPublished(t *testing.T, c client.Client) {
 	if name := strings.TrimPrefix(short.ID, "kwok://kwok-"+request(t, "default", 1).Claim+"-"); len(strings.Split(name, "-")) != 2 || strings.Index(name, "-") != 5 {
 		t.Errorf("providerID is %q, want kwok://kwok-<claim>-<5 letters>-<number>", short.ID)
 	}
+	testkit.Eventually(t, patience, func() error {
+		for _, condition := range getNode(t, c, short.ID).Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return errors.New("KWOK does not keep the node ready")
+	})
 	if got := getNode(t, c, short.ID).Labels[corev1.LabelHostname]; got != request(t, "default", 1).Claim {
 		t.Errorf("hostname is %q, want the claim's name", got)
 	}

@@ -1,0 +1,23 @@
+package observe
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTerminationMode(t *testing.T) {
+	t.Parallel()
+	zero, minute := time.Duration(0), time.Minute
+	for name, c := range map[string]struct {
+		grace *time.Duration
+		want  string
+	}{
+		"without a grace period pods get all the time they need": {nil, "graceful"},
+		"with one they are ended in the end":                     {&minute, "eventual"},
+		"with none at all they are ended by force":               {&zero, "forceful"},
+	} {
+		if got := TerminationMode(c.grace); got != c.want {
+			t.Errorf("%s: TerminationMode is %q, want %q", name, got, c.want)
+		}
+	}
+}
