@@ -1,0 +1,95 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+// measured is a provider whose calls are timed and whose errors are counted.
+type measured struct {
+	cloud.Provider
+	controller string
+	metrics    *Metrics
+	now        func() time.Time
+}
+
+// Measured returns the provider as one controller calls it, with its calls timed and
+// their errors counted. Abilities that are found by type assertion must be looked for in
+// p itself.
+func Measured(p cloud.Provider, controller string, m *Metrics, now func() time.Time) cloud.Provider {
+	return &measured{p, controller, m, now}
+}
+
+// Types calls the provider.
+func (p *measured) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.Type, error) {
+	started := p.now()
+	types, err := p.Provider.Types(ctx, class)
+	p.tell("GetInstanceTypes", started, err)
+	return types, err
+}
+
+// Launch calls the provider. A batch is one call, of which each request may be an error.
+func (p *measured) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+	started := p.now()
+	results := p.Provider.Launch(ctx, requests)
+	errs := make([]error, len(results))
+	for i := range results {
+		errs[i] = results[i].Err
+	}
+	p.tell("Create", started, errs...)
+	return results
+}
+
+// Terminate calls the provider.
+func (p *measured) Terminate(ctx context.Context, instanceID string) error {
+	started := p.now()
+	err := p.Provider.Terminate(ctx, instanceID)
+	p.tell("Delete", started, err)
+	return err
+}
+
+// Get calls the provider.
+func (p *measured) Get(ctx context.Context, instanceID string) (cloud.Instance, error) {
+	started := p.now()
+	instance, err := p.Provider.Get(ctx, instanceID)
+	p.tell("Get", started, err)
+	return instance, err
+}
+
+// List calls the provider.
+func (p *measured) List(ctx context.Context) ([]cloud.Instance, error) {
+	started := p.now()
+	instances, err := p.Provider.List(ctx)
+	p.tell("List", started, err)
+	return instances, err
+}
+
+func (p *measured) tell(method string, started time.Time, errs ...error) {
+	p.metrics.CloudProviderDurationSeconds.WithLabelValues(p.controller, method, p.Name()).Observe(p.now().Sub(started).Seconds())
+	for _, err := range errs {
+		if err != nil {
+			p.metrics.CloudProviderErrors.WithLabelValues(p.controller, method, p.Name(), errorLabel(err)).Inc()
+		}
+	}
+}
+
+// errorLabel returns the published name of the kind of error; empty: any other.
+func errorLabel(err error) string {
+	var failure *cloud.Failure
+	switch {
+	case errors.Is(err, cloud.ErrNotFound):
+		return ErrorNotFound
+	case !errors.As(err, &failure):
+		return ""
+	case failure.Kind == cloud.NoCapacity:
+		return ErrorInsufficientCapacity
+	case failure.Kind == cloud.ClassNotReady:
+		return ErrorClassNotReady
+	default:
+		return ""
+	}
+}
