@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -61,8 +60,8 @@ func published() []string {
 
 func TestMetricsAreThePublishedOnes(t *testing.T) {
 	t.Parallel()
-	var reg notebook
-	NewMetrics(&reg)
+	reg := &notebook{t: t}
+	NewMetrics(reg)
 	slices.Sort(reg.lines)
 	if diff := cmp.Diff(published(), reg.lines); diff != "" {
 		t.Errorf("registered metrics (-want +got):\n%s", diff)
@@ -71,12 +70,9 @@ func TestMetricsAreThePublishedOnes(t *testing.T) {
 
 func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/reference/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := readDoc(t, "../../docs/reference/metrics.md")
 	var got []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(string(doc), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(doc, -1) {
 		labels := strings.ReplaceAll(strings.TrimSpace(row[2]), ", ", ",")
 		got = append(got, strings.TrimSpace(row[1]+" "+strings.Trim(labels, "–")))
 	}
@@ -95,16 +91,15 @@ func TestDurationBucketsAreFortyFiveAndAscend(t *testing.T) {
 }
 
 // notebook is a registerer that writes down names and labels of what is registered.
-type notebook struct{ lines []string }
+type notebook struct {
+	t     *testing.T
+	lines []string
+}
 
 func (n *notebook) Register(c prometheus.Collector) error {
 	descs := make(chan *prometheus.Desc, 1)
 	c.Describe(descs)
-	m := regexp.MustCompile(`fqName: "(.*?)".* variableLabels: \{([^}]*)\}`).FindStringSubmatch((<-descs).String())
-	if m == nil {
-		return fmt.Errorf("cannot read the description of %T", c)
-	}
-	n.lines = append(n.lines, strings.TrimSpace(m[1]+" "+m[2]))
+	n.lines = append(n.lines, parseDesc(n.t, <-descs))
 	return nil
 }
 
@@ -117,3 +112,22 @@ func (n *notebook) MustRegister(cs ...prometheus.Collector) {
 }
 
 func (n *notebook) Unregister(prometheus.Collector) bool { return false }
+
+// parseDesc returns the name and labels of a metric, which a Desc tells only in words.
+func parseDesc(t *testing.T, desc *prometheus.Desc) string {
+	t.Helper()
+	m := regexp.MustCompile(`fqName: "(.*?)".* variableLabels: \{([^}]*)\}`).FindStringSubmatch(desc.String())
+	if m == nil {
+		t.Fatalf("cannot read description %s", desc)
+	}
+	return strings.TrimSpace(m[1] + " " + m[2])
+}
+
+func readDoc(t *testing.T, path string) string {
+	t.Helper()
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(doc)
+}
