@@ -19,7 +19,7 @@ var floors = [][]string{
 	{"internal/core/catalog"},
 	{"internal/core/cluster"},
 	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
-	{"internal/core/pack", "internal/core/lifecycle"},
+	{"internal/core/pack", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/disrupt"},
 	{"internal/condition"},
 	{"internal/translate", "internal/cloud", "internal/journal"},

@@ -32,6 +32,7 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 		{&karpenterv1.NodePool{}, on(s.upsertPool), on(s.removePool)},
 		{&appsv1.DaemonSet{}, on(s.upsertDaemon), on(s.removeDaemon)},
 		{&policyv1.PodDisruptionBudget{}, on(s.upsertPDB), on(s.removePDB)},
+		{&corev1.Namespace{}, on(s.upsertNamespace), on(s.removeNamespace)},
 	} {
 		informer, err := c.GetInformer(ctx, f.kind, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -76,10 +77,11 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 		return
 	}
 	had := s.pods[p.UID]
-	asked := had != nil && had.asksForNode
+	asked := had != nil && s.asks(had)
 	now := &pod{Pod: p, asksForNode: asksForNode(p), shape: s.shape(p)}
 	s.forgetPodState(had)
 	s.pods[p.UID] = now
+	s.seeHint(p)
 	if p.Spec.NodeName != "" {
 		delete(s.planned, p.UID)
 		if s.byNode[p.Spec.NodeName] == nil {
@@ -88,7 +90,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 		s.byNode[p.Spec.NodeName][p.UID] = now
 		s.noteDaemonPod(p)
 	}
-	if now.asksForNode && !asked {
+	if s.asks(now) && !asked {
 		s.wake("pod/" + string(p.UID))
 	}
 }
@@ -103,6 +105,7 @@ func (s *Store) forgetPod(uid types.UID) {
 	s.forgetPodState(s.pods[uid])
 	delete(s.pods, uid)
 	delete(s.planned, uid)
+	delete(s.hints.given, uid)
 }
 
 func (s *Store) forgetPodState(p *pod) {
@@ -132,10 +135,10 @@ func (s *Store) shape(p *corev1.Pod) *sharedShape {
 	return sh
 }
 
-// asksForNode tells whether a pod waits for a machine: kube-scheduler found none for it,
-// nothing is being preempted for it, and it is not bound to certain nodes anyway.
+// asksForNode tells whether a pod waits for a machine, as far as its nomination lets it
+// (asks): kube-scheduler found none for it, and it is not bound to certain nodes anyway.
 func asksForNode(p *corev1.Pod) bool {
-	if p.Spec.NodeName != "" || p.Status.NominatedNodeName != "" || !translate.Active(p) ||
+	if p.Spec.NodeName != "" || !translate.Active(p) ||
 		translate.OwnedByDaemonSet(p) || translate.Mirror(p) || translate.Unwanted(p) {
 		return false
 	}
@@ -158,6 +161,7 @@ func (s *Store) upsertNode(n *corev1.Node) {
 	if n.Spec.ProviderID != "" {
 		s.providers[n.Spec.ProviderID] = n.Name
 	}
+	s.stirHints()
 	if n.DeletionTimestamp != nil && (had == nil || had.DeletionTimestamp == nil) {
 		s.wake("node/" + n.Name)
 	}
@@ -167,6 +171,7 @@ func (s *Store) removeNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.nodes, n.Name)
+	s.stirHints()
 	delete(s.nominated, n.Name)
 	if s.providers[n.Spec.ProviderID] == n.Name {
 		delete(s.providers, n.Spec.ProviderID)
@@ -277,4 +282,16 @@ func (s *Store) removePDB(b *policyv1.PodDisruptionBudget) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pdbs, types.NamespacedName{Namespace: b.Namespace, Name: b.Name})
+}
+
+func (s *Store) upsertNamespace(ns *corev1.Namespace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.namespaces[ns.Name] = ns.Labels
+}
+
+func (s *Store) removeNamespace(ns *corev1.Namespace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.namespaces, ns.Name)
 }

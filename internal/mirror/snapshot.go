@@ -27,7 +27,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	s.expire(now)
-	snap := &cluster.Snapshot{At: now, WellKnown: s.opts.Vocabulary.WellKnown}
+	snap := &cluster.Snapshot{At: now, WellKnown: s.opts.Vocabulary.WellKnown, Namespaces: maps.Clone(s.namespaces)}
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		if np := s.pools[name]; s.opts.Manages(classOf(np).Group, classOf(np).Kind) {
 			snap.Pools = append(snap.Pools, s.pool(np, now))
@@ -48,7 +48,7 @@ func (s *Store) Asking() int {
 	defer s.mu.Unlock()
 	n := 0
 	for _, p := range s.pods {
-		if p.asksForNode {
+		if s.asks(p) {
 			n++
 		}
 	}
@@ -144,7 +144,9 @@ func (s *Store) unclaimed(n *corev1.Node) bool {
 // settle adds to a machine what its pods mean for it.
 func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, now time.Time) {
 	m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
+	running := map[*sharedShape]*cluster.PodCount{}
 	for _, p := range s.byNode[node] {
+		s.countPod(running, p, m.Leaving && s.willMove(p.Pod, now))
 		m.Used.Add(p.shape.Requests)
 		m.Ports = append(m.Ports, p.shape.Ports...)
 		if translate.OwnedByDaemonSet(p.Pod) {
@@ -156,6 +158,9 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 		if m.Held == "" && translate.Active(p.Pod) && translate.DoNotDisrupt(p.Pod, now).Active {
 			m.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.Namespace, p.Name, karpenterv1.DoNotDisruptAnnotationKey)
 		}
+	}
+	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
+		m.Pods = append(m.Pods, *running[sh])
 	}
 	m.Planned = plannedFor[m.Name]
 	if m.Claim != m.Name {
@@ -170,6 +175,22 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 	}
 }
 
+// countPod adds a running pod to the counts by shape, unless it is planned for elsewhere.
+func (s *Store) countPod(running map[*sharedShape]*cluster.PodCount, p *pod, moves bool) {
+	if moves {
+		return
+	}
+	c := running[p.shape]
+	if c == nil {
+		c = &cluster.PodCount{Shape: p.shape.Shape}
+		running[p.shape] = c
+	}
+	c.Count++
+	if translate.Terminating(p.Pod) {
+		c.Leaving++
+	}
+}
+
 // pending adds the pods that ask for a node, and those whose node is going.
 func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
 	leaving := map[string]bool{}
@@ -179,7 +200,7 @@ func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
 		}
 	}
 	for uid, p := range s.pods {
-		if !p.asksForNode && !(leaving[p.Spec.NodeName] && s.willMove(p.Pod, now)) {
+		if !s.asks(p) && !(leaving[p.Spec.NodeName] && s.willMove(p.Pod, now)) {
 			continue
 		}
 		snap.Pending = append(snap.Pending, cluster.Pod{

@@ -38,20 +38,22 @@ type Options struct {
 type Store struct {
 	opts Options
 
-	mu        sync.Mutex // guards everything below
-	pods      map[types.UID]*pod
-	byNode    map[string]map[types.UID]*pod
-	nodes     map[string]*corev1.Node
-	providers map[string]string // providerID → node name
-	claims    map[string]claim
-	pools     map[string]*karpenterv1.NodePool
-	daemons   map[types.UID]*daemon
-	pdbs      map[types.NamespacedName]*policyv1.PodDisruptionBudget
-	shapes    map[string]*sharedShape
-	types     map[cloud.ClassRef]typesKnown
-	planned   map[types.UID]string // pod → machine
-	nominated map[string]time.Time // machine → until
-	wake      func(id string)
+	mu         sync.Mutex // guards everything below
+	pods       map[types.UID]*pod
+	byNode     map[string]map[types.UID]*pod
+	nodes      map[string]*corev1.Node
+	providers  map[string]string // providerID → node name
+	claims     map[string]claim
+	pools      map[string]*karpenterv1.NodePool
+	daemons    map[types.UID]*daemon
+	pdbs       map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	namespaces map[string]map[string]string // name → labels
+	shapes     map[string]*sharedShape
+	types      map[cloud.ClassRef]typesKnown
+	planned    map[types.UID]string // pod → machine
+	nominated  map[string]time.Time // machine → until
+	wake       func(id string)
+	hints      hints
 }
 
 // pod is one pod that is not over.
@@ -88,7 +90,8 @@ func NewStore(opts Options) *Store {
 		nodes: map[string]*corev1.Node{}, providers: map[string]string{},
 		claims: map[string]claim{}, pools: map[string]*karpenterv1.NodePool{},
 		daemons: map[types.UID]*daemon{}, pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},
-		shapes: map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
+		namespaces: map[string]map[string]string{},
+		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
 		planned: map[types.UID]string{}, nominated: map[string]time.Time{},
 		wake: func(string) {},
 	}

@@ -109,6 +109,7 @@ func TestWhichPodsAskForANode(t *testing.T) {
 		"gated":                              {with(func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }), false},
 		"bound":                              {boundPod("p", "n1"), false},
 		"preempting":                         {with(func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }), false},
+		"nominated for a node that is not":   {with(func(p *corev1.Pod) { p.Status.NominatedNodeName = "gone" }), true},
 		"terminating":                        {with(func(p *corev1.Pod) { p.DeletionTimestamp = &now }), false},
 		"over":                               {with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), false},
 		"of a daemon set": {with(func(p *corev1.Pod) {
@@ -125,6 +126,7 @@ func TestWhichPodsAskForANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTestStore(atNoon)
+			s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 			woken := 0
 			s.OnWork(func(string) { woken++ })
 			s.upsertPod(tc.pod)

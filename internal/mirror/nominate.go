@@ -1,0 +1,195 @@
+package mirror
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/nominate"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// hintShown is how long a hint that we gave counts before the watch has shown it.
+const hintShown = time.Second
+
+// hint is what we remember of a nomination that we wrote.
+type hint struct {
+	node  string
+	given int
+	at    time.Time
+	// shown: the watch has shown it since it was given last.
+	shown bool
+}
+
+// hints is what the mirror knows of nominations that are ours. The zero value is ready.
+type hints struct {
+	given map[types.UID]hint
+	// landed counts the pods that were bound to the machine they were meant for, and elsewhere.
+	landed, astray int
+	stir           func()
+}
+
+// OnHint sets who is told when something happened that a hint may depend on. It must not
+// call back.
+func (s *Store) OnHint(stir func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hints.stir = stir
+}
+
+// AssumeHint counts a hint that is about to be written before the watch shows it.
+func (s *Store) AssumeHint(ref cluster.PodRef, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uid := types.UID(ref.UID)
+	if s.pods[uid] == nil {
+		return
+	}
+	if s.hints.given == nil {
+		s.hints.given = map[types.UID]hint{}
+	}
+	h := s.hints.given[uid]
+	if h.node != node {
+		h = hint{node: node}
+	}
+	h.given, h.at, h.shown = h.given+1, s.opts.Now(), false
+	s.hints.given[uid] = h
+}
+
+// DropHint takes back what AssumeHint said: the write failed.
+func (s *Store) DropHint(ref cluster.PodRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, ok := s.hints.given[types.UID(ref.UID)]; ok {
+		h.shown = true
+		s.hints.given[types.UID(ref.UID)] = h
+	}
+}
+
+// Hints returns the pods that are meant for a machine or carry a hint of ours, and the
+// Nodes that they are meant for, as Open ones.
+func (s *Store) Hints() ([]nominate.Pod, []nominate.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	var pods []nominate.Pod
+	nodes := map[string]nominate.Node{}
+	for uid, p := range s.pods {
+		if p.Spec.NodeName != "" || !p.asksForNode {
+			continue
+		}
+		h, given := s.hints.given[uid]
+		machine, planned := s.planned[uid]
+		lost := p.Status.NominatedNodeName != "" && s.nodes[p.Status.NominatedNodeName] == nil
+		if !planned && !given && !lost {
+			continue
+		}
+		pod := nominate.Pod{PodRef: translate.PodRef(p.Pod), Hint: p.Status.NominatedNodeName, Ours: lost || s.isOurs(p)}
+		if given && !h.shown && now.Before(h.at.Add(hintShown)) {
+			pod.Hint, pod.Ours = h.node, true
+		}
+		if n := s.joined(machine); n != nil {
+			pod.Node = n.Name
+			nodes[n.Name] = nominate.Node{Name: n.Name, Ready: opensAlone(n)}
+		}
+		if pod.Node == h.node {
+			pod.Given, pod.GivenAt = h.given, h.at
+		}
+		if pod.Node != "" || pod.Hint != "" {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b nominate.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return pods, slices.SortedFunc(maps.Values(nodes), func(a, b nominate.Node) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// OpensAlone tells whether nothing but our own taint keeps pods from a Node.
+func (s *Store) OpensAlone(node string) (opens, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, known := s.nodes[node]
+	return known && opensAlone(n), known
+}
+
+func opensAlone(n *corev1.Node) bool {
+	return translate.NodeReady(n) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key != karpenterv1.UnregisteredTaintKey && translate.IsEphemeralTaint(t)
+	})
+}
+
+// Landed returns how many pods that were meant for a machine were bound to it, and how
+// many elsewhere.
+func (s *Store) Landed() (there, elsewhere int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hints.landed, s.hints.astray
+}
+
+// joined returns the Node of a machine, the name of which is the Node's or the claim's.
+// One that is going counts as none.
+func (s *Store) joined(machine string) *corev1.Node {
+	n := s.nodes[machine]
+	if c, ok := s.claims[machine]; n == nil && ok && c.Status.ProviderID != "" {
+		n = s.nodes[s.providers[c.Status.ProviderID]]
+	}
+	if n == nil || n.DeletionTimestamp != nil {
+		return nil
+	}
+	return n
+}
+
+// asks tells whether a pod waits for a machine. One that kube-scheduler makes room for
+// does not, but one that we nominated does, and one that is nominated for what is not there.
+func (s *Store) asks(p *pod) bool {
+	nominated := p.Status.NominatedNodeName
+	return p.asksForNode && (nominated == "" || s.nodes[nominated] == nil || s.isOurs(p))
+}
+
+// isOurs tells whether a pod is nominated for a machine because we meant it for that.
+func (s *Store) isOurs(p *pod) bool {
+	nominated := p.Status.NominatedNodeName
+	if nominated == "" {
+		return false
+	}
+	if h, ok := s.hints.given[p.UID]; ok && h.node == nominated {
+		return true
+	}
+	n := s.joined(s.planned[p.UID])
+	return n != nil && n.Name == nominated
+}
+
+// seeHint takes note of what a pod's newest state says of its hint. It comes before the
+// pod's meaning is forgotten.
+func (s *Store) seeHint(p *corev1.Pod) {
+	machine, planned := s.planned[p.UID]
+	h, given := s.hints.given[p.UID]
+	switch {
+	case p.Spec.NodeName != "":
+		if n := s.joined(machine); planned && n != nil && n.Name == p.Spec.NodeName {
+			s.hints.landed++
+		} else if planned {
+			s.hints.astray++
+		}
+		delete(s.hints.given, p.UID)
+	case given && p.Status.NominatedNodeName == h.node:
+		h.shown = true
+		s.hints.given[p.UID] = h
+	}
+	if planned || given {
+		s.stirHints()
+	}
+}
+
+func (s *Store) stirHints() {
+	if s.hints.stir != nil {
+		s.hints.stir()
+	}
+}
