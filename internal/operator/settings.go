@@ -38,6 +38,7 @@ type Settings struct {
 	FeatureGates                     string
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
+	NominatePods                     bool
 
 	// Warnings are environment variables that could not be read and were left aside.
 	Warnings []string
@@ -73,6 +74,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "leave pods with resource claims alone")
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
+	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
 }
 

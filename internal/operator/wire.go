@@ -38,6 +38,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
+	"github.com/dovetail-sh/dovetail/internal/controller/nomination"
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
@@ -206,20 +207,23 @@ func (p *parts) loops() []registrant {
 	pools := &nodepool.Controllers{
 		Client: c, Cloud: p.cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: time.Now, Metrics: p.metrics,
 	}
-	return []registrant{
-		pools,
+	claims := &lifecycle.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools}
+	loops := []registrant{
+		pools, claims,
 		&catalog.Loop{Cloud: p.cloud, Mirror: p.mirror, Now: time.Now, Log: p.log},
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary},
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
-			Pack:      pack.Options{MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort"},
+			Pack: pack.Options{
+				MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort",
+				IgnorePreferences:   p.settings.PreferencePolicy == "Ignore",
+			},
 			BatchIdle: p.settings.BatchIdleDuration, BatchMax: p.settings.BatchMaxDuration,
 		},
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
 		},
-		&lifecycle.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools},
 		&termination.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
 		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.cloud, Now: time.Now, Metrics: p.metrics, Log: p.log},
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
@@ -227,6 +231,15 @@ func (p *parts) loops() []registrant {
 		&hydration.Controllers{Client: c, Cloud: p.cloud},
 		&podmetrics.Loop{Cache: p.mgr.GetCache(), Metrics: p.metrics, Now: time.Now},
 	}
+	if p.settings.NominatePods {
+		nominator := &nomination.Loop{
+			Mirror: p.mirror, Nominator: &apply.Nominator{Client: c, Mirror: p.mirror}, Log: p.log, Now: time.Now, Synced: p.synced,
+		}
+		claims.Opener = nominator
+		// First, because others ask it as soon as they are registered.
+		loops = append([]registrant{nominator}, loops...)
+	}
+	return loops
 }
 
 // ready tells what keeps the process from deciding.

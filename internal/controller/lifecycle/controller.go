@@ -36,6 +36,8 @@ const (
 	retryMost      = time.Minute
 	// staleRetry is when to look again after a write met a newer object.
 	staleRetry = 50 * time.Millisecond
+	// turnRetry is when to ask again whether a Node may be opened, in case nobody tells.
+	turnRetry = 5 * time.Second
 	// stepsMost bounds how many steps one claim takes before others get their turn.
 	stepsMost = 16
 )
@@ -44,6 +46,14 @@ const (
 type Health interface {
 	// Record is called when a claim's Node has registered, or will not.
 	Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool)
+}
+
+// Opener says when a Node that has joined may be opened to pods.
+type Opener interface {
+	// MayOpen tells whether it may now. If not, OnTurn's function hears of the claim later.
+	MayOpen(claim string, node *corev1.Node) bool
+	// OnTurn is called once, before anything is asked.
+	OnTurn(open func(claim string))
 }
 
 // Controller is the loop. Its fields are set once, before Register.
@@ -56,6 +66,8 @@ type Controller struct {
 	Log     *slog.Logger
 	// Health may be nil.
 	Health Health
+	// Opener may be nil: then every Node is opened as soon as it has joined.
+	Opener Opener
 
 	orders *apply.Orders
 }
@@ -64,8 +76,12 @@ type Controller struct {
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now}
 	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		c.orders.Answered = func(claim string) {
+		again := func(claim string) {
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})
+		}
+		c.orders.Answered = again
+		if c.Opener != nil {
+			c.Opener.OnTurn(again)
 		}
 		return nil
 	})
