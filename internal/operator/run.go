@@ -153,7 +153,10 @@ func requiredKinds(s *Settings) []schema.GroupVersionKind {
 // changes and says nothing.
 func plain(err error) string {
 	var u *url.Error
-	if errors.As(err, &u) {
+	switch {
+	case errors.As(err, &u) && u.Timeout():
+		return fmt.Sprintf("no answer within %s", retryMost)
+	case errors.As(err, &u):
 		return u.Err.Error()
 	}
 	return err.Error()
