@@ -81,7 +81,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	now := &pod{Pod: p, asksForNode: asksForNode(p), shape: s.shape(p)}
 	s.forgetPodState(had)
 	s.pods[p.UID] = now
-	s.seeHint(p)
+	s.seeHint(had, p)
 	if p.Spec.NodeName != "" {
 		delete(s.planned, p.UID)
 		if s.byNode[p.Spec.NodeName] == nil {

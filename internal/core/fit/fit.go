@@ -68,6 +68,16 @@ func Taints(tolerations []cluster.Toleration, taints []cluster.Taint) verdict.Ve
 	return verdict.Verdict{}
 }
 
+// Undesired tells whether a PreferNoSchedule taint is not tolerated.
+func Undesired(tolerations []cluster.Toleration, taints []cluster.Taint) bool {
+	for _, t := range taints {
+		if t.Effect == cluster.PreferNoSchedule && !Tolerates(tolerations, t) {
+			return true
+		}
+	}
+	return false
+}
+
 // Labels returns a refusal unless the labels satisfy at least one of the terms. The
 // refusal is about the first term.
 func Labels(terms []label.Requirements, labels map[string]string) verdict.Verdict {

@@ -8,6 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -19,15 +20,16 @@ type fixedBin struct {
 	// pool and atoms are of an open claim: the pods must be right on all that it may become.
 	pool  int
 	atoms bitset
+	place topology.Place
 }
 
 // add places up to most pods of the class and returns how many.
-func (b *fixedBin) add(c *class, most int) int {
+func (b *fixedBin) add(c *class, st *stage, most int) int {
 	if most == 0 || c.shape.Invalid != "" {
 		return 0
 	}
 	n := quantity.Times(b.free, b.used, c.need, int64(most))
-	if n == 0 || !b.accepts(c) {
+	if n == 0 || !b.accepts(c, st) {
 		return 0
 	}
 	if len(c.shape.Ports) > 0 {
@@ -42,11 +44,17 @@ func (b *fixedBin) add(c *class, most int) int {
 }
 
 // accepts tells whether labels and taints are right for the class.
-func (b *fixedBin) accepts(c *class) bool {
-	if b.node.Open == nil {
-		return fit.Taints(c.shape.Tolerations, b.node.Taints).IsYes() && fit.Labels(c.shape.Terms, b.node.Labels).IsYes()
+func (b *fixedBin) accepts(c *class, st *stage) bool {
+	if st.tidy && fit.Undesired(c.shape.Tolerations, b.node.Taints) || !fit.Taints(c.shape.Tolerations, b.node.Taints).IsYes() {
+		return false
 	}
-	in := &c.in[b.pool]
+	if b.node.Open == nil {
+		if _, granted := st.wish.Matches(b.node.Labels); !granted {
+			return false
+		}
+		return fit.Labels(c.shape.Terms, b.node.Labels).IsYes()
+	}
+	in := &st.in[b.pool]
 	if !in.refusal.IsYes() {
 		return false
 	}
@@ -79,7 +87,8 @@ type launchBin struct {
 	types   []int32
 	open    label.Requirements
 	ports   []cluster.HostPort
-	terms   []binTerm
+	terms   []label.Requirements // what its pods ask for, and the domains it was settled on
+	place   topology.Place
 	minimum []int           // by minValues rule, what must be offered; lowered when relaxed
 	holds   quantity.Vector // of the pool's limits
 	relaxed bool
@@ -88,16 +97,10 @@ type launchBin struct {
 	refusal verdict.Verdict
 }
 
-// binTerm is a term of requirements that the machine must satisfy for its pods' sake.
-type binTerm struct {
-	shape *cluster.Shape
-	term  int
-}
-
 // add places up to most pods of the class and returns how many.
-func (b *launchBin) add(c *class, most int) int {
-	in := &c.in[b.at]
-	if most == 0 || !in.refusal.IsYes() {
+func (b *launchBin) add(c *class, st *stage, most int) int {
+	in := &st.in[b.at]
+	if most == 0 || !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) {
 		return 0
 	}
 	if len(c.shape.Ports) > 0 {
@@ -119,6 +122,11 @@ func (b *launchBin) addUnder(c *class, t *termIn, most int) int {
 	if !b.scratch.intersection(b.atoms, t.atoms) {
 		return 0
 	}
+	return b.addWithin(c, t, most)
+}
+
+// addWithin is addUnder for the atoms that are in scratch.
+func (b *launchBin) addWithin(c *class, t *termIn, most int) int {
 	if _, conflict := b.open.Conflict(t.open); conflict {
 		return 0
 	}
@@ -194,16 +202,21 @@ func (b *launchBin) commit(c *class, t *termIn, n int64) {
 	if len(t.open) > 0 {
 		b.open = b.open.Intersect(t.open)
 	}
-	if bt := (binTerm{c.shape, t.term}); !slices.Contains(b.terms, bt) {
-		b.terms = append(b.terms, bt)
+	if !slices.ContainsFunc(b.terms, func(r label.Requirements) bool { return sameMap(r, t.term) }) {
+		b.terms = append(b.terms, t.term)
 	}
 	b.fresh = false
 }
 
-// open starts a launch for the class and returns it with the number of pods it took.
-func (p *poolModel) open(at int, c *class) (*launchBin, int) {
+// sameMap tells whether two requirements are one and the same value.
+func sameMap(a, b label.Requirements) bool {
+	return len(a) == len(b) && (len(a) == 0 || a.Equal(b))
+}
+
+// fresh returns an empty bin of the pool, or none if its limits allow no more.
+func (p *poolModel) fresh(at int) *launchBin {
 	if p.nodesLeft <= 0 {
-		return nil, 0
+		return nil
 	}
 	b := &launchBin{
 		pool: p, at: at, used: make(quantity.Vector, len(p.space)), atoms: p.buyable.clone(),
@@ -217,13 +230,13 @@ func (p *poolModel) open(at int, c *class) (*launchBin, int) {
 			b.types = append(b.types, int32(t))
 		}
 	}
-	n := b.add(c, len(c.pods))
-	if n == 0 {
-		return nil, 0
-	}
+	return b
+}
+
+// take takes from the pool's limits what a new bin may need of them.
+func (p *poolModel) take(b *launchBin) {
 	p.nodesLeft--
 	b.hold(b.largest())
-	return b, n
 }
 
 // openRules returns the pool's own requirements on keys that atoms do not settle.

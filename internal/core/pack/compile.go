@@ -17,12 +17,31 @@ type model struct {
 	pools []*poolModel // by weight
 }
 
-// class is all pending pods of one shape.
+// class is all pending pods of one shape. Its index among the classes is its class in
+// the ledger.
 type class struct {
-	shape *cluster.Shape
-	need  quantity.Vector
-	pods  []int32 // indexes into Snapshot.Pending that still look for a place
-	in    []classIn
+	shape  *cluster.Shape
+	index  int
+	need   quantity.Vector
+	pods   []int32 // indexes into Snapshot.Pending that still look for a place
+	stages []stage
+	// keys are those of the ledger on which it matters where the class's pods are.
+	keys []int
+	// apart is the last refusal that had to do with other pods.
+	apart verdict.Verdict
+}
+
+// stage is a class's rules with some of its wishes given up. The last has none left.
+type stage struct {
+	in []classIn // by pool
+	// wishesFrom is the first wish that is still kept.
+	wishesFrom int
+	// wish is what node labels should satisfy, too; nil: nothing.
+	wish label.Requirements
+	// tidy: PreferNoSchedule taints keep the class away.
+	tidy bool
+	// courteous: the class keeps to others' spreads, too.
+	courteous bool
 }
 
 // classIn is what a class allows of one pool.
@@ -34,10 +53,13 @@ type classIn struct {
 // termIn is one term of the class's requirements against a pool: the atoms it allows,
 // and what it asks of keys that no atom decides.
 type termIn struct {
-	term  int
+	term  label.Requirements
 	atoms bitset
 	open  label.Requirements
 }
+
+// last returns the class's rules without any wish.
+func (c *class) last() *stage { return &c.stages[len(c.stages)-1] }
 
 // take records that the first n pods of the class went to a place.
 func (c *class) take(placed []placement, n int, at placement) {
@@ -57,7 +79,10 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 		placed: make([]placement, len(snap.Pending)), refused: make([]verdict.Verdict, len(snap.Pending)),
 	}
 	s.classes = classesOf(snap, m)
+	s.addStages()
+	s.ledger = newLedger(snap, s.classes)
 	s.fixed = fixedBins(snap, m)
+	s.locate()
 	for i := range s.fixed {
 		s.byName[s.fixed[i].node.Name] = int32(i)
 		if claim := s.fixed[i].node.Claim; claim != "" {
@@ -108,14 +133,14 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 	}
 	for c := range classes {
 		slices.SortFunc(classes[c].pods, older)
-		for _, pool := range m.pools {
-			classes[c].in = append(classes[c].in, pool.admit(classes[c].shape))
-		}
 	}
 	cpu, memory := slices.Index(m.space, quantity.CPU), slices.Index(m.space, quantity.Memory)
 	slices.SortFunc(classes, func(a, b class) int {
 		return cmp.Or(cmp.Compare(b.need[cpu], a.need[cpu]), cmp.Compare(b.need[memory], a.need[memory]), older(a.pods[0], b.pods[0]))
 	})
+	for c := range classes {
+		classes[c].index = c
+	}
 	return classes
 }
 
@@ -151,7 +176,7 @@ func fixedBins(snap *cluster.Snapshot, m *model) []fixedBin {
 // newFixedBin returns the bin of a machine; false when it cannot be judged, because its
 // pool is gone before the cloud said what it is.
 func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, bool) {
-	b := fixedBin{node: n, ports: n.Ports, used: make(quantity.Vector, len(m.space))}
+	b := fixedBin{node: n, pool: -1, ports: n.Ports, used: make(quantity.Vector, len(m.space))}
 	if n.Open != nil {
 		b.pool = slices.IndexFunc(m.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
 		if b.pool < 0 {

@@ -45,7 +45,7 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 func (b *launchBin) requirements(types []string) label.Requirements {
 	r := b.pool.pool.Requirements
 	for _, t := range b.terms {
-		r = r.Intersect(t.shape.Terms[t.term])
+		r = r.Intersect(t)
 	}
 	for i := range b.minimum {
 		key := b.pool.minValues[i].key

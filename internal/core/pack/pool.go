@@ -195,17 +195,26 @@ func (k *keyModel) allow(q label.Requirement, mask bitset) {
 	}
 }
 
-// admit returns what a shape allows of the pool.
-func (p *poolModel) admit(sh *cluster.Shape) classIn {
+// admit returns what a shape allows of the pool; wish is asked for on top of each of its
+// terms.
+func (p *poolModel) admit(sh *cluster.Shape, wish label.Requirements) classIn {
 	if p.pool.Unready != "" {
 		return classIn{refusal: verdict.Of(verdict.PoolUnready, "", "%s", p.pool.Unready)}
 	}
 	if refusal := fit.Taints(sh.Tolerations, p.pool.Taints); !refusal.IsYes() {
 		return classIn{refusal: refusal}
 	}
+	return p.admitLabels(sh, wish)
+}
+
+// admitLabels is admit as far as labels go.
+func (p *poolModel) admitLabels(sh *cluster.Shape, wish label.Requirements) classIn {
 	var in classIn
 	var first verdict.Verdict
-	for i, term := range sh.Terms {
+	for _, term := range sh.Terms {
+		if len(wish) > 0 {
+			term = term.Intersect(wish)
+		}
 		atoms, open, refusal := p.match(term, false)
 		if refusal.IsYes() && atoms.empty() {
 			refusal = verdict.Of(verdict.NoCompatibleType, "", "no instance type is within its requirements")
@@ -216,7 +225,7 @@ func (p *poolModel) admit(sh *cluster.Shape) classIn {
 			}
 			continue
 		}
-		in.terms = append(in.terms, termIn{term: i, atoms: atoms, open: open})
+		in.terms = append(in.terms, termIn{term: term, atoms: atoms, open: open})
 	}
 	if len(in.terms) == 0 {
 		in.refusal = first
@@ -232,7 +241,7 @@ func (p *poolModel) reserveForDaemons(daemons []cluster.Daemon) {
 	}
 	for i := range daemons {
 		sh := daemons[i].Shape
-		in := p.admit(sh)
+		in := p.admit(sh, nil)
 		need := p.space.Vector(sh.Requests)
 		for t := range p.types {
 			tm := &p.types[t]

@@ -3,6 +3,7 @@ package pack_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,14 @@ func anyCluster(t *rapid.T) string {
 			pick("limit", "", "limit.cpu=6", "limit.nodes=2", "limit.cpu=3 limit.memory=20Gi"), pick("taint", "", "", "taint=own:NoSchedule"),
 			pick("require", "", "require=zone:In:a", "require=size:Gt:1", "require=team:In:red|blue", "require=type:Exists::2"))
 	}
-	for i := range rapid.IntRange(0, 3).Draw(t, "nodes") {
+	nodes := rapid.IntRange(0, 3).Draw(t, "nodes")
+	for i := range nodes {
 		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "leaving"))
+	}
+	for i := range nodes {
+		if rapid.Bool().Draw(t, "runs") {
+			fmt.Fprintf(&b, "running r%d on=n%d count=%d cpu=100m app=%s %s\n", i, i, rapid.IntRange(1, 3).Draw(t, "runs"), pick("app", "x", "y"), pick("rule", "", "apart=host:y", "apart=zone:x"))
+		}
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "claims") {
 		fmt.Fprintf(&b, "claim c%d pool=p%d types=t0,t1\n", i, i%2)
@@ -40,8 +47,8 @@ func anyCluster(t *rapid.T) string {
 		fmt.Fprintf(&b, "daemon logs cpu=%dm %s\n", rapid.IntRange(1, 900).Draw(t, "daemon cpu"), pick("daemon select", "", "select=zone:a"))
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
-		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d %s %s planned=%s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
-			rapid.IntRange(1, 6).Draw(t, "count"), pick("select", "", "select=zone:a", "select=team:red", "affinity=size:Lt:3", "affinity=zone:In:a or=zone:In:b", "port=80"),
+		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d app=%s %s %s %s planned=%s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
+			rapid.IntRange(1, 6).Draw(t, "count"), pick("app", "x", "y"), pick("rule", "", "spread=zone:1", "spread=host:2", "apart=host:x", "apart=zone:y", "with=zone:x", "with=host:y", "wish-apart=host:x", "wish-node=zone:In:b"), pick("select", "", "select=zone:a", "select=team:red", "affinity=size:Lt:3", "affinity=zone:In:a or=zone:In:b", "port=80"),
 			pick("tolerate", "", "tolerate=own"), pick("planned", "", "n0", "c0"))
 	}
 	return b.String()
@@ -66,7 +73,7 @@ func TestEveryPlanIsSound(t *testing.T) {
 		if story.Print(&p) != story.Print(&q) {
 			t.Fatalf("two plans for\n%s\n%s\n%s", text, story.Print(&p), story.Print(&q))
 		}
-		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, machinesHold, launchesHold, limitsHold} {
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, machinesHold, launchesHold, limitsHold, neighboursHold} {
 			if err := check(snap, &p); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
 			}
@@ -115,6 +122,11 @@ func machinesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 			used[pl.Node] = quantity.List{}
 		}
 		used[pl.Node].Add(shapeOf(snap, pl.Pod.Name).Requests)
+	}
+	for _, n := range snap.Nodes {
+		if used[n.Name] != nil {
+			used[n.Name].Add(n.Used)
+		}
 	}
 	for _, n := range snap.Nodes {
 		if n.Leaving && used[n.Name] != nil {
@@ -238,4 +250,105 @@ func limitsHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+// neighbour is a pod where it ends up.
+type neighbour struct {
+	name       string
+	sh         *cluster.Shape
+	host, zone string // zone is empty where it is not settled
+	planned    bool
+}
+
+// neighboursHold checks the rules between pods against where all of them end up: nobody
+// shares a domain with whom it must not, and everybody is with whom it must.
+func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
+	var all []neighbour
+	zones, leaving := map[string]string{}, map[string]bool{}
+	for _, n := range snap.Nodes {
+		zones[n.Name], leaving[n.Name] = n.Labels[label.Zone], n.Leaving
+		for i, r := range n.Pods {
+			for range r.Count {
+				all = append(all, neighbour{fmt.Sprint("running", i), r.Shape, n.Name, n.Labels[label.Zone], false})
+			}
+		}
+	}
+	for _, pl := range p.Placements {
+		all = append(all, neighbour{pl.Pod.Name, shapeOf(snap, pl.Pod.Name), pl.Node, zones[pl.Node], true})
+	}
+	for i, l := range p.Launches {
+		zone, _ := l.Requirements[label.Zone].Only()
+		for _, pod := range l.Pods {
+			all = append(all, neighbour{pod.Name, shapeOf(snap, pod.Name), fmt.Sprint("launch", i), zone, true})
+		}
+	}
+	domain := func(n *neighbour, key string) string {
+		if key == label.Hostname {
+			return n.host
+		}
+		return n.zone
+	}
+	for i := range all {
+		me := &all[i]
+		if !me.planned {
+			continue
+		}
+		for j := range all {
+			other := &all[j]
+			for _, pair := range [][2]*neighbour{{me, other}, {other, me}} {
+				for _, t := range pair[0].sh.AntiAffinity {
+					if i != j && t.Selector.Selects(pair[1].sh.Labels) && domain(me, t.Key) == domain(other, t.Key) && domain(me, t.Key) != "" {
+						return fmt.Errorf("%s and %s must be apart", me.name, other.name)
+					}
+				}
+			}
+		}
+		for _, t := range me.sh.Affinity {
+			together := false
+			for j := range all {
+				together = together || t.Selector.Selects(all[j].sh.Labels) && domain(&all[j], t.Key) == domain(me, t.Key) && domain(me, t.Key) != ""
+			}
+			if !together {
+				return fmt.Errorf("%s is not with whom it must be", me.name)
+			}
+		}
+		for _, sp := range me.sh.Spread {
+			if sp.Key != label.Hostname || strings.HasPrefix(me.host, "n") || !allOwn(all, &sp, me.host) {
+				continue
+			}
+			// Against the least of its like that were bought: where no more can be, all of
+			// them together may rise.
+			fewest := count(all, &sp, me.host)
+			for l := range p.Launches {
+				host := fmt.Sprint("launch", l)
+				if slices.ContainsFunc(all, func(n neighbour) bool { return n.host == host && n.sh == me.sh }) {
+					fewest = min(fewest, count(all, &sp, host))
+				}
+			}
+			if n := count(all, &sp, me.host); n-fewest > sp.MaxSkew {
+				return fmt.Errorf("%s is one of %d on one machine", me.name, n)
+			}
+		}
+	}
+	return nil
+}
+
+// count returns how many pods that a spread selects are on a machine.
+func count(all []neighbour, sp *cluster.Spread, host string) (n int32) {
+	for i := range all {
+		if all[i].host == host && sp.Selector.Selects(all[i].sh.Labels) {
+			n++
+		}
+	}
+	return n
+}
+
+// allOwn tells whether all pods of a machine that a spread selects have it themselves.
+func allOwn(all []neighbour, sp *cluster.Spread, host string) bool {
+	for i := range all {
+		if all[i].host == host && sp.Selector.Selects(all[i].sh.Labels) && !slices.ContainsFunc(all[i].sh.Spread, func(s cluster.Spread) bool { return s.Key == label.Hostname }) {
+			return false
+		}
+	}
+	return true
 }

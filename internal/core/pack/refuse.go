@@ -17,7 +17,7 @@ func (s *solver) why(c *class) verdict.Verdict {
 	}
 	all := verdict.Verdict{Reason: verdict.NoPlace}
 	for p, pool := range s.model.pools {
-		all.Causes = append(all.Causes, pool.why(c, &c.in[p]).About("pool "+pool.pool.Name))
+		all.Causes = append(all.Causes, pool.why(c, &c.last().in[p]).About("pool "+pool.pool.Name))
 	}
 	if len(all.Causes) == 1 {
 		return all.Causes[0]
@@ -67,6 +67,9 @@ func (p *poolModel) whyTooSmall(c *class, atoms bitset) verdict.Verdict {
 		case !fit.Ports(c.shape.Ports, tm.ports).IsYes():
 			return verdict.Of(verdict.HostPortTaken, "", "a daemon takes the host port")
 		default:
+			if !c.apart.IsYes() {
+				return c.apart
+			}
 			return p.whyMinValues()
 		}
 		if best < 0 || nearer(c.need, tm.free, p.types[best].free) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -16,6 +17,8 @@ type Options struct {
 	MinValuesBestEffort bool
 	// TypesMax caps how many instance types a launch names; 0: 600.
 	TypesMax int
+	// IgnorePreferences gives every preference up from the start, those of taints aside.
+	IgnorePreferences bool
 }
 
 const typesMaxDefault = 600
@@ -32,8 +35,15 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	}
 	s := compile(snap, opts)
 	s.keepPlanned()
+	s.placeAll()
+	// Domains in which machines could be bought, but were not, bind nobody.
 	for c := range s.classes {
-		s.place(&s.classes[c])
+		if cl := &s.classes[c]; len(cl.pods) > 0 && s.ledger.OnlyPresent(c) {
+			s.placeAll()
+		}
+	}
+	for c := range s.classes {
+		s.refuse(&s.classes[c])
 	}
 	return s.plan()
 }
@@ -44,6 +54,9 @@ type solver struct {
 	opts    Options
 	model   *model
 	classes []class
+	ledger  *topology.Ledger
+	// counted tells, by pool and spreading group, what the group's owner admits of the pool.
+	counted [][]*classIn
 	// fixed are machines of the snapshot in the order of preference; launches are new.
 	fixed    []fixedBin
 	byName   map[string]int32 // machine name → index into fixed
@@ -67,64 +80,144 @@ const (
 	onLaunch
 )
 
-// keepPlanned gives each pod that was meant for a machine its place there, if it has one.
+// keepPlanned gives each pod that was meant for a machine its place there, if it has
+// one. Rules between pods are judged once all of them are there, because the order in
+// which they came is not known.
 func (s *solver) keepPlanned() {
+	var kept []keptPod
 	for c := range s.classes {
 		cl := &s.classes[c]
 		rest := cl.pods[:0]
 		for _, p := range cl.pods {
 			name := s.snap.Pending[p].Planned
 			at, ok := s.byName[name]
-			if name != "" && ok && s.fixed[at].add(cl, 1) == 1 {
-				s.placed[p] = placement{onFixed, at}
+			if name == "" || !ok || s.fixed[at].add(cl, cl.last(), 1) == 0 {
+				rest = append(rest, p)
 				continue
 			}
-			rest = append(rest, p)
+			s.placed[p] = placement{onFixed, at}
+			if len(cl.keys) > 0 {
+				s.ledger.Count(c, &s.fixed[at].place, 1, 0)
+				kept = append(kept, keptPod{c, p})
+			}
 		}
 		cl.pods = rest
 	}
+	// One that must go may have been what another's place depended on.
+	for lost := true; lost; {
+		lost = false
+		for i, k := range kept {
+			if k.pod < 0 {
+				continue
+			}
+			cl, b := &s.classes[k.class], &s.fixed[s.placed[k.pod].index]
+			if s.ledger.Holds(k.class, &b.place).IsYes() {
+				continue
+			}
+			s.ledger.Count(k.class, &b.place, -1, 0)
+			b.used.AddN(cl.need, -1)
+			s.placed[k.pod] = placement{}
+			cl.pods = append(cl.pods, k.pod)
+			kept[i].pod, lost = -1, true
+		}
+	}
 }
 
-// place finds room for all pods of a class, or refuses those left.
-func (s *solver) place(c *class) {
+// keptPod is a pod with rules that was given the place it was meant for; -1: no more.
+type keptPod struct {
+	class int
+	pod   int32
+}
+
+// placeAll places what it can, and tries again those that depend on others as long as
+// that makes a difference.
+func (s *solver) placeAll() {
+	for first, progress := true, true; first || progress; first = false {
+		progress = false
+		for c := range s.classes {
+			cl := &s.classes[c]
+			before := len(cl.pods)
+			if before == 0 || !first && len(cl.keys) == 0 {
+				continue
+			}
+			for i := 0; i < len(cl.stages) && len(cl.pods) > 0; i++ {
+				switch {
+				case len(cl.keys) > 0:
+					s.placeSingly(cl, &cl.stages[i])
+				case cl.stages[i].courteous: // the last stage is for those who have others to heed
+					s.place(cl, &cl.stages[i])
+				}
+			}
+			progress = progress || len(cl.pods) < before
+		}
+	}
+}
+
+// place finds room for pods of a class whose place does not matter to others.
+func (s *solver) place(c *class, st *stage) {
 	for i := range s.fixed {
-		c.take(s.placed, s.fixed[i].add(c, len(c.pods)), placement{onFixed, int32(i)})
+		c.take(s.placed, s.fixed[i].add(c, st, len(c.pods)), placement{onFixed, int32(i)})
 	}
 	for i, b := range s.launches {
-		c.take(s.placed, b.add(c, len(c.pods)), placement{onLaunch, int32(i)})
+		c.take(s.placed, b.add(c, st, len(c.pods)), placement{onLaunch, int32(i)})
 	}
 	for len(c.pods) > 0 {
-		b, n := s.open(c)
+		n := 0
+		s.open(c, st, func(b *launchBin) bool {
+			n = b.add(c, st, len(c.pods))
+			return n > 0
+		})
 		if n == 0 {
-			why := s.why(c)
-			for _, p := range c.pods {
-				s.refused[p] = why
-			}
 			return
 		}
-		s.launches = append(s.launches, b)
 		c.take(s.placed, n, placement{onLaunch, int32(len(s.launches) - 1)})
 	}
 }
 
-// open starts a launch for the class in the first pool, by weight, that can hold it.
-func (s *solver) open(c *class) (*launchBin, int) {
+// open offers a new bin of each pool, by weight, until one is taken. It returns it, or
+// nil.
+func (s *solver) open(c *class, st *stage, fill func(*launchBin) bool) *launchBin {
 	if c.shape.Invalid != "" {
-		return nil, 0
+		return nil
 	}
-	for p, pool := range s.model.pools {
-		if !c.in[p].refusal.IsYes() {
+	for at, pool := range s.model.pools {
+		if !st.in[at].refusal.IsYes() {
 			continue
 		}
-		b, n := pool.open(p, c)
-		if n == 0 && pool.settle(s.launches) {
-			b, n = pool.open(p, c)
+		b := s.fill(pool, at, fill)
+		if b == nil && pool.settle(s.launches) {
+			b = s.fill(pool, at, fill)
 		}
-		if n > 0 {
-			return b, n
+		if b != nil {
+			pool.take(b)
+			s.launches = append(s.launches, b)
+			return b
 		}
 	}
-	return nil, 0
+	return nil
+}
+
+func (s *solver) fill(pool *poolModel, at int, fill func(*launchBin) bool) *launchBin {
+	b := pool.fresh(at)
+	if b == nil {
+		return nil
+	}
+	s.locateLaunch(b)
+	if !fill(b) {
+		return nil
+	}
+	return b
+}
+
+// refuse gives up on the pods of a class that are left.
+func (s *solver) refuse(c *class) {
+	if len(c.pods) == 0 {
+		return
+	}
+	why := s.why(c)
+	for _, p := range c.pods {
+		s.refused[p] = why
+	}
 }
 
 // plan writes the answer down, in the order of the pods' names.

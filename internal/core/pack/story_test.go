@@ -25,7 +25,7 @@ func TestStories(t *testing.T) {
 				}
 				return ""
 			case "solve":
-				opts := pack.Options{MinValuesBestEffort: d.HasArg("best-effort")}
+				opts := pack.Options{MinValuesBestEffort: d.HasArg("best-effort"), IgnorePreferences: d.HasArg("ignore-preferences")}
 				d.MaybeScanArgs(t, "types-max", &opts.TypesMax)
 				p := pack.Solve(snap, opts)
 				return story.Print(&p)

@@ -136,6 +136,8 @@ func fullKey(key string) string {
 		return label.InstanceType
 	case "arch":
 		return arch
+	case "host":
+		return label.Hostname
 	}
 	return key
 }
@@ -217,5 +219,62 @@ func (a *args) shape() *cluster.Shape {
 		a.fail("port", err)
 		sh.Ports = append(sh.Ports, cluster.HostPort{Protocol: "TCP", Port: int32(n)})
 	}
+	a.addRules(sh)
 	return sh
+}
+
+// addRules reads the rules between pods.
+func (a *args) addRules(sh *cluster.Shape) {
+	sh.Namespace, sh.Labels = "default", map[string]string{}
+	if app := a.text("app", ""); app != "" {
+		sh.Labels["app"] = app
+	}
+	for _, text := range a.all("spread") {
+		sh.Spread = append(sh.Spread, a.spread(text, sh))
+	}
+	for _, text := range a.all("with") {
+		sh.Affinity = append(sh.Affinity, podTerm(text))
+	}
+	for _, text := range a.all("apart") {
+		sh.AntiAffinity = append(sh.AntiAffinity, podTerm(text))
+	}
+	for _, text := range a.all("wish-with") {
+		t := podTerm(text)
+		sh.Wishes = append(sh.Wishes, cluster.Wish{Affinity: &t})
+	}
+	for _, text := range a.all("wish-apart") {
+		t := podTerm(text)
+		sh.Wishes = append(sh.Wishes, cluster.Wish{AntiAffinity: &t})
+	}
+	for _, text := range a.all("wish-node") {
+		sh.Wishes = append(sh.Wishes, cluster.Wish{Node: a.requirement(text)})
+	}
+	for _, text := range a.all("wish-spread") {
+		s := a.spread(text, sh)
+		sh.Wishes = append(sh.Wishes, cluster.Wish{Spread: &s})
+	}
+}
+
+func selectApp(app string) cluster.Selector {
+	return cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(app)}}
+}
+
+// spread reads key:maxSkew[:minDomains].
+func (a *args) spread(text string, sh *cluster.Shape) cluster.Spread {
+	parts := strings.Split(text, ":")
+	s := cluster.Spread{Key: fullKey(parts[0]), MaxSkew: 1, Selector: selectApp(sh.Labels["app"])}
+	for i, p := range map[int]*int32{1: &s.MaxSkew, 2: &s.MinDomains} {
+		if i < len(parts) {
+			n, err := strconv.ParseInt(parts[i], 10, 32)
+			a.fail(text, err)
+			*p = int32(n)
+		}
+	}
+	return s
+}
+
+// podTerm reads key:app.
+func podTerm(text string) cluster.PodTerm {
+	key, app, _ := strings.Cut(text, ":")
+	return cluster.PodTerm{Key: fullKey(key), Selector: selectApp(app), Namespaces: []string{"default"}}
 }

@@ -10,6 +10,11 @@
 //	claim c1 pool=general types=big,small require=zone:In:a   one the cloud has not answered for
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
+//	running db on=n1 count=2 app=db apart=host:db         pods that are bound
+//
+// Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
+// third part is minDomains), with=zone:db, apart=host:db; wish-spread, wish-with,
+// wish-apart and wish-node=zone:In:a are preferences, given up in the order of the API.
 //
 // "zone" and "capacity" are short for the label keys of zone and capacity type, "type"
 // for the instance type's, in requirements and selectors.
@@ -77,12 +82,14 @@ func (p *parser) line(words []string) error {
 		err = p.addPool(words[1], args)
 	case "node", "claim":
 		err = p.addNode(words[0], words[1], args)
+	case "running":
+		err = p.addRunning(args)
 	case "daemon":
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Shape: args.shape()})
 	case "pod":
 		p.addPods(words[1], args)
 	default:
-		return fmt.Errorf("no such thing; use type, pool, node, claim, daemon, pod")
+		return fmt.Errorf("no such thing; use type, pool, node, claim, running, daemon, pod")
 	}
 	if err != nil {
 		return err
@@ -217,6 +224,21 @@ func (p *parser) addPods(name string, a *args) {
 			Shape: sh, Planned: planned,
 		})
 	}
+}
+
+// addRunning adds pods to a machine.
+func (p *parser) addRunning(a *args) error {
+	on, count, sh := a.text("on", ""), a.number("count", 1), a.shape()
+	for i := range p.snap.Nodes {
+		if n := &p.snap.Nodes[i]; n.Name == on {
+			n.Pods = append(n.Pods, cluster.PodCount{Shape: sh, Count: int32(count)})
+			for range count {
+				n.Used.Add(sh.Requests)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("no machine %q", on)
 }
 
 // finish sorts everything as the mirror does.

@@ -1,0 +1,314 @@
+package pack
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// This file is for classes whose place matters to other pods, or theirs to them: they are
+// placed one by one against the ledger's counts.
+
+// newLedger returns the ledger of all rules between pods. Classes come first, in their
+// order; shapes that only run follow.
+func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
+	var shapes []*cluster.Shape
+	seen := map[*cluster.Shape]bool{}
+	for c := range classes {
+		shapes = append(shapes, classes[c].shape)
+		seen[classes[c].shape] = true
+	}
+	for i := range snap.Nodes {
+		for _, p := range snap.Nodes[i].Pods {
+			if !seen[p.Shape] {
+				seen[p.Shape] = true
+				shapes = append(shapes, p.Shape)
+			}
+		}
+	}
+	l := topology.New(shapes, snap.Namespaces)
+	for c := range classes {
+		classes[c].keys = l.KeysOf(c)
+	}
+	return l
+}
+
+// locate finds the place of every machine there is, counts the pods that run, and notes
+// where machines could be bought.
+func (s *solver) locate() {
+	if len(s.ledger.Keys()) == 0 {
+		return
+	}
+	index := map[*cluster.Shape]int{}
+	for i, sh := range s.ledger.Shapes() {
+		index[sh] = i
+	}
+	at := map[string]int{}
+	for i := range s.fixed {
+		s.fixed[i].place = s.placeOf(s.fixed[i].node)
+		at[s.fixed[i].node.Name] = i
+	}
+	for i := range s.snap.Nodes {
+		n := &s.snap.Nodes[i]
+		var place topology.Place
+		if f, ok := at[n.Name]; ok {
+			place = s.fixed[f].place
+		} else {
+			place = s.placeOf(n)
+		}
+		s.ledger.Present(&place)
+		for _, p := range n.Pods {
+			s.ledger.Count(index[p.Shape], &place, p.Count, p.Leaving)
+		}
+	}
+	s.locatePools()
+}
+
+// placeOf returns the place of a machine of the snapshot. Of a claim that is still open
+// only what its requirements settle is known.
+func (s *solver) placeOf(n *cluster.Node) topology.Place {
+	keys := s.ledger.Keys()
+	place := topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
+	for k, key := range keys {
+		place.Domain[k] = topology.None
+		value, ok := n.Labels[key]
+		if key == label.Hostname && !ok {
+			value, ok = n.Name, true
+		}
+		if n.Open != nil && !ok {
+			value, ok = n.Open.Requirements[key].Only()
+		}
+		if ok {
+			place.Domain[k] = s.ledger.Domain(k, value)
+		}
+	}
+	shapes := s.ledger.Shapes()
+	s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
+		sh := shapes[owner]
+		place.Counts[g] = (ignoreAffinity || n.Open != nil || fit.Labels(sh.Terms, n.Labels).IsYes()) &&
+			(!honorTaints || fit.Taints(sh.Tolerations, n.Taints).IsYes())
+	})
+	return place
+}
+
+// locatePools notes for each spreading group what its owner admits of each pool, and the
+// domains in which such machines could be bought.
+func (s *solver) locatePools() {
+	keys, shapes := s.ledger.Keys(), s.ledger.Shapes()
+	hostname := -1
+	for _, pool := range s.model.pools {
+		admitted := make([]*classIn, s.ledger.Groups())
+		s.counted = append(s.counted, admitted)
+		s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
+			if pool.pool.Unready != "" || honorTaints && !fit.Taints(shapes[owner].Tolerations, pool.pool.Taints).IsYes() {
+				return
+			}
+			in := classIn{terms: []termIn{{atoms: pool.buyable}}}
+			if !ignoreAffinity {
+				in = pool.admitLabels(shapes[owner], nil)
+			}
+			admitted[g] = &in
+			k := s.ledger.KeyOf(g)
+			for _, t := range in.terms {
+				for _, d := range pool.choices(keys[k], t.atoms, nil) {
+					s.ledger.Possible(g, s.ledger.Domain(k, d.value))
+				}
+				if keys[k] == label.Hostname && !pool.buyable.empty() {
+					if hostname < 0 {
+						hostname = int(s.ledger.NewDomain(k))
+					}
+					s.ledger.Possible(g, int32(hostname))
+				}
+			}
+		})
+	}
+}
+
+// locateLaunch gives a new bin its place: what its pool settles is known, the rest is
+// open until a pod for which it matters comes.
+func (s *solver) locateLaunch(b *launchBin) {
+	keys := s.ledger.Keys()
+	if len(keys) == 0 {
+		return
+	}
+	b.place = topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
+	for k, key := range keys {
+		b.place.Domain[k] = topology.Open
+		if key == label.Hostname {
+			b.place.Domain[k] = s.ledger.NewDomain(k)
+		} else if value, only := b.pool.pool.Requirements[key].Only(); only {
+			b.place.Domain[k] = s.ledger.Domain(k, value)
+		}
+	}
+	for g, in := range s.counted[b.at] {
+		b.place.Counts[g] = in != nil && slices.ContainsFunc(in.terms, func(t termIn) bool { return b.scratch.intersection(b.atoms, t.atoms) })
+	}
+}
+
+// placeSingly finds room for the pods of a class one after another.
+func (s *solver) placeSingly(c *class, st *stage) {
+	for len(c.pods) > 0 {
+		at, ok := s.placeOne(c, st)
+		if !ok {
+			return
+		}
+		c.take(s.placed, 1, at)
+	}
+}
+
+func (s *solver) placeOne(c *class, st *stage) (placement, bool) {
+	for i := range s.fixed {
+		b := &s.fixed[i]
+		if !s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() || b.add(c, st, 1) == 0 {
+			continue
+		}
+		s.ledger.Count(c.index, &b.place, 1, 0)
+		return placement{onFixed, int32(i)}, true
+	}
+	for i, b := range s.launches {
+		if s.addSettled(b, c, st) {
+			return placement{onLaunch, int32(i)}, true
+		}
+	}
+	if b := s.open(c, st, func(b *launchBin) bool { return s.addSettled(b, c, st) }); b != nil {
+		return placement{onLaunch, int32(len(s.launches) - 1)}, true
+	}
+	return placement{}, false
+}
+
+// addSettled places one pod of the class on a machine to be bought, after settling the
+// domains that matter for it.
+func (s *solver) addSettled(b *launchBin, c *class, st *stage) bool {
+	in := &st.in[b.at]
+	if !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) ||
+		len(c.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, b.ports).IsYes() {
+		return false
+	}
+	if v := s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous); !v.IsYes() {
+		c.apart = v
+		return false
+	}
+	for i := range in.terms {
+		t := &in.terms[i]
+		if !b.scratch.intersection(b.atoms, t.atoms) {
+			continue
+		}
+		if s.settleKeys(b, c, st, t, b.scratch.clone(), c.keys, nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// settleKeys chooses a domain for each of the keys that is still open, best first, and
+// places the pod once none is. atoms are those left; pins what was chosen so far.
+func (s *solver) settleKeys(b *launchBin, c *class, st *stage, t *termIn, atoms bitset, keys []int, pins label.Requirements) bool {
+	for len(keys) > 0 && b.place.Domain[keys[0]] != topology.Open {
+		keys = keys[1:]
+	}
+	if len(keys) == 0 {
+		return s.addPinned(b, c, st, t, atoms, pins)
+	}
+	k := keys[0]
+	key := s.ledger.Keys()[k]
+	choices := b.pool.choices(key, atoms, b.open[key].Values())
+	if len(choices) == 0 {
+		// The machine will not have the label at all.
+		b.place.Domain[k] = topology.None
+		if s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() && s.settleKeys(b, c, st, t, atoms, keys[1:], pins) {
+			return true
+		}
+		b.place.Domain[k] = topology.Open
+		return false
+	}
+	for i := range choices {
+		choices[i].domain = s.ledger.Domain(k, choices[i].value)
+		choices[i].appeal = s.ledger.Appeal(c.index, k, choices[i].domain)
+	}
+	slices.SortFunc(choices, func(x, y choice) int {
+		return cmp.Or(cmp.Compare(x.appeal, y.appeal), cmp.Compare(x.price, y.price), cmp.Compare(x.value, y.value))
+	})
+	left := newBitset(len(b.pool.atoms))
+	for _, ch := range choices {
+		b.place.Domain[k] = ch.domain
+		if v := s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous); !v.IsYes() {
+			c.apart = v
+			continue
+		}
+		copy(left, atoms)
+		if ch.atoms != nil {
+			left.and(ch.atoms)
+		}
+		if s.settleKeys(b, c, st, t, left.clone(), keys[1:], pins.With(key, label.In(ch.value))) {
+			return true
+		}
+	}
+	b.place.Domain[k] = topology.Open
+	return false
+}
+
+// addPinned places one pod with all domains settled.
+func (s *solver) addPinned(b *launchBin, c *class, st *stage, t *termIn, atoms bitset, pins label.Requirements) bool {
+	if v := s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous); !v.IsYes() {
+		c.apart = v
+		return false
+	}
+	if _, conflict := b.open.Conflict(pins); conflict {
+		return false
+	}
+	copy(b.scratch, atoms)
+	if b.addWithin(c, t, 1) == 0 {
+		return false
+	}
+	if len(pins) > 0 {
+		b.terms = append(b.terms, pins)
+		b.open = b.open.Intersect(pins)
+	}
+	s.ledger.Present(&b.place)
+	s.ledger.Count(c.index, &b.place, 1, 0)
+	return true
+}
+
+// choice is one domain that a machine could be in.
+type choice struct {
+	value  string
+	domain int32
+	atoms  bitset // nil: all
+	appeal int64
+	price  float64
+}
+
+// choices returns the values of a key that machines with these atoms could have. Where
+// no atom decides the key, they are the pool's, or those given.
+func (p *poolModel) choices(key string, atoms bitset, open []string) []choice {
+	var out []choice
+	k, indexed := p.keys[key]
+	if !indexed {
+		if q, ruled := p.pool.Requirements[key]; ruled && q.Operator() == label.OpIn && len(open) == 0 {
+			open = q.Values()
+		}
+		for _, v := range open {
+			out = append(out, choice{value: v})
+		}
+		return out
+	}
+	both := newBitset(len(p.atoms))
+	for i, v := range k.values {
+		if !both.intersection(atoms, k.with[i]) || !both.intersection(both, p.buyable) {
+			continue
+		}
+		ch := choice{value: v, atoms: k.with[i], price: math.Inf(1)}
+		for a := range p.atoms {
+			if both.has(a) {
+				ch.price = min(ch.price, p.atoms[a].Price())
+			}
+		}
+		out = append(out, ch)
+	}
+	return out
+}

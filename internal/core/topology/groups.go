@@ -1,0 +1,206 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+)
+
+// kind is what a group counts and how it is asked.
+type kind uint8
+
+const (
+	// spreading counts selected pods on nodes that the owner's policies admit.
+	spreading kind = iota
+	// attracting counts pods that match all affinity terms of the owner.
+	attracting
+	// repelling counts pods that match one anti-affinity term of the owner.
+	repelling
+	// repelled counts the owners of one anti-affinity term; pods that it selects keep away.
+	repelled
+)
+
+// group is one count by domain. Classes whose rules look at the same pods share it.
+type group struct {
+	kind kind
+	key  int // index into Ledger.keys
+	// counts, by domain.
+	counts []int32
+	total  int32
+
+	// Of spreading only.
+	maxSkew, minDomains int32
+	// owner is the class whose policies say which nodes count. Classes share a group only
+	// when their policies say the same.
+	owner                       int
+	ignoreAffinity, honorTaints bool
+	// present are the domains of machines that count, possible those that could be bought.
+	present, possible []bool
+}
+
+// use is a class's own interest in a group.
+type use struct {
+	group int
+	// self is 1 if the class's own pods are counted there.
+	self int32
+	// wish is the index of the wish that the rule comes from; -1: it is required.
+	wish int
+}
+
+// classRules is what a class asks of groups, and which groups count its pods.
+type classRules struct {
+	spread, repelling, repelled []use
+	// attracting are all terms of required affinity together, then each wish by itself.
+	attracting []affinity
+	// counted are the groups in which a pod of the class counts.
+	counted []int
+}
+
+// affinity is a set of terms that one pod must match all of.
+type affinity struct {
+	uses []use
+	wish int
+	// self: the class's own pods match all the terms, so the first may start a domain.
+	self bool
+}
+
+// builder makes the groups of a ledger.
+type builder struct {
+	*Ledger
+	byName map[string]int
+}
+
+// selects tells whether the term selects a pod of the shape.
+func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
+	in := slices.Contains(t.Namespaces, sh.Namespace)
+	if !in && t.NamespaceSelector.Some {
+		labels, known := b.namespaces[sh.Namespace]
+		in = known && t.NamespaceSelector.Selects(labels)
+		// An empty selector selects every namespace, also one that is not known yet.
+		in = in || len(t.NamespaceSelector.Requirements) == 0
+	}
+	return in && t.Selector.Selects(sh.Labels)
+}
+
+// group returns the group of that name, making it if need be.
+func (b *builder) group(name string, g group) int {
+	if i, ok := b.byName[name]; ok {
+		return i
+	}
+	i := len(b.groups)
+	b.byName[name] = i
+	b.groups = append(b.groups, g)
+	return i
+}
+
+func termName(t *cluster.PodTerm) string {
+	return strings.Join([]string{
+		t.Key, selectorName(&t.Selector), strings.Join(slices.Sorted(slices.Values(t.Namespaces)), ","), selectorName(&t.NamespaceSelector),
+	}, "|")
+}
+
+func selectorName(s *cluster.Selector) string {
+	if !s.Some {
+		return "none"
+	}
+	return "some " + s.Requirements.String()
+}
+
+// addSpread adds the group of one spread constraint of a class.
+func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
+	sh := b.shapes[class]
+	var policy strings.Builder
+	if !sp.IgnoreAffinity {
+		policy.WriteString("affinity")
+		for _, t := range sh.Terms {
+			policy.WriteString(" or " + t.String())
+		}
+	}
+	if sp.HonorTaints {
+		policy.WriteString("taints")
+		for _, t := range sh.Tolerations {
+			policy.WriteString(" " + t.String())
+		}
+	}
+	name := strings.Join([]string{"spread", sh.Namespace, sp.Key, selectorName(&sp.Selector), policy.String(),
+		itoa(sp.MaxSkew), itoa(sp.MinDomains)}, "|")
+	i := b.group(name, group{
+		kind: spreading, key: b.keyOf(sp.Key), maxSkew: sp.MaxSkew, minDomains: sp.MinDomains, owner: class,
+		ignoreAffinity: sp.IgnoreAffinity, honorTaints: sp.HonorTaints,
+	})
+	u := use{group: i, wish: wish}
+	if sp.Selector.Selects(sh.Labels) {
+		u.self = 1
+	}
+	b.rules[class].spread = append(b.rules[class].spread, u)
+	for c, other := range b.shapes {
+		if other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels) {
+			b.count(c, i)
+		}
+	}
+}
+
+// addAffinity adds the groups of a set of affinity terms that pods must match together.
+func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
+	if len(terms) == 0 {
+		return
+	}
+	names := make([]string, len(terms))
+	for i := range terms {
+		names[i] = termName(&terms[i])
+	}
+	matchesAll := func(sh *cluster.Shape) bool {
+		return !slices.ContainsFunc(terms, func(t cluster.PodTerm) bool { return !b.selects(&t, sh) })
+	}
+	a := affinity{wish: wish, self: matchesAll(b.shapes[class])}
+	for i := range terms {
+		g := b.group("affinity|"+terms[i].Key+"|"+strings.Join(names, "&"), group{kind: attracting, key: b.keyOf(terms[i].Key)})
+		u := use{group: g, wish: wish}
+		if a.self {
+			u.self = 1
+		}
+		a.uses = append(a.uses, u)
+		for c, other := range b.shapes {
+			if matchesAll(other) {
+				b.count(c, g)
+			}
+		}
+	}
+	b.rules[class].attracting = append(b.rules[class].attracting, a)
+}
+
+// addAntiAffinity adds the two groups of an anti-affinity term: the pods it selects, from
+// which the owner keeps away, and, if it is required, its owners, from which those keep away.
+func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
+	name := termName(t)
+	selected := b.group("anti|"+name, group{kind: repelling, key: b.keyOf(t.Key)})
+	u := use{group: selected, wish: wish}
+	if b.selects(t, b.shapes[class]) {
+		u.self = 1
+	}
+	b.rules[class].repelling = append(b.rules[class].repelling, u)
+	for c, other := range b.shapes {
+		if b.selects(t, other) {
+			b.count(c, selected)
+		}
+	}
+	if wish >= 0 {
+		return
+	}
+	owners := b.group("owners|"+name, group{kind: repelled, key: b.keyOf(t.Key)})
+	b.count(class, owners)
+	for c, other := range b.shapes {
+		if !b.selects(t, other) || slices.ContainsFunc(b.rules[c].repelled, func(u use) bool { return u.group == owners }) {
+			continue
+		}
+		b.rules[c].repelled = append(b.rules[c].repelled, use{group: owners, wish: -1})
+	}
+}
+
+// count notes that pods of the class count in the group.
+func (b *builder) count(class, group int) {
+	if c := &b.rules[class].counted; !slices.Contains(*c, group) {
+		*c = append(*c, group)
+	}
+}

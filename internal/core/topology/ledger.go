@@ -1,0 +1,199 @@
+package topology
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// Domains of a place that are not numbers of domains.
+const (
+	// None: the machine does not have the key.
+	None int32 = -1
+	// Open: the machine is yet to be bought and may be in one of several domains.
+	Open int32 = -2
+)
+
+// Ledger counts pods by domain. Classes are indexes into the shapes it was made with.
+type Ledger struct {
+	shapes     []*cluster.Shape
+	namespaces map[string]map[string]string
+	keys       []string
+	domains    []map[string]int32 // by key
+	sizes      []int32            // by key: how many domains
+	groups     []group
+	rules      []classRules
+}
+
+// Place is where a pod may be: a machine's domain for each key of the ledger.
+type Place struct {
+	Domain []int32
+	// Counts tells for each spreading group whether the machine counts in it. Nil: in all.
+	Counts []bool
+}
+
+// New returns the ledger of all rules that pods of these shapes have. Shapes that only
+// run, and are not to be placed, belong in it too: others' rules count them.
+func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledger {
+	l := &Ledger{shapes: shapes, namespaces: namespaces, rules: make([]classRules, len(shapes))}
+	b := &builder{l, map[string]int{}}
+	for c, sh := range shapes {
+		for i := range sh.Spread {
+			b.addSpread(c, &sh.Spread[i], -1)
+		}
+		b.addAffinity(c, sh.Affinity, -1)
+		for i := range sh.AntiAffinity {
+			b.addAntiAffinity(c, &sh.AntiAffinity[i], -1)
+		}
+		for w := range sh.Wishes {
+			switch wish := &sh.Wishes[w]; {
+			case wish.Spread != nil:
+				b.addSpread(c, wish.Spread, w)
+			case wish.Affinity != nil:
+				b.addAffinity(c, []cluster.PodTerm{*wish.Affinity}, w)
+			case wish.AntiAffinity != nil:
+				b.addAntiAffinity(c, wish.AntiAffinity, w)
+			}
+		}
+	}
+	return l
+}
+
+// Keys returns the label keys that rules mention; a Place has a domain for each.
+func (l *Ledger) Keys() []string { return l.keys }
+
+// KeysOf returns the indexes of the keys on which a class's place matters: it has a rule
+// on them, or others count its pods there.
+func (l *Ledger) KeysOf(class int) []int {
+	seen := make([]bool, len(l.keys))
+	r := &l.rules[class]
+	for _, uses := range [][]use{r.spread, r.repelling, r.repelled} {
+		for _, u := range uses {
+			seen[l.groups[u.group].key] = true
+		}
+	}
+	for i := range r.attracting {
+		for _, u := range r.attracting[i].uses {
+			seen[l.groups[u.group].key] = true
+		}
+	}
+	for _, g := range r.counted {
+		seen[l.groups[g].key] = true
+	}
+	var keys []int
+	for k, ok := range seen {
+		if ok {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Domain returns the number of a value of a key.
+func (l *Ledger) Domain(key int, value string) int32 {
+	d, ok := l.domains[key][value]
+	if !ok {
+		d = l.NewDomain(key)
+		l.domains[key][value] = d
+	}
+	return d
+}
+
+// NewDomain returns a domain of the key that no other place is in.
+func (l *Ledger) NewDomain(key int) int32 {
+	d := l.sizes[key]
+	l.sizes[key]++
+	for g := range l.groups {
+		if gr := &l.groups[g]; gr.key == key {
+			gr.counts = append(gr.counts, 0)
+			if gr.kind == spreading {
+				gr.present, gr.possible = append(gr.present, false), append(gr.possible, false)
+			}
+		}
+	}
+	return d
+}
+
+// Spreading calls f for each spreading group with the class whose policies say which
+// machines count, and the policies.
+func (l *Ledger) Spreading(f func(group, owner int, ignoreAffinity, honorTaints bool)) {
+	for g := range l.groups {
+		if gr := &l.groups[g]; gr.kind == spreading {
+			f(g, gr.owner, gr.ignoreAffinity, gr.honorTaints)
+		}
+	}
+}
+
+// Groups returns how many groups there are, for Place.Counts.
+func (l *Ledger) Groups() int { return len(l.groups) }
+
+// Present notes that a machine is there: its domains are ones in which pods can be few.
+func (l *Ledger) Present(at *Place) {
+	for g := range l.groups {
+		gr := &l.groups[g]
+		if d := at.Domain[gr.key]; gr.kind == spreading && d >= 0 && at.counts(g) {
+			gr.present[d] = true
+		}
+	}
+}
+
+// Possible notes for one spreading group that a machine that counts could be bought in
+// the domain.
+func (l *Ledger) Possible(group int, domain int32) { l.groups[group].possible[domain] = true }
+
+// OnlyPresent forgets what could be bought for the groups of the class's spreads. It
+// tells whether that made a difference.
+func (l *Ledger) OnlyPresent(class int) (changed bool) {
+	for _, u := range l.rules[class].spread {
+		gr := &l.groups[u.group]
+		for d := range gr.possible {
+			changed = changed || gr.possible[d] && !gr.present[d]
+			gr.possible[d] = false
+		}
+	}
+	return changed
+}
+
+// Count adds n pods of a class to a place; n may be negative. leaving of them have been
+// told to end, and count for affinity but not for spread.
+func (l *Ledger) Count(class int, at *Place, n, leaving int32) {
+	for _, g := range l.rules[class].counted {
+		gr := &l.groups[g]
+		d := at.Domain[gr.key]
+		if d < 0 {
+			continue
+		}
+		switch {
+		case gr.kind != spreading:
+			gr.counts[d] += n
+			gr.total += n
+		case at.counts(g):
+			gr.counts[d] += n - leaving
+		}
+	}
+}
+
+func (p *Place) counts(group int) bool { return p.Counts == nil || p.Counts[group] }
+
+func (b *builder) keyOf(key string) int {
+	if i := slices.Index(b.keys, key); i >= 0 {
+		return i
+	}
+	b.keys = append(b.keys, key)
+	b.domains = append(b.domains, map[string]int32{})
+	b.sizes = append(b.sizes, 0)
+	return len(b.keys) - 1
+}
+
+// isHostname tells whether every machine is a domain of its own under the key.
+func (l *Ledger) isHostname(key int) bool { return l.keys[key] == label.Hostname }
+
+func itoa(n int32) string { return strconv.FormatInt(int64(n), 10) }
+
+// Shapes returns the shapes of the classes, in order.
+func (l *Ledger) Shapes() []*cluster.Shape { return l.shapes }
+
+// KeyOf returns the index of a group's key.
+func (l *Ledger) KeyOf(group int) int { return l.groups[group].key }
