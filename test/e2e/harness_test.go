@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -320,4 +321,18 @@ func awaitRunning(t testing.TB, c client.Client, pods int) {
 		}
 		return nil
 	})
+}
+
+// poolReady returns an error unless all NodePools are ready.
+func poolReady(ctx context.Context, c client.Client) error {
+	var pools karpenterv1.NodePoolList
+	if err := c.List(ctx, &pools); err != nil {
+		return err
+	}
+	for i := range pools.Items {
+		if !meta.IsStatusConditionTrue(pools.Items[i].Status.Conditions, karpenterv1.ConditionTypeReady) {
+			return fmt.Errorf("NodePool %s is not ready: %+v", pools.Items[i].Name, pools.Items[i].Status.Conditions)
+		}
+	}
+	return nil
 }
