@@ -47,7 +47,8 @@ func Run(ctx context.Context, opts Options) error {
 	if err := opts.Settings.Validate(); err != nil {
 		return err
 	}
-	if _, err := newProvider(nil, &opts.Settings, opts.Log); err != nil {
+	provider, err := newProvider(nil, &opts.Settings, opts.Log)
+	if err != nil {
 		return err
 	}
 	for _, w := range opts.Settings.Warnings {
@@ -65,6 +66,10 @@ func Run(ctx context.Context, opts Options) error {
 
 	m := observe.NewMetrics(metrics.Registry)
 	m.BuildInfo.WithLabelValues(opts.Version, runtime.Version(), runtime.GOARCH, opts.Commit).Set(1)
+	objects := observe.NewObjects(provider.ClassKinds(), provider.Vocabulary().WellKnown, time.Now)
+	if !opts.Settings.DisableClusterStateObservability {
+		metrics.Registry.MustRegister(objects)
+	}
 	srv, err := serve(&opts.Settings, metrics.Registry)
 	if err != nil {
 		return err
@@ -76,7 +81,7 @@ func Run(ctx context.Context, opts Options) error {
 		if !awaitCluster(ctx, &opts) {
 			return nil
 		}
-		err := term(ctx, &opts, m, srv)
+		err := term(ctx, &opts, m, objects, srv)
 		srv.setReady(nil)
 		if ctx.Err() != nil {
 			return nil

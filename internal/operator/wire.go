@@ -83,7 +83,7 @@ func Scheme() *runtime.Scheme {
 }
 
 // term runs everything once, with an empty memory, until it fails or the context ends.
-func term(ctx context.Context, opts *Options, m *observe.Metrics, srv *server) error {
+func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *observe.Objects, srv *server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mgr, err := newManager(opts)
@@ -117,6 +117,8 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, srv *server) e
 		}
 	}
 	srv.setReady(p.ready)
+	objects.Use(mgr.GetClient())
+	defer objects.Use(nil)
 	return mgr.Start(ctx)
 }
 
@@ -207,10 +209,10 @@ func (p *parts) loops() []registrant {
 	pools := &nodepool.Controllers{
 		Client: c, Cloud: p.cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: time.Now, Metrics: p.metrics,
 	}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools}
 	loops := []registrant{
 		pools, claims,
-		&catalog.Loop{Cloud: p.cloud, Mirror: p.mirror, Now: time.Now, Log: p.log},
+		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: time.Now, Log: p.log},
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary},
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
@@ -224,8 +226,8 @@ func (p *parts) loops() []registrant {
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
 		},
-		&termination.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
-		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.cloud, Now: time.Now, Metrics: p.metrics, Log: p.log},
+		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
+		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: time.Now, Metrics: p.metrics, Log: p.log},
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
 		&podevents.Controller{Client: c, Cloud: p.cloud, Now: time.Now},
 		&hydration.Controllers{Client: c, Cloud: p.cloud},
@@ -240,6 +242,11 @@ func (p *parts) loops() []registrant {
 		loops = append([]registrant{nominator}, loops...)
 	}
 	return loops
+}
+
+// measured returns the provider with its calls counted under a controller's name.
+func (p *parts) measured(controller string) cloud.Provider {
+	return observe.Measured(p.cloud, controller, p.metrics, time.Now)
 }
 
 // ready tells what keeps the process from deciding.

@@ -84,6 +84,7 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(observe.ReasonEmpty).Set(float64(len(p.Marks) + len(p.Removals)))
 	for i := range snap.Pools {
 		l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(snap.Pools[i].Name, disrupt.Empty).Set(float64(budget.Left(snap, &snap.Pools[i], disrupt.Empty)))
+		l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(snap.Pools[i].Name, disrupt.Empty).Set(float64(budget.Used(snap, &snap.Pools[i])))
 	}
 	var errs []error
 	for _, r := range p.Unmarks {

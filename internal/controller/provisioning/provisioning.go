@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 )
@@ -170,8 +171,11 @@ func (l *Loop) nominate(ref cluster.PodRef, claim, node string) {
 // tellRefusals writes an event on each refused pod and one log line for each reason that
 // the last pass did not have.
 func (l *Loop) tellRefusals(p *plan.Plan) {
-	counts, order := map[string]int{}, []string{}
+	counts, order, ignored := map[string]int{}, []string{}, 0
 	for _, r := range p.Refusals {
+		if r.Why.Reason == verdict.PodError {
+			ignored++
+		}
 		why := r.Why.String()
 		if counts[why]++; counts[why] == 1 {
 			order = append(order, why)
@@ -181,6 +185,7 @@ func (l *Loop) tellRefusals(p *plan.Plan) {
 			l.Events.Event(pod, observe.FailedScheduling(why))
 		}
 	}
+	l.Metrics.SchedulerIgnoredPodsCount.Set(float64(ignored))
 	if told := fmt.Sprint(order); told != l.told {
 		l.told = told
 		for _, why := range order {

@@ -13,7 +13,17 @@ import (
 // that leave, are marked, or are not ready use the budget up. Without budgets there is
 // no limit.
 func Left(snap *cluster.Snapshot, pool *cluster.Pool, reason string) int {
-	total, disrupting := 0, 0
+	total, disrupting := count(snap, pool)
+	return max(0, allowed(pool.Budgets, reason, total)-disrupting)
+}
+
+// Used returns how many nodes of the pool use its budgets up.
+func Used(snap *cluster.Snapshot, pool *cluster.Pool) int {
+	_, disrupting := count(snap, pool)
+	return disrupting
+}
+
+func count(snap *cluster.Snapshot, pool *cluster.Pool) (total, disrupting int) {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if n.Pool != pool.Name || n.Claim == "" || !n.Initialised {
@@ -24,7 +34,7 @@ func Left(snap *cluster.Snapshot, pool *cluster.Pool, reason string) int {
 			disrupting++
 		}
 	}
-	return max(0, allowed(pool.Budgets, reason, total)-disrupting)
+	return total, disrupting
 }
 
 // allowed returns the least that the budgets for the reason allow of total nodes; a
