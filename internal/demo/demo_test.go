@@ -3,7 +3,6 @@ package demo
 import (
 	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -68,7 +67,7 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			now := &state{machines: []machine{{claim: "general-a", instanceType: "c-16x", zone: "zone-a", capacityType: "spot", priceHourly: 0.304}}}
 			s := &stage{
 				tell:  &teller{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
-				heard: newNews(slog.NewTextHandler(io.Discard, nil)),
+				heard: newNews(slog.DiscardHandler),
 			}
 			s.status = now.line()
 			test.log(slog.New(s.heard))
@@ -86,7 +85,7 @@ func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
 	at := time.Unix(0, 0)
 	s := &stage{
 		tell:  &teller{out: &out, now: func() time.Time { return at }, began: at},
-		heard: newNews(slog.NewTextHandler(io.Discard, nil)),
+		heard: newNews(slog.DiscardHandler),
 	}
 	at = at.Add(time.Second)
 	s.report(&state{pending: 1}, false)

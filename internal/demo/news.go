@@ -58,6 +58,9 @@ type waiting struct {
 
 func newNews(h slog.Handler) *news { return &news{h, &waiting{}} }
 
+// Enabled tells that decisions are heard, whatever the log file is for.
+func (n *news) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
 // Handle keeps decisions and errors.
 func (n *news) Handle(ctx context.Context, r slog.Record) error {
 	if _, decision := phrases()[r.Message]; decision || r.Level >= slog.LevelError {

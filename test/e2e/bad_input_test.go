@@ -53,7 +53,8 @@ func TestAMistakeInTheCallEndsTheProcessWithOneLine(t *testing.T) {
 			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", file("types1", "[{")}, 1, []string{filepath.Join(dir, "types1")},
 		},
 		"an instance type without cpu": {
-			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", file("types2", `[{"name": "small", "architecture": "amd64", "operatingSystems": ["linux"], "offerings": [], "resources": {"memory": "1Gi"}}]`)}, 1,
+			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", file("types2", `[{"name": "small", "architecture": "amd64", "operatingSystems": ["linux"], "offerings": [], "resources": {"memory": "1Gi"}}]`)},
+			1,
 			[]string{filepath.Join(dir, "types2"), "small"},
 		},
 	}

@@ -39,9 +39,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// binary returns the path of the program under test.
+// binary returns the path of the program under test: $DOVETAIL_BIN, or bin/dovetail.
 func binary(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("DOVETAIL_BIN"); path != "" {
+		return path
+	}
 	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "dovetail"))
 	if err != nil {
 		t.Fatal(err)
