@@ -46,6 +46,10 @@ type Offering struct {
 	PriceHourly float64
 	Priced      bool
 	Available   bool
+	// Reservation is what was reserved, for capacity type reserved; Left is how many more
+	// machines it covers.
+	Reservation string
+	Left        int
 }
 
 // Requirements returns the labels that the offering decides.

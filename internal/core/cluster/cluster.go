@@ -29,6 +29,8 @@ type Snapshot struct {
 	Namespaces map[string]map[string]string
 	// WellKnown are the label keys that a pool without a word on them leaves open.
 	WellKnown map[string]bool
+	// ReservationKey is the label key that names a reservation; empty: there are none.
+	ReservationKey string
 }
 
 // PodRef names one pod for good: a later pod of the same name has another UID.

@@ -16,24 +16,28 @@ type View struct {
 	// Pods are those that no node has yet and that are meant for a machine or carry a hint
 	// of ours.
 	Pods []Pod
+	// Coming is how many pods are meant for machines that have not joined.
+	Coming int
 }
 
 // Node is a machine that has joined.
 type Node struct {
 	Name  string
 	Stage Stage
-	// Since is when it asked to be opened, or when it was opened.
-	Since time.Time
-	// Ready: nothing but our word keeps pods from it.
-	Ready bool
+	// Asked is when it asked to be opened, OpenedAt when it was; zero if it did not or was not.
+	Asked, OpenedAt time.Time
+	// ReadyAt is since when nothing but our word keeps pods from it; zero: something does.
+	ReadyAt time.Time
 }
 
 // Stage is how far a node is open to pods.
 type Stage string
 
-// The stages of a node. Open is one that did not ask or was opened long ago.
+// The stages of a node: closed by our taint, closed and asking to be opened, opened just
+// now, open.
 const (
 	Open    Stage = ""
+	Closed  Stage = "closed"
 	Waiting Stage = "waiting"
 	Opened  Stage = "opened"
 )

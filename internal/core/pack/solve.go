@@ -223,15 +223,17 @@ func (s *solver) refuse(c *class) {
 // plan writes the answer down, in the order of the pods' names.
 func (s *solver) plan() plan.Plan {
 	out := plan.Plan{At: s.snap.At, Idle: s.idle()}
+	s.reserve()
 	launchAt := make([]int, len(s.launches))
 	for i, b := range s.launches {
-		l, refusal := s.launch(b)
 		launchAt[i] = -1
-		if refusal.IsYes() {
+		if !b.refusal.IsYes() {
+			continue
+		}
+		l, refusal := s.launch(b)
+		if b.refusal = refusal; refusal.IsYes() {
 			launchAt[i] = len(out.Launches)
 			out.Launches = append(out.Launches, l)
-		} else {
-			b.refusal = refusal
 		}
 	}
 	for p := range s.snap.Pending {

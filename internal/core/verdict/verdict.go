@@ -25,6 +25,7 @@ const (
 	AffinityUnmet        Reason = "AffinityUnmet"
 	AntiAffinityUnmet    Reason = "AntiAffinityUnmet"
 	NoOffering           Reason = "NoOffering"
+	ReservationTaken     Reason = "ReservationTaken"
 	NoCompatibleType     Reason = "NoCompatibleInstanceTypes"
 	PoolLimitReached     Reason = "PoolLimitReached"
 	PoolUnready          Reason = "PoolUnready"

@@ -40,8 +40,8 @@ func Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // Parse reads a cluster. The error names the line.
 func Parse(text string) (*cluster.Snapshot, error) {
-	p := &parser{snap: &cluster.Snapshot{At: Now(), WellKnown: map[string]bool{
-		label.Zone: true, label.CapacityType: true, label.InstanceType: true, label.NodePool: true, arch: true,
+	p := &parser{snap: &cluster.Snapshot{At: Now(), ReservationKey: reservation, WellKnown: map[string]bool{
+		label.Zone: true, label.CapacityType: true, label.InstanceType: true, label.NodePool: true, arch: true, reservation: true,
 	}}, types: map[string]*catalog.Type{}}
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
@@ -57,7 +57,10 @@ func Parse(text string) (*cluster.Snapshot, error) {
 	return p.snap, nil
 }
 
-const arch = "kubernetes.io/arch"
+const (
+	arch        = "kubernetes.io/arch"
+	reservation = "reservation"
+)
 
 type parser struct {
 	snap  *cluster.Snapshot
@@ -127,6 +130,21 @@ func (p *parser) addType(name string, a *args) error {
 			}
 			t.Offerings = append(t.Offerings, o)
 		}
+	}
+	for _, text := range a.all("reserved") { // id:zone:left
+		parts := strings.Split(text, ":")
+		if len(parts) != 3 {
+			return fmt.Errorf("reserved=%s: want id:zone:left", text)
+		}
+		left, err := strconv.Atoi(parts[2])
+		if err != nil {
+			return err
+		}
+		capacities = append(capacities, label.Reserved)
+		t.Offerings = append(t.Offerings, catalog.Offering{
+			Zone: parts[1], CapacityType: label.Reserved, Labels: map[string]string{reservation: parts[0]},
+			Priced: true, PriceHourly: 0.0001, Available: left > 0, Reservation: parts[0], Left: left,
+		})
 	}
 	t.Requirements[label.CapacityType] = label.In(capacities...)
 	p.types[name] = t
