@@ -46,6 +46,13 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 		}
 		arrived = append(arrived, registration.HasSynced)
 	}
+	if len(s.opts.DefaultConstraints) > 0 {
+		more, err := s.feedSiblings(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		arrived = append(arrived, more...)
+	}
 	return func() bool {
 		for _, ok := range arrived {
 			if !ok() {
@@ -125,6 +132,7 @@ func (s *Store) forgetPodState(p *pod) {
 
 // shape returns the shared shape of the pod, one pod richer.
 func (s *Store) shape(p *corev1.Pod) *sharedShape {
+	p = s.withDefaults(p)
 	key := translate.ShapeKey(p)
 	sh := s.shapes[key]
 	if sh == nil {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -32,6 +33,8 @@ type Options struct {
 	Now     func() time.Time
 	// BatchMax is the longest batch window; a machine stays nominated for twice as long.
 	BatchMax time.Duration
+	// DefaultConstraints is the spread of pods that declare none.
+	DefaultConstraints []corev1.TopologySpreadConstraint
 }
 
 // Store is the mirror. Its methods may be called from any goroutine.
@@ -50,6 +53,7 @@ type Store struct {
 	namespaces map[string]map[string]string // name → labels
 	shapes     map[string]*sharedShape
 	types      map[cloud.ClassRef]typesKnown
+	siblings   siblings
 	planned    map[types.UID]string // pod → machine
 	nominated  map[string]time.Time // machine → until
 	wake       func(id string)
@@ -92,7 +96,8 @@ func NewStore(opts Options) *Store {
 		daemons: map[types.UID]*daemon{}, pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},
 		namespaces: map[string]map[string]string{},
 		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
-		planned: map[types.UID]string{}, nominated: map[string]time.Time{},
+		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
+		planned:  map[types.UID]string{}, nominated: map[string]time.Time{},
 		wake: func(string) {},
 	}
 }

@@ -309,3 +309,28 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 		}
 	})
 }
+
+// TestDefaultConstraintsFollowTheirServices: a pod is spread with its siblings as soon as
+// it is known who they are.
+func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
+	t.Parallel()
+	s := NewStore(Options{
+		Vocabulary: translate.NewVocabulary(nil, nil), Now: atNoon, Manages: func(string, string) bool { return false },
+		DefaultConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}},
+	})
+	pod := pendingPod("web")
+	pod.Labels = map[string]string{"app": "web"}
+	s.upsertPod(pod)
+	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 {
+		t.Errorf("spread before anybody selects it: %+v", sh.Spread)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", UID: "svc"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	s.upsertService(service)
+	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 1 || !sh.Spread[0].Selector.Selects(map[string]string{"app": "web"}) {
+		t.Errorf("spread with its service: %+v", sh.Spread)
+	}
+	s.removeService(service)
+	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 || len(s.shapes) != 1 {
+		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.shapes))
+	}
+}

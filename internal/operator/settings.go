@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // Settings are what an operator may set, by flag or environment. The names and defaults
@@ -96,6 +98,10 @@ func (s *Settings) Validate() error {
 		s.CPURequests = 1000
 	}
 	_, gateErr := s.Gates()
+	_, schedulerErr := translate.DefaultConstraints(s.SchedulerConfig)
+	if schedulerErr != nil {
+		schedulerErr = fmt.Errorf("--scheduler-config: %w", schedulerErr)
+	}
 	var durations error
 	if s.BatchIdleDuration <= 0 || s.BatchMaxDuration < s.BatchIdleDuration {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; both must be positive and the second not below the first", s.BatchIdleDuration, s.BatchMaxDuration)
@@ -107,7 +113,7 @@ func (s *Settings) Validate() error {
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
 		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
-		durations, gateErr,
+		durations, gateErr, schedulerErr,
 	)
 }
 

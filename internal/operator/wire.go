@@ -187,8 +187,13 @@ func providerKinds(s *Settings) []schema.GroupVersionKind {
 // feed makes the mirror and subscribes it.
 func (p *parts) feed(ctx context.Context) error {
 	kinds := p.cloud.ClassKinds()
+	defaults, err := translate.DefaultConstraints(p.settings.SchedulerConfig)
+	if err != nil {
+		return &configError{err}
+	}
 	p.mirror = mirror.NewStore(mirror.Options{
 		Vocabulary: p.vocabulary, Now: time.Now, BatchMax: p.settings.BatchMaxDuration,
+		DefaultConstraints: defaults,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.Group == group && strings.EqualFold(k.Kind, kind)
