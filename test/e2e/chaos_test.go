@@ -60,15 +60,15 @@ func TestNothingIsLostWhenTheControllerIsKilled(t *testing.T) {
 
 	for i := range killsEach {
 		// More work for each life: what is pending is decided about within a moment.
-		deploy(t, m.client, chaosPods*(i+1)/killsEach)
+		pods := chaosPods * (i + 1) / killsEach
+		deploy(t, m.client, pods)
 		m.life(grown, growMost)
+		m.checkRoom(pods)
 	}
 	last := m.start()
 	awaitRunning(t, m.client, chaosPods)
 	testkit.Eventually(t, patience, m.agree)
-	if room := m.room(); room > chaosPods+killsEach {
-		t.Errorf("%d claims with room for %d pods were made for %d pods: some pods were decided about twice", len(m.claims), room, chaosPods)
-	}
+	m.checkRoom(chaosPods)
 	last.kill()
 
 	deploy(t, m.client, 0)
@@ -146,14 +146,18 @@ func (m *monkey) look() *picture {
 	return p
 }
 
-// room returns how many pods fit on all the machines that were ever decided. A plan buys the
-// smallest that do, so that each leaves room for one more pod at the most.
-func (m *monkey) room() int64 {
-	var sum int64
-	for _, pods := range m.claims {
-		sum += pods
+// checkRoom fails if more machines were ever decided than so many pods need: some of them
+// then were decided about twice. A plan buys the smallest machines that hold its pods, so
+// that each leaves room for one more at the most, and there is one plan a life or two.
+func (m *monkey) checkRoom(pods int) {
+	m.t.Helper()
+	var room int64
+	for _, n := range m.claims {
+		room += n
 	}
-	return sum
+	if most := int64(pods + m.lives + 1); room > most {
+		m.t.Errorf("after %d kills there were %d claims with room for %d pods; for %d pods it should be %d at the most", m.lives, len(m.claims), room, pods, most)
+	}
 }
 
 // grown counts the steps of a scale-up that have been taken.
