@@ -1,0 +1,37 @@
+package oracle
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+// openLabels returns the choices of labels that a pool's requirements leave to its pods:
+// every value of the one custom label that scenarios use, or none.
+func openLabels(np *karpenterv1.NodePool) []map[string]string {
+	for _, q := range np.Spec.Template.Spec.Requirements {
+		if q.Key == "example.com/rack" {
+			var choices []map[string]string
+			for _, v := range q.Values {
+				choices = append(choices, map[string]string{q.Key: v})
+			}
+			return choices
+		}
+	}
+	return []map[string]string{nil}
+}
+
+// within tells whether a machine is within the pool's requirements, by the reading of
+// Kubernetes' own library.
+func within(np *karpenterv1.NodePool, n *corev1.Node) bool {
+	var term corev1.NodeSelectorTerm
+	for _, q := range np.Spec.Template.Spec.Requirements {
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: q.Key, Operator: q.Operator, Values: q.Values})
+	}
+	if len(term.MatchExpressions) == 0 {
+		return true
+	}
+	s, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}})
+	return err == nil && s.Match(n)
+}

@@ -1,0 +1,456 @@
+package oracle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// quiet is how long a placed pod may stay Pending while nothing else happens: longer
+// than the scheduler's longest back-off.
+const quiet = 8 * time.Second
+
+// outcome is what became of a scenario.
+type outcome struct {
+	placed, asPlanned, pending int
+	refused                    int
+	// strayed are placed pods that stayed Pending although their place was right: others
+	// did not go where they were meant to.
+	strayed int
+	// failures are the disagreements between Dovetail and kube-scheduler.
+	failures []string
+}
+
+func (o *outcome) fail(format string, args ...any) {
+	o.failures = append(o.failures, fmt.Sprintf(format, args...))
+}
+
+func vocabulary() translate.Vocabulary {
+	return translate.NewVocabulary([]string{kwokv1alpha1.InstanceCPULabelKey}, []string{kwokv1alpha1.Group})
+}
+
+// judge enacts a scenario and lets the scheduler say what it thinks of the plan. The
+// error is trouble with the judging, not with the plan.
+func (l *lane) judge(ctx context.Context, s *scenario, hints bool) (o outcome, err error) {
+	id := fmt.Sprintf("r%d", l.runs.Add(1))
+	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces)}
+	defer func() {
+		if clearErr := l.clear(ctx, id, r.nodes); err == nil && clearErr != nil {
+			err = clearErr
+		}
+	}()
+	if err := r.set(ctx); err != nil {
+		return o, err
+	}
+	p, err := r.plan()
+	if err != nil {
+		return o, err
+	}
+	target, err := r.enact(ctx, &p, &o)
+	if err != nil {
+		return o, err
+	}
+	if hints {
+		err = r.release(ctx, target)
+	} else {
+		err = r.releaseAll(ctx, target)
+	}
+	if err != nil {
+		return o, err
+	}
+	stuck, err := r.bound(ctx, target, &o)
+	if err != nil {
+		return o, err
+	}
+	if !hints {
+		o.pending = len(stuck)
+		return o, nil
+	}
+	o.refused = len(p.Refusals)
+	if err := r.refusals(ctx, &p, &o); err != nil {
+		return o, err
+	}
+	return o, r.stuck(ctx, stuck, target, &o)
+}
+
+// plan lets Dovetail plan for what the API server has.
+func (r *run) plan() (plan.Plan, error) {
+	store := mirror.NewStore(mirror.Options{
+		Vocabulary: vocabulary(), Now: time.Now, BatchMax: 10 * time.Second,
+		Manages: func(group, kind string) bool {
+			return group == class.Group && (kind == class.Kind || kind == "kwoknodeclass")
+		},
+	})
+	var objects []client.Object
+	for i := range r.s.Pools {
+		objects = append(objects, &r.s.Pools[i])
+	}
+	for _, nc := range r.claims() {
+		objects = append(objects, nc)
+	}
+	for _, name := range r.nodes {
+		n, err := r.world.nodes.Get(name)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		objects = append(objects, n)
+	}
+	for _, d := range r.daemons {
+		objects = append(objects, d)
+	}
+	pods, err := r.lanePods()
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	for _, p := range pods {
+		objects = append(objects, asking(p))
+	}
+	if err := store.Observe(objects...); err != nil {
+		return plan.Plan{}, err
+	}
+	store.SetTypes(class, r.s.catalog(), nil)
+	return pack.Solve(store.Snapshot(), pack.Options{}), nil
+}
+
+// asking returns a gated pod as it would look without the gate, refused by the scheduler.
+func asking(p *corev1.Pod) *corev1.Pod {
+	if len(p.Spec.SchedulingGates) == 0 {
+		return p
+	}
+	p = p.DeepCopy()
+	p.Spec.SchedulingGates = nil
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+	}}
+	return p
+}
+
+// enact makes the machines of the plan and returns where each pod was meant to go. Of
+// the offerings that a launch leaves open it buys the cheapest, on odd seeds any.
+func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.PodRef]string, error) {
+	target := map[cluster.PodRef]string{}
+	rng := rand.New(rand.NewPCG(r.s.Seed, 3))
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		np := r.s.pool(l.Pool)
+		claim := translate.NodeClaim(np, l, vocabulary())
+		wanted, err := translate.ClaimRequirements(claim)
+		if err != nil {
+			return nil, err
+		}
+		offers := catalog.Offers(r.s.catalog(), wanted, l.Requests)
+		if len(offers) == 0 {
+			o.fail("launch from pool %s for %v: no offering is %s", l.Pool, l.Pods, wanted)
+			continue
+		}
+		offer := offers[0]
+		if r.s.Seed%2 == 1 {
+			offer = offers[rng.IntN(len(offers))]
+		}
+		name := fmt.Sprintf("%s-l%d", r.id, i+1)
+		if err := r.join(ctx, machine(name, np, offer.Type, offer.Offering, claim.Labels)); err != nil {
+			return nil, err
+		}
+		for _, ref := range l.Pods {
+			target[ref] = name
+		}
+	}
+	for _, at := range p.Placements {
+		target[at.Pod] = at.Node
+	}
+	o.placed = len(target)
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	return target, r.settled(ctx)
+}
+
+// release lets the scheduler look at the placed pods, each with a hint, in rounds of one
+// pod a node: so those that keep others company or at a distance come in turn.
+func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) error {
+	byNode := map[string][]cluster.PodRef{}
+	for ref, node := range target {
+		byNode[node] = append(byNode[node], ref)
+	}
+	var nodes []string
+	rounds := 0
+	for node, refs := range byNode {
+		nodes = append(nodes, node)
+		slices.SortFunc(refs, func(a, b cluster.PodRef) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
+		rounds = max(rounds, len(refs))
+	}
+	slices.Sort(nodes)
+	for round := range rounds {
+		for _, node := range nodes {
+			if round >= len(byNode[node]) {
+				continue
+			}
+			ref := byNode[node][round]
+			if err := r.hint(ctx, ref, node); err != nil {
+				return err
+			}
+			if err := r.ungate(ctx, ref); err != nil {
+				return err
+			}
+			if err := r.decided(ctx, ref); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// releaseAll lets the scheduler look at the placed pods as it likes.
+func (r *run) releaseAll(ctx context.Context, target map[cluster.PodRef]string) error {
+	for ref := range target {
+		if err := r.ungate(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) hint(ctx context.Context, ref cluster.PodRef, node string) error {
+	patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, node)
+	_, err := r.client.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("hint %s: %w", ref, err)
+	}
+	return nil
+}
+
+func (r *run) ungate(ctx context.Context, ref cluster.PodRef) error {
+	patch := []byte(`[{"op":"remove","path":"/spec/schedulingGates"}]`)
+	if _, err := r.client.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("open the gate of %s: %w", ref, err)
+	}
+	return nil
+}
+
+// decided waits until the scheduler has bound the pod or refused it.
+func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
+	return until(ctx, patience, func() error {
+		p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		if err == nil && p.Spec.NodeName == "" && refusal(p) == "" {
+			err = fmt.Errorf("the scheduler has not decided about %s", ref)
+		}
+		return err
+	})
+}
+
+// bound waits until the placed pods are bound, and returns those that are not when
+// nothing has happened for a while.
+func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, o *outcome) (stuck []cluster.PodRef, err error) {
+	best := len(target) + 1
+	deadline := time.Now().Add(quiet)
+	err = until(ctx, patience, func() error {
+		stuck, o.asPlanned = nil, 0
+		for ref, node := range target {
+			p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+			switch {
+			case err != nil:
+				return err
+			case p.Spec.NodeName == node:
+				o.asPlanned++
+			case p.Spec.NodeName == "":
+				stuck = append(stuck, ref)
+			}
+		}
+		if len(stuck) < best {
+			best, deadline = len(stuck), time.Now().Add(quiet)
+		}
+		if len(stuck) > 0 && time.Now().Before(deadline) {
+			return fmt.Errorf("%d pods are Pending", len(stuck))
+		}
+		return nil
+	})
+	slices.SortFunc(stuck, func(a, b cluster.PodRef) int { return cmp.Compare(a.Name, b.Name) })
+	return stuck, err
+}
+
+// stuck tells why placed pods are Pending: with all others where they were planned, does
+// the scheduler agree to the pod's place?
+func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[cluster.PodRef]string, o *outcome) error {
+	for i, ref := range stuck {
+		var others []*corev1.Pod
+		for other, node := range target {
+			p, err := r.remade(ctx, other, fmt.Sprintf("x%d", i))
+			if err != nil {
+				return err
+			}
+			if other != ref {
+				p.Spec.NodeName, p.Spec.SchedulingGates = node, nil
+			}
+			others = append(others, p)
+		}
+		for _, p := range others {
+			if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("place %s as planned: %w", p.Name, err)
+			}
+		}
+		again := cluster.PodRef{Namespace: ref.Namespace, Name: again(ref.Name, fmt.Sprintf("x%d", i))}
+		if err := r.hint(ctx, again, target[ref]); err != nil {
+			return err
+		}
+		if err := r.ungate(ctx, again); err != nil {
+			return err
+		}
+		if err := r.decided(ctx, again); err != nil {
+			return err
+		}
+		p, err := r.pods.Pods(again.Namespace).Get(again.Name)
+		if err != nil {
+			return err
+		}
+		if p.Spec.NodeName != "" {
+			o.strayed++
+			continue
+		}
+		o.fail("placed on %s, but the scheduler refuses it there: pod %s: %s", target[ref], ref.Name, refusal(p))
+	}
+	return nil
+}
+
+// remade deletes a pod and returns it as it was asked for, under another name.
+func (r *run) remade(ctx context.Context, ref cluster.PodRef, suffix string) (*corev1.Pod, error) {
+	now := int64(0)
+	for _, name := range []string{ref.Name, again(ref.Name, previous(suffix))} {
+		err := r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	for i := range r.s.Pending {
+		if p := &r.s.Pending[i]; p.Name == ref.Name && p.Namespace == ref.Namespace {
+			p = p.DeepCopy()
+			p.Name = again(ref.Name, suffix)
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("the scenario has no pod %s", ref)
+}
+
+func again(name, suffix string) string { return name + "-" + suffix }
+
+// previous returns the suffix of the attempt before: x2 → x1.
+func previous(suffix string) string {
+	var n int
+	_, _ = fmt.Sscanf(suffix, "x%d", &n)
+	return fmt.Sprintf("x%d", n-1)
+}
+
+// refusals makes every machine that could be bought and checks that the scheduler
+// refuses what the plan refused: of each workload one pod.
+func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
+	if len(p.Refusals) == 0 {
+		return nil
+	}
+	last, err := r.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	if last != "" {
+		if err := r.seen(ctx, last); err != nil {
+			return err
+		}
+	}
+	done := map[string]bool{}
+	for i := range p.Refusals {
+		ref := p.Refusals[i].Pod
+		pod, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		if err != nil {
+			return err
+		}
+		if kind := pod.Labels["app"] + pod.Labels["revision"]; done[kind] {
+			continue
+		} else {
+			done[kind] = true
+		}
+		if err := r.ungate(ctx, ref); err != nil {
+			return err
+		}
+		if err := r.decided(ctx, ref); err != nil {
+			return err
+		}
+		if pod, err = r.pods.Pods(ref.Namespace).Get(ref.Name); err != nil {
+			return err
+		}
+		if node := pod.Spec.NodeName; node != "" {
+			n, err := r.world.nodes.Get(node)
+			if err != nil {
+				return err
+			}
+			o.fail("refused (%s), but the scheduler binds it: pod %s to %s, a %s in %s of pool %s",
+				p.Refusals[i].Why, ref.Name, node, n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.NodePool])
+		}
+	}
+	return nil
+}
+
+// candidates makes one machine of every kind that could be bought, and returns the name
+// of the last.
+func (r *run) candidates(ctx context.Context) (last string, err error) {
+	for i := range r.s.Pools {
+		np := &r.s.Pools[i]
+		for _, t := range r.s.catalog() {
+			for o := range t.Offerings {
+				if !t.Offerings[o].Available {
+					continue
+				}
+				for _, more := range openLabels(np) {
+					n := machine(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
+					if !within(np, n) {
+						continue
+					}
+					if err := r.join(ctx, n); err != nil {
+						return "", err
+					}
+					last = n.Name
+				}
+			}
+		}
+	}
+	return last, r.settled(ctx)
+}
+
+// seen waits until the scheduler knows a node, and with it all made before: by a pod
+// that asks for nothing else.
+func (r *run) seen(ctx context.Context, node string) error {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespaces[nsOne], Name: "probe"},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{corev1.LabelHostname: node},
+			Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers:   []corev1.Container{{Name: "probe", Image: "none"}},
+		},
+	}
+	if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	ref := cluster.PodRef{Namespace: p.Namespace, Name: p.Name}
+	if err := until(ctx, patience, func() error {
+		_, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		return err
+	}); err != nil {
+		return err
+	}
+	return r.decided(ctx, ref)
+}

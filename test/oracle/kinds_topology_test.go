@@ -1,0 +1,228 @@
+package oracle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// topologyKinds are the constraints between pods.
+var topologyKinds = []kind{
+	{"spreadZone", func(g *gen) { g.spread(corev1.LabelTopologyZone) }},
+	{"spreadHost", func(g *gen) { g.spread(corev1.LabelHostname) }},
+	{"spreadOther", (*gen).spreadOther},
+	{"minDomains", (*gen).minDomains},
+	{"spreadRevision", (*gen).spreadRevision},
+	{"affinityZone", func(g *gen) { g.podAffinity(corev1.LabelTopologyZone) }},
+	{"affinityHost", func(g *gen) { g.podAffinity(corev1.LabelHostname) }},
+	{"antiZone", func(g *gen) { g.podAntiAffinity(corev1.LabelTopologyZone) }},
+	{"antiHost", func(g *gen) { g.podAntiAffinity(corev1.LabelHostname) }},
+	{"namespaces", (*gen).namespaces},
+	{"affinityRevision", (*gen).affinityRevision},
+}
+
+// wishKinds are preferences: kube-scheduler never refuses a pod for one.
+var wishKinds = []kind{
+	{"softSpread", (*gen).softSpread},
+	{"wishNode", (*gen).wishNode},
+	{"wishPods", (*gen).wishPods},
+}
+
+// laneOwnKey is a topology key that no other run has, for rules that look at nodes
+// which the pod cannot be on.
+const laneOwnKey = "oracle.dovetail.test/row"
+
+func own(w *workload) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.pod.Labels["app"]}}
+}
+
+// selects returns a selector of the workload's pods, of others too, or of others only.
+func (g *gen) selects(w *workload) *metav1.LabelSelector {
+	switch g.IntN(8) {
+	case 0:
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(g, g.work...).pod.Labels["app"]}}
+	case 1:
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{pick(g, "front", "back")}}}}
+	case 2:
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{pick(g, g.work...).pod.Labels["app"]}}}}
+	case 3:
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
+	default:
+		return own(w)
+	}
+}
+
+func (g *gen) addSpread(w *workload, c corev1.TopologySpreadConstraint) {
+	for _, had := range w.pod.Spec.TopologySpreadConstraints {
+		if had.TopologyKey == c.TopologyKey && had.WhenUnsatisfiable == c.WhenUnsatisfiable {
+			return // the API allows one of each
+		}
+	}
+	w.pod.Spec.TopologySpreadConstraints = append(w.pod.Spec.TopologySpreadConstraints, c)
+}
+
+func (g *gen) spread(key string) {
+	for _, w := range g.affected() {
+		c := corev1.TopologySpreadConstraint{
+			TopologyKey: key, MaxSkew: int32(1 + g.IntN(2)), WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: g.selects(w),
+		}
+		if g.chance(30) {
+			honor := corev1.NodeInclusionPolicyHonor
+			c.NodeTaintsPolicy = &honor
+		}
+		if g.chance(5) {
+			c.LabelSelector = nil
+		}
+		g.addSpread(w, c)
+	}
+}
+
+// spreadOther spreads over a label that pools set, with every policy.
+func (g *gen) spreadOther() {
+	for i := range g.s.Pools {
+		t := &g.s.Pools[i].Spec.Template
+		t.Labels = with(t.Labels, laneOwnKey, fmt.Sprint(i))
+	}
+	for i := range g.s.Nodes {
+		if g.chance(80) {
+			g.s.Nodes[i].Labels[laneOwnKey] = pick(g, "0", "1", "2")
+		}
+	}
+	for _, w := range g.affected() {
+		c := corev1.TopologySpreadConstraint{
+			TopologyKey: laneOwnKey, MaxSkew: int32(1 + g.IntN(3)), WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: g.selects(w),
+		}
+		policies := []corev1.NodeInclusionPolicy{corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore}
+		affinity, taints := pick(g, policies...), pick(g, policies...)
+		c.NodeAffinityPolicy, c.NodeTaintsPolicy = &affinity, &taints
+		g.addSpread(w, c)
+	}
+}
+
+func (g *gen) minDomains() {
+	for _, w := range g.affected() {
+		n := int32(1 + g.IntN(4))
+		g.addSpread(w, corev1.TopologySpreadConstraint{
+			TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelHostname), MaxSkew: int32(1 + g.IntN(2)), MinDomains: &n,
+			WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own(w),
+		})
+	}
+}
+
+// revisions gives the workload's pods one of two revisions, as a rollout does.
+func (w *workload) revisions() {
+	w.variants = func(i int, p *corev1.Pod) { p.Labels["revision"] = []string{"a", "b"}[i%2] }
+}
+
+func (g *gen) spreadRevision() {
+	for _, w := range g.affected() {
+		w.revisions()
+		g.addSpread(w, corev1.TopologySpreadConstraint{
+			TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: own(w), MatchLabelKeys: []string{"revision"},
+		})
+	}
+}
+
+func (w *workload) together() *corev1.PodAffinity {
+	a := w.affinity()
+	if a.PodAffinity == nil {
+		a.PodAffinity = &corev1.PodAffinity{}
+	}
+	return a.PodAffinity
+}
+
+func (w *workload) apart() *corev1.PodAntiAffinity {
+	a := w.affinity()
+	if a.PodAntiAffinity == nil {
+		a.PodAntiAffinity = &corev1.PodAntiAffinity{}
+	}
+	return a.PodAntiAffinity
+}
+
+func (g *gen) podAffinity(key string) {
+	for _, w := range g.affected() {
+		a := w.together()
+		a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: g.selects(w)})
+	}
+}
+
+func (g *gen) podAntiAffinity(key string) {
+	for _, w := range g.affected() {
+		a := w.apart()
+		a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution,
+			corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: g.selects(w)})
+	}
+}
+
+// namespaces gives terms that look into the other namespace, by name or by its labels.
+func (g *gen) namespaces() {
+	for _, w := range g.affected() {
+		t := corev1.PodAffinityTerm{TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), LabelSelector: g.selects(w)}
+		switch g.IntN(3) {
+		case 0:
+			t.Namespaces = some(g, 2, []string{nsOne, nsTwo})
+		case 1:
+			t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{teamKey: pick(g, nsOne, nsTwo)}}
+		case 2:
+			t.Namespaces = []string{nsOne}
+			t.NamespaceSelector = &metav1.LabelSelector{} // all of the lane's
+		}
+		if g.chance(50) {
+			w.apart().RequiredDuringSchedulingIgnoredDuringExecution = append(w.apart().RequiredDuringSchedulingIgnoredDuringExecution, t)
+		} else {
+			w.together().RequiredDuringSchedulingIgnoredDuringExecution = append(w.together().RequiredDuringSchedulingIgnoredDuringExecution, t)
+		}
+	}
+}
+
+func (g *gen) affinityRevision() {
+	for _, w := range g.affected() {
+		w.revisions()
+		t := corev1.PodAffinityTerm{TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), LabelSelector: own(w)}
+		if g.chance(50) {
+			t.MatchLabelKeys = []string{"revision"}
+		} else {
+			t.MismatchLabelKeys = []string{"revision"}
+		}
+		if g.chance(60) {
+			w.apart().RequiredDuringSchedulingIgnoredDuringExecution = append(w.apart().RequiredDuringSchedulingIgnoredDuringExecution, t)
+		} else {
+			w.together().RequiredDuringSchedulingIgnoredDuringExecution = append(w.together().RequiredDuringSchedulingIgnoredDuringExecution, t)
+		}
+	}
+}
+
+func (g *gen) softSpread() {
+	for _, w := range g.affected() {
+		g.addSpread(w, corev1.TopologySpreadConstraint{
+			TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: g.selects(w),
+		})
+	}
+}
+
+func (g *gen) wishNode() {
+	for _, w := range g.affected() {
+		for range 1 + g.IntN(2) {
+			a := w.nodeAffinity()
+			a.PreferredDuringSchedulingIgnoredDuringExecution = append(a.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+				Weight: int32(1 + g.IntN(100)), Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{g.rule()}},
+			})
+		}
+	}
+}
+
+func (g *gen) wishPods() {
+	for _, w := range g.affected() {
+		t := corev1.WeightedPodAffinityTerm{Weight: int32(1 + g.IntN(100)), PodAffinityTerm: corev1.PodAffinityTerm{
+			TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), LabelSelector: g.selects(w),
+		}}
+		if g.chance(50) {
+			w.apart().PreferredDuringSchedulingIgnoredDuringExecution = append(w.apart().PreferredDuringSchedulingIgnoredDuringExecution, t)
+		} else {
+			w.together().PreferredDuringSchedulingIgnoredDuringExecution = append(w.together().PreferredDuringSchedulingIgnoredDuringExecution, t)
+		}
+	}
+}

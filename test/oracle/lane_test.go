@@ -1,0 +1,169 @@
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// patience bounds every wait for what must come.
+	patience = 60 * time.Second
+	// pollEvery is how often a lane looks at what the watches brought.
+	pollEvery = 10 * time.Millisecond
+)
+
+// world is the one control plane that all lanes share.
+type world struct {
+	client kubernetes.Interface
+	pods   corelisters.PodLister
+	nodes  corelisters.NodeLister
+	runs   atomic.Int64
+}
+
+// newWorld makes what pods of all scenarios refer to, and starts the watches, which end
+// with ctx.
+func newWorld(ctx context.Context, config *rest.Config) (*world, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.WarningHandler = rest.NoWarnings{} // scenarios are odd on purpose
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	never := corev1.PreemptNever // or the scheduler would make room by deleting pods
+	for name, value := range map[string]int32{"high": 1000, "higher": 2000} {
+		c := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: &never}
+		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, c, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range []nodev1.RuntimeClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "heavy"}, Handler: "h", Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("120Mi"),
+		}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "general-only"}, Handler: "h", Scheduling: &nodev1.Scheduling{
+			NodeSelector: map[string]string{"example.com/pool": "general"},
+			Tolerations:  []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
+		}},
+	} {
+		if _, err := client.NodeV1().RuntimeClasses().Create(ctx, &c, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	w := &world{client: client, pods: factory.Core().V1().Pods().Lister(), nodes: factory.Core().V1().Nodes().Lister()}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return w, nil
+}
+
+// lane is where one scenario after the other is enacted.
+type lane struct {
+	*world
+	namespaces map[string]string // the scenario's names → the lane's
+}
+
+// newLane makes the lane's namespaces and waits until pods can be made in them.
+func (w *world) newLane(ctx context.Context, i int) (*lane, error) {
+	l := &lane{world: w, namespaces: map[string]string{nsOne: fmt.Sprintf("lane-%d-one", i), nsTwo: fmt.Sprintf("lane-%d-two", i)}}
+	for team, name := range l.namespaces {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{laneKey: l.namespaces[nsOne], teamKey: team}}}
+		if _, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+		err := until(ctx, patience, func() error {
+			_, err := w.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// until calls check until it returns nil. The error is the last that check returned.
+func until(ctx context.Context, within time.Duration, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not so after %s: %w", within, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// lanePods returns the pods in the lane's namespaces.
+func (l *lane) lanePods() ([]*corev1.Pod, error) {
+	var all []*corev1.Pod
+	for _, ns := range []string{nsOne, nsTwo} {
+		pods, err := l.pods.Pods(l.namespaces[ns]).List(labels.Everything())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pods...)
+	}
+	return all, nil
+}
+
+// clear removes all pods, daemon sets and nodes of a run and waits until they are gone.
+func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
+	for _, ns := range l.namespaces {
+		now := int64(0)
+		background := metav1.DeletePropagationBackground
+		err := errors.Join(
+			l.client.AppsV1().DaemonSets(ns).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}),
+			l.client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
+		)
+		if err != nil {
+			return fmt.Errorf("clear %s: %w", ns, err)
+		}
+	}
+	byRun := metav1.ListOptions{LabelSelector: laneKey + "=" + id}
+	if err := l.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, byRun); err != nil {
+		return fmt.Errorf("clear %s: %w", id, err)
+	}
+	return until(ctx, patience, func() error {
+		pods, err := l.lanePods()
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			// A daemon pod may have been made while its set went.
+			now := int64(0)
+			_ = l.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		}
+		if len(pods) > 0 {
+			return fmt.Errorf("%d pods are left, %s for one", len(pods), pods[0].Name)
+		}
+		for _, name := range nodes {
+			if _, err := l.nodes.Get(name); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("node %s is left (%v)", name, err)
+			}
+		}
+		return nil
+	})
+}

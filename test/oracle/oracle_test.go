@@ -1,0 +1,293 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+const (
+	fixedSeeds = 300
+	lanes      = 16
+	// shrunkMost is how many failing scenarios are made smaller: it takes long.
+	shrunkMost = 2
+	failedDir  = "testdata/failed"
+)
+
+// enabled are the kinds of constraints that scenarios have.
+func enabled(t *testing.T) []kind {
+	kinds := slices.Clone(nodeKinds)
+	every := slices.Concat(nodeKinds, topologyKinds, wishKinds)
+	if names := os.Getenv("ORACLE_KINDS"); names != "" {
+		kinds = nil
+		for name := range strings.SplitSeq(names, ",") {
+			i := slices.IndexFunc(every, func(k kind) bool { return k.name == name })
+			if i < 0 && name != "all" {
+				t.Fatalf("ORACLE_KINDS: no kind is called %q", name)
+			}
+			if i < 0 {
+				return every
+			}
+			kinds = append(kinds, every[i])
+		}
+	}
+	return kinds
+}
+
+// covering returns triples of numbers below n in which every pair occurs.
+func covering(n int) (triples [][]int) {
+	missing := map[[2]int]bool{}
+	for i := range n {
+		for j := range i {
+			missing[[2]int{j, i}] = true
+		}
+	}
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			if !missing[[2]int{i, j}] {
+				continue
+			}
+			best, gain := -1, -1
+			for k := range n {
+				if k == i || k == j {
+					continue
+				}
+				g := 0
+				for _, other := range []int{i, j} {
+					if missing[[2]int{min(k, other), max(k, other)}] {
+						g++
+					}
+				}
+				if g > gain {
+					best, gain = k, g
+				}
+			}
+			triple := []int{i, j}
+			if best >= 0 {
+				triple = append(triple, best)
+			}
+			slices.Sort(triple)
+			for a := range triple {
+				for b := a + 1; b < len(triple); b++ {
+					delete(missing, [2]int{triple[a], triple[b]})
+				}
+			}
+			triples = append(triples, triple)
+		}
+	}
+	return triples
+}
+
+// ofSeed returns the scenario of a seed: the first seeds have all pairs of kinds, the
+// others two to four of them at random.
+func ofSeed(seed uint64, kinds []kind) *scenario {
+	triples := covering(len(kinds))
+	var chosen []kind
+	if seed < uint64(len(triples)) {
+		for _, k := range triples[seed] {
+			chosen = append(chosen, kinds[k])
+		}
+		return generate(seed, chosen)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	some := rng.Perm(len(kinds))[:min(len(kinds), 2+rng.IntN(3))]
+	slices.Sort(some)
+	for _, k := range some {
+		chosen = append(chosen, kinds[k])
+	}
+	return generate(seed, chosen)
+}
+
+func TestEveryPairOfKindsIsCovered(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 3, 18, 32} {
+		seen := map[[2]int]bool{}
+		for _, triple := range covering(n) {
+			for a := range triple {
+				for b := a + 1; b < len(triple); b++ {
+					seen[[2]int{triple[a], triple[b]}] = true
+				}
+			}
+		}
+		if want := n * (n - 1) / 2; len(seen) != want {
+			t.Errorf("covering(%d) has %d pairs, want %d", n, len(seen), want)
+		}
+	}
+	if n := len(covering(len(nodeKinds) + len(topologyKinds) + len(wishKinds))); n > fixedSeeds {
+		t.Errorf("all pairs of kinds need %d scenarios, there are %d", n, fixedSeeds)
+	}
+}
+
+// scenarios returns those to judge: what the environment asks for, or the kept ones and
+// the fixed seeds.
+func scenarios(t *testing.T) (all []*scenario) {
+	if path := os.Getenv("ORACLE_FILE"); path != "" {
+		return []*scenario{mustRead(t, path)}
+	}
+	kinds := enabled(t)
+	if text := os.Getenv("ORACLE_SEED"); text != "" {
+		return []*scenario{ofSeed(number(t, "ORACLE_SEED", text), kinds)}
+	}
+	first, n := uint64(0), uint64(fixedSeeds)
+	if text := os.Getenv("ORACLE_SEEDS"); text != "" {
+		first, n = uint64(time.Now().UnixNano()), number(t, "ORACLE_SEEDS", text)
+		t.Logf("fresh seeds from %d", first)
+	}
+	kept, err := filepath.Glob(failedDir + "/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range kept {
+		all = append(all, mustRead(t, path))
+	}
+	for seed := first; seed < first+n; seed++ {
+		all = append(all, ofSeed(seed, kinds))
+	}
+	return all
+}
+
+func mustRead(t *testing.T, path string) *scenario {
+	t.Helper()
+	s, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func number(t *testing.T, name, text string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// tally sums up outcomes.
+type tally struct {
+	mu                                            sync.Mutex
+	scenarios, placed, asPlanned, pending, failed int // guarded by mu
+	refused, strayed, shrunk                      int // guarded by mu
+}
+
+// add counts an outcome and tells whether its scenario shall be made smaller.
+func (y *tally) add(o *outcome) (shrink bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.scenarios++
+	y.placed += o.placed
+	y.asPlanned += o.asPlanned
+	y.pending += o.pending
+	y.refused += o.refused
+	y.strayed += o.strayed
+	if len(o.failures) == 0 {
+		return false
+	}
+	y.failed++
+	y.shrunk++
+	return y.shrunk <= shrunkMost
+}
+
+func (y *tally) fidelity() float64 { return 100 * float64(y.asPlanned) / float64(max(1, y.placed)) }
+
+// TestPlansHoldBeforeTheScheduler judges many scenarios with hints, then some of them
+// without, and prints what share of the pods went where they were planned.
+func TestPlansHoldBeforeTheScheduler(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.StartCluster(t)
+	w, err := newWorld(t.Context(), cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := scenarios(t)
+	began := time.Now()
+	var hinted, unhinted tally
+	each(t, w, all, func(l *lane, s *scenario) {
+		o, err := l.judge(t.Context(), s, true)
+		if err != nil {
+			t.Errorf("seed %d %v: %v", s.Seed, s.Kinds, err)
+			return
+		}
+		if shrink := hinted.add(&o); len(o.failures) > 0 {
+			report(t, l, s, o.failures, shrink)
+		}
+	})
+	if len(all) >= fixedSeeds {
+		all = slices.DeleteFunc(all, func(s *scenario) bool { return s.Seed%6 != 0 })
+	}
+	each(t, w, all, func(l *lane, s *scenario) {
+		o, err := l.judge(t.Context(), s, false)
+		if err != nil {
+			t.Errorf("seed %d %v, without hints: %v", s.Seed, s.Kinds, err)
+			return
+		}
+		unhinted.add(&o)
+	})
+	fmt.Printf("oracle: %d scenarios in %s: %d failed; %d pods placed, %d refused, %d Pending for others' sake; as planned with hints %.1f %% of %d, without %.1f %% of %d (%d Pending)\n",
+		hinted.scenarios, time.Since(began).Round(time.Second), hinted.failed, hinted.placed, hinted.refused, hinted.strayed,
+		hinted.fidelity(), hinted.placed, unhinted.fidelity(), unhinted.placed, unhinted.pending)
+}
+
+// each has the lanes work through the scenarios.
+func each(t *testing.T, w *world, all []*scenario, do func(*lane, *scenario)) {
+	t.Helper()
+	work := make(chan *scenario)
+	var group sync.WaitGroup
+	for range min(lanes, len(all)) {
+		group.Go(func() {
+			l, err := w.newLane(t.Context(), int(w.runs.Add(1)))
+			if err != nil {
+				t.Errorf("make a lane: %v", err)
+				for range work { // let the others end
+				}
+				return
+			}
+			for s := range work {
+				do(l, s)
+			}
+		})
+	}
+	for _, s := range all {
+		work <- s
+	}
+	close(work)
+	group.Wait()
+}
+
+// report keeps a scenario that failed, as small as it can be, and prints what happened.
+func report(t *testing.T, l *lane, s *scenario, failures []string, shrink bool) {
+	if shrink {
+		s, failures = smallest(t.Context(), s, failures, func(ctx context.Context, s *scenario) []string {
+			o, err := l.judge(ctx, s, true)
+			if err != nil {
+				return nil
+			}
+			return o.failures
+		})
+	}
+	path := fmt.Sprintf("%s/%d.yaml", failedDir, s.Seed)
+	text, err := yaml.Marshal(s)
+	if err == nil {
+		err = os.MkdirAll(failedDir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		t.Errorf("keep %s: %v", path, err)
+	}
+	t.Errorf("seed %d %v:\n  %s\n  again: ORACLE_FILE=%s go test -v ./test/oracle", s.Seed, s.Kinds, strings.Join(failures, "\n  "), path)
+}

@@ -1,0 +1,239 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// run is one scenario being enacted in a lane.
+type run struct {
+	*lane
+	id      string
+	s       *scenario // enacted
+	nodes   []string  // all that were made, in order
+	daemons []*appsv1.DaemonSet
+}
+
+// set makes everything that the scenario says is there, and returns when the daemons'
+// pods are where they belong.
+func (r *run) set(ctx context.Context) error {
+	for i := range r.s.Nodes {
+		if err := r.join(ctx, &r.s.Nodes[i]); err != nil {
+			return err
+		}
+	}
+	for i := range r.s.Daemons {
+		d := &r.s.Daemons[i]
+		made, err := r.client.AppsV1().DaemonSets(d.Namespace).Create(ctx, d, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("create daemon set %s: %w", d.Name, err)
+		}
+		r.daemons = append(r.daemons, made)
+	}
+	if err := r.settled(ctx); err != nil {
+		return err
+	}
+	for _, p := range slices.Concat(r.s.Running, r.s.Pending) {
+		if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, &p, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create pod %s: %w", p.Name, err)
+		}
+	}
+	want := len(r.s.Running) + len(r.s.Pending)
+	return until(ctx, patience, func() error {
+		pods, err := r.lanePods()
+		seen := len(slices.DeleteFunc(pods, translate.OwnedByDaemonSet))
+		if err == nil && seen < want {
+			err = fmt.Errorf("the watch has shown %d of %d pods", seen, want)
+		}
+		return err
+	})
+}
+
+// join makes a Node that is ready.
+func (r *run) join(ctx context.Context, n *corev1.Node) error {
+	n = n.DeepCopy()
+	n.Labels["beta.kubernetes.io/os"], n.Labels["beta.kubernetes.io/arch"] = n.Labels[corev1.LabelOSStable], n.Labels[corev1.LabelArchStable]
+	now := metav1.Now()
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Oracle", LastHeartbeatTime: now, LastTransitionTime: now,
+	}}
+	r.nodes = append(r.nodes, n.Name)
+	if _, err := r.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// settled waits until the nodes are open, and every daemon has its pod on every node
+// that it belongs on or was refused there by the scheduler.
+func (r *run) settled(ctx context.Context) error {
+	return until(ctx, patience, func() error {
+		var nodes []*corev1.Node
+		for _, name := range r.nodes {
+			n, err := r.world.nodes.Get(name)
+			if err != nil {
+				return err
+			}
+			cordonTaint := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+			notReady := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+			if notReady || cordonTaint != n.Spec.Unschedulable {
+				return fmt.Errorf("node %s is not open: %v", name, n.Spec.Taints)
+			}
+			nodes = append(nodes, n)
+		}
+		pods, err := r.lanePods()
+		if err != nil {
+			return err
+		}
+		for _, d := range r.daemons {
+			if want, have := daemonPods(d, nodes), judged(pods, d.UID); have < want {
+				return fmt.Errorf("daemon set %s has %d of %d pods", d.Name, have, want)
+			}
+		}
+		return nil
+	})
+}
+
+// daemonPods returns how many of the nodes the set's controller makes a pod for.
+func daemonPods(d *appsv1.DaemonSet, nodes []*corev1.Node) (n int) {
+	spec := &d.Spec.Template.Spec
+	tolerations := slices.Clone(spec.Tolerations)
+	for _, key := range []string{corev1.TaintNodeUnschedulable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure} {
+		tolerations = append(tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	}
+	required := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)
+	hard := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+	for _, node := range nodes {
+		_, tainted := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, tolerations, hard, false)
+		if ok, err := required.Match(node); ok && err == nil && !tainted {
+			n++
+		}
+	}
+	return n
+}
+
+// judged returns how many pods of an owner the scheduler has bound or refused.
+func judged(pods []*corev1.Pod, owner types.UID) (n int) {
+	for _, p := range pods {
+		if len(p.OwnerReferences) == 1 && p.OwnerReferences[0].UID == owner && (p.Spec.NodeName != "" || refusal(p) != "") {
+			n++
+		}
+	}
+	return n
+}
+
+// refusal returns what the scheduler said when it found no node for the pod; empty: it
+// did not say so.
+func refusal(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// open takes off the taints of nodes that were still starting.
+func (r *run) open(ctx context.Context) error {
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if n.Annotations[startingKey] == "" {
+			continue
+		}
+		err := until(ctx, patience, func() error { // others change the node's taints too
+			now, err := r.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			now.Spec.Taints = slices.DeleteFunc(now.Spec.Taints, func(t corev1.Taint) bool {
+				return translate.IsEphemeralTaint(t) || slices.Contains(startupTaints(), t)
+			})
+			now.Labels[karpenterv1.NodeInitializedLabelKey] = karpenterv1.LabelValueTrue
+			_, err = r.client.CoreV1().Nodes().Update(ctx, now, metav1.UpdateOptions{})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("open node %s: %w", n.Name, err)
+		}
+		err = until(ctx, patience, func() error {
+			if now, err := r.world.nodes.Get(n.Name); err != nil || now.Labels[karpenterv1.NodeInitializedLabelKey] == "" {
+				return fmt.Errorf("the watch has not shown node %s initialised (%v)", n.Name, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func startupTaints() []corev1.Taint {
+	return []corev1.Taint{{Key: "example.com/agent", Value: "down", Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// claims returns the claims of the nodes that are still starting. They are not in the
+// API: only the mirror reads them.
+func (r *run) claims() (claims []*karpenterv1.NodeClaim) {
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if n.Annotations[startingKey] == "" {
+			continue
+		}
+		nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: n.Name + "-claim", UID: types.UID(n.Name), Labels: maps.Clone(n.Labels)}}
+		nc.Spec.NodeClassRef = r.s.Pools[0].Spec.Template.Spec.NodeClassRef
+		nc.Spec.StartupTaints = startupTaints()
+		nc.Status.ProviderID = n.Spec.ProviderID
+		nc.Status.Capacity, nc.Status.Allocatable = n.Status.Capacity, n.Status.Allocatable
+		claims = append(claims, nc)
+	}
+	return claims
+}
+
+// machineLabels returns the labels of a machine of a pool that are the same for all
+// that could be launched as this offering.
+func machineLabels(np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offering) map[string]string {
+	labels := map[string]string{}
+	for key, q := range t.Requirements {
+		if v, ok := q.Only(); ok {
+			labels[key] = v
+		}
+	}
+	for key, q := range o.Requirements() {
+		labels[key], _ = q.Only()
+	}
+	maps.Copy(labels, np.Spec.Template.Labels)
+	labels[karpenterv1.NodePoolLabelKey] = np.Name
+	labels[translate.ClassLabel(np.Spec.Template.Spec.NodeClassRef)] = class.Name
+	labels[karpenterv1.NodeRegisteredLabelKey] = karpenterv1.LabelValueTrue
+	labels[karpenterv1.NodeInitializedLabelKey] = karpenterv1.LabelValueTrue
+	return labels
+}
+
+// machine returns the Node that a launch of the pool as this offering becomes.
+func machine(name string, np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offering, more map[string]string) *corev1.Node {
+	labels := machineLabels(np, t, o)
+	maps.Copy(labels, more)
+	labels[corev1.LabelHostname] = name
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       corev1.NodeSpec{ProviderID: "oracle://" + name, Taints: np.Spec.Template.Spec.Taints},
+		Status: corev1.NodeStatus{
+			Capacity: translate.ResourceList(t.Capacity), Allocatable: translate.ResourceList(t.Allocatable()),
+		},
+	}
+}

@@ -1,0 +1,258 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+const (
+	// laneKey is the label that keeps the pods of a run on the run's nodes. Scenarios
+	// do not mention it: it is added when one is enacted.
+	laneKey = "oracle.dovetail.test/run"
+	// teamKey is the label that tells namespaces apart.
+	teamKey = "oracle.dovetail.test/team"
+	// gateName is the gate that keeps the scheduler from pods until it is their turn.
+	gateName = "oracle.dovetail.test/wait"
+	// startingKey marks, as annotation, a node that has a claim and is still starting.
+	startingKey = "oracle.dovetail.test/starting"
+)
+
+// The two namespaces of every scenario.
+const (
+	nsOne = "one"
+	nsTwo = "two"
+)
+
+// class is the node class that all pools refer to.
+var class = cloud.ClassRef{Group: kwokv1alpha1.Group, Kind: "KWOKNodeClass", Name: "default"}
+
+// scenario is a cluster with pods that wait: all that a plan depends on.
+type scenario struct {
+	Seed    uint64                 `json:"seed"`
+	Kinds   []string               `json:"kinds"`
+	Types   []machineType          `json:"types"`
+	Pools   []karpenterv1.NodePool `json:"pools"`
+	Nodes   []corev1.Node          `json:"nodes,omitempty"`
+	Daemons []appsv1.DaemonSet     `json:"daemons,omitempty"`
+	Running []corev1.Pod           `json:"running,omitempty"`
+	Pending []corev1.Pod           `json:"pending"`
+}
+
+// machineType is an instance type. Every zone is offered at every capacity type but for
+// those in Unavailable, written zone/capacity-type.
+type machineType struct {
+	Name          string           `json:"name"`
+	CPU           int64            `json:"cpu"` // cores
+	MemoryGiB     int64            `json:"memoryGiB"`
+	Pods          int64            `json:"pods"`
+	Arch          string           `json:"arch"`
+	Extended      map[string]int64 `json:"extended,omitempty"`
+	Zones         []string         `json:"zones"`
+	CapacityTypes []string         `json:"capacityTypes"`
+	Unavailable   []string         `json:"unavailable,omitempty"`
+}
+
+const gibibyte = int64(1) << 30
+
+// catalogType returns the type in the provider's words.
+func (m *machineType) catalogType() *catalog.Type {
+	t := &catalog.Type{
+		Name: m.Name,
+		Requirements: label.Requirements{
+			label.InstanceType:               label.In(m.Name),
+			corev1.LabelArchStable:           label.In(m.Arch),
+			corev1.LabelOSStable:             label.In("linux"),
+			kwokv1alpha1.InstanceCPULabelKey: label.In(fmt.Sprint(m.CPU)),
+			label.Zone:                       label.In(m.Zones...),
+			label.CapacityType:               label.In(m.CapacityTypes...),
+		},
+		Capacity: quantity.List{
+			quantity.CPU: m.CPU * 1000, quantity.Memory: m.MemoryGiB * gibibyte,
+			quantity.EphemeralStorage: 20 * gibibyte, quantity.Pods: m.Pods,
+		},
+		Overhead: quantity.List{quantity.CPU: 100, quantity.Memory: 64 << 20},
+	}
+	maps.Copy(t.Capacity, m.Extended)
+	for _, zone := range m.Zones {
+		for _, ct := range m.CapacityTypes {
+			price := 0.025*float64(m.CPU) + 0.003*float64(m.MemoryGiB)
+			for _, n := range m.Extended {
+				price += float64(n) * 1e-3
+			}
+			if ct == label.Spot {
+				price *= 0.7
+			}
+			t.Offerings = append(t.Offerings, catalog.Offering{
+				Zone: zone, CapacityType: ct, PriceHourly: price, Priced: true,
+				Available: !slices.Contains(m.Unavailable, zone+"/"+ct),
+			})
+		}
+	}
+	return t
+}
+
+func (s *scenario) catalog() []*catalog.Type {
+	var types []*catalog.Type
+	for i := range s.Types {
+		types = append(types, s.Types[i].catalogType())
+	}
+	return types
+}
+
+func (s *scenario) pool(name string) *karpenterv1.NodePool {
+	for i := range s.Pools {
+		if s.Pools[i].Name == name {
+			return &s.Pools[i]
+		}
+	}
+	return nil
+}
+
+// clone returns a copy that shares nothing with s.
+func (s *scenario) clone() *scenario {
+	c := *s
+	c.Types = slices.Clone(s.Types)
+	c.Pools, c.Nodes, c.Daemons, c.Running, c.Pending = nil, nil, nil, nil, nil
+	for i := range s.Pools {
+		c.Pools = append(c.Pools, *s.Pools[i].DeepCopy())
+	}
+	for i := range s.Nodes {
+		c.Nodes = append(c.Nodes, *s.Nodes[i].DeepCopy())
+	}
+	for i := range s.Daemons {
+		c.Daemons = append(c.Daemons, *s.Daemons[i].DeepCopy())
+	}
+	for i := range s.Running {
+		c.Running = append(c.Running, *s.Running[i].DeepCopy())
+	}
+	for i := range s.Pending {
+		c.Pending = append(c.Pending, *s.Pending[i].DeepCopy())
+	}
+	return &c
+}
+
+// read returns the scenario kept in a file.
+func read(path string) (*scenario, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &scenario{}
+	if err := yaml.UnmarshalStrict(text, s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// enacted returns the scenario as one run plays it: names of nodes are the run's own,
+// namespaces the lane's, and the run's label is on all that decides who may meet whom.
+func (s *scenario) enacted(id string, namespaces map[string]string) *scenario {
+	e := s.clone()
+	for i := range e.Pools {
+		t := &e.Pools[i].Spec.Template
+		t.Labels = ownRow(with(t.Labels, laneKey, id), id)
+	}
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		n.Name = id + "-" + n.Name
+		n.Labels = ownRow(with(with(n.Labels, laneKey, id), corev1.LabelHostname, n.Name), id)
+		n.Spec.ProviderID = "oracle://" + n.Name
+	}
+	for i := range e.Daemons {
+		d := &e.Daemons[i]
+		d.Namespace = namespaces[d.Namespace]
+		enactPod(&d.Spec.Template.Spec, id, namespaces)
+	}
+	for i := range e.Running {
+		p := &e.Running[i]
+		p.Namespace = namespaces[p.Namespace]
+		p.Spec.NodeName = id + "-" + p.Spec.NodeName
+		enactPod(&p.Spec, id, namespaces)
+	}
+	for i := range e.Pending {
+		p := &e.Pending[i]
+		p.Namespace = namespaces[p.Namespace]
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gateName}}
+		enactPod(&p.Spec, id, namespaces)
+	}
+	return e
+}
+
+func enactPod(spec *corev1.PodSpec, id string, namespaces map[string]string) {
+	spec.NodeSelector = with(spec.NodeSelector, laneKey, id)
+	off := false
+	spec.AutomountServiceAccountToken = &off
+	spec.EnableServiceLinks = &off
+	for i := range spec.TopologySpreadConstraints {
+		if c := &spec.TopologySpreadConstraints[i]; c.TopologyKey == laneOwnKey {
+			c.TopologyKey = laneOwnKey + "-" + id
+		}
+	}
+	for _, t := range podTerms(spec) {
+		for i, name := range t.Namespaces {
+			t.Namespaces[i] = namespaces[name]
+		}
+		if t.NamespaceSelector != nil {
+			t.NamespaceSelector.MatchLabels = with(t.NamespaceSelector.MatchLabels, laneKey, namespaces[nsOne])
+		}
+	}
+}
+
+// ownRow makes the label that only nodes of this run may have their own.
+func ownRow(labels map[string]string, id string) map[string]string {
+	if value, ok := labels[laneOwnKey]; ok {
+		delete(labels, laneOwnKey)
+		labels[laneOwnKey+"-"+id] = value
+	}
+	return labels
+}
+
+// podTerms returns all terms of pod affinity and anti-affinity, to be changed in place.
+func podTerms(spec *corev1.PodSpec) (terms []*corev1.PodAffinityTerm) {
+	add := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+		for i := range required {
+			terms = append(terms, &required[i])
+		}
+		for i := range preferred {
+			terms = append(terms, &preferred[i].PodAffinityTerm)
+		}
+	}
+	if a := spec.Affinity; a != nil && a.PodAffinity != nil {
+		add(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		add(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	return terms
+}
+
+func with(labels map[string]string, key, value string) map[string]string {
+	out := maps.Clone(labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[key] = value
+	return out
+}
+
+// newPool returns a pool that is ready.
+func newPool(name string) karpenterv1.NodePool {
+	np := karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
+	np.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: class.Group, Kind: class.Kind, Name: class.Name}
+	np.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeReady, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
+	return np
+}
