@@ -37,6 +37,8 @@ type Options struct {
 	// Settings are the controller's. Its ports and lease are replaced by the demo's own.
 	Settings        operator.Settings
 	Version, Commit string
+
+	keep bool // Dir was given
 }
 
 // Run tells the story and stops everything it started. The error says which step did not
@@ -49,8 +51,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	keep := opts.Dir != ""
-	if !keep {
+	if opts.keep = opts.Dir != ""; !opts.keep {
 		if opts.Dir, err = os.MkdirTemp("", "dovetail-demo-"); err != nil {
 			return fmt.Errorf("make a directory for the cluster: %w", err)
 		}
@@ -64,7 +65,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 	case err != nil && !ended:
 		tell.plain("\nA step did not hold. The end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
 		return err
-	case keep:
+	case opts.keep:
 		tell.line("stopped", "the cluster stays in %s: --dir %s resumes it", opts.Dir, opts.Dir)
 	default:
 		if err := os.RemoveAll(opts.Dir); err != nil {
@@ -85,7 +86,7 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	tell.line("start", "%s, data in %s", binary, opts.Dir)
-	cluster, err := startDevcluster(ctx, binary, opts.Dir, fail)
+	cluster, err := startDevcluster(ctx, binary, opts.Dir, opts.keep, fail)
 	if err != nil {
 		return err
 	}

@@ -49,11 +49,11 @@ type devcluster struct {
 }
 
 // startDevcluster returns when the control plane is ready. If it ends later without having
-// been stopped, fail is called.
-func startDevcluster(ctx context.Context, binary, dir string, fail context.CancelCauseFunc) (*devcluster, error) {
+// been stopped, fail is called. Its data outlives a kill -9 of this process only with keep.
+func startDevcluster(ctx context.Context, binary, dir string, keep bool, fail context.CancelCauseFunc) (*devcluster, error) {
 	d := &devcluster{dir: dir, stderr: newTail(), gone: make(chan struct{})}
 	// It sees by its parent's pid that we are gone, however that happens.
-	d.cmd = exec.Command(binary, "up", "--dir", dir, fmt.Sprintf("--with-parent=%d", os.Getpid()))
+	d.cmd = exec.Command(binary, "up", "--dir", dir, fmt.Sprintf("--with-parent=%d", os.Getpid()), fmt.Sprintf("--scratch=%t", !keep))
 	// A Ctrl-C reaches us alone: the controller has to end first.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d.cmd.Stderr = d.stderr
