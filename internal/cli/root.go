@@ -16,7 +16,7 @@ import (
 const version = "0.1.0-dev"
 
 // Main runs the command line and returns the exit status: 0, or 1 after one line that
-// says what is wrong, 2 if it was called wrongly.
+// says what is wrong, 2 if it was called wrongly, or what a statusError says.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot() //nolint:contextcheck // cobra hands each command its context
 	root.SetArgs(args)
@@ -24,9 +24,15 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var usage *usageError
+	var status *statusError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &status):
+		if status.error != nil {
+			fmt.Fprintf(stderr, "dovetail: %s\n", status.error)
+		}
+		return status.status
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "dovetail: %s (see dovetail %s--help)\n", usage, usage.command)
 		return 2
@@ -42,6 +48,12 @@ type usageError struct {
 	command string
 }
 
+// statusError ends the program with a status of its own; without an error, silently.
+type statusError struct {
+	error
+	status int
+}
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dovetail",
@@ -55,7 +67,7 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, err) })
-	root.AddCommand(newController(), newCRDs(), newDemo(), newVersion())
+	root.AddCommand(newController(), newCRDs(), newDemo(), newSimulate(), newVersion())
 	for _, c := range append(root.Commands(), root) {
 		args := c.Args
 		c.Args = func(cmd *cobra.Command, given []string) error {

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dovetail-sh/dovetail/internal/simulate"
+)
+
+// Exit statuses of simulate, besides 0.
+const (
+	statusBadInput = 2
+	statusRefused  = 3
+)
+
+func newSimulate() *cobra.Command {
+	var file, output string
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Say what would be launched for pods in a file, at what price, and why",
+		Long: `Read pods, machines and pools from a file and say what the controller would launch for
+them, with the same solver. Nothing is asked of a cluster or a cloud.
+
+The exit status is 0 when every pod found a place, 3 when one was refused, 2 when the
+input is wrong.`,
+		Example: `  dovetail simulate --scenario cluster.json.gz
+  dovetail simulate --scenario cluster.json --output json > plan.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != simulate.Table && output != simulate.JSON {
+				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", output))
+			}
+			if file == "" {
+				return wrongUse(cmd, errors.New("nothing to simulate: give --scenario"))
+			}
+			c, err := simulate.Scenario(file, time.Now())
+			if err != nil {
+				return &statusError{error: err, status: statusBadInput}
+			}
+			answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
+			if err != nil {
+				return err
+			}
+			if err := answer.Print(cmd.OutOrStdout(), output); err != nil {
+				return err
+			}
+			if answer.Refused() > 0 {
+				return &statusError{status: statusRefused}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "scenario", "", "a kscen/1 file, plain or .gz")
+	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
+	return cmd
+}
+
+// cpuTime returns the user time that the process has used, all threads together.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano())
+}

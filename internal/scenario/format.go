@@ -1,0 +1,143 @@
+package scenario
+
+// Names of the formats.
+const (
+	Format     = "kscen/1"
+	PlanFormat = "kplan/1"
+)
+
+// Scenario is a kscen/1 file: cpu in millicores, memory in MiB, prices in dollars per hour.
+type Scenario struct {
+	Format        string         `json:"format"`
+	Name          string         `json:"name"`
+	Description   string         `json:"description,omitempty"`
+	Catalog       string         `json:"catalog,omitempty"`
+	InstanceTypes []InstanceType `json:"instanceTypes"`
+	NodePools     []NodePool     `json:"nodePools"`
+	DaemonSets    []DaemonSet    `json:"daemonSets"`
+	Nodes         []Node         `json:"nodes"`
+	PodGroups     []PodGroup     `json:"podGroups"`
+}
+
+// InstanceType is a machine that can be launched.
+type InstanceType struct {
+	Name        string           `json:"name"`
+	CPU         int64            `json:"cpu"`
+	Mem         int64            `json:"mem"`
+	Pods        int64            `json:"pods"`
+	ReservedCPU int64            `json:"reservedCpu"`
+	ReservedMem int64            `json:"reservedMem"`
+	Ext         map[string]int64 `json:"ext,omitempty"`
+	Reqs        []Requirement    `json:"reqs"`
+	Offerings   []Offering       `json:"offerings"`
+}
+
+// Requirement is what one label may or must be.
+type Requirement struct {
+	Key    string   `json:"key"`
+	Op     string   `json:"op"`
+	Values []string `json:"values,omitempty"`
+}
+
+// Offering is where and how a type can be bought.
+type Offering struct {
+	Zone         string  `json:"zone"`
+	CapacityType string  `json:"ct"`
+	Price        float64 `json:"price"`
+	Unavailable  bool    `json:"unavailable,omitempty"`
+}
+
+// NodePool is a set of rules under which machines may be launched. A limit of 0 is none.
+type NodePool struct {
+	Name         string        `json:"name"`
+	Weight       int32         `json:"weight,omitempty"`
+	Requirements []Requirement `json:"requirements,omitempty"`
+	LimitCPU     int64         `json:"limitCpu,omitempty"`
+	LimitMem     int64         `json:"limitMem,omitempty"`
+}
+
+// DaemonSet is a pod that runs on every node.
+type DaemonSet struct {
+	Name string `json:"name"`
+	CPU  int64  `json:"cpu"`
+	Mem  int64  `json:"mem"`
+}
+
+// Node is a machine that is there, with the pods bound to it.
+type Node struct {
+	Name         string  `json:"name"`
+	Type         string  `json:"type"`
+	Zone         string  `json:"zone"`
+	CapacityType string  `json:"ct"`
+	Pool         string  `json:"pool"`
+	Pods         []Share `json:"pods,omitempty"`
+}
+
+// Share is a number of pods of a group: its index, then how many.
+type Share [2]int
+
+// Group returns the index of the group.
+func (s Share) Group() int { return s[0] }
+
+// Count returns how many pods of it.
+func (s Share) Count() int { return s[1] }
+
+// PodGroup is N pending pods that are alike.
+type PodGroup struct {
+	Name         string            `json:"name,omitempty"`
+	N            int               `json:"n"`
+	CPU          int64             `json:"cpu"`
+	Mem          int64             `json:"mem"`
+	Ext          map[string]int64  `json:"ext,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	Spread       []Spread          `json:"spread,omitempty"`
+	Affinity     []Term            `json:"affinity,omitempty"`
+	AntiAffinity []Term            `json:"antiAffinity,omitempty"`
+}
+
+// Spread is a topology spread constraint; a soft one is a wish.
+type Spread struct {
+	Key         string            `json:"key"`
+	MaxSkew     int32             `json:"maxSkew"`
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	Soft        bool              `json:"soft,omitempty"`
+}
+
+// Term is a required term of pod affinity or anti-affinity.
+type Term struct {
+	Key         string            `json:"key"`
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+}
+
+// Plan is a kplan/1 file that answers a scenario with pending pods.
+type Plan struct {
+	Format            string     `json:"format"`
+	Scenario          string     `json:"scenario"`
+	Mode              string     `json:"mode,omitempty"`
+	SolveWallSeconds  float64    `json:"solveWallSeconds"`
+	SolveUserSeconds  float64    `json:"solveUserSeconds"`
+	PricePerHour      float64    `json:"pricePerHour"`
+	LowerBoundPerHour float64    `json:"lowerBoundPerHour,omitempty"`
+	NewNodes          []NewNode  `json:"newNodes"`
+	Existing          []Existing `json:"existing"`
+	Unschedulable     []Share    `json:"unschedulable"`
+	// Groups are the names of the groups that shares count, where there is no scenario
+	// file that says so.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// NewNode is a node to launch.
+type NewNode struct {
+	Type         string  `json:"type"`
+	Zone         string  `json:"zone"`
+	CapacityType string  `json:"ct"`
+	Pool         string  `json:"pool"`
+	Pods         []Share `json:"pods"`
+}
+
+// Existing is pending pods that go to a node that is there.
+type Existing struct {
+	Node string  `json:"node"`
+	Pods []Share `json:"pods"`
+}

@@ -1,0 +1,6 @@
+// Package simulate answers "what would be launched for this, at what price, and why" from
+// files, with the solver that the controller uses. Nothing is asked of a cluster or a
+// cloud.
+//
+// Read simulate.go (the question), then table.go (the answer as a person reads it).
+package simulate
