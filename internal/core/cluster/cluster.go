@@ -57,7 +57,9 @@ type Shape struct {
 	// Terms are the alternatives of nodeSelector and required node affinity, in the order
 	// of the manifest: each is the whole of what the node's labels must satisfy. There is
 	// at least one; a pod without rules has one empty term.
-	Terms       []label.Requirements
+	Terms []label.Requirements
+	// OwnTerms are Terms without what volumes add to them; nil: they add nothing.
+	OwnTerms    []label.Requirements
 	Tolerations []Toleration
 	Ports       []HostPort
 	// Namespace and Labels are what other pods' rules select it by.

@@ -5,6 +5,7 @@ package fit
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -134,6 +135,9 @@ func Amount(resource string, n int64) string {
 		const mib = 1 << 20
 		return strconv.FormatInt((n+mib-1)/mib, 10) + "Mi " + resource
 	default:
+		if driver, ok := strings.CutPrefix(resource, quantity.AttachPrefix); ok {
+			resource = "attachable volumes of " + driver
+		}
 		return strconv.FormatInt(n, 10) + " " + resource
 	}
 }

@@ -90,7 +90,7 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 	shapes := s.ledger.Shapes()
 	s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
 		sh := shapes[owner]
-		place.Counts[g] = (ignoreAffinity || n.Open != nil || fit.Labels(sh.Terms, n.Labels).IsYes()) &&
+		place.Counts[g] = (ignoreAffinity || n.Open != nil || fit.Labels(sh.CountedTerms(), n.Labels).IsYes()) &&
 			(!honorTaints || fit.Taints(sh.Tolerations, n.Taints).IsYes())
 	})
 	return place
@@ -110,7 +110,7 @@ func (s *solver) locatePools() {
 			}
 			in := classIn{terms: []termIn{{atoms: pool.buyable}}}
 			if !ignoreAffinity {
-				in = pool.admitLabels(shapes[owner], nil)
+				in = pool.admitLabels(shapes[owner].CountedTerms(), nil)
 			}
 			admitted[g] = &in
 			k := s.ledger.KeyOf(g)

@@ -186,7 +186,7 @@ func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, b
 		return b, !b.atoms.empty()
 	}
 	used := n.Used.Plus(daemonsFor(snap.Daemons, n).MinusFloor(n.UsedByDaemons))
-	b.free = m.space.Vector(n.Allocatable)
+	b.free = m.space.Room(n.Allocatable)
 	b.free.AddN(m.space.Vector(used), -1)
 	return b, true
 }

@@ -2,8 +2,10 @@ package pack
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -86,5 +88,8 @@ func (b *launchBin) requests(space quantity.Space, types []int32) quantity.List 
 		}
 		least = both
 	}
-	return space.List(b.used).Plus(least)
+	sum := space.List(b.used).Plus(least)
+	// The kubelet tells of volumes elsewhere, so a node would never be seen to have them.
+	maps.DeleteFunc(sum, func(name string, _ int64) bool { return strings.HasPrefix(name, quantity.AttachPrefix) })
+	return sum
 }

@@ -204,14 +204,14 @@ func (p *poolModel) admit(sh *cluster.Shape, wish label.Requirements) classIn {
 	if refusal := fit.Taints(sh.Tolerations, p.pool.Taints); !refusal.IsYes() {
 		return classIn{refusal: refusal}
 	}
-	return p.admitLabels(sh, wish)
+	return p.admitLabels(sh.Terms, wish)
 }
 
 // admitLabels is admit as far as labels go.
-func (p *poolModel) admitLabels(sh *cluster.Shape, wish label.Requirements) classIn {
+func (p *poolModel) admitLabels(terms []label.Requirements, wish label.Requirements) classIn {
 	var in classIn
 	var first verdict.Verdict
-	for _, term := range sh.Terms {
+	for _, term := range terms {
 		if len(wish) > 0 {
 			term = term.Intersect(wish)
 		}
@@ -236,7 +236,7 @@ func (p *poolModel) admitLabels(sh *cluster.Shape, wish label.Requirements) clas
 // reserveForDaemons takes from each type what the daemons that would run on it need.
 func (p *poolModel) reserveForDaemons(daemons []cluster.Daemon) {
 	for t := range p.types {
-		p.types[t].free = p.space.Vector(p.types[t].Allocatable())
+		p.types[t].free = p.space.Room(p.types[t].Allocatable())
 		p.types[t].daemons = quantity.List{}
 	}
 	for i := range daemons {

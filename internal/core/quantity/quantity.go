@@ -8,8 +8,11 @@
 package quantity
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 )
 
 // Names of the resources every machine has.
@@ -22,7 +25,14 @@ const (
 	Nodes = "nodes"
 )
 
-// List is amounts by resource name. A missing name means zero. Lists are shared
+// AttachPrefix begins the names of the resources that count the volumes of one CSI
+// driver. What does not mention such a resource has no limit of it.
+const AttachPrefix = "attachable-volumes-csi-"
+
+// Unlimited is more than anyone asks for, and small enough for sums.
+const Unlimited = math.MaxInt64 / 4
+
+// List is amounts by resource name. A missing name means zero, but see AttachPrefix. Lists are shared
 // between values and never changed once they are handed out.
 type List map[string]int64
 
@@ -55,11 +65,29 @@ func (l List) MinusFloor(o List) List {
 // Fits tells whether every amount of l is within o.
 func (l List) Fits(o List) bool {
 	for name, amount := range l {
-		if amount > o[name] {
+		if amount > o.room(name) {
 			return false
 		}
 	}
 	return true
+}
+
+// room returns how much there is of a resource.
+func (l List) room(name string) int64 {
+	amount, ok := l[name]
+	if !ok && strings.HasPrefix(name, AttachPrefix) {
+		return Unlimited
+	}
+	return amount
+}
+
+// String returns the amounts in the order of their names.
+func (l List) String() string {
+	parts := make([]string, 0, len(l))
+	for _, name := range l.Names() {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, l[name]))
+	}
+	return strings.Join(parts, " ")
 }
 
 // Names returns the resource names, sorted.
@@ -85,6 +113,15 @@ func (s Space) Vector(l List) Vector {
 	v := make(Vector, len(s))
 	for i, name := range s {
 		v[i] = l[name]
+	}
+	return v
+}
+
+// Room returns l in the space as what there is to be used, rather than what is asked for.
+func (s Space) Room(l List) Vector {
+	v := make(Vector, len(s))
+	for i, name := range s {
+		v[i] = l.room(name)
 	}
 	return v
 }

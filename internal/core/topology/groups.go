@@ -113,7 +113,7 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	var policy strings.Builder
 	if !sp.IgnoreAffinity {
 		policy.WriteString("affinity")
-		for _, t := range sh.Terms {
+		for _, t := range sh.CountedTerms() {
 			policy.WriteString(" or " + t.String())
 		}
 	}

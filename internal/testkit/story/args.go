@@ -220,7 +220,32 @@ func (a *args) shape() *cluster.Shape {
 		sh.Ports = append(sh.Ports, cluster.HostPort{Protocol: "TCP", Port: int32(n)})
 	}
 	a.addRules(sh)
-	return sh
+	return a.withVolumes(sh)
+}
+
+// withVolumes reads the pod's volumes: each "volume" is one place where they can be
+// used, attach.x how many of them driver x must attach.
+func (a *args) withVolumes(sh *cluster.Shape) *cluster.Shape {
+	v := cluster.Volumes{Attach: a.attach()}
+	for _, text := range a.all("volume") {
+		v.Terms = append(v.Terms, a.requirement(text))
+	}
+	if v.Terms == nil && len(v.Attach) == 0 {
+		return sh
+	}
+	if v.Terms == nil {
+		v.Terms = []label.Requirements{{}}
+	}
+	return sh.WithVolumes(&v)
+}
+
+// attach returns counts of volumes, by the names of the drivers.
+func (a *args) attach() quantity.List {
+	l := quantity.List{}
+	for driver, n := range a.under("attach.") {
+		l[quantity.AttachPrefix+driver] = n
+	}
+	return l
 }
 
 // addRules reads the rules between pods.

@@ -16,6 +16,10 @@
 // third part is minDomains), with=zone:db, apart=host:db; wish-spread, wish-with,
 // wish-apart and wish-node=zone:In:a are preferences, given up in the order of the API.
 //
+// volume=zone:In:a is a place where a pod's volumes can be used; several are
+// alternatives. attach.ebs=1 is how many volumes of driver ebs it attaches, and on types
+// and nodes how many can be; those that do not say have no limit.
+//
 // "zone" and "capacity" are short for the label keys of zone and capacity type, "type"
 // for the instance type's, in requirements and selectors.
 package story
@@ -103,6 +107,7 @@ func (p *parser) line(words []string) error {
 func (p *parser) addType(name string, a *args) error {
 	t := &catalog.Type{Name: name, Capacity: a.list("cpu", "memory", "ephemeral-storage", "gpu"), Overhead: a.under("overhead.")}
 	t.Capacity[quantity.Pods] = a.number("pods", 110)
+	t.Capacity.Add(a.attach())
 	zones := a.words("zones", "a")
 	t.Requirements = label.Requirements{
 		label.InstanceType: label.In(name), label.Zone: label.In(zones...), arch: label.In(a.words("arch", "amd64")...),
@@ -219,6 +224,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 	if _, ok := n.Allocatable[quantity.Pods]; !ok {
 		n.Allocatable = n.Allocatable.Plus(quantity.List{quantity.Pods: 110})
 	}
+	n.Allocatable = n.Allocatable.Plus(a.attach())
 	n.Labels[label.Zone] = a.text("zone", "a")
 	n.Labels[label.CapacityType] = a.text("capacity", label.OnDemand)
 	p.snap.Nodes = append(p.snap.Nodes, n)
@@ -227,7 +233,9 @@ func (p *parser) addNode(kind, name string, a *args) error {
 
 func (p *parser) addPods(name string, a *args) {
 	sh, count, planned := a.shape(), a.number("count", 0), a.text("planned", "")
-	sh.Invalid = strings.ReplaceAll(a.text("invalid", ""), "_", " ")
+	if why := a.text("invalid", ""); why != "" {
+		sh.Invalid = strings.ReplaceAll(why, "_", " ")
+	}
 	names := []string{name}
 	if count > 0 {
 		names = nil
