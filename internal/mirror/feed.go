@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,15 +18,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
+// watched is a kind and what is done with its objects.
+type watched struct {
+	kind           client.Object
+	upsert, remove func(any)
+}
+
 // Feed subscribes the store to the watches and returns a function that tells whether
 // everything there was at the start has arrived.
 func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
-	var arrived []toolscache.InformerSynced
-	for _, f := range []struct {
-		kind   client.Object
-		upsert func(any)
-		remove func(any)
-	}{
+	kinds := []watched{
 		{&corev1.Pod{}, on(s.upsertPod), on(s.removePod)},
 		{&corev1.Node{}, on(s.upsertNode), on(s.removeNode)},
 		{&karpenterv1.NodeClaim{}, on(s.upsertClaim), on(s.removeClaim)},
@@ -33,33 +35,26 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 		{&appsv1.DaemonSet{}, on(s.upsertDaemon), on(s.removeDaemon)},
 		{&policyv1.PodDisruptionBudget{}, on(s.upsertPDB), on(s.removePDB)},
 		{&corev1.Namespace{}, on(s.upsertNamespace), on(s.removeNamespace)},
-	} {
-		informer, err := c.GetInformer(ctx, f.kind, cache.BlockUntilSynced(false))
+	}
+	if len(s.opts.DefaultConstraints) > 0 {
+		kinds = append(kinds, s.siblingKinds()...)
+	}
+	var arrived []toolscache.InformerSynced
+	for _, w := range kinds {
+		informer, err := c.GetInformer(ctx, w.kind, cache.BlockUntilSynced(false))
 		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", f.kind, err)
+			return nil, fmt.Errorf("watch %T: %w", w.kind, err)
 		}
 		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: f.upsert, UpdateFunc: func(_, o any) { f.upsert(o) }, DeleteFunc: f.remove,
+			AddFunc: w.upsert, UpdateFunc: func(_, o any) { w.upsert(o) }, DeleteFunc: w.remove,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", f.kind, err)
+			return nil, fmt.Errorf("watch %T: %w", w.kind, err)
 		}
 		arrived = append(arrived, registration.HasSynced)
 	}
-	if len(s.opts.DefaultConstraints) > 0 {
-		more, err := s.feedSiblings(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		arrived = append(arrived, more...)
-	}
 	return func() bool {
-		for _, ok := range arrived {
-			if !ok() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(arrived, func(ok toolscache.InformerSynced) bool { return !ok() })
 	}, nil
 }
 

@@ -1,15 +1,10 @@
 package mirror
 
 import (
-	"context"
-	"fmt"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/translate"
@@ -22,33 +17,16 @@ type siblings struct {
 	selectors map[types.UID]*metav1.LabelSelector // of controllers
 }
 
-// feedSiblings subscribes to services and to the controllers of pods.
-func (s *Store) feedSiblings(ctx context.Context, c cache.Cache) (arrived []toolscache.InformerSynced, err error) {
-	for _, f := range []struct {
-		kind   client.Object
-		upsert func(any)
-		remove func(any)
-	}{
+// siblingKinds are services and the controllers of pods.
+func (s *Store) siblingKinds() []watched {
+	return []watched{
 		{&corev1.Service{}, on(s.upsertService), on(s.removeService)},
 		{&appsv1.ReplicaSet{}, on(func(o *appsv1.ReplicaSet) { s.upsertOwner(o, o.Spec.Selector) }), on(removeOwner[*appsv1.ReplicaSet](s))},
 		{&appsv1.StatefulSet{}, on(func(o *appsv1.StatefulSet) { s.upsertOwner(o, o.Spec.Selector) }), on(removeOwner[*appsv1.StatefulSet](s))},
 		{&corev1.ReplicationController{}, on(func(o *corev1.ReplicationController) {
 			s.upsertOwner(o, &metav1.LabelSelector{MatchLabels: o.Spec.Selector})
 		}), on(removeOwner[*corev1.ReplicationController](s))},
-	} {
-		informer, err := c.GetInformer(ctx, f.kind, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", f.kind, err)
-		}
-		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: f.upsert, UpdateFunc: func(_, o any) { f.upsert(o) }, DeleteFunc: f.remove,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", f.kind, err)
-		}
-		arrived = append(arrived, registration.HasSynced)
 	}
-	return arrived, nil
 }
 
 func (s *Store) upsertService(svc *corev1.Service) {
