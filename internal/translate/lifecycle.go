@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -108,6 +109,9 @@ func milestone(nc *karpenterv1.NodeClaim, conditionType string) lifecycle.Condit
 }
 
 func lifecycleCondition(nc *karpenterv1.NodeClaim, conditionType string) lifecycle.Condition {
-	c, _ := condition(nc, conditionType)
+	c := meta.FindStatusCondition(nc.Status.Conditions, conditionType)
+	if c == nil {
+		return lifecycle.Condition{}
+	}
 	return lifecycle.Condition{Status: lifecycle.Status(c.Status), Since: c.LastTransitionTime.Time}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -52,22 +54,30 @@ func claimMachine(nc *karpenterv1.NodeClaim) cluster.Node {
 		Name: nc.Name, Claim: nc.Name, Pool: nc.Labels[karpenterv1.NodePoolLabelKey],
 		Labels: nc.Labels, Taints: Taints(nc.Spec.Taints), Created: nc.CreationTimestamp.Time,
 		Capacity: Quantities(nc.Status.Capacity), Allocatable: Quantities(nc.Status.Allocatable),
-		Leaving: nc.DeletionTimestamp != nil || conditionTrue(nc, karpenterv1.ConditionTypeInstanceTerminating),
+		Leaving: nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating),
 	}
 	if nc.Status.ProviderID == "" {
 		m.Open = openClaim(nc)
 	}
 	m.QuietSince = nc.Status.LastPodEventTime.Time
-	if c, ok := condition(nc, karpenterv1.ConditionTypeInitialized); ok && c.LastTransitionTime.After(m.QuietSince) && c.Status == "True" {
+	if c := held(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.QuietSince) {
 		m.QuietSince = c.LastTransitionTime.Time
 	}
-	if c, ok := condition(nc, karpenterv1.ConditionTypeDisruptionReason); ok && c.Status == "True" {
+	if c := held(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil {
 		m.Marked, m.MarkedSince = c.Reason, c.LastTransitionTime.Time
 	}
 	if nc.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == karpenterv1.LabelValueTrue {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
 	}
 	return m
+}
+
+// held returns a condition that is True, or nil.
+func held(nc *karpenterv1.NodeClaim, conditionType string) *metav1.Condition {
+	if c := meta.FindStatusCondition(nc.Status.Conditions, conditionType); c != nil && c.Status == metav1.ConditionTrue {
+		return c
+	}
+	return nil
 }
 
 // openClaim returns what is known of a claim before the cloud has answered. A
