@@ -106,12 +106,25 @@ func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
 }
 
-// Handle leaves out repeats.
+// Handle leaves out repeats, and what we say ourselves.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	if !q.Handler.Enabled(ctx, slog.LevelDebug) && q.heard.again(r.Message, r.Time) {
+	if !q.Handler.Enabled(ctx, slog.LevelDebug) && (isEcho(r.Message) || q.heard.again(r.Message, r.Time)) {
 		return nil
 	}
 	return q.Handler.Handle(ctx, r)
+}
+
+// isEcho tells whether a library's message adds nothing to our own "starting over" and
+// "waiting for the cluster": a lease that cannot be renewed because the API server is
+// away, the events that cannot be written about it, and the end of a term.
+func isEcho(message string) bool {
+	switch message {
+	case "Error retrieving lease lock", "error retrieving resource lock",
+		"Unable to write event (may retry after sleeping)", "Unable to write event (broadcaster is shut down)",
+		"error received after stop sequence was engaged":
+		return true
+	}
+	return false
 }
 
 // WithAttrs keeps the memory.

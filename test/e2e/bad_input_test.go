@@ -109,8 +109,12 @@ func TestTheControllerOutlivesItsCluster(t *testing.T) {
 		t.Errorf("on the way to a cluster in order it wrote other errors than what it waited for:\n%s", p)
 	}
 
+	before := len(p.log("ERROR"))
 	cluster.Kill()
 	awaitWaiting(t, p, "connection refused")
+	if lines := p.log("ERROR")[before:]; slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting && e.Message != "starting over" }) {
+		t.Errorf("about an API server that went away it says more than that:\n%s", p)
+	}
 	if err := cluster.Start(); err != nil {
 		t.Fatal(err)
 	}
