@@ -29,6 +29,8 @@ func (s *Store) Observe(objects ...client.Object) error {
 			s.upsertDaemon(o)
 		case *policyv1.PodDisruptionBudget:
 			s.upsertPDB(o)
+		case *corev1.Namespace:
+			s.upsertNamespace(o)
 		default:
 			return fmt.Errorf("observe %T: the mirror does not watch this kind", o)
 		}

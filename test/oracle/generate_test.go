@@ -200,7 +200,7 @@ func daemon(name string, cpu int64) appsv1.DaemonSet {
 	labels := map[string]string{"daemon": name}
 	all := intstr.FromString("100%")
 	return appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: nsOne, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: nsSystem, Name: name},
 		Spec: appsv1.DaemonSetSpec{
 			Selector:       &metav1.LabelSelector{MatchLabels: labels},
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all}},

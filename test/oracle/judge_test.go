@@ -24,9 +24,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
-// quiet is how long a placed pod may stay Pending while nothing else happens: longer
-// than the scheduler's longest back-off.
-const quiet = 8 * time.Second
+// How long a placed pod may stay Pending while nothing else happens: longer than the
+// scheduler's longest back-off, or when all that matters is whether its place is right,
+// just a moment.
+const (
+	quietLong  = 8 * time.Second
+	quietShort = time.Second
+)
+
+// manner is how a scenario is judged.
+type manner struct {
+	hints bool
+	quiet time.Duration
+}
 
 // outcome is what became of a scenario.
 type outcome struct {
@@ -49,7 +59,7 @@ func vocabulary() translate.Vocabulary {
 
 // judge enacts a scenario and lets the scheduler say what it thinks of the plan. The
 // error is trouble with the judging, not with the plan.
-func (l *lane) judge(ctx context.Context, s *scenario, hints bool) (o outcome, err error) {
+func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, err error) {
 	id := fmt.Sprintf("r%d", l.runs.Add(1))
 	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces)}
 	defer func() {
@@ -68,7 +78,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, hints bool) (o outcome, e
 	if err != nil {
 		return o, err
 	}
-	if hints {
+	if how.hints {
 		err = r.release(ctx, target)
 	} else {
 		err = r.releaseAll(ctx, target)
@@ -76,19 +86,19 @@ func (l *lane) judge(ctx context.Context, s *scenario, hints bool) (o outcome, e
 	if err != nil {
 		return o, err
 	}
-	stuck, err := r.bound(ctx, target, &o)
+	stuck, err := r.bound(ctx, target, how.quiet, &o)
 	if err != nil {
 		return o, err
 	}
-	if !hints {
+	if !how.hints {
 		o.pending = len(stuck)
 		return o, nil
 	}
 	o.refused = len(p.Refusals)
-	if err := r.refusals(ctx, &p, &o); err != nil {
-		return o, err
+	if len(stuck) > 0 { // there may be room because of them
+		return o, r.stuck(ctx, stuck, target, &o)
 	}
-	return o, r.stuck(ctx, stuck, target, &o)
+	return o, r.refusals(ctx, &p, &o)
 }
 
 // plan lets Dovetail plan for what the API server has.
@@ -115,6 +125,9 @@ func (r *run) plan() (plan.Plan, error) {
 	}
 	for _, d := range r.daemons {
 		objects = append(objects, d)
+	}
+	for _, ns := range r.spaces {
+		objects = append(objects, ns)
 	}
 	pods, err := r.lanePods()
 	if err != nil {
@@ -258,7 +271,7 @@ func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 
 // bound waits until the placed pods are bound, and returns those that are not when
 // nothing has happened for a while.
-func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, o *outcome) (stuck []cluster.PodRef, err error) {
+func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet time.Duration, o *outcome) (stuck []cluster.PodRef, err error) {
 	best := len(target) + 1
 	deadline := time.Now().Add(quiet)
 	err = until(ctx, patience, func() error {
@@ -432,10 +445,10 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 }
 
 // seen waits until the scheduler knows a node, and with it all made before: by a pod
-// that asks for nothing else.
+// that asks for nothing else, in a namespace that no rule of a scenario looks into.
 func (r *run) seen(ctx context.Context, node string) error {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespaces[nsOne], Name: "probe"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: probes, Name: r.id},
 		Spec: corev1.PodSpec{
 			NodeSelector: map[string]string{corev1.LabelHostname: node},
 			Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -452,5 +465,9 @@ func (r *run) seen(ctx context.Context, node string) error {
 	}); err != nil {
 		return err
 	}
-	return r.decided(ctx, ref)
+	if err := r.decided(ctx, ref); err != nil {
+		return err
+	}
+	now := int64(0)
+	return r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, ref.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }

@@ -22,6 +22,11 @@ var topologyKinds = []kind{
 	{"affinityRevision", (*gen).affinityRevision},
 }
 
+// comingKinds are constraints that the solver does not know yet.
+var comingKinds = []kind{
+	{"daemonsAmong", (*gen).daemonsAmong},
+}
+
 // wishKinds are preferences: kube-scheduler never refuses a pod for one.
 var wishKinds = []kind{
 	{"softSpread", (*gen).softSpread},
@@ -192,6 +197,14 @@ func (g *gen) affinityRevision() {
 		} else {
 			w.together().RequiredDuringSchedulingIgnoredDuringExecution = append(w.together().RequiredDuringSchedulingIgnoredDuringExecution, t)
 		}
+	}
+}
+
+// daemonsAmong puts daemons where rules between pods see them.
+func (g *gen) daemonsAmong() {
+	g.daemons()
+	for i := range g.s.Daemons {
+		g.s.Daemons[i].Namespace = nsOne
 	}
 }
 

@@ -25,6 +25,8 @@ const (
 	patience = 60 * time.Second
 	// pollEvery is how often a lane looks at what the watches brought.
 	pollEvery = 10 * time.Millisecond
+	// probes is a namespace that no scenario knows of.
+	probes = "probes"
 )
 
 // world is the one control plane that all lanes share.
@@ -69,32 +71,45 @@ func newWorld(ctx context.Context, config *rest.Config) (*world, error) {
 	w := &world{client: client, pods: factory.Core().V1().Pods().Lister(), nodes: factory.Core().V1().Nodes().Lister()}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	return w, nil
+	_, err = w.newNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probes}})
+	return w, err
 }
 
 // lane is where one scenario after the other is enacted.
 type lane struct {
 	*world
 	namespaces map[string]string // the scenario's names → the lane's
+	spaces     []*corev1.Namespace
 }
 
-// newLane makes the lane's namespaces and waits until pods can be made in them.
+// newLane makes the lane's namespaces.
 func (w *world) newLane(ctx context.Context, i int) (*lane, error) {
-	l := &lane{world: w, namespaces: map[string]string{nsOne: fmt.Sprintf("lane-%d-one", i), nsTwo: fmt.Sprintf("lane-%d-two", i)}}
-	for team, name := range l.namespaces {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{laneKey: l.namespaces[nsOne], teamKey: team}}}
-		if _, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-			return nil, err
+	l := &lane{world: w, namespaces: map[string]string{}}
+	for _, team := range []string{nsOne, nsTwo, nsSystem} {
+		l.namespaces[team] = fmt.Sprintf("lane-%d-%s", i, team)
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespaces[team]}}
+		if team != nsSystem {
+			ns.Labels = map[string]string{laneKey: l.namespaces[nsOne], teamKey: team}
 		}
-		err := until(ctx, patience, func() error {
-			_, err := w.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-			return err
-		})
+		made, err := w.newNamespace(ctx, ns)
 		if err != nil {
 			return nil, err
 		}
+		l.spaces = append(l.spaces, made)
 	}
 	return l, nil
+}
+
+// newNamespace makes a namespace and waits until pods can be made in it.
+func (w *world) newNamespace(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
+	made, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return made, until(ctx, patience, func() error {
+		_, err := w.client.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
 }
 
 // until calls check until it returns nil. The error is the last that check returned.
@@ -119,7 +134,7 @@ func until(ctx context.Context, within time.Duration, check func() error) error 
 // lanePods returns the pods in the lane's namespaces.
 func (l *lane) lanePods() ([]*corev1.Pod, error) {
 	var all []*corev1.Pod
-	for _, ns := range []string{nsOne, nsTwo} {
+	for _, ns := range []string{nsOne, nsTwo, nsSystem} {
 		pods, err := l.pods.Pods(l.namespaces[ns]).List(labels.Everything())
 		if err != nil {
 			return nil, err

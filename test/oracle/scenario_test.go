@@ -31,10 +31,12 @@ const (
 	startingKey = "oracle.dovetail.test/starting"
 )
 
-// The two namespaces of every scenario.
+// The namespaces of every scenario. The pods are in the first two; rules between pods do
+// not look into the third, where the daemons are.
 const (
-	nsOne = "one"
-	nsTwo = "two"
+	nsOne    = "one"
+	nsTwo    = "two"
+	nsSystem = "system"
 )
 
 // class is the node class that all pools refer to.
