@@ -36,6 +36,7 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 		{&policyv1.PodDisruptionBudget{}, on(s.upsertPDB), on(s.removePDB)},
 		{&corev1.Namespace{}, on(s.upsertNamespace), on(s.removeNamespace)},
 	}
+	kinds = append(kinds, s.volumeKinds()...)
 	if len(s.opts.DefaultConstraints) > 0 {
 		kinds = append(kinds, s.siblingKinds()...)
 	}

@@ -162,6 +162,7 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
 		m.Pods = append(m.Pods, *running[sh])
 	}
+	s.attach(m, node)
 	m.Planned = plannedFor[m.Name]
 	if m.Claim != m.Name {
 		m.Planned += plannedFor[m.Claim]
@@ -199,12 +200,13 @@ func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
 			leaving[snap.Nodes[i].Name] = true
 		}
 	}
+	shaper := s.newShaper()
 	for uid, p := range s.pods {
 		if !s.asks(p) && !(leaving[p.Spec.NodeName] && s.willMove(p.Pod, now)) {
 			continue
 		}
 		snap.Pending = append(snap.Pending, cluster.Pod{
-			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: s.planned[uid], Shape: p.shape.Shape,
+			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: s.planned[uid], Shape: shaper.shape(p),
 		})
 	}
 	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {

@@ -54,6 +54,7 @@ type Store struct {
 	shapes     map[string]*sharedShape
 	types      map[cloud.ClassRef]typesKnown
 	siblings   siblings
+	volumes    volumes
 	planned    map[types.UID]string // pod → machine
 	nominated  map[string]time.Time // machine → until
 	wake       func(id string)
@@ -98,7 +99,7 @@ func NewStore(opts Options) *Store {
 		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
 		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
 		planned:  map[types.UID]string{}, nominated: map[string]time.Time{},
-		wake: func(string) {},
+		volumes: newVolumes(), wake: func(string) {},
 	}
 }
 
