@@ -8,6 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
@@ -164,7 +165,8 @@ func (s *solver) placeSingly(c *class, st *stage) {
 func (s *solver) placeOne(c *class, st *stage) (placement, bool) {
 	for i := range s.fixed {
 		b := &s.fixed[i]
-		if !s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() || b.add(c, st, 1) == 0 {
+		if quantity.Times(b.free, b.used, c.need, 1) == 0 ||
+			!s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() || b.add(c, st, 1) == 0 {
 			continue
 		}
 		s.ledger.Count(c.index, &b.place, 1, 0)
@@ -185,7 +187,7 @@ func (s *solver) placeOne(c *class, st *stage) (placement, bool) {
 // domains that matter for it.
 func (s *solver) addSettled(b *launchBin, c *class, st *stage) bool {
 	in := &st.in[b.at]
-	if !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) ||
+	if b.full(c) || !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) ||
 		len(c.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, b.ports).IsYes() {
 		return false
 	}

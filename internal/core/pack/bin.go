@@ -83,6 +83,7 @@ type launchBin struct {
 	pool    *poolModel
 	at      int // the pool's index in the model
 	used    quantity.Vector
+	room    quantity.Vector // no type that is left has more
 	atoms   bitset
 	types   []int32
 	open    label.Requirements
@@ -97,10 +98,13 @@ type launchBin struct {
 	refusal verdict.Verdict
 }
 
+// full tells whether no type that is left can have room for a pod of the class.
+func (b *launchBin) full(c *class) bool { return quantity.Times(b.room, b.used, c.need, 1) == 0 }
+
 // add places up to most pods of the class and returns how many.
 func (b *launchBin) add(c *class, st *stage, most int) int {
 	in := &st.in[b.at]
-	if most == 0 || !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) {
+	if most == 0 || b.full(c) || !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) {
 		return 0
 	}
 	if len(c.shape.Ports) > 0 {
@@ -196,6 +200,7 @@ func (b *launchBin) withMinValues(c *class, n int64) int64 {
 // commit puts n pods of the class into the bin under the term that scratch was made with.
 func (b *launchBin) commit(c *class, t *termIn, n int64) {
 	b.types = b.survivors(c, n)
+	b.room = b.pool.room(b.types)
 	b.atoms, b.scratch = b.scratch, b.atoms
 	b.used.AddN(c.need, n)
 	b.ports = append(b.ports, c.shape.Ports...)
@@ -230,7 +235,17 @@ func (p *poolModel) fresh(at int) *launchBin {
 			b.types = append(b.types, int32(t))
 		}
 	}
+	b.room = p.room(b.types)
 	return b
+}
+
+// room returns the most that any of the types has for pods, in each dimension.
+func (p *poolModel) room(types []int32) quantity.Vector {
+	room := make(quantity.Vector, len(p.space))
+	for _, t := range types {
+		raise(room, p.types[t].free)
+	}
+	return room
 }
 
 // take takes from the pool's limits what a new bin may need of them.

@@ -8,6 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -27,8 +28,8 @@ type class struct {
 	stages []stage
 	// keys are those of the ledger on which it matters where the class's pods are.
 	keys []int
-	// apart is the last refusal that had to do with other pods.
-	apart verdict.Verdict
+	// apart is the last miss that had to do with other pods.
+	apart topology.Miss
 }
 
 // stage is a class's rules with some of its wishes given up. The last has none left.

@@ -17,8 +17,12 @@ import (
 // the list of types to its maximum would break a minValues rule.
 func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	types := slices.Clone(b.types)
+	prices := make([]float64, len(b.pool.types))
+	for _, t := range types {
+		prices[t] = b.price(t)
+	}
 	slices.SortStableFunc(types, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(b.price(x), b.price(y)), cmp.Compare(b.pool.types[x].Name, b.pool.types[y].Name))
+		return cmp.Or(cmp.Compare(prices[x], prices[y]), cmp.Compare(b.pool.types[x].Name, b.pool.types[y].Name))
 	})
 	if len(types) > s.opts.TypesMax {
 		types = types[:s.opts.TypesMax]
@@ -78,6 +82,9 @@ func (b *launchBin) capacityTypes() []string {
 // type it becomes.
 func (b *launchBin) requests(space quantity.Space, types []int32) quantity.List {
 	least := b.pool.types[types[0]].daemons
+	if b.pool.daemonsAlike {
+		types = types[:1]
+	}
 	for _, t := range types[1:] {
 		other := b.pool.types[t].daemons
 		both := quantity.List{}

@@ -26,6 +26,7 @@ type poolModel struct {
 	allowed, buyable bitset
 	keys             map[string]*keyModel
 	minValues        []minValuesRule
+	daemonsAlike     bool // every type within the requirements has the same daemons
 
 	// left is what the limits still allow; MaxInt64 where there is none.
 	left      quantity.Vector
@@ -235,25 +236,34 @@ func (p *poolModel) admitLabels(terms []label.Requirements, wish label.Requireme
 
 // reserveForDaemons takes from each type what the daemons that would run on it need.
 func (p *poolModel) reserveForDaemons(daemons []cluster.Daemon) {
+	within := 0
 	for t := range p.types {
-		p.types[t].free = p.space.Room(p.types[t].Allocatable())
-		p.types[t].daemons = quantity.List{}
+		tm := &p.types[t]
+		tm.free = p.space.Room(tm.Allocatable())
+		tm.daemons = quantity.List{}
+		if p.allowed.anyIn(tm.first, tm.end) {
+			within++
+		}
 	}
+	p.daemonsAlike = true
 	for i := range daemons {
 		sh := daemons[i].Shape
 		in := p.admit(sh, nil)
 		need := p.space.Vector(sh.Requests)
+		on := 0
 		for t := range p.types {
 			tm := &p.types[t]
 			for _, term := range in.terms {
 				if term.atoms.anyIn(tm.first, tm.end) {
 					tm.free.AddN(need, -1)
+					on++
 					tm.daemons.Add(sh.Requests)
 					tm.ports = append(tm.ports, sh.Ports...)
 					break
 				}
 			}
 		}
+		p.daemonsAlike = p.daemonsAlike && (on == 0 || on == within)
 	}
 }
 

@@ -68,7 +68,7 @@ func (p *poolModel) whyTooSmall(c *class, atoms bitset) verdict.Verdict {
 			return verdict.Of(verdict.HostPortTaken, "", "a daemon takes the host port")
 		default:
 			if !c.apart.IsYes() {
-				return c.apart
+				return c.apart.Verdict()
 			}
 			return p.whyMinValues()
 		}

@@ -6,13 +6,38 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
+// Miss is a rule that is not kept. The zero Miss is none. It becomes a verdict only when
+// somebody wants to read it: most are found while looking for another place.
+type Miss struct {
+	reason verdict.Reason
+	// format has a verb for the key and, where there is a skew, for it and its maximum.
+	format    string
+	key       string
+	skew, max int32
+}
+
+// IsYes tells whether every rule is kept.
+func (m Miss) IsYes() bool { return m.reason == verdict.OK }
+
+// Verdict returns the miss in words.
+func (m Miss) Verdict() verdict.Verdict {
+	switch {
+	case m.IsYes():
+		return verdict.Verdict{}
+	case m.max > 0:
+		return verdict.Of(m.reason, "", m.format, m.key, m.skew, m.max)
+	default:
+		return verdict.Of(m.reason, "", m.format, m.key)
+	}
+}
+
 // Check tells whether one more pod of the class may go to the place. Wishes before the
 // given one have been given up. Rules on keys whose domain is Open are passed over: they
 // are asked again once it is settled.
 //
 // A courteous class also keeps to the spreads of others that count its pods, though it
 // need not: kube-scheduler may bind it before those for whom it would be one too many.
-func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) verdict.Verdict {
+func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) Miss {
 	if courteous {
 		for _, g := range l.rules[class].counted {
 			if gr := &l.groups[g]; gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 {
@@ -27,12 +52,12 @@ func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) ver
 
 // Holds tells whether a pod of the class that has been counted at the place may be
 // there, all things considered.
-func (l *Ledger) Holds(class int, at *Place) verdict.Verdict {
+func (l *Ledger) Holds(class int, at *Place) Miss {
 	return l.judge(class, at, math.MaxInt, true)
 }
 
 // judge applies every rule. counted: the pod is in the counts already.
-func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) verdict.Verdict {
+func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss {
 	r := &l.rules[class]
 	kept := func(wish int) bool { return wish < 0 || wish >= wishesFrom }
 	already := func(u *use) int32 {
@@ -58,7 +83,7 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) verdi
 	for i := range r.repelling {
 		u := &r.repelling[i]
 		if g := &l.groups[u.group]; kept(u.wish) && g.at(at)-already(u) > 0 {
-			return verdict.Of(verdict.AntiAffinityUnmet, "", "anti-affinity: its %s has a pod that it must not be with", l.keys[g.key])
+			return Miss{reason: verdict.AntiAffinityUnmet, format: "anti-affinity: its %s has a pod that it must not be with", key: l.keys[g.key]}
 		}
 	}
 	for i := range r.repelled {
@@ -69,10 +94,10 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) verdi
 			own = 1
 		}
 		if g.at(at)-own > 0 {
-			return verdict.Of(verdict.AntiAffinityUnmet, "", "anti-affinity: its %s has a pod that does not want to be with it", l.keys[g.key])
+			return Miss{reason: verdict.AntiAffinityUnmet, format: "anti-affinity: its %s has a pod that does not want to be with it", key: l.keys[g.key]}
 		}
 	}
-	return verdict.Verdict{}
+	return Miss{}
 }
 
 // at returns the count in the place's domain.
@@ -93,36 +118,37 @@ func (l *Ledger) owns(class, group int) bool {
 }
 
 // spread tells whether the skew stays within bounds. already is 1 if the pod is counted.
-func (l *Ledger) spread(u *use, at *Place, already int32) verdict.Verdict {
+func (l *Ledger) spread(u *use, at *Place, already int32) Miss {
 	g := &l.groups[u.group]
 	d := at.Domain[g.key]
 	switch {
 	case d == Open:
-		return verdict.Verdict{}
+		return Miss{}
 	case d == None:
-		return verdict.Of(verdict.SpreadUnmet, "", "spread: the node has no label %s", l.keys[g.key])
+		return Miss{reason: verdict.SpreadUnmet, format: "spread: the node has no label %s", key: l.keys[g.key]}
 	}
 	if skew := g.counts[d] - already + u.self - l.fewest(g); skew > g.maxSkew {
-		return verdict.Of(verdict.SpreadUnmet, "", "spread over %s: the skew would be %d, at most %d is allowed", l.keys[g.key], skew, g.maxSkew)
+		return Miss{reason: verdict.SpreadUnmet, format: "spread over %s: the skew would be %d, at most %d is allowed", key: l.keys[g.key], skew: skew, max: g.maxSkew}
 	}
-	return verdict.Verdict{}
+	return Miss{}
 }
 
 // fewest returns the least count of any domain that a pod could be in. A new machine is
 // a new hostname, so under that key there is always one with none.
 func (l *Ledger) fewest(g *group) int32 {
+	if g.buyable && l.isHostname(g.key) {
+		return 0
+	}
 	least, domains := int32(math.MaxInt32), int32(0)
-	buyable := false
 	for d := range g.counts {
 		if g.present[d] {
 			domains++
 		}
-		buyable = buyable || g.possible[d]
 		if g.present[d] || g.possible[d] {
 			least = min(least, g.counts[d])
 		}
 	}
-	if domains < g.minDomains || least == math.MaxInt32 || buyable && l.isHostname(g.key) {
+	if domains < g.minDomains || least == math.MaxInt32 {
 		return 0
 	}
 	return least
@@ -130,7 +156,7 @@ func (l *Ledger) fewest(g *group) int32 {
 
 // attract tells whether pods that match all the terms are in each term's domain. Where
 // there are none anywhere, a pod that matches itself may be the first.
-func (l *Ledger) attract(a *affinity, at *Place, counted bool) verdict.Verdict {
+func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 	self := int32(0)
 	if counted && a.self {
 		self = 1
@@ -141,16 +167,16 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) verdict.Verdict {
 		g := &l.groups[a.uses[i].group]
 		switch d := at.Domain[g.key]; {
 		case d == None:
-			return verdict.Of(verdict.AffinityUnmet, "", "affinity: the node has no label %s", l.keys[g.key])
+			return Miss{reason: verdict.AffinityUnmet, format: "affinity: the node has no label %s", key: l.keys[g.key]}
 		case d >= 0 && g.counts[d]-self <= 0:
 			found, missing = false, l.keys[g.key]
 		}
 		first = first && g.total-self <= 0
 	}
 	if !found && !first {
-		return verdict.Of(verdict.AffinityUnmet, "", "affinity: its %s has no pod that it must be with", missing)
+		return Miss{reason: verdict.AffinityUnmet, format: "affinity: its %s has no pod that it must be with", key: missing}
 	}
-	return verdict.Verdict{}
+	return Miss{}
 }
 
 // Appeal orders the domains of a key for a pod of the class: less is better. Domains that

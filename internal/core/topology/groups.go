@@ -35,8 +35,10 @@ type group struct {
 	// when their policies say the same.
 	owner                       int
 	ignoreAffinity, honorTaints bool
-	// present are the domains of machines that count, possible those that could be bought.
+	// present are the domains of machines that count, possible those that could be bought;
+	// buyable tells whether there is any of the latter.
 	present, possible []bool
+	buyable           bool
 }
 
 // use is a class's own interest in a group.
@@ -83,15 +85,16 @@ func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
 	return in && t.Selector.Selects(sh.Labels)
 }
 
-// group returns the group of that name, making it if need be.
-func (b *builder) group(name string, g group) int {
+// group returns the group of that name, making it if need be: it is new then, and nobody
+// has noted yet which classes count in it.
+func (b *builder) group(name string, g group) (i int, isNew bool) {
 	if i, ok := b.byName[name]; ok {
-		return i
+		return i, false
 	}
-	i := len(b.groups)
+	i = len(b.groups)
 	b.byName[name] = i
 	b.groups = append(b.groups, g)
-	return i
+	return i, true
 }
 
 func termName(t *cluster.PodTerm) string {
@@ -125,7 +128,7 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	}
 	name := strings.Join([]string{"spread", sh.Namespace, sp.Key, selectorName(&sp.Selector), policy.String(),
 		itoa(sp.MaxSkew), itoa(sp.MinDomains)}, "|")
-	i := b.group(name, group{
+	i, isNew := b.group(name, group{
 		kind: spreading, key: b.keyOf(sp.Key), maxSkew: sp.MaxSkew, minDomains: sp.MinDomains, owner: class,
 		ignoreAffinity: sp.IgnoreAffinity, honorTaints: sp.HonorTaints,
 	})
@@ -134,6 +137,9 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 		u.self = 1
 	}
 	b.rules[class].spread = append(b.rules[class].spread, u)
+	if !isNew {
+		return
+	}
 	for c, other := range b.shapes {
 		if other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels) {
 			b.count(c, i)
@@ -155,12 +161,15 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 	}
 	a := affinity{wish: wish, self: matchesAll(b.shapes[class])}
 	for i := range terms {
-		g := b.group("affinity|"+terms[i].Key+"|"+strings.Join(names, "&"), group{kind: attracting, key: b.keyOf(terms[i].Key)})
+		g, isNew := b.group("affinity|"+terms[i].Key+"|"+strings.Join(names, "&"), group{kind: attracting, key: b.keyOf(terms[i].Key)})
 		u := use{group: g, wish: wish}
 		if a.self {
 			u.self = 1
 		}
 		a.uses = append(a.uses, u)
+		if !isNew {
+			continue
+		}
 		for c, other := range b.shapes {
 			if matchesAll(other) {
 				b.count(c, g)
@@ -174,27 +183,31 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 // which the owner keeps away, and, if it is required, its owners, from which those keep away.
 func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	name := termName(t)
-	selected := b.group("anti|"+name, group{kind: repelling, key: b.keyOf(t.Key)})
+	selected, isNew := b.group("anti|"+name, group{kind: repelling, key: b.keyOf(t.Key)})
 	u := use{group: selected, wish: wish}
 	if b.selects(t, b.shapes[class]) {
 		u.self = 1
 	}
 	b.rules[class].repelling = append(b.rules[class].repelling, u)
-	for c, other := range b.shapes {
-		if b.selects(t, other) {
-			b.count(c, selected)
+	if isNew {
+		for c, other := range b.shapes {
+			if b.selects(t, other) {
+				b.count(c, selected)
+			}
 		}
 	}
 	if wish >= 0 {
 		return
 	}
-	owners := b.group("owners|"+name, group{kind: repelled, key: b.keyOf(t.Key)})
+	owners, isNew := b.group("owners|"+name, group{kind: repelled, key: b.keyOf(t.Key)})
 	b.count(class, owners)
+	if !isNew {
+		return
+	}
 	for c, other := range b.shapes {
-		if !b.selects(t, other) || slices.ContainsFunc(b.rules[c].repelled, func(u use) bool { return u.group == owners }) {
-			continue
+		if b.selects(t, other) {
+			b.rules[c].repelled = append(b.rules[c].repelled, use{group: owners, wish: -1})
 		}
-		b.rules[c].repelled = append(b.rules[c].repelled, use{group: owners, wish: -1})
 	}
 }
 

@@ -141,7 +141,9 @@ func (l *Ledger) Present(at *Place) {
 
 // Possible notes for one spreading group that a machine that counts could be bought in
 // the domain.
-func (l *Ledger) Possible(group int, domain int32) { l.groups[group].possible[domain] = true }
+func (l *Ledger) Possible(group int, domain int32) {
+	l.groups[group].possible[domain], l.groups[group].buyable = true, true
+}
 
 // OnlyPresent forgets what could be bought for the groups of the class's spreads. It
 // tells whether that made a difference.
@@ -152,6 +154,7 @@ func (l *Ledger) OnlyPresent(class int) (changed bool) {
 			changed = changed || gr.possible[d] && !gr.present[d]
 			gr.possible[d] = false
 		}
+		gr.buyable = false
 	}
 	return changed
 }
