@@ -159,11 +159,16 @@ func (b *launchBin) hosts(ty int32, c *class) bool {
 func (b *launchBin) survivors(c *class, n int64) []int32 {
 	var types []int32
 	for _, ty := range b.types {
-		if b.hosts(ty, c) && quantity.Times(b.pool.types[ty].free, b.used, c.need, n) >= n {
+		if b.survives(ty, c, n) {
 			types = append(types, ty)
 		}
 	}
 	return types
+}
+
+// survives tells whether a type would be left with n more pods of the class.
+func (b *launchBin) survives(ty int32, c *class, n int64) bool {
+	return b.hosts(ty, c) && quantity.Times(b.pool.types[ty].free, b.used, c.need, n) >= n
 }
 
 // withMinValues returns the largest count up to n with which the types left still offer
@@ -199,7 +204,7 @@ func (b *launchBin) withMinValues(c *class, n int64) int64 {
 
 // commit puts n pods of the class into the bin under the term that scratch was made with.
 func (b *launchBin) commit(c *class, t *termIn, n int64) {
-	b.types = b.survivors(c, n)
+	b.types = slices.DeleteFunc(b.types, func(ty int32) bool { return !b.survives(ty, c, n) })
 	b.room = b.pool.room(b.types)
 	b.atoms, b.scratch = b.scratch, b.atoms
 	b.used.AddN(c.need, n)

@@ -1,11 +1,26 @@
 package pack
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // bitset is a set of small integers, of a width fixed when it is made.
 type bitset []uint64
 
 func newBitset(width int) bitset { return make(bitset, (width+63)/64) }
+
+// fullBitset returns the set of all integers below width.
+func fullBitset(width int) bitset {
+	b := newBitset(width)
+	for i := range b {
+		b[i] = math.MaxUint64
+	}
+	if rest := width & 63; rest > 0 {
+		b[len(b)-1] = 1<<rest - 1
+	}
+	return b
+}
 
 func (b bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }

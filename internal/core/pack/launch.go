@@ -16,13 +16,17 @@ import (
 // launch turns a filled bin into what shall be bought. The refusal is set when cutting
 // the list of types to its maximum would break a minValues rule.
 func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
-	types := slices.Clone(b.types)
+	// In the pool's order first: nearly always it is the launch's too.
+	types := b.pool.among(b.pool.byPrice, b.types)
 	prices := make([]float64, len(b.pool.types))
 	for _, t := range types {
 		prices[t] = b.price(t)
 	}
-	slices.SortStableFunc(types, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(prices[x], prices[y]), cmp.Compare(b.pool.types[x].Name, b.pool.types[y].Name))
+	slices.SortFunc(types, func(x, y int32) int {
+		if prices[x] != prices[y] {
+			return cmp.Compare(prices[x], prices[y])
+		}
+		return cmp.Compare(b.pool.types[x].Name, b.pool.types[y].Name)
 	})
 	if len(types) > s.opts.TypesMax {
 		types = types[:s.opts.TypesMax]
@@ -38,10 +42,15 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	if math.IsInf(l.PriceHourly, 1) {
 		l.PriceHourly = 0
 	}
+	l.Types = make([]string, 0, len(types))
 	for _, t := range types {
 		l.Types = append(l.Types, b.pool.types[t].Name)
 	}
-	l.Requirements = b.requirements(l.Types)
+	names := make([]string, 0, len(types))
+	for _, t := range b.pool.among(b.pool.byName, types) {
+		names = append(names, b.pool.types[t].Name)
+	}
+	l.Requirements = b.requirements(names)
 	l.Requests = b.requests(s.model.space, types)
 	return l, verdict.Verdict{}
 }

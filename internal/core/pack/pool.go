@@ -1,7 +1,9 @@
 package pack
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -26,7 +28,9 @@ type poolModel struct {
 	allowed, buyable bitset
 	keys             map[string]*keyModel
 	minValues        []minValuesRule
-	daemonsAlike     bool // every type within the requirements has the same daemons
+	// byName and byPrice are the types in the order of their names, and of their prices.
+	byName, byPrice []int32
+	daemonsAlike    bool // every type within the requirements has the same daemons
 
 	// left is what the limits still allow; MaxInt64 where there is none.
 	left      quantity.Vector
@@ -88,7 +92,33 @@ func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Po
 	p.reserveForDaemons(snap.Daemons)
 	p.indexMinValues()
 	p.countLimits(snap)
+	p.order()
 	return p
+}
+
+// order sorts the types by name and by price, so that no launch need do it.
+func (p *poolModel) order() {
+	for t := range p.types {
+		p.byName = append(p.byName, int32(t))
+	}
+	slices.SortStableFunc(p.byName, func(x, y int32) int { return cmp.Compare(p.types[x].Name, p.types[y].Name) })
+	p.byPrice = slices.Clone(p.byName)
+	slices.SortStableFunc(p.byPrice, func(x, y int32) int { return cmp.Compare(p.types[x].priceMin, p.types[y].priceMin) })
+}
+
+// among returns those of the ordered types that are in the list.
+func (p *poolModel) among(ordered, types []int32) []int32 {
+	in := newBitset(len(p.types))
+	for _, t := range types {
+		in.set(int(t))
+	}
+	out := make([]int32, 0, len(types))
+	for _, t := range ordered {
+		if in.has(int(t)) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // indexKeys notes for every key that a type or offering decides which atoms carry which value.
@@ -108,10 +138,7 @@ func (p *poolModel) indexKeys() {
 		}
 	}
 	for _, k := range p.keys {
-		k.without = newBitset(len(p.atoms))
-		for a := range p.atoms {
-			k.without.set(a)
-		}
+		k.without = fullBitset(len(p.atoms))
 		for _, w := range k.with {
 			for i := range w {
 				k.without[i] &^= w[i]
@@ -149,14 +176,12 @@ func (p *poolModel) note(key string, a int, q label.Requirement) {
 // requirements that no atom settles. The refusal names the first key, in order, that
 // leaves nothing. own: these are the pool's requirements themselves.
 func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open label.Requirements, refusal verdict.Verdict) {
-	atoms = newBitset(len(p.atoms))
-	for a := range p.atoms {
-		atoms.set(a)
+	if own {
+		atoms = fullBitset(len(p.atoms))
+	} else {
+		atoms = p.allowed.clone()
 	}
-	if !own {
-		atoms.and(p.allowed)
-	}
-	mask := newBitset(len(p.atoms))
+	var mask bitset
 	for _, key := range want.Keys() {
 		q := want[key]
 		ours, ruled := p.pool.Requirements[key]
@@ -170,6 +195,9 @@ func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open
 			continue
 		}
 		if indexed {
+			if mask == nil {
+				mask = newBitset(len(p.atoms))
+			}
 			k.allow(q, mask)
 			atoms.and(mask)
 			if atoms.empty() && !own {
