@@ -45,6 +45,13 @@ func (b bitset) and(o bitset) {
 	}
 }
 
+// remove takes what is in o out of b.
+func (b bitset) remove(o bitset) {
+	for i := range o {
+		b[i] &^= o[i]
+	}
+}
+
 // intersection writes x∩y to b and tells whether anything is left.
 func (b bitset) intersection(x, y bitset) bool {
 	var any uint64

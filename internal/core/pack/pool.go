@@ -48,10 +48,12 @@ type typeModel struct {
 	priceMin       float64            // of what is buyable
 }
 
-// keyModel tells which atoms carry which value of one label key.
+// keyModel tells which atoms carry which value of one label key. Those in absent surely
+// have none; those in without leave it open.
 type keyModel struct {
 	values  []string
 	with    []bitset
+	absent  bitset
 	without bitset
 	// several: some atom leaves the choice among values open.
 	several bool
@@ -139,24 +141,28 @@ func (p *poolModel) indexKeys() {
 	}
 	for _, k := range p.keys {
 		k.without = fullBitset(len(p.atoms))
+		k.without.remove(k.absent)
 		for _, w := range k.with {
-			for i := range w {
-				k.without[i] &^= w[i]
-			}
+			k.without.remove(w)
 		}
 	}
 }
 
-// note records that atom a carries what q allows of the key; a requirement that is no
-// list of values leaves the key open.
+// note records that atom a carries what q allows of the key, or that it has no such
+// label; a requirement that is neither leaves the key open.
 func (p *poolModel) note(key string, a int, q label.Requirement) {
-	if q.Operator() != label.OpIn {
+	op := q.Operator()
+	if op != label.OpIn && op != label.OpDoesNotExist {
 		return
 	}
 	k := p.keys[key]
 	if k == nil {
-		k = &keyModel{}
+		k = &keyModel{absent: newBitset(len(p.atoms))}
 		p.keys[key] = k
+	}
+	if op == label.OpDoesNotExist {
+		k.absent.set(a)
+		return
 	}
 	k.several = k.several || len(q.Values()) > 1
 	for _, v := range q.Values() {
@@ -214,9 +220,13 @@ func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open
 	return atoms, open, verdict.Verdict{}
 }
 
-// allow writes to mask the atoms whose value of the key q allows, and those without one.
+// allow writes to mask the atoms whose value of the key q allows, those that leave it
+// open, and those without one if q is content with that.
 func (k *keyModel) allow(q label.Requirement, mask bitset) {
 	copy(mask, k.without)
+	if q.AllowsAbsence() {
+		mask.or(k.absent)
+	}
 	for i, v := range k.values {
 		if q.Allows(v) {
 			mask.or(k.with[i])
