@@ -77,13 +77,20 @@ func PodShape(p *corev1.Pod, restricted Vocabulary) *cluster.Shape {
 		problems = append(problems, restricted.problem("nodeSelector", key, []string{value})...)
 		selector = selector.With(key, label.In(value))
 	}
-	for _, term := range requiredTerms(p) {
+	terms := requiredTerms(p)
+	for _, term := range terms {
+		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
+			continue // an empty term matches no node
+		}
 		r, bad := termRequirements(term, restricted)
 		problems = append(problems, bad...)
 		sh.Terms = append(sh.Terms, selector.Intersect(r))
 	}
 	if len(sh.Terms) == 0 {
 		sh.Terms = []label.Requirements{selector}
+		if len(terms) > 0 {
+			problems = append(problems, "required node affinity: an empty term matches no node")
+		}
 	}
 	slices.Sort(problems)
 	sh.Invalid = strings.Join(slices.Compact(problems), "; ")

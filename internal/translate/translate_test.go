@@ -77,6 +77,25 @@ func TestPodShapeRefusesWhatNoNodeOfOursCanBe(t *testing.T) {
 	}
 }
 
+// TestEmptyTermsMatchNothing: kube-scheduler ignores them, and a pod that has no others
+// fits nowhere.
+func TestEmptyTermsMatchNothing(t *testing.T) {
+	t.Parallel()
+	team := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "team", Operator: corev1.NodeSelectorOpIn, Values: []string{"red"}}}}
+	shape := func(terms ...corev1.NodeSelectorTerm) *cluster.Shape {
+		p := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+		}}}}
+		return translate.PodShape(p, translate.NewVocabulary(nil, nil))
+	}
+	if sh := shape(corev1.NodeSelectorTerm{}, team); len(sh.Terms) != 1 || !sh.Terms[0].Equal(label.Requirements{"team": label.In("red")}) || sh.Invalid != "" {
+		t.Errorf("an empty term beside another: %v, %q", sh.Terms, sh.Invalid)
+	}
+	if sh := shape(corev1.NodeSelectorTerm{}); sh.Invalid == "" {
+		t.Errorf("an empty term alone is let through: %v", sh.Terms)
+	}
+}
+
 func TestOldLabelNamesAreReadAsNewOnes(t *testing.T) {
 	t.Parallel()
 	sh := translate.PodShape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{
