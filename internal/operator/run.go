@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -38,6 +40,9 @@ type Options struct {
 	Log      *slog.Logger
 	Version  string
 	Commit   string
+
+	// identity names the process to others that want the lease.
+	identity string
 }
 
 // Run runs the autoscaler until the context ends. What can heal is waited for, with one
@@ -61,6 +66,11 @@ func Run(ctx context.Context, opts Options) error {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	opts.Config = rest.CopyConfig(opts.Config)
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the host's name, for the lease: %w", err)
+	}
+	opts.identity = host + "_" + string(uuid.NewUUID())
 	opts.Config.UserAgent = "karpenter/" + opts.Version
 	opts.Config.QPS, opts.Config.Burst = float32(opts.Settings.KubeClientQPS), opts.Settings.KubeClientBurst
 

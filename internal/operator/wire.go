@@ -17,7 +17,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -48,6 +50,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
+
+// renewDeadline is how long the leader tries to renew its lease before it gives up; it is
+// controller-runtime's default.
+const renewDeadline = 10 * time.Second
 
 // namespaceFile tells a pod its own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -125,16 +131,21 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 func newManager(opts *Options) (manager.Manager, error) {
 	s := &opts.Settings
 	patience, skip := stopPatience, true
+	// One identity for the whole process: after an outage it takes its own lease up again
+	// without waiting for it to run out.
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, leaseNamespace(s), s.LeaderElectionName,
+		resourcelock.ResourceLockConfig{Identity: opts.identity}, rest.AddUserAgent(opts.Config, "leader-election"), renewDeadline)
+	if err != nil {
+		return nil, &configError{fmt.Errorf("leader election: %w", err)}
+	}
 	mgr, err := ctrl.NewManager(opts.Config, manager.Options{
-		Scheme:                        Scheme(),
-		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress:        "0",
-		LeaderElection:                !s.DisableLeaderElection,
-		LeaderElectionID:              s.LeaderElectionName,
-		LeaderElectionNamespace:       leaseNamespace(s),
-		LeaderElectionResourceLock:    "leases",
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &patience,
+		Scheme:                              Scheme(),
+		Metrics:                             metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:              "0",
+		LeaderElection:                      !s.DisableLeaderElection,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
