@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -31,6 +32,16 @@ func (s *Store) Observe(objects ...client.Object) error {
 			s.upsertPDB(o)
 		case *corev1.Namespace:
 			s.upsertNamespace(o)
+		case *corev1.PersistentVolumeClaim:
+			s.upsertPVC(o)
+		case *corev1.PersistentVolume:
+			s.upsertPV(o)
+		case *storagev1.StorageClass:
+			s.upsertStorageClass(o)
+		case *storagev1.CSINode:
+			s.upsertCSINode(o)
+		case *storagev1.VolumeAttachment:
+			s.upsertAttachment(o)
 		default:
 			return fmt.Errorf("observe %T: the mirror does not watch this kind", o)
 		}
