@@ -86,11 +86,15 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 		"a label":  {fit.Labels([]label.Requirements{{"zone": label.In("a")}}, map[string]string{"zone": "b"}).String(), "zone must be In [a], is b"},
 		"no label": {fit.Labels([]label.Requirements{{"zone": label.In("a")}}, nil).String(), "zone must be In [a], is nothing"},
 		"some cpu": {fit.Resources(space, quantity.Vector{1500, 0, 1}, quantity.Vector{1000, 0, 9}).String(), "500m cpu short"},
-		"bytes, rounded": {fit.Resources(space, quantity.Vector{0, 3<<20 + 1, 1}, quantity.Vector{0, 1 << 20, 9}).String(),
-			"3Mi memory short"},
+		"bytes, rounded": {
+			fit.Resources(space, quantity.Vector{0, 3<<20 + 1, 1}, quantity.Vector{0, 1 << 20, 9}).String(),
+			"3Mi memory short",
+		},
 		"less than nothing is nothing": {fit.Resources(space, quantity.Vector{1000, 0, 1}, quantity.Vector{-500, 0, 9}).String(), "1 cpu short"},
-		"a port": {fit.Ports([]cluster.HostPort{{Protocol: "TCP", Port: 80}}, []cluster.HostPort{{IP: "10.0.0.1", Protocol: "TCP", Port: 80}}).String(),
-			"host port 80/TCP taken"},
+		"a port": {
+			fit.Ports([]cluster.HostPort{{Protocol: "TCP", Port: 80}}, []cluster.HostPort{{IP: "10.0.0.1", Protocol: "TCP", Port: 80}}).String(),
+			"host port 80/TCP taken",
+		},
 		"another protocol": {fit.Ports([]cluster.HostPort{{Protocol: "UDP", Port: 80}}, []cluster.HostPort{{Protocol: "TCP", Port: 80}}).String(), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -126,8 +126,10 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 			policy.WriteString(" " + t.String())
 		}
 	}
-	name := strings.Join([]string{"spread", sh.Namespace, sp.Key, selectorName(&sp.Selector), policy.String(),
-		itoa(sp.MaxSkew), itoa(sp.MinDomains)}, "|")
+	name := strings.Join([]string{
+		"spread", sh.Namespace, sp.Key, selectorName(&sp.Selector), policy.String(),
+		itoa(sp.MaxSkew), itoa(sp.MinDomains),
+	}, "|")
 	i, isNew := b.group(name, group{
 		kind: spreading, key: b.keyOf(sp.Key), maxSkew: sp.MaxSkew, minDomains: sp.MinDomains, owner: class,
 		ignoreAffinity: sp.IgnoreAffinity, honorTaints: sp.HonorTaints,
