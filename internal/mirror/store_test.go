@@ -295,8 +295,15 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 			if node := rapid.IntRange(-1, 4).Draw(t, "on"); node >= 0 {
 				pod = boundPod(pod.Name, fmt.Sprintf("n%d", node))
 			}
+			if name := rapid.SampledFrom([]string{"", "d1", "d2", "d3"}).Draw(t, "claim"); name != "" {
+				pod = withClaims(pod, name)
+			}
 			events = append(events, func(s *Store) { s.upsertPod(pod) })
 		}
+		d1, d2 := waitingPVC("d1"), waitingPVC("d2")
+		d1.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		events = append(events, func(s *Store) { s.upsertPVC(d1) }, func(s *Store) { s.upsertPVC(d2) },
+			func(s *Store) { s.upsertStorageClass(zonalClass("a", "b")) })
 		once, again := newTestStore(atNoon), newTestStore(atNoon)
 		for _, e := range events {
 			e(once)

@@ -144,7 +144,9 @@ func TestClaimsThatNoNodeCanHelp(t *testing.T) {
 	immediate := testClass("ebs")
 	immediate.VolumeBindingMode = nil
 	gone := metav1.Now()
-	with := func(class *storagev1.StorageClass, change func(*PodClaim)) PodClaim { return unbound("c", class, change) }
+	with := func(class *storagev1.StorageClass, change func(*PodClaim)) PodClaim {
+		return unbound("c", class, change)
+	}
 	for name, tc := range map[string]struct {
 		claim PodClaim
 		want  string
@@ -191,8 +193,10 @@ func TestClaimsOfAPod(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}
 	p.Spec.Volumes = []corev1.Volume{
-		{Name: "a", VolumeSource: claim}, {Name: "b", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		{Name: "again", VolumeSource: claim}, {Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+		{Name: "a", VolumeSource: claim},
+		{Name: "b", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "again", VolumeSource: claim},
+		{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
 	}
 	if diff := cmp.Diff([]PodClaim{{Name: "data"}, {Name: "web-scratch", Ephemeral: true}}, ClaimsOf(p)); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)

@@ -193,6 +193,8 @@ func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open
 		ours, ruled := p.pool.Requirements[key]
 		k, indexed := p.keys[key]
 		switch {
+		case !own && !ruled && key == label.Hostname && !q.AllowsAbsence():
+			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, which no new machine is", key, q)
 		case !own && !ruled && !p.wellKnown[key] && !q.AllowsAbsence():
 			return nil, nil, verdict.Of(verdict.RequirementUndefined, "", "%s is not defined", key)
 		case !own && ruled && !ours.Overlaps(q):
