@@ -18,26 +18,31 @@ const (
 )
 
 func newSimulate() *cobra.Command {
-	var file, output string
+	var file, output, from string
+	var manifests []string
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Say what would be launched for pods in a file, at what price, and why",
-		Long: `Read pods, machines and pools from a file and say what the controller would launch for
+		Long: `Read pods, machines and pools from files and say what the controller would launch for
 them, with the same solver. Nothing is asked of a cluster or a cloud.
+
+Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
+DaemonSets, and Nodes that are there, if any. What can be bought is the catalog's.
 
 The exit status is 0 when every pod found a place, 3 when one was refused, 2 when the
 input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
-  dovetail simulate --scenario cluster.json --output json > plan.json`,
+  dovetail simulate --scenario cluster.json --output json > plan.json
+  dovetail simulate -f pools.yaml -f manifests/ --catalog kwok`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != simulate.Table && output != simulate.JSON {
 				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", output))
 			}
-			if file == "" {
-				return wrongUse(cmd, errors.New("nothing to simulate: give --scenario"))
+			if (file == "") == (len(manifests) == 0) {
+				return wrongUse(cmd, errors.New("nothing or too much to simulate: give either --scenario or -f"))
 			}
-			c, err := simulate.Scenario(file, time.Now())
+			c, err := simulation(file, manifests, from)
 			if err != nil {
 				return &statusError{error: err, status: statusBadInput}
 			}
@@ -55,8 +60,22 @@ input is wrong.`,
 		},
 	}
 	cmd.Flags().StringVar(&file, "scenario", "", "a kscen/1 file, plain or .gz")
+	cmd.Flags().StringSliceVarP(&manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
+	cmd.Flags().StringVar(&from, "catalog", "kwok", "what can be bought for manifests: kwok")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
+}
+
+// simulation returns the case of a scenario file or of manifests.
+func simulation(file string, manifests []string, from string) (simulate.Case, error) {
+	if file != "" {
+		return simulate.Scenario(file, time.Now())
+	}
+	types, err := simulate.CatalogNamed(from)
+	if err != nil {
+		return simulate.Case{}, err
+	}
+	return simulate.Manifests(manifests, types, time.Now())
 }
 
 // cpuTime returns the user time that the process has used, all threads together.

@@ -33,6 +33,8 @@ type Case struct {
 	// belong in the answer.
 	Groups []string
 	Named  bool
+	// Notes tell what a reader should know of how the question was understood.
+	Notes []string
 }
 
 // Answer is what would be done, and how long it took to decide.

@@ -31,6 +31,9 @@ type row struct {
 func (a *Answer) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s pending, %s\n\n", a.Name, counted(len(a.Snapshot.Pending), "pod"), counted(len(a.Snapshot.Nodes), "node"))
+	for _, note := range a.Notes {
+		fmt.Fprintf(&b, "(%s)\n", note)
+	}
 	a.writeLaunches(&b)
 	a.writePlacements(&b)
 	a.writeRefusals(&b)

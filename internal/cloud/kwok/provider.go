@@ -64,7 +64,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	}
 	p := &Provider{
 		client: c, reader: opts.Reader, now: opts.Now, log: opts.Log,
-		types: defaultTypes(), recorded: make(chan struct{}, 1),
+		types: DefaultTypes(), recorded: make(chan struct{}, 1),
 	}
 	if p.reader == nil {
 		p.reader = c

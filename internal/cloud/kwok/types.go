@@ -36,9 +36,9 @@ type shape struct {
 	offerings  []catalog.Offering
 }
 
-// defaultTypes returns the 144 types there are when no file says otherwise: every size
+// DefaultTypes returns the 144 types there are when no file says otherwise: every size
 // from 1 to 256 cpus with 2, 4 or 8 GiB for each, for two systems and two architectures.
-func defaultTypes() []*catalog.Type {
+func DefaultTypes() []*catalog.Type {
 	families := []struct {
 		name           string
 		gibibytePerCPU int64

@@ -13,7 +13,7 @@ import (
 
 func TestDefaultTypesAreThePublishedOnes(t *testing.T) {
 	t.Parallel()
-	types := defaultTypes()
+	types := DefaultTypes()
 	names := map[string]*catalog.Type{}
 	for _, typ := range types {
 		names[typ.Name] = typ
@@ -99,7 +99,7 @@ func TestFamilyAndSizeComeFromTheName(t *testing.T) {
 
 func TestVocabularyHasTheLabelsOfTypesAndOfferings(t *testing.T) {
 	t.Parallel()
-	p := &Provider{types: defaultTypes()}
+	p := &Provider{types: DefaultTypes()}
 	want := []string{
 		"karpenter.kwok.sh/instance-cpu", "karpenter.kwok.sh/instance-family", "karpenter.kwok.sh/instance-memory",
 		"karpenter.kwok.sh/instance-size", "karpenter.sh/capacity-type", "topology.kubernetes.io/zone",

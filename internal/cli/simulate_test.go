@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSimulateTellsByItsStatus(t *testing.T) {
+	t.Parallel()
+	scenarios := filepath.Join("..", "simulate", "testdata")
+	cases := map[string]struct {
+		args           []string
+		status         int
+		stdout, stderr string // parts
+	}{
+		"every pod finds a place":     {[]string{"--scenario", filepath.Join(scenarios, "p2-tiny-cluster.json.gz")}, 0, "1 node would be launched for 25 pods, at 1.2240 $/h", ""},
+		"a plan as a file":            {[]string{"--scenario", filepath.Join(scenarios, "p2-tiny-cluster.json.gz"), "-o", "json"}, 0, `{"format":"kplan/1","scenario":"p2-tiny-cluster"`, ""},
+		"a pod is refused":            {[]string{"-f", filepath.Join("..", "..", "examples")}, 3, "1 pod of default/nowhere: pool general: no instance type has", ""},
+		"a file that is not there":    {[]string{"--scenario", "no-such.json"}, 2, "", "dovetail: open no-such.json: no such file or directory\n"},
+		"a file of another kind":      {[]string{"--scenario", "simulate.go"}, 2, "", "dovetail: simulate.go:1: "},
+		"a catalog that there is not": {[]string{"-f", "simulate.go", "--catalog", "moon"}, 2, "", `there is no catalog "moon"`},
+		"nothing to simulate":         {nil, 2, "", "give either --scenario or -f (see dovetail simulate --help)"},
+		"a form that there is not":    {[]string{"--scenario", "x", "-o", "xml"}, 2, "", `--output is "xml", must be table or json`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			status := Main(t.Context(), append([]string{"simulate"}, tc.args...), &stdout, &stderr)
+			if status != tc.status || !strings.Contains(stdout.String(), tc.stdout) || !strings.Contains(stderr.String(), tc.stderr) {
+				t.Errorf("status %d, want %d; it printed\n%s%s", status, tc.status, stdout.String(), stderr.String())
+			}
+		})
+	}
+}

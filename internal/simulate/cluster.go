@@ -1,0 +1,162 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// podsMax bounds how many pods manifests may ask for together.
+const podsMax = 1_000_000
+
+// Catalog is what can be bought, and the labels that come with it.
+type Catalog struct {
+	Types      []*catalog.Type
+	Vocabulary cloud.Vocabulary
+}
+
+// Manifests returns the case of Kubernetes manifests in files and directories: what
+// would be launched for the pods of their workloads that have no node, from a catalog.
+// Every node class that a pool names is taken to offer the whole catalog.
+func Manifests(paths []string, from Catalog, at time.Time) (Case, error) {
+	docs, err := documents(paths)
+	if err != nil {
+		return Case{}, err
+	}
+	m, err := readManifests(docs)
+	if err != nil {
+		return Case{}, err
+	}
+	vocabulary := translate.NewVocabulary(from.Vocabulary.WellKnown, from.Vocabulary.RestrictedDomains)
+	store := mirror.NewStore(mirror.Options{
+		Vocabulary: vocabulary, Now: func() time.Time { return at }, Manages: func(string, string) bool { return true },
+	})
+	for _, np := range m.pools {
+		if err := translate.ValidatePool(np, vocabulary); err != nil {
+			return Case{}, m.at[np].wrap(fmt.Errorf("NodePool %s: %w", np.Name, err))
+		}
+		markReady(np)
+		ref := np.Spec.Template.Spec.NodeClassRef
+		store.SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, from.Types, nil)
+		if err := store.Observe(np); err != nil {
+			return Case{}, err
+		}
+	}
+	if err := store.Observe(m.others...); err != nil {
+		return Case{}, err
+	}
+	c := Case{Name: strings.Join(paths, " "), Named: true, Notes: m.notes()}
+	groups, err := m.observePods(store, &c)
+	if err != nil {
+		return Case{}, err
+	}
+	c.Snapshot = grouped(store.Snapshot(), groups)
+	return c, nil
+}
+
+// markReady gives the pool the condition that the controller would give it.
+func markReady(np *karpenterv1.NodePool) {
+	np.Status.Conditions = []metav1.Condition{{
+		Type: karpenterv1.ConditionTypeReady, Status: metav1.ConditionTrue, ObservedGeneration: np.Generation,
+	}}
+}
+
+// observePods shows the mirror every pod, and returns the group of each by its UID.
+// Where the manifests have pods that workloads made, those workloads have theirs.
+func (m *manifests) observePods(store *mirror.Store, c *Case) (map[types.UID]int, error) {
+	groups := map[types.UID]int{}
+	made := false
+	for _, p := range m.pods {
+		made = made || metav1.GetControllerOf(p) != nil
+		name := p.Namespace + "/" + p.Name
+		if owner := metav1.GetControllerOf(p); owner != nil {
+			name = p.Namespace + "/" + owner.Name
+		}
+		groups[p.UID] = c.group(name)
+		if err := observePod(store, p); err != nil {
+			return nil, err
+		}
+	}
+	if made {
+		c.Notes = append(c.Notes, "the pods are those given: workloads make no more")
+		return groups, nil
+	}
+	total := 0
+	for _, w := range m.workloads {
+		if total += w.pods; total > podsMax {
+			return nil, fmt.Errorf("%s %s/%s: more than %d pods in all", w.kind, w.namespace, w.name, podsMax)
+		}
+		g := c.group(w.namespace + "/" + w.name)
+		for i := range w.pods {
+			p := &corev1.Pod{ObjectMeta: *w.template.ObjectMeta.DeepCopy(), Spec: *w.template.Spec.DeepCopy()}
+			p.Namespace, p.Name = w.namespace, fmt.Sprintf("%s-%d", w.name, i)
+			p.UID = types.UID(fmt.Sprintf("%s/%s/%s", w.kind, w.namespace, p.Name))
+			groups[p.UID] = g
+			if err := observePod(store, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return groups, nil
+}
+
+// observePod shows the mirror one pod as kube-scheduler and the API server would have it:
+// without a node it asks for one, and a request that is missing is the limit.
+func observePod(store *mirror.Store, p *corev1.Pod) error {
+	if p.Spec.NodeName == "" {
+		p.Status.Conditions = append(p.Status.Conditions[:0:0], corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		})
+	}
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			r := &list[i].Resources
+			for name, limit := range r.Limits {
+				if _, ok := r.Requests[name]; ok {
+					continue
+				}
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = limit
+			}
+		}
+	}
+	return store.Observe(p)
+}
+
+// group returns the index of a new group, or of the last if it has that name.
+func (c *Case) group(name string) int {
+	if n := len(c.Groups); n > 0 && c.Groups[n-1] == name {
+		return n - 1
+	}
+	c.Groups = append(c.Groups, name)
+	return len(c.Groups) - 1
+}
+
+// grouped returns the snapshot with the index of its group for the UID of each pending pod.
+func grouped(snap *cluster.Snapshot, groups map[types.UID]int) *cluster.Snapshot {
+	out := *snap
+	out.Pending = slices.Clone(snap.Pending)
+	for i := range out.Pending {
+		out.Pending[i].UID = strconv.Itoa(groups[types.UID(out.Pending[i].UID)])
+	}
+	slices.SortFunc(out.Pending, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return &out
+}

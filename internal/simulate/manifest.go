@@ -1,0 +1,274 @@
+package simulate
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+// document is one document of a YAML file, and where it stands.
+type document struct {
+	path        string
+	index, line int // from 1
+	text        []byte
+}
+
+func (d *document) wrap(err error) error {
+	return fmt.Errorf("%s: document %d (line %d): %w", d.path, d.index, d.line, err)
+}
+
+// documents reads all YAML and JSON files that the paths name, directories with all that
+// is below them; each in the order of names.
+func documents(paths []string) ([]document, error) {
+	var all []document
+	for _, root := range paths {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			readable := path == root || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))
+			if entry.IsDir() || !readable {
+				return nil
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			all = append(all, split(path, content)...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// split cuts a file at its lines that start with "---".
+func split(path string, content []byte) []document {
+	var docs []document
+	current := document{path: path, index: 1, line: 1}
+	end := func(next int) {
+		if len(bytes.TrimSpace(current.text)) > 0 {
+			docs = append(docs, current)
+		}
+		current = document{path: path, index: current.index + 1, line: next}
+	}
+	for i, line := range bytes.SplitAfter(content, []byte("\n")) {
+		if bytes.HasPrefix(line, []byte("---")) {
+			if current.index == 1 && len(bytes.TrimSpace(current.text)) == 0 {
+				current = document{path: path, index: 1, line: i + 2}
+				continue
+			}
+			end(i + 2)
+			continue
+		}
+		current.text = append(current.text, line...)
+	}
+	end(0)
+	return docs
+}
+
+// manifests is what was read, sorted by what it means here.
+type manifests struct {
+	pools     []*karpenterv1.NodePool
+	workloads []workload
+	pods      []*corev1.Pod
+	// others is all else that the mirror watches.
+	others []client.Object
+	// ignored counts the objects of kinds that have no say, by kind.
+	ignored map[string]int
+	at      map[client.Object]*document
+}
+
+// workload is a template and how many pods are made of it.
+type workload struct {
+	kind, namespace, name string
+	template              *corev1.PodTemplateSpec
+	pods                  int
+}
+
+// readManifests reads all objects of the documents. The error names the document.
+func readManifests(docs []document) (*manifests, error) {
+	m := &manifests{ignored: map[string]int{}, at: map[client.Object]*document{}}
+	for i := range docs {
+		if err := m.add(&docs[i], docs[i].text); err != nil {
+			return nil, docs[i].wrap(err)
+		}
+	}
+	return m, nil
+}
+
+func (m *manifests) add(d *document, text []byte) error {
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           []runtime.RawExtension `json:"items"`
+	}
+	if err := yaml.Unmarshal(text, &head); err != nil {
+		return err
+	}
+	switch {
+	case head.Kind == "" && head.APIVersion == "":
+		if blank(text) {
+			return nil
+		}
+		return errors.New("has no apiVersion and kind")
+	case strings.HasSuffix(head.Kind, "List"):
+		for i := range head.Items {
+			if err := m.add(d, head.Items[i].Raw); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
+		}
+		return nil
+	}
+	o := objectOf(head.APIVersion, head.Kind)
+	if o == nil {
+		m.ignored[head.Kind]++
+		return nil
+	}
+	if err := yaml.UnmarshalStrict(text, o); err != nil {
+		return fmt.Errorf("%s: %w", head.Kind, err)
+	}
+	if o.GetName() == "" {
+		return fmt.Errorf("%s: metadata.name is missing", head.Kind)
+	}
+	if o.GetUID() == "" {
+		o.SetUID(types.UID(fmt.Sprintf("%s/%s/%s", head.Kind, o.GetNamespace(), o.GetName())))
+	}
+	m.at[o] = d
+	return m.sortIn(o)
+}
+
+// blank tells whether a document has nothing but comments.
+func blank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// objectOf returns an empty object of a kind that has a say in what is launched; nil for
+// other kinds.
+func objectOf(apiVersion, kind string) client.Object {
+	switch apiVersion + " " + kind {
+	case "karpenter.sh/v1 NodePool":
+		return &karpenterv1.NodePool{}
+	case "karpenter.sh/v1 NodeClaim":
+		return &karpenterv1.NodeClaim{}
+	case "apps/v1 Deployment":
+		return &appsv1.Deployment{}
+	case "apps/v1 StatefulSet":
+		return &appsv1.StatefulSet{}
+	case "apps/v1 ReplicaSet":
+		return &appsv1.ReplicaSet{}
+	case "apps/v1 DaemonSet":
+		return &appsv1.DaemonSet{}
+	case "batch/v1 Job":
+		return &batchv1.Job{}
+	case "v1 Pod":
+		return &corev1.Pod{}
+	case "v1 Node":
+		return &corev1.Node{}
+	case "v1 Namespace":
+		return &corev1.Namespace{}
+	case "v1 PersistentVolumeClaim":
+		return &corev1.PersistentVolumeClaim{}
+	case "v1 PersistentVolume":
+		return &corev1.PersistentVolume{}
+	case "storage.k8s.io/v1 StorageClass":
+		return &storagev1.StorageClass{}
+	case "policy/v1 PodDisruptionBudget":
+		return &policyv1.PodDisruptionBudget{}
+	}
+	return nil
+}
+
+const defaultNamespace = "default"
+
+func (m *manifests) sortIn(o client.Object) error {
+	inNamespace := func() string {
+		o.SetNamespace(cmp.Or(o.GetNamespace(), defaultNamespace))
+		return o.GetNamespace()
+	}
+	add := func(kind string, template *corev1.PodTemplateSpec, pods *int32) {
+		n := 1
+		if pods != nil {
+			n = int(*pods)
+		}
+		if len(o.GetOwnerReferences()) > 0 { // its owner is there, or made its pods already
+			return
+		}
+		m.workloads = append(m.workloads, workload{kind, inNamespace(), o.GetName(), template, n})
+	}
+	switch o := o.(type) {
+	case *karpenterv1.NodePool:
+		if o.Spec.Template.Spec.NodeClassRef == nil {
+			return fmt.Errorf("NodePool %s: spec.template.spec.nodeClassRef is missing", o.Name)
+		}
+		m.pools = append(m.pools, o)
+	case *appsv1.Deployment:
+		add("Deployment", &o.Spec.Template, o.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		add("StatefulSet", &o.Spec.Template, o.Spec.Replicas)
+	case *appsv1.ReplicaSet:
+		add("ReplicaSet", &o.Spec.Template, o.Spec.Replicas)
+	case *batchv1.Job:
+		pods := o.Spec.Parallelism
+		if c := o.Spec.Completions; c != nil && (pods != nil && *c < *pods) {
+			pods = c
+		}
+		add("Job", &o.Spec.Template, pods)
+	case *corev1.Pod:
+		inNamespace()
+		m.pods = append(m.pods, o)
+	case *corev1.Node:
+		o.Spec.ProviderID = cmp.Or(o.Spec.ProviderID, "file:///"+o.Name)
+		if len(o.Status.Allocatable) == 0 {
+			o.Status.Allocatable = o.Status.Capacity
+		}
+		m.others = append(m.others, o)
+	case *appsv1.DaemonSet, *policyv1.PodDisruptionBudget, *corev1.PersistentVolumeClaim:
+		inNamespace()
+		m.others = append(m.others, o)
+	default:
+		m.others = append(m.others, o)
+	}
+	return nil
+}
+
+// notes tells what of the manifests was left out.
+func (m *manifests) notes() []string {
+	var parts []string
+	for kind, n := range m.ignored {
+		if !strings.HasSuffix(kind, "NodeClass") {
+			parts = append(parts, strconv.Itoa(n)+" "+kind)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	slices.Sort(parts)
+	return []string{"of no say here: " + strings.Join(parts, ", ")}
+}
