@@ -58,8 +58,9 @@ func ClaimsOf(p *corev1.Pod) []PodClaim {
 
 // Volumes returns what the claims ask of the node of the pod, as kube-scheduler sees it.
 //
-// moves: the pod still runs, and will be another pod when it looks for a node. Volumes
-// that are bound to its machine will then be gone with that, so they bind it to none.
+// moves: the pod still runs, and will be another pod when it looks for a node. Volumes on
+// its machine's own disks will then be gone with that, and those made for the pod with
+// the pod, so they bind it to no place.
 func Volumes(p *corev1.Pod, claims []PodClaim, moves bool) cluster.Volumes {
 	out := cluster.Volumes{Terms: []label.Requirements{{}}, Attach: quantity.List{}}
 	counted := map[string]bool{}
@@ -92,6 +93,8 @@ func (c *PodClaim) terms(p *corev1.Pod, moves bool) (terms []label.Requirements,
 		return nil, "does not exist"
 	case c.Ephemeral && !metav1.IsControlledBy(c.Claim, p):
 		return nil, "was not made for this pod"
+	case c.Ephemeral && moves && c.Class != nil:
+		return allowedTopologies(c.Class), ""
 	case c.Claim.DeletionTimestamp != nil:
 		return nil, "is being deleted"
 	case c.Claim.Status.Phase == corev1.ClaimLost:

@@ -84,6 +84,10 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 	host := []corev1.NodeSelectorRequirement{in(corev1.LabelHostname, "n1")}
 	local := testPV("l", append(zone("a"), host...))
 	local.Spec.CSI, local.Spec.Local = nil, &corev1.LocalVolumeSource{Path: "/mnt"}
+	own := bound("web-scratch", testPV("v", zone("a")))
+	own.Ephemeral, own.Class = true, testClass("ebs", "a|b")
+	yes := true
+	own.Claim.OwnerReferences = []metav1.OwnerReference{{Name: "web", UID: "web", Controller: &yes}}
 	labelled := testPV("old")
 	labelled.Labels = map[string]string{corev1.LabelFailureDomainBetaZone: "a__b"}
 	field := testPV("field", zone("a"))
@@ -109,6 +113,8 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 		"a local volume holds the pod on its machine":          {claims: []PodClaim{bound("c", local)}, want: []string{"kubernetes.io/hostname In [n1], " + zoneKey + " In [a]"}},
 		"a local volume goes with its machine":                 {claims: []PodClaim{bound("c", local)}, moves: true, want: []string{zoneKey + " In [a]"}},
 		"any other volume is bound to a machine even then":     {claims: []PodClaim{bound("c", testPV("v", host))}, moves: true, want: []string{"kubernetes.io/hostname In [n1]"}},
+		"a pod's own volume holds it where it is":              {claims: []PodClaim{own}, want: []string{zoneKey + " In [a]"}},
+		"a pod's own volume goes with the pod":                 {claims: []PodClaim{own}, moves: true, want: []string{zoneKey + " In [a b]"}},
 		"a class makes volumes anywhere":                       {claims: []PodClaim{unbound("c", testClass("ebs"))}, want: []string{""}},
 		"a class makes volumes in some places":                 {claims: []PodClaim{unbound("c", testClass("ebs", "a|b", "c"))}, want: []string{zoneKey + " In [a b]", zoneKey + " In [c]"}},
 		"a free volume that suits adds its place":              {claims: []PodClaim{unbound("c", testClass("ebs", "a"), loose(small, testPV("v", zone("b"))))}, want: []string{zoneKey + " In [b]", zoneKey + " In [a]"}},
@@ -127,7 +133,7 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Volumes(&corev1.Pod{}, tc.claims, tc.moves)
+			got := Volumes(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}}, tc.claims, tc.moves)
 			var terms []string
 			for _, r := range got.Terms {
 				terms = append(terms, r.String())
