@@ -2,6 +2,7 @@ package oracle
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -34,4 +35,50 @@ func within(np *karpenterv1.NodePool, n *corev1.Node) bool {
 	}
 	s, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}})
 	return err == nil && s.Match(n)
+}
+
+// budget counts machines against the limits of their pools.
+type budget struct {
+	s    *scenario
+	used map[string]corev1.ResourceList // by pool
+}
+
+func (b *budget) addNodes(nodes []corev1.Node) {
+	for i := range nodes {
+		b.add(&nodes[i])
+	}
+}
+
+func (b *budget) add(n *corev1.Node) {
+	if b.used == nil {
+		b.used = map[string]corev1.ResourceList{}
+	}
+	pool := n.Labels[karpenterv1.NodePoolLabelKey]
+	if b.used[pool] == nil {
+		b.used[pool] = corev1.ResourceList{}
+	}
+	for name, amount := range counted(n) {
+		sum := b.used[pool][name]
+		sum.Add(amount)
+		b.used[pool][name] = sum
+	}
+}
+
+// over returns the first resource of which one more machine would pass the pool's limit.
+func (b *budget) over(np *karpenterv1.NodePool, n *corev1.Node) corev1.ResourceName {
+	for name, limit := range np.Spec.Limits {
+		sum := b.used[np.Name][name]
+		sum.Add(counted(n)[name])
+		if sum.Cmp(limit) > 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// counted returns what a machine counts against limits: its capacity, and itself.
+func counted(n *corev1.Node) corev1.ResourceList {
+	list := n.Status.Capacity.DeepCopy()
+	list["nodes"] = resource.MustParse("1")
+	return list
 }

@@ -11,7 +11,8 @@
 //
 // Scenarios are judged many at a time in lanes, each with namespaces of its own; a label
 // keeps the pods of a run on the run's nodes. A scenario that fails is made as small as
-// it can be and kept in testdata/failed, and is judged again first from then on.
+// it can be and kept in testdata/failed, and is judged again first from then on. What is
+// known to fail, and why, is in testdata/known.
 //
 //	go test ./test/oracle                            the fixed seeds
 //	ORACLE_SEEDS=1000 go test -timeout 1h ./test/oracle    as many fresh ones

@@ -2,8 +2,10 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +35,7 @@ type gen struct {
 type workload struct {
 	pod              corev1.Pod
 	pending, running int
+	leaving          bool                       // some of those that run are about to end
 	variants         func(i int, p *corev1.Pod) // set: what differs from pod to pod
 }
 
@@ -78,7 +81,7 @@ func (g *gen) types() {
 		{Name: "c4", CPU: 4, MemoryGiB: 8}, {Name: "m4", CPU: 4, MemoryGiB: 16}, {Name: "c8", CPU: 8, MemoryGiB: 16},
 	}
 	for _, t := range some(g, 3, shapes) {
-		t.Pods, t.Arch = 20, "amd64"
+		t.Pods, t.Arch = 20, pick(g, "amd64", "amd64", "amd64", "arm64")
 		t.Zones, t.CapacityTypes = some(g, 3, allZones), some(g, 2, capacityTypes)
 		g.s.Types = append(g.s.Types, t)
 	}
@@ -103,6 +106,9 @@ func (g *gen) nodes() {
 		np := &g.s.Pools[g.IntN(len(g.s.Pools))]
 		t := m.catalogType()
 		labels := machineLabels(np, t, &t.Offerings[g.IntN(len(t.Offerings))])
+		if g.chance(20) { // one that is nobody's
+			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.Contains(key, "karpenter") })
+		}
 		g.s.Nodes = append(g.s.Nodes, corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i+1), Labels: labels},
 			Status: corev1.NodeStatus{
@@ -167,6 +173,9 @@ func (g *gen) stamp() {
 		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }) {
 			free[n.Name] = 0
 		}
+		if n.Annotations[flightKey] != "" {
+			free[n.Name] = 0
+		}
 	}
 	for _, w := range g.work {
 		for i := range w.running {
@@ -178,6 +187,9 @@ func (g *gen) stamp() {
 			}
 			free[n] -= need
 			p.Spec.NodeName = n
+			if w.leaving && g.chance(60) {
+				p.Annotations = map[string]string{leavingKey: "true"}
+			}
 			g.s.Running = append(g.s.Running, *p)
 		}
 		for i := range w.pending {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -159,7 +160,12 @@ func asking(p *corev1.Pod) *corev1.Pod {
 // enact makes the machines of the plan and returns where each pod was meant to go. Of
 // the offerings that a launch leaves open it buys the cheapest, on odd seeds any.
 func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.PodRef]string, error) {
+	if err := r.joinAll(ctx, true); err != nil {
+		return nil, err
+	}
 	target := map[cluster.PodRef]string{}
+	bought := &budget{s: r.s}
+	bought.addNodes(r.s.Nodes)
 	rng := rand.New(rand.NewPCG(r.s.Seed, 3))
 	for i := range p.Launches {
 		l := &p.Launches[i]
@@ -179,15 +185,21 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 			offer = offers[rng.IntN(len(offers))]
 		}
 		name := fmt.Sprintf("%s-l%d", r.id, i+1)
-		if err := r.join(ctx, machine(name, np, offer.Type, offer.Offering, claim.Labels)); err != nil {
+		n := machine(name, np, offer.Type, offer.Offering, claim.Labels)
+		if over := bought.over(np, n); over != "" {
+			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, offer.Type.Name, over)
+		}
+		bought.add(n)
+		if err := r.join(ctx, n); err != nil {
 			return nil, err
 		}
+		r.bought = append(r.bought, *n)
 		for _, ref := range l.Pods {
 			target[ref] = name
 		}
 	}
 	for _, at := range p.Placements {
-		target[at.Pod] = at.Node
+		target[at.Pod] = strings.TrimSuffix(at.Node, claimSuffix)
 	}
 	o.placed = len(target)
 	if err := r.open(ctx); err != nil {
@@ -421,6 +433,9 @@ func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 // candidates makes one machine of every kind that could be bought, and returns the name
 // of the last.
 func (r *run) candidates(ctx context.Context) (last string, err error) {
+	bought := &budget{s: r.s}
+	bought.addNodes(r.s.Nodes)
+	bought.addNodes(r.bought)
 	for i := range r.s.Pools {
 		np := &r.s.Pools[i]
 		for _, t := range r.s.catalog() {
@@ -430,7 +445,7 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 				}
 				for _, more := range openLabels(np) {
 					n := machine(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
-					if !within(np, n) {
+					if !within(np, n) || bought.over(np, n) != "" {
 						continue
 					}
 					if err := r.join(ctx, n); err != nil {

@@ -25,6 +25,9 @@ var nodeKinds = []kind{
 	{"priority", (*gen).priority},
 	{"poolRules", (*gen).poolRules},
 	{"unavailable", (*gen).unavailable},
+	{"limits", (*gen).limits},
+	{"inFlight", (*gen).inFlight},
+	{"leaving", (*gen).leaving},
 	{"large", (*gen).large},
 	{"podLevel", (*gen).podLevel}, // last: it must be no less than the containers together
 }
@@ -103,7 +106,10 @@ func (g *gen) ports() {
 	}
 	for _, w := range g.affected() {
 		w.pod.Spec.Containers[0].Ports = []corev1.ContainerPort{port()}
-		switch g.IntN(4) {
+		switch g.IntN(5) {
+		case 2: // the API server makes host ports of the ports
+			w.pod.Spec.HostNetwork = true
+			w.pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080}}
 		case 0:
 			c := container("sidecar", 50, 16)
 			c.RestartPolicy = always()
@@ -208,11 +214,13 @@ func (g *gen) daemons() {
 		case 0:
 			spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		case 1:
-			spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: pick(g, allZones...)}
+			spec.NodeSelector = map[string]string{"example.com/pool": pick(g, "general", "second")}
 		case 2:
-			spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{g.rule()}}},
-			}}}
+			q := g.rule()
+			for q.Key == corev1.LabelTopologyZone || q.Key == karpenterv1.CapacityTypeLabelKey || q.Key == "example.com/rack" {
+				q = g.rule() // see daemonsOfOfferings
+			}
+			spec.Affinity = required(q)
 		case 3:
 			spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 		case 4:
@@ -285,6 +293,40 @@ func (g *gen) unavailable() {
 	for i := range g.s.Types {
 		t := &g.s.Types[i]
 		t.Unavailable = append(t.Unavailable, pick(g, t.Zones...)+"/"+pick(g, t.CapacityTypes...))
+	}
+}
+
+// limits caps what pools may have, the machines that are there included.
+func (g *gen) limits() {
+	for i := range g.s.Pools {
+		limits := corev1.ResourceList{}
+		if g.chance(60) {
+			limits[corev1.ResourceCPU] = *resource.NewQuantity(int64(2+g.IntN(20)), resource.DecimalSI)
+		}
+		if g.chance(40) {
+			limits["nodes"] = *resource.NewQuantity(int64(1+g.IntN(4)), resource.DecimalSI)
+		}
+		g.s.Pools[i].Spec.Limits = limits
+	}
+}
+
+// inFlight makes machines that are launched and have not joined yet.
+func (g *gen) inFlight() {
+	for i := range g.s.Nodes {
+		n := &g.s.Nodes[i]
+		if n.Annotations[startingKey] == "" && n.Labels[karpenterv1.NodePoolLabelKey] != "" && !n.Spec.Unschedulable && g.chance(60) {
+			n.Annotations = with(n.Annotations, flightKey, "true")
+		}
+	}
+}
+
+// leaving lets some of the pods that run be about to end.
+func (g *gen) leaving() {
+	for _, w := range g.affected() {
+		w.leaving = true
+		if w.running == 0 && len(g.s.Nodes) > 0 {
+			w.running = 2
+		}
 	}
 }
 

@@ -25,6 +25,8 @@ var topologyKinds = []kind{
 // comingKinds are constraints that the solver does not know yet.
 var comingKinds = []kind{
 	{"daemonsAmong", (*gen).daemonsAmong},
+	{"daemonsOfOfferings", (*gen).daemonsOfOfferings},
+	{"daemonOverhead", (*gen).daemonOverhead},
 }
 
 // wishKinds are preferences: kube-scheduler never refuses a pod for one.
@@ -206,6 +208,30 @@ func (g *gen) daemonsAmong() {
 	for i := range g.s.Daemons {
 		g.s.Daemons[i].Namespace = nsOne
 	}
+}
+
+// daemonsOfOfferings makes daemons that some offerings of a type carry and others not.
+func (g *gen) daemonsOfOfferings() {
+	g.daemons()
+	for i := range g.s.Daemons {
+		g.s.Daemons[i].Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: pick(g, allZones...)}
+	}
+}
+
+// daemonOverhead makes daemons that ask for more than their templates say, by their
+// runtime class.
+func (g *gen) daemonOverhead() {
+	g.daemons()
+	for i := range g.s.Daemons {
+		heavy := "heavy"
+		g.s.Daemons[i].Spec.Template.Spec.RuntimeClassName = &heavy
+	}
+}
+
+func required(q corev1.NodeSelectorRequirement) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{q}}},
+	}}}
 }
 
 func (g *gen) softSpread() {

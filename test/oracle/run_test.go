@@ -26,15 +26,14 @@ type run struct {
 	s       *scenario // enacted
 	nodes   []string  // all that were made, in order
 	daemons []*appsv1.DaemonSet
+	bought  []corev1.Node // by the plan
 }
 
 // set makes everything that the scenario says is there, and returns when the daemons'
 // pods are where they belong.
 func (r *run) set(ctx context.Context) error {
-	for i := range r.s.Nodes {
-		if err := r.join(ctx, &r.s.Nodes[i]); err != nil {
-			return err
-		}
+	if err := r.joinAll(ctx, false); err != nil {
+		return err
 	}
 	for i := range r.s.Daemons {
 		d := &r.s.Daemons[i]
@@ -51,6 +50,11 @@ func (r *run) set(ctx context.Context) error {
 		if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, &p, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create pod %s: %w", p.Name, err)
 		}
+		if p.Annotations[leavingKey] != "" {
+			if err := r.end(ctx, &p); err != nil {
+				return err
+			}
+		}
 	}
 	want := len(r.s.Running) + len(r.s.Pending)
 	return until(ctx, patience, func() error {
@@ -60,6 +64,32 @@ func (r *run) set(ctx context.Context) error {
 			err = fmt.Errorf("the watch has shown %d of %d pods", seen, want)
 		}
 		return err
+	})
+}
+
+// joinAll makes the scenario's Nodes: those in flight, or the others.
+func (r *run) joinAll(ctx context.Context, inFlight bool) error {
+	for i := range r.s.Nodes {
+		if n := &r.s.Nodes[i]; (n.Annotations[flightKey] != "") == inFlight {
+			if err := r.join(ctx, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end tells a pod to end. There is no kubelet to end it, so it stays as it is.
+func (r *run) end(ctx context.Context, p *corev1.Pod) error {
+	long := int64(600)
+	if err := r.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &long}); err != nil {
+		return fmt.Errorf("end pod %s: %w", p.Name, err)
+	}
+	return until(ctx, patience, func() error {
+		if now, err := r.pods.Pods(p.Namespace).Get(p.Name); err != nil || now.DeletionTimestamp == nil {
+			return fmt.Errorf("the watch has not shown pod %s ending (%v)", p.Name, err)
+		}
+		return nil
 	})
 }
 
@@ -182,21 +212,27 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
+const claimSuffix = "-claim"
+
 func startupTaints() []corev1.Taint {
 	return []corev1.Taint{{Key: "example.com/agent", Value: "down", Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// claims returns the claims of the nodes that are still starting. They are not in the
-// API: only the mirror reads them.
+// claims returns the claims of the nodes that are in flight or still starting. They are
+// not in the API: only the mirror reads them.
 func (r *run) claims() (claims []*karpenterv1.NodeClaim) {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if n.Annotations[startingKey] == "" {
+		if n.Annotations[startingKey]+n.Annotations[flightKey] == "" {
 			continue
 		}
-		nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: n.Name + "-claim", UID: types.UID(n.Name), Labels: maps.Clone(n.Labels)}}
+		nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: n.Name + claimSuffix, UID: types.UID(n.Name), Labels: maps.Clone(n.Labels)}}
+		delete(nc.Labels, corev1.LabelHostname)
 		nc.Spec.NodeClassRef = r.s.Pools[0].Spec.Template.Spec.NodeClassRef
 		nc.Spec.StartupTaints = startupTaints()
+		if n.Annotations[flightKey] != "" {
+			nc.Spec.Taints = n.Spec.Taints
+		}
 		nc.Status.ProviderID = n.Spec.ProviderID
 		nc.Status.Capacity, nc.Status.Allocatable = n.Status.Capacity, n.Status.Allocatable
 		claims = append(claims, nc)

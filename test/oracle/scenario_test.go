@@ -29,6 +29,10 @@ const (
 	gateName = "oracle.dovetail.test/wait"
 	// startingKey marks, as annotation, a node that has a claim and is still starting.
 	startingKey = "oracle.dovetail.test/starting"
+	// flightKey marks a node that has a claim and joins only after the plan is made.
+	flightKey = "oracle.dovetail.test/in-flight"
+	// leavingKey marks, as annotation, a running pod that has been told to end.
+	leavingKey = "oracle.dovetail.test/leaving"
 )
 
 // The namespaces of every scenario. The pods are in the first two; rules between pods do
@@ -44,6 +48,8 @@ var class = cloud.ClassRef{Group: kwokv1alpha1.Group, Kind: "KWOKNodeClass", Nam
 
 // scenario is a cluster with pods that wait: all that a plan depends on.
 type scenario struct {
+	// Note says of a kept scenario what it shows.
+	Note    string                 `json:"note,omitempty"`
 	Seed    uint64                 `json:"seed"`
 	Kinds   []string               `json:"kinds"`
 	Types   []machineType          `json:"types"`
