@@ -17,20 +17,39 @@ import (
 // All of it is one write, so that no pod comes to a Node that we would not drain.
 func RegisterNode(ctx context.Context, c client.Client, node *corev1.Node, claim *karpenterv1.NodeClaim) error {
 	return edit(ctx, c, node, "register node", func() {
-		controllerutil.AddFinalizer(node, karpenterv1.TerminationFinalizer)
-		own(node, claim)
-		node.Annotations = overlay(node.Annotations, claim.Annotations)
-		node.Labels = overlay(node.Labels, claim.Labels)
-		if node.Labels[karpenterv1.NodeDoNotSyncTaintsLabelKey] != karpenterv1.LabelValueTrue {
-			addTaints(node, claim.Spec.Taints)
-			addTaints(node, claim.Spec.StartupTaints)
-		}
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-			unregistered := karpenterv1.UnregisteredTaint()
-			return t.MatchTaint(&unregistered)
-		})
-		metav1.SetMetaDataLabel(&node.ObjectMeta, karpenterv1.NodeRegisteredLabelKey, karpenterv1.LabelValueTrue)
+		adopt(node, claim)
+		open(node)
 	})
+}
+
+// AdoptNode does what RegisterNode does but for opening the Node, which OpenNode can then
+// do in a write of its own.
+func AdoptNode(ctx context.Context, c client.Client, node *corev1.Node, claim *karpenterv1.NodeClaim) error {
+	return edit(ctx, c, node, "adopt node", func() { adopt(node, claim) })
+}
+
+// OpenNode opens a Node that was adopted to pods.
+func OpenNode(ctx context.Context, c client.Client, node *corev1.Node) error {
+	return edit(ctx, c, node, "open node", func() { open(node) })
+}
+
+func adopt(node *corev1.Node, claim *karpenterv1.NodeClaim) {
+	controllerutil.AddFinalizer(node, karpenterv1.TerminationFinalizer)
+	own(node, claim)
+	node.Annotations = overlay(node.Annotations, claim.Annotations)
+	node.Labels = overlay(node.Labels, claim.Labels)
+	if node.Labels[karpenterv1.NodeDoNotSyncTaintsLabelKey] != karpenterv1.LabelValueTrue {
+		addTaints(node, claim.Spec.Taints)
+		addTaints(node, claim.Spec.StartupTaints)
+	}
+}
+
+func open(node *corev1.Node) {
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		unregistered := karpenterv1.UnregisteredTaint()
+		return t.MatchTaint(&unregistered)
+	})
+	metav1.SetMetaDataLabel(&node.ObjectMeta, karpenterv1.NodeRegisteredLabelKey, karpenterv1.LabelValueTrue)
 }
 
 // InitialiseNode says on a Node that it may take pods.

@@ -26,6 +26,29 @@ type Nominator struct {
 	Mirror *mirror.Store
 }
 
+// Open opens Nodes, all at the same time: while some are open and others are not,
+// kube-scheduler sends pods astray. A Node that has changed meanwhile is left to whoever
+// registers it.
+func (n *Nominator) Open(ctx context.Context, nodes []string) error {
+	var g errgroup.Group
+	errs := make([]error, len(nodes))
+	for i, name := range nodes {
+		seen, ok := n.Mirror.NodeObject(name)
+		if !ok {
+			continue
+		}
+		node := seen.DeepCopy()
+		g.Go(func() error {
+			if err := OpenNode(ctx, n.Client, node); !IsStale(err) {
+				errs[i] = err
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
+
 // Nominate clears and sets the hints of a step. A pod that has changed meanwhile is left
 // alone: the next look sees what became of it.
 func (n *Nominator) Nominate(ctx context.Context, step *nominate.Step) error {

@@ -32,7 +32,9 @@ type hints struct {
 	given map[types.UID]hint
 	// landed counts the pods that were bound to the machine they were meant for, and elsewhere.
 	landed, astray int
-	stir           func()
+	// heard is when one of the pods was heard of last.
+	heard time.Time
+	stir  func()
 }
 
 // OnHint sets who is told when something happened that a hint may depend on. It must not
@@ -74,11 +76,11 @@ func (s *Store) DropHint(ref cluster.PodRef) {
 
 // Hints returns the pods that are meant for a machine or carry a hint of ours, and the
 // Nodes that they are meant for, as Open ones.
-func (s *Store) Hints() ([]nominate.Pod, []nominate.Node) {
+func (s *Store) Hints() nominate.View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
-	var pods []nominate.Pod
+	v := nominate.View{At: now, Heard: s.hints.heard}
 	nodes := map[string]nominate.Node{}
 	for uid, p := range s.pods {
 		if p.Spec.NodeName != "" || !p.asksForNode {
@@ -96,19 +98,28 @@ func (s *Store) Hints() ([]nominate.Pod, []nominate.Node) {
 		}
 		if n := s.joined(machine); n != nil {
 			pod.Node = n.Name
-			nodes[n.Name] = nominate.Node{Name: n.Name, Ready: opensAlone(n)}
+			nodes[n.Name] = nominate.Node{Name: n.Name, Stage: stage(n)}
+		} else if planned {
+			v.Coming++
 		}
 		if pod.Node == h.node {
 			pod.Given, pod.GivenAt = h.given, h.at
 		}
 		if pod.Node != "" || pod.Hint != "" {
-			pods = append(pods, pod)
+			v.Pods = append(v.Pods, pod)
 		}
 	}
-	slices.SortFunc(pods, func(a, b nominate.Pod) int {
+	slices.SortFunc(v.Pods, func(a, b nominate.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	return pods, slices.SortedFunc(maps.Values(nodes), func(a, b nominate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for name, n := range nodes {
+		if n.Stage == nominate.Closed {
+			n.Spare = s.spare(name, v.Pods)
+			nodes[name] = n
+		}
+	}
+	v.Nodes = slices.SortedFunc(maps.Values(nodes), func(a, b nominate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return v
 }
 
 // OpensAlone tells whether nothing but our own taint keeps pods from a Node.
@@ -123,6 +134,37 @@ func opensAlone(n *corev1.Node) bool {
 	return translate.NodeReady(n) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key != karpenterv1.UnregisteredTaintKey && translate.IsEphemeralTaint(t)
 	})
+}
+
+// spare tells whether a Node could hold a pod that is meant for another beside its own.
+func (s *Store) spare(node string, pods []nominate.Pod) bool {
+	left := translate.Quantities(s.nodes[node].Status.Allocatable)
+	for _, p := range s.byNode[node] {
+		left = left.MinusFloor(p.shape.Requests)
+	}
+	others := map[*sharedShape]bool{}
+	for i := range pods {
+		p := s.pods[types.UID(pods[i].UID)]
+		if pods[i].Node == node {
+			left = left.MinusFloor(p.shape.Requests)
+		} else {
+			others[p.shape] = true
+		}
+	}
+	for shape := range others {
+		if shape.Requests.Fits(left) {
+			return true
+		}
+	}
+	return false
+}
+
+func stage(n *corev1.Node) nominate.Stage {
+	unregistered := karpenterv1.UnregisteredTaint()
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&unregistered) }) {
+		return nominate.Closed
+	}
+	return nominate.Open
 }
 
 // Landed returns how many pods that were meant for a machine were bound to it, and how
@@ -168,14 +210,17 @@ func (s *Store) isOurs(p *pod) bool {
 
 // seeHint takes note of what a pod's newest state says of its hint. It comes before the
 // pod's meaning is forgotten.
-func (s *Store) seeHint(p *corev1.Pod) {
+func (s *Store) seeHint(had *pod, p *corev1.Pod) {
 	machine, planned := s.planned[p.UID]
 	h, given := s.hints.given[p.UID]
 	switch {
 	case p.Spec.NodeName != "":
-		if n := s.joined(machine); planned && n != nil && n.Name == p.Spec.NodeName {
+		n := s.joined(machine)
+		switch {
+		case !planned || had == nil || had.Spec.NodeName != "": // not news
+		case n != nil && n.Name == p.Spec.NodeName:
 			s.hints.landed++
-		} else if planned {
+		default:
 			s.hints.astray++
 		}
 		delete(s.hints.given, p.UID)
@@ -184,6 +229,7 @@ func (s *Store) seeHint(p *corev1.Pod) {
 		s.hints.given[p.UID] = h
 	}
 	if planned || given {
+		s.hints.heard = s.opts.Now()
 		s.stirHints()
 	}
 }

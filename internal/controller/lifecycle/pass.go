@@ -57,16 +57,16 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 		}
 		p.tellTurned(ctx, turned)
 	}
-	if step.Act == core.RegisterNode && p.waitsForTurn(&view.Nodes[0]) {
-		return core.Step{Why: "it is not the turn of node " + step.Node + " yet", Until: view.At.Add(turnRetry)}, nil
+	if step.Act == core.RegisterNode && p.Opener != nil && view.Nodes[0].IsUnregistered {
+		node := p.node(step.Node)
+		if err := apply.AdoptNode(ctx, p.Client, node, p.claim); err != nil {
+			return step, err
+		}
+		if !p.Opener.MayOpen(p.claim.Name, node) {
+			return core.Step{Why: "it is not the turn of node " + step.Node + " yet", Until: view.At.Add(turnRetry)}, nil
+		}
 	}
 	return step, p.perform(ctx, &step, answer, &launched)
-}
-
-// waitsForTurn tells whether the Node, whose registration opens it to pods, may not be
-// opened yet. One that is open already has nothing to wait for.
-func (p *pass) waitsForTurn(node *core.Node) bool {
-	return p.Opener != nil && node.IsUnregistered && !p.Opener.MayOpen(p.claim.Name, p.node(node.Name))
 }
 
 func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer, launched *cloud.Instance) error {

@@ -8,6 +8,7 @@ package nomination
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -53,8 +54,9 @@ type Loop struct {
 
 // turn is a node that waits to be opened, or has been.
 type turn struct {
-	claim         string
-	asked, opened time.Time // opened is zero while it waits
+	claim string
+	// ready is since when nothing else keeps it closed, opened when its turn came.
+	asked, ready, opened time.Time
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
@@ -131,50 +133,66 @@ func (l *Loop) look(ctx context.Context) (until time.Time, err error) {
 		return l.Now().Add(syncPoll), nil
 	}
 	step := nominate.Next(l.view())
-	if err := l.Nominator.Nominate(ctx, &step); err != nil {
-		// The nodes open all the same: a hint is worth less than a machine.
-		err = fmt.Errorf("hand over to the scheduler: %w", err)
-		l.turns(step.Open)
-		return time.Time{}, err
-	}
+	// The nodes open in any case: a hint is worth less than a machine.
+	err = l.Nominator.Nominate(ctx, &step)
 	l.turns(step.Open)
+	err = errors.Join(err, l.Nominator.Open(ctx, step.Open))
+	l.tell(step.Open)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("hand over to the scheduler: %w", err)
+	}
 	return step.Until, nil
 }
 
 // view joins what the mirror knows of pods with who waits here.
 func (l *Loop) view() nominate.View {
-	pods, nodes := l.Mirror.Hints()
-	now := l.Now()
+	v := l.Mirror.Hints()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, n := range l.nodes {
-		ready, known := l.Mirror.OpensAlone(name)
-		if !n.opened.IsZero() && now.After(n.opened.Add(openKept)) || !known && now.After(n.asked.Add(patience)) {
+	for name, t := range l.nodes {
+		opens, known := l.Mirror.OpensAlone(name)
+		switch {
+		case !t.opened.IsZero() && v.At.After(t.opened.Add(openKept)), !known && v.At.After(t.asked.Add(patience)):
 			delete(l.nodes, name)
 			continue
+		case !opens:
+			t.ready = time.Time{}
+		case t.ready.IsZero():
+			t.ready = v.At
 		}
-		i, found := slices.BinarySearchFunc(nodes, name, func(n nominate.Node, name string) int { return cmp.Compare(n.Name, name) })
+		l.nodes[name] = t
+		n := nominate.Node{Name: name, Stage: nominate.Waiting, Asked: t.asked, ReadyAt: t.ready, OpenedAt: t.opened}
+		if !t.opened.IsZero() {
+			n.Stage = nominate.Opened
+		}
+		i, found := slices.BinarySearchFunc(v.Nodes, name, func(n nominate.Node, name string) int { return cmp.Compare(n.Name, name) })
 		if !found {
-			nodes = slices.Insert(nodes, i, nominate.Node{Name: name, Ready: ready})
+			v.Nodes = slices.Insert(v.Nodes, i, n)
 		}
-		nodes[i].Stage, nodes[i].Since = nominate.Waiting, n.asked
-		if !n.opened.IsZero() {
-			nodes[i].Stage, nodes[i].Since = nominate.Opened, n.opened
-		}
+		n.Spare = v.Nodes[i].Spare
+		v.Nodes[i] = n
 	}
-	return nominate.View{At: now, Nodes: nodes, Pods: pods}
+	return v
 }
 
-// turns tells that it is the nodes' turn.
+// turns notes that it is the nodes' turn.
 func (l *Loop) turns(nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range nodes {
-		n := l.nodes[name]
-		n.opened = l.Now()
-		l.nodes[name] = n
-		if l.open != nil {
-			l.open(n.claim)
+		t := l.nodes[name]
+		t.opened = l.Now()
+		l.nodes[name] = t
+	}
+}
+
+// tell has the claims of nodes looked at whose turn it is.
+func (l *Loop) tell(nodes []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range nodes {
+		if t, ok := l.nodes[name]; ok && l.open != nil {
+			l.open(t.claim)
 		}
 	}
 	if len(nodes) > 0 {

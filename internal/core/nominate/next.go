@@ -1,6 +1,8 @@
 package nominate
 
 import (
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -8,15 +10,18 @@ const (
 	// readyMost is how long a node that is not ready may be kept closed by us. Longer would
 	// buy nothing: what makes it ready may be a pod that must get onto it.
 	readyMost = 2 * time.Second
-	// gatherQuiet is how long a node that is ready waits for others that are coming, and
-	// gatherMost how long if they keep coming. Each opening costs kube-scheduler a cycle
-	// for every pending pod, so it pays to have few.
+	// gatherQuiet is how long the first nodes that are ready wait for others that are coming,
+	// and gatherMost how long if they keep coming: which goes first depends on the others.
 	gatherQuiet = 150 * time.Millisecond
 	gatherMost  = 600 * time.Millisecond
-	// settleMost is how long the next nodes wait for the pods of those just opened.
-	settleMost = time.Second
-	// turnMost is how long a node may wait for its turn in all.
-	turnMost = 10 * time.Second
+	// quietMin is how long nothing is heard of the pods once kube-scheduler has tried them
+	// all, and settleMost how long that is waited for.
+	quietMin   = 50 * time.Millisecond
+	settleMost = 2 * time.Second
+	// turnsMost is into how many turns the nodes that are ready are divided at most, and
+	// turnMost how long one of them waits at most.
+	turnsMost = 8
+	turnMost  = 10 * time.Second
 	// givenFast is how often a pod is hinted to one node as soon as the hint is gone; then
 	// every givenPause, and never more than givenMost times: the pod does not fit there.
 	givenFast  = 4
@@ -26,12 +31,12 @@ const (
 
 // Next returns what to do now.
 func Next(v View) Step {
-	l := look{View: v, nodes: map[string]*Node{}, unbound: map[string]int{}}
+	l := look{View: v, nodes: map[string]*Node{}, pods: map[string]int{}, opening: map[string]bool{}}
 	for i := range v.Nodes {
 		l.nodes[v.Nodes[i].Name] = &v.Nodes[i]
 	}
 	for i := range v.Pods {
-		l.unbound[v.Pods[i].Node]++
+		l.pods[v.Pods[i].Node]++
 	}
 	l.open()
 	for i := range v.Pods {
@@ -44,80 +49,94 @@ func Next(v View) Step {
 type look struct {
 	View
 	nodes   map[string]*Node
-	unbound map[string]int // pods yet to be bound, by the node they are meant for
+	pods    map[string]int // yet to be bound, by the node that they are meant for
 	opening map[string]bool
 	step    Step
 }
 
 // open chooses the nodes whose turn it is.
 func (l *look) open() {
-	l.opening = map[string]bool{}
-	group := latest(l.gathered(), l.settled())
-	for i := range l.Nodes {
-		n := &l.Nodes[i]
-		if n.Stage != Waiting {
-			continue
-		}
-		turn := group
-		switch {
-		case n.ReadyAt.IsZero():
-			turn = n.Asked.Add(readyMost)
-		case l.unbound[n.Name] == 0:
-			turn = n.ReadyAt.Add(gatherQuiet) // perhaps we have yet to hear which are meant for it
-		case turn.After(n.Asked.Add(turnMost)):
-			turn = n.Asked.Add(turnMost)
-		}
-		if turn.After(l.At) {
-			l.until(turn)
-			continue
-		}
-		l.opening[n.Name] = true
-		l.step.Open = append(l.step.Open, n.Name)
-	}
-}
-
-// gathered returns when all nodes that are ready may open: at once if no others are on
-// their way.
-func (l *look) gathered() time.Time {
-	coming := l.Coming > 0
-	var first, last time.Time
+	var ready []*Node
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
 		switch {
-		case n.Stage == Closed:
-			coming = true
-		case n.Stage != Waiting || l.unbound[n.Name] == 0:
+		case n.Stage != Waiting:
 		case n.ReadyAt.IsZero():
-			coming = true
+			l.openAt(n, n.Asked.Add(readyMost))
+		case l.pods[n.Name] == 0: // perhaps we have yet to hear which are meant for it
+			l.openAt(n, n.ReadyAt.Add(gatherQuiet))
 		default:
-			last = latest(last, n.ReadyAt)
-			if first.IsZero() || n.ReadyAt.Before(first) {
-				first = n.ReadyAt
-			}
+			ready = append(ready, n)
 		}
 	}
-	end, most := last.Add(gatherQuiet), first.Add(gatherMost)
-	switch {
-	case !coming:
-		return time.Time{}
-	case end.After(most):
-		return most
-	default:
-		return end
+	if len(ready) == 0 {
+		return
+	}
+	// A node with room to spare goes last: pods whose nodes are closed would take it.
+	slices.SortStableFunc(ready, func(a, b *Node) int { return cmp.Compare(rank(a), rank(b)) })
+	turn, size := l.turn(ready), (len(ready)+turnsMost-1)/turnsMost
+	for i, n := range ready {
+		most := n.ReadyAt.Add(turnMost)
+		if i < size {
+			most = earliest(most, turn)
+		}
+		l.openAt(n, most)
 	}
 }
 
-// settled returns when the nodes opened before need no more attention: when their pods
-// are bound, or settleMost has passed.
-func (l *look) settled() time.Time {
-	var last time.Time
+func rank(n *Node) int {
+	if n.Spare {
+		return 1
+	}
+	return 0
+}
+
+// openAt opens the node if it is time.
+func (l *look) openAt(n *Node, turn time.Time) {
+	if turn.After(l.At) {
+		l.until(turn)
+		return
+	}
+	l.opening[n.Name] = true
+	l.step.Open = append(l.step.Open, n.Name)
+}
+
+// turn returns when the first of the nodes that are ready may open: when kube-scheduler
+// has digested those before them, which is when their pods are bound and it no longer
+// tries others in vain.
+func (l *look) turn(ready []*Node) time.Time {
+	var opened, last time.Time
+	first, filling := ready[0].ReadyAt, false
+	for _, n := range ready {
+		first, last = earliest(first, n.ReadyAt), latest(last, n.ReadyAt)
+	}
+	coming := l.Coming > 0
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
-		if n.Stage == Opened && !n.ReadyAt.IsZero() && l.unbound[n.Name] > 0 {
-			last = latest(last, n.OpenedAt.Add(settleMost))
+		switch {
+		case n.Stage == Opened:
+			opened = latest(opened, n.OpenedAt)
+			filling = filling || l.pods[n.Name] > 0 && !n.ReadyAt.IsZero()
+		case n.Stage == Closed, n.Stage == Waiting && n.ReadyAt.IsZero():
+			coming = true
 		}
 	}
-	return last
+	settled := latest(opened, first).Add(settleMost)
+	if !filling {
+		settled = earliest(settled, l.Heard.Add(quietMin))
+	}
+	if coming && opened.IsZero() {
+		settled = latest(settled, earliest(last.Add(gatherQuiet), first.Add(gatherMost)))
+	}
+	return settled
+}
+
+// earliest returns the first of two times.
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // latest returns the last of two times.

@@ -18,6 +18,9 @@ type View struct {
 	Pods []Pod
 	// Coming is how many pods are meant for machines that have not joined.
 	Coming int
+	// Heard is when something was last heard of one of the pods: kube-scheduler writes why
+	// whenever it has tried one in vain.
+	Heard time.Time
 }
 
 // Node is a machine that has joined.
@@ -26,6 +29,8 @@ type Node struct {
 	Stage Stage
 	// Asked is when it asked to be opened, OpenedAt when it was; zero if it did not or was not.
 	Asked, OpenedAt time.Time
+	// Spare: beside those meant for it, it could hold a pod that is meant for another.
+	Spare bool
 	// ReadyAt is since when nothing but our word keeps pods from it; zero: something does.
 	ReadyAt time.Time
 }
