@@ -1,0 +1,125 @@
+package nomination_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// scale is a scale-up to be measured: so many pods on nodes of 4 cpu.
+type scale struct {
+	pods     int
+	nominate bool
+}
+
+// measured is what became of it.
+type measured struct {
+	there, elsewhere int
+	nodes            int
+	took             time.Duration // from the first pod's creation to the last one's binding
+}
+
+func (m measured) String() string {
+	return fmt.Sprintf("%d of %d pods on the node they were planned for, %d nodes, last pod bound after %s",
+		m.there, m.there+m.elsewhere, m.nodes, m.took.Round(10*time.Millisecond))
+}
+
+// share returns the part of the pods that were planned that landed there, in percent.
+func (m measured) share() float64 { return 100 * float64(m.there) / float64(m.there+m.elsewhere) }
+
+// TestPodsLandWherePlanned judges the protocol by the real kube-scheduler, on a plan that
+// leaves hardly any room.
+func TestPodsLandWherePlanned(t *testing.T) {
+	t.Parallel()
+	const pods = 131
+	with := measure(t, scale{pods, true})
+	without := measure(t, scale{pods, false})
+	t.Logf("nominated:     %s", with)
+	t.Logf("not nominated: %s", without)
+	if with.share() < 99 {
+		t.Errorf("%.1f %% of the pods are where they were planned, want 99", with.share())
+	}
+}
+
+// BenchmarkHandOver measures scale-ups with the pods nominated and not.
+func BenchmarkHandOver(b *testing.B) {
+	for _, pods := range []int{50, 131, 500} {
+		for _, nominate := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%d_pods/nominate=%v", pods, nominate), func(b *testing.B) {
+				var took time.Duration
+				var share float64
+				for range b.N {
+					m := measure(b, scale{pods, nominate})
+					took, share = took+m.took, share+m.share()
+					b.Log(m)
+				}
+				b.ReportMetric(took.Seconds()/float64(b.N), "s/scale-up")
+				b.ReportMetric(share/float64(b.N), "%there")
+			})
+		}
+	}
+}
+
+// measure has the pods created in an empty cluster and waits until all are bound.
+func measure(t testing.TB, s scale) measured {
+	t.Helper()
+	w := newWorld(t, s.nominate)
+	start := time.Now()
+	sizes := []string{"300m", "400m", "500m", "600m", "700m", "900m", "1100m"}
+	for i, size := range sizes {
+		n := (s.pods + i) / len(sizes)
+		must(t, w.Create(t.Context(), deployment(fmt.Sprintf("size-%s", size), int32(n), size)))
+	}
+	var pods corev1.PodList
+	testkit.Eventually(t, patience, func() error {
+		if err := w.List(t.Context(), &pods, client.InNamespace("default")); err != nil {
+			return err
+		}
+		bound := 0
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName != "" {
+				bound++
+			}
+		}
+		if bound != s.pods {
+			return fmt.Errorf("%d of %d pods are bound, want %d", bound, len(pods.Items), s.pods)
+		}
+		return nil
+	})
+	m := measured{took: time.Since(start)}
+	var nodes corev1.NodeList
+	must(t, w.List(t.Context(), &nodes))
+	m.nodes = len(nodes.Items)
+	testkit.Eventually(t, patience, func() error {
+		if m.there, m.elsewhere = w.mirror.Landed(); m.there+m.elsewhere < s.pods*9/10 {
+			return fmt.Errorf("%d of %d pods are known to have landed", m.there+m.elsewhere, s.pods)
+		}
+		return nil
+	})
+	return m
+}
+
+func deployment(name string, replicas int32, cpu string) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "c", Image: "example.test/none",
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
+				}}},
+			},
+		},
+	}
+}
