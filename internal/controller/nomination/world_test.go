@@ -107,7 +107,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 	claims := &lifecycle.Controller{Client: c, Cloud: cloud, Now: time.Now, Events: events, Metrics: metrics, Log: log}
 	if nominate {
 		nominator := &nomination.Loop{
-			Mirror: w.mirror, Nominator: &apply.Nominator{Client: w.Client, Mirror: w.mirror}, Log: log, Now: time.Now, Synced: synced,
+			Mirror: w.mirror, Nominator: &apply.Nominator{Client: c, Mirror: w.mirror}, Log: log, Now: time.Now, Synced: synced,
 		}
 		must(t, nominator.Register(mgr))
 		claims.Opener = nominator
