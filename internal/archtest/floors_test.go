@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"internal/core/pack", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/disrupt"},
 	{"internal/condition"},
-	{"internal/translate", "internal/cloud", "internal/journal", "internal/scenario"},
+	{"internal/translate", "internal/cloud", "internal/journal", "internal/scenario", "internal/ec2catalog"},
 	{"internal/mirror", "internal/cloud/aws", "internal/cloud/kwok"},
 	{"internal/apply", "internal/observe", "internal/simulate"},
 	{"internal/controller"},

@@ -33,7 +33,7 @@ The exit status is 0 when every pod found a place, 3 when one was refused, 2 whe
 input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
   dovetail simulate --scenario cluster.json --output json > plan.json
-  dovetail simulate -f pools.yaml -f manifests/ --catalog kwok`,
+  dovetail simulate -f pools.yaml -f manifests/ --catalog ec2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != simulate.Table && output != simulate.JSON {
@@ -61,7 +61,7 @@ input is wrong.`,
 	}
 	cmd.Flags().StringVar(&file, "scenario", "", "a kscen/1 file, plain or .gz")
 	cmd.Flags().StringSliceVarP(&manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
-	cmd.Flags().StringVar(&from, "catalog", "kwok", "what can be bought for manifests: kwok")
+	cmd.Flags().StringVar(&from, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }

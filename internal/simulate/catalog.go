@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/ec2catalog"
 )
 
 // CatalogNamed returns one of the catalogs that the binary has.
@@ -16,7 +18,13 @@ func CatalogNamed(name string) (Catalog, error) {
 			return Catalog{}, err
 		}
 		return Catalog{kwok.DefaultTypes(), p.Vocabulary()}, nil
+	case "ec2":
+		types, err := ec2catalog.Types()
+		if err != nil {
+			return Catalog{}, err
+		}
+		return Catalog{types, cloud.Vocabulary{WellKnown: ec2catalog.WellKnown(), RestrictedDomains: []string{ec2catalog.Domain}}}, nil
 	default:
-		return Catalog{}, fmt.Errorf("there is no catalog %q: it must be kwok", name)
+		return Catalog{}, fmt.Errorf("there is no catalog %q: it must be kwok or ec2", name)
 	}
 }
