@@ -261,8 +261,11 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 	nc.Status.Allocatable = corev1.ResourceList{"gpu": resource.MustParse("4"), corev1.ResourceCPU: resource.MustParse("9")}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"from": "node"}}}
 	node.Spec.Taints = []corev1.Taint{
-		{Key: "own", Effect: corev1.TaintEffectNoSchedule}, {Key: "cni", Effect: corev1.TaintEffectNoSchedule},
-		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}, karpenterv1.UnregisteredTaint(), {Key: "readiness.k8s.io/x", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "own", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "cni", Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
+		karpenterv1.UnregisteredTaint(),
+		{Key: "readiness.k8s.io/x", Effect: corev1.TaintEffectNoSchedule},
 	}
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "gpu": resource.MustParse("0")}
 
