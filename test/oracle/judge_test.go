@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,6 +98,11 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	o.refused = len(p.Refusals)
 	if len(stuck) > 0 { // there may be room because of them
 		return o, r.stuck(ctx, stuck, target, &o)
+	}
+	if o.asPlanned < o.placed && o.refused > 0 {
+		if _, err := r.arrange(ctx, target, cluster.PodRef{}); err != nil {
+			return o, err
+		}
 	}
 	return o, r.refusals(ctx, &p, &o)
 }
@@ -208,39 +213,54 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 	return target, r.settled(ctx)
 }
 
-// release lets the scheduler look at the placed pods, each with a hint, in rounds of one
-// pod a node: so those that keep others company or at a distance come in turn.
+// release lets the scheduler look at the placed pods one after the other, each with a
+// hint: first those that need no company; of a workload one in every zone, then the next.
 func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) error {
-	byNode := map[string][]cluster.PodRef{}
-	for ref, node := range target {
-		byNode[node] = append(byNode[node], ref)
+	type turn struct {
+		ref     cluster.PodRef
+		company bool
+		round   int
 	}
-	var nodes []string
-	rounds := 0
-	for node, refs := range byNode {
-		nodes = append(nodes, node)
-		slices.SortFunc(refs, func(a, b cluster.PodRef) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
-		rounds = max(rounds, len(refs))
+	var turns []turn
+	rounds := map[string]int{}
+	for _, ref := range slices.SortedFunc(maps.Keys(target), byName) {
+		p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		if err != nil {
+			return err
+		}
+		n, err := r.world.nodes.Get(target[ref])
+		if err != nil {
+			return err
+		}
+		domain := ref.Namespace + "/" + p.Labels["app"] + "/" + n.Labels[label.Zone]
+		a := p.Spec.Affinity
+		company := a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+		turns = append(turns, turn{ref, company, rounds[domain]})
+		rounds[domain]++
 	}
-	slices.Sort(nodes)
-	for round := range rounds {
-		for _, node := range nodes {
-			if round >= len(byNode[node]) {
-				continue
-			}
-			ref := byNode[node][round]
-			if err := r.hint(ctx, ref, node); err != nil {
-				return err
-			}
-			if err := r.ungate(ctx, ref); err != nil {
-				return err
-			}
-			if err := r.decided(ctx, ref); err != nil {
-				return err
-			}
+	slices.SortStableFunc(turns, func(a, b turn) int {
+		if a.company != b.company {
+			return map[bool]int{true: 1, false: -1}[a.company]
+		}
+		return cmp.Compare(a.round, b.round)
+	})
+	for _, t := range turns {
+		err := r.hint(ctx, t.ref, target[t.ref])
+		if err == nil {
+			err = r.ungate(ctx, t.ref)
+		}
+		if err == nil {
+			err = r.decided(ctx, t.ref)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func byName(a, b cluster.PodRef) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // releaseAll lets the scheduler look at the placed pods as it likes.
@@ -314,34 +334,21 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet
 // stuck tells why placed pods are Pending: with all others where they were planned, does
 // the scheduler agree to the pod's place?
 func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[cluster.PodRef]string, o *outcome) error {
-	for i, ref := range stuck {
-		var others []*corev1.Pod
-		for other, node := range target {
-			p, err := r.remade(ctx, other, fmt.Sprintf("x%d", i))
-			if err != nil {
-				return err
-			}
-			if other != ref {
-				p.Spec.NodeName, p.Spec.SchedulingGates = node, nil
-			}
-			others = append(others, p)
-		}
-		for _, p := range others {
-			if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("place %s as planned: %w", p.Name, err)
-			}
-		}
-		again := cluster.PodRef{Namespace: ref.Namespace, Name: again(ref.Name, fmt.Sprintf("x%d", i))}
-		if err := r.hint(ctx, again, target[ref]); err != nil {
+	for _, ref := range stuck {
+		gated, err := r.arrange(ctx, target, ref)
+		if err != nil {
 			return err
 		}
-		if err := r.ungate(ctx, again); err != nil {
+		if err := r.hint(ctx, gated, target[ref]); err != nil {
 			return err
 		}
-		if err := r.decided(ctx, again); err != nil {
+		if err := r.ungate(ctx, gated); err != nil {
 			return err
 		}
-		p, err := r.pods.Pods(again.Namespace).Get(again.Name)
+		if err := r.decided(ctx, gated); err != nil {
+			return err
+		}
+		p, err := r.pods.Pods(gated.Namespace).Get(gated.Name)
 		if err != nil {
 			return err
 		}
@@ -354,32 +361,42 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 	return nil
 }
 
-// remade deletes a pod and returns it as it was asked for, under another name.
-func (r *run) remade(ctx context.Context, ref cluster.PodRef, suffix string) (*corev1.Pod, error) {
+// arrange puts all placed pods where they were planned, past the scheduler, but for one,
+// which it makes anew behind its gate. A pod made anew has another name.
+func (r *run) arrange(ctx context.Context, target map[cluster.PodRef]string, but cluster.PodRef) (gated cluster.PodRef, err error) {
 	now := int64(0)
-	for _, name := range []string{ref.Name, again(ref.Name, previous(suffix))} {
-		err := r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
+	for ref, name := range r.current(target) {
+		if err := r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			return gated, fmt.Errorf("make %s anew: %w", ref, err)
 		}
 	}
-	for i := range r.s.Pending {
-		if p := &r.s.Pending[i]; p.Name == ref.Name && p.Namespace == ref.Namespace {
-			p = p.DeepCopy()
-			p.Name = again(ref.Name, suffix)
-			return p, nil
+	r.arranged++
+	for ref, name := range r.current(target) {
+		i := slices.IndexFunc(r.s.Pending, func(p corev1.Pod) bool { return p.Name == ref.Name && p.Namespace == ref.Namespace })
+		p := r.s.Pending[i].DeepCopy()
+		p.Name = name
+		if ref == but {
+			gated = cluster.PodRef{Namespace: ref.Namespace, Name: name}
+		} else {
+			p.Spec.NodeName, p.Spec.SchedulingGates = target[ref], nil
+		}
+		if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			return gated, fmt.Errorf("place %s as planned: %w", name, err)
 		}
 	}
-	return nil, fmt.Errorf("the scenario has no pod %s", ref)
+	return gated, nil
 }
 
-func again(name, suffix string) string { return name + "-" + suffix }
-
-// previous returns the suffix of the attempt before: x2 → x1.
-func previous(suffix string) string {
-	var n int
-	_, _ = fmt.Sscanf(suffix, "x%d", &n)
-	return fmt.Sprintf("x%d", n-1)
+// current returns what the placed pods are called now.
+func (r *run) current(target map[cluster.PodRef]string) map[cluster.PodRef]string {
+	names := map[cluster.PodRef]string{}
+	for ref := range target {
+		names[ref] = ref.Name
+		if r.arranged > 0 {
+			names[ref] = fmt.Sprintf("%s-x%d", ref.Name, r.arranged)
+		}
+	}
+	return names
 }
 
 // refusals makes every machine that could be bought and checks that the scheduler

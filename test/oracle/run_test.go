@@ -27,6 +27,8 @@ type run struct {
 	nodes   []string  // all that were made, in order
 	daemons []*appsv1.DaemonSet
 	bought  []corev1.Node // by the plan
+	// arranged is how often the placed pods were made anew.
+	arranged int
 }
 
 // set makes everything that the scenario says is there, and returns when the daemons'
