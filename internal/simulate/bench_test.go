@@ -24,3 +24,20 @@ func BenchmarkSolve(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSolveEC2 is the part of a solve that does not depend on the pods: two pools of
+// the whole EC2 catalogue.
+func BenchmarkSolveEC2(b *testing.B) {
+	from, err := CatalogNamed("ec2")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := Manifests([]string{filepath.Join("testdata", "gpu.yaml")}, from, time.Unix(0, 0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		pack.Solve(c.Snapshot, pack.Options{})
+	}
+}

@@ -25,6 +25,13 @@ func fullBitset(width int) bitset {
 func (b bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 
+// setRange adds the integers from i to before end.
+func (b bitset) setRange(i, end int) {
+	for ; i < end; i++ {
+		b.set(i)
+	}
+}
+
 func (b bitset) clone() bitset {
 	c := make(bitset, len(b))
 	copy(c, b)

@@ -52,6 +52,7 @@ type typeModel struct {
 // have none; those in without leave it open.
 type keyModel struct {
 	values  []string
+	at      map[string]int // value → index into values
 	with    []bitset
 	absent  bitset
 	without bitset
@@ -127,14 +128,23 @@ func (p *poolModel) among(ordered, types []int32) []int32 {
 func (p *poolModel) indexKeys() {
 	for t := range p.types {
 		tm := &p.types[t]
+		own := make([]label.Requirements, 0, tm.end-tm.first)
 		for a := tm.first; a < tm.end; a++ {
-			own := p.atoms[a].Requirements()
-			for key, q := range own {
-				p.note(key, a, q)
+			r := p.atoms[a].Requirements()
+			own = append(own, r)
+			for key, q := range r {
+				p.note(key, a, a+1, q)
 			}
-			for key, q := range tm.Requirements {
-				if _, ok := own[key]; !ok {
-					p.note(key, a, q)
+		}
+		for key, q := range tm.Requirements {
+			decides := func(r label.Requirements) bool { _, ok := r[key]; return ok }
+			if !slices.ContainsFunc(own, decides) {
+				p.note(key, tm.first, tm.end, q)
+				continue
+			}
+			for i, r := range own {
+				if !decides(r) {
+					p.note(key, tm.first+i, tm.first+i+1, q)
 				}
 			}
 		}
@@ -148,33 +158,32 @@ func (p *poolModel) indexKeys() {
 	}
 }
 
-// note records that atom a carries what q allows of the key, or that it has no such
-// label; a requirement that is neither leaves the key open.
-func (p *poolModel) note(key string, a int, q label.Requirement) {
+// note records that the atoms from a to before end carry what q allows of the key, or
+// that they have no such label; a requirement that is neither leaves the key open.
+func (p *poolModel) note(key string, a, end int, q label.Requirement) {
 	op := q.Operator()
 	if op != label.OpIn && op != label.OpDoesNotExist {
 		return
 	}
 	k := p.keys[key]
 	if k == nil {
-		k = &keyModel{absent: newBitset(len(p.atoms))}
+		k = &keyModel{absent: newBitset(len(p.atoms)), at: map[string]int{}}
 		p.keys[key] = k
 	}
 	if op == label.OpDoesNotExist {
-		k.absent.set(a)
+		k.absent.setRange(a, end)
 		return
 	}
 	k.several = k.several || len(q.Values()) > 1
 	for _, v := range q.Values() {
-		i := 0
-		for i < len(k.values) && k.values[i] != v {
-			i++
-		}
-		if i == len(k.values) {
+		i, ok := k.at[v]
+		if !ok {
+			i = len(k.values)
+			k.at[v] = i
 			k.values = append(k.values, v)
 			k.with = append(k.with, newBitset(len(p.atoms)))
 		}
-		k.with[i].set(a)
+		k.with[i].setRange(a, end)
 	}
 }
 
