@@ -121,10 +121,10 @@ func (l *Ledger) owns(class, group int) bool {
 func (l *Ledger) spread(u *use, at *Place, already int32) Miss {
 	g := &l.groups[u.group]
 	d := at.Domain[g.key]
-	switch {
-	case d == Open:
+	switch d {
+	case Open:
 		return Miss{}
-	case d == None:
+	case None:
 		return Miss{reason: verdict.SpreadUnmet, format: "spread: the node has no label %s", key: l.keys[g.key]}
 	}
 	if skew := g.counts[d] - already + u.self - l.fewest(g); skew > g.maxSkew {
