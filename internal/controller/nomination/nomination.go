@@ -25,7 +25,7 @@ import (
 
 const (
 	// patience is how long a node may wait for this loop, should it not run.
-	patience = 15 * time.Second
+	patience = 30 * time.Second
 	// openKept is how long it is remembered that a node was opened.
 	openKept = 10 * time.Second
 	// breath gathers what happens at the same moment into one look.

@@ -6,8 +6,8 @@
 // pod's room there from pods of equal or lower priority. But opening any node makes it try
 // every pending pod again, and a hinted pod that it tries in vain, because its own node is
 // still closed, loses the hint, which makes it try every pod once more. So hints are given
-// while it is quiet, to the pods of a few nodes only; those open at once; and the next ones
-// wait until their pods are bound and it is quiet again. Pods without a hint that are
+// while it is quiet, to the pods of one node; that opens; and the next one waits until its pods are
+// bound and it is quiet again. Pods without a hint that are
 // tried meanwhile find the open nodes full and fall asleep without harm.
 //
 // Read view.go, then next.go.

@@ -15,13 +15,16 @@ const (
 	gatherQuiet = 150 * time.Millisecond
 	gatherMost  = 600 * time.Millisecond
 	// quietMin is how long nothing is heard of the pods once kube-scheduler has tried them
-	// all, and settleMost how long that is waited for.
-	quietMin   = 50 * time.Millisecond
+	// all, quietStuck the same while pods of open nodes are yet to be bound, and settleMost
+	// how long that is waited for.
+	quietMin   = 80 * time.Millisecond
+	quietStuck = 300 * time.Millisecond
 	settleMost = 2 * time.Second
-	// turnsMost is into how many turns the nodes that are ready are divided at most, and
-	// turnMost how long one of them waits at most.
-	turnsMost = 8
-	turnMost  = 10 * time.Second
+	// turnsMost is into how many turns the nodes that are ready are divided at most: one node
+	// a turn, unless there are very many. While two open, a pod of the second can be tried
+	// between them and lose its hint. turnMost is how long a node waits at most.
+	turnsMost = 24
+	turnMost  = 20 * time.Second
 	// givenFast is how often a pod is hinted to one node as soon as the hint is gone; then
 	// every givenPause, and never more than givenMost times: the pod does not fit there.
 	givenFast  = 4
@@ -121,10 +124,11 @@ func (l *look) turn(ready []*Node) time.Time {
 			coming = true
 		}
 	}
-	settled := latest(opened, first).Add(settleMost)
-	if !filling {
-		settled = earliest(settled, l.Heard.Add(quietMin))
+	quiet := quietMin
+	if filling {
+		quiet = quietStuck
 	}
+	settled := earliest(latest(opened, first).Add(settleMost), latest(opened, l.Heard).Add(quiet))
 	if coming && opened.IsZero() {
 		settled = latest(settled, earliest(last.Add(gatherQuiet), first.Add(gatherMost)))
 	}
