@@ -75,7 +75,7 @@ func newWorld(t testing.TB, nominate bool) *world {
 	must(t, w.fullNode(t))
 	np := pool()
 	must(t, direct.Create(t.Context(), np))
-	testkit.Eventually(t, patience, func() error { return w.planned(t, np) })
+	testkit.Eventually(t, patience, func() error { return w.planned(np) })
 	return w
 }
 
@@ -159,7 +159,7 @@ func pool() *karpenterv1.NodePool {
 }
 
 // planned returns nil once plans can use the pool.
-func (w *world) planned(t testing.TB, np *karpenterv1.NodePool) error {
+func (w *world) planned(np *karpenterv1.NodePool) error {
 	snap := w.mirror.Snapshot()
 	p, ok := snap.PoolByName(np.Name)
 	switch {

@@ -19,16 +19,18 @@ func waiting(name string, ready time.Duration) Node {
 	return Node{Name: name, Stage: Waiting, Asked: ago(ready), ReadyAt: ago(ready)}
 }
 
-func opened(name string, since time.Duration) Node {
-	return Node{Name: name, Stage: Opened, Asked: ago(time.Minute), ReadyAt: ago(time.Minute), OpenedAt: ago(since)}
+// opened returns node n1, open for so long.
+func opened(since time.Duration) Node {
+	return Node{Name: "n1", Stage: Opened, Asked: ago(time.Minute), ReadyAt: ago(time.Minute), OpenedAt: ago(since)}
 }
 
 func meant(name, node string) Pod {
 	return Pod{PodRef: cluster.PodRef{Namespace: "d", Name: name, UID: name}, Node: node}
 }
 
-func (p Pod) hinted(to string, ours bool) Pod {
-	p.Hint, p.Ours = to, ours
+// hinted returns the pod with a hint to n1.
+func (p Pod) hinted(ours bool) Pod {
+	p.Hint, p.Ours = "n1", ours
 	return p
 }
 
@@ -62,19 +64,19 @@ func TestNext(t *testing.T) {
 			"hint d/a to n1\nopen n1\n",
 		},
 		"the next node waits until the pods of the last one are bound": {
-			View{Heard: ago(100 * time.Millisecond), Nodes: []Node{opened("n1", 500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted("n1", true), meant("b", "n2")}},
+			View{Heard: ago(100 * time.Millisecond), Nodes: []Node{opened(500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
 			"look again at 12:00:00.200\n",
 		},
 		"but not for pods that kube-scheduler leaves alone": {
-			View{Heard: ago(quietStuck), Nodes: []Node{opened("n1", 500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted("n1", true), meant("b", "n2")}},
+			View{Heard: ago(quietStuck), Nodes: []Node{opened(500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
 			"hint d/b to n2\nopen n2\n",
 		},
 		"and goes when they are": {
-			View{Heard: quiet, Nodes: []Node{opened("n1", 500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("b", "n2")}},
+			View{Heard: quiet, Nodes: []Node{opened(500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("b", "n2")}},
 			"hint d/b to n2\nopen n2\n",
 		},
 		"a node whose turn does not come opens all the same": {
-			View{Heard: noon, Nodes: []Node{opened("n1", 0), waiting("n2", turnMost)}, Pods: []Pod{meant("a", "n1").hinted("n1", true), meant("b", "n2")}},
+			View{Heard: noon, Nodes: []Node{opened(0), waiting("n2", turnMost)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
 			"hint d/b to n2\nopen n2\n",
 		},
 		"of two the one without room to spare goes first": {
@@ -118,15 +120,15 @@ func TestNext(t *testing.T) {
 			"nothing\n",
 		},
 		"a hint moves with the plan": {
-			View{Nodes: []Node{{Name: "n2"}}, Pods: []Pod{meant("a", "n2").hinted("n1", true)}},
+			View{Nodes: []Node{{Name: "n2"}}, Pods: []Pod{meant("a", "n2").hinted(true)}},
 			"hint d/a to n2\n",
 		},
 		"and is cleared when the new machine has not come yet": {
-			View{Pods: []Pod{meant("a", "").hinted("n1", true)}},
+			View{Pods: []Pod{meant("a", "").hinted(true)}},
 			"clear d/a\n",
 		},
 		"where kube-scheduler makes room is its business": {
-			View{Nodes: []Node{{Name: "n2"}}, Pods: []Pod{meant("a", "n2").hinted("n1", false)}},
+			View{Nodes: []Node{{Name: "n2"}}, Pods: []Pod{meant("a", "n2").hinted(false)}},
 			"nothing\n",
 		},
 	} {
