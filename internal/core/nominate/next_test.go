@@ -64,15 +64,15 @@ func TestNext(t *testing.T) {
 			"hint d/a to n1\nopen n1\n",
 		},
 		"the next node waits until the pods of the last one are bound": {
-			View{Heard: ago(100 * time.Millisecond), Nodes: []Node{opened(500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
+			View{Heard: ago(100 * time.Millisecond), Nodes: []Node{opened(500 * time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
 			"look again at 12:00:00.200\n",
 		},
 		"but not for pods that kube-scheduler leaves alone": {
-			View{Heard: ago(quietStuck), Nodes: []Node{opened(500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
+			View{Heard: ago(quietStuck), Nodes: []Node{opened(500 * time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("a", "n1").hinted(true), meant("b", "n2")}},
 			"hint d/b to n2\nopen n2\n",
 		},
 		"and goes when they are": {
-			View{Heard: quiet, Nodes: []Node{opened(500*time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("b", "n2")}},
+			View{Heard: quiet, Nodes: []Node{opened(500 * time.Millisecond), waiting("n2", time.Second)}, Pods: []Pod{meant("b", "n2")}},
 			"hint d/b to n2\nopen n2\n",
 		},
 		"a node whose turn does not come opens all the same": {
