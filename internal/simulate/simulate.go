@@ -33,6 +33,8 @@ type Case struct {
 	// belong in the answer.
 	Groups []string
 	Named  bool
+	// Options are those of the solver.
+	Options pack.Options
 	// Notes tell what a reader should know of how the question was understood.
 	Notes []string
 }
@@ -51,7 +53,7 @@ func Scenario(path string, at time.Time) (Case, error) {
 	if err != nil {
 		return Case{}, err
 	}
-	c := Case{Name: s.Name, Snapshot: s.Snapshot(at)}
+	c := Case{Name: s.Name, Snapshot: s.Snapshot(at), Options: scenarioOptions()}
 	for i := range s.PodGroups {
 		name := s.PodGroups[i].Name
 		if name == "" {
@@ -62,10 +64,13 @@ func Scenario(path string, at time.Time) (Case, error) {
 	return c, nil
 }
 
+// scenarioOptions are those by whose rules scenarios are judged.
+func scenarioOptions() pack.Options { return pack.Options{BuyableBinds: true} }
+
 // Run answers a case.
 func Run(c Case, clock Clock) (*Answer, error) {
 	start, used := clock.Now(), clock.CPU()
-	p := pack.Solve(c.Snapshot, pack.Options{})
+	p := pack.Solve(c.Snapshot, c.Options)
 	a := &Answer{Case: c, Plan: p, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
 	file, err := scenario.Answer(c.Name, c.Snapshot, &p)
 	if err != nil {

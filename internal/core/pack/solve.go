@@ -19,6 +19,10 @@ type Options struct {
 	TypesMax int
 	// IgnorePreferences gives every preference up from the start, those of taints aside.
 	IgnorePreferences bool
+	// BuyableBinds keeps spreads to domains in which machines could be bought even where
+	// none can be after all. kube-scheduler does not know of such domains, so by default
+	// they bind nobody in the end.
+	BuyableBinds bool
 }
 
 const typesMaxDefault = 600
@@ -38,7 +42,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	s.placeAll()
 	// Domains in which machines could be bought, but were not, bind nobody.
 	for c := range s.classes {
-		if cl := &s.classes[c]; len(cl.pods) > 0 && s.ledger.OnlyPresent(c) {
+		if cl := &s.classes[c]; len(cl.pods) > 0 && !opts.BuyableBinds && s.ledger.OnlyPresent(c) {
 			s.placeAll()
 		}
 	}

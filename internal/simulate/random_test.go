@@ -1,0 +1,103 @@
+package simulate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+)
+
+// drawScenario draws a small scenario with rules of every kind.
+func drawScenario(t *rapid.T) *scenario.Scenario {
+	n := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	s := &scenario.Scenario{Format: scenario.Format, Name: "random"}
+	for i := range n("types", 1, 5) {
+		typ := scenario.InstanceType{
+			Name: fmt.Sprintf("t%d", i), CPU: int64(1000 * n("cpu", 1, 16)), Mem: int64(1024 * n("memory", 1, 32)), Pods: int64(n("pods", 3, 20)), ReservedCPU: 50,
+			Reqs: []scenario.Requirement{{Key: "disk", Op: "In", Values: []string{pick("disk", "ssd", "hdd")}}},
+		}
+		if pick("gpu", "no", "no", "yes") == "yes" {
+			typ.Ext = map[string]int64{"gpu": 2}
+			typ.Reqs = append(typ.Reqs, scenario.Requirement{Key: "gpu", Op: "In", Values: []string{"l4"}})
+		}
+		for _, zone := range []string{"a", "b", "c"} {
+			typ.Offerings = append(typ.Offerings,
+				scenario.Offering{Zone: zone, CapacityType: label.OnDemand, Price: 0.1 * float64(n("price", 1, 20))},
+				scenario.Offering{Zone: zone, CapacityType: label.Spot, Price: 0.03 * float64(n("price", 1, 20)), Unavailable: n("unavailable", 0, 3) == 0})
+		}
+		s.InstanceTypes = append(s.InstanceTypes, typ)
+	}
+	for i := range n("pools", 1, 2) {
+		p := scenario.NodePool{Name: fmt.Sprintf("p%d", i), LimitCPU: int64(1000 * n("limit", 0, 1) * n("limit cpu", 20, 60))}
+		if kind := pick("capacity", "", "", label.OnDemand); kind != "" {
+			p.Requirements = append(p.Requirements, scenario.Requirement{Key: label.CapacityType, Op: "In", Values: []string{kind}})
+		}
+		s.NodePools = append(s.NodePools, p)
+	}
+	if n("daemons", 0, 1) == 1 {
+		s.DaemonSets = append(s.DaemonSets, scenario.DaemonSet{Name: "agent", CPU: 100, Mem: 64})
+	}
+	for range n("groups", 1, 6) {
+		s.PodGroups = append(s.PodGroups, drawGroup(t))
+	}
+	for i := range n("nodes", 0, 3) {
+		node := scenario.Node{Name: fmt.Sprintf("n%d", i), Type: "t0", Zone: pick("zone", "a", "b", "c"), CapacityType: label.OnDemand, Pool: "p0"}
+		if n("bound", 0, 1) == 1 {
+			node.Pods = []scenario.Share{{n("bound group", 0, len(s.PodGroups)-1), 1}}
+		}
+		s.Nodes = append(s.Nodes, node)
+	}
+	return s
+}
+
+func drawGroup(t *rapid.T) scenario.PodGroup {
+	n := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	app := func(name string) map[string]string {
+		return map[string]string{"app": rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, name)}
+	}
+	key := rapid.SampledFrom([]string{label.Zone, label.Hostname}).Draw(t, "key")
+	g := scenario.PodGroup{N: n("n", 0, 12), CPU: int64(n("pod cpu", 1, 3000)), Mem: int64(n("pod memory", 1, 4000)), Labels: app("app")}
+	switch rapid.SampledFrom([]string{"", "spread", "affinity", "anti"}).Draw(t, "rule") {
+	case "spread":
+		g.Spread = []scenario.Spread{{Key: key, MaxSkew: int32(n("skew", 1, 3)), MatchLabels: g.Labels}}
+	case "affinity":
+		g.Affinity = []scenario.Term{{Key: key, MatchLabels: app("to")}}
+	case "anti":
+		g.AntiAffinity = []scenario.Term{{Key: key, MatchLabels: app("from")}}
+	}
+	switch rapid.SampledFrom([]string{"", "", "zone", "gpu", "disk", "ct"}).Draw(t, "select") {
+	case "zone":
+		g.NodeSelector = map[string]string{label.Zone: "b"}
+	case "gpu":
+		g.NodeSelector = map[string]string{"gpu": "l4"}
+	case "disk":
+		g.NodeSelector = map[string]string{"disk": "ssd"}
+	case "ct":
+		g.NodeSelector = map[string]string{label.CapacityType: label.Spot}
+	}
+	return g
+}
+
+// TestRandomScenarios judges plans for random scenarios by rules that share nothing with
+// the solver.
+func TestRandomScenarios(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScenario(t)
+		snap := s.Snapshot(time.Unix(0, 0))
+		p := pack.Solve(snap, scenarioOptions())
+		file, err := scenario.Answer(s.Name, snap, &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := scenario.Check(s, file); len(r.Violations) > 0 {
+			t.Fatalf("%q\n%+v\nfor %+v", r.Violations, file, s)
+		}
+	})
+}
