@@ -112,10 +112,10 @@ func Ports(want, taken []cluster.HostPort) verdict.Verdict {
 }
 
 // Resources returns a refusal that names the first resource, in the space's order, of
-// which there is too little.
+// which there is too little. What is not asked for may be short already.
 func Resources(space quantity.Space, need, free quantity.Vector) verdict.Verdict {
 	for i := range need {
-		if need[i] > free[i] {
+		if need[i] > 0 && need[i] > free[i] {
 			return verdict.Of(verdict.ResourceShort, "", "%s short", Amount(space[i], need[i]-max(0, free[i])))
 		}
 	}

@@ -157,15 +157,12 @@ func (v Vector) AddN(o Vector, n int64) {
 	}
 }
 
-// Times returns how many copies of need fit into free on top of used; at most most.
+// Times returns how many copies of need fit into free on top of used; at most most. What
+// is not asked for may be short already, as for kube-scheduler.
 func Times(free, used, need Vector, most int64) int64 {
 	for i, amount := range need {
-		left := free[i] - used[i]
-		if left < 0 {
-			return 0
-		}
 		if amount > 0 {
-			most = min(most, left/amount)
+			most = min(most, (free[i]-used[i])/amount)
 		}
 	}
 	return max(0, most)

@@ -37,3 +37,24 @@ func TestWhatIsNotMentioned(t *testing.T) {
 		})
 	}
 }
+
+func TestHowOftenSomethingFits(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		free, used, need quantity.Vector
+		want             int64
+	}{
+		"by what is scarcest":                {quantity.Vector{10, 4}, quantity.Vector{1, 0}, quantity.Vector{3, 2}, 2},
+		"no more often than asked":           {quantity.Vector{100, 100}, quantity.Vector{0, 0}, quantity.Vector{1, 1}, 7},
+		"not at all":                         {quantity.Vector{10, 4}, quantity.Vector{8, 0}, quantity.Vector{3, 2}, 0},
+		"short of it already":                {quantity.Vector{10, -1}, quantity.Vector{0, 0}, quantity.Vector{1, 2}, 0},
+		"short already of what nobody wants": {quantity.Vector{10, -1}, quantity.Vector{0, 0}, quantity.Vector{5, 0}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := quantity.Times(tc.free, tc.used, tc.need, 7); got != tc.want {
+				t.Errorf("%v fits into %v on top of %v %d times, want %d", tc.need, tc.free, tc.used, got, tc.want)
+			}
+		})
+	}
+}
