@@ -91,7 +91,7 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 			"3Mi memory short",
 		},
 		"less than nothing is nothing": {fit.Resources(space, quantity.Vector{1000, 0, 1}, quantity.Vector{-500, 0, 9}).String(), "1 cpu short"},
-		"nothing of what is short": {fit.Resources(space, quantity.Vector{0, 0, 1}, quantity.Vector{-500, 0, 9}).String(), ""},
+		"nothing of what is short":     {fit.Resources(space, quantity.Vector{0, 0, 1}, quantity.Vector{-500, 0, 9}).String(), ""},
 		"a port": {
 			fit.Ports([]cluster.HostPort{{Protocol: "TCP", Port: 80}}, []cluster.HostPort{{IP: "10.0.0.1", Protocol: "TCP", Port: 80}}).String(),
 			"host port 80/TCP taken",
