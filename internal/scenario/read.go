@@ -85,7 +85,7 @@ func load(path string) ([]byte, error) {
 	var r io.Reader = f
 	if strings.HasSuffix(path, ".gz") {
 		if r, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s: unpack: %w", path, err)
 		}
 	}
 	content, err := io.ReadAll(io.LimitReader(r, bytesMax+1))

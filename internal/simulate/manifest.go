@@ -61,6 +61,9 @@ func documents(paths []string) ([]document, error) {
 			return nil, err
 		}
 	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: no manifests there: no .yaml, .yml or .json with anything in it", strings.Join(paths, ", "))
+	}
 	return all, nil
 }
 

@@ -163,6 +163,7 @@ func TestManifestsNameWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ text, want string }{
 		"no YAML":                      {"a: [", ": document 1 (line 1): "},
+		"nothing":                      {"", ": no manifests there: "},
 		"no kind":                      {poolText + "---\n# a comment\na: b\n", ": document 2 (line 13): has no apiVersion and kind"},
 		"a field that there is not":    {"---\n" + strings.Replace(poolText, "requirements", "requirments", 1), `: document 1 (line 2): NodePool: error unmarshaling JSON: while decoding JSON: json: unknown field "requirments"`},
 		"a requirement that cannot be": {strings.Replace(poolText, "operator: In", "operator: Like", 1), ": document 1 (line 1): NodePool general: "},
