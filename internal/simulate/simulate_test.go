@@ -58,3 +58,19 @@ func TestLabelsThatTypesLack(t *testing.T) {
 		}
 	}
 }
+
+// TestSpreadIgnoresZonesOfOthers: the pods of front may go to zone b only, so the zone
+// that holds the pods of back does not limit how many of them may be there.
+func TestSpreadIgnoresZonesOfOthers(t *testing.T) {
+	t.Parallel()
+	s, a := answer(t, `{"format": "kscen/1", "name": "zones",
+"instanceTypes": [{"name": "m", "cpu": 4000, "mem": 8192, "pods": 20, "offerings": [{"zone": "a", "ct": "spot", "price": 0.1}, {"zone": "b", "ct": "spot", "price": 0.1}]}],
+"nodePools": [{"name": "default"}],
+"podGroups": [
+ {"name": "back", "n": 1, "cpu": 3000, "mem": 100, "labels": {"app": "x"}, "nodeSelector": {"topology.kubernetes.io/zone": "a"}},
+ {"name": "front", "n": 4, "cpu": 2000, "mem": 100, "labels": {"app": "x"}, "nodeSelector": {"topology.kubernetes.io/zone": "b"},
+  "spread": [{"key": "topology.kubernetes.io/zone", "maxSkew": 1, "matchLabels": {"app": "x"}}]}]}`)
+	if r := scenario.Check(s, a.File); len(r.Violations) > 0 || r.WronglyRefused > 0 || a.Refused() > 0 {
+		t.Errorf("%d refused, %+v", a.Refused(), r)
+	}
+}

@@ -146,6 +146,13 @@ func (s *solver) locateLaunch(b *launchBin) {
 			b.place.Domain[k] = s.ledger.Domain(k, value)
 		}
 	}
+	s.recount(b)
+}
+
+// recount works out in which spreading groups the bin counts: those whose owner admits
+// some of what it may still become. A bin that was settled elsewhere is not a domain for
+// those who cannot go there.
+func (s *solver) recount(b *launchBin) {
 	for g, in := range s.counted[b.at] {
 		b.place.Counts[g] = in != nil && slices.ContainsFunc(in.terms, func(t termIn) bool { return b.scratch.intersection(b.atoms, t.atoms) })
 	}
@@ -270,6 +277,7 @@ func (s *solver) addPinned(b *launchBin, c *class, st *stage, t *termIn, atoms b
 	if len(pins) > 0 {
 		b.terms = append(b.terms, pins)
 		b.open = b.open.Intersect(pins)
+		s.recount(b)
 	}
 	s.ledger.Present(&b.place)
 	s.ledger.Count(c.index, &b.place, 1, 0)
