@@ -20,11 +20,12 @@ const (
 	quietMin   = 80 * time.Millisecond
 	quietStuck = 300 * time.Millisecond
 	settleMost = 2 * time.Second
-	// turnsMost is into how many turns the nodes that are ready are divided at most: one node
-	// a turn, unless there are very many. While two open, a pod of the second can be tried
-	// between them and lose its hint. turnMost is how long a node waits at most.
-	turnsMost = 24
-	turnMost  = 20 * time.Second
+	// One node a turn is best: while two open, a pod of the second can be tried between them
+	// and lose its hint. But each turn has every pending pod tried, so there are no more than
+	// triesMost allows, though always turnsLeast. turnMost is how long a node waits at most.
+	triesMost  = 3000
+	turnsLeast = 8
+	turnMost   = 20 * time.Second
 	// givenFast is how often a pod is hinted to one node as soon as the hint is gone; then
 	// every givenPause, and never more than givenMost times: the pod does not fit there.
 	givenFast  = 4
@@ -77,7 +78,8 @@ func (l *look) open() {
 	}
 	// A node with room to spare goes last: pods whose nodes are closed would take it.
 	slices.SortStableFunc(ready, func(a, b *Node) int { return cmp.Compare(rank(a), rank(b)) })
-	turn, size := l.turn(ready), (len(ready)+turnsMost-1)/turnsMost
+	turns := max(turnsLeast, triesMost/len(l.View.Pods))
+	turn, size := l.turn(ready), (len(ready)+turns-1)/turns
 	for i, n := range ready {
 		most := n.ReadyAt.Add(turnMost)
 		if i < size {

@@ -149,10 +149,12 @@ func TestManyNodesOpenInFewTurns(t *testing.T) {
 	for i := range 50 {
 		name := "n" + strings.Repeat("i", i)
 		v.Nodes = append(v.Nodes, waiting(name, 0))
-		v.Pods = append(v.Pods, meant("p"+name, name))
+		for range 10 {
+			v.Pods = append(v.Pods, meant("p"+name, name))
+		}
 	}
 	step := Next(v)
-	if len(step.Open) != 3 || len(step.Set) != 3 {
-		t.Errorf("%d nodes open and %d pods are hinted, want 3 of 50", len(step.Open), len(step.Set))
+	if len(step.Open) != 7 || len(step.Set) != 70 {
+		t.Errorf("%d nodes open and %d pods are hinted, want 7 of 50 nodes", len(step.Open), len(step.Set))
 	}
 }
