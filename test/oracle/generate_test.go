@@ -77,8 +77,11 @@ func some[T any](g *gen, n int, from []T) []T {
 
 func (g *gen) types() {
 	shapes := []machineType{
-		{Name: "c2", CPU: 2, MemoryGiB: 4}, {Name: "m2", CPU: 2, MemoryGiB: 8},
-		{Name: "c4", CPU: 4, MemoryGiB: 8}, {Name: "m4", CPU: 4, MemoryGiB: 16}, {Name: "c8", CPU: 8, MemoryGiB: 16},
+		{Name: "c2", CPU: 2, MemoryGiB: 4},
+		{Name: "m2", CPU: 2, MemoryGiB: 8},
+		{Name: "c4", CPU: 4, MemoryGiB: 8},
+		{Name: "m4", CPU: 4, MemoryGiB: 16},
+		{Name: "c8", CPU: 8, MemoryGiB: 16},
 	}
 	for _, t := range some(g, 3, shapes) {
 		t.Pods, t.Arch = 20, pick(g, "amd64", "amd64", "amd64", "arm64")

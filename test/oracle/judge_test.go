@@ -292,7 +292,7 @@ func (r *run) ungate(ctx context.Context, ref cluster.PodRef) error {
 
 // decided waits until the scheduler has bound the pod or refused it.
 func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
-	return until(ctx, patience, func() error {
+	return until(ctx, func() error {
 		p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
 		if err == nil && p.Spec.NodeName == "" && refusal(p) == "" {
 			err = fmt.Errorf("the scheduler has not decided about %s", ref)
@@ -306,7 +306,7 @@ func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet time.Duration, o *outcome) (stuck []cluster.PodRef, err error) {
 	best := len(target) + 1
 	deadline := time.Now().Add(quiet)
-	err = until(ctx, patience, func() error {
+	err = until(ctx, func() error {
 		stuck, o.asPlanned = nil, 0
 		for ref, node := range target {
 			p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
@@ -491,7 +491,7 @@ func (r *run) seen(ctx context.Context, node string) error {
 		return err
 	}
 	ref := cluster.PodRef{Namespace: p.Namespace, Name: p.Name}
-	if err := until(ctx, patience, func() error {
+	if err := until(ctx, func() error {
 		_, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
 		return err
 	}); err != nil {

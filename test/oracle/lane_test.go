@@ -106,15 +106,15 @@ func (w *world) newNamespace(ctx context.Context, ns *corev1.Namespace) (*corev1
 	if err != nil {
 		return nil, err
 	}
-	return made, until(ctx, patience, func() error {
+	return made, until(ctx, func() error {
 		_, err := w.client.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }
 
 // until calls check until it returns nil. The error is the last that check returned.
-func until(ctx context.Context, within time.Duration, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+func until(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -125,7 +125,7 @@ func until(ctx context.Context, within time.Duration, check func() error) error 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not so after %s: %w", within, err)
+			return fmt.Errorf("not so after %s: %w", patience, err)
 		case <-tick.C:
 		}
 	}
@@ -161,7 +161,7 @@ func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
 	if err := l.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, byRun); err != nil {
 		return fmt.Errorf("clear %s: %w", id, err)
 	}
-	return until(ctx, patience, func() error {
+	return until(ctx, func() error {
 		pods, err := l.lanePods()
 		if err != nil {
 			return err
@@ -175,8 +175,10 @@ func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
 			return fmt.Errorf("%d pods are left, %s for one", len(pods), pods[0].Name)
 		}
 		for _, name := range nodes {
-			if _, err := l.nodes.Get(name); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("node %s is left (%v)", name, err)
+			if _, err := l.nodes.Get(name); err == nil {
+				return fmt.Errorf("node %s is left", name)
+			} else if !apierrors.IsNotFound(err) {
+				return err
 			}
 		}
 		return nil

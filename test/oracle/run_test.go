@@ -59,7 +59,7 @@ func (r *run) set(ctx context.Context) error {
 		}
 	}
 	want := len(r.s.Running) + len(r.s.Pending)
-	return until(ctx, patience, func() error {
+	return until(ctx, func() error {
 		pods, err := r.lanePods()
 		seen := len(slices.DeleteFunc(pods, translate.OwnedByDaemonSet))
 		if err == nil && seen < want {
@@ -87,11 +87,12 @@ func (r *run) end(ctx context.Context, p *corev1.Pod) error {
 	if err := r.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &long}); err != nil {
 		return fmt.Errorf("end pod %s: %w", p.Name, err)
 	}
-	return until(ctx, patience, func() error {
-		if now, err := r.pods.Pods(p.Namespace).Get(p.Name); err != nil || now.DeletionTimestamp == nil {
-			return fmt.Errorf("the watch has not shown pod %s ending (%v)", p.Name, err)
+	return until(ctx, func() error {
+		now, err := r.pods.Pods(p.Namespace).Get(p.Name)
+		if err == nil && now.DeletionTimestamp == nil {
+			err = fmt.Errorf("the watch has not shown pod %s ending", p.Name)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -113,7 +114,7 @@ func (r *run) join(ctx context.Context, n *corev1.Node) error {
 // settled waits until the nodes are open, and every daemon has its pod on every node
 // that it belongs on or was refused there by the scheduler.
 func (r *run) settled(ctx context.Context) error {
-	return until(ctx, patience, func() error {
+	return until(ctx, func() error {
 		var nodes []*corev1.Node
 		for _, name := range r.nodes {
 			n, err := r.world.nodes.Get(name)
@@ -186,7 +187,7 @@ func (r *run) open(ctx context.Context) error {
 		if n.Annotations[startingKey] == "" {
 			continue
 		}
-		err := until(ctx, patience, func() error { // others change the node's taints too
+		err := until(ctx, func() error { // others change the node's taints too
 			now, err := r.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -201,11 +202,12 @@ func (r *run) open(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("open node %s: %w", n.Name, err)
 		}
-		err = until(ctx, patience, func() error {
-			if now, err := r.world.nodes.Get(n.Name); err != nil || now.Labels[karpenterv1.NodeInitializedLabelKey] == "" {
-				return fmt.Errorf("the watch has not shown node %s initialised (%v)", n.Name, err)
+		err = until(ctx, func() error {
+			now, err := r.world.nodes.Get(n.Name)
+			if err == nil && now.Labels[karpenterv1.NodeInitializedLabelKey] == "" {
+				err = fmt.Errorf("the watch has not shown node %s initialised", n.Name)
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -143,8 +142,7 @@ func ofPods(change func(*corev1.PodSpec) bool) func(*scenario) bool {
 			each(&s.Running[i].Spec)
 		}
 		for i := range s.Daemons {
-			d := (*appsv1.DaemonSet)(&s.Daemons[i])
-			each(&d.Spec.Template.Spec)
+			each(&s.Daemons[i].Spec.Template.Spec)
 		}
 		return had
 	}
