@@ -97,7 +97,7 @@ func TestRandomScenarios(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := scenario.Check(s, file); len(r.Violations) > 0 {
-			t.Fatalf("%q\n%+v\nfor %+v", r.Violations, file, s)
+			t.Fatalf("%+v\n%+v\nfor %+v", r, file, s)
 		}
 	})
 }

@@ -138,6 +138,9 @@ type keptPod struct {
 func (s *solver) placeAll() {
 	for first, progress := true, true; first || progress; first = false {
 		progress = false
+		for _, p := range s.model.pools {
+			p.settled = 0 // what came since may have narrowed a launch further
+		}
 		for c := range s.classes {
 			cl := &s.classes[c]
 			before := len(cl.pods)
