@@ -41,6 +41,7 @@ type Settings struct {
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
 	NominatePods                     bool
+	NominateWaitMax                  time.Duration
 
 	// Warnings are environment variables that could not be read and were left aside.
 	Warnings []string
@@ -77,6 +78,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
+	a.duration(&s.NominateWaitMax, "nominate-wait-max", 3*time.Second, "longest time a ready node waits for its turn to take its pods; longer keeps more of them to the plan when many nodes come at once")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
 }
 

@@ -252,6 +252,7 @@ func (p *parts) loops() []registrant {
 	if p.settings.NominatePods {
 		nominator := &nomination.Loop{
 			Mirror: p.mirror, Nominator: &apply.Nominator{Client: c, Mirror: p.mirror}, Log: p.log, Now: time.Now, Synced: p.synced,
+			WaitMost: p.settings.NominateWaitMax,
 		}
 		claims.Opener = nominator
 		// First, because others ask it as soon as they are registered.

@@ -44,6 +44,8 @@ type Loop struct {
 	Now       func() time.Time
 	// Synced tells whether the mirror has everything there was at the start.
 	Synced func() bool
+	// WaitMost is how long a node that is ready waits for its turn at most.
+	WaitMost time.Duration
 
 	news chan struct{}
 
@@ -147,6 +149,7 @@ func (l *Loop) look(ctx context.Context) (until time.Time, err error) {
 // view joins what the mirror knows of pods with who waits here.
 func (l *Loop) view() nominate.View {
 	v := l.Mirror.Hints()
+	v.WaitMost = l.WaitMost
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, t := range l.nodes {

@@ -108,6 +108,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 	if nominate {
 		nominator := &nomination.Loop{
 			Mirror: w.mirror, Nominator: &apply.Nominator{Client: c, Mirror: w.mirror}, Log: log, Now: time.Now, Synced: synced,
+			WaitMost: 20 * time.Second,
 		}
 		must(t, nominator.Register(mgr))
 		claims.Opener = nominator

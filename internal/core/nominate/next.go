@@ -22,10 +22,9 @@ const (
 	settleMost = 2 * time.Second
 	// One node a turn is best: while two open, a pod of the second can be tried between them
 	// and lose its hint. But each turn has every pending pod tried, so there are no more than
-	// triesMost allows, though always turnsLeast. turnMost is how long a node waits at most.
+	// triesMost allows, though always turnsLeast.
 	triesMost  = 3000
 	turnsLeast = 8
-	turnMost   = 20 * time.Second
 	// givenFast is how often a pod is hinted to one node as soon as the hint is gone; then
 	// every givenPause, and never more than givenMost times: the pod does not fit there.
 	givenFast  = 4
@@ -81,7 +80,7 @@ func (l *look) open() {
 	turns := max(turnsLeast, triesMost/len(l.View.Pods))
 	turn, size := l.turn(ready), (len(ready)+turns-1)/turns
 	for i, n := range ready {
-		most := n.ReadyAt.Add(turnMost)
+		most := n.ReadyAt.Add(l.WaitMost)
 		if i < size {
 			most = earliest(most, turn)
 		}

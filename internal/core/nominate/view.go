@@ -21,6 +21,8 @@ type View struct {
 	// Heard is when something was last heard of one of the pods: kube-scheduler writes why
 	// whenever it has tried one in vain.
 	Heard time.Time
+	// WaitMost is how long a node that is ready waits for its turn at most.
+	WaitMost time.Duration
 }
 
 // Node is a machine that has joined.
