@@ -313,7 +313,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 			}
 		}
 		for _, sp := range me.sh.Spread {
-			if sp.Key != label.Hostname || strings.HasPrefix(me.host, "n") || !allOwn(all, &sp, me.host) {
+			if sp.Key != label.Hostname || strings.HasPrefix(me.host, "n") || !allAlike(all, &sp, me) {
 				continue
 			}
 			// Against the least of its like that were bought: where no more can be, all of
@@ -343,10 +343,11 @@ func count(all []neighbour, sp *cluster.Spread, host string) (n int32) {
 	return n
 }
 
-// allOwn tells whether all pods of a machine that a spread selects have it themselves.
-func allOwn(all []neighbour, sp *cluster.Spread, host string) bool {
+// allAlike tells whether all pods of a machine that a spread selects are of one shape:
+// then it is they alone who keep to it, or not.
+func allAlike(all []neighbour, sp *cluster.Spread, me *neighbour) bool {
 	for i := range all {
-		if all[i].host == host && sp.Selector.Selects(all[i].sh.Labels) && !slices.ContainsFunc(all[i].sh.Spread, func(s cluster.Spread) bool { return s.Key == label.Hostname }) {
+		if all[i].host == me.host && all[i].sh != me.sh && sp.Selector.Selects(all[i].sh.Labels) {
 			return false
 		}
 	}
