@@ -106,6 +106,7 @@ func (g *gen) ports() {
 	}
 	for _, w := range g.affected() {
 		w.pod.Spec.Containers[0].Ports = []corev1.ContainerPort{port()}
+		w.pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("150m") // so that ports are what is scarce
 		switch g.IntN(5) {
 		case 2: // the API server makes host ports of the ports
 			w.pod.Spec.HostNetwork = true
