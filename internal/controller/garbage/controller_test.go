@@ -204,7 +204,11 @@ func apiServer(t *testing.T, objects ...client.Object) client.WithWatch {
 			t.Fatal(err)
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	own := make([]client.Object, len(objects)) // it writes into the objects it is given
+	for i, o := range objects {
+		own[i] = o.DeepCopyObject().(client.Object)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(own...).
 		WithIndex(&corev1.Node{}, mirror.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
 		Build()
 }

@@ -142,10 +142,12 @@ func (w *world) fullNode(t testing.TB) error {
 	if err := w.Create(t.Context(), node); err != nil {
 		return err
 	}
+	made := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourcePods: resource.MustParse("100")}
 	node.Status.Capacity = node.Status.Allocatable
-	return w.Status().Update(t.Context(), node)
+	// A patch, because others write to the new node at the same time.
+	return w.Status().Patch(t.Context(), node, client.MergeFrom(made))
 }
 
 func pool() *karpenterv1.NodePool {
