@@ -55,6 +55,10 @@ verify: ## check that generated files, go.mod files and formatting are as they s
 demo: build ## show pods getting nodes on a real control plane; DEMO_EXIT=1 ends by itself
 	./bin/dovetail demo $(if $(DEMO_EXIT),--exit)
 
+.PHONY: soak
+soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SEEDS=n for more
+	ORACLE_SEEDS=$(or $(SEEDS),1000) go test -count=1 -timeout 2h -v -run TestPlansHold ./test/oracle
+
 .PHONY: bench
 bench: build ## run every benchmark
 	go test -run '^$$' -bench . ./...

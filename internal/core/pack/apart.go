@@ -39,6 +39,27 @@ func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
 	return l
 }
 
+// leadersFirst returns the order in which classes are packed: largest first, but those
+// that must be with others after all that need not. Otherwise one of them could be planned
+// as the first of its group while another that it selects is bound elsewhere before it.
+func leadersFirst(l *topology.Ledger, classes int) []int {
+	order := make([]int, classes)
+	for c := range order {
+		order[c] = c
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch follows := l.Follows(a); {
+		case follows == l.Follows(b):
+			return 0
+		case follows:
+			return 1
+		default:
+			return -1
+		}
+	})
+	return order
+}
+
 // locate finds the place of every machine there is, counts the pods that run, and notes
 // where machines could be bought.
 func (s *solver) locate() {

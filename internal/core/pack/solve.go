@@ -58,7 +58,9 @@ type solver struct {
 	opts    Options
 	model   *model
 	classes []class
-	ledger  *topology.Ledger
+	// order is that in which classes are packed.
+	order  []int
+	ledger *topology.Ledger
 	// counted tells, by pool and spreading group, what the group's owner admits of the pool.
 	counted [][]*classIn
 	// fixed are machines of the snapshot in the order of preference; launches are new.
@@ -141,7 +143,7 @@ func (s *solver) placeAll() {
 		for _, p := range s.model.pools {
 			p.settled = 0 // what came since may have narrowed a launch further
 		}
-		for c := range s.classes {
+		for _, c := range s.order {
 			cl := &s.classes[c]
 			before := len(cl.pods)
 			if before == 0 || !first && len(cl.keys) == 0 {

@@ -91,6 +91,11 @@ func (l *Ledger) KeysOf(class int) []int {
 	return keys
 }
 
+// Follows tells whether pods of the class must be with others.
+func (l *Ledger) Follows(class int) bool {
+	return slices.ContainsFunc(l.rules[class].attracting, func(a affinity) bool { return a.wish < 0 })
+}
+
 // Domain returns the number of a value of a key.
 func (l *Ledger) Domain(key int, value string) int32 {
 	d, ok := l.domains[key][value]
