@@ -91,7 +91,7 @@ func TestTheControllerOutlivesItsCluster(t *testing.T) {
 	p := controller(t, cluster.Kubeconfig)
 
 	awaitWaiting(t, p, "connection refused")
-	if lines := p.log("ERROR"); len(lines) != 1 {
+	if lines := p.errors(); len(lines) != 1 {
 		t.Errorf("with the API server away it writes %d errors, want one:\n%s", len(lines), p)
 	}
 
@@ -105,14 +105,14 @@ func TestTheControllerOutlivesItsCluster(t *testing.T) {
 	deploy(t, c, 5)
 	awaitRunning(t, c, 5)
 	// An API server that is starting may also be seen listening and not answering.
-	if lines := p.log("ERROR"); len(lines) > 3 || slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting }) {
+	if lines := p.errors(); len(lines) > 3 || slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting }) {
 		t.Errorf("on the way to a cluster in order it wrote other errors than what it waited for:\n%s", p)
 	}
 
-	before := len(p.log("ERROR"))
+	before := len(p.errors())
 	cluster.Kill()
 	awaitWaiting(t, p, "connection refused")
-	if lines := p.log("ERROR")[before:]; slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting && e.Message != "starting over" }) {
+	if lines := p.errors()[before:]; slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting && e.Message != "starting over" }) {
 		t.Errorf("about an API server that went away it says more than that:\n%s", p)
 	}
 	if err := cluster.Start(); err != nil {
@@ -138,7 +138,7 @@ func awaitWaiting(t *testing.T, p *process, wants ...string) {
 		if !p.running() {
 			t.Fatalf("it ended with status %d:\n%s", p.cmd.ProcessState.ExitCode(), p)
 		}
-		lines := p.log("ERROR")
+		lines := p.errors()
 		if len(lines) == 0 {
 			return fmt.Errorf("no errors are logged:\n%s", p)
 		}

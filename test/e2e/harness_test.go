@@ -178,8 +178,8 @@ type entry struct {
 	Error   string `json:"error"`
 }
 
-// log returns the lines of the log at a level.
-func (p *process) log(level string) []entry {
+// errors returns the lines of the log that say that somebody should act.
+func (p *process) errors() []entry {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *process) log(level string) []entry {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			p.t.Fatalf("a line of the log is not JSON: %s", line)
 		}
-		if e.Level == level {
+		if e.Level == "ERROR" {
 			entries = append(entries, e)
 		}
 	}

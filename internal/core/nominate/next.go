@@ -77,7 +77,7 @@ func (l *look) open() {
 	}
 	// A node with room to spare goes last: pods whose nodes are closed would take it.
 	slices.SortStableFunc(ready, func(a, b *Node) int { return cmp.Compare(rank(a), rank(b)) })
-	turns := max(turnsLeast, triesMost/len(l.View.Pods))
+	turns := max(turnsLeast, triesMost/len(l.Pods))
 	turn, size := l.turn(ready), (len(ready)+turns-1)/turns
 	for i, n := range ready {
 		most := n.ReadyAt.Add(l.WaitMost)
