@@ -1,0 +1,49 @@
+package budget_test
+
+import (
+	"testing"
+
+	"github.com/dovetail-sh/dovetail/internal/core/budget"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+)
+
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	node := func(change func(*cluster.Node)) cluster.Node {
+		n := cluster.Node{Pool: "p", Claim: "c", Initialised: true, Ready: true}
+		change(&n)
+		return n
+	}
+	healthy := func(n int) (nodes []cluster.Node) {
+		for range n {
+			nodes = append(nodes, node(func(*cluster.Node) {}))
+		}
+		return nodes
+	}
+	for name, tc := range map[string]struct {
+		budgets []cluster.Budget
+		nodes   []cluster.Node
+		want    int
+	}{
+		"a percentage is rounded up":                  {[]cluster.Budget{{Nodes: 10, Percent: true, Active: true}}, healthy(11), 2},
+		"of no nodes nothing is allowed":              {[]cluster.Budget{{Nodes: 10, Percent: true, Active: true}}, nil, 0},
+		"the least of several counts":                 {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}, {Nodes: 1, Active: true}}, healthy(10), 1},
+		"one that is closed does not count":           {[]cluster.Budget{{Nodes: 0}, {Nodes: 3, Active: true}}, healthy(10), 3},
+		"one for another reason does not count":       {[]cluster.Budget{{Nodes: 0, Active: true, Reasons: []string{"Drifted"}}, {Nodes: 3, Active: true}}, healthy(10), 3},
+		"one for the reason counts":                   {[]cluster.Budget{{Nodes: 0, Active: true, Reasons: []string{"Empty"}}}, healthy(10), 0},
+		"a node that leaves uses it up":               {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Leaving = true })), 1},
+		"a node that is marked uses it up":            {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Marked = "Empty" })), 1},
+		"a node that is not ready uses it up":         {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 1},
+		"less than nothing is nothing":                {[]cluster.Budget{{Nodes: 0, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 0},
+		"nodes that are not initialised do not count": {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Initialised = false })), 1},
+		"nodes of other pools do not count":           {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Pool = "q" })), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			snap := &cluster.Snapshot{Nodes: tc.nodes}
+			if got := budget.Left(snap, &cluster.Pool{Name: "p", Budgets: tc.budgets}, "Empty"); got != tc.want {
+				t.Errorf("left %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
