@@ -16,6 +16,7 @@ import (
 // launch turns a filled bin into what shall be bought. The refusal is set when cutting
 // the list of types to its maximum would break a minValues rule.
 func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
+	b.close()
 	// In the pool's order first: nearly always it is the launch's too.
 	types := b.pool.among(b.pool.byPrice, b.types)
 	prices := make([]float64, len(b.pool.types))
@@ -44,7 +45,9 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	}
 	l.Types = make([]string, 0, len(types))
 	for _, t := range types {
-		l.Types = append(l.Types, b.pool.types[t].Name)
+		if name := b.pool.types[t].Name; !b.pool.parted || !slices.Contains(l.Types, name) {
+			l.Types = append(l.Types, name)
+		}
 	}
 	names := make([]string, 0, len(types))
 	for _, t := range b.pool.among(b.pool.byName, types) {

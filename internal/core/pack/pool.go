@@ -31,6 +31,7 @@ type poolModel struct {
 	// byName and byPrice are the types in the order of their names, and of their prices.
 	byName, byPrice []int32
 	daemonsAlike    bool // every type within the requirements has the same daemons
+	parted          bool // some types are several parts, see part.go
 
 	// left is what the limits still allow; MaxInt64 where there is none.
 	left      quantity.Vector
@@ -38,7 +39,7 @@ type poolModel struct {
 	settled   int // launches below this index hold no more of the limits than they need
 }
 
-// typeModel is one instance type of a pool.
+// typeModel is one instance type of a pool, or a part of one.
 type typeModel struct {
 	*catalog.Type
 	first, end     int             // its atoms
@@ -69,17 +70,12 @@ type minValuesRule struct {
 }
 
 func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Pool, opts Options) *poolModel {
-	p := &poolModel{pool: pool, wellKnown: snap.WellKnown, space: space, relax: opts.MinValuesBestEffort, keys: map[string]*keyModel{}}
-	for _, t := range pool.Types {
-		tm := typeModel{Type: t, first: len(p.atoms), capacity: space.Vector(t.Capacity)}
-		for i := range t.Offerings {
-			p.atoms = append(p.atoms, &t.Offerings[i])
-		}
-		tm.end = len(p.atoms)
-		p.types = append(p.types, tm)
+	p := &poolModel{pool: pool, wellKnown: snap.WellKnown, space: space, relax: opts.MinValuesBestEffort}
+	p.lay(whole(pool.Types))
+	if parts := p.apart(snap.Daemons); parts != nil {
+		p.lay(parts)
+		p.parted = true
 	}
-	p.indexKeys()
-	p.allowed, _, _ = p.match(pool.Requirements, true)
 	p.buyable = p.allowed.clone()
 	for t := range p.types {
 		tm := &p.types[t]

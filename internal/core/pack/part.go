@@ -1,0 +1,124 @@
+package pack
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// This file is for daemons that run on some offerings of a type and not on others: those
+// of one zone, or of one capacity type. Such a type is taken apart, so that each part has
+// the same daemons, and so the same room, wherever it is bought.
+
+// part is a type, or those of its offerings that have the same daemons.
+type part struct {
+	*catalog.Type
+	offerings []*catalog.Offering
+}
+
+// whole returns the types as they are.
+func whole(types []*catalog.Type) []part {
+	parts := make([]part, len(types))
+	for i, t := range types {
+		parts[i].Type = t
+		for o := range t.Offerings {
+			parts[i].offerings = append(parts[i].offerings, &t.Offerings[o])
+		}
+	}
+	return parts
+}
+
+// lay makes the parts the pool's types and works out what they decide.
+func (p *poolModel) lay(parts []part) {
+	p.types, p.atoms, p.keys = nil, nil, map[string]*keyModel{}
+	for i := range parts {
+		tm := typeModel{Type: parts[i].Type, first: len(p.atoms), capacity: p.space.Vector(parts[i].Capacity)}
+		p.atoms = append(p.atoms, parts[i].offerings...)
+		tm.end = len(p.atoms)
+		p.types = append(p.types, tm)
+	}
+	p.indexKeys()
+	p.allowed, _, _ = p.match(p.pool.Requirements, true)
+}
+
+// apart returns the types taken apart where a daemon runs on some of their offerings
+// only; none if there is no such type.
+func (p *poolModel) apart(daemons []cluster.Daemon) []part {
+	if len(daemons) == 0 {
+		return nil
+	}
+	runs := make([]bitset, len(daemons))
+	for i := range daemons {
+		runs[i] = newBitset(len(p.atoms))
+		for _, term := range p.admit(daemons[i].Shape, nil).terms {
+			runs[i].or(term.atoms)
+		}
+	}
+	var parts []part
+	split := false
+	for t := range p.types {
+		tm := &p.types[t]
+		var own []part
+		var has [][]bool // by own: which daemons
+		for a := tm.first; a < tm.end; a++ {
+			with := make([]bool, len(daemons))
+			for i := range runs {
+				with[i] = runs[i].has(a)
+			}
+			at := slices.IndexFunc(has, func(h []bool) bool { return slices.Equal(h, with) })
+			if at < 0 {
+				at = len(own)
+				own, has = append(own, part{Type: tm.Type}), append(has, with)
+			}
+			own[at].offerings = append(own[at].offerings, p.atoms[a])
+		}
+		if len(own) == 0 {
+			own = []part{{Type: tm.Type}}
+		}
+		split = split || len(own) > 1
+		parts = append(parts, own...)
+	}
+	if !split {
+		return nil
+	}
+	return parts
+}
+
+// close settles a launch on one zone and capacity type, its cheapest, where what it names
+// would also allow a part of a type that does not hold its pods: a claim can say types,
+// zones and capacity types, but not which of them go together.
+func (b *launchBin) close() {
+	if !b.pool.parted {
+		return
+	}
+	alive, named := newBitset(len(b.pool.types)), map[string]bool{}
+	for _, t := range b.types {
+		alive.set(int(t))
+		named[b.pool.types[t].Name] = true
+	}
+	open := false
+	for t := range b.pool.types {
+		tm := &b.pool.types[t]
+		open = open || named[tm.Name] && !alive.has(t) && b.atoms.anyIn(tm.first, tm.end)
+	}
+	if !open {
+		return
+	}
+	tm := &b.pool.types[b.cheapest()]
+	var best *catalog.Offering
+	for a := tm.first; a < tm.end; a++ {
+		if o := b.pool.atoms[a]; b.atoms.has(a) && (best == nil || o.Price() < best.Price()) {
+			best = o
+		}
+	}
+	pins := label.Requirements{label.CapacityType: label.In(best.CapacityType)}
+	if best.Zone != "" {
+		pins[label.Zone] = label.In(best.Zone)
+	}
+	b.terms = append(b.terms, pins)
+	b.keepAtoms(func(a int) bool {
+		return b.pool.atoms[a].Zone == best.Zone && b.pool.atoms[a].CapacityType == best.CapacityType
+	})
+}
