@@ -232,6 +232,7 @@ func (s *solver) refuse(c *class) {
 // plan writes the answer down, in the order of the pods' names.
 func (s *solver) plan() plan.Plan {
 	out := plan.Plan{At: s.snap.At, Idle: s.idle()}
+	s.keepDomains()
 	s.reserve()
 	launchAt := make([]int, len(s.launches))
 	for i, b := range s.launches {

@@ -150,6 +150,9 @@ func (l *Ledger) Possible(group int, domain int32) {
 	l.groups[group].possible[domain], l.groups[group].buyable = true, true
 }
 
+// IsPresent tells whether a machine that counts in a spreading group is in the domain.
+func (l *Ledger) IsPresent(group int, domain int32) bool { return l.groups[group].present[domain] }
+
 // OnlyPresent forgets what could be bought for the groups of the class's spreads. It
 // tells whether that made a difference.
 func (l *Ledger) OnlyPresent(class int) (changed bool) {

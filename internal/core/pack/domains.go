@@ -1,0 +1,50 @@
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// keepDomains settles launches whose domain matters to none of their own pods on one that
+// is there already, where a spread of other pods of this plan counts them. In another they
+// would open a domain with no pod in it, and what was planned would be too much elsewhere.
+func (s *solver) keepDomains() {
+	keys := s.ledger.Keys()
+	for _, b := range s.launches {
+		for k, key := range keys {
+			if b.place.Domain[k] != topology.Open {
+				continue
+			}
+			s.ledger.Spreading(func(g, owner int, _, _ bool) {
+				if s.ledger.KeyOf(g) == k && owner < len(s.classes) && b.place.Counts[g] && b.place.Domain[k] == topology.Open {
+					s.keepDomain(b, g, k, key)
+				}
+			})
+		}
+	}
+}
+
+func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
+	alive := newBitset(len(b.pool.atoms))
+	for _, t := range b.types {
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			if b.atoms.has(a) {
+				alive.set(a)
+			}
+		}
+	}
+	choices := b.pool.choices(key, alive, b.open[key].Values())
+	there := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return !s.ledger.IsPresent(g, s.ledger.Domain(k, c.value)) })
+	if len(there) == 0 || len(there) == len(choices) {
+		return
+	}
+	best := slices.MinFunc(there, func(x, y choice) int { return cmp.Or(cmp.Compare(x.price, y.price), cmp.Compare(x.value, y.value)) })
+	b.place.Domain[k] = s.ledger.Domain(k, best.value)
+	b.terms = append(b.terms, label.Requirements{key: label.In(best.value)})
+	if best.atoms != nil {
+		b.keepAtoms(best.atoms.has)
+	}
+}
