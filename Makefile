@@ -19,7 +19,7 @@ build: bin/devcluster ## build bin/dovetail and bin/devcluster
 	@tools/progress.sh "building dovetail" go build -v -o bin/dovetail ./cmd/dovetail
 
 bin/devcluster: $(DEVCLUSTER_SOURCES)
-	@echo "building the dev cluster (the first build compiles Kubernetes: about 10 minutes on 2 cores)…"
+	@echo "building the dev cluster (the first build compiles Kubernetes: 5 to 10 minutes on 2 cores)…"
 	@tools/progress.sh "building the dev cluster" go -C devcluster build -v -ldflags "$$(cat devcluster/ldflags.txt)" -o ../bin/devcluster .
 	@touch bin/devcluster
 
