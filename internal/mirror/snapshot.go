@@ -217,7 +217,7 @@ func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
 // willMove tells whether a pod on a node that is going will want another one soon: it is
 // not held where it is for good.
 func (s *Store) willMove(p *corev1.Pod, now time.Time) bool {
-	return translate.Reschedulable(p) && !translate.DoNotDisrupt(p, now).Active && !s.pinned(p)
+	return translate.Reschedulable(p) && translate.Disruptable(p, now) && !s.pinned(p)
 }
 
 // pinned tells whether disruption budgets can never let the pod be evicted.

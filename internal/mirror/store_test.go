@@ -234,10 +234,15 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &never, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 	})
+	// A held pod that is ending all the same has a successor, which will want a node.
+	ending := boundPod("ending", "n1")
+	ending.Annotations, ending.DeletionTimestamp = held.Annotations, &deleted
+	ending.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet"}}
+	s.upsertPod(ending)
 	daemon := boundPod("daemon", "n1")
 	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
 	s.upsertPod(daemon)
-	if diff := cmp.Diff([]string{"moves"}, pendingNames(s.Snapshot())); diff != "" {
+	if diff := cmp.Diff([]string{"ending", "moves"}, pendingNames(s.Snapshot())); diff != "" {
 		t.Errorf("pods that will want another node (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,14 +31,6 @@ func Tolerations(tolerations []corev1.Toleration) []cluster.Toleration {
 // IsEphemeralTaint tells whether a taint goes away by itself while a node starts, so
 // that pods may be meant for the node already.
 func IsEphemeralTaint(t corev1.Taint) bool {
-	switch t.Key {
-	case corev1.TaintNodeNotReady:
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	case corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
-		return t.Effect == corev1.TaintEffectNoSchedule
-	case karpenterv1.UnregisteredTaintKey:
-		return t.Effect == corev1.TaintEffectNoExecute
-	default:
-		return strings.HasPrefix(t.Key, "readiness.k8s.io/")
-	}
+	return strings.HasPrefix(t.Key, karpenterv1.ReadinessTaintPrefix) ||
+		slices.ContainsFunc(karpenterv1.KnownEphemeralTaints(), func(known corev1.Taint) bool { return known.MatchTaint(&t) })
 }

@@ -96,11 +96,7 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	for _, r := range p.Removals {
 		errs = append(errs, harmless(l.remove(ctx, snap, r)))
 	}
-	for _, why := range p.Blocked {
-		if node, ok := l.Mirror.NodeObject(why.Subject); ok && why.Reason == verdict.NodeBlocked {
-			l.Events.Event(node, observe.DisruptionBlocked(why.Detail))
-		}
-	}
+	l.tellBlocked(snap, p.Blocked)
 	marked := false
 	for i := range snap.Nodes {
 		marked = marked || snap.Nodes[i].Marked != "" && !snap.Nodes[i].Leaving
@@ -126,11 +122,15 @@ func (l *Loop) remove(ctx context.Context, snap *cluster.Snapshot, r plan.Remova
 	labels := []string{r.Pool, observe.DecisionDelete, observe.ReasonEmpty, observe.ReasonEmpty}
 	l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(labels[1:]...).Inc()
 	l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(labels...).Inc()
-	l.Metrics.NodeClaimsDisrupted.WithLabelValues(observe.ReasonEmpty, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], "", terminationMode(nc)).Inc()
+	how := []string{observe.ReasonEmpty, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], "", terminationMode(nc)}
+	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
 	idle := time.Duration(0)
 	for i := range snap.Nodes {
 		if snap.Nodes[i].Claim == r.Claim {
 			idle = snap.At.Sub(snap.Nodes[i].QuietSince).Round(time.Second)
+			for _, pods := range snap.Nodes[i].Pods {
+				l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods.Count))
+			}
 		}
 	}
 	l.Log.Info("removed empty node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "quiet_for", idle, "reason", r.Reason)
@@ -140,6 +140,25 @@ func (l *Loop) remove(ctx context.Context, snap *cluster.Snapshot, r plan.Remova
 		l.Events.Event(node, why)
 	}
 	return nil
+}
+
+// tellBlocked says on each node that would be removed but for something what that is;
+// where it is the pool's budgets, it is said on the pool.
+func (l *Loop) tellBlocked(snap *cluster.Snapshot, blocked []verdict.Verdict) {
+	poolOf := map[string]string{}
+	for i := range snap.Nodes {
+		poolOf[snap.Nodes[i].Name] = snap.Nodes[i].Pool
+	}
+	for _, why := range blocked {
+		node, isNode := l.Mirror.NodeObject(why.Subject)
+		pool, isPool := l.Mirror.PoolObject(poolOf[why.Subject])
+		switch {
+		case why.Reason == verdict.NodeBlocked && isNode:
+			l.Events.Event(node, observe.DisruptionBlocked(why.Detail))
+		case why.Reason == verdict.BudgetExhausted && isPool:
+			l.Events.Event(pool, observe.PoolDisruptionBlocked(why.Detail))
+		}
+	}
 }
 
 func terminationMode(nc *karpenterv1.NodeClaim) string {

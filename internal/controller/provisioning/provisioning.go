@@ -94,7 +94,9 @@ func (l *Loop) untilSynced(ctx context.Context) bool {
 // pass is one decision, carried out and told.
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Mirror.Snapshot()
+	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
 	p, took, err := l.decide(snap)
+	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,7 @@ func (c *Controller) tellEviction(ctx context.Context, o apply.EvictionOutcome) 
 	case apply.Evicted:
 		c.Metrics.PodsDrained.WithLabelValues(o.Reason).Inc()
 		c.Events.Event(o.Object, observe.Evicted(o.Reason))
+		c.tellNotHeld(o.Object)
 		c.Log.Info("evicted pod", "pod", o.Pod.String(), "node", o.Node, "reason", o.Reason)
 	case apply.Forced:
 		c.Events.Event(o.Object, observe.Disrupted("Deleted the pod to meet the deadline of its node, "+o.Deadline.UTC().Format(time.RFC3339)))
@@ -95,5 +96,16 @@ func (c *Controller) tellBlocked(ctx context.Context, o *apply.EvictionOutcome) 
 func (c *Controller) tellHeld(pod *corev1.Pod) {
 	if hold := translate.DoNotDisrupt(pod, c.Now()); !hold.Until.IsZero() {
 		c.Events.Event(pod, observe.DoNotDisruptUntil(hold.Until))
+	}
+}
+
+// tellNotHeld says of a pod that was evicted though it has a do-not-disrupt annotation
+// why that did not hold it.
+func (c *Controller) tellNotHeld(pod *corev1.Pod) {
+	switch hold := translate.DoNotDisrupt(pod, c.Now()); {
+	case hold.Invalid:
+		c.Events.Event(pod, observe.InvalidDoNotDisruptAnnotation(pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]))
+	case !hold.Until.IsZero():
+		c.Events.Event(pod, observe.DoNotDisruptGracePeriodElapsed())
 	}
 }
