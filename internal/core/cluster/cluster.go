@@ -25,6 +25,8 @@ type Snapshot struct {
 	Nodes   []Node
 	Pools   []Pool
 	Daemons []Daemon
+	// Guards are the PodDisruptionBudgets, sorted by name.
+	Guards []Guard
 	// Namespaces are the labels of each namespace.
 	Namespaces map[string]map[string]string
 	// WellKnown are the label keys that a pool without a word on them leaves open.
@@ -141,6 +143,9 @@ type Node struct {
 	// Pods are those that other pods' rules may count, by shape. Pods that are pending in
 	// the snapshot, because their node is going, are not among them.
 	Pods []PodCount
+	// Residents are the pods that would want another machine if this one went, sorted as
+	// Pending is. They are among Pods too, unless the machine is leaving.
+	Residents []Resident
 	// Open is set while the cloud has not yet said what the machine is.
 	Open *OpenClaim
 

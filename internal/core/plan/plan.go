@@ -22,6 +22,9 @@ type Plan struct {
 	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
 	// be opened again; Removals those to go now.
 	Marks, Unmarks, Removals []Removal
+	// Steps are the changes of running machines that are worth making, best first. Each is
+	// safe by itself, and so is every beginning of the sequence.
+	Steps []Step
 	// Blocked are the machines that would be removed but for something.
 	Blocked []verdict.Verdict
 	// Idle are the pools of which no instance type can be launched, with the reason.
@@ -62,6 +65,28 @@ type Removal struct {
 	Node, Claim, Pool string
 	// Reason is the API's word for it: Empty, Drifted, Underutilized.
 	Reason string
+}
+
+// Step is one change of the running machines. What it launches is initialised before the
+// first pod of what it removes is evicted. No two steps of a plan remove the same
+// machine, move the same pod, or mean pods for a machine that the other removes.
+type Step struct {
+	// Reason is the API's word for it: Empty, Drifted, Underutilized; Expired for machines
+	// near the end of their time.
+	Reason string
+	Remove []Removal
+	// Launch is what is bought instead. Its Pods are those of Remove that are meant for it,
+	// and no others.
+	Launch []Launch
+	// Moves mean the other pods of Remove for machines that are there.
+	Moves []Placement
+	// SavingHourly is the price of what goes less that of what comes, in dollars. It is
+	// negative when the change costs money.
+	SavingHourly float64
+	// Evictions is how many pods must go elsewhere.
+	Evictions int
+	// NotBefore is the earliest time at which the step may be started; zero: at once.
+	NotBefore time.Time
 }
 
 // PriceHourly returns what the launches cost together, in dollars.
