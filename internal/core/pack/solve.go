@@ -23,6 +23,8 @@ type Options struct {
 	// none can be after all. kube-scheduler does not know of such domains, so by default
 	// they bind nobody in the end.
 	BuyableBinds bool
+	// FirstFitOnly gives the answer of first-fit-decreasing alone, to compare with.
+	FirstFitOnly bool
 }
 
 const typesMaxDefault = 600

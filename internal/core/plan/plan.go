@@ -19,6 +19,9 @@ type Plan struct {
 	Placements []Placement
 	Launches   []Launch
 	Refusals   []Refusal
+	// BoundHourly is what the launches must cost at least, in dollars: no plan that places
+	// the same pods is cheaper. 0: not known.
+	BoundHourly float64
 	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
 	// be opened again; Removals those to go now.
 	Marks, Unmarks, Removals []Removal
