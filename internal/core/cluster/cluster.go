@@ -169,6 +169,7 @@ type Node struct {
 	Closed      bool
 	// Planned is how many pending pods an earlier plan meant for it.
 	Planned int
+	Disruption
 }
 
 // OpenClaim is what is known of a claim before the cloud has answered: it will be one
@@ -194,9 +195,13 @@ type Pool struct {
 	// them. A missing name is unlimited.
 	Limits quantity.List
 	// ConsolidateAfter is how long a node must be quiet before it may be removed for
-	// being empty; negative: never.
+	// being empty or underutilised; negative: never.
 	ConsolidateAfter time.Duration
-	Budgets          []Budget
+	// Policy is the pool's consolidationPolicy; empty: PolicyUnderutilized.
+	Policy string
+	// Static pools have a fixed number of nodes, so none of them is ever too many.
+	Static  bool
+	Budgets []Budget
 }
 
 // Budget caps how many of a pool's nodes may be disrupted at once.

@@ -27,3 +27,33 @@ type Guard struct {
 	// Allowed is how many of the pods it selects may be evicted now.
 	Allowed int32
 }
+
+// Consolidation policies, in the API's words.
+const (
+	PolicyEmpty         = "WhenEmpty"
+	PolicyUnderutilized = "WhenEmptyOrUnderutilized"
+	PolicyBalanced      = "Balanced"
+)
+
+// Disruption is what is known of a machine that may have to go by our choice, or is
+// about to. The zero value is a machine that nothing is wrong with.
+type Disruption struct {
+	// HeldByPods tells that Held is about one of its pods, not about the machine itself.
+	HeldByPods bool
+	// HasGrace: its claim has a terminationGracePeriod, so pods cannot hold it for ever.
+	HasGrace bool
+	// Drifted says how the machine differs from what its pool would launch now; empty: it
+	// does not. DriftedSince is when that was found.
+	Drifted      string
+	DriftedSince time.Time
+	// ExpireAfter is how old the machine may become; 0: there is no such limit.
+	ExpireAfter time.Duration
+	// Ending: its instance has been told to end; only that is waited for.
+	Ending bool
+	// Step is the id of the step that the machine was marked for; empty: none. The step
+	// removes StepRemoves machines and launched StepLaunches.
+	Step                      string
+	StepRemoves, StepLaunches int
+	// Replaces is the id of the step that the machine was launched for; empty: none.
+	Replaces string
+}

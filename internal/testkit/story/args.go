@@ -303,3 +303,17 @@ func podTerm(text string) cluster.PodTerm {
 	key, app, _ := strings.Cut(text, ":")
 	return cluster.PodTerm{Key: fullKey(key), Selector: selectApp(app), Namespaces: []string{"default"}}
 }
+
+// disruption reads what would make a machine go, or has begun to: drifted=reason,
+// expire=after, step=id:removes:launches, replaces=id.
+func (a *args) disruption() cluster.Disruption {
+	d := cluster.Disruption{
+		HeldByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), ExpireAfter: a.duration("expire", 0),
+		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
+	}
+	if text := a.text("step", ""); text != "" {
+		_, err := fmt.Sscanf(strings.ReplaceAll(text, ":", " "), "%s %d %d", &d.Step, &d.StepRemoves, &d.StepLaunches)
+		a.fail("step", err)
+	}
+	return d
+}

@@ -10,7 +10,8 @@
 //	claim c1 pool=general types=big,small require=zone:In:a   one the cloud has not answered for
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
-//	running db on=n1 count=2 app=db apart=host:db         pods that are bound
+//	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
+//	guard web allowed=1                                   a PodDisruptionBudget; running … guard=web
 //
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
 // third part is minDomains), with=zone:db, apart=host:db; wish-spread, wish-with,
@@ -90,13 +91,15 @@ func (p *parser) line(words []string) error {
 	case "node", "claim":
 		err = p.addNode(words[0], words[1], args)
 	case "running":
-		err = p.addRunning(args)
+		err = p.addRunning(words[1], args)
+	case "guard":
+		p.snap.Guards = append(p.snap.Guards, cluster.Guard{Name: words[1], Allowed: int32(args.number("allowed", 0))})
 	case "daemon":
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Shape: args.shape()})
 	case "pod":
 		p.addPods(words[1], args)
 	default:
-		return fmt.Errorf("no such thing; use type, pool, node, claim, running, daemon, pod")
+		return fmt.Errorf("no such thing; use type, pool, node, claim, running, guard, daemon, pod")
 	}
 	if err != nil {
 		return err
@@ -160,7 +163,7 @@ func (p *parser) addType(name string, a *args) error {
 func (p *parser) addPool(name string, a *args) error {
 	pool := cluster.Pool{
 		Name: name, Weight: int32(a.number("weight", 0)), Unready: strings.ReplaceAll(a.text("unready", ""), "_", " "),
-		Taints: a.taints(), Limits: a.under("limit."), ConsolidateAfter: a.duration("after", 0),
+		Taints: a.taints(), Limits: a.under("limit."), ConsolidateAfter: a.duration("after", 0), Policy: a.text("policy", ""), Static: a.is("static"),
 	}
 	if a.text("types", "") != "" {
 		for _, t := range a.words("types", "") {
@@ -194,6 +197,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		Leaving: a.is("leaving"), Empty: a.is("empty"), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
 		Marked: a.text("marked", ""), Closed: a.is("closed"), Planned: int(a.number("planned", 0)),
 		QuietSince: Now().Add(-a.duration("quiet", time.Hour)), MarkedSince: Now().Add(-a.duration("since", time.Hour)),
+		Created: Now().Add(-a.duration("age", 2*time.Hour)), Disruption: a.disruption(),
 	}
 	if n.Pool != "" {
 		n.Claim = a.text("claim", name)
@@ -252,19 +256,37 @@ func (p *parser) addPods(name string, a *args) {
 	}
 }
 
-// addRunning adds pods to a machine.
-func (p *parser) addRunning(a *args) error {
+// addRunning adds pods to a machine. They would want another one, unless they are daemons.
+func (p *parser) addRunning(name string, a *args) error {
 	on, count, sh := a.text("on", ""), a.number("count", 1), a.shape()
-	for i := range p.snap.Nodes {
-		if n := &p.snap.Nodes[i]; n.Name == on {
-			n.Pods = append(n.Pods, cluster.PodCount{Shape: sh, Count: int32(count)})
-			for range count {
-				n.Used.Add(sh.Requests)
-			}
-			return nil
-		}
+	at := slices.IndexFunc(p.snap.Nodes, func(n cluster.Node) bool { return n.Name == on })
+	if at < 0 {
+		return fmt.Errorf("no machine %q", on)
 	}
-	return fmt.Errorf("no machine %q", on)
+	n := &p.snap.Nodes[at]
+	daemon, resident := a.is("daemon"), cluster.Resident{
+		Shape: sh, Created: Now().Add(-a.duration("age", time.Hour)), Controller: a.text("controller", "ReplicaSet"),
+		DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
+	}
+	for _, guard := range a.all("guard") {
+		g := slices.IndexFunc(p.snap.Guards, func(g cluster.Guard) bool { return g.Name == guard })
+		if g < 0 {
+			return fmt.Errorf("no guard %q above", guard)
+		}
+		resident.Guards = append(resident.Guards, g)
+	}
+	n.Pods = append(n.Pods, cluster.PodCount{Shape: sh, Count: int32(count)})
+	for i := range count {
+		n.Used.Add(sh.Requests)
+		if daemon {
+			n.UsedByDaemons.Add(sh.Requests)
+			continue
+		}
+		ref := fmt.Sprintf("%s-%s-%d", name, on, i+1)
+		resident.PodRef = cluster.PodRef{Namespace: "default", Name: ref, UID: ref}
+		n.Residents = append(n.Residents, resident)
+	}
+	return nil
 }
 
 // finish sorts everything as the mirror does.
@@ -272,6 +294,9 @@ func (p *parser) finish() {
 	slices.SortFunc(p.snap.Pools, func(a, b cluster.Pool) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Pending, func(a, b cluster.Pod) int { return strings.Compare(a.Name, b.Name) })
+	for i := range p.snap.Nodes {
+		slices.SortFunc(p.snap.Nodes[i].Residents, func(a, b cluster.Resident) int { return strings.Compare(a.Name, b.Name) })
+	}
 }
 
 // amount reads a quantity in the core's units.
