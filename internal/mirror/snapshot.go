@@ -9,11 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -39,6 +35,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	slices.SortFunc(snap.Daemons, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
 	s.machines(snap, now)
 	s.pending(snap, now)
+	s.residents(snap, now)
 	return snap
 }
 
@@ -111,7 +108,7 @@ func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
 			continue
 		}
 		if ref := c.Spec.NodeClassRef; s.opts.Manages(ref.Group, ref.Kind) {
-			m := translate.Machine(nil, c.NodeClaim)
+			m := translate.Machine(nil, c.NodeClaim, now)
 			s.settle(&m, "", plannedFor, now)
 			snap.Nodes = append(snap.Nodes, m)
 		}
@@ -120,7 +117,7 @@ func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
 		if claimOf[name] == nil && s.unclaimed(n) {
 			continue
 		}
-		m := translate.Machine(n, claimOf[name])
+		m := translate.Machine(n, claimOf[name], now)
 		s.settle(&m, name, plannedFor, now)
 		snap.Nodes = append(snap.Nodes, m)
 	}
@@ -156,6 +153,7 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 			m.Empty = false
 		}
 		if m.Held == "" && translate.Active(p.Pod) && translate.DoNotDisrupt(p.Pod, now).Active {
+			m.HeldByPods = true
 			m.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.Namespace, p.Name, karpenterv1.DoNotDisruptAnnotationKey)
 		}
 	}
@@ -171,7 +169,8 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 	if c := s.nominated[m.Claim]; m.Claim != "" && c.After(until) {
 		until = c
 	}
-	if m.Held == "" && until.After(now) {
+	if (m.Held == "" || m.HeldByPods) && until.After(now) {
+		m.HeldByPods = false
 		m.Held = "a plan has just meant pods for it"
 	}
 }
@@ -218,44 +217,6 @@ func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
 // not held where it is for good.
 func (s *Store) willMove(p *corev1.Pod, now time.Time) bool {
 	return translate.Reschedulable(p) && translate.Disruptable(p, now) && !s.pinned(p)
-}
-
-// pinned tells whether disruption budgets can never let the pod be evicted.
-func (s *Store) pinned(p *corev1.Pod) bool {
-	matching := 0
-	for _, b := range s.pdbs {
-		if b.Namespace != p.Namespace {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || !selector.Matches(labels.Set(p.Labels)) {
-			continue
-		}
-		if matching++; matching > 1 || (forbids(&b.Spec) && !waived(b, p)) {
-			return true
-		}
-	}
-	return false
-}
-
-func forbids(b *policyv1.PodDisruptionBudgetSpec) bool {
-	is := func(v *intstr.IntOrString, words ...string) bool {
-		return v != nil && slices.Contains(words, v.String())
-	}
-	return is(b.MaxUnavailable, "0", "0%") || is(b.MinAvailable, "100%")
-}
-
-// waived tells whether the budget lets pods that are not ready go at any time.
-func waived(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
-	if b.Spec.UnhealthyPodEvictionPolicy == nil || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
-		return false
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionFalse
-		}
-	}
-	return false
 }
 
 // Draining tells whether a machine is going, so that its pods may want another.

@@ -84,6 +84,14 @@ func DrainPod(pod *corev1.Pod) lifecycle.DrainPod {
 	return p
 }
 
+// Expires returns when a claim is removed because of its age; zero: never.
+func Expires(nc *karpenterv1.NodeClaim) time.Time {
+	if nc.Spec.ExpireAfter.Duration == nil {
+		return time.Time{}
+	}
+	return nc.CreationTimestamp.Add(*nc.Spec.ExpireAfter.Duration)
+}
+
 // Deadline returns when the drain of a claim's node ends what is left; zero: it has no end.
 func Deadline(nc *karpenterv1.NodeClaim) (time.Time, error) {
 	text := nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey]

@@ -16,10 +16,10 @@ import (
 
 // Machine returns the core's form of a Node, its claim, or both; at least one is given.
 // What depends on its pods is left to the mirror, which knows them.
-func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim) cluster.Node {
+func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	var m cluster.Node
 	if nc != nil {
-		m = claimMachine(nc)
+		m = claimMachine(nc, now)
 	}
 	if node == nil {
 		return m
@@ -42,20 +42,22 @@ func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim) cluster.Node {
 	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialised)
 	m.Open = nil
 	m.Closed = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
-	if node.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == karpenterv1.LabelValueTrue {
+	if MachineHold(node, now).Active {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
 	}
 	return m
 }
 
 // claimMachine is a claim whose Node is still to come.
-func claimMachine(nc *karpenterv1.NodeClaim) cluster.Node {
+func claimMachine(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	m := cluster.Node{
 		Name: nc.Name, Claim: nc.Name, Pool: nc.Labels[karpenterv1.NodePoolLabelKey],
 		Labels: nc.Labels, Taints: Taints(nc.Spec.Taints), Created: nc.CreationTimestamp.Time,
 		Capacity: Quantities(nc.Status.Capacity), Allocatable: Quantities(nc.Status.Allocatable),
-		Leaving: nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating),
+		Leaving:    nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating),
+		Disruption: disruption(nc),
 	}
+	m.Expires = Expires(nc)
 	if nc.Status.ProviderID == "" {
 		m.Open = openClaim(nc)
 	}
@@ -66,7 +68,7 @@ func claimMachine(nc *karpenterv1.NodeClaim) cluster.Node {
 	if c := held(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil {
 		m.Marked, m.MarkedSince = c.Reason, c.LastTransitionTime.Time
 	}
-	if nc.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == karpenterv1.LabelValueTrue {
+	if MachineHold(nc, now).Active {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
 	}
 	return m

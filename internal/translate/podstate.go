@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -44,10 +45,10 @@ func Reschedulable(pod *corev1.Pod) bool {
 	return comesBack && !OwnedByDaemonSet(pod) && !Mirror(pod)
 }
 
-// Hold is what a pod's do-not-disrupt annotation means at one instant. The zero Hold is
-// that of a pod without one.
+// Hold is what a do-not-disrupt annotation means at one instant. The zero Hold is that
+// of something without one.
 type Hold struct {
-	// Active: the pod may not be disrupted now.
+	// Active: what has the annotation may not be disrupted now.
 	Active bool
 	// Until is when the hold ends or ended; zero if it has no end that is known.
 	Until time.Time
@@ -55,10 +56,24 @@ type Hold struct {
 	Invalid bool
 }
 
-// DoNotDisrupt reads the do-not-disrupt annotation: "true" holds for good, a positive Go
-// duration from the pod's start on.
+// DoNotDisrupt reads a pod's do-not-disrupt annotation: "true" holds for good, a positive
+// Go duration from the pod's start on.
 func DoNotDisrupt(pod *corev1.Pod, now time.Time) Hold {
-	text, has := pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]
+	if pod.Status.StartTime == nil {
+		return holdOf(pod, time.Time{}, now)
+	}
+	return holdOf(pod, pod.Status.StartTime.Time, now)
+}
+
+// MachineHold reads the do-not-disrupt annotation of a Node or claim. A duration counts
+// from its creation on.
+func MachineHold(o metav1.Object, now time.Time) Hold {
+	return holdOf(o, o.GetCreationTimestamp().Time, now)
+}
+
+// holdOf reads the annotation of something that began at start; zero: it is still to begin.
+func holdOf(o metav1.Object, start, now time.Time) Hold {
+	text, has := o.GetAnnotations()[karpenterv1.DoNotDisruptAnnotationKey]
 	if !has {
 		return Hold{}
 	}
@@ -69,10 +84,10 @@ func DoNotDisrupt(pod *corev1.Pod, now time.Time) Hold {
 	if err != nil || d <= 0 {
 		return Hold{Invalid: true}
 	}
-	if pod.Status.StartTime == nil {
+	if start.IsZero() {
 		return Hold{Active: true}
 	}
-	until := pod.Status.StartTime.Add(d)
+	until := start.Add(d)
 	return Hold{Active: now.Before(until), Until: until}
 }
 

@@ -269,12 +269,12 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 	}
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "gpu": resource.MustParse("0")}
 
-	m := translate.Machine(node, nc)
+	m := translate.Machine(node, nc, podNow)
 	if m.Labels["from"] != "claim" || m.Name != "n1" || m.Claim != "c1" {
 		t.Errorf("until it is registered its claim speaks for it: %+v", m)
 	}
 	node.Labels[karpenterv1.NodeRegisteredLabelKey] = "true"
-	m = translate.Machine(node, nc)
+	m = translate.Machine(node, nc, podNow)
 	if diff := cmp.Diff([]cluster.Taint{{Key: "own", Effect: "NoSchedule"}}, m.Taints); diff != "" {
 		t.Errorf("taints that stay (-want +got):\n%s", diff)
 	}
@@ -282,7 +282,35 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 		t.Errorf("what it does not report yet is taken from the claim: %v", m.Allocatable)
 	}
 	node.Labels[karpenterv1.NodeInitializedLabelKey] = "true"
-	if m = translate.Machine(node, nc); len(m.Taints) != 5 || m.Allocatable["gpu"] != 0 {
+	if m = translate.Machine(node, nc, podNow); len(m.Taints) != 5 || m.Allocatable["gpu"] != 0 {
 		t.Errorf("once initialised it speaks for itself: %v %v", m.Taints, m.Allocatable)
+	}
+}
+
+func TestAMachineIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		node, claim string
+		want        string
+	}{
+		"none":                                    {},
+		"true holds for good":                     {node: "true", want: "annotation karpenter.sh/do-not-disrupt on the node"},
+		"so does the claim's":                     {claim: "true", want: "annotation karpenter.sh/do-not-disrupt on the claim"},
+		"a duration holds from the creation on":   {node: "61m", want: "annotation karpenter.sh/do-not-disrupt on the node"},
+		"and no longer":                           {node: "60m", claim: "1h"},
+		"the claim's counts from the claim's own": {claim: "2h", want: "annotation karpenter.sh/do-not-disrupt on the claim"},
+		"what cannot be read does not hold":       {node: "yes", claim: "-5m"},
+	} {
+		meta := func(value string) metav1.ObjectMeta {
+			o := metav1.ObjectMeta{Name: "x", CreationTimestamp: metav1.NewTime(podNow.Add(-time.Hour))}
+			if value != "" {
+				o.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: value}
+			}
+			return o
+		}
+		m := translate.Machine(&corev1.Node{ObjectMeta: meta(c.node)}, &karpenterv1.NodeClaim{ObjectMeta: meta(c.claim)}, podNow)
+		if m.Held != c.want {
+			t.Errorf("%s: Held is %q, want %q", name, m.Held, c.want)
+		}
 	}
 }

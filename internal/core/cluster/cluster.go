@@ -156,6 +156,8 @@ type Node struct {
 	Ready bool
 	// Created is when the claim (or the Node, if there is none) was.
 	Created time.Time
+	// Expires is when it is removed because of its age, budgets or not; zero: never.
+	Expires time.Time
 	// Empty tells that no pod would have to go elsewhere if it were removed.
 	Empty bool
 	// QuietSince is when a pod last came or went; when it was initialised, if later.
