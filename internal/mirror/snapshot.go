@@ -34,8 +34,9 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	}
 	slices.SortFunc(snap.Daemons, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
 	s.machines(snap, now)
-	s.pending(snap, now)
-	s.residents(snap, now)
+	shaper := s.newShaper()
+	s.pending(snap, shaper, now)
+	s.residents(snap, shaper, now)
 	return snap
 }
 
@@ -192,14 +193,13 @@ func (s *Store) countPod(running map[*sharedShape]*cluster.PodCount, p *pod, mov
 }
 
 // pending adds the pods that ask for a node, and those whose node is going.
-func (s *Store) pending(snap *cluster.Snapshot, now time.Time) {
+func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
 	leaving := map[string]bool{}
 	for i := range snap.Nodes {
 		if snap.Nodes[i].Leaving {
 			leaving[snap.Nodes[i].Name] = true
 		}
 	}
-	shaper := s.newShaper()
 	for uid, p := range s.pods {
 		if !s.asks(p) && !(leaving[p.Spec.NodeName] && s.willMove(p.Pod, now)) {
 			continue

@@ -3,11 +3,9 @@ package translate
 import (
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -21,7 +19,8 @@ import (
 func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluster.Pool {
 	p := cluster.Pool{
 		Name: np.Name, Types: types, Taints: Taints(np.Spec.Template.Spec.Taints),
-		Limits: Quantities(np.Spec.Limits), ConsolidateAfter: ConsolidateAfter(np), Unready: unready(np),
+		Limits: Quantities(np.Spec.Limits), Unready: unready(np),
+		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: np.Spec.Replicas != nil, Budgets: budgets(np, now),
 	}
 	if np.Spec.Weight != nil {
 		p.Weight = *np.Spec.Weight
@@ -40,9 +39,6 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 	labels[karpenterv1.NodeRegisteredLabelKey] = karpenterv1.LabelValueTrue
 	labels[karpenterv1.NodeInitializedLabelKey] = karpenterv1.LabelValueTrue
 	p.Requirements = own.Intersect(label.OfLabels(labels))
-	for i := range np.Spec.Disruption.Budgets {
-		p.Budgets = append(p.Budgets, budget(&np.Spec.Disruption.Budgets[i], now))
-	}
 	return p
 }
 
@@ -68,29 +64,4 @@ func unready(np *karpenterv1.NodePool) string {
 		}
 	}
 	return "not ready: not checked yet"
-}
-
-// budget returns a budget as it stands at an instant. One that cannot be read allows
-// nothing: better a node too many than one too few.
-func budget(b *karpenterv1.Budget, now time.Time) cluster.Budget {
-	out := cluster.Budget{Active: true}
-	for _, r := range b.Reasons {
-		out.Reasons = append(out.Reasons, string(r))
-	}
-	count, percent := strings.CutSuffix(b.Nodes, "%")
-	n, err := strconv.Atoi(count)
-	if err != nil {
-		return cluster.Budget{Active: true}
-	}
-	out.Nodes, out.Percent = n, percent
-	if b.Schedule == nil || b.Duration == nil {
-		return out
-	}
-	schedule, err := cron.ParseStandard(*b.Schedule)
-	if err != nil {
-		return cluster.Budget{Active: true}
-	}
-	// It is open when the last hit within the duration is not later than now.
-	out.Active = !schedule.Next(now.UTC().Add(-b.Duration.Duration)).After(now.UTC())
-	return out
 }

@@ -46,8 +46,6 @@ type Disruption struct {
 	// does not. DriftedSince is when that was found.
 	Drifted      string
 	DriftedSince time.Time
-	// ExpireAfter is how old the machine may become; 0: there is no such limit.
-	ExpireAfter time.Duration
 	// Ending: its instance has been told to end; only that is waited for.
 	Ending bool
 	// Step is the id of the step that the machine was marked for; empty: none. The step

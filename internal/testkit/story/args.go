@@ -305,10 +305,10 @@ func podTerm(text string) cluster.PodTerm {
 }
 
 // disruption reads what would make a machine go, or has begun to: drifted=reason,
-// expire=after, step=id:removes:launches, replaces=id.
+// step=id:removes:launches, replaces=id.
 func (a *args) disruption() cluster.Disruption {
 	d := cluster.Disruption{
-		HeldByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), ExpireAfter: a.duration("expire", 0),
+		HeldByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"),
 		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
 	}
 	if text := a.text("step", ""); text != "" {

@@ -199,6 +199,9 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		QuietSince: Now().Add(-a.duration("quiet", time.Hour)), MarkedSince: Now().Add(-a.duration("since", time.Hour)),
 		Created: Now().Add(-a.duration("age", 2*time.Hour)), Disruption: a.disruption(),
 	}
+	if left := a.duration("expires", 0); left != 0 {
+		n.Expires = Now().Add(left)
+	}
 	if n.Pool != "" {
 		n.Claim = a.text("claim", name)
 		n.Labels[label.NodePool] = n.Pool

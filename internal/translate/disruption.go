@@ -1,0 +1,137 @@
+package translate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+)
+
+// Annotations of ours.
+const (
+	// StepAnnotationKey is on the claims of a step of disruption that is under way: the
+	// step's id, how many machines it removes, and how many it launched, with spaces between.
+	StepAnnotationKey = "dovetail.sh/disruption-step"
+	// ReplacesAnnotationKey is on a claim that was launched for a step: the step's id.
+	ReplacesAnnotationKey = "dovetail.sh/replaces"
+	// TimeZoneAnnotationKey on a NodePool is the time zone of its budgets' schedules, by its
+	// IANA name ("Europe/Berlin"). Without it they are in UTC.
+	TimeZoneAnnotationKey = "dovetail.sh/budget-time-zone"
+)
+
+// policyUnderutilized1beta1 is v1beta1's name for WhenEmptyOrUnderutilized.
+const policyUnderutilized1beta1 = "WhenUnderutilized"
+
+// StepAnnotation returns the value of StepAnnotationKey.
+func StepAnnotation(id string, removes, launches int) string {
+	return fmt.Sprintf("%s %d %d", id, removes, launches)
+}
+
+// disruption returns what may make a claim's machine go, or has begun to. A step that
+// cannot be read is one that was not begun, and is taken back like one.
+func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
+	d := cluster.Disruption{
+		HasGrace: nc.Spec.TerminationGracePeriod != nil,
+		Ending:   held(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
+		Replaces: nc.Annotations[ReplacesAnnotationKey],
+	}
+	if c := held(nc, karpenterv1.ConditionTypeDrifted); c != nil {
+		d.Drifted, d.DriftedSince = c.Reason, c.LastTransitionTime.Time
+	}
+	if words := strings.Fields(nc.Annotations[StepAnnotationKey]); len(words) == 3 {
+		removes, err1 := strconv.Atoi(words[1])
+		launches, err2 := strconv.Atoi(words[2])
+		if err1 == nil && err2 == nil {
+			d.Step, d.StepRemoves, d.StepLaunches = words[0], removes, launches
+		}
+	}
+	return d
+}
+
+// policy returns a pool's consolidation policy, by its present name.
+func policy(np *karpenterv1.NodePool) string {
+	if p := string(np.Spec.Disruption.ConsolidationPolicy); p != policyUnderutilized1beta1 {
+		return p
+	}
+	return cluster.PolicyUnderutilized
+}
+
+// budgets returns a pool's budgets as they stand at an instant. One that cannot be read
+// allows nothing: better a node too many than one too few.
+func budgets(np *karpenterv1.NodePool, now time.Time) []cluster.Budget {
+	zone, err := timeZone(np)
+	var out []cluster.Budget
+	for i := range np.Spec.Disruption.Budgets {
+		b, bad := budget(&np.Spec.Disruption.Budgets[i], zone, now)
+		if bad != nil || err != nil && np.Spec.Disruption.Budgets[i].Schedule != nil {
+			b = cluster.Budget{Active: true}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func timeZone(np *karpenterv1.NodePool) (*time.Location, error) {
+	name := np.Annotations[TimeZoneAnnotationKey]
+	if name == "" {
+		return time.UTC, nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC, fmt.Errorf("time zone %q is not known", name)
+	}
+	return zone, nil
+}
+
+func budget(b *karpenterv1.Budget, zone *time.Location, now time.Time) (cluster.Budget, error) {
+	out := cluster.Budget{Active: true}
+	for _, r := range b.Reasons {
+		out.Reasons = append(out.Reasons, string(r))
+	}
+	count, percent := strings.CutSuffix(b.Nodes, "%")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return out, fmt.Errorf("%q is neither a number of nodes nor a percentage", b.Nodes)
+	}
+	out.Nodes, out.Percent = n, percent
+	if b.Schedule == nil && b.Duration == nil {
+		return out, nil
+	}
+	if b.Schedule == nil || b.Duration == nil {
+		return out, fmt.Errorf("schedule and duration belong together")
+	}
+	schedule, err := cron.ParseStandard(*b.Schedule)
+	if err != nil {
+		return out, fmt.Errorf("schedule: %w", err)
+	}
+	// It is open when the first hit since that long ago is not later than now.
+	hit := schedule.Next(now.In(zone).Add(-b.Duration.Duration))
+	out.Active = !hit.IsZero() && !hit.After(now)
+	return out, nil
+}
+
+// Resident returns a pod on a machine as one that would want another. Its shape and its
+// guards are the mirror's to add.
+func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
+	r := cluster.Resident{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
+	if p.Spec.Priority != nil {
+		r.Priority = *p.Spec.Priority
+	}
+	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil {
+		r.DeletionCost = cost
+	}
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		r.Controller = owner.Kind
+	}
+	if Active(p) && DoNotDisrupt(p, now).Active {
+		r.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey
+	}
+	return r
+}
