@@ -27,7 +27,7 @@ func printed(t *rapid.T, text string) string {
 func TestSameSnapshotSamePlan(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
-	draw := rapid.Custom(anyCluster)
+	draw := rapid.Custom(story.Any)
 	for seed := range 1000 {
 		text := draw.Example(seed)
 		var plans [3]string
@@ -54,7 +54,7 @@ func TestRenamingRenamesThePlan(t *testing.T) {
 	names := regexp.MustCompile(`\b([tpncwr])(\d+)\b`)
 	rename := func(text string) string { return names.ReplaceAllString(text, "new-$1$2") }
 	rapid.Check(t, func(t *rapid.T) {
-		text := anyCluster(t)
+		text := story.Any(t)
 		if got, want := printed(t, rename(text)), rename(printed(t, text)); got != want {
 			t.Fatalf("renamed cluster\n%s\nplan\n%s\nwant\n%s", rename(text), got, want)
 		}

@@ -18,48 +18,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// anyCluster draws a cluster in the language of stories.
-func anyCluster(t *rapid.T) string {
-	var b strings.Builder
-	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	for i := range rapid.IntRange(1, 5).Draw(t, "types") {
-		fmt.Fprintf(&b, "type t%d cpu=%d memory=%dGi price=0.%d zones=%s %s label=size:%d\n", i, 1+i*rapid.IntRange(1, 3).Draw(t, "cpu"),
-			rapid.IntRange(1, 32).Draw(t, "memory"), rapid.IntRange(1, 9).Draw(t, "price"), pick("zones", "a", "a,b", "b,c"), pick("spot", "", "spot=0.01"), i)
-	}
-	for i := range rapid.IntRange(0, 3).Draw(t, "pools") {
-		fmt.Fprintf(&b, "pool p%d weight=%d %s %s %s\n", i, rapid.IntRange(0, 2).Draw(t, "weight"),
-			pick("limit", "", "limit.cpu=6", "limit.nodes=2", "limit.cpu=3 limit.memory=20Gi"), pick("taint", "", "", "taint=own:NoSchedule"),
-			pick("require", "", "require=zone:In:a", "require=size:Gt:1", "require=team:In:red|blue", "require=type:Exists::2"))
-	}
-	nodes := rapid.IntRange(0, 3).Draw(t, "nodes")
-	for i := range nodes {
-		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "leaving"))
-	}
-	for i := range nodes {
-		if rapid.Bool().Draw(t, "runs") {
-			fmt.Fprintf(&b, "running r%d on=n%d count=%d cpu=100m app=%s %s\n", i, i, rapid.IntRange(1, 3).Draw(t, "runs"), pick("app", "x", "y"), pick("rule", "", "apart=host:y", "apart=zone:x"))
-		}
-	}
-	for i := range rapid.IntRange(0, 2).Draw(t, "claims") {
-		fmt.Fprintf(&b, "claim c%d pool=p%d types=t0,t1\n", i, i%2)
-	}
-	if rapid.Bool().Draw(t, "daemon") {
-		fmt.Fprintf(&b, "daemon logs cpu=%dm %s\n", rapid.IntRange(1, 900).Draw(t, "daemon cpu"), pick("daemon select", "", "select=zone:a"))
-	}
-	for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
-		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d app=%s %s %s %s planned=%s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
-			rapid.IntRange(1, 6).Draw(t, "count"), pick("app", "x", "y"), pick("rule", "", "spread=zone:1", "spread=host:2", "apart=host:x", "apart=zone:y", "with=zone:x", "with=host:y", "wish-apart=host:x", "wish-node=zone:In:b"), pick("select", "", "select=zone:a", "select=team:red", "affinity=size:Lt:3", "affinity=zone:In:a or=zone:In:b", "port=80"),
-			pick("tolerate", "", "tolerate=own"), pick("planned", "", "n0", "c0"))
-	}
-	return b.String()
-}
-
 // TestEveryPlanIsSound checks plans of random clusters with rules that share nothing
 // with the solver.
 func TestEveryPlanIsSound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := anyCluster(t)
+		text := story.Any(t)
 		snap, err := story.Parse(text)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, text)

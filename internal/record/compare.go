@@ -1,0 +1,129 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// Lines says everything that a plan decided, a line for each pod, launch and machine.
+func Lines(p *plan.Plan) []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, pl := range p.Placements {
+		say("pod %s: to %s", pl.Pod, pl.Node)
+	}
+	for i := range p.Launches {
+		sayLaunch(say, "launch", i, &p.Launches[i])
+	}
+	for _, r := range p.Refusals {
+		say("pod %s: refused: %s: %s", r.Pod, r.Why.Reason, r.Why)
+	}
+	for _, list := range []struct {
+		word     string
+		removals []plan.Removal
+	}{{"mark", p.Marks}, {"unmark", p.Unmarks}, {"remove", p.Removals}} {
+		for _, r := range list.removals {
+			say("node %s: %s: %s", r.Node, list.word, r.Reason)
+		}
+	}
+	for i := range p.Steps {
+		sayStep(say, i, &p.Steps[i])
+	}
+	for _, v := range p.Blocked {
+		say("node %s: stays: %s: %s", v.Subject, v.Reason, v)
+	}
+	for _, v := range p.Idle {
+		say("pool %s: %s", v.Subject, v)
+	}
+	return out
+}
+
+func sayLaunch(say func(string, ...any), word string, i int, l *plan.Launch) {
+	what := strings.Join(l.Types[:min(1, len(l.Types))], "")
+	if more := len(l.Types) - 1; more > 0 {
+		what += fmt.Sprintf(" (or %d more types)", more)
+	}
+	rules := l.Requirements.Intersect(nil)
+	delete(rules, label.InstanceType)
+	say("%s %d: from pool %s: %s at $%.4f per hour; requests %s; %s", word, i, l.Pool, what, l.PriceHourly, l.Requests, rules)
+	for _, ref := range l.Pods {
+		say("pod %s: to %s %d", ref, word, i)
+	}
+}
+
+func sayStep(say func(string, ...any), i int, s *plan.Step) {
+	say("step %d: %s: saves $%.4f per hour, %d evictions, %d machines go, %d come", i, s.Reason, s.SavingHourly, s.Evictions, len(s.Remove), len(s.Launch))
+	for _, r := range s.Remove {
+		say("node %s: goes in step %d: %s", r.Node, i, r.Reason)
+	}
+	for j := range s.Launch {
+		sayLaunch(say, fmt.Sprintf("step %d launch", i), j, &s.Launch[j])
+	}
+	for _, m := range s.Moves {
+		say("pod %s: moves to %s in step %d", m.Pod, m.Node, i)
+	}
+}
+
+// Differences says in which lines two plans differ: those of a alone begin with "- ",
+// those of b alone with "+ ". It is empty for the same plan.
+func Differences(a, b *plan.Plan) []string {
+	if SamePlan(a, b) {
+		return nil
+	}
+	x, y := Lines(a), Lines(b)
+	var out []string
+	for _, l := range without(x, y) {
+		out = append(out, "- "+l)
+	}
+	for _, l := range without(y, x) {
+		out = append(out, "+ "+l)
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(a[2:], b[2:]) })
+	if len(out) == 0 {
+		out = append(out, firstDifference(EncodePlan(a), EncodePlan(b)))
+	}
+	return out
+}
+
+// without returns the lines that are not in the other list, each as often as it is missing.
+func without(lines, other []string) (rest []string) {
+	count := map[string]int{}
+	for _, l := range other {
+		count[l]++
+	}
+	for _, l := range lines {
+		if count[l]--; count[l] < 0 {
+			rest = append(rest, l)
+		}
+	}
+	return rest
+}
+
+// contextShown is how much of a written plan is shown on each side of a difference.
+const contextShown = 60
+
+// firstDifference shows where two written plans part.
+func firstDifference(a, b []byte) string {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	cut := func(s []byte) string { return string(s[max(0, i-contextShown):min(len(s), i+contextShown)]) }
+	return fmt.Sprintf("the written plans part at byte %d: …%s… and …%s…", i, cut(a), cut(b))
+}
+
+// About returns the lines of a plan that are about a pod.
+func About(p *plan.Plan, pod cluster.PodRef) []string {
+	var out []string
+	for _, l := range Lines(p) {
+		if strings.HasPrefix(l, "pod "+pod.String()+":") {
+			out = append(out, l)
+		}
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+// Package record writes decisions down, whole, so that they can be decided again: what
+// the core saw, how it was set, and what it answered. Reading a record and asking the
+// core again gives the same plan, byte for byte.
+//
+// A record is JSON. Its fields have the names of the core's Go fields, zero values are
+// left out, and what many things share (pods' names, instance types, shapes) stands once,
+// in a table, and is referred to by its index. New fields of the core are written without
+// a line here; a record with fields that the reader does not know is refused.
+//
+// Read record.go first, then encode.go; decode.go is its mirror image, compare.go says in
+// words where two plans differ.
+package record
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// Formats of what is written.
+const (
+	decisionFormat = "dovetail-decision/1"
+	planFormat     = "dovetail-plan/1"
+)
+
+// Loop says who decided.
+type Loop string
+
+// The loops that decide.
+const (
+	Provisioning Loop = "provisioning"
+	Disruption   Loop = "disruption"
+)
+
+// Decision is one question to the core and its answer. The zero values of the options
+// are the defaults.
+type Decision struct {
+	Loop     Loop
+	Snapshot *cluster.Snapshot
+	Pack     pack.Options
+	Disrupt  disrupt.Options
+	Plan     plan.Plan
+	// Claims are the names of the NodeClaims that the launches of the plan became, in their
+	// order; empty where none was made. Those of steps are not among them.
+	Claims []string
+	// Took is how long the decision took.
+	Took time.Duration
+	// Error says what went wrong when the plan was carried out; empty: nothing.
+	Error string
+	// Bug says what the core died of; empty: it lives, and there is a plan.
+	Bug string
+}
+
+// At is the instant that was decided about.
+func (d *Decision) At() time.Time { return d.Snapshot.At }
+
+// Encode returns the decision in its written form. Equal decisions give equal bytes. The
+// error is a bug: something in the snapshot has no written form.
+func (d *Decision) Encode() (text []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("encode decision of %s: %v", d.Loop, r)
+		}
+	}()
+	return newEncoder().document(decisionFormat, "decision", d), nil
+}
+
+// Decode reads what Encode returned. The error names the field that is wrong.
+func Decode(text []byte) (*Decision, error) {
+	d := &Decision{}
+	if err := readDocument(text, decisionFormat, "decision", d); err != nil {
+		return nil, fmt.Errorf("decode decision: %w", err)
+	}
+	if d.Snapshot == nil {
+		return nil, fmt.Errorf("decode decision: it has no Snapshot")
+	}
+	return d, nil
+}
+
+// EncodePlan returns a plan in its written form: equal plans, and no others, give equal
+// bytes.
+func EncodePlan(p *plan.Plan) []byte {
+	return newEncoder().document(planFormat, "plan", p)
+}
+
+// Redo asks the core again. A death of the core is its answer too: bug says what it died of.
+func (d *Decision) Redo() (p plan.Plan, bug string) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, bug = plan.Plan{}, fmt.Sprint(r)
+		}
+	}()
+	switch d.Loop {
+	case Provisioning:
+		return pack.Solve(d.Snapshot, d.Pack), ""
+	case Disruption:
+		return disrupt.Propose(d.Snapshot, d.Disrupt), ""
+	default:
+		return plan.Plan{}, fmt.Sprintf("there is no loop %q", d.Loop)
+	}
+}
+
+// SamePlan tells whether two plans are the same, byte for byte in their written form.
+func SamePlan(a, b *plan.Plan) bool { return bytes.Equal(EncodePlan(a), EncodePlan(b)) }
