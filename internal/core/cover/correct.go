@@ -1,0 +1,68 @@
+package cover
+
+// correct packs everything anew a number of times, each time with the prices of those
+// items raised that came out dear (sequential value correction), and keeps the best.
+func (s *solver) correct(passes int) {
+	n := len(s.m.kinds)
+	s.value = append(s.value[:0], s.tariff.value...)
+	s.hope = make([]float64, len(s.m.bins))
+	paid, weight := make([]float64, n), make([]float64, n)
+	for pass := range passes {
+		s.trial.reset()
+		s.valueItems()
+		s.hopes()
+		s.buyer.everything()
+		s.buyer.cover(&s.trial, s.hope, inf)
+		if pass == 0 || s.trial.cost < s.best.cost {
+			s.best.copyFrom(&s.trial)
+		}
+		if pass+1 < passes {
+			s.learn(&s.trial, paid, weight)
+		}
+	}
+}
+
+// valueItems hands the prices to the filler.
+func (s *solver) valueItems() {
+	for k, v := range s.value {
+		s.buyer.value[k] = float32(max(v, cheapest))
+	}
+}
+
+// hopes estimates the value for money of each bin from what its room is worth.
+func (s *solver) hopes() {
+	d := s.m.dims
+	for i, b := range s.m.bins {
+		a := int(s.tariff.atomOf[i])
+		held := 0.0
+		for x, r := range b.room {
+			held += s.tariff.rate[a*d+x] * float64(r)
+		}
+		s.hope[i] = 1.05 * held / max(b.price, cheapest)
+	}
+}
+
+// learn raises the prices of kinds whose bins held less value than they cost.
+func (s *solver) learn(p *packing, paid, weight []float64) {
+	clear(paid)
+	clear(weight)
+	for _, l := range p.loads {
+		held := 0.0
+		for _, it := range p.of(l) {
+			held += s.value[it.Class] * float64(it.N)
+		}
+		dear := s.m.bins[l.bin].price / max(held, cheapest)
+		for _, it := range p.of(l) {
+			n := float64(it.N * l.times)
+			paid[it.Class] += n * dear
+			weight[it.Class] += n
+		}
+	}
+	for k := range s.value {
+		if weight[k] == 0 {
+			continue
+		}
+		v := s.value[k] * (0.7 + 0.3*paid[k]/weight[k])
+		s.value[k] = 0.9*v + 0.1*s.tariff.value[k]
+	}
+}

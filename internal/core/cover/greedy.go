@@ -1,0 +1,161 @@
+package cover
+
+import "slices"
+
+// packing is an answer in terms of the model.
+type packing struct {
+	loads []load
+	items []Item // of kinds; each load has its own part
+	cost  float64
+}
+
+// load is a filling of a bin and how often it is bought.
+type load struct {
+	bin      int32
+	times    int
+	from, to int32 // in items
+}
+
+func (p *packing) reset() { p.loads, p.items, p.cost = p.loads[:0], p.items[:0], 0 }
+
+func (p *packing) add(bin int32, times int, items []Item, price float64) {
+	from := int32(len(p.items))
+	p.items = append(p.items, items...)
+	p.loads = append(p.loads, load{bin: bin, times: times, from: from, to: int32(len(p.items))})
+	p.cost += price * float64(times)
+}
+
+func (p *packing) of(l load) []Item { return p.items[l.from:l.to] }
+
+func (p *packing) copyFrom(o *packing) {
+	p.loads = append(p.loads[:0], o.loads...)
+	p.items = append(p.items[:0], o.items...)
+	p.cost = o.cost
+}
+
+// offer is the best that is known to do with a bin.
+type offer struct {
+	ratio float64 // value for money; before the first filling more than it can be
+	value float64
+	items []Item
+	tried bool
+}
+
+// buyer buys bins for all that is left, best value for money first.
+type buyer struct {
+	*filler
+	offers []offer
+	active []int32 // kinds of which something is left, in order
+	stock  []int   // of each bin
+	mask   bitset
+}
+
+func newBuyer(m *model) *buyer {
+	return &buyer{filler: newFiller(m), offers: make([]offer, len(m.bins)), stock: make([]int, len(m.bins)), mask: newBitset(len(m.bins))}
+}
+
+// everything makes all items of the model wait.
+func (b *buyer) everything() {
+	b.active = b.active[:0]
+	for k := range b.m.kinds {
+		b.left[k] = b.m.kinds[k].count
+		b.active = append(b.active, int32(k))
+	}
+	for i := range b.stock {
+		b.stock[i] = b.m.bins[i].left
+	}
+}
+
+// cover packs what is left into p. Hope is for each bin what its value for money is
+// thought to be at most. It gives up and returns false when p costs the limit or more.
+func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
+	for i := range b.offers {
+		b.offers[i] = offer{ratio: hope[i], items: b.offers[i].items[:0]}
+	}
+	for len(b.active) > 0 {
+		best := b.best()
+		if best < 0 {
+			return true
+		}
+		o := &b.offers[best]
+		if b.stock[best] <= 0 {
+			o.ratio = -1
+			continue
+		}
+		if !o.tried || !b.waits(o.items) {
+			items, value := b.fill(int32(best), b.active)
+			o.items = append(o.items[:0], items...)
+			o.value, o.tried = value, true
+			o.ratio = value / max(b.m.bins[best].price, cheapest)
+			if len(items) == 0 {
+				o.ratio = -1
+			}
+			continue
+		}
+		b.buy(p, int32(best))
+		if p.cost >= limit {
+			return false
+		}
+	}
+	return true
+}
+
+// best returns the bin with the best offer, -1 if there is none.
+func (b *buyer) best() int {
+	best, ratio := -1, -1.0
+	for i := range b.offers {
+		if b.offers[i].ratio > ratio {
+			best, ratio = i, b.offers[i].ratio
+		}
+	}
+	return best
+}
+
+// waits reports whether so many items are still to be packed.
+func (b *buyer) waits(items []Item) bool {
+	for _, it := range items {
+		if b.left[it.Class] < it.N {
+			return false
+		}
+	}
+	return len(items) > 0
+}
+
+// buy takes the offer as often as it can be had, in the cheapest bin that holds it.
+func (b *buyer) buy(p *packing, from int32) {
+	items := b.offers[from].items
+	at := b.cheapest(items, from)
+	times := b.stock[at]
+	for _, it := range items {
+		times = min(times, b.left[it.Class]/it.N)
+	}
+	for _, it := range items {
+		b.left[it.Class] -= it.N * times
+	}
+	b.stock[at] -= times
+	p.add(at, times, items, b.m.bins[at].price)
+	b.active = slices.DeleteFunc(b.active, func(k int32) bool { return b.left[k] == 0 })
+}
+
+// cheapest returns the cheapest bin that holds the items, which the given one does.
+func (b *buyer) cheapest(items []Item, given int32) int32 {
+	m := b.m
+	for i := range b.mask {
+		b.mask[i] = ^uint64(0)
+	}
+	clear(b.free)
+	for _, it := range items {
+		for i, w := range m.groups[m.kinds[it.Class].group] {
+			b.mask[i] &= w
+		}
+		for d, s := range m.sizeOf(int(it.Class)) {
+			b.free[d] += s * int64(it.N)
+		}
+	}
+	for i := range given { // bins are in the order of their prices
+		if b.mask.has(int(i)) && b.stock[i] > 0 && covers(m.bins[i].room, b.free) {
+			return i
+		}
+	}
+	return given
+}

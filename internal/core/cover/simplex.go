@@ -1,0 +1,243 @@
+package cover
+
+import "math"
+
+const (
+	// tolerance is below which a reduced cost or a pivot counts as zero. Rows and columns
+	// are scaled to about one by those who build them.
+	tolerance = 1e-9
+	// refactorEvery is after how many pivots the inverse is computed anew.
+	refactorEvery = 200
+)
+
+// linear is a linear program in covering form: minimise cost·x over x ≥ 0 such that each
+// row of A·x is at least its need. Columns are sparse and may be added between calls of
+// solve, which goes on from the basis where it stopped. Each row begins with a column of
+// very high cost, so there is always an answer; prices are the dual values of the rows.
+type linear struct {
+	rows   int
+	need   []float64
+	cost   []float64
+	start  []int32 // of each column in index and value; one more at the end
+	index  []int32
+	value  []float64
+	basis  []int32   // column of each row
+	in     []bool    // whether a column is in the basis
+	inv    []float64 // of the basis, by rows
+	x      []float64 // value of the basic columns
+	prices []float64
+	enter  []float64 // scratch: the entering column, seen from the basis
+	pivots int
+}
+
+// newLinear returns a program without columns but for those that stand in for what is
+// missing, at the given cost, and the surplus of each row.
+func newLinear(need []float64, penalty float64) *linear {
+	m := len(need)
+	l := &linear{rows: m, need: need, start: []int32{0}}
+	l.basis = make([]int32, m)
+	l.inv = make([]float64, m*m)
+	l.x = make([]float64, m)
+	l.prices = make([]float64, m)
+	l.enter = make([]float64, m)
+	one := []float64{1}
+	for i := range m {
+		// A row that needs nothing starts with its surplus, one that does with its penalty.
+		l.basis[i] = l.add(0, []int32{int32(i)}, []float64{-1})
+		l.inv[i*m+i] = -1
+		if need[i] > 0 {
+			l.basis[i] = l.add(penalty, []int32{int32(i)}, one)
+			l.inv[i*m+i] = 1
+		}
+		l.x[i] = math.Abs(need[i])
+		l.in[l.basis[i]] = true
+	}
+	return l
+}
+
+// add appends a column and returns its number.
+func (l *linear) add(cost float64, index []int32, value []float64) int32 {
+	l.cost = append(l.cost, cost)
+	l.index = append(l.index, index...)
+	l.value = append(l.value, value...)
+	l.start = append(l.start, int32(len(l.index)))
+	l.in = append(l.in, false)
+	return int32(len(l.cost) - 1)
+}
+
+// solve does up to the given number of pivots and reports whether the prices are optimal.
+func (l *linear) solve(pivots int) bool {
+	for range pivots {
+		l.price()
+		j := l.entering()
+		if j < 0 {
+			return true
+		}
+		l.seen(j)
+		i := l.leaving()
+		if i < 0 {
+			return false // unbounded: cannot be with costs that are not negative
+		}
+		l.pivot(i, j)
+	}
+	l.price()
+	return false
+}
+
+// price computes the dual values of the rows at the present basis.
+func (l *linear) price() {
+	m := l.rows
+	clear(l.prices)
+	for i := range m {
+		c := l.cost[l.basis[i]]
+		if c == 0 {
+			continue
+		}
+		row := l.inv[i*m : i*m+m]
+		for k, v := range row {
+			l.prices[k] += c * v
+		}
+	}
+}
+
+// reduced returns the reduced cost of a column.
+func (l *linear) reduced(j int32) float64 {
+	d := l.cost[j]
+	for k := l.start[j]; k < l.start[j+1]; k++ {
+		d -= l.prices[l.index[k]] * l.value[k]
+	}
+	return d
+}
+
+// entering returns the column that saves most, or -1.
+func (l *linear) entering() int32 {
+	best, least := int32(-1), -tolerance
+	for j := range int32(len(l.cost)) {
+		if l.in[j] {
+			continue
+		}
+		if d := l.reduced(j) / (1 + l.cost[j]); d < least {
+			best, least = j, d
+		}
+	}
+	return best
+}
+
+// seen computes the column from the basis into enter.
+func (l *linear) seen(j int32) {
+	m := l.rows
+	clear(l.enter)
+	for k := l.start[j]; k < l.start[j+1]; k++ {
+		r, v := int(l.index[k]), l.value[k]
+		for i := range m {
+			l.enter[i] += l.inv[i*m+r] * v
+		}
+	}
+}
+
+// leaving returns the row whose column gives way to enter, or -1. Among ties the largest
+// pivot, for the sake of the numbers, then the lowest column, against going in circles.
+func (l *linear) leaving() int {
+	best, ratio := -1, math.Inf(1)
+	for i, e := range l.enter {
+		if e <= tolerance {
+			continue
+		}
+		r := max(l.x[i], 0) / e
+		switch {
+		case best < 0 || r < ratio-1e-12:
+			best, ratio = i, r
+		case r <= ratio+1e-12 && (e > 2*l.enter[best] || e > l.enter[best]/2 && l.basis[i] < l.basis[best]):
+			best = i
+			ratio = min(r, ratio)
+		}
+	}
+	return best
+}
+
+func (l *linear) pivot(i int, j int32) {
+	m := l.rows
+	e := l.enter[i]
+	theta := max(l.x[i], 0) / e
+	row := l.inv[i*m : i*m+m]
+	for k := range row {
+		row[k] /= e
+	}
+	for o := range m {
+		f := l.enter[o]
+		if o == i || f == 0 {
+			continue
+		}
+		l.x[o] -= theta * f
+		other := l.inv[o*m : o*m+m]
+		for k, v := range row {
+			other[k] -= f * v
+		}
+	}
+	l.x[i] = theta
+	l.in[l.basis[i]] = false
+	l.in[j] = true
+	l.basis[i] = j
+	if l.pivots++; l.pivots%refactorEvery == 0 {
+		l.refactor()
+	}
+}
+
+// refactor computes the inverse of the basis anew, for rounding errors add up.
+func (l *linear) refactor() {
+	m := l.rows
+	a := make([]float64, m*m)
+	for c, j := range l.basis {
+		for k := l.start[j]; k < l.start[j+1]; k++ {
+			a[int(l.index[k])*m+c] = l.value[k]
+		}
+	}
+	inv := make([]float64, m*m)
+	for i := range m {
+		inv[i*m+i] = 1
+	}
+	for c := range m {
+		p := c
+		for i := c + 1; i < m; i++ {
+			if math.Abs(a[i*m+c]) > math.Abs(a[p*m+c]) {
+				p = i
+			}
+		}
+		if math.Abs(a[p*m+c]) < 1e-12 {
+			return // singular to the eye: better the old one
+		}
+		if p != c {
+			for k := range m {
+				a[p*m+k], a[c*m+k] = a[c*m+k], a[p*m+k]
+				inv[p*m+k], inv[c*m+k] = inv[c*m+k], inv[p*m+k]
+			}
+		}
+		eliminate(a, inv, c, m)
+	}
+	l.inv = inv
+	for i := range m {
+		l.x[i] = 0
+		for k := range m {
+			l.x[i] += inv[i*m+k] * l.need[k]
+		}
+	}
+}
+
+// eliminate makes column c of a that of the unit matrix, and does to inv the same.
+func eliminate(a, inv []float64, c, m int) {
+	d := a[c*m+c]
+	for k := range m {
+		a[c*m+k] /= d
+		inv[c*m+k] /= d
+	}
+	for i := range m {
+		f := a[i*m+c]
+		if i == c || f == 0 {
+			continue
+		}
+		for k := range m {
+			a[i*m+k] -= f * a[c*m+k]
+			inv[i*m+k] -= f * inv[c*m+k]
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package cover
+
+import "slices"
+
+// Solve packs as many items as it can as cheaply as it can with the given effort.
+func Solve(p *Problem, e Effort) Solution {
+	s := newSolver(p)
+	s.correct(max(e.Passes, 1))
+	return s.solution(p)
+}
+
+// Bound returns what every packing of all items costs at least, leaving out those that fit in
+// no bin, and for each class the price of an item that proves it. Fees are left out of both.
+func Bound(p *Problem) (bound float64, classPrices []float64) {
+	free := *p
+	free.BinFee = 0
+	s := newSolver(&free)
+	return s.tariff.bound, s.classPrices(len(p.Classes))
+}
+
+// solver holds the state of one call.
+type solver struct {
+	m      *model
+	tariff *tariff
+	buyer  *buyer
+	best   packing
+	trial  packing
+	prices []float64 // of bins, with the fee
+	value  []float64 // of kinds, as corrected
+	hope   []float64
+}
+
+func newSolver(p *Problem) *solver {
+	m := compile(p)
+	s := &solver{m: m, tariff: newTariff(m), buyer: newBuyer(m)}
+	s.prices = make([]float64, len(m.bins))
+	for i := range m.bins {
+		s.prices[i] = m.bins[i].price
+	}
+	s.tariff.solve(s.prices)
+	return s
+}
+
+// classPrices returns the prices of the kinds by class.
+func (s *solver) classPrices(classes int) []float64 {
+	prices := make([]float64, classes)
+	for k, kind := range s.m.kinds {
+		for _, c := range s.m.members[kind.first:kind.last] {
+			prices[c] = s.tariff.value[k]
+		}
+	}
+	return prices
+}
+
+// solution says the best packing in terms of the problem.
+func (s *solver) solution(p *Problem) Solution {
+	sol := Solution{ClassPrices: s.classPrices(len(p.Classes)), Bound: s.bound(p)}
+	h := newHandout(p, s.m)
+	for _, l := range s.best.loads {
+		orig := s.m.bins[l.bin].orig
+		sol.Price += p.Bins[orig].Price * float64(l.times)
+		h.load(orig, l.times, s.best.of(l))
+	}
+	sol.Patterns = h.patterns
+	for c := range p.Classes {
+		if h.waiting[c] > 0 {
+			sol.Unplaced = append(sol.Unplaced, Item{Class: int32(c), N: h.waiting[c]})
+		}
+	}
+	return sol
+}
+
+// bound returns what the placed items cost at least, without fees.
+func (s *solver) bound(p *Problem) float64 {
+	t := s.tariff
+	if p.BinFee != 0 {
+		t = newTariff(s.m)
+		net := make([]float64, len(s.prices))
+		for i, b := range s.m.bins {
+			net[i] = p.Bins[b.orig].Price
+		}
+		t.solve(net)
+	}
+	placed := make([]int, len(s.m.kinds))
+	for _, l := range s.best.loads {
+		for _, it := range s.best.of(l) {
+			placed[it.Class] += it.N * l.times
+		}
+	}
+	bound := 0.0
+	for k, n := range placed {
+		bound += float64(n) * t.value[k]
+	}
+	return bound * (1 - safety)
+}
+
+// handout turns items of kinds into items of classes.
+type handout struct {
+	m        *model
+	waiting  []int   // of each class
+	next     []int32 // of each kind, in members
+	patterns []Pattern
+}
+
+func newHandout(p *Problem, m *model) *handout {
+	h := &handout{m: m, waiting: make([]int, len(p.Classes)), next: make([]int32, len(m.kinds))}
+	for c := range p.Classes {
+		h.waiting[c] = max(p.Classes[c].Count, 0)
+	}
+	for k := range m.kinds {
+		h.next[k] = m.kinds[k].first
+	}
+	return h
+}
+
+// load hands a bin's items to classes, for as many bins at once as get the same.
+func (h *handout) load(bin int32, times int, items []Item) {
+	for times > 0 {
+		alike := times
+		for _, it := range items {
+			h.skip(it.Class)
+			alike = max(1, min(alike, h.waiting[h.m.members[h.next[it.Class]]]/it.N))
+		}
+		var given []Item
+		for _, it := range items {
+			for n := it.N; n > 0; {
+				h.skip(it.Class)
+				c := h.m.members[h.next[it.Class]]
+				part := min(n, h.waiting[c]/alike)
+				h.waiting[c] -= part * alike
+				n -= part
+				given = append(given, Item{Class: c, N: part})
+			}
+		}
+		slices.SortFunc(given, func(a, b Item) int { return int(a.Class - b.Class) })
+		h.patterns = append(h.patterns, Pattern{Bin: bin, Times: alike, Items: given})
+		times -= alike
+	}
+}
+
+// skip moves to the next class of the kind that waits.
+func (h *handout) skip(kind int32) {
+	for h.waiting[h.m.members[h.next[kind]]] == 0 {
+		h.next[kind]++
+	}
+}
