@@ -28,6 +28,8 @@ type Plan struct {
 	// Steps are the changes of running machines that are worth making, best first. Each is
 	// safe by itself, and so is every beginning of the sequence.
 	Steps []Step
+	// Undos are steps under way that must be taken back.
+	Undos []Undo
 	// Blocked are the machines that would be removed but for something.
 	Blocked []verdict.Verdict
 	// Idle are the pools of which no instance type can be launched, with the reason.
@@ -55,6 +57,8 @@ type Launch struct {
 	PriceHourly float64
 	// MinValuesRelaxed tells that a minValues rule was lowered to what there is.
 	MinValuesRelaxed bool
+	// Replaces is the id of the step that the launch belongs to; empty: none.
+	Replaces string
 }
 
 // Refusal is a pod that nothing can take, and why.
@@ -74,6 +78,9 @@ type Removal struct {
 // first pod of what it removes is evicted. No two steps of a plan remove the same
 // machine, move the same pod, or mean pods for a machine that the other removes.
 type Step struct {
+	// ID names the step for good: a later one that does the same has another. It is given
+	// to steps that are to be begun now.
+	ID string
 	// Reason is the API's word for it: Empty, Drifted, Underutilized; Expired for machines
 	// near the end of their time.
 	Reason string
@@ -90,6 +97,18 @@ type Step struct {
 	Evictions int
 	// NotBefore is the earliest time at which the step may be started; zero: at once.
 	NotBefore time.Time
+}
+
+// Undo takes back a step that was begun, because it cannot or must not be finished.
+type Undo struct {
+	Step, Reason string
+	// Drop are machines that were launched for the step and have no pods. They go first,
+	// then Open are opened again: a crash in between finds the step unfinished still.
+	Drop, Open []Removal
+	Why        verdict.Verdict
+	// Failed tells that a replacement was not to be had in time or of no use, so that the
+	// pools should be left alone for a while.
+	Failed bool
 }
 
 // PriceHourly returns what the launches cost together, in dollars.

@@ -37,6 +37,14 @@ const (
 	NodeBlocked     Reason = "DisruptionBlocked"
 	BudgetExhausted Reason = "BudgetExhausted"
 	NotYetQuiet     Reason = "NotYetQuiet"
+	// Unconsolidatable: nothing is gained by removing it.
+	Unconsolidatable Reason = "Unconsolidatable"
+	// NoReplacement: its pods have nowhere to go.
+	NoReplacement Reason = "NoReplacement"
+	// PoolPaused: replacements from its pool failed a short time ago.
+	PoolPaused Reason = "PoolPaused"
+	// For a step under way.
+	StepBroken Reason = "StepBroken"
 )
 
 // Verdict is one "no", and where it consists of several, those below it.
