@@ -8,6 +8,7 @@ func (s *solver) correct(passes int) {
 	s.hope = make([]float64, len(s.m.bins))
 	paid, weight := make([]float64, n), make([]float64, n)
 	for pass := range passes {
+		s.buyer.even = evenness(pass)
 		s.trial.reset()
 		s.valueItems()
 		s.hopes()
@@ -19,6 +20,20 @@ func (s *solver) correct(passes int) {
 		if pass+1 < passes {
 			s.learn(&s.trial, paid, weight)
 		}
+	}
+}
+
+// evenness varies how items are chosen from pass to pass: none suits every problem.
+func evenness(pass int) float64 {
+	switch pass % 4 {
+	case 0:
+		return 0.4
+	case 1:
+		return 0.2
+	case 2:
+		return 0.8
+	default:
+		return 0.1
 	}
 }
 

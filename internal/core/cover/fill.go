@@ -7,16 +7,20 @@ const slack = 1 + 1e-5
 // filler fills single bins. It is the innermost loop of everything: what it needs lies in
 // arrays that it keeps.
 type filler struct {
-	m     *model
-	size  []float32 // of kind k in dimension d at [k*dims+d], in parts of unit
-	unit  []float64 // per dimension
-	mean  []float64 // size of an item on average
-	left  []int     // items of each kind that are still to be packed
-	value []float32 // of an item of each kind
+	m      *model
+	size   []float32 // of kind k in dimension d at [k*dims+d], in parts of unit
+	unit   []float64 // per dimension
+	rate   []float64 // as in tariff
+	atomOf []int32
+	mean   []float64 // size of an item on average
+	left   []int     // items of each kind that are still to be packed
+	value  []float32 // of an item of each kind
 
 	// The bin at hand.
 	free   []int64
 	weight []float32 // of a dimension: the scarcer, the dearer
+	share  []float64 // of each dimension in what the bin's room is worth
+	even   float64   // how much all dimensions count alike, whatever they are worth
 	within []float32 // what is free, as size counts
 	taken  []int     // of each kind; zero but for those in items
 	barred []int32   // the last bin, by serial, that a kind was barred from by a rival
@@ -35,12 +39,14 @@ type filler struct {
 // widest is how many items are chosen at most between two looks at what is scarce.
 const widest = 48
 
+var Beta = 0.02
+
 func newFiller(m *model) *filler {
 	n := len(m.kinds)
 	f := &filler{
 		m: m, size: make([]float32, n*m.dims), unit: make([]float64, m.dims), mean: make([]float64, m.dims),
 		left: make([]int, n), value: make([]float32, n),
-		free: make([]int64, m.dims), weight: make([]float32, m.dims), within: make([]float32, m.dims),
+		free: make([]int64, m.dims), weight: make([]float32, m.dims), share: make([]float64, m.dims), within: make([]float32, m.dims),
 		taken: make([]int, n), barred: make([]int32, n),
 		cands: make([]int32, n), worth: make([]float32, n), sizes: make([]float32, n*m.dims),
 		top: make([]int32, 0, widest), score: make([]float32, 0, widest),
@@ -80,6 +86,7 @@ func (f *filler) begin(b int32) {
 	f.items = f.items[:0]
 	f.serial++
 	copy(f.free, f.m.bins[b].room)
+	f.shares(b)
 	f.reweigh()
 }
 
@@ -95,6 +102,19 @@ func (f *filler) end() ([]Item, float64) {
 	return f.items, value
 }
 
+// shares works out what part of the bin's worth each dimension is. One that is worth
+// nothing still counts, for it may run short.
+func (f *filler) shares(b int32) {
+	sum := 0.0
+	for d, r := range f.m.bins[b].room {
+		f.share[d] = f.rate[int(f.atomOf[b])*f.m.dims+d] * float64(r)
+		sum += f.share[d]
+	}
+	for d, r := range f.m.bins[b].room {
+		f.share[d] = (f.share[d]/max(sum, cheapest) + f.even) * float64(r) / f.unit[d]
+	}
+}
+
 // reweigh prices what is free by how little of it there is.
 func (f *filler) reweigh() {
 	for d, r := range f.free {
@@ -102,7 +122,7 @@ func (f *filler) reweigh() {
 		f.within[d] = float32(free * slack)
 		f.weight[d] = 0
 		if r > 0 {
-			f.weight[d] = float32(1 / free)
+			f.weight[d] = float32(f.share[d] / free)
 		}
 	}
 }

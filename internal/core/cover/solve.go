@@ -38,6 +38,7 @@ func newSolver(p *Problem) *solver {
 		s.prices[i] = m.bins[i].price
 	}
 	s.tariff.solve(s.prices)
+	s.buyer.rate, s.buyer.atomOf = s.tariff.rate, s.tariff.atomOf
 	return s
 }
 
