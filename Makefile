@@ -28,6 +28,7 @@ test: build ## run every test: the product's with the race detector, then the de
 	@echo "testing (the first run compiles the product once more, for the race detector)…"
 	go test -race ./...
 	cd devcluster && go test ./...
+	cd bench && go test ./...
 
 .PHONY: lint
 lint: ## run the linters of .golangci.yml and go vet
@@ -35,6 +36,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	$(TOOL) golangci-lint run ./...
 	cd devcluster && go vet ./...
 	cd tools && go vet ./...
+	cd bench && go vet ./...
 
 .PHONY: fmt
 fmt: ## format the Go files
@@ -60,7 +62,13 @@ soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SE
 	ORACLE_SEEDS=$(or $(SEEDS),1000) go test -count=1 -timeout 2h -v -run TestPlansHold ./test/oracle
 
 .PHONY: bench
-bench: build ## run every benchmark
+bench: ## solve the same scenarios with Dovetail and with Karpenter, and write docs/performance.md; QUICK=1 takes minutes
+	@echo "building the benchmark (the first build compiles Karpenter: a minute or two)…"
+	@tools/progress.sh "building the benchmark" go -C bench build -v -o ../bin/bench/ ./...
+	cd bench && ../bin/bench/bench $(if $(QUICK),-quick)
+
+.PHONY: benchmarks
+benchmarks: build ## run every Go benchmark of the product
 	go test -run '^$$' -bench . ./...
 
 .PHONY: clean

@@ -1,0 +1,91 @@
+// Command bench solves the same scenarios with Dovetail and with published Karpenter,
+// each solve in a process of its own, one after the other, has every plan judged by
+// internal/scenario, and writes what came out side by side as docs/performance.md.
+//
+// Read cases.go (what is solved), run.go (one process), report.go (the page). Beside it
+// are the two solvers (dovetail, karpenter), which measure themselves with measure, and
+// generate, which makes the scenarios that are not files.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// settings are what the command line says.
+type settings struct {
+	quick     bool
+	scenarios string
+	out       string
+	only      *regexp.Regexp
+	limit     time.Duration
+	seed      uint64
+}
+
+func main() {
+	var s settings
+	only := ""
+	flag.BoolVar(&s.quick, "quick", false, "a few minutes: leave out what takes Karpenter long")
+	flag.StringVar(&s.scenarios, "scenarios", "../internal/simulate/testdata", "directory of the public scenarios")
+	flag.StringVar(&s.out, "out", "../docs/performance.md", "page to write; - for standard output")
+	flag.StringVar(&only, "only", "", "solve only scenarios whose name matches the regular expression")
+	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "end a process after so long, and say so")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the generated scenarios")
+	flag.Parse()
+	var err error
+	if s.only, err = regexp.Compile(only); err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err = bench(ctx, s)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s\n", err)
+		os.Exit(1) //nolint:gocritic // there is nothing left to stop
+	}
+}
+
+func bench(ctx context.Context, s settings) error {
+	dir, err := os.MkdirTemp("", "dovetail-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in the temporary directory
+	cases, err := gather(s, dir)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	r := runner{bin: filepath.Dir(self), limit: s.limit, progress: os.Stderr}
+	var rows []row
+	for i, c := range cases {
+		fmt.Fprintf(os.Stderr, "[%d/%d] %s\n", i+1, len(cases), c.name)
+		row, err := r.row(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		rows = append(rows, row)
+	}
+	page, err := report(rows, s, r.bin, start)
+	if err != nil {
+		return err
+	}
+	if s.out == "-" {
+		_, err = os.Stdout.WriteString(page)
+		return err
+	}
+	if err := os.WriteFile(s.out, []byte(page), 0o644); err != nil { //nolint:gosec // a page to be read
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%d scenarios in %s; see %s\n", len(rows), time.Since(start).Round(time.Second), s.out)
+	return nil
+}

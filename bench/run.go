@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/bench/measure"
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+)
+
+// row is one scenario and what became of it.
+type row struct {
+	name        string
+	pods, types int
+	dovetail    *side
+	karpenter   *side // nil: not asked
+}
+
+// side is the answer of one solver, judged. Cut tells that its time ran out.
+type side struct {
+	measure.Report
+	judged scenario.Report
+	cut    bool
+	nodes  int
+	refuse int // pods
+}
+
+// over returns the price as a multiple of another one; 0: one of them is not known.
+func (s *side) over(price float64) float64 {
+	if s == nil || s.cut || price == 0 {
+		return 0
+	}
+	return s.Plan.PricePerHour / price
+}
+
+// runner starts the processes.
+type runner struct {
+	bin      string // where the two solvers are
+	limit    time.Duration
+	progress io.Writer
+}
+
+func (r runner) row(ctx context.Context, c testCase) (row, error) {
+	s, err := scenario.Read(c.path)
+	if err != nil {
+		return row{}, err
+	}
+	out := row{name: c.name, types: len(s.InstanceTypes)}
+	for i := range s.PodGroups {
+		out.pods += s.PodGroups[i].N
+	}
+	if out.dovetail, err = r.side(ctx, "dovetail", s, c.path); err != nil {
+		return row{}, err
+	}
+	if c.karpenter {
+		out.karpenter, err = r.side(ctx, "karpenter", s, c.path)
+	}
+	return out, err
+}
+
+// side runs one solver on a scenario and judges its plan.
+func (r runner) side(ctx context.Context, solver string, s *scenario.Scenario, path string) (*side, error) {
+	limited, cancel := context.WithTimeout(ctx, r.limit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, filepath.Join(r.bin, solver), path)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := r.wait(cmd, solver)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case limited.Err() != nil:
+		fmt.Fprintf(r.progress, "    %-9s ended after %s\n", solver, r.limit)
+		return &side{cut: true}, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: %s", solver, err, strings.TrimSpace(stderr.String()))
+	}
+	out := &side{}
+	if err := json.Unmarshal(stdout.Bytes(), &out.Report); err != nil {
+		return nil, fmt.Errorf("%s: read its report: %w", solver, err)
+	}
+	out.judged, out.nodes = scenario.Check(s, out.Plan), len(out.Plan.NewNodes)
+	for _, share := range out.Plan.Unschedulable {
+		out.refuse += share.Count()
+	}
+	fmt.Fprintf(r.progress, "    %-9s %9.2f $/h %9s of CPU, %d nodes, %d refused, %d violations\n", solver,
+		out.Plan.PricePerHour, seconds(out.CPUSeconds), out.nodes, out.refuse, len(out.judged.Violations))
+	return out, nil
+}
+
+// wait runs the command and tells now and then that it is still running.
+func (r runner) wait(cmd *exec.Cmd, solver string) error {
+	const tellEvery = 15 * time.Second
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			fmt.Fprintf(r.progress, "    %-9s solving for %s, at most %s\n", solver, time.Since(start).Round(time.Second), r.limit)
+		}
+	}
+}
