@@ -134,6 +134,11 @@ func (b *buyer) buy(p *packing, from int32) {
 	}
 	b.stock[at] -= times
 	p.add(at, times, items, b.m.bins[at].price)
+	b.prune()
+}
+
+// prune forgets the kinds of which nothing is left.
+func (b *buyer) prune() {
 	b.active = slices.DeleteFunc(b.active, func(k int32) bool { return b.left[k] == 0 })
 }
 

@@ -73,6 +73,8 @@ type Solution struct {
 type Effort struct {
 	// Passes is how often everything is packed anew with corrected prices; less than one is one.
 	Passes int
+	// Columns is how many rounds of column generation are done where the classes are few.
+	Columns int
 	// Improve is how many rounds of local search follow.
 	Improve int
 }

@@ -6,6 +6,9 @@ import "slices"
 func Solve(p *Problem, e Effort) Solution {
 	s := newSolver(p)
 	s.correct(max(e.Passes, 1))
+	if e.Columns > 0 && len(s.m.kinds) <= kindsMax {
+		s.columns(e.Columns)
+	}
 	return s.solution(p)
 }
 
@@ -28,6 +31,7 @@ type solver struct {
 	prices []float64 // of bins, with the fee
 	value  []float64 // of kinds, as corrected
 	hope   []float64
+	proven float64 // a bound by column generation, fees included
 }
 
 func newSolver(p *Problem) *solver {
@@ -92,7 +96,7 @@ func (s *solver) bound(p *Problem) float64 {
 	for k, n := range placed {
 		bound += float64(n) * t.value[k]
 	}
-	return bound * (1 - safety)
+	return max(bound*(1-safety), s.proven)
 }
 
 // handout turns items of kinds into items of classes.

@@ -1,0 +1,188 @@
+package cover
+
+// Column generation: the linear program over all fillings of bins, whose prices are the
+// best there are, solved with those fillings only that its own prices ask for. It pays
+// when there are few kinds.
+
+const (
+	// kindsMax is how many kinds are few.
+	kindsMax = 150
+	// searchNodes bounds the search for one filling.
+	searchNodes = 2000
+	// closeEnough is when the bound is as good as the program.
+	closeEnough = 1e-4
+)
+
+// master is the program: a row for each kind, a column for each filling.
+type master struct {
+	s     *solver
+	sack  *knapsack
+	fills packing // the columns; times is not used
+	first int32   // the column of the first filling in lp
+	lp    *linear
+	price []float64 // of bins
+	unit  float64   // what a cost of one in lp is
+	value []float64 // of kinds, by the last solution
+	bound float64
+	items []Item
+}
+
+func newMaster(s *solver, price []float64) *master {
+	c := &master{s: s, price: price, value: make([]float64, len(s.m.kinds)), unit: max(s.tariff.bound, cheapest)}
+	c.sack = newKnapsack(s.m, c.value)
+	return c
+}
+
+// add makes a filling a column.
+func (c *master) add(bin int32, items []Item) {
+	c.fills.add(bin, 1, items, 0)
+	c.column(len(c.fills.loads) - 1)
+}
+
+func (c *master) column(i int) {
+	l := c.fills.loads[i]
+	index, value := make([]int32, 0, l.to-l.from), make([]float64, 0, l.to-l.from)
+	for _, it := range c.fills.of(l) {
+		index = append(index, it.Class)
+		value = append(value, float64(it.N)/float64(c.s.m.kinds[it.Class].count))
+	}
+	c.lp.add(c.price[l.bin]/c.unit, index, value)
+}
+
+// open starts the program for so many items of each kind with the fillings known so far.
+func (c *master) open(left []int) {
+	need := make([]float64, len(left))
+	for k, n := range left {
+		need[k] = float64(n) / float64(c.s.m.kinds[k].count)
+	}
+	c.lp = newLinear(need, 1e4)
+	c.first = int32(len(c.lp.cost))
+	for i := range c.fills.loads {
+		c.column(i)
+	}
+}
+
+// run adds fillings until none is missing or the rounds are over. Left is how many items
+// of each kind there are.
+func (c *master) run(left []int, rounds int) {
+	for range rounds {
+		c.lp.solve(10 * c.lp.rows)
+		for k := range c.value {
+			c.value[k] = max(c.lp.prices[k], 0) * c.unit / float64(c.s.m.kinds[k].count)
+		}
+		if !c.extend(left) {
+			return
+		}
+	}
+	c.lp.solve(10 * c.lp.rows)
+}
+
+// extend looks in every bin for a filling that is worth more than it costs at the present
+// prices, which shows at the same time how far the prices are from being valid.
+func (c *master) extend(left []int) bool {
+	dear, added := 0.0, false
+	b := c.s.buyer
+	for k, v := range c.value {
+		b.value[k] = float32(max(v, cheapest))
+	}
+	for i := range c.s.m.bins {
+		bin, price := int32(i), max(c.price[i], cheapest)
+		ceiling := c.sack.relax(bin)
+		if ceiling > price*(1+closeEnough) {
+			items, value := b.fill(bin, b.active)
+			if value <= price*(1+closeEnough) {
+				var most float64
+				most, ceiling, c.items = c.sack.integral(bin, searchNodes, c.items)
+				items, value = c.items, most
+			}
+			if value > price*(1+closeEnough/2) {
+				c.add(bin, items)
+				added = true
+			}
+		}
+		dear = max(dear, ceiling/price)
+	}
+	sum := 0.0
+	for k, v := range c.value {
+		sum += v * float64(left[k])
+	}
+	if dear > 0 {
+		c.bound = max(c.bound, sum/dear*(1-safety))
+	}
+	return added
+}
+
+// columns solves the program, which may raise the bound, and rounds its solution, which
+// may lower the cost.
+func (s *solver) columns(rounds int) {
+	c := newMaster(s, s.prices)
+	for _, l := range s.best.loads {
+		c.fills.add(l.bin, 1, s.best.of(l), 0)
+	}
+	b := s.buyer
+	b.everything()
+	for k := range b.left {
+		b.left[k] = 0
+	}
+	for _, l := range s.best.loads {
+		for _, it := range s.best.of(l) {
+			b.left[it.Class] += it.N * l.times
+		}
+	}
+	left := append([]int(nil), b.left...)
+	c.open(left)
+	c.run(left, rounds)
+	s.proven = c.bound
+	s.trial.reset()
+	s.round(c, &s.trial)
+	if s.trial.cost < s.best.cost {
+		s.best.copyFrom(&s.trial)
+	}
+}
+
+// round buys what the program buys whole bins of, then solves it anew for the rest, and so
+// on until little is left, which is bought by value.
+func (s *solver) round(c *master, p *packing) {
+	b := s.buyer
+	for {
+		bought := false
+		for r, j := range c.lp.basis {
+			if n := int(c.lp.x[r] + 1e-6); j >= c.first && n > 0 {
+				bought = s.take(c, p, int(j-c.first), n) || bought
+			}
+		}
+		if !bought {
+			break
+		}
+		b.prune()
+		if len(b.active) == 0 {
+			return
+		}
+		c.open(b.left)
+		c.run(b.left, 10)
+	}
+	copy(s.value, c.value)
+	s.valueItems()
+	s.hopes()
+	b.even = 0.4
+	b.cover(p, s.hope, inf)
+}
+
+// take buys a column up to so many times, as often as the items are there.
+func (s *solver) take(c *master, p *packing, i, times int) bool {
+	l := c.fills.loads[i]
+	items := c.fills.of(l)
+	times = min(times, s.buyer.stock[l.bin])
+	for _, it := range items {
+		times = min(times, s.buyer.left[it.Class]/it.N)
+	}
+	if times <= 0 {
+		return false
+	}
+	for _, it := range items {
+		s.buyer.left[it.Class] -= it.N * times
+	}
+	s.buyer.stock[l.bin] -= times
+	p.add(l.bin, times, items, s.prices[l.bin])
+	return true
+}
