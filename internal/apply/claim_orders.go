@@ -93,7 +93,7 @@ func (o *Orders) Answer(token string) (lifecycle.Answer, cloud.Instance) {
 	case had == nil:
 		return lifecycle.Answer{}, cloud.Instance{}
 	case had.pending:
-		return lifecycle.Answer{State: lifecycle.AnswerPending}, cloud.Instance{}
+		return lifecycle.Answer{State: lifecycle.AnswerPending, AskedAt: had.placed}, cloud.Instance{}
 	case had.result.Err == nil:
 		return lifecycle.Answer{State: lifecycle.AnswerLaunched, InstanceID: had.result.Instance.ID}, had.result.Instance
 	default:

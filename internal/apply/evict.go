@@ -173,7 +173,7 @@ func (e *Evictor) try(ctx context.Context, eviction Eviction) EvictionOutcome {
 		return outcome
 	}
 	outcome.Object = pod
-	state := translate.DrainPod(pod)
+	state := translate.DrainPod(pod, now)
 	switch {
 	case translate.Terminal(pod):
 		outcome.Result = Gone

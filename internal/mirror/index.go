@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -84,6 +88,23 @@ func PodsOn(ctx context.Context, c client.Reader, node string) ([]corev1.Pod, er
 		return nil, fmt.Errorf("list pods on node %s: %w", node, err)
 	}
 	return pods.Items, nil
+}
+
+// BudgetsOver returns the names of the disruption budgets that count a pod, sorted.
+func BudgetsOver(ctx context.Context, c client.Reader, pod *corev1.Pod) ([]string, error) {
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := c.List(ctx, &budgets, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list disruption budgets in %s: %w", pod.Namespace, err)
+	}
+	var names []string
+	for i := range budgets.Items {
+		selector, err := metav1.LabelSelectorAsSelector(budgets.Items[i].Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(pod.Labels)) { // what cannot be read counts nothing
+			names = append(names, budgets.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // AttachmentsOn returns the volume attachments of a node. They are the cache's own: read only.

@@ -13,6 +13,7 @@ const (
 
 	failedSchedulingDedupe = 5 * time.Minute
 	poolDedupe             = time.Minute
+	repairDedupe           = 15 * time.Minute
 	// namesMost is how many names one message lists.
 	namesMost = 5
 )
@@ -79,6 +80,16 @@ func TerminationGracePeriodExpiring(deadline time.Time) Event {
 		Reason: "TerminationGracePeriodExpiring", Type: corev1.EventTypeWarning,
 		Message: "All pods will be deleted by " + when, DedupeValues: []string{when},
 	}
+}
+
+// FailedTermination says on a NodeClaim what keeps its end waiting, when that takes long.
+func FailedTermination(why string) Event {
+	return Event{Reason: "FailedTermination", Type: corev1.EventTypeWarning, Message: "Claim cannot go yet: " + why}
+}
+
+// NodeRepairBlocked says on a Node or NodeClaim why it is not repaired though it is broken.
+func NodeRepairBlocked(why string) Event {
+	return Event{Reason: "NodeRepairBlocked", Type: corev1.EventTypeWarning, Message: why, Dedupe: repairDedupe}
 }
 
 // AwaitingVolumeDetachment says on a Node which volumes are still attached to it.

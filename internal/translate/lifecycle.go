@@ -22,6 +22,9 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 		Registered:   milestone(nc, karpenterv1.ConditionTypeRegistered),
 		Initialised:  milestone(nc, karpenterv1.ConditionTypeInitialized),
 
+		InstanceTerminating: lifecycleCondition(nc, karpenterv1.ConditionTypeInstanceTerminating),
+
+		Expires:       Expires(nc),
 		StartupTaints: Taints(nc.Spec.StartupTaints),
 		Requests:      Quantities(nc.Spec.Resources.Requests),
 	}
@@ -42,6 +45,7 @@ func LifecycleNode(node *corev1.Node) lifecycle.Node {
 		Deleting:      node.DeletionTimestamp != nil,
 		Ready:         NodeReady(node),
 		HasFinalizer:  controllerutil.ContainsFinalizer(node, karpenterv1.TerminationFinalizer),
+		Finalizers:    othersFinalizers(node.Finalizers),
 		IsRegistered:  node.Labels[karpenterv1.NodeRegisteredLabelKey] == karpenterv1.LabelValueTrue,
 		IsInitialised: node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue,
 		Taints:        Taints(node.Spec.Taints),
@@ -69,17 +73,28 @@ func DrainClaim(nc *karpenterv1.NodeClaim) (*lifecycle.DrainClaim, error) {
 		Deadline:        deadline,
 		Drained:         lifecycleCondition(nc, karpenterv1.ConditionTypeDrained),
 		VolumesDetached: lifecycleCondition(nc, karpenterv1.ConditionTypeVolumesDetached),
+
+		InstanceTerminating: lifecycleCondition(nc, karpenterv1.ConditionTypeInstanceTerminating),
 	}, nil
 }
 
-// DrainPod returns what a drain depends on of a pod.
-func DrainPod(pod *corev1.Pod) lifecycle.DrainPod {
-	p := lifecycle.DrainPod{PodRef: PodRef(pod), IsDaemon: OwnedByDaemonSet(pod), IsCritical: Critical(pod)}
+// DrainPod returns what a drain depends on of a pod, but for the disruption budgets that
+// may keep it.
+func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
+	p := lifecycle.DrainPod{
+		PodRef: PodRef(pod), IsDaemon: OwnedByDaemonSet(pod), IsCritical: Critical(pod), Finalizers: pod.Finalizers,
+	}
 	if pod.DeletionTimestamp != nil {
 		p.DeletedAt = pod.DeletionTimestamp.Time
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
-		p.Grace, p.HasGrace = time.Duration(*grace)*time.Second, true
+		p.Grace = time.Duration(*grace) * time.Second
+	}
+	if hold := DoNotDisrupt(pod, now); hold.Active {
+		p.IsHeld, p.Keeper = true, "annotation "+karpenterv1.DoNotDisruptAnnotationKey
+		if !hold.Until.IsZero() {
+			p.Keeper += ", until " + hold.Until.UTC().Format(time.RFC3339)
+		}
 	}
 	return p
 }
@@ -122,4 +137,24 @@ func lifecycleCondition(nc *karpenterv1.NodeClaim, conditionType string) lifecyc
 		return lifecycle.Condition{}
 	}
 	return lifecycle.Condition{Status: lifecycle.Status(c.Status), Since: c.LastTransitionTime.Time}
+}
+
+// NodeConditions returns what a Node says of itself.
+func NodeConditions(node *corev1.Node) []lifecycle.NodeCondition {
+	conditions := make([]lifecycle.NodeCondition, 0, len(node.Status.Conditions))
+	for _, c := range node.Status.Conditions {
+		conditions = append(conditions, lifecycle.NodeCondition{Type: string(c.Type), Status: string(c.Status), Since: c.LastTransitionTime.Time})
+	}
+	return conditions
+}
+
+// othersFinalizers returns those that are not ours.
+func othersFinalizers(finalizers []string) []string {
+	var others []string
+	for _, f := range finalizers {
+		if f != karpenterv1.TerminationFinalizer {
+			others = append(others, f)
+		}
+	}
+	return others
 }

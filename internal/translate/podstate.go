@@ -45,6 +45,17 @@ func Reschedulable(pod *corev1.Pod) bool {
 	return comesBack && !OwnedByDaemonSet(pod) && !Mirror(pod)
 }
 
+// CountReschedulable returns how many of the pods will want another node.
+func CountReschedulable(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if Reschedulable(&pods[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 // Hold is what a do-not-disrupt annotation means at one instant. The zero Hold is that
 // of something without one.
 type Hold struct {

@@ -129,14 +129,8 @@ func (l *Loop) collectClaim(ctx context.Context, claim *karpenterv1.NodeClaim) e
 	if err := apply.Remove(ctx, l.Client, claim); err != nil {
 		return err
 	}
-	var grace *time.Duration
-	if g := claim.Spec.TerminationGracePeriod; g != nil {
-		grace = &g.Duration
-	}
-	pool := claim.Labels[karpenterv1.NodePoolLabelKey]
-	l.Metrics.NodeClaimsDisrupted.WithLabelValues(observe.ReasonGarbageCollected, pool,
-		claim.Labels[karpenterv1.CapacityTypeLabelKey], "", observe.TerminationMode(grace)).Inc()
-	l.Log.Info("deleted claim whose instance is gone", "claim", claim.Name, "pool", pool, "instance", claim.Status.ProviderID)
+	l.Metrics.Disrupted(claim, observe.ReasonGarbageCollected, "", 0)
+	l.Log.Info("deleted claim whose instance is gone", "claim", claim.Name, "pool", claim.Labels[karpenterv1.NodePoolLabelKey], "instance", claim.Status.ProviderID)
 	return nil
 }
 

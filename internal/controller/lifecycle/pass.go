@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -57,6 +58,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 		}
 		p.tellTurned(ctx, turned)
 	}
+	p.tellWait(&step)
 	if step.Act == core.RegisterNode && p.Opener != nil && view.Nodes[0].IsUnregistered {
 		node := p.node(step.Node)
 		if err := apply.AdoptNode(ctx, p.Client, node, p.claim); err != nil {
@@ -96,7 +98,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 		if err := apply.Remove(ctx, p.Client, p.claim); err != nil {
 			return err
 		}
-		p.tellGivenUp(ctx, step.Reason, answer)
+		p.tellDeleted(ctx, step.Reason, answer)
 		return nil
 	case core.SetDeadline:
 		if err := apply.SetDeadline(ctx, p.Client, p.claim, step.Deadline); err != nil {
@@ -167,6 +169,7 @@ func (p *pass) terminate(ctx context.Context, answered string) error {
 	case errors.Is(err, cloud.ErrNotFound):
 		p.instance = core.InstanceGone
 	case err != nil:
+		p.Events.Event(p.claim, observe.FailedTermination(err.Error()))
 		return fmt.Errorf("terminate instance %s of claim %s: %w", id, p.claim.Name, err)
 	default:
 		p.instance = core.InstanceGoing

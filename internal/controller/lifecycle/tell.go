@@ -10,7 +10,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 func (p *pass) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
@@ -50,27 +52,40 @@ func (p *pass) tellTaintMissing(node string) {
 	p.Log.Error("node joined without the taint that keeps pods away until it is registered", "claim", p.claim.Name, "node", node)
 }
 
-// tellGivenUp tells about a claim that was deleted because it did not become a node.
-func (p *pass) tellGivenUp(ctx context.Context, reason string, answer core.Answer) {
+// tellDeleted tells about a claim that was deleted, because it did not become a node or
+// because its time was over.
+func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answer) {
 	switch reason {
 	case core.ReasonNoCapacity:
 		p.Events.Event(p.claim, observe.InsufficientCapacityError(answer.Message))
 	case core.ReasonClassNotReady:
 		p.Events.Event(p.claim, observe.NodeClassNotReady(answer.Message))
+	case core.ReasonExpired:
+		p.Events.Event(p.claim, observe.DisruptionTerminating("Expired"))
 	default:
 		p.record(ctx, false)
 	}
-	var grace *time.Duration
-	if g := p.claim.Spec.TerminationGracePeriod; g != nil {
-		grace = &g.Duration
-	}
-	p.Metrics.NodeClaimsDisrupted.WithLabelValues(reason, p.pool(), p.claim.Labels[karpenterv1.CapacityTypeLabelKey],
-		"", observe.TerminationMode(grace)).Inc()
 	p.Log.Info("deleted claim", "claim", p.claim.Name, "pool", p.pool(), "reason", reason, "message", answer.Message)
+	pods := 0
+	for i := range p.nodes {
+		on, err := mirror.PodsOn(ctx, p.Client, p.nodes[i].Name)
+		if err != nil {
+			p.Log.Error("could not count pods", "node", p.nodes[i].Name, "error", err)
+		}
+		pods += translate.CountReschedulable(on)
+	}
+	p.Metrics.Disrupted(p.claim, reason, "", pods)
 }
 
 func (p *pass) tellDeadline(deadline time.Time) {
 	p.Events.Event(p.claim, observe.TerminationGracePeriodExpiring(deadline))
+}
+
+// tellWait says on the claim what its end has waited for too long.
+func (p *pass) tellWait(step *core.Step) {
+	if p.claim.DeletionTimestamp != nil && len(step.Blocked) > 0 {
+		p.Events.Event(p.claim, observe.FailedTermination(step.BlockedText()))
+	}
 }
 
 func (p *pass) tellGone() {

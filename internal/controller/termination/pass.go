@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -53,7 +55,10 @@ func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
 func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 	view := lifecycle.DrainView{
 		At: p.Now(), Instance: p.instance,
-		Node: lifecycle.DrainNode{Name: p.node.Name, Ready: translate.NodeReady(p.node), IsTainted: apply.IsClosed(p.node)},
+		Node: lifecycle.DrainNode{
+			Name: p.node.Name, Ready: translate.NodeReady(p.node), IsTainted: apply.IsClosed(p.node),
+			DeletedAt: p.node.DeletionTimestamp.Time, Instance: p.node.Spec.ProviderID,
+		},
 	}
 	if p.claim != nil {
 		claim, err := translate.DrainClaim(p.claim)
@@ -67,14 +72,35 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 		return view, err
 	}
 	for i := range pods {
-		if translate.WaitingEviction(&pods[i], view.At) {
-			view.Pods = append(view.Pods, translate.DrainPod(&pods[i]))
+		if !translate.WaitingEviction(&pods[i], view.At) {
+			continue
 		}
+		waiting := translate.DrainPod(&pods[i], view.At)
+		if waiting.Keeper == "" && !view.At.Before(view.Node.DeletedAt.Add(lifecycle.NamedAfter)) {
+			if waiting.Keeper, err = p.keeper(ctx, &pods[i]); err != nil {
+				return view, err
+			}
+		}
+		view.Pods = append(view.Pods, waiting)
+		p.tellHeld(&pods[i])
 	}
 	if len(view.Pods) == 0 {
 		view.Volumes, err = p.volumes(ctx, pods)
 	}
 	return view, err
+}
+
+// keeper says which disruption budgets may keep a pod; empty: none.
+func (p *pass) keeper(ctx context.Context, pod *corev1.Pod) (string, error) {
+	budgets, err := mirror.BudgetsOver(ctx, p.Client, pod)
+	switch {
+	case err != nil || len(budgets) == 0:
+		return "", err
+	case len(budgets) == 1:
+		return "disruption budget " + budgets[0], nil
+	default:
+		return "disruption budgets " + strings.Join(budgets, ", ") + ": the API server evicts no pod that several count", nil
+	}
 }
 
 // volumes returns the attachments that have to go before the instance: those of pods that
@@ -155,6 +181,7 @@ func (p *pass) perform(ctx context.Context, step *lifecycle.Step) error {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone
 		case err != nil:
+			p.Events.Event(p.claim, observe.FailedTermination(err.Error()))
 			return fmt.Errorf("terminate instance %s of node %s: %w", p.claim.Status.ProviderID, p.node.Name, err)
 		default:
 			p.instance = lifecycle.InstanceGoing

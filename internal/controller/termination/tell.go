@@ -40,10 +40,14 @@ func (p *pass) tellWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	}
 	switch {
 	case step.Act != lifecycle.Wait:
+	case len(view.Pods) > 0 && len(step.Blocked) > 0:
+		p.Events.Event(p.node, observe.FailedDraining(step.BlockedText()))
 	case len(view.Pods) > 0:
 		p.Events.Event(p.node, observe.FailedDraining(step.Why))
 	case len(view.Volumes) > 0 && (view.Claim == nil || slices.ContainsFunc(step.Notes, isAboutVolumes)):
 		p.Events.Event(p.node, observe.AwaitingVolumeDetachment(view.Volumes))
+	case len(step.Blocked) > 0 && p.claim != nil:
+		p.Events.Event(p.claim, observe.FailedTermination(step.BlockedText()))
 	}
 }
 
@@ -93,8 +97,9 @@ func (c *Controller) tellBlocked(ctx context.Context, o *apply.EvictionOutcome) 
 	c.Events.Event(node, observe.FailedDraining(o.Err.Error()))
 }
 
+// tellHeld says on a pod until when it holds its node.
 func (c *Controller) tellHeld(pod *corev1.Pod) {
-	if hold := translate.DoNotDisrupt(pod, c.Now()); !hold.Until.IsZero() {
+	if hold := translate.DoNotDisrupt(pod, c.Now()); hold.Active && !hold.Until.IsZero() {
 		c.Events.Event(pod, observe.DoNotDisruptUntil(hold.Until))
 	}
 }

@@ -9,17 +9,36 @@ const (
 	LaunchTimeout = 5 * time.Minute
 	// RegistrationTimeout is how long a claim may be without a registered Node.
 	RegistrationTimeout = 15 * time.Minute
+	// NamedAfter is how long a wait lasts before what is waited for is named. Most are over
+	// by then, and nobody wants to read of them.
+	NamedAfter = 30 * time.Second
+	// answerTimeout is how long a launch is waited for that the cloud does not answer. It is
+	// more than the call may take, so only a provider that hangs is given up by it.
+	answerTimeout = LaunchTimeout + time.Minute
 	// messageMost bounds the text of a cloud's error in a condition, in bytes.
 	messageMost = 300
 )
 
 // Next returns what to do for a claim now: launch, register and initialise while it
-// lives, give up when that takes too long, and take everything away again when it is
-// deleted. A claim that needs nothing gets a step that waits for nothing.
+// lives, give up when that takes too long, end it when its time is over, and take
+// everything away again when it is deleted. A claim that needs nothing gets a step that
+// waits for its time to be over.
 func Next(v View) Step {
-	switch {
-	case !v.Claim.DeletedAt.IsZero():
+	if !v.Claim.DeletedAt.IsZero() {
 		return finalise(v)
+	}
+	step := live(v)
+	// Whatever is waited for, the end comes when it is due.
+	if expires := v.Claim.Expires; step.Act == Wait && !expires.IsZero() && (step.Until.IsZero() || expires.Before(step.Until)) {
+		step.Until = expires
+	}
+	return step
+}
+
+func live(v View) Step {
+	switch {
+	case !v.Claim.Expires.IsZero() && !v.At.Before(v.Claim.Expires):
+		return Step{Act: DeleteClaim, Reason: ReasonExpired}
 	case !v.Claim.HasFinalizer:
 		// Before the launch, so that no claim goes without its instance going first.
 		return Step{Act: AddFinalizer}
@@ -37,7 +56,14 @@ func Next(v View) Step {
 func launch(v View) Step {
 	switch v.Answer.State {
 	case AnswerPending:
-		return wait(time.Time{}, "the cloud has not answered the launch yet")
+		if !v.At.Before(v.Answer.AskedAt.Add(answerTimeout)) {
+			return Step{Act: DeleteClaim, Reason: ReasonLaunchTimeout}
+		}
+		step := awaitAnswer(v)
+		if len(step.Blocked) > 0 {
+			step = step.noting(Launched, Unknown, "LaunchPending", step.BlockedText())
+		}
+		return step
 	case AnswerLaunched:
 		return Step{Act: RecordLaunch}
 	case AnswerNoCapacity:
@@ -62,6 +88,17 @@ func launch(v View) Step {
 	default:
 		panic("lifecycle: unknown answer " + string(v.Answer.State))
 	}
+}
+
+// awaitAnswer waits for the cloud, and names it when it is slow.
+func awaitAnswer(v View) Step {
+	asked := v.Answer.AskedAt
+	step := wait(asked.Add(NamedAfter), "the cloud has not answered the launch yet")
+	if v.At.Before(step.Until) {
+		return step
+	}
+	step.Until = asked.Add(answerTimeout)
+	return step.blockedBy(Blocker{Kind: "launch", Name: "of the instance", Since: asked, Why: "the cloud has not answered"})
 }
 
 func register(v View) Step {

@@ -38,6 +38,9 @@ type DrainView struct {
 type DrainNode struct {
 	Name  string
 	Ready bool
+	// DeletedAt is when the drain began, Instance what it ends with.
+	DeletedAt time.Time
+	Instance  string
 	// IsTainted: pods are kept from it, and load balancers too.
 	IsTainted bool
 }
@@ -46,8 +49,9 @@ type DrainNode struct {
 type DrainClaim struct {
 	IsDeleting bool
 	// Deadline is when the drain ends what is left; zero: it has all the time.
-	Deadline                 time.Time
-	Drained, VolumesDetached Condition
+	Deadline time.Time
+
+	Drained, VolumesDetached, InstanceTerminating Condition
 }
 
 // DrainPod is one pod that a drain has to wait for.
@@ -56,9 +60,15 @@ type DrainPod struct {
 	IsDaemon, IsCritical bool
 	// DeletedAt is when the pod is to have ended; zero: it was not told to.
 	DeletedAt time.Time
-	// Grace is how long the pod may take to end, if HasGrace.
-	Grace    time.Duration
-	HasGrace bool
+	// Grace is how long the pod may take to end.
+	Grace time.Duration
+	// IsHeld: it says that it must not be disrupted yet, so only the deadline ends it.
+	IsHeld bool
+	// Keeper says what may keep the pod from leaving, in words ("disruption budget web");
+	// empty: nothing that is known.
+	Keeper string
+	// Finalizers hold its object back when it has ended.
+	Finalizers []string
 }
 
 // PastDeadline tells whether the pod must be told now, by force, to end by the deadline:
@@ -70,7 +80,7 @@ func (p *DrainPod) PastDeadline(deadline, now time.Time) bool {
 	case !p.DeletedAt.IsZero():
 		return p.DeletedAt.After(deadline)
 	default:
-		return p.HasGrace && now.After(deadline.Add(-p.Grace))
+		return now.After(deadline.Add(-p.Grace))
 	}
 }
 
@@ -108,7 +118,7 @@ func waitForPods(v DrainView) Step {
 		deadline = v.Claim.Deadline
 	}
 	step := wait(v.At.Add(drainPoll), "%s", describe(v.Pods))
-	// A pod that is on its way out already still holds the later tiers back.
+	// A pod that is on its way out, or held where it is, holds the later tiers back.
 	first := lastTier + 1
 	for i := range v.Pods {
 		if p := &v.Pods[i]; !p.PastDeadline(deadline, v.At) {
@@ -118,14 +128,34 @@ func waitForPods(v DrainView) Step {
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		force := p.PastDeadline(deadline, v.At)
-		if force || tier(p) == first && p.DeletedAt.IsZero() {
+		asked := tier(p) == first && p.DeletedAt.IsZero() && !p.IsHeld
+		if force || asked {
 			step.Evict = append(step.Evict, Eviction{Pod: p.PodRef, Force: force})
+		}
+		if force || tier(p) == first {
+			step = step.blockedBy(keeperOf(&v, p)...)
 		}
 	}
 	if v.Claim == nil {
 		return step
 	}
-	return step.noting(Drained, Unknown, "Draining", "")
+	return step.noting(Drained, Unknown, "Draining", step.BlockedText())
+}
+
+// keeperOf names a pod that ought to have left by now, if it is one. The text stays the
+// same while the reason does: it is written down whenever it changes.
+func keeperOf(v *DrainView, p *DrainPod) []Blocker {
+	b := Blocker{Kind: "pod", Name: p.String(), Since: v.Node.DeletedAt, Why: p.Keeper}
+	if !p.DeletedAt.IsZero() {
+		b.Since, b.Why = p.DeletedAt, "it has not ended though its time is over"
+		if len(p.Finalizers) > 0 {
+			b.Why = "it has finalizer " + strings.Join(p.Finalizers, ", ")
+		}
+	}
+	if v.At.Before(b.Since.Add(NamedAfter)) {
+		return nil
+	}
+	return []Blocker{b}
 }
 
 // tier returns how late a pod is asked to leave: daemons after those that may need them,
@@ -143,24 +173,31 @@ func tier(p *DrainPod) int {
 
 func waitForVolumes(v DrainView) Step {
 	deadlinePassed := v.Claim != nil && !v.Claim.Deadline.IsZero() && v.At.After(v.Claim.Deadline)
+	since := v.Node.DeletedAt
+	if v.Claim != nil && v.Claim.VolumesDetached.Status == Unknown {
+		since = v.Claim.VolumesDetached.Since
+	}
+	step := wait(v.At.Add(drainPoll), "volumes are attached: %s", listed(v.Volumes))
+	for _, name := range v.Volumes {
+		step = step.blockedBy(Blocker{Kind: "volume attachment", Name: name, Since: since})
+	}
 	switch {
 	case v.Claim == nil && len(v.Volumes) > 0:
-		return wait(v.At.Add(drainPoll), "volumes are attached: %s", listed(v.Volumes))
+		return step
 	case v.Claim == nil:
 		return Step{Act: RemoveFinalizer}
 	case len(v.Volumes) == 0:
 		return terminate(v).noting(VolumesDetached, True, "", "")
 	case deadlinePassed:
-		return terminate(v).noting(VolumesDetached, False, "TerminationGracePeriodElapsed", "")
+		return terminate(v).noting(VolumesDetached, False, "TerminationGracePeriodElapsed", step.Why)
 	default:
-		why := "volumes are attached: " + listed(v.Volumes)
-		return wait(v.At.Add(drainPoll), "%s", why).noting(VolumesDetached, Unknown, "AwaitingVolumeDetachment", why)
+		return step.noting(VolumesDetached, Unknown, "AwaitingVolumeDetachment", step.Why)
 	}
 }
 
 func terminate(v DrainView) Step {
 	if v.Instance == InstanceGoing {
-		return wait(v.At.Add(terminatePoll), "the instance is terminating").noting(InstanceTerminating, True, "", "")
+		return awaitInstance(v.At, v.Node.Instance, v.Claim.InstanceTerminating)
 	}
 	return Step{Act: Terminate}
 }

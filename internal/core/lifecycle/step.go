@@ -34,6 +34,8 @@ const (
 	ReasonClassNotReady       = "nodeclass_not_ready"
 	ReasonLaunchTimeout       = "launch_timeout"
 	ReasonRegistrationTimeout = "registration_timeout"
+	ReasonExpired             = "expired"
+	ReasonUnhealthy           = "unhealthy"
 )
 
 // Step is the answer to one look. First Notes are written, then Act is done, then a new
@@ -49,6 +51,8 @@ type Step struct {
 	Deadline time.Time
 	// Why says what a wait is for, in words; empty: there is nothing to wait for.
 	Why string
+	// Blocked are the things that a wait has been for too long, each with its name.
+	Blocked []Blocker
 	// Until is when to look again though nothing has changed; zero: never.
 	Until time.Time
 	// TaintMissing: the node joined without the taint that keeps pods away.
@@ -64,6 +68,17 @@ type Note struct {
 	Reason, Message string
 }
 
+// Blocker is one thing that is waited for longer than usual. A person who removes it, or
+// what is said of it, ends the wait.
+type Blocker struct {
+	// Kind and Name say what it is: "pod" and "default/web", "volume attachment" and "csi-1".
+	Kind, Name string
+	// Why says what keeps it; empty: it is not known.
+	Why string
+	// Since is when the wait for it began.
+	Since time.Time
+}
+
 // Eviction is one pod that shall leave.
 type Eviction struct {
 	Pod cluster.PodRef
@@ -74,6 +89,12 @@ type Eviction struct {
 // wait returns a step that only waits.
 func wait(until time.Time, format string, args ...any) Step {
 	return Step{Why: fmt.Sprintf(format, args...), Until: until}
+}
+
+// blockedBy returns the step with the names of what it waits for.
+func (s Step) blockedBy(blockers ...Blocker) Step {
+	s.Blocked = append(s.Blocked, blockers...)
+	return s
 }
 
 // noting returns the step with a note in front.
@@ -95,6 +116,9 @@ func (s Step) String() string {
 		}
 		fmt.Fprintf(&b, "%s %s\n", verb, e.Pod)
 	}
+	for _, x := range s.Blocked {
+		fmt.Fprintf(&b, "blocked by %s\n", x)
+	}
 	if s.TaintMissing {
 		b.WriteString("warn: the node joined without the unregistered taint\n")
 	}
@@ -107,6 +131,28 @@ func (s Step) String() string {
 		b.WriteString("settled")
 	}
 	return b.String()
+}
+
+// BlockedText names the first few blockers; empty: there are none.
+func (s Step) BlockedText() string {
+	texts := make([]string, 0, namesMost+1)
+	for i, b := range s.Blocked {
+		if i == namesMost {
+			texts = append(texts, fmt.Sprintf("and %d more", len(s.Blocked)-namesMost))
+			break
+		}
+		texts = append(texts, b.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// String returns what it is, since when it is waited for, and why.
+func (b Blocker) String() string {
+	text := fmt.Sprintf("%s %s since %s", b.Kind, b.Name, b.Since.UTC().Format(time.RFC3339))
+	if b.Why == "" {
+		return text
+	}
+	return text + ": " + b.Why
 }
 
 // String returns Type=Status and why.

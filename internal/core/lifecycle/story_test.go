@@ -17,12 +17,12 @@ import (
 
 // TestStories plays the files of testdata. Each is the life of one claim or one drain:
 //
-//	claim [grace=DUR] [startup=KEY]     a claim is created at 0s
+//	claim [grace=DUR] [startup=KEY] [expires=DUR]   a claim is created at 0s
 //	delete at=DUR                       somebody deletes it
 //	cloud launch=STATE terminate=STATE  what the cloud answers from now on
-//	node NAME [joined] [ready] [taint=KEY] [ephemeral=KEY] [allocatable=NAME] [deleting] [gone]
+//	node NAME [joined] [ready] [taint=KEY] [ephemeral=KEY] [allocatable=NAME] [finalizer=NAME] [deleting] [drained] [gone]
 //	drain [deadline=DUR] [claim=none]   a Node is deleted at 0s
-//	pod NAME [daemon] [critical] [grace=DUR|none] [blocked] [gone]   blocked: by a budget
+//	pod NAME [daemon] [critical] [grace=DUR] [held] [blocked] [finalizer=NAME] [gone]   blocked: by a budget
 //	volume NAME [gone]
 //	restart                             the controller forgets what it knew
 //	run at=DUR [steps=N]                steps are taken and performed until one waits, N at most
@@ -89,12 +89,15 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 		if has("grace") {
 			s.view.Claim.Grace, s.view.Claim.HasGrace = span(t, words["grace"]), true
 		}
+		if has("expires") {
+			s.view.Claim.Expires = moment(t, words["expires"])
+		}
 		if has("startup") {
 			s.view.Claim.StartupTaints = []cluster.Taint{{Key: words["startup"], Effect: cluster.NoSchedule}}
 		}
 	case "drain":
 		*s = story{pods: map[string]*lifecycle.DrainPod{}, blocked: map[string]bool{}, volumes: map[string]bool{}, terminate: lifecycle.InstanceGone}
-		s.drain = &lifecycle.DrainView{Node: lifecycle.DrainNode{Name: "n1", Ready: !has("notready")}}
+		s.drain = &lifecycle.DrainView{Node: lifecycle.DrainNode{Name: "n1", Instance: "i-1", Ready: !has("notready"), DeletedAt: moment(t, "0s")}}
 		if words["claim"] != "none" {
 			s.drain.Claim = &lifecycle.DrainClaim{}
 		}
@@ -154,6 +157,10 @@ func (s *story) setNode(name string, words map[string]string) {
 			n.Allocatable = quantity.List{value: 1}
 		case "deleting":
 			n.Deleting = true
+		case "drained":
+			n.HasFinalizer = false
+		case "finalizer":
+			n.Finalizers = []string{value}
 		}
 	}
 	s.nodes[name] = n
@@ -163,15 +170,23 @@ func (s *story) setNode(name string, words map[string]string) {
 }
 
 func (s *story) setPod(t *testing.T, name string, words map[string]string) {
-	p := &lifecycle.DrainPod{PodRef: cluster.PodRef{Namespace: "ns", Name: name, UID: name}, Grace: 30 * time.Second, HasGrace: true}
+	p := &lifecycle.DrainPod{PodRef: cluster.PodRef{Namespace: "ns", Name: name, UID: name}, Grace: 30 * time.Second}
 	_, p.IsDaemon = words["daemon"]
 	_, p.IsCritical = words["critical"]
-	switch words["grace"] {
-	case "":
-	case "none":
-		p.HasGrace = false
-	default:
-		p.Grace = span(t, words["grace"])
+	if _, p.IsHeld = words["held"]; p.IsHeld {
+		p.Keeper = "annotation do-not-disrupt"
+	}
+	if _, blocked := words["blocked"]; blocked {
+		p.Keeper = "disruption budget web"
+	}
+	if finalizer, has := words["finalizer"]; has {
+		p.Finalizers = []string{finalizer}
+	}
+	if grace, has := words["grace"]; has {
+		p.Grace = span(t, grace)
+	}
+	if had := s.pods[name]; had != nil {
+		p.DeletedAt = had.DeletedAt
 	}
 	s.pods[name] = p
 	_, s.blocked[name] = words["blocked"]
@@ -232,11 +247,12 @@ func (s *story) look(at time.Time) lifecycle.Step {
 func (s *story) write(step lifecycle.Step, at time.Time) {
 	conditions := map[string]*lifecycle.Condition{
 		lifecycle.Launched: &s.view.Claim.Launched, lifecycle.Registered: &s.view.Claim.Registered,
-		lifecycle.Initialised: &s.view.Claim.Initialised,
+		lifecycle.Initialised: &s.view.Claim.Initialised, lifecycle.InstanceTerminating: &s.view.Claim.InstanceTerminating,
 	}
 	if s.drain != nil && s.drain.Claim != nil {
 		conditions[lifecycle.Drained] = &s.drain.Claim.Drained
 		conditions[lifecycle.VolumesDetached] = &s.drain.Claim.VolumesDetached
+		conditions[lifecycle.InstanceTerminating] = &s.drain.Claim.InstanceTerminating
 	}
 	for _, note := range step.Notes {
 		if c := conditions[note.Type]; c != nil && c.Status != note.Status {
@@ -255,7 +271,7 @@ func (s *story) write(step lifecycle.Step, at time.Time) {
 }
 
 func (s *story) answered(at time.Time) lifecycle.Answer {
-	a := lifecycle.Answer{State: s.answer}
+	a := lifecycle.Answer{State: s.answer, AskedAt: at}
 	switch s.answer {
 	case lifecycle.AnswerLaunched:
 		a.InstanceID = "i-1"

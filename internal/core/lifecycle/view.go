@@ -53,10 +53,12 @@ type Claim struct {
 	// ProviderID is the instance; empty: none is known.
 	ProviderID string
 
-	Launched, Registered, Initialised Condition
+	Launched, Registered, Initialised, InstanceTerminating Condition
 
 	StartupTaints []cluster.Taint
 	Requests      quantity.List
+	// Expires is when the claim is removed because of its age, whoever minds; zero: never.
+	Expires time.Time
 	// Grace bounds the drain, if HasGrace. Deadline is when it ends; zero: not set yet,
 	// or there is no bound.
 	Grace    time.Duration
@@ -72,6 +74,8 @@ type Node struct {
 	// HasFinalizer and IsRegistered are what registration leaves, IsInitialised what
 	// initialisation does.
 	HasFinalizer, IsRegistered, IsInitialised bool
+	// Finalizers are those of others.
+	Finalizers []string
 	// IsUnregistered: it carries the taint that it had to join with.
 	IsUnregistered bool
 	Taints         []cluster.Taint
@@ -84,6 +88,8 @@ type Node struct {
 // knows nothing and asks again, which finds the first instance.
 type Answer struct {
 	State AnswerState
+	// AskedAt is when the launch was ordered, while State is AnswerPending.
+	AskedAt time.Time
 	// InstanceID is set when State is AnswerLaunched.
 	InstanceID string
 	// Reason and Message say why there is no instance.

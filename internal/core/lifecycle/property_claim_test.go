@@ -1,0 +1,212 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// life is one claim in a cloud that keeps tokens, and in which anything may go wrong.
+type life struct {
+	lifecycle.View
+
+	instances int // launched for the claim's token, ended or not
+	running   bool
+	orders    int // on their way
+	done      bool
+}
+
+func newLife(t *rapid.T) *life {
+	start := lifecycle.Condition{Status: lifecycle.Unknown, Since: epoch}
+	l := &life{View: lifecycle.View{At: epoch, Claim: lifecycle.Claim{
+		Launched: start, Registered: start, Initialised: start, Requests: quantity.List{quantity.CPU: 1},
+	}}}
+	if rapid.Bool().Draw(t, "expires") {
+		l.Claim.Expires = epoch.Add(seconds(rapid.IntRange(1, 3000).Draw(t, "age")))
+	}
+	if rapid.Bool().Draw(t, "has grace") {
+		l.Claim.HasGrace, l.Claim.Grace = true, seconds(rapid.IntRange(0, 100).Draw(t, "grace"))
+	}
+	return l
+}
+
+// happen lets one thing happen that is not ours to decide.
+func (l *life) happen(t *rapid.T) {
+	switch rapid.SampledFrom([]string{"time", "answer", "failure", "join", "ready", "leave", "delete", "restart"}).Draw(t, "event") {
+	case "time":
+		l.At = l.At.Add(seconds(rapid.IntRange(1, 400).Draw(t, "pass")))
+	case "answer":
+		l.answer()
+	case "failure":
+		if l.Answer.State == lifecycle.AnswerPending {
+			l.orders = 0
+			l.Answer = lifecycle.Answer{State: lifecycle.AnswerFailed, Reason: "LaunchFailed", AskedAt: l.Answer.AskedAt, RetryAt: l.At.Add(seconds(5))}
+		}
+	case "join":
+		l.join()
+	case "ready":
+		l.ready()
+	case "leave":
+		l.leave()
+	case "delete":
+		if l.Claim.DeletedAt.IsZero() && rapid.IntRange(0, 3).Draw(t, "sure") == 0 {
+			l.Claim.DeletedAt = l.At
+		}
+	case "restart":
+		// What the process knew is lost. What it ordered may still arrive at the cloud.
+		if l.orders > 0 && rapid.Bool().Draw(t, "arrives") {
+			l.launch()
+		}
+		l.Answer, l.orders = lifecycle.Answer{}, 0
+	}
+}
+
+func (l *life) launch() {
+	if l.instances == 0 {
+		l.instances, l.running = 1, true
+	}
+}
+
+func (l *life) answer() {
+	if l.Answer.State == lifecycle.AnswerPending {
+		l.launch()
+		l.orders = 0
+		l.Answer = lifecycle.Answer{State: lifecycle.AnswerLaunched, InstanceID: "i-1", AskedAt: l.Answer.AskedAt}
+	}
+}
+
+func (l *life) join() {
+	if l.running && len(l.Nodes) == 0 && l.Claim.ProviderID != "" {
+		l.Nodes = []lifecycle.Node{{Name: "n1", IsUnregistered: true}}
+	}
+}
+
+func (l *life) ready() {
+	for i := range l.Nodes {
+		l.Nodes[i].Ready, l.Nodes[i].Allocatable = true, quantity.List{quantity.CPU: 1}
+	}
+}
+
+// leave ends the drain of Nodes that are going.
+func (l *life) leave() {
+	if len(l.Nodes) > 0 && l.Nodes[0].Deleting {
+		l.Nodes = nil
+	}
+}
+
+// look takes and performs one step, and returns it.
+func (l *life) look(t *rapid.T) lifecycle.Step {
+	l.Instance = lifecycle.InstanceUnasked
+	if l.Claim.ProviderID != "" && !l.running {
+		l.Instance = lifecycle.InstanceGone
+	}
+	step := lifecycle.Next(l.View)
+	for _, n := range step.Notes {
+		for name, c := range map[string]*lifecycle.Condition{
+			lifecycle.Registered: &l.Claim.Registered, lifecycle.Initialised: &l.Claim.Initialised, lifecycle.InstanceTerminating: &l.Claim.InstanceTerminating,
+		} {
+			if n.Type == name && c.Status != n.Status {
+				*c = lifecycle.Condition{Status: n.Status, Since: l.At}
+			}
+		}
+	}
+	c := &l.Claim
+	switch step.Act {
+	case lifecycle.AddFinalizer:
+		c.HasFinalizer = true
+	case lifecycle.Launch:
+		if l.orders > 0 {
+			t.Fatal("a launch is ordered while one is on its way")
+		}
+		if !c.HasFinalizer || !c.DeletedAt.IsZero() || c.ProviderID != "" {
+			t.Fatalf("a launch is ordered for a claim that must not have one: %+v", c)
+		}
+		l.orders++
+		l.Answer = lifecycle.Answer{State: lifecycle.AnswerPending, AskedAt: l.At}
+	case lifecycle.RecordLaunch:
+		c.ProviderID, c.Launched = l.Answer.InstanceID, lifecycle.Condition{Status: lifecycle.True, Since: l.At}
+	case lifecycle.RegisterNode:
+		l.Nodes[0].IsUnregistered, l.Nodes[0].IsRegistered, l.Nodes[0].HasFinalizer = false, true, true
+	case lifecycle.InitialiseNode:
+		l.Nodes[0].IsInitialised = true
+	case lifecycle.DeleteClaim:
+		c.DeletedAt = l.At
+		l.done = !c.HasFinalizer
+	case lifecycle.SetDeadline:
+		c.Deadline = step.Deadline
+	case lifecycle.DeleteNodes:
+		l.Nodes[0].Deleting = true
+	case lifecycle.Terminate:
+		if len(l.Nodes) > 0 && l.Nodes[0].IsRegistered {
+			t.Fatal("the instance of a Node that may have pods is terminated")
+		}
+		l.running, l.Nodes = false, nil
+		l.Instance = lifecycle.InstanceGone
+		if c.ProviderID == "" {
+			c.ProviderID = l.Answer.InstanceID // the pass remembers what it has just asked
+		}
+	case lifecycle.RemoveFinalizer:
+		// One that only a process knew that is gone is collected later.
+		if l.running && (c.ProviderID != "" || l.Answer.State == lifecycle.AnswerLaunched) {
+			t.Fatal("the claim goes and its instance stays")
+		}
+		l.done = true
+	case lifecycle.Wait:
+	default:
+		t.Fatalf("nobody performs %s", step.Act)
+	}
+	return step
+}
+
+// settle looks until nothing is to be done. A claim must not keep its loop busy.
+func (l *life) settle(t *rapid.T) lifecycle.Step {
+	for range stepsMost {
+		step := l.look(t)
+		if l.done || step.Act == lifecycle.Wait && (step.Why != "" || len(step.Notes) == 0) {
+			return step
+		}
+	}
+	t.Fatalf("still at work after %d steps", stepsMost)
+	return lifecycle.Step{}
+}
+
+// TestClaimsNeverLaunchTwiceAndAlwaysEnd lets anything happen to a claim, in any order.
+// Then the faults stop and it is deleted: it must go, and its instance with it.
+func TestClaimsNeverLaunchTwiceAndAlwaysEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLife(t)
+		for range rapid.IntRange(0, 40).Draw(t, "events") {
+			l.happen(t)
+			if l.done || l.Claim.DeletedAt.Equal(l.At) && !l.Claim.HasFinalizer {
+				return
+			}
+			step := l.settle(t)
+			if l.done {
+				return
+			}
+			if lives := l.Claim.DeletedAt.IsZero(); lives && step.Why == "" && l.Claim.Initialised.Status != lifecycle.True {
+				t.Fatalf("neither initialised nor waiting for anything: %+v", l.View)
+			}
+			if at := step.Until; !at.IsZero() && !at.After(l.At) {
+				t.Fatalf("waits for %s, which is over: %s", at, step)
+			}
+		}
+		if l.Claim.DeletedAt.IsZero() {
+			l.Claim.DeletedAt = l.At
+		}
+		for range 20 {
+			l.answer()
+			if l.settle(t); l.done || !l.Claim.HasFinalizer {
+				return
+			}
+			l.leave()
+			l.At = l.At.Add(time.Minute)
+		}
+		t.Fatalf("the claim does not go: %+v", l.View)
+	})
+}

@@ -1,0 +1,102 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// repairRetry is how often a repair is tried that would make an outage worse.
+	repairRetry = 5 * time.Minute
+	// sickPart is the part of a crowd that may be sick before repair stops: one in five.
+	sickPart = 5
+)
+
+// RepairPolicy says that a Node whose condition has this status for this long is broken.
+type RepairPolicy struct {
+	Type, Status string
+	Toleration   time.Duration
+}
+
+// NodeCondition is what a Node says of itself under one type.
+type NodeCondition struct {
+	Type, Status string
+	Since        time.Time
+}
+
+// RepairView is one Node and how those around it are, at one instant.
+type RepairView struct {
+	At         time.Time
+	Conditions []NodeCondition
+	Policies   []RepairPolicy
+	// Crowds are those that the Node belongs to: its pool, the cluster. Where too many are
+	// sick, the reason lies elsewhere and new machines would not be better.
+	Crowds []Crowd
+	// IsDeleting and Deadline are the claim's.
+	IsDeleting bool
+	Deadline   time.Time
+}
+
+// Crowd is a number of Nodes and how many of them are sick, the one in question included.
+type Crowd struct {
+	Name        string
+	Nodes, Sick int
+}
+
+// Ailment is a condition that makes a Node broken once Due has come.
+type Ailment struct {
+	NodeCondition
+	Due time.Time
+}
+
+// Diagnose returns the ailment that is due first. A Node that has one is sick, though it
+// is broken only when it is due.
+func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (first Ailment, sick bool) {
+	for _, c := range conditions {
+		for _, p := range policies {
+			if c.Type != p.Type || c.Status != p.Status {
+				continue
+			}
+			if due := c.Since.Add(p.Toleration); !sick || due.Before(first.Due) {
+				first, sick = Ailment{c, due}, true
+			}
+		}
+	}
+	return first, sick
+}
+
+// TooSick tells whether so many of a crowd are sick that repair stops: more than a fifth,
+// rounded up.
+func (c Crowd) TooSick() bool { return c.Sick > (c.Nodes+sickPart-1)/sickPart }
+
+// Repair returns what to do for a Node that may be broken: wait until that is sure,
+// delete its claim, and end its pods at once, since nobody knows whether they still run.
+// Budgets and do-not-disrupt are not asked. A Node that is well gets a step that waits
+// for nothing.
+func Repair(v RepairView) Step {
+	a, sick := Diagnose(v.Conditions, v.Policies)
+	if !sick {
+		return Step{}
+	}
+	why := fmt.Sprintf("condition %s is %s", a.Type, a.Status)
+	if v.At.Before(a.Due) {
+		return wait(a.Due, "%s, which is tolerated until %s", why, a.Due.UTC().Format(time.RFC3339))
+	}
+	for _, crowd := range v.Crowds {
+		if crowd.TooSick() {
+			why := fmt.Sprintf("%d of %d nodes are sick, more than a fifth", crowd.Sick, crowd.Nodes)
+			return wait(v.At.Add(repairRetry), "%s: %s", crowd.Name, why).
+				blockedBy(Blocker{Kind: "repair", Name: "of " + crowd.Name, Since: a.Due, Why: why})
+		}
+	}
+	switch {
+	// In this order: a claim that lives must never have a deadline that is over, for when
+	// its Node recovers that would end the pods of a later drain.
+	case !v.IsDeleting:
+		return Step{Act: DeleteClaim, Reason: ReasonUnhealthy}
+	case v.Deadline.IsZero() || v.Deadline.After(v.At):
+		return Step{Act: SetDeadline, Deadline: v.At}
+	default:
+		return Step{}
+	}
+}
