@@ -7,8 +7,9 @@ package cover
 const (
 	// kindsMax is how many kinds are few.
 	kindsMax = 150
-	// searchNodes bounds the search for one filling.
-	searchNodes = 2000
+	// searchNodes bounds the search for one filling, searchTotal that for all.
+	searchNodes = 300
+	searchTotal = 30000
 	// closeEnough is when the bound is as good as the program.
 	closeEnough = 1e-4
 )
@@ -25,10 +26,11 @@ type master struct {
 	value []float64 // of kinds, by the last solution
 	bound float64
 	items []Item
+	nodes int // that searches may still visit
 }
 
 func newMaster(s *solver, price []float64) *master {
-	c := &master{s: s, price: price, value: make([]float64, len(s.m.kinds)), unit: max(s.tariff.bound, cheapest)}
+	c := &master{s: s, nodes: searchTotal, price: price, value: make([]float64, len(s.m.kinds)), unit: max(s.tariff.bound, cheapest)}
 	c.sack = newKnapsack(s.m, c.value)
 	return c
 }
@@ -92,7 +94,9 @@ func (c *master) extend(left []int) bool {
 			items, value := b.fill(bin, b.active)
 			if value <= price*(1+closeEnough) {
 				var most float64
-				most, ceiling, c.items = c.sack.integral(bin, searchNodes, c.items)
+				nodes := min(searchNodes, c.nodes)
+				most, ceiling, c.items = c.sack.integral(bin, nodes, price, c.items)
+				c.nodes -= nodes - c.sack.search.nodes
 				items, value = c.items, most
 			}
 			if value > price*(1+closeEnough/2) {

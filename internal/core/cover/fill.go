@@ -1,5 +1,7 @@
 package cover
 
+import "math"
+
 // slack widens what is free where it is compared in 32 bits, so that nothing that fits
 // exactly is lost to rounding. What is placed is compared in integers.
 const slack = 1 + 1e-5
@@ -27,13 +29,17 @@ type filler struct {
 	serial int32
 	items  []Item // of kinds
 
-	// The kinds that may still fit.
-	cands []int32
-	worth []float32
-	sizes []float32
-	// The best of them, best first.
-	top   []int32
+	cands []cand    // the kinds that may still fit
+	more  []float32 // what their items take of the dimensions after the fourth, dims-4 each
+	top   []int32   // the best of them, as indexes, best first
 	score []float32
+}
+
+// cand is a kind that may still fit the bin at hand.
+type cand struct {
+	size  [4]float32 // of the first dimensions, as in filler
+	worth float32
+	kind  int32
 }
 
 // widest is how many items are chosen at most between two looks at what is scarce.
@@ -48,7 +54,7 @@ func newFiller(m *model) *filler {
 		left: make([]int, n), value: make([]float32, n),
 		free: make([]int64, m.dims), weight: make([]float32, m.dims), share: make([]float64, m.dims), within: make([]float32, m.dims),
 		taken: make([]int, n), barred: make([]int32, n),
-		cands: make([]int32, n), worth: make([]float32, n), sizes: make([]float32, n*m.dims),
+		cands: make([]cand, n), more: make([]float32, n*max(m.dims-4, 0)),
 		top: make([]int32, 0, widest), score: make([]float32, 0, widest),
 	}
 	for d := range f.unit {
@@ -134,9 +140,14 @@ func (f *filler) gather(b int32, active []int32) int {
 		if f.left[k] == 0 || !f.m.groups[f.m.kinds[k].group].has(int(b)) {
 			continue
 		}
-		f.cands[n] = k
-		f.worth[n] = f.value[k]
-		copy(f.sizes[n*d:(n+1)*d], f.size[int(k)*d:int(k+1)*d])
+		c := &f.cands[n]
+		c.kind, c.worth = k, f.value[k]
+		sizes := f.size[int(k)*d : int(k+1)*d]
+		c.size = [4]float32{}
+		copy(c.size[:], sizes)
+		if d > 4 {
+			copy(f.more[n*(d-4):], sizes[4:])
+		}
 		n++
 	}
 	return n
@@ -157,63 +168,75 @@ func (f *filler) wanted() int {
 // into top. It returns how many are left.
 func (f *filler) scan(n int) int {
 	f.top, f.score = f.top[:0], f.score[:0]
-	want := f.wanted()
-	least := float32(-1)
-	kept, d := 0, f.m.dims
+	want, least, kept := f.wanted(), float32(-1), 0
+	var within, weight [4]float32
+	copy(within[:], f.within)
+	copy(weight[:], f.weight)
+	wide := f.m.dims > 4
 	for i := range n {
-		k := f.cands[i]
-		sizes := f.sizes[i*d : (i+1)*d]
-		cost, fits := float32(1e-30), true
-		for x, s := range sizes {
-			if s > f.within[x] {
-				fits = false
-				break
-			}
-			cost += s * f.weight[x]
-		}
-		if !fits || f.spent(k) {
+		c := &f.cands[i]
+		if c.size[0] > within[0] || c.size[1] > within[1] || c.size[2] > within[2] || c.size[3] > within[3] {
 			continue
 		}
-		worth := f.worth[i]
+		cost := 1e-30 + c.size[0]*weight[0] + c.size[1]*weight[1] + c.size[2]*weight[2] + c.size[3]*weight[3]
+		if wide {
+			more, fits := f.beyond(i, kept)
+			if !fits {
+				continue
+			}
+			cost += more
+		}
+		if f.m.rivalry && f.barred[c.kind] == f.serial {
+			continue
+		}
 		if kept != i {
-			f.cands[kept], f.worth[kept] = k, worth
-			copy(f.sizes[kept*d:(kept+1)*d], sizes)
+			f.cands[kept] = *c
+		}
+		if c.worth > least*cost {
+			least = f.choose(int32(kept), c.worth/cost, want)
 		}
 		kept++
-		if score := worth / cost; score > least {
-			least = f.choose(k, score, want)
-		}
 	}
 	return kept
 }
 
-// spent reports whether no more of the kind may be in the bin, whatever is free.
-func (f *filler) spent(k int32) bool {
-	kind := &f.m.kinds[k]
-	return f.taken[k] >= min(f.left[k], kind.most) || f.m.rivalry && f.barred[k] == f.serial
+// beyond looks at the dimensions after the fourth of the candidate at an index, which
+// moves to another: what they cost, and whether they fit.
+func (f *filler) beyond(from, to int) (cost float32, fits bool) {
+	n := f.m.dims - 4
+	sizes := f.more[from*n : (from+1)*n]
+	for x, s := range sizes {
+		if s > f.within[4+x] {
+			return 0, false
+		}
+		cost += s * f.weight[4+x]
+	}
+	copy(f.more[to*n:], sizes)
+	return cost, true
 }
 
-// choose puts the kind among the best and returns the score that the next has to beat.
-func (f *filler) choose(k int32, score float32, want int) float32 {
+// choose puts the candidate among the best and returns the score that the next has to beat.
+func (f *filler) choose(c int32, score float32, want int) float32 {
 	if len(f.top) < want {
-		f.top = append(f.top, k)
+		f.top = append(f.top, c)
 		f.score = append(f.score, score)
 	}
 	i := len(f.top) - 1
 	for ; i > 0 && f.score[i-1] < score; i-- {
 		f.top[i], f.score[i] = f.top[i-1], f.score[i-1]
 	}
-	f.top[i], f.score[i] = k, score
+	f.top[i], f.score[i] = c, score
 	if len(f.top) < want {
 		return -1
 	}
 	return f.score[len(f.score)-1]
 }
 
-// place puts a quarter of what fits of the kind into the bin, so that the next look at
-// what is scarce comes in time.
-func (f *filler) place(k int32) {
-	if f.spent(k) {
+// place puts a quarter of what fits of the candidate's kind into the bin, so that the next
+// look at what is scarce comes in time.
+func (f *filler) place(c int32) {
+	k := f.cands[c].kind
+	if f.m.rivalry && f.barred[k] == f.serial {
 		return
 	}
 	kind := &f.m.kinds[k]
@@ -224,22 +247,19 @@ func (f *filler) place(k int32) {
 			fit = min(fit, f.free[d]/s)
 		}
 	}
-	n := fit
-	if fit > 3 {
-		n = (fit + 3) / 4
-	} else if fit > 1 {
-		n = 1
+	limit := int64(min(f.left[k], kind.most) - f.taken[k])
+	n := min(limit, max((fit+3)/4, min(fit, 1)))
+	if n == limit || fit <= 0 {
+		// No more of it, or too close to call in 32 bits: the next scan drops it.
+		f.cands[c].size[0] = math.MaxFloat32
 	}
-	n = min(n, int64(min(f.left[k], kind.most)-f.taken[k]))
 	if n <= 0 {
-		// Too close to call in 32 bits: never again in this bin.
-		f.bar(k)
 		return
 	}
 	if f.taken[k] == 0 {
 		f.items = append(f.items, Item{Class: k})
 		for _, r := range kind.rivals {
-			f.bar(r)
+			f.barred[r] = f.serial
 		}
 	}
 	f.taken[k] += int(n)
@@ -247,5 +267,3 @@ func (f *filler) place(k int32) {
 		f.free[d] -= s * n
 	}
 }
-
-func (f *filler) bar(k int32) { f.barred[k] = f.serial }

@@ -213,9 +213,10 @@ type search struct {
 	taken   []bool // kinds in now, where some kinds have rivals
 }
 
-// integral searches a bin after relax, in up to so many nodes. It returns the value of the
+// integral looks for a good filling of a bin after relax, and searches in up to so many
+// nodes for a better one unless it is worth more than enough. It returns the value of the
 // best filling, an upper bound on the value of every filling, and the filling.
-func (k *knapsack) integral(b int32, nodes int, out []Item) (best, bound float64, items []Item) {
+func (k *knapsack) integral(b int32, nodes int, enough float64, out []Item) (best, bound float64, items []Item) {
 	s := &k.search
 	s.order = s.order[:0]
 	for i := range k.value {
@@ -235,13 +236,16 @@ func (k *knapsack) integral(b int32, nodes int, out []Item) (best, bound float64
 	s.now = append(s.now[:0], make([]int, n)...)
 	s.found = append(s.found[:0], make([]int, n)...)
 	s.free = append(s.free[:0], k.m.bins[b].room...)
-	s.best, s.nodes = 0, nodes
+	s.nodes = nodes
 	s.taken = append(s.taken[:0], make([]bool, len(k.value))...)
+	k.whole(b)
 	ceiling := k.worth(b)
-	k.dive(0, 0, ceiling)
 	bound = ceiling
-	if s.nodes > 0 {
-		bound = min(bound, s.best*(1+10*safety))
+	if s.best <= enough*(1+closeEnough) {
+		k.dive(0, 0, ceiling)
+		if s.nodes > 0 {
+			bound = min(bound, s.best*(1+10*safety))
+		}
 	}
 	items = out[:0]
 	for p, n := range s.found {
@@ -250,6 +254,44 @@ func (k *knapsack) integral(b int32, nodes int, out []Item) (best, bound float64
 		}
 	}
 	return s.best, bound, items
+}
+
+// whole starts the search with the cut solution's whole items, and what then still fits,
+// densest first.
+func (k *knapsack) whole(b int32) {
+	s := &k.search
+	s.best = 0
+	if k.m.rivalry {
+		return
+	}
+	cut := func(i int32) int64 {
+		if k.upper[i] {
+			return int64(k.most[i])
+		}
+		if r := slices.Index(k.basis, i); r >= 0 {
+			return int64(k.x[r] + 1e-9)
+		}
+		return 0
+	}
+	for again := range 2 {
+		for p, i := range s.order {
+			n := int64(k.most[i]) - int64(s.found[p])
+			if again == 0 {
+				n = min(n, cut(i))
+			}
+			for d, z := range k.m.sizeOf(int(i)) {
+				if z > 0 {
+					n = min(n, s.free[d]/z)
+				}
+			}
+			for d, z := range k.m.sizeOf(int(i)) {
+				s.free[d] -= n * z
+			}
+			s.found[p] += int(n)
+			s.best += k.value[i] * float64(n)
+		}
+	}
+	copy(s.free, k.m.bins[b].room)
 }
 
 // dive tries the kinds from a position in order on, most of each first.
