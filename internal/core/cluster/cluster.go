@@ -140,6 +140,8 @@ type Node struct {
 	// Used is what its pods ask for; UsedByDaemons is the part of it that is daemons'.
 	Used, UsedByDaemons quantity.List
 	Ports               []HostPort
+	// Daemons are the names of those that have a pod on it.
+	Daemons []string
 	// Pods are those that other pods' rules may count, by shape. Pods that are pending in
 	// the snapshot, because their node is going, are not among them.
 	Pods []PodCount

@@ -16,7 +16,7 @@ import (
 // placed one by one against the ledger's counts.
 
 // newLedger returns the ledger of all rules between pods. Classes come first, in their
-// order; shapes that only run follow.
+// order; shapes that only run follow, then the daemons.
 func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
 	var shapes []*cluster.Shape
 	seen := map[*cluster.Shape]bool{}
@@ -32,32 +32,14 @@ func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
 			}
 		}
 	}
+	for i := range snap.Daemons {
+		shapes = append(shapes, snap.Daemons[i].Shape)
+	}
 	l := topology.New(shapes, snap.Namespaces)
 	for c := range classes {
 		classes[c].keys = l.KeysOf(c)
 	}
 	return l
-}
-
-// leadersFirst returns the order in which classes are packed: largest first, but those
-// that must be with others after all that need not. Otherwise one of them could be planned
-// as the first of its group while another that it selects is bound elsewhere before it.
-func leadersFirst(l *topology.Ledger, classes int) []int {
-	order := make([]int, classes)
-	for c := range order {
-		order[c] = c
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch follows := l.Follows(a); {
-		case follows == l.Follows(b):
-			return 0
-		case follows:
-			return 1
-		default:
-			return -1
-		}
-	})
-	return order
 }
 
 // locate finds the place of every machine there is, counts the pods that run, and notes
@@ -70,6 +52,7 @@ func (s *solver) locate() {
 	for i, sh := range s.ledger.Shapes() {
 		index[sh] = i
 	}
+	s.findVisible()
 	at := map[string]int{}
 	for i := range s.fixed {
 		s.fixed[i].place = s.placeOf(s.fixed[i].node)
@@ -87,6 +70,7 @@ func (s *solver) locate() {
 		for _, p := range n.Pods {
 			s.ledger.Count(index[p.Shape], &place, p.Count, p.Leaving)
 		}
+		s.expect(n, &place)
 	}
 	s.locatePools()
 }
@@ -123,7 +107,7 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 func (s *solver) locatePools() {
 	keys, shapes := s.ledger.Keys(), s.ledger.Shapes()
 	hostname := -1
-	for _, pool := range s.model.pools {
+	for at, pool := range s.model.pools {
 		admitted := make([]*classIn, s.ledger.Groups())
 		s.counted = append(s.counted, admitted)
 		s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
@@ -138,13 +122,13 @@ func (s *solver) locatePools() {
 			k := s.ledger.KeyOf(g)
 			for _, t := range in.terms {
 				for _, d := range pool.choices(keys[k], t.atoms, nil) {
-					s.ledger.Possible(g, s.ledger.Domain(k, d.value))
+					s.ledger.Possible(g, s.ledger.Domain(k, d.value), s.brings(g, at, t.atoms, d.atoms))
 				}
 				if keys[k] == label.Hostname && !pool.buyable.empty() {
 					if hostname < 0 {
 						hostname = int(s.ledger.NewDomain(k))
 					}
-					s.ledger.Possible(g, int32(hostname))
+					s.ledger.Possible(g, int32(hostname), s.brings(g, at, t.atoms, nil))
 				}
 			}
 		})
@@ -168,6 +152,9 @@ func (s *solver) locateLaunch(b *launchBin) {
 		}
 	}
 	s.recount(b)
+	if ways := s.companies(b, b.atoms); len(ways) == 1 {
+		s.settleCompany(b, ways[0])
+	}
 }
 
 // recount works out in which spreading groups the bin counts: those whose owner admits
@@ -219,17 +206,30 @@ func (s *solver) addSettled(b *launchBin, c *class, st *stage) bool {
 		len(c.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, b.ports).IsYes() {
 		return false
 	}
-	if v := s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous); !v.IsYes() {
-		c.apart = v
-		return false
+	if b.company.settled {
+		if v := s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous); !v.IsYes() {
+			c.apart = v
+			return false
+		}
 	}
 	for i := range in.terms {
 		t := &in.terms[i]
 		if !b.scratch.intersection(b.atoms, t.atoms) {
 			continue
 		}
-		if s.settleKeys(b, c, st, t, b.scratch.clone(), c.keys, nil) {
-			return true
+		atoms := b.scratch.clone()
+		if b.company.settled {
+			if s.settleKeys(b, c, st, t, atoms, c.keys, nil) {
+				return true
+			}
+			continue
+		}
+		for _, way := range s.companies(b, atoms) {
+			s.settleCompany(b, way)
+			if s.settleKeys(b, c, st, t, way.atoms, c.keys, nil) {
+				return true
+			}
+			s.depart(b)
 		}
 	}
 	return false
@@ -249,11 +249,11 @@ func (s *solver) settleKeys(b *launchBin, c *class, st *stage, t *termIn, atoms 
 	choices := b.pool.choices(key, atoms, b.open[key].Values())
 	if len(choices) == 0 {
 		// The machine will not have the label at all.
-		b.place.Domain[k] = topology.None
+		s.settleDomain(b, k, topology.None)
 		if s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() && s.settleKeys(b, c, st, t, atoms, keys[1:], pins) {
 			return true
 		}
-		b.place.Domain[k] = topology.Open
+		s.settleDomain(b, k, topology.Open)
 		return false
 	}
 	for i := range choices {
@@ -265,9 +265,12 @@ func (s *solver) settleKeys(b *launchBin, c *class, st *stage, t *termIn, atoms 
 	})
 	left := newBitset(len(b.pool.atoms))
 	for _, ch := range choices {
-		b.place.Domain[k] = ch.domain
+		s.settleDomain(b, k, ch.domain)
 		if v := s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous); !v.IsYes() {
 			c.apart = v
+			continue
+		}
+		if st.courteous && !s.companyWelcome(b) {
 			continue
 		}
 		copy(left, atoms)
@@ -278,7 +281,7 @@ func (s *solver) settleKeys(b *launchBin, c *class, st *stage, t *termIn, atoms 
 			return true
 		}
 	}
-	b.place.Domain[k] = topology.Open
+	s.settleDomain(b, k, topology.Open)
 	return false
 }
 

@@ -90,6 +90,7 @@ type launchBin struct {
 	ports   []cluster.HostPort
 	terms   []label.Requirements // what its pods ask for, and the domains it was settled on
 	place   topology.Place
+	company company
 	minimum []int           // by minValues rule, what must be offered; lowered when relaxed
 	holds   quantity.Vector // of the pool's limits
 	relaxed bool

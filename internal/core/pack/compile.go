@@ -82,7 +82,7 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	s.classes = classesOf(snap, m)
 	s.addStages()
 	s.ledger = newLedger(snap, s.classes)
-	s.order = leadersFirst(s.ledger, len(s.classes))
+	s.order = s.ledger.Order(len(s.classes))
 	s.fixed = fixedBins(snap, m)
 	s.locate()
 	for i := range s.fixed {

@@ -65,6 +65,8 @@ type solver struct {
 	ledger *topology.Ledger
 	// counted tells, by pool and spreading group, what the group's owner admits of the pool.
 	counted [][]*classIn
+	// visible are the daemons that rules of pods see.
+	visible []visibleDaemon
 	// fixed are machines of the snapshot in the order of preference; launches are new.
 	fixed    []fixedBin
 	byName   map[string]int32 // machine name → index into fixed
@@ -215,6 +217,7 @@ func (s *solver) fill(pool *poolModel, at int, fill func(*launchBin) bool) *laun
 	}
 	s.locateLaunch(b)
 	if !fill(b) {
+		s.depart(b)
 		return nil
 	}
 	return b

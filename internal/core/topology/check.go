@@ -56,6 +56,19 @@ func (l *Ledger) Holds(class int, at *Place) Miss {
 	return l.judge(class, at, math.MaxInt, true)
 }
 
+// Welcome tells whether a pod of the class that has been counted at the place breaks no
+// rule there, neither its own nor a spread of others.
+func (l *Ledger) Welcome(class int, at *Place) bool {
+	for _, g := range l.rules[class].counted {
+		if gr := &l.groups[g]; gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 {
+			if !l.spread(&use{group: g, self: 1}, at, 1).IsYes() {
+				return false
+			}
+		}
+	}
+	return l.Holds(class, at).IsYes()
+}
+
 // judge applies every rule. counted: the pod is in the counts already.
 func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss {
 	r := &l.rules[class]
@@ -127,25 +140,32 @@ func (l *Ledger) spread(u *use, at *Place, already int32) Miss {
 	case None:
 		return Miss{reason: verdict.SpreadUnmet, format: "spread: the node has no label %s", key: l.keys[g.key]}
 	}
-	if skew := g.counts[d] - already + u.self - l.fewest(g); skew > g.maxSkew {
+	if skew := g.counts[d] - already + u.self - l.fewest(u.group, at); skew > g.maxSkew {
 		return Miss{reason: verdict.SpreadUnmet, format: "spread over %s: the skew would be %d, at most %d is allowed", key: l.keys[g.key], skew: skew, max: g.maxSkew}
 	}
 	return Miss{}
 }
 
-// fewest returns the least count of any domain that a pod could be in. A new machine is
-// a new hostname, so under that key there is always one with none.
-func (l *Ledger) fewest(g *group) int32 {
-	if g.buyable && l.isHostname(g.key) {
+// fewest returns the least count of any domain that a pod could be in, which that of its
+// place is. A new machine is a new hostname, so under that key there is always one with none.
+func (l *Ledger) fewest(group int, at *Place) int32 {
+	g := &l.groups[group]
+	if g.buyable && l.isHostname(g.key) && len(g.floor) == 0 {
 		return 0
 	}
-	least, domains := int32(math.MaxInt32), int32(0)
+	least, domains, own := int32(math.MaxInt32), int32(0), -1
+	if at.counts(group) {
+		own = int(at.Domain[g.key])
+	}
 	for d := range g.counts {
-		if g.present[d] {
+		if g.present[d] || d == own {
 			domains++
 		}
-		if g.present[d] || g.possible[d] {
+		switch {
+		case g.present[d] || d == own:
 			least = min(least, g.counts[d])
+		case g.possible[d]:
+			least = min(least, g.floor[int32(d)])
 		}
 	}
 	if domains < g.minDomains || least == math.MaxInt32 {

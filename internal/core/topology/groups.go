@@ -39,6 +39,8 @@ type group struct {
 	// buyable tells whether there is any of the latter.
 	present, possible []bool
 	buyable           bool
+	// floor is what a machine that is bought in a possible domain brings; missing: nothing.
+	floor map[int32]int32
 }
 
 // use is a class's own interest in a group.

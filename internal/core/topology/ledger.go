@@ -96,6 +96,13 @@ func (l *Ledger) Follows(class int) bool {
 	return slices.ContainsFunc(l.rules[class].attracting, func(a affinity) bool { return a.wish < 0 })
 }
 
+// Leads tells whether pods of one class are among those that pods of another must be with.
+func (l *Ledger) Leads(leader, follower int) bool {
+	return slices.ContainsFunc(l.rules[follower].attracting, func(a affinity) bool {
+		return a.wish < 0 && slices.ContainsFunc(a.uses, func(u use) bool { return l.owns(leader, u.group) })
+	})
+}
+
 // Domain returns the number of a value of a key.
 func (l *Ledger) Domain(key int, value string) int32 {
 	d, ok := l.domains[key][value]
@@ -145,10 +152,24 @@ func (l *Ledger) Present(at *Place) {
 }
 
 // Possible notes for one spreading group that a machine that counts could be bought in
-// the domain.
-func (l *Ledger) Possible(group int, domain int32) {
-	l.groups[group].possible[domain], l.groups[group].buyable = true, true
+// the domain, and brings so many pods that count with it, at least.
+func (l *Ledger) Possible(group int, domain, brings int32) {
+	g := &l.groups[group]
+	least, noted := g.floor[domain]
+	if g.possible[domain] && !noted || noted && least <= brings {
+		return
+	}
+	g.possible[domain], g.buyable = true, true
+	if brings > 0 && g.floor == nil {
+		g.floor = map[int32]int32{}
+	}
+	if brings > 0 || noted {
+		g.floor[domain] = brings
+	}
 }
+
+// Sees tells whether pods of the class count in a group.
+func (l *Ledger) Sees(group, class int) bool { return l.owns(class, group) }
 
 // IsPresent tells whether a machine that counts in a spreading group is in the domain.
 func (l *Ledger) IsPresent(group int, domain int32) bool { return l.groups[group].present[domain] }
@@ -171,18 +192,29 @@ func (l *Ledger) OnlyPresent(class int) (changed bool) {
 // told to end, and count for affinity but not for spread.
 func (l *Ledger) Count(class int, at *Place, n, leaving int32) {
 	for _, g := range l.rules[class].counted {
-		gr := &l.groups[g]
-		d := at.Domain[gr.key]
-		if d < 0 {
-			continue
+		l.count(g, at, n, leaving)
+	}
+}
+
+// CountUnder is Count for the rules on one key.
+func (l *Ledger) CountUnder(class int, at *Place, key int, n int32) {
+	for _, g := range l.rules[class].counted {
+		if l.groups[g].key == key {
+			l.count(g, at, n, 0)
 		}
-		switch {
-		case gr.kind != spreading:
-			gr.counts[d] += n
-			gr.total += n
-		case at.counts(g):
-			gr.counts[d] += n - leaving
-		}
+	}
+}
+
+func (l *Ledger) count(group int, at *Place, n, leaving int32) {
+	gr := &l.groups[group]
+	d := at.Domain[gr.key]
+	switch {
+	case d < 0:
+	case gr.kind != spreading:
+		gr.counts[d] += n
+		gr.total += n
+	case at.counts(group):
+		gr.counts[d] += n - leaving
 	}
 }
 

@@ -281,10 +281,10 @@ func (a *args) addRules(sh *cluster.Shape) {
 }
 
 func selectApp(app string) cluster.Selector {
-	return cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(app)}}
+	return cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(strings.Split(app, "|")...)}}
 }
 
-// spread reads key:maxSkew[:minDomains].
+// spread reads key:maxSkew[:minDomains[:app]].
 func (a *args) spread(text string, sh *cluster.Shape) cluster.Spread {
 	parts := strings.Split(text, ":")
 	s := cluster.Spread{Key: fullKey(parts[0]), MaxSkew: 1, Selector: selectApp(sh.Labels["app"])}
@@ -294,6 +294,9 @@ func (a *args) spread(text string, sh *cluster.Shape) cluster.Spread {
 			a.fail(text, err)
 			*p = int32(n)
 		}
+	}
+	if len(parts) > 3 {
+		s.Selector = selectApp(parts[3])
 	}
 	return s
 }

@@ -11,10 +11,11 @@
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
 //	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
+//	running logs on=n1 daemon cpu=100m                    the pod of a daemon
 //	guard web allowed=1                                   a PodDisruptionBudget; running … guard=web
 //
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
-// third part is minDomains), with=zone:db, apart=host:db; wish-spread, wish-with,
+// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; wish-spread, wish-with,
 // wish-apart and wish-node=zone:In:a are preferences, given up in the order of the API.
 //
 // volume=zone:In:a is a place where a pod's volumes can be used; several are
@@ -283,6 +284,7 @@ func (p *parser) addRunning(name string, a *args) error {
 		n.Used.Add(sh.Requests)
 		if daemon {
 			n.UsedByDaemons.Add(sh.Requests)
+			n.Daemons = append(n.Daemons, name)
 			continue
 		}
 		ref := fmt.Sprintf("%s-%s-%d", name, on, i+1)
