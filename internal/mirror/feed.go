@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -32,10 +30,10 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 		{&corev1.Node{}, on(s.upsertNode), on(s.removeNode)},
 		{&karpenterv1.NodeClaim{}, on(s.upsertClaim), on(s.removeClaim)},
 		{&karpenterv1.NodePool{}, on(s.upsertPool), on(s.removePool)},
-		{&appsv1.DaemonSet{}, on(s.upsertDaemon), on(s.removeDaemon)},
 		{&policyv1.PodDisruptionBudget{}, on(s.upsertPDB), on(s.removePDB)},
 		{&corev1.Namespace{}, on(s.upsertNamespace), on(s.removeNamespace)},
 	}
+	kinds = append(kinds, s.daemonKinds()...)
 	kinds = append(kinds, s.volumeKinds()...)
 	if len(s.opts.DefaultConstraints) > 0 {
 		kinds = append(kinds, s.siblingKinds()...)
@@ -214,66 +212,6 @@ func (s *Store) removePool(np *karpenterv1.NodePool) {
 	defer s.mu.Unlock()
 	delete(s.pools, np.Name)
 	s.wake("pool/" + np.Name)
-}
-
-// daemon is a DaemonSet and the newest of its pods, which shows what admission made of
-// the template.
-type daemon struct {
-	set    *appsv1.DaemonSet
-	newest *corev1.Pod
-}
-
-func (s *Store) upsertDaemon(ds *appsv1.DaemonSet) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d := s.daemons[ds.UID]; d != nil {
-		d.set = ds
-		return
-	}
-	s.daemons[ds.UID] = &daemon{set: ds}
-}
-
-func (s *Store) removeDaemon(ds *appsv1.DaemonSet) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.daemons, ds.UID)
-}
-
-func (s *Store) noteDaemonPod(p *corev1.Pod) {
-	for _, owner := range p.OwnerReferences {
-		if d := s.daemons[owner.UID]; d != nil && (d.newest == nil || !p.CreationTimestamp.Before(&d.newest.CreationTimestamp)) {
-			d.newest = p
-		}
-	}
-}
-
-// shape returns what every node that the set selects must carry.
-func (d *daemon) shape(v translate.Vocabulary) cluster.Daemon {
-	template := &corev1.Pod{Spec: *d.set.Spec.Template.Spec.DeepCopy()}
-	for i := range template.Spec.Containers {
-		defaultRequests(&template.Spec.Containers[i])
-	}
-	for i := range template.Spec.InitContainers {
-		defaultRequests(&template.Spec.InitContainers[i])
-	}
-	sh := translate.PodShape(template, v)
-	sh.Invalid = ""
-	if d.newest != nil {
-		sh.Requests = translate.PodRequests(d.newest)
-	}
-	return cluster.Daemon{Name: d.set.Namespace + "/" + d.set.Name, Shape: sh}
-}
-
-// defaultRequests fills in missing requests from limits, as the API server does for pods.
-func defaultRequests(c *corev1.Container) {
-	for name, limit := range c.Resources.Limits {
-		if _, ok := c.Resources.Requests[name]; !ok {
-			if c.Resources.Requests == nil {
-				c.Resources.Requests = corev1.ResourceList{}
-			}
-			c.Resources.Requests[name] = limit
-		}
-	}
 }
 
 func (s *Store) upsertPDB(b *policyv1.PodDisruptionBudget) {

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,10 @@ func (s *Store) Observe(objects ...client.Object) error {
 			s.upsertPool(o)
 		case *appsv1.DaemonSet:
 			s.upsertDaemon(o)
+		case *nodev1.RuntimeClass:
+			s.upsertRuntimeClass(o)
+		case *corev1.LimitRange:
+			s.upsertLimitRange(o)
 		case *policyv1.PodDisruptionBudget:
 			s.upsertPDB(o)
 		case *corev1.Namespace:

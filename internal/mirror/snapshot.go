@@ -29,10 +29,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 			snap.Pools = append(snap.Pools, s.pool(np, now))
 		}
 	}
-	for _, d := range s.daemons {
-		snap.Daemons = append(snap.Daemons, d.shape(s.opts.Vocabulary))
-	}
-	slices.SortFunc(snap.Daemons, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
+	snap.Daemons = s.daemonShapes()
 	s.machines(snap, now)
 	shaper := s.newShaper()
 	s.pending(snap, shaper, now)
@@ -149,6 +146,7 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 		m.Ports = append(m.Ports, p.shape.Ports...)
 		if translate.OwnedByDaemonSet(p.Pod) {
 			m.UsedByDaemons.Add(p.shape.Requests)
+			m.Daemons = append(m.Daemons, daemonOf(p.Pod))
 		}
 		if translate.Reschedulable(p.Pod) {
 			m.Empty = false
@@ -158,6 +156,7 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 			m.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.Namespace, p.Name, karpenterv1.DoNotDisruptAnnotationKey)
 		}
 	}
+	slices.Sort(m.Daemons)
 	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
 		m.Pods = append(m.Pods, *running[sh])
 	}

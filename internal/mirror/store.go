@@ -48,7 +48,7 @@ type Store struct {
 	providers  map[string]string // providerID → node name
 	claims     map[string]claim
 	pools      map[string]*karpenterv1.NodePool
-	daemons    map[types.UID]*daemon
+	daemons    daemons
 	pdbs       map[types.NamespacedName]*policyv1.PodDisruptionBudget
 	namespaces map[string]map[string]string // name → labels
 	shapes     map[string]*sharedShape
@@ -94,7 +94,7 @@ func NewStore(opts Options) *Store {
 		pods: map[types.UID]*pod{}, byNode: map[string]map[types.UID]*pod{},
 		nodes: map[string]*corev1.Node{}, providers: map[string]string{},
 		claims: map[string]claim{}, pools: map[string]*karpenterv1.NodePool{},
-		daemons: map[types.UID]*daemon{}, pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},
+		daemons: newDaemons(), pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},
 		namespaces: map[string]map[string]string{},
 		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
 		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
