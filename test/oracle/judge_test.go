@@ -132,6 +132,9 @@ func (r *run) plan() (plan.Plan, error) {
 	for _, d := range r.daemons {
 		objects = append(objects, d)
 	}
+	for _, c := range r.classes {
+		objects = append(objects, c)
+	}
 	for _, ns := range r.spaces {
 		objects = append(objects, ns)
 	}

@@ -207,7 +207,12 @@ func (g *gen) podCount() {
 	}
 }
 
+// daemons makes some, unless another kind did. No two clash: which of them got a node
+// would be chance, and a plan has room for both.
 func (g *gen) daemons() {
+	if len(g.s.Daemons) > 0 {
+		return
+	}
 	for i := range 1 + g.IntN(2) {
 		d := daemon([]string{"logs", "net"}[i], int64(50+g.IntN(500)))
 		spec := &d.Spec.Template.Spec
@@ -223,7 +228,7 @@ func (g *gen) daemons() {
 			}
 			spec.Affinity = required(q)
 		case 3:
-			spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+			spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: []int32{8080, 9090}[i]}}
 		case 4:
 			c := &spec.Containers[0].Resources
 			c.Limits, c.Requests = c.Requests, nil

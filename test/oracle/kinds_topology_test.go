@@ -22,9 +22,8 @@ var topologyKinds = []kind{
 	{"affinityRevision", (*gen).affinityRevision},
 }
 
-// comingKinds are constraints that the solver does not know yet: testdata/known has an
-// example of each. ORACLE_KINDS names them.
-var comingKinds = []kind{
+// daemonKinds are the ways in which daemons differ from other pods.
+var daemonKinds = []kind{
 	{"daemonsAmong", (*gen).daemonsAmong},
 	{"daemonsOfOfferings", (*gen).daemonsOfOfferings},
 	{"daemonOverhead", (*gen).daemonOverhead},

@@ -34,7 +34,9 @@ type world struct {
 	client kubernetes.Interface
 	pods   corelisters.PodLister
 	nodes  corelisters.NodeLister
-	runs   atomic.Int64
+	// classes are the runtime classes that there are.
+	classes []*nodev1.RuntimeClass
+	runs    atomic.Int64
 }
 
 // newWorld makes what pods of all scenarios refer to, and starts the watches, which end
@@ -54,7 +56,7 @@ func newWorld(ctx context.Context, config *rest.Config) (*world, error) {
 			return nil, err
 		}
 	}
-	for _, c := range []nodev1.RuntimeClass{
+	classes := []*nodev1.RuntimeClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "heavy"}, Handler: "h", Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("120Mi"),
 		}}},
@@ -62,13 +64,14 @@ func newWorld(ctx context.Context, config *rest.Config) (*world, error) {
 			NodeSelector: map[string]string{"example.com/pool": "general"},
 			Tolerations:  []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
 		}},
-	} {
-		if _, err := client.NodeV1().RuntimeClasses().Create(ctx, &c, metav1.CreateOptions{}); err != nil {
+	}
+	for _, c := range classes {
+		if _, err := client.NodeV1().RuntimeClasses().Create(ctx, c, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	w := &world{client: client, pods: factory.Core().V1().Pods().Lister(), nodes: factory.Core().V1().Nodes().Lister()}
+	w := &world{client: client, pods: factory.Core().V1().Pods().Lister(), nodes: factory.Core().V1().Nodes().Lister(), classes: classes}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	_, err = w.newNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probes}})

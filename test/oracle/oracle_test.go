@@ -34,10 +34,13 @@ const (
 	knownDir  = "testdata/known"
 )
 
+// allKinds are those of constraints that there are.
+func allKinds() []kind { return slices.Concat(nodeKinds, topologyKinds, daemonKinds, wishKinds) }
+
 // enabled are the kinds of constraints that scenarios have.
 func enabled(t *testing.T) []kind {
-	kinds := slices.Concat(nodeKinds, topologyKinds, wishKinds)
-	every := slices.Concat(nodeKinds, topologyKinds, wishKinds, comingKinds)
+	every := allKinds()
+	kinds := every
 	if names := os.Getenv("ORACLE_KINDS"); names != "" {
 		kinds = nil
 		for name := range strings.SplitSeq(names, ",") {
@@ -130,7 +133,7 @@ func TestEveryPairOfKindsIsCovered(t *testing.T) {
 			t.Errorf("covering(%d) has %d pairs, want %d", n, len(seen), want)
 		}
 	}
-	if n := len(covering(len(nodeKinds) + len(topologyKinds) + len(wishKinds))); n > fixedSeeds {
+	if n := len(covering(len(allKinds()))); n > fixedSeeds {
 		t.Errorf("all pairs of kinds need %d scenarios, there are %d", n, fixedSeeds)
 	}
 }
