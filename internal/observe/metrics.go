@@ -63,6 +63,9 @@ type Metrics struct {
 
 	// PlanSeconds is how long one decision took, snapshot to plan.
 	PlanSeconds prometheus.Histogram
+	// PlanPriceHourlyDollars and PlanBoundHourlyDollars are of the last plan with
+	// launches; a bound of 0 is not known.
+	PlanPriceHourlyDollars, PlanBoundHourlyDollars prometheus.Gauge
 	// Refusals counts pods refused, by verdict.
 	Refusals *prometheus.CounterVec
 	// Bugs counts cycles abandoned because something impossible was found.
@@ -77,6 +80,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		BuildInfo: f.gauge("", "build_info", "Always 1; the labels say what is running.", "version", "goversion", "goarch", "commit"),
 		PlanSeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Namespace: own, Name: "plan_seconds", Help: "Time from a snapshot to its plan.", Buckets: durationBuckets(),
+		}),
+		PlanPriceHourlyDollars: f.NewGauge(prometheus.GaugeOpts{
+			Namespace: own, Name: "plan_price_hourly_dollars", Help: "Price of all launches of the last plan that had any.",
+		}),
+		PlanBoundHourlyDollars: f.NewGauge(prometheus.GaugeOpts{
+			Namespace: own, Name: "plan_bound_hourly_dollars", Help: "What the launches of that plan must cost at least; 0: not known.",
 		}),
 		Refusals: f.counter(own, "", "refusals_total", "Pods that nothing could take, by the reason of the verdict.", "reason"),
 		Bugs: f.NewCounter(prometheus.CounterOpts{

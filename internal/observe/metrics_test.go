@@ -16,6 +16,8 @@ import (
 func published() []string {
 	return []string{
 		"dovetail_bugs_total",
+		"dovetail_plan_bound_hourly_dollars",
+		"dovetail_plan_price_hourly_dollars",
 		"dovetail_plan_seconds",
 		"dovetail_refusals_total reason",
 		"karpenter_build_info version,goversion,goarch,commit",

@@ -131,9 +131,13 @@ func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 			l.Metrics.PodsSchedulingDecisionDurationSeconds.Observe(snap.At.Sub(snap.Pending[i].Created).Seconds())
 		}
 	}
+	if len(p.Launches) > 0 {
+		l.Metrics.PlanPriceHourlyDollars.Set(p.PriceHourly())
+		l.Metrics.PlanBoundHourlyDollars.Set(p.BoundHourly)
+	}
 	if len(launched) > 0 {
 		l.Log.Info("planned launches", "pods", len(snap.Pending), "placed", len(p.Placements), "launches", len(launched),
-			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "took", took)
+			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "bound_hourly", p.BoundHourly, "took", took)
 	}
 	for _, done := range launched {
 		l.tellLaunch(done)
