@@ -53,7 +53,7 @@ func (s *solver) hopes() {
 		for x, r := range b.room {
 			held += s.tariff.rate[a*d+x] * float64(r)
 		}
-		s.hope[i] = 1.05 * held / max(b.price, cheapest)
+		s.hope[i] = held / max(b.price, cheapest)
 	}
 }
 

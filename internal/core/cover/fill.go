@@ -45,6 +45,13 @@ type cand struct {
 // widest is how many items are chosen at most between two looks at what is scarce.
 const widest = 48
 
+// sampleBase and sampleMore, for each item that fits, is how many kinds are candidates of
+// one filling at most.
+const (
+	sampleBase = 200
+	sampleMore = 1
+)
+
 var Beta = 0.02
 
 func newFiller(m *model) *filler {
@@ -133,13 +140,19 @@ func (f *filler) reweigh() {
 	}
 }
 
-// gather collects the kinds that may be in the bin.
+// gather collects the kinds that may be in the bin; when there are very many more than
+// it holds, an even sample of them, another one each time.
 func (f *filler) gather(b int32, active []int32) int {
 	n, d := 0, f.m.dims
+	every, skip := f.sample(b, active)
 	for _, k := range active {
-		if f.left[k] == 0 || !f.m.groups[f.m.kinds[k].group].has(int(b)) {
+		if !f.m.groups[f.m.kinds[k].group].has(int(b)) {
 			continue
 		}
+		if skip++; skip < every {
+			continue
+		}
+		skip = 0
 		c := &f.cands[n]
 		c.kind, c.worth = k, f.value[k]
 		sizes := f.size[int(k)*d : int(k+1)*d]
@@ -153,16 +166,36 @@ func (f *filler) gather(b int32, active []int32) int {
 	return n
 }
 
-// wanted returns how many kinds to choose at once: few when few more items fit.
-func (f *filler) wanted() int {
+// sample returns which part of the active kinds to look at: one in every, and how many
+// of those before the first have passed already.
+func (f *filler) sample(b int32, active []int32) (every, skip int) {
+	enough := sampleBase + sampleMore*f.fits()
+	if len(active) <= enough {
+		return 1, 0
+	}
+	allowed := 0
+	for _, k := range active {
+		if f.m.groups[f.m.kinds[k].group].has(int(b)) {
+			allowed++
+		}
+	}
+	every = max(1, allowed/enough)
+	return every, int(f.serial) % every
+}
+
+// fits returns how many more items of average size the bin can take, about.
+func (f *filler) fits() int {
 	fits := 1e9
 	for d, r := range f.free {
 		if f.mean[d] > 0 {
 			fits = min(fits, float64(r)/f.mean[d])
 		}
 	}
-	return max(1, min(widest, int(fits/16)))
+	return int(fits)
 }
+
+// wanted returns how many kinds to choose at once: few when few more items fit.
+func (f *filler) wanted() int { return max(1, min(widest, f.fits()/16)) }
 
 // scan drops the kinds of which nothing fits any more and chooses the best of the rest
 // into top. It returns how many are left.
