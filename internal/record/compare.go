@@ -34,6 +34,10 @@ func Lines(p *plan.Plan) []string {
 	for i := range p.Steps {
 		sayStep(say, i, &p.Steps[i])
 	}
+	for i := range p.Undos {
+		u := &p.Undos[i]
+		say("step %s: taken back: %s: %s; %d machines dropped, %d opened again", u.Step, u.Why.Reason, u.Why, len(u.Drop), len(u.Open))
+	}
 	for _, v := range p.Blocked {
 		say("node %s: stays: %s: %s", v.Subject, v.Reason, v)
 	}

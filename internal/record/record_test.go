@@ -62,6 +62,7 @@ func fill(v reflect.Value, seed *int64, depth int) {
 		for i := range v.NumField() {
 			fill(v.Field(i), seed, depth-1)
 		}
+	default: // what has no written form fails when it is written
 	}
 }
 

@@ -2,10 +2,7 @@ package record_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"fmt"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/ec2catalog"
 	"github.com/dovetail-sh/dovetail/internal/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
@@ -74,74 +70,4 @@ func reread(t fataler, d *record.Decision) *record.Decision {
 		t.Fatal(err)
 	}
 	return again
-}
-
-// large returns a decision about 10,000 pods of 100 workloads and 500 nodes, with
-// everything that EC2 sells.
-func large(b *testing.B) *record.Decision {
-	b.Helper()
-	text := "pool general limit.cpu=100000\n"
-	for i := range 500 {
-		text += fmt.Sprintf("node n%d pool=general cpu=16 memory=64Gi zone=us-east-1a\nrunning r%d on=n%d count=14 cpu=1 app=a%d\n", i, i, i, i%50)
-	}
-	for i := range 100 {
-		text += fmt.Sprintf("pod w%d cpu=%dm memory=%dMi count=100 app=a%d spread=zone:1\n", i, 100+i*30, 200+i*50, i)
-	}
-	snap, err := story.Parse(text)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i := range snap.Pending {
-		snap.Pending[i].UID = fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", i*2654435761, i*40503&0xffff, i*977&0xfff, i*31&0xfff, i*6364136223846793005&0xffffffffffff)
-	}
-	if snap.Pools[0].Types, err = ec2catalog.Types(); err != nil {
-		b.Fatal(err)
-	}
-	return &record.Decision{Loop: record.Provisioning, Snapshot: snap, Plan: pack.Solve(snap, pack.Options{}), Took: time.Second}
-}
-
-// BenchmarkEncode writes a decision about 10,000 pods and 500 nodes, and prints how large
-// it is, plain and compressed.
-func BenchmarkEncode(b *testing.B) {
-	d := large(b)
-	b.ReportAllocs()
-	var plain, compressed int
-	for b.Loop() {
-		text := encodeB(b, d)
-		plain = len(text)
-	}
-	var buf bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
-	text := encodeB(b, d)
-	start := time.Now()
-	if _, err := w.Write(text); err != nil {
-		b.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
-	compressed = buf.Len()
-	b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "ms-gzip")
-	b.ReportMetric(float64(plain), "B-plain")
-	b.ReportMetric(float64(compressed), "B-gzip")
-}
-
-// BenchmarkDecode reads that decision.
-func BenchmarkDecode(b *testing.B) {
-	text := encodeB(b, large(b))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := record.Decode(text); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func encodeB(b *testing.B, d *record.Decision) []byte {
-	b.Helper()
-	text, err := d.Encode()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return text
 }

@@ -1,0 +1,106 @@
+package journal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/record"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// TestStories runs the stories in testdata: "cluster" describes one, "provision after=1m"
+// and "disrupt after=1m" let the core decide about it so long after the last decision,
+// with claims=a,b for the launches, "explain pod/x" asks the journal of all that.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &stage{at: story.Now()}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "cluster":
+				var err error
+				if s.snap, err = story.Parse(d.Input); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				return ""
+			case "provision", "disrupt":
+				return s.decide(t, d)
+			case "explain":
+				return s.explain(t, d)
+			default:
+				d.Fatalf(t, "no such command: %s", d.Cmd)
+				return ""
+			}
+		})
+	})
+}
+
+// stage is where a story happens.
+type stage struct {
+	at        time.Time
+	snap      *cluster.Snapshot
+	decisions []*record.Decision
+}
+
+func (s *stage) decide(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	after := "0s"
+	d.MaybeScanArgs(t, "after", &after)
+	passed, err := time.ParseDuration(after)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	s.at = s.at.Add(passed)
+	snap := *s.snap
+	snap.At = s.at
+	decision := &record.Decision{Loop: record.Provisioning, Snapshot: &snap}
+	if d.Cmd == "provision" {
+		decision.Plan = pack.Solve(&snap, decision.Pack)
+	} else {
+		decision.Loop = record.Disruption
+		decision.Plan = disrupt.Propose(&snap, decision.Disrupt)
+	}
+	for _, arg := range d.CmdArgs {
+		if arg.Key == "claims" {
+			decision.Claims = arg.Vals
+		}
+	}
+	s.decisions = append(s.decisions, decision)
+	return strings.Join(record.Lines(&decision.Plan), "\n") + "\n"
+}
+
+func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	subject, err := ParseSubject(d.CmdArgs[0].Key)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	j, _ := keep(t, Options{}, s.decisions...)
+	file, err := j.File(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ReadFrom(bytes.NewReader(file), "journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := f.Explain(subject)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var out strings.Builder
+	if err := Print(&out, answers, s.at); err != nil {
+		t.Fatal(err)
+	}
+	if out.Len() == 0 {
+		return "nothing\n"
+	}
+	return out.String()
+}

@@ -1,0 +1,312 @@
+// Package journal keeps the decisions of the core, so that a person can ask later what was
+// decided, why, and whether it would be decided again: the newest in memory, and if asked
+// for many more on disk, both within bounds.
+//
+// Who decides hands each decision to Journal.Add and goes on; all else happens in Run. A
+// decision that says what the one before said is counted, not kept. What is kept is
+// lines: JSON objects with what is known of a decision at a glance, and the decision
+// itself (internal/record), compressed. A line stands by itself, so one that a crash cut
+// short is skipped and told of, and the others are as good as before.
+//
+// Read journal.go first, then line.go (what is kept), refusals.go (who was refused, since
+// when), disk.go and read.go (files), explain.go (answers), serve.go (HTTP).
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/record"
+)
+
+const (
+	// queueMax is how many decisions may wait to be written. One more is dropped: a loop
+	// never waits for the journal.
+	queueMax = 16
+	// decisionsMax bounds how many decisions are kept in memory, besides their bytes.
+	decisionsMax = 4096
+	// refusalsMax bounds how many refusals are remembered.
+	refusalsMax = 10_000
+	// sameEvery is how often it is written to disk that a decision still stands.
+	sameEvery = time.Minute
+)
+
+// Outcomes of handing a decision in, as Options.Count is told.
+const (
+	Written = "written" // it is in the journal
+	Same    = "same"    // it said what the one before said
+	Dropped = "dropped" // the queue was full
+	Failed  = "failed"  // it could not be written
+)
+
+// Options are what a journal needs to know of its surroundings.
+type Options struct {
+	// MemoryBytes bounds what is kept in memory.
+	MemoryBytes int64
+	// Dir is where files are kept; empty: nowhere. DiskBytes bounds them together.
+	Dir       string
+	DiskBytes int64
+	// Version is the program's.
+	Version string
+	Now     func() time.Time
+	Log     *slog.Logger
+	// Count is told what became of each decision.
+	Count func(record.Loop, string)
+}
+
+// Journal keeps decisions. A nil Journal keeps none.
+type Journal struct {
+	opts  Options
+	queue chan *record.Decision
+	disk  *disk // nil: none
+
+	mu       sync.Mutex // guards everything below
+	kept     []kept     // oldest first
+	bytes    int64
+	nextID   int64
+	loops    map[record.Loop]*last
+	refusals *refusals
+}
+
+// kept is one decision in memory. Its line says nothing of how often it was come to again.
+type kept struct {
+	head Head
+	line []byte
+}
+
+// last is the newest decision of a loop.
+type last struct {
+	id      int64
+	essence uint64
+	// unwritten is how often it was come to since that was last written to disk, until when.
+	unwritten int64
+	until     time.Time
+	written   time.Time
+}
+
+// Open returns a journal that keeps what is handed in once Run runs. The error is about
+// the directory.
+func Open(opts Options) (*Journal, error) {
+	j := &Journal{
+		opts: opts, queue: make(chan *record.Decision, queueMax), nextID: 1,
+		loops: map[record.Loop]*last{}, refusals: newRefusals(refusalsMax),
+	}
+	if opts.Dir == "" {
+		return j, nil
+	}
+	d, lastID, err := openDisk(opts.Dir, opts.DiskBytes, opts.Now)
+	if err != nil {
+		return nil, err
+	}
+	j.disk, j.nextID = d, lastID+1
+	return j, nil
+}
+
+// Add hands a decision in and returns at once. The decision must not be changed any more.
+func (j *Journal) Add(d *record.Decision) {
+	if j == nil {
+		return
+	}
+	select {
+	case j.queue <- d:
+	default:
+		j.opts.Count(d.Loop, Dropped)
+	}
+}
+
+// Run writes what is handed in until the context ends, and then what still waits.
+func (j *Journal) Run(ctx context.Context) {
+	for {
+		select {
+		case d := <-j.queue:
+			j.take(d)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	for {
+		select {
+		case d := <-j.queue:
+			j.take(d)
+			continue
+		default:
+		}
+		break
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, loop := range []record.Loop{record.Provisioning, record.Disruption} {
+		j.toDisk(j.sameLine(loop))
+	}
+	if j.disk != nil {
+		j.told(j.disk.close())
+	}
+}
+
+// take writes one decision, or counts it.
+func (j *Journal) take(d *record.Decision) {
+	outcome, err := j.write(d)
+	if err != nil {
+		j.opts.Log.Error("keeping a decision", "loop", d.Loop, "error", err)
+	}
+	j.opts.Count(d.Loop, outcome)
+}
+
+func (j *Journal) write(d *record.Decision) (outcome string, err error) {
+	defer func() { // a bug here must not end the controller
+		if r := recover(); r != nil {
+			outcome, err = Failed, fmt.Errorf("bug: %v", r)
+		}
+	}()
+	hash := fnv.New64a()
+	_, _ = hash.Write(essence(d))
+	if j.isSame(d, hash.Sum64()) {
+		return Same, nil
+	}
+	text, err := d.Encode()
+	if err != nil {
+		return Failed, err
+	}
+	body, err := compress(text)
+	if err != nil {
+		return Failed, fmt.Errorf("compress decision of %s: %w", d.Loop, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	head := headOf(d, j.nextID, j.opts.Version)
+	written, err := (&line{Decision: &head, Body: body}).bytes()
+	if err != nil {
+		return Failed, err
+	}
+	j.nextID++
+	j.toDisk(j.sameLine(d.Loop))
+	j.loops[d.Loop] = &last{id: head.ID, essence: hash.Sum64(), written: d.At()}
+	if d.Loop == record.Provisioning {
+		j.refusals.decided(&d.Plan, d.At())
+	}
+	j.kept = append(j.kept, kept{head, written})
+	j.bytes += int64(len(written))
+	for len(j.kept) > 0 && (j.bytes > j.opts.MemoryBytes || len(j.kept) > decisionsMax) {
+		j.bytes -= int64(len(j.kept[0].line))
+		j.kept = slices.Delete(j.kept, 0, 1)
+	}
+	j.toDisk(written, nil)
+	return Written, nil
+}
+
+// isSame tells whether the loop's newest decision said the same, and counts it then.
+func (j *Journal) isSame(d *record.Decision, essence uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.loops[d.Loop]
+	if l == nil || l.essence != essence {
+		return false
+	}
+	l.unwritten, l.until = l.unwritten+1, d.At()
+	if i := slices.IndexFunc(j.kept, func(k kept) bool { return k.head.ID == l.id }); i >= 0 {
+		j.kept[i].head.Again++
+		j.kept[i].head.Until = d.At()
+	}
+	if d.Loop == record.Provisioning {
+		j.refusals.again(1, d.At())
+	}
+	if d.At().Sub(l.written) >= sameEvery {
+		j.toDisk(j.sameLine(d.Loop))
+	}
+	return true
+}
+
+// sameLine returns the line that says how often the loop's newest decision was come to
+// since that was last written; none if it was not.
+func (j *Journal) sameLine(loop record.Loop) ([]byte, error) {
+	l := j.loops[loop]
+	if l == nil || l.unwritten == 0 {
+		return nil, nil
+	}
+	b, err := (&line{Same: &same{l.id, l.unwritten, l.until}}).bytes()
+	l.unwritten, l.written = 0, l.until
+	return b, err
+}
+
+// toDisk writes a line to the disk, if there is one. A disk that fails takes nothing from
+// what is in memory.
+func (j *Journal) toDisk(written []byte, err error) {
+	if j.disk == nil || written == nil && err == nil {
+		return
+	}
+	if err == nil {
+		err = j.disk.write(written, func() ([]byte, error) { return (&line{Refusals: j.refusals.list()}).bytes() })
+	}
+	j.told(err)
+}
+
+// told says what is wrong with the disk.
+func (j *Journal) told(err error) {
+	if err != nil {
+		j.opts.Log.Error("writing the journal to disk", "error", err)
+	}
+}
+
+// Heads returns what is known at a glance of the decisions in memory, oldest first.
+func (j *Journal) Heads() []Head {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	heads := make([]Head, len(j.kept))
+	for i := range j.kept {
+		heads[i] = j.kept[i].head
+	}
+	return heads
+}
+
+// Refusals returns who was refused and why, since when, and how often.
+func (j *Journal) Refusals() []Refused {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.refusals.list()
+}
+
+// ErrNoDecision is returned where a decision is asked for that there is not, or is no more.
+var ErrNoDecision = errors.New("there is no such decision")
+
+// File returns what is in memory in the form of a file: all of it, or with an id above 0
+// that decision alone.
+func (j *Journal) File(id int64) ([]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out bytes.Buffer
+	if id <= 0 {
+		b, err := (&line{Refusals: j.refusals.list()}).bytes()
+		if err != nil {
+			return nil, err
+		}
+		out.Write(b)
+	}
+	found := id <= 0
+	for i := range j.kept {
+		k := &j.kept[i]
+		if id > 0 && k.head.ID != id {
+			continue
+		}
+		found = true
+		out.Write(k.line)
+		if k.head.Again > 0 {
+			b, err := (&line{Same: &same{k.head.ID, k.head.Again, k.head.Until}}).bytes()
+			if err != nil {
+				return nil, err
+			}
+			out.Write(b)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("decision %d: %w", id, ErrNoDecision)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,158 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// podsNamed is how many pods of a machine are named.
+const podsNamed = 5
+
+// machines looks at what was decided about machines of the name: a node's or a claim's.
+func (x *explainer) machines() {
+	if x.subject.Kind == KindPod {
+		return
+	}
+	p := &x.decision.Plan
+	for i := range p.Launches {
+		if i >= len(x.decision.Claims) {
+			break
+		}
+		if a := x.machine(x.decision.Claims[i]); a != nil {
+			a.Pool = p.Launches[i].Pool
+			x.say(a, fmt.Sprintf("launched for %s", someOf(p.Launches[i].Pods)), x.price(&p.Launches[i]))
+		}
+	}
+	planned := map[string][]cluster.PodRef{}
+	for i := range p.Placements {
+		planned[p.Placements[i].Node] = append(planned[p.Placements[i].Node], p.Placements[i].Pod)
+	}
+	for node, pods := range planned {
+		if a := x.machine(node); a != nil {
+			x.say(a, "meant for "+someOf(pods))
+		}
+	}
+	x.removals()
+	for i := range x.decision.Snapshot.Nodes {
+		n := &x.decision.Snapshot.Nodes[i]
+		if a := x.machine(n.Name); a != nil {
+			a.Node, a.Claim, a.Pool, a.Facts = n.Name, n.Claim, n.Pool, facts(n)
+		}
+	}
+}
+
+func (x *explainer) removals() {
+	p := &x.decision.Plan
+	for _, list := range []struct {
+		word     string
+		removals []plan.Removal
+	}{{"closed to new pods, to go", p.Marks}, {"opened again", p.Unmarks}, {"removed", p.Removals}} {
+		for _, r := range list.removals {
+			if a := x.machine(r.Node); a != nil {
+				x.say(a, list.word+": "+r.Reason)
+			}
+		}
+	}
+	for i := range p.Steps {
+		for _, r := range p.Steps[i].Remove {
+			if a := x.machine(r.Node); a != nil {
+				x.say(a, fmt.Sprintf("to go in step %d (%s)", i+1, r.Reason), worth(&p.Steps[i]))
+			}
+		}
+	}
+	for i := range p.Undos {
+		u := &p.Undos[i]
+		for _, r := range u.Drop {
+			if a := x.machine(r.Node); a != nil {
+				x.say(a, fmt.Sprintf("dropped: a step was taken back (%s)", u.Why.Reason), u.Why.String())
+			}
+		}
+		for _, r := range u.Open {
+			if a := x.machine(r.Node); a != nil {
+				x.say(a, fmt.Sprintf("opened again: a step was taken back (%s)", u.Why.Reason), u.Why.String())
+			}
+		}
+	}
+	for i := range p.Blocked {
+		if a := x.machine(p.Blocked[i].Subject); a != nil {
+			x.say(a, fmt.Sprintf("stays (%s)", p.Blocked[i].Reason), p.Blocked[i].About("").String())
+		}
+	}
+}
+
+// learnNames finds the other name of the machine that is asked about.
+func (x *explainer) learnNames() {
+	for i := range x.decision.Snapshot.Nodes {
+		switch n := &x.decision.Snapshot.Nodes[i]; {
+		case n.Claim == "" || n.Claim == n.Name:
+		case n.Name == x.subject.Name:
+			x.alias = n.Claim
+		case n.Claim == x.subject.Name:
+			x.alias = n.Name
+		}
+	}
+}
+
+// machine returns the answer about a machine if it is asked about.
+func (x *explainer) machine(name string) *Answer {
+	if name == "" || name != x.subject.Name && name != x.alias {
+		return nil
+	}
+	// There is one answer for both names; it is found under the one that is asked for.
+	kind := x.subject.Kind
+	if kind == "" {
+		kind = KindNode
+	}
+	return x.answer(kind, x.subject.Name, "")
+}
+
+// someOf names some pods and counts the others.
+func someOf(pods []cluster.PodRef) string {
+	text := ""
+	for i, p := range pods {
+		if i == podsNamed {
+			return text + fmt.Sprintf(" and %d more", len(pods)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += p.String()
+	}
+	return text
+}
+
+// facts says what a snapshot has of a machine.
+func facts(n *cluster.Node) []string {
+	kind := fmt.Sprintf("%s in %s, %s", n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.CapacityType])
+	if n.Open != nil {
+		kind = "the cloud had not answered"
+	}
+	out := []string{kind}
+	if len(n.Allocatable) > 0 {
+		out = append(out, fmt.Sprintf("%s of %s in use", amounts(n.Used), amounts(n.Allocatable)))
+	}
+	pods := int32(0)
+	for _, p := range n.Pods {
+		pods += p.Count
+	}
+	state := fmt.Sprintf("%d pods", pods)
+	for _, is := range []struct {
+		so   bool
+		word string
+	}{
+		{n.Empty, "none of which needs a node"},
+		{!n.Initialised, "not initialised"},
+		{!n.Ready, "not ready"},
+		{n.Leaving, "leaving"},
+		{n.Marked != "", "marked " + n.Marked},
+		{n.Held != "", "held: " + n.Held},
+	} {
+		if is.so {
+			state += ", " + is.word
+		}
+	}
+	return append(out, state+fmt.Sprintf(", quiet since %s", stamp(n.QuietSince)))
+}
