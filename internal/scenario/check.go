@@ -19,13 +19,7 @@ type Report struct {
 
 // Check judges a plan by the rules of the formats, knowing nothing of how it was found.
 func Check(s *Scenario, p *Plan) Report {
-	j := &judge{s: s, types: map[string]*InstanceType{}, pools: map[string]*NodePool{}, selected: map[string][]bool{}}
-	for i := range s.InstanceTypes {
-		j.types[s.InstanceTypes[i].Name] = &s.InstanceTypes[i]
-	}
-	for i := range s.NodePools {
-		j.pools[s.NodePools[i].Name] = &s.NodePools[i]
-	}
+	j := newJudge(s)
 	if p.Format != PlanFormat || p.Scenario != s.Name || p.Mode != "" && p.Mode != "solve" {
 		j.violated("the plan is %s of mode %q for %q, not kplan/1 that solves %q", p.Format, p.Mode, p.Scenario, s.Name)
 		return j.report
@@ -56,6 +50,17 @@ type judge struct {
 	refused  []int             // by group
 	selected map[string][]bool // by match labels: which groups have them
 	report   Report
+}
+
+func newJudge(s *Scenario) *judge {
+	j := &judge{s: s, types: map[string]*InstanceType{}, pools: map[string]*NodePool{}, selected: map[string][]bool{}}
+	for i := range s.InstanceTypes {
+		j.types[s.InstanceTypes[i].Name] = &s.InstanceTypes[i]
+	}
+	for i := range s.NodePools {
+		j.pools[s.NodePools[i].Name] = &s.NodePools[i]
+	}
+	return j
 }
 
 // host is a node with all its pods.

@@ -94,6 +94,10 @@ type PodGroup struct {
 	Spread       []Spread          `json:"spread,omitempty"`
 	Affinity     []Term            `json:"affinity,omitempty"`
 	AntiAffinity []Term            `json:"antiAffinity,omitempty"`
+	// DisruptionsAllowed is how many of the group's pods may be away at once; absent: any
+	// number. DoNotDisrupt keeps them where they are. Both are extensions of kscen/1.
+	DisruptionsAllowed *int32 `json:"disruptionsAllowed,omitempty"`
+	DoNotDisrupt       bool   `json:"doNotDisrupt,omitempty"`
 }
 
 // Spread is a topology spread constraint; a soft one is a wish.
@@ -110,7 +114,8 @@ type Term struct {
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 }
 
-// Plan is a kplan/1 file that answers a scenario with pending pods.
+// Plan is a kplan/1 file: it answers a scenario with pending pods or, in mode
+// "consolidate", one without.
 type Plan struct {
 	Format            string     `json:"format"`
 	Scenario          string     `json:"scenario"`
@@ -122,6 +127,8 @@ type Plan struct {
 	NewNodes          []NewNode  `json:"newNodes"`
 	Existing          []Existing `json:"existing"`
 	Unschedulable     []Share    `json:"unschedulable"`
+	// Steps are those of mode "consolidate".
+	Steps []Step `json:"steps,omitempty"`
 	// Groups are the names of the groups that shares count, where there is no scenario
 	// file that says so.
 	Groups []string `json:"groups,omitempty"`

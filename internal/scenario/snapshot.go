@@ -59,6 +59,7 @@ func (s *Scenario) Snapshot(at time.Time) *cluster.Snapshot {
 			})
 		}
 	}
+	snap.Guards = s.guards()
 	slices.SortFunc(snap.Pools, func(a, b cluster.Pool) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(snap.Daemons, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -159,7 +160,7 @@ func (s *Scenario) shapes() []*cluster.Shape {
 	alike := map[string]*cluster.Shape{}
 	for i := range s.PodGroups {
 		g := s.PodGroups[i]
-		g.Name, g.N = "", 0
+		g.Name, g.N, g.DisruptionsAllowed, g.DoNotDisrupt = "", 0, nil, false
 		key, err := json.Marshal(g)
 		if sh := alike[string(key)]; sh != nil && err == nil {
 			shapes[i] = sh
@@ -226,5 +227,6 @@ func (s *Scenario) machine(n *Node, t *catalog.Type, shapes []*cluster.Shape) cl
 		}
 		out.Pods = append(out.Pods, cluster.PodCount{Shape: sh, Count: int32(share.Count())})
 	}
+	s.inhabit(&out, n, shapes)
 	return out
 }

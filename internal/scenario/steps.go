@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// Step is one change of the machines that there are: first Launch, then Moves in their
+// order, then Delete.
+type Step struct {
+	Launch []NamedNode `json:"launch,omitempty"`
+	Moves  []Move      `json:"moves,omitempty"`
+	Delete []string    `json:"delete,omitempty"`
+}
+
+// NamedNode is a node to launch that moves can name.
+type NamedNode struct {
+	Name         string `json:"name"`
+	Type         string `json:"type"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"ct"`
+	Pool         string `json:"pool"`
+}
+
+// Move is pods of a group that go from one node to another.
+type Move struct {
+	Group int    `json:"group"`
+	Count int    `json:"count"`
+	From  string `json:"from"`
+	To    string `json:"to"`
+}
+
+// guards returns the disruption budgets of the groups that have one, in their order.
+func (s *Scenario) guards() []cluster.Guard {
+	var guards []cluster.Guard
+	for i := range s.PodGroups {
+		if n := s.PodGroups[i].DisruptionsAllowed; n != nil {
+			guards = append(guards, cluster.Guard{Name: fmt.Sprintf("%s/group-%06d", namespace, i), Allowed: *n})
+		}
+	}
+	return guards
+}
+
+// inhabit adds the pods of a node, one by one, to a machine. The UID of each is the index
+// of its group.
+func (s *Scenario) inhabit(m *cluster.Node, n *Node, shapes []*cluster.Shape) {
+	if m.Pool != "" {
+		m.Claim = m.Name
+	}
+	m.Empty = len(n.Pods) == 0
+	for _, share := range n.Pods {
+		g := &s.PodGroups[share.Group()]
+		r := cluster.Resident{Shape: shapes[share.Group()], Controller: "ReplicaSet"}
+		if g.DoNotDisrupt {
+			r.Held = "annotation karpenter.sh/do-not-disrupt"
+		}
+		if g.DisruptionsAllowed != nil {
+			at := 0
+			for i := range share.Group() {
+				if s.PodGroups[i].DisruptionsAllowed != nil {
+					at++
+				}
+			}
+			r.Guards = []int{at}
+		}
+		for k := range share.Count() {
+			r.PodRef = cluster.PodRef{Namespace: namespace, Name: fmt.Sprintf("%s-%06d-%03d", n.Name, share.Group(), k), UID: strconv.Itoa(share.Group())}
+			m.Residents = append(m.Residents, r)
+		}
+	}
+}
+
+// Steps returns steps as kplan/1 has them, without the times. Launched nodes are named by
+// step; a launch leaves several types open, and the node named is its cheapest offering.
+func Steps(name string, snap *cluster.Snapshot, steps []plan.Step) (*Plan, error) {
+	out := &Plan{Format: PlanFormat, Scenario: name, Mode: "consolidate", NewNodes: []NewNode{}, Existing: []Existing{}, Unschedulable: []Share{}}
+	on := map[cluster.PodRef]string{}
+	for i := range snap.Nodes {
+		for r := range snap.Nodes[i].Residents {
+			on[snap.Nodes[i].Residents[r].PodRef] = snap.Nodes[i].Name
+		}
+	}
+	for i := range steps {
+		step, err := stepOf(i, snap, &steps[i], on)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out, nil
+}
+
+func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRef]string) (Step, error) {
+	var out Step
+	count := map[Move]int{} // Count is 0
+	move := func(ref cluster.PodRef, to string) error {
+		g, err := strconv.Atoi(ref.UID)
+		if err != nil {
+			return fmt.Errorf("pod %s has no group: %w", ref, err)
+		}
+		count[Move{Group: g, From: on[ref], To: to}]++
+		return nil
+	}
+	for k := range step.Launch {
+		l := &step.Launch[k]
+		offer, err := Cheapest(snap, l)
+		if err != nil {
+			return out, fmt.Errorf("launch %d: %w", k, err)
+		}
+		node := NamedNode{fmt.Sprintf("new-%05d-%02d", i, k), offer.Type.Name, offer.Offering.Zone, offer.Offering.CapacityType, l.Pool}
+		out.Launch = append(out.Launch, node)
+		for _, ref := range l.Pods {
+			if err := move(ref, node.Name); err != nil {
+				return out, err
+			}
+		}
+	}
+	for _, m := range step.Moves {
+		if err := move(m.Pod, m.Node); err != nil {
+			return out, err
+		}
+	}
+	for m, n := range count {
+		m.Count = n
+		out.Moves = append(out.Moves, m)
+	}
+	slices.SortFunc(out.Moves, func(a, b Move) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Group, b.Group))
+	})
+	for _, r := range step.Remove {
+		out.Delete = append(out.Delete, r.Node)
+	}
+	return out, nil
+}
