@@ -19,8 +19,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/record"
 )
 
 const (
@@ -40,6 +42,8 @@ type Loop struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Synced    func() bool
+	// Journal is given every decision; nil: nobody is.
+	Journal *journal.Journal
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
@@ -76,10 +80,12 @@ func (l *Loop) Start(ctx context.Context) error {
 func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	snap := l.Mirror.Snapshot()
 	start := l.Now()
-	p, err := l.decide(snap)
+	opts := disrupt.Options{Settle: settle}
+	p, err := l.decide(snap, opts)
 	if err != nil {
 		return false, err
 	}
+	kept := &record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Plan: p, Took: l.Now().Sub(start)}
 	l.Metrics.VoluntaryDisruptionDecisionEvaluationDurationSeconds.WithLabelValues(observe.ReasonEmpty, observe.ReasonEmpty).Observe(l.Now().Sub(start).Seconds())
 	l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(observe.ReasonEmpty).Set(float64(len(p.Marks) + len(p.Removals)))
 	for i := range snap.Pools {
@@ -96,6 +102,10 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	for _, r := range p.Removals {
 		errs = append(errs, harmless(l.remove(ctx, snap, r)))
 	}
+	if err := errors.Join(errs...); err != nil {
+		kept.Error = err.Error()
+	}
+	l.Journal.Add(kept)
 	l.tellBlocked(snap, p.Blocked)
 	marked := false
 	for i := range snap.Nodes {
@@ -104,14 +114,15 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	return marked || len(p.Marks)+len(p.Removals)+len(p.Unmarks) > 0, errors.Join(errs...)
 }
 
-func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, err error) {
+func (l *Loop) decide(snap *cluster.Snapshot, opts disrupt.Options) (p plan.Plan, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			l.Metrics.Bugs.Inc()
+			l.Journal.Add(&record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Bug: fmt.Sprint(r)})
 			err = fmt.Errorf("deciding about removals: bug: %v", r)
 		}
 	}()
-	return disrupt.Propose(snap, disrupt.Options{Settle: settle}), nil
+	return disrupt.Propose(snap, opts), nil
 }
 
 func (l *Loop) remove(ctx context.Context, snap *cluster.Snapshot, r plan.Removal) error {

@@ -16,8 +16,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/record"
 )
 
 const (
@@ -39,6 +41,8 @@ type Loop struct {
 	// Synced tells whether the mirror has everything there was at the start.
 	Synced func() bool
 	Pack   pack.Options
+	// Journal is given every decision; nil: nobody is.
+	Journal *journal.Journal
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
 	BatchIdle, BatchMax time.Duration
 
@@ -102,6 +106,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	l.Mirror.MeantAll(p.Placements)
 	launched, err := l.Launcher.Launch(ctx, &p)
+	l.keep(snap, &p, launched, took, err)
 	l.tell(snap, &p, launched, took)
 	return err
 }
@@ -114,11 +119,28 @@ func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, took time.Duration, 
 		took = l.Now().Sub(start)
 		if r := recover(); r != nil {
 			l.Metrics.Bugs.Inc()
+			l.Journal.Add(&record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Took: took, Bug: fmt.Sprint(r)})
 			err = fmt.Errorf("deciding about %d pods: bug: %v", len(snap.Pending), r)
 		}
 	}()
 	p = pack.Solve(snap, l.Pack)
 	return p, took, nil
+}
+
+// keep hands the decision to the journal, with what became of it.
+func (l *Loop) keep(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration, err error) {
+	claims := make(map[*plan.Launch]string, len(launched))
+	for _, done := range launched {
+		claims[done.Launch] = done.Claim.Name
+	}
+	d := &record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Plan: *p, Took: took}
+	for i := range p.Launches {
+		d.Claims = append(d.Claims, claims[&p.Launches[i]])
+	}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	l.Journal.Add(d)
 }
 
 func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration) {
