@@ -20,6 +20,7 @@ type Metrics struct {
 	NodeClaimsCreated                            *prometheus.CounterVec
 	NodeClaimsTerminated                         *prometheus.CounterVec
 	NodeClaimsDisrupted                          *prometheus.CounterVec
+	NodeClaimsUnhealthyDisrupted                 *prometheus.CounterVec
 	NodeClaimsInstanceTerminationDurationSeconds *prometheus.HistogramVec
 	NodeClaimsTerminationDurationSeconds         *prometheus.HistogramVec
 
@@ -103,6 +104,8 @@ func (m *Metrics) addNodes(f factory) {
 	m.NodeClaimsCreated = f.counter(namespace, "nodeclaims", "created_total", "NodeClaims created, by why.", "reason", "nodepool", "min_values_relaxed")
 	m.NodeClaimsTerminated = f.counter(namespace, "nodeclaims", "terminated_total", "NodeClaims gone.", "nodepool", "capacity_type", "zone")
 	m.NodeClaimsDisrupted = f.counter(namespace, "nodeclaims", "disrupted_total", "NodeClaims whose removal began, by why.", disruptedLabels()...)
+	m.NodeClaimsUnhealthyDisrupted = f.counter(namespace, "nodeclaims", "unhealthy_disrupted_total", "NodeClaims whose removal began because their Node was broken.",
+		"condition", "nodepool", "capacity_type", "image_id")
 	m.NodeClaimsInstanceTerminationDurationSeconds = f.histogram("nodeclaims", "instance_termination_duration_seconds",
 		"Time from asking for the end of an instance until it was gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool")
 	m.NodeClaimsTerminationDurationSeconds = f.histogram("nodeclaims", "termination_duration_seconds",

@@ -31,6 +31,7 @@ func published() []string {
 		"karpenter_nodeclaims_instance_termination_duration_seconds nodepool",
 		"karpenter_nodeclaims_terminated_total nodepool,capacity_type,zone",
 		"karpenter_nodeclaims_termination_duration_seconds nodepool",
+		"karpenter_nodeclaims_unhealthy_disrupted_total condition,nodepool,capacity_type,image_id",
 		"karpenter_nodepools_allowed_disruptions nodepool,reason",
 		"karpenter_nodepools_cost_total nodepool",
 		"karpenter_nodepools_limit resource_type,nodepool",

@@ -44,6 +44,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/controller/repair"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
@@ -249,6 +250,9 @@ func (p *parts) loops() []registrant {
 		&hydration.Controllers{Client: c, Cloud: p.cloud},
 		&podmetrics.Loop{Cache: p.mgr.GetCache(), Metrics: p.metrics, Now: time.Now},
 	}
+	if policies := p.repairPolicies(); len(policies) > 0 {
+		loops = append(loops, &repair.Controller{Client: c, Cloud: p.cloud, Policies: policies, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log})
+	}
 	if p.settings.NominatePods {
 		nominator := &nomination.Loop{
 			Mirror: p.mirror, Nominator: &apply.Nominator{Client: c, Mirror: p.mirror}, Log: p.log, Now: time.Now, Synced: p.synced,
@@ -259,6 +263,16 @@ func (p *parts) loops() []registrant {
 		loops = append([]registrant{nominator}, loops...)
 	}
 	return loops
+}
+
+// repairPolicies returns what the provider takes for broken; none: nothing is repaired.
+func (p *parts) repairPolicies() []cloud.RepairPolicy {
+	gates, err := p.settings.Gates()
+	repairer, able := p.cloud.(cloud.Repairer)
+	if err != nil || !gates["NodeRepair"] || !able {
+		return nil
+	}
+	return repairer.RepairPolicies()
 }
 
 // measured returns the provider with its calls counted under a controller's name.

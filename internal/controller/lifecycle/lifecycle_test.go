@@ -33,6 +33,9 @@ func TestTheLifeOfClaims(t *testing.T) {
 		"a held pod is not evicted":                                 waitsForHold,
 		"a deadline is answered with force":                         forcesAtDeadline,
 		"volumes detach before the instance goes":                   waitsForVolumes,
+		"a volume that does not detach is given up at the deadline": givesVolumeUp,
+		"a claim whose time is over goes, budgets are still asked":  expires,
+		"a broken node goes at once, unless too many are sick":      repairs,
 		"a node deleted by hand takes its claim along":              nodeDeletedByHand,
 		"a claim for which there is no instance type goes":          noInstanceType,
 		"a claim of a class that does not exist goes":               noClass,
@@ -54,7 +57,7 @@ func TestTheLifeOfClaims(t *testing.T) {
 }
 
 func lives(t *testing.T, w *world) {
-	before := count(t, w.metrics.NodesCreated.WithLabelValues("", "test-zone-a"))
+	before := count(t, w.Metrics.NodesCreated.WithLabelValues("", "test-zone-a"))
 	claim := w.claim(t, "life", func(c *karpenterv1.NodeClaim) {
 		c.Labels = map[string]string{"team": "a"}
 		c.Annotations = map[string]string{"note": "x"}
@@ -89,7 +92,7 @@ func lives(t *testing.T, w *world) {
 	if claim.Status.ProviderID != node.Spec.ProviderID || claim.Status.Capacity.Cpu().IsZero() || claim.Status.Allocatable.Cpu().IsZero() {
 		t.Errorf("claim has status %+v", claim.Status)
 	}
-	if got := count(t, w.metrics.NodesCreated.WithLabelValues("", "test-zone-a")); got < before+1 {
+	if got := count(t, w.Metrics.NodesCreated.WithLabelValues("", "test-zone-a")); got < before+1 {
 		t.Errorf("nodes_created_total is %v, was %v", got, before)
 	}
 	must(t, w.Delete(t.Context(), claim))
@@ -227,7 +230,7 @@ func waitsForBudget(t *testing.T, w *world) {
 	node := w.ready(t, claim)
 	pod := w.pod(t, node, "budget")
 	budget := w.budget(t, "budget")
-	refused := w.metrics.PodsEvictionRequests.WithLabelValues("429")
+	refused := w.Metrics.PodsEvictionRequests.WithLabelValues("429")
 	before := count(t, refused)
 	must(t, w.Delete(t.Context(), claim))
 	w.draining(t, node)
@@ -263,13 +266,19 @@ func forcesAtDeadline(t *testing.T, w *world) {
 	node := w.ready(t, claim)
 	grace := int64(2)
 	pod := w.pod(t, node, "deadline", func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &grace })
+	held := w.pod(t, node, "deadline-held", func(p *corev1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = &grace
+		p.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: "true"}
+	})
 	w.budget(t, "deadline")
 	must(t, w.Delete(t.Context(), claim))
 	w.draining(t, node)
 	w.stays(t, pod)
+	w.stays(t, held)
 	w.event(t, claim, "TerminationGracePeriodExpiring")
 	w.event(t, pod, "Disrupted")
-	w.gone(t, pod, node, claim)
+	w.event(t, held, "Disrupted")
+	w.gone(t, pod, held, node, claim)
 }
 
 func waitsForVolumes(t *testing.T, w *world) {
@@ -309,7 +318,7 @@ func noInstanceType(t *testing.T, w *world) {
 	})
 	w.event(t, claim, "InsufficientCapacityError")
 	w.gone(t, claim)
-	if n := count(t, w.metrics.NodeClaimsDisrupted.WithLabelValues("insufficient_capacity", "", "", "", "graceful")); n < 1 {
+	if n := count(t, w.Metrics.NodeClaimsDisrupted.WithLabelValues("insufficient_capacity", "", "", "", "graceful")); n < 1 {
 		t.Errorf("nodeclaims_disrupted_total is %v", n)
 	}
 }

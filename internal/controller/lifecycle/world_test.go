@@ -1,10 +1,8 @@
 package lifecycle_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"testing"
@@ -16,18 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
@@ -35,10 +26,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
+	"github.com/dovetail-sh/dovetail/internal/controller/repair"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
-	"github.com/dovetail-sh/dovetail/internal/mirror"
-	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
+	"github.com/dovetail-sh/dovetail/internal/testkit/loops"
 )
 
 // patience is how long a story waits for what must come.
@@ -46,9 +37,8 @@ const patience = time.Minute
 
 // world is a real control plane with the loops of the whole life of a claim at work in it.
 type world struct {
-	client.WithWatch
+	*loops.Loops
 	cloud   *kwok.Provider
-	metrics *observe.Metrics
 	garbage *garbage.Loop
 }
 
@@ -64,52 +54,27 @@ func TestMain(m *testing.M) {
 // newWorld starts it. The collector is not started: the stories sweep when they need to.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	devcluster := testkit.StartCluster(t)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpenterv1.AddToScheme, kwokv1alpha1.AddToScheme} {
-		must(t, add(scheme))
-	}
-	_, err := envtest.InstallCRDs(devcluster.Config, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd"}, ErrorIfPathMissing: true})
+	w := &world{Loops: loops.New(t, time.Now)}
+	c := w.Manager.GetClient()
+	var err error
+	w.cloud, err = kwok.New(c, kwok.Options{Reader: w.Manager.GetAPIReader(), Now: time.Now, Log: w.Log})
 	must(t, err)
-	direct, err := client.NewWithWatch(devcluster.Config, client.Options{Scheme: scheme})
-	must(t, err)
-	skip := true
-	mgr, err := ctrl.NewManager(devcluster.Config, manager.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		Controller: config.Controller{SkipNameValidation: &skip},
-	})
-	must(t, err)
-	must(t, mirror.AddIndexes(t.Context(), mgr.GetFieldIndexer()))
-	clientset, err := kubernetes.NewForConfig(devcluster.Config)
-	must(t, err)
-	recorder, stop := observe.NewEventRecorder(clientset, scheme)
-	t.Cleanup(stop)
-	events, log := observe.NewRecorder(recorder, time.Now), slog.New(slog.NewTextHandler(t.Output(), nil))
-
-	w := &world{WithWatch: direct, metrics: observe.NewMetrics(prometheus.NewRegistry())}
-	w.cloud, err = kwok.New(mgr.GetClient(), kwok.Options{Reader: mgr.GetAPIReader(), Now: time.Now, Log: log})
-	must(t, err)
-	c := mgr.GetClient()
-	must(t, mgr.Add(w.cloud))
-	must(t, (&lifecycle.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: events, Metrics: w.metrics, Log: log}).Register(mgr))
-	must(t, (&termination.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: events, Metrics: w.metrics, Log: log}).Register(mgr))
-	must(t, (&consistency.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: events, Log: log}).Register(mgr))
-	must(t, (&podevents.Controller{Client: c, Cloud: w.cloud, Now: time.Now}).Register(mgr))
-	must(t, (&hydration.Controllers{Client: c, Cloud: w.cloud}).Register(mgr))
+	must(t, w.Manager.Add(w.cloud))
 	w.garbage = &garbage.Loop{
-		Client: c, Uncached: mgr.GetAPIReader(), Cloud: w.cloud, Now: time.Now, Metrics: w.metrics, Log: log,
+		Client: c, Uncached: w.Manager.GetAPIReader(), Cloud: w.cloud, Now: time.Now, Metrics: w.Metrics, Log: w.Log,
 	}
-	must(t, direct.Create(t.Context(), &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
-
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("manager: %v", err)
-		}
-	})
+	must(t, w.Create(t.Context(), &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
+	w.Run(t,
+		&lifecycle.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log},
+		&termination.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log},
+		&consistency.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Log: w.Log},
+		&podevents.Controller{Client: c, Cloud: w.cloud, Now: time.Now},
+		&hydration.Controllers{Client: c, Cloud: w.cloud},
+		&repair.Controller{
+			Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log,
+			Policies: []cloud.RepairPolicy{{ConditionType: "Broken", ConditionStatus: "True", Toleration: 3 * time.Second}},
+		},
+	)
 	return w
 }
 

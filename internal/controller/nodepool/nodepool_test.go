@@ -1,26 +1,16 @@
 package nodepool_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
@@ -29,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
-	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
+	"github.com/dovetail-sh/dovetail/internal/testkit/loops"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -39,9 +29,8 @@ const patience = time.Minute
 // world is a control plane with the loops running, shared by the tests below, each of
 // which has a pool and class of its own.
 type world struct {
-	client.Client
-	loops    *nodepool.Controllers
-	registry *prometheus.Registry
+	*loops.Loops
+	pools *nodepool.Controllers
 }
 
 func TestLoops(t *testing.T) {
@@ -261,18 +250,18 @@ func tellsHealth(t *testing.T, w *world) {
 	stranger := nc.DeepCopy()
 	stranger.OwnerReferences[0].UID = "of-another-time"
 	for _, of := range []*karpenterv1.NodeClaim{stranger, stranger, nc, nc} {
-		w.loops.Record(t.Context(), of, false)
+		w.pools.Record(t.Context(), of, false)
 	}
 	health(metav1.ConditionFalse, "NoImage")
 	for range 3 {
-		w.loops.Record(t.Context(), nc, true)
+		w.pools.Record(t.Context(), nc, true)
 	}
 	health(metav1.ConditionTrue, "NodeRegistrationHealthy")
 	w.edit(t, np, func() { np.Spec.Template.Labels = map[string]string{"changed": "yes"} })
 	health(metav1.ConditionUnknown, "AwaitingReconciliation")
 	condition.ForNodeClaim(nc).SetTrue("Launched", time.Unix(1, 0))
-	w.loops.Record(t.Context(), nc, false)
-	w.loops.Record(t.Context(), nc, false)
+	w.pools.Record(t.Context(), nc, false)
+	w.pools.Record(t.Context(), nc, false)
 	health(metav1.ConditionFalse, "RegistrationFailed")
 	w.edit(t, sick, func() { sick.Spec.NodeRegistrationDelay = &metav1.Duration{Duration: time.Second} })
 	health(metav1.ConditionUnknown, "AwaitingReconciliation")
@@ -300,57 +289,23 @@ func leavesOthersAlone(t *testing.T, w *world) {
 	}
 }
 
-// startWorld starts a control plane and a manager with the loops. The client that tests
-// get does not read from the manager's cache.
+// startWorld starts a control plane and the loops.
 func startWorld(t *testing.T) *world {
 	t.Helper()
-	devcluster := testkit.StartCluster(t)
-	if _, err := envtest.InstallCRDs(devcluster.Config, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd"}, ErrorIfPathMissing: true}); err != nil {
-		t.Fatal(err)
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpenterv1.AddToScheme, kwokv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	skip := true // so that the test can be repeated in one process
-	mgr, err := ctrl.NewManager(devcluster.Config, manager.Options{
-		Logger:     logr.Discard(),
-		Controller: config.Controller{SkipNameValidation: &skip},
-		Scheme:     scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := kwok.New(mgr.GetClient(), kwok.Options{Now: time.Now, Reader: mgr.GetAPIReader()})
+	l := loops.New(t, time.Now)
+	c := l.Manager.GetClient()
+	provider, err := kwok.New(c, kwok.Options{Now: time.Now, Reader: l.Manager.GetAPIReader()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	known := provider.Vocabulary()
-	registry := prometheus.NewRegistry()
-	loops := &nodepool.Controllers{
-		Client: mgr.GetClient(), Cloud: provider, Vocabulary: translate.NewVocabulary(known.WellKnown, known.RestrictedDomains),
+	pools := &nodepool.Controllers{
+		Client: c, Cloud: provider, Vocabulary: translate.NewVocabulary(known.WellKnown, known.RestrictedDomains),
 		Types: func(cloud.ClassRef) ([]*catalog.Type, error) { return oneType(), nil },
-		Now:   time.Now, Metrics: observe.NewMetrics(registry),
+		Now:   time.Now, Metrics: l.Metrics,
 	}
-	if err := loops.Register(mgr); err != nil {
-		t.Fatal(err)
-	}
-	direct, err := client.New(devcluster.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("manager: %v", err)
-		}
-	})
-	return &world{direct, loops, registry}
+	l.Run(t, pools)
+	return &world{l, pools}
 }
 
 // oneType is what the claims of the tests are.
@@ -419,7 +374,7 @@ func cached[T client.Object](t *testing.T, w *world, obj T, has func(T) bool) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
 		seen := obj.DeepCopyObject().(T)
-		if err := w.loops.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), seen); err != nil {
+		if err := w.pools.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), seen); err != nil {
 			return err
 		}
 		if !has(seen) {
@@ -432,7 +387,7 @@ func cached[T client.Object](t *testing.T, w *world, obj T, has func(T) bool) {
 // shown returns what a metric shows of a pool, by resource type ("" where it has none).
 func (w *world) shown(t *testing.T, metric, pool string) map[string]float64 {
 	t.Helper()
-	families, err := w.registry.Gather()
+	families, err := w.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

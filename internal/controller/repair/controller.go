@@ -1,0 +1,176 @@
+// Package repair is the loop that replaces broken Nodes: those that have been sick, as the
+// provider understands it, for longer than it tolerates. Where many are sick at once it
+// stops and says so.
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	controllerName = "node.health"
+	nodesAtOnce    = 10
+	// staleRetry is when to look again after a write that the cache has not seen yet.
+	staleRetry = 100 * time.Millisecond
+)
+
+// Controller is the loop. Its fields are set once, before Register.
+type Controller struct {
+	Client   client.Client
+	Cloud    cloud.Provider
+	Policies []cloud.RepairPolicy
+	Now      func() time.Time
+	Events   *observe.Recorder
+	Metrics  *observe.Metrics
+	Log      *slog.Logger
+}
+
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
+		For(&corev1.Node{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: nodesAtOnce}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// Reconcile looks after one Node.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	ailment, sick := lifecycle.Diagnose(translate.NodeConditions(node), c.policies())
+	if !sick || !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
+		return reconcile.Result{}, nil
+	}
+	claim, err := mirror.ClaimOfNode(ctx, c.Client, node)
+	if errors.Is(err, mirror.ErrDuplicate) || err == nil && claim == nil {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	view := lifecycle.RepairView{At: c.Now(), Conditions: translate.NodeConditions(node), Policies: c.policies(), IsDeleting: claim.DeletionTimestamp != nil}
+	view.Deadline, _ = translate.Deadline(claim) // one that cannot be read is replaced
+	if !view.At.Before(ailment.Due) {
+		if view.Crowds, err = c.crowds(ctx, node.Labels[karpenterv1.NodePoolLabelKey]); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	step := lifecycle.Repair(view)
+	return c.perform(ctx, node, claim, &step, ailment)
+}
+
+func (c *Controller) perform(
+	ctx context.Context, node *corev1.Node, claim *karpenterv1.NodeClaim, step *lifecycle.Step, ailment lifecycle.Ailment,
+) (reconcile.Result, error) {
+	switch step.Act {
+	case lifecycle.DeleteClaim:
+		if err := apply.Remove(ctx, c.Client, claim); err != nil {
+			return reconcile.Result{}, err
+		}
+		c.tellRepaired(ctx, node, claim, ailment)
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	case lifecycle.SetDeadline:
+		err := apply.SetDeadline(ctx, c.Client, claim, step.Deadline)
+		if apply.IsStale(err) {
+			return reconcile.Result{RequeueAfter: staleRetry}, nil
+		}
+		return reconcile.Result{}, err
+	default:
+	}
+	if len(step.Blocked) > 0 {
+		c.Events.Event(node, observe.NodeRepairBlocked(step.Why))
+		c.Events.Event(claim, observe.NodeRepairBlocked(step.Why))
+	}
+	if step.Until.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(step.Until.Sub(c.Now()), time.Millisecond)}, nil
+}
+
+// crowds counts the sick in the cluster and, unless the Node is of none, in its pool.
+func (c *Controller) crowds(ctx context.Context, pool string) ([]lifecycle.Crowd, error) {
+	var nodes corev1.NodeList
+	if err := c.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	all, own := lifecycle.Crowd{Name: "the cluster"}, lifecycle.Crowd{Name: "pool " + pool}
+	policies := c.policies()
+	for i := range nodes.Items {
+		n := 0
+		if _, sick := lifecycle.Diagnose(translate.NodeConditions(&nodes.Items[i]), policies); sick {
+			n = 1
+		}
+		all.Nodes, all.Sick = all.Nodes+1, all.Sick+n
+		if nodes.Items[i].Labels[karpenterv1.NodePoolLabelKey] == pool {
+			own.Nodes, own.Sick = own.Nodes+1, own.Sick+n
+		}
+	}
+	if pool == "" {
+		return []lifecycle.Crowd{all}, nil
+	}
+	return []lifecycle.Crowd{own, all}, nil
+}
+
+func (c *Controller) policies() []lifecycle.RepairPolicy {
+	policies := make([]lifecycle.RepairPolicy, 0, len(c.Policies))
+	for _, p := range c.Policies {
+		policies = append(policies, lifecycle.RepairPolicy{Type: p.ConditionType, Status: p.ConditionStatus, Toleration: p.Toleration})
+	}
+	return policies
+}
+
+func (c *Controller) tellRepaired(ctx context.Context, node *corev1.Node, claim *karpenterv1.NodeClaim, ailment lifecycle.Ailment) {
+	pods, err := mirror.PodsOn(ctx, c.Client, node.Name)
+	if err != nil {
+		c.Log.Error("could not count pods", "node", node.Name, "error", err)
+	}
+	c.Metrics.Disrupted(claim, observe.ReasonUnhealthy, "", translate.CountReschedulable(pods))
+	pool := claim.Labels[karpenterv1.NodePoolLabelKey]
+	c.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snakeCase(ailment.Type), pool,
+		claim.Labels[karpenterv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
+	why := observe.DisruptionTerminating(fmt.Sprintf("Unhealthy: condition %s is %s", ailment.Type, ailment.Status))
+	c.Events.Event(node, why)
+	c.Events.Event(claim, why)
+	c.Log.Info("replacing broken node", "node", node.Name, "claim", claim.Name, "pool", pool,
+		"condition", ailment.Type, "status", ailment.Status, "since", ailment.Since)
+}
+
+// snakeCase returns DiskPressure as disk_pressure, and ACMEBroken as acme_broken.
+func snakeCase(words string) string {
+	var b strings.Builder
+	runes := []rune(words)
+	for i, r := range runes {
+		begins := unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if begins {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
