@@ -1,0 +1,229 @@
+package disrupt
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// Underutilized is the API's word for the reason of consolidation.
+const Underutilized = "Underutilized"
+
+// ConsolidateOptions are what the operator may set. The zero value is the default.
+type ConsolidateOptions struct {
+	// EvictionHourly is what a step must save, in dollars per hour, for each ordinary pod
+	// that it evicts; 0: half of what the average pod costs on new machines.
+	EvictionHourly float64
+	// ShareMin is the share of the price of what a step removes that it must save besides,
+	// so that like is never replaced by like; 0: 2 %.
+	ShareMin float64
+	// GapMax is how much the machines may cost above the bound, as a share of it, with
+	// nothing being done; 0: 2 %. Negative: there is always another look.
+	GapMax float64
+	// StepMax is how many machines one step may remove at most; 0: 32.
+	StepMax int
+	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
+	// chases one that is cheap for a moment; 0: 3.
+	SpotPools int
+	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
+	Candidate func(*cluster.Node) verdict.Verdict
+	// Pack are the options of placement.
+	Pack pack.Options
+}
+
+// Consolidation is what would make the machines cheaper.
+type Consolidation struct {
+	// Steps are in the order in which they should be taken: most saved for each eviction
+	// first. Each is safe by itself, and so is every beginning of the list.
+	Steps []plan.Step
+	// Kept says of each machine that is a candidate and stays, why.
+	Kept []verdict.Verdict
+	// PriceHourly is what the machines cost now whose price is known; AfterHourly what they
+	// would after all steps; BoundHourly what they must cost at least, wherever the pods are.
+	PriceHourly, AfterHourly, BoundHourly float64
+}
+
+// Consolidate returns the steps that make the price of all machines, and a price for
+// every eviction, as low as it can find.
+//
+// Machines are drained that carry little worth for their price and their evictions, into
+// those that carry most; then windows of the worst that are left are replaced by new
+// ones, many by many. Pods that only moved in thought move again for nothing, so that no
+// pod is evicted twice.
+func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
+	c := newConsolidator(snap, opts)
+	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
+		c.drain()
+		c.replace()
+		c.makeSteps()
+	}
+	c.tellKept()
+	return c.out
+}
+
+// consolidator is one search under way. Indexes of machines are those of the session.
+type consolidator struct {
+	snap *cluster.Snapshot
+	opts ConsolidateOptions
+	s    *pack.Session
+	// cost is what evicting a machine's pods costs, with what must be saved besides. It is
+	// NaN for machines that may not go. weight is that of their evictions, pods how many.
+	cost, weight []float64
+	pods         []int
+	why          []verdict.Verdict
+	groups       groups
+	out          Consolidation
+}
+
+func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolidator {
+	opts.ShareMin = cmp.Or(opts.ShareMin, 0.02)
+	opts.GapMax = cmp.Or(opts.GapMax, 0.02)
+	opts.StepMax = cmp.Or(opts.StepMax, 32)
+	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack)}
+	n := len(snap.Nodes)
+	c.cost, c.weight, c.pods, c.why = make([]float64, n), make([]float64, n), make([]int, n), make([]verdict.Verdict, n)
+	worth, pods := 0.0, 0
+	for h := range n {
+		c.pods[h] = len(snap.Nodes[h].Residents)
+		worth, pods = worth+c.s.Worth(h), pods+c.pods[h]
+		if p := c.s.Price(h); !math.IsNaN(p) {
+			c.out.PriceHourly += p
+		}
+	}
+	c.out.AfterHourly = c.out.PriceHourly
+	if c.opts.EvictionHourly == 0 && pods > 0 {
+		c.opts.EvictionHourly = worth / float64(pods) / 2
+	}
+	c.groups.removed = map[int32][]int32{}
+	for h := range n {
+		c.judge(h)
+	}
+	c.bound()
+	return c
+}
+
+// judge works out what removing a machine of the snapshot costs, or why it may not go.
+func (c *consolidator) judge(h int) {
+	n, price := &c.snap.Nodes[h], c.s.Price(h)
+	c.cost[h] = math.NaN()
+	if c.why[h] = c.blocked(n, price); !c.why[h].IsYes() {
+		return
+	}
+	for i := range n.Residents {
+		c.weight[h] += evictionWeight(&n.Residents[i], c.snap.At)
+	}
+	hourly, share := c.opts.EvictionHourly, c.opts.ShareMin
+	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
+}
+
+// bound works out what all machines together must cost at least: those that may not go
+// stay, and the pods of the others cost what they are worth, less what those that stay
+// have room for.
+func (c *consolidator) bound() {
+	for h := range c.snap.Nodes {
+		price := c.s.Price(h)
+		switch {
+		case math.IsNaN(price):
+		case math.IsNaN(c.cost[h]):
+			c.out.BoundHourly += max(price, c.s.Worth(h))
+		default:
+			c.out.BoundHourly += c.s.Worth(h)
+		}
+	}
+	c.out.BoundHourly = min(c.out.BoundHourly, c.out.PriceHourly)
+}
+
+// drain removes machines, worst first, whose pods all find room on others.
+func (c *consolidator) drain() {
+	order := c.ranked(func(int) bool { return true })
+	best := slices.Clone(order)
+	slices.Reverse(best)
+	c.s.Rank(best)
+	for _, h := range order {
+		h := int(h)
+		if math.IsNaN(c.cost[h]) || c.s.Price(h) < c.cost[h] || !c.s.MayLeave(h) {
+			continue
+		}
+		mark := c.s.Begin()
+		c.s.Remove(h)
+		if !c.s.SettleOrFail() || !c.keep(mark, []int32{int32(h)}) {
+			c.s.Undo(mark)
+		}
+	}
+}
+
+// ranked returns the machines, those first that carry least worth, and evictions, for
+// their price. Those that may not go are last.
+func (c *consolidator) ranked(want func(h int) bool) []int32 {
+	var order []int32
+	rank := make([]float64, c.s.Hosts())
+	for h := range c.s.Hosts() {
+		if c.s.IsGone(h) || !want(h) {
+			continue
+		}
+		order = append(order, int32(h))
+		if rank[h] = (c.s.Worth(h) + c.costOf(h)) / max(c.s.Price(h), 1e-9); math.IsNaN(rank[h]) {
+			rank[h] = math.Inf(1)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
+	return order
+}
+
+// costOf returns what removing a machine costs; nothing for those not bought yet.
+func (c *consolidator) costOf(h int) float64 {
+	if h < len(c.cost) {
+		return c.cost[h]
+	}
+	return 0
+}
+
+// roundsMax bounds how often the windows go over the machines.
+const roundsMax = 4
+
+// replace puts new machines in the place of windows of the worst.
+func (c *consolidator) replace() {
+	for range roundsMax {
+		gained := false
+		for _, size := range []int{32, 8, 3, 1} {
+			order := c.ranked(func(h int) bool { return !math.IsNaN(c.costOf(h)) })
+			for from := 0; from < len(order); from += size {
+				gained = c.window(order[from:min(from+size, len(order))]) || gained
+			}
+		}
+		if !gained {
+			return
+		}
+	}
+}
+
+// window removes machines and buys others for their pods, if that saves enough.
+func (c *consolidator) window(hosts []int32) bool {
+	limit, worth := 0.0, 0.0
+	for _, h := range hosts {
+		limit += c.s.Price(int(h)) - c.costOf(int(h))
+		worth += c.s.Worth(int(h))
+	}
+	if limit <= worth || limit <= 0 {
+		return false
+	}
+	mark := c.s.Begin()
+	for _, h := range hosts {
+		c.s.Remove(int(h))
+	}
+	ok := c.s.Settle()
+	if !ok {
+		_, ok = c.s.Buy(limit)
+	}
+	if !ok || !c.keep(mark, hosts) {
+		c.s.Undo(mark)
+		return false
+	}
+	return true
+}

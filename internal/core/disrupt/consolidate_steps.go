@@ -1,0 +1,267 @@
+package disrupt
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// groups are changes that belong together, because one removes a machine that another
+// bought or put pods on. Each becomes one step.
+type groups struct {
+	parent  []int32           // by change
+	removed map[int32][]int32 // by root: machines of the snapshot
+}
+
+func (g *groups) find(change int32) int32 {
+	for int(change) >= len(g.parent) {
+		g.parent = append(g.parent, int32(len(g.parent)))
+	}
+	for g.parent[change] != change {
+		g.parent[change] = g.parent[g.parent[change]]
+		change = g.parent[change]
+	}
+	return change
+}
+
+// keep makes the change under way final, unless the step that it would be part of is
+// larger than it may be, or would evict more pods at once than a PodDisruptionBudget lets
+// it. One machine alone may: its drain waits for the budget.
+func (c *consolidator) keep(mark int, hosts []int32) bool {
+	self := c.groups.find(c.s.Change())
+	roots, removed := []int32{self}, []int32(nil)
+	join := func(change int32) {
+		if change < 0 {
+			return
+		}
+		if root := c.groups.find(change); !slices.Contains(roots, root) {
+			roots = append(roots, root)
+			removed = append(removed, c.groups.removed[root]...)
+		}
+	}
+	for _, h := range hosts {
+		if c.s.Node(int(h)) != nil {
+			removed = append(removed, h)
+		}
+		join(c.s.Since(int(h)))
+		for _, sh := range c.s.Added(int(h)) {
+			join(sh.Change)
+		}
+	}
+	if len(removed) > c.opts.StepMax || len(removed) > 1 && !c.guarded(removed) {
+		return false
+	}
+	c.s.Keep(mark)
+	for _, root := range roots {
+		delete(c.groups.removed, root)
+		c.groups.parent[root] = self
+	}
+	c.groups.removed[self] = removed
+	return true
+}
+
+// guarded tells whether all pods of the machines may be evicted at once.
+func (c *consolidator) guarded(hosts []int32) bool {
+	if len(c.snap.Guards) == 0 {
+		return true
+	}
+	evicted := map[int]int32{}
+	for _, h := range hosts {
+		for i := range c.snap.Nodes[h].Residents {
+			for _, g := range c.snap.Nodes[h].Residents[i].Guards {
+				if evicted[g]++; evicted[g] > c.snap.Guards[g].Allowed {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// draft is a step while it is put together.
+type draft struct {
+	remove []int32
+	buy    []purchase
+	moves  []move
+	saving float64
+	weight float64
+}
+
+type purchase struct {
+	bin  int32
+	pods []pack.Share
+}
+
+type move struct {
+	class, host, n int32
+}
+
+// makeSteps turns the groups into steps, each judged anew after those before it.
+func (c *consolidator) makeSteps() {
+	drafts := c.drafts()
+	c.s.Undo(0)
+	for progress := true; progress && len(drafts) > 0; {
+		progress = false
+		var later []*draft
+		for _, d := range drafts {
+			mark := c.s.Begin()
+			step, ok := c.take(d)
+			if !ok {
+				c.s.Undo(mark)
+				later = append(later, d)
+				continue
+			}
+			c.s.Keep(mark)
+			c.out.Steps = append(c.out.Steps, step)
+			c.out.AfterHourly -= step.SavingHourly
+			progress = true
+		}
+		drafts = later
+	}
+}
+
+// drafts gathers what each group does in the end, best first.
+func (c *consolidator) drafts() []*draft {
+	byRoot := map[int32]*draft{}
+	var all []*draft
+	for change := range c.groups.parent {
+		removed := c.groups.removed[int32(change)]
+		if len(removed) == 0 {
+			continue
+		}
+		d := &draft{remove: slices.Sorted(slices.Values(removed))}
+		for _, h := range d.remove {
+			d.saving += c.s.Price(int(h))
+			d.weight += c.weight[h]
+		}
+		byRoot[int32(change)] = d
+		all = append(all, d)
+	}
+	for h := range c.s.Hosts() {
+		if c.s.IsGone(h) {
+			continue
+		}
+		if since := c.s.Since(h); since >= 0 {
+			d := byRoot[c.groups.find(since)]
+			d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
+			d.saving -= c.s.Price(h)
+			continue
+		}
+		for _, sh := range c.s.Added(h) {
+			if d := byRoot[c.groups.find(sh.Change)]; d != nil {
+				d.moves = append(d.moves, move{sh.Class, int32(h), sh.N})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *draft) int {
+		return cmp.Or(cmp.Compare(b.saving/max(b.weight, 0.01), a.saving/max(a.weight, 0.01)), cmp.Compare(a.remove[0], b.remove[0]))
+	})
+	return all
+}
+
+// take does what the draft says, and returns the step. It is false when some rule does
+// not allow it as things are, or it would not save enough.
+func (c *consolidator) take(d *draft) (plan.Step, bool) {
+	step := plan.Step{Reason: Underutilized}
+	cost := 0.0
+	for _, h := range d.remove {
+		c.s.Remove(int(h))
+		n := c.s.Node(int(h))
+		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: Underutilized})
+		step.SavingHourly += c.s.Price(int(h))
+		step.Evictions += c.pods[h]
+		cost += c.cost[h]
+	}
+	var bought []int
+	for _, p := range d.buy {
+		h, ok := c.s.Carry(p.bin, p.pods)
+		if !ok {
+			return step, false
+		}
+		bought = append(bought, h)
+		step.SavingHourly -= c.s.Price(h)
+	}
+	var landed []move
+	for _, m := range d.moves {
+		if n := c.s.Put(m.class, int(m.host), m.n); n < m.n {
+			return step, false
+		}
+		landed = append(landed, m)
+	}
+	if c.s.AnyLoose() || step.SavingHourly < cost || !c.balanced(d, step.SavingHourly) {
+		return step, false
+	}
+	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
+	for _, h := range bought {
+		l, pools, ok := c.s.Launch(h, c.s.Price(h)+spare)
+		if !ok || c.s.IsSpot(h) && pools < c.opts.SpotPools {
+			return step, false
+		}
+		step.SavingHourly += c.s.Price(h) - l.PriceHourly
+		step.Launch = append(step.Launch, l)
+	}
+	c.name(&step, d, bought, landed)
+	return step, true
+}
+
+// name says which pods go where: pods of a class are alike.
+func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []move) {
+	waiting := map[int32][]cluster.PodRef{}
+	for _, h := range d.remove {
+		residents := c.snap.Nodes[h].Residents
+		for i := range residents {
+			class := c.s.Class(residents[i].Shape)
+			waiting[class] = append(waiting[class], residents[i].PodRef)
+		}
+	}
+	next := func(class, n int32) []cluster.PodRef {
+		pods := waiting[class][:n]
+		waiting[class] = waiting[class][n:]
+		return pods
+	}
+	for i, h := range bought {
+		for _, sh := range c.s.Added(h) {
+			step.Launch[i].Pods = append(step.Launch[i].Pods, next(sh.Class, sh.N)...)
+		}
+	}
+	for _, m := range landed {
+		n := c.s.Node(int(m.host))
+		for _, ref := range next(m.class, m.n) {
+			step.Moves = append(step.Moves, plan.Placement{Pod: ref, Node: n.Name, Claim: n.Claim})
+		}
+	}
+}
+
+// balanced tells whether the pools whose policy is Balanced find the saving worth the
+// disruption.
+func (c *consolidator) balanced(*draft, float64) bool { return true }
+
+// tellKept says why candidates stay.
+func (c *consolidator) tellKept() {
+	gone := map[string]bool{}
+	for i := range c.out.Steps {
+		for _, r := range c.out.Steps[i].Remove {
+			gone[r.Node] = true
+		}
+	}
+	for h := range c.snap.Nodes {
+		n := &c.snap.Nodes[h]
+		switch {
+		case gone[n.Name]:
+		case !c.why[h].IsYes():
+			if c.why[h].Subject != "" {
+				c.out.Kept = append(c.out.Kept, c.why[h])
+			}
+		case math.IsNaN(c.cost[h]):
+		default:
+			c.out.Kept = append(c.out.Kept, verdict.Of(verdict.Unconsolidatable, n.Name,
+				"nothing was found that saves enough: it costs %.4f an hour, its pods are worth %.4f on new machines, and removing it must save %.4f",
+				c.s.Price(h), c.s.Worth(h), c.cost[h]))
+		}
+	}
+}

@@ -1,0 +1,436 @@
+package pack
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// Session is the running machines with their pods, and changes to them that can be taken
+// back: a machine is removed, its pods are put elsewhere, machines are bought for them.
+// All rules of placement hold for pods that are put somewhere; wishes are not looked at.
+//
+// A change is made of Remove, Settle and Buy. It is taken back by Undo, or made final by
+// Keep. Pods that are alike are one class, so the time depends on machines and classes.
+type Session struct {
+	*solver
+	hosts []host
+	slots slots
+	loose []int32 // by class: pods that have no machine
+	// size are the classes in the order in which they are placed: those that others depend
+	// on first, then large ones.
+	size []int32
+	log  []change
+	// bins are what can be bought, by price, without what another is never worse than.
+	bins []freshBin
+	// worth is what one pod of each class costs at least on new machines.
+	worth []float64
+	// spare are hostname domains of machines that were not bought after all.
+	spare   []int32
+	present [][]int32 // by spreading group and domain: how many machines
+	fills   filler
+	change  int32 // number of the change under way
+	class   map[*cluster.Shape]int32
+}
+
+// host is a machine with its pods.
+type host struct {
+	node  *cluster.Node   // nil: to be bought
+	bin   int32           // what is to be bought; -1
+	free  quantity.Vector // what no pod asks for
+	own   []Share
+	added []Share
+	kind  int32 // machines of one kind are alike in labels and taints, hostname aside
+	place topology.Place
+	price float64
+	taken bool // false: it takes no pods
+	gone  bool
+	since int32 // the change that bought it; -1
+}
+
+// Share is N pods of a class on a machine.
+type Share struct {
+	Class, N int32
+	// Change is the number of the change that put them there.
+	Change int32
+}
+
+// NewSession returns the session of a snapshot. Pods that wait for a machine are given
+// room on those there are first, as far as there is any.
+func NewSession(snap *cluster.Snapshot, opts Options) *Session {
+	if opts.TypesMax == 0 {
+		opts.TypesMax = typesMaxDefault
+	}
+	m := &model{space: sessionSpace(snap)}
+	for _, p := range byWeight(snap.Pools) {
+		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
+	}
+	s := &Session{solver: &solver{snap: snap, opts: opts, model: m}}
+	at := s.addClasses()
+	s.class = at
+	s.ledger = newLedger(snap, s.classes)
+	s.addHosts(at)
+	s.addBins()
+	s.orderClasses()
+	s.price()
+	s.rank(nil)
+	s.seatPending(at)
+	return s
+}
+
+func sessionSpace(snap *cluster.Snapshot) quantity.Space {
+	space := spaceOf(snap)
+	lists := []quantity.List{{}}
+	for _, name := range space {
+		lists[0][name] = 0
+	}
+	var last *cluster.Shape
+	seen := map[*cluster.Shape]bool{}
+	for i := range snap.Nodes {
+		for r := range snap.Nodes[i].Residents {
+			if sh := snap.Nodes[i].Residents[r].Shape; sh != last && !seen[sh] {
+				seen[sh], last = true, sh
+				lists = append(lists, sh.Requests)
+			}
+		}
+	}
+	return quantity.SpaceOf(lists...)
+}
+
+// addClasses makes a class of each shape that would want a machine.
+func (s *Session) addClasses() map[*cluster.Shape]int32 {
+	at := map[*cluster.Shape]int32{}
+	add := func(sh *cluster.Shape) {
+		if _, ok := at[sh]; ok {
+			return
+		}
+		at[sh] = int32(len(s.classes))
+		c := class{shape: sh, index: len(s.classes), need: s.model.space.Vector(sh.Requests)}
+		st := stage{wishesFrom: math.MaxInt}
+		for _, p := range s.model.pools {
+			st.in = append(st.in, p.admit(sh, nil))
+		}
+		c.stages = []stage{st}
+		s.classes = append(s.classes, c)
+	}
+	var last *cluster.Shape
+	for i := range s.snap.Nodes {
+		for r := range s.snap.Nodes[i].Residents {
+			if sh := s.snap.Nodes[i].Residents[r].Shape; sh != last {
+				add(sh)
+				last = sh
+			}
+		}
+	}
+	for i := range s.snap.Pending {
+		add(s.snap.Pending[i].Shape)
+	}
+	s.loose = make([]int32, len(s.classes))
+	return at
+}
+
+// addHosts makes a host of each machine, in the snapshot's order.
+func (s *Session) addHosts(at map[*cluster.Shape]int32) {
+	kinds := s.newKinds()
+	prices := newPriceList(s.snap)
+	ruled := len(s.ledger.Keys()) > 0
+	index := map[*cluster.Shape]int{}
+	for i, sh := range s.ledger.Shapes() {
+		index[sh] = i
+	}
+	s.present = make([][]int32, s.ledger.Groups())
+	s.hosts = make([]host, len(s.snap.Nodes))
+	for i := range s.snap.Nodes {
+		n := &s.snap.Nodes[i]
+		h := &s.hosts[i]
+		*h = host{node: n, bin: -1, price: math.NaN(), since: -1}
+		if p, ok := prices.of(n); ok {
+			h.price = p
+		}
+		if n.Open == nil {
+			used := n.Used.Plus(kinds.daemons(n).MinusFloor(n.UsedByDaemons))
+			h.free = s.model.space.Room(n.Allocatable)
+			h.free.AddN(s.model.space.Vector(used), -1)
+			h.taken = n.Initialised && n.Ready && !n.Leaving && !n.Closed && n.Marked == ""
+			h.kind = kinds.of(n)
+		}
+		h.own = sharesOf(n.Residents, at)
+		if ruled {
+			h.place = s.placeOf(n)
+			s.appear(&h.place)
+			for _, p := range n.Pods {
+				s.ledger.Count(index[p.Shape], &h.place, p.Count, p.Leaving)
+			}
+		}
+	}
+	s.fills.allowed = kinds.allowed()
+	if ruled {
+		s.locatePools()
+		if !s.opts.BuyableBinds {
+			s.ledger.ForgetPossible()
+		}
+	}
+}
+
+// sharesOf counts pods by class.
+func sharesOf(pods []cluster.Resident, at map[*cluster.Shape]int32) []Share {
+	var shares []Share
+	for i := range pods {
+		c := at[pods[i].Shape]
+		k := slices.IndexFunc(shares, func(s Share) bool { return s.Class == c })
+		if k < 0 {
+			k = len(shares)
+			shares = append(shares, Share{Class: c, Change: -1})
+		}
+		shares[k].N++
+	}
+	return shares
+}
+
+// orderClasses sorts the classes: leaders before those that must be with them, large
+// before small.
+func (s *Session) orderClasses() {
+	var most quantity.Vector
+	for _, p := range s.model.pools {
+		for t := range p.types {
+			if most == nil {
+				most = make(quantity.Vector, len(s.model.space))
+			}
+			raise(most, p.types[t].free)
+		}
+	}
+	big := make([]float64, len(s.classes))
+	for c := range s.classes {
+		for r, n := range s.classes[c].need {
+			if most != nil && most[r] > 0 {
+				big[c] += float64(n) / float64(most[r])
+			}
+		}
+		s.size = append(s.size, int32(c))
+	}
+	slices.SortStableFunc(s.size, func(a, b int32) int {
+		fa, fb := s.ledger.Follows(int(a)), s.ledger.Follows(int(b))
+		switch {
+		case fa != fb && fa:
+			return 1
+		case fa != fb:
+			return -1
+		}
+		return cmp.Compare(big[b], big[a])
+	})
+}
+
+// seatPending takes room for the pods that wait.
+func (s *Session) seatPending(at map[*cluster.Shape]int32) {
+	for i := range s.snap.Pending {
+		s.loose[at[s.snap.Pending[i].Shape]]++
+	}
+	if len(s.snap.Pending) == 0 {
+		return
+	}
+	s.Settle()
+	clear(s.loose)
+	s.log = s.log[:0]
+}
+
+// Hosts returns how many machines there are, those that were bought since included. The
+// first are those of the snapshot, in its order.
+func (s *Session) Hosts() int { return len(s.hosts) }
+
+// Node returns the machine of the snapshot; nil for one that is to be bought.
+func (s *Session) Node(h int) *cluster.Node { return s.hosts[h].node }
+
+// Price returns what a machine costs per hour in dollars; NaN when it is not known.
+func (s *Session) Price(h int) float64 { return s.hosts[h].price }
+
+// IsGone tells whether the machine was removed.
+func (s *Session) IsGone(h int) bool { return s.hosts[h].gone }
+
+// Added returns the pods that changes put on the machine.
+func (s *Session) Added(h int) []Share { return s.hosts[h].added }
+
+// ClassOf returns the shape of a class.
+func (s *Session) ClassOf(class int32) *cluster.Shape { return s.classes[class].shape }
+
+// Worth returns what the pods on the machine cost at least on new machines, in dollars
+// per hour; as those do that were put there by changes.
+func (s *Session) Worth(h int) float64 {
+	sum := 0.0
+	for _, list := range [][]Share{s.hosts[h].own, s.hosts[h].added} {
+		for _, sh := range list {
+			sum += s.worth[sh.Class] * float64(sh.N)
+		}
+	}
+	return sum
+}
+
+// Own returns the pods that the machine came with.
+func (s *Session) Own(h int) []Share { return s.hosts[h].own }
+
+// Since returns the number of the change that bought the machine; -1 for those there are.
+func (s *Session) Since(h int) int32 { return s.hosts[h].since }
+
+// Class returns the class of a shape that a pod of the snapshot has.
+func (s *Session) Class(sh *cluster.Shape) int32 { return s.class[sh] }
+
+// Bin returns what is to be bought; -1 for a machine there is.
+func (s *Session) Bin(h int) int32 { return s.hosts[h].bin }
+
+// IsSpot tells whether a machine that is to be bought is a spot machine.
+func (s *Session) IsSpot(h int) bool {
+	b := &s.bins[s.hosts[h].bin]
+	return b.pool.atoms[b.atom].CapacityType == label.Spot
+}
+
+// MayLeave tells whether each pod of the machine, by itself, would find room elsewhere.
+func (s *Session) MayLeave(h int) bool {
+	for _, list := range [][]Share{s.hosts[h].own, s.hosts[h].added} {
+		for _, sh := range list {
+			need := s.classes[sh.Class].need
+			at := s.slots.next(0, need)
+			if at >= 0 && int(s.slots.host[at]) == h {
+				at = s.slots.next(at+1, need)
+			}
+			if at < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// priceList finds what machines cost.
+type priceList struct {
+	snap  *cluster.Snapshot
+	types map[string]map[string]*catalog.Type // by pool and name
+}
+
+func newPriceList(snap *cluster.Snapshot) *priceList {
+	l := &priceList{snap: snap, types: map[string]map[string]*catalog.Type{}}
+	for i := range snap.Pools {
+		byName := map[string]*catalog.Type{}
+		for _, t := range snap.Pools[i].Types {
+			byName[t.Name] = t
+		}
+		l.types[snap.Pools[i].Name] = byName
+	}
+	return l
+}
+
+// of returns the price of the offering that the node's labels name.
+func (l *priceList) of(n *cluster.Node) (float64, bool) {
+	t := l.types[n.Pool][n.Labels[label.InstanceType]]
+	if t == nil {
+		return 0, false
+	}
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.Priced &&
+			(o.Reservation == "" || o.Reservation == n.Labels[l.snap.ReservationKey]) {
+			return o.PriceHourly, true
+		}
+	}
+	return 0, false
+}
+
+// kinds groups machines that the classes cannot tell apart by labels and taints.
+type kinds struct {
+	s       *Session
+	keys    []string // that classes ask about, hostname aside
+	byName  map[string]int32
+	example []*cluster.Node
+	sums    []quantity.List // what daemons ask for, by kind with all labels daemons ask about
+	buf     strings.Builder
+}
+
+func (s *Session) newKinds() *kinds {
+	k := &kinds{s: s, byName: map[string]int32{}}
+	note := func(terms []label.Requirements) {
+		for _, t := range terms {
+			for key := range t {
+				if key != label.Hostname && !slices.Contains(k.keys, key) {
+					k.keys = append(k.keys, key)
+				}
+			}
+		}
+	}
+	for c := range s.classes {
+		note(s.classes[c].shape.Terms)
+	}
+	for i := range s.snap.Daemons {
+		note(s.snap.Daemons[i].Shape.Terms)
+	}
+	slices.Sort(k.keys)
+	return k
+}
+
+func (k *kinds) of(n *cluster.Node) int32 {
+	k.buf.Reset()
+	for _, key := range k.keys {
+		if v, ok := n.Labels[key]; ok {
+			k.buf.WriteString(v)
+			k.buf.WriteByte(0)
+		}
+		k.buf.WriteByte(1)
+	}
+	for _, t := range n.Taints {
+		k.buf.WriteString(t.Key)
+		k.buf.WriteByte(0)
+		k.buf.WriteString(t.Value)
+		k.buf.WriteByte(0)
+		k.buf.WriteString(t.Effect)
+		k.buf.WriteByte(1)
+	}
+	name := k.buf.String()
+	i, ok := k.byName[name]
+	if !ok {
+		i = int32(len(k.example))
+		k.byName[name] = i
+		k.example = append(k.example, n)
+		k.sums = append(k.sums, nil)
+	}
+	return i
+}
+
+// daemons returns what the daemons that select the node ask for.
+func (k *kinds) daemons(n *cluster.Node) quantity.List {
+	for i := range k.s.snap.Daemons {
+		for _, t := range k.s.snap.Daemons[i].Shape.Terms {
+			if _, ok := t[label.Hostname]; ok {
+				return daemonsFor(k.s.snap.Daemons, n)
+			}
+		}
+	}
+	i := k.of(n)
+	if k.sums[i] == nil {
+		k.sums[i] = daemonsFor(k.s.snap.Daemons, n)
+	}
+	return k.sums[i]
+}
+
+// allowed returns for each class the kinds whose labels and taints are right. For classes
+// that ask for a hostname it is only known machine by machine: nil.
+func (k *kinds) allowed() []bitset {
+	out := make([]bitset, len(k.s.classes))
+	for c := range k.s.classes {
+		sh := k.s.classes[c].shape
+		if slices.ContainsFunc(sh.Terms, func(t label.Requirements) bool { _, ok := t[label.Hostname]; return ok }) {
+			continue
+		}
+		out[c] = newBitset(len(k.example))
+		for i, n := range k.example {
+			if sh.Invalid == "" && fit.Taints(sh.Tolerations, n.Taints).IsYes() && fit.Labels(sh.Terms, n.Labels).IsYes() {
+				out[c].set(i)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,497 @@
+package pack
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// freshBin is one offering that can be bought: a type in a zone at a capacity type.
+type freshBin struct {
+	pool    *poolModel
+	at      int // the pool's index in the model
+	typ     int32
+	atom    int
+	free    quantity.Vector
+	price   float64
+	allowed bitset // classes
+	place   topology.Place
+}
+
+// filler is the scratch of filling bins.
+type filler struct {
+	none    quantity.Vector
+	index   map[*cluster.Shape]int // shape → class in the ledger
+	allowed []bitset               // by class: kinds of machines; nil: to be asked one by one
+	keyed   []bool                 // by class: the ledger is to be asked
+	hosts   int32                  // a hostname domain for machines that are only thought of
+	free    quantity.Vector
+	cand    []int32
+	left    []int32 // by class
+	content []Share
+	best    []Share
+	ratio   []float64 // by bin: at least what it was when last filled
+}
+
+// addBins lists what can be bought, cheapest first, without offerings that are never
+// better than another.
+func (s *Session) addBins() {
+	f := &s.fills
+	f.none, f.free = make(quantity.Vector, len(s.model.space)), make(quantity.Vector, len(s.model.space))
+	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
+	f.index = map[*cluster.Shape]int{}
+	for i, sh := range s.ledger.Shapes() {
+		f.index[sh] = i
+	}
+	byZone := false
+	for c := range s.classes {
+		f.keyed[c] = len(s.classes[c].keys) > 0
+		byZone = byZone || f.keyed[c]
+	}
+	var all []freshBin
+	for at, p := range s.model.pools {
+		if p.pool.Unready == "" {
+			all = append(all, s.binsOf(p, at)...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b freshBin) int { return cmp.Compare(a.price, b.price) })
+	for i := range all {
+		b := &all[i]
+		if !slices.ContainsFunc(s.bins, func(o freshBin) bool { return o.covers(b, byZone) }) {
+			s.bins = append(s.bins, *b)
+		}
+	}
+	for i := range s.bins {
+		s.locateBin(&s.bins[i])
+	}
+	f.ratio = make([]float64, len(s.bins))
+}
+
+// covers tells whether o is never worse than b, which is not cheaper.
+func (b *freshBin) covers(o *freshBin, byZone bool) bool {
+	return o.free.Fits(b.free) && o.allowed.within(b.allowed) && (b.pool == o.pool || len(b.pool.pool.Limits) == 0) &&
+		(len(o.pool.pool.Limits) == 0 || o.pool.types[o.typ].capacity.Fits(b.pool.types[b.typ].capacity) == b.pool.types[b.typ].capacity.Fits(o.pool.types[o.typ].capacity)) &&
+		(!byZone || b.pool.atoms[b.atom].Zone == o.pool.atoms[o.atom].Zone)
+}
+
+// binsOf returns the offerings of a pool that can be bought.
+func (s *Session) binsOf(p *poolModel, at int) []freshBin {
+	var bins []freshBin
+	first := make([]int, len(p.atoms))
+	for t := range p.types {
+		tm := &p.types[t]
+		for a := tm.first; a < tm.end; a++ {
+			if first[a] = -1; p.buyable.has(a) && p.atoms[a].Priced && p.atoms[a].Reservation == "" {
+				first[a] = len(bins)
+				bins = append(bins, freshBin{
+					pool: p, at: at, typ: int32(t), atom: a, free: tm.free, price: p.atoms[a].PriceHourly, allowed: newBitset(len(s.classes)),
+				})
+			}
+		}
+	}
+	for c := range s.classes {
+		in := &s.classes[c].last().in[at]
+		if !in.refusal.IsYes() || s.classes[c].shape.Invalid != "" {
+			continue
+		}
+		for i := range in.terms {
+			for a := range p.atoms {
+				if first[a] >= 0 && in.terms[i].atoms.has(a) {
+					bins[first[a]].allowed.set(c)
+				}
+			}
+		}
+	}
+	return bins
+}
+
+// locateBin finds the domains of a bin.
+func (s *Session) locateBin(b *freshBin) {
+	keys := s.ledger.Keys()
+	if len(keys) == 0 {
+		return
+	}
+	b.place = topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
+	for k, key := range keys {
+		b.place.Domain[k] = topology.None
+		if key == label.Hostname {
+			if s.fills.hosts == 0 {
+				s.fills.hosts = s.ledger.NewDomain(k)
+			}
+			b.place.Domain[k] = s.fills.hosts
+			continue
+		}
+		if v, ok := b.labelled(key); ok {
+			b.place.Domain[k] = s.ledger.Domain(k, v)
+		}
+	}
+	for g, in := range s.counted[b.at] {
+		b.place.Counts[g] = in != nil && slices.ContainsFunc(in.terms, func(t termIn) bool { return t.atoms.has(b.atom) })
+	}
+}
+
+// labelled returns the value that the bin's machine has for a key; false where it has
+// none, or the choice is open.
+func (b *freshBin) labelled(key string) (string, bool) {
+	o := b.pool.atoms[b.atom]
+	if q, ok := o.Requirements()[key]; ok {
+		return q.Only()
+	}
+	if q, ok := b.pool.pool.Requirements[key]; ok {
+		if v, only := q.Only(); only {
+			return v, true
+		}
+	}
+	return b.pool.types[b.typ].Requirements[key].Only()
+}
+
+// Buy finds new machines for all loose pods for less than limit dollars per hour
+// together. It returns what they cost; false, and nothing is bought, when it can't.
+func (s *Session) Buy(limit float64) (float64, bool) {
+	mark, spent := len(s.log), 0.0
+	least := 0.0
+	for _, c := range s.size {
+		least += float64(s.loose[c]) * s.worth[c]
+	}
+	best, bestAt := math.Inf(1), -1 // completing with one machine after so many buys
+	for i := range s.fills.ratio {
+		s.fills.ratio[i] = math.Inf(1)
+	}
+	var bought []int32
+	for least > 0 || s.AnyLoose() {
+		if spent+least >= limit {
+			break
+		}
+		if b := s.single(limit - spent); b >= 0 && spent+s.bins[b].price < best {
+			best, bestAt = spent+s.bins[b].price, len(bought)
+		}
+		b := s.densest()
+		if b < 0 {
+			break
+		}
+		b = s.cheapestFor(b)
+		times := s.times()
+		for range times {
+			if spent+s.bins[b].price >= min(limit, best) || !s.stock(b) {
+				times = 0
+				break
+			}
+			h := s.place(b, s.fills.best)
+			bought = append(bought, int32(h))
+			spent += s.bins[b].price
+			for _, sh := range s.hosts[h].added {
+				least -= float64(sh.N) * s.worth[sh.Class]
+			}
+			least = max(0, least)
+		}
+		if times == 0 {
+			break
+		}
+	}
+	if !s.AnyLoose() && spent < limit && spent <= best {
+		return spent, true
+	}
+	if bestAt < 0 || best >= limit {
+		s.unwind(mark)
+		return 0, false
+	}
+	return s.finish(mark, bestAt, limit)
+}
+
+// finish takes back all but the first machines that were bought and completes with one.
+func (s *Session) finish(mark, machines int, limit float64) (float64, bool) {
+	end, seen := len(s.log), 0
+	for i := mark; i < len(s.log); i++ {
+		if s.log[i].kind == changeBuy {
+			if seen == machines {
+				end = i
+				break
+			}
+			seen++
+		}
+	}
+	s.unwind(end)
+	spent := 0.0
+	for _, e := range s.log[mark:] {
+		if e.kind == changeBuy {
+			spent += s.hosts[e.host].price
+		}
+	}
+	b := s.single(limit - spent)
+	if b < 0 || !s.stock(b) {
+		s.unwind(mark)
+		return 0, false
+	}
+	s.fill(b)
+	s.place(b, s.fills.content)
+	return spent + s.bins[b].price, true
+}
+
+// unwind is Undo that leaves pods loose that were so at the mark.
+func (s *Session) unwind(mark int) {
+	for i := len(s.log) - 1; i >= mark; i-- {
+		switch e := s.log[i]; e.kind {
+		case changeAdd:
+			s.takeBack(e)
+			s.loose[e.class] += e.n
+		case changeBuy:
+			s.unbuy()
+		case changeRemove, changeRelease: // not since the mark
+		}
+	}
+	s.log = s.log[:mark]
+}
+
+// AnyLoose tells whether a pod has no machine.
+func (s *Session) AnyLoose() bool {
+	return slices.ContainsFunc(s.loose, func(n int32) bool { return n > 0 })
+}
+
+// stock tells whether the pool's limits allow one more of the bin.
+func (s *Session) stock(b int) bool {
+	bin := &s.bins[b]
+	return bin.pool.nodesLeft > 0 && bin.pool.types[bin.typ].capacity.Fits(bin.pool.left)
+}
+
+// single returns the cheapest bin, below a price, that takes all loose pods; -1: none.
+func (s *Session) single(below float64) int {
+	clear(s.fills.free)
+	for c, n := range s.loose {
+		if n > 0 {
+			s.fills.free.AddN(s.classes[c].need, int64(n))
+		}
+	}
+	total := slices.Clone(s.fills.free)
+	for b := range s.bins {
+		bin := &s.bins[b]
+		if bin.price >= below {
+			return -1
+		}
+		if !total.Fits(bin.free) || !s.stock(b) {
+			continue
+		}
+		if s.fill(b); s.took() {
+			return b
+		}
+	}
+	return -1
+}
+
+// took tells whether the last fill took all loose pods.
+func (s *Session) took() bool {
+	rest := int32(0)
+	for _, n := range s.loose {
+		rest += n
+	}
+	for _, sh := range s.fills.content {
+		rest -= sh.N
+	}
+	return rest == 0
+}
+
+// densest returns the bin that carries most worth for its price, with its content in
+// fills.best; -1 when none takes anything. What a bin carries per dollar hardly ever
+// rises as pods get fewer, so only the best are filled anew.
+func (s *Session) densest() int {
+	f := &s.fills
+	best, bestRatio := -1, 0.0
+	for {
+		top := -1
+		for b := range f.ratio {
+			if f.ratio[b] > bestRatio && (top < 0 || f.ratio[b] > f.ratio[top]) {
+				top = b
+			}
+		}
+		if top < 0 {
+			return best
+		}
+		if !s.stock(top) {
+			f.ratio[top] = 0
+			continue
+		}
+		value := s.fill(top)
+		r := value / max(s.bins[top].price, 1e-9)
+		if r > bestRatio {
+			best, bestRatio = top, r
+			f.best = append(f.best[:0], f.content...)
+		}
+		f.ratio[top] = min(r, bestRatio)
+	}
+}
+
+// times returns how many more machines could have the content of fills.best.
+func (s *Session) times() int32 {
+	n := int32(math.MaxInt32)
+	for _, sh := range s.fills.best {
+		if s.fills.keyed[sh.Class] || len(s.classes[sh.Class].shape.Ports) > 0 {
+			return 1
+		}
+		n = min(n, s.loose[sh.Class]/sh.N)
+	}
+	return n
+}
+
+// cheapestFor returns the cheapest bin that holds what is in fills.best, which b does.
+func (s *Session) cheapestFor(b int) int {
+	f := &s.fills
+	clear(f.free)
+	for _, sh := range f.best {
+		if f.keyed[sh.Class] || len(s.classes[sh.Class].shape.Ports) > 0 {
+			return b
+		}
+		f.free.AddN(s.classes[sh.Class].need, int64(sh.N))
+	}
+	for o := range b {
+		bin := &s.bins[o]
+		if f.free.Fits(bin.free) && s.stock(o) && !slices.ContainsFunc(f.best, func(sh Share) bool { return !bin.allowed.has(int(sh.Class)) }) {
+			return o
+		}
+	}
+	return b
+}
+
+// fill thinks of a bin and fills it with loose pods, those first that are worth most for
+// what they take of what is left. The content is in fills.content; what it is worth is
+// returned.
+func (s *Session) fill(b int) float64 {
+	f, bin := &s.fills, &s.bins[b]
+	f.content, f.cand = f.content[:0], f.cand[:0]
+	free := f.free
+	copy(free, bin.free)
+	for _, c := range s.size {
+		if s.loose[c] > 0 && bin.allowed.has(int(c)) && quantity.Times(free, f.none, s.classes[c].need, 1) > 0 {
+			f.cand = append(f.cand, c)
+			f.left[c] = s.loose[c]
+		}
+	}
+	value, asked := 0.0, false
+	for len(f.cand) > 0 {
+		at, n := s.pick(free)
+		if at < 0 {
+			break
+		}
+		c := f.cand[at]
+		if f.keyed[c] || len(s.classes[c].shape.Ports) > 0 {
+			if asked = true; !s.joins(bin, c) {
+				f.left[c] = 0
+				continue
+			}
+			n = 1
+			s.ledger.Count(int(c), &bin.place, 1, 0)
+		}
+		free.AddN(s.classes[c].need, -int64(n))
+		f.left[c] -= n
+		value += s.worth[c] * float64(n)
+		k := slices.IndexFunc(f.content, func(sh Share) bool { return sh.Class == c })
+		if k < 0 {
+			k = len(f.content)
+			f.content = append(f.content, Share{Class: c})
+		}
+		f.content[k].N += n
+	}
+	if asked {
+		for _, sh := range f.content {
+			if f.keyed[sh.Class] {
+				s.ledger.Count(int(sh.Class), &bin.place, -sh.N, 0)
+			}
+		}
+	}
+	return value
+}
+
+// pick returns the candidate that is worth most for what it takes, and how many of it to
+// put in at once. Candidates that do not fit any more are dropped.
+func (s *Session) pick(free quantity.Vector) (at int, n int32) {
+	f := &s.fills
+	best, kept := -1.0, f.cand[:0]
+	at = -1
+	for _, c := range f.cand {
+		need := s.classes[c].need
+		fit := quantity.Times(free, f.none, need, int64(f.left[c]))
+		if fit == 0 {
+			continue
+		}
+		share := 0.0
+		for r, amount := range need {
+			if amount > 0 {
+				share += float64(amount) / float64(free[r])
+			}
+		}
+		if score := s.worth[c] / share; score > best {
+			best, at, n = score, len(kept), int32(fit)
+		}
+		kept = append(kept, c)
+	}
+	f.cand = kept
+	if n > 3 {
+		n = (n + 3) / 4
+	} else if n > 0 {
+		n = 1
+	}
+	return at, n
+}
+
+// joins tells whether a pod of the class may be on the bin with what is in it.
+func (s *Session) joins(bin *freshBin, c int32) bool {
+	if want := s.classes[c].shape.Ports; len(want) > 0 &&
+		(!fit.Ports(want, bin.pool.types[bin.typ].ports).IsYes() || s.portAmong(s.fills.content, want)) {
+		return false
+	}
+	return s.ledger.Check(int(c), &bin.place, s.classes[c].last().wishesFrom, false).IsYes()
+}
+
+// place buys a bin and puts the pods on it. It returns the machine.
+func (s *Session) place(b int, content []Share) int {
+	bin := &s.bins[b]
+	h := len(s.hosts)
+	s.hosts = append(s.hosts, host{bin: int32(b), free: slices.Clone(bin.free), price: bin.price, since: s.change})
+	host := &s.hosts[h]
+	if keys := s.ledger.Keys(); len(keys) > 0 {
+		host.place = topology.Place{Domain: slices.Clone(bin.place.Domain), Counts: bin.place.Counts}
+		for k := range keys {
+			if keys[k] == label.Hostname {
+				host.place.Domain[k] = s.hostDomain(k)
+			}
+		}
+		s.appear(&host.place)
+	}
+	bin.pool.count(bin.pool.types[bin.typ].capacity, -1)
+	s.log = append(s.log, change{kind: changeBuy, host: int32(h)})
+	for _, sh := range content {
+		s.add(sh.Class, h, sh.N)
+	}
+	return h
+}
+
+// hostDomain returns a hostname domain that no machine has.
+func (s *Session) hostDomain(key int) int32 {
+	if n := len(s.spare); n > 0 {
+		d := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return d
+	}
+	return s.ledger.NewDomain(key)
+}
+
+// unbuy undoes the last buy.
+func (s *Session) unbuy() {
+	h := len(s.hosts) - 1
+	host := &s.hosts[h]
+	b := &s.bins[host.bin]
+	b.pool.count(b.pool.types[b.typ].capacity, 1)
+	if keys := s.ledger.Keys(); len(keys) > 0 {
+		s.vanish(&host.place)
+		for k := range keys {
+			if keys[k] == label.Hostname {
+				s.spare = append(s.spare, host.place.Domain[k])
+			}
+		}
+	}
+	s.hosts = s.hosts[:h]
+}

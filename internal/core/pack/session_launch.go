@@ -1,0 +1,156 @@
+package pack
+
+import (
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// Carry buys one machine for these loose pods. It is false, and nothing is bought, where
+// a rule or a limit does not allow it.
+func (s *Session) Carry(bin int32, pods []Share) (h int, ok bool) {
+	b := &s.bins[bin]
+	if !s.stock(int(bin)) {
+		return 0, false
+	}
+	used := make(quantity.Vector, len(b.free))
+	for _, sh := range pods {
+		used.AddN(s.classes[sh.Class].need, int64(sh.N))
+		if !b.allowed.has(int(sh.Class)) || sh.N > s.loose[sh.Class] {
+			return 0, false
+		}
+	}
+	if !used.Fits(b.free) {
+		return 0, false
+	}
+	mark := len(s.log)
+	h = s.place(int(bin), nil)
+	s.hosts[h].taken = true
+	for _, c := range s.size {
+		for _, sh := range pods {
+			if sh.Class == c && s.Put(c, h, sh.N) < sh.N {
+				s.unwind(mark)
+				return 0, false
+			}
+		}
+	}
+	s.hosts[h].taken = false
+	return h, true
+}
+
+// Launch returns what is to be bought for a machine of the session. Every offering that
+// it leaves open costs at most priceMax per hour. pools is how many of them there are: a
+// type in a zone is one. It is false when the pods do not fit after all.
+func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok bool) {
+	host := &s.hosts[h]
+	bin := &s.bins[host.bin]
+	s.release(h, 1)
+	b := bin.pool.fresh(bin.at)
+	s.release(h, -1)
+	if b == nil {
+		return l, 0, false
+	}
+	s.locateLaunch(b)
+	keyed := false
+	for _, sh := range host.added {
+		c := &s.classes[sh.Class]
+		keyed = keyed || len(c.keys) > 0
+		if !s.carry(b, c, sh.N, bin.atom) {
+			return l, 0, false
+		}
+	}
+	if !slices.Contains(b.types, bin.typ) {
+		return l, 0, false
+	}
+	pools = s.narrow(b, bin, priceMax, keyed)
+	l, refusal := s.launch(b)
+	return l, pools, refusal.IsYes()
+}
+
+// carry puts n pods of a class on a launch that must be able to become the atom.
+func (s *Session) carry(b *launchBin, c *class, n int32, atom int) bool {
+	in := &c.last().in[b.at]
+	for i := range in.terms {
+		t := &in.terms[i]
+		if !t.atoms.has(atom) || !b.scratch.intersection(b.atoms, t.atoms) {
+			continue
+		}
+		for n > 0 {
+			k := b.addWithin(c, t, int(n))
+			if k == 0 {
+				return false
+			}
+			if n -= int32(k); n > 0 && !b.scratch.intersection(b.atoms, t.atoms) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// narrow keeps a launch to offerings within the price, of one capacity type and of zones
+// in which each type that is left can be bought. It returns how many offerings are left.
+func (s *Session) narrow(b *launchBin, bin *freshBin, priceMax float64, keyed bool) int {
+	chosen := b.pool.atoms[bin.atom]
+	pins := label.Requirements{label.CapacityType: label.In(chosen.CapacityType)}
+	tm := &b.pool.types[bin.typ]
+	var zones []string
+	for a := tm.first; a < tm.end; a++ {
+		o := b.pool.atoms[a]
+		if b.atoms.has(a) && o.CapacityType == chosen.CapacityType && o.Price() <= priceMax && (!keyed || o.Zone == chosen.Zone) && o.Zone != "" {
+			zones = append(zones, o.Zone)
+		}
+	}
+	if len(zones) > 0 {
+		pins[label.Zone] = label.In(zones...)
+	}
+	if keyed {
+		s.pinDomains(b, bin, pins)
+	}
+	b.terms = append(b.terms, pins)
+	within := func(a int) bool {
+		o := b.pool.atoms[a]
+		return o.CapacityType == chosen.CapacityType && o.Reservation == "" && (len(zones) == 0 || slices.Contains(zones, o.Zone))
+	}
+	dear := map[string]bool{}
+	for _, t := range b.types {
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			if b.atoms.has(a) && within(a) && b.pool.atoms[a].Price() > priceMax {
+				dear[b.pool.types[t].Name] = true
+			}
+		}
+	}
+	b.keepAtoms(within)
+	b.types = slices.DeleteFunc(b.types, func(t int32) bool { return dear[b.pool.types[t].Name] && t != bin.typ })
+	left := 0
+	for _, t := range b.types {
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			if b.atoms.has(a) && !math.IsInf(b.pool.atoms[a].Price(), 1) {
+				left++
+			}
+		}
+	}
+	return left
+}
+
+// pinDomains keeps the launch to the domains that its pods' rules were judged by.
+func (s *Session) pinDomains(b *launchBin, bin *freshBin, pins label.Requirements) {
+	for _, key := range s.ledger.Keys() {
+		if key == label.Hostname || key == label.Zone || key == label.CapacityType {
+			continue
+		}
+		v, ok := bin.labelled(key)
+		k, indexed := b.pool.keys[key]
+		if !ok || !indexed {
+			continue
+		}
+		pins[key] = label.In(v)
+		if i, has := k.at[v]; has {
+			b.keepAtoms(k.with[i].has)
+		}
+	}
+}

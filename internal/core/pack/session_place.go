@@ -1,0 +1,302 @@
+package pack
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// change is one entry of the log by which changes are taken back.
+type change struct {
+	kind  changeKind
+	host  int32
+	class int32
+	n     int32
+}
+
+type changeKind uint8
+
+const (
+	changeAdd changeKind = iota
+	changeRemove
+	changeBuy
+	changeRelease
+)
+
+// Begin starts a change and returns where it starts, for Undo and Keep.
+func (s *Session) Begin() int {
+	s.change++
+	return len(s.log)
+}
+
+// Change returns the number of the change under way.
+func (s *Session) Change() int32 { return s.change }
+
+// Undo takes back everything since the mark.
+func (s *Session) Undo(mark int) {
+	for i := len(s.log) - 1; i >= mark; i-- {
+		switch e := s.log[i]; e.kind {
+		case changeAdd:
+			s.takeBack(e)
+		case changeRemove:
+			s.putBack(int(e.host))
+		case changeBuy:
+			s.unbuy()
+		case changeRelease:
+			s.release(int(e.host), -1)
+		}
+	}
+	s.log = s.log[:mark]
+	clear(s.loose)
+}
+
+// Keep makes everything since the mark final, as far as later marks go: what removed
+// machines held of their pools' limits is free from then on.
+func (s *Session) Keep(mark int) {
+	for _, e := range s.log[mark:] {
+		if e.kind == changeRemove {
+			s.release(int(e.host), 1)
+			s.log = append(s.log, change{kind: changeRelease, host: e.host})
+		}
+	}
+}
+
+// release gives back to the limits what a machine of a pool held; -1 takes it again.
+func (s *Session) release(h int, sign int64) {
+	host := &s.hosts[h]
+	if host.node == nil {
+		b := &s.bins[host.bin]
+		b.pool.count(b.pool.types[b.typ].capacity, sign)
+		return
+	}
+	for _, p := range s.model.pools {
+		if p.pool.Name == host.node.Pool {
+			p.count(s.model.space.Vector(host.node.Capacity), sign)
+		}
+	}
+}
+
+// count adds to what is left of the pool's limits.
+func (p *poolModel) count(v quantity.Vector, sign int64) {
+	if _, limited := p.pool.Limits[quantity.Nodes]; limited {
+		p.nodesLeft += sign
+	}
+	for i := range p.left {
+		if _, limited := p.pool.Limits[p.space[i]]; limited {
+			p.left[i] += sign * v[i]
+		}
+	}
+}
+
+// Remove takes a machine away. Its pods are loose until Settle and Buy find them others.
+func (s *Session) Remove(h int) {
+	host := &s.hosts[h]
+	host.gone = true
+	s.slots.set(h, nil)
+	for _, sh := range host.own {
+		s.loose[sh.Class] += sh.N
+	}
+	for _, sh := range host.added {
+		s.loose[sh.Class] += sh.N
+		s.ledger.Count(int(sh.Class), &host.place, -sh.N, 0)
+	}
+	s.countAll(host, -1)
+	s.log = append(s.log, change{kind: changeRemove, host: int32(h)})
+}
+
+// putBack undoes Remove.
+func (s *Session) putBack(h int) {
+	host := &s.hosts[h]
+	host.gone = false
+	s.reslot(h)
+	for _, sh := range host.added {
+		s.ledger.Count(int(sh.Class), &host.place, sh.N, 0)
+	}
+	s.countAll(host, 1)
+}
+
+// countAll adds the pods that the machine came with to the ledger, or takes them out.
+func (s *Session) countAll(host *host, sign int32) {
+	if len(s.ledger.Keys()) == 0 {
+		return
+	}
+	if sign > 0 {
+		s.appear(&host.place)
+	} else {
+		s.vanish(&host.place)
+	}
+	if host.node == nil {
+		return
+	}
+	for i := range host.node.Pods {
+		p := &host.node.Pods[i]
+		s.ledger.Count(s.fills.index[p.Shape], &host.place, sign*p.Count, sign*p.Leaving)
+	}
+}
+
+// appear notes that a machine is at the place, vanish that it no longer is.
+func (s *Session) appear(at *topology.Place) {
+	s.ledger.Present(at)
+	s.ledger.Spreading(func(g, _ int, _, _ bool) {
+		if d := at.Domain[s.ledger.KeyOf(g)]; d >= 0 && at.Counts[g] {
+			for int(d) >= len(s.present[g]) {
+				s.present[g] = append(s.present[g], 0)
+			}
+			s.present[g][d]++
+		}
+	})
+}
+
+func (s *Session) vanish(at *topology.Place) {
+	s.ledger.Spreading(func(g, _ int, _, _ bool) {
+		if d := at.Domain[s.ledger.KeyOf(g)]; d >= 0 && at.Counts[g] {
+			if s.present[g][d]--; s.present[g][d] == 0 {
+				s.ledger.Absent(g, d)
+			}
+		}
+	})
+}
+
+// Settle puts loose pods on machines that there are, or are bought already, those to be
+// kept most first. It tells whether none is left.
+func (s *Session) Settle() bool {
+	all := true
+	for _, c := range s.size {
+		if s.loose[c] > 0 {
+			s.seat(c)
+			all = all && s.loose[c] == 0
+		}
+	}
+	return all
+}
+
+// SettleOrFail is Settle that gives up at the first class that finds no place.
+func (s *Session) SettleOrFail() bool {
+	for _, c := range s.size {
+		if s.loose[c] > 0 {
+			s.seat(c)
+			if s.loose[c] > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// seat finds room for the loose pods of a class.
+func (s *Session) seat(c int32) {
+	cl := &s.classes[c]
+	for at := s.slots.next(0, cl.need); at >= 0 && s.loose[c] > 0; at = s.slots.next(at+1, cl.need) {
+		s.Put(c, int(s.slots.host[at]), s.loose[c])
+	}
+}
+
+// Put puts up to most loose pods of a class on a machine, as far as every rule allows it,
+// and returns how many.
+func (s *Session) Put(c int32, h int, most int32) int32 {
+	cl, host := &s.classes[c], &s.hosts[h]
+	if host.gone || !host.taken || !s.accepts(host, c) {
+		return 0
+	}
+	n := int32(quantity.Times(host.free, s.fills.none, cl.need, int64(most)))
+	if n > 0 && len(cl.shape.Ports) > 0 {
+		n = 1
+		if s.portTaken(host, cl.shape.Ports) {
+			return 0
+		}
+	}
+	if len(cl.keys) == 0 {
+		s.add(c, h, n)
+		return n
+	}
+	for k := range n {
+		if !s.ledger.Check(int(c), &host.place, cl.last().wishesFrom, false).IsYes() {
+			return k
+		}
+		s.add(c, h, 1)
+	}
+	return n
+}
+
+// accepts tells whether labels and taints are right.
+func (s *Session) accepts(host *host, c int32) bool {
+	if host.node == nil {
+		return s.bins[host.bin].allowed.has(int(c))
+	}
+	if allowed := s.fills.allowed[c]; allowed != nil {
+		return allowed.has(int(host.kind))
+	}
+	sh := s.classes[c].shape
+	return sh.Invalid == "" && fit.Taints(sh.Tolerations, host.node.Taints).IsYes() && fit.Labels(sh.Terms, host.node.Labels).IsYes()
+}
+
+// portTaken tells whether a host port is taken on the machine.
+func (s *Session) portTaken(host *host, want []cluster.HostPort) bool {
+	if host.node != nil {
+		return !fit.Ports(want, host.node.Ports).IsYes() || s.portAmong(host.added, want)
+	}
+	b := &s.bins[host.bin]
+	return !fit.Ports(want, b.pool.types[b.typ].ports).IsYes() || s.portAmong(host.added, want)
+}
+
+// portAmong tells whether one of the pods has a host port that is wanted.
+func (s *Session) portAmong(pods []Share, want []cluster.HostPort) bool {
+	return slices.ContainsFunc(pods, func(sh Share) bool { return !fit.Ports(want, s.classes[sh.Class].shape.Ports).IsYes() })
+}
+
+func (s *Session) add(c int32, h int, n int32) {
+	if n == 0 {
+		return
+	}
+	cl, host := &s.classes[c], &s.hosts[h]
+	s.loose[c] -= n
+	host.free.AddN(cl.need, -int64(n))
+	s.reslot(h)
+	s.ledger.Count(int(c), &host.place, n, 0)
+	if k := len(host.added) - 1; k >= 0 && host.added[k].Class == c && host.added[k].Change == s.change {
+		host.added[k].N += n
+	} else {
+		host.added = append(host.added, Share{Class: c, N: n, Change: s.change})
+	}
+	s.log = append(s.log, change{kind: changeAdd, host: int32(h), class: c, n: n})
+}
+
+func (s *Session) takeBack(e change) {
+	host := &s.hosts[e.host]
+	host.free.AddN(s.classes[e.class].need, int64(e.n))
+	s.reslot(int(e.host))
+	s.ledger.Count(int(e.class), &host.place, -e.n, 0)
+	k := len(host.added) - 1
+	if host.added[k].N -= e.n; host.added[k].N == 0 {
+		host.added = host.added[:k]
+	}
+}
+
+// reslot shows the slots what the machine has free.
+func (s *Session) reslot(h int) {
+	if host := &s.hosts[h]; !host.gone && host.taken {
+		s.slots.set(h, host.free)
+	} else {
+		s.slots.set(h, nil)
+	}
+}
+
+// Rank sets the order in which machines are given pods: those first that come first in
+// the list. Machines that are not in it take none.
+func (s *Session) Rank(hosts []int32) { s.rank(hosts) }
+
+func (s *Session) rank(hosts []int32) {
+	if hosts == nil {
+		for h := range s.hosts {
+			hosts = append(hosts, int32(h))
+		}
+	}
+	s.slots.reset(hosts, len(s.model.space))
+	for _, h := range hosts {
+		s.reslot(int(h))
+	}
+	s.slots.build()
+}
