@@ -23,52 +23,157 @@ type tariff struct {
 	atomOf []int32   // of each bin
 	sets   []bitset  // the distinct sets of atoms where kinds may be
 	setOf  []int32   // of each kind
+	flowOf []int32   // of each kind: kinds of one flow are shared out alike
+	flows  []int32   // the set of each flow
 	rate   []float64 // of dimension d in atom a at [a*dims+d]
 	value  []float64 // of an item of each kind
+	home   []int32   // the atom where each kind is cheapest
 	bound  float64   // the sum of all values
+	used   []bool    // whether the program buys a bin
 }
 
-// atom is a set of bins that the same kinds may use.
+// atom is a set of bins that are open to the same groups and priced alike.
 type atom struct {
 	sig  int32
 	bins []int32
-	room []int64 // the most that any of its bins holds of each dimension
 }
 
-// newTariff sorts out which kind may be where, and prices nothing yet.
-func newTariff(m *model) *tariff {
-	t := &tariff{m: m, atomOf: make([]int32, len(m.bins)), setOf: make([]int32, len(m.kinds)), value: make([]float64, len(m.kinds))}
+// newTariff prices the kinds of the model, given the prices of its bins.
+func newTariff(m *model, price []float64) *tariff {
+	n := len(m.kinds)
+	t := &tariff{m: m, atomOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
+		value: make([]float64, n), home: make([]int32, n), used: make([]bool, len(m.bins))}
 	for i, b := range m.bins {
 		a := slices.IndexFunc(t.atoms, func(a atom) bool { return a.sig == b.sig })
 		if a < 0 {
 			a = len(t.atoms)
-			t.atoms = append(t.atoms, atom{sig: b.sig, room: make([]int64, m.dims)})
+			t.atoms = append(t.atoms, atom{sig: b.sig})
 		}
 		t.atomOf[i] = int32(a)
 		t.atoms[a].bins = append(t.atoms[a].bins, int32(i))
-		for d, r := range b.room {
-			t.atoms[a].room[d] = max(t.atoms[a].room[d], r)
-		}
 	}
+	t.sort()
+	t.solve(price)
+	t.refine(price)
+	return t
+}
+
+// sort finds out which kind may be in which atom.
+func (t *tariff) sort() {
+	m := t.m
 	var sets interned
-	row := newBitset(len(t.atoms))
 	for k := range m.kinds {
-		clear(row)
+		row := newBitset(len(t.atoms))
 		for a := range t.atoms {
-			at := &t.atoms[a]
-			if m.groups[m.kinds[k].group].has(int(at.bins[0])) && covers(at.room, m.sizeOf(k)) {
+			if m.groups[m.kinds[k].group].has(int(t.atoms[a].bins[0])) && t.fits(k, t.atoms[a].bins) {
 				row.set(a)
 			}
 		}
-		n := sets.number(row)
-		if int(n) == len(sets.sets)-1 && len(row) > 0 && &sets.sets[n][0] == &row[0] {
-			row = newBitset(len(t.atoms))
-		}
-		t.setOf[k] = n
+		t.setOf[k] = sets.number(row)
 	}
 	t.sets = sets.sets
+	flows := make([]int32, 3*len(t.sets))
+	t.flows = t.flows[:0]
+	for k := range m.kinds {
+		f := &flows[int(t.setOf[k])*3+m.lean(k)]
+		if *f == 0 {
+			t.flows = append(t.flows, t.setOf[k])
+			*f = int32(len(t.flows))
+		}
+		t.flowOf[k] = *f - 1
+	}
 	t.rate = make([]float64, len(t.atoms)*m.dims)
-	return t
+}
+
+// fits reports whether an item of the kind has room in one of the bins.
+func (t *tariff) fits(k int, bins []int32) bool {
+	size := t.m.sizeOf(k)
+	for _, b := range bins {
+		if covers(t.m.bins[b].room, size) {
+			return true
+		}
+	}
+	return false
+}
+
+// lean sorts kinds by whether they take more of the first dimension, of the second, or
+// of both alike.
+func (m *model) lean(k int) int {
+	if m.dims < 2 {
+		return 0
+	}
+	a := float64(m.size[k*m.dims]) / float64(max(m.total[0], 1))
+	b := float64(m.size[k*m.dims+1]) / float64(max(m.total[1], 1))
+	switch {
+	case a > 2*b:
+		return 0
+	case b > 2*a:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// rowsMax bounds the program that refine makes larger.
+const rowsMax = 120
+
+// refine takes atoms apart as long as it is bins that some kinds priced there do not fit
+// in that make them cheap.
+func (t *tariff) refine(price []float64) {
+	weigh := 0
+	for range 12 {
+		if len(t.atoms)*t.m.dims+len(t.flows) > rowsMax || !t.split() {
+			return
+		}
+		before := t.bound
+		t.sort()
+		t.solve(price)
+		if t.bound < before*(1+1e-3) {
+			if weigh++; weigh > 2 {
+				return
+			}
+		}
+	}
+}
+
+// split takes one atom apart, if there is one to take apart, into the bins that a kind
+// fits in and those that it does not.
+func (t *tariff) split() bool {
+	m := t.m
+	misfit := make([]float64, len(m.bins)) // by bin, the worth of kinds priced by it that do not fit
+	least := make([]int32, len(m.bins))    // and the cheapest of those kinds
+	for k := range m.kinds {
+		for _, b := range t.atoms[t.home[k]].bins {
+			if t.used[b] && !covers(m.bins[b].room, m.sizeOf(k)) {
+				if misfit[b] == 0 || t.value[k] < t.value[least[b]] {
+					least[b] = int32(k)
+				}
+				misfit[b] += t.value[k] * float64(m.kinds[k].count)
+			}
+		}
+	}
+	worst := 0
+	for b := range misfit {
+		if misfit[b] > misfit[worst] {
+			worst = b
+		}
+	}
+	if len(misfit) == 0 || misfit[worst] < 1e-3*t.bound {
+		return false
+	}
+	a := t.atomOf[worst]
+	var in, out []int32
+	for _, b := range t.atoms[a].bins {
+		if covers(m.bins[b].room, m.sizeOf(int(least[worst]))) {
+			in = append(in, b)
+		} else {
+			out = append(out, b)
+			t.atomOf[b] = int32(len(t.atoms))
+		}
+	}
+	t.atoms[a].bins = in
+	t.atoms = append(t.atoms, atom{sig: t.atoms[a].sig, bins: out})
+	return true
 }
 
 func (m *model) sizeOf(k int) []int64 { return m.size[k*m.dims : (k+1)*m.dims] }
@@ -81,13 +186,13 @@ func (t *tariff) solve(price []float64) {
 		scale[d] = 1 / float64(max(m.total[d], 1))
 	}
 	rows := len(t.atoms) * m.dims
-	demand := make([]float64, len(t.sets)*m.dims)
+	demand := make([]float64, len(t.flows)*m.dims)
 	for k := range m.kinds {
 		for d, s := range m.sizeOf(k) {
-			demand[int(t.setOf[k])*m.dims+d] += float64(s) * float64(m.kinds[k].count) * scale[d]
+			demand[int(t.flowOf[k])*m.dims+d] += float64(s) * float64(m.kinds[k].count) * scale[d]
 		}
 	}
-	need := make([]float64, rows+len(t.sets))
+	need := make([]float64, rows+len(t.flows))
 	dearest := cheapest
 	for i := range need {
 		need[i] = nudge / float64(i+1)
@@ -100,6 +205,7 @@ func (t *tariff) solve(price []float64) {
 		dearest = max(dearest, price[i])
 	}
 	l := newLinear(need, 1e6)
+	first := int32(len(l.cost))
 	for i, b := range m.bins {
 		index, value = index[:0], value[:0]
 		for d, r := range b.room {
@@ -108,8 +214,8 @@ func (t *tariff) solve(price []float64) {
 		}
 		l.add(price[i]/dearest, index, value)
 	}
-	for s, set := range t.sets {
-		set.each(func(a int) {
+	for s, set := range t.flows {
+		t.sets[set].each(func(a int) {
 			index, value = append(index[:0], int32(rows+s)), append(value[:0], 1)
 			for d := range m.dims {
 				if v := demand[s*m.dims+d]; v > 0 {
@@ -121,6 +227,9 @@ func (t *tariff) solve(price []float64) {
 		})
 	}
 	l.solve(50 * len(need))
+	for i := range m.bins {
+		t.used[i] = l.in[first+int32(i)]
+	}
 	for a := range t.atoms {
 		for d := range m.dims {
 			t.rate[a*m.dims+d] = max(l.prices[a*m.dims+d], 0) * scale[d] * dearest
@@ -152,21 +261,24 @@ func (t *tariff) settle(price []float64) {
 	}
 	t.bound = 0
 	for k := range m.kinds {
-		t.value[k] = t.worth(k)
+		t.value[k], t.home[k] = t.worth(k)
 		t.bound += t.value[k] * float64(m.kinds[k].count)
 	}
 	t.bound *= 1 - safety
 }
 
-// worth returns what an item of the kind costs where it is cheapest.
-func (t *tariff) worth(k int) float64 {
-	m, least := t.m, math.Inf(1)
+// worth returns what an item of the kind costs where it is cheapest, and where that is.
+func (t *tariff) worth(k int) (least float64, home int32) {
+	m := t.m
+	least = math.Inf(1)
 	t.sets[t.setOf[k]].each(func(a int) {
 		v := 0.0
 		for d, s := range m.sizeOf(k) {
 			v += t.rate[a*m.dims+d] * float64(s)
 		}
-		least = min(least, v)
+		if v < least {
+			least, home = v, int32(a)
+		}
 	})
-	return least
+	return least, home
 }

@@ -36,12 +36,12 @@ type solver struct {
 
 func newSolver(p *Problem) *solver {
 	m := compile(p)
-	s := &solver{m: m, tariff: newTariff(m), buyer: newBuyer(m)}
+	s := &solver{m: m, buyer: newBuyer(m)}
 	s.prices = make([]float64, len(m.bins))
 	for i := range m.bins {
 		s.prices[i] = m.bins[i].price
 	}
-	s.tariff.solve(s.prices)
+	s.tariff = newTariff(m, s.prices)
 	s.buyer.rate, s.buyer.atomOf = s.tariff.rate, s.tariff.atomOf
 	return s
 }
@@ -79,12 +79,11 @@ func (s *solver) solution(p *Problem) Solution {
 func (s *solver) bound(p *Problem) float64 {
 	t := s.tariff
 	if p.BinFee != 0 {
-		t = newTariff(s.m)
 		net := make([]float64, len(s.prices))
 		for i, b := range s.m.bins {
 			net[i] = p.Bins[b.orig].Price
 		}
-		t.solve(net)
+		t = newTariff(s.m, net)
 	}
 	placed := make([]int, len(s.m.kinds))
 	for _, l := range s.best.loads {
