@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -46,7 +45,7 @@ func BenchmarkKeep(b *testing.B) {
 	bench := func(name string, run func(b *testing.B, j *Journal)) {
 		b.Run(name, func(b *testing.B) {
 			j, err := Open(Options{
-				MemoryBytes: 64 << 20, Now: story.Now, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Count: func(record.Loop, string) {},
+				MemoryBytes: 64 << 20, Now: story.Now, Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {},
 			})
 			if err != nil {
 				b.Fatal(err)

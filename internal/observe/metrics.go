@@ -69,6 +69,9 @@ type Metrics struct {
 	PlanPriceHourlyDollars, PlanBoundHourlyDollars prometheus.Gauge
 	// Refusals counts pods refused, by verdict.
 	Refusals *prometheus.CounterVec
+	// JournalDecisions counts decisions handed to the journal, by loop and by what became
+	// of them.
+	JournalDecisions *prometheus.CounterVec
 	// Bugs counts cycles abandoned because something impossible was found.
 	Bugs prometheus.Counter
 }
@@ -89,6 +92,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: own, Name: "plan_bound_hourly_dollars", Help: "What the launches of that plan must cost at least; 0: not known.",
 		}),
 		Refusals: f.counter(own, "", "refusals_total", "Pods that nothing could take, by the reason of the verdict.", "reason"),
+		JournalDecisions: f.counter(own, "", "journal_decisions_total",
+			"Decisions handed to the journal, by loop and by what became of them: written, same, dropped, failed.", "loop", "outcome"),
 		Bugs: f.NewCounter(prometheus.CounterOpts{
 			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because something impossible was found.",
 		}),

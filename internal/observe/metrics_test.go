@@ -16,6 +16,7 @@ import (
 func published() []string {
 	return []string{
 		"dovetail_bugs_total",
+		"dovetail_journal_decisions_total loop,outcome",
 		"dovetail_plan_bound_hourly_dollars",
 		"dovetail_plan_price_hourly_dollars",
 		"dovetail_plan_seconds",

@@ -22,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/record"
 )
 
 const (
@@ -43,6 +45,8 @@ type Options struct {
 
 	// identity names the process to others that want the lease.
 	identity string
+	// journal keeps the decisions of all terms; nil: nobody does.
+	journal *journal.Journal
 }
 
 // Run runs the autoscaler until the context ends. What can heal is waited for, with one
@@ -80,7 +84,13 @@ func Run(ctx context.Context, opts Options) error {
 	if !opts.Settings.DisableClusterStateObservability {
 		metrics.Registry.MustRegister(objects)
 	}
-	srv, err := serve(&opts.Settings, metrics.Registry)
+	kept, closeJournal, err := openJournal(ctx, &opts, m)
+	if err != nil {
+		return err
+	}
+	defer closeJournal()
+	opts.journal = kept
+	srv, err := serve(&opts.Settings, metrics.Registry, kept)
 	if err != nil {
 		return err
 	}
@@ -102,6 +112,35 @@ func Run(ctx context.Context, opts Options) error {
 		}
 		opts.Log.Error("starting over", "error", err)
 	}
+}
+
+// openJournal starts the journal that the settings ask for; nil: they ask for none. The
+// function that it returns writes what still waits.
+func openJournal(ctx context.Context, opts *Options, m *observe.Metrics) (*journal.Journal, func(), error) {
+	s := &opts.Settings
+	if s.JournalMemoryBytes == 0 && s.JournalDir == "" {
+		return nil, func() {}, nil
+	}
+	j, err := journal.Open(journal.Options{
+		MemoryBytes: s.JournalMemoryBytes, Dir: s.JournalDir, DiskBytes: s.JournalDiskBytes,
+		Version: opts.Version, Now: time.Now, Log: opts.Log,
+		Count: func(loop record.Loop, outcome string) {
+			m.JournalDecisions.WithLabelValues(string(loop), outcome).Inc()
+		},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("--journal-dir: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the loops end first
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		j.Run(ctx)
+	}()
+	return j, func() {
+		cancel()
+		<-done
+	}, nil
 }
 
 // configError is an error that only a person can mend.

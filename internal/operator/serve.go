@@ -11,12 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
 // headerPatience bounds how long a client may take to say what it wants.
 const headerPatience = 10 * time.Second
 
-// server answers for the process: /metrics on one port, /healthz and /readyz on another.
+// server answers for the process: /metrics and /debug/journal on one port, /healthz and /readyz on another.
 // It lives as long as the process, so that a process that waits for its cluster is seen
 // to be alive.
 type server struct {
@@ -27,7 +29,7 @@ type server struct {
 }
 
 // serve binds both ports and answers on them. The error names the flag of a port that is taken.
-func serve(s *Settings, gatherer prometheus.Gatherer) (*server, error) {
+func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal) (*server, error) {
 	srv := &server{}
 	var err error
 	if srv.metricsListen, err = listen("metrics-port", s.MetricsPort); err != nil {
@@ -38,6 +40,10 @@ func serve(s *Settings, gatherer prometheus.Gatherer) (*server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	if s.JournalMemoryBytes > 0 {
+		mux.Handle(journal.Path, kept.Handler())
+		mux.Handle(journal.Path+"/", kept.Handler())
+	}
 	if s.EnableProfiling {
 		addProfiling(mux)
 	}

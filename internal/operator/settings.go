@@ -42,6 +42,9 @@ type Settings struct {
 	InstanceTypesFilePath            string
 	NominatePods                     bool
 	NominateWaitMax                  time.Duration
+	JournalMemoryBytes               int64
+	JournalDir                       string
+	JournalDiskBytes                 int64
 
 	// Warnings are environment variables that could not be read and were left aside.
 	Warnings []string
@@ -79,6 +82,9 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 3*time.Second, "longest time a ready node waits for its turn to take its pods; longer keeps more of them to the plan when many nodes come at once")
+	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "most memory for past decisions, which dovetail explain and replay read from /debug/journal on the metrics port; 0: keep none and do not serve it")
+	a.text(&s.JournalDir, "journal-dir", "", "directory to keep past decisions in; empty: nowhere")
+	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "most that --journal-dir may take; the oldest decisions go")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
 }
 
@@ -115,8 +121,22 @@ func (s *Settings) Validate() error {
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
 		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
-		durations, gateErr, schedulerErr,
+		durations, gateErr, schedulerErr, s.validateJournal(),
 	)
+}
+
+// journalLeast is the least that makes sense for a journal: one decision about a large
+// cluster takes about that much.
+const journalLeast = 1 << 20
+
+func (s *Settings) validateJournal() error {
+	if n := s.JournalMemoryBytes; n != 0 && n < journalLeast {
+		return fmt.Errorf("--journal-memory-bytes is %d; it may be 0 or at least %d", n, journalLeast)
+	}
+	if n := s.JournalDiskBytes; s.JournalDir != "" && n < journalLeast {
+		return fmt.Errorf("--journal-disk-bytes is %d; it may be at least %d", n, journalLeast)
+	}
+	return nil
 }
 
 // Gates returns the feature gates by name.

@@ -47,6 +47,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/repair"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/translate"
@@ -75,6 +76,7 @@ type parts struct {
 	events     *observe.Recorder
 	metrics    *observe.Metrics
 	log        *slog.Logger
+	journal    *journal.Journal
 }
 
 // Scheme returns the kinds that the process reads and writes.
@@ -103,7 +105,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	}
 	recorder, stop := observe.NewEventRecorder(clientset, mgr.GetScheme())
 	defer stop()
-	p := &parts{mgr: mgr, settings: &opts.Settings, metrics: m, log: opts.Log, events: observe.NewRecorder(recorder, time.Now)}
+	p := &parts{mgr: mgr, settings: &opts.Settings, metrics: m, log: opts.Log, journal: opts.journal, events: observe.NewRecorder(recorder, time.Now)}
 	if p.cloud, err = newProvider(mgr, &opts.Settings, opts.Log); err != nil {
 		return &configError{err}
 	}
@@ -237,11 +239,11 @@ func (p *parts) loops() []registrant {
 				MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort",
 				IgnorePreferences:   p.settings.PreferencePolicy == "Ignore",
 			},
-			BatchIdle: p.settings.BatchIdleDuration, BatchMax: p.settings.BatchMaxDuration,
+			BatchIdle: p.settings.BatchIdleDuration, BatchMax: p.settings.BatchMaxDuration, Journal: p.journal,
 		},
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
-			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
+			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced, Journal: p.journal,
 		},
 		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
 		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: time.Now, Metrics: p.metrics, Log: p.log},
