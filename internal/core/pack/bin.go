@@ -83,7 +83,7 @@ type launchBin struct {
 	pool    *poolModel
 	at      int // the pool's index in the model
 	used    quantity.Vector
-	room    quantity.Vector // no type that is left has more
+	room    quantity.Vector // no type that may still grow has more
 	atoms   bitset
 	types   []int32
 	open    label.Requirements
@@ -95,6 +95,7 @@ type launchBin struct {
 	holds   quantity.Vector // of the pool's limits
 	relaxed bool
 	fresh   bool
+	sealed  float64 // the price that further pods must leave it at; 0: any
 	scratch bitset
 	refusal verdict.Verdict
 }
@@ -137,7 +138,7 @@ func (b *launchBin) addWithin(c *class, t *termIn, most int) int {
 	}
 	n := int64(0)
 	for _, ty := range b.types {
-		if b.hosts(ty, c) {
+		if b.hosts(ty, c) && b.affords(ty, b.scratch) {
 			n = max(n, quantity.Times(b.pool.types[ty].free, b.used, c.need, int64(most)))
 		}
 	}
@@ -154,6 +155,42 @@ func (b *launchBin) addWithin(c *class, t *termIn, most int) int {
 func (b *launchBin) hosts(ty int32, c *class) bool {
 	tm := &b.pool.types[ty]
 	return b.scratch.anyIn(tm.first, tm.end) && (len(c.shape.Ports) == 0 || fit.Ports(c.shape.Ports, tm.ports).IsYes())
+}
+
+// affords tells whether a type can be had with these atoms at the price the bin is sealed at.
+func (b *launchBin) affords(ty int32, atoms bitset) bool {
+	if b.sealed == 0 {
+		return true
+	}
+	tm := &b.pool.types[ty]
+	for a := tm.first; a < tm.end; a++ {
+		if atoms.has(a) && b.pool.atoms[a].Price() <= b.sealed {
+			return true
+		}
+	}
+	return false
+}
+
+// seal keeps pods that come later from making the launch dearer.
+func (b *launchBin) seal() {
+	b.sealed = b.price(b.cheapest())
+	b.measure()
+}
+
+// unseal lets it grow again.
+func (b *launchBin) unseal() {
+	b.sealed = 0
+	b.measure()
+}
+
+// measure notes the most that any of the types has for pods, in each dimension.
+func (b *launchBin) measure() {
+	clear(b.room)
+	for _, t := range b.types {
+		if b.affords(t, b.atoms) {
+			raise(b.room, b.pool.types[t].free)
+		}
+	}
 }
 
 // survivors returns the types that would be left with n more pods of the class.
@@ -206,17 +243,22 @@ func (b *launchBin) withMinValues(c *class, n int64) int64 {
 // commit puts n pods of the class into the bin under the term that scratch was made with.
 func (b *launchBin) commit(c *class, t *termIn, n int64) {
 	b.types = slices.DeleteFunc(b.types, func(ty int32) bool { return !b.survives(ty, c, n) })
-	b.room = b.pool.room(b.types)
 	b.atoms, b.scratch = b.scratch, b.atoms
+	b.measure()
 	b.used.AddN(c.need, n)
 	b.ports = append(b.ports, c.shape.Ports...)
+	b.ask(t)
+	b.fresh = false
+}
+
+// ask adds a term to what the bin must be.
+func (b *launchBin) ask(t *termIn) {
 	if len(t.open) > 0 {
 		b.open = b.open.Intersect(t.open)
 	}
 	if !slices.ContainsFunc(b.terms, func(r label.Requirements) bool { return sameMap(r, t.term) }) {
 		b.terms = append(b.terms, t.term)
 	}
-	b.fresh = false
 }
 
 // sameMap tells whether two requirements are one and the same value.
@@ -232,6 +274,7 @@ func (p *poolModel) fresh(at int) *launchBin {
 	b := &launchBin{
 		pool: p, at: at, used: make(quantity.Vector, len(p.space)), atoms: p.buyable.clone(),
 		scratch: newBitset(len(p.atoms)), open: p.openRules(), fresh: true,
+		room: make(quantity.Vector, len(p.space)),
 	}
 	for i := range p.minValues {
 		b.minimum = append(b.minimum, p.minValues[i].need)
@@ -241,17 +284,8 @@ func (p *poolModel) fresh(at int) *launchBin {
 			b.types = append(b.types, int32(t))
 		}
 	}
-	b.room = p.room(b.types)
+	b.measure()
 	return b
-}
-
-// room returns the most that any of the types has for pods, in each dimension.
-func (p *poolModel) room(types []int32) quantity.Vector {
-	room := make(quantity.Vector, len(p.space))
-	for _, t := range types {
-		raise(room, p.types[t].free)
-	}
-	return room
 }
 
 // take takes from the pool's limits what a new bin may need of them.

@@ -23,6 +23,7 @@ func fullBitset(width int) bitset {
 }
 
 func (b bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) clear(i int)    { b[i>>6] &^= 1 << (i & 63) }
 func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 
 // setRange adds the integers from i to before end.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -33,25 +34,128 @@ const typesMaxDefault = 600
 // launched, or a refusal. The same snapshot gives the same plan.
 //
 // Pods that an earlier plan meant for a machine keep their place as long as it still
-// fits them. The others go largest first, to running machines, then to machines on their
-// way, then to launches of this plan, then to a new launch from the pool of most weight.
+// fits them. The others go largest first to running machines, then to machines on their
+// way. For those left, machines are bought: by weight of their pools, and together at the
+// least price that is found. First-fit decreasing is tried as well, and its plan taken
+// if it is cheaper.
 func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
+	if opts.FirstFitOnly {
+		s := begin(snap, opts)
+		s.firstFit()
+		return s.plan()
+	}
+	s := begin(snap, opts)
+	s.placeOnFixed()
+	bound := s.buy()
+	s.firstFit()
+	best := s.plan()
+	if len(s.launches) > 0 {
+		f := begin(snap, opts)
+		f.firstFit()
+		if other := f.plan(); better(&other, &best) {
+			best, bound = other, 0
+		}
+	}
+	best.BoundHourly = bound
+	return best
+}
+
+// awaits tells whether pods of the class must be where pods of another are that have no
+// place yet.
+func (s *solver) awaits(c int) bool {
+	return s.ledger.Follows(c) && slices.ContainsFunc(s.classes, func(o class) bool {
+		return o.index != c && len(o.pods) > 0 && s.ledger.Leads(o.index, c)
+	})
+}
+
+// placeOneFixed finds a machine that is there for one pod that others' places matter to,
+// or that matters to theirs.
+func (s *solver) placeOneFixed(c *class, st *stage) (placement, bool) {
+	for i := range s.fixed {
+		b := &s.fixed[i]
+		if quantity.Times(b.free, b.used, c.need, 1) == 0 ||
+			!s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() || b.add(c, st, 1) == 0 {
+			continue
+		}
+		s.ledger.Count(c.index, &b.place, 1, 0)
+		return placement{onFixed, int32(i)}, true
+	}
+	return placement{}, false
+}
+
+// begin returns a solver in which pods that had a place have kept it.
+func begin(snap *cluster.Snapshot, opts Options) *solver {
 	s := compile(snap, opts)
 	s.keepPlanned()
+	return s
+}
+
+// better tells whether a plan refuses fewer pods than another, or as many and costs less.
+// A launch of unknown price is dearer than any of a known one.
+func better(p, q *plan.Plan) bool {
+	unknown := func(p *plan.Plan) (n int) {
+		for i := range p.Launches {
+			if p.Launches[i].PriceHourly == 0 {
+				n++
+			}
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(len(p.Refusals), len(q.Refusals)), cmp.Compare(unknown(p), unknown(q)),
+		cmp.Compare(p.PriceHourly(), q.PriceHourly()+priceSlack)) < 0
+}
+
+// priceSlack is a difference of prices, in dollars an hour, that is rounding.
+const priceSlack = 1e-9
+
+// firstFit places what is left where it fits first, largest first.
+func (s *solver) firstFit() {
 	s.placeAll()
+	if s.unseal() && slices.ContainsFunc(s.classes, func(c class) bool { return len(c.pods) > 0 }) {
+		s.placeAll()
+	}
 	// Domains in which machines could be bought, but were not, bind nobody.
 	for c := range s.classes {
-		if cl := &s.classes[c]; len(cl.pods) > 0 && !opts.BuyableBinds && s.ledger.OnlyPresent(c) {
+		if cl := &s.classes[c]; len(cl.pods) > 0 && !s.opts.BuyableBinds && s.ledger.OnlyPresent(c) {
 			s.placeAll()
 		}
 	}
 	for c := range s.classes {
 		s.refuse(&s.classes[c])
 	}
-	return s.plan()
+}
+
+// unseal lets every launch grow. It tells whether one could not.
+func (s *solver) unseal() (changed bool) {
+	for _, b := range s.launches {
+		changed = changed || b.sealed > 0
+		b.unseal()
+	}
+	return changed
+}
+
+// placeOnFixed places pods on machines there are, as far as all their wishes are met.
+// Those that must be with others that have no place yet have to wait for them.
+func (s *solver) placeOnFixed() {
+	for _, c := range s.order {
+		cl := &s.classes[c]
+		switch st := &cl.stages[0]; {
+		case cl.shape.Invalid != "" || s.awaits(c):
+		case len(cl.keys) == 0:
+			s.fillFixed(cl, st)
+		default:
+			for len(cl.pods) > 0 {
+				at, ok := s.placeOneFixed(cl, st)
+				if !ok {
+					break
+				}
+				cl.take(s.placed, 1, at)
+			}
+		}
+	}
 }
 
 // solver is one solve under way.
@@ -166,14 +270,34 @@ func (s *solver) placeAll() {
 	}
 }
 
-// place finds room for pods of a class whose place does not matter to others.
-func (s *solver) place(c *class, st *stage) {
+// fillFixed places pods of a class whose place does not matter to others on machines
+// there are.
+func (s *solver) fillFixed(c *class, st *stage) {
 	for i := range s.fixed {
 		c.take(s.placed, s.fixed[i].add(c, st, len(c.pods)), placement{onFixed, int32(i)})
 	}
+}
+
+// fillLaunches places pods of a class on machines that are to be bought.
+func (s *solver) fillLaunches(c *class, st *stage) {
 	for i, b := range s.launches {
-		c.take(s.placed, b.add(c, st, len(c.pods)), placement{onLaunch, int32(i)})
+		switch {
+		case len(c.pods) == 0:
+			return
+		case len(c.keys) == 0:
+			c.take(s.placed, b.add(c, st, len(c.pods)), placement{onLaunch, int32(i)})
+		default:
+			for len(c.pods) > 0 && s.addSettled(b, c, st) {
+				c.take(s.placed, 1, placement{onLaunch, int32(i)})
+			}
+		}
 	}
+}
+
+// place finds room for pods of a class whose place does not matter to others.
+func (s *solver) place(c *class, st *stage) {
+	s.fillFixed(c, st)
+	s.fillLaunches(c, st)
 	for len(c.pods) > 0 {
 		n := 0
 		s.open(c, st, func(b *launchBin) bool {

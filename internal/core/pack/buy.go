@@ -1,0 +1,193 @@
+package pack
+
+import (
+	"math"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// This file and the next two buy machines for all pods together: share.go says which pods
+// go to which domain, this file states the problem for core/cover, open.go turns its
+// answer into launches, pod by pod and rule by rule. What the classes' model got wrong, or
+// does not know, is left to first-fit.
+
+// buyRounds bounds how often what was left over is bought for once more.
+const buyRounds = 3
+
+// buyer states what is to be bought as a problem of core/cover. Its bins are the atoms of
+// all pools, each pool from a multiple of 64 on.
+type buyer struct {
+	*solver
+	base []int // by pool: its first bin
+	bins int
+	// hostname is the ledger's index of that key, -1 if no rule mentions it; host is a
+	// domain of it that no machine is in.
+	hostname int
+	host     int32
+	shares   []share
+	// usable, by pool, are the atoms that can be bought now at a known price, within limits.
+	usable   []bitset
+	reserved map[string]int // machines left, by reservation
+}
+
+// buy opens launches for the pods that are left. It returns what it is sure that machines
+// for all of them cost at least, 0 if it is not.
+func (s *solver) buy() (bound float64) {
+	b := &buyer{solver: s, hostname: -1}
+	for k, key := range s.ledger.Keys() {
+		if key == label.Hostname {
+			b.hostname, b.host = k, s.ledger.NewDomain(k)
+		}
+	}
+	for _, p := range s.model.pools {
+		b.base = append(b.base, b.bins)
+		b.bins += (len(p.atoms) + 63) &^ 63
+	}
+	for round := range buyRounds {
+		b.look()
+		pods, plain := b.divide()
+		if pods == 0 {
+			break
+		}
+		answer := cover.Solve(b.problem(), cover.Default(pods))
+		if round == 0 && plain && len(answer.Unplaced) == 0 {
+			bound = answer.Bound
+		}
+		if !b.openAll(&answer) {
+			break
+		}
+	}
+	return bound
+}
+
+// look notes what each pool has to sell now, and how many machines reservations cover.
+func (b *buyer) look() {
+	b.reserved = b.reservationsLeft()
+	b.usable = b.usable[:0]
+	for _, p := range b.model.pools {
+		usable := p.buyable.clone()
+		for t := range p.types {
+			tm := &p.types[t]
+			within := p.nodesLeft > 0 && tm.capacity.Fits(p.left)
+			for a := tm.first; a < tm.end; a++ {
+				o := p.atoms[a]
+				if !within || !o.Priced || o.Reservation != "" && b.reserved[o.Reservation] <= 0 {
+					usable.clear(a)
+				}
+			}
+		}
+		b.usable = append(b.usable, usable)
+	}
+}
+
+// problem states the shares and what can be bought for them.
+func (b *buyer) problem() *cover.Problem {
+	dims := b.dims()
+	pick := func(v quantity.Vector) []int64 {
+		out := make([]int64, len(dims))
+		for i, d := range dims {
+			out[i] = max(0, v[d])
+		}
+		return out
+	}
+	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins)}
+	for at, pool := range b.model.pools {
+		for t := range pool.types {
+			tm := &pool.types[t]
+			room := pick(tm.free)
+			for a := tm.first; a < tm.end; a++ {
+				if !b.usable[at].has(a) {
+					continue
+				}
+				o := pool.atoms[a]
+				bin := cover.Bin{Capacity: room, Price: o.Price()}
+				if o.Reservation != "" {
+					bin.Left = b.reserved[o.Reservation]
+				}
+				p.Bins[b.base[at]+a] = bin
+			}
+		}
+	}
+	for i := range b.shares {
+		sh := &b.shares[i]
+		p.Classes = append(p.Classes, cover.Class{
+			Size: pick(sh.size), Count: sh.count, PerBin: sh.perBin, Bins: sh.bins, Conflicts: b.conflicts(i),
+		})
+	}
+	return p
+}
+
+// dims returns the dimensions that any of the shares asks for.
+func (b *buyer) dims() []int {
+	var dims []int
+	for d := range b.model.space {
+		for i := range b.shares {
+			if b.shares[i].size[d] > 0 {
+				dims = append(dims, d)
+				break
+			}
+		}
+	}
+	return dims
+}
+
+// conflicts returns the shares that must not be on one machine with this one.
+func (b *buyer) conflicts(i int) []int32 {
+	x := &b.shares[i]
+	if !x.wary {
+		return nil
+	}
+	var out []int32
+	for j := range b.shares {
+		y := &b.shares[j]
+		if j == i || !y.wary || x.key == y.key && x.domain != y.domain {
+			continue
+		}
+		c, cst := x.lead()
+		d, dst := y.lead()
+		apart := len(c.shape.Ports) > 0 && len(d.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, d.shape.Ports).IsYes() ||
+			b.hostname >= 0 && b.ledger.KeepApart(c.index, d.index, b.hostname, cst.wishesFrom, dst.wishesFrom)
+		for at := range b.model.pools {
+			apart = apart || openConflict(&cst.in[at], &dst.in[at])
+		}
+		if apart {
+			out = append(out, int32(j))
+		}
+	}
+	return out
+}
+
+// openConflict tells whether two classes ask a pool for different values of a key that its
+// machines leave open.
+func openConflict(x, y *classIn) bool {
+	if len(x.terms) != 1 || len(y.terms) != 1 {
+		return false
+	}
+	_, conflict := x.terms[0].open.Conflict(y.terms[0].open)
+	return conflict
+}
+
+// unitPrice returns what one pod of the class costs at least on a full machine of the
+// atoms.
+func (p *poolModel) unitPrice(need quantity.Vector, atoms bitset, none quantity.Vector) float64 {
+	best := math.Inf(1)
+	for t := range p.types {
+		tm := &p.types[t]
+		n := float64(0)
+		for a := tm.first; a < tm.end; a++ {
+			if !atoms.has(a) {
+				continue
+			}
+			if n == 0 {
+				if n = float64(quantity.Times(tm.free, none, need, math.MaxInt32)); n == 0 {
+					break
+				}
+			}
+			best = min(best, p.atoms[a].Price()/n)
+		}
+	}
+	return best
+}
