@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"syscall"
 	"time"
 
@@ -26,6 +27,9 @@ func newSimulate() *cobra.Command {
 		Long: `Read pods, machines and pools from files and say what the controller would launch for
 them, with the same solver. Nothing is asked of a cluster or a cloud.
 
+The table shows the nodes by type and zone with their pods and price; what the price is at
+least whatever the plan, and what first-fit-decreasing would pay; and why pods are refused.
+
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
 DaemonSets, and Nodes that are there, if any. What can be bought is the catalog's.
 
@@ -42,11 +46,18 @@ input is wrong.`,
 			if (file == "") == (len(manifests) == 0) {
 				return wrongUse(cmd, errors.New("nothing or too much to simulate: give either --scenario or -f"))
 			}
+			told := tellWhenLong(cmd.ErrOrStderr(), "reading")
 			c, err := simulation(file, manifests, from)
+			told()
 			if err != nil {
 				return &statusError{error: err, status: statusBadInput}
 			}
+			told = tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
 			answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
+			if err == nil && output == simulate.Table {
+				answer.AskFirstFit()
+			}
+			told()
 			if err != nil {
 				return err
 			}
@@ -76,6 +87,29 @@ func simulation(file string, manifests []string, from string) (simulate.Case, er
 		return simulate.Case{}, err
 	}
 	return simulate.Manifests(manifests, types, time.Now())
+}
+
+// tellWhenLong writes a line when what goes on takes longer than a moment, and again
+// every ten seconds, until the function that it returns is called.
+func tellWhenLong(w io.Writer, what string) (end func()) {
+	const moment, again = 2 * time.Second, 10 * time.Second
+	start := time.Now()
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause := moment; ; pause = again {
+			select {
+			case <-ended:
+				return
+			case <-time.After(pause):
+				fmt.Fprintf(w, "dovetail: %s, for %s now\n", what, time.Since(start).Round(time.Second))
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+	}
 }
 
 // cpuTime returns the user time that the process has used, all threads together.

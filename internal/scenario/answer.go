@@ -16,7 +16,10 @@ import (
 // several types open; the node named is its cheapest offering. The UID of each pod must
 // be the index of its group.
 func Answer(name string, snap *cluster.Snapshot, p *plan.Plan) (*Plan, error) {
-	out := &Plan{Format: PlanFormat, Scenario: name, NewNodes: []NewNode{}, Existing: []Existing{}, Unschedulable: []Share{}}
+	out := &Plan{
+		Format: PlanFormat, Scenario: name, LowerBoundPerHour: p.BoundHourly,
+		NewNodes: []NewNode{}, Existing: []Existing{}, Unschedulable: []Share{},
+	}
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		offer, err := Cheapest(snap, l)
@@ -61,7 +64,17 @@ func Cheapest(snap *cluster.Snapshot, l *plan.Launch) (catalog.Offer, error) {
 	if !ok {
 		return catalog.Offer{}, fmt.Errorf("there is no pool %s", l.Pool)
 	}
-	offers := catalog.Offers(pool.Types, l.Requirements, l.Requests)
+	// The first type named is the cheapest, so mostly nothing else need be looked at.
+	var first []*catalog.Type
+	for _, t := range pool.Types {
+		if len(l.Types) > 0 && t.Name == l.Types[0] {
+			first = append(first, t)
+		}
+	}
+	offers := catalog.Offers(first, l.Requirements, l.Requests)
+	if len(offers) == 0 || offers[0].Offering.PriceHourly != l.PriceHourly {
+		offers = catalog.Offers(pool.Types, l.Requirements, l.Requests)
+	}
 	if len(offers) == 0 {
 		return catalog.Offer{}, fmt.Errorf("pool %s has no offer for it", l.Pool)
 	}

@@ -105,7 +105,7 @@ func located(path string, content []byte, err error) error {
 	var field *fieldError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%s:%d: %w", path, line(content, syntax.Offset), err)
+		return fmt.Errorf("%s:%d: is not JSON: %w", path, line(content, syntax.Offset), err)
 	case errors.As(err, &mistyped):
 		return fmt.Errorf("%s:%d: %s: is a %s, must be a %s", path, line(content, mistyped.Offset), mistyped.Field, mistyped.Value, mistyped.Type)
 	case errors.As(err, &field):

@@ -44,7 +44,7 @@ func documents(paths []string) ([]document, error) {
 	for _, root := range paths {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
-				return err
+				return fmt.Errorf("read manifests: %w", err)
 			}
 			readable := path == root || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))
 			if entry.IsDir() || !readable {

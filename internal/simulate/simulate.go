@@ -45,6 +45,8 @@ type Answer struct {
 	Plan      plan.Plan
 	File      *scenario.Plan
 	Wall, CPU time.Duration
+	// FirstFit is what first-fit-decreasing alone would have answered; nil: not asked.
+	FirstFit *plan.Plan
 }
 
 // Scenario returns the case of a kscen/1 file.
@@ -82,6 +84,14 @@ func Run(c Case, clock Clock) (*Answer, error) {
 	}
 	a.File = file
 	return a, nil
+}
+
+// AskFirstFit adds what first-fit-decreasing alone would have answered, to compare with.
+func (a *Answer) AskFirstFit() {
+	opts := a.Options
+	opts.FirstFitOnly = true
+	p := pack.Solve(a.Snapshot, opts)
+	a.FirstFit = &p
 }
 
 // Refused returns how many pods found no place.

@@ -19,6 +19,9 @@ type kind struct {
 	pool, name, zone, capacityType string
 }
 
+// rowsMax is how many kinds of nodes the table shows.
+const rowsMax = 40
+
 // row is how many nodes of a kind there are, and their pods.
 type row struct {
 	kind
@@ -48,26 +51,77 @@ func (a *Answer) writeLaunches(b *strings.Builder) {
 	}
 	rows, unpriced := a.rows()
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "NODES\tTYPE\tZONE\tCAPACITY\tPOOL\tPODS PER NODE\t$/H EACH\t$/H\t\n")
-	for i := range rows {
+	// On 80 columns there is room for the pool or for the price of one.
+	pools := slices.ContainsFunc(rows, func(r row) bool { return r.pool != rows[0].pool })
+	line := func(pool, each string, cells ...string) {
+		if pools {
+			each = pool
+		}
+		fmt.Fprintln(w, strings.Join(append(cells, each), "\t")+"\t")
+	}
+	line("POOL", "$/H EACH", "NODES", "TYPE", "ZONE", "CAPACITY", "PODS", "$/H")
+	for i := range rows[:min(len(rows), rowsMax)] {
 		r := &rows[i]
 		each, all := "?", "?"
 		if r.priced {
 			each, all = dollars(r.price), dollars(r.price*float64(r.nodes))
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.nodes, r.name, cmp.Or(r.zone, "-"), r.capacityType, r.pool, span(r.podsMin, r.podsMax), each, all)
+		line(r.pool, each, strconv.Itoa(r.nodes), r.name, cmp.Or(r.zone, "-"), r.capacityType, span(r.podsMin, r.podsMax), all)
 	}
 	w.Flush() //nolint:errcheck // a strings.Builder takes everything
+	if more := len(rows) - rowsMax; more > 0 {
+		nodes, price := 0, 0.0
+		for i := range rows[rowsMax:] {
+			r := &rows[rowsMax+i]
+			nodes, price = nodes+r.nodes, price+r.price*float64(r.nodes)
+		}
+		fmt.Fprintf(b, "and %s of %s more, at %s $/h (-o json has them all)\n", counted(nodes, "node"), counted(more, "kind"), dollars(price))
+	}
 	pods := 0
 	for i := range a.Plan.Launches {
 		pods += len(a.Plan.Launches[i].Pods)
 	}
-	fmt.Fprintf(b, "\n%s would be launched for %s, at %s $/h\n",
-		counted(len(a.Plan.Launches), "node"), counted(pods, "pod"), dollars(a.File.PricePerHour))
+	fmt.Fprintf(b, "\n%s would be launched for %s, at %s $/h\n", counted(len(a.Plan.Launches), "node"), counted(pods, "pod"), dollars(a.File.PricePerHour))
 	if unpriced > 0 {
 		fmt.Fprintf(b, "the price of %s is not known and not in the sum\n", counted(unpriced, "node"))
 	}
-	b.WriteString("(a launch names every type that holds its pods; shown is the cheapest)\n")
+	a.writeComparison(b)
+	if !pools {
+		fmt.Fprintf(b, "(all from pool %s)\n", rows[0].pool)
+	}
+	b.WriteString("(PODS is per node; of all types that hold them, the cheapest is shown)\n")
+}
+
+// writeComparison says how far the price is from what it must be at least, and from what
+// first-fit-decreasing would have paid.
+func (a *Answer) writeComparison(b *strings.Builder) {
+	price := a.File.PricePerHour
+	switch {
+	case a.Plan.BoundHourly > 0:
+		fmt.Fprintf(b, "  at least  %s $/h whatever the plan: a gap of at most %s\n", dollars(a.Plan.BoundHourly), percent(price-a.Plan.BoundHourly, a.Plan.BoundHourly))
+	default:
+		b.WriteString("  no lower bound of the price is known\n")
+	}
+	if a.FirstFit == nil || price == 0 {
+		return
+	}
+	other := a.FirstFit.PriceHourly()
+	if refused := len(a.FirstFit.Refusals); refused != len(a.Plan.Refusals) {
+		fmt.Fprintf(b, "  first-fit-decreasing would pay %s $/h and refuse %s\n", dollars(other), counted(refused, "pod"))
+		return
+	}
+	than := "the same"
+	switch {
+	case other > price:
+		than = percent(other-price, price) + " more"
+	case other < price:
+		than = percent(price-other, price) + " less"
+	}
+	fmt.Fprintf(b, "  first-fit-decreasing would pay %s $/h, %s\n", dollars(other), than)
+}
+
+func percent(part, whole float64) string {
+	return strconv.FormatFloat(100*part/whole, 'f', 1, 64) + " %"
 }
 
 // rows counts the launches by kind, most nodes first.
