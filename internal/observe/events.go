@@ -82,6 +82,21 @@ func TerminationGracePeriodExpiring(deadline time.Time) Event {
 	}
 }
 
+// ConditionChanged says on a NodeClaim or NodePool that a condition changed. Its reason is
+// the condition's type.
+func ConditionChanged(t Transition) Event {
+	message := fmt.Sprintf("Condition %s became %s, was %s; reason %s", t.Type, t.Status, t.From, t.Reason)
+	if t.Message != "" {
+		message += ": " + t.Message
+	}
+	return Event{Reason: t.Type, Type: corev1.EventTypeNormal, Message: message, DedupeValues: []string{string(t.From), string(t.Status)}}
+}
+
+// Finalized says on a NodeClaim or NodePool that nothing of it is left.
+func Finalized() Event {
+	return Event{Reason: "Finalized", Type: corev1.EventTypeNormal, Message: "Nothing of it is left"}
+}
+
 // FailedTermination says on a NodeClaim what keeps its end waiting, when that takes long.
 func FailedTermination(why string) Event {
 	return Event{Reason: "FailedTermination", Type: corev1.EventTypeWarning, Message: "Claim cannot go yet: " + why}

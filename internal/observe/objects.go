@@ -27,6 +27,9 @@ const scrapeTakesMost = 5 * time.Second
 // nothing is ever out of date, and what is gone is gone from the metrics too. It is a
 // prometheus.Collector.
 type Objects struct {
+	// Conditions is a collector of its own with the same reader.
+	Conditions *Conditions
+
 	kinds  []schema.GroupVersionKind
 	keys   []string // of the labels that nodes are shown with
 	now    func() time.Time
@@ -40,7 +43,7 @@ type Objects struct {
 // of a class of one of the kinds are shown as managed. Nodes' metrics have a label for
 // each of the well-known keys of the provider, besides the usual ones.
 func NewObjects(kinds []schema.GroupVersionKind, wellKnown []string, now func() time.Time) *Objects {
-	o := &Objects{kinds: kinds, now: now}
+	o := &Objects{Conditions: NewConditions(kinds, now), kinds: kinds, now: now}
 	var labels []string
 	for _, key := range append(usualKeys(), slices.Sorted(slices.Values(wellKnown))...) {
 		if name := labelName(key); !slices.Contains(labels, name) {
@@ -80,6 +83,7 @@ func labelName(key string) string {
 
 // Use makes the collector read from r, a cache, from now on; nil: from nothing.
 func (o *Objects) Use(r client.Reader) {
+	o.Conditions.Use(r)
 	if r == nil {
 		o.reader.Store(nil)
 		return

@@ -29,6 +29,7 @@ func everyEvent() map[string]Event {
 		"Disrupted Normal 2m0s":                       Disrupted("deadline"),
 		"FailedDraining Warning 2m0s":                 FailedDraining("2 pods"),
 		"TerminationGracePeriodExpiring Warning 2m0s": TerminationGracePeriodExpiring(time.Unix(0, 0)),
+		"Finalized Normal 2m0s":                       Finalized(),
 		"FailedTermination Warning 2m0s":              FailedTermination("instance"),
 		"NodeRepairBlocked Warning 15m0s":             NodeRepairBlocked("too many"),
 		"AwaitingVolumeDetachment Normal 2m0s":        AwaitingVolumeDetachment([]string{"a"}),

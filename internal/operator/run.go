@@ -82,7 +82,7 @@ func Run(ctx context.Context, opts Options) error {
 	m.BuildInfo.WithLabelValues(opts.Version, runtime.Version(), runtime.GOARCH, opts.Commit).Set(1)
 	objects := observe.NewObjects(provider.ClassKinds(), provider.Vocabulary().WellKnown, time.Now)
 	if !opts.Settings.DisableClusterStateObservability {
-		metrics.Registry.MustRegister(objects)
+		metrics.Registry.MustRegister(objects, objects.Conditions)
 	}
 	kept, closeJournal, err := openJournal(ctx, &opts, m)
 	if err != nil {

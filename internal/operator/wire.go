@@ -34,6 +34,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
@@ -114,7 +115,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err := p.feed(ctx); err != nil {
 		return err
 	}
-	loops := p.loops()
+	loops := append(p.loops(), &conditions.Loop{Cache: mgr.GetCache(), Conditions: objects.Conditions, Events: p.events})
 	if r, ok := p.cloud.(manager.Runnable); ok {
 		if err := mgr.Add(r); err != nil {
 			return fmt.Errorf("add provider: %w", err)

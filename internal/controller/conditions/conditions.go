@@ -1,0 +1,82 @@
+// Package conditions tells how the conditions of claims, pools and Nodes change: it counts
+// how often and after how long, and writes an event about each change of a claim's or
+// pool's.
+package conditions
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+// Loop looks on the leader only, so that nothing is told twice. Its fields are set once,
+// before Register.
+type Loop struct {
+	Cache      cache.Cache
+	Conditions *observe.Conditions
+	Events     *observe.Recorder
+}
+
+// Register adds the loop to the manager.
+func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+
+// NeedLeaderElection tells that one process at a time tells.
+func (l *Loop) NeedLeaderElection() bool { return true }
+
+// Start looks until the context ends. What was so before is no news: a condition counts
+// when it is seen to change.
+func (l *Loop) Start(ctx context.Context) error {
+	for _, kind := range []client.Object{&karpenterv1.NodeClaim{}, &karpenterv1.NodePool{}, &corev1.Node{}} {
+		informer, err := l.Cache.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: l.changed, DeleteFunc: l.gone})
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		defer func() { _ = informer.RemoveEventHandler(registration) }() // it fails only when there is nothing to remove
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (l *Loop) changed(before, after any) {
+	was, wasObject := before.(client.Object)
+	now, isObject := after.(client.Object)
+	if !wasObject || !isObject || was.GetUID() != now.GetUID() {
+		return
+	}
+	for _, t := range l.Conditions.Changed(was, now) {
+		if isNode(now) || t.From == "" {
+			continue // others tell about Nodes; and a condition that begins says little
+		}
+		l.Events.Event(now, observe.ConditionChanged(t))
+	}
+}
+
+func (l *Loop) gone(o any) {
+	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = gone.Obj
+	}
+	obj, ok := o.(client.Object)
+	if !ok {
+		return
+	}
+	if l.Conditions.Gone(obj) && !isNode(obj) {
+		l.Events.Event(obj, observe.Finalized())
+	}
+}
+
+func isNode(o client.Object) bool {
+	_, ok := o.(*corev1.Node)
+	return ok
+}
