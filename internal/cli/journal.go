@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dovetail-sh/dovetail/internal/journal"
+)
+
+const (
+	// addressDefault is where a port-forward to the controller's metrics port answers.
+	addressDefault = "http://localhost:8080"
+	// journalPatience bounds how long a controller may take to hand its journal over.
+	journalPatience = time.Minute
+)
+
+// journalFlags say where a journal is read from.
+type journalFlags struct {
+	path, address string
+}
+
+func (f *journalFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "journal", "", "read a journal file, or the directory of controller --journal-dir, instead of asking a controller")
+	cmd.Flags().StringVar(&f.address, "address", addressDefault, "the metrics port of a controller")
+}
+
+// read returns the journal. What could not be read of it is said on stderr.
+func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.File, error) {
+	var file *journal.File
+	var err error
+	if f.path != "" {
+		file, err = journal.Read(f.path)
+	} else {
+		file, err = f.fetch(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range file.Notes {
+		fmt.Fprintf(stderr, "dovetail: note: %s\n", note)
+	}
+	return file, nil
+}
+
+func (f *journalFlags) fetch(ctx context.Context) (*journal.File, error) {
+	address := strings.TrimSuffix(f.address, "/")
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalPatience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+journal.Path+"/all", nil)
+	if err != nil {
+		return nil, fmt.Errorf("--address: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8080), or give --journal", address, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read only
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask %s for its journal: it answers %s; the address must be the metrics port of a controller that keeps one (--journal-memory-bytes above 0)", address, answer.Status)
+	}
+	return journal.ReadFrom(answer.Body, address)
+}
+
+// where says what was read.
+func (f *journalFlags) where() string {
+	if f.path != "" {
+		return f.path
+	}
+	return f.address
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/record"
+	"github.com/dovetail-sh/dovetail/internal/simulate"
+)
+
+const (
+	// statusOther is the exit status of a replay that gave another plan.
+	statusOther = 3
+	// differencesShown is how many lines of a difference are shown.
+	differencesShown = 40
+)
+
+// redone is one decision that was decided again.
+type redone struct {
+	journal.Head
+	Same bool `json:"same"`
+	// Differences are the lines of the plans in which they differ.
+	Differences []string      `json:"differences,omitempty"`
+	RedoneIn    time.Duration `json:"redoneInNanoseconds"`
+}
+
+func newReplay() *cobra.Command {
+	var from journalFlags
+	var output string
+	var id int64
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "replay [FILE]",
+		Short: "List past decisions, and decide one of them again",
+		Long: `List the decisions of a journal: when which loop decided, about how many pods, and what
+came of it. With --id, or when there is just one, decide it again from what was seen
+then, with this program's solver, and say whether the plan is the same. Nothing is asked
+of a cluster or a cloud, and nothing is done.
+
+FILE is a journal file, a directory of them, or a single record. Without it the
+controller behind --address is asked.
+
+The exit status is 0 when the plan is the same (or nothing was decided again), 3 when it
+is another.`,
+		Example: `  dovetail replay
+  dovetail replay 17.dovetail-journal
+  dovetail replay /var/lib/dovetail --id 17
+  dovetail replay /var/lib/dovetail --all`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(cmd, output); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				from.path = args[0]
+			}
+			file, err := from.read(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			var chosen []journal.Entry
+			switch {
+			case id > 0:
+				e, err := file.Find(id)
+				if err != nil {
+					return err
+				}
+				chosen = []journal.Entry{*e}
+			case all || len(file.Decisions) == 1:
+				chosen = file.Decisions
+			}
+			return replay(cmd.OutOrStdout(), file, chosen, output)
+		},
+	}
+	from.add(cmd)
+	cmd.Flags().Int64Var(&id, "id", 0, "decide this one again")
+	cmd.Flags().BoolVar(&all, "all", false, "decide all of them again")
+	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
+	cmd.MarkFlagsMutuallyExclusive("id", "all")
+	return cmd
+}
+
+// replay lists the decisions, or decides those that were chosen again.
+func replay(w io.Writer, file *journal.File, chosen []journal.Entry, output string) error {
+	listed := chosen
+	if len(chosen) == 0 {
+		listed = file.Decisions
+	}
+	if output == simulate.Table {
+		if err := list(w, listed); err != nil {
+			return err
+		}
+	}
+	again, others := make([]redone, 0, len(chosen)), 0
+	for i := range chosen {
+		r, err := redo(&chosen[i])
+		if err != nil {
+			return err
+		}
+		if again = append(again, r); !r.Same {
+			others++
+		}
+		if output == simulate.Table {
+			r.print(w)
+		}
+	}
+	if output == simulate.JSON {
+		if err := printJSON(w, listed, again); err != nil {
+			return err
+		}
+	} else if len(again) > 1 {
+		fmt.Fprintf(w, "\n%d decided again: %d with the same plan, %d with another\n", len(again), len(again)-others, others)
+	}
+	if others > 0 {
+		return &statusError{status: statusOther}
+	}
+	return nil
+}
+
+func list(w io.Writer, entries []journal.Entry) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(w, "the journal is empty")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "ID\tAT\tLOOP\tPODS\tPLACED\tLAUNCHED\tREFUSED\tNODES\tNEW\tGO\t$/H\tTOOK\tAGAIN\t\n")
+	for i := range entries {
+		e := &entries[i]
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.4f\t%s\t%d\t%s\n", e.ID, e.At.Local().Format(time.DateTime), e.Loop, e.Pending,
+			e.Placed, e.Launched, e.Refused, e.Nodes, e.Launches, e.Removals+e.Steps, e.PriceHourly, e.Took.Round(time.Millisecond/10), e.Again, wrong(&e.Head))
+	}
+	return t.Flush()
+}
+
+// wrong says what went wrong with a decision.
+func wrong(h *journal.Head) string {
+	switch {
+	case h.Bug != "":
+		return "  bug: " + h.Bug
+	case h.Error != "":
+		return "  error: " + h.Error
+	default:
+		return ""
+	}
+}
+
+// redo decides a decision again.
+func redo(e *journal.Entry) (redone, error) {
+	d, err := e.Decision()
+	if err != nil {
+		return redone{}, err
+	}
+	start := time.Now()
+	p, bug := d.Redo()
+	r := redone{Head: e.Head, RedoneIn: time.Since(start)}
+	switch {
+	case bug != d.Bug:
+		r.Differences = []string{"- bug: " + d.Bug, "+ bug: " + bug}
+	default:
+		r.Differences = record.Differences(&d.Plan, &p)
+	}
+	r.Same = len(r.Differences) == 0
+	return r, nil
+}
+
+func (r *redone) print(w io.Writer) {
+	took := r.RedoneIn.Round(time.Millisecond / 10)
+	if r.Same {
+		fmt.Fprintf(w, "\n%d decided again in %s: same plan\n", r.ID, took)
+		return
+	}
+	fmt.Fprintf(w, "\n%d decided again in %s: another plan (- then, by version %s; + now, by version %s)\n", r.ID, took, orUnknown(r.Written), version)
+	for i, line := range r.Differences {
+		if i == differencesShown {
+			fmt.Fprintf(w, "  and %d more lines\n", len(r.Differences)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return "unknown"
+	}
+	return text
+}
+
+// printJSON writes the heads of the decisions, and where they were decided again what
+// came of it.
+func printJSON(w io.Writer, listed []journal.Entry, again []redone) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if len(again) > 0 {
+		return enc.Encode(again)
+	}
+	heads := make([]journal.Head, len(listed))
+	for i := range listed {
+		heads[i] = listed[i].Head
+	}
+	return enc.Encode(heads)
+}
