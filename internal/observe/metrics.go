@@ -43,6 +43,7 @@ type Metrics struct {
 	SchedulerQueueDepth                *prometheus.GaugeVec
 	SchedulerIgnoredPodsCount          prometheus.Gauge
 	SchedulerUnschedulablePodsCount    *prometheus.GaugeVec
+	SchedulerUnfinishedWork            *Work
 
 	ClusterStateNodeCount           prometheus.Gauge
 	ClusterStateSynced              prometheus.Gauge
@@ -101,7 +102,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.addNodes(f)
 	m.addPods(f)
 	m.addPools(f)
-	m.addLoops(f)
+	m.addLoops(f, reg)
 	return m
 }
 
@@ -150,11 +151,13 @@ func (m *Metrics) addPools(f factory) {
 	m.NodePoolsNodesConsumingBudgets = f.gauge("nodepools", "nodes_consuming_budgets", "Nodes of a NodePool that count against its budgets.", "nodepool", "reason")
 }
 
-func (m *Metrics) addLoops(f factory) {
+func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 	m.SchedulerSchedulingDurationSeconds = f.histogram("scheduler", "scheduling_duration_seconds", "Time that deciding about pending pods took.", durationBuckets(), "controller")
 	m.SchedulerQueueDepth = f.gauge("scheduler", "queue_depth", "Pods waiting for a decision.", "controller", "scheduling_id")
 	m.SchedulerIgnoredPodsCount = f.NewGauge(gaugeOpts("scheduler", "ignored_pods_count", "Pending pods left out, because no node of ours can ever be right for them."))
 	m.SchedulerUnschedulablePodsCount = f.gauge("scheduler", "unschedulable_pods_count", "Pods refused by the last decision.", "controller")
+	m.SchedulerUnfinishedWork = newWork()
+	reg.MustRegister(m.SchedulerUnfinishedWork)
 	m.ClusterStateNodeCount = f.NewGauge(gaugeOpts("cluster_state", "node_count", "Nodes in the picture of the cluster, those on their way included."))
 	m.ClusterStateSynced = f.NewGauge(gaugeOpts("cluster_state", "synced", "1 while the picture of the cluster is whole."))
 	m.ClusterStateUnsyncedTimeSeconds = f.NewGauge(gaugeOpts("cluster_state", "unsynced_time_seconds", "How long the picture of the cluster has not been whole."))

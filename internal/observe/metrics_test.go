@@ -54,6 +54,7 @@ func published() []string {
 		"karpenter_scheduler_ignored_pods_count",
 		"karpenter_scheduler_queue_depth controller,scheduling_id",
 		"karpenter_scheduler_scheduling_duration_seconds controller",
+		"karpenter_scheduler_unfinished_work_seconds controller,scheduling_id",
 		"karpenter_scheduler_unschedulable_pods_count controller",
 		"karpenter_voluntary_disruption_decision_evaluation_duration_seconds reason,consolidation_type",
 		"karpenter_voluntary_disruption_decisions_by_nodepool_total nodepool,decision,reason,consolidation_type",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
@@ -251,7 +253,7 @@ func (p *parts) loops() []registrant {
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
 		&podevents.Controller{Client: c, Cloud: p.cloud, Now: time.Now},
 		&hydration.Controllers{Client: c, Cloud: p.cloud},
-		&podmetrics.Loop{Cache: p.mgr.GetCache(), Metrics: p.metrics, Now: time.Now},
+		&podmetrics.Loop{Cache: p.mgr.GetCache(), Metrics: p.metrics, Now: time.Now, Single: p.singles()},
 	}
 	if policies := p.repairPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.cloud, Policies: policies, Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log})
@@ -266,6 +268,14 @@ func (p *parts) loops() []registrant {
 		loops = append([]registrant{nominator}, loops...)
 	}
 	return loops
+}
+
+// singles returns where metrics of single objects are served; nil: they are not wanted.
+func (p *parts) singles() prometheus.Registerer {
+	if p.settings.DisableClusterStateObservability {
+		return nil
+	}
+	return metrics.Registry
 }
 
 // repairPolicies returns what the provider takes for broken; none: nothing is repaired.

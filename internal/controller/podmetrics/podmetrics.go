@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -24,6 +25,8 @@ type Loop struct {
 	Cache   cache.Cache
 	Metrics *observe.Metrics
 	Now     func() time.Time
+	// Single is where the metrics of single pods are served; nil: nowhere.
+	Single prometheus.Registerer
 
 	mu      sync.Mutex
 	waiting map[types.UID]*wait // guarded by mu; pods that do not run yet
@@ -31,8 +34,11 @@ type Loop struct {
 
 // wait is one pod on its way.
 type wait struct {
-	asked time.Time // when we saw that it needs a node; zero: it did not
-	bound bool
+	namespace, name string
+
+	created time.Time
+	asked   time.Time // when we saw that it needs a node; zero: it did not
+	bound   bool
 }
 
 // Register adds the loop to the manager.
@@ -43,7 +49,9 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start measures until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
+	l.mu.Lock()
 	l.waiting = map[types.UID]*wait{}
+	l.mu.Unlock()
 	informer, err := l.Cache.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
@@ -53,6 +61,13 @@ func (l *Loop) Start(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
+	}
+	if l.Single != nil {
+		g := newGauges(l)
+		if err := l.Single.Register(g); err != nil {
+			return fmt.Errorf("register metrics of pods: %w", err)
+		}
+		defer l.Single.Unregister(g)
 	}
 	<-ctx.Done()
 	return informer.RemoveEventHandler(registration)
@@ -75,7 +90,7 @@ func (l *Loop) see(o any) {
 	case w == nil && p.Spec.NodeName != "":
 		return
 	case w == nil:
-		w = &wait{}
+		w = &wait{namespace: p.Namespace, name: p.Name, created: p.CreationTimestamp.Time}
 		l.waiting[p.UID] = w
 	}
 	scheduled, reason := condition(p, corev1.PodScheduled)

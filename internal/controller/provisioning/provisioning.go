@@ -115,6 +115,7 @@ func (l *Loop) pass(ctx context.Context) error {
 // and the next one tries again.
 func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, took time.Duration, err error) {
 	start := l.Now()
+	defer l.Metrics.SchedulerUnfinishedWork.Begin(controllerName, l.Now)()
 	defer func() {
 		took = l.Now().Sub(start)
 		if r := recover(); r != nil {

@@ -1,0 +1,35 @@
+package observe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWorkThatHangsIsSeen(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	w := newWork()
+	if got := gathered(t, w); len(got) > 0 {
+		t.Errorf("before the first decision it shows %v", got)
+	}
+	end := w.Begin("provisioner", func() time.Time { return now })
+	now = now.Add(7 * time.Second)
+	shown := func(seconds float64) {
+		t.Helper()
+		want := map[string]float64{"karpenter_scheduler_unfinished_work_seconds controller=provisioner scheduling_id=": seconds}
+		if diff := cmp.Diff(want, gathered(t, w)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	shown(7)
+	if got := w.LastEnded(); !got.IsZero() {
+		t.Errorf("nothing has ended, but LastEnded is %s", got)
+	}
+	end()
+	shown(0)
+	if got := w.LastEnded(); !got.Equal(time.Unix(1000, 0)) {
+		t.Errorf("LastEnded is %s", got)
+	}
+}
