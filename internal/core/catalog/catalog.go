@@ -62,6 +62,12 @@ func (o *Offering) Requirements() label.Requirements {
 	return r
 }
 
+// Decides tells whether the offering, rather than its type, decides a label.
+func (o *Offering) Decides(key string) bool {
+	_, own := o.Labels[key]
+	return own || key == label.CapacityType || key == label.Zone && o.Zone != ""
+}
+
 // Price returns the price for comparing: an unknown price is above every known one.
 func (o *Offering) Price() float64 {
 	if !o.Priced {

@@ -337,10 +337,8 @@ func (p *poolModel) choices(key string, atoms bitset, open []string) []choice {
 			continue
 		}
 		ch := choice{value: v, atoms: k.with[i], price: math.Inf(1)}
-		for a := range p.atoms {
-			if both.has(a) {
-				ch.price = min(ch.price, p.atoms[a].Price())
-			}
+		for a := range both.all() {
+			ch.price = min(ch.price, p.atoms[a].Price())
 		}
 		out = append(out, ch)
 	}

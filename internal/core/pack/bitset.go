@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"iter"
 	"math"
 	"math/bits"
 )
@@ -110,4 +111,17 @@ func (b bitset) anyIn(from, to int) bool {
 		i += span
 	}
 	return false
+}
+
+// all goes through the set, smallest first.
+func (b bitset) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for w, word := range b {
+			for ; word != 0; word &= word - 1 {
+				if !yield(w<<6 + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
 }

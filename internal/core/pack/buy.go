@@ -17,6 +17,11 @@ import (
 // buyRounds bounds how often what was left over is bought for once more.
 const buyRounds = 3
 
+// machineFee is what a machine is thought to cost besides its price, in dollars an hour:
+// addresses, licences, load on the API server. Without it plans fall to very many very
+// small machines for the last tenth of a percent.
+const machineFee = 0.002
+
 // buyer states what is to be bought as a problem of core/cover. Its bins are the atoms of
 // all pools, each pool from a multiple of 64 on.
 type buyer struct {
@@ -93,7 +98,7 @@ func (b *buyer) problem() *cover.Problem {
 		}
 		return out
 	}
-	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins)}
+	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: machineFee}
 	for at, pool := range b.model.pools {
 		for t := range pool.types {
 			tm := &pool.types[t]

@@ -16,7 +16,6 @@ import (
 // launch turns a filled bin into what shall be bought. The refusal is set when cutting
 // the list of types to its maximum would break a minValues rule.
 func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
-	b.close()
 	// In the pool's order first: nearly always it is the launch's too.
 	types := b.pool.among(b.pool.byPrice, b.types)
 	prices := make([]float64, len(b.pool.types))

@@ -52,6 +52,7 @@ type typeModel struct {
 // keyModel tells which atoms carry which value of one label key. Those in absent surely
 // have none; those in without leave it open.
 type keyModel struct {
+	width   int // how many atoms there are
 	values  []string
 	at      map[string]int // value → index into values
 	with    []bitset
@@ -124,23 +125,29 @@ func (p *poolModel) among(ordered, types []int32) []int32 {
 func (p *poolModel) indexKeys() {
 	for t := range p.types {
 		tm := &p.types[t]
-		own := make([]label.Requirements, 0, tm.end-tm.first)
+		decided := map[string]bool{label.CapacityType: true}
 		for a := tm.first; a < tm.end; a++ {
-			r := p.atoms[a].Requirements()
-			own = append(own, r)
-			for key, q := range r {
-				p.note(key, a, a+1, q)
+			o := p.atoms[a]
+			p.noteValue(label.CapacityType, a, o.CapacityType)
+			if o.Zone != "" {
+				p.noteValue(label.Zone, a, o.Zone)
+				decided[label.Zone] = true
+			}
+			for key, v := range o.Labels {
+				if key != label.Zone || o.Zone == "" {
+					p.noteValue(key, a, v)
+				}
+				decided[key] = true
 			}
 		}
 		for key, q := range tm.Requirements {
-			decides := func(r label.Requirements) bool { _, ok := r[key]; return ok }
-			if !slices.ContainsFunc(own, decides) {
+			if !decided[key] {
 				p.note(key, tm.first, tm.end, q)
 				continue
 			}
-			for i, r := range own {
-				if !decides(r) {
-					p.note(key, tm.first+i, tm.first+i+1, q)
+			for a := tm.first; a < tm.end; a++ {
+				if !p.atoms[a].Decides(key) {
+					p.note(key, a, a+1, q)
 				}
 			}
 		}
@@ -161,26 +168,40 @@ func (p *poolModel) note(key string, a, end int, q label.Requirement) {
 	if op != label.OpIn && op != label.OpDoesNotExist {
 		return
 	}
-	k := p.keys[key]
-	if k == nil {
-		k = &keyModel{absent: newBitset(len(p.atoms)), at: map[string]int{}}
-		p.keys[key] = k
-	}
+	k := p.key(key)
 	if op == label.OpDoesNotExist {
 		k.absent.setRange(a, end)
 		return
 	}
 	k.several = k.several || len(q.Values()) > 1
 	for _, v := range q.Values() {
-		i, ok := k.at[v]
-		if !ok {
-			i = len(k.values)
-			k.at[v] = i
-			k.values = append(k.values, v)
-			k.with = append(k.with, newBitset(len(p.atoms)))
-		}
-		k.with[i].setRange(a, end)
+		k.carriers(v).setRange(a, end)
 	}
+}
+
+// noteValue records that one atom has a value of the key.
+func (p *poolModel) noteValue(key string, a int, value string) { p.key(key).carriers(value).set(a) }
+
+// key returns the model of a key, which is made if need be.
+func (p *poolModel) key(key string) *keyModel {
+	k := p.keys[key]
+	if k == nil {
+		k = &keyModel{width: len(p.atoms), absent: newBitset(len(p.atoms)), at: map[string]int{}}
+		p.keys[key] = k
+	}
+	return k
+}
+
+// carriers returns the atoms noted so far that have a value.
+func (k *keyModel) carriers(value string) bitset {
+	i, ok := k.at[value]
+	if !ok {
+		i = len(k.values)
+		k.at[value] = i
+		k.values = append(k.values, value)
+		k.with = append(k.with, newBitset(k.width))
+	}
+	return k.with[i]
 }
 
 // match returns the atoms that do not conflict with the requirements, and those of the

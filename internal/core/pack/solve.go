@@ -2,6 +2,7 @@ package pack
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -42,25 +43,36 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
+	s := compile(snap, opts)
+	s.keepPlanned()
 	if opts.FirstFitOnly {
-		s := begin(snap, opts)
 		s.firstFit()
+		s.finish()
 		return s.plan()
 	}
-	s := begin(snap, opts)
 	s.placeOnFixed()
+	var f *solver
+	if s.rest() {
+		f = s.fork()
+	}
 	bound := s.buy()
 	s.firstFit()
-	best := s.plan()
-	if len(s.launches) > 0 {
-		f := begin(snap, opts)
+	s.finish()
+	if f != nil && len(s.launches) > 0 {
 		f.firstFit()
-		if other := f.plan(); better(&other, &best) {
-			best, bound = other, 0
+		f.finish()
+		if f.cost().less(s.cost()) {
+			s, bound = f, 0
 		}
 	}
+	best := s.plan()
 	best.BoundHourly = bound
 	return best
+}
+
+// rest tells whether pods are left that need a machine.
+func (s *solver) rest() bool {
+	return slices.ContainsFunc(s.classes, func(c class) bool { return len(c.pods) > 0 })
 }
 
 // awaits tells whether pods of the class must be where pods of another are that have no
@@ -86,35 +98,49 @@ func (s *solver) placeOneFixed(c *class, st *stage) (placement, bool) {
 	return placement{}, false
 }
 
-// begin returns a solver in which pods that had a place have kept it.
-func begin(snap *cluster.Snapshot, opts Options) *solver {
-	s := compile(snap, opts)
-	s.keepPlanned()
-	return s
+// cost is what a solve comes to: pods refused, launches of unknown price, dollars an hour,
+// and launches.
+type cost struct {
+	refused, unknown int
+	hourly           float64
+	launches         int
 }
 
-// better tells whether a plan refuses fewer pods than another, or as many and costs less.
-// A launch of unknown price is dearer than any of a known one.
-func better(p, q *plan.Plan) bool {
-	unknown := func(p *plan.Plan) (n int) {
-		for i := range p.Launches {
-			if p.Launches[i].PriceHourly == 0 {
-				n++
-			}
+// cost returns what the solve comes to.
+func (s *solver) cost() (c cost) {
+	for _, p := range s.placed {
+		if p.kind == nowhere || p.kind == onLaunch && !s.launches[p.index].refusal.IsYes() {
+			c.refused++
 		}
-		return n
 	}
-	return cmp.Or(cmp.Compare(len(p.Refusals), len(q.Refusals)), cmp.Compare(unknown(p), unknown(q)),
-		cmp.Compare(p.PriceHourly(), q.PriceHourly()+priceSlack)) < 0
+	for _, b := range s.launches {
+		if !b.refusal.IsYes() {
+			continue
+		}
+		c.launches++
+		if price := b.price(b.cheapest()); math.IsInf(price, 1) {
+			c.unknown++
+		} else {
+			c.hourly += price
+		}
+	}
+	return c
 }
 
 // priceSlack is a difference of prices, in dollars an hour, that is rounding.
 const priceSlack = 1e-9
 
+func (c cost) less(o cost) bool {
+	if c.refused == o.refused && c.unknown == o.unknown && math.Abs(c.hourly-o.hourly) < priceSlack {
+		return c.launches < o.launches
+	}
+	return cmp.Or(cmp.Compare(c.refused, o.refused), cmp.Compare(c.unknown, o.unknown), cmp.Compare(c.hourly, o.hourly)) < 0
+}
+
 // firstFit places what is left where it fits first, largest first.
 func (s *solver) firstFit() {
 	s.placeAll()
-	if s.unseal() && slices.ContainsFunc(s.classes, func(c class) bool { return len(c.pods) > 0 }) {
+	if s.unseal() && s.rest() {
 		s.placeAll()
 	}
 	// Domains in which machines could be bought, but were not, bind nobody.
@@ -358,11 +384,20 @@ func (s *solver) refuse(c *class) {
 	}
 }
 
+// finish settles on the launches what pods leave open but other things decide.
+func (s *solver) finish() {
+	s.keepDomains()
+	s.reserve()
+	for _, b := range s.launches {
+		if b.refusal.IsYes() {
+			b.close()
+		}
+	}
+}
+
 // plan writes the answer down, in the order of the pods' names.
 func (s *solver) plan() plan.Plan {
 	out := plan.Plan{At: s.snap.At, Idle: s.idle()}
-	s.keepDomains()
-	s.reserve()
 	launchAt := make([]int, len(s.launches))
 	for i, b := range s.launches {
 		launchAt[i] = -1

@@ -1,5 +1,24 @@
 package topology
 
+import (
+	"maps"
+	"slices"
+)
+
+// Clone returns a ledger that counts on by itself.
+func (l *Ledger) Clone() *Ledger {
+	c := *l
+	c.sizes, c.groups, c.domains = slices.Clone(l.sizes), slices.Clone(l.groups), slices.Clone(l.domains)
+	for k := range c.domains {
+		c.domains[k] = maps.Clone(l.domains[k])
+	}
+	for g := range c.groups {
+		gr := &c.groups[g]
+		gr.counts, gr.present, gr.possible = slices.Clone(gr.counts), slices.Clone(gr.present), slices.Clone(gr.possible)
+	}
+	return &c
+}
+
 // Joins tells whether a pod of the class must be where others are under the key, wishes
 // from the given one on included, and whether a pod of its own class will do.
 func (l *Ledger) Joins(class, key, wishesFrom int) (joins, own bool) {

@@ -1,0 +1,25 @@
+package pack
+
+import "slices"
+
+// fork returns a solver that goes on from the same point by itself. Nothing must have been
+// launched yet.
+func (s *solver) fork() *solver {
+	f := *s
+	pools := make([]*poolModel, len(s.model.pools))
+	for i, p := range s.model.pools {
+		own := *p
+		own.left = slices.Clone(p.left)
+		pools[i] = &own
+	}
+	f.model = &model{space: s.model.space, pools: pools}
+	f.classes = slices.Clone(s.classes)
+	f.fixed = slices.Clone(s.fixed)
+	for i := range f.fixed {
+		b := &f.fixed[i]
+		b.used, b.ports = slices.Clone(b.used), slices.Clip(b.ports)
+	}
+	f.ledger = s.ledger.Clone()
+	f.placed, f.refused = slices.Clone(s.placed), slices.Clone(s.refused)
+	return &f
+}
