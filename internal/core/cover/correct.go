@@ -16,6 +16,7 @@ func (s *solver) correct(passes int) {
 		s.buyer.cover(&s.trial, s.hope, inf)
 		if pass == 0 || s.trial.cost < s.best.cost {
 			s.best.copyFrom(&s.trial)
+			s.bestValue = append(s.bestValue[:0], s.value...)
 		}
 		if pass+1 < passes {
 			s.learn(&s.trial, paid, weight)
@@ -27,13 +28,13 @@ func (s *solver) correct(passes int) {
 func evenness(pass int) float64 {
 	switch pass % 4 {
 	case 0:
-		return 0.4
+		return 0.6
 	case 1:
-		return 0.2
+		return 0.3
 	case 2:
-		return 0.8
+		return 1
 	default:
-		return 0.1
+		return 0.15
 	}
 }
 
@@ -77,7 +78,6 @@ func (s *solver) learn(p *packing, paid, weight []float64) {
 		if weight[k] == 0 {
 			continue
 		}
-		v := s.value[k] * (0.7 + 0.3*paid[k]/weight[k])
-		s.value[k] = 0.9*v + 0.1*s.tariff.value[k]
+		s.value[k] *= 0.5 + 0.5*paid[k]/weight[k]
 	}
 }

@@ -114,30 +114,26 @@ func (m *model) lean(k int) int {
 	}
 }
 
-// rowsMax bounds the program that refine makes larger.
-const rowsMax = 120
+const (
+	// rowsMax bounds the program that refine makes larger, rounds how often it does so.
+	rowsMax = 160
+	rounds  = 12
+)
 
 // refine takes atoms apart as long as it is bins that some kinds priced there do not fit
 // in that make them cheap.
 func (t *tariff) refine(price []float64) {
-	weigh := 0
-	for range 12 {
+	for range rounds {
 		if len(t.atoms)*t.m.dims+len(t.flows) > rowsMax || !t.split() {
 			return
 		}
-		before := t.bound
 		t.sort()
 		t.solve(price)
-		if t.bound < before*(1+1e-3) {
-			if weigh++; weigh > 2 {
-				return
-			}
-		}
 	}
 }
 
-// split takes one atom apart, if there is one to take apart, into the bins that a kind
-// fits in and those that it does not.
+// split takes atoms apart into the bins that some kind fits in and those that it does
+// not, and reports whether there was one.
 func (t *tariff) split() bool {
 	m := t.m
 	misfit := make([]float64, len(m.bins)) // by bin, the worth of kinds priced by it that do not fit
@@ -152,19 +148,27 @@ func (t *tariff) split() bool {
 			}
 		}
 	}
-	worst := 0
-	for b := range misfit {
-		if misfit[b] > misfit[worst] {
-			worst = b
+	any := false
+	for a := range len(t.atoms) {
+		worst, most := int32(-1), 1e-3*t.bound
+		for _, b := range t.atoms[a].bins {
+			if misfit[b] > most {
+				worst, most = b, misfit[b]
+			}
+		}
+		if worst >= 0 {
+			t.divide(a, m.sizeOf(int(least[worst])))
+			any = true
 		}
 	}
-	if len(misfit) == 0 || misfit[worst] < 1e-3*t.bound {
-		return false
-	}
-	a := t.atomOf[worst]
+	return any
+}
+
+// divide moves the bins of the atom that such an item does not fit in to a new one.
+func (t *tariff) divide(a int, size []int64) {
 	var in, out []int32
 	for _, b := range t.atoms[a].bins {
-		if covers(m.bins[b].room, m.sizeOf(int(least[worst]))) {
+		if covers(t.m.bins[b].room, size) {
 			in = append(in, b)
 		} else {
 			out = append(out, b)
@@ -173,7 +177,6 @@ func (t *tariff) split() bool {
 	}
 	t.atoms[a].bins = in
 	t.atoms = append(t.atoms, atom{sig: t.atoms[a].sig, bins: out})
-	return true
 }
 
 func (m *model) sizeOf(k int) []int64 { return m.size[k*m.dims : (k+1)*m.dims] }

@@ -9,6 +9,7 @@ func Solve(p *Problem, e Effort) Solution {
 	if e.Columns > 0 && len(s.m.kinds) <= kindsMax {
 		s.columns(e.Columns)
 	}
+	s.improve(e.Improve)
 	return s.solution(p)
 }
 
@@ -23,15 +24,16 @@ func Bound(p *Problem) (bound float64, classPrices []float64) {
 
 // solver holds the state of one call.
 type solver struct {
-	m      *model
-	tariff *tariff
-	buyer  *buyer
-	best   packing
-	trial  packing
-	prices []float64 // of bins, with the fee
-	value  []float64 // of kinds, as corrected
-	hope   []float64
-	proven float64 // a bound by column generation, fees included
+	m         *model
+	tariff    *tariff
+	buyer     *buyer
+	best      packing
+	trial     packing
+	prices    []float64 // of bins, with the fee
+	value     []float64 // of kinds, as corrected
+	bestValue []float64 // those that led to the best packing
+	hope      []float64
+	proven    float64 // a bound by column generation, fees included
 }
 
 func newSolver(p *Problem) *solver {

@@ -1,0 +1,137 @@
+package cover
+
+import (
+	"cmp"
+	"slices"
+)
+
+// improver mends a packing: it gives back some of the bins, most of them wasteful, packs
+// what was in them anew, and keeps what is cheaper.
+type improver struct {
+	s      *solver
+	luck   random
+	freed  []int // of each load, how many bins are given back
+	order  []int32
+	waste  []float64
+	repair packing
+	price  float64 // of what was given back
+}
+
+// goodEnough is at which part of the bound it is not worth to go on.
+const goodEnough = 1.001
+
+// improve does so many rounds on the best packing, less if it is close to the bound.
+func (s *solver) improve(rounds int) {
+	im := &improver{s: s, luck: 1}
+	copy(s.value, s.bestValue)
+	for range rounds {
+		bins := 0
+		for _, l := range s.best.loads {
+			bins += l.times
+		}
+		if bins < 2 || s.best.cost < s.tariff.bound*goodEnough {
+			return
+		}
+		im.round(bins)
+	}
+}
+
+func (im *improver) round(bins int) {
+	s, b := im.s, im.s.buyer
+	im.choose(im.many(bins))
+	im.open()
+	noise := 0.1 * im.luck.unit()
+	for k, v := range s.value {
+		b.value[k] = float32(max(v*(1+noise*(im.luck.unit()-0.5)), cheapest))
+	}
+	b.even = 0.1 + 0.9*im.luck.unit()
+	s.hopes()
+	im.repair.reset()
+	if b.cover(&im.repair, s.hope, im.price) && len(b.active) == 0 {
+		im.accept()
+	}
+}
+
+// many returns how many bins to give back: a few, or a part of very many.
+func (im *improver) many(bins int) int {
+	n := 2 + im.luck.below(8)
+	if im.luck.below(2) == 0 {
+		n = max(n, bins/20+im.luck.below(1+bins/5))
+	}
+	return min(n, bins)
+}
+
+// choose marks so many bins, about two thirds of them among those that hold least value
+// for their price, the others anywhere.
+func (im *improver) choose(many int) {
+	p := &im.s.best
+	im.freed = append(im.freed[:0], make([]int, len(p.loads))...)
+	im.order, im.waste = im.order[:0], im.waste[:0]
+	for i, l := range p.loads {
+		held := 0.0
+		for _, it := range p.of(l) {
+			held += im.s.value[it.Class] * float64(it.N)
+		}
+		im.order = append(im.order, int32(i))
+		im.waste = append(im.waste, im.s.m.bins[l.bin].price/max(held, cheapest))
+	}
+	slices.SortFunc(im.order, func(a, b int32) int {
+		return cmp.Or(-cmp.Compare(im.waste[a], im.waste[b]), cmp.Compare(a, b))
+	})
+	im.price = 0
+	for at := 0; many > 0; at++ {
+		i := im.order[im.luck.below(len(im.order))]
+		if im.luck.below(3) > 0 {
+			i = im.order[at%len(im.order)]
+			if im.luck.below(4) == 0 {
+				continue
+			}
+		}
+		l := p.loads[i]
+		n := min(many, l.times-im.freed[i], 1+im.luck.below(l.times))
+		im.freed[i] += n
+		im.price += float64(n) * im.s.m.bins[l.bin].price
+		many -= n
+	}
+}
+
+// open makes what was in the marked bins wait.
+func (im *improver) open() {
+	s, b := im.s, im.s.buyer
+	clear(b.left)
+	for i := range b.stock {
+		b.stock[i] = s.m.bins[i].left
+	}
+	for i, l := range s.best.loads {
+		b.stock[l.bin] -= l.times - im.freed[i]
+		for _, it := range s.best.of(l) {
+			b.left[it.Class] += it.N * im.freed[i]
+		}
+	}
+	b.active = b.active[:0]
+	for k, n := range b.left {
+		if n > 0 {
+			b.active = append(b.active, int32(k))
+		}
+	}
+}
+
+// accept replaces the marked bins by those of the repair.
+func (im *improver) accept() {
+	s := im.s
+	s.trial.reset()
+	for _, p := range []*packing{&s.best, &im.repair} {
+		for i, l := range p.loads {
+			times := l.times
+			if p == &s.best {
+				times -= im.freed[i]
+			}
+			if times > 0 {
+				s.trial.add(l.bin, times, p.of(l), s.m.bins[l.bin].price)
+			}
+		}
+	}
+	if s.trial.cost < s.best.cost-1e-12 {
+		s.best, s.trial = s.trial, s.best
+	}
+}
