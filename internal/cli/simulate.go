@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,35 +20,38 @@ const (
 )
 
 func newSimulate() *cobra.Command {
-	var file, output, from string
-	var manifests []string
+	var input simulateInput
+	var output string
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Say what would be launched for pods in a file, at what price, and why",
-		Long: `Read pods, machines and pools from files and say what the controller would launch for
-them, with the same solver. Nothing is asked of a cluster or a cloud.
+		Short: "Say what would be launched for pods, at what price, and why",
+		Long: `Read pods, machines and pools from files, or from a cluster (--live), and say what the
+controller would launch for them, with the same solver. Nothing is asked of a cloud, and
+nothing is changed.
 
 The table shows the nodes by type and zone with their pods and price; what the price is at
 least whatever the plan, and what first-fit-decreasing would pay; and why pods are refused.
 
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
-DaemonSets, and Nodes that are there, if any. What can be bought is the catalog's.
+DaemonSets, and Nodes that are there, if any; or what dovetail snapshot wrote. What can be
+bought is the catalog's.
 
 The exit status is 0 when every pod found a place, 3 when one was refused, 2 when the
 input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
   dovetail simulate --scenario cluster.json --output json > plan.json
-  dovetail simulate -f pools.yaml -f manifests/ --catalog ec2`,
+  dovetail simulate -f pools.yaml -f manifests/ --catalog ec2
+  dovetail simulate --live --kubeconfig ~/.kube/config`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != simulate.Table && output != simulate.JSON {
 				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", output))
 			}
-			if (file == "") == (len(manifests) == 0) {
-				return wrongUse(cmd, errors.New("nothing or too much to simulate: give either --scenario or -f"))
+			if input.sources() != 1 {
+				return wrongUse(cmd, errors.New("nothing or too much to simulate: give either --scenario or -f or --live"))
 			}
 			told := tellWhenLong(cmd.ErrOrStderr(), "reading")
-			c, err := simulation(file, manifests, from)
+			c, err := input.read(cmd.Context())
 			told()
 			if err != nil {
 				return &statusError{error: err, status: statusBadInput}
@@ -70,23 +74,49 @@ input is wrong.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&file, "scenario", "", "a kscen/1 file, plain or .gz")
-	cmd.Flags().StringSliceVarP(&manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
-	cmd.Flags().StringVar(&from, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
+	cmd.Flags().StringVar(&input.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
+	cmd.Flags().StringSliceVarP(&input.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
+	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
+	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
+	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }
 
-// simulation returns the case of a scenario file or of manifests.
-func simulation(file string, manifests []string, from string) (simulate.Case, error) {
-	if file != "" {
-		return simulate.Scenario(file, time.Now())
+// simulateInput says where the question comes from.
+type simulateInput struct {
+	scenario, catalog, kubeconfig string
+	manifests                     []string
+	live                          bool
+}
+
+// sources returns how many places were named; there must be one.
+func (in *simulateInput) sources() (n int) {
+	for _, named := range []bool{in.scenario != "", len(in.manifests) > 0, in.live} {
+		if named {
+			n++
+		}
 	}
-	types, err := simulate.CatalogNamed(from)
+	return n
+}
+
+// read returns the case of a scenario file, of manifests, or of a cluster.
+func (in *simulateInput) read(ctx context.Context) (simulate.Case, error) {
+	if in.scenario != "" {
+		return simulate.Scenario(in.scenario, time.Now())
+	}
+	types, err := simulate.CatalogNamed(in.catalog)
 	if err != nil {
 		return simulate.Case{}, err
 	}
-	return simulate.Manifests(manifests, types, time.Now())
+	if !in.live {
+		return simulate.Manifests(in.manifests, types, time.Now())
+	}
+	reader, host, err := clusterReader(in.kubeconfig)
+	if err != nil {
+		return simulate.Case{}, err
+	}
+	return simulate.Live(ctx, reader, host, types, time.Now())
 }
 
 // tellWhenLong writes a line when what goes on takes longer than a moment, and again

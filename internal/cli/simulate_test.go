@@ -21,7 +21,7 @@ func TestSimulateTellsByItsStatus(t *testing.T) {
 		"a file that is not there":    {[]string{"--scenario", "no-such.json"}, 2, "", "dovetail: open no-such.json: no such file or directory\n"},
 		"a file of another kind":      {[]string{"--scenario", "simulate.go"}, 2, "", "dovetail: simulate.go:1: "},
 		"a catalog that there is not": {[]string{"-f", "simulate.go", "--catalog", "moon"}, 2, "", `there is no catalog "moon"`},
-		"nothing to simulate":         {nil, 2, "", "give either --scenario or -f (see dovetail simulate --help)"},
+		"nothing to simulate":         {nil, 2, "", "give either --scenario or -f or --live (see dovetail simulate --help)"},
 		"a form that there is not":    {[]string{"--scenario", "x", "-o", "xml"}, 2, "", `--output is "xml", must be table or json`},
 	}
 	for name, tc := range cases {

@@ -41,13 +41,22 @@ func Manifests(paths []string, from Catalog, at time.Time) (Case, error) {
 	if err != nil {
 		return Case{}, err
 	}
+	return m.question(strings.Join(paths, " "), from, at)
+}
+
+// question returns the case of what was read.
+func (m *manifests) question(name string, from Catalog, at time.Time) (Case, error) {
 	vocabulary := translate.NewVocabulary(from.Vocabulary.WellKnown, from.Vocabulary.RestrictedDomains)
 	store := mirror.NewStore(mirror.Options{
 		Vocabulary: vocabulary, Now: func() time.Time { return at }, Manages: func(string, string) bool { return true },
 	})
 	for _, np := range m.pools {
 		if err := translate.ValidatePool(np, vocabulary); err != nil {
-			return Case{}, m.at[np].wrap(fmt.Errorf("NodePool %s: %w", np.Name, err))
+			err = fmt.Errorf("NodePool %s: %w", np.Name, err)
+			if d := m.at[np]; d != nil {
+				err = d.wrap(err)
+			}
+			return Case{}, err
 		}
 		markReady(np)
 		ref := np.Spec.Template.Spec.NodeClassRef
@@ -59,7 +68,7 @@ func Manifests(paths []string, from Catalog, at time.Time) (Case, error) {
 	if err := store.Observe(m.others...); err != nil {
 		return Case{}, err
 	}
-	c := Case{Name: strings.Join(paths, " "), Named: true, Notes: m.notes()}
+	c := Case{Name: name, Named: true, Notes: m.notes()}
 	groups, err := m.observePods(store, &c)
 	if err != nil {
 		return Case{}, err
@@ -115,9 +124,11 @@ func (m *manifests) observePods(store *mirror.Store, c *Case) (map[types.UID]int
 }
 
 // observePod shows the mirror one pod as kube-scheduler and the API server would have it:
-// without a node it asks for one, and a request that is missing is the limit.
+// without a node it asks for one, unless kube-scheduler has said of it what it waits for,
+// and a request that is missing is the limit.
 func observePod(store *mirror.Store, p *corev1.Pod) error {
-	if p.Spec.NodeName == "" {
+	judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if p.Spec.NodeName == "" && !judged {
 		p.Status.Conditions = append(p.Status.Conditions[:0:0], corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		})

@@ -3,8 +3,11 @@ package simulate
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,7 +53,7 @@ func documents(paths []string) ([]document, error) {
 			if entry.IsDir() || !readable {
 				return nil
 			}
-			content, err := os.ReadFile(path)
+			content, err := readPlain(path)
 			if err != nil {
 				return err
 			}
@@ -65,6 +68,22 @@ func documents(paths []string) ([]document, error) {
 		return nil, fmt.Errorf("%s: no manifests there: no .yaml, .yml or .json with anything in it", strings.Join(paths, ", "))
 	}
 	return all, nil
+}
+
+// readPlain reads a file, which may be compressed with gzip.
+func readPlain(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) {
+		return content, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if content, err = io.ReadAll(r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return content, nil
 }
 
 // split cuts a file at its lines that start with "---".
@@ -127,7 +146,7 @@ func (m *manifests) add(d *document, text []byte) error {
 		metav1.TypeMeta `json:",inline"`
 		Items           []runtime.RawExtension `json:"items"`
 	}
-	if err := yaml.Unmarshal(text, &head); err != nil {
+	if err := unmarshal(text, &head, false); err != nil {
 		return err
 	}
 	switch {
@@ -149,7 +168,7 @@ func (m *manifests) add(d *document, text []byte) error {
 		m.ignored[head.Kind]++
 		return nil
 	}
-	if err := yaml.UnmarshalStrict(text, o); err != nil {
+	if err := unmarshal(text, o, true); err != nil {
 		return fmt.Errorf("%s: %w", head.Kind, err)
 	}
 	if o.GetName() == "" {
@@ -160,6 +179,22 @@ func (m *manifests) add(d *document, text []byte) error {
 	}
 	m.at[o] = d
 	return m.sortIn(o)
+}
+
+// unmarshal reads a document; strict refuses fields that are not known. What is JSON is
+// read as such, because that is much faster.
+func unmarshal(text []byte, into any, strict bool) error {
+	if text := bytes.TrimSpace(text); len(text) > 0 && text[0] == '{' && json.Valid(text) {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		if strict {
+			dec.DisallowUnknownFields()
+		}
+		return dec.Decode(into)
+	}
+	if strict {
+		return yaml.UnmarshalStrict(text, into)
+	}
+	return yaml.Unmarshal(text, into)
 }
 
 // blank tells whether a document has nothing but comments.
@@ -202,6 +237,10 @@ func objectOf(apiVersion, kind string) client.Object {
 		return &corev1.PersistentVolume{}
 	case "storage.k8s.io/v1 StorageClass":
 		return &storagev1.StorageClass{}
+	case "storage.k8s.io/v1 CSINode":
+		return &storagev1.CSINode{}
+	case "storage.k8s.io/v1 VolumeAttachment":
+		return &storagev1.VolumeAttachment{}
 	case "policy/v1 PodDisruptionBudget":
 		return &policyv1.PodDisruptionBudget{}
 	}
