@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,7 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 	if p.claim != nil {
 		claim, err := translate.DrainClaim(p.claim)
 		if err != nil {
+			p.Events.Event(p.node, observe.FailedDraining(err.Error()))
 			return view, err
 		}
 		view.Claim = claim
@@ -84,6 +86,8 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 		view.Pods = append(view.Pods, waiting)
 		p.tellHeld(&pods[i])
 	}
+	// The cache has no order, and what is said of them must not change with it.
+	slices.SortFunc(view.Pods, func(a, b lifecycle.DrainPod) int { return strings.Compare(a.String(), b.String()) })
 	if len(view.Pods) == 0 {
 		view.Volumes, err = p.volumes(ctx, pods)
 	}
@@ -133,6 +137,7 @@ func (p *pass) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error)
 			pending = append(pending, attachments[i].Name)
 		}
 	}
+	slices.Sort(pending)
 	return pending, nil
 }
 
@@ -167,6 +172,7 @@ func (p *pass) perform(ctx context.Context, step *lifecycle.Step) error {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone
 		case err != nil:
+			p.Events.Event(p.node, observe.FailedDraining("the node is not ready, and the cloud does not say whether its instance is there: "+err.Error()))
 			return fmt.Errorf("ask for instance %s of node %s: %w", p.node.Spec.ProviderID, p.node.Name, err)
 		default:
 			p.instance = lifecycle.InstanceThere

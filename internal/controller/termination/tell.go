@@ -41,7 +41,9 @@ func (p *pass) tellWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	switch {
 	case step.Act != lifecycle.Wait:
 	case len(view.Pods) > 0 && len(step.Blocked) > 0:
-		p.Events.Event(p.node, observe.FailedDraining(step.BlockedText()))
+		named := observe.FailedDraining(step.BlockedText())
+		named.DedupeValues = []string{"named"} // the one that only counts was said before
+		p.Events.Event(p.node, named)
 	case len(view.Pods) > 0:
 		p.Events.Event(p.node, observe.FailedDraining(step.Why))
 	case len(view.Volumes) > 0 && (view.Claim == nil || slices.ContainsFunc(step.Notes, isAboutVolumes)):
