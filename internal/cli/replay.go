@@ -106,7 +106,7 @@ func replay(w io.Writer, file *journal.File, chosen []journal.Entry, output stri
 		if again = append(again, r); !r.Same {
 			others++
 		}
-		if output == simulate.Table {
+		if output == simulate.Table && (!r.Same || len(chosen) == 1) {
 			r.print(w)
 		}
 	}

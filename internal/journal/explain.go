@@ -354,11 +354,11 @@ func goes(n int) string {
 	return "go"
 }
 
-// amounts says resources as a person writes them.
+// amounts says resources, other than room for pods, as a person writes them.
 func amounts(l quantity.List) string {
 	var parts []string
 	for _, name := range l.Names() {
-		if l[name] != 0 {
+		if l[name] != 0 && name != quantity.Pods {
 			parts = append(parts, fit.Amount(name, l[name]))
 		}
 	}

@@ -23,7 +23,7 @@ func (x *explainer) machines() {
 		}
 		if a := x.machine(x.decision.Claims[i]); a != nil {
 			a.Pool = p.Launches[i].Pool
-			x.say(a, fmt.Sprintf("launched for %s", someOf(p.Launches[i].Pods)), x.price(&p.Launches[i]))
+			x.say(a, "launched for "+counted(p.Launches[i].Pods), someOf(p.Launches[i].Pods), x.price(&p.Launches[i]))
 		}
 	}
 	planned := map[string][]cluster.PodRef{}
@@ -32,7 +32,7 @@ func (x *explainer) machines() {
 	}
 	for node, pods := range planned {
 		if a := x.machine(node); a != nil {
-			x.say(a, "meant for "+someOf(pods))
+			x.say(a, "meant for "+counted(pods), someOf(pods))
 		}
 	}
 	x.removals()
@@ -107,6 +107,13 @@ func (x *explainer) machine(name string) *Answer {
 		kind = KindNode
 	}
 	return x.answer(kind, x.subject.Name, "")
+}
+
+func counted(pods []cluster.PodRef) string {
+	if len(pods) == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", len(pods))
 }
 
 // someOf names some pods and counts the others.

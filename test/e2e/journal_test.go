@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/demo"
+	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/record"
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// TestADecisionCanBeForeseenAskedAboutAndRepeated asks simulate about a cluster before the
+// controller runs, by a dump and live; lets the controller decide; and asks its journal,
+// by HTTP and on disk, after it was killed.
+func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.StartCluster(t)
+	c := connect(t, cluster)
+	installDefinitions(t, c)
+	installPool(t, c, 16)
+	const pods = 20
+	deploy(t, c, pods)
+	for _, o := range exampleObjects(t) {
+		if o.GetName() == "nowhere" {
+			if err := demo.Apply(t.Context(), c, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	testkit.Eventually(t, patience, func() error {
+		now, err := look(t.Context(), c)
+		if err != nil {
+			return err
+		}
+		if n := unschedulable(now.pods); n != pods+1 {
+			return fmt.Errorf("kube-scheduler gave %d pods up, want %d", n, pods+1)
+		}
+		return nil
+	})
+
+	dump, dir := filepath.Join(t.TempDir(), "dump.json"), filepath.Join(t.TempDir(), "journal")
+	expect(t, 0, "snapshot", "--kubeconfig", cluster.Kubeconfig, "--file", dump)
+	foreseen := foresee(t, "-f", dump)
+	if live := foresee(t, "--live", "--kubeconfig", cluster.Kubeconfig); !slices.Equal(live, foreseen) {
+		t.Errorf("the live cluster gives %v, its dump %v", live, foreseen)
+	}
+
+	p := controller(t, cluster.Kubeconfig, "--journal-dir", dir)
+	testkit.Eventually(t, patience, func() error {
+		now, err := look(t.Context(), c)
+		if err == nil && now.running() != pods {
+			err = fmt.Errorf("%d of %d pods run", now.running(), pods)
+		}
+		return err
+	})
+	address := p.metricsAddress()
+	told := expect(t, 0, "explain", "pod/nowhere", "--address", address)
+	if want := "pool general: no instance type has topology.kubernetes.io/zone In [atlantis-1]"; !strings.Contains(told, want) {
+		t.Errorf("explain says\n%s\nwant %s", told, want)
+	}
+	expect(t, 0, "replay", "--address", address, "--all")
+	expect(t, 1, "explain", "pod/nobody", "--address", address)
+	p.kill() // what is on disk must be good after a crash
+
+	file, err := journal.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := launching(t, file)
+	if got := decided(d); !slices.Equal(got, foreseen) {
+		t.Errorf("the controller decided %v, simulate foresaw %v", got, foreseen)
+	}
+	if out := expect(t, 0, "replay", dir, "--all"); !strings.Contains(out, "same plan") || strings.Contains(out, "another plan") {
+		t.Errorf("replay says\n%s", out)
+	}
+	claim, pod := d.Claims[0], d.Plan.Launches[0].Pods[0]
+	if out := expect(t, 0, "explain", "pod/"+pod.String(), "--journal", dir); !strings.Contains(out, "claim "+claim+" of pool general") {
+		t.Errorf("explain %s says\n%s", pod, out)
+	}
+	if out := expect(t, 0, "explain", "nodeclaim/"+claim, "--journal", dir); !strings.Contains(out, "launched for ") {
+		t.Errorf("explain %s says\n%s", claim, out)
+	}
+}
+
+// unschedulable counts the pods that kube-scheduler found no node for.
+func unschedulable(pods []corev1.Pod) (n int) {
+	for i := range pods {
+		if slices.ContainsFunc(pods[i].Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
+			n++
+		}
+	}
+	return n
+}
+
+// expect runs dovetail to its end, wants the exit status, and returns what it printed.
+func expect(t *testing.T, status int, args ...string) string {
+	t.Helper()
+	p := start(t, args...)
+	if got := p.awaitEnd(); got != status {
+		t.Fatalf("dovetail %s: exit status %d, want %d\n%s", strings.Join(args, " "), got, status, p)
+	}
+	t.Logf("dovetail %s\n%s", strings.Join(args, " "), p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.stdout, "\n")
+}
+
+// foresee returns what simulate says would be launched, a line for each machine. One pod
+// is refused.
+func foresee(t *testing.T, args ...string) []string {
+	t.Helper()
+	var plan scenario.Plan
+	if err := json.Unmarshal([]byte(expect(t, 3, append([]string{"simulate", "-o", "json"}, args...)...)), &plan); err != nil {
+		t.Fatal(err)
+	}
+	var machines []string
+	for _, n := range plan.NewNodes {
+		pods := 0
+		for _, share := range n.Pods {
+			pods += share.Count()
+		}
+		machines = append(machines, fmt.Sprintf("%s for %d pods", n.Type, pods))
+	}
+	slices.Sort(machines)
+	return machines
+}
+
+// launching returns the first decision of a journal to launch something.
+func launching(t *testing.T, file *journal.File) *record.Decision {
+	t.Helper()
+	for i := range file.Decisions {
+		if file.Decisions[i].Launches > 0 {
+			d, err := file.Decisions[i].Decision()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	}
+	t.Fatalf("nothing is launched in %d decisions", len(file.Decisions))
+	return nil
+}
+
+// decided returns what a decision launched, as foresee says it.
+func decided(d *record.Decision) []string {
+	var machines []string
+	for _, l := range d.Plan.Launches {
+		machines = append(machines, fmt.Sprintf("%s for %d pods", l.Types[0], len(l.Pods)))
+	}
+	slices.Sort(machines)
+	return machines
+}
+
+// metricsAddress returns where the controller answers, which its log says.
+func (p *process) metricsAddress() string {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.stdout {
+		var said struct {
+			Metrics string `json:"metrics"`
+		}
+		if err := json.Unmarshal([]byte(line), &said); err == nil && said.Metrics != "" {
+			return "http://localhost" + said.Metrics[strings.LastIndex(said.Metrics, ":"):]
+		}
+	}
+	p.t.Fatal("the log does not say where the metrics are")
+	return ""
+}
