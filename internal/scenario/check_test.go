@@ -29,64 +29,16 @@ func TestCheckAcceptsTheWorkedExample(t *testing.T) {
 	}
 }
 
-// TestCheckCatches breaks one rule of the worked example in each case. Pods are group 0
-// web, 1 db, 2 job, 3 infer, 4 big.
+// breakage breaks one rule of the worked example. Pods are group 0 web, 1 db, 2 job,
+// 3 infer, 4 big.
+type breakage struct {
+	broken func(*Scenario, *Plan)
+	want   string // part of a violation; empty: none, but a wrong refusal
+}
+
 func TestCheckCatches(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		broken func(*Scenario, *Plan)
-		want   string // part of the only violation; empty: none, but a wrong refusal
-	}{
-		"an offering that is not available": {func(_ *Scenario, p *Plan) {
-			p.NewNodes[0].CapacityType = "spot"
-		}, "cannot be bought"},
-		"a zone in which the type is not offered": {func(_ *Scenario, p *Plan) {
-			p.NewNodes[2].Zone = "east-c"
-		}, "cannot be bought"},
-		"a price that is not the sum": {func(_ *Scenario, p *Plan) { p.PricePerHour = 0.7 }, "the price is 0.8000"},
-		"a bound above the price":     {func(_ *Scenario, p *Plan) { p.LowerBoundPerHour = 0.9 }, "the bound"},
-		"another scenario's plan":     {func(_ *Scenario, p *Plan) { p.Scenario = "other" }, "not kplan/1 that solves"},
-		"a pod that is left out":      {func(_ *Scenario, p *Plan) { p.Unschedulable = nil }, "group 4 has 1 pending pods, the plan has 0"},
-		"a pod that occurs twice": {func(_ *Scenario, p *Plan) {
-			p.NewNodes[2].Pods = append(p.NewNodes[2].Pods, Share{2, 1})
-		}, "group 2 has 2 pending pods, the plan has 3"},
-		"too little cpu": {func(_ *Scenario, p *Plan) {
-			p.Unschedulable, p.NewNodes[0].Pods = nil, []Share{{0, 1}, {1, 1}, {4, 1}}
-		}, "too little cpu"},
-		"too little memory": {func(s *Scenario, _ *Plan) { s.PodGroups[3].Mem = 1 << 20 }, "too little memory"},
-		"too few pods":      {func(s *Scenario, _ *Plan) { s.InstanceTypes[2].Pods = 2 }, "too little pods"},
-		"no GPU":            {func(s *Scenario, _ *Plan) { s.InstanceTypes[2].Ext = nil }, "too little ext/nvidia.com/gpu"},
-		"a selector for another capacity type": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[3].NodeSelector = map[string]string{"karpenter.sh/capacity-type": "on-demand"}
-		}, "its labels do not satisfy"},
-		"a selector for a label that the node lacks": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[1].NodeSelector = map[string]string{"example.com/gpu": "l4"}
-		}, "its labels do not satisfy"},
-		"a pool that wants other machines": {func(s *Scenario, _ *Plan) {
-			s.NodePools[0].Requirements = append(s.NodePools[0].Requirements, Requirement{Key: "example.com/gpu", Op: "DoesNotExist"})
-		}, "newNodes[2]: its labels do not satisfy"},
-		"a pool above its limit": {func(s *Scenario, _ *Plan) { s.NodePools[0].LimitCPU = 15000 }, "above its limits"},
-		"a pod apart from its company": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[3].Affinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "db"}}}
-		}, "affinity to"},
-		"a pod beside one that it avoids": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[3].AntiAffinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "job"}}}
-		}, "anti-affinity to"},
-		"a pod beside one that avoids it": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[1].AntiAffinity = []Term{{Key: "topology.kubernetes.io/zone", MatchLabels: map[string]string{"app": "web"}}}
-		}, "anti-affinity to"},
-		"a skew over zones": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[2].Spread = []Spread{{Key: "topology.kubernetes.io/zone", MaxSkew: 1, MatchLabels: map[string]string{"app": "job"}}}
-		}, "spread of"},
-		"more pods on a node than a spread over hostnames allows": {func(s *Scenario, _ *Plan) {
-			s.PodGroups[2].Spread = []Spread{{Key: hostnameKey, MaxSkew: 1, MatchLabels: map[string]string{"app": "job"}}}
-		}, "spread of"},
-		"a refusal of a pod that finds room": {func(_ *Scenario, p *Plan) {
-			p.NewNodes[2].Pods = []Share{{2, 1}}
-			p.Unschedulable = []Share{{3, 1}, {4, 1}}
-		}, ""},
-	}
-	for name, tc := range cases {
+	for name, tc := range merged(t, brokenBooks(), brokenNodes(), brokenLabels(), brokenRules(), wrongRefusals()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, p := example(t)
@@ -99,6 +51,60 @@ func TestCheckCatches(t *testing.T) {
 				}
 			case len(r.Violations) == 0 || !strings.Contains(strings.Join(r.Violations, "\n"), tc.want):
 				t.Errorf("violations are %q, want %q", r.Violations, tc.want)
+			}
+		})
+	}
+}
+
+func merged(t *testing.T, tables ...map[string]breakage) map[string]breakage {
+	t.Helper()
+	all := map[string]breakage{}
+	for _, table := range tables {
+		for name, tc := range table {
+			if _, ok := all[name]; ok {
+				t.Errorf("two cases are called %q", name)
+			}
+			all[name] = tc
+		}
+	}
+	return all
+}
+
+// TestCheckAccepts changes the worked example in ways that look wrong and are not.
+func TestCheckAccepts(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Scenario, *Plan){
+		"a pool exactly at its limit": func(s *Scenario, _ *Plan) {
+			s.NodePools[0].LimitCPU, s.NodePools[0].LimitMem = 16000, 8192+32768+8192+16384
+		},
+		"a pool above its limit in which nothing is launched": func(s *Scenario, p *Plan) {
+			s.NodePools[0].LimitCPU = 1000
+			p.NewNodes, p.PricePerHour, p.LowerBoundPerHour = []NewNode{}, 0, 0
+			p.Unschedulable = []Share{{0, 2}, {1, 1}, {2, 1}, {3, 1}, {4, 1}}
+			p.Existing[0].Pods = []Share{{0, 1}, {2, 1}}
+		},
+		"a wish that is not granted": func(s *Scenario, _ *Plan) {
+			s.PodGroups[2].Spread = []Spread{{Key: zoneKey, MaxSkew: 1, MatchLabels: map[string]string{"app": "job"}, Soft: true}}
+		},
+		"the first of those that want each other's company": func(s *Scenario, _ *Plan) {
+			s.PodGroups[1].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "db"}}}
+		},
+		"those bound together from the start that avoid each other": func(s *Scenario, p *Plan) {
+			s.Nodes[0].Pods = []Share{{2, 2}}
+			s.PodGroups[2].N, s.PodGroups[2].AntiAffinity = 0, []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "job"}}}
+			p.Existing[0].Pods, p.NewNodes[2].Pods = []Share{{0, 1}}, []Share{{3, 1}}
+		},
+		"one value of several that pool and pods agree on": func(s *Scenario, _ *Plan) {
+			s.InstanceTypes[2].Reqs[2].Values = []string{"t4", "l4"}
+			s.PodGroups[3].NodeSelector = map[string]string{"example.com/gpu": "l4"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p := example(t)
+			change(s, p)
+			if r := Check(s, p); len(r.Violations) > 0 {
+				t.Errorf("violations: %q", r.Violations)
 			}
 		})
 	}
