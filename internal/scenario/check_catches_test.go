@@ -134,6 +134,13 @@ func brokenRules() map[string]breakage {
 		"a second domain begun by those that want each other's company": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[0].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "web"}}}
 		}, "affinity to"},
+		"a second domain, where there was company in another": {func(s *Scenario, p *Plan) {
+			s.PodGroups[2].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "job"}}}
+			p.NewNodes[2].Zone, p.PricePerHour = "east-b", 0.81
+		}, "affinity to"},
+		"a skew that is too large by one pod": {func(s *Scenario, _ *Plan) {
+			s.PodGroups[2].Spread = []Spread{{Key: zoneKey, MaxSkew: 2, MatchLabels: map[string]string{"app": "job"}}}
+		}, "1 pods are in a domain that had too many"},
 		"company that is nowhere": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[3].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "nobody"}}}
 		}, "affinity to"},
