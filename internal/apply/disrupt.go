@@ -13,29 +13,44 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // Disrupter closes, opens and removes machines by our own choice.
 type Disrupter struct {
-	Client client.Client
-	Now    func() time.Time
+	Client   client.Client
+	Launcher *Launcher
+	Now      func() time.Time
 }
 
-// Mark closes a machine to new pods and says on its claim why. The claim is written
-// first, so that a taint is never without its reason.
-func (d *Disrupter) Mark(ctx context.Context, r plan.Removal) error {
-	if err := d.setReason(ctx, r, true); err != nil {
-		return err
-	}
-	return d.setTaint(ctx, r, true)
-}
+// Close keeps new pods away from a machine that is marked.
+func (d *Disrupter) Close(ctx context.Context, r plan.Removal) error { return d.setTaint(ctx, r, true) }
 
-// Unmark opens a machine again: what Mark did, undone in the opposite order.
+// Unmark opens a machine again: what Begin did to it, undone in the opposite order.
 func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 	if err := d.setTaint(ctx, r, false); err != nil {
 		return err
 	}
-	return d.setReason(ctx, r, false)
+	var nc karpenterv1.NodeClaim
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+		return wrap("open", r.Claim, err)
+	}
+	if err := d.setReason(ctx, &nc, ""); err != nil {
+		return err
+	}
+	return d.setStep(ctx, &nc, "")
+}
+
+// mark says on a machine's claim which step it is part of, and why.
+func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error {
+	var nc karpenterv1.NodeClaim
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+		return fmt.Errorf("mark %s: %w", r.Claim, err) // gone: the step is not what it was
+	}
+	if err := d.setStep(ctx, &nc, step); err != nil {
+		return err
+	}
+	return d.setReason(ctx, &nc, r.Reason)
 }
 
 // Remove deletes the claim of a machine; its drain and end follow from that. It returns
@@ -54,29 +69,43 @@ func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.No
 	return &nc, nil
 }
 
-func (d *Disrupter) setReason(ctx context.Context, r plan.Removal, marked bool) error {
-	var nc karpenterv1.NodeClaim
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
-		return wrap("mark", r.Claim, err)
-	}
+// setReason writes the condition; an empty reason takes it away.
+func (d *Disrupter) setReason(ctx context.Context, nc *karpenterv1.NodeClaim, reason string) error {
 	before := nc.DeepCopy()
-	set := condition.ForNodeClaim(&nc)
+	set := condition.ForNodeClaim(nc)
 	changed := set.Clear(karpenterv1.ConditionTypeDisruptionReason)
-	if marked {
+	if reason != "" {
 		// Cleared first: a mark counts from its last setting.
-		changed = set.Set(metav1.Condition{Type: karpenterv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: r.Reason, Message: r.Reason}, d.Now())
+		changed = set.Set(metav1.Condition{Type: karpenterv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: reason, Message: reason}, d.Now())
 	}
 	if !changed {
 		return nil
 	}
-	err := d.Client.Status().Patch(ctx, &nc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return wrap("mark", r.Claim, err)
+	err := d.Client.Status().Patch(ctx, nc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return wrap("mark", nc.Name, err)
+}
+
+// setStep says on a claim which step it is part of; an empty text takes that away.
+func (d *Disrupter) setStep(ctx context.Context, nc *karpenterv1.NodeClaim, text string) error {
+	if nc.Annotations[translate.StepAnnotationKey] == text {
+		return nil
+	}
+	before := nc.DeepCopy()
+	if text == "" {
+		delete(nc.Annotations, translate.StepAnnotationKey)
+	} else {
+		metav1.SetMetaDataAnnotation(&nc.ObjectMeta, translate.StepAnnotationKey, text)
+	}
+	return wrap("mark", nc.Name, d.Client.Patch(ctx, nc, client.MergeFrom(before)))
 }
 
 func (d *Disrupter) setTaint(ctx context.Context, r plan.Removal, closed bool) error {
 	var node corev1.Node
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Node}, &node); err != nil {
 		return wrap("taint", r.Node, err)
+	}
+	if !closed && node.DeletionTimestamp != nil {
+		return nil // whoever drains it wants it closed
 	}
 	before := node.DeepCopy()
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })

@@ -2,10 +2,8 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -35,23 +33,17 @@ type Launched struct {
 // counts in the mirror from the moment it exists, with the pods it is meant for.
 func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error) {
 	claims := make([]*karpenterv1.NodeClaim, len(p.Launches))
-	errs := make([]error, len(p.Launches))
-	var g errgroup.Group
-	g.SetLimit(claimsAtOnce)
-	for i := range p.Launches {
-		g.Go(func() error {
-			claims[i], errs[i] = l.launch(ctx, &p.Launches[i])
-			return nil
-		})
-	}
-	_ = g.Wait()
+	errs := each(len(p.Launches), func(i int) (err error) {
+		claims[i], err = l.launch(ctx, &p.Launches[i])
+		return err
+	})
 	var done []Launched
 	for i, nc := range claims {
 		if nc != nil {
 			done = append(done, Launched{&p.Launches[i], nc})
 		}
 	}
-	return done, errors.Join(errs...)
+	return done, errs
 }
 
 func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv1.NodeClaim, error) {
@@ -64,6 +56,8 @@ func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv
 		return nil, fmt.Errorf("create claim of pool %s: %w", np.Name, err)
 	}
 	l.Mirror.AssumeClaim(nc.DeepCopy())
-	l.Mirror.Meant(launch.Pods, nc.Name)
+	if launch.Replaces == "" { // else its pods stay where they are until it is there
+		l.Mirror.Meant(launch.Pods, nc.Name)
+	}
 	return nc, nil
 }

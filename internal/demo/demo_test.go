@@ -47,7 +47,7 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 		},
 		"a removal": {
 			log: func(l *slog.Logger) {
-				l.Info("removed empty node", "node", "n1", "reason", "Empty", "quiet_for", 5*time.Second)
+				l.Info("removed node", "node", "n1", "reason", "Empty", "quiet_for", 5*time.Second)
 			},
 			want: "   2.0s  remove   n1: Empty, quiet for 5s\n",
 		},

@@ -82,7 +82,7 @@ func (s *stage) report(now *state, last bool) {
 // phrases returns the kind of line for each message of the controller that is a decision.
 func phrases() map[string]string {
 	return map[string]string{
-		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed empty node": "remove",
+		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
 	}
 }
 

@@ -13,6 +13,7 @@ const (
 
 	failedSchedulingDedupe = 5 * time.Minute
 	poolDedupe             = time.Minute
+	unconsolidatableDedupe = 15 * time.Minute
 	repairDedupe           = 15 * time.Minute
 	// namesMost is how many names one message lists.
 	namesMost = 5
@@ -51,6 +52,21 @@ func PoolDisruptionBlocked(why string) Event {
 	e := DisruptionBlocked(why)
 	e.Dedupe = poolDedupe
 	return e
+}
+
+// DisruptionLaunching says on a NodeClaim that it was launched to replace others, and why.
+func DisruptionLaunching(why string) Event {
+	return Event{Reason: "DisruptionLaunching", Type: corev1.EventTypeNormal, Message: "Launching to replace nodes: " + why, DedupeValues: []string{why}}
+}
+
+// DisruptionWaitingReadiness says on a NodeClaim that nodes stay until it is ready.
+func DisruptionWaitingReadiness() Event {
+	return Event{Reason: "DisruptionWaitingReadiness", Type: corev1.EventTypeNormal, Message: "The nodes that it replaces stay until it is initialised"}
+}
+
+// Unconsolidatable says on a Node or NodeClaim why nothing is gained by removing it.
+func Unconsolidatable(why string) Event {
+	return Event{Reason: "Unconsolidatable", Type: corev1.EventTypeNormal, Message: why, Dedupe: unconsolidatableDedupe}
 }
 
 // DisruptionTerminating says on a Node or NodeClaim that it is removed, and why.

@@ -59,6 +59,7 @@ type Metrics struct {
 	VoluntaryDisruptionDecisions                         *prometheus.CounterVec
 	VoluntaryDisruptionDecisionsByNodePool               *prometheus.CounterVec
 	VoluntaryDisruptionEligibleNodes                     *prometheus.GaugeVec
+	VoluntaryDisruptionQueueFailures                     *prometheus.CounterVec
 
 	CloudProviderDurationSeconds *prometheus.HistogramVec
 	CloudProviderErrors          *prometheus.CounterVec
@@ -167,6 +168,8 @@ func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 	m.VoluntaryDisruptionDecisionsByNodePool = f.counter(namespace, "voluntary_disruption", "decisions_by_nodepool_total", "Removals decided, by NodePool.",
 		"nodepool", "decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionEligibleNodes = f.gauge("voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")
+	m.VoluntaryDisruptionQueueFailures = f.counter(namespace, "voluntary_disruption", "queue_failures_total", "Removals begun and taken back.",
+		"decision", "reason", "consolidation_type")
 }
 
 // factory makes and registers metrics.

@@ -60,6 +60,7 @@ func published() []string {
 		"karpenter_voluntary_disruption_decisions_by_nodepool_total nodepool,decision,reason,consolidation_type",
 		"karpenter_voluntary_disruption_decisions_total decision,reason,consolidation_type",
 		"karpenter_voluntary_disruption_eligible_nodes reason",
+		"karpenter_voluntary_disruption_queue_failures_total decision,reason,consolidation_type",
 	}
 }
 

@@ -1,6 +1,10 @@
 package observe
 
-import "time"
+import (
+	"strings"
+	"time"
+	"unicode"
+)
 
 // ReasonProvisioned is the label reason of nodeclaims_created_total for a NodeClaim made
 // for pending pods. One that replaces another has the reason of the disruption.
@@ -53,4 +57,17 @@ func TerminationMode(grace *time.Duration) string {
 	default:
 		return modeEventual
 	}
+}
+
+// PolicyLabel returns the label consolidation_policy of a consolidation policy:
+// "when_empty_or_underutilized".
+func PolicyLabel(policy string) string {
+	var b strings.Builder
+	for i, r := range policy {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }

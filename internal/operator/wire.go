@@ -232,20 +232,21 @@ func (p *parts) loops() []registrant {
 		Client: c, Cloud: p.cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: time.Now, Metrics: p.metrics,
 	}
 	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools}
+	launcher := &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary}
+	packing := pack.Options{
+		MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort",
+		IgnorePreferences:   p.settings.PreferencePolicy == "Ignore",
+	}
 	loops := []registrant{
 		pools, claims,
 		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: time.Now, Log: p.log},
 		&provisioning.Loop{
-			Mirror: p.mirror, Launcher: &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary},
+			Mirror: p.mirror, Launcher: launcher, Pack: packing,
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced,
-			Pack: pack.Options{
-				MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort",
-				IgnorePreferences:   p.settings.PreferencePolicy == "Ignore",
-			},
 			BatchIdle: p.settings.BatchIdleDuration, BatchMax: p.settings.BatchMaxDuration, Journal: p.journal,
 		},
 		&disruption.Loop{
-			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Now: time.Now},
+			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher, Now: time.Now}, Pack: packing,
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced, Journal: p.journal,
 		},
 		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},

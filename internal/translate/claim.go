@@ -31,6 +31,9 @@ func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpente
 	annotations[karpenterv1.NodePoolHashAnnotationKey] = PoolHash(np)
 	annotations[karpenterv1.NodePoolHashVersionAnnotationKey] = karpenterv1.NodePoolHashVersion
 	annotations[karpenterv1.NodeClaimMinValuesRelaxedAnnotationKey] = strconv.FormatBool(l.MinValuesRelaxed)
+	if l.Replaces != "" {
+		annotations[ReplacesAnnotationKey] = l.Replaces
+	}
 	block := true
 	requirements := maps.Clone(l.Requirements)
 	delete(requirements, karpenterv1.NodeRegisteredLabelKey)

@@ -9,32 +9,80 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Left returns how many more nodes of the pool may be disrupted for the reason. Nodes
-// that leave, are marked, or are not ready use the budget up. Without budgets there is
-// no limit.
-func Left(snap *cluster.Snapshot, pool *cluster.Pool, reason string) int {
-	total, disrupting := count(snap, pool)
-	return max(0, allowed(pool.Budgets, reason, total)-disrupting)
+// Books are the budgets of all pools at the instant of a snapshot, and how far they are
+// used up. They are made by Open and kept by Take.
+type Books struct {
+	pools map[string]*account
 }
 
-// Used returns how many nodes of the pool use its budgets up.
-func Used(snap *cluster.Snapshot, pool *cluster.Pool) int {
-	_, disrupting := count(snap, pool)
-	return disrupting
+// account is one pool's. Machines count once they are initialised and until their
+// instance has been told to end.
+type account struct {
+	budgets []cluster.Budget
+	// total counts all machines; going are marked or leaving; unwell are the others that
+	// are not ready.
+	total, going, unwell int
 }
 
-func count(snap *cluster.Snapshot, pool *cluster.Pool) (total, disrupting int) {
+// Open counts the machines of a snapshot.
+func Open(snap *cluster.Snapshot) *Books {
+	b := &Books{pools: map[string]*account{}}
+	for i := range snap.Pools {
+		b.pools[snap.Pools[i].Name] = &account{budgets: snap.Pools[i].Budgets}
+	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if n.Pool != pool.Name || n.Claim == "" || !n.Initialised {
+		a := b.pools[n.Pool]
+		if a == nil || n.Claim == "" || !n.Initialised || n.Ending {
 			continue
 		}
-		total++
-		if n.Leaving || n.Marked != "" || !n.Ready {
-			disrupting++
+		a.total++
+		switch {
+		case n.Leaving || n.Marked != "":
+			a.going++
+		case !n.Ready:
+			a.unwell++
 		}
 	}
-	return total, disrupting
+	return b
+}
+
+// Allowed returns how many machines of the pool may be disrupted at once for the reason,
+// those that are included. Without budgets there is no limit; a pool that is not there
+// allows nothing.
+func (b *Books) Allowed(pool, reason string) int {
+	a := b.pools[pool]
+	if a == nil {
+		return 0
+	}
+	return allowed(a.budgets, reason, a.total)
+}
+
+// Used returns how many machines of the pool use its budgets up.
+func (b *Books) Used(pool string) int {
+	a := b.pools[pool]
+	if a == nil {
+		return 0
+	}
+	return a.going + a.unwell
+}
+
+// Left returns how many more machines of the pool may be disrupted for the reason.
+func (b *Books) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
+
+// Overdrawn tells whether more machines of the pool are being disrupted than the reason
+// allows: a window closed after they were begun. Machines that are just not well do not
+// make it so.
+func (b *Books) Overdrawn(pool, reason string) bool {
+	a := b.pools[pool]
+	return a == nil || a.going > b.Allowed(pool, reason)
+}
+
+// Take counts n more machines of the pool as being disrupted; n may be negative.
+func (b *Books) Take(pool string, n int) {
+	if a := b.pools[pool]; a != nil {
+		a.going += n
+	}
 }
 
 // allowed returns the least that the budgets for the reason allow of total nodes; a

@@ -36,14 +36,43 @@ func TestLeft(t *testing.T) {
 		"a node that is not ready uses it up":         {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 1},
 		"less than nothing is nothing":                {[]cluster.Budget{{Nodes: 0, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 0},
 		"nodes that are not initialised do not count": {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Initialised = false })), 1},
+		"nodes whose instance ends do not count":      {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Leaving, n.Ending = true, true })), 1},
 		"nodes of other pools do not count":           {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Pool = "q" })), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snap := &cluster.Snapshot{Nodes: tc.nodes}
-			if got := budget.Left(snap, &cluster.Pool{Name: "p", Budgets: tc.budgets}, "Empty"); got != tc.want {
+			snap := &cluster.Snapshot{Nodes: tc.nodes, Pools: []cluster.Pool{{Name: "p", Budgets: tc.budgets}}}
+			if got := budget.Open(snap).Left("p", "Empty"); got != tc.want {
 				t.Errorf("left %d, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestBooksAreKept(t *testing.T) {
+	t.Parallel()
+	n := cluster.Node{Pool: "p", Claim: "c", Initialised: true, Ready: true}
+	unwell := n
+	unwell.Ready = false
+	b := budget.Open(&cluster.Snapshot{
+		Nodes: []cluster.Node{n, n, n, unwell},
+		Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 2, Active: true}}}},
+	})
+	if got := b.Left("p", "Empty"); got != 1 {
+		t.Errorf("left %d at first, want 1", got)
+	}
+	b.Take("p", 2)
+	if got := b.Left("p", "Empty"); got != 0 {
+		t.Errorf("left %d after two, want 0", got)
+	}
+	if b.Overdrawn("p", "Empty") {
+		t.Error("overdrawn by a machine that is not well")
+	}
+	b.Take("p", 1)
+	if !b.Overdrawn("p", "Empty") {
+		t.Error("not overdrawn by a third of two")
+	}
+	if got := b.Left("gone", "Empty"); got != 0 {
+		t.Errorf("a pool that is not there allows %d", got)
 	}
 }

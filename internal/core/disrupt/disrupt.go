@@ -1,87 +1,228 @@
-// Package disrupt answers which running machines should go. Today it knows one reason:
-// a machine that is empty and has been quiet for as long as its pool asks.
+// Package disrupt answers which running machines should go, why, and what is bought
+// instead: for being empty, drifted, near the end of their time, or too dear.
 //
-// A removal takes two looks: the first marks the machine so that no pod is bound to it
-// any more, a later one finds it still empty and lets it go, or takes the mark back.
+// The one idea: a step is begun by closing its machines to new pods and launching what
+// replaces them, and everything about it stands in the API from then on. Each look finds
+// the steps under way in the snapshot, as they are, and says of each: finish it (the
+// machines may go), take it back, or let it be. So nothing is remembered, nothing is
+// waited for, and a crash is just a long pause between two looks.
+//
+// Read Propose, then flight.go (steps under way), replace.go (new steps), overlay.go
+// (what-if), blocked.go (why not).
 package disrupt
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Empty is the API's word for the reason of removing empty nodes.
-const Empty = "Empty"
+// Reasons to disrupt, in the API's words. Expired is not among those that budgets may
+// name: only budgets for all reasons count for it.
+const (
+	Empty   = "Empty"
+	Drifted = "Drifted"
+	Expired = "Expired"
+)
 
-// Options are what the operator may set.
+// BudgetReasons returns those that budgets may name.
+func BudgetReasons() []string { return []string{Empty, Drifted, Underutilized} }
+
+const (
+	probesDefault        = 32
+	replaceWithinDefault = 10 * time.Minute
+)
+
+// Options are what the operator may set, and what the shell remembers from look to look.
+// Nothing is lost but time when that memory is.
 type Options struct {
 	// Settle is how long a mark must stand before the machine goes: by then every pod
 	// that was bound before the mark has been seen.
 	Settle time.Duration
+	// ReplaceWithin is how long replacements may take until they are initialised; 0: ten
+	// minutes.
+	ReplaceWithin time.Duration
+	// ProbesMax is how many machines' replacements are worked out in one look; 0: 32.
+	ProbesMax int
+	// Paused are pools whose replacements failed a short time ago, and until when nothing
+	// is to be launched for their machines.
+	Paused map[string]time.Time
+	// Resting are machines, by name, with why they could not be replaced a short time ago.
+	Resting map[string]verdict.Verdict
+	// SkipConsolidation leaves out what takes longest.
+	SkipConsolidation bool
+	Pack              pack.Options
 }
 
-// Propose returns what should be done about machines that could go: marks to set, marks
-// to take back, removals. Blocked says for the others that are empty why they stay.
+// Propose returns what should be done about machines that could go: steps to begin,
+// machines of steps under way that go now, steps to take back. Blocked says for the
+// others why they stay.
 func Propose(snap *cluster.Snapshot, opts Options) plan.Plan {
-	out := plan.Plan{At: snap.At}
-	left := map[string]int{}
-	for i := range snap.Pools {
-		left[snap.Pools[i].Name] = budget.Left(snap, &snap.Pools[i], Empty)
+	return ProposeTimed(snap, opts, func(_, _ string, search func()) { search() })
+}
+
+// ProposeTimed is Propose, with each search for a reason run by timed; kind is the kind of
+// consolidation.
+func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind string, search func())) plan.Plan {
+	w := newWork(snap, opts)
+	w.strays()
+	w.land()
+	timed(Empty, "empty", w.empty)
+	timed(Drifted, "", w.drifted)
+	timed(Expired, "", w.expired)
+	if !opts.SkipConsolidation {
+		timed(Underutilized, "multi", w.underutilized)
 	}
-	for i := range snap.Nodes {
-		n := &snap.Nodes[i]
-		if n.Leaving || n.Claim == "" || n.Marked != "" && n.Marked != Empty {
+	w.dropObsolete()
+	for _, reason := range []string{Empty, Drifted, Expired, Underutilized} {
+		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Machines: w.eligible[reason]})
+	}
+	return w.out
+}
+
+// work is one look.
+type work struct {
+	snap  *cluster.Snapshot
+	opts  Options
+	books *budget.Books
+	// over is the snapshot as it will be when all that was decided is done.
+	over    *overlay
+	flights []*flight
+	// taken are machines that are part of a step, by index.
+	taken  []bool
+	probes int
+	told   map[blockKey]bool
+	// eligible counts machines that could be disrupted, by reason.
+	eligible map[string]int
+	out      plan.Plan
+}
+
+func newWork(snap *cluster.Snapshot, opts Options) *work {
+	if opts.ProbesMax == 0 {
+		opts.ProbesMax = probesDefault
+	}
+	if opts.ReplaceWithin == 0 {
+		opts.ReplaceWithin = replaceWithinDefault
+	}
+	return &work{
+		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)),
+		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Plan{At: snap.At},
+	}
+}
+
+// strays opens machines that are closed or marked but belong to no step: a step was being
+// taken back, or begun, when we stopped.
+func (w *work) strays() {
+	for i := range w.snap.Nodes {
+		n := &w.snap.Nodes[i]
+		if n.Leaving || n.Claim == "" || n.Marked != "" && n.Step != "" {
 			continue
 		}
-		why := stays(snap, n)
-		switch {
-		case n.Marked == Empty && !why.IsYes():
-			out.Unmarks = append(out.Unmarks, removal(n))
-		case n.Marked == Empty && !n.Closed:
-			out.Marks = append(out.Marks, removal(n))
-		case n.Marked == Empty && snap.At.Sub(n.MarkedSince) >= opts.Settle:
-			out.Removals = append(out.Removals, removal(n))
-		case n.Marked == Empty:
-		case !n.Empty || !n.Initialised:
-		case !why.IsYes():
-			out.Blocked = append(out.Blocked, why)
-		case left[n.Pool] == 0:
-			out.Blocked = append(out.Blocked, verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, Empty))
-		default:
-			left[n.Pool]--
-			out.Marks = append(out.Marks, removal(n))
+		if n.Marked != "" || n.Closed {
+			w.taken[i] = true
+			w.out.Unmarks = append(w.out.Unmarks, removal(n, n.Marked))
 		}
 	}
-	return out
 }
 
-// stays returns why a machine is not removed for being empty; yes means that it may go.
-func stays(snap *cluster.Snapshot, n *cluster.Node) verdict.Verdict {
-	pool, ok := snap.PoolByName(n.Pool)
-	switch {
-	case !ok:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "its NodePool %q does not exist", n.Pool)
-	case !n.Initialised:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
-	case !n.Empty:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it has pods that need a node")
-	case n.Held != "":
-		return verdict.Of(verdict.NodeBlocked, n.Name, "%s", n.Held)
-	case n.Planned > 0:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
-	case pool.ConsolidateAfter < 0:
-		return verdict.Of(verdict.NotYetQuiet, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
-	case snap.At.Sub(n.QuietSince) < pool.ConsolidateAfter:
-		return verdict.Of(verdict.NotYetQuiet, n.Name, "quiet for %s, pool %s asks for %s",
-			snap.At.Sub(n.QuietSince).Round(time.Second), n.Pool, pool.ConsolidateAfter)
+// empty proposes machines that nobody needs.
+func (w *work) empty() {
+	for i := range w.over.snap.Nodes {
+		n := &w.over.snap.Nodes[i]
+		if w.taken[i] || n.Leaving || n.Claim == "" || !n.Empty || !n.Initialised || w.replaces(n) {
+			continue
+		}
+		if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static {
+			continue
+		}
+		if why := w.busy(n); !why.IsYes() {
+			w.block(why)
+			continue
+		}
+		w.begin([]int{i}, plan.Step{Reason: Empty})
 	}
-	return verdict.Verdict{}
 }
 
-func removal(n *cluster.Node) plan.Removal {
-	return plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: Empty}
+// busy returns why a machine that is empty is not removed for it; yes means that it may
+// be.
+func (w *work) busy(n *cluster.Node) verdict.Verdict {
+	if why := w.blocked(n, false); !why.IsYes() {
+		return why
+	}
+	return w.noisy(n)
+}
+
+// begin adds a step that removes the machines with these indexes, as far as budgets let it.
+func (w *work) begin(machines []int, step plan.Step) bool {
+	need := map[string]int{}
+	w.eligible[step.Reason] += len(machines)
+	for _, i := range machines {
+		n := &w.snap.Nodes[i]
+		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, step.Reason) {
+			w.block(verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, step.Reason))
+			return false
+		}
+	}
+	for pool, count := range need {
+		w.books.Take(pool, count)
+	}
+	step.Remove = nil
+	var claims []string
+	priced := step.Reason == Underutilized // it knows what it saves
+	for _, i := range machines {
+		n := &w.snap.Nodes[i]
+		w.taken[i] = true
+		step.Remove = append(step.Remove, removal(n, step.Reason))
+		if !priced {
+			step.SavingHourly += price(w.snap, n)
+			step.Evictions += len(n.Residents)
+		}
+		claims = append(claims, n.Claim)
+	}
+	step.ID = stepID(claims, w.snap.At)
+	for i := range step.Launch {
+		step.Launch[i].Replaces = step.ID
+		if !priced {
+			step.SavingHourly -= step.Launch[i].PriceHourly
+		}
+	}
+	w.over.remove(machines)
+	w.over.settle(step.Moves)
+	w.out.Steps = append(w.out.Steps, step)
+	return true
+}
+
+// block says why a machine stays. Only the first reason of a kind is kept.
+func (w *work) block(why verdict.Verdict) {
+	key := blockKey{why.Subject, why.Reason}
+	if !w.told[key] {
+		w.told[key] = true
+		w.out.Blocked = append(w.out.Blocked, why)
+	}
+}
+
+// blockKey is a machine and why it stays.
+type blockKey struct {
+	node   string
+	reason verdict.Reason
+}
+
+// dropObsolete forgets why machines stay that go after all, for another reason.
+func (w *work) dropObsolete() {
+	goes := map[string]bool{}
+	for i := range w.out.Steps {
+		for _, r := range w.out.Steps[i].Remove {
+			goes[r.Node] = true
+		}
+	}
+	w.out.Blocked = slices.DeleteFunc(w.out.Blocked, func(v verdict.Verdict) bool { return goes[v.Subject] })
+}
+
+func removal(n *cluster.Node, reason string) plan.Removal {
+	return plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: reason}
 }

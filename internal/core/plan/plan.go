@@ -30,6 +30,8 @@ type Plan struct {
 	Steps []Step
 	// Undos are steps under way that must be taken back.
 	Undos []Undo
+	// Eligible are how many machines could be disrupted for each reason, budgets aside.
+	Eligible []Eligible
 	// Blocked are the machines that would be removed but for something.
 	Blocked []verdict.Verdict
 	// Idle are the pools of which no instance type can be launched, with the reason.
@@ -97,6 +99,12 @@ type Step struct {
 	Evictions int
 	// NotBefore is the earliest time at which the step may be started; zero: at once.
 	NotBefore time.Time
+}
+
+// Eligible is how many machines could be disrupted for a reason.
+type Eligible struct {
+	Reason   string
+	Machines int
 }
 
 // Undo takes back a step that was begun, because it cannot or must not be finished.

@@ -44,6 +44,12 @@ func Print(p *plan.Plan) string {
 	for _, idle := range p.Idle {
 		fmt.Fprintf(&b, "idle %s\n", idle)
 	}
+	for i := range p.Steps {
+		printStep(&b, &p.Steps[i])
+	}
+	for i := range p.Undos {
+		printUndo(&b, &p.Undos[i])
+	}
 	for _, list := range []struct {
 		word     string
 		removals []plan.Removal

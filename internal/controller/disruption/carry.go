@@ -1,0 +1,70 @@
+package disruption
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// stepsAtOnce is how many steps are written in parallel.
+const stepsAtOnce = 8
+
+// takeBack opens machines again, and drops what was launched for steps that failed.
+func (l *Loop) takeBack(ctx context.Context, p *plan.Plan) error {
+	var errs []error
+	for i := range p.Undos {
+		err := l.Disrupter.Undo(ctx, &p.Undos[i])
+		errs = append(errs, harmless(err))
+		l.tellUndo(&p.Undos[i])
+	}
+	for _, r := range p.Unmarks {
+		errs = append(errs, harmless(l.Disrupter.Unmark(ctx, r)))
+	}
+	return errors.Join(errs...)
+}
+
+// finish closes what has lost its taint, and deletes the claims of machines that may go.
+func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
+	var errs []error
+	for _, r := range p.Marks {
+		errs = append(errs, harmless(l.Disrupter.Close(ctx, r)))
+	}
+	for _, r := range p.Removals {
+		nc, err := l.Disrupter.Remove(ctx, r)
+		errs = append(errs, harmless(err))
+		if nc != nil {
+			l.tellRemoval(snap, r, nc)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// begin begins new steps. One that fails halfway is found incomplete by a later look.
+func (l *Loop) begin(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
+	errs := make([]error, len(p.Steps))
+	var g errgroup.Group
+	g.SetLimit(stepsAtOnce)
+	for i := range p.Steps {
+		g.Go(func() error {
+			launched, err := l.Disrupter.Begin(ctx, &p.Steps[i])
+			l.tellBegun(snap, &p.Steps[i], launched, err)
+			errs[i] = harmless(err)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
+
+// harmless drops the error of having looked at an old state: the next look is soon.
+func harmless(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

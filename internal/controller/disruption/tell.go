@@ -1,0 +1,190 @@
+package disruption
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/core/budget"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+// label returns a reason as metrics have it.
+func label(reason string) string { return strings.ToLower(reason) }
+
+// kindOf returns the label consolidation_type of a step.
+func kindOf(s *plan.Step) string {
+	switch {
+	case s.Reason == disrupt.Empty:
+		return "empty"
+	case s.Reason != disrupt.Underutilized:
+		return ""
+	case len(s.Remove) > 1:
+		return "multi"
+	default:
+		return "single"
+	}
+}
+
+// tellBegun counts and logs a step that was begun, as far as it was.
+func (l *Loop) tellBegun(snap *cluster.Snapshot, s *plan.Step, launched []apply.Launched, err error) {
+	if err != nil {
+		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
+	}
+	decision := observe.DecisionDelete
+	if len(s.Launch) > 0 {
+		decision = observe.DecisionReplace
+	}
+	if err == nil {
+		l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(decision, label(s.Reason), kindOf(s)).Inc()
+		pools := map[string]bool{}
+		for _, r := range s.Remove {
+			if !pools[r.Pool] {
+				pools[r.Pool] = true
+				l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, decision, label(s.Reason), kindOf(s)).Inc()
+			}
+		}
+	}
+	for _, done := range launched {
+		l.Metrics.NodeClaimsCreated.WithLabelValues(label(s.Reason), done.Launch.Pool, strconv.FormatBool(done.Launch.MinValuesRelaxed)).Inc()
+		l.Events.Event(done.Claim, observe.DisruptionLaunching(s.Reason))
+	}
+	var nodes, claims []string
+	for _, r := range s.Remove {
+		nodes = append(nodes, r.Node)
+	}
+	for _, done := range launched {
+		claims = append(claims, done.Claim.Name)
+	}
+	l.Log.Info("began step", "step", s.ID, "reason", s.Reason, "nodes", nodes, "replacements", claims,
+		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
+}
+
+// tellUndo counts and logs a step that is taken back.
+func (l *Loop) tellUndo(u *plan.Undo) {
+	decision := observe.DecisionDelete
+	if u.Failed {
+		decision = observe.DecisionReplace
+	}
+	l.Metrics.VoluntaryDisruptionQueueFailures.WithLabelValues(decision, label(u.Reason), "").Inc()
+	var nodes []string
+	for _, r := range u.Open {
+		nodes = append(nodes, r.Node)
+		l.onMachine(r.Node, r.Claim, observe.DisruptionBlocked(u.Why.String()))
+	}
+	l.Log.Info("took back a step", "step", u.Step, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
+}
+
+// tellRemoval counts and says that a machine goes.
+func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
+	policy := ""
+	if pool, ok := snap.PoolByName(r.Pool); ok && r.Reason == disrupt.Underutilized {
+		policy = observe.PolicyLabel(pool.Policy)
+	}
+	how := []string{label(r.Reason), r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], policy, terminationMode(nc)}
+	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
+	pods, quiet := 0, time.Duration(0)
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; n.Claim == r.Claim {
+			pods, quiet = len(n.Residents), snap.At.Sub(n.QuietSince).Round(time.Second)
+		}
+	}
+	l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods))
+	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", quiet, "reason", r.Reason)
+	l.onMachine(r.Node, r.Claim, observe.DisruptionTerminating(r.Reason))
+}
+
+// tellPools sets what the budgets allow now.
+func (l *Loop) tellPools(snap *cluster.Snapshot) {
+	books := budget.Open(snap)
+	for i := range snap.Pools {
+		pool := snap.Pools[i].Name
+		for _, reason := range disrupt.BudgetReasons() {
+			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, reason).Set(float64(books.Allowed(pool, reason)))
+			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, reason).Set(float64(books.Used(pool)))
+			if l.hasNodes(snap, pool) && books.Allowed(pool, reason) == 0 {
+				l.onPool(pool, observe.PoolDisruptionBlocked("the budgets allow no disruption for "+reason+" now"))
+			}
+		}
+	}
+}
+
+func (l *Loop) hasNodes(snap *cluster.Snapshot, pool string) bool {
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; n.Pool == pool && n.Claim != "" && n.Initialised {
+			return true
+		}
+	}
+	return false
+}
+
+// tellWaiting says on replacements that are not initialised that machines wait for them.
+func (l *Loop) tellWaiting(snap *cluster.Snapshot) {
+	steps := map[string]bool{}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; n.Step != "" && n.Marked != "" && !n.Leaving {
+			steps[n.Step] = true
+		}
+	}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if nc, ok := l.Mirror.ClaimObject(n.Claim); ok && steps[n.Replaces] && !n.Initialised {
+			l.Events.Event(nc, observe.DisruptionWaitingReadiness())
+		}
+	}
+}
+
+// tellBlocked says on each machine that is not disrupted though there would be a reason
+// why that is, and shows how many could be.
+func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Plan) {
+	for _, e := range p.Eligible {
+		l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(label(e.Reason)).Set(float64(e.Machines))
+	}
+	at := make(map[string]*cluster.Node, len(snap.Nodes))
+	for i := range snap.Nodes {
+		at[snap.Nodes[i].Name] = &snap.Nodes[i]
+	}
+	for _, why := range p.Blocked {
+		n := at[why.Subject]
+		if n == nil {
+			continue
+		}
+		switch why.Reason {
+		case verdict.NodeBlocked, verdict.NoReplacement, verdict.PoolPaused:
+			l.onMachine(n.Name, n.Claim, observe.DisruptionBlocked(why.Detail))
+		case verdict.Unconsolidatable:
+			l.onMachine(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
+		case verdict.BudgetExhausted:
+			l.onPool(n.Pool, observe.PoolDisruptionBlocked(why.Detail))
+		}
+	}
+}
+
+// onMachine writes an event on a Node and on its claim.
+func (l *Loop) onMachine(node, claim string, e observe.Event) {
+	if n, ok := l.Mirror.NodeObject(node); ok {
+		l.Events.Event(n, e)
+	}
+	if nc, ok := l.Mirror.ClaimObject(claim); ok {
+		l.Events.Event(nc, e)
+	}
+}
+
+func (l *Loop) onPool(pool string, e observe.Event) {
+	if np, ok := l.Mirror.PoolObject(pool); ok {
+		l.Events.Event(np, e)
+	}
+}
+
+func terminationMode(nc *karpenterv1.NodeClaim) string {
+	if nc.Spec.TerminationGracePeriod == nil {
+		return observe.TerminationMode(nil)
+	}
+	return observe.TerminationMode(&nc.Spec.TerminationGracePeriod.Duration)
+}

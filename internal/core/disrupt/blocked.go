@@ -1,0 +1,72 @@
+package disrupt
+
+import (
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// blocked returns why a machine may not be disrupted, whatever the reason; yes means that
+// it may be. Pods cannot block what must happen in the end anyway, if their machine has a
+// time after which they are ended.
+func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
+	no := func(format string, args ...any) verdict.Verdict {
+		return verdict.Of(verdict.NodeBlocked, n.Name, format, args...)
+	}
+	forgiven := eventually && n.HasGrace
+	_, ok := w.snap.PoolByName(n.Pool)
+	switch {
+	case !ok:
+		return no("its NodePool %q does not exist", n.Pool)
+	case !n.Initialised:
+		return no("it is not initialised")
+	case n.Held != "" && !(forgiven && n.HeldByPods):
+		return no("%s", n.Held)
+	case n.Planned > 0:
+		return no("%d pods are meant for it", n.Planned)
+	case w.replaces(n):
+		return no("it replaces machines that are not gone yet")
+	case forgiven:
+		return verdict.Verdict{}
+	}
+	for i := range n.Residents {
+		r := &n.Residents[i]
+		if r.Held != "" {
+			return no("pod %s has %s", r, r.Held)
+		}
+		for _, g := range r.Guards {
+			if guard := &w.snap.Guards[g]; guard.Allowed <= 0 {
+				return no("pod %s: PodDisruptionBudget %s allows no eviction now", r, guard.Name)
+			}
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// replaces tells whether the machine was launched for a step that is under way.
+func (w *work) replaces(n *cluster.Node) bool {
+	if n.Replaces == "" {
+		return false
+	}
+	for _, f := range w.flights {
+		if f.id == n.Replaces {
+			return true
+		}
+	}
+	return false
+}
+
+// noisy returns why a machine is not yet looked at for what it costs: pods came or went a
+// short time ago.
+func (w *work) noisy(n *cluster.Node) verdict.Verdict {
+	pool, _ := w.snap.PoolByName(n.Pool)
+	switch {
+	case pool.ConsolidateAfter < 0:
+		return verdict.Of(verdict.NotYetQuiet, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
+	case w.snap.At.Sub(n.QuietSince) < pool.ConsolidateAfter:
+		return verdict.Of(verdict.NotYetQuiet, n.Name, "quiet for %s, pool %s asks for %s",
+			w.snap.At.Sub(n.QuietSince).Round(time.Second), n.Pool, pool.ConsolidateAfter)
+	}
+	return verdict.Verdict{}
+}

@@ -1,0 +1,230 @@
+package disrupt
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// flight is a step under way, as the snapshot shows it.
+type flight struct {
+	id, reason string
+	// machines are those that are marked and have yet to be told to go; going have been.
+	machines []int
+	going    int
+	// replacements are those of its launches that are there and will stay.
+	replacements      []int
+	removes, launches int
+	since             time.Time
+}
+
+// land finds the steps under way, works out where all their pods would be, and decides
+// about each. Steps whose replacements are there come first: else pods that still wait
+// for theirs would seem to have taken them.
+func (w *work) land() {
+	w.findFlights()
+	var arrived, waiting []int
+	for _, f := range w.flights {
+		if w.arrived(f) {
+			arrived = append(arrived, f.machines...)
+			continue
+		}
+		waiting = append(waiting, f.machines...)
+	}
+	w.over = newOverlay(w.snap)
+	homes := map[cluster.PodRef]*cluster.Node{}
+	for _, machines := range [][]int{arrived, waiting} {
+		w.over.remove(machines)
+		if len(w.over.snap.Pending) == 0 {
+			continue
+		}
+		p := pack.Solve(w.over.snap, w.opts.Pack)
+		w.over.settle(p.Placements)
+		for _, m := range p.Placements {
+			homes[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
+		}
+	}
+	for _, f := range w.flights {
+		w.decide(f, homes)
+	}
+}
+
+// arrived tells whether all replacements of a step are initialised.
+func (w *work) arrived(f *flight) bool {
+	for _, i := range f.replacements {
+		if !w.snap.Nodes[i].Initialised {
+			return false
+		}
+	}
+	return len(f.replacements) >= f.launches
+}
+
+func (w *work) findFlights() {
+	byID := map[string]*flight{}
+	find := func(n *cluster.Node) *flight {
+		f := byID[n.Step]
+		if f == nil {
+			f = &flight{id: n.Step, reason: n.Marked, removes: n.StepRemoves, launches: n.StepLaunches}
+			byID[n.Step] = f
+			w.flights = append(w.flights, f)
+		}
+		return f
+	}
+	for i := range w.snap.Nodes {
+		n := &w.snap.Nodes[i]
+		if n.Marked == "" || n.Step == "" || n.Claim == "" {
+			continue
+		}
+		f := find(n)
+		if n.MarkedSince.After(f.since) {
+			f.since = n.MarkedSince
+		}
+		if n.Leaving {
+			f.going++
+			continue
+		}
+		w.taken[i] = true
+		f.machines = append(f.machines, i)
+	}
+	for i := range w.snap.Nodes {
+		if n := &w.snap.Nodes[i]; !n.Leaving && byID[n.Replaces] != nil && n.Replaces != "" {
+			f := byID[n.Replaces]
+			f.replacements = append(f.replacements, i)
+		}
+	}
+	slices.SortFunc(w.flights, func(a, b *flight) int { return strings.Compare(a.id, b.id) })
+}
+
+// decide says what becomes of a step under way.
+func (w *work) decide(f *flight, homes map[cluster.PodRef]*cluster.Node) {
+	age := w.snap.At.Sub(f.since)
+	if len(f.machines) == 0 {
+		return // only the machines' end is waited for
+	}
+	if f.going > 0 {
+		w.finish(f) // there is no way back any more
+		return
+	}
+	if why := w.void(f); !why.IsYes() {
+		w.undo(f, why, false)
+		return
+	}
+	if age < w.opts.Settle {
+		return
+	}
+	if len(f.machines) < f.removes {
+		w.undo(f, broken(f, "only %d of its %d machines are marked", len(f.machines), f.removes), false)
+		return
+	}
+	if missing := f.launches - len(f.replacements); missing > 0 {
+		w.undo(f, broken(f, "%d of its %d replacements are gone or were never launched", missing, f.launches), true)
+		return
+	}
+	why, ready := w.ready(f, homes)
+	switch {
+	case !why.IsYes():
+		w.undo(f, why, f.launches > 0)
+	case ready:
+		w.finish(f)
+	case age > w.opts.ReplaceWithin:
+		w.undo(f, broken(f, "it was not ready within %s", w.opts.ReplaceWithin), f.launches > 0)
+	}
+}
+
+// void returns why a step under way is to be taken back whatever its replacements do.
+func (w *work) void(f *flight) verdict.Verdict {
+	for _, i := range f.machines {
+		n := &w.snap.Nodes[i]
+		if why := w.still(f, n); !why.IsYes() {
+			return why
+		}
+		if w.books.Overdrawn(n.Pool, f.reason) {
+			return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no disruption for %s any more", n.Pool, f.reason)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// still returns why a machine should not go any more.
+func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
+	reasonGone := func(format string, args ...any) verdict.Verdict {
+		return verdict.Of(verdict.StepBroken, n.Name, format, args...)
+	}
+	switch {
+	case f.reason == Empty && !n.Empty:
+		return reasonGone("it has pods again")
+	case f.reason == Drifted && n.Drifted == "":
+		return reasonGone("it is not drifted any more")
+	case f.reason == Expired && n.Expires.IsZero():
+		return reasonGone("it does not expire any more")
+	}
+	eventually := f.reason == Drifted || f.reason == Expired
+	held := *n
+	if f.reason != Empty {
+		held.Planned = 0 // it is closed, so they will be meant for another
+	}
+	held.Residents = slices.DeleteFunc(slices.Clone(n.Residents), func(r cluster.Resident) bool { return r.Held == "" })
+	for i := range held.Residents {
+		held.Residents[i].Guards = nil // what they allow is asked again at each eviction
+	}
+	return w.blocked(&held, eventually)
+}
+
+// ready tells whether the machines of a step may go: all are closed, all replacements are
+// initialised, and every pod has a place on a machine that is. It returns a verdict when
+// that cannot become true any more.
+func (w *work) ready(f *flight, homes map[cluster.PodRef]*cluster.Node) (why verdict.Verdict, ready bool) {
+	ready = true
+	for _, i := range f.machines {
+		if n := &w.snap.Nodes[i]; !n.Closed {
+			w.out.Marks = append(w.out.Marks, removal(n, f.reason))
+			ready = false
+		}
+	}
+	if !ready || !w.arrived(f) {
+		return verdict.Verdict{}, false
+	}
+	for _, i := range f.machines {
+		n := &w.snap.Nodes[i]
+		for r := range n.Residents {
+			home := homes[n.Residents[r].PodRef]
+			if home == nil {
+				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Residents[r].PodRef), false
+			}
+			ready = ready && home.Initialised && home.Ready
+		}
+	}
+	return verdict.Verdict{}, ready
+}
+
+// finish lets the machines of a step go.
+func (w *work) finish(f *flight) {
+	for _, i := range f.machines {
+		w.out.Removals = append(w.out.Removals, removal(&w.snap.Nodes[i], f.reason))
+	}
+}
+
+// undo takes a step back: replacements without pods go, the machines are opened again.
+func (w *work) undo(f *flight, why verdict.Verdict, failed bool) {
+	u := plan.Undo{Step: f.id, Reason: f.reason, Why: why, Failed: failed}
+	for _, i := range f.replacements {
+		if n := &w.snap.Nodes[i]; n.Empty && n.Planned == 0 {
+			u.Drop = append(u.Drop, removal(n, f.reason))
+		}
+	}
+	for _, i := range f.machines {
+		n := &w.snap.Nodes[i]
+		u.Open = append(u.Open, removal(n, f.reason))
+		w.books.Take(n.Pool, -1)
+	}
+	w.out.Undos = append(w.out.Undos, u)
+}
+
+func broken(f *flight, format string, args ...any) verdict.Verdict {
+	return verdict.Of(verdict.StepBroken, "step "+f.id, format, args...)
+}

@@ -1,0 +1,120 @@
+package disrupt
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// overlay is a snapshot in which some machines are gone and some pods are elsewhere. It
+// shares everything with the snapshot it was made from that it does not change.
+type overlay struct {
+	snap *cluster.Snapshot
+	at   map[string]int // machine name → index
+	// waiting are pending pods that keep their place on a machine that is not known yet.
+	waiting map[cluster.PodRef]bool
+}
+
+func newOverlay(snap *cluster.Snapshot) *overlay {
+	o := &overlay{snap: copyOf(snap), at: make(map[string]int, len(snap.Nodes)), waiting: map[cluster.PodRef]bool{}}
+	for i := range snap.Nodes {
+		o.at[snap.Nodes[i].Name] = i
+	}
+	return o
+}
+
+func copyOf(snap *cluster.Snapshot) *cluster.Snapshot {
+	c := *snap
+	c.Nodes, c.Pending = slices.Clone(snap.Nodes), slices.Clone(snap.Pending)
+	return &c
+}
+
+// without returns the overlay's snapshot with machines gone, and their pods pending.
+func (o *overlay) without(machines []int) *cluster.Snapshot {
+	snap := copyOf(o.snap)
+	for _, i := range machines {
+		n := &snap.Nodes[i]
+		for r := range n.Residents {
+			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: n.Residents[r].PodRef, Created: n.Residents[r].Created, Shape: n.Residents[r].Shape})
+		}
+		n.Leaving, n.Pods, n.Residents = true, nil, nil
+	}
+	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return snap
+}
+
+// remove takes machines out, and their pods with them: where those go is for settle to say.
+func (o *overlay) remove(machines []int) {
+	o.snap = o.without(machines)
+}
+
+// settle puts pending pods where they are meant to be, and forgets the other pending
+// ones: those that will wait for a machine that is to be launched, and those that nothing
+// can take. Neither is in the way of what comes next.
+func (o *overlay) settle(placements []plan.Placement) {
+	meant := make(map[cluster.PodRef]string, len(placements))
+	for _, p := range placements {
+		meant[p.Pod] = p.Node
+	}
+	var waiting []cluster.Pod
+	for _, p := range o.snap.Pending {
+		if o.waiting[p.PodRef] {
+			waiting = append(waiting, p)
+			continue
+		}
+		i, ok := o.at[meant[p.PodRef]]
+		if !ok {
+			continue
+		}
+		n := &o.snap.Nodes[i]
+		n.Planned++
+		if n.Open != nil { // what it will be is not known, so its pods stay pending
+			p.Planned = n.Name
+			o.waiting[p.PodRef] = true
+			waiting = append(waiting, p)
+			continue
+		}
+		n.Used = n.Used.Plus(p.Shape.Requests)
+		n.Ports = append(slices.Clip(n.Ports), p.Shape.Ports...)
+		n.Pods = append(slices.Clip(n.Pods), cluster.PodCount{Shape: p.Shape, Count: 1})
+	}
+	o.snap.Pending = waiting
+}
+
+// price returns what a machine costs per hour, in dollars; 0 if that is not known.
+func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
+	pool, ok := snap.PoolByName(n.Pool)
+	if !ok {
+		return 0
+	}
+	for _, t := range pool.Types {
+		if t.Name != n.Labels[label.InstanceType] {
+			continue
+		}
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			sameReservation := o.Reservation == "" || o.Reservation == n.Labels[snap.ReservationKey]
+			if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.Priced && sameReservation {
+				return o.PriceHourly
+			}
+		}
+	}
+	return 0
+}
+
+// stepID returns a name for a step that no other has.
+func stepID(claims []string, at time.Time) string {
+	h := fnv.New64a()
+	for _, c := range claims {
+		_, _ = h.Write([]byte(c + "\n"))
+	}
+	return fmt.Sprintf("%x-%x", at.UnixMilli(), h.Sum64())
+}

@@ -1,0 +1,165 @@
+package disrupt
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+const (
+	// expiryWindowMin and expiryWindowMax bound the time before a machine's end in which
+	// it is replaced, which is else a tenth of its life; never more than half of it.
+	expiryWindowMin = 10 * time.Minute
+	expiryWindowMax = 24 * time.Hour
+)
+
+// drifted proposes to replace machines that are not what their pool would launch now:
+// those without pods first, then the longest drifted.
+func (w *work) drifted() {
+	w.replace(Drifted, func(n *cluster.Node) bool { return n.Drifted != "" }, func(a, b *cluster.Node) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.Residents)), min(1, len(b.Residents))), a.DriftedSince.Compare(b.DriftedSince))
+	})
+}
+
+// expired proposes to replace machines before their time is over, so that their pods
+// find others ready. At the deadline itself they are removed without asking.
+func (w *work) expired() {
+	w.replace(Expired, func(n *cluster.Node) bool { return !n.Expires.IsZero() && !w.snap.At.Before(due(n)) }, func(a, b *cluster.Node) int {
+		return a.Expires.Compare(b.Expires)
+	})
+}
+
+// due returns when a machine is to be replaced because its end is near. Machines with the
+// same end have it at different times in the first half of the window; the second is for
+// budgets and failures.
+func due(n *cluster.Node) time.Time {
+	life := n.Expires.Sub(n.Created)
+	window := min(max(life/10, expiryWindowMin), life/2, expiryWindowMax)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(n.Claim))
+	return n.Expires.Add(-window + time.Duration(float64(window)/2*float64(h.Sum32())/math.MaxUint32))
+}
+
+// replace proposes a step for each machine that is wanted gone, in order. One that has no
+// replacement now is no reason not to look at the next.
+func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order func(a, b *cluster.Node) int) {
+	var candidates []int
+	for i := range w.over.snap.Nodes {
+		n := &w.over.snap.Nodes[i]
+		if !w.taken[i] && !n.Leaving && n.Claim != "" && wanted(n) {
+			candidates = append(candidates, i)
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b int) int { return order(&w.snap.Nodes[a], &w.snap.Nodes[b]) })
+	for _, i := range candidates {
+		n := &w.over.snap.Nodes[i]
+		if why := w.irreplaceable(n, reason); !why.IsYes() {
+			w.block(why)
+			continue
+		}
+		step := plan.Step{Reason: reason}
+		if len(n.Residents) > 0 {
+			if w.probes == 0 {
+				continue // another look will come to it
+			}
+			w.probes--
+			var why verdict.Verdict
+			if step, why = w.rehouse(i, reason); !why.IsYes() {
+				w.block(why)
+				continue
+			}
+		}
+		w.begin([]int{i}, step)
+	}
+}
+
+// irreplaceable returns why a machine is not replaced now, as far as that can be told
+// without working out by what.
+func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
+	if why := w.blocked(n, true); !why.IsYes() {
+		return why
+	}
+	if w.books.Left(n.Pool, reason) == 0 {
+		w.eligible[reason]++
+		return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, reason)
+	}
+	if len(n.Residents) == 0 {
+		return verdict.Verdict{}
+	}
+	if until := w.opts.Paused[n.Pool]; until.After(w.snap.At) {
+		return w.paused(n.Name, n.Pool, until)
+	}
+	return w.opts.Resting[n.Name]
+}
+
+func (w *work) paused(node, pool string, until time.Time) verdict.Verdict {
+	return verdict.Of(verdict.PoolPaused, node, "replacements of pool %s failed, the next try is not before %s", pool, until.UTC().Format(time.TimeOnly))
+}
+
+// rehouse returns the step that replaces one machine: where its pods go, and what is
+// bought for those that no machine that runs has room for. They do not go to machines
+// that are themselves to be replaced soon, unless there is no other way.
+func (w *work) rehouse(i int, reason string) (plan.Step, verdict.Verdict) {
+	snap := w.over.without([]int{i})
+	all := snap.Nodes
+	snap.Nodes = slices.Clone(all)
+	for at := range snap.Nodes {
+		if n := &snap.Nodes[at]; w.goesSoon(n) {
+			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
+		}
+	}
+	step, why := w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
+	if why.IsYes() {
+		return step, why
+	}
+	snap.Nodes = all
+	return w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
+}
+
+// closingTaint stands for the one that a machine gets when it is marked.
+const closingTaint = "dovetail.sh/to-be-replaced"
+
+func (w *work) goesSoon(n *cluster.Node) bool {
+	return n.Drifted != "" || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+}
+
+// stepOf reads the step that replaces a machine out of the plan for its pods.
+func (w *work) stepOf(i int, reason string, p plan.Plan) (plan.Step, verdict.Verdict) {
+	n := &w.over.snap.Nodes[i]
+	residents := make(map[cluster.PodRef]bool, len(n.Residents))
+	for r := range n.Residents {
+		residents[n.Residents[r].PodRef] = true
+	}
+	no := func(format string, args ...any) (plan.Step, verdict.Verdict) {
+		return plan.Step{}, verdict.Of(verdict.NoReplacement, n.Name, format, args...)
+	}
+	for _, r := range p.Refusals {
+		if residents[r.Pod] {
+			return no("pod %s would have nowhere to go: %s", r.Pod, r.Why)
+		}
+	}
+	step := plan.Step{Reason: reason}
+	for _, m := range p.Placements {
+		if !residents[m.Pod] {
+			continue
+		}
+		if to := &w.over.snap.Nodes[w.over.at[m.Node]]; !to.Initialised || !to.Ready {
+			return no("pod %s would go to %s, which is not ready yet", m.Pod, m.Node)
+		}
+		step.Moves = append(step.Moves, m)
+	}
+	for _, l := range p.Launches {
+		l.Pods = slices.DeleteFunc(slices.Clone(l.Pods), func(ref cluster.PodRef) bool { return !residents[ref] })
+		if len(l.Pods) > 0 {
+			step.Launch = append(step.Launch, l)
+		}
+	}
+	return step, verdict.Verdict{}
+}

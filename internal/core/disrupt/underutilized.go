@@ -1,0 +1,73 @@
+package disrupt
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// underutilized proposes what makes the machines that are left cheaper, as far as their
+// pools want that and their budgets let it.
+func (w *work) underutilized() {
+	if !w.anyLeft() {
+		return
+	}
+	found := Consolidate(w.over.snap, ConsolidateOptions{Pack: w.opts.Pack, Candidate: w.consolidatable})
+	for i := range found.Steps {
+		if w.mayBegin(&found.Steps[i]) {
+			w.begin(w.machinesOf(&found.Steps[i]), found.Steps[i])
+		}
+	}
+	for _, why := range found.Kept {
+		w.block(why)
+	}
+}
+
+// anyLeft tells whether a budget allows consolidation of anything: else it need not be
+// worked out.
+func (w *work) anyLeft() bool {
+	for i := range w.snap.Pools {
+		p := &w.snap.Pools[i]
+		wanted := !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0
+		if wanted && w.books.Left(p.Name, Underutilized) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// consolidatable returns why a machine is none that consolidation may remove; yes means
+// that it may.
+func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
+	pool, ok := w.snap.PoolByName(n.Pool)
+	switch {
+	case w.taken[w.over.at[n.Name]] || n.Empty || len(n.Residents) == 0:
+		return verdict.Of(verdict.NodeBlocked, "", "") // it goes, or is looked at, for another reason
+	case ok && pool.Static:
+		return verdict.Of(verdict.Unconsolidatable, n.Name, "pool %s has a fixed number of nodes", n.Pool)
+	case ok && pool.Policy == cluster.PolicyEmpty:
+		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
+	}
+	return w.busy(n)
+}
+
+// mayBegin tells whether a step may be begun now, its budgets aside.
+func (w *work) mayBegin(s *plan.Step) bool {
+	if s.NotBefore.After(w.snap.At) {
+		return false
+	}
+	for _, r := range s.Remove {
+		if until := w.opts.Paused[r.Pool]; len(s.Launch) > 0 && until.After(w.snap.At) {
+			w.block(w.paused(r.Node, r.Pool, until))
+			return false
+		}
+	}
+	return true
+}
+
+func (w *work) machinesOf(s *plan.Step) (machines []int) {
+	for _, r := range s.Remove {
+		machines = append(machines, w.over.at[r.Node])
+	}
+	return machines
+}

@@ -1,0 +1,55 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// printStep says what goes, where its pods go, and what is bought for them.
+func printStep(b *strings.Builder, s *plan.Step) {
+	fmt.Fprintf(b, "step %s: remove %s", s.Reason, removed(s.Remove))
+	if s.Evictions > 0 {
+		fmt.Fprintf(b, ", %d evictions", s.Evictions)
+	}
+	fmt.Fprintf(b, ", saves %.2f\n", s.SavingHourly)
+	onNode := map[string][]cluster.PodRef{}
+	var nodes []string
+	for _, m := range s.Moves {
+		if onNode[m.Node] == nil {
+			nodes = append(nodes, m.Node)
+		}
+		onNode[m.Node] = append(onNode[m.Node], m.Pod)
+	}
+	slices.Sort(nodes)
+	for _, n := range nodes {
+		fmt.Fprintf(b, "  move %s to %s\n", names(onNode[n]), n)
+	}
+	for i := range s.Launch {
+		l := &s.Launch[i]
+		fmt.Fprintf(b, "  launch from %s [%s] at %.2f for %s\n", l.Pool, strings.Join(l.Types[:min(typesShown, len(l.Types))], " "), l.PriceHourly, names(l.Pods))
+	}
+}
+
+// printUndo says what is taken back, and why.
+func printUndo(b *strings.Builder, u *plan.Undo) {
+	fmt.Fprintf(b, "undo %s: open %s", u.Step, removed(u.Open))
+	if len(u.Drop) > 0 {
+		fmt.Fprintf(b, ", drop %s", removed(u.Drop))
+	}
+	if u.Failed {
+		b.WriteString(", failed")
+	}
+	fmt.Fprintf(b, "\n  %s (%s)\n", u.Why, u.Why.Reason)
+}
+
+func removed(list []plan.Removal) string {
+	var out []string
+	for _, r := range list {
+		out = append(out, r.Node)
+	}
+	return strings.Join(out, " ")
+}
