@@ -89,6 +89,7 @@ func TestWhatIsSharedStaysShared(t *testing.T) {
 	t.Parallel()
 	sh := &cluster.Shape{Requests: quantity.List{quantity.CPU: 1}, Terms: []label.Requirements{{}}}
 	alike := *sh
+	alike.OwnTerms, alike.Ports = []label.Requirements{}, nil
 	ty := &catalog.Type{Name: "t", Offerings: []catalog.Offering{{PriceHourly: math.Inf(1), Priced: true}}}
 	want := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{
 		Pending: []cluster.Pod{{Shape: sh}, {Shape: sh}, {Shape: &alike}},
@@ -108,6 +109,9 @@ func TestWhatIsSharedStaysShared(t *testing.T) {
 	}
 	if got.Pools[0].Types[0] != got.Pools[1].Types[0] {
 		t.Error("types are not shared as before")
+	}
+	if sh := got.Pending[2].Shape; sh.OwnTerms == nil || sh.Ports != nil {
+		t.Errorf("no list and an empty one are not told apart: %+v", sh)
 	}
 	if got.Pools[0].Requirements == nil || got.Pools[1].Requirements != nil || !math.IsInf(got.Pools[0].Types[0].Offerings[0].PriceHourly, 1) {
 		t.Errorf("nothing and empty, or infinity, are not told apart: %+v", got.Pools)
