@@ -1,12 +1,14 @@
 package cover
 
+import "slices"
+
 // Column generation: the linear program over all fillings of bins, whose prices are the
 // best there are, solved with those fillings only that its own prices ask for. It pays
 // when there are few kinds.
 
 const (
 	// kindsMax is how many kinds are few.
-	kindsMax = 150
+	kindsMax = 40
 	// searchNodes bounds the search for one filling, searchTotal that for all.
 	searchNodes = 300
 	searchTotal = 30000
@@ -16,21 +18,22 @@ const (
 
 // master is the program: a row for each kind, a column for each filling.
 type master struct {
-	s     *solver
-	sack  *knapsack
-	fills packing // the columns; times is not used
-	first int32   // the column of the first filling in lp
-	lp    *linear
-	price []float64 // of bins
-	unit  float64   // what a cost of one in lp is
-	value []float64 // of kinds, by the last solution
-	bound float64
-	items []Item
-	nodes int // that searches may still visit
+	s      *solver
+	sack   *knapsack
+	fills  packing // the columns; times is not used
+	first  int32   // the column of the first filling in lp
+	lp     *linear
+	price  []float64 // of bins
+	unit   float64   // what a cost of one in lp is
+	value  []float64 // of kinds, at which fillings are sought
+	center []float64 // of kinds, at the best bound
+	bound  float64
+	items  []Item
+	nodes  int // that searches may still visit
 }
 
 func newMaster(s *solver, price []float64) *master {
-	c := &master{s: s, nodes: searchTotal, price: price, value: make([]float64, len(s.m.kinds)), unit: max(s.tariff.bound, cheapest)}
+	c := &master{s: s, nodes: searchTotal, price: price, value: make([]float64, len(s.m.kinds)), center: slices.Clone(s.tariff.value), unit: max(s.tariff.bound, cheapest)}
 	c.sack = newKnapsack(s.m, c.value)
 	return c
 }
@@ -65,15 +68,25 @@ func (c *master) open(left []int) {
 }
 
 // run adds fillings until none is missing or the rounds are over. Left is how many items
-// of each kind there are.
+// of each kind there are. The prices that it asks for fillings with lie between those of
+// the program, which jump about, and the best known, and nearer to the program's each time
+// that nothing is found.
 func (c *master) run(left []int, rounds int) {
+	trust := 0.3
 	for range rounds {
 		c.lp.solve(10 * c.lp.rows)
 		for k := range c.value {
-			c.value[k] = max(c.lp.prices[k], 0) * c.unit / float64(c.s.m.kinds[k].count)
+			v := max(c.lp.prices[k], 0) * c.unit / float64(c.s.m.kinds[k].count)
+			c.value[k] = trust*v + (1-trust)*c.center[k]
 		}
-		if !c.extend(left) {
+		if c.extend(left) {
+			continue
+		}
+		if trust >= 1 {
 			return
+		}
+		if trust += 0.25; trust > 0.9 {
+			trust = 1
 		}
 	}
 	c.lp.solve(10 * c.lp.rows)
@@ -100,8 +113,7 @@ func (c *master) extend(left []int) bool {
 				items, value = c.items, most
 			}
 			if value > price*(1+closeEnough/2) {
-				c.add(bin, items)
-				added = true
+				added = c.offer(bin, items) || added
 			}
 		}
 		dear = max(dear, ceiling/price)
@@ -110,15 +122,34 @@ func (c *master) extend(left []int) bool {
 	for k, v := range c.value {
 		sum += v * float64(left[k])
 	}
-	if dear > 0 {
-		c.bound = max(c.bound, sum/dear*(1-safety))
+	if bound := sum / dear * (1 - safety); dear > 0 && bound > c.bound {
+		c.bound = bound
+		for k, v := range c.value {
+			c.center[k] = v / dear
+		}
 	}
 	return added
+}
+
+// offer makes the filling a column if the program would use it.
+func (c *master) offer(bin int32, items []Item) bool {
+	gain := -c.price[bin] / c.unit
+	for _, it := range items {
+		gain += c.lp.prices[it.Class] * float64(it.N) / float64(c.s.m.kinds[it.Class].count)
+	}
+	if gain <= closeEnough/2*c.price[bin]/c.unit {
+		return false
+	}
+	c.add(bin, items)
+	return true
 }
 
 // columns solves the program, which may raise the bound, and rounds its solution, which
 // may lower the cost.
 func (s *solver) columns(rounds int) {
+	if rounds <= 0 {
+		return
+	}
 	c := newMaster(s, s.prices)
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
@@ -133,7 +164,10 @@ func (s *solver) columns(rounds int) {
 			b.left[it.Class] += it.N * l.times
 		}
 	}
-	left := append([]int(nil), b.left...)
+	left := slices.Clone(b.left)
+	for k, n := range left {
+		c.bound += float64(n) * c.center[k]
+	}
 	c.open(left)
 	c.run(left, rounds)
 	s.proven = c.bound

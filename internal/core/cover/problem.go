@@ -83,12 +83,12 @@ type Effort struct {
 func Default(items int) Effort {
 	switch {
 	case items <= 300:
-		return Effort{Passes: 16, Improve: 400}
+		return Effort{Passes: 8, Columns: 30, Improve: 150}
 	case items <= 3000:
-		return Effort{Passes: 12, Improve: 100}
+		return Effort{Passes: 4, Columns: 20, Improve: 60}
 	case items <= 20000:
-		return Effort{Passes: 6, Improve: 50}
+		return Effort{Passes: 4, Columns: 20, Improve: 100}
 	default:
-		return Effort{Passes: 4, Improve: 20}
+		return Effort{Passes: 4, Columns: 20, Improve: 200}
 	}
 }

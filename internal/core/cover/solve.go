@@ -6,11 +6,31 @@ import "slices"
 func Solve(p *Problem, e Effort) Solution {
 	s := newSolver(p)
 	s.correct(max(e.Passes, 1))
-	if e.Columns > 0 && len(s.m.kinds) <= kindsMax {
+	if len(s.m.kinds) <= kindsMax && s.best.cost > s.tariff.bound*goodEnough {
 		s.columns(e.Columns)
 	}
 	s.improve(e.Improve)
+	s.notAbove()
 	return s.solution(p)
+}
+
+// notAbove takes the first-fit-decreasing packing if it should be cheaper.
+func (s *solver) notAbove() {
+	s.trial.reset()
+	if s.m.firstFitDecreasing(&s.trial) && (s.trial.cost < s.best.cost || s.missing()) {
+		s.best.copyFrom(&s.trial)
+	}
+}
+
+// missing reports whether the best packing leaves items out.
+func (s *solver) missing() bool {
+	placed := 0
+	for _, l := range s.best.loads {
+		for _, it := range s.best.of(l) {
+			placed += it.N * l.times
+		}
+	}
+	return placed < s.m.count
 }
 
 // Bound returns what every packing of all items costs at least, leaving out those that fit in
