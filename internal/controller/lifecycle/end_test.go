@@ -27,13 +27,12 @@ func givesVolumeUp(t *testing.T, w *world) {
 	}
 	must(t, w.Create(t.Context(), attachment))
 	must(t, w.Delete(t.Context(), claim))
-	w.event(t, node, "AwaitingVolumeDetachment")
 	w.gone(t, node, claim)
 	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(attachment), attachment))
 }
 
 func expires(t *testing.T, w *world) {
-	age := 8 * time.Second
+	age := 20 * time.Second // long enough to get a pod going first
 	claim := w.claim(t, "expires", func(c *karpenterv1.NodeClaim) { c.Spec.ExpireAfter.Duration = &age })
 	node := w.ready(t, claim)
 	pod := w.pod(t, node, "expires")

@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 		&hydration.Controllers{Client: c, Cloud: w.cloud},
 		&repair.Controller{
 			Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log,
-			Policies: []cloud.RepairPolicy{{ConditionType: "Broken", ConditionStatus: "True", Toleration: 3 * time.Second}},
+			Policies: []cloud.RepairPolicy{{ConditionType: "Broken", ConditionStatus: "True", Toleration: 5 * time.Second}},
 		},
 	)
 	return w
