@@ -26,8 +26,21 @@ func (s *solver) reserve() {
 			o := b.pool.atoms[a]
 			return ok && o.Reservation == id || !ok && o.Reservation == ""
 		})
+		if ok {
+			b.relaxMinValues()
+		}
 		if len(b.types) == 0 {
 			b.refusal = verdict.Of(verdict.ReservationTaken, "pool "+b.pool.pool.Name, "every reservation that could cover the pod is used up")
+		}
+	}
+}
+
+// relaxMinValues lowers the rules to what the types left have: there is nothing to choose
+// from in a reservation, and it will not be short.
+func (b *launchBin) relaxMinValues() {
+	for i := range b.minimum {
+		if n := b.pool.minValues[i].offered(b.types); n < b.minimum[i] {
+			b.minimum[i], b.relaxed = n, true
 		}
 	}
 }

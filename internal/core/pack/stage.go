@@ -5,6 +5,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // addStages works out for each class what it allows of each pool: first with all its
@@ -40,6 +41,10 @@ func (s *solver) addStages() {
 func (s *solver) admit(sh *cluster.Shape, wish label.Requirements) []classIn {
 	in := make([]classIn, len(s.model.pools))
 	for i, pool := range s.model.pools {
+		if sh.Invalid != "" {
+			in[i].refusal = verdict.Of(verdict.PodError, "", "%s", sh.Invalid)
+			continue
+		}
 		in[i] = pool.admit(sh, wish)
 	}
 	return in
