@@ -33,6 +33,8 @@ type Options struct {
 	Now     func() time.Time
 	// BatchMax is the longest batch window; a machine stays nominated for twice as long.
 	BatchMax time.Duration
+	// ReservationKey is the label key that names a reservation; empty: there are none.
+	ReservationKey string
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
 }
