@@ -111,6 +111,8 @@ type explainer struct {
 	answers map[string]*Answer // by kind and name; of pods and their UID
 	// alias is the claim of the node that is asked about, or the node of the claim.
 	alias string
+	// step is what the machine was launched for, if it was for one.
+	step string
 
 	entry    *Entry
 	decision *record.Decision
@@ -118,7 +120,7 @@ type explainer struct {
 
 // open takes a decision up if it may be about the subject.
 func (x *explainer) open(e *Entry) (ok bool, err error) {
-	for _, name := range []string{x.subject.Name, x.alias} {
+	for _, name := range []string{x.subject.Name, x.alias, x.step} {
 		if name == "" || ok {
 			continue
 		}

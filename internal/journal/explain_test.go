@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
@@ -103,4 +104,35 @@ func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
 		return "nothing\n"
 	}
 	return out.String()
+}
+
+// TestAReplacementIsExplainedByItsStep asks about a machine that was launched for a step.
+func TestAReplacementIsExplainedByItsStep(t *testing.T) {
+	t.Parallel()
+	step := decide(t, 0, "")
+	step.Loop, step.Plan = record.Disruption, plan.Plan{At: step.At(), Steps: []plan.Step{{
+		ID: "step-7", Reason: disrupt.Drifted, Remove: []plan.Removal{{Node: "n1", Reason: disrupt.Drifted}}, Launch: []plan.Launch{{Pool: "general"}},
+	}}}
+	later := decide(t, 60, "node n2 pool=general type=small claim=general-2\n")
+	for i := range later.Snapshot.Nodes {
+		if n := &later.Snapshot.Nodes[i]; n.Name == "n2" {
+			n.Replaces = "step-7"
+		}
+	}
+	j, _ := keep(t, Options{}, step, later)
+	file, err := j.File(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ReadFrom(bytes.NewReader(file), "journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := f.Explain(Subject{Kind: KindClaim, Name: "general-2"})
+	if err != nil || len(answers) != 1 || len(answers[0].Says) != 1 {
+		t.Fatalf("answers %+v, error %v", answers, err)
+	}
+	if said := answers[0].Says[0]; said.What != "launched in step 1 (Drifted)" || said.Decision != 1 {
+		t.Errorf("it says %+v", said)
+	}
 }

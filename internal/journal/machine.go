@@ -62,6 +62,9 @@ func (x *explainer) removals() {
 				x.say(a, fmt.Sprintf("to go in step %d (%s)", i+1, r.Reason), worth(&p.Steps[i]))
 			}
 		}
+		if x.step != "" && p.Steps[i].ID == x.step {
+			x.say(x.machine(x.subject.Name), fmt.Sprintf("launched in step %d (%s)", i+1, p.Steps[i].Reason), worth(&p.Steps[i]))
+		}
 	}
 	for i := range p.Undos {
 		u := &p.Undos[i]
@@ -83,14 +86,20 @@ func (x *explainer) removals() {
 	}
 }
 
-// learnNames finds the other name of the machine that is asked about.
+// learnNames finds the other name of the machine that is asked about, and the step that it
+// was launched for.
 func (x *explainer) learnNames() {
 	for i := range x.decision.Snapshot.Nodes {
-		switch n := &x.decision.Snapshot.Nodes[i]; {
+		n := &x.decision.Snapshot.Nodes[i]
+		if n.Name != x.subject.Name && n.Claim != x.subject.Name {
+			continue
+		}
+		x.step = n.Replaces
+		switch {
 		case n.Claim == "" || n.Claim == n.Name:
 		case n.Name == x.subject.Name:
 			x.alias = n.Claim
-		case n.Claim == x.subject.Name:
+		default:
 			x.alias = n.Name
 		}
 	}
