@@ -52,6 +52,14 @@ type Repairer interface {
 	RepairPolicies() []RepairPolicy
 }
 
+// Drifter is a provider that can tell when an instance is not what its class would launch
+// now: another image, another network.
+type Drifter interface {
+	// Drifted returns in what way the instance differs, as a condition's reason
+	// ("ImageDrifted"); empty: it does not. ErrNotFound: there is no such instance or class.
+	Drifted(ctx context.Context, class ClassRef, instanceID string) (reason string, err error)
+}
+
 // RepairPolicy says that a node whose condition has this status for this long is broken.
 type RepairPolicy struct {
 	ConditionType, ConditionStatus string

@@ -35,6 +35,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/controller/candidacy"
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
 	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
@@ -249,6 +250,7 @@ func (p *parts) loops() []registrant {
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher, Now: time.Now}, Pack: packing,
 			Events: p.events, Metrics: p.metrics, Log: p.log, Now: time.Now, Synced: p.synced, Journal: p.journal,
 		},
+		&candidacy.Controller{Client: c, Cloud: p.cloud, Types: p.mirror.TypesOf, Now: time.Now, Log: p.log},
 		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
 		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: time.Now, Metrics: p.metrics, Log: p.log},
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},

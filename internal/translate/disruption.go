@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/drift"
 )
 
 // Annotations of ours.
@@ -134,4 +136,22 @@ func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
 		r.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey
 	}
 	return r
+}
+
+// Initialised tells whether a claim's machine takes pods.
+func Initialised(nc *karpenterv1.NodeClaim) bool {
+	return held(nc, karpenterv1.ConditionTypeInitialized) != nil
+}
+
+// Drift returns what is to be known of a claim to tell whether it has drifted from its
+// pool; what the provider sees is left to who can ask it.
+func Drift(nc *karpenterv1.NodeClaim, np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) (drift.View, error) {
+	hash := func(annotations map[string]string) drift.Hash {
+		return drift.Hash{Value: annotations[karpenterv1.NodePoolHashAnnotationKey], Version: annotations[karpenterv1.NodePoolHashVersionAnnotationKey]}
+	}
+	requirements, err := Requirements(np.Spec.Template.Spec.Requirements)
+	return drift.View{
+		At: now, Created: nc.CreationTimestamp.Time, Launched: held(nc, karpenterv1.ConditionTypeLaunched) != nil,
+		Pool: hash(np.Annotations), Claim: hash(nc.Annotations), Requirements: requirements, Labels: nc.Labels, Types: types,
+	}, err
 }

@@ -61,12 +61,22 @@ func (w *work) replaces(n *cluster.Node) bool {
 // short time ago.
 func (w *work) noisy(n *cluster.Node) verdict.Verdict {
 	pool, _ := w.snap.PoolByName(n.Pool)
+	quiet, ever := QuietAt(n, pool)
 	switch {
-	case pool.ConsolidateAfter < 0:
+	case !ever:
 		return verdict.Of(verdict.NotYetQuiet, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
-	case w.snap.At.Sub(n.QuietSince) < pool.ConsolidateAfter:
+	case w.snap.At.Before(quiet):
 		return verdict.Of(verdict.NotYetQuiet, n.Name, "quiet for %s, pool %s asks for %s",
 			w.snap.At.Sub(n.QuietSince).Round(time.Second), n.Pool, pool.ConsolidateAfter)
 	}
 	return verdict.Verdict{}
+}
+
+// QuietAt returns from when on a machine may be looked at for what it costs, if no pod
+// comes or goes until then; false: never.
+func QuietAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever bool) {
+	if pool.ConsolidateAfter < 0 || pool.Static {
+		return time.Time{}, false
+	}
+	return n.QuietSince.Add(pool.ConsolidateAfter), true
 }

@@ -1,0 +1,139 @@
+// Package candidacy is the loop that says on each claim whether its machine is a candidate
+// for disruption: Drifted, when it is not what its pool would launch now, and
+// Consolidatable, when it has been quiet for as long as its pool asks.
+package candidacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/drift"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	controllerName = "nodeclaim.disruption"
+	claimsAtOnce   = 10
+	// again is how often a claim is looked at without news: what the provider sees, and
+	// what it offers, changes without any.
+	again = 5 * time.Minute
+	// staleRetry is how soon a claim is looked at again that was written by another.
+	staleRetry = time.Second
+)
+
+// Controller is the loop. Its fields are set once, before Register. Its requests are
+// names of claims.
+type Controller struct {
+	Client client.Client
+	Cloud  cloud.Provider
+	// Types are what a class offers, as far as that is known.
+	Types func(cloud.ClassRef) ([]*catalog.Type, error)
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Register adds the loop to a manager.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
+		For(&karpenterv1.NodeClaim{}).
+		Watches(&karpenterv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// claimsOf asks for all claims of a pool.
+func (c *Controller) claimsOf(ctx context.Context, pool client.Object) []reconcile.Request {
+	var claims karpenterv1.NodeClaimList
+	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()}); err != nil {
+		c.Log.Error("listing claims of a pool", "pool", pool.GetName(), "error", err)
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range claims.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
+	}
+	return requests
+}
+
+// Reconcile looks at one claim.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	claim := &karpenterv1.NodeClaim{}
+	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if claim.DeletionTimestamp != nil || !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
+		return reconcile.Result{}, nil
+	}
+	pool := &karpenterv1.NodePool{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, pool); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err) // a claim of no pool is nobody's to disrupt
+	}
+	now := c.Now()
+	drifted, err := c.drifted(ctx, claim, pool, now)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	quiet, wait := quietness(claim, pool, now)
+	err = apply.SetCandidacy(ctx, c.Client, claim, apply.Candidacy{Drifted: drifted, IsConsolidatable: quiet}, now)
+	if apply.IsStale(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	return reconcile.Result{RequeueAfter: min(wait, again)}, err
+}
+
+func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (string, error) {
+	ref := claim.Spec.NodeClassRef
+	class := cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+	known, err := c.Types(class)
+	if err != nil {
+		known = nil // then nothing can be missed
+	}
+	view, err := translate.Drift(claim, pool, known, now)
+	if err != nil {
+		return "", nil //nolint:nilerr // the pool says itself that its requirements cannot be read
+	}
+	if d, ok := c.Cloud.(cloud.Drifter); ok && view.Launched {
+		view.Provider, err = d.Drifted(ctx, class, claim.Status.ProviderID)
+		if err != nil && !errors.Is(err, cloud.ErrNotFound) { // others look after what is gone
+			return "", fmt.Errorf("ask whether %s drifted: %w", claim.Name, err)
+		}
+	}
+	return drift.Reason(view), nil
+}
+
+// quietness tells whether a claim's machine has been quiet for long enough, and else how
+// long it takes until it has been.
+func quietness(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (quiet bool, wait time.Duration) {
+	if !translate.Initialised(claim) {
+		return false, again
+	}
+	machine, p := translate.Machine(nil, claim, now), translate.Pool(pool, nil, now)
+	at, ever := disrupt.QuietAt(&machine, &p)
+	if !ever {
+		return false, again
+	}
+	if wait = at.Sub(now); wait <= 0 {
+		return true, again
+	}
+	return false, wait
+}
