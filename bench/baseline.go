@@ -30,3 +30,12 @@ func baselines() map[string]baseline {
 		"p2-web-zonespread":        {58.02, 0.839, 55.71},
 	}
 }
+
+// consolidationBounds are the same study's lower bounds of what all pods cost on fresh
+// machines.
+func consolidationBounds() map[string]float64 {
+	return map[string]float64{
+		"p3-consolidate-100": 14.59, "p3-consolidate-100-4xl": 14.92, "p3-consolidate-500-4xl": 71.49,
+		"p3-consolidate-1000": 143.73, "p3-consolidate-2000-4xl": 304.73,
+	}
+}

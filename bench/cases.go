@@ -26,7 +26,7 @@ const (
 // gather returns the scenarios to solve, with those that are generated written to the
 // directory.
 func gather(s settings, dir string) ([]testCase, error) {
-	files, err := filepath.Glob(filepath.Join(s.scenarios, "p[12]*.json.gz"))
+	files, err := filepath.Glob(filepath.Join(s.scenarios, "p[123]*.json.gz"))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,10 @@ func gather(s settings, dir string) ([]testCase, error) {
 	var cases []testCase
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
-		long := name == "p1b-plain-aws-20000" || name == "p1c-deploys-aws-10000" || name == "p1b-plain-aws-5000"
+		long := slices.Contains([]string{
+			"p1b-plain-aws-5000", "p1b-plain-aws-20000", "p1c-deploys-aws-10000",
+			"p3-consolidate-100-4xl", "p3-consolidate-500-4xl", "p3-consolidate-1000", "p3-consolidate-2000-4xl",
+		}, name)
 		if s.only.MatchString(name) {
 			cases = append(cases, testCase{name, path, !s.quick || !long})
 		}

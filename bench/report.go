@@ -26,17 +26,26 @@ one after the other. Every plan of both is judged by `+"`internal/scenario`"+`, 
 |---|---|
 %s
 `, command(s), start.UTC().Format(time.DateOnly), versions["sigs.k8s.io/karpenter"], machine(versions))
-	writeShort(&b, rows)
-	writePrices(&b, rows)
-	writeCosts(&b, rows, s)
-	writeBaseline(&b, rows)
+	var packed, moved []row
+	for _, r := range rows {
+		if r.consolidates {
+			moved = append(moved, r)
+		} else {
+			packed = append(packed, r)
+		}
+	}
+	writeShort(&b, packed)
+	writePrices(&b, packed)
+	writeCosts(&b, packed, s)
+	writeConsolidation(&b, moved)
+	writeBaseline(&b, packed)
 	b.WriteString(howTo)
 	return b.String(), nil
 }
 
 const howTo = "\n## How to read and repeat it\n\n" +
 	"`make bench` takes what Karpenter takes, up to hours; `make bench QUICK=1` some minutes, without Karpenter's longest. `bin/bench/bench -only own-gpu`,\n" +
-	"run in `bench/`, solves a few. The public scenarios (`p1`, `p2`) are files in `internal/simulate/testdata`; `own` ones are drawn by\n" +
+	"run in `bench/`, solves a few. The public scenarios (`p1`, `p2`, `p3`) are files in `internal/simulate/testdata`; `own` ones are drawn by\n" +
 	"`bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain deployments; mixed spot and on-demand; rules (40 % of\n" +
 	"deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them with such); GPUs; and the whole catalogue (wide).\n\n" +
 	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/pack`), or where it is marked `°`\n" +
@@ -197,6 +206,46 @@ func writeCosts(b *strings.Builder, rows []row, s settings) {
 		}
 		fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %.2f, %s | %s, %s |\n", r.name, r.pods, r.types,
 			seconds(d.CPUSeconds), cpu, ratio, perPod(d.Allocs, r.pods), allocs, mebibytes(d.PeakBytes), peak)
+	}
+}
+
+// writeConsolidation shows what each side does about machines that there are.
+func writeConsolidation(b *strings.Builder, rows []row) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("\n## Consolidation\n\nMachines half empty are to be made cheaper. Karpenter's emptiness, multi-node and single-node methods are repeated until none finds anything, each\n" +
+		"command carried out at once, with a budget of 100 %; * marks where it was cut off before. Dovetail decides once. The bound is for all pods on\n" +
+		"fresh machines, whatever the evictions. Each move of a pod is an eviction. D is Dovetail, K Karpenter.\n\n" +
+		"| scenario | nodes | pods | $/h | after D, K | bound | D, K / bound | evictions D, K | steps D, K | nodes after D, K | CPU D, K | violations D, K |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for i := range rows {
+		r := &rows[i]
+		if r.dovetail.cut {
+			continue
+		}
+		best := max(r.dovetail.Plan.LowerBoundPerHour, consolidationBounds()[r.name])
+		d, k := consolidated(r.dovetail, best), consolidated(r.karpenter, best)
+		fmt.Fprintf(b, "| %s | %d | %d | %.2f | %s, %s | %.2f |", r.name, r.nodes, r.pods, r.before, d[0], k[0], best)
+		for c := 1; c < len(d); c++ {
+			fmt.Fprintf(b, " %s, %s |", d[c], k[c])
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// consolidated returns the cells of one side: price after, over the bound, evictions,
+// steps, nodes after, CPU, violations.
+func consolidated(s *side, bound float64) [7]string {
+	if s == nil || s.cut {
+		return [7]string{"–", "–", "–", "–", "–", "–", "–"}
+	}
+	mark := ""
+	if s.Note != "" {
+		mark = "*"
+	}
+	return [7]string{
+		fmt.Sprintf("%.2f%s", s.Plan.PricePerHour, mark), fmt.Sprintf("%.3f", s.over(bound)), fmt.Sprint(s.steps.Evictions), fmt.Sprint(len(s.Plan.Steps)),
+		fmt.Sprint(s.steps.Nodes), seconds(s.CPUSeconds), fmt.Sprint(len(s.steps.Violations)),
 	}
 }
 

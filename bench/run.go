@@ -19,14 +19,20 @@ import (
 type row struct {
 	name        string
 	pods, types int
-	dovetail    *side
-	karpenter   *side // nil: not asked
+	// consolidates tells that the pods run on nodes, of which there are so many, at such a
+	// price together.
+	consolidates bool
+	nodes        int
+	before       float64
+	dovetail     *side
+	karpenter    *side // nil: not asked
 }
 
 // side is the answer of one solver, judged. Cut tells that its time ran out.
 type side struct {
 	measure.Report
 	judged scenario.Report
+	steps  scenario.StepsReport // of consolidation, instead of judged
 	cut    bool
 	nodes  int
 	refuse int // pods
@@ -55,6 +61,16 @@ func (r runner) row(ctx context.Context, c testCase) (row, error) {
 	out := row{name: c.name, types: len(s.InstanceTypes)}
 	for i := range s.PodGroups {
 		out.pods += s.PodGroups[i].N
+	}
+	if out.consolidates = s.Consolidates(); out.consolidates {
+		for i := range s.Nodes {
+			for _, share := range s.Nodes[i].Pods {
+				out.pods += share.Count()
+			}
+		}
+		// What the judge says of doing nothing.
+		nothing := scenario.CheckSteps(s, &scenario.Plan{Format: scenario.PlanFormat, Scenario: s.Name, Mode: "consolidate"})
+		out.nodes, out.before = nothing.Nodes, nothing.PricePerHour
 	}
 	if out.dovetail, err = r.side(ctx, "dovetail", s, c.path); err != nil {
 		return row{}, err
@@ -85,6 +101,12 @@ func (r runner) side(ctx context.Context, solver string, s *scenario.Scenario, p
 	out := &side{}
 	if err := json.Unmarshal(stdout.Bytes(), &out.Report); err != nil {
 		return nil, fmt.Errorf("%s: read its report: %w", solver, err)
+	}
+	if s.Consolidates() {
+		out.steps = scenario.CheckSteps(s, out.Plan)
+		fmt.Fprintf(r.progress, "    %-9s %9.2f $/h %9s of CPU, %d evictions, %d nodes, %d violations %s\n", solver,
+			out.Plan.PricePerHour, seconds(out.CPUSeconds), out.steps.Evictions, out.steps.Nodes, len(out.steps.Violations), out.Note)
+		return out, nil
 	}
 	out.judged, out.nodes = scenario.Check(s, out.Plan), len(out.Plan.NewNodes)
 	for _, share := range out.Plan.Unschedulable {

@@ -14,12 +14,13 @@ import (
 	karpenterv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
+	"sigs.k8s.io/karpenter/pkg/test/v1alpha1"
 
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
 
-// errNodes tells that a scenario has machines already, which this side cannot be given.
-var errNodes = errors.New("scenarios with nodes are not measured")
+// errNodes tells that a scenario has machines and pending pods.
+var errNodes = errors.New("scenarios with both nodes and pending pods are not measured")
 
 // groupLabel is an annotation of pods: the index of their group.
 const groupLabel = "bench/group"
@@ -101,7 +102,8 @@ func instanceType(t *scenario.InstanceType, keys []string) *cloudprovider.Instan
 func nodePool(p *scenario.NodePool) *karpenterv1.NodePool {
 	out := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: types.UID("pool-" + p.Name)}}
 	out.Spec.Weight = &p.Weight
-	out.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "bench", Kind: "Class", Name: "default"}
+	out.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: v1alpha1.Group, Kind: "TestNodeClass", Name: "default"}
+	disruptable(out)
 	for _, r := range p.Requirements {
 		out.Spec.Template.Spec.Requirements = append(out.Spec.Template.Spec.Requirements, karpenterv1.NodeSelectorRequirementWithMinValues{
 			Key: r.Key, Operator: corev1.NodeSelectorOperator(r.Op), Values: r.Values,
@@ -125,21 +127,26 @@ func (c *converted) pods() []*corev1.Pod {
 	for g := range c.scenario.PodGroups {
 		group := &c.scenario.PodGroups[g]
 		for i := range group.N {
-			name := fmt.Sprintf("%06d-%06d", g, i)
-			p := &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "default", Name: name, UID: types.UID(name),
-					Labels: group.Labels, Annotations: map[string]string{groupLabel: strconv.Itoa(g)},
-				},
-				Spec:   podSpec(group.CPU, group.Mem, group.Ext),
-				Status: corev1.PodStatus{Phase: corev1.PodPending},
-			}
-			p.Spec.NodeSelector = group.NodeSelector
-			constrain(&p.Spec, group)
-			out = append(out, p)
+			out = append(out, pod(group, g, i))
 		}
 	}
 	return out
+}
+
+// pod returns the pending pod number i of group g.
+func pod(group *scenario.PodGroup, g, i int) *corev1.Pod {
+	name := fmt.Sprintf("%06d-%06d", g, i)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(name),
+			Labels: group.Labels, Annotations: map[string]string{groupLabel: strconv.Itoa(g)},
+		},
+		Spec:   podSpec(group.CPU, group.Mem, group.Ext),
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	p.Spec.NodeSelector = group.NodeSelector
+	constrain(&p.Spec, group)
+	return p
 }
 
 // constrain gives a pod the rules of its group.

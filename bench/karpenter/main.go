@@ -1,5 +1,9 @@
 // Command karpenter solves one scenario with the scheduler of published Karpenter, used
-// as a library with one worker, and reports plan and cost.
+// as a library with one worker, and reports plan and cost. A scenario with nodes and no
+// pending pods it consolidates.
+//
+// Read main.go and plan.go (pending pods), consolidate.go and world.go (consolidation),
+// convert.go (a scenario in Karpenter's words).
 //
 // What is measured is its Solve alone: building the scheduler and its topology, and
 // turning scenario into objects and answer into plan, are not counted.
@@ -7,6 +11,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -26,13 +31,17 @@ import (
 
 func main() {
 	log.SetLogger(logr.Discard())
-	measure.Main(solve)
+	limit := stop()
+	measure.Main(func(s *scenario.Scenario) (measure.Report, error) { return solve(s, *limit) })
 }
 
-func solve(s *scenario.Scenario) (measure.Report, error) {
+func solve(s *scenario.Scenario, limit time.Duration) (measure.Report, error) {
 	ctx := options.ToContext(injection.WithControllerName(context.Background(), "provisioner"),
 		&options.Options{IgnoreDRARequests: true, MinValuesPolicy: options.MinValuesPolicyStrict, PreferencePolicy: options.PreferencePolicyRespect})
 	c := convert(s)
+	if s.Consolidates() {
+		return consolidate(ctx, c, limit)
+	}
 	if len(s.Nodes) > 0 {
 		return measure.Report{}, errNodes
 	}

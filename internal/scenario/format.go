@@ -1,5 +1,7 @@
 package scenario
 
+import "slices"
+
 // Names of the formats.
 const (
 	Format     = "kscen/1"
@@ -17,6 +19,12 @@ type Scenario struct {
 	DaemonSets    []DaemonSet    `json:"daemonSets"`
 	Nodes         []Node         `json:"nodes"`
 	PodGroups     []PodGroup     `json:"podGroups"`
+}
+
+// Consolidates tells whether the question is what to do about the nodes that there are:
+// no pods are pending.
+func (s *Scenario) Consolidates() bool {
+	return len(s.Nodes) > 0 && !slices.ContainsFunc(s.PodGroups, func(g PodGroup) bool { return g.N > 0 })
 }
 
 // InstanceType is a machine that can be launched.
