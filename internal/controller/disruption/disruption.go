@@ -105,9 +105,10 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	return underWay(snap) || len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals) > 0, err
 }
 
+// underWay tells whether a step is: its end makes room in the budgets for the next.
 func underWay(snap *cluster.Snapshot) bool {
 	for i := range snap.Nodes {
-		if snap.Nodes[i].Marked != "" && !snap.Nodes[i].Leaving {
+		if snap.Nodes[i].Marked != "" {
 			return true
 		}
 	}
