@@ -77,6 +77,8 @@ func Repeat(prepare func() (solve func() error, err error)) (Cost, error) {
 			if c.PeakBytes, err = peakBytes(); err != nil {
 				return c, err
 			}
+			// The kernel counts in batches, and may be behind.
+			c.PeakBytes = max(c.PeakBytes, c.StartBytes)
 		}
 		c.Runs++
 	}
