@@ -13,19 +13,26 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-func givesVolumeUp(t *testing.T, w *world) {
-	claim := w.claim(t, "stuck-volume", func(c *karpenterv1.NodeClaim) {
-		c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: 7 * time.Second}
-	})
-	node := w.ready(t, claim)
-	volume := "pv-stuck"
+// attach attaches a volume to the node, as far as the API can tell.
+func (w *world) attach(t *testing.T, node *corev1.Node, name string) *storagev1.VolumeAttachment {
+	t.Helper()
+	volume := "pv-" + name
 	attachment := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: "stuck"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: "csi.example.test", NodeName: node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}
 	must(t, w.Create(t.Context(), attachment))
+	return attachment
+}
+
+func givesVolumeUp(t *testing.T, w *world) {
+	claim := w.claim(t, "stuck-volume", func(c *karpenterv1.NodeClaim) {
+		c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: 7 * time.Second}
+	})
+	node := w.ready(t, claim)
+	attachment := w.attach(t, node, "stuck")
 	must(t, w.Delete(t.Context(), claim))
 	w.gone(t, node, claim)
 	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(attachment), attachment))

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
@@ -284,14 +283,7 @@ func forcesAtDeadline(t *testing.T, w *world) {
 func waitsForVolumes(t *testing.T, w *world) {
 	claim := w.claim(t, "volumes")
 	node := w.ready(t, claim)
-	volume := "pv-1"
-	attachment := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
-		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: "csi.example.test", NodeName: node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
-		},
-	}
-	must(t, w.Create(t.Context(), attachment))
+	attachment := w.attach(t, node, "attachment")
 	must(t, w.Delete(t.Context(), claim))
 	w.event(t, node, "AwaitingVolumeDetachment")
 	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))

@@ -62,6 +62,9 @@ func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answe
 		p.Events.Event(p.claim, observe.NodeClassNotReady(answer.Message))
 	case core.ReasonExpired:
 		p.Events.Event(p.claim, observe.DisruptionTerminating("Expired"))
+		for i := range p.nodes {
+			p.Events.Event(&p.nodes[i], observe.DisruptionTerminating("Expired"))
+		}
 	default:
 		p.record(ctx, false)
 	}

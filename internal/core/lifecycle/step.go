@@ -133,15 +133,31 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// BlockedText names the first few blockers; empty: there are none.
+// BlockedText names the first few blockers, those of one reason together; empty: there
+// are none.
 func (s Step) BlockedText() string {
+	var groups []Blocker // the names of each are joined
+	names := map[Blocker][]string{}
+	for _, b := range s.Blocked {
+		name := b.Name
+		b.Name = ""
+		if len(names[b]) == 0 {
+			groups = append(groups, b)
+		}
+		names[b] = append(names[b], name)
+	}
 	texts := make([]string, 0, namesMost+1)
-	for i, b := range s.Blocked {
+	for i, g := range groups {
 		if i == namesMost {
-			texts = append(texts, fmt.Sprintf("and %d more", len(s.Blocked)-namesMost))
+			texts = append(texts, fmt.Sprintf("and %d reasons more", len(groups)-namesMost))
 			break
 		}
-		texts = append(texts, b.String())
+		all := names[g]
+		if len(all) > 1 {
+			g.Kind += "s"
+		}
+		g.Name = listed(all)
+		texts = append(texts, g.String())
 	}
 	return strings.Join(texts, "; ")
 }
