@@ -339,8 +339,18 @@ func (p *poolModel) settle(launches []*launchBin) bool {
 			continue
 		}
 		cheapest := &p.types[b.cheapest()]
+		kept := make([]int32, 0, len(b.types))
+		for _, t := range b.types {
+			if p.withinLimits(p.types[t].capacity, cheapest.capacity) {
+				kept = append(kept, t)
+			}
+		}
+		if len(kept) == len(b.types) || !b.offersMinimum(kept) {
+			continue
+		}
 		before := b.holds
-		b.types = slices.DeleteFunc(b.types, func(t int32) bool { return !p.withinLimits(p.types[t].capacity, cheapest.capacity) })
+		b.types = kept
+		b.measure()
 		after := b.largest()
 		b.hold(after)
 		gained = gained || !before.Fits(after)

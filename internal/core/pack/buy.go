@@ -33,39 +33,49 @@ type buyer struct {
 	hostname int
 	host     int32
 	shares   []share
+	exact    bool // shares are of pods of one size
 	// usable, by pool, are the atoms that can be bought now at a known price, within limits.
 	usable   []bitset
 	reserved map[string]int // machines left, by reservation
 }
 
-// buy opens launches for the pods that are left. It returns what it is sure that machines
-// for all of them cost at least, 0 if it is not.
-func (s *solver) buy() (bound float64) {
-	b := &buyer{solver: s, hostname: -1}
+// buy opens launches for the pods that are left. plain is how many pods it had, where no
+// rule, wish or limit was in the way and all of them found a place. The bound is of what
+// machines for them cost; 0 where none came with the answer.
+func (s *solver) buy() (bound float64, plain int) {
+	b := newBuyer(s)
 	for k, key := range s.ledger.Keys() {
 		if key == label.Hostname {
 			b.hostname, b.host = k, s.ledger.NewDomain(k)
 		}
 	}
-	for _, p := range s.model.pools {
-		b.base = append(b.base, b.bins)
-		b.bins += (len(p.atoms) + 63) &^ 63
-	}
 	for round := range buyRounds {
 		b.look()
-		pods, plain := b.divide()
+		pods, free := b.divide()
 		if pods == 0 {
 			break
 		}
 		answer := cover.Solve(b.problem(), cover.Default(pods))
-		if round == 0 && plain && len(answer.Unplaced) == 0 {
-			bound = answer.Bound
+		if round == 0 && free && len(answer.Unplaced) == 0 {
+			plain = pods
+			if b.exact {
+				bound = answer.Bound
+			}
 		}
 		if !b.openAll(&answer) {
 			break
 		}
 	}
-	return bound
+	return bound, plain
+}
+
+func newBuyer(s *solver) *buyer {
+	b := &buyer{solver: s, hostname: -1}
+	for _, p := range s.model.pools {
+		b.base = append(b.base, b.bins)
+		b.bins += (len(p.atoms) + 63) &^ 63
+	}
+	return b
 }
 
 // look notes what each pool has to sell now, and how many machines reservations cover.

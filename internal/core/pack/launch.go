@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -28,15 +29,9 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 		}
 		return cmp.Compare(b.pool.types[x].Name, b.pool.types[y].Name)
 	})
-	if len(types) > s.opts.TypesMax {
-		types = types[:s.opts.TypesMax]
-		for i := range b.minimum {
-			rule := &b.pool.minValues[i]
-			if n := rule.offered(types); n < b.minimum[i] && !s.opts.MinValuesBestEffort {
-				return plan.Launch{}, verdict.Of(verdict.MinValuesUnmet, "pool "+b.pool.pool.Name,
-					"%s needs %d values, the %d cheapest types have %d", rule.key, b.minimum[i], len(types), n)
-			}
-		}
+	types = types[:b.flexible(types, prices, s.opts)]
+	if refusal := b.shortOfValues(types); !refusal.IsYes() && !s.opts.MinValuesBestEffort {
+		return plan.Launch{}, refusal
 	}
 	l := plan.Launch{Pool: b.pool.pool.Name, MinValuesRelaxed: b.relaxed, PriceHourly: b.price(types[0])}
 	if math.IsInf(l.PriceHourly, 1) {
@@ -55,6 +50,64 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	l.Requirements = b.requirements(names)
 	l.Requests = b.requests(s.model.space, types)
 	return l, verdict.Verdict{}
+}
+
+// spotPools is in how many places, a type in a zone each, spot should be looked for: one of
+// them runs short at any moment.
+const spotPools = 15
+
+// flexible returns how many of the types, cheapest first, a launch should name: all within
+// the price cap, and as many more as spot and minValues want.
+func (b *launchBin) flexible(types []int32, prices []float64, opts Options) int {
+	ceiling := prices[types[0]] * opts.PriceCap
+	places, spot := 0, b.isSpot(types[0])
+	n := 0
+	for ; n < min(len(types), opts.TypesMax); n++ {
+		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.offersMinimum(types[:n]) {
+			break
+		}
+		tm := &b.pool.types[types[n]]
+		for a := tm.first; spot && a < tm.end; a++ {
+			if b.atoms.has(a) && b.pool.atoms[a].CapacityType == label.Spot {
+				places++
+			}
+		}
+	}
+	return n
+}
+
+// isSpot tells whether a type's cheapest offering is spot.
+func (b *launchBin) isSpot(t int32) bool {
+	tm := &b.pool.types[t]
+	var best *catalog.Offering
+	for a := tm.first; a < tm.end; a++ {
+		if o := b.pool.atoms[a]; b.atoms.has(a) && (best == nil || o.Price() < best.Price()) {
+			best = o
+		}
+	}
+	return best != nil && best.CapacityType == label.Spot
+}
+
+// shortOfValues returns the minValues rule that the types do not satisfy.
+func (b *launchBin) shortOfValues(types []int32) verdict.Verdict {
+	for i := range b.minimum {
+		rule := &b.pool.minValues[i]
+		if n := rule.offered(types); n < b.minimum[i] {
+			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.pool.pool.Name,
+				"%s needs %d values, the %d cheapest types have %d", rule.key, b.minimum[i], len(types), n)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// offersMinimum tells whether the types have the values that minValues asks for.
+func (b *launchBin) offersMinimum(types []int32) bool {
+	for i := range b.minimum {
+		if b.pool.minValues[i].offered(types) < b.minimum[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // requirements returns all that the machine must be: the pool's word, its pods', and the

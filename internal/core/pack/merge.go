@@ -11,7 +11,7 @@ import (
 // sharesWanted is how many shares are enough: with more, those of nearly the same size are
 // taken together. The answer is then about pods of mean size; whether the real ones fit is
 // seen when they are placed.
-const sharesWanted = 800
+const sharesWanted = 3000
 
 // merge takes shares together that differ in nothing that matters, and more so the more
 // there are.
@@ -25,18 +25,18 @@ func (b *buyer) merge() {
 		}
 	}
 	groups := intern(plain)
-	var merged []share
-	for digits := 64; ; digits = min(digits, 8) - 1 {
+	digits := 64
+	merged := mergeBy(plain, groups, digits)
+	for len(merged) > sharesWanted && digits > 3 {
+		digits = min(digits, 8) - 1
 		merged = mergeBy(plain, groups, digits)
-		if len(merged) <= sharesWanted || digits <= 3 {
-			break
-		}
 	}
 	for i := range merged {
 		sh := &merged[i]
 		sh.high = len(sh.members) - 1
 	}
 	b.shares = append(rest, merged...)
+	b.exact = digits == 64
 }
 
 // intern numbers the shares' sets of bins, so that equal sets have equal numbers.

@@ -37,12 +37,25 @@ func TestEveryPlanIsSound(t *testing.T) {
 		if story.Print(&p) != story.Print(&q) {
 			t.Fatalf("two plans for\n%s\n%s\n%s", text, story.Print(&p), story.Print(&q))
 		}
-		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, machinesHold, launchesHold, limitsHold, neighboursHold} {
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, machinesHold, launchesHold, limitsHold, neighboursHold, priceHolds} {
 			if err := check(snap, &p); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
 			}
 		}
 	})
+}
+
+// priceHolds tells whether the bound is one, and first-fit-decreasing no better.
+func priceHolds(snap *cluster.Snapshot, p *plan.Plan) error {
+	if price := p.PriceHourly(); p.BoundHourly > price+1e-6 {
+		return fmt.Errorf("the bound is %.6f, the price %.6f", p.BoundHourly, price)
+	}
+	f := pack.Solve(snap, pack.Options{FirstFitOnly: true})
+	if len(f.Refusals) < len(p.Refusals) || len(f.Refusals) == len(p.Refusals) && f.PriceHourly() < p.PriceHourly()-1e-6 {
+		return fmt.Errorf("first-fit-decreasing refuses %d pods and costs %.4f; this refuses %d and costs %.4f",
+			len(f.Refusals), f.PriceHourly(), len(p.Refusals), p.PriceHourly())
+	}
+	return nil
 }
 
 func everyPodOnce(snap *cluster.Snapshot, p *plan.Plan) error {

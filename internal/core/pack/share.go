@@ -47,11 +47,11 @@ func (sh *share) plain() bool {
 // perBinMax is the count of pods on one machine from which on a rule is taken for none.
 const perBinMax = 256
 
-// divide makes the shares and returns how many pods they have. plain tells that there is
-// every pod left in them, and no rule.
+// divide makes the shares and returns how many pods they have. plain tells that every pod
+// left is in them, and that no rule, wish or limit sends any elsewhere.
 func (b *buyer) divide() (pods int, plain bool) {
 	b.shares = b.shares[:0]
-	plain = true
+	plain = !slices.ContainsFunc(b.model.pools, (*poolModel).limited)
 	for _, c := range b.order {
 		cl := &b.classes[c]
 		if len(cl.pods) == 0 || cl.shape.Invalid != "" {
@@ -65,7 +65,7 @@ func (b *buyer) divide() (pods int, plain bool) {
 			got += sh.count
 			plain = plain && sh.plain()
 		}
-		plain = plain && got == len(cl.pods)
+		plain = plain && got == len(cl.pods) && len(cl.stages) == stagesMin
 		pods += got
 	}
 	// The counts were only meant to divide by.

@@ -19,6 +19,10 @@ type Options struct {
 	MinValuesBestEffort bool
 	// TypesMax caps how many instance types a launch names; 0: 600.
 	TypesMax int
+	// PriceCap is how many times the price of its cheapest type a launch's other types may
+	// cost; 0: 1.5. Where that leaves spot few places to be found in, dearer types are
+	// named, too.
+	PriceCap float64
 	// IgnorePreferences gives every preference up from the start, those of taints aside.
 	IgnorePreferences bool
 	// BuyableBinds keeps spreads to domains in which machines could be bought even where
@@ -29,7 +33,10 @@ type Options struct {
 	FirstFitOnly bool
 }
 
-const typesMaxDefault = 600
+const (
+	typesMaxDefault = 600
+	priceCapDefault = 1.5
+)
 
 // Solve decides for every pending pod: a machine of the snapshot, a machine to be
 // launched, or a refusal. The same snapshot gives the same plan.
@@ -43,6 +50,9 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
+	if opts.PriceCap == 0 {
+		opts.PriceCap = priceCapDefault
+	}
 	s := compile(snap, opts)
 	s.keepPlanned()
 	if opts.FirstFitOnly {
@@ -50,22 +60,25 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 		s.finish()
 		return s.plan()
 	}
+	f := s.fork()
 	s.placeOnFixed()
-	var f *solver
-	if s.rest() {
-		f = s.fork()
-	}
-	bound := s.buy()
+	bound, pods := s.buy()
 	s.firstFit()
 	s.finish()
-	if f != nil && len(s.launches) > 0 {
+	c := s.cost()
+	// Where no rule was in the way, core/cover has tried first-fit-decreasing itself.
+	plain := pods > 0 && pods == s.onLaunches() && c.refused == 0
+	if !plain && (c.refused > 0 || c.launches > 0) {
 		f.firstFit()
 		f.finish()
-		if f.cost().less(s.cost()) {
-			s, bound = f, 0
+		if f.cost().less(c) {
+			s = f
 		}
 	}
 	best := s.plan()
+	if !plain || bound == 0 || len(best.Refusals) > 0 {
+		bound = s.bound()
+	}
 	best.BoundHourly = bound
 	return best
 }
@@ -389,8 +402,11 @@ func (s *solver) finish() {
 	s.keepDomains()
 	s.reserve()
 	for _, b := range s.launches {
-		if b.refusal.IsYes() {
-			b.close()
+		if !b.refusal.IsYes() {
+			continue
+		}
+		if b.close(); !s.opts.MinValuesBestEffort {
+			b.refusal = b.shortOfValues(b.types)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
+// stagesMin is how many stages a class has that wishes for nothing.
+const stagesMin = 2
+
 // addStages works out for each class what it allows of each pool: first with all its
 // wishes, then giving them up one by one, then its dislike of PreferNoSchedule taints, and
 // last the courtesy of keeping to others' spreads.

@@ -1,0 +1,102 @@
+package pack
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
+)
+
+// bound returns a price that no machines for the pods that launches of this solve hold can
+// be below, whichever rules between pods are kept or broken: the proof knows sizes, labels,
+// taints and the weight of pools.
+func (s *solver) bound() float64 {
+	b := newBuyer(s)
+	b.usable = b.usable[:0]
+	for _, p := range s.model.pools {
+		usable := p.buyable.clone()
+		for a := range usable.all() {
+			if !p.atoms[a].Priced {
+				usable.clear(a)
+			}
+		}
+		b.usable = append(b.usable, usable)
+	}
+	b.reserved = s.reservationsLeft()
+	counts := s.bought()
+	for c := range s.classes {
+		if counts[c] == 0 {
+			continue
+		}
+		cl := &s.classes[c]
+		b.shares = append(b.shares, share{members: []member{{cl, cl.last()}}, count: counts[c], size: cl.need, key: -1, bins: b.reach(cl)})
+	}
+	if len(b.shares) == 0 {
+		return 0
+	}
+	b.shares = mergeBy(b.shares, intern(b.shares), 64)
+	bound, _ := cover.Bound(b.problem())
+	return bound
+}
+
+// bought returns by class how many pods are on launches.
+func (s *solver) bought() []int {
+	counts := make([]int, len(s.classes))
+	of := make(map[any]int, len(s.classes))
+	for c := range s.classes {
+		of[s.classes[c].shape] = c
+	}
+	for p := range s.placed {
+		if at := s.placed[p]; at.kind == onLaunch && s.launches[at.index].refusal.IsYes() {
+			counts[of[s.snap.Pending[p].Shape]]++
+		}
+	}
+	return counts
+}
+
+// onLaunches returns how many pods are on launches.
+func (s *solver) onLaunches() (n int) {
+	for p := range s.placed {
+		if s.placed[p].kind == onLaunch {
+			n++
+		}
+	}
+	return n
+}
+
+// reach returns every atom that the class might have been put on, at any stage: those of
+// the pools of most weight, and of less weight too as long as something may have shut it
+// out of the former.
+func (b *buyer) reach(cl *class) []uint64 {
+	bins := make([]uint64, b.bins/64)
+	weight, done := int32(0), false
+	for at, pool := range b.model.pools {
+		if done && pool.pool.Weight != weight {
+			break
+		}
+		atoms := newBitset(len(pool.atoms))
+		for i := range cl.stages {
+			for t := range cl.stages[i].in[at].terms {
+				atoms.or(cl.stages[i].in[at].terms[t].atoms)
+			}
+		}
+		atoms.and(b.usable[at])
+		copy(bins[b.base[at]/64:], atoms)
+		// Rules between pods and wishes may lead past a pool.
+		if first := &cl.stages[0].in[at]; len(cl.keys) == 0 && len(cl.shape.Ports) == 0 && first.refusal.IsYes() && !pool.limited() && len(pool.minValues) == 0 && pool.holds(cl, first, b.usable[at]) {
+			weight, done = pool.pool.Weight, true
+		}
+	}
+	return bins
+}
+
+// limited tells whether the pool has any limits.
+func (p *poolModel) limited() bool { return len(p.pool.Limits) > 0 }
+
+// holds tells whether the pool can be bought from for a pod of the class.
+func (p *poolModel) holds(cl *class, in *classIn, usable bitset) bool {
+	atoms := newBitset(len(p.atoms))
+	for t := range in.terms {
+		if atoms.intersection(in.terms[t].atoms, usable) && p.anyHolds(cl.need, atoms) {
+			return true
+		}
+	}
+	return false
+}
