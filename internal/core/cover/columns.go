@@ -1,6 +1,9 @@
 package cover
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Column generation: the linear program over all fillings of bins, whose prices are the
 // best there are, solved with those fillings only that its own prices ask for. It pays
@@ -32,8 +35,10 @@ type master struct {
 	nodes  int // that searches may still visit
 }
 
-func newMaster(s *solver, price []float64) *master {
-	c := &master{s: s, nodes: searchTotal, price: price, value: make([]float64, len(s.m.kinds)), center: slices.Clone(s.tariff.value), unit: max(s.tariff.bound, cheapest)}
+// newMaster returns the program at a tariff, which its prices start from.
+func newMaster(s *solver, t *tariff) *master {
+	c := &master{s: s, nodes: searchTotal, price: t.price, value: make([]float64, len(s.m.kinds)),
+		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, cheapest)}
 	c.sack = newKnapsack(s.m, c.value)
 	return c
 }
@@ -116,7 +121,9 @@ func (c *master) extend(left []int) bool {
 				added = c.offer(bin, items) || added
 			}
 		}
-		dear = max(dear, ceiling/price)
+		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < cheapest {
+			dear = math.Inf(1) // what is free has no value
+		}
 	}
 	sum := 0.0
 	for k, v := range c.value {
@@ -145,35 +152,26 @@ func (c *master) offer(bin int32, items []Item) bool {
 }
 
 // columns solves the program, which may raise the bound, and rounds its solution, which
-// may lower the cost.
+// may lower the cost. It is for problems where all items are placed.
 func (s *solver) columns(rounds int) {
-	if rounds <= 0 {
-		return
-	}
-	c := newMaster(s, s.prices)
+	c := newMaster(s, s.tariff)
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
-	b := s.buyer
-	b.everything()
-	for k := range b.left {
-		b.left[k] = 0
-	}
-	for _, l := range s.best.loads {
-		for _, it := range s.best.of(l) {
-			b.left[it.Class] += it.N * l.times
-		}
-	}
-	left := slices.Clone(b.left)
-	for k, n := range left {
-		c.bound += float64(n) * c.center[k]
-	}
-	c.open(left)
-	c.run(left, rounds)
+	s.buyer.everything()
+	c.open(s.buyer.left)
+	c.run(s.buyer.left, rounds)
 	s.proven = c.bound
+	if s.net != s.tariff {
+		n := newMaster(s, s.net)
+		n.fills = c.fills
+		n.open(s.buyer.left)
+		n.run(s.buyer.left, rounds)
+		s.proven = n.bound
+	}
 	s.trial.reset()
 	s.round(c, &s.trial)
-	if s.trial.cost < s.best.cost {
+	if s.trial.better(&s.best) {
 		s.best.copyFrom(&s.trial)
 	}
 }
@@ -221,6 +219,6 @@ func (s *solver) take(c *master, p *packing, i, times int) bool {
 		s.buyer.left[it.Class] -= it.N * times
 	}
 	s.buyer.stock[l.bin] -= times
-	p.add(l.bin, times, items, s.prices[l.bin])
+	p.add(l.bin, times, items, s.m.bins[l.bin].price)
 	return true
 }

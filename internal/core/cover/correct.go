@@ -14,7 +14,7 @@ func (s *solver) correct(passes int) {
 		s.hopes()
 		s.buyer.everything()
 		s.buyer.cover(&s.trial, s.hope, inf)
-		if pass == 0 || s.trial.cost < s.best.cost {
+		if pass == 0 || s.trial.better(&s.best) {
 			s.best.copyFrom(&s.trial)
 			s.bestValue = append(s.bestValue[:0], s.value...)
 		}
@@ -47,14 +47,8 @@ func (s *solver) valueItems() {
 
 // hopes estimates the value for money of each bin from what its room is worth.
 func (s *solver) hopes() {
-	d := s.m.dims
-	for i, b := range s.m.bins {
-		a := int(s.tariff.atomOf[i])
-		held := 0.0
-		for x, r := range b.room {
-			held += s.tariff.rate[a*d+x] * float64(r)
-		}
-		s.hope[i] = held / max(b.price, cheapest)
+	for i := range s.m.bins {
+		s.hope[i] = s.tariff.held(int32(i)) / max(s.m.bins[i].price, cheapest)
 	}
 }
 

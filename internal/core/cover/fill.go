@@ -28,6 +28,7 @@ type filler struct {
 	barred []int32   // the last bin, by serial, that a kind was barred from by a rival
 	serial int32
 	items  []Item // of kinds
+	looks  int    // at candidates, ever
 
 	cands []cand    // the kinds that may still fit
 	more  []float32 // what their items take of the dimensions after the fourth, dims-4 each
@@ -201,6 +202,7 @@ func (f *filler) wanted() int { return max(1, min(widest, f.fits()/16)) }
 // into top. It returns how many are left.
 func (f *filler) scan(n int) int {
 	f.top, f.score = f.top[:0], f.score[:0]
+	f.looks += n
 	want, least, kept := f.wanted(), float32(-1), 0
 	var within, weight [4]float32
 	copy(within[:], f.within)

@@ -4,9 +4,10 @@ import "slices"
 
 // packing is an answer in terms of the model.
 type packing struct {
-	loads []load
-	items []Item // of kinds; each load has its own part
-	cost  float64
+	loads  []load
+	items  []Item // of kinds; each load has its own part
+	cost   float64
+	placed int // items
 }
 
 // load is a filling of a bin and how often it is bought.
@@ -16,13 +17,21 @@ type load struct {
 	from, to int32 // in items
 }
 
-func (p *packing) reset() { p.loads, p.items, p.cost = p.loads[:0], p.items[:0], 0 }
+func (p *packing) reset() { *p = packing{loads: p.loads[:0], items: p.items[:0]} }
 
 func (p *packing) add(bin int32, times int, items []Item, price float64) {
 	from := int32(len(p.items))
 	p.items = append(p.items, items...)
 	p.loads = append(p.loads, load{bin: bin, times: times, from: from, to: int32(len(p.items))})
 	p.cost += price * float64(times)
+	for _, it := range items {
+		p.placed += it.N * times
+	}
+}
+
+// better reports whether p places more than o, or as much for less.
+func (p *packing) better(o *packing) bool {
+	return p.placed > o.placed || p.placed == o.placed && p.cost < o.cost
 }
 
 func (p *packing) of(l load) []Item { return p.items[l.from:l.to] }
@@ -30,7 +39,7 @@ func (p *packing) of(l load) []Item { return p.items[l.from:l.to] }
 func (p *packing) copyFrom(o *packing) {
 	p.loads = append(p.loads[:0], o.loads...)
 	p.items = append(p.items[:0], o.items...)
-	p.cost = o.cost
+	p.cost, p.placed = o.cost, o.placed
 }
 
 // offer is the best that is known to do with a bin.
@@ -72,6 +81,7 @@ func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 	for i := range b.offers {
 		b.offers[i] = offer{ratio: hope[i], items: b.offers[i].items[:0]}
 	}
+	wealth := b.wealth()
 	for len(b.active) > 0 {
 		best := b.best()
 		if best < 0 {
@@ -80,6 +90,11 @@ func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 		o := &b.offers[best]
 		if b.stock[best] <= 0 {
 			o.ratio = -1
+			continue
+		}
+		// No bin can hold more than all there is: most are too large for what is left.
+		if most := wealth / max(b.m.bins[best].price, cheapest); o.ratio > most*(1+1e-6) {
+			o.ratio = most
 			continue
 		}
 		if !o.tried || !b.waits(o.items) {
@@ -93,11 +108,21 @@ func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 			continue
 		}
 		b.buy(p, int32(best))
+		wealth = b.wealth()
 		if p.cost >= limit {
 			return false
 		}
 	}
 	return true
+}
+
+// wealth returns the value of all that is left.
+func (b *buyer) wealth() float64 {
+	sum := 0.0
+	for _, k := range b.active {
+		sum += float64(b.value[k]) * float64(b.left[k])
+	}
+	return sum
 }
 
 // best returns the bin with the best offer, -1 if there is none.

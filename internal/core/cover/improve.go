@@ -20,8 +20,10 @@ type improver struct {
 // goodEnough is at which part of the bound it is not worth to go on.
 const goodEnough = 1.001
 
-// improve does so many rounds on the best packing, less if it is close to the bound.
-func (s *solver) improve(rounds int) {
+// improve does so many rounds on the best packing, looking at so many candidates (zero is
+// no limit), less if it is close to the bound.
+func (s *solver) improve(rounds, looks int) {
+	last := s.buyer.looks + looks
 	im := &improver{s: s, luck: 1}
 	copy(s.value, s.bestValue)
 	for range rounds {
@@ -29,7 +31,7 @@ func (s *solver) improve(rounds int) {
 		for _, l := range s.best.loads {
 			bins += l.times
 		}
-		if bins < 2 || s.best.cost < s.tariff.bound*goodEnough {
+		if bins < 2 || looks > 0 && s.buyer.looks >= last || s.best.cost < s.tariff.bound*goodEnough {
 			return
 		}
 		im.round(bins)

@@ -203,14 +203,14 @@ func (k *knapsack) worth(b int32) float64 {
 // search looks for the best filling with whole items, depth first in the order of value
 // for room.
 type search struct {
-	order   []int32
-	density []float64 // value for worth of room, by position in order
-	now     []int
-	found   []int
-	best    float64
-	nodes   int
-	free    []int64
-	taken   []bool // kinds in now, where some kinds have rivals
+	order []int32
+	cost  []float64 // the worth of the room that one takes, by position in order
+	now   []int
+	found []int
+	best  float64
+	nodes int
+	free  []int64
+	taken []bool // kinds in now, where some kinds have rivals
 }
 
 // integral looks for a good filling of a bin after relax, and searches in up to so many
@@ -224,14 +224,20 @@ func (k *knapsack) integral(b int32, nodes int, enough float64, out []Item) (bes
 			s.order = append(s.order, int32(i))
 		}
 	}
-	cost := func(i int32) float64 { return k.value[i] - k.gain(int(i)) }
+	cost := func(i int32) float64 {
+		c := 0.0
+		for d, z := range k.m.sizeOf(int(i)) {
+			c += k.rates[d] * float64(z)
+		}
+		return c
+	}
 	slices.SortFunc(s.order, func(a, b int32) int {
 		return cmp.Or(-cmp.Compare(k.value[a]*cost(b), k.value[b]*cost(a)), -cmp.Compare(k.value[a], k.value[b]), cmp.Compare(a, b))
 	})
 	n := len(s.order)
-	s.density = append(s.density[:0], make([]float64, n)...)
-	for p, i := range s.order {
-		s.density[p] = k.value[i] / max(cost(i), 1e-300)
+	s.cost = s.cost[:0]
+	for _, i := range s.order {
+		s.cost = append(s.cost, cost(i))
 	}
 	s.now = append(s.now[:0], make([]int, n)...)
 	s.found = append(s.found[:0], make([]int, n)...)
@@ -310,6 +316,7 @@ func (k *knapsack) dive(at int, value, ceiling float64) {
 	for d, f := range s.free {
 		open += k.rates[d] * float64(f)
 	}
+	open *= 1 + 1e-12 // whatever was lost to rounding
 	i := s.order[at]
 	size := k.m.sizeOf(int(i))
 	n := int64(k.most[i])
@@ -324,19 +331,13 @@ func (k *knapsack) dive(at int, value, ceiling float64) {
 	for d, z := range size {
 		s.free[d] -= z * n
 	}
-	each := k.value[i] - k.gain(int(i))
 	for ; n >= 0; n-- {
-		next := 0.0
-		if at+1 < len(s.order) {
-			next = s.density[at+1]
-		}
-		rest := max(open-each*float64(n), 0)
 		here := value + k.value[i]*float64(n)
-		if here+min(rest*next, k.above(at+1, rest)) > s.best*(1+1e-9) {
+		if here+k.above(at+1, open-s.cost[at]*float64(n)) > s.best*(1+1e-9) {
 			s.now[at] = int(n)
 			s.taken[i] = n > 0
 			k.dive(at+1, here, ceiling)
-		} else if n < int64(k.most[i]) && next <= s.density[at] {
+		} else {
 			// Fewer of the denser kind cannot hold more.
 			for d, z := range size {
 				s.free[d] += z * n
@@ -353,18 +354,19 @@ func (k *knapsack) dive(at int, value, ceiling float64) {
 	s.now[at], s.taken[i] = 0, false
 }
 
-// above bounds what the kinds from a position on add to the value when so much worth of room is left.
+// above bounds what the kinds from a position on add to the value when the room that is
+// left is worth so much.
 func (k *knapsack) above(at int, room float64) float64 {
 	s := &k.search
 	v := 0.0
-	for p := at; p < len(s.order) && room > 0; p++ {
+	for p := at; p < len(s.order); p++ {
 		i := s.order[p]
-		most := k.most[i] * k.value[i]
-		if full := room * s.density[p]; full <= most {
-			return v + full
+		worth := k.most[i] * s.cost[p]
+		if worth > room {
+			return v + k.value[i]*max(room, 0)/s.cost[p]
 		}
-		v += most
-		room -= most / s.density[p]
+		v += k.most[i] * k.value[i]
+		room -= worth
 	}
 	return v
 }

@@ -18,18 +18,20 @@ const (
 // bin holds more than it costs, and from it the price of an item of each kind, which is
 // that of the atom where it is cheapest.
 type tariff struct {
-	m      *model
-	atoms  []atom
-	atomOf []int32   // of each bin
-	sets   []bitset  // the distinct sets of atoms where kinds may be
-	setOf  []int32   // of each kind
-	flowOf []int32   // of each kind: kinds of one flow are shared out alike
-	flows  []int32   // the set of each flow
-	rate   []float64 // of dimension d in atom a at [a*dims+d]
-	value  []float64 // of an item of each kind
-	home   []int32   // the atom where each kind is cheapest
-	bound  float64   // the sum of all values
-	used   []bool    // whether the program buys a bin
+	m       *model
+	price   []float64 // of each bin
+	limited []int32   // the bins of which there is only so many
+	atoms   []atom
+	atomOf  []int32   // of each bin
+	sets    []bitset  // the distinct sets of atoms where kinds may be
+	setOf   []int32   // of each kind
+	flowOf  []int32   // of each kind: kinds of one flow are shared out alike
+	flows   []int32   // the set of each flow
+	rate    []float64 // of dimension d in atom a at [a*dims+d]
+	value   []float64 // of an item of each kind
+	home    []int32   // the atom where each kind is cheapest
+	bound   float64   // the sum of all values
+	used    []bool    // whether the program buys a bin
 }
 
 // atom is a set of bins that are open to the same groups and priced alike.
@@ -41,7 +43,7 @@ type atom struct {
 // newTariff prices the kinds of the model, given the prices of its bins.
 func newTariff(m *model, price []float64) *tariff {
 	n := len(m.kinds)
-	t := &tariff{m: m, atomOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
+	t := &tariff{m: m, price: price, atomOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
 		value: make([]float64, n), home: make([]int32, n), used: make([]bool, len(m.bins))}
 	for i, b := range m.bins {
 		a := slices.IndexFunc(t.atoms, func(a atom) bool { return a.sig == b.sig })
@@ -51,10 +53,13 @@ func newTariff(m *model, price []float64) *tariff {
 		}
 		t.atomOf[i] = int32(a)
 		t.atoms[a].bins = append(t.atoms[a].bins, int32(i))
+		if b.left != unlimited {
+			t.limited = append(t.limited, int32(i))
+		}
 	}
 	t.sort()
-	t.solve(price)
-	t.refine(price)
+	t.solve()
+	t.refine()
 	return t
 }
 
@@ -122,13 +127,13 @@ const (
 
 // refine takes atoms apart as long as it is bins that some kinds priced there do not fit
 // in that make them cheap.
-func (t *tariff) refine(price []float64) {
+func (t *tariff) refine() {
 	for range rounds {
 		if len(t.atoms)*t.m.dims+len(t.flows) > rowsMax || !t.split() {
 			return
 		}
 		t.sort()
-		t.solve(price)
+		t.solve()
 	}
 }
 
@@ -182,54 +187,18 @@ func (t *tariff) divide(a int, size []int64) {
 func (m *model) sizeOf(k int) []int64 { return m.size[k*m.dims : (k+1)*m.dims] }
 
 // solve finds the rates at which all items together are worth most.
-func (t *tariff) solve(price []float64) {
+func (t *tariff) solve() {
 	m := t.m
 	scale := make([]float64, m.dims) // a dimension's total need counts as one
 	for d := range scale {
 		scale[d] = 1 / float64(max(m.total[d], 1))
 	}
-	rows := len(t.atoms) * m.dims
-	demand := make([]float64, len(t.flows)*m.dims)
-	for k := range m.kinds {
-		for d, s := range m.sizeOf(k) {
-			demand[int(t.flowOf[k])*m.dims+d] += float64(s) * float64(m.kinds[k].count) * scale[d]
-		}
-	}
-	need := make([]float64, rows+len(t.flows))
 	dearest := cheapest
-	for i := range need {
-		need[i] = nudge / float64(i+1)
-		if i >= rows {
-			need[i] = 1
-		}
+	for _, p := range t.price {
+		dearest = max(dearest, p)
 	}
-	index, value := make([]int32, 0, m.dims+1), make([]float64, 0, m.dims+1)
-	for i := range m.bins {
-		dearest = max(dearest, price[i])
-	}
-	l := newLinear(need, 1e6)
-	first := int32(len(l.cost))
-	for i, b := range m.bins {
-		index, value = index[:0], value[:0]
-		for d, r := range b.room {
-			index = append(index, t.atomOf[i]*int32(m.dims)+int32(d))
-			value = append(value, float64(r)*scale[d])
-		}
-		l.add(price[i]/dearest, index, value)
-	}
-	for s, set := range t.flows {
-		t.sets[set].each(func(a int) {
-			index, value = append(index[:0], int32(rows+s)), append(value[:0], 1)
-			for d := range m.dims {
-				if v := demand[s*m.dims+d]; v > 0 {
-					index = append(index, int32(a*m.dims+d))
-					value = append(value, -v)
-				}
-			}
-			l.add(0, index, value)
-		})
-	}
-	l.solve(50 * len(need))
+	l, first := t.program(scale, dearest)
+	l.solve(50 * l.rows)
 	for i := range m.bins {
 		t.used[i] = l.in[first+int32(i)]
 	}
@@ -238,36 +207,113 @@ func (t *tariff) solve(price []float64) {
 			t.rate[a*m.dims+d] = max(l.prices[a*m.dims+d], 0) * scale[d] * dearest
 		}
 	}
-	t.settle(price)
+	t.settle()
 }
 
-// settle makes the rates valid, whatever they were, and as high as each atom's bins
-// allow, and prices the kinds.
-func (t *tariff) settle(price []float64) {
+// program returns the linear program: room for each dimension in each atom, a share of
+// each flow to somewhere, and no more bins than there are. The columns of bins begin at first.
+func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int32) {
 	m := t.m
-	for a, at := range t.atoms {
-		rate := t.rate[a*m.dims : (a+1)*m.dims]
-		over := 0.0
-		for _, b := range at.bins {
-			held := 0.0
-			for d, r := range m.bins[b].room {
-				held += rate[d] * float64(r)
-			}
-			over = max(over, held/max(price[b], cheapest))
+	rows := len(t.atoms) * m.dims
+	need := make([]float64, rows+len(t.flows)+len(t.limited))
+	for i := range need {
+		switch {
+		case i < rows:
+			need[i] = nudge / float64(i+1)
+		case i < rows+len(t.flows):
+			need[i] = 1
+		default:
+			need[i] = -float64(m.bins[t.limited[i-rows-len(t.flows)]].left)
 		}
-		if over == 0 {
+	}
+	l = newLinear(need, 1e6)
+	first = int32(len(l.cost))
+	index, value := make([]int32, 0, m.dims+1), make([]float64, 0, m.dims+1)
+	limited := 0
+	for i, b := range m.bins {
+		index, value = index[:0], value[:0]
+		for d, r := range b.room {
+			index = append(index, t.atomOf[i]*int32(m.dims)+int32(d))
+			value = append(value, float64(r)*scale[d])
+		}
+		if b.left != unlimited {
+			index, value = append(index, int32(rows+len(t.flows)+limited)), append(value, -1)
+			limited++
+		}
+		l.add(t.price[i]/dearest, index, value)
+	}
+	demand := make([]float64, len(t.flows)*m.dims)
+	for k := range m.kinds {
+		for d, s := range m.sizeOf(k) {
+			demand[int(t.flowOf[k])*m.dims+d] += float64(s) * float64(m.kinds[k].count) * scale[d]
+		}
+	}
+	for f, set := range t.flows {
+		t.sets[set].each(func(a int) {
+			index, value = append(index[:0], int32(rows+f)), append(value[:0], 1)
+			for d := range m.dims {
+				if v := demand[f*m.dims+d]; v > 0 {
+					index, value = append(index, int32(a*m.dims+d)), append(value, -v)
+				}
+			}
+			l.add(0, index, value)
+		})
+	}
+	return l, first
+}
+
+// settle makes the rates valid, whatever they were, and as high as the bins of each atom
+// allow, and prices the kinds. A bin of which there is only so many may hold more than it
+// costs; the bound pays for that.
+func (t *tariff) settle() {
+	for a, at := range t.atoms {
+		over, endless := 0.0, true
+		for _, b := range at.bins {
+			if t.m.bins[b].left != unlimited {
+				endless = false
+				continue
+			}
+			if t.price[b] < cheapest {
+				over = math.Inf(1)
+			}
+			over = max(over, t.held(b)/max(t.price[b], cheapest))
+		}
+		if over == 0 || over < 1 && !endless {
 			continue
 		}
+		rate := t.rate[a*t.m.dims : (a+1)*t.m.dims]
 		for d := range rate {
 			rate[d] /= over * (1 + safety)
 		}
 	}
-	t.bound = 0
-	for k := range m.kinds {
+	counts := make([]int, len(t.m.kinds))
+	for k := range counts {
 		t.value[k], t.home[k] = t.worth(k)
-		t.bound += t.value[k] * float64(m.kinds[k].count)
+		counts[k] = t.m.kinds[k].count
 	}
-	t.bound *= 1 - safety
+	t.bound = t.least(counts)
+}
+
+// held returns what the room of the bin is worth.
+func (t *tariff) held(b int32) float64 {
+	held, first := 0.0, int(t.atomOf[b])*t.m.dims
+	for d, r := range t.m.bins[b].room {
+		held += t.rate[first+d] * float64(r)
+	}
+	return held
+}
+
+// least returns what so many items of each kind cost at least.
+func (t *tariff) least(counts []int) float64 {
+	sum := 0.0
+	for k, n := range counts {
+		sum += t.value[k] * float64(n)
+	}
+	sum *= 1 - safety
+	for _, b := range t.limited {
+		sum -= max(t.held(b)*(1+safety)-t.price[b], 0) * float64(t.m.bins[b].left)
+	}
+	return max(sum, 0)
 }
 
 // worth returns what an item of the kind costs where it is cheapest, and where that is.

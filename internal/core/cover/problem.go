@@ -77,18 +77,21 @@ type Effort struct {
 	Columns int
 	// Improve is how many rounds of local search follow.
 	Improve int
+	// Looks bounds how many candidates local search looks at, for rounds differ much. Zero
+	// is no limit.
+	Looks int
 }
 
 // Default returns the effort that is worth it for so many items.
 func Default(items int) Effort {
 	switch {
 	case items <= 300:
-		return Effort{Passes: 8, Columns: 30, Improve: 150}
+		return Effort{Passes: 8, Columns: 30, Improve: 300, Looks: 1_000_000}
 	case items <= 3000:
-		return Effort{Passes: 4, Columns: 20, Improve: 60}
+		return Effort{Passes: 4, Columns: 40, Improve: 120, Looks: 600_000}
 	case items <= 20000:
-		return Effort{Passes: 4, Columns: 20, Improve: 100}
+		return Effort{Passes: 4, Columns: 20, Improve: 200, Looks: 10_000_000}
 	default:
-		return Effort{Passes: 4, Columns: 20, Improve: 200}
+		return Effort{Passes: 4, Columns: 20, Improve: 300, Looks: 60_000_000}
 	}
 }

@@ -6,31 +6,20 @@ import "slices"
 func Solve(p *Problem, e Effort) Solution {
 	s := newSolver(p)
 	s.correct(max(e.Passes, 1))
-	if len(s.m.kinds) <= kindsMax && s.best.cost > s.tariff.bound*goodEnough {
+	if e.Columns > 0 && len(s.m.kinds) <= kindsMax && s.best.placed == s.m.count && len(s.tariff.limited) == 0 && s.best.cost > s.tariff.bound*goodEnough {
 		s.columns(e.Columns)
 	}
-	s.improve(e.Improve)
+	s.improve(e.Improve, e.Looks)
 	s.notAbove()
 	return s.solution(p)
 }
 
-// notAbove takes the first-fit-decreasing packing if it should be cheaper.
+// notAbove takes the first-fit-decreasing packing if it should be better.
 func (s *solver) notAbove() {
 	s.trial.reset()
-	if s.m.firstFitDecreasing(&s.trial) && (s.trial.cost < s.best.cost || s.missing()) {
+	if s.m.firstFitDecreasing(&s.trial) && s.trial.better(&s.best) {
 		s.best.copyFrom(&s.trial)
 	}
-}
-
-// missing reports whether the best packing leaves items out.
-func (s *solver) missing() bool {
-	placed := 0
-	for _, l := range s.best.loads {
-		for _, it := range s.best.of(l) {
-			placed += it.N * l.times
-		}
-	}
-	return placed < s.m.count
 }
 
 // Bound returns what every packing of all items costs at least, leaving out those that fit in
@@ -49,21 +38,25 @@ type solver struct {
 	buyer     *buyer
 	best      packing
 	trial     packing
-	prices    []float64 // of bins, with the fee
+	net       *tariff   // without fees
 	value     []float64 // of kinds, as corrected
 	bestValue []float64 // those that led to the best packing
 	hope      []float64
-	proven    float64 // a bound by column generation, fees included
+	proven    float64 // a bound by column generation on all items, without fees
 }
 
 func newSolver(p *Problem) *solver {
 	m := compile(p)
 	s := &solver{m: m, buyer: newBuyer(m)}
-	s.prices = make([]float64, len(m.bins))
-	for i := range m.bins {
-		s.prices[i] = m.bins[i].price
+	price, net := make([]float64, len(m.bins)), make([]float64, len(m.bins))
+	for i, b := range m.bins {
+		price[i], net[i] = b.price, p.Bins[b.orig].Price
 	}
-	s.tariff = newTariff(m, s.prices)
+	s.tariff = newTariff(m, price)
+	s.net = s.tariff
+	if p.BinFee != 0 {
+		s.net = newTariff(m, net)
+	}
 	s.buyer.rate, s.buyer.atomOf = s.tariff.rate, s.tariff.atomOf
 	return s
 }
@@ -81,7 +74,7 @@ func (s *solver) classPrices(classes int) []float64 {
 
 // solution says the best packing in terms of the problem.
 func (s *solver) solution(p *Problem) Solution {
-	sol := Solution{ClassPrices: s.classPrices(len(p.Classes)), Bound: s.bound(p)}
+	sol := Solution{ClassPrices: s.classPrices(len(p.Classes)), Bound: s.bound()}
 	h := newHandout(p, s.m)
 	for _, l := range s.best.loads {
 		orig := s.m.bins[l.bin].orig
@@ -98,26 +91,15 @@ func (s *solver) solution(p *Problem) Solution {
 }
 
 // bound returns what the placed items cost at least, without fees.
-func (s *solver) bound(p *Problem) float64 {
-	t := s.tariff
-	if p.BinFee != 0 {
-		net := make([]float64, len(s.prices))
-		for i, b := range s.m.bins {
-			net[i] = p.Bins[b.orig].Price
-		}
-		t = newTariff(s.m, net)
-	}
-	placed := make([]int, len(s.m.kinds))
+func (s *solver) bound() float64 {
+	left := slices.Clone(s.buyer.left)
+	clear(left)
 	for _, l := range s.best.loads {
 		for _, it := range s.best.of(l) {
-			placed[it.Class] += it.N * l.times
+			left[it.Class] += it.N * l.times
 		}
 	}
-	bound := 0.0
-	for k, n := range placed {
-		bound += float64(n) * t.value[k]
-	}
-	return max(bound*(1-safety), s.proven)
+	return max(s.net.least(left), s.proven)
 }
 
 // handout turns items of kinds into items of classes.
