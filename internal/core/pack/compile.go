@@ -185,9 +185,13 @@ func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, b
 			return b, false
 		}
 		b.atoms, b.free = m.pools[b.pool].promise(n.Open)
+		for _, t := range m.pools[b.pool].typesNamed(n.Open.Types) {
+			b.ports = append(slices.Clip(b.ports), m.pools[b.pool].types[t].ports...)
+		}
 		return b, !b.atoms.empty()
 	}
 	used := n.Used.Plus(daemonsFor(snap.Daemons, n).MinusFloor(n.UsedByDaemons))
+	b.ports = append(slices.Clip(b.ports), portsFor(snap.Daemons, n)...)
 	b.free = m.space.Room(n.Allocatable)
 	b.free.AddN(m.space.Vector(used), -1)
 	return b, true
@@ -197,10 +201,24 @@ func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, b
 func daemonsFor(daemons []cluster.Daemon, n *cluster.Node) quantity.List {
 	sum := quantity.List{}
 	for i := range daemons {
-		sh := daemons[i].Shape
-		if fit.Taints(sh.Tolerations, n.Taints).IsYes() && fit.Labels(sh.Terms, n.Labels).IsYes() {
-			sum.Add(sh.Requests)
+		if selects(&daemons[i], n) {
+			sum.Add(daemons[i].Shape.Requests)
 		}
 	}
 	return sum
+}
+
+// portsFor returns the host ports of daemons that are yet to come to the node.
+func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPort) {
+	for i := range daemons {
+		if d := &daemons[i]; len(d.Shape.Ports) > 0 && !slices.Contains(n.Daemons, d.Name) && selects(d, n) {
+			ports = append(ports, d.Shape.Ports...)
+		}
+	}
+	return ports
+}
+
+// selects tells whether a node is to carry a daemon.
+func selects(d *cluster.Daemon, n *cluster.Node) bool {
+	return fit.Taints(d.Shape.Tolerations, n.Taints).IsYes() && fit.Labels(d.Shape.Terms, n.Labels).IsYes()
 }
