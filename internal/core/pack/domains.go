@@ -37,7 +37,9 @@ func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
 		}
 	}
 	choices := b.pool.choices(key, alive, b.open[key].Values())
-	there := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return !s.ledger.IsPresent(g, s.ledger.Domain(k, c.value)) })
+	there := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool {
+		return !s.ledger.IsPresent(g, s.ledger.Domain(k, c.value)) || !b.enoughWith(c.atoms)
+	})
 	if len(there) == 0 || len(there) == len(choices) {
 		return
 	}
@@ -47,4 +49,23 @@ func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
 	if best.atoms != nil {
 		b.keepAtoms(best.atoms.has)
 	}
+}
+
+// enoughWith tells whether minValues still holds with these atoms alone; nil: all.
+func (b *launchBin) enoughWith(atoms bitset) bool {
+	if atoms == nil || len(b.minimum) == 0 {
+		return true
+	}
+	var left []int32
+	for _, t := range b.types {
+		if b.scratch.intersection(b.atoms, atoms) && b.scratch.anyIn(b.pool.types[t].first, b.pool.types[t].end) {
+			left = append(left, t)
+		}
+	}
+	for i := range b.minimum {
+		if b.pool.minValues[i].offered(left) < b.minimum[i] {
+			return false
+		}
+	}
+	return true
 }
