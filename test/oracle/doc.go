@@ -1,6 +1,6 @@
 // Package oracle lets the real kube-scheduler judge Dovetail's plans. Random clusters of
 // pods with constraints of every kind, in all pairs and many triples, are made on a real
-// control plane; Dovetail plans for them; the planned machines are created, and
+// control plane (TestEveryPairOfKindsIsCovered counts them); Dovetail plans for them; the planned machines are created, and
 // kube-scheduler binds. Two things must hold: no pod that the plan placed stays Pending,
 // and no pod that the plan refused can be scheduled on a machine that some allowed
 // offering would give.
@@ -10,7 +10,7 @@
 // order in which it looks at them is ours. Nothing waits for a back-off.
 //
 // Scenarios are judged many at a time in lanes, each with namespaces of its own; a label
-// keeps the pods of a run on the run's nodes. A scenario that fails is made as small as
+// and a taint keep the pods of a run on the run's nodes. A scenario that fails is made as small as
 // it can be and kept in testdata/failed, and is judged again first from then on. What is
 // known to fail, and why, is in testdata/known.
 //
@@ -21,6 +21,7 @@
 //	ORACLE_KINDS=ports,taints go test ./test/oracle  with these kinds of constraints alone
 //
 // Read scenario_test.go (what a scenario is), generate_test.go and the kinds_*_test.go
-// (how one is made), judge_test.go (how it is judged) with lane_test.go (what is done to
-// the cluster), then oracle_test.go and shrink_test.go.
+// (how one is made), judge_test.go and candidates_test.go (how it is judged) with
+// run_test.go, storage_test.go and lane_test.go (what is done to the cluster), then
+// oracle_test.go and shrink_test.go.
 package oracle

@@ -180,6 +180,11 @@ func (g *gen) stamp() {
 			free[n.Name] = 0
 		}
 	}
+	for i := range g.s.Running { // of a kind's own
+		if n := g.s.Running[i].Spec.NodeName; n != "" {
+			free[n] -= translate.PodRequests(&g.s.Running[i])["cpu"]
+		}
+	}
 	for _, w := range g.work {
 		for i := range w.running {
 			p := w.stamped(fmt.Sprintf("%s-r%d", w.pod.Name, i), i)
@@ -189,9 +194,9 @@ func (g *gen) stamp() {
 				continue
 			}
 			free[n] -= need
-			p.Spec.NodeName = n
+			p.Spec.NodeName, p.Spec.SchedulingGates = n, nil
 			if w.leaving && g.chance(60) {
-				p.Annotations = map[string]string{leavingKey: "true"}
+				p.Annotations = with(p.Annotations, leavingKey, "true")
 			}
 			g.s.Running = append(g.s.Running, *p)
 		}

@@ -55,7 +55,7 @@ func (o *outcome) fail(format string, args ...any) {
 }
 
 func vocabulary() translate.Vocabulary {
-	return translate.NewVocabulary([]string{kwokv1alpha1.InstanceCPULabelKey}, []string{kwokv1alpha1.Group})
+	return translate.NewVocabulary([]string{kwokv1alpha1.InstanceCPULabelKey, reservationKey}, []string{kwokv1alpha1.Group})
 }
 
 // judge enacts a scenario and lets the scheduler say what it thinks of the plan. The
@@ -110,7 +110,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 // plan lets Dovetail plan for what the API server has.
 func (r *run) plan() (plan.Plan, error) {
 	store := mirror.NewStore(mirror.Options{
-		Vocabulary: vocabulary(), Now: time.Now, BatchMax: 10 * time.Second,
+		Vocabulary: vocabulary(), ReservationKey: reservationKey, Now: time.Now, BatchMax: 10 * time.Second,
 		Manages: func(group, kind string) bool {
 			return group == class.Group && (kind == class.Kind || kind == "kwoknodeclass")
 		},
@@ -135,6 +135,14 @@ func (r *run) plan() (plan.Plan, error) {
 	for _, c := range r.classes {
 		objects = append(objects, c)
 	}
+	for i := range r.s.LimitRanges {
+		objects = append(objects, &r.s.LimitRanges[i])
+	}
+	storage, err := r.storage()
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	objects = append(objects, storage...)
 	for _, ns := range r.spaces {
 		objects = append(objects, ns)
 	}
@@ -154,8 +162,8 @@ func (r *run) plan() (plan.Plan, error) {
 
 // asking returns a gated pod as it would look without the gate, refused by the scheduler.
 func asking(p *corev1.Pod) *corev1.Pod {
-	if len(p.Spec.SchedulingGates) == 0 {
-		return p
+	if len(p.Spec.SchedulingGates) != 1 || p.Spec.SchedulingGates[0].Name != gateName {
+		return p // it runs, or somebody else holds it back
 	}
 	p = p.DeepCopy()
 	p.Spec.SchedulingGates = nil
@@ -184,9 +192,13 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 			return nil, err
 		}
 		offers := catalog.Offers(r.s.catalog(), wanted, l.Requests)
+		offers = slices.DeleteFunc(offers, func(of catalog.Offer) bool { return bought.reservedOut(of) })
 		if len(offers) == 0 {
 			o.fail("launch from pool %s for %v: no offering is %s", l.Pool, l.Pods, wanted)
 			continue
+		}
+		if key, n, least := fewValues(np, offers); n < least && !l.MinValuesRelaxed {
+			o.fail("launch from pool %s for %v: %d values of %s, %d wanted", l.Pool, l.Pods, n, key, least)
 		}
 		offer := offers[0]
 		if r.s.Seed%2 == 1 {
@@ -287,6 +299,9 @@ func (r *run) hint(ctx context.Context, ref cluster.PodRef, node string) error {
 
 func (r *run) ungate(ctx context.Context, ref cluster.PodRef) error {
 	patch := []byte(`[{"op":"remove","path":"/spec/schedulingGates"}]`)
+	if p, err := r.pods.Pods(ref.Namespace).Get(ref.Name); err == nil && len(p.Spec.SchedulingGates) == 0 {
+		return nil // it never had one
+	}
 	if _, err := r.client.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("open the gate of %s: %w", ref, err)
 	}
@@ -297,7 +312,7 @@ func (r *run) ungate(ctx context.Context, ref cluster.PodRef) error {
 func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 	return until(ctx, func() error {
 		p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
-		if err == nil && p.Spec.NodeName == "" && refusal(p) == "" {
+		if err == nil && p.Spec.NodeName == "" && refusal(p) == "" && !r.volumesChosen(p) {
 			err = fmt.Errorf("the scheduler has not decided about %s", ref)
 		}
 		return err
@@ -400,109 +415,4 @@ func (r *run) current(target map[cluster.PodRef]string) map[cluster.PodRef]strin
 		}
 	}
 	return names
-}
-
-// refusals makes every machine that could be bought and checks that the scheduler
-// refuses what the plan refused: of each workload one pod.
-func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
-	if len(p.Refusals) == 0 {
-		return nil
-	}
-	last, err := r.candidates(ctx)
-	if err != nil {
-		return err
-	}
-	if last != "" {
-		if err := r.seen(ctx, last); err != nil {
-			return err
-		}
-	}
-	done := map[string]bool{}
-	for i := range p.Refusals {
-		ref := p.Refusals[i].Pod
-		pod, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
-		if err != nil {
-			return err
-		}
-		if kind := pod.Labels["app"] + pod.Labels["revision"]; done[kind] {
-			continue
-		} else {
-			done[kind] = true
-		}
-		if err := r.ungate(ctx, ref); err != nil {
-			return err
-		}
-		if err := r.decided(ctx, ref); err != nil {
-			return err
-		}
-		if pod, err = r.pods.Pods(ref.Namespace).Get(ref.Name); err != nil {
-			return err
-		}
-		if node := pod.Spec.NodeName; node != "" {
-			n, err := r.world.nodes.Get(node)
-			if err != nil {
-				return err
-			}
-			o.fail("refused (%s), but the scheduler binds it: pod %s to %s, a %s in %s of pool %s",
-				p.Refusals[i].Why, ref.Name, node, n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.NodePool])
-		}
-	}
-	return nil
-}
-
-// candidates makes one machine of every kind that could be bought, and returns the name
-// of the last.
-func (r *run) candidates(ctx context.Context) (last string, err error) {
-	bought := &budget{s: r.s}
-	bought.addNodes(r.s.Nodes)
-	bought.addNodes(r.bought)
-	for i := range r.s.Pools {
-		np := &r.s.Pools[i]
-		for _, t := range r.s.catalog() {
-			for o := range t.Offerings {
-				if !t.Offerings[o].Available {
-					continue
-				}
-				for _, more := range openLabels(np) {
-					n := machine(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
-					if !within(np, n) || bought.over(np, n) != "" {
-						continue
-					}
-					if err := r.join(ctx, n); err != nil {
-						return "", err
-					}
-					last = n.Name
-				}
-			}
-		}
-	}
-	return last, r.settled(ctx)
-}
-
-// seen waits until the scheduler knows a node, and with it all made before: by a pod
-// that asks for nothing else, in a namespace that no rule of a scenario looks into.
-func (r *run) seen(ctx context.Context, node string) error {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: probes, Name: r.id},
-		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{corev1.LabelHostname: node},
-			Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Containers:   []corev1.Container{{Name: "probe", Image: "none"}},
-		},
-	}
-	if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	ref := cluster.PodRef{Namespace: p.Namespace, Name: p.Name}
-	if err := until(ctx, func() error {
-		_, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := r.decided(ctx, ref); err != nil {
-		return err
-	}
-	now := int64(0)
-	return r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, ref.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }

@@ -29,8 +29,11 @@ var nodeKinds = []kind{
 	{"inFlight", (*gen).inFlight},
 	{"leaving", (*gen).leaving},
 	{"large", (*gen).large},
-	{"podLevel", (*gen).podLevel}, // last: it must be no less than the containers together
 }
+
+// lastKinds come after all others: what a pod asks for as a whole must be no less than its
+// containers together.
+var lastKinds = []kind{{"podLevel", (*gen).podLevel}}
 
 func (g *gen) taints() {
 	pool := &g.s.Pools[g.IntN(len(g.s.Pools))].Spec.Template.Spec
@@ -150,13 +153,17 @@ func (g *gen) containers() {
 
 func (g *gen) podLevel() {
 	for _, w := range g.affected() {
-		sum := int64(0)
+		sum := int64(600 * len(g.s.LimitRanges)) // that they may add
 		for _, c := range append(w.pod.Spec.Containers, w.pod.Spec.InitContainers...) {
 			sum += c.Resources.Requests.Cpu().MilliValue() + c.Resources.Limits.Cpu().MilliValue()
 		}
-		w.pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			corev1.ResourceCPU: *resource.NewMilliQuantity(sum+int64(g.IntN(600)), resource.DecimalSI),
-		}}
+		amount := *resource.NewMilliQuantity(sum+int64(g.IntN(600)), resource.DecimalSI)
+		w.pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: amount}}
+		if g.chance(30) { // a limit, which the API server makes requests of
+			w.pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
+				corev1.ResourceCPU: amount, corev1.ResourceMemory: resource.MustParse("64Gi"),
+			}}
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ var topologyKinds = []kind{
 	{"spreadZone", func(g *gen) { g.spread(corev1.LabelTopologyZone) }},
 	{"spreadHost", func(g *gen) { g.spread(corev1.LabelHostname) }},
 	{"spreadOther", (*gen).spreadOther},
+	{"spreadAnyZone", func(g *gen) { g.spreadAny(corev1.LabelTopologyZone) }},
+	{"spreadAnyHost", func(g *gen) { g.spreadAny(corev1.LabelHostname) }},
 	{"minDomains", (*gen).minDomains},
 	{"spreadRevision", (*gen).spreadRevision},
 	{"affinityZone", func(g *gen) { g.podAffinity(corev1.LabelTopologyZone) }},
@@ -107,6 +109,26 @@ func (g *gen) spreadOther() {
 	}
 }
 
+// spreadAny spreads over nodes that the pod's own affinity rules out, too; not over those
+// whose taints it does not tolerate, or it would see other runs' nodes.
+func (g *gen) spreadAny(key string) {
+	for _, w := range g.affected() {
+		ignore, honor := corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor
+		g.addSpread(w, corev1.TopologySpreadConstraint{
+			TopologyKey: key, MaxSkew: int32(1 + g.IntN(2)), WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: g.selects(w),
+			NodeAffinityPolicy: &ignore, NodeTaintsPolicy: &honor,
+		})
+		for i := range w.pod.Spec.Tolerations {
+			if t := &w.pod.Spec.Tolerations[i]; t.Key == "" {
+				t.Key = "dedicated"
+			}
+		}
+		if len(w.pod.Spec.NodeSelector) == 0 && g.chance(50) {
+			w.pod.Spec.NodeSelector = map[string]string{"example.com/pool": "general"}
+		}
+	}
+}
+
 func (g *gen) minDomains() {
 	for _, w := range g.affected() {
 		n := int32(1 + g.IntN(4))
@@ -168,7 +190,15 @@ func (g *gen) podAntiAffinity(key string) {
 func (g *gen) namespaces() {
 	for _, w := range g.affected() {
 		t := corev1.PodAffinityTerm{TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), LabelSelector: g.selects(w)}
-		switch g.IntN(3) {
+		switch g.IntN(5) {
+		case 3:
+			t.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: teamKey, Operator: metav1.LabelSelectorOpNotIn, Values: []string{pick(g, nsOne, nsTwo)}},
+			}}
+		case 4:
+			t.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: pick(g, teamKey, "example.com/none"), Operator: pick(g, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)},
+			}}
 		case 0:
 			t.Namespaces = some(g, 2, []string{nsOne, nsTwo})
 		case 1:

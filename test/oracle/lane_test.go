@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -25,6 +27,8 @@ const (
 	patience = 60 * time.Second
 	// pollEvery is how often a lane looks at what the watches brought.
 	pollEvery = 10 * time.Millisecond
+	// beatEvery is how often nodes give a sign of life.
+	beatEvery = 10 * time.Second
 	// probes is a namespace that no scenario knows of.
 	probes = "probes"
 )
@@ -34,6 +38,8 @@ type world struct {
 	client kubernetes.Interface
 	pods   corelisters.PodLister
 	nodes  corelisters.NodeLister
+	pvcs   corelisters.PersistentVolumeClaimLister
+	pvs    corelisters.PersistentVolumeLister
 	// classes are the runtime classes that there are.
 	classes []*nodev1.RuntimeClass
 	runs    atomic.Int64
@@ -50,8 +56,11 @@ func newWorld(ctx context.Context, config *rest.Config) (*world, error) {
 		return nil, err
 	}
 	never := corev1.PreemptNever // or the scheduler would make room by deleting pods
-	for name, value := range map[string]int32{"high": 1000, "higher": 2000} {
+	for name, value := range map[string]int32{"high": 1000, "higher": 2000, "urgent": 5000} {
 		c := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: &never}
+		if name == "urgent" {
+			c.PreemptionPolicy = nil
+		}
 		if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, c, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
@@ -71,9 +80,17 @@ func newWorld(ctx context.Context, config *rest.Config) (*world, error) {
 		}
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	w := &world{client: client, pods: factory.Core().V1().Pods().Lister(), nodes: factory.Core().V1().Nodes().Lister(), classes: classes}
+	core := factory.Core().V1()
+	w := &world{
+		client: client, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
+		pvcs: core.PersistentVolumeClaims().Lister(), pvs: core.PersistentVolumes().Lister(), classes: classes,
+	}
+	if err := w.provision(ctx, core.PersistentVolumeClaims().Informer()); err != nil {
+		return nil, err
+	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	go w.beat(ctx)
 	_, err = w.newNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probes}})
 	return w, err
 }
@@ -155,6 +172,7 @@ func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
 		err := errors.Join(
 			l.client.AppsV1().DaemonSets(ns).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}),
 			l.client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
+			l.client.CoreV1().LimitRanges(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		)
 		if err != nil {
 			return fmt.Errorf("clear %s: %w", ns, err)
@@ -164,7 +182,7 @@ func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
 	if err := l.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, byRun); err != nil {
 		return fmt.Errorf("clear %s: %w", id, err)
 	}
-	return until(ctx, func() error {
+	err := until(ctx, func() error {
 		pods, err := l.lanePods()
 		if err != nil {
 			return err
@@ -186,4 +204,39 @@ func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	if err := l.clearStorage(ctx, id); err != nil {
+		return fmt.Errorf("clear storage of %s: %w", id, err)
+	}
+	return until(ctx, func() error { return l.left(id) })
+}
+
+// beat renews the leases of nodes, as their kubelets would: without, they are taken for
+// dead after some 40 seconds, which a busy machine can take for one scenario.
+func (w *world) beat(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		nodes, err := w.nodes.List(labels.Everything())
+		for _, n := range nodes {
+			if err != nil || time.Since(n.CreationTimestamp.Time) < beatEvery {
+				continue
+			}
+			leases := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+			now, seconds := metav1.NowMicro(), int32(40)
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &n.Name, LeaseDurationSeconds: &seconds, RenewTime: &now}
+			if _, err := leases.Create(ctx, lease, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+				patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now.UTC().Format(metav1.RFC3339Micro))
+				_, _ = leases.Patch(ctx, n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			}
+		}
+	}
 }

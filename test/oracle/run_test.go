@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
@@ -15,7 +17,10 @@ import (
 	"k8s.io/klog/v2"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -27,6 +32,8 @@ type run struct {
 	nodes   []string  // all that were made, in order
 	daemons []*appsv1.DaemonSet
 	bought  []corev1.Node // by the plan
+	// csiNodes say how many volumes nodes attach.
+	csiNodes []*storagev1.CSINode
 	// arranged is how often the placed pods were made anew.
 	arranged int
 }
@@ -34,6 +41,14 @@ type run struct {
 // set makes everything that the scenario says is there, and returns when the daemons'
 // pods are where they belong.
 func (r *run) set(ctx context.Context) error {
+	if err := r.setStorage(ctx); err != nil {
+		return err
+	}
+	for i := range r.s.LimitRanges {
+		if _, err := r.client.CoreV1().LimitRanges(r.s.LimitRanges[i].Namespace).Create(ctx, &r.s.LimitRanges[i], metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create limit range: %w", err)
+		}
+	}
 	if err := r.joinAll(ctx, false); err != nil {
 		return err
 	}
@@ -48,22 +63,81 @@ func (r *run) set(ctx context.Context) error {
 	if err := r.settled(ctx); err != nil {
 		return err
 	}
-	for _, p := range slices.Concat(r.s.Running, r.s.Pending) {
-		if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, &p, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create pod %s: %w", p.Name, err)
-		}
-		if p.Annotations[leavingKey] != "" {
-			if err := r.end(ctx, &p); err != nil {
-				return err
-			}
+	pods := slices.Concat(r.s.Running, r.s.Pending)
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Annotations[urgentKey], b.Annotations[urgentKey]) })
+	for i := range pods {
+		if err := r.create(ctx, &pods[i]); err != nil {
+			return err
 		}
 	}
 	want := len(r.s.Running) + len(r.s.Pending)
-	return until(ctx, func() error {
+	err := until(ctx, func() error {
 		pods, err := r.lanePods()
 		seen := len(slices.DeleteFunc(pods, translate.OwnedByDaemonSet))
 		if err == nil && seen < want {
 			err = fmt.Errorf("the watch has shown %d of %d pods", seen, want)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.claimed(ctx)
+}
+
+// create makes a pod and lets happen to it what the scenario says has happened.
+func (r *run) create(ctx context.Context, p *corev1.Pod) error {
+	if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create pod %s: %w", p.Name, err)
+	}
+	if p.Annotations[leavingKey] != "" {
+		return r.end(ctx, p)
+	}
+	if cpu := p.Annotations[allocatedKey]; cpu != "" && p.Spec.NodeName != "" {
+		return r.allocate(ctx, p, cpu)
+	}
+	if p.Annotations[urgentKey] != "" {
+		return r.makeRoom(ctx, p)
+	}
+	return nil
+}
+
+// allocate says what the kubelet has given to a pod.
+func (r *run) allocate(ctx context.Context, p *corev1.Pod, cpu string) error {
+	list := fmt.Sprintf(`{"cpu":%q,"memory":%q}`, cpu, p.Spec.Containers[0].Resources.Requests.Memory())
+	patch := fmt.Sprintf(`{"status":{"containerStatuses":[{"name":%q,"image":"none","imageID":"none","ready":true,"restartCount":0,"allocatedResources":%s,"resources":{"requests":%s}}]}}`,
+		p.Spec.Containers[0].Name, list, list)
+	if _, err := r.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		return fmt.Errorf("allocate cpu to pod %s: %w", p.Name, err)
+	}
+	return until(ctx, func() error {
+		now, err := r.pods.Pods(p.Namespace).Get(p.Name)
+		if err == nil && len(now.Status.ContainerStatuses) == 0 {
+			err = fmt.Errorf("the watch has not shown the status of pod %s", p.Name)
+		}
+		return err
+	})
+}
+
+// makeRoom waits until the scheduler has made up its mind about an urgent pod: if it makes
+// room for it, until it has told others to end.
+func (r *run) makeRoom(ctx context.Context, p *corev1.Pod) error {
+	ref := cluster.PodRef{Namespace: p.Namespace, Name: p.Name}
+	return until(ctx, func() error {
+		now, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		switch {
+		case err != nil:
+			return err
+		case now.Spec.NodeName == "" && refusal(now) == "":
+			return fmt.Errorf("the scheduler has not decided about %s", ref)
+		case now.Status.NominatedNodeName == "":
+			return nil
+		}
+		all, err := r.lanePods()
+		if err == nil && !slices.ContainsFunc(all, func(v *corev1.Pod) bool {
+			return v.Spec.NodeName == now.Status.NominatedNodeName && v.DeletionTimestamp != nil
+		}) {
+			err = fmt.Errorf("no pod makes room for %s", ref)
 		}
 		return err
 	})
@@ -96,7 +170,7 @@ func (r *run) end(ctx context.Context, p *corev1.Pod) error {
 	})
 }
 
-// join makes a Node that is ready.
+// join makes a Node that is ready, unless it is not to be.
 func (r *run) join(ctx context.Context, n *corev1.Node) error {
 	n = n.DeepCopy()
 	n.Labels["beta.kubernetes.io/os"], n.Labels["beta.kubernetes.io/arch"] = n.Labels[corev1.LabelOSStable], n.Labels[corev1.LabelArchStable]
@@ -104,6 +178,12 @@ func (r *run) join(ctx context.Context, n *corev1.Node) error {
 	n.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Oracle", LastHeartbeatTime: now, LastTransitionTime: now,
 	}}
+	if n.Annotations[notReadyKey] != "" {
+		n.Status.Conditions[0].Status = corev1.ConditionFalse
+	}
+	if err := r.attaches(ctx, n); err != nil {
+		return err
+	}
 	r.nodes = append(r.nodes, n.Name)
 	if _, err := r.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create node %s: %w", n.Name, err)
@@ -123,7 +203,7 @@ func (r *run) settled(ctx context.Context) error {
 			}
 			cordonTaint := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
 			notReady := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
-			if notReady || cordonTaint != n.Spec.Unschedulable {
+			if notReady != (n.Annotations[notReadyKey] != "") || cordonTaint != n.Spec.Unschedulable {
 				return fmt.Errorf("node %s is not open: %v", name, n.Spec.Taints)
 			}
 			nodes = append(nodes, n)
@@ -145,9 +225,10 @@ func (r *run) settled(ctx context.Context) error {
 func daemonPods(d *appsv1.DaemonSet, nodes []*corev1.Node) (n int) {
 	spec := &d.Spec.Template.Spec
 	tolerations := slices.Clone(spec.Tolerations)
-	for _, key := range []string{corev1.TaintNodeUnschedulable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure} {
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure} {
 		tolerations = append(tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
+	tolerations = append(tolerations, corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	required := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity)
 	hard := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
 	for _, node := range nodes {
@@ -196,7 +277,12 @@ func (r *run) open(ctx context.Context) error {
 				return translate.IsEphemeralTaint(t) || slices.Contains(startupTaints(), t)
 			})
 			now.Labels[karpenterv1.NodeInitializedLabelKey] = karpenterv1.LabelValueTrue
-			_, err = r.client.CoreV1().Nodes().Update(ctx, now, metav1.UpdateOptions{})
+			delete(now.Annotations, notReadyKey)
+			if now, err = r.client.CoreV1().Nodes().Update(ctx, now, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+			now.Status.Conditions[0].Status = corev1.ConditionTrue
+			_, err = r.client.CoreV1().Nodes().UpdateStatus(ctx, now, metav1.UpdateOptions{})
 			return err
 		})
 		if err != nil {
@@ -204,7 +290,7 @@ func (r *run) open(ctx context.Context) error {
 		}
 		err = until(ctx, func() error {
 			now, err := r.world.nodes.Get(n.Name)
-			if err == nil && now.Labels[karpenterv1.NodeInitializedLabelKey] == "" {
+			if err == nil && (now.Labels[karpenterv1.NodeInitializedLabelKey] == "" || !translate.NodeReady(now)) {
 				err = fmt.Errorf("the watch has not shown node %s initialised", n.Name)
 			}
 			return err
@@ -236,6 +322,17 @@ func (r *run) claims() (claims []*karpenterv1.NodeClaim) {
 		nc.Spec.StartupTaints = startupTaints()
 		if n.Annotations[flightKey] != "" {
 			nc.Spec.Taints = n.Spec.Taints
+		}
+		if n.Annotations[openKey] != "" {
+			nc.Spec.Requirements = r.s.claimOptions(n)
+			for _, q := range nc.Spec.Requirements {
+				delete(nc.Labels, q.Key)
+			}
+			delete(nc.Labels, kwokv1alpha1.InstanceCPULabelKey)
+			delete(nc.Labels, corev1.LabelArchStable)
+			delete(nc.Labels, corev1.LabelOSStable)
+			claims = append(claims, nc)
+			continue
 		}
 		nc.Status.ProviderID = n.Spec.ProviderID
 		nc.Status.Capacity, nc.Status.Allocatable = n.Status.Capacity, n.Status.Allocatable
@@ -269,11 +366,18 @@ func machine(name string, np *karpenterv1.NodePool, t *catalog.Type, o *catalog.
 	labels := machineLabels(np, t, o)
 	maps.Copy(labels, more)
 	labels[corev1.LabelHostname] = name
-	return &corev1.Node{
+	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       corev1.NodeSpec{ProviderID: "oracle://" + name, Taints: np.Spec.Template.Spec.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: translate.ResourceList(t.Capacity), Allocatable: translate.ResourceList(t.Allocatable()),
 		},
 	}
+	const attach = corev1.ResourceName(quantity.AttachPrefix + driver)
+	if most, ok := n.Status.Capacity[attach]; ok {
+		n.Annotations = map[string]string{attachKey: most.String()}
+		delete(n.Status.Capacity, attach)
+		delete(n.Status.Allocatable, attach)
+	}
+	return n
 }

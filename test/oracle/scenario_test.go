@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -20,7 +22,7 @@ import (
 )
 
 const (
-	// laneKey is the label that keeps the pods of a run on the run's nodes. Scenarios
+	// laneKey is the label, and taint, that keeps the pods of a run on the run's nodes. Scenarios
 	// do not mention it: it is added when one is enacted.
 	laneKey = "oracle.dovetail.test/run"
 	// teamKey is the label that tells namespaces apart.
@@ -33,6 +35,20 @@ const (
 	flightKey = "oracle.dovetail.test/in-flight"
 	// leavingKey marks, as annotation, a running pod that has been told to end.
 	leavingKey = "oracle.dovetail.test/leaving"
+	// openKey marks a node in flight whose claim the cloud has not answered for.
+	openKey = "oracle.dovetail.test/open"
+	// notReadyKey marks, as annotation, a node that is not ready.
+	notReadyKey = "oracle.dovetail.test/not-ready"
+	// attachKey says, as annotation, how many volumes a node attaches.
+	attachKey = "oracle.dovetail.test/attach"
+	// allocatedKey says, as annotation, how much cpu the kubelet has given to a running pod.
+	allocatedKey = "oracle.dovetail.test/allocated"
+	// urgentKey marks a pod for which the scheduler shall make room, and its node.
+	urgentKey = "oracle.dovetail.test/urgent"
+	// otherGate is a gate that is not ours to open.
+	otherGate = "example.com/quota"
+	// reservationKey is the label that names a reservation.
+	reservationKey = "example.com/reservation"
 )
 
 // The namespaces of every scenario. The pods are in the first two; rules between pods do
@@ -58,6 +74,11 @@ type scenario struct {
 	Daemons []appsv1.DaemonSet     `json:"daemons,omitempty"`
 	Running []corev1.Pod           `json:"running,omitempty"`
 	Pending []corev1.Pod           `json:"pending"`
+
+	LimitRanges []corev1.LimitRange            `json:"limitRanges,omitempty"`
+	Storage     []storagev1.StorageClass       `json:"storage,omitempty"`
+	Volumes     []corev1.PersistentVolume      `json:"volumes,omitempty"`
+	Claims      []corev1.PersistentVolumeClaim `json:"claims,omitempty"`
 }
 
 // machineType is an instance type. Every zone is offered at every capacity type but for
@@ -72,6 +93,15 @@ type machineType struct {
 	Zones         []string         `json:"zones"`
 	CapacityTypes []string         `json:"capacityTypes"`
 	Unavailable   []string         `json:"unavailable,omitempty"`
+	// Attach is how many volumes of the one driver a machine attaches; nil: it does not say.
+	Attach   *int64        `json:"attach,omitempty"`
+	Reserved []reservation `json:"reserved,omitempty"`
+}
+
+// reservation is some machines of a type in a zone that are paid for already.
+type reservation struct {
+	Zone string `json:"zone"`
+	Left int    `json:"left"`
 }
 
 const gibibyte = int64(1) << 30
@@ -95,6 +125,9 @@ func (m *machineType) catalogType() *catalog.Type {
 		Overhead: quantity.List{quantity.CPU: 100, quantity.Memory: 64 << 20},
 	}
 	maps.Copy(t.Capacity, m.Extended)
+	if m.Attach != nil {
+		t.Capacity[quantity.AttachPrefix+driver] = *m.Attach
+	}
 	for _, zone := range m.Zones {
 		for _, ct := range m.CapacityTypes {
 			price := 0.025*float64(m.CPU) + 0.003*float64(m.MemoryGiB)
@@ -109,6 +142,14 @@ func (m *machineType) catalogType() *catalog.Type {
 				Available: !slices.Contains(m.Unavailable, zone+"/"+ct),
 			})
 		}
+	}
+	for _, r := range m.Reserved {
+		id := m.Name + "-" + r.Zone
+		t.Requirements[label.CapacityType] = label.In(append(slices.Clone(m.CapacityTypes), label.Reserved)...)
+		t.Offerings = append(t.Offerings, catalog.Offering{
+			Zone: r.Zone, CapacityType: label.Reserved, Labels: map[string]string{reservationKey: id}, PriceHourly: 1e-4, Priced: true,
+			Available: r.Left > 0, Reservation: id, Left: r.Left,
+		})
 	}
 	return t
 }
@@ -132,23 +173,13 @@ func (s *scenario) pool(name string) *karpenterv1.NodePool {
 
 // clone returns a copy that shares nothing with s.
 func (s *scenario) clone() *scenario {
-	c := *s
-	c.Types = slices.Clone(s.Types)
-	c.Pools, c.Nodes, c.Daemons, c.Running, c.Pending = nil, nil, nil, nil, nil
-	for i := range s.Pools {
-		c.Pools = append(c.Pools, *s.Pools[i].DeepCopy())
+	text, err := json.Marshal(s)
+	c := scenario{}
+	if err == nil {
+		err = json.Unmarshal(text, &c)
 	}
-	for i := range s.Nodes {
-		c.Nodes = append(c.Nodes, *s.Nodes[i].DeepCopy())
-	}
-	for i := range s.Daemons {
-		c.Daemons = append(c.Daemons, *s.Daemons[i].DeepCopy())
-	}
-	for i := range s.Running {
-		c.Running = append(c.Running, *s.Running[i].DeepCopy())
-	}
-	for i := range s.Pending {
-		c.Pending = append(c.Pending, *s.Pending[i].DeepCopy())
+	if err != nil {
+		panic(err) // it was read, or made to be written
 	}
 	return &c
 }
@@ -167,19 +198,29 @@ func read(path string) (*scenario, error) {
 }
 
 // enacted returns the scenario as one run plays it: names of nodes are the run's own,
-// namespaces the lane's, and the run's label is on all that decides who may meet whom.
+// namespaces the lane's, and the run's label is on all that decides who may meet whom. A
+// taint does the same for rules that look at nodes which the pod cannot be on.
 func (s *scenario) enacted(id string, namespaces map[string]string) *scenario {
 	e := s.clone()
 	for i := range e.Pools {
 		t := &e.Pools[i].Spec.Template
 		t.Labels = ownRow(with(t.Labels, laneKey, id), id)
+		t.Spec.Taints = append(t.Spec.Taints, corev1.Taint{Key: laneKey, Value: id, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
 		n.Name = id + "-" + n.Name
 		n.Labels = ownRow(with(with(n.Labels, laneKey, id), corev1.LabelHostname, n.Name), id)
 		n.Spec.ProviderID = "oracle://" + n.Name
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: laneKey, Value: id, Effect: corev1.TaintEffectNoSchedule})
+		if n.Labels[urgentKey] != "" {
+			n.Labels[urgentKey] = n.Name
+		}
 	}
+	for i := range e.LimitRanges {
+		e.LimitRanges[i].Namespace = namespaces[e.LimitRanges[i].Namespace]
+	}
+	e.enactStorage(id, namespaces)
 	for i := range e.Daemons {
 		d := &e.Daemons[i]
 		d.Namespace = namespaces[d.Namespace]
@@ -188,13 +229,17 @@ func (s *scenario) enacted(id string, namespaces map[string]string) *scenario {
 	for i := range e.Running {
 		p := &e.Running[i]
 		p.Namespace = namespaces[p.Namespace]
-		p.Spec.NodeName = id + "-" + p.Spec.NodeName
+		if p.Annotations[urgentKey] != "" {
+			p.Spec.NodeSelector = with(p.Spec.NodeSelector, urgentKey, id+"-"+p.Spec.NodeSelector[urgentKey])
+		} else {
+			p.Spec.NodeName = id + "-" + p.Spec.NodeName
+		}
 		enactPod(&p.Spec, id, namespaces)
 	}
 	for i := range e.Pending {
 		p := &e.Pending[i]
 		p.Namespace = namespaces[p.Namespace]
-		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gateName}}
+		p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gateName})
 		enactPod(&p.Spec, id, namespaces)
 	}
 	return e
@@ -202,6 +247,7 @@ func (s *scenario) enacted(id string, namespaces map[string]string) *scenario {
 
 func enactPod(spec *corev1.PodSpec, id string, namespaces map[string]string) {
 	spec.NodeSelector = with(spec.NodeSelector, laneKey, id)
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: laneKey, Operator: corev1.TolerationOpEqual, Value: id})
 	off := false
 	spec.AutomountServiceAccountToken = &off
 	spec.EnableServiceLinks = &off

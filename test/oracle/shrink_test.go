@@ -24,6 +24,7 @@ func smallest(ctx context.Context, s *scenario, failures []string, judge func(co
 			if smaller == nil {
 				continue
 			}
+			smaller.withoutUnused()
 			tries++
 			if got := judge(ctx, smaller); len(got) > 0 {
 				s, failures, changed = smaller, got, true
