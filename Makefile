@@ -65,7 +65,7 @@ soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SE
 bench: ## solve the same scenarios with Dovetail and with Karpenter, and write docs/performance.md; QUICK=1 takes minutes
 	@echo "building the benchmark (the first build compiles Karpenter: a minute or two)…"
 	@tools/progress.sh "building the benchmark" go -C bench build -v -o ../bin/bench/ ./...
-	cd bench && ../bin/bench/bench $(if $(QUICK),-quick)
+	cd bench && ../bin/bench/bench $(if $(QUICK),-quick) $(if $(LIMIT),-limit $(LIMIT))
 
 .PHONY: benchmarks
 benchmarks: build ## run every Go benchmark of the product

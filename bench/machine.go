@@ -11,10 +11,14 @@ import (
 
 // command returns what writes the page.
 func command(s settings) string {
+	line := "make bench"
 	if s.quick {
-		return "`make bench QUICK=1`"
+		line += " QUICK=1"
 	}
-	return "`make bench`"
+	if s.limit != limitDefault {
+		line += " LIMIT=" + s.limit.String()
+	}
+	return "`" + line + "`"
 }
 
 // modules returns the modules that a binary was built from, as path and version together.

@@ -26,7 +26,11 @@ type settings struct {
 	only      *regexp.Regexp
 	limit     time.Duration
 	seed      uint64
+	write     string
 }
+
+// limitDefault bounds one process: Karpenter would take an hour for some scenarios.
+const limitDefault = 10 * time.Minute
 
 func main() {
 	var s settings
@@ -35,8 +39,9 @@ func main() {
 	flag.StringVar(&s.scenarios, "scenarios", "../internal/simulate/testdata", "directory of the public scenarios")
 	flag.StringVar(&s.out, "out", "../docs/performance.md", "page to write; - for standard output")
 	flag.StringVar(&only, "only", "", "solve only scenarios whose name matches the regular expression")
-	flag.DurationVar(&s.limit, "limit", 10*time.Minute, "end a process after so long, and say so")
+	flag.DurationVar(&s.limit, "limit", limitDefault, "end a process after so long, and say so")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the generated scenarios")
+	flag.StringVar(&s.write, "write", "", "write the generated scenarios to this directory, and do nothing else")
 	flag.Parse()
 	var err error
 	if s.only, err = regexp.Compile(only); err == nil {
@@ -51,6 +56,15 @@ func main() {
 }
 
 func bench(ctx context.Context, s settings) error {
+	if s.write != "" {
+		cases, err := gather(s, s.write)
+		for _, c := range cases {
+			if filepath.Dir(c.path) == filepath.Clean(s.write) {
+				fmt.Println(c.path)
+			}
+		}
+		return err
+	}
 	dir, err := os.MkdirTemp("", "dovetail-bench-")
 	if err != nil {
 		return err
