@@ -155,7 +155,7 @@ func NodeClassNotReady(why string) Event {
 	return Event{Reason: "NodeClassNotReady", Type: corev1.EventTypeWarning, Message: why}
 }
 
-// InvalidDoNotDisruptAnnotation says on a pod that the value of its annotation
+// InvalidDoNotDisruptAnnotation says on a pod or Node that the value of its annotation
 // karpenter.sh/do-not-disrupt means nothing.
 func InvalidDoNotDisruptAnnotation(value string) Event {
 	return Event{

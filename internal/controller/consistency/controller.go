@@ -1,6 +1,6 @@
 // Package consistency is the loop that compares a Node with what was promised when it
-// was launched. It only tells: a Node that is smaller than its type says wastes money,
-// and somebody should know.
+// was launched, and tells when it is not so: a Node that is smaller than its type says
+// wastes money, and one whose do-not-disrupt annotation means nothing is not protected.
 package consistency
 
 import (
@@ -69,6 +69,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	nodes, err := mirror.NodesOfClaim(ctx, c.Client, claim)
 	if err != nil || len(nodes) != 1 {
 		return reconcile.Result{}, err
+	}
+	if translate.MachineHold(&nodes[0], c.Now()).Invalid {
+		c.Events.Event(&nodes[0], observe.InvalidDoNotDisruptAnnotation(nodes[0].Annotations[karpenterv1.DoNotDisruptAnnotationKey]))
 	}
 	note := lifecycle.Note{Type: karpenterv1.ConditionTypeConsistentStateFound, Status: lifecycle.True}
 	if short := missing(claim, &nodes[0]); short != "" {

@@ -96,6 +96,8 @@ func lives(t *testing.T, w *world) {
 	}
 	must(t, w.Delete(t.Context(), claim))
 	w.gone(t, claim, node)
+	w.event(t, claim, "Initialized")
+	w.event(t, claim, "Finalized")
 }
 
 // leavesInTiers watches the pods: none may be told to leave while one of an earlier tier

@@ -175,9 +175,13 @@ func hydrates(t *testing.T, w *world) {
 	}
 }
 
+// tooSmall has a Node with an annotation that means nothing, besides.
 func tooSmall(t *testing.T, w *world) {
 	claim := w.claim(t, "small")
 	node := w.ready(t, claim)
+	silly := node.DeepCopy()
+	silly.Annotations[karpenterv1.DoNotDisruptAnnotationKey] = "for ever"
+	must(t, w.Patch(t.Context(), silly, client.MergeFrom(node)))
 	testkit.Eventually(t, patience, func() error {
 		if err := w.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 			return err
@@ -198,4 +202,5 @@ func tooSmall(t *testing.T, w *world) {
 		return nil
 	})
 	w.event(t, claim, "FailedConsistencyCheck")
+	w.event(t, node, "InvalidDoNotDisruptAnnotation")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
@@ -28,6 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/repair"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
+	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 	"github.com/dovetail-sh/dovetail/internal/testkit/loops"
 )
@@ -70,6 +72,7 @@ func newWorld(t *testing.T) *world {
 		&consistency.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Log: w.Log},
 		&podevents.Controller{Client: c, Cloud: w.cloud, Now: time.Now},
 		&hydration.Controllers{Client: c, Cloud: w.cloud},
+		&conditions.Loop{Cache: w.Manager.GetCache(), Conditions: observe.NewConditions(w.cloud.ClassKinds(), time.Now), Events: w.Events},
 		&repair.Controller{
 			Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log,
 			Policies: []cloud.RepairPolicy{{ConditionType: "Broken", ConditionStatus: "True", Toleration: 5 * time.Second}},
