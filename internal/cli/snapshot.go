@@ -17,6 +17,7 @@ import (
 
 func newSnapshot() *cobra.Command {
 	var kubeconfig, file string
+	var redact bool
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Write what decides about launches in a cluster to a file, for simulate",
@@ -25,13 +26,15 @@ Kubernetes objects: NodePools, NodeClaims, Nodes, Pods, DaemonSets, PodDisruptio
 Namespaces, and what volumes are made of. The cluster is only read.
 
 Left out is what has no say: images, commands, environment, secrets, configuration, and
-annotations that no autoscaler reads. Names and labels are in it.
+annotations that no autoscaler reads. Names and labels are in it; with --redact those that
+people chose are replaced, so that the file can be given to others: what was equal stays
+equal, and the same is decided about it.
 
   dovetail simulate -f FILE
 
 answers what would be launched for the pods that wait in it.`,
 		Example: `  dovetail snapshot --file cluster.json
-  dovetail snapshot --kubeconfig ~/.kube/config | gzip > cluster.json.gz`,
+  dovetail snapshot --redact --kubeconfig ~/.kube/config | gzip > cluster.json.gz`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			reader, _, err := clusterReader(kubeconfig)
@@ -42,14 +45,18 @@ answers what would be launched for the pods that wait in it.`,
 			if err != nil {
 				return err
 			}
+			items, err := written(objects, redact)
+			if err != nil {
+				return err
+			}
 			if file == "" {
-				return writeObjects(cmd.OutOrStdout(), objects)
+				return writeList(cmd.OutOrStdout(), items)
 			}
 			f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 			if err != nil {
 				return fmt.Errorf("--file: %w", err)
 			}
-			if err := writeObjects(f, objects); err != nil {
+			if err := writeList(f, items); err != nil {
 				return err
 			}
 			if err := f.Close(); err != nil {
@@ -60,6 +67,7 @@ answers what would be launched for the pods that wait in it.`,
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	cmd.Flags().BoolVar(&redact, "redact", false, "replace the names and labels that people chose")
 	cmd.Flags().StringVar(&file, "file", "", "where to write; empty: standard output")
 	return cmd
 }
@@ -77,19 +85,35 @@ func clusterReader(kubeconfig string) (client.Reader, string, error) {
 	return reader, config.Host, nil
 }
 
-// writeObjects writes a list, an object a line.
-func writeObjects(w io.Writer, objects []client.Object) error {
-	out := bufio.NewWriter(w)
-	fmt.Fprint(out, `{"apiVersion":"v1","kind":"List","items":[`)
+// written returns the objects as they are to be written, which say of what kind they are.
+func written(objects []client.Object, redact bool) ([]any, error) {
+	items := make([]any, len(objects))
 	for i, o := range objects {
 		kind, err := apiutil.GVKForObject(o, operator.Scheme())
 		if err != nil {
-			return fmt.Errorf("write %s: %w", o.GetName(), err)
+			return nil, fmt.Errorf("write %s: %w", o.GetName(), err)
 		}
 		o.GetObjectKind().SetGroupVersionKind(kind)
+		items[i] = o
+	}
+	if !redact {
+		return items, nil
+	}
+	trees, err := simulate.Redact(objects)
+	for i := range trees {
+		items[i] = trees[i]
+	}
+	return items, err
+}
+
+// writeList writes a list, an object a line.
+func writeList(w io.Writer, list []any) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprint(out, `{"apiVersion":"v1","kind":"List","items":[`)
+	for i, o := range list {
 		b, err := json.Marshal(o)
 		if err != nil {
-			return fmt.Errorf("write %s %s: %w", kind.Kind, o.GetName(), err)
+			return fmt.Errorf("write object %d: %w", i, err)
 		}
 		if i > 0 {
 			fmt.Fprint(out, ",")

@@ -46,9 +46,13 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 		return nil
 	})
 
-	dump, dir := filepath.Join(t.TempDir(), "dump.json"), filepath.Join(t.TempDir(), "journal")
+	dump, redacted, dir := filepath.Join(t.TempDir(), "dump.json"), filepath.Join(t.TempDir(), "redacted.json"), filepath.Join(t.TempDir(), "journal")
 	expect(t, 0, "snapshot", "--kubeconfig", cluster.Kubeconfig, "--file", dump)
+	expect(t, 0, "snapshot", "--kubeconfig", cluster.Kubeconfig, "--redact", "--file", redacted)
 	foreseen := foresee(t, "-f", dump)
+	if others := foresee(t, "-f", redacted); !slices.Equal(others, foreseen) {
+		t.Errorf("the redacted dump gives %v, the dump %v", others, foreseen)
+	}
 	if live := foresee(t, "--live", "--kubeconfig", cluster.Kubeconfig); !slices.Equal(live, foreseen) {
 		t.Errorf("the live cluster gives %v, its dump %v", live, foreseen)
 	}
