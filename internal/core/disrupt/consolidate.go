@@ -100,7 +100,6 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	if c.opts.EvictionHourly == 0 && pods > 0 {
 		c.opts.EvictionHourly = worth / float64(pods) / 2
 	}
-	c.groups.removed = map[int32][]int32{}
 	for h := range n {
 		c.judge(h)
 	}
@@ -122,21 +121,17 @@ func (c *consolidator) judge(h int) {
 	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
 }
 
-// bound works out what all machines together must cost at least: those that may not go
-// stay, and the pods of the others cost what they are worth, less what those that stay
-// have room for.
+// bound works out what all machines together must cost at least: what the pods are worth,
+// and what those that may not go cost.
 func (c *consolidator) bound() {
+	worth, stay := 0.0, 0.0
 	for h := range c.snap.Nodes {
-		price := c.s.Price(h)
-		switch {
-		case math.IsNaN(price):
-		case math.IsNaN(c.cost[h]):
-			c.out.BoundHourly += max(price, c.s.Worth(h))
-		default:
-			c.out.BoundHourly += c.s.Worth(h)
+		worth += c.s.Worth(h) - c.s.Excess(h)
+		if price := c.s.Price(h); !math.IsNaN(price) && math.IsNaN(c.cost[h]) {
+			stay += price
 		}
 	}
-	c.out.BoundHourly = min(c.out.BoundHourly, c.out.PriceHourly)
+	c.out.BoundHourly = min(max(worth, stay), c.out.PriceHourly)
 }
 
 // drain removes machines, worst first, whose pods all find room on others.
@@ -187,11 +182,14 @@ func (c *consolidator) costOf(h int) float64 {
 // roundsMax bounds how often the windows go over the machines.
 const roundsMax = 4
 
+var Sizes = []int{32, 8, 3, 1}
+var Alpha = 1.0
+
 // replace puts new machines in the place of windows of the worst.
 func (c *consolidator) replace() {
 	for range roundsMax {
 		gained := false
-		for _, size := range []int{32, 8, 3, 1} {
+		for _, size := range []int{1, 3, 8, 32} {
 			order := c.ranked(func(h int) bool { return !math.IsNaN(c.costOf(h)) })
 			for from := 0; from < len(order); from += size {
 				gained = c.window(order[from:min(from+size, len(order))]) || gained

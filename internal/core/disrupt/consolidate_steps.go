@@ -14,13 +14,13 @@ import (
 // groups are changes that belong together, because one removes a machine that another
 // bought or put pods on. Each becomes one step.
 type groups struct {
-	parent  []int32           // by change
-	removed map[int32][]int32 // by root: machines of the snapshot
+	parent  []int32   // by change
+	removed [][]int32 // by change that is its own parent: machines of the snapshot
 }
 
 func (g *groups) find(change int32) int32 {
 	for int(change) >= len(g.parent) {
-		g.parent = append(g.parent, int32(len(g.parent)))
+		g.parent, g.removed = append(g.parent, int32(len(g.parent))), append(g.removed, nil)
 	}
 	for g.parent[change] != change {
 		g.parent[change] = g.parent[g.parent[change]]
@@ -58,8 +58,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 	}
 	c.s.Keep(mark)
 	for _, root := range roots {
-		delete(c.groups.removed, root)
-		c.groups.parent[root] = self
+		c.groups.parent[root], c.groups.removed[root] = self, nil
 	}
 	c.groups.removed[self] = removed
 	return true
@@ -129,8 +128,7 @@ func (c *consolidator) makeSteps() {
 func (c *consolidator) drafts() []*draft {
 	byRoot := map[int32]*draft{}
 	var all []*draft
-	for change := range c.groups.parent {
-		removed := c.groups.removed[int32(change)]
+	for change, removed := range c.groups.removed {
 		if len(removed) == 0 {
 			continue
 		}

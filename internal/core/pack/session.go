@@ -33,6 +33,8 @@ type Session struct {
 	bins []freshBin
 	// worth is what one pod of each class costs at least on new machines.
 	worth []float64
+	// prices are what a unit of each resource is worth.
+	prices []float64
 	// spare are hostname domains of machines that were not bought after all.
 	spare   []int32
 	present [][]int32 // by spreading group and domain: how many machines
@@ -69,6 +71,7 @@ func NewSession(snap *cluster.Snapshot, opts Options) *Session {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
+	opts.PriceCap = math.Inf(1) // Launch has its own
 	m := &model{space: sessionSpace(snap)}
 	for _, p := range byWeight(snap.Pools) {
 		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
@@ -295,9 +298,10 @@ func (s *Session) MayLeave(h int) bool {
 	for _, list := range [][]Share{s.hosts[h].own, s.hosts[h].added} {
 		for _, sh := range list {
 			need := s.classes[sh.Class].need
-			at := s.slots.next(0, need)
+			visits := visitsMax
+			at := s.slots.next(0, need, &visits)
 			if at >= 0 && int(s.slots.host[at]) == h {
-				at = s.slots.next(at+1, need)
+				at = s.slots.next(at+1, need, &visits)
 			}
 			if at < 0 {
 				return false

@@ -37,6 +37,9 @@ type filler struct {
 	content []Share
 	best    []Share
 	ratio   []float64 // by bin: at least what it was when last filled
+	// merit is what bins carried when they were last filled, by how much was loose.
+	merit  [16][]float64
+	bucket int
 }
 
 // addBins lists what can be bought, cheapest first, without offerings that are never
@@ -160,9 +163,7 @@ func (s *Session) Buy(limit float64) (float64, bool) {
 		least += float64(s.loose[c]) * s.worth[c]
 	}
 	best, bestAt := math.Inf(1), -1 // completing with one machine after so many buys
-	for i := range s.fills.ratio {
-		s.fills.ratio[i] = math.Inf(1)
-	}
+	s.hope(least)
 	var bought []int32
 	for least > 0 || s.AnyLoose() {
 		if spent+least >= limit {
@@ -315,13 +316,51 @@ func (s *Session) densest() int {
 			f.ratio[top] = 0
 			continue
 		}
-		value := s.fill(top)
-		r := value / max(s.bins[top].price, 1e-9)
+		r := s.fill(top) / max(s.bins[top].price, 1e-9)
+		f.merit[f.bucket][top] = r
 		if r > bestRatio {
 			best, bestRatio = top, r
 			f.best = append(f.best[:0], f.content...)
 		}
 		f.ratio[top] = min(r, bestRatio)
+	}
+}
+
+// tryMax is how many bins are tried for loose pods, once all have been for as many.
+const tryMax = 12
+
+// hope sets the ratios to what is hoped for: those bins are tried that did best the last
+// time when pods of about this worth were loose.
+func (s *Session) hope(worth float64) {
+	f := &s.fills
+	f.bucket = 0
+	for x := worth; len(s.bins) > 0 && x > s.bins[0].price && f.bucket < len(f.merit)-1; x /= 2 {
+		f.bucket++
+	}
+	merit := f.merit[f.bucket]
+	if merit == nil {
+		merit = make([]float64, len(s.bins))
+		for b := range merit {
+			merit[b] = math.Inf(1)
+		}
+		f.merit[f.bucket] = merit
+	}
+	clear(f.ratio)
+	for range tryMax {
+		top := -1
+		for b, m := range merit {
+			if f.ratio[b] == 0 && (top < 0 || m > merit[top]) {
+				top = b
+			}
+		}
+		if top >= 0 {
+			f.ratio[top] = math.Inf(1)
+		}
+	}
+	for b, m := range merit {
+		if math.IsInf(m, 1) {
+			f.ratio[b] = m
+		}
 	}
 }
 

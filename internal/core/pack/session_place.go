@@ -186,37 +186,68 @@ func (s *Session) SettleOrFail() bool {
 	return true
 }
 
-// seat finds room for the loose pods of a class.
+const (
+	// lookMax is how many machines that have room are compared for a pod.
+	lookMax = 8
+	// visitsMax bounds the search for them.
+	visitsMax = 2000
+)
+
+// seat finds room for the loose pods of a class. Of the first few machines that have it,
+// each pod goes to the one of which it takes what is left most evenly.
 func (s *Session) seat(c int32) {
-	cl := &s.classes[c]
-	for at := s.slots.next(0, cl.need); at >= 0 && s.loose[c] > 0; at = s.slots.next(at+1, cl.need) {
-		s.Put(c, int(s.slots.host[at]), s.loose[c])
+	need := s.classes[c].need
+	for s.loose[c] > 0 {
+		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
+		for at := s.slots.next(0, need, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, need, &visits) {
+			h := int(s.slots.host[at])
+			if !s.mayTake(c, h) {
+				continue
+			}
+			seen++
+			if even := s.evenness(need, s.hosts[h].free); even > bestEven {
+				best, bestEven = h, even
+			}
+		}
+		if best < 0 {
+			return
+		}
+		s.add(c, best, 1)
 	}
+}
+
+// mayTake tells whether everything but resources allows a pod of the class on a machine.
+func (s *Session) mayTake(c int32, h int) bool {
+	cl, host := &s.classes[c], &s.hosts[h]
+	if host.gone || !host.taken || !s.accepts(host, c) || len(cl.shape.Ports) > 0 && s.portTaken(host, cl.shape.Ports) {
+		return false
+	}
+	return len(cl.keys) == 0 || s.ledger.Check(int(c), &host.place, cl.last().wishesFrom, false).IsYes()
+}
+
+// evenness is the square of the cosine between what is needed and what is free, each
+// resource by its price.
+func (s *Session) evenness(need, free quantity.Vector) float64 {
+	dot, nn, ff := 0.0, 0.0, 0.0
+	for r, n := range need {
+		if p := s.prices[r]; p > 0 {
+			x, y := float64(n)*p, float64(free[r])*p
+			dot, nn, ff = dot+x*y, nn+x*x, ff+y*y
+		}
+	}
+	if nn == 0 || ff == 0 {
+		return 0
+	}
+	return dot * dot / (nn * ff)
 }
 
 // Put puts up to most loose pods of a class on a machine, as far as every rule allows it,
 // and returns how many.
 func (s *Session) Put(c int32, h int, most int32) int32 {
-	cl, host := &s.classes[c], &s.hosts[h]
-	if host.gone || !host.taken || !s.accepts(host, c) {
-		return 0
-	}
-	n := int32(quantity.Times(host.free, s.fills.none, cl.need, int64(most)))
-	if n > 0 && len(cl.shape.Ports) > 0 {
-		n = 1
-		if s.portTaken(host, cl.shape.Ports) {
-			return 0
-		}
-	}
-	if len(cl.keys) == 0 {
-		s.add(c, h, n)
-		return n
-	}
-	for k := range n {
-		if !s.ledger.Check(int(c), &host.place, cl.last().wishesFrom, false).IsYes() {
-			return k
-		}
+	n := int32(0)
+	for n < most && quantity.Times(s.hosts[h].free, s.fills.none, s.classes[c].need, 1) > 0 && s.mayTake(c, h) {
 		s.add(c, h, 1)
+		n++
 	}
 	return n
 }
@@ -248,9 +279,6 @@ func (s *Session) portAmong(pods []Share, want []cluster.HostPort) bool {
 }
 
 func (s *Session) add(c int32, h int, n int32) {
-	if n == 0 {
-		return
-	}
 	cl, host := &s.classes[c], &s.hosts[h]
 	s.loose[c] -= n
 	host.free.AddN(cl.need, -int64(n))
@@ -261,7 +289,7 @@ func (s *Session) add(c int32, h int, n int32) {
 	} else {
 		host.added = append(host.added, Share{Class: c, N: n, Change: s.change})
 	}
-	s.log = append(s.log, change{kind: changeAdd, host: int32(h), class: c, n: n})
+	s.log = append(s.log, change{changeAdd, int32(h), c, n})
 }
 
 func (s *Session) takeBack(e change) {

@@ -2,57 +2,96 @@ package pack
 
 import (
 	"math"
+	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
 )
 
-// price works out what a pod of each class costs at least on new machines: amounts of
-// resources are given prices such that no offering has more than its price's worth.
+// price works out what a pod of each class costs at least on new machines, and from that
+// what a unit of each resource is worth.
 func (s *Session) price() {
-	s.worth = make([]float64, len(s.classes))
-	demand := make([]float64, len(s.model.space))
+	p := cover.Problem{Dims: len(s.model.space)}
+	count := make([]int, len(s.classes))
 	for h := range s.hosts {
 		for _, sh := range s.hosts[h].own {
-			for r, n := range s.classes[sh.Class].need {
-				demand[r] += float64(n) * float64(sh.N)
+			count[sh.Class] += int(sh.N)
+		}
+	}
+	words := (len(s.bins) + 63) / 64
+	may := make([]uint64, words*len(s.classes))
+	for b := range s.bins {
+		p.Bins = append(p.Bins, cover.Bin{Capacity: s.bins[b].free, Price: s.bins[b].price})
+		for c := range s.classes {
+			if s.bins[b].allowed.has(c) {
+				may[c*words+b/64] |= 1 << (b % 64)
 			}
 		}
 	}
-	pi := s.resourcePrices(demand)
 	for c := range s.classes {
-		for r, n := range s.classes[c].need {
-			s.worth[c] += pi[r] * float64(n)
-		}
+		p.Classes = append(p.Classes, cover.Class{Size: s.classes[c].need, Count: count[c], Bins: may[c*words : (c+1)*words]})
 	}
+	_, s.worth = cover.Bound(&p)
+	s.prices = s.resourcePrices(count)
 }
 
-// resourcePrices returns what a unit of each resource is worth for the demand.
-func (s *Session) resourcePrices(demand []float64) []float64 {
-	pi, best := make([]float64, len(demand)), 0.0
-	var cpu, memory int
-	for r, name := range s.model.space {
-		switch name {
-		case quantity.CPU:
-			cpu = r
-		case quantity.Memory:
-			memory = r
-		}
-	}
-	const steps = 64
-	for k := range steps + 1 {
-		x := float64(k) / steps
-		wc, wm := x, (1-x)/(4<<20)
-		scale := math.Inf(1)
-		for i := range s.bins {
-			b := &s.bins[i]
-			if w := wc*float64(b.free[cpu]) + wm*float64(b.free[memory]); w > 0 {
-				scale = min(scale, b.price/w)
+// resourcePrices returns the prices of resources, none negative, that come nearest to what
+// the pods are worth: the least squares, found one price at a time.
+func (s *Session) resourcePrices(count []int) []float64 {
+	prices := make([]float64, len(s.model.space))
+	rest := slices.Clone(s.worth)
+	const sweeps = 50
+	for range sweeps {
+		for r := range prices {
+			up, down := 0.0, 0.0
+			for c, n := range count {
+				x := float64(s.classes[c].need[r])
+				up += float64(n) * x * rest[c]
+				down += float64(n) * x * x
+			}
+			if down == 0 {
+				continue
+			}
+			step := max(up/down, -prices[r])
+			prices[r] += step
+			for c := range count {
+				rest[c] -= step * float64(s.classes[c].need[r])
 			}
 		}
-		if v := scale * (wc*demand[cpu] + wm*demand[memory]); v > best && !math.IsInf(scale, 1) {
-			best = v
-			pi[cpu], pi[memory] = scale*wc, scale*wm
+	}
+	return prices
+}
+
+// Excess returns by how much the pods that a machine could hold may be worth more than it
+// costs, at most: nothing for one that could be bought again for its price.
+func (s *Session) Excess(h int) float64 {
+	host := &s.hosts[h]
+	if host.node.Open != nil {
+		return 0
+	}
+	price := host.price
+	if math.IsNaN(price) {
+		price = 0
+	}
+	room := slices.Clone(host.free)
+	for _, sh := range host.own {
+		room.AddN(s.classes[sh.Class].need, int64(sh.N))
+	}
+	for b := range s.bins {
+		if s.bins[b].price <= price && room.Fits(s.bins[b].free) {
+			return 0
 		}
 	}
-	return pi
+	most := 0.0
+	for c := range s.classes {
+		share := 0.0
+		for r, n := range s.classes[c].need {
+			if n > 0 && room[r] > 0 {
+				share = max(share, float64(n)/float64(room[r]))
+			}
+		}
+		if share > 0 && s.accepts(host, int32(c)) {
+			most = max(most, s.worth[c]/share)
+		}
+	}
+	return max(0, most*float64(len(s.model.space))-price)
 }

@@ -92,13 +92,16 @@ func (t *slots) has(i int, need quantity.Vector) bool {
 	return true
 }
 
-// next returns the first position from the given one on that has room; -1: none.
-func (t *slots) next(from int, need quantity.Vector) int {
+// next returns the first position from the given one on that has room; -1: none. It gives
+// up when visits, which it counts down, is used up: where what is free is in pieces, most
+// inner nodes promise what no machine below has.
+func (t *slots) next(from int, need quantity.Vector, visits *int) int {
 	if from >= len(t.host) {
 		return -1
 	}
 	i := t.leaves + from
-	for {
+	for *visits > 0 {
+		*visits--
 		if t.has(i, need) {
 			if i >= t.leaves {
 				return i - t.leaves
@@ -113,4 +116,5 @@ func (t *slots) next(from int, need quantity.Vector) int {
 		}
 		i++
 	}
+	return -1
 }
