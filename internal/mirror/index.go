@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -90,21 +91,27 @@ func PodsOn(ctx context.Context, c client.Reader, node string) ([]corev1.Pod, er
 	return pods.Items, nil
 }
 
-// BudgetsOver returns the names of the disruption budgets that count a pod, sorted.
-func BudgetsOver(ctx context.Context, c client.Reader, pod *corev1.Pod) ([]string, error) {
-	var budgets policyv1.PodDisruptionBudgetList
-	if err := c.List(ctx, &budgets, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list disruption budgets in %s: %w", pod.Namespace, err)
+// Budget is a disruption budget and the pods that it counts.
+type Budget struct {
+	Name     string
+	Selector labels.Selector
+}
+
+// BudgetsIn returns the disruption budgets of a namespace, sorted by name. One whose
+// selector cannot be read counts no pod.
+func BudgetsIn(ctx context.Context, c client.Reader, namespace string) ([]Budget, error) {
+	var list policyv1.PodDisruptionBudgetList
+	if err := c.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list disruption budgets in %s: %w", namespace, err)
 	}
-	var names []string
-	for i := range budgets.Items {
-		selector, err := metav1.LabelSelectorAsSelector(budgets.Items[i].Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(pod.Labels)) { // what cannot be read counts nothing
-			names = append(names, budgets.Items[i].Name)
+	var budgets []Budget
+	for i := range list.Items {
+		if selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector); err == nil {
+			budgets = append(budgets, Budget{list.Items[i].Name, selector})
 		}
 	}
-	slices.Sort(names)
-	return names, nil
+	slices.SortFunc(budgets, func(a, b Budget) int { return strings.Compare(a.Name, b.Name) })
+	return budgets, nil
 }
 
 // AttachmentsOn returns the volume attachments of a node. They are the cache's own: read only.

@@ -86,7 +86,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil && !errors.Is(err, mirror.ErrDuplicate) {
 		return reconcile.Result{}, err
 	}
-	pass := &pass{Controller: c, node: node, claim: claim}
+	pass := &pass{Controller: c, node: node, claim: claim, budgets: map[string][]mirror.Budget{}}
 	for range stepsMost {
 		step, err := pass.step(ctx)
 		switch {

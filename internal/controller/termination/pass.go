@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -30,6 +31,8 @@ type pass struct {
 	*Controller
 	node  *corev1.Node
 	claim *karpenterv1.NodeClaim // nil: none
+	// budgets are the disruption budgets of each namespace that was asked for.
+	budgets map[string][]mirror.Budget
 	// instance is what the cloud said of the Node's instance in this pass.
 	instance lifecycle.Instance
 }
@@ -78,7 +81,7 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 			continue
 		}
 		waiting := translate.DrainPod(&pods[i], view.At)
-		if waiting.Keeper == "" && !view.At.Before(view.Node.DeletedAt.Add(lifecycle.NamedAfter)) {
+		if waiting.Keeper == "" && waiting.DeletedAt.IsZero() && !view.At.Before(view.Node.DeletedAt.Add(lifecycle.NamedAfter)) {
 			if waiting.Keeper, err = p.keeper(ctx, &pods[i]); err != nil {
 				return view, err
 			}
@@ -96,14 +99,27 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 
 // keeper says which disruption budgets may keep a pod; empty: none.
 func (p *pass) keeper(ctx context.Context, pod *corev1.Pod) (string, error) {
-	budgets, err := mirror.BudgetsOver(ctx, p.Client, pod)
-	switch {
-	case err != nil || len(budgets) == 0:
-		return "", err
-	case len(budgets) == 1:
-		return "disruption budget " + budgets[0], nil
+	budgets, known := p.budgets[pod.Namespace]
+	if !known {
+		var err error
+		if budgets, err = mirror.BudgetsIn(ctx, p.Client, pod.Namespace); err != nil {
+			return "", err
+		}
+		p.budgets[pod.Namespace] = budgets
+	}
+	var names []string
+	for _, b := range budgets {
+		if b.Selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, b.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return "disruption budget " + names[0], nil
 	default:
-		return "disruption budgets " + strings.Join(budgets, ", ") + ": the API server evicts no pod that several count", nil
+		return "disruption budgets " + strings.Join(names, ", ") + ": the API server evicts no pod that several count", nil
 	}
 }
 
