@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -48,8 +50,8 @@ func drawScenario(t *rapid.T) *scenario.Scenario {
 	}
 	for i := range n("nodes", 0, 3) {
 		node := scenario.Node{Name: fmt.Sprintf("n%d", i), Type: "t0", Zone: pick("zone", "a", "b", "c"), CapacityType: label.OnDemand, Pool: "p0"}
-		if n("bound", 0, 1) == 1 {
-			node.Pods = []scenario.Share{{n("bound group", 0, len(s.PodGroups)-1), 1}}
+		if g := n("bound group", 0, len(s.PodGroups)-1); n("bound", 0, 1) == 1 && s.PodGroups[g].Ext == nil {
+			node.Pods = []scenario.Share{{g, 1}}
 		}
 		s.Nodes = append(s.Nodes, node)
 	}
@@ -63,13 +65,23 @@ func drawGroup(t *rapid.T) scenario.PodGroup {
 	}
 	key := rapid.SampledFrom([]string{label.Zone, label.Hostname}).Draw(t, "key")
 	g := scenario.PodGroup{N: n("n", 0, 12), CPU: int64(n("pod cpu", 1, 3000)), Mem: int64(n("pod memory", 1, 4000)), Labels: app("app")}
-	switch rapid.SampledFrom([]string{"", "spread", "affinity", "anti"}).Draw(t, "rule") {
+	switch rapid.SampledFrom([]string{"", "spread", "affinity", "anti", "spread both", "spread and anti", "wish"}).Draw(t, "rule") {
 	case "spread":
 		g.Spread = []scenario.Spread{{Key: key, MaxSkew: int32(n("skew", 1, 3)), MatchLabels: g.Labels}}
 	case "affinity":
 		g.Affinity = []scenario.Term{{Key: key, MatchLabels: app("to")}}
 	case "anti":
 		g.AntiAffinity = []scenario.Term{{Key: key, MatchLabels: app("from")}}
+	case "spread both":
+		g.Spread = []scenario.Spread{{Key: label.Zone, MaxSkew: 1, MatchLabels: g.Labels}, {Key: label.Hostname, MaxSkew: int32(n("skew", 1, 3)), MatchLabels: app("of")}}
+	case "spread and anti":
+		g.Spread = []scenario.Spread{{Key: label.Zone, MaxSkew: int32(n("skew", 1, 3)), MatchLabels: g.Labels}}
+		g.AntiAffinity = []scenario.Term{{Key: label.Hostname, MatchLabels: app("from")}}
+	case "wish":
+		g.Spread = []scenario.Spread{{Key: key, MaxSkew: 1, MatchLabels: g.Labels, Soft: true}}
+	}
+	if n("asks for a gpu", 0, 5) == 0 {
+		g.Ext = map[string]int64{"gpu": int64(n("gpus", 1, 3))}
 	}
 	switch rapid.SampledFrom([]string{"", "", "zone", "gpu", "disk", "ct"}).Draw(t, "select") {
 	case "zone":
@@ -84,20 +96,44 @@ func drawGroup(t *rapid.T) scenario.PodGroup {
 	return g
 }
 
-// TestRandomScenarios judges plans for random scenarios by rules that share nothing with
-// the solver.
+// violations solves a scenario and returns what the judge, by rules that share nothing
+// with the solver, has to say of the plan.
+func violations(s *scenario.Scenario) ([]string, error) {
+	snap := s.Snapshot(time.Unix(0, 0))
+	p := pack.Solve(snap, scenarioOptions())
+	file, err := scenario.Answer(s.Name, snap, &p)
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Check(s, file).Violations, nil
+}
+
+// TestRandomScenarios has rapid find the smallest scenario whose plan breaks a rule.
 func TestRandomScenarios(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawScenario(t)
-		snap := s.Snapshot(time.Unix(0, 0))
-		p := pack.Solve(snap, scenarioOptions())
-		file, err := scenario.Answer(s.Name, snap, &p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := scenario.Check(s, file); len(r.Violations) > 0 {
-			t.Fatalf("%+v\n%+v\nfor %+v", r, file, s)
+		if broken, err := violations(s); err != nil || len(broken) > 0 {
+			t.Fatalf("%v\n%v\nfor %+v", err, broken, s)
 		}
 	})
+}
+
+// TestManyRandomScenarios judges plans for 2,000 scenarios, others in each run. A seed
+// that it names goes into violations(rapid.Custom(drawScenario).Example(seed)).
+func TestManyRandomScenarios(t *testing.T) {
+	t.Parallel()
+	const scenarios, parts = 2000, 4
+	start := rand.IntN(1 << 40)
+	for part := range parts {
+		t.Run(strconv.Itoa(part), func(t *testing.T) {
+			t.Parallel()
+			random := rapid.Custom(drawScenario)
+			for seed := start + part; seed < start+scenarios; seed += parts {
+				if broken, err := violations(random.Example(seed)); err != nil || len(broken) > 0 {
+					t.Errorf("seed %d: %v %v", seed, err, broken)
+				}
+			}
+		})
+	}
 }
