@@ -22,15 +22,10 @@ func RegisterNode(ctx context.Context, c client.Client, node *corev1.Node, claim
 	})
 }
 
-// AdoptNode does what RegisterNode does but for opening the Node, which OpenNode can then
-// do in a write of its own.
+// AdoptNode does what RegisterNode does but for opening the Node, which the Nominator then
+// does.
 func AdoptNode(ctx context.Context, c client.Client, node *corev1.Node, claim *karpenterv1.NodeClaim) error {
 	return edit(ctx, c, node, "adopt node", func() { adopt(node, claim) })
-}
-
-// OpenNode opens a Node that was adopted to pods.
-func OpenNode(ctx context.Context, c client.Client, node *corev1.Node) error {
-	return edit(ctx, c, node, "open node", func() { open(node) })
 }
 
 func adopt(node *corev1.Node, claim *karpenterv1.NodeClaim) {

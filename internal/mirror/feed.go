@@ -82,9 +82,11 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	now := &pod{Pod: p, asksForNode: asksForNode(p), shape: s.shape(p)}
 	s.forgetPodState(had)
 	s.pods[p.UID] = now
-	s.seeHint(had, p)
+	s.unbound[p.UID] = now
+	s.seeHint(had, now)
 	if p.Spec.NodeName != "" {
 		delete(s.planned, p.UID)
+		delete(s.unbound, p.UID)
 		if s.byNode[p.Spec.NodeName] == nil {
 			s.byNode[p.Spec.NodeName] = map[types.UID]*pod{}
 		}
@@ -105,6 +107,7 @@ func (s *Store) removePod(p *corev1.Pod) {
 func (s *Store) forgetPod(uid types.UID) {
 	s.forgetPodState(s.pods[uid])
 	delete(s.pods, uid)
+	delete(s.unbound, uid)
 	delete(s.planned, uid)
 	delete(s.hints.given, uid)
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -16,7 +17,7 @@ import (
 )
 
 // hintShown is how long a hint that we gave counts before the watch has shown it.
-const hintShown = time.Second
+const hintShown = 5 * time.Second
 
 // hint is what we remember of a nomination that we wrote.
 type hint struct {
@@ -30,11 +31,11 @@ type hint struct {
 // hints is what the mirror knows of nominations that are ours. The zero value is ready.
 type hints struct {
 	given map[types.UID]hint
-	// landed counts the pods that were bound to the machine they were meant for, and elsewhere.
-	landed, astray int
 	// heard is when one of the pods was heard of last.
 	heard time.Time
 	stir  func()
+	// landed is told of each pod that was bound whether it is where it was meant to be.
+	landed func(there bool)
 }
 
 // OnHint sets who is told when something happened that a hint may depend on. It must not
@@ -43,6 +44,14 @@ func (s *Store) OnHint(stir func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hints.stir = stir
+}
+
+// OnLanded sets who is told of each pod that was meant for a machine and is bound: whether
+// to that one. It must not call back.
+func (s *Store) OnLanded(landed func(there bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hints.landed = landed
 }
 
 // AssumeHint counts a hint that is about to be written before the watch shows it.
@@ -82,8 +91,9 @@ func (s *Store) Hints() nominate.View {
 	now := s.opts.Now()
 	v := nominate.View{At: now, Heard: s.hints.heard}
 	nodes := map[string]nominate.Node{}
-	for uid, p := range s.pods {
-		if p.Spec.NodeName != "" || !p.asksForNode {
+	m := meant{of: map[string]map[*sharedShape]int{}, all: map[*sharedShape]int{}}
+	for uid, p := range s.unbound {
+		if !p.asksForNode {
 			continue
 		}
 		h, given := s.hints.given[uid]
@@ -92,15 +102,20 @@ func (s *Store) Hints() nominate.View {
 		if !planned && !given && !lost {
 			continue
 		}
-		pod := nominate.Pod{PodRef: translate.PodRef(p.Pod), Hint: p.Status.NominatedNodeName, Ours: lost || s.isOurs(p)}
+		pod := nominate.Pod{
+			PodRef: translate.PodRef(p.Pod), Hint: p.Status.NominatedNodeName, Ours: lost || s.isOurs(p),
+			Priority: ptr.Deref(p.Spec.Priority, 0), Tries: p.tries, TriedAt: p.triedAt,
+		}
 		if given && !h.shown && now.Before(h.at.Add(hintShown)) {
 			pod.Hint, pod.Ours = h.node, true
 		}
 		if n := s.joined(machine); n != nil {
-			pod.Node = n.Name
+			pod.Node, pod.Stands = n.Name, n.Name == p.Status.NominatedNodeName
 			nodes[n.Name] = nominate.Node{Name: n.Name, Stage: stage(n)}
+			m.add(n.Name, p.shape)
 		} else if planned {
 			v.Coming++
+			m.add("", p.shape)
 		}
 		if pod.Node == h.node {
 			pod.Given, pod.GivenAt = h.given, h.at
@@ -114,7 +129,7 @@ func (s *Store) Hints() nominate.View {
 	})
 	for name, n := range nodes {
 		if n.Stage == nominate.Closed {
-			n.Spare = s.spare(name, v.Pods)
+			n.Spare = s.spare(name, m)
 			nodes[name] = n
 		}
 	}
@@ -136,23 +151,33 @@ func opensAlone(n *corev1.Node) bool {
 	})
 }
 
+// meant counts pods by the Node that they are meant for and their shape, and by shape alone.
+type meant struct {
+	of  map[string]map[*sharedShape]int
+	all map[*sharedShape]int
+}
+
+func (m meant) add(node string, shape *sharedShape) {
+	if m.of[node] == nil {
+		m.of[node] = map[*sharedShape]int{}
+	}
+	m.of[node][shape]++
+	m.all[shape]++
+}
+
 // spare tells whether a Node could hold a pod that is meant for another beside its own.
-func (s *Store) spare(node string, pods []nominate.Pod) bool {
+func (s *Store) spare(node string, m meant) bool {
 	left := translate.Quantities(s.nodes[node].Status.Allocatable)
 	for _, p := range s.byNode[node] {
 		left = left.MinusFloor(p.shape.Requests)
 	}
-	others := map[*sharedShape]bool{}
-	for i := range pods {
-		p := s.pods[types.UID(pods[i].UID)]
-		if pods[i].Node == node {
-			left = left.MinusFloor(p.shape.Requests)
-		} else {
-			others[p.shape] = true
+	for shape, pods := range m.of[node] {
+		for range pods {
+			left = left.MinusFloor(shape.Requests)
 		}
 	}
-	for shape := range others {
-		if shape.Requests.Fits(left) {
+	for shape, pods := range m.all {
+		if pods > m.of[node][shape] && shape.Requests.Fits(left) {
 			return true
 		}
 	}
@@ -165,14 +190,6 @@ func stage(n *corev1.Node) nominate.Stage {
 		return nominate.Closed
 	}
 	return nominate.Open
-}
-
-// Landed returns how many pods that were meant for a machine were bound to it, and how
-// many elsewhere.
-func (s *Store) Landed() (there, elsewhere int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hints.landed, s.hints.astray
 }
 
 // joined returns the Node of a machine, the name of which is the Node's or the claim's.
@@ -210,28 +227,55 @@ func (s *Store) isOurs(p *pod) bool {
 
 // seeHint takes note of what a pod's newest state says of its hint. It comes before the
 // pod's meaning is forgotten.
-func (s *Store) seeHint(had *pod, p *corev1.Pod) {
+func (s *Store) seeHint(had, p *pod) {
+	seeTry(had, p, s.opts.Now())
 	machine, planned := s.planned[p.UID]
 	h, given := s.hints.given[p.UID]
 	switch {
 	case p.Spec.NodeName != "":
-		n := s.joined(machine)
-		switch {
-		case !planned || had == nil || had.Spec.NodeName != "": // not news
-		case n != nil && n.Name == p.Spec.NodeName:
-			s.hints.landed++
-		default:
-			s.hints.astray++
+		if planned && had != nil && had.Spec.NodeName == "" && s.hints.landed != nil {
+			n := s.joined(machine)
+			s.hints.landed(n != nil && n.Name == p.Spec.NodeName)
 		}
 		delete(s.hints.given, p.UID)
 	case given && p.Status.NominatedNodeName == h.node:
+		own := !h.shown && had != nil && had.Status.NominatedNodeName != h.node
 		h.shown = true
 		s.hints.given[p.UID] = h
+		if own {
+			s.stirHints()
+			return
+		}
 	}
 	if planned || given {
 		s.hints.heard = s.opts.Now()
 		s.stirHints()
 	}
+}
+
+// seeTry counts how often kube-scheduler has tried a pod in vain: then it writes why. When it
+// has nothing new to write the try is not seen.
+func seeTry(had, p *pod, now time.Time) {
+	why := scheduled(p)
+	if why == nil || why.Status == corev1.ConditionTrue {
+		return
+	}
+	if had != nil {
+		p.tries, p.triedAt = had.tries, had.triedAt
+		lost := had.Status.NominatedNodeName != "" && p.Status.NominatedNodeName == ""
+		if before := scheduled(had); before != nil && before.Message == why.Message && !lost {
+			return
+		}
+	}
+	p.tries, p.triedAt = p.tries+1, now
+}
+
+func scheduled(p *pod) *corev1.PodCondition {
+	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if i < 0 {
+		return nil
+	}
+	return &p.Status.Conditions[i]
 }
 
 func (s *Store) stirHints() {

@@ -1,10 +1,13 @@
 package mirror
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -65,6 +68,8 @@ func TestHints(t *testing.T) {
 	unregistered := karpenterv1.UnregisteredTaint()
 	s, p := hintStore("")
 	ref := translate.PodRef(p)
+	var landed []bool
+	s.OnLanded(func(there bool) { landed = append(landed, there) })
 	view := func() nominate.View {
 		v := s.Hints()
 		v.Heard = noon
@@ -88,42 +93,115 @@ func TestHints(t *testing.T) {
 	s.upsertClaim(joined)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3"}, Spec: corev1.NodeSpec{ProviderID: "id", Taints: []corev1.Taint{unregistered}}}
 	s.upsertNode(node)
-	expect("it has joined", []nominate.Pod{{PodRef: ref, Node: "n3"}}, []nominate.Node{{Name: "n3", Stage: nominate.Closed}}, 0)
+	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon}
+	expect("it has joined", []nominate.Pod{once}, []nominate.Node{{Name: "n3", Stage: nominate.Closed}}, 0)
 
 	node = node.DeepCopy()
 	node.Spec.Taints = nil
 	s.upsertNode(node)
 	s.AssumeHint(ref, "n3")
 	open := []nominate.Node{{Name: "n3"}}
-	expect("a hint counts before it is shown", []nominate.Pod{{PodRef: ref, Node: "n3", Hint: "n3", Ours: true, Given: 1, GivenAt: noon}}, open, 0)
+	hinted := once
+	hinted.Hint, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
+	expect("a hint counts before it is shown", []nominate.Pod{hinted}, open, 0)
 
 	p = p.DeepCopy()
 	p.Status.NominatedNodeName = "n3"
 	s.upsertPod(p)
+	hinted.Stands = true
+	expect("it stands once it is shown", []nominate.Pod{hinted}, open, 0)
+
 	cleared := p.DeepCopy()
 	cleared.Status.NominatedNodeName = ""
 	s.upsertPod(cleared)
-	expect("one that was shown and taken away is gone", []nominate.Pod{{PodRef: ref, Node: "n3", Given: 1, GivenAt: noon}}, open, 0)
+	twice := once
+	twice.Given, twice.GivenAt, twice.Tries = 1, noon, 2
+	expect("one that was shown and taken away is gone", []nominate.Pod{twice}, open, 0)
 
 	bound := p.DeepCopy()
 	bound.Spec.NodeName, bound.Status.NominatedNodeName = "n3", ""
 	s.upsertPod(bound)
 	s.upsertPod(bound.DeepCopy())
 	expect("a bound pod needs none", nil, nil, 0)
-	if there, elsewhere := s.Landed(); there != 1 || elsewhere != 0 {
-		t.Errorf("Landed() = %d, %d, want 1, 0", there, elsewhere)
+	if diff := cmp.Diff([]bool{true}, landed); diff != "" {
+		t.Errorf("told of pods that landed (-want +got):\n%s", diff)
 	}
 }
 
 func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
 	s, p := hintStore("gone")
-	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true}}
+	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon}}
 	v := s.Hints()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
 		t.Errorf("Hints (-want +got):\n%s", diff)
 	}
 	if step := nominate.Next(v); len(step.Clear) != 1 {
 		t.Errorf("the step is %q, want the hint cleared", step)
+	}
+}
+
+func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	p := pendingPod("p")
+	s.upsertPod(p)
+	s.Meant([]cluster.PodRef{translate.PodRef(p)}, "n1")
+	s.AssumeHint(translate.PodRef(p), "n1")
+	for _, c := range []struct {
+		what   string
+		change func(*corev1.Pod)
+		heard  bool
+	}{
+		{"our hint is shown", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, false},
+		{"kube-scheduler writes why", func(p *corev1.Pod) { p.Status.Conditions[0].Message = "no" }, true},
+		{"it takes the hint away", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" }, true},
+	} {
+		now = now.Add(time.Second)
+		p = p.DeepCopy()
+		c.change(p)
+		s.upsertPod(p)
+		if v := s.Hints(); v.Heard.Equal(now) != c.heard || v.Pods[0].TriedAt.Equal(now) != c.heard {
+			t.Errorf("%s: heard at %s and tried at %s, now is %s", c.what, v.Heard, v.Pods[0].TriedAt, now)
+		}
+	}
+}
+
+func TestWhichNodesHaveRoomToSpare(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cpu, there, elsewhere, coming int
+		spare                         bool
+	}{
+		"nobody else":                       {3, 1, 0, 0, false},
+		"others, and no room for them":      {1, 1, 1, 0, false},
+		"others, and room":                  {2, 1, 1, 0, true},
+		"room for one whose node will come": {2, 1, 0, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTestStore(atNoon)
+			for _, node := range []string{"n1", "n2"} {
+				s.upsertNode(&corev1.Node{
+					ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{karpenterv1.UnregisteredTaint()}},
+					Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+						corev1.ResourceCPU: *resource.NewQuantity(int64(c.cpu), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("9"),
+					}},
+				})
+			}
+			s.upsertClaim(testClaim("later", ""))
+			for machine, pods := range map[string]int{"n1": c.there, "n2": c.elsewhere, "later": c.coming} {
+				for i := range pods {
+					p := pendingPod(fmt.Sprint(machine, i))
+					s.upsertPod(p)
+					s.Meant([]cluster.PodRef{translate.PodRef(p)}, machine)
+				}
+			}
+			if got := s.Hints().Nodes[0]; got.Name != "n1" || got.Spare != c.spare {
+				t.Errorf("node %s: spare is %v, want n1, %v", got.Name, got.Spare, c.spare)
+			}
+		})
 	}
 }

@@ -45,6 +45,7 @@ type Store struct {
 
 	mu         sync.Mutex // guards everything below
 	pods       map[types.UID]*pod
+	unbound    map[types.UID]*pod // those of them that no node has
 	byNode     map[string]map[types.UID]*pod
 	nodes      map[string]*corev1.Node
 	providers  map[string]string // providerID → node name
@@ -68,6 +69,9 @@ type pod struct {
 	*corev1.Pod
 	shape       *sharedShape
 	asksForNode bool
+	// tries is how often kube-scheduler is known to have tried it in vain, triedAt when last.
+	tries   int
+	triedAt time.Time
 }
 
 // sharedShape is a shape and the number of pods that have it; it goes with the last.
@@ -93,7 +97,7 @@ type typesKnown struct {
 func NewStore(opts Options) *Store {
 	return &Store{
 		opts: opts,
-		pods: map[types.UID]*pod{}, byNode: map[string]map[types.UID]*pod{},
+		pods: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string]map[types.UID]*pod{},
 		nodes: map[string]*corev1.Node{}, providers: map[string]string{},
 		claims: map[string]claim{}, pools: map[string]*karpenterv1.NodePool{},
 		daemons: newDaemons(), pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},

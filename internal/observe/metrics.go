@@ -71,6 +71,8 @@ type Metrics struct {
 	PlanPriceHourlyDollars, PlanBoundHourlyDollars prometheus.Gauge
 	// Refusals counts pods refused, by verdict.
 	Refusals *prometheus.CounterVec
+	// PodsLanded counts pods that were meant for a machine and are bound: see CountLanded.
+	PodsLanded *prometheus.CounterVec
 	// JournalDecisions counts decisions handed to the journal, by loop and by what became
 	// of them.
 	JournalDecisions *prometheus.CounterVec
@@ -94,6 +96,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: own, Name: "plan_bound_hourly_dollars", Help: "What the launches of that plan must cost at least; 0: not known.",
 		}),
 		Refusals: f.counter(own, "", "refusals_total", "Pods that nothing could take, by the reason of the verdict.", "reason"),
+		PodsLanded: f.counter(own, "", "pods_landed_total",
+			"Pods meant for a machine that are bound, by whether to that one: planned, elsewhere.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
 			"Decisions handed to the journal, by loop and by what became of them: written, same, dropped, failed.", "loop", "outcome"),
 		Bugs: f.NewCounter(prometheus.CounterOpts{

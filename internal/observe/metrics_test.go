@@ -20,6 +20,7 @@ func published() []string {
 		"dovetail_plan_bound_hourly_dollars",
 		"dovetail_plan_price_hourly_dollars",
 		"dovetail_plan_seconds",
+		"dovetail_pods_landed_total outcome",
 		"dovetail_refusals_total reason",
 		"karpenter_build_info version,goversion,goarch,commit",
 		"karpenter_cloudprovider_duration_seconds controller,method,provider",

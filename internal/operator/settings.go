@@ -81,7 +81,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
-	a.duration(&s.NominateWaitMax, "nominate-wait-max", 3*time.Second, "longest time a ready node waits for its turn to take its pods; longer keeps more of them to the plan when many nodes come at once")
+	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time a ready node is kept closed until its pods can safely take it; it is short unless kube-scheduler has very much to do")
 	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "most memory for past decisions, which dovetail explain and replay read from /debug/journal on the metrics port; 0: keep none and do not serve it")
 	a.text(&s.JournalDir, "journal-dir", "", "directory to keep past decisions in; empty: nowhere")
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "most that --journal-dir may take; the oldest decisions go")

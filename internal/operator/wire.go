@@ -76,6 +76,7 @@ type parts struct {
 	cloud      cloud.Provider
 	vocabulary translate.Vocabulary
 	mirror     *mirror.Store
+	nominator  *apply.Nominator
 	synced     func() bool
 	events     *observe.Recorder
 	metrics    *observe.Metrics
@@ -218,6 +219,10 @@ func (p *parts) feed(ctx context.Context) error {
 			})
 		},
 	})
+	p.mirror.OnLanded(p.metrics.CountLanded)
+	if p.nominator, err = apply.NewNominator(p.mgr, p.mirror); err != nil {
+		return err
+	}
 	if err := mirror.AddIndexes(ctx, p.mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -263,7 +268,7 @@ func (p *parts) loops() []registrant {
 	}
 	if p.settings.NominatePods {
 		nominator := &nomination.Loop{
-			Mirror: p.mirror, Nominator: &apply.Nominator{Client: c, Mirror: p.mirror}, Log: p.log, Now: time.Now, Synced: p.synced,
+			Mirror: p.mirror, Nominator: p.nominator, Log: p.log, Now: time.Now, Synced: p.synced,
 			WaitMost: p.settings.NominateWaitMax,
 		}
 		claims.Opener = nominator

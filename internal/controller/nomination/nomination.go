@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -28,11 +27,13 @@ const (
 	patience = 30 * time.Second
 	// openKept is how long it is remembered that a node was opened.
 	openKept = 10 * time.Second
+	// openSoon is how long a node may take to be open once it was its turn.
+	openSoon = time.Second
 	// breath gathers what happens at the same moment into one look.
 	breath = 2 * time.Millisecond
 	// syncPoll is how often the loop asks whether the mirror is whole at the start.
 	syncPoll = 50 * time.Millisecond
-	// retry is the pause after a write failed for no reason of its own.
+	// retry is the pause after writes failed.
 	retry = time.Second
 )
 
@@ -49,9 +50,12 @@ type Loop struct {
 
 	news chan struct{}
 
-	mu    sync.Mutex
-	nodes map[string]turn // guarded by mu; by name
+	writes sync.WaitGroup
+
+	mu    sync.Mutex      // guards everything below
+	nodes map[string]turn // by name
 	open  func(claim string)
+	again time.Time // after a failure
 }
 
 // turn is a node that waits to be opened, or has been.
@@ -94,23 +98,23 @@ func (l *Loop) MayOpen(claim string, node *corev1.Node) bool {
 
 // Start hands over until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
+	defer l.writes.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	rest := breath
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-l.news:
-			if !l.pause(ctx) {
+			if !l.pause(ctx, rest) {
 				return nil
 			}
 		}
-		until, err := l.look(ctx)
-		if err != nil && ctx.Err() == nil {
-			l.Log.Error("could not nominate pods", "error", err)
-			until = l.Now().Add(retry)
-		}
+		start := l.Now()
+		until := l.look(ctx)
+		rest = max(breath, l.Now().Sub(start))
 		timer.Stop()
 		if !until.IsZero() {
 			timer.Reset(max(until.Sub(l.Now()), time.Millisecond))
@@ -118,8 +122,8 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 }
 
-func (l *Loop) pause(ctx context.Context) bool {
-	timer := time.NewTimer(breath)
+func (l *Loop) pause(ctx context.Context, rest time.Duration) bool {
+	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -129,21 +133,53 @@ func (l *Loop) pause(ctx context.Context) bool {
 	}
 }
 
-// look decides, writes and opens, once.
-func (l *Loop) look(ctx context.Context) (until time.Time, err error) {
+// look decides, and has written and opened what was decided. It doesn't wait for the
+// writes: what is written counts as done in the next look, and a hint that is lost
+// meanwhile must not wait for them.
+func (l *Loop) look(ctx context.Context) (until time.Time) {
 	if !l.Synced() {
-		return l.Now().Add(syncPoll), nil
+		return l.Now().Add(syncPoll)
+	}
+	if again := l.afterFailure(); again.After(l.Now()) {
+		return again
 	}
 	step := nominate.Next(l.view())
-	// The nodes open in any case: a hint is worth less than a machine.
-	err = l.Nominator.Nominate(ctx, &step)
-	l.turns(step.Open)
-	err = errors.Join(err, l.Nominator.Open(ctx, step.Open))
-	l.tell(step.Open)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("hand over to the scheduler: %w", err)
+	if err := l.Nominator.Clear(ctx, step.Clear); err != nil {
+		l.failed(ctx, err)
 	}
-	return step.Until, nil
+	if len(step.Set)+len(step.Open) == 0 {
+		return step.Until
+	}
+	l.turns(step.Open)
+	l.Nominator.Assume(step.Set)
+	l.writes.Go(func() {
+		// The nodes open in any case: a hint is worth less than a machine.
+		err := errors.Join(l.Nominator.Set(ctx, step.Set), l.Nominator.Open(ctx, step.Open))
+		l.tell(step.Open)
+		if err != nil {
+			l.failed(ctx, err)
+		}
+	})
+	return step.Until
+}
+
+// failed has the next look taken a little later.
+func (l *Loop) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	l.Log.Error("could not hand pods over to the scheduler", "error", err)
+	l.mu.Lock()
+	l.again = l.Now().Add(retry)
+	l.mu.Unlock()
+	l.stir()
+}
+
+// afterFailure returns when looks may be taken again.
+func (l *Loop) afterFailure() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.again
 }
 
 // view joins what the mirror knows of pods with who waits here.
@@ -164,13 +200,17 @@ func (l *Loop) view() nominate.View {
 			t.ready = v.At
 		}
 		l.nodes[name] = t
-		n := nominate.Node{Name: name, Stage: nominate.Waiting, Asked: t.asked, ReadyAt: t.ready, OpenedAt: t.opened}
-		if !t.opened.IsZero() {
-			n.Stage = nominate.Opened
-		}
+		n := nominate.Node{Name: name, Stage: nominate.Waiting, Asked: t.asked, ReadyAt: t.ready}
 		i, found := slices.BinarySearchFunc(v.Nodes, name, func(n nominate.Node, name string) int { return cmp.Compare(n.Name, name) })
 		if !found {
 			v.Nodes = slices.Insert(v.Nodes, i, n)
+		}
+		switch {
+		case t.opened.IsZero():
+		case v.Nodes[i].Stage == nominate.Closed && v.At.Before(t.opened.Add(openSoon)):
+			n.Stage = nominate.Opening
+		default:
+			n.Stage = nominate.Open
 		}
 		n.Spare = v.Nodes[i].Spare
 		v.Nodes[i] = n

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,14 +40,17 @@ import (
 
 const (
 	patience = 2 * time.Minute
-	// The client's limits are those the product has by default.
+	// The settings are those the product has by default.
 	qps, burst = 200, 300
+	waitMost   = 10 * time.Second
 )
 
 // world is a real control plane with the loops of a scale-up at work in it.
 type world struct {
 	client.Client
 	mirror *mirror.Store
+	// there and elsewhere count the pods that were bound where they were meant to be, and not.
+	there, elsewhere atomic.Int64
 }
 
 // newWorld starts it, with one pool of nodes of 4 cpu, and returns when that is ready.
@@ -100,15 +104,23 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 			return group == kwokv1alpha1.Group && strings.EqualFold(kind, "KWOKNodeClass")
 		},
 	})
+	w.mirror.OnLanded(func(there bool) {
+		if there {
+			w.there.Add(1)
+		} else {
+			w.elsewhere.Add(1)
+		}
+	})
 	must(t, mirror.AddIndexes(t.Context(), mgr.GetFieldIndexer()))
 	ctx, cancel := context.WithCancel(context.Background())
 	synced, err := w.mirror.Feed(ctx, mgr.GetCache())
 	must(t, err)
 	claims := &lifecycle.Controller{Client: c, Cloud: cloud, Now: time.Now, Events: events, Metrics: metrics, Log: log}
 	if nominate {
+		writer, err := apply.NewNominator(mgr, w.mirror)
+		must(t, err)
 		nominator := &nomination.Loop{
-			Mirror: w.mirror, Nominator: &apply.Nominator{Client: c, Mirror: w.mirror}, Log: log, Now: time.Now, Synced: synced,
-			WaitMost: 20 * time.Second,
+			Mirror: w.mirror, Nominator: writer, Log: log, Now: time.Now, Synced: synced, WaitMost: waitMost,
 		}
 		must(t, nominator.Register(mgr))
 		claims.Opener = nominator

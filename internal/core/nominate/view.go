@@ -29,8 +29,8 @@ type View struct {
 type Node struct {
 	Name  string
 	Stage Stage
-	// Asked is when it asked to be opened, OpenedAt when it was; zero if it did not or was not.
-	Asked, OpenedAt time.Time
+	// Asked is when it asked to be opened; zero if it did not.
+	Asked time.Time
 	// Spare: beside those meant for it, it could hold a pod that is meant for another.
 	Spare bool
 	// ReadyAt is since when nothing but our word keeps pods from it; zero: something does.
@@ -40,13 +40,13 @@ type Node struct {
 // Stage is how far a node is open to pods.
 type Stage string
 
-// The stages of a node: closed by our taint, closed and asking to be opened, opened just
-// now, open.
+// The stages of a node: open, closed by our taint, closed and asking to be opened, told to
+// open and not seen to be open yet.
 const (
 	Open    Stage = ""
 	Closed  Stage = "closed"
 	Waiting Stage = "waiting"
-	Opened  Stage = "opened"
+	Opening Stage = "opening"
 )
 
 // Pod is a pod that is to be bound.
@@ -59,9 +59,16 @@ type Pod struct {
 	// Ours tells that the hint is ours to change; otherwise it is kube-scheduler's, which
 	// makes room there.
 	Ours bool
+	// Stands tells that the hint has been seen on the pod, not only been written.
+	Stands bool
 	// Given is how often it was hinted to Node, GivenAt when last.
 	Given   int
 	GivenAt time.Time
+	// Priority, how often kube-scheduler is known to have tried it in vain, and when last:
+	// they say which pod it tries next.
+	Priority int32
+	Tries    int
+	TriedAt  time.Time
 }
 
 // Step is what to do now: first Clear, then Set, then Open. After it, or at Until, or
