@@ -2,12 +2,13 @@ package cover
 
 import (
 	"math"
-	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // check fails the test if the solution breaks a rule of the problem. It shares nothing
 // with what it judges.
-func check(tb testing.TB, p *Problem, s Solution) {
+func check(tb rapid.TB, p *Problem, s Solution) {
 	tb.Helper()
 	seen := make([]int, len(p.Classes))
 	bought := make([]int, len(p.Bins))

@@ -38,7 +38,7 @@ type master struct {
 // newMaster returns the program at a tariff, which its prices start from.
 func newMaster(s *solver, t *tariff) *master {
 	c := &master{s: s, nodes: searchTotal, price: t.price, value: make([]float64, len(s.m.kinds)),
-		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, cheapest)}
+		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, s.least)}
 	c.sack = newKnapsack(s.m, c.value)
 	return c
 }
@@ -103,10 +103,10 @@ func (c *master) extend(left []int) bool {
 	dear, added := 0.0, false
 	b := c.s.buyer
 	for k, v := range c.value {
-		b.value[k] = float32(max(v, cheapest))
+		b.value[k] = float32(max(v, c.s.least))
 	}
 	for i := range c.s.m.bins {
-		bin, price := int32(i), max(c.price[i], cheapest)
+		bin, price := int32(i), max(c.price[i], tiny)
 		ceiling := c.sack.relax(bin)
 		if ceiling > price*(1+closeEnough) {
 			items, value := b.fill(bin, b.active)
@@ -121,7 +121,7 @@ func (c *master) extend(left []int) bool {
 				added = c.offer(bin, items) || added
 			}
 		}
-		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < cheapest {
+		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < tiny {
 			dear = math.Inf(1) // what is free has no value
 		}
 	}

@@ -41,14 +41,14 @@ func evenness(pass int) float64 {
 // valueItems hands the prices to the filler.
 func (s *solver) valueItems() {
 	for k, v := range s.value {
-		s.buyer.value[k] = float32(max(v, cheapest))
+		s.buyer.value[k] = float32(max(v, s.least))
 	}
 }
 
 // hopes estimates the value for money of each bin from what its room is worth.
 func (s *solver) hopes() {
 	for i := range s.m.bins {
-		s.hope[i] = s.tariff.held(int32(i)) / max(s.m.bins[i].price, cheapest)
+		s.hope[i] = s.tariff.held(int32(i)) / max(s.m.bins[i].price, tiny)
 	}
 }
 
@@ -61,7 +61,7 @@ func (s *solver) learn(p *packing, paid, weight []float64) {
 		for _, it := range p.of(l) {
 			held += s.value[it.Class] * float64(it.N)
 		}
-		dear := s.m.bins[l.bin].price / max(held, cheapest)
+		dear := s.m.bins[l.bin].price / max(held, s.least)
 		for _, it := range p.of(l) {
 			n := float64(it.N * l.times)
 			paid[it.Class] += n * dear

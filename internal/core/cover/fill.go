@@ -125,7 +125,7 @@ func (f *filler) shares(b int32) {
 		sum += f.share[d]
 	}
 	for d, r := range f.m.bins[b].room {
-		f.share[d] = (f.share[d]/max(sum, cheapest) + f.even) * float64(r) / f.unit[d]
+		f.share[d] = (f.share[d]/max(sum, tiny) + f.even) * float64(r) / f.unit[d]
 	}
 }
 

@@ -13,8 +13,10 @@ type firstFit struct {
 	nodes []node
 }
 
-// node is a bin that is being filled, of any type that still holds what is in it.
+// node is a bin that is being filled, of any type that still holds what is in it, or
+// several in a row that are filled alike.
 type node struct {
+	times int
 	used  []int64
 	room  []int64 // the most that a type of fits has of each dimension
 	fits  bitset
@@ -34,22 +36,28 @@ func (m *model) firstFitDecreasing(p *packing) bool {
 	for _, k := range order {
 		left := m.kinds[k].count
 		for i := 0; left > 0 && i < len(f.nodes); i++ {
-			left -= f.put(&f.nodes[i], k, left)
+			left = f.put(i, k, left)
 		}
-		for left > 0 {
-			f.open()
-			n := f.put(&f.nodes[len(f.nodes)-1], k, left)
-			if n == 0 {
-				return false
-			}
-			left -= n
+		if left == 0 {
+			continue
+		}
+		f.open(left) // as many as could be needed; those that are not are dropped again
+		for i := len(f.nodes) - 1; left > 0 && i < len(f.nodes); i++ {
+			left = f.put(i, k, left)
+		}
+		if left > 0 {
+			return false
+		}
+		if last := len(f.nodes) - 1; len(f.nodes[last].items) == 0 {
+			f.nodes = f.nodes[:last]
 		}
 	}
 	return f.close(p)
 }
 
-func (f *firstFit) open() {
-	n := node{used: make([]int64, f.m.dims), room: make([]int64, f.m.dims), fits: newBitset(len(f.m.bins))}
+// open adds so many empty bins.
+func (f *firstFit) open(times int) {
+	n := node{times: times, used: make([]int64, f.m.dims), room: make([]int64, f.m.dims), fits: newBitset(len(f.m.bins))}
 	for b := range f.m.bins {
 		n.fits.set(b)
 		for d, r := range f.m.bins[b].room {
@@ -59,8 +67,29 @@ func (f *firstFit) open() {
 	f.nodes = append(f.nodes, n)
 }
 
-// put places as many of the kind as there is room for and returns how many.
-func (f *firstFit) put(n *node, k int32, left int) int {
+// put places as many of the kind as there is room for in the bins at an index, and returns
+// how many are left. Bins that are then no longer filled alike are parted, the fuller first.
+func (f *firstFit) put(i int, k int32, left int) int {
+	most := f.most(&f.nodes[i], k, left)
+	if most == 0 {
+		return left
+	}
+	full := min(f.nodes[i].times, left/most)
+	if full < f.nodes[i].times {
+		f.nodes = slices.Insert(f.nodes, i+1, f.nodes[i].part(f.nodes[i].times-full))
+		f.nodes[i].times = full
+	}
+	f.add(&f.nodes[i], k, most)
+	return left - full*most
+}
+
+// part returns so many bins filled alike.
+func (n *node) part(times int) node {
+	return node{times: times, used: slices.Clone(n.used), room: slices.Clone(n.room), fits: slices.Clone(n.fits), items: slices.Clone(n.items)}
+}
+
+// most returns how many of the kind one of the bins takes, of so many.
+func (f *firstFit) most(n *node, k int32, left int) int {
 	kind, size := &f.m.kinds[k], f.m.sizeOf(int(k))
 	for d, s := range size {
 		if n.used[d]+s > n.room[d] {
@@ -68,7 +97,7 @@ func (f *firstFit) put(n *node, k int32, left int) int {
 		}
 	}
 	for _, it := range n.items {
-		if _, rival := slices.BinarySearch(kind.rivals, it.Class); rival {
+		if _, rival := slices.BinarySearch(kind.rivals, it.Class); rival || it.Class == k {
 			return 0
 		}
 	}
@@ -86,12 +115,15 @@ func (f *firstFit) put(n *node, k int32, left int) int {
 		}
 		most = max(most, fit)
 	})
-	if most == 0 {
-		return 0
+	return int(most)
+}
+
+// add places so many of the kind in each of the bins.
+func (f *firstFit) add(n *node, k int32, many int) {
+	for d, s := range f.m.sizeOf(int(k)) {
+		n.used[d] += s * int64(many)
 	}
-	for d, s := range size {
-		n.used[d] += s * most
-	}
+	group := f.m.groups[f.m.kinds[k].group]
 	clear(n.room)
 	n.fits.each(func(b int) {
 		room := f.m.bins[b].room
@@ -103,8 +135,7 @@ func (f *firstFit) put(n *node, k int32, left int) int {
 			n.room[d] = max(n.room[d], r)
 		}
 	})
-	n.items = append(n.items, Item{Class: k, N: int(most)})
-	return int(most)
+	n.items = append(n.items, Item{Class: k, N: many})
 }
 
 // close buys for each node the cheapest type that is left, if there is one.
@@ -114,17 +145,21 @@ func (f *firstFit) close(p *packing) bool {
 		stock[b] = f.m.bins[b].left
 	}
 	for _, n := range f.nodes {
-		cheapest := -1
-		n.fits.each(func(b int) {
-			if cheapest < 0 && stock[b] > 0 {
-				cheapest = b
+		for n.times > 0 {
+			least := -1
+			n.fits.each(func(b int) {
+				if least < 0 && stock[b] > 0 {
+					least = b
+				}
+			})
+			if least < 0 {
+				return false
 			}
-		})
-		if cheapest < 0 {
-			return false
+			times := min(n.times, stock[least])
+			stock[least] -= times
+			n.times -= times
+			p.add(int32(least), times, n.items, f.m.bins[least].price)
 		}
-		stock[cheapest]--
-		p.add(int32(cheapest), 1, n.items, f.m.bins[cheapest].price)
 	}
 	return true
 }

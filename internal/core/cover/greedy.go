@@ -93,7 +93,7 @@ func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 			continue
 		}
 		// No bin can hold more than all there is: most are too large for what is left.
-		if most := wealth / max(b.m.bins[best].price, cheapest); o.ratio > most*(1+1e-6) {
+		if most := wealth / max(b.m.bins[best].price, tiny); o.ratio > most*(1+1e-6) {
 			o.ratio = most
 			continue
 		}
@@ -101,7 +101,7 @@ func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 			items, value := b.fill(int32(best), b.active)
 			o.items = append(o.items[:0], items...)
 			o.value, o.tried = value, true
-			o.ratio = value / max(b.m.bins[best].price, cheapest)
+			o.ratio = value / max(b.m.bins[best].price, tiny)
 			if len(items) == 0 {
 				o.ratio = -1
 			}

@@ -44,7 +44,7 @@ func (im *improver) round(bins int) {
 	im.open()
 	noise := 0.1 * im.luck.unit()
 	for k, v := range s.value {
-		b.value[k] = float32(max(v*(1+noise*(im.luck.unit()-0.5)), cheapest))
+		b.value[k] = float32(max(v*(1+noise*(im.luck.unit()-0.5)), s.least))
 	}
 	b.even = 0.1 + 0.9*im.luck.unit()
 	s.hopes()
@@ -75,7 +75,7 @@ func (im *improver) choose(many int) {
 			held += im.s.value[it.Class] * float64(it.N)
 		}
 		im.order = append(im.order, int32(i))
-		im.waste = append(im.waste, im.s.m.bins[l.bin].price/max(held, cheapest))
+		im.waste = append(im.waste, im.s.m.bins[l.bin].price/max(held, im.s.least))
 	}
 	slices.SortFunc(im.order, func(a, b int32) int {
 		return cmp.Or(-cmp.Compare(im.waste[a], im.waste[b]), cmp.Compare(a, b))
@@ -133,7 +133,7 @@ func (im *improver) accept() {
 			}
 		}
 	}
-	if s.trial.cost < s.best.cost-1e-12 {
+	if s.trial.cost < s.best.cost*(1-1e-12) {
 		s.best, s.trial = s.trial, s.best
 	}
 }

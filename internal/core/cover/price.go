@@ -10,8 +10,8 @@ const (
 	safety = 1e-9
 	// nudge keeps the rows that need nothing from all being ties.
 	nudge = 1e-7
-	// cheapest is what a bin that costs nothing counts as where prices divide.
-	cheapest = 1e-12
+	// tiny is what a bin that costs nothing counts as where prices divide.
+	tiny = 1e-12
 )
 
 // tariff is what things are worth: a price for each dimension in each atom, at which no
@@ -193,7 +193,7 @@ func (t *tariff) solve() {
 	for d := range scale {
 		scale[d] = 1 / float64(max(m.total[d], 1))
 	}
-	dearest := cheapest
+	dearest := tiny
 	for _, p := range t.price {
 		dearest = max(dearest, p)
 	}
@@ -273,10 +273,10 @@ func (t *tariff) settle() {
 				endless = false
 				continue
 			}
-			if t.price[b] < cheapest {
+			if t.price[b] < tiny {
 				over = math.Inf(1)
 			}
-			over = max(over, t.held(b)/max(t.price[b], cheapest))
+			over = max(over, t.held(b)/max(t.price[b], tiny))
 		}
 		if over == 0 || over < 1 && !endless {
 			continue

@@ -39,6 +39,7 @@ type solver struct {
 	best      packing
 	trial     packing
 	net       *tariff   // without fees
+	least     float64   // what an item counts as being worth at least
 	value     []float64 // of kinds, as corrected
 	bestValue []float64 // those that led to the best packing
 	hope      []float64
@@ -48,9 +49,11 @@ type solver struct {
 func newSolver(p *Problem) *solver {
 	m := compile(p)
 	s := &solver{m: m, buyer: newBuyer(m)}
+	s.least = 1e-30
 	price, net := make([]float64, len(m.bins)), make([]float64, len(m.bins))
 	for i, b := range m.bins {
 		price[i], net[i] = b.price, p.Bins[b.orig].Price
+		s.least = max(s.least, 1e-18*b.price)
 	}
 	s.tariff = newTariff(m, price)
 	s.net = s.tariff
