@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -68,12 +67,15 @@ func policy(np *karpenterv1.NodePool) string {
 // budgets returns a pool's budgets as they stand at an instant. One that cannot be read
 // allows nothing: better a node too many than one too few.
 func budgets(np *karpenterv1.NodePool, now time.Time) []cluster.Budget {
-	zone, err := timeZone(np)
+	zone, zoneErr := timeZone(np)
 	var out []cluster.Budget
 	for i := range np.Spec.Disruption.Budgets {
-		b, bad := budget(&np.Spec.Disruption.Budgets[i], zone, now)
-		if bad != nil || err != nil && np.Spec.Disruption.Budgets[i].Schedule != nil {
-			b = cluster.Budget{Active: true}
+		b, err := budget(&np.Spec.Disruption.Budgets[i], zone, now)
+		if err == nil && np.Spec.Disruption.Budgets[i].Schedule != nil {
+			err = zoneErr
+		}
+		if err != nil {
+			b = cluster.Budget{Active: true, Invalid: err.Error()}
 		}
 		out = append(out, b)
 	}
@@ -109,13 +111,11 @@ func budget(b *karpenterv1.Budget, zone *time.Location, now time.Time) (cluster.
 	if b.Schedule == nil || b.Duration == nil {
 		return out, fmt.Errorf("schedule and duration belong together")
 	}
-	schedule, err := cron.ParseStandard(*b.Schedule)
+	w, err := parseWindows(*b.Schedule, zone, b.Duration.Duration)
 	if err != nil {
-		return out, fmt.Errorf("schedule: %w", err)
+		return out, err
 	}
-	// It is open when the first hit since that long ago is not later than now.
-	hit := schedule.Next(now.In(zone).Add(-b.Duration.Duration))
-	out.Active = !hit.IsZero() && !hit.After(now)
+	out.Active = w.open(now)
 	return out, nil
 }
 

@@ -199,7 +199,7 @@ func TestBudgetsAreOpenWhenTheirScheduleSaysSo(t *testing.T) {
 		"at its first moment":     {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.Add(-time.Hour), cluster.Budget{Active: true}},
 		"after its window":        {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.Add(2 * time.Hour), cluster.Budget{}},
 		"in another time zone":    {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.In(time.FixedZone("x", 5*3600)), cluster.Budget{Active: true}},
-		"unreadable: allows none": {karpenterv1.Budget{Nodes: "many"}, noon, cluster.Budget{Active: true}},
+		"unreadable: allows none": {karpenterv1.Budget{Nodes: "many"}, noon, cluster.Budget{Active: true, Invalid: `"many" is neither a number of nodes nor a percentage`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

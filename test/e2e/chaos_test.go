@@ -56,7 +56,7 @@ func TestNothingIsLostWhenTheControllerIsKilled(t *testing.T) {
 	}
 	installDefinitions(t, m.client)
 	installPool(t, m.client, chaosCPUs)
-	m.delayRegistration()
+	delayRegistration(t, m.client, "1s") // so that there are moments to be killed in between
 
 	for i := range killsEach {
 		// More work for each life: what is pending is decided about within a moment.
@@ -93,16 +93,15 @@ func (m *monkey) start() *process {
 	return controller(m.t, m.kubeconfig, "--disable-leader-election=true", "--batch-idle-duration", "300ms")
 }
 
-// delayRegistration has the machines join a second after their launch, so that there are
-// moments to be killed in between.
-func (m *monkey) delayRegistration() {
-	m.t.Helper()
+// delayRegistration has the machines join so long after their launch.
+func delayRegistration(t testing.TB, c client.Client, delay string) {
+	t.Helper()
 	class := &unstructured.Unstructured{}
 	class.SetGroupVersionKind(kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass"))
 	class.SetName("default")
-	set(m.t, class, "1s", "spec", "nodeRegistrationDelay")
-	if err := demo.Apply(m.t.Context(), m.client, class); err != nil {
-		m.t.Fatal(err)
+	set(t, class, delay, "spec", "nodeRegistrationDelay")
+	if err := demo.Apply(t.Context(), c, class); err != nil {
+		t.Fatal(err)
 	}
 }
 

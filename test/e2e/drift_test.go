@@ -33,6 +33,7 @@ func TestDriftRollsAPoolUnderItsBudget(t *testing.T) {
 	c := connect(t, cluster)
 	installDefinitions(t, c)
 	installPool(t, c, chaosCPUs)
+	delayRegistration(t, c, "3s") // longer than a mark must stand
 	changePool(t, c, func(np *karpenterv1.NodePool) {
 		np.Spec.Disruption.ConsolidateAfter = karpenterv1.NillableDuration{}
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "1"}}

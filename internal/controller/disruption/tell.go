@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -105,6 +106,11 @@ func (l *Loop) tellPools(snap *cluster.Snapshot) {
 	books := budget.Open(snap)
 	for i := range snap.Pools {
 		pool := snap.Pools[i].Name
+		for n, b := range snap.Pools[i].Budgets {
+			if b.Invalid != "" {
+				l.onPool(pool, observe.PoolDisruptionBlocked(fmt.Sprintf("spec.disruption.budgets[%d] cannot be read and so allows nothing: %s", n, b.Invalid)))
+			}
+		}
 		for _, reason := range disrupt.BudgetReasons() {
 			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, reason).Set(float64(books.Allowed(pool, reason)))
 			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, reason).Set(float64(books.Used(pool)))

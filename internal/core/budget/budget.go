@@ -10,7 +10,7 @@ import (
 )
 
 // Books are the budgets of all pools at the instant of a snapshot, and how far they are
-// used up. They are made by Open and kept by Take.
+// used up. They are made by Open and kept by Take and Return.
 type Books struct {
 	pools map[string]*account
 }
@@ -22,13 +22,15 @@ type account struct {
 	// total counts all machines; going are marked or leaving; unwell are the others that
 	// are not ready.
 	total, going, unwell int
+	// goingFor counts those that are marked, or leave after having been, by reason.
+	goingFor map[string]int
 }
 
 // Open counts the machines of a snapshot.
 func Open(snap *cluster.Snapshot) *Books {
 	b := &Books{pools: map[string]*account{}}
 	for i := range snap.Pools {
-		b.pools[snap.Pools[i].Name] = &account{budgets: snap.Pools[i].Budgets}
+		b.pools[snap.Pools[i].Name] = &account{budgets: snap.Pools[i].Budgets, goingFor: map[string]int{}}
 	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
@@ -40,6 +42,7 @@ func Open(snap *cluster.Snapshot) *Books {
 		switch {
 		case n.Leaving || n.Marked != "":
 			a.going++
+			a.goingFor[n.Marked]++
 		case !n.Ready:
 			a.unwell++
 		}
@@ -70,18 +73,27 @@ func (b *Books) Used(pool string) int {
 // Left returns how many more machines of the pool may be disrupted for the reason.
 func (b *Books) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
 
-// Overdrawn tells whether more machines of the pool are being disrupted than the reason
-// allows: a window closed after they were begun. Machines that are just not well do not
-// make it so.
+// Overdrawn tells whether more machines of the pool are being disrupted for the reason
+// than it allows: a window closed after they were begun. Those that go for other reasons,
+// which may have been allowed more, do not make it so, nor those that are not well.
 func (b *Books) Overdrawn(pool, reason string) bool {
 	a := b.pools[pool]
-	return a == nil || a.going > b.Allowed(pool, reason)
+	return a == nil || a.goingFor[reason] > b.Allowed(pool, reason)
 }
 
-// Take counts n more machines of the pool as being disrupted; n may be negative.
-func (b *Books) Take(pool string, n int) {
+// Return takes back that one machine of the pool is disrupted for the reason. Its place
+// is free only when the books are opened again: it may not be well.
+func (b *Books) Return(pool, reason string) {
+	if a := b.pools[pool]; a != nil {
+		a.goingFor[reason]--
+	}
+}
+
+// Take counts n more machines of the pool as being disrupted for the reason.
+func (b *Books) Take(pool, reason string, n int) {
 	if a := b.pools[pool]; a != nil {
 		a.going += n
+		a.goingFor[reason] += n
 	}
 }
 

@@ -61,16 +61,24 @@ func TestBooksAreKept(t *testing.T) {
 	if got := b.Left("p", "Empty"); got != 1 {
 		t.Errorf("left %d at first, want 1", got)
 	}
-	b.Take("p", 2)
+	b.Take("p", "Empty", 2)
 	if got := b.Left("p", "Empty"); got != 0 {
 		t.Errorf("left %d after two, want 0", got)
 	}
 	if b.Overdrawn("p", "Empty") {
 		t.Error("overdrawn by a machine that is not well")
 	}
-	b.Take("p", 1)
+	b.Take("p", "Drifted", 1)
+	if b.Overdrawn("p", "Empty") {
+		t.Error("overdrawn by a machine that goes for another reason")
+	}
+	b.Take("p", "Empty", 1)
 	if !b.Overdrawn("p", "Empty") {
 		t.Error("not overdrawn by a third of two")
+	}
+	b.Return("p", "Empty")
+	if b.Overdrawn("p", "Empty") {
+		t.Error("overdrawn by a machine that stays after all")
 	}
 	if got := b.Left("gone", "Empty"); got != 0 {
 		t.Errorf("a pool that is not there allows %d", got)

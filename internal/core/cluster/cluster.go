@@ -217,6 +217,8 @@ type Budget struct {
 	Reasons []string
 	// Active tells whether the budget's schedule covers Snapshot.At.
 	Active bool
+	// Invalid says why the budget cannot be read; such a one allows nothing. Empty: it can.
+	Invalid string
 }
 
 // PoolByName returns the pool of that name.

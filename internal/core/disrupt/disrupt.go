@@ -169,7 +169,7 @@ func (w *work) begin(machines []int, step plan.Step) bool {
 		}
 	}
 	for pool, count := range need {
-		w.books.Take(pool, count)
+		w.books.Take(pool, step.Reason, count)
 	}
 	step.Remove = nil
 	var claims []string

@@ -220,7 +220,7 @@ func (w *work) undo(f *flight, why verdict.Verdict, failed bool) {
 	for _, i := range f.machines {
 		n := &w.snap.Nodes[i]
 		u.Open = append(u.Open, removal(n, f.reason))
-		w.books.Take(n.Pool, -1)
+		w.books.Return(n.Pool, f.reason)
 	}
 	w.out.Undos = append(w.out.Undos, u)
 }

@@ -1,0 +1,233 @@
+package disruption
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// window is a budget in a form that can be judged without cron: it opens at a minute of
+// an hour of a day (-1: every one) by the clocks of a zone.
+type window struct {
+	nodes, percent    int // one of them is -1
+	reason            string
+	always            bool
+	minute, hour, day int
+	duration          time.Duration
+	zone              *time.Location
+}
+
+func drawWindow(t *rapid.T, zone *time.Location) window {
+	w := window{
+		nodes: -1, percent: -1, zone: zone, always: rapid.Bool().Draw(t, "always"),
+		minute: rapid.IntRange(-1, 59).Draw(t, "minute"), hour: rapid.IntRange(-1, 23).Draw(t, "hour"), day: rapid.IntRange(-1, 6).Draw(t, "day"),
+		duration: time.Duration(rapid.IntRange(1, 12*60).Draw(t, "duration")) * time.Minute,
+		reason:   rapid.SampledFrom([]string{"", disrupt.Empty, disrupt.Drifted, disrupt.Underutilized}).Draw(t, "reason"),
+	}
+	if rapid.Bool().Draw(t, "count") {
+		w.nodes = rapid.IntRange(0, 8).Draw(t, "nodes")
+	} else {
+		w.percent = rapid.IntRange(0, 100).Draw(t, "percent")
+	}
+	return w
+}
+
+// budget returns the window as users write it.
+func (w *window) budget() karpenterv1.Budget {
+	b := karpenterv1.Budget{Nodes: fmt.Sprint(w.nodes)}
+	if w.percent >= 0 {
+		b.Nodes = fmt.Sprintf("%d%%", w.percent)
+	}
+	if w.reason != "" {
+		b.Reasons = []karpenterv1.DisruptionReason{karpenterv1.DisruptionReason(w.reason)}
+	}
+	if !w.always {
+		field := func(n int) string {
+			if n < 0 {
+				return "*"
+			}
+			return fmt.Sprint(n)
+		}
+		text := field(w.minute) + " " + field(w.hour) + " * * " + field(w.day)
+		b.Schedule, b.Duration = &text, &metav1.Duration{Duration: w.duration}
+	}
+	return b
+}
+
+// open tells whether the window has opened within its duration, minute by minute.
+func (w *window) open(at time.Time) bool {
+	if w.always {
+		return true
+	}
+	for m := at.Truncate(time.Minute); m.After(at.Add(-w.duration)); m = m.Add(-time.Minute) {
+		local := m.In(w.zone)
+		is := func(want, got int) bool { return want < 0 || want == got }
+		if is(w.minute, local.Minute()) && is(w.hour, local.Hour()) && is(w.day, int(local.Weekday())) {
+			return true
+		}
+	}
+	return false
+}
+
+func allowed(windows []window, reason string, total int, at time.Time) int {
+	least := math.MaxInt
+	for i := range windows {
+		w := &windows[i]
+		if w.reason != "" && w.reason != reason || !w.open(at) {
+			continue
+		}
+		n := w.nodes
+		if w.percent >= 0 {
+			n = int(math.Ceil(float64(total) * float64(w.percent) / 100))
+		}
+		least = min(least, n)
+	}
+	return least
+}
+
+// roller is a pool whose machines are disrupted, on a clock of its own.
+type roller struct {
+	at      time.Time
+	pool    karpenterv1.NodePool
+	windows []window
+	nodes   []cluster.Node
+	made    int
+}
+
+func (r *roller) addNode(t *rapid.T) {
+	r.made++
+	name := fmt.Sprintf("n%03d", r.made)
+	n := cluster.Node{
+		Name: name, Claim: name, Pool: "p", Initialised: true, Ready: rapid.IntRange(0, 9).Draw(t, "ready") > 0,
+		Created: r.at.Add(-time.Hour), QuietSince: r.at.Add(-time.Hour),
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	case 0:
+		n.Empty = true
+	case 1:
+		n.Drifted = "NodePoolDrifted"
+	case 2:
+		n.Expires = r.at.Add(time.Second)
+	}
+	r.nodes = append(r.nodes, n)
+}
+
+// look lets the core propose, does it, and fails when more goes than the windows allow.
+func (r *roller) look(t *rapid.T) {
+	snap := &cluster.Snapshot{At: r.at, Nodes: r.nodes, Pools: []cluster.Pool{translate.Pool(&r.pool, nil, r.at)}}
+	p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
+	node := func(name string) *cluster.Node {
+		return &r.nodes[slices.IndexFunc(r.nodes, func(n cluster.Node) bool { return n.Name == name })]
+	}
+	for i := range p.Undos {
+		for _, o := range p.Undos[i].Open {
+			n := node(o.Node)
+			n.Marked, n.Step, n.Closed = "", "", false
+		}
+	}
+	for _, rm := range p.Removals {
+		node(rm.Node).Leaving = true
+		r.judge(t, rm.Reason, false)
+	}
+	for i := range p.Steps {
+		for _, rm := range p.Steps[i].Remove {
+			n := node(rm.Node)
+			n.Marked, n.MarkedSince, n.Closed, n.Step, n.StepRemoves = rm.Reason, r.at, true, p.Steps[i].ID, 1
+		}
+		r.judge(t, p.Steps[i].Reason, true)
+	}
+	for i := range r.nodes {
+		if n := &r.nodes[i]; n.Marked != "" && !n.Leaving {
+			r.judge(t, n.Marked, false)
+		}
+	}
+}
+
+// judge fails when more machines are on their way out for a reason than it allows at this
+// instant. When one has just been begun, those count too that go for another reason or
+// are not well.
+func (r *roller) judge(t *rapid.T, reason string, begun bool) {
+	total, going := 0, 0
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		if n.Ending {
+			continue
+		}
+		total++
+		if n.Marked == reason || begun && (n.Marked != "" || !n.Ready) {
+			going++
+		}
+	}
+	if most := allowed(r.windows, reason, total, r.at); going > most {
+		t.Fatalf("at %s %d of %d machines are on their way out for %s, which allows %d", r.at, going, total, reason, most)
+	}
+}
+
+// pass lets time go by: machines end, others come.
+func (r *roller) pass(t *rapid.T) {
+	r.at = r.at.Add(time.Duration(rapid.SampledFrom([]int{1, 3, 30, 600, 3600, 3 * 3600}).Draw(t, "seconds")) * time.Second)
+	var left []cluster.Node
+	for _, n := range r.nodes {
+		if n.Leaving && !n.Ending {
+			n.Ending = rapid.Bool().Draw(t, "ending")
+		}
+		if !n.Ending || rapid.Bool().Draw(t, "still there") {
+			left = append(left, n)
+		}
+	}
+	r.nodes = left
+	for range rapid.IntRange(0, 3).Draw(t, "new") {
+		r.addNode(t)
+	}
+}
+
+// TestBudgetsHoldAtEveryInstant rolls pools of random sizes under random budgets, on a
+// clock that goes over changes to and from summer time.
+func TestBudgetsHoldAtEveryInstant(t *testing.T) {
+	t.Parallel()
+	zones := map[string][]time.Time{
+		"":                    {time.Date(2026, 12, 31, 18, 0, 0, 0, time.UTC)},
+		"Europe/Berlin":       {time.Date(2026, 3, 28, 20, 0, 0, 0, time.UTC), time.Date(2026, 10, 24, 20, 0, 0, 0, time.UTC)},
+		"America/New_York":    {time.Date(2026, 3, 8, 2, 0, 0, 0, time.UTC), time.Date(2026, 11, 1, 2, 0, 0, 0, time.UTC)},
+		"Australia/Lord_Howe": {time.Date(2026, 4, 4, 10, 0, 0, 0, time.UTC), time.Date(2026, 10, 3, 10, 0, 0, 0, time.UTC)},
+		"Asia/Kathmandu":      {time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)},
+	}
+	names := []string{"", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"}
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(names).Draw(t, "zone")
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &roller{at: rapid.SampledFrom(zones[name]).Draw(t, "from")}
+		r.pool.Name = "p"
+		zero := time.Duration(0)
+		r.pool.Spec.Disruption.ConsolidateAfter.Duration = &zero
+		r.pool.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "g", Kind: "K", Name: "n"}
+		if name != "" {
+			r.pool.Annotations = map[string]string{translate.TimeZoneAnnotationKey: name}
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "budgets") {
+			w := drawWindow(t, zone)
+			r.windows = append(r.windows, w)
+			r.pool.Spec.Disruption.Budgets = append(r.pool.Spec.Disruption.Budgets, w.budget())
+		}
+		for range rapid.IntRange(0, 40).Draw(t, "size") {
+			r.addNode(t)
+		}
+		for range 30 {
+			r.look(t)
+			r.pass(t)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package translate
+
+import (
+	"fmt"
+	"time"
+	_ "time/tzdata" // images often have no time zones of their own
+
+	"github.com/robfig/cron/v3"
+)
+
+// quarter divides every offset from UTC that is in use, so within a quarter of an hour
+// that begins at a full one, no clock is moved.
+const quarter = 15 * time.Minute
+
+// windows are the spans of time that begin when a schedule says so, by the clocks of a
+// zone, and last as long as duration.
+type windows struct {
+	spec     *cron.SpecSchedule
+	zone     *time.Location
+	duration time.Duration
+}
+
+func parseWindows(schedule string, zone *time.Location, duration time.Duration) (*windows, error) {
+	parsed, err := cron.ParseStandard(schedule)
+	if err != nil {
+		return nil, fmt.Errorf("schedule: %w", err)
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, fmt.Errorf("schedule: %q is no five fields", schedule)
+	}
+	return &windows{spec, zone, duration}, nil
+}
+
+// open tells whether one has begun and is not over: begun at now or before, by less than
+// the duration. Where clocks are put back, times of day come twice, and both count; where
+// they are put forward, those that are left out do not come at all. (The library's own
+// search loses a day when clocks move by less than an hour.)
+func (w *windows) open(now time.Time) bool {
+	after := now.Add(-w.duration)
+	for from := now.Truncate(quarter); from.Add(quarter).After(after); from = from.Add(-quarter) {
+		local := from.In(w.zone)
+		if !has(w.spec.Hour, local.Hour()) || !w.onDay(local) {
+			continue
+		}
+		for i := range int(quarter / time.Minute) {
+			begin := from.Add(time.Duration(i) * time.Minute)
+			if has(w.spec.Minute, local.Minute()+i) && begin.After(after) && !begin.After(now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// starred is how the library marks a field that was given as a star.
+const starred = 1 << 63
+
+// onDay tells whether the schedule knows the day. Of day of month and day of week one is
+// enough if both are given.
+func (w *windows) onDay(t time.Time) bool {
+	ofMonth, ofWeek := has(w.spec.Dom, t.Day()), has(w.spec.Dow, int(t.Weekday()))
+	either := w.spec.Dom&starred == 0 && w.spec.Dow&starred == 0
+	return has(w.spec.Month, int(t.Month())) && (ofMonth && ofWeek || either && (ofMonth || ofWeek))
+}
+
+func has(set uint64, n int) bool { return set&(1<<uint(n)) != 0 }
