@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -143,7 +142,7 @@ func (s *Session) addClasses() map[*cluster.Shape]int32 {
 // addHosts makes a host of each machine, in the snapshot's order.
 func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 	kinds := s.newKinds()
-	prices := newPriceList(s.snap)
+	prices := cluster.NewPrices(s.snap)
 	ruled := len(s.ledger.Keys()) > 0
 	index := map[*cluster.Shape]int{}
 	for i, sh := range s.ledger.Shapes() {
@@ -155,7 +154,7 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 		n := &s.snap.Nodes[i]
 		h := &s.hosts[i]
 		*h = host{node: n, bin: -1, price: math.NaN(), since: -1}
-		if p, ok := prices.of(n); ok {
+		if p, ok := prices.Of(n); ok {
 			h.price = p
 		}
 		if n.Open == nil {
@@ -309,40 +308,6 @@ func (s *Session) MayLeave(h int) bool {
 		}
 	}
 	return true
-}
-
-// priceList finds what machines cost.
-type priceList struct {
-	snap  *cluster.Snapshot
-	types map[string]map[string]*catalog.Type // by pool and name
-}
-
-func newPriceList(snap *cluster.Snapshot) *priceList {
-	l := &priceList{snap: snap, types: map[string]map[string]*catalog.Type{}}
-	for i := range snap.Pools {
-		byName := map[string]*catalog.Type{}
-		for _, t := range snap.Pools[i].Types {
-			byName[t.Name] = t
-		}
-		l.types[snap.Pools[i].Name] = byName
-	}
-	return l
-}
-
-// of returns the price of the offering that the node's labels name.
-func (l *priceList) of(n *cluster.Node) (float64, bool) {
-	t := l.types[n.Pool][n.Labels[label.InstanceType]]
-	if t == nil {
-		return 0, false
-	}
-	for i := range t.Offerings {
-		o := &t.Offerings[i]
-		if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.Priced &&
-			(o.Reservation == "" || o.Reservation == n.Labels[l.snap.ReservationKey]) {
-			return o.PriceHourly, true
-		}
-	}
-	return 0, false
 }
 
 // kinds groups machines that the classes cannot tell apart by labels and taints.
