@@ -43,6 +43,9 @@ came of it. With --id, or when there is just one, decide it again from what was 
 then, with this program's solver, and say whether the plan is the same. Nothing is asked
 of a cluster or a cloud, and nothing is done.
 
+$/H is what the machines cost that were not leaving, as far as it is known, AFTER what they
+come to with the plan; NEW machines come, and GO machines go.
+
 FILE is a journal file, a directory of them, or a single record. Without it the
 controller behind --address is asked.
 
@@ -129,11 +132,11 @@ func list(w io.Writer, entries []journal.Entry) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "ID\tAT\tLOOP\tPODS\tPLACED\tLAUNCHED\tREFUSED\tNODES\tNEW\tGO\t$/H\tTOOK\tAGAIN\t\n")
+	fmt.Fprint(t, "ID\tAT\tLOOP\tPODS\tPLACED\tLAUNCHED\tREFUSED\tNODES\tNEW\tGO\t$/H\tAFTER\tTOOK\tAGAIN\t\n")
 	for i := range entries {
 		e := &entries[i]
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.4f\t%s\t%d\t%s\n", e.ID, e.At.Local().Format(time.DateTime), e.Loop, e.Pending,
-			e.Placed, e.Launched, e.Refused, e.Nodes, e.Launches, e.Removals+e.Steps, e.PriceHourly, e.Took.Round(time.Millisecond/10), e.Again, wrong(&e.Head))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.2f\t%.2f\t%s\t%d\t%s\n", e.ID, e.At.Local().Format(time.DateTime), e.Loop, e.Pending,
+			e.Placed, e.Launched, e.Refused, e.Nodes, e.Launches, e.Removals, e.PriceBefore, e.PriceAfter, e.Took.Round(time.Millisecond/10), e.Again, wrong(&e.Head))
 	}
 	return t.Flush()
 }

@@ -93,6 +93,20 @@ func TestOnlyNewsIsKept(t *testing.T) {
 	}
 }
 
+// TestHeadsTellPrices holds that machines which leave, or are of no known price, do not
+// count, and what steps and removals change.
+func TestHeadsTellPrices(t *testing.T) {
+	t.Parallel()
+	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a leaving\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
+	d.Plan.Removals = []plan.Removal{{Node: "n1"}}
+	d.Plan.Steps = []plan.Step{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
+	h := headOf(d, 1, "")
+	got := fmt.Sprintf("%.2f to %.2f, %d come, %d go", h.PriceBefore, h.PriceAfter, h.Launches, h.Removals)
+	if want := "0.50 to 0.55, 2 come, 2 go"; got != want {
+		t.Errorf("head says %s, want %s", got, want)
+	}
+}
+
 func TestAmountsInReasonsToStayAreNoNews(t *testing.T) {
 	t.Parallel()
 	stays := func(at int, detail string) *record.Decision {

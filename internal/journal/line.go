@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/record"
 )
@@ -29,14 +30,19 @@ type Head struct {
 	Placed   int `json:"placed,omitempty"`
 	Launched int `json:"launched,omitempty"`
 	Refused  int `json:"refused,omitempty"`
-	// Nodes are the machines there were, Launches those to be bought, Removals those to go.
+	// Nodes are the machines there were, Launches those to be bought, Removals those to go;
+	// those of steps are among them.
 	Nodes    int `json:"nodes,omitempty"`
 	Launches int `json:"launches,omitempty"`
 	Removals int `json:"removals,omitempty"`
 	// Steps are the changes of running machines that were found worth making.
 	Steps int `json:"steps,omitempty"`
-	// PriceHourly is what the launches cost together, in dollars.
-	PriceHourly float64 `json:"priceHourly,omitempty"`
+	// PriceBefore is what the machines cost that were not leaving, in dollars per hour, as
+	// far as their prices are known; PriceAfter what they come to with the plan. Bound is
+	// what the launches must cost at least; 0: not known.
+	PriceBefore float64 `json:"priceBeforeHourly,omitempty"`
+	PriceAfter  float64 `json:"priceAfterHourly,omitempty"`
+	Bound       float64 `json:"launchBoundHourly,omitempty"`
 	// Error says what went wrong when the plan was carried out, Bug what the core died of.
 	Error string `json:"error,omitempty"`
 	Bug   string `json:"bug,omitempty"`
@@ -77,10 +83,31 @@ func headOf(d *record.Decision, id int64, version string) Head {
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
 		Placed: len(p.Placements), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(p.Removals),
-		Steps: len(p.Steps), PriceHourly: p.PriceHourly(), Error: d.Error, Bug: d.Bug,
+		Steps: len(p.Steps), Bound: p.BoundHourly, Error: d.Error, Bug: d.Bug,
 	}
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
+	}
+	prices, going := cluster.NewPrices(d.Snapshot), map[string]bool{}
+	for _, r := range p.Removals {
+		going[r.Node] = true
+	}
+	for i := range d.Snapshot.Nodes {
+		n := &d.Snapshot.Nodes[i]
+		dollars, known := prices.Of(n)
+		if n.Leaving || !known {
+			continue
+		}
+		h.PriceBefore += dollars
+		if going[n.Name] {
+			h.PriceAfter -= dollars
+		}
+	}
+	h.PriceAfter += h.PriceBefore + p.PriceHourly()
+	for i := range p.Steps {
+		h.PriceAfter -= p.Steps[i].SavingHourly
+		h.Removals += len(p.Steps[i].Remove)
+		h.Launches += len(p.Steps[i].Launch)
 	}
 	return h
 }

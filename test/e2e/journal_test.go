@@ -141,7 +141,7 @@ func foresee(t *testing.T, args ...string) []string {
 func launching(t *testing.T, file *journal.File) *record.Decision {
 	t.Helper()
 	for i := range file.Decisions {
-		if file.Decisions[i].Launches > 0 {
+		if e := &file.Decisions[i]; e.Loop == record.Provisioning && e.Launches > 0 {
 			d, err := file.Decisions[i].Decision()
 			if err != nil {
 				t.Fatal(err)
