@@ -31,6 +31,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	}
 	snap.Daemons = s.daemonShapes()
 	s.machines(snap, now)
+	s.keepPromises(snap)
 	shaper := s.newShaper()
 	s.pending(snap, shaper, now)
 	s.residents(snap, shaper, now)

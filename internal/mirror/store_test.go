@@ -142,6 +142,20 @@ func TestWhichPodsAskForANode(t *testing.T) {
 }
 
 // TestAClaimCountsFromTheMomentItIsMade follows one claim from our memory to its Node.
+func TestRoomThatTheSchedulerMakesForAPodIsKept(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	alone := s.Snapshot().Nodes[0]
+	p := pendingPod("urgent")
+	p.Status.NominatedNodeName = "n1"
+	s.upsertPod(p)
+	promised := s.Snapshot().Nodes[0]
+	if diff := cmp.Diff(alone.Used.Plus(translate.PodRequests(p)), promised.Used); diff != "" || promised.Empty {
+		t.Errorf("empty: %v; used (-want +got):\n%s", promised.Empty, diff)
+	}
+}
+
 func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)

@@ -81,9 +81,10 @@ type HostPort struct {
 	Port     int32
 }
 
-// Conflicts tells whether two host ports cannot be on one node.
+// Conflicts tells whether two host ports cannot be on one node. To kube-scheduler "::" is
+// an address like others.
 func (p HostPort) Conflicts(o HostPort) bool {
-	wildcard := func(ip string) bool { return ip == "" || ip == "0.0.0.0" || ip == "::" }
+	wildcard := func(ip string) bool { return ip == "" || ip == "0.0.0.0" }
 	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || wildcard(p.IP) || wildcard(o.IP))
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -73,6 +74,35 @@ func TestLabelsLikeKubernetes(t *testing.T) {
 		sh := translate.PodShape(pod, translate.Vocabulary{})
 		if got := fit.Labels(sh.Terms, node.Labels).IsYes(); got != want {
 			t.Fatalf("selector %v and terms %v on %v: %v, Kubernetes says %v", pod.Spec.NodeSelector, terms, node.Labels, got, want)
+		}
+	})
+}
+
+// TestPortsLikeKubernetes compares host ports of pods with what kube-scheduler keeps of a
+// node's.
+func TestPortsLikeKubernetes(t *testing.T) {
+	t.Parallel()
+	port := rapid.Custom(func(t *rapid.T) corev1.ContainerPort {
+		return corev1.ContainerPort{
+			HostPort: rapid.SampledFrom([]int32{0, 80, 81}).Draw(t, "port"),
+			HostIP:   rapid.SampledFrom([]string{"", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::", "::1"}).Draw(t, "ip"),
+			Protocol: rapid.SampledFrom([]corev1.Protocol{"", corev1.ProtocolTCP, corev1.ProtocolUDP}).Draw(t, "protocol"),
+		}
+	})
+	pod := func(ports []corev1.ContainerPort) *corev1.Pod {
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: ports}}}}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		has, wants := rapid.SliceOfN(port, 0, 3).Draw(t, "has"), rapid.SliceOfN(port, 0, 2).Draw(t, "wants")
+		taken, free := make(framework.HostPortInfo), true
+		for _, p := range has {
+			taken.Add(p.HostIP, string(p.Protocol), p.HostPort)
+		}
+		for _, p := range wants {
+			free = free && !taken.CheckConflict(p.HostIP, string(p.Protocol), p.HostPort)
+		}
+		if got := fit.Ports(translate.HostPorts(pod(wants)), translate.HostPorts(pod(has))).IsYes(); got != free {
+			t.Fatalf("%v beside %v: %v, kube-scheduler says %v", wants, has, got, free)
 		}
 	})
 }
