@@ -225,7 +225,7 @@ func (r *run) settled(ctx context.Context) error {
 func daemonPods(d *appsv1.DaemonSet, nodes []*corev1.Node) (n int) {
 	spec := &d.Spec.Template.Spec
 	tolerations := slices.Clone(spec.Tolerations)
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure} {
+	for _, key := range []string{corev1.TaintNodeUnschedulable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure} {
 		tolerations = append(tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	tolerations = append(tolerations, corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
