@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -108,7 +110,7 @@ func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle leaves out repeats, and what we say ourselves.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	if !q.Handler.Enabled(ctx, slog.LevelDebug) && (isEcho(r.Message) || q.heard.again(r.Message, r.Time)) {
+	if !q.Handler.Enabled(ctx, slog.LevelDebug) && (isEcho(r.Message) || isAway(r) || q.heard.again(r.Message, r.Time)) {
 		return nil
 	}
 	return q.Handler.Handle(ctx, r)
@@ -125,6 +127,18 @@ func isEcho(message string) bool {
 		return true
 	}
 	return false
+}
+
+// isAway tells whether a reconciler met an API server that is not there. It will try
+// again, and the outage is told once, as such, if it lasts.
+func isAway(r slog.Record) bool {
+	away := false
+	r.Attrs(func(a slog.Attr) bool {
+		err, isError := a.Value.Any().(error)
+		away = away || isError && errors.Is(err, syscall.ECONNREFUSED)
+		return !away
+	})
+	return away && r.Message == "Reconciler error"
 }
 
 // WithAttrs keeps the memory.
