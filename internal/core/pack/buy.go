@@ -185,24 +185,31 @@ func openConflict(x, y *classIn) bool {
 	return conflict
 }
 
-// unitPrice returns what one pod of the class costs at least on a full machine of the
-// atoms.
-func (p *poolModel) unitPrice(need quantity.Vector, atoms bitset, none quantity.Vector) float64 {
-	best := math.Inf(1)
+// level returns what machines with the i-th value of a key cost on average, each by its
+// cheapest offering.
+func (p *poolModel) level(key string, i int, usable bitset) float64 {
+	k := p.keys[key]
+	for len(k.levels) < len(k.values) {
+		k.levels = append(k.levels, p.levelOf(k.with[len(k.levels)], usable))
+	}
+	return k.levels[i]
+}
+
+func (p *poolModel) levelOf(atoms, usable bitset) float64 {
+	sum, n := 0.0, 0
 	for t := range p.types {
-		tm := &p.types[t]
-		n := float64(0)
-		for a := tm.first; a < tm.end; a++ {
-			if !atoms.has(a) {
-				continue
+		best := math.Inf(1)
+		for a := p.types[t].first; a < p.types[t].end; a++ {
+			if atoms.has(a) && usable.has(a) {
+				best = min(best, p.atoms[a].Price())
 			}
-			if n == 0 {
-				if n = float64(quantity.Times(tm.free, none, need, math.MaxInt32)); n == 0 {
-					break
-				}
-			}
-			best = min(best, p.atoms[a].Price()/n)
+		}
+		if !math.IsInf(best, 1) {
+			sum, n = sum+best, n+1
 		}
 	}
-	return best
+	if n == 0 {
+		return math.Inf(1)
+	}
+	return sum / float64(n)
 }

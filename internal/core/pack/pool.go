@@ -60,6 +60,7 @@ type keyModel struct {
 	without bitset
 	// several: some atom leaves the choice among values open.
 	several bool
+	levels  []float64 // by value: how dear machines with it are; made when asked for
 }
 
 // minValuesRule is a minValues of the pool: types between them must offer need values.

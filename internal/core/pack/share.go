@@ -51,6 +51,7 @@ const perBinMax = 256
 // left is in them, and that no rule, wish or limit sends any elsewhere.
 func (b *buyer) divide() (pods int, plain bool) {
 	b.shares = b.shares[:0]
+	defer b.ledger.Suppose()()
 	plain = !slices.ContainsFunc(b.model.pools, (*poolModel).limited)
 	for _, c := range b.order {
 		cl := &b.classes[c]
@@ -193,7 +194,7 @@ type side struct {
 	domain int32
 	value  string
 	bins   []uint64
-	price  float64 // of one pod, at best
+	price  float64 // of what is sold there
 	count  int
 }
 
@@ -221,6 +222,7 @@ func (b *buyer) split(whole *share) {
 		if b.hostname >= 0 {
 			place.Domain[b.hostname] = topology.None
 		}
+		b.ledger.Present(&place)
 		b.ledger.Count(cl.index, &place, 1, 0)
 		sides[best].count++
 	}
@@ -233,11 +235,10 @@ func (b *buyer) split(whole *share) {
 	}
 }
 
-// sides returns the domains in which there is something to buy for a share, cheapest
-// first. It returns none if in some pool no atom decides the key.
+// sides returns the domains in which there is something to buy for a share, those with the
+// lowest prices first. It returns none if in some pool no atom decides the key.
 func (b *buyer) sides(whole *share) []side {
 	key := b.ledger.Keys()[whole.key]
-	none := make(quantity.Vector, len(b.model.space))
 	var sides []side
 	for at, pool := range b.model.pools {
 		own := bitset(whole.bins[b.base[at]/64:][:(len(pool.atoms)+63)/64])
@@ -253,10 +254,7 @@ func (b *buyer) sides(whole *share) []side {
 			if !atoms.intersection(own, k.with[i]) {
 				continue
 			}
-			price := pool.unitPrice(whole.size, atoms, none)
-			if math.IsInf(price, 1) {
-				continue
-			}
+			price := pool.level(key, i, b.usable[at])
 			s := slices.IndexFunc(sides, func(s side) bool { return s.value == v })
 			if s < 0 {
 				s = len(sides)

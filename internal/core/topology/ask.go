@@ -14,9 +14,26 @@ func (l *Ledger) Clone() *Ledger {
 	}
 	for g := range c.groups {
 		gr := &c.groups[g]
-		gr.counts, gr.present, gr.possible = slices.Clone(gr.counts), slices.Clone(gr.present), slices.Clone(gr.possible)
+		gr.counts, gr.owners = slices.Clone(gr.counts), slices.Clone(gr.owners)
+		gr.present, gr.possible = slices.Clone(gr.present), slices.Clone(gr.possible)
 	}
 	return &c
+}
+
+// Suppose returns a function that forgets again where machines are that are noted from now
+// on.
+func (l *Ledger) Suppose() (forget func()) {
+	present := make([][]bool, len(l.groups))
+	for g := range l.groups {
+		present[g] = slices.Clone(l.groups[g].present)
+	}
+	return func() {
+		for g := range l.groups {
+			was := l.groups[g].present
+			clear(was)
+			copy(was, present[g])
+		}
+	}
 }
 
 // Joins tells whether a pod of the class must be where others are under the key, wishes

@@ -36,11 +36,13 @@ func (m Miss) Verdict() verdict.Verdict {
 // are asked again once it is settled.
 //
 // A courteous class also keeps to the spreads of others that count its pods, though it
-// need not: kube-scheduler may bind it before those for whom it would be one too many.
+// need not: kube-scheduler may bind it before those for whom it would be one too many. On a
+// machine that has none of those nobody minds, for they can have one of their own.
 func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) Miss {
 	if courteous {
 		for _, g := range l.rules[class].counted {
-			if gr := &l.groups[g]; gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 {
+			gr := &l.groups[g]
+			if gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 && (!gr.buyable || !l.isHostname(gr.key) || gr.owners[at.Domain[gr.key]] > 0) {
 				if v := l.spread(&use{group: g, self: 1}, at, 0); !v.IsYes() {
 					return v
 				}

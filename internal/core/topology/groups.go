@@ -39,6 +39,8 @@ type group struct {
 	// buyable tells whether there is any of the latter.
 	present, possible []bool
 	buyable           bool
+	// owners counts by domain the pods whose spread it is.
+	owners []int32
 	// floor is what a machine that is bought in a possible domain brings; missing: nothing.
 	floor map[int32]int32
 }

@@ -121,7 +121,7 @@ func (l *Ledger) NewDomain(key int) int32 {
 		if gr := &l.groups[g]; gr.key == key {
 			gr.counts = append(gr.counts, 0)
 			if gr.kind == spreading {
-				gr.present, gr.possible = append(gr.present, false), append(gr.possible, false)
+				gr.present, gr.possible, gr.owners = append(gr.present, false), append(gr.possible, false), append(gr.owners, 0)
 			}
 		}
 	}
