@@ -72,9 +72,8 @@ type consolidator struct {
 	opts ConsolidateOptions
 	s    *pack.Session
 	// cost is what evicting a machine's pods costs, with what must be saved besides. It is
-	// NaN for machines that may not go. weight is that of their evictions, pods how many.
+	// NaN for machines that may not go. weight is that of their evictions.
 	cost, weight []float64
-	pods         []int
 	why          []verdict.Verdict
 	groups       groups
 	out          Consolidation
@@ -87,11 +86,10 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack)}
 	n := len(snap.Nodes)
-	c.cost, c.weight, c.pods, c.why = make([]float64, n), make([]float64, n), make([]int, n), make([]verdict.Verdict, n)
+	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)
 	worth, pods := 0.0, 0
 	for h := range n {
-		c.pods[h] = len(snap.Nodes[h].Residents)
-		worth, pods = worth+c.s.Worth(h), pods+c.pods[h]
+		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Residents)
 		if p := c.s.Price(h); !math.IsNaN(p) {
 			c.out.PriceHourly += p
 		}

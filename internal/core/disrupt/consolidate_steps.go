@@ -86,7 +86,7 @@ func (c *consolidator) guarded(hosts []int32) bool {
 type draft struct {
 	remove []int32
 	buy    []purchase
-	moves  []move
+	moves  []pack.Move
 	saving float64
 	weight float64
 }
@@ -96,32 +96,45 @@ type purchase struct {
 	pods []pack.Share
 }
 
-type move struct {
-	class, host, n int32
-}
-
-// makeSteps turns the groups into steps, each judged anew after those before it.
+// makeSteps turns the groups into steps, each judged anew after those before it. What
+// can't be done as it was found, because of rules between pods, is looked for once more.
 func (c *consolidator) makeSteps() {
 	drafts := c.drafts()
 	c.s.Undo(0)
-	for progress := true; progress && len(drafts) > 0; {
-		progress = false
-		var later []*draft
-		for _, d := range drafts {
-			mark := c.s.Begin()
-			step, ok := c.take(d)
-			if !ok {
-				c.s.Undo(mark)
-				later = append(later, d)
-				continue
+	c.rankStaying(drafts)
+	for _, do := range []func(*draft) bool{c.follow, c.search} {
+		for progress := true; progress && len(drafts) > 0; {
+			progress = false
+			var later []*draft
+			for _, d := range drafts {
+				mark := c.s.Begin()
+				step, ok := c.take(d, mark, do)
+				if !ok {
+					c.s.Undo(mark)
+					later = append(later, d)
+					continue
+				}
+				c.s.Keep(mark)
+				c.out.Steps = append(c.out.Steps, step)
+				c.out.AfterHourly -= step.SavingHourly
+				progress = true
 			}
-			c.s.Keep(mark)
-			c.out.Steps = append(c.out.Steps, step)
-			c.out.AfterHourly -= step.SavingHourly
-			progress = true
+			drafts = later
 		}
-		drafts = later
 	}
+}
+
+// rankStaying lets only machines take pods that no draft removes.
+func (c *consolidator) rankStaying(drafts []*draft) {
+	goes := make([]bool, len(c.snap.Nodes))
+	for _, d := range drafts {
+		for _, h := range d.remove {
+			goes[h] = true
+		}
+	}
+	order := c.ranked(func(h int) bool { return !goes[h] })
+	slices.Reverse(order)
+	c.s.Rank(order)
 }
 
 // drafts gathers what each group does in the end, best first.
@@ -152,7 +165,7 @@ func (c *consolidator) drafts() []*draft {
 		}
 		for _, sh := range c.s.Added(h) {
 			if d := byRoot[c.groups.find(sh.Change)]; d != nil {
-				d.moves = append(d.moves, move{sh.Class, int32(h), sh.N})
+				d.moves = append(d.moves, pack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
 			}
 		}
 	}
@@ -162,9 +175,9 @@ func (c *consolidator) drafts() []*draft {
 	return all
 }
 
-// take does what the draft says, and returns the step. It is false when some rule does
-// not allow it as things are, or it would not save enough.
-func (c *consolidator) take(d *draft) (plan.Step, bool) {
+// take removes the machines of a draft, finds places for their pods, and returns the step.
+// It is false when there are none, or the step would not save enough.
+func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step, bool) {
 	step := plan.Step{Reason: Underutilized}
 	cost := 0.0
 	for _, h := range d.remove {
@@ -172,26 +185,17 @@ func (c *consolidator) take(d *draft) (plan.Step, bool) {
 		n := c.s.Node(int(h))
 		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: Underutilized})
 		step.SavingHourly += c.s.Price(int(h))
-		step.Evictions += c.pods[h]
+		step.Evictions += len(n.Residents)
 		cost += c.cost[h]
 	}
-	var bought []int
-	for _, p := range d.buy {
-		h, ok := c.s.Carry(p.bin, p.pods)
-		if !ok {
-			return step, false
-		}
-		bought = append(bought, h)
+	if !do(d) || c.s.AnyLoose() {
+		return step, false
+	}
+	bought := c.s.Bought(mark)
+	for _, h := range bought {
 		step.SavingHourly -= c.s.Price(h)
 	}
-	var landed []move
-	for _, m := range d.moves {
-		if n := c.s.Put(m.class, int(m.host), m.n); n < m.n {
-			return step, false
-		}
-		landed = append(landed, m)
-	}
-	if c.s.AnyLoose() || step.SavingHourly < cost || !c.balanced(d, step.SavingHourly) {
+	if step.SavingHourly < cost || !c.balanced(d, step.SavingHourly) {
 		return step, false
 	}
 	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
@@ -203,12 +207,55 @@ func (c *consolidator) take(d *draft) (plan.Step, bool) {
 		step.SavingHourly += c.s.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
 	}
-	c.name(&step, d, bought, landed)
+	c.name(&step, d, bought, c.s.Moved(mark))
 	return step, true
 }
 
+// follow does what the draft says. Rules between pods may ask for another order of the
+// pods than that in which they were found, so it goes round as long as something is done.
+func (c *consolidator) follow(d *draft) bool {
+	todo := slices.Clone(d.moves)
+	var bought []int
+	for _, p := range d.buy {
+		h, ok := c.s.Open(p.bin)
+		if !ok {
+			return false
+		}
+		bought = append(bought, h)
+		for _, sh := range p.pods {
+			todo = append(todo, pack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
+		}
+	}
+	for progress := true; progress; {
+		progress = false
+		for i := range todo {
+			m := &todo[i]
+			n := c.s.Put(m.Class, int(m.Host), min(m.N, c.s.Loose(m.Class)))
+			m.N -= n
+			progress = progress || n > 0
+		}
+	}
+	for _, h := range bought {
+		c.s.Close(h)
+	}
+	return true
+}
+
+// search looks for other places.
+func (c *consolidator) search(d *draft) bool {
+	if c.s.Settle() {
+		return true
+	}
+	limit := 0.0
+	for _, h := range d.remove {
+		limit += c.s.Price(int(h)) - c.cost[h]
+	}
+	_, ok := c.s.Buy(limit)
+	return ok
+}
+
 // name says which pods go where: pods of a class are alike.
-func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []move) {
+func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []pack.Move) {
 	waiting := map[int32][]cluster.PodRef{}
 	for _, h := range d.remove {
 		residents := c.snap.Nodes[h].Residents
@@ -228,8 +275,8 @@ func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []mo
 		}
 	}
 	for _, m := range landed {
-		n := c.s.Node(int(m.host))
-		for _, ref := range next(m.class, m.n) {
+		n := c.s.Node(int(m.Host))
+		for _, ref := range next(m.Class, m.N) {
 			step.Moves = append(step.Moves, plan.Placement{Pod: ref, Node: n.Name, Claim: n.Claim})
 		}
 	}

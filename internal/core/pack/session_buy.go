@@ -249,6 +249,9 @@ func (s *Session) unwind(mark int) {
 	s.log = s.log[:mark]
 }
 
+// Loose returns how many pods of a class have no machine.
+func (s *Session) Loose(class int32) int32 { return s.loose[class] }
+
 // AnyLoose tells whether a pod has no machine.
 func (s *Session) AnyLoose() bool {
 	return slices.ContainsFunc(s.loose, func(n int32) bool { return n > 0 })

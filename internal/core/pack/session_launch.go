@@ -6,39 +6,47 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Carry buys one machine for these loose pods. It is false, and nothing is bought, where
-// a rule or a limit does not allow it.
-func (s *Session) Carry(bin int32, pods []Share) (h int, ok bool) {
-	b := &s.bins[bin]
+// Open buys an empty machine and lets Put use it until Close. It is false where a limit
+// does not allow it.
+func (s *Session) Open(bin int32) (h int, ok bool) {
 	if !s.stock(int(bin)) {
 		return 0, false
 	}
-	used := make(quantity.Vector, len(b.free))
-	for _, sh := range pods {
-		used.AddN(s.classes[sh.Class].need, int64(sh.N))
-		if !b.allowed.has(int(sh.Class)) || sh.N > s.loose[sh.Class] {
-			return 0, false
-		}
-	}
-	if !used.Fits(b.free) {
-		return 0, false
-	}
-	mark := len(s.log)
 	h = s.place(int(bin), nil)
 	s.hosts[h].taken = true
-	for _, c := range s.size {
-		for _, sh := range pods {
-			if sh.Class == c && s.Put(c, h, sh.N) < sh.N {
-				s.unwind(mark)
-				return 0, false
-			}
+	return h, true
+}
+
+// Close ends what Open began.
+func (s *Session) Close(h int) { s.hosts[h].taken = false }
+
+// Bought returns the machines that were bought since the mark.
+func (s *Session) Bought(mark int) []int {
+	var hosts []int
+	for _, e := range s.log[mark:] {
+		if e.kind == changeBuy {
+			hosts = append(hosts, int(e.host))
 		}
 	}
-	s.hosts[h].taken = false
-	return h, true
+	return hosts
+}
+
+// Moved returns the pods that were put on machines that there are since the mark.
+func (s *Session) Moved(mark int) []Move {
+	var moves []Move
+	for _, e := range s.log[mark:] {
+		if e.kind == changeAdd && s.hosts[e.host].node != nil {
+			moves = append(moves, Move{e.class, e.host, e.n})
+		}
+	}
+	return moves
+}
+
+// Move is N pods of a class that a machine is given.
+type Move struct {
+	Class, Host, N int32
 }
 
 // Launch returns what is to be bought for a machine of the session. Every offering that
