@@ -36,12 +36,16 @@ const (
 	refusalsMax = 10_000
 	// sameEvery is how often it is written to disk that a decision still stands.
 	sameEvery = time.Minute
+	// idleEvery is how often a decision to do nothing is kept at most, when only the reasons
+	// for that change: in a large cluster they do with every look.
+	idleEvery = time.Minute
 )
 
 // Outcomes of handing a decision in, as Options.Count is told.
 const (
 	Written = "written" // it is in the journal
 	Same    = "same"    // it said what the one before said
+	Idle    = "idle"    // it was to do nothing, as one that was kept a moment ago
 	Dropped = "dropped" // the queue was full
 	Failed  = "failed"  // it could not be written
 )
@@ -85,6 +89,8 @@ type kept struct {
 type last struct {
 	id      int64
 	essence uint64
+	idle    bool
+	at      time.Time
 	// unwritten is how often it was come to since that was last written to disk, until when.
 	unwritten int64
 	until     time.Time
@@ -168,8 +174,8 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 	}()
 	hash := fnv.New64a()
 	_, _ = hash.Write(essence(d))
-	if j.isSame(d, hash.Sum64()) {
-		return Same, nil
+	if outcome := j.isKnown(d, hash.Sum64()); outcome != "" {
+		return outcome, nil
 	}
 	text, err := d.Encode()
 	if err != nil {
@@ -188,7 +194,7 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 	}
 	j.nextID++
 	j.toDisk(j.sameLine(d.Loop))
-	j.loops[d.Loop] = &last{id: head.ID, essence: hash.Sum64(), written: d.At()}
+	j.loops[d.Loop] = &last{id: head.ID, essence: hash.Sum64(), idle: idle(d), at: d.At(), written: d.At()}
 	if d.Loop == record.Provisioning {
 		j.refusals.decided(&d.Plan, d.At())
 	}
@@ -202,14 +208,27 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 	return Written, nil
 }
 
-// isSame tells whether the loop's newest decision said the same, and counts it then.
-func (j *Journal) isSame(d *record.Decision, essence uint64) bool {
+// isKnown tells why the decision need not be kept: the loop's newest decision said the
+// same, and that is counted; or both are to do nothing, a moment apart. Empty: it is news.
+func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l := j.loops[d.Loop]
-	if l == nil || l.essence != essence {
-		return false
+	switch {
+	case l == nil:
+		return ""
+	case l.essence == essence:
+		j.again(d, l)
+		return Same
+	case l.idle && idle(d) && d.At().Sub(l.at) < idleEvery:
+		return Idle
+	default:
+		return ""
 	}
+}
+
+// again counts that the loop's newest decision was come to once more.
+func (j *Journal) again(d *record.Decision, l *last) {
 	l.unwritten, l.until = l.unwritten+1, d.At()
 	if i := slices.IndexFunc(j.kept, func(k kept) bool { return k.head.ID == l.id }); i >= 0 {
 		j.kept[i].head.Again++
@@ -221,7 +240,6 @@ func (j *Journal) isSame(d *record.Decision, essence uint64) bool {
 	if d.At().Sub(l.written) >= sameEvery {
 		j.toDisk(j.sameLine(d.Loop))
 	}
-	return true
 }
 
 // sameLine returns the line that says how often the loop's newest decision was come to

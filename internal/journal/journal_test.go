@@ -115,8 +115,10 @@ func TestAmountsInReasonsToStayAreNoNews(t *testing.T) {
 		d.Plan = plan.Plan{At: d.At(), Blocked: []verdict.Verdict{verdict.Of(verdict.NotYetQuiet, "n1", "%s", detail)}}
 		return d
 	}
-	_, outcomes := keep(t, Options{}, stays(0, "quiet for 3s"), stays(5, "quiet for 8s"), stays(9, "held by pod web"))
-	if diff := cmp.Diff([]string{Written, Same, Written}, outcomes); diff != "" {
+	acts := stays(75, "held by pod db")
+	acts.Plan.Marks = []plan.Removal{{Node: "n1"}}
+	_, outcomes := keep(t, Options{}, stays(0, "quiet for 3s"), stays(5, "quiet for 8s"), stays(9, "held by pod web"), stays(70, "held by pod web"), acts, stays(76, "quiet for 8s"))
+	if diff := cmp.Diff([]string{Written, Same, Idle, Written, Written, Written}, outcomes); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }

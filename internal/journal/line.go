@@ -161,6 +161,13 @@ func essence(d *record.Decision) []byte {
 	return append(record.EncodePlan(&p), string(d.Loop)+d.Error+d.Bug...)
 }
 
+// idle tells whether a decision is to do nothing.
+func idle(d *record.Decision) bool {
+	p := &d.Plan
+	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals) == 0 &&
+		d.Error == "" && d.Bug == ""
+}
+
 func withoutDigits(s string) string {
 	out := make([]byte, 0, len(s))
 	for i := range len(s) {
