@@ -39,7 +39,7 @@ func main() {
 	flag.StringVar(&s.scenarios, "scenarios", "../internal/simulate/testdata", "directory of the public scenarios")
 	flag.StringVar(&s.out, "out", "../docs/performance.md", "page to write; - for standard output")
 	flag.StringVar(&only, "only", "", "solve only scenarios whose name matches the regular expression")
-	flag.DurationVar(&s.limit, "limit", limitDefault, "end a process after so long, and say so")
+	flag.DurationVar(&s.limit, "limit", limitDefault, "end a process that has used so much CPU time, and say so")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the generated scenarios")
 	flag.StringVar(&s.write, "write", "", "write the generated scenarios to this directory, and do nothing else")
 	flag.Parse()

@@ -11,7 +11,7 @@ import (
 
 // report returns the page.
 func report(rows []row, s settings, bin string, start time.Time) (string, error) {
-	versions, err := modules(filepath.Join(bin, "karpenter"))
+	versions, err := modules(filepath.Join(bin, karpenter))
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ one after the other. Every plan of both is judged by `+"`internal/scenario`"+`, 
 }
 
 const howTo = "\n## How to read and repeat it\n\n" +
-	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a solve after ten minutes (`LIMIT=2m` after two);\n" +
+	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a process after ten minutes of CPU (`LIMIT=2m` after two);\n" +
 	"`make bench QUICK=1` takes some minutes, without Karpenter's longest. `bin/bench/bench -only own-gpu`,\n" +
 	"run in `bench/`, solves a few, `-write DIR` writes the generated ones for `dovetail simulate`. The public scenarios (`p1`, `p2`, `p3`) are files in `internal/simulate/testdata`; `own` ones are drawn by\n" +
 	"`bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain deployments; mixed spot and on-demand; rules (40 % of\n" +

@@ -32,7 +32,7 @@ func consolidate(ctx context.Context, c *converted, limit time.Duration) (measur
 		}
 		return func() error {
 			out.Steps, report.Note = nil, ""
-			end := cpuTime() + limit
+			end := limit // since the start of the process, so that it need not be ended
 			// Within one command time is wall clock time, of which there is more.
 			limited, cancel := context.WithTimeout(ctx, 3*limit)
 			defer cancel()
