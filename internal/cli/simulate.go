@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/simulate"
 )
 
@@ -22,6 +23,8 @@ const (
 func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
+	var consolidate bool
+	var evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Say what would be launched for pods, at what price, and why",
@@ -36,12 +39,16 @@ Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Job
 DaemonSets, and Nodes that are there, if any; or what dovetail snapshot wrote. What can be
 bought is the catalog's.
 
+With --consolidate, say instead which machines that run would be removed or replaced to
+make them cheaper, step by step, what that saves, and why the others stay.
+
 The exit status is 0 when every pod found a place, 3 when one was refused, 2 when the
 input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
   dovetail simulate --scenario cluster.json --output json > plan.json
   dovetail simulate -f pools.yaml -f manifests/ --catalog ec2
-  dovetail simulate --live --kubeconfig ~/.kube/config`,
+  dovetail simulate --live --kubeconfig ~/.kube/config
+  dovetail simulate --consolidate --live`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != simulate.Table && output != simulate.JSON {
@@ -55,6 +62,12 @@ input is wrong.`,
 			told()
 			if err != nil {
 				return &statusError{error: err, status: statusBadInput}
+			}
+			if consolidate {
+				told = tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
+				saving := simulate.Consolidate(c, disrupt.ConsolidateOptions{EvictionHourly: evictionHourly}, simulate.Clock{Now: time.Now, CPU: cpuTime})
+				told()
+				return saving.Print(cmd.OutOrStdout(), output)
 			}
 			told = tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
 			answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
@@ -79,6 +92,8 @@ input is wrong.`,
 	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
 	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	cmd.Flags().BoolVar(&consolidate, "consolidate", false, "say what would make the machines that run cheaper")
+	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: half of what the average pod costs")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }

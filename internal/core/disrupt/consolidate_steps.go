@@ -188,6 +188,12 @@ func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step
 		step.Evictions += len(n.Residents)
 		cost += c.cost[h]
 	}
+	if step.Evictions == 0 {
+		step.Reason = Empty
+		for i := range step.Remove {
+			step.Remove[i].Reason = Empty
+		}
+	}
 	if !do(d) || c.s.AnyLoose() {
 		return step, false
 	}
