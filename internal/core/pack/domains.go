@@ -13,16 +13,17 @@ import (
 // would open a domain with no pod in it, and what was planned would be too much elsewhere.
 func (s *solver) keepDomains() {
 	keys := s.ledger.Keys()
+	var groups []int // that have a domain to keep out of
+	s.ledger.Spreading(func(g, owner int, _, _ bool) {
+		if owner < len(s.classes) && !s.ledger.Everywhere(g) {
+			groups = append(groups, g)
+		}
+	})
 	for _, b := range s.launches {
-		for k, key := range keys {
-			if b.place.Domain[k] != topology.Open {
-				continue
+		for _, g := range groups {
+			if k := s.ledger.KeyOf(g); b.place.Counts[g] && b.place.Domain[k] == topology.Open {
+				s.keepDomain(b, g, k, keys[k])
 			}
-			s.ledger.Spreading(func(g, owner int, _, _ bool) {
-				if s.ledger.KeyOf(g) == k && owner < len(s.classes) && b.place.Counts[g] && b.place.Domain[k] == topology.Open {
-					s.keepDomain(b, g, k, key)
-				}
-			})
 		}
 	}
 }

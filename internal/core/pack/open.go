@@ -20,8 +20,9 @@ type entry struct {
 // opening is a machine to be bought for a pattern. It becomes a launch with its first pod.
 type opening struct {
 	*launchBin
+	atom  int   // what the pattern is for
 	index int32 // among the launches; -1: not yet
-	taken bool  // from the pool's limits
+	taken bool  // its types are those that hold its pods, and the pool's limits count it
 }
 
 // openAll turns an answer into launches. It tells whether any pod found a place.
@@ -38,20 +39,26 @@ func (b *buyer) openAll(answer *cover.Solution) bool {
 			if bin == nil {
 				break
 			}
+			waits := len(waiting)
 			for _, item := range p.Items {
 				switch sh := &b.shares[item.Class]; {
 				case len(sh.members[0].class.keys) > 0:
 					waiting = append(waiting, entry{bin, item.Class, item.N})
 				case len(sh.members[0].class.shape.Ports) > 0 || len(bin.minimum) > 0:
-					b.fill(bin, sh, item.N, atom)
+					b.fill(bin, sh, item.N)
 				default:
-					b.stuff(bin, sh, item.N, atom)
+					b.stuff(bin, sh, item.N)
 				}
 			}
-			b.take(bin)
+			if len(waiting) == waits || bin.pool.limited() {
+				b.take(bin)
+			}
 		}
 	}
 	b.admit(waiting)
+	for i := range waiting {
+		b.take(waiting[i].bin)
+	}
 	for _, l := range b.launches[before:] {
 		l.seal()
 	}
@@ -87,7 +94,7 @@ func (b *buyer) openOne(at, atom int, items []cover.Item) *opening {
 			b.pin(l, k, atom)
 		}
 	}
-	return &opening{launchBin: l, index: -1}
+	return &opening{launchBin: l, atom: atom, index: -1}
 }
 
 // anyTypeOf tells whether the bin may become the type of the atom.
@@ -113,6 +120,34 @@ func (b *buyer) pin(l *launchBin, k, atom int) {
 			return
 		}
 	}
+}
+
+// enterOne places one pod that the places of others matter to. Of a bin whose types are
+// still to be found out only the pattern's own is asked whether it has room.
+func (b *buyer) enterOne(bin *opening, m *member) bool {
+	c, st := m.class, m.st
+	if bin.taken || bin.pool.limited() || len(bin.minimum) > 0 || len(c.shape.Ports) > 0 || len(b.visible) > 0 || bin.unsettled(c.keys) {
+		if !bin.affordable() || !b.addSettled(bin.launchBin, c, st) {
+			return false
+		}
+		b.enter(bin, c, 1)
+		b.take(bin)
+		return true
+	}
+	if quantity.Times(bin.pool.types[bin.typeOf(bin.atom)].free, bin.used, c.need, 1) == 0 ||
+		!b.ledger.Check(c.index, &bin.place, st.wishesFrom, st.courteous).IsYes() || !bin.accept(m) {
+		return false
+	}
+	bin.used.AddN(c.need, 1)
+	b.ledger.Present(&bin.place)
+	b.ledger.Count(c.index, &bin.place, 1, 0)
+	b.enter(bin, c, 1)
+	return true
+}
+
+// unsettled tells whether the bin's domain is open under any of the keys.
+func (b *launchBin) unsettled(keys []int) bool {
+	return slices.ContainsFunc(keys, func(k int) bool { return b.place.Domain[k] == topology.Open })
 }
 
 // affordable tells whether the pool's limits, of which others have taken since the bin was
@@ -141,11 +176,11 @@ func (b *launchBin) addAt(c *class, st *stage, most, atom int) int {
 }
 
 // fill adds up to n pods of a share, one class after another.
-func (b *buyer) fill(bin *opening, sh *share, n, atom int) {
+func (b *buyer) fill(bin *opening, sh *share, n int) {
 	for i := range sh.members {
 		m := &sh.members[i]
 		if n > 0 && len(m.class.pods) > 0 {
-			got := bin.addAt(m.class, m.st, min(n, len(m.class.pods)), atom)
+			got := bin.addAt(m.class, m.st, min(n, len(m.class.pods)), bin.atom)
 			b.enter(bin, m.class, got)
 			n -= got
 		}
@@ -155,8 +190,8 @@ func (b *buyer) fill(bin *opening, sh *share, n, atom int) {
 // stuff adds up to n pods of a share as far as the atom's own type holds them; which other
 // types do is found out by take. The answer knows only the pods' mean size, so large ones
 // and small ones are drawn such that the sum stays close to it.
-func (b *buyer) stuff(bin *opening, sh *share, n, atom int) {
-	room := bin.pool.types[bin.typeOf(atom)].free
+func (b *buyer) stuff(bin *opening, sh *share, n int) {
+	room := bin.pool.types[bin.typeOf(bin.atom)].free
 	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
 	for ; n > 0 && sh.low <= sh.high; n-- {
 		at, other := sh.low, sh.high
@@ -169,7 +204,7 @@ func (b *buyer) stuff(bin *opening, sh *share, n, atom int) {
 				return
 			}
 		}
-		if !bin.accept(m, atom) {
+		if !bin.accept(m) {
 			return
 		}
 		for d, v := range m.class.need {
@@ -189,11 +224,11 @@ func (b *buyer) stuff(bin *opening, sh *share, n, atom int) {
 }
 
 // accept narrows the bin to what a class allows, if that leaves the atom.
-func (b *launchBin) accept(m *member, atom int) bool {
+func (b *opening) accept(m *member) bool {
 	in := &m.st.in[b.at]
 	for i := range in.terms {
 		t := &in.terms[i]
-		if !t.atoms.has(atom) {
+		if !t.atoms.has(b.atom) {
 			continue
 		}
 		if _, conflict := b.open.Conflict(t.open); conflict {
@@ -276,9 +311,7 @@ func (b *buyer) turn(queues []queue) (progress bool) {
 	for i := range queues {
 		q := &queues[i]
 		for j, e := range q.entries {
-			if c, st := b.shares[e.share].lead(); e.bin.affordable() && b.addSettled(e.bin.launchBin, c, st) {
-				b.enter(e.bin, c, 1)
-				b.take(e.bin)
+			if b.enterOne(e.bin, &b.shares[e.share].members[0]) {
 				if e.left--; e.left == 0 {
 					q.entries = slices.Delete(q.entries, j, j+1)
 				}

@@ -68,7 +68,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	c := s.cost()
 	// Where no rule was in the way, core/cover has tried first-fit-decreasing itself.
 	plain := pods > 0 && pods == s.onLaunches() && c.refused == 0
-	if !plain && (c.refused > 0 || c.launches > 0) {
+	if !plain && (c.refused > 0 || c.launches > 0 && s.onLaunches() <= firstFitMax) {
 		f.firstFit()
 		f.finish()
 		if f.cost().less(c) {
@@ -82,6 +82,10 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	best.BoundHourly = bound
 	return best
 }
+
+// firstFitMax is up to how many pods first-fit-decreasing is tried where rules take it pod
+// by pod. For more, in every scenario tried, it costs time and is dearer.
+const firstFitMax = 3000
 
 // rest tells whether pods are left that need a machine.
 func (s *solver) rest() bool {

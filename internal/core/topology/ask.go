@@ -36,6 +36,10 @@ func (l *Ledger) Suppose() (forget func()) {
 	}
 }
 
+// Everywhere tells whether machines that count in a spreading group are in every domain
+// that is known.
+func (l *Ledger) Everywhere(group int) bool { return !slices.Contains(l.groups[group].present, false) }
+
 // Joins tells whether a pod of the class must be where others are under the key, wishes
 // from the given one on included, and whether a pod of its own class will do.
 func (l *Ledger) Joins(class, key, wishesFrom int) (joins, own bool) {
