@@ -59,7 +59,8 @@ or the journal must be a file: --journal.`,
 			return journal.Print(cmd.OutOrStdout(), answers, time.Now())
 		},
 	}
-	from.add(cmd)
+	from.addPath(cmd)
+	from.addAddress(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
 	return cmd
 }

@@ -27,8 +27,11 @@ type journalFlags struct {
 	path, address string
 }
 
-func (f *journalFlags) add(cmd *cobra.Command) {
+func (f *journalFlags) addPath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.path, "journal", "", "read a journal file, or the directory of controller --journal-dir, instead of asking a controller")
+}
+
+func (f *journalFlags) addAddress(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.address, "address", addressDefault, "the metrics port of a controller")
 }
 
@@ -67,7 +70,7 @@ func (f *journalFlags) fetch(ctx context.Context) (*journal.File, error) {
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8080), or give --journal", address, err)
+		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8080), or give a file", address, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read only
 	if answer.StatusCode != http.StatusOK {

@@ -81,7 +81,7 @@ is another.`,
 			return replay(cmd.OutOrStdout(), file, chosen, output)
 		},
 	}
-	from.add(cmd)
+	from.addAddress(cmd)
 	cmd.Flags().Int64Var(&id, "id", 0, "decide this one again")
 	cmd.Flags().BoolVar(&all, "all", false, "decide all of them again")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")

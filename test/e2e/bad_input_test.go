@@ -43,9 +43,18 @@ func TestAMistakeInTheCallEndsTheProcessWithOneLine(t *testing.T) {
 		"a kubeconfig that is not one": {
 			[]string{"controller", "--kubeconfig", file("garbage", "a: [")}, 1, []string{"kubeconfig", filepath.Join(dir, "garbage")},
 		},
-		"no kubeconfig at all": {[]string{"controller"}, 1, []string{"--kubeconfig", "KUBECONFIG"}},
-		"an unknown cloud":     {[]string{"controller", "--kubeconfig", good, "--cloud-provider", "sky"}, 1, []string{"--cloud-provider", `"sky"`, "kwok"}},
-		"a port out of range":  {[]string{"controller", "--kubeconfig", good, "--metrics-port", "70000"}, 1, []string{"--metrics-port", "70000", "65535"}},
+		"no kubeconfig at all":   {[]string{"controller"}, 1, []string{"--kubeconfig", "KUBECONFIG"}},
+		"an unknown cloud":       {[]string{"controller", "--kubeconfig", good, "--cloud-provider", "sky"}, 1, []string{"--cloud-provider", `"sky"`, "kwok"}},
+		"a port out of range":    {[]string{"controller", "--kubeconfig", good, "--metrics-port", "70000"}, 1, []string{"--metrics-port", "70000", "65535"}},
+		"a journal without room": {[]string{"controller", "--kubeconfig", good, "--journal-memory-bytes", "5"}, 1, []string{"--journal-memory-bytes", "5", "1048576"}},
+		"a journal where none can be": {
+			[]string{"controller", "--kubeconfig", good, "--journal-dir", filepath.Join(good, "journal")}, 1, []string{"--journal-dir", good, "not a directory"},
+		},
+		"no journal to read":           {[]string{"replay", filepath.Join(dir, "none")}, 1, []string{filepath.Join(dir, "none"), "no such file"}},
+		"no controller to ask":         {[]string{"explain", "x", "--address", "localhost:1"}, 1, []string{"http://localhost:1", "refused", "port-forward"}},
+		"a question about nothing":     {[]string{"explain", "a/b/c"}, 2, []string{`"a/b/c"`, "NAMESPACE/NAME", "dovetail explain --help"}},
+		"a snapshot of no cluster":     {[]string{"snapshot"}, 1, []string{"--kubeconfig", "KUBECONFIG"}},
+		"a snapshot of a cluster away": {[]string{"snapshot", "--kubeconfig", good}, 1, []string{"127.0.0.1:1", "refused"}},
 		"an instance-type file that is not there": {
 			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", filepath.Join(dir, "no-types")}, 1, []string{filepath.Join(dir, "no-types"), "no such file"},
 		},
