@@ -6,10 +6,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// mender is a cloud that knows what is broken; plain is one that does not.
+// mender is a cloud that knows what is broken; bystander is one that does not.
 type (
-	plain  struct{ cloud.Provider }
-	mender struct{ cloud.Provider }
+	bystander struct{ cloud.Provider }
+	mender    struct{ cloud.Provider }
 )
 
 func (mender) RepairPolicies() []cloud.RepairPolicy {
@@ -25,7 +25,7 @@ func TestRepairNeedsItsGateAndAProviderThatIsAble(t *testing.T) {
 	}{
 		"by default nothing is repaired":         {featureGatesDefault, mender{}, 0},
 		"with the gate it is":                    {"NodeRepair=true", mender{}, 1},
-		"not if nobody knows what broken means":  {"NodeRepair=true", plain{}, 0},
+		"not if nobody knows what broken means":  {"NodeRepair=true", bystander{}, 0},
 		"not if the gate is closed":              {"NodeRepair=false", mender{}, 0},
 		"gates that cannot be read open nothing": {"NodeRepair", mender{}, 0},
 	} {
