@@ -37,8 +37,10 @@ type master struct {
 
 // newMaster returns the program at a tariff, which its prices start from.
 func newMaster(s *solver, t *tariff) *master {
-	c := &master{s: s, nodes: searchTotal, price: t.price, value: make([]float64, len(s.m.kinds)),
-		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, s.least)}
+	c := &master{
+		s: s, nodes: searchTotal, price: t.price, value: make([]float64, len(s.m.kinds)),
+		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, s.least),
+	}
 	c.sack = newKnapsack(s.m, c.value)
 	return c
 }

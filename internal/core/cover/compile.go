@@ -108,11 +108,16 @@ func (m *model) compileBins(p *Problem, dims []int, masks []bitset) {
 	slices.SortStableFunc(all, func(a, b bin) int {
 		return cmp.Or(cmp.Compare(a.price, b.price), -slices.Compare(a.room, b.room), cmp.Compare(a.orig, b.orig))
 	})
-	below := subsets(sigs.sets)
+	above := supersets(sigs.sets)
+	kept := make([][]int32, len(sigs.sets)) // unlimited bins of each sig, cheapest first
 	for _, b := range all {
-		if !slices.ContainsFunc(m.bins, func(o bin) bool { return o.left == unlimited && below[b.sig].has(int(o.sig)) && covers(o.room, b.room) }) {
-			m.bins = append(m.bins, b)
+		if m.surpassed(b, kept, above[b.sig]) {
+			continue
 		}
+		if b.left == unlimited {
+			kept[b.sig] = append(kept[b.sig], int32(len(m.bins)))
+		}
+		m.bins = append(m.bins, b)
 	}
 	m.groups = make([]bitset, len(masks))
 	for g := range masks {
@@ -125,20 +130,32 @@ func (m *model) compileBins(p *Problem, dims []int, masks []bitset) {
 	}
 }
 
-// subsets returns for each set those that hold all of it.
-func subsets(sets []bitset) []bitset {
-	below := make([]bitset, len(sets))
-	for i, s := range sets {
-		below[i] = newBitset(len(sets))
-		for j, o := range sets {
-			if s.within(o) {
-				below[i].set(j)
+// surpassed reports whether one of the bins that were kept, by sig, is as good as this one.
+func (m *model) surpassed(b bin, kept [][]int32, above []int32) bool {
+	for _, sig := range above {
+		for _, o := range kept[sig] {
+			if covers(m.bins[o].room, b.room) {
+				return true
 			}
 		}
 	}
-	return below
+	return false
 }
 
+// supersets returns for each set those that hold all of it, itself included.
+func supersets(sets []bitset) [][]int32 {
+	above := make([][]int32, len(sets))
+	for i, s := range sets {
+		for j, o := range sets {
+			if s.within(o) {
+				above[i] = append(above[i], int32(j))
+			}
+		}
+	}
+	return above
+}
+
+// covers reports whether the room is enough in every dimension.
 func covers(room, need []int64) bool {
 	for d, n := range need {
 		if room[d] < n {

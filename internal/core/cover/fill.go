@@ -53,8 +53,6 @@ const (
 	sampleMore = 1
 )
 
-var Beta = 0.02
-
 func newFiller(m *model) *filler {
 	n := len(m.kinds)
 	f := &filler{

@@ -44,8 +44,6 @@ func (p *packing) copyFrom(o *packing) {
 
 // offer is the best that is known to do with a bin.
 type offer struct {
-	ratio float64 // value for money; before the first filling more than it can be
-	value float64
 	items []Item
 	tried bool
 }
@@ -54,13 +52,20 @@ type offer struct {
 type buyer struct {
 	*filler
 	offers []offer
-	active []int32 // kinds of which something is left, in order
-	stock  []int   // of each bin
+	ratio  []float64 // of each offer, value for money; before it is tried, what is hoped for
+	per    []float64 // of each bin, one by its price
+	active []int32   // kinds of which something is left, in order
+	stock  []int     // of each bin
 	mask   bitset
 }
 
 func newBuyer(m *model) *buyer {
-	return &buyer{filler: newFiller(m), offers: make([]offer, len(m.bins)), stock: make([]int, len(m.bins)), mask: newBitset(len(m.bins))}
+	n := len(m.bins)
+	b := &buyer{filler: newFiller(m), offers: make([]offer, n), ratio: make([]float64, n), per: make([]float64, n), stock: make([]int, n), mask: newBitset(n)}
+	for i := range b.per {
+		b.per[i] = 1 / max(m.bins[i].price, tiny)
+	}
+	return b
 }
 
 // everything makes all items of the model wait.
@@ -79,31 +84,26 @@ func (b *buyer) everything() {
 // thought to be at most. It gives up and returns false when p costs the limit or more.
 func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 	for i := range b.offers {
-		b.offers[i] = offer{ratio: hope[i], items: b.offers[i].items[:0]}
+		b.offers[i].tried = false
 	}
+	copy(b.ratio, hope)
 	wealth := b.wealth()
 	for len(b.active) > 0 {
-		best := b.best()
+		best := b.best(wealth)
 		if best < 0 {
 			return true
 		}
 		o := &b.offers[best]
 		if b.stock[best] <= 0 {
-			o.ratio = -1
-			continue
-		}
-		// No bin can hold more than all there is: most are too large for what is left.
-		if most := wealth / max(b.m.bins[best].price, tiny); o.ratio > most*(1+1e-6) {
-			o.ratio = most
+			b.ratio[best] = -1
 			continue
 		}
 		if !o.tried || !b.waits(o.items) {
 			items, value := b.fill(int32(best), b.active)
-			o.items = append(o.items[:0], items...)
-			o.value, o.tried = value, true
-			o.ratio = value / max(b.m.bins[best].price, tiny)
+			o.items, o.tried = append(o.items[:0], items...), true
+			b.ratio[best] = value * b.per[best]
 			if len(items) == 0 {
-				o.ratio = -1
+				b.ratio[best] = -1
 			}
 			continue
 		}
@@ -125,12 +125,16 @@ func (b *buyer) wealth() float64 {
 	return sum
 }
 
-// best returns the bin with the best offer, -1 if there is none.
-func (b *buyer) best() int {
-	best, ratio := -1, -1.0
-	for i := range b.offers {
-		if b.offers[i].ratio > ratio {
-			best, ratio = i, b.offers[i].ratio
+// best returns the bin with the best offer, -1 if there is none. No bin can hold more than
+// all there is: most are too large for what is left in the end.
+func (b *buyer) best(wealth float64) int {
+	best, most := -1, -1.0
+	wealth *= 1 + 1e-6
+	for i, r := range b.ratio {
+		if r > most {
+			if r = min(r, wealth*b.per[i]); r > most {
+				best, most = i, r
+			}
 		}
 	}
 	return best

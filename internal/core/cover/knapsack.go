@@ -26,10 +26,11 @@ type knapsack struct {
 
 func newKnapsack(m *model, value []float64) *knapsack {
 	n := len(m.kinds)
-	k := &knapsack{m: m, dims: m.dims, value: value, most: make([]float64, n), rates: make([]float64, m.dims),
+	return &knapsack{
+		m: m, dims: m.dims, value: value, most: make([]float64, n), rates: make([]float64, m.dims),
 		inv: make([]float64, m.dims*m.dims), basis: make([]int32, m.dims), x: make([]float64, m.dims),
-		upper: make([]bool, n), inside: make([]bool, n), step: make([]float64, m.dims)}
-	return k
+		upper: make([]bool, n), inside: make([]bool, n), step: make([]float64, m.dims),
+	}
 }
 
 // relax solves the knapsack of a bin as if items could be cut, leaving rates at which

@@ -43,8 +43,10 @@ type atom struct {
 // newTariff prices the kinds of the model, given the prices of its bins.
 func newTariff(m *model, price []float64) *tariff {
 	n := len(m.kinds)
-	t := &tariff{m: m, price: price, atomOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
-		value: make([]float64, n), home: make([]int32, n), used: make([]bool, len(m.bins))}
+	t := &tariff{
+		m: m, price: price, atomOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
+		value: make([]float64, n), home: make([]int32, n), used: make([]bool, len(m.bins)),
+	}
 	for i, b := range m.bins {
 		a := slices.IndexFunc(t.atoms, func(a atom) bool { return a.sig == b.sig })
 		if a < 0 {
@@ -153,7 +155,7 @@ func (t *tariff) split() bool {
 			}
 		}
 	}
-	any := false
+	parted := false
 	for a := range len(t.atoms) {
 		worst, most := int32(-1), 1e-3*t.bound
 		for _, b := range t.atoms[a].bins {
@@ -163,10 +165,10 @@ func (t *tariff) split() bool {
 		}
 		if worst >= 0 {
 			t.divide(a, m.sizeOf(int(least[worst])))
-			any = true
+			parted = true
 		}
 	}
-	return any
+	return parted
 }
 
 // divide moves the bins of the atom that such an item does not fit in to a new one.

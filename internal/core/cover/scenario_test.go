@@ -65,9 +65,9 @@ func readProblem(tb testing.TB, path string) *Problem {
 	for _, l := range labels {
 		zones[l[zoneKey][0]] = true
 	}
-	first := make([]int, len(s.PodGroups)) // the classes of each group
+	var first []int // the first class of each group, and where the last one ends
 	for i, g := range s.PodGroups {
-		first[i] = len(p.Classes)
+		first = append(first, len(p.Classes))
 		size := []int64{g.CPU, g.Mem, 1}
 		for _, n := range names {
 			size = append(size, g.Ext[n])

@@ -65,23 +65,22 @@ func (l *linear) add(cost float64, index []int32, value []float64) int32 {
 	return int32(len(l.cost) - 1)
 }
 
-// solve does up to the given number of pivots and reports whether the prices are optimal.
-func (l *linear) solve(pivots int) bool {
+// solve does up to the given number of pivots, fewer if the prices are then the best.
+func (l *linear) solve(pivots int) {
 	for range pivots {
 		l.price()
 		j := l.entering()
 		if j < 0 {
-			return true
+			return
 		}
 		l.seen(j)
 		i := l.leaving()
 		if i < 0 {
-			return false // unbounded: cannot be with costs that are not negative
+			break // unbounded: cannot be with costs that are not negative
 		}
 		l.pivot(i, j)
 	}
 	l.price()
-	return false
 }
 
 // price computes the dual values of the rows at the present basis.
