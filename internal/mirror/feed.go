@@ -80,6 +80,9 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	had := s.pods[p.UID]
 	asked := had != nil && s.asks(had)
 	now := &pod{Pod: p, asksForNode: asksForNode(p), shape: s.shape(p)}
+	if had != nil {
+		now.history = had.history
+	}
 	s.forgetPodState(had)
 	s.pods[p.UID] = now
 	s.unbound[p.UID] = now

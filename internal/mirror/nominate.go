@@ -32,10 +32,26 @@ type hint struct {
 type hints struct {
 	given map[types.UID]hint
 	// heard is when one of the pods was heard of last.
-	heard time.Time
-	stir  func()
-	// landed is told of each pod that was bound whether it is where it was meant to be.
-	landed func(there bool)
+	heard  time.Time
+	stir   func()
+	landed func(Landing)
+}
+
+// Landing says what became of a pod that was meant for a machine.
+type Landing string
+
+// What becomes of pods: bound to that machine, bound to another, and not expected there
+// any more because kube-scheduler has refused to.
+const (
+	AsPlanned Landing = "planned"
+	Astray    Landing = "elsewhere"
+	Refused   Landing = "refused"
+)
+
+func (h *hints) tell(l Landing) {
+	if h.landed != nil {
+		h.landed(l)
+	}
 }
 
 // OnHint sets who is told when something happened that a hint may depend on. It must not
@@ -46,9 +62,9 @@ func (s *Store) OnHint(stir func()) {
 	s.hints.stir = stir
 }
 
-// OnLanded sets who is told of each pod that was meant for a machine and is bound: whether
-// to that one. It must not call back.
-func (s *Store) OnLanded(landed func(there bool)) {
+// OnLanded sets who is told what became of pods that were meant for a machine. It must not
+// call back.
+func (s *Store) OnLanded(landed func(Landing)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hints.landed = landed
@@ -233,11 +249,16 @@ func (s *Store) seeHint(had, p *pod) {
 	h, given := s.hints.given[p.UID]
 	switch {
 	case p.Spec.NodeName != "":
-		if planned && had != nil && had.Spec.NodeName == "" && s.hints.landed != nil {
-			n := s.joined(machine)
-			s.hints.landed(n != nil && n.Name == p.Spec.NodeName)
+		n := s.joined(machine)
+		switch {
+		case !planned || had == nil || had.Spec.NodeName != "": // not news
+		case n != nil && n.Name == p.Spec.NodeName:
+			s.hints.tell(AsPlanned)
+		default:
+			s.hints.tell(Astray)
 		}
 		delete(s.hints.given, p.UID)
+		p.refusedBy = nil
 	case given && p.Status.NominatedNodeName == h.node:
 		own := !h.shown && had != nil && had.Status.NominatedNodeName != h.node
 		h.shown = true
@@ -261,7 +282,6 @@ func seeTry(had, p *pod, now time.Time) {
 		return
 	}
 	if had != nil {
-		p.tries, p.triedAt = had.tries, had.triedAt
 		lost := had.Status.NominatedNodeName != "" && p.Status.NominatedNodeName == ""
 		if before := scheduled(had); before != nil && before.Message == why.Message && !lost {
 			return

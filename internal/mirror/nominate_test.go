@@ -68,8 +68,8 @@ func TestHints(t *testing.T) {
 	unregistered := karpenterv1.UnregisteredTaint()
 	s, p := hintStore("")
 	ref := translate.PodRef(p)
-	var landed []bool
-	s.OnLanded(func(there bool) { landed = append(landed, there) })
+	var landed []Landing
+	s.OnLanded(func(l Landing) { landed = append(landed, l) })
 	view := func() nominate.View {
 		v := s.Hints()
 		v.Heard = noon
@@ -123,7 +123,7 @@ func TestHints(t *testing.T) {
 	s.upsertPod(bound)
 	s.upsertPod(bound.DeepCopy())
 	expect("a bound pod needs none", nil, nil, 0)
-	if diff := cmp.Diff([]bool{true}, landed); diff != "" {
+	if diff := cmp.Diff([]Landing{AsPlanned}, landed); diff != "" {
 		t.Errorf("told of pods that landed (-want +got):\n%s", diff)
 	}
 }

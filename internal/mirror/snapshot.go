@@ -23,6 +23,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	s.expire(now)
+	s.giveUp(now)
 	snap := &cluster.Snapshot{At: now, WellKnown: s.opts.Vocabulary.WellKnown, Namespaces: maps.Clone(s.namespaces), ReservationKey: s.opts.ReservationKey}
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		if np := s.pools[name]; s.opts.Manages(classOf(np).Group, classOf(np).Kind) {

@@ -69,9 +69,7 @@ type pod struct {
 	*corev1.Pod
 	shape       *sharedShape
 	asksForNode bool
-	// tries is how often kube-scheduler is known to have tried it in vain, triedAt when last.
-	tries   int
-	triedAt time.Time
+	history
 }
 
 // sharedShape is a shape and the number of pods that have it; it goes with the last.
@@ -175,7 +173,9 @@ func (s *Store) Meant(pods []cluster.PodRef, machine string) {
 		if !ok {
 			continue
 		}
-		s.planned[p.UID] = machine
+		if s.planned[p.UID] != machine {
+			s.planned[p.UID], p.meantAt = machine, s.opts.Now()
+		}
 		if p.Spec.NodeName != "" {
 			// It will be evicted, and its successor is another pod: only time can hold the
 			// machine for that one.

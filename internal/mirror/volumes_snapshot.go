@@ -34,6 +34,13 @@ func (s *Store) newShaper() *shaper {
 
 // shape returns everything that decides where a pod can go.
 func (sh *shaper) shape(p *pod) *cluster.Shape {
+	if len(p.refusedBy) > 0 {
+		return sh.withVolumes(p).Without(p.refusedBy...)
+	}
+	return sh.withVolumes(p)
+}
+
+func (sh *shaper) withVolumes(p *pod) *cluster.Shape {
 	claims := translate.ClaimsOf(p.Pod)
 	if len(claims) == 0 {
 		return p.shape.Shape

@@ -46,15 +46,6 @@ const (
 	modeForceful = "forceful"
 )
 
-// CountLanded counts a pod that was meant for a machine and is bound, there or elsewhere.
-func (m *Metrics) CountLanded(there bool) {
-	outcome := "elsewhere"
-	if there {
-		outcome = "planned"
-	}
-	m.PodsLanded.WithLabelValues(outcome).Inc()
-}
-
 // TerminationMode returns the label termination_mode of a claim whose
 // terminationGracePeriod is grace; nil: it has none.
 func TerminationMode(grace *time.Duration) string {

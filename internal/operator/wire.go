@@ -219,7 +219,7 @@ func (p *parts) feed(ctx context.Context) error {
 			})
 		},
 	})
-	p.mirror.OnLanded(p.metrics.CountLanded)
+	p.mirror.OnLanded(func(l mirror.Landing) { p.metrics.PodsLanded.WithLabelValues(string(l)).Inc() })
 	if p.nominator, err = apply.NewNominator(p.mgr, p.mirror); err != nil {
 		return err
 	}

@@ -104,8 +104,8 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 			return group == kwokv1alpha1.Group && strings.EqualFold(kind, "KWOKNodeClass")
 		},
 	})
-	w.mirror.OnLanded(func(there bool) {
-		if there {
+	w.mirror.OnLanded(func(l mirror.Landing) {
+		if l == mirror.AsPlanned {
 			w.there.Add(1)
 		} else {
 			w.elsewhere.Add(1)

@@ -1,0 +1,15 @@
+package cluster
+
+import "github.com/dovetail-sh/dovetail/internal/core/label"
+
+// Without returns the shape of a pod that is not to be placed on machines with these
+// hostname labels. kube-scheduler knows of no such rule, so it does not change what the
+// pod's spread counts.
+func (s *Shape) Without(hosts ...string) *Shape {
+	without := *s
+	without.OwnTerms, without.Terms = s.CountedTerms(), make([]label.Requirements, len(s.Terms))
+	for i, term := range s.Terms {
+		without.Terms[i] = term.With(label.Hostname, label.NotIn(hosts...))
+	}
+	return &without
+}

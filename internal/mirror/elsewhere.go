@@ -1,0 +1,75 @@
+package mirror
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/nominate"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// history is what is remembered of a pod beyond its object.
+type history struct {
+	// tries is how often kube-scheduler is known to have tried it in vain, triedAt when last.
+	tries   int
+	triedAt time.Time
+	// meantAt is when it was meant for the machine that it is meant for.
+	meantAt time.Time
+	// refusedBy are the hostnames of machines where kube-scheduler would not have it,
+	// though we meant it to be there.
+	refusedBy []string
+}
+
+// giveUp has pods planned for another machine than the one where kube-scheduler has
+// refused to bind them.
+func (s *Store) giveUp(now time.Time) {
+	var stuck []nominate.Stuck
+	already := 0
+	claims := s.claimsByNode()
+	for uid, p := range s.unbound {
+		if len(p.refusedBy) > 0 {
+			already++
+		}
+		n := s.joined(s.planned[uid])
+		if n == nil || stage(n) != nominate.Open || !opensAlone(n) || n.Labels[corev1.LabelHostname] == "" {
+			continue
+		}
+		since := p.meantAt
+		if c, ours := claims[n.Name]; ours {
+			initialised := meta.FindStatusCondition(c.Status.Conditions, karpenterv1.ConditionTypeInitialized)
+			if initialised == nil || initialised.Status != metav1.ConditionTrue {
+				continue
+			}
+			if at := initialised.LastTransitionTime.Time; at.After(since) {
+				since = at
+			}
+		}
+		stuck = append(stuck, nominate.Stuck{PodRef: translate.PodRef(p.Pod), Since: since, TriedAt: p.triedAt, Times: len(p.refusedBy)})
+	}
+	slices.SortFunc(stuck, func(a, b nominate.Stuck) int { return strings.Compare(a.String(), b.String()) })
+	for _, ref := range nominate.Elsewhere(now, stuck, already) {
+		uid := types.UID(ref.UID)
+		p := s.unbound[uid]
+		p.refusedBy = append(slices.Clone(p.refusedBy), s.joined(s.planned[uid]).Labels[corev1.LabelHostname])
+		delete(s.planned, uid)
+		s.hints.tell(Refused)
+	}
+}
+
+// claimsByNode returns the claims whose Nodes have joined, by the names of those.
+func (s *Store) claimsByNode() map[string]*karpenterv1.NodeClaim {
+	claims := map[string]*karpenterv1.NodeClaim{}
+	for _, c := range s.claims {
+		if node, ok := s.providers[c.Status.ProviderID]; ok && c.Status.ProviderID != "" {
+			claims[node] = c.NodeClaim
+		}
+	}
+	return claims
+}
