@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ const (
 	// TimeZoneAnnotationKey on a NodePool is the time zone of its budgets' schedules, by its
 	// IANA name ("Europe/Berlin"). Without it they are in UTC.
 	TimeZoneAnnotationKey = "dovetail.sh/budget-time-zone"
+	// EvictionHourlyAnnotationKey on a NodePool is what consolidation must save for each
+	// ordinary pod that it evicts from the pool's nodes, in dollars per hour ("0.02").
+	EvictionHourlyAnnotationKey = "dovetail.sh/eviction-hourly-dollars"
 )
 
 // policyUnderutilized1beta1 is v1beta1's name for WhenEmptyOrUnderutilized.
@@ -117,6 +121,16 @@ func budget(b *karpenterv1.Budget, zone *time.Location, now time.Time) (cluster.
 	}
 	out.Active = w.open(now)
 	return out, nil
+}
+
+// evictionHourly returns what a pool says an eviction must save; 0: nothing that can be
+// understood.
+func evictionHourly(np *karpenterv1.NodePool) float64 {
+	v, err := strconv.ParseFloat(np.Annotations[EvictionHourlyAnnotationKey], 64)
+	if err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	return v
 }
 
 // Resident returns a pod on a machine as one that would want another. Its shape and its

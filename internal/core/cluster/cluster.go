@@ -207,6 +207,9 @@ type Pool struct {
 	// Static pools have a fixed number of nodes, so none of them is ever too many.
 	Static  bool
 	Budgets []Budget
+	// EvictionHourly is what consolidation must save for each ordinary pod that it evicts
+	// from the pool's nodes, in dollars per hour; 0: what the operator says.
+	EvictionHourly float64
 }
 
 // Budget caps how many of a pool's nodes may be disrupted at once.

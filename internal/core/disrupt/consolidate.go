@@ -27,6 +27,8 @@ type ConsolidateOptions struct {
 	GapMax float64
 	// StepMax is how many machines one step may remove at most; 0: 32.
 	StepMax int
+	// PoolMax is how many machines of a pool one step may remove at most; nil: StepMax.
+	PoolMax func(pool string) int
 	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
 	SpotPools int
@@ -76,6 +78,7 @@ type consolidator struct {
 	cost, weight []float64
 	why          []verdict.Verdict
 	groups       groups
+	total        map[string]total // by pool
 	out          Consolidation
 }
 
@@ -84,7 +87,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	opts.GapMax = cmp.Or(opts.GapMax, 0.02)
 	opts.StepMax = cmp.Or(opts.StepMax, 32)
 	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack)}
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)
 	worth, pods := 0.0, 0
@@ -116,6 +119,9 @@ func (c *consolidator) judge(h int) {
 		c.weight[h] += evictionWeight(&n.Residents[i], c.snap.At)
 	}
 	hourly, share := c.opts.EvictionHourly, c.opts.ShareMin
+	if pool, ok := c.snap.PoolByName(n.Pool); ok && pool.EvictionHourly > 0 {
+		hourly = pool.EvictionHourly
+	}
 	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
 }
 

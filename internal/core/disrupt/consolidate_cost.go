@@ -79,3 +79,55 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	}
 	return verdict.Verdict{}
 }
+
+// balancedMin is the score that pools whose policy is Balanced ask for, fixed by the API.
+const balancedMin = 0.5
+
+// balanced tells whether every pool whose policy is Balanced finds the saving worth the
+// disruption: its share of what the pool costs must be at least half of the share of the
+// pool's disruption. Pools get their part of the saving by the price of what they lose.
+func (c *consolidator) balanced(remove []int32, saving float64) bool {
+	price, lost, weight := 0.0, map[string]float64{}, map[string]float64{}
+	for _, h := range remove {
+		pool := c.snap.Nodes[h].Pool
+		price += c.s.Price(int(h))
+		lost[pool] += c.s.Price(int(h))
+		weight[pool] += 1 + c.weight[h]
+	}
+	for i := range c.snap.Pools {
+		pool := &c.snap.Pools[i]
+		if pool.Policy != cluster.PolicyBalanced || lost[pool.Name] == 0 {
+			continue
+		}
+		total := c.totals(pool.Name)
+		score := saving * lost[pool.Name] / price / total.price / (weight[pool.Name] / total.weight)
+		if !(score >= balancedMin) {
+			return false
+		}
+	}
+	return true
+}
+
+// total is what a pool's machines cost and would disrupt together.
+type total struct{ price, weight float64 }
+
+// totals adds up a pool, once.
+func (c *consolidator) totals(pool string) total {
+	if t, ok := c.total[pool]; ok {
+		return t
+	}
+	var t total
+	for h := range c.snap.Nodes {
+		if n := &c.snap.Nodes[h]; n.Pool == pool {
+			if p := c.s.Price(h); !math.IsNaN(p) {
+				t.price += p
+			}
+			t.weight++
+			for i := range n.Residents {
+				t.weight += evictionWeight(&n.Residents[i], c.snap.At)
+			}
+		}
+	}
+	c.total[pool] = t
+	return t
+}

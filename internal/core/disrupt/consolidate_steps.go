@@ -53,7 +53,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 			join(sh.Change)
 		}
 	}
-	if len(removed) > c.opts.StepMax || len(removed) > 1 && !c.guarded(removed) {
+	if len(removed) > c.opts.StepMax || len(removed) > 1 && !c.guarded(removed) || !c.withinPools(removed) {
 		return false
 	}
 	c.s.Keep(mark)
@@ -77,6 +77,21 @@ func (c *consolidator) guarded(hosts []int32) bool {
 					return false
 				}
 			}
+		}
+	}
+	return true
+}
+
+// withinPools tells whether one step may remove so many machines of each pool.
+func (c *consolidator) withinPools(hosts []int32) bool {
+	if c.opts.PoolMax == nil {
+		return true
+	}
+	count := map[string]int{}
+	for _, h := range hosts {
+		pool := c.snap.Nodes[h].Pool
+		if count[pool]++; count[pool] > c.opts.PoolMax(pool) {
+			return false
 		}
 	}
 	return true
@@ -201,7 +216,7 @@ func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step
 	for _, h := range bought {
 		step.SavingHourly -= c.s.Price(h)
 	}
-	if step.SavingHourly < cost || !c.balanced(d, step.SavingHourly) {
+	if step.SavingHourly < cost || !c.balanced(d.remove, step.SavingHourly) {
 		return step, false
 	}
 	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
@@ -287,10 +302,6 @@ func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []pa
 		}
 	}
 }
-
-// balanced tells whether the pools whose policy is Balanced find the saving worth the
-// disruption.
-func (c *consolidator) balanced(*draft, float64) bool { return true }
 
 // tellKept says why candidates stay.
 func (c *consolidator) tellKept() {

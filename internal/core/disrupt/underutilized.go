@@ -12,7 +12,10 @@ func (w *work) underutilized() {
 	if !w.anyLeft() {
 		return
 	}
-	found := Consolidate(w.over.snap, ConsolidateOptions{Pack: w.opts.Pack, Candidate: w.consolidatable})
+	found := Consolidate(w.over.snap, ConsolidateOptions{
+		Pack: w.opts.Pack, Candidate: w.consolidatable,
+		PoolMax: func(pool string) int { return w.books.Left(pool, Underutilized) },
+	})
 	for i := range found.Steps {
 		if w.mayBegin(&found.Steps[i]) {
 			w.begin(w.machinesOf(&found.Steps[i]), found.Steps[i])
