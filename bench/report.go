@@ -210,46 +210,6 @@ func writeCosts(b *strings.Builder, rows []row, s settings) {
 	}
 }
 
-// writeConsolidation shows what each side does about machines that there are.
-func writeConsolidation(b *strings.Builder, rows []row) {
-	if len(rows) == 0 {
-		return
-	}
-	b.WriteString("\n## Consolidation\n\nMachines half empty are to be made cheaper. Karpenter's emptiness, multi-node and single-node methods are repeated until none finds anything, each\n" +
-		"command carried out at once, with a budget of 100 %; * marks where it was cut off before. Dovetail decides once. The bound is for all pods on\n" +
-		"fresh machines, whatever the evictions. Each move of a pod is an eviction. D is Dovetail, K Karpenter.\n\n" +
-		"| scenario | nodes | pods | $/h | after D, K | bound | D, K / bound | evictions D, K | steps D, K | nodes after D, K | CPU D, K | violations D, K |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
-	for i := range rows {
-		r := &rows[i]
-		if r.dovetail.cut {
-			continue
-		}
-		best := max(r.dovetail.Plan.LowerBoundPerHour, consolidationBounds()[r.name])
-		d, k := consolidated(r.dovetail, best), consolidated(r.karpenter, best)
-		fmt.Fprintf(b, "| %s | %d | %d | %.2f | %s, %s | %.2f |", r.name, r.nodes, r.pods, r.before, d[0], k[0], best)
-		for c := 1; c < len(d); c++ {
-			fmt.Fprintf(b, " %s, %s |", d[c], k[c])
-		}
-		b.WriteByte('\n')
-	}
-}
-
-// consolidated returns the cells of one side: price after, over the bound, evictions,
-// steps, nodes after, CPU, violations.
-func consolidated(s *side, bound float64) [7]string {
-	if s == nil || s.cut {
-		return [7]string{"–", "–", "–", "–", "–", "–", "–"}
-	}
-	mark := ""
-	if s.Note != "" {
-		mark = "*"
-	}
-	return [7]string{
-		fmt.Sprintf("%.2f%s", s.Plan.PricePerHour, mark), fmt.Sprintf("%.3f", s.over(bound)), fmt.Sprint(s.steps.Evictions), fmt.Sprint(len(s.Plan.Steps)),
-		fmt.Sprint(s.steps.Nodes), seconds(s.CPUSeconds), fmt.Sprint(len(s.steps.Violations)),
-	}
-}
-
 // writeBaseline compares the Karpenter of this run with that of the study.
 func writeBaseline(b *strings.Builder, rows []row) {
 	known := baselines()

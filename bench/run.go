@@ -33,7 +33,8 @@ type row struct {
 type side struct {
 	measure.Report
 	judged scenario.Report
-	steps  scenario.StepsReport // of consolidation, instead of judged
+	steps  scenario.StepsReport   // of consolidation, instead of judged
+	others []scenario.StepsReport // of measure.Report.Others
 	cut    bool
 	nodes  int
 	refuse int // pods
@@ -112,6 +113,9 @@ func (r runner) side(ctx context.Context, solver string, s *scenario.Scenario, p
 	}
 	if s.Consolidates() {
 		out.steps = scenario.CheckSteps(s, out.Plan)
+		for _, p := range out.Others {
+			out.others = append(out.others, scenario.CheckSteps(s, p))
+		}
 		fmt.Fprintf(r.progress, "    %-9s %9.2f $/h %9s of CPU, %d evictions, %d nodes, %d violations %s\n", solver,
 			out.Plan.PricePerHour, seconds(out.CPUSeconds), out.steps.Evictions, out.steps.Nodes, len(out.steps.Violations), out.Note)
 		return out, nil

@@ -45,11 +45,15 @@ func solve(s *scenario.Scenario) (measure.Report, error) {
 	return report, nil
 }
 
+// Prices of an eviction that are tried besides the default, in dollars per hour.
+const evictionLow, evictionHigh, evictionStep = 0.0002, 0.06, 1.25
+
 func consolidate(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, error) {
+	opts := disrupt.ConsolidateOptions{Pack: pack.Options{BuyableBinds: true}}
 	var first *disrupt.Consolidation
 	cost, err := measure.Repeat(func() (func() error, error) {
 		return func() error {
-			c := disrupt.Consolidate(snap, disrupt.ConsolidateOptions{Pack: pack.Options{BuyableBinds: true}})
+			c := disrupt.Consolidate(snap, opts)
 			if first == nil {
 				first = &c
 			}
@@ -59,10 +63,26 @@ func consolidate(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, 
 	if err != nil {
 		return measure.Report{}, err
 	}
-	p, err := scenario.Steps(s.Name, snap, first.Steps)
-	if err != nil {
+	report := measure.Report{Cost: cost}
+	if report.Plan, err = steps(s, snap, first); err != nil {
 		return measure.Report{}, err
 	}
-	p.PricePerHour, p.LowerBoundPerHour = first.AfterHourly, first.BoundHourly
-	return measure.Report{Cost: cost, Plan: p}, nil
+	for opts.EvictionHourly = evictionLow; opts.EvictionHourly < evictionHigh; opts.EvictionHourly *= evictionStep {
+		c := disrupt.Consolidate(snap, opts)
+		p, err := steps(s, snap, &c)
+		if err != nil {
+			return measure.Report{}, err
+		}
+		report.Others = append(report.Others, p)
+	}
+	return report, nil
+}
+
+func steps(s *scenario.Scenario, snap *cluster.Snapshot, c *disrupt.Consolidation) (*scenario.Plan, error) {
+	p, err := scenario.Steps(s.Name, snap, c.Steps)
+	if err != nil {
+		return nil, err
+	}
+	p.PricePerHour, p.LowerBoundPerHour = c.AfterHourly, c.BoundHourly
+	return p, nil
 }

@@ -22,6 +22,8 @@ import (
 type Report struct {
 	Cost
 	Plan *scenario.Plan
+	// Others are what consolidation would do at other prices of an eviction.
+	Others []*scenario.Plan
 	// FirstFitPrice is what first-fit-decreasing alone would have paid, in dollars per
 	// hour; 0: not asked.
 	FirstFitPrice float64
