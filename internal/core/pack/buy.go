@@ -17,6 +17,10 @@ import (
 // buyRounds bounds how often what was left over is bought for once more.
 const buyRounds = 3
 
+// ruledLooks bounds the local search where rules divide pods into very many small classes:
+// more of it takes as long as all the rest, and gains nothing.
+const ruledLooks = 300_000
+
 // machineFee is what a machine is thought to cost besides its price, in dollars an hour:
 // addresses, licences, load on the API server. Without it plans fall to very many very
 // small machines for the last tenth of a percent.
@@ -55,7 +59,11 @@ func (s *solver) buy() (bound float64, plain int) {
 		if pods == 0 {
 			break
 		}
-		answer := cover.Solve(b.problem(), cover.Default(pods))
+		effort := cover.Default(pods)
+		if !free {
+			effort.Looks = min(effort.Looks, ruledLooks)
+		}
+		answer := cover.Solve(b.problem(), effort)
 		if round == 0 && free && len(answer.Unplaced) == 0 {
 			plain = pods
 			if b.exact {

@@ -177,10 +177,14 @@ func (b *buyer) limit(cl *class, st *stage, sh *share) bool {
 		place.Domain[k] = topology.Open
 	}
 	place.Domain[b.hostname] = b.host
-	n := 0
-	for n < perBinMax && b.ledger.Check(cl.index, &place, st.wishesFrom, st.courteous).IsYes() {
-		b.ledger.Count(cl.index, &place, 1, 0)
-		n++
+	admits := func() bool { return b.ledger.Check(cl.index, &place, st.wishesFrom, st.courteous).IsYes() }
+	n := perBinMax
+	b.ledger.Count(cl.index, &place, perBinMax, 0)
+	if !admits() {
+		b.ledger.Count(cl.index, &place, -perBinMax, 0)
+		for n = 0; admits(); n++ {
+			b.ledger.Count(cl.index, &place, 1, 0)
+		}
 	}
 	b.ledger.Count(cl.index, &place, -int32(n), 0)
 	if n < perBinMax && (sh.perBin == 0 || n < sh.perBin) {
