@@ -38,9 +38,9 @@ func watched() []client.ObjectList {
 // how containers are run, and annotations that nobody here reads. Nothing is written.
 func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 	var all []client.Object
-	for _, list := range watched() {
-		next := ""
-		for {
+	for _, empty := range watched() {
+		for next, more := "", true; more; more = next != "" {
+			list := empty.DeepCopyObject().(client.ObjectList) // what is read adds to what there is
 			if err := r.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
 				return nil, listError(list, err)
 			}
@@ -50,16 +50,15 @@ func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 			}); err != nil {
 				return nil, listError(list, err)
 			}
-			if next = list.GetContinue(); next == "" {
-				break
-			}
+			next = list.GetContinue()
 		}
 	}
 	return all, nil
 }
 
 func listError(list client.ObjectList, err error) error {
-	kind := strings.TrimSuffix(fmt.Sprintf("%T", list)[strings.LastIndex(fmt.Sprintf("%T", list), ".")+1:], "List")
+	name := fmt.Sprintf("%T", list)
+	kind := strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
 	switch {
 	case meta.IsNoMatchError(err):
 		return fmt.Errorf("read %ss: the cluster does not know them; install the definitions: dovetail crds | kubectl apply --server-side -f -", kind)

@@ -1,0 +1,90 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+// paged answers with so many pods, two a page, and fails for lists of one type. As a
+// client does, it adds to the list that it is given.
+type paged struct {
+	client.Reader
+	pods  int
+	fails map[string]error
+}
+
+func (p *paged) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := p.fails[fmt.Sprintf("%T", list)]; err != nil {
+		return err
+	}
+	pods, ok := list.(*corev1.PodList)
+	if !ok {
+		return nil
+	}
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	var from int
+	_, _ = fmt.Sscan(o.Continue, &from)
+	for i := from; i < min(from+2, p.pods); i++ {
+		pods.Items = append(pods.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Annotations: map[string]string{"secret": "x"}}})
+	}
+	if from+2 < p.pods {
+		pods.Continue = fmt.Sprint(from + 2)
+	}
+	return nil
+}
+
+func TestObjectsReadsEveryPageOnce(t *testing.T) {
+	t.Parallel()
+	objects, err := Objects(t.Context(), &paged{pods: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.GetName())
+		if len(o.GetAnnotations()) > 0 {
+			t.Errorf("%s has annotations %v", o.GetName(), o.GetAnnotations())
+		}
+	}
+	if got := strings.Join(names, " "); got != "0 1 2 3 4" {
+		t.Errorf("read %s", got)
+	}
+}
+
+func TestObjectsSaysWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	pools := fmt.Sprintf("%T", &karpenterv1.NodePoolList{})
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a kind that the cluster does not know": {&meta.NoKindMatchError{}, "read NodePools: the cluster does not know them; install the definitions"},
+		"a kind that must not be read":          {apierrors.NewForbidden(schema.GroupResource{Resource: "nodepools"}, "", errors.New("no")), "the account needs list on them"},
+		"a cluster that is away":                {errors.New("connection refused"), "read NodePools: connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Live(t.Context(), &paged{fails: map[string]error{pools: tc.err}}, "x", Catalog{}, time.Unix(0, 0))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+		})
+	}
+	if _, err := Live(t.Context(), &paged{}, "x", Catalog{}, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "the cluster has no NodePools") {
+		t.Errorf("a cluster without pools: %v", err)
+	}
+}
