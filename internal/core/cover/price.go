@@ -32,6 +32,8 @@ type tariff struct {
 	home    []int32   // the atom where each kind is cheapest
 	bound   float64   // the sum of all values
 	used    []bool    // whether the program buys a bin
+	cuts    []cut
+	toll    []float64 // of each bin, what it is worth to the kinds of cuts beside its room
 }
 
 // atom is a set of bins that are open to the same groups and priced alike.
@@ -59,6 +61,7 @@ func newTariff(m *model, price []float64) *tariff {
 			t.limited = append(t.limited, int32(i))
 		}
 	}
+	t.cuts, t.toll = m.cuts(), make([]float64, len(m.bins))
 	t.sort()
 	t.solve()
 	t.refine()
@@ -209,6 +212,9 @@ func (t *tariff) solve() {
 			t.rate[a*m.dims+d] = max(l.prices[a*m.dims+d], 0) * scale[d] * dearest
 		}
 	}
+	for c := range t.cuts {
+		t.cuts[c].toll = max(l.prices[l.rows-len(t.cuts)+c], 0) * dearest / m.binsFor(t.cuts[c].kind)
+	}
 	t.settle()
 }
 
@@ -217,15 +223,17 @@ func (t *tariff) solve() {
 func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int32) {
 	m := t.m
 	rows := len(t.atoms) * m.dims
-	need := make([]float64, rows+len(t.flows)+len(t.limited))
+	shares := rows + len(t.flows)
+	last := shares + len(t.limited)
+	need := make([]float64, last+len(t.cuts))
 	for i := range need {
 		switch {
 		case i < rows:
 			need[i] = nudge / float64(i+1)
-		case i < rows+len(t.flows):
+		case i < shares || i >= last:
 			need[i] = 1
 		default:
-			need[i] = -float64(m.bins[t.limited[i-rows-len(t.flows)]].left)
+			need[i] = -float64(m.bins[t.limited[i-shares]].left)
 		}
 	}
 	l = newLinear(need, 1e6)
@@ -239,8 +247,13 @@ func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int
 			value = append(value, float64(r)*scale[d])
 		}
 		if b.left != unlimited {
-			index, value = append(index, int32(rows+len(t.flows)+limited)), append(value, -1)
+			index, value = append(index, int32(shares+limited)), append(value, -1)
 			limited++
+		}
+		for c, at := range t.cuts {
+			if m.may(at.kind, int32(i)) {
+				index, value = append(index, int32(last+c)), append(value, 1/m.binsFor(at.kind))
+			}
 		}
 		l.add(t.price[i]/dearest, index, value)
 	}
@@ -268,6 +281,7 @@ func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int
 // allow, and prices the kinds. A bin of which there is only so many may hold more than it
 // costs; the bound pays for that.
 func (t *tariff) settle() {
+	t.settleTolls()
 	for a, at := range t.atoms {
 		over, endless := 0.0, true
 		for _, b := range at.bins {
@@ -278,7 +292,7 @@ func (t *tariff) settle() {
 			if t.price[b] < tiny {
 				over = math.Inf(1)
 			}
-			over = max(over, t.held(b)/max(t.price[b], tiny))
+			over = max(over, (t.held(b)-t.toll[b])/max(t.price[b]-t.toll[b], tiny))
 		}
 		if over == 0 || over < 1 && !endless {
 			continue
@@ -293,12 +307,15 @@ func (t *tariff) settle() {
 		t.value[k], t.home[k] = t.worth(k)
 		counts[k] = t.m.kinds[k].count
 	}
+	for _, c := range t.cuts {
+		t.value[c.kind] += c.toll / float64(t.m.kinds[c.kind].most)
+	}
 	t.bound = t.least(counts)
 }
 
-// held returns what the room of the bin is worth.
+// held returns what the room of the bin is worth, toll included.
 func (t *tariff) held(b int32) float64 {
-	held, first := 0.0, int(t.atomOf[b])*t.m.dims
+	held, first := t.toll[b], int(t.atomOf[b])*t.m.dims
 	for d, r := range t.m.bins[b].room {
 		held += t.rate[first+d] * float64(r)
 	}
