@@ -39,7 +39,7 @@ import (
 )
 
 const (
-	patience = 2 * time.Minute
+	patience = 4 * time.Minute
 	// The settings are those the product has by default.
 	qps, burst = 200, 300
 	waitMost   = 10 * time.Second
