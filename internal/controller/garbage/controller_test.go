@@ -13,19 +13,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
-	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
 var sweepNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -198,19 +195,7 @@ func loop(c client.Client, uncached client.Reader, provider cloud.Provider) *gar
 
 func apiServer(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpenterv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	own := make([]client.Object, len(objects)) // it writes into the objects it is given
-	for i, o := range objects {
-		own[i] = o.DeepCopyObject().(client.Object)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(own...).
-		WithIndex(&corev1.Node{}, mirror.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
-		Build()
+	return fakeapi.New(t, objects...).Build()
 }
 
 // removed returns what a sweep took away.

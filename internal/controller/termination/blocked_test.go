@@ -10,21 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
 // classless is a cloud that only knows its node classes.
@@ -32,22 +29,6 @@ type classless struct{ cloud.Provider }
 
 func (classless) ClassKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{{Group: "karpenter.test", Kind: "Class"}}
-}
-
-// indexed builds a client that finds things by the indexes of the mirror.
-func indexed(t *testing.T, objects ...client.Object) client.Client {
-	t.Helper()
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpenterv1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&karpenterv1.NodeClaim{})
-	return b.WithIndex(&corev1.Pod{}, mirror.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithIndex(&karpenterv1.NodeClaim{}, mirror.ClaimProviderID, func(o client.Object) []string {
-			return []string{o.(*karpenterv1.NodeClaim).Status.ProviderID}
-		}).Build()
 }
 
 func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
@@ -78,7 +59,7 @@ func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
 	now := began.Add(20 * time.Second)
 	told := record.NewFakeRecorder(20)
 	c := &Controller{
-		Client: indexed(t, node, claim, held, guarded, budget), Cloud: classless{}, Now: func() time.Time { return now },
+		Client: fakeapi.New(t, node, claim, held, guarded, budget).Build(), Cloud: classless{}, Now: func() time.Time { return now },
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	}
 	c.Events = observe.NewRecorder(told, c.Now)
