@@ -46,6 +46,9 @@ type Offering struct {
 	PriceHourly float64
 	Priced      bool
 	Available   bool
+	// Risk is how much dearer than its price the offering counts as, as a share of the
+	// price, because it was short or machines were taken back lately.
+	Risk float64
 	// Reservation is what was reserved, for capacity type reserved; Left is how many more
 	// machines it covers.
 	Reservation string
@@ -76,14 +79,17 @@ func (o *Offering) Price() float64 {
 	return o.PriceHourly
 }
 
+// Cost returns what the offering counts as when the best is chosen: its price and its risk.
+func (o *Offering) Cost() float64 { return o.Price() * (1 + o.Risk) }
+
 // Offer is one thing that can be launched: a type and one of its offerings.
 type Offer struct {
 	Type     *Type
 	Offering *Offering
 }
 
-// Offers returns what satisfies the requirements and holds the requests, cheapest
-// first; equal prices in the order of type name, zone, capacity type. Keys that neither
+// Offers returns what satisfies the requirements and holds the requests, least cost
+// first; equal costs in the order of type name, zone, capacity type. Keys that neither
 // type nor offering decides do not count against them.
 func Offers(types []*Type, want label.Requirements, requests quantity.List) []Offer {
 	var offers []Offer
@@ -99,7 +105,7 @@ func Offers(types []*Type, want label.Requirements, requests quantity.List) []Of
 		}
 	}
 	slices.SortStableFunc(offers, func(a, b Offer) int {
-		return cmp.Or(cmp.Compare(a.Offering.Price(), b.Offering.Price()), cmp.Compare(a.Type.Name, b.Type.Name),
+		return cmp.Or(cmp.Compare(a.Offering.Cost(), b.Offering.Cost()), cmp.Compare(a.Type.Name, b.Type.Name),
 			cmp.Compare(a.Offering.Zone, b.Offering.Zone), cmp.Compare(a.Offering.CapacityType, b.Offering.CapacityType))
 	})
 	return offers

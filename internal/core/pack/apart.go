@@ -338,7 +338,7 @@ func (p *poolModel) choices(key string, atoms bitset, open []string) []choice {
 		}
 		ch := choice{value: v, atoms: k.with[i], price: math.Inf(1)}
 		for a := range both.all() {
-			ch.price = min(ch.price, p.atoms[a].Price())
+			ch.price = min(ch.price, p.atoms[a].Cost())
 		}
 		out = append(out, ch)
 	}

@@ -164,7 +164,7 @@ func (b *launchBin) affords(ty int32, atoms bitset) bool {
 	}
 	tm := &b.pool.types[ty]
 	for a := tm.first; a < tm.end; a++ {
-		if atoms.has(a) && b.pool.atoms[a].Price() <= b.sealed {
+		if atoms.has(a) && b.pool.atoms[a].Cost() <= b.sealed {
 			return true
 		}
 	}
@@ -380,13 +380,13 @@ func (b *launchBin) cheapest() int32 {
 	return best
 }
 
-// price returns the cheapest price at which a type of the bin can be had.
+// price returns the least cost at which a type of the bin can be had.
 func (b *launchBin) price(t int32) float64 {
 	tm := &b.pool.types[t]
 	price := math.Inf(1)
 	for a := tm.first; a < tm.end; a++ {
 		if b.atoms.has(a) {
-			price = min(price, b.pool.atoms[a].Price())
+			price = min(price, b.pool.atoms[a].Cost())
 		}
 	}
 	return price

@@ -32,7 +32,13 @@ func (s *solver) bound() float64 {
 		return 0
 	}
 	b.shares = mergeBy(b.shares, intern(b.shares), 64)
-	bound, _ := cover.Bound(b.problem())
+	problem := b.problem()
+	for at, pool := range s.model.pools {
+		for a := range b.usable[at].all() {
+			problem.Bins[b.base[at]+a].Price = pool.atoms[a].Price()
+		}
+	}
+	bound, _ := cover.Bound(problem)
 	return bound
 }
 

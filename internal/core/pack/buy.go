@@ -126,7 +126,7 @@ func (b *buyer) problem() *cover.Problem {
 					continue
 				}
 				o := pool.atoms[a]
-				bin := cover.Bin{Capacity: room, Price: o.Price()}
+				bin := cover.Bin{Capacity: room, Price: o.Cost()}
 				if o.Reservation != "" {
 					bin.Left = b.reserved[o.Reservation]
 				}
@@ -209,7 +209,7 @@ func (p *poolModel) levelOf(atoms, usable bitset) float64 {
 		best := math.Inf(1)
 		for a := p.types[t].first; a < p.types[t].end; a++ {
 			if atoms.has(a) && usable.has(a) {
-				best = min(best, p.atoms[a].Price())
+				best = min(best, p.atoms[a].Cost())
 			}
 		}
 		if !math.IsInf(best, 1) {

@@ -33,7 +33,7 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	if refusal := b.shortOfValues(types); !refusal.IsYes() && !s.opts.MinValuesBestEffort {
 		return plan.Launch{}, refusal
 	}
-	l := plan.Launch{Pool: b.pool.pool.Name, MinValuesRelaxed: b.relaxed, PriceHourly: b.price(types[0])}
+	l := plan.Launch{Pool: b.pool.pool.Name, MinValuesRelaxed: b.relaxed, PriceHourly: b.best(types[0]).Price()}
 	if math.IsInf(l.PriceHourly, 1) {
 		l.PriceHourly = 0
 	}
@@ -60,7 +60,7 @@ const spotPools = 15
 // the price cap, and as many more as spot and minValues want.
 func (b *launchBin) flexible(types []int32, prices []float64, opts Options) int {
 	ceiling := prices[types[0]] * opts.PriceCap
-	places, spot := 0, b.isSpot(types[0])
+	places, spot := 0, b.best(types[0]).CapacityType == label.Spot
 	n := 0
 	for ; n < min(len(types), opts.TypesMax); n++ {
 		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.offersMinimum(types[:n]) {
@@ -76,16 +76,16 @@ func (b *launchBin) flexible(types []int32, prices []float64, opts Options) int 
 	return n
 }
 
-// isSpot tells whether a type's cheapest offering is spot.
-func (b *launchBin) isSpot(t int32) bool {
+// best returns a type's offering of least cost.
+func (b *launchBin) best(t int32) *catalog.Offering {
 	tm := &b.pool.types[t]
 	var best *catalog.Offering
 	for a := tm.first; a < tm.end; a++ {
-		if o := b.pool.atoms[a]; b.atoms.has(a) && (best == nil || o.Price() < best.Price()) {
+		if o := b.pool.atoms[a]; b.atoms.has(a) && (best == nil || o.Cost() < best.Cost()) {
 			best = o
 		}
 	}
-	return best != nil && best.CapacityType == label.Spot
+	return best
 }
 
 // shortOfValues returns the minValues rule that the types do not satisfy.

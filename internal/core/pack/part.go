@@ -106,13 +106,7 @@ func (b *launchBin) close() {
 	if !open {
 		return
 	}
-	tm := &b.pool.types[b.cheapest()]
-	var best *catalog.Offering
-	for a := tm.first; a < tm.end; a++ {
-		if o := b.pool.atoms[a]; b.atoms.has(a) && (best == nil || o.Price() < best.Price()) {
-			best = o
-		}
-	}
+	best := b.best(b.cheapest())
 	pins := label.Requirements{label.CapacityType: label.In(best.CapacityType)}
 	if best.Zone != "" {
 		pins[label.Zone] = label.In(best.Zone)

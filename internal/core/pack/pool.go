@@ -86,7 +86,7 @@ func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Po
 			if !p.atoms[a].Available {
 				p.buyable[a>>6] &^= 1 << (a & 63)
 			} else if p.buyable.has(a) {
-				tm.priceMin = min(tm.priceMin, p.atoms[a].Price())
+				tm.priceMin = min(tm.priceMin, p.atoms[a].Cost())
 			}
 		}
 	}

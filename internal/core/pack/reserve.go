@@ -76,8 +76,8 @@ func (b *launchBin) cheapestReservation(left map[string]int) (id string, ok bool
 	for _, t := range b.types {
 		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
 			o := b.pool.atoms[a]
-			if b.atoms.has(a) && o.Reservation != "" && left[o.Reservation] > 0 && o.Price() < price {
-				id, price, ok = o.Reservation, o.Price(), true
+			if b.atoms.has(a) && o.Reservation != "" && left[o.Reservation] > 0 && o.Cost() < price {
+				id, price, ok = o.Reservation, o.Cost(), true
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -48,11 +49,13 @@ func (sh *share) plain() bool {
 const perBinMax = 256
 
 // divide makes the shares and returns how many pods they have. plain tells that every pod
-// left is in them, and that no rule, wish or limit sends any elsewhere.
+// left is in them, and that no rule, wish, limit or risk sends any elsewhere.
 func (b *buyer) divide() (pods int, plain bool) {
 	b.shares = b.shares[:0]
 	defer b.ledger.Suppose()()
-	plain = !slices.ContainsFunc(b.model.pools, (*poolModel).limited)
+	plain = !slices.ContainsFunc(b.model.pools, func(p *poolModel) bool {
+		return p.limited() || slices.ContainsFunc(p.atoms, func(o *catalog.Offering) bool { return o.Risk > 0 })
+	})
 	for _, c := range b.order {
 		cl := &b.classes[c]
 		if len(cl.pods) == 0 || cl.shape.Invalid != "" {

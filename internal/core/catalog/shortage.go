@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Place is where a cloud has machines of one type: a zone and a capacity type.
+type Place struct {
+	Type, Zone, CapacityType string
+}
+
+// Shortages remembers where clouds were short of machines, and where they took some back.
+// A place that is short is not bought from for a while; then, and where machines were
+// taken back, it counts as dearer than it is, and less so as time goes by. The zero value
+// remembers nothing. It is not safe for concurrent use.
+type Shortages struct {
+	places map[Place]trouble
+}
+
+// trouble is what is remembered of a place.
+type trouble struct {
+	until time.Time // before which it is short
+	risk  float64   // at the time of the last report
+	at    time.Time
+}
+
+const (
+	// riskStep is what one report adds to the price, as a share of it; riskMost is the most
+	// that reports come to together.
+	riskStep, riskMost = 0.2, 1.0
+	riskHalfLife       = 30 * time.Minute
+	// riskLeast is so little that the place is forgotten.
+	riskLeast = 0.01
+	// placesMax bounds the memory; the oldest are forgotten.
+	placesMax = 10_000
+)
+
+// Short notes that nothing is to be had at a place for so long.
+func (s *Shortages) Short(p Place, now time.Time, keep time.Duration) {
+	t := s.report(p, now)
+	t.until = now.Add(keep)
+	s.places[p] = t
+}
+
+// Reclaimed notes that a machine was taken back at a place.
+func (s *Shortages) Reclaimed(p Place, now time.Time) { s.places[p] = s.report(p, now) }
+
+func (s *Shortages) report(p Place, now time.Time) trouble {
+	if s.places == nil {
+		s.places = map[Place]trouble{}
+	}
+	t, had := s.places[p]
+	if !had && len(s.places) >= placesMax {
+		s.forget(now)
+	}
+	t.risk = min(riskMost, t.riskAt(now)+riskStep)
+	t.at = now
+	return t
+}
+
+// forget makes room: for what is over, or else for the older half.
+func (s *Shortages) forget(now time.Time) {
+	var ages []time.Time
+	for p, t := range s.places {
+		if t.over(now) {
+			delete(s.places, p)
+			continue
+		}
+		ages = append(ages, t.at)
+	}
+	if len(ages) < placesMax {
+		return
+	}
+	slices.SortFunc(ages, time.Time.Compare)
+	for p, t := range s.places {
+		if !t.at.After(ages[len(ages)/2]) {
+			delete(s.places, p)
+		}
+	}
+}
+
+func (t trouble) riskAt(now time.Time) float64 {
+	return t.risk * math.Exp2(-now.Sub(t.at).Hours()/riskHalfLife.Hours())
+}
+
+func (t trouble) over(now time.Time) bool { return !now.Before(t.until) && t.riskAt(now) < riskLeast }
+
+// Types returns the types with what is remembered of their offerings. What nothing is
+// remembered of is returned as it is.
+func (s *Shortages) Types(types []*Type, now time.Time) []*Type {
+	if len(s.places) == 0 {
+		return types
+	}
+	var out []*Type
+	for i, t := range types {
+		if told := s.tell(t, now); told != t {
+			if out == nil {
+				out = slices.Clone(types)
+			}
+			out[i] = told
+		}
+	}
+	if out == nil {
+		return types
+	}
+	return out
+}
+
+// tell returns the type, or a copy whose offerings say what is remembered.
+func (s *Shortages) tell(t *Type, now time.Time) *Type {
+	told := t
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		p, had := s.places[Place{t.Name, o.Zone, o.CapacityType}]
+		if !had || p.over(now) {
+			continue
+		}
+		if told == t {
+			own := *t
+			own.Offerings = slices.Clone(t.Offerings)
+			told = &own
+		}
+		told.Offerings[i].Risk = p.riskAt(now)
+		told.Offerings[i].Available = o.Available && !now.Before(p.until)
+	}
+	return told
+}

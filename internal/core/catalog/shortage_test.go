@@ -1,0 +1,92 @@
+package catalog_test
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func twoZones() []*catalog.Type {
+	return []*catalog.Type{
+		{Name: "large", Offerings: []catalog.Offering{
+			{Zone: "a", CapacityType: "spot", PriceHourly: 0.10, Priced: true, Available: true},
+			{Zone: "b", CapacityType: "spot", PriceHourly: 0.11, Priced: true, Available: true},
+		}},
+		{Name: "small", Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", PriceHourly: 0.05, Priced: true, Available: true}}},
+	}
+}
+
+func TestAPlaceThatIsShortIsLeftAloneAndThenCountsAsDearer(t *testing.T) {
+	t.Parallel()
+	types := twoZones()
+	var s catalog.Shortages
+	s.Short(catalog.Place{Type: "large", Zone: "a", CapacityType: "spot"}, noon, 3*time.Minute)
+	cases := map[string]struct {
+		after     time.Duration
+		available bool
+		cost      float64
+	}{
+		"at once":                   {0, false, 0.12},
+		"just before it is over":    {3*time.Minute - 1, false, 0.12},
+		"when it is over":           {3 * time.Minute, true, 0.12},
+		"after half an hour":        {30 * time.Minute, true, 0.11},
+		"after a day it is as good": {24 * time.Hour, true, 0.10},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := s.Types(types, noon.Add(tc.after))
+			o := told[0].Offerings[0]
+			if o.Available != tc.available || math.Abs(o.Cost()-tc.cost) > 0.002 || o.Price() != 0.10 {
+				t.Errorf("available %t, cost %.4f, price %.4f; want %t, %.4f, 0.10", o.Available, o.Cost(), o.Price(), tc.available, tc.cost)
+			}
+			if other := told[0].Offerings[1]; !other.Available || other.Risk != 0 || told[1] != types[1] {
+				t.Errorf("another zone or type suffers: %+v", other)
+			}
+			if !types[0].Offerings[0].Available {
+				t.Error("the types that were given are changed")
+			}
+		})
+	}
+}
+
+func TestReportsAddUpToAMost(t *testing.T) {
+	t.Parallel()
+	types := twoZones()
+	var s catalog.Shortages
+	for range 50 {
+		s.Reclaimed(catalog.Place{Type: "small", Zone: "a", CapacityType: "spot"}, noon)
+	}
+	if o := s.Types(types, noon)[1].Offerings[0]; !o.Available || math.Abs(o.Cost()-0.10) > 1e-9 {
+		t.Errorf("cost %.4f, available %t; want twice the price, and available", o.Cost(), o.Available)
+	}
+}
+
+func TestTheMemoryOfShortagesIsBounded(t *testing.T) {
+	t.Parallel()
+	var s catalog.Shortages
+	for i := range 30_000 {
+		s.Short(catalog.Place{Type: strconv.Itoa(i)}, noon.Add(time.Duration(i)*time.Millisecond), time.Hour)
+	}
+	types := make([]*catalog.Type, 30_000)
+	for i := range types {
+		types[i] = &catalog.Type{Name: strconv.Itoa(i), Offerings: []catalog.Offering{{Available: true}}}
+	}
+	remembered := 0
+	for i, told := range s.Types(types, noon.Add(time.Minute)) {
+		if told != types[i] {
+			remembered++
+		}
+	}
+	if remembered > 10_000 || remembered < 2_000 {
+		t.Errorf("remembers %d places", remembered)
+	}
+	if last := s.Types(types, noon.Add(time.Minute))[29_999]; last.Offerings[0].Available {
+		t.Error("forgot the last one")
+	}
+}
