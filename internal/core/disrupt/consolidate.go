@@ -34,6 +34,10 @@ type ConsolidateOptions struct {
 	SpotPools int
 	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
 	Candidate func(*cluster.Node) verdict.Verdict
+	// Changed tells whether anything about a machine is not as it was when a look found
+	// nothing to do; nil: it may be. Windows of machines that are as they were are not
+	// looked at again.
+	Changed func(*cluster.Node) bool
 	// Pack are the options of placement.
 	Pack pack.Options
 }
@@ -207,6 +211,9 @@ func (c *consolidator) replace() {
 
 // window removes machines and buys others for their pods, if that saves enough.
 func (c *consolidator) window(hosts []int32) bool {
+	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
+		return false
+	}
 	limit, worth := 0.0, 0.0
 	for _, h := range hosts {
 		limit += c.s.Price(int(h)) - c.costOf(int(h))

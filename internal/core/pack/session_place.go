@@ -160,24 +160,25 @@ func (s *Session) vanish(at *topology.Place) {
 	})
 }
 
-// Settle puts loose pods on machines that there are, or are bought already, those to be
-// kept most first. It tells whether none is left.
+// Settle puts loose pods on machines that there are, those to be kept most first, as far
+// as room is found quickly. It tells whether none is left.
 func (s *Session) Settle() bool {
 	all := true
 	for _, c := range s.size {
 		if s.loose[c] > 0 {
-			s.seat(c)
+			s.seat(c, visitsFew)
 			all = all && s.loose[c] == 0
 		}
 	}
 	return all
 }
 
-// SettleOrFail is Settle that gives up at the first class that finds no place.
+// SettleOrFail is Settle that searches long, and gives up at the first class that finds
+// no place.
 func (s *Session) SettleOrFail() bool {
 	for _, c := range s.size {
 		if s.loose[c] > 0 {
-			s.seat(c)
+			s.seat(c, visitsMax)
 			if s.loose[c] > 0 {
 				return false
 			}
@@ -189,16 +190,16 @@ func (s *Session) SettleOrFail() bool {
 const (
 	// lookMax is how many machines that have room are compared for a pod.
 	lookMax = 8
-	// visitsMax bounds the search for them.
-	visitsMax = 2000
+	// visitsMax bounds the search for them, visitsFew where new machines can be bought.
+	visitsMax, visitsFew = 2000, 200
 )
 
 // seat finds room for the loose pods of a class. Of the first few machines that have it,
 // each pod goes to the one of which it takes what is left most evenly.
-func (s *Session) seat(c int32) {
+func (s *Session) seat(c int32, most int) {
 	need := s.classes[c].need
 	for s.loose[c] > 0 {
-		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
+		best, bestEven, seen, visits := -1, -1.0, 0, most
 		for at := s.slots.next(0, need, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, need, &visits) {
 			h := int(s.slots.host[at])
 			if !s.mayTake(c, h) {

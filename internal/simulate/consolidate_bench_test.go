@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+)
+
+// BenchmarkConsolidate is the whole plan for 5,000 nodes with about 80,000 pods of 300
+// workloads, and the answer when nothing is left to be done after one pod has gone. One
+// core: -cpu 1.
+func BenchmarkConsolidate(b *testing.B) {
+	f := family{fill: 0.55, small: true}
+	still := func() time.Time { return time.Unix(0, 0) }
+	clock := Clock{Now: still, CPU: userTime}
+	s := f.generate(b, 5000, 1)
+	c := Case{Name: s.Name, Snapshot: s.Snapshot(still()), Options: scenarioOptions()}
+	pods := 0
+	for i := range c.Snapshot.Nodes {
+		pods += len(c.Snapshot.Nodes[i].Residents)
+	}
+	var found *Saving
+	b.Run("plan", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			found = Consolidate(c, disrupt.ConsolidateOptions{}, clock)
+		}
+		b.ReportMetric(found.CPU.Seconds()*1000, "cpu-ms")
+		b.ReportMetric(float64(pods), "pods")
+		b.ReportMetric(float64(len(found.Steps)), "steps")
+	})
+	for range 8 {
+		file, err := found.File()
+		if err != nil {
+			b.Fatal(err)
+		}
+		s = after(s, file)
+		c.Snapshot = s.Snapshot(still())
+		if found = Consolidate(c, disrupt.ConsolidateOptions{}, clock); len(found.Steps) == 0 {
+			break
+		}
+	}
+	s.Nodes[0].Pods[0][1]--
+	c.Snapshot = s.Snapshot(still())
+	changed := s.Nodes[0].Name
+	b.Run("nothing", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			found = Consolidate(c, disrupt.ConsolidateOptions{Changed: func(n *cluster.Node) bool { return n.Name == changed }}, clock)
+		}
+		b.ReportMetric(found.CPU.Seconds()*1000, "cpu-ms")
+		b.ReportMetric(float64(len(found.Steps)), "steps")
+	})
+}
+
+// userTime returns the CPU time that the process has used.
+func userTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano())
+}

@@ -1,0 +1,151 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+)
+
+// stillClock is for tests that do not look at times.
+func stillClock() Clock {
+	return Clock{Now: func() time.Time { return time.Unix(0, 0) }, CPU: func() time.Duration { return 0 }}
+}
+
+// TestStepsAreSound carries the steps for random clusters out with a judge that shares
+// nothing with the search. The judge looks at the cluster after each step, so it judges
+// every beginning of the list.
+func TestStepsAreSound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		share := func(name string) float64 { return rapid.SampledFrom([]float64{0, 0.1, 0.4}).Draw(t, name) }
+		f := family{
+			name: "random", spot: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "spot"), fill: rapid.Float64Range(0.1, 1).Draw(t, "fill"),
+			guarded: share("guarded"), held: share("held"), spread: share("spread"), apart: share("apart"), local: share("local"), thin: 15,
+		}
+		s := f.generate(t, rapid.IntRange(2, 25).Draw(t, "nodes"), rapid.Uint64().Draw(t, "seed"))
+		if rapid.Bool().Draw(t, "limited") {
+			s.NodePools[0].LimitCPU = int64(len(s.Nodes)) * 10000
+		}
+		opts := disrupt.ConsolidateOptions{
+			EvictionHourly: rapid.SampledFrom([]float64{0, 0.0001, 0.01, 1000}).Draw(t, "eviction"),
+			StepMax:        rapid.SampledFrom([]int{0, 1, 3, 1000}).Draw(t, "most"),
+		}
+		first, r := steps(t, s, opts)
+		if second, _ := steps(t, s, opts); !cmp.Equal(first, second) {
+			t.Fatalf("two answers:\n%s\n%s", first, second)
+		}
+		if r.EvictedAgain > 0 {
+			t.Fatalf("%d pods are evicted twice", r.EvictedAgain)
+		}
+		if opts.EvictionHourly == 1000 && r.Evictions > 0 {
+			t.Fatalf("%d pods are evicted at a price of 1000 $/h each", r.Evictions)
+		}
+		for i := 1; i < len(r.Prices); i++ {
+			if r.Prices[i] > r.Prices[i-1]+1e-9 {
+				t.Fatalf("step %d makes it dearer: %.4f after %.4f", i, r.Prices[i], r.Prices[i-1])
+			}
+		}
+	})
+}
+
+// tester is what both testing.TB and rapid.T are.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// steps returns the answer as a file, and what the judge says of it; it fails when that
+// is anything bad.
+func steps(t tester, s *scenario.Scenario, opts disrupt.ConsolidateOptions) (string, scenario.StepsReport) {
+	t.Helper()
+	a := Consolidate(Case{Name: s.Name, Snapshot: s.Snapshot(time.Unix(0, 0)), Options: scenarioOptions()}, opts, stillClock())
+	file, err := a.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := scenario.CheckSteps(s, file)
+	if len(r.Violations) > 0 {
+		t.Fatalf("%s:\n%s", s.Name, strings.Join(r.Violations, "\n"))
+	}
+	b, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), r
+}
+
+// karpenter is what Karpenter's loop ends with (design study, v1.14.1 and v1.15.0).
+type karpenter struct {
+	price     float64
+	evictions int
+	finished  bool
+}
+
+// TestPublicConsolidations judges the steps for the public scenarios. Its log is the
+// table of docs/internals/disruption.md: go test -run PublicConsolidations -v.
+//
+// Floor is how many evictions are needed at least to come to Karpenter's price, whatever
+// the method: the machines that are not touched must cost no more than that together, so
+// they hold at most the pods that the fullest machines of that price hold.
+func TestPublicConsolidations(t *testing.T) {
+	t.Parallel()
+	want := map[string]karpenter{
+		"p3-consolidate-100":      {15.71, 770, true},
+		"p3-consolidate-100-4xl":  {16.85, 869, true},
+		"p3-consolidate-500-4xl":  {88.76, 2179, false},
+		"p3-consolidate-1000":     {181.34, 4336, false},
+		"p3-consolidate-2000-4xl": {394.74, 6353, false},
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "p3-*.json.gz"))
+	if err != nil || len(files) != len(want) {
+		t.Fatalf("%d scenarios (%v), want %d", len(files), err, len(want))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json.gz")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := scenario.Read(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := want[name]
+			var lines []string
+			fewest, cheapest, low := -1, 0.0, 0.0
+			for _, eviction := range []float64{0, 0.0002, 0.005, 0.009, 0.02, 0.028, 0.057} {
+				opts := disrupt.ConsolidateOptions{EvictionHourly: eviction, StepMax: 1 << 20}
+				file, r := steps(t, s, opts)
+				var p scenario.Plan
+				if err := json.Unmarshal([]byte(file), &p); err != nil {
+					t.Fatal(err)
+				}
+				lines = append(lines, fmt.Sprintf("  eviction %6.4f: %8.2f $/h (x %.3f), %5d evictions, %4d steps", eviction, r.PricePerHour, r.PricePerHour/p.LowerBoundPerHour, r.Evictions, len(p.Steps)))
+				for i := range r.Prices {
+					if r.Prices[i] <= k.price && (fewest < 0 || r.Evicted[i] < fewest) {
+						fewest = r.Evicted[i]
+					}
+					if r.Evicted[i] <= k.evictions && (cheapest == 0 || r.Prices[i] < cheapest) {
+						cheapest = r.Prices[i]
+					}
+				}
+				if low == 0 || r.PricePerHour/p.LowerBoundPerHour < low {
+					low = r.PricePerHour / p.LowerBoundPerHour
+				}
+			}
+			if fewest < 0 || fewest >= k.evictions || cheapest == 0 || cheapest >= k.price || low > 1.05 {
+				t.Errorf("evictions %d, price %.2f, nearest to the bound %.3f: Karpenter has %d and %.2f, and 1.05 is wanted", fewest, cheapest, low, k.evictions, k.price)
+			}
+			t.Logf("%s: at %.2f $/h %d evictions, Karpenter %d (%.0f %% fewer; floor %d); with at most as many %.2f $/h; nearest to the bound x %.3f\n%s", name,
+				k.price, fewest, k.evictions, 100*(1-float64(fewest)/float64(k.evictions)), floor(s, k.price), cheapest, low, strings.Join(lines, "\n"))
+		})
+	}
+}
