@@ -73,6 +73,8 @@ type Vocabulary struct {
 	WellKnown []string
 	// RestrictedDomains are label domains that users may not require or set.
 	RestrictedDomains []string
+	// ReservationKey names the reservation that a machine takes up; empty: there are none.
+	ReservationKey string
 }
 
 // ClassRef names a node class object.

@@ -212,7 +212,7 @@ func (p *parts) feed(ctx context.Context) error {
 	}
 	p.mirror = mirror.NewStore(mirror.Options{
 		Vocabulary: p.vocabulary, Now: time.Now, BatchMax: p.settings.BatchMaxDuration,
-		DefaultConstraints: defaults,
+		DefaultConstraints: defaults, ReservationKey: p.cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.Group == group && strings.EqualFold(k.Kind, kind)

@@ -43,6 +43,7 @@ func (s *scenario) without(step int) (smaller *scenario, more bool) {
 		func(i int) (int, bool) { return cut(&c.Running, i, 0) },
 		func(i int) (int, bool) { return cut(&c.Pending, i, 1) },
 		func(i int) (int, bool) { return cut(&c.Daemons, i, 0) },
+		func(i int) (int, bool) { return cut(&c.LimitRanges, i, 0) },
 		func(i int) (int, bool) {
 			if i < len(c.Nodes) {
 				name := c.Nodes[i].Name
@@ -112,6 +113,7 @@ var plainer = []func(*scenario) bool{
 		return had
 	}),
 	ofPods(func(p *corev1.PodSpec) bool { had := len(p.InitContainers) > 0; p.InitContainers = nil; return had }),
+	ofPods(func(p *corev1.PodSpec) bool { had := len(p.Volumes) > 0; p.Volumes = nil; return had }),
 	ofPods(func(p *corev1.PodSpec) bool { had := len(p.Tolerations) > 0; p.Tolerations = nil; return had }),
 	ofPods(func(p *corev1.PodSpec) bool { had := p.RuntimeClassName != nil; p.RuntimeClassName = nil; return had }),
 	ofPods(func(p *corev1.PodSpec) bool { had := p.Resources != nil; p.Resources = nil; return had }),
@@ -120,6 +122,13 @@ var plainer = []func(*scenario) bool{
 		for i := range s.Pools {
 			had = had || len(s.Pools[i].Spec.Template.Spec.Requirements) > 0
 			s.Pools[i].Spec.Template.Spec.Requirements = nil
+		}
+		return had
+	},
+	func(s *scenario) (had bool) {
+		for i := range s.Types {
+			had = had || s.Types[i].Attach != nil || s.Types[i].Reserved != nil
+			s.Types[i].Attach, s.Types[i].Reserved = nil, nil
 		}
 		return had
 	},
