@@ -59,15 +59,16 @@ func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpente
 
 // launchLabels settles the custom labels that requirements leave open: those that
 // neither type nor offering will decide. A list gives its first value; a range its
-// lowest; "exists" gives "0" or the first integer that is not excluded.
+// lowest; "exists" gives "0" or the first integer that is not excluded. Where no label
+// will do there is none: with one, daemons that ask for it would come, and nobody has
+// counted them.
 func launchLabels(r label.Requirements, v Vocabulary) map[string]string {
 	labels := map[string]string{}
 	for key, q := range r {
-		if v.WellKnown[key] || v.Restricted(key) {
+		if v.WellKnown[key] || v.Restricted(key) || q.AllowsAbsence() {
 			continue
 		}
 		switch q.Operator() {
-		case label.OpDoesNotExist:
 		case label.OpIn:
 			labels[key] = q.Values()[0]
 		default:

@@ -224,7 +224,7 @@ func TestClaimOfALaunch(t *testing.T) {
 	}
 	nc := translate.NodeClaim(np, l, translate.NewVocabulary(nil, []string{"karpenter.kwok.sh"}))
 	wantLabels := map[string]string{
-		"team": "red", "crew": "a", "rack": "7", "lab": "1",
+		"team": "red", "crew": "a", "rack": "7",
 		karpenterv1.NodePoolLabelKey: "general", "karpenter.kwok.sh/kwoknodeclass": "default",
 	}
 	if diff := cmp.Diff(wantLabels, nc.Labels); diff != "" {
