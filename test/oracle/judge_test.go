@@ -326,6 +326,7 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet
 	deadline := time.Now().Add(quiet)
 	err = until(ctx, func() error {
 		stuck, o.asPlanned = nil, 0
+		binding := false
 		for ref, node := range target {
 			p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
 			switch {
@@ -335,9 +336,10 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet
 				o.asPlanned++
 			case p.Spec.NodeName == "":
 				stuck = append(stuck, ref)
+				binding = binding || refusal(p) == "" && r.volumesChosen(p)
 			}
 		}
-		if len(stuck) < best {
+		if len(stuck) < best || binding {
 			best, deadline = len(stuck), time.Now().Add(quiet)
 		}
 		if len(stuck) > 0 && time.Now().Before(deadline) {
@@ -370,7 +372,7 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 		if err != nil {
 			return err
 		}
-		if p.Spec.NodeName != "" {
+		if p.Spec.NodeName != "" || refusal(p) == "" {
 			o.strayed++
 			continue
 		}
