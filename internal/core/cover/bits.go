@@ -1,6 +1,9 @@
 package cover
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // bitset is a set of small numbers. Missing words are empty.
 type bitset []uint64
@@ -54,7 +57,7 @@ type interned struct {
 	byHash map[uint64][]int32
 }
 
-// number returns the number of the set; a set that is new is kept, so it must not change.
+// number returns the number of the set; of a set that is new a copy is kept.
 func (t *interned) number(b bitset) int32 {
 	h := b.hash()
 	for _, i := range t.byHash[h] {
@@ -66,7 +69,7 @@ func (t *interned) number(b bitset) int32 {
 		t.byHash = map[uint64][]int32{}
 	}
 	i := int32(len(t.sets))
-	t.sets = append(t.sets, b)
+	t.sets = append(t.sets, slices.Clone(b))
 	t.byHash[h] = append(t.byHash[h], i)
 	return i
 }

@@ -11,6 +11,8 @@
 // Everything is counted in work, never in time, and the same problem gives the same answer.
 //
 // Read problem.go (the question and the answer) first, then solve.go (the order of
-// things), compile.go (what is left of the problem once it is reduced), price.go (the bound), fill.go
-// and greedy.go (buying) and improve.go (mending).
+// things), compile.go (what is left of the problem once it is reduced), price.go and
+// cuts.go (the bound), fill.go and greedy.go (buying), correct.go (better prices) and
+// improve.go (mending). columns.go and knapsack.go are for problems with few classes,
+// firstfit.go is what no answer may be dearer than, simplex.go is linear programming.
 package cover

@@ -72,8 +72,9 @@ func newTariff(m *model, price []float64) *tariff {
 func (t *tariff) sort() {
 	m := t.m
 	var sets interned
+	row := newBitset(len(t.atoms))
 	for k := range m.kinds {
-		row := newBitset(len(t.atoms))
+		clear(row)
 		for a := range t.atoms {
 			if m.groups[m.kinds[k].group].has(int(t.atoms[a].bins[0])) && t.fits(k, t.atoms[a].bins) {
 				row.set(a)

@@ -132,7 +132,7 @@ func (h *handout) load(bin int32, times int, items []Item) {
 			h.skip(it.Class)
 			alike = max(1, min(alike, h.waiting[h.m.members[h.next[it.Class]]]/it.N))
 		}
-		var given []Item
+		given := make([]Item, 0, len(items))
 		for _, it := range items {
 			for n := it.N; n > 0; {
 				h.skip(it.Class)
