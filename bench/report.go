@@ -50,7 +50,7 @@ const howTo = "\n## How to read and repeat it\n\n" +
 	"`internal/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain\n" +
 	"deployments; mixed spot and on-demand; rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
 	"with such); GPUs; and the whole catalogue (wide).\n\n" +
-	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/pack`), or where it is marked `°`\n" +
+	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/cover`), or where it is marked `°`\n" +
 	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is loose: the true\n" +
 	"  distance to the optimum is at most the ratio shown.\n" +
 	"- **First fit**: first-fit-decreasing alone, by Dovetail's own implementation.\n" +
