@@ -1,12 +1,14 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
@@ -37,6 +39,8 @@ type Orders struct {
 	Now   func() time.Time
 	// Answered is called with the name of each claim whose order was answered.
 	Answered func(claim string)
+	// Short is told which places had nothing, and for how long to leave them alone; may be nil.
+	Short func(places []catalog.Place, keep time.Duration)
 
 	mu      sync.Mutex
 	orders  map[string]*order // guarded by mu; by token
@@ -159,8 +163,27 @@ func (o *Orders) enqueue(ctx context.Context, request cloud.LaunchRequest) {
 		if i < len(results) {
 			result = results[i]
 		}
+		o.tellShort(&request, result.Err)
 		o.settle(request.Token, result)
 	}
+}
+
+// shortKept is for how long a place is left alone that had nothing.
+const shortKept = 3 * time.Minute
+
+// tellShort passes on what the cloud was short of.
+func (o *Orders) tellShort(request *cloud.LaunchRequest, err error) {
+	var failure *cloud.Failure
+	if o.Short == nil || !errors.As(err, &failure) || failure.Kind != cloud.NoCapacity {
+		return
+	}
+	places := failure.Short
+	if len(places) == 0 {
+		for _, offer := range request.Offers {
+			places = append(places, catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType})
+		}
+	}
+	o.Short(places, cmp.Or(failure.Keep, shortKept))
 }
 
 func (o *Orders) settle(token string, result cloud.LaunchResult) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
@@ -154,6 +155,50 @@ func TestOrdersThatFail(t *testing.T) {
 					if diff := cmp.Diff(tt.want, got); diff != "" {
 						t.Errorf("answer (-want +got):\n%s", diff)
 					}
+				}
+			})
+		})
+	}
+}
+
+func TestWhatACloudWasShortOfIsPassedOn(t *testing.T) {
+	t.Parallel()
+	offered := []catalog.Offer{
+		{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "a", CapacityType: "spot"}},
+		{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "b", CapacityType: "spot"}},
+	}
+	type told struct {
+		Places []catalog.Place
+		Keep   time.Duration
+	}
+	for name, tt := range map[string]struct {
+		err  error
+		want []told
+	}{
+		"all that was offered, for the usual time": {
+			&cloud.Failure{Kind: cloud.NoCapacity},
+			[]told{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}, {Type: "large", Zone: "b", CapacityType: "spot"}}, 3 * time.Minute}},
+		},
+		"what the cloud names, for as long as it says": {
+			&cloud.Failure{Kind: cloud.NoCapacity, Short: []catalog.Place{{Type: "large", Zone: "b", CapacityType: "spot"}}, Keep: time.Hour},
+			[]told{{[]catalog.Place{{Type: "large", Zone: "b", CapacityType: "spot"}}, time.Hour}},
+		},
+		"nothing, when it was something else": {&cloud.Failure{Kind: cloud.Rejected}, nil},
+		"nothing, when nobody knows":          {errors.New("connection reset"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var got []told
+				c := &scriptedCloud{answer: func(cloud.LaunchRequest) cloud.LaunchResult { return cloud.LaunchResult{Err: tt.err} }}
+				o := &apply.Orders{Cloud: c, Now: time.Now, Short: func(p []catalog.Place, keep time.Duration) { got = append(got, told{p, keep}) }}
+				o.Place(t.Context(), "t", "claim", func(context.Context) (cloud.LaunchRequest, error) {
+					return cloud.LaunchRequest{Token: "t", Offers: offered}, nil
+				})
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("told (-want +got):\n%s", diff)
 				}
 			})
 		})

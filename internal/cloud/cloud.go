@@ -148,6 +148,10 @@ type Failure struct {
 	// Reason is a condition reason; empty: Kind.
 	Reason  string
 	Message string
+	// Short are the places that had nothing, of kind NoCapacity; empty: all that were
+	// offered. Keep is for how long to leave them alone; 0: the usual time.
+	Short []catalog.Place
+	Keep  time.Duration
 }
 
 // Error returns the kind and the message.

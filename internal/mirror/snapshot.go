@@ -85,7 +85,7 @@ func (s *Store) expire(now time.Time) {
 
 func (s *Store) pool(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 	known, ok := s.types[classOf(np)]
-	p := translate.Pool(np, known.types, now)
+	p := translate.Pool(np, s.shortages.Types(known.types, now), now)
 	if p.Unready == "" && known.err != nil {
 		p.Unready = "instance types are not known: " + known.err.Error()
 	}

@@ -56,6 +56,7 @@ type Store struct {
 	namespaces map[string]map[string]string // name → labels
 	shapes     map[string]*sharedShape
 	types      map[cloud.ClassRef]typesKnown
+	shortages  catalog.Shortages
 	siblings   siblings
 	volumes    volumes
 	planned    map[types.UID]string // pod → machine
@@ -146,12 +147,29 @@ func (s *Store) Classes() []cloud.ClassRef {
 	return classes
 }
 
-// TypesOf returns the instance types of a class as last told by the provider.
+// Short notes places that had no machines; they are left alone for so long.
+func (s *Store) Short(places []catalog.Place, keep time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range places {
+		s.shortages.Short(p, s.opts.Now(), keep)
+	}
+}
+
+// Reclaimed notes that the cloud took a machine back.
+func (s *Store) Reclaimed(place catalog.Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shortages.Reclaimed(place, s.opts.Now())
+}
+
+// TypesOf returns the instance types of a class as last told by the provider, and as it
+// went when machines of them were asked for.
 func (s *Store) TypesOf(class cloud.ClassRef) ([]*catalog.Type, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.types[class]
-	return known.types, known.err
+	return s.shortages.Types(known.types, s.opts.Now()), known.err
 }
 
 // AssumeClaim counts a claim that was just made before the watch shows it.

@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/translate"
@@ -46,6 +47,8 @@ type Loop struct {
 	Now      func() time.Time
 	Metrics  *observe.Metrics
 	Log      *slog.Logger
+	// Reclaimed is told where the cloud took a machine back; may be nil.
+	Reclaimed func(place catalog.Place)
 	// Period is the time between two sweeps; zero: two minutes.
 	Period time.Duration
 }
@@ -128,6 +131,9 @@ func (l *Loop) collectClaim(ctx context.Context, claim *karpenterv1.NodeClaim) e
 	}
 	if err := apply.Remove(ctx, l.Client, claim); err != nil {
 		return err
+	}
+	if ct := claim.Labels[karpenterv1.CapacityTypeLabelKey]; ct == karpenterv1.CapacityTypeSpot && l.Reclaimed != nil {
+		l.Reclaimed(catalog.Place{Type: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: ct})
 	}
 	l.Metrics.Disrupted(claim, observe.ReasonGarbageCollected, "", 0)
 	l.Log.Info("deleted claim whose instance is gone", "claim", claim.Name, "pool", claim.Labels[karpenterv1.NodePoolLabelKey], "instance", claim.Status.ProviderID)

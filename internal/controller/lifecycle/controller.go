@@ -24,6 +24,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
@@ -68,13 +69,15 @@ type Controller struct {
 	Health Health
 	// Opener may be nil: then every Node is opened as soon as it has joined.
 	Opener Opener
+	// Short is told which places had no machines; may be nil.
+	Short func(places []catalog.Place, keep time.Duration)
 
 	orders *apply.Orders
 }
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now}
+	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now, Short: c.Short}
 	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		again := func(claim string) {
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})

@@ -1,0 +1,41 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.pools["general"] = &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{
+		Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
+			NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
+		}},
+	}}
+	s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "large", Offerings: []catalog.Offering{
+		{Zone: "a", CapacityType: "spot", PriceHourly: 1, Priced: true, Available: true},
+		{Zone: "b", CapacityType: "spot", PriceHourly: 1, Priced: true, Available: true},
+	}}}, nil)
+	offerings := func() []catalog.Offering { return s.Snapshot().Pools[0].Types[0].Offerings }
+
+	s.Short([]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, time.Minute)
+	if o := offerings(); o[0].Available || !o[1].Available {
+		t.Errorf("just after the report: %+v", o)
+	}
+	now = now.Add(time.Minute)
+	if o := offerings(); !o[0].Available || o[0].Cost() <= o[1].Cost() {
+		t.Errorf("a minute later it should be for sale, and count as dearer: %+v", o)
+	}
+	s.Reclaimed(catalog.Place{Type: "large", Zone: "b", CapacityType: "spot"})
+	if o := offerings(); !o[1].Available || o[1].Cost() <= 1 {
+		t.Errorf("where a machine was taken back it should count as dearer: %+v", o)
+	}
+}
