@@ -164,7 +164,7 @@ func (w *work) begin(machines []int, step plan.Step) bool {
 	for _, i := range machines {
 		n := &w.snap.Nodes[i]
 		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, step.Reason) {
-			w.block(verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, step.Reason))
+			w.block(w.exhausted(n, step.Reason))
 			return false
 		}
 	}
@@ -195,6 +195,10 @@ func (w *work) begin(machines []int, step plan.Step) bool {
 	w.over.settle(step.Moves)
 	w.out.Steps = append(w.out.Steps, step)
 	return true
+}
+
+func (w *work) exhausted(n *cluster.Node, reason string) verdict.Verdict {
+	return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, reason)
 }
 
 // block says why a machine stays. Only the first reason of a kind is kept.

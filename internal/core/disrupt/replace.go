@@ -88,7 +88,7 @@ func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	}
 	if w.books.Left(n.Pool, reason) == 0 {
 		w.eligible[reason]++
-		return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, reason)
+		return w.exhausted(n, reason)
 	}
 	if len(n.Residents) == 0 {
 		return verdict.Verdict{}

@@ -10,6 +10,7 @@ import (
 // pools want that and their budgets let it.
 func (w *work) underutilized() {
 	if !w.anyLeft() {
+		w.tellStaying()
 		return
 	}
 	found := Consolidate(w.over.snap, ConsolidateOptions{
@@ -39,12 +40,30 @@ func (w *work) anyLeft() bool {
 	return false
 }
 
+// tellStaying says of each machine why consolidation does not remove it, without having
+// worked out whether that would save anything.
+func (w *work) tellStaying() {
+	for i := range w.over.snap.Nodes {
+		n := &w.over.snap.Nodes[i]
+		if n.Claim == "" || n.Leaving {
+			continue
+		}
+		why := w.consolidatable(n)
+		if why.IsYes() {
+			why = w.exhausted(n, Underutilized)
+		}
+		if why.Subject != "" {
+			w.block(why)
+		}
+	}
+}
+
 // consolidatable returns why a machine is none that consolidation may remove; yes means
 // that it may.
 func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 	pool, ok := w.snap.PoolByName(n.Pool)
 	switch {
-	case w.taken[w.over.at[n.Name]] || n.Empty || len(n.Residents) == 0:
+	case w.taken[w.over.at[n.Name]] || n.Empty || len(n.Residents) == 0 || w.replaces(n):
 		return verdict.Of(verdict.NodeBlocked, "", "") // it goes, or is looked at, for another reason
 	case ok && pool.Static:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "pool %s has a fixed number of nodes", n.Pool)

@@ -1,0 +1,64 @@
+package disruption
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var m memory
+	fails := func(pool string) {
+		m.learn(&plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}})
+	}
+	paused := func(pool string) time.Duration {
+		var opts disrupt.Options
+		m.recall(&opts, now)
+		return max(0, opts.Paused[pool].Sub(now))
+	}
+	for i, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		fails("bad")
+		if got := paused("bad"); got != want*time.Minute {
+			t.Errorf("after failure %d the pool is left alone for %s, want %s", i+1, got, want*time.Minute)
+		}
+		now = now.Add(want * time.Minute)
+	}
+	if got := paused("good"); got != 0 {
+		t.Errorf("another pool is left alone for %s", got)
+	}
+	now = now.Add(11 * time.Minute)
+	paused("bad") // forgets
+	fails("bad")
+	if got := paused("bad"); got != time.Minute {
+		t.Errorf("after a long time without failures the pool is left alone for %s, want a minute", got)
+	}
+}
+
+func TestAStepThatIsTakenBackWithoutAFailureCostsNoTime(t *testing.T) {
+	t.Parallel()
+	var m memory
+	var opts disrupt.Options
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	m.learn(&plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}})
+	if m.recall(&opts, now); len(opts.Paused) > 0 {
+		t.Errorf("paused: %v", opts.Paused)
+	}
+}
+
+func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
+		var m memory
+		m.learn(&plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}})
+		var opts disrupt.Options
+		if m.recall(&opts, now.Add(at)); len(opts.Resting) != want {
+			t.Errorf("after %s %d machines rest, want %d", at, len(opts.Resting), want)
+		}
+	}
+}
