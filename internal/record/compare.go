@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
@@ -119,15 +118,4 @@ func firstDifference(a, b []byte) string {
 	}
 	cut := func(s []byte) string { return string(s[max(0, i-contextShown):min(len(s), i+contextShown)]) }
 	return fmt.Sprintf("the written plans part at byte %d: …%s… and …%s…", i, cut(a), cut(b))
-}
-
-// About returns the lines of a plan that are about a pod.
-func About(p *plan.Plan, pod cluster.PodRef) []string {
-	var out []string
-	for _, l := range Lines(p) {
-		if strings.HasPrefix(l, "pod "+pod.String()+":") {
-			out = append(out, l)
-		}
-	}
-	return out
 }
