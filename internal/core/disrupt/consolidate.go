@@ -32,6 +32,9 @@ type ConsolidateOptions struct {
 	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
 	SpotPools int
+	// DrainOnly buys nothing: the steps are those that need no new machine, and are found
+	// in a fraction of the time.
+	DrainOnly bool
 	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
 	Candidate func(*cluster.Node) verdict.Verdict
 	// Changed tells whether anything about a machine is not as it was when a look found
@@ -65,7 +68,9 @@ func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation 
 	c := newConsolidator(snap, opts)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
 		c.drain()
-		c.replace()
+		if !c.opts.DrainOnly {
+			c.replace()
+		}
 		c.makeSteps()
 	}
 	c.tellKept()
@@ -91,7 +96,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	opts.GapMax = cmp.Or(opts.GapMax, 0.02)
 	opts.StepMax = cmp.Or(opts.StepMax, 32)
 	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack), total: map[string]total{}}
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)
 	worth, pods := 0.0, 0
@@ -187,15 +192,17 @@ func (c *consolidator) costOf(h int) float64 {
 	return 0
 }
 
-// roundsMax bounds how often the windows go over the machines.
-const roundsMax = 4
-
-var Sizes = []int{32, 8, 3, 1}
-var Alpha = 1.0
+// Windows go over the machines roundsMax times at most; roundsFew times where there are
+// more than manyMachines.
+const roundsMax, roundsFew, manyMachines = 4, 2, 1500
 
 // replace puts new machines in the place of windows of the worst.
 func (c *consolidator) replace() {
-	for range roundsMax {
+	rounds := roundsMax
+	if len(c.snap.Nodes) > manyMachines {
+		rounds = roundsFew
+	}
+	for range rounds {
 		gained := false
 		for _, size := range []int{1, 3, 8, 32} {
 			order := c.ranked(func(h int) bool { return !math.IsNaN(c.costOf(h)) })

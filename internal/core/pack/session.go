@@ -65,8 +65,9 @@ type Share struct {
 }
 
 // NewSession returns the session of a snapshot. Pods that wait for a machine are given
-// room on those there are first, as far as there is any.
-func NewSession(snap *cluster.Snapshot, opts Options) *Session {
+// room on those there are first, as far as there is any. Spot is reckoned at the price at
+// which so many offerings can be had that hold as much.
+func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
@@ -80,7 +81,7 @@ func NewSession(snap *cluster.Snapshot, opts Options) *Session {
 	s.class = at
 	s.ledger = newLedger(snap, s.classes)
 	s.addHosts(at)
-	s.addBins()
+	s.addBins(spotPools)
 	s.orderClasses()
 	s.price()
 	s.rank(nil)

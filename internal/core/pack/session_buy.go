@@ -44,7 +44,7 @@ type filler struct {
 
 // addBins lists what can be bought, cheapest first, without offerings that are never
 // better than another.
-func (s *Session) addBins() {
+func (s *Session) addBins(spotPools int) {
 	f := &s.fills
 	f.none, f.free = make(quantity.Vector, len(s.model.space)), make(quantity.Vector, len(s.model.space))
 	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
@@ -63,7 +63,10 @@ func (s *Session) addBins() {
 			all = append(all, s.binsOf(p, at)...)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b freshBin) int { return cmp.Compare(a.price, b.price) })
+	byPrice := func(a, b freshBin) int { return cmp.Compare(a.price, b.price) }
+	slices.SortStableFunc(all, byPrice)
+	all = spotPriced(all, spotPools)
+	slices.SortStableFunc(all, byPrice)
 	for i := range all {
 		b := &all[i]
 		if !slices.ContainsFunc(s.bins, func(o freshBin) bool { return o.covers(b, byZone) }) {
@@ -74,6 +77,32 @@ func (s *Session) addBins() {
 		s.locateBin(&s.bins[i])
 	}
 	f.ratio = make([]float64, len(s.bins))
+}
+
+// spotPriced gives each spot bin the price of the last of so many, cheapest first, that
+// hold as much. Those of which there are not so many are left out.
+func spotPriced(bins []freshBin, pools int) []freshBin {
+	isSpot := func(b *freshBin) bool { return b.pool.atoms[b.atom].CapacityType == label.Spot }
+	var out []freshBin
+	for i := range bins {
+		b := bins[i]
+		if !isSpot(&b) {
+			out = append(out, b)
+			continue
+		}
+		found, price := 0, 0.0
+		for j := range bins {
+			if o := &bins[j]; o.pool == b.pool && isSpot(o) && b.free.Fits(o.free) && b.allowed.within(o.allowed) {
+				if found, price = found+1, max(b.price, o.price); found >= pools {
+					break
+				}
+			}
+		}
+		if b.price = price; found >= pools {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // covers tells whether o is never worse than b, which is not cheaper.

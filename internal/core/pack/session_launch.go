@@ -105,14 +105,7 @@ func (s *Session) carry(b *launchBin, c *class, n int32, atom int) bool {
 func (s *Session) narrow(b *launchBin, bin *freshBin, priceMax float64, keyed bool) int {
 	chosen := b.pool.atoms[bin.atom]
 	pins := label.Requirements{label.CapacityType: label.In(chosen.CapacityType)}
-	tm := &b.pool.types[bin.typ]
-	var zones []string
-	for a := tm.first; a < tm.end; a++ {
-		o := b.pool.atoms[a]
-		if b.atoms.has(a) && o.CapacityType == chosen.CapacityType && o.Price() <= priceMax && (!keyed || o.Zone == chosen.Zone) && o.Zone != "" {
-			zones = append(zones, o.Zone)
-		}
-	}
+	zones := b.zonesWithin(bin, priceMax, keyed)
 	if len(zones) > 0 {
 		pins[label.Zone] = label.In(zones...)
 	}
@@ -143,6 +136,30 @@ func (s *Session) narrow(b *launchBin, bin *freshBin, priceMax float64, keyed bo
 		}
 	}
 	return left
+}
+
+// zonesWithin returns the zones in which a type can be had for the price, and the bin's
+// type is not dearer. keyed: the bin's own zone only.
+func (b *launchBin) zonesWithin(bin *freshBin, priceMax float64, keyed bool) []string {
+	chosen := b.pool.atoms[bin.atom]
+	if keyed && chosen.Zone != "" {
+		return []string{chosen.Zone}
+	}
+	var zones, dear []string
+	for _, t := range b.types {
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			o := b.pool.atoms[a]
+			switch {
+			case !b.atoms.has(a) || o.CapacityType != chosen.CapacityType || o.Zone == "":
+			case o.Price() <= priceMax:
+				zones = append(zones, o.Zone)
+			case t == bin.typ:
+				dear = append(dear, o.Zone)
+			}
+		}
+	}
+	slices.Sort(zones)
+	return slices.DeleteFunc(slices.Compact(zones), func(z string) bool { return slices.Contains(dear, z) })
 }
 
 // pinDomains keeps the launch to the domains that its pods' rules were judged by.
