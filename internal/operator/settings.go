@@ -40,6 +40,7 @@ type Settings struct {
 	FeatureGates                     string
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
+	LaunchPriceCap                   float64
 	NominatePods                     bool
 	NominateWaitMax                  time.Duration
 	JournalMemoryBytes               int64
@@ -80,6 +81,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "leave pods with resource claims alone")
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
+	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "how many times the price of its cheapest instance type the other types of a launch may cost; spot names dearer ones too, until it has 15 types and zones to choose from")
 	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time a ready node is kept closed until its pods can safely take it; it is short unless kube-scheduler has very much to do")
 	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "most memory for past decisions, which dovetail explain and replay read from /debug/journal on the metrics port; 0: keep none and do not serve it")
@@ -105,6 +107,10 @@ func (s *Settings) Validate() error {
 	if s.CPURequests <= 0 {
 		s.CPURequests = 1000
 	}
+	var priceCap error
+	if !(s.LaunchPriceCap >= 1) {
+		priceCap = fmt.Errorf("--launch-price-cap is %g; it may be 1 or more", s.LaunchPriceCap)
+	}
 	_, gateErr := s.Gates()
 	_, schedulerErr := translate.DefaultConstraints(s.SchedulerConfig)
 	if schedulerErr != nil {
@@ -121,7 +127,7 @@ func (s *Settings) Validate() error {
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
 		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
-		durations, gateErr, schedulerErr, s.validateJournal(),
+		priceCap, durations, gateErr, schedulerErr, s.validateJournal(),
 	)
 }
 
@@ -185,6 +191,10 @@ func (a adder) text(p *string, name, def, usage string) {
 
 func (a adder) number(p *int, name string, def int, usage string) {
 	a.fs.IntVar(p, name, env(a, name, def, strconv.Atoi), usage)
+}
+
+func (a adder) factor(p *float64, name string, def float64, usage string) {
+	a.fs.Float64Var(p, name, env(a, name, def, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }), usage)
 }
 
 func (a adder) bytes(p *int64, name string, def int64, usage string) {

@@ -237,10 +237,11 @@ func (p *parts) loops() []registrant {
 	pools := &nodepool.Controllers{
 		Client: c, Cloud: p.cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: time.Now, Metrics: p.metrics,
 	}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log, Health: pools, Short: p.mirror.Short}
 	launcher := &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary}
 	packing := pack.Options{
 		MinValuesBestEffort: p.settings.MinValuesPolicy == "BestEffort",
+		PriceCap:            p.settings.LaunchPriceCap,
 		IgnorePreferences:   p.settings.PreferencePolicy == "Ignore",
 	}
 	loops := []registrant{
@@ -257,7 +258,7 @@ func (p *parts) loops() []registrant {
 		},
 		&candidacy.Controller{Client: c, Cloud: p.cloud, Types: p.mirror.TypesOf, Now: time.Now, Log: p.log},
 		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: time.Now, Events: p.events, Metrics: p.metrics, Log: p.log},
-		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: time.Now, Metrics: p.metrics, Log: p.log},
+		&garbage.Loop{Client: c, Uncached: p.mgr.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: time.Now, Metrics: p.metrics, Log: p.log, Reclaimed: p.mirror.Reclaimed},
 		&consistency.Controller{Client: c, Cloud: p.cloud, Now: time.Now, Events: p.events, Log: p.log},
 		&podevents.Controller{Client: c, Cloud: p.cloud, Now: time.Now},
 		&hydration.Controllers{Client: c, Cloud: p.cloud},
