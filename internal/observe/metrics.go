@@ -71,7 +71,7 @@ type Metrics struct {
 	PlanPriceHourlyDollars, PlanBoundHourlyDollars prometheus.Gauge
 	// Refusals counts pods refused, by verdict.
 	Refusals *prometheus.CounterVec
-	// PodsLanded counts pods that were meant for a machine and are bound: see CountLanded.
+	// PodsLanded counts pods that were meant for a machine, by what became of them.
 	PodsLanded *prometheus.CounterVec
 	// JournalDecisions counts decisions handed to the journal, by loop and by what became
 	// of them.
@@ -97,7 +97,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		Refusals: f.counter(own, "", "refusals_total", "Pods that nothing could take, by the reason of the verdict.", "reason"),
 		PodsLanded: f.counter(own, "", "pods_landed_total",
-			"Pods meant for a machine that are bound, by whether to that one: planned, elsewhere.", "outcome"),
+			"Pods meant for a machine, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
 			"Decisions handed to the journal, by loop and by what became of them: written, same, dropped, failed.", "loop", "outcome"),
 		Bugs: f.NewCounter(prometheus.CounterOpts{
