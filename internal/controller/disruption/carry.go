@@ -45,14 +45,14 @@ func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan)
 }
 
 // begin begins new steps. One that fails halfway is found incomplete by a later look.
-func (l *Loop) begin(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
+func (l *Loop) begin(ctx context.Context, p *plan.Plan) error {
 	errs := make([]error, len(p.Steps))
 	var g errgroup.Group
 	g.SetLimit(stepsAtOnce)
 	for i := range p.Steps {
 		g.Go(func() error {
 			launched, err := l.Disrupter.Begin(ctx, &p.Steps[i])
-			l.tellBegun(snap, &p.Steps[i], launched, err)
+			l.tellBegun(&p.Steps[i], launched, err)
 			errs[i] = harmless(err)
 			return nil
 		})

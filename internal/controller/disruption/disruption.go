@@ -138,5 +138,5 @@ func (l *Loop) decide(snap *cluster.Snapshot, opts disrupt.Options) (p plan.Plan
 
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
 func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
-	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.begin(ctx, snap, p))
+	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.begin(ctx, p))
 }

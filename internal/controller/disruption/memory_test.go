@@ -21,12 +21,13 @@ func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 		m.recall(&opts, now)
 		return max(0, opts.Paused[pool].Sub(now))
 	}
-	for i, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
+		want := time.Duration(minutes) * time.Minute
 		fails("bad")
-		if got := paused("bad"); got != want*time.Minute {
-			t.Errorf("after failure %d the pool is left alone for %s, want %s", i+1, got, want*time.Minute)
+		if got := paused("bad"); got != want {
+			t.Errorf("after failure %d the pool is left alone for %s, want %s", i+1, got, want)
 		}
-		now = now.Add(want * time.Minute)
+		now = now.Add(want)
 	}
 	if got := paused("good"); got != 0 {
 		t.Errorf("another pool is left alone for %s", got)

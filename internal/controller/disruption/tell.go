@@ -34,7 +34,7 @@ func kindOf(s *plan.Step) string {
 }
 
 // tellBegun counts and logs a step that was begun, as far as it was.
-func (l *Loop) tellBegun(snap *cluster.Snapshot, s *plan.Step, launched []apply.Launched, err error) {
+func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
 	if err != nil {
 		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
 	}
@@ -168,6 +168,7 @@ func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Plan) {
 			l.onMachine(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
 		case verdict.BudgetExhausted:
 			l.onPool(n.Pool, observe.PoolDisruptionBlocked(why.Detail))
+		default: // it only has to wait
 		}
 	}
 }

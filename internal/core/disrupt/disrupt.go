@@ -158,14 +158,14 @@ func (w *work) busy(n *cluster.Node) verdict.Verdict {
 }
 
 // begin adds a step that removes the machines with these indexes, as far as budgets let it.
-func (w *work) begin(machines []int, step plan.Step) bool {
+func (w *work) begin(machines []int, step plan.Step) {
 	need := map[string]int{}
 	w.eligible[step.Reason] += len(machines)
 	for _, i := range machines {
 		n := &w.snap.Nodes[i]
 		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, step.Reason) {
 			w.block(w.exhausted(n, step.Reason))
-			return false
+			return
 		}
 	}
 	for pool, count := range need {
@@ -194,7 +194,6 @@ func (w *work) begin(machines []int, step plan.Step) bool {
 	w.over.remove(machines)
 	w.over.settle(step.Moves)
 	w.out.Steps = append(w.out.Steps, step)
-	return true
 }
 
 func (w *work) exhausted(n *cluster.Node, reason string) verdict.Verdict {

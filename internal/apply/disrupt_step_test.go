@@ -1,0 +1,91 @@
+package apply_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// marks says how far a machine is marked: annotation, condition, taint.
+func marks(claim *karpenterv1.NodeClaim, node *corev1.Node) string {
+	closed := false
+	for _, t := range node.Spec.Taints {
+		closed = closed || t.Key == karpenterv1.DisruptedTaintKey
+	}
+	reason := ""
+	if c := meta.FindStatusCondition(claim.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason); c != nil {
+		reason = c.Reason
+	}
+	return fmt.Sprintf("step %q, reason %q, closed %t", claim.Annotations[translate.StepAnnotationKey], reason, closed)
+}
+
+const (
+	unmarked = `step "", reason "", closed false`
+	marked   = `step "id 1 0", reason "Drifted", closed true`
+)
+
+// TestAStepIsBegunAndTakenBackWhateverGoesWrong has each write of a beginning fail, and
+// lose its answer; then what is there is taken back, with the same faults, and again.
+func TestAStepIsBegunAndTakenBackWhateverGoesWrong(t *testing.T) {
+	t.Parallel()
+	removal := plan.Removal{Node: "n1", Claim: "c1", Pool: "p", Reason: "Drifted"}
+	step := plan.Step{ID: "id", Reason: "Drifted", Remove: []plan.Removal{removal}}
+	undo := plan.Undo{Step: "id", Open: []plan.Removal{removal}}
+	for at := range 4 {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, lost %t", at, lost), func(t *testing.T) {
+				t.Parallel()
+				f := &fault{at: at, lost: lost}
+				c := server(t, f)
+				d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
+				if _, err := d.Begin(t.Context(), &step); (err != nil) != (at > 0) {
+					t.Fatalf("begin: %v", err)
+				}
+				claim, node := world(t, c)
+				got := marks(claim, node)
+				if at == 0 && got != marked {
+					t.Fatalf("begun: %s, want %s", got, marked)
+				}
+				if closed, reason := got[len(got)-4:] == "true", meta.IsStatusConditionTrue(claim.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason); closed && !reason {
+					t.Errorf("closed without a reason: %s", got)
+				}
+				f.writes = 0 // the same write of the way back goes wrong
+				if err := d.Undo(t.Context(), &undo); err != nil {
+					f.at = 0
+					if err := d.Undo(t.Context(), &undo); err != nil {
+						t.Fatalf("take back again: %v", err)
+					}
+				}
+				if got := marks(world(t, c)); got != unmarked {
+					t.Errorf("taken back: %s, want %s", got, unmarked)
+				}
+				f.writes, f.at = 0, 0
+				if err := d.Undo(t.Context(), &undo); err != nil || f.writes > 0 {
+					t.Errorf("take back what is taken back: %d writes, %v", f.writes, err)
+				}
+			})
+		}
+	}
+}
+
+// TestAMachineThatIsGoneIsNoLongerMarked is for steps whose machines went by themselves.
+func TestAMachineThatIsGoneIsNoLongerMarked(t *testing.T) {
+	t.Parallel()
+	c := server(t, &fault{})
+	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
+	gone := plan.Removal{Node: "gone", Claim: "gone", Reason: "Drifted"}
+	if _, err := d.Begin(t.Context(), &plan.Step{ID: "id", Remove: []plan.Removal{gone}}); err == nil {
+		t.Error("a step was begun whose machine is gone")
+	}
+	if err := d.Undo(t.Context(), &plan.Undo{Drop: []plan.Removal{gone}, Open: []plan.Removal{gone}}); err != nil {
+		t.Errorf("take back a step whose machines are gone: %v", err)
+	}
+}
