@@ -159,9 +159,11 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 			h.price = p
 		}
 		if n.Open == nil {
-			used := n.Used.Plus(kinds.daemons(n).MinusFloor(n.UsedByDaemons))
+			daemons := kinds.daemons(n)
 			h.free = s.model.space.Room(n.Allocatable)
-			h.free.AddN(s.model.space.Vector(used), -1)
+			for r, name := range s.model.space {
+				h.free[r] -= n.Used[name] + max(0, daemons[name]-n.UsedByDaemons[name])
+			}
 			h.taken = n.Initialised && n.Ready && !n.Leaving && !n.Closed && n.Marked == ""
 			h.kind = kinds.of(n)
 		}
