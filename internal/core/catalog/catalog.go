@@ -65,10 +65,16 @@ func (o *Offering) Requirements() label.Requirements {
 	return r
 }
 
-// Decides tells whether the offering, rather than its type, decides a label.
-func (o *Offering) Decides(key string) bool {
-	_, own := o.Labels[key]
-	return own || key == label.CapacityType || key == label.Zone && o.Zone != ""
+// Value returns the value of a label that the offering, rather than its type, decides.
+func (o *Offering) Value(key string) (value string, decides bool) {
+	switch {
+	case key == label.CapacityType:
+		return o.CapacityType, true
+	case key == label.Zone && o.Zone != "":
+		return o.Zone, true
+	}
+	value, decides = o.Labels[key]
+	return value, decides
 }
 
 // Price returns the price for comparing: an unknown price is above every known one.

@@ -321,7 +321,7 @@ type choice struct {
 // no atom decides the key, they are the pool's, or those given.
 func (p *poolModel) choices(key string, atoms bitset, open []string) []choice {
 	var out []choice
-	k, indexed := p.keys[key]
+	k, indexed := p.decided(key)
 	if !indexed {
 		if q, ruled := p.pool.Requirements[key]; ruled && q.Operator() == label.OpIn && len(open) == 0 {
 			open = q.Values()

@@ -298,7 +298,7 @@ func (p *poolModel) take(b *launchBin) {
 func (p *poolModel) openRules() label.Requirements {
 	open := label.Requirements{}
 	for key, q := range p.pool.Requirements {
-		k, indexed := p.keys[key]
+		k, indexed := p.decided(key)
 		if _, settled := q.Only(); !settled && !indexed || indexed && k.several {
 			open[key] = q
 		}

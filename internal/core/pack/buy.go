@@ -196,7 +196,7 @@ func openConflict(x, y *classIn) bool {
 // level returns what machines with the i-th value of a key cost on average, each by its
 // cheapest offering.
 func (p *poolModel) level(key string, i int, usable bitset) float64 {
-	k := p.keys[key]
+	k, _ := p.decided(key)
 	for len(k.levels) < len(k.values) {
 		k.levels = append(k.levels, p.levelOf(k.with[len(k.levels)], usable))
 	}

@@ -105,8 +105,8 @@ func (b *launchBin) anyTypeOf(atom int) bool {
 // pin settles the bin on the atom's own value of a key of the ledger.
 func (b *buyer) pin(l *launchBin, k, atom int) {
 	key := b.ledger.Keys()[k]
-	model := l.pool.keys[key]
-	if model == nil {
+	model, decided := l.pool.decided(key)
+	if !decided {
 		return
 	}
 	for i, v := range model.values {

@@ -39,7 +39,6 @@ func (p *poolModel) lay(parts []part) {
 		tm.end = len(p.atoms)
 		p.types = append(p.types, tm)
 	}
-	p.indexKeys()
 	p.allowed, _, _ = p.match(p.pool.Requirements, true)
 }
 

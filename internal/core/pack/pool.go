@@ -26,7 +26,7 @@ type poolModel struct {
 	// allowed are the atoms within the pool's requirements; buyable those of them that
 	// can be had now.
 	allowed, buyable bitset
-	keys             map[string]*keyModel
+	keys             map[string]*keyModel // those asked for; nil: nothing decides it
 	minValues        []minValuesRule
 	// byName and byPrice are the types in the order of their names, and of their prices.
 	byName, byPrice []int32
@@ -122,75 +122,58 @@ func (p *poolModel) among(ordered, types []int32) []int32 {
 	return out
 }
 
-// indexKeys notes for every key that a type or offering decides which atoms carry which value.
-func (p *poolModel) indexKeys() {
-	for t := range p.types {
-		tm := &p.types[t]
-		decided := map[string]bool{label.CapacityType: true}
-		for a := tm.first; a < tm.end; a++ {
-			o := p.atoms[a]
-			p.noteValue(label.CapacityType, a, o.CapacityType)
-			if o.Zone != "" {
-				p.noteValue(label.Zone, a, o.Zone)
-				decided[label.Zone] = true
-			}
-			for key, v := range o.Labels {
-				if key != label.Zone || o.Zone == "" {
-					p.noteValue(key, a, v)
-				}
-				decided[key] = true
-			}
-		}
-		for key, q := range tm.Requirements {
-			if !decided[key] {
-				p.note(key, tm.first, tm.end, q)
-				continue
-			}
-			for a := tm.first; a < tm.end; a++ {
-				if !p.atoms[a].Decides(key) {
-					p.note(key, a, a+1, q)
-				}
-			}
-		}
-	}
-	for _, k := range p.keys {
-		k.without = fullBitset(len(p.atoms))
-		k.without.remove(k.absent)
-		for _, w := range k.with {
-			k.without.remove(w)
-		}
-	}
-}
-
-// note records that the atoms from a to before end carry what q allows of the key, or
-// that they have no such label; a requirement that is neither leaves the key open.
-func (p *poolModel) note(key string, a, end int, q label.Requirement) {
-	op := q.Operator()
-	if op != label.OpIn && op != label.OpDoesNotExist {
-		return
-	}
-	k := p.key(key)
-	if op == label.OpDoesNotExist {
-		k.absent.setRange(a, end)
-		return
-	}
-	k.several = k.several || len(q.Values()) > 1
-	for _, v := range q.Values() {
-		k.carriers(v).setRange(a, end)
-	}
-}
-
-// noteValue records that one atom has a value of the key.
-func (p *poolModel) noteValue(key string, a int, value string) { p.key(key).carriers(value).set(a) }
-
-// key returns the model of a key, which is made if need be.
-func (p *poolModel) key(key string) *keyModel {
-	k := p.keys[key]
-	if k == nil {
-		k = &keyModel{width: len(p.atoms), absent: newBitset(len(p.atoms)), at: map[string]int{}}
+// decided returns the model of a key that some type or offering decides. It is made when
+// it is first asked for: of all that types say of themselves little matters at a time.
+func (p *poolModel) decided(key string) (*keyModel, bool) {
+	k, asked := p.keys[key]
+	if !asked {
+		k = p.index(key)
 		p.keys[key] = k
 	}
+	return k, k != nil
+}
+
+// index notes which atoms carry which value of a key; nil: none decides it.
+func (p *poolModel) index(key string) *keyModel {
+	k := &keyModel{absent: newBitset(len(p.atoms)), at: map[string]int{}, width: len(p.atoms)}
+	some := false
+	for t := range p.types {
+		tm := &p.types[t]
+		q, typed := tm.Requirements[key]
+		typed = typed && (q.Operator() == label.OpIn || q.Operator() == label.OpDoesNotExist)
+		for a := tm.first; a < tm.end; a++ {
+			if v, own := p.atoms[a].Value(key); own {
+				k.carriers(v).set(a)
+				some = true
+			} else if typed {
+				k.note(a, q)
+			}
+		}
+		some = some || typed
+	}
+	if !some {
+		return nil
+	}
+	k.without = fullBitset(len(p.atoms))
+	k.without.remove(k.absent)
+	for _, w := range k.with {
+		k.without.remove(w)
+	}
 	return k
+}
+
+// note records that an atom carries what its type's word on the key allows, or that it has
+// no such label.
+func (k *keyModel) note(a int, q label.Requirement) {
+	if q.Operator() == label.OpDoesNotExist {
+		k.absent.set(a)
+		return
+	}
+	values := q.Values()
+	k.several = k.several || len(values) > 1
+	for _, v := range values {
+		k.carriers(v).set(a)
+	}
 }
 
 // carriers returns the atoms noted so far that have a value.
@@ -218,7 +201,7 @@ func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open
 	for _, key := range want.Keys() {
 		q := want[key]
 		ours, ruled := p.pool.Requirements[key]
-		k, indexed := p.keys[key]
+		k, indexed := p.decided(key)
 		switch {
 		case !own && !ruled && key == label.Hostname && !q.AllowsAbsence():
 			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, which no new machine is", key, q)

@@ -169,7 +169,7 @@ func (s *Session) pinDomains(b *launchBin, bin *freshBin, pins label.Requirement
 			continue
 		}
 		v, ok := bin.labelled(key)
-		k, indexed := b.pool.keys[key]
+		k, indexed := b.pool.decided(key)
 		if !ok || !indexed {
 			continue
 		}

@@ -252,7 +252,7 @@ func (b *buyer) sides(whole *share) []side {
 		if own.empty() {
 			continue
 		}
-		k, indexed := pool.keys[key]
+		k, indexed := pool.decided(key)
 		if !indexed {
 			return nil
 		}
