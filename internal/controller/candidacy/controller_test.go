@@ -76,8 +76,9 @@ func TestWhatStandsOnAClaim(t *testing.T) {
 		"another template": {func(_ *karpenterv1.NodeClaim, np *karpenterv1.NodePool, _ *seer) {
 			np.Annotations[karpenterv1.NodePoolHashAnnotationKey] = "2"
 		}, "Consolidatable=True Consolidatable, Drifted=True NodePoolDrifted", again},
-		"what the cloud sees": {func(_ *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, s *seer) { s.sees = "ImageDrifted" },
-			"Consolidatable=True Consolidatable, Drifted=True ImageDrifted", again},
+		"what the cloud sees": {func(_ *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, s *seer) {
+			s.sees = "ImageDrifted"
+		}, "Consolidatable=True Consolidatable, Drifted=True ImageDrifted", again},
 		"an instance that is gone": {func(_ *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, s *seer) { s.err = cloud.ErrNotFound }, "Consolidatable=True Consolidatable", again},
 		"drifted no more": {func(nc *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, _ *seer) {
 			nc.Status.Conditions = append(nc.Status.Conditions, is(karpenterv1.ConditionTypeDrifted, noon.Add(-time.Minute)))
