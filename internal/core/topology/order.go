@@ -29,8 +29,9 @@ type waiting struct {
 	left []int // by group: how many of them count in it
 }
 
-// order gives each class its turn: the first that need not wait, or if they wait for each
-// other, the first.
+// order gives each class its turn: the first that need not wait. If they wait for each
+// other, the first whose spreads do not count its own pods: the others can make room for
+// it, it cannot for them.
 func (w *waiting) order(classes []int) []int {
 	turns := make([]int, 0, len(classes))
 	done := make([]bool, len(classes))
@@ -38,12 +39,18 @@ func (w *waiting) order(classes []int) []int {
 		for done[start] {
 			start++
 		}
-		next := start
+		next, selfless := start, -1
 		for i := start; i < len(classes); i++ {
 			if !done[i] && !w.waits(classes[i]) {
-				next = i
+				next, selfless = i, -1
 				break
 			}
+			if !done[i] && selfless < 0 && w.selfless(classes[i]) {
+				selfless = i
+			}
+		}
+		if selfless >= 0 {
+			next = selfless
 		}
 		done[next] = true
 		turns = append(turns, classes[next])
@@ -77,4 +84,18 @@ func (w *waiting) waits(class int) bool {
 		}
 	}
 	return false
+}
+
+// selfless tells whether the class has spreads, and none of them counts its own pods.
+func (w *waiting) selfless(class int) bool {
+	has := false
+	for _, u := range w.rules[class].spread {
+		if u.wish >= 0 {
+			continue
+		}
+		if has = true; u.self > 0 {
+			return false
+		}
+	}
+	return has
 }
