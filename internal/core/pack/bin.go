@@ -279,6 +279,11 @@ func (p *poolModel) fresh(at int) *launchBin {
 	for i := range p.minValues {
 		b.minimum = append(b.minimum, p.minValues[i].need)
 	}
+	if !p.limited() {
+		b.types = slices.Clone(p.every)
+		copy(b.room, p.roomMost)
+		return b
+	}
 	for t := range p.types {
 		if p.types[t].capacity.Fits(p.left) {
 			b.types = append(b.types, int32(t))
@@ -290,6 +295,9 @@ func (p *poolModel) fresh(at int) *launchBin {
 
 // take takes from the pool's limits what a new bin may need of them.
 func (p *poolModel) take(b *launchBin) {
+	if !p.limited() {
+		return
+	}
 	p.nodesLeft--
 	b.hold(b.largest())
 }
@@ -333,6 +341,9 @@ func (b *launchBin) hold(v quantity.Vector) {
 // that holds their pods, and gives back to the limits what they held for more. It tells
 // whether anything was given back.
 func (p *poolModel) settle(launches []*launchBin) bool {
+	if !p.limited() {
+		return false
+	}
 	gained := false
 	for _, b := range launches[min(p.settled, len(launches)):] {
 		if b.pool != p {

@@ -19,7 +19,7 @@ const buyRounds = 3
 
 // ruledLooks bounds the local search where rules divide pods into very many small classes:
 // more of it takes as long as all the rest, and gains nothing.
-const ruledLooks = 300_000
+const ruledLooks = 150_000
 
 // machineFee is what a machine is thought to cost besides its price, in dollars an hour:
 // addresses, licences, load on the API server. Without it plans fall to very many very

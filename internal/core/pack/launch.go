@@ -47,7 +47,7 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	for _, t := range b.pool.among(b.pool.byName, types) {
 		names = append(names, b.pool.types[t].Name)
 	}
-	l.Requirements = b.requirements(names)
+	l.Requirements = b.requirements(names, b.capacityTypes(types))
 	l.Requests = b.requests(s.model.space, types)
 	return l, verdict.Verdict{}
 }
@@ -112,7 +112,7 @@ func (b *launchBin) offersMinimum(types []int32) bool {
 
 // requirements returns all that the machine must be: the pool's word, its pods', and the
 // types and capacity types that are left.
-func (b *launchBin) requirements(types []string) label.Requirements {
+func (b *launchBin) requirements(types, capacityTypes []string) label.Requirements {
 	r := b.pool.pool.Requirements
 	for _, t := range b.terms {
 		r = r.Intersect(t)
@@ -125,14 +125,14 @@ func (b *launchBin) requirements(types []string) label.Requirements {
 		r[key] = q
 	}
 	r = r.With(label.InstanceType, label.In(types...))
-	r = r.With(label.CapacityType, label.In(b.capacityTypes()...))
+	r = r.With(label.CapacityType, label.In(capacityTypes...))
 	delete(r, label.Hostname)
 	return r
 }
 
-func (b *launchBin) capacityTypes() []string {
+func (b *launchBin) capacityTypes(types []int32) []string {
 	var cts []string
-	for _, t := range b.types {
+	for _, t := range types {
 		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
 			if ct := b.pool.atoms[a].CapacityType; b.atoms.has(a) && !slices.Contains(cts, ct) {
 				cts = append(cts, ct)

@@ -28,6 +28,9 @@ type poolModel struct {
 	allowed, buyable bitset
 	keys             map[string]*keyModel // those asked for; nil: nothing decides it
 	minValues        []minValuesRule
+	// every is all types, and roomMost the most that any has for pods.
+	every    []int32
+	roomMost quantity.Vector
 	// byName and byPrice are the types in the order of their names, and of their prices.
 	byName, byPrice []int32
 	daemonsAlike    bool // every type within the requirements has the same daemons
@@ -94,6 +97,11 @@ func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Po
 	p.indexMinValues()
 	p.countLimits(snap)
 	p.order()
+	p.roomMost = make(quantity.Vector, len(space))
+	for t := range p.types {
+		p.every = append(p.every, int32(t))
+		raise(p.roomMost, p.types[t].free)
+	}
 	return p
 }
 
