@@ -4,6 +4,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 )
 
+// Column generation proves more where there are no more classes than that, in so many rounds.
+const boundColumnsMax, boundColumns = 40, 40
+
 // bound returns a price that no machines for the pods that launches of this solve hold can
 // be below, whichever rules between pods are kept or broken: the proof knows sizes, labels,
 // taints and the weight of pools.
@@ -38,7 +41,11 @@ func (s *solver) bound() float64 {
 			problem.Bins[b.base[at]+a].Price = pool.atoms[a].Price()
 		}
 	}
+	problem.BinFee = 0
 	bound, _ := cover.Bound(problem)
+	if len(problem.Classes) <= boundColumnsMax {
+		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
+	}
 	return bound
 }
 
