@@ -22,7 +22,7 @@ func BenchmarkConsolidate(b *testing.B) {
 	for i := range c.Snapshot.Nodes {
 		pods += len(c.Snapshot.Nodes[i].Residents)
 	}
-	var found *Saving
+	found := Consolidate(c, disrupt.ConsolidateOptions{}, clock)
 	b.Run("plan", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

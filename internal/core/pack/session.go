@@ -40,6 +40,7 @@ type Session struct {
 	fills   filler
 	change  int32 // number of the change under way
 	class   map[*cluster.Shape]int32
+	room    []firstRoom // by class
 }
 
 // host is a machine with its pods.
@@ -136,7 +137,7 @@ func (s *Session) addClasses() map[*cluster.Shape]int32 {
 	for i := range s.snap.Pending {
 		add(s.snap.Pending[i].Shape)
 	}
-	s.loose = make([]int32, len(s.classes))
+	s.loose, s.room = make([]int32, len(s.classes)), make([]firstRoom, len(s.classes))
 	return at
 }
 
@@ -262,9 +263,6 @@ func (s *Session) IsGone(h int) bool { return s.hosts[h].gone }
 // Added returns the pods that changes put on the machine.
 func (s *Session) Added(h int) []Share { return s.hosts[h].added }
 
-// ClassOf returns the shape of a class.
-func (s *Session) ClassOf(class int32) *cluster.Shape { return s.classes[class].shape }
-
 // Worth returns what the pods on the machine cost at least on new machines, in dollars
 // per hour; as those do that were put there by changes.
 func (s *Session) Worth(h int) float64 {
@@ -276,9 +274,6 @@ func (s *Session) Worth(h int) float64 {
 	}
 	return sum
 }
-
-// Own returns the pods that the machine came with.
-func (s *Session) Own(h int) []Share { return s.hosts[h].own }
 
 // Since returns the number of the change that bought the machine; -1 for those there are.
 func (s *Session) Since(h int) int32 { return s.hosts[h].since }
@@ -299,18 +294,37 @@ func (s *Session) IsSpot(h int) bool {
 func (s *Session) MayLeave(h int) bool {
 	for _, list := range [][]Share{s.hosts[h].own, s.hosts[h].added} {
 		for _, sh := range list {
-			need := s.classes[sh.Class].need
-			visits := visitsMax
-			at := s.slots.next(0, need, &visits)
-			if at >= 0 && int(s.slots.host[at]) == h {
-				at = s.slots.next(at+1, need, &visits)
-			}
-			if at < 0 {
+			room := s.roomFor(sh.Class)
+			if room[0] < 0 || int(room[0]) == h && room[1] < 0 {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// firstRoom is the first two machines that have room for a class; -1: there is none. It
+// holds as long as the log is as long as it was.
+type firstRoom struct {
+	hosts [2]int32
+	log   int
+}
+
+// roomFor returns the first two machines that have room for a class.
+func (s *Session) roomFor(c int32) [2]int32 {
+	r := &s.room[c]
+	if r.log == len(s.log)+1 {
+		return r.hosts
+	}
+	*r = firstRoom{[2]int32{-1, -1}, len(s.log) + 1}
+	need, visits, at := s.classes[c].need, visitsMax, -1
+	for k := range r.hosts {
+		if at = s.slots.next(at+1, need, &visits); at < 0 {
+			break
+		}
+		r.hosts[k] = s.slots.host[at]
+	}
+	return r.hosts
 }
 
 // kinds groups machines that the classes cannot tell apart by labels and taints.
