@@ -64,27 +64,9 @@ input is wrong.`,
 				return &statusError{error: err, status: statusBadInput}
 			}
 			if consolidate {
-				told = tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
-				saving := simulate.Consolidate(c, disrupt.ConsolidateOptions{EvictionHourly: evictionHourly}, simulate.Clock{Now: time.Now, CPU: cpuTime})
-				told()
-				return saving.Print(cmd.OutOrStdout(), output)
+				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{EvictionHourly: evictionHourly}, output)
 			}
-			told = tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
-			answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
-			if err == nil && output == simulate.Table {
-				answer.AskFirstFit()
-			}
-			told()
-			if err != nil {
-				return err
-			}
-			if err := answer.Print(cmd.OutOrStdout(), output); err != nil {
-				return err
-			}
-			if answer.Refused() > 0 {
-				return &statusError{status: statusRefused}
-			}
-			return nil
+			return simulateLaunches(cmd, c, output)
 		},
 	}
 	cmd.Flags().StringVar(&input.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
@@ -96,6 +78,34 @@ input is wrong.`,
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: half of what the average pod costs")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
+}
+
+// simulateSavings prints what would make machines cheaper.
+func simulateSavings(cmd *cobra.Command, c simulate.Case, opts disrupt.ConsolidateOptions, output string) error {
+	told := tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
+	saving := simulate.Consolidate(c, opts, simulate.Clock{Now: time.Now, CPU: cpuTime})
+	told()
+	return saving.Print(cmd.OutOrStdout(), output)
+}
+
+// simulateLaunches prints what would be launched.
+func simulateLaunches(cmd *cobra.Command, c simulate.Case, output string) error {
+	told := tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
+	answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
+	if err == nil && output == simulate.Table {
+		answer.AskFirstFit()
+	}
+	told()
+	if err != nil {
+		return err
+	}
+	if err := answer.Print(cmd.OutOrStdout(), output); err != nil {
+		return err
+	}
+	if answer.Refused() > 0 {
+		return &statusError{status: statusRefused}
+	}
+	return nil
 }
 
 // simulateInput says where the question comes from.
