@@ -303,7 +303,10 @@ func (s *solver) addPinned(b *launchBin, c *class, st *stage, t *termIn, atoms b
 		b.open = b.open.Intersect(pins)
 		s.recount(b)
 	}
-	s.ledger.Present(&b.place)
+	if !b.present || len(pins) > 0 {
+		s.ledger.Present(&b.place)
+		b.present = true
+	}
 	s.ledger.Count(c.index, &b.place, 1, 0)
 	return true
 }

@@ -91,6 +91,7 @@ type launchBin struct {
 	terms   []label.Requirements // what its pods ask for, and the domains it was settled on
 	place   topology.Place
 	company company
+	present bool            // the ledger knows that a machine is there
 	minimum []int           // by minValues rule, what must be offered; lowered when relaxed
 	holds   quantity.Vector // of the pool's limits
 	relaxed bool
@@ -249,6 +250,9 @@ func (b *launchBin) commit(c *class, t *termIn, n int64) {
 	b.ports = append(b.ports, c.shape.Ports...)
 	b.ask(t)
 	b.fresh = false
+	if b.holds != nil {
+		b.hold(b.largest())
+	}
 }
 
 // ask adds a term to what the bin must be.

@@ -134,10 +134,11 @@ func (b *buyer) problem() *cover.Problem {
 			}
 		}
 	}
+	conflicts := b.conflicts()
 	for i := range b.shares {
 		sh := &b.shares[i]
 		p.Classes = append(p.Classes, cover.Class{
-			Size: pick(sh.size), Count: sh.count, PerBin: sh.perBin, Bins: sh.bins, Conflicts: b.conflicts(i),
+			Size: pick(sh.size), Count: sh.count, PerBin: sh.perBin, Bins: sh.bins, Conflicts: conflicts[i],
 		})
 	}
 	return p
@@ -157,27 +158,48 @@ func (b *buyer) dims() []int {
 	return dims
 }
 
-// conflicts returns the shares that must not be on one machine with this one.
-func (b *buyer) conflicts(i int) []int32 {
-	x := &b.shares[i]
-	if !x.wary {
-		return nil
+// conflicts returns for each share those that must not be on one machine with it.
+func (b *buyer) conflicts() [][]int32 {
+	out := make([][]int32, len(b.shares))
+	conflict := func(i, j int) {
+		if x, y := &b.shares[i], &b.shares[j]; i != j && (x.key != y.key || x.domain == y.domain) {
+			out[i] = append(out[i], int32(j))
+		}
 	}
-	var out []int32
-	for j := range b.shares {
-		y := &b.shares[j]
-		if j == i || !y.wary || x.key == y.key && x.domain != y.domain {
-			continue
+	if b.hostname >= 0 {
+		counted := map[int][]int{} // by group of the ledger
+		for i := range b.shares {
+			c, _ := b.shares[i].lead()
+			for _, g := range b.ledger.CountedIn(c.index) {
+				counted[g] = append(counted[g], i)
+			}
 		}
-		c, cst := x.lead()
-		d, dst := y.lead()
-		apart := len(c.shape.Ports) > 0 && len(d.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, d.shape.Ports).IsYes() ||
-			b.hostname >= 0 && b.ledger.KeepApart(c.index, d.index, b.hostname, cst.wishesFrom, dst.wishesFrom)
-		for at := range b.model.pools {
-			apart = apart || openConflict(&cst.in[at], &dst.in[at])
+		for i := range b.shares {
+			c, st := b.shares[i].lead()
+			for _, g := range b.ledger.KeptFrom(c.index, b.hostname, st.wishesFrom) {
+				for _, j := range counted[g] {
+					conflict(i, j)
+				}
+			}
 		}
-		if apart {
-			out = append(out, int32(j))
+	}
+	var wary []int
+	for i := range b.shares {
+		if b.shares[i].wary {
+			wary = append(wary, i)
+		}
+	}
+	for n, i := range wary {
+		c, x := b.shares[i].lead()
+		for _, j := range wary[:n] {
+			d, y := b.shares[j].lead()
+			apart := len(c.shape.Ports) > 0 && len(d.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, d.shape.Ports).IsYes()
+			for at := range b.model.pools {
+				apart = apart || openConflict(&x.in[at], &y.in[at])
+			}
+			if apart {
+				conflict(i, j)
+			}
 		}
 	}
 	return out

@@ -139,7 +139,10 @@ func (b *buyer) enterOne(bin *opening, m *member) bool {
 		return false
 	}
 	bin.used.AddN(c.need, 1)
-	b.ledger.Present(&bin.place)
+	if !bin.present {
+		b.ledger.Present(&bin.place)
+		bin.present = true
+	}
 	b.ledger.Count(c.index, &bin.place, 1, 0)
 	b.enter(bin, c, 1)
 	return true

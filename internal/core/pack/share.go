@@ -25,7 +25,8 @@ type share struct {
 	domain int32
 	bins   []uint64 // the atoms that are right
 	perBin int      // most on one machine; 0: no limit
-	// wary: some other share may not be on one machine with it.
+	// wary: its ports, or what it asks of labels that machines leave open, may conflict
+	// with those of another share.
 	wary bool
 	// low and high are where the next pods are drawn from the members, from either end.
 	low, high int
@@ -117,7 +118,6 @@ func (b *buyer) divideClass(cl *class) {
 			if joins, _ := b.ledger.Joins(cl.index, k, st.wishesFrom); joins || !b.limit(cl, st, &whole) {
 				return
 			}
-			whole.wary = whole.wary || b.ledger.Repels(cl.index, k)
 		}
 	}
 	if whole.key < 0 {

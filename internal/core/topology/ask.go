@@ -58,30 +58,16 @@ func (l *Ledger) Joins(class, key, wishesFrom int) (joins, own bool) {
 	return joins, joins && own
 }
 
-// KeepApart tells whether anti-affinity keeps pods of two classes from sharing a domain
-// of the key, wishes from the given ones on included.
-func (l *Ledger) KeepApart(a, b, key, wishesOfA, wishesOfB int) bool {
-	return l.keepsFrom(a, b, key, wishesOfA) || l.keepsFrom(b, a, key, wishesOfB)
-}
-
-// keepsFrom tells whether a's own anti-affinity selects pods of b.
-func (l *Ledger) keepsFrom(a, b, key, wishesFrom int) bool {
-	for _, u := range l.rules[a].repelling {
-		if (u.wish < 0 || u.wish >= wishesFrom) && l.groups[u.group].key == key && l.owns(b, u.group) {
-			return true
+// KeptFrom returns the groups of pods under the key that a class keeps away from by its
+// own anti-affinity, wishes from the given one on included.
+func (l *Ledger) KeptFrom(class, key, wishesFrom int) (groups []int) {
+	for _, u := range l.rules[class].repelling {
+		if (u.wish < 0 || u.wish >= wishesFrom) && l.groups[u.group].key == key {
+			groups = append(groups, u.group)
 		}
 	}
-	return false
+	return groups
 }
 
-// Repels tells whether a class has anti-affinity under the key, its own or others' to it.
-func (l *Ledger) Repels(class, key int) bool {
-	for _, uses := range [][]use{l.rules[class].repelling, l.rules[class].repelled} {
-		for _, u := range uses {
-			if l.groups[u.group].key == key {
-				return true
-			}
-		}
-	}
-	return false
-}
+// CountedIn returns the groups in which pods of a class count.
+func (l *Ledger) CountedIn(class int) []int { return l.rules[class].counted }

@@ -75,6 +75,36 @@ type affinity struct {
 type builder struct {
 	*Ledger
 	byName map[string]int
+	// byLabel are the classes by the labels they have, every all of them.
+	byLabel map[labelled][]int
+	every   []int
+}
+
+type labelled struct{ key, value string }
+
+func newBuilder(l *Ledger) *builder {
+	b := &builder{Ledger: l, byName: map[string]int{}, byLabel: map[labelled][]int{}}
+	for c, sh := range l.shapes {
+		b.every = append(b.every, c)
+		for key, value := range sh.Labels {
+			at := labelled{key, value}
+			b.byLabel[at] = append(b.byLabel[at], c)
+		}
+	}
+	return b
+}
+
+// candidates returns classes among which are all that the selector selects, in order.
+func (b *builder) candidates(s *cluster.Selector) []int {
+	best := b.every
+	for key, q := range s.Requirements {
+		if value, only := q.Only(); only && !q.AllowsAbsence() {
+			if with := b.byLabel[labelled{key, value}]; len(with) < len(best) {
+				best = with
+			}
+		}
+	}
+	return best
 }
 
 // selects tells whether the term selects a pod of the shape.
@@ -146,8 +176,8 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	if !isNew {
 		return
 	}
-	for c, other := range b.shapes {
-		if other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels) {
+	for _, c := range b.candidates(&sp.Selector) {
+		if other := b.shapes[c]; other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels) {
 			b.count(c, i)
 		}
 	}
@@ -176,8 +206,8 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 		if !isNew {
 			continue
 		}
-		for c, other := range b.shapes {
-			if matchesAll(other) {
+		for _, c := range b.candidates(&terms[i].Selector) {
+			if matchesAll(b.shapes[c]) {
 				b.count(c, g)
 			}
 		}
@@ -196,8 +226,8 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	}
 	b.rules[class].repelling = append(b.rules[class].repelling, u)
 	if isNew {
-		for c, other := range b.shapes {
-			if b.selects(t, other) {
+		for _, c := range b.candidates(&t.Selector) {
+			if b.selects(t, b.shapes[c]) {
 				b.count(c, selected)
 			}
 		}
@@ -210,8 +240,8 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	if !isNew {
 		return
 	}
-	for c, other := range b.shapes {
-		if b.selects(t, other) {
+	for _, c := range b.candidates(&t.Selector) {
+		if b.selects(t, b.shapes[c]) {
 			b.rules[c].repelled = append(b.rules[c].repelled, use{group: owners, wish: -1})
 		}
 	}

@@ -38,7 +38,7 @@ type Place struct {
 // run, and are not to be placed, belong in it too: others' rules count them.
 func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledger {
 	l := &Ledger{shapes: shapes, namespaces: namespaces, rules: make([]classRules, len(shapes))}
-	b := &builder{l, map[string]int{}}
+	b := newBuilder(l)
 	for c, sh := range shapes {
 		for i := range sh.Spread {
 			b.addSpread(c, &sh.Spread[i], -1)
