@@ -58,6 +58,9 @@ func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 			if err != nil {
 				return err
 			}
+			if n.Annotations[openKey] != "" {
+				continue // what it is was not known when the plan was made; the next plan knows
+			}
 			if np := r.s.pool(n.Labels[label.NodePool]); np != nil && wantsValues(np) {
 				continue // it has room, but with the pod no launch from the pool would name enough types
 			}
