@@ -4,8 +4,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 )
 
-// Column generation proves more where there are no more classes than that, in so many rounds.
-const boundColumnsMax, boundColumns = 40, 40
+const (
+	// boundColumnsMax is up to how many classes column generation proves more, and
+	// boundColumns in how many rounds.
+	boundColumnsMax, boundColumns = 40, 40
+	// boundNear is how near to the bound a price must be for that to matter: it is rules
+	// that keep it farther away.
+	boundNear = 1.1
+)
 
 // bound returns a price that no machines for the pods that launches of this solve hold can
 // be below, whichever rules between pods are kept or broken: the proof knows sizes, labels,
@@ -43,7 +49,7 @@ func (s *solver) bound() float64 {
 	}
 	problem.BinFee = 0
 	bound, _ := cover.Bound(problem)
-	if len(problem.Classes) <= boundColumnsMax {
+	if price := s.cost().hourly; len(problem.Classes) <= boundColumnsMax && price < bound*boundNear {
 		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
 	}
 	return bound

@@ -17,12 +17,7 @@ import (
 // launch turns a filled bin into what shall be bought. The refusal is set when cutting
 // the list of types to its maximum would break a minValues rule.
 func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
-	// In the pool's order first: nearly always it is the launch's too.
-	types := b.pool.among(b.pool.byPrice, b.types)
-	prices := make([]float64, len(b.pool.types))
-	for _, t := range types {
-		prices[t] = b.price(t)
-	}
+	types, prices := s.dearness(b)
 	slices.SortFunc(types, func(x, y int32) int {
 		if prices[x] != prices[y] {
 			return cmp.Compare(prices[x], prices[y])
@@ -50,6 +45,36 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	l.Requirements = b.requirements(names, b.capacityTypes(types))
 	l.Requests = b.requests(s.model.space, types)
 	return l, verdict.Verdict{}
+}
+
+// dearness returns the types of a bin that it may name, and the prices of types. Of those
+// that are surely above the price cap it leaves out what it can.
+func (s *solver) dearness(b *launchBin) (types []int32, prices []float64) {
+	if b.pool.prices == nil {
+		b.pool.prices = make([]float64, len(b.pool.types))
+	}
+	alive := newBitset(len(b.pool.types))
+	for _, t := range b.types {
+		alive.set(int(t))
+	}
+	best := math.Inf(1)
+	exact := len(b.minimum) == 0
+	// In the pool's order: nearly always it is the launch's too.
+	for _, t := range b.pool.byPrice {
+		if exact && b.pool.types[t].priceMin > best*s.opts.PriceCap {
+			break
+		}
+		if !alive.has(int(t)) {
+			continue
+		}
+		price := b.price(t)
+		if b.pool.prices[t] = price; price < best {
+			best = price
+			exact = exact && b.best(t).CapacityType != label.Spot
+		}
+		types = append(types, t)
+	}
+	return types, b.pool.prices
 }
 
 // spotPools is in how many places, a type in a zone each, spot should be looked for: one of

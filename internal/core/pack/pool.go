@@ -31,6 +31,7 @@ type poolModel struct {
 	// every is all types, and roomMost the most that any has for pods.
 	every    []int32
 	roomMost quantity.Vector
+	prices   []float64 // by type, of the launch that is being written down
 	// byName and byPrice are the types in the order of their names, and of their prices.
 	byName, byPrice []int32
 	daemonsAlike    bool // every type within the requirements has the same daemons
