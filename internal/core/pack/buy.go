@@ -19,7 +19,11 @@ const buyRounds = 3
 
 // ruledLooks bounds the local search where rules divide pods into very many small classes:
 // more of it takes as long as all the rest, and gains nothing.
-const ruledLooks = 150_000
+const (
+	ruledLooks = 150_000
+	// ruledPods is from how many pods on there are ever fewer looks.
+	ruledPods = 2500
+)
 
 // machineFee is what a machine is thought to cost besides its price, in dollars an hour:
 // addresses, licences, load on the API server. Without it plans fall to very many very
@@ -61,7 +65,7 @@ func (s *solver) buy() (bound float64, plain int) {
 		}
 		effort := cover.Default(pods)
 		if !free {
-			effort.Looks = min(effort.Looks, ruledLooks)
+			effort.Looks = min(effort.Looks, ruledLooks/(1+pods/ruledPods))
 		}
 		answer := cover.Solve(b.problem(), effort)
 		if round == 0 && free && len(answer.Unplaced) == 0 {
