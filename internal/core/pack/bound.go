@@ -1,7 +1,12 @@
 package pack
 
 import (
+	"cmp"
+	"math"
+	"slices"
+
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
 const (
@@ -14,8 +19,8 @@ const (
 )
 
 // bound returns a price that no machines for the pods that launches of this solve hold can
-// be below, whichever rules between pods are kept or broken: the proof knows sizes, labels,
-// taints and the weight of pools.
+// be below: the proof knows sizes, labels, taints, the weight of pools, and of the rules
+// between pods those that keep the most pods on machines of their own.
 func (s *solver) bound() float64 {
 	b := newBuyer(s)
 	b.usable = b.usable[:0]
@@ -40,8 +45,14 @@ func (s *solver) bound() float64 {
 	if len(b.shares) == 0 {
 		return 0
 	}
-	b.shares = mergeBy(b.shares, intern(b.shares), 64)
+	hermits := b.exclusive(counts)
+	groups := intern(b.shares)
+	for i := range groups {
+		groups[i] = groups[i]<<len(hermits) | hermits.of(b.shares[i].members[0].class.index)
+	}
+	b.shares = mergeBy(b.shares, groups, 64)
 	problem := b.problem()
+	b.addHermits(problem, hermits)
 	for at, pool := range s.model.pools {
 		for a := range b.usable[at].all() {
 			problem.Bins[b.base[at]+a].Price = pool.atoms[a].Price()
@@ -53,6 +64,75 @@ func (s *solver) bound() float64 {
 		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
 	}
 	return bound
+}
+
+// hermitsMax is for how many groups the proof knows that their pods keep to machines of their own.
+const hermitsMax = 3
+
+// hermits are sets of classes, by index, of which no two pods may be on one machine. For the
+// proof such a set is a resource of which every machine has one.
+type hermits []map[int]bool
+
+// of returns as bits in which of the sets a class is.
+func (s hermits) of(class int) (bits int) {
+	for i, set := range s {
+		if set[class] {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// exclusive returns the sets with the most pods.
+func (b *buyer) exclusive(counts []int) hermits {
+	hostname := slices.Index(b.ledger.Keys(), label.Hostname)
+	if hostname < 0 {
+		return nil
+	}
+	sets, pods := map[int]map[int]bool{}, map[int]int{} // by group of the ledger
+	var groups []int
+	for c, n := range counts {
+		for _, g := range b.ledger.KeptFrom(c, hostname, math.MaxInt) {
+			if n == 0 || !slices.Contains(b.ledger.CountedIn(c), g) {
+				continue
+			}
+			if sets[g] == nil {
+				sets[g] = map[int]bool{}
+				groups = append(groups, g)
+			}
+			sets[g][c] = true
+			pods[g] += n
+		}
+	}
+	slices.SortStableFunc(groups, func(x, y int) int { return cmp.Compare(pods[y], pods[x]) })
+	var out hermits
+	for _, g := range groups[:min(len(groups), hermitsMax)] {
+		if pods[g] > 1 {
+			out = append(out, sets[g])
+		}
+	}
+	return out
+}
+
+// addHermits makes resources of the sets.
+func (b *buyer) addHermits(p *cover.Problem, s hermits) {
+	if len(s) == 0 {
+		return
+	}
+	one := make([]int64, len(s))
+	for i := range one {
+		one[i] = 1
+	}
+	p.Dims += len(s)
+	for i := range p.Bins {
+		p.Bins[i].Capacity = slices.Concat(p.Bins[i].Capacity, one)
+	}
+	for i := range p.Classes {
+		in := s.of(b.shares[i].members[0].class.index)
+		for n := range s {
+			p.Classes[i].Size = append(p.Classes[i].Size, int64(in>>n&1))
+		}
+	}
 }
 
 // bought returns by class how many pods are on launches.
