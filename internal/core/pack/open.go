@@ -66,11 +66,14 @@ func (b *buyer) openAll(answer *cover.Solution) bool {
 	return len(b.launches) > before
 }
 
-// fillSlack places what is left where it makes no launch dearer.
+// fillSlack places what is left where it makes no launch dearer. Pods with rules are asked
+// of each launch one by one, so of very many of them none is.
 func (b *buyer) fillSlack() {
 	for i := range b.shares {
 		for _, m := range b.shares[i].members {
-			b.fillLaunches(m.class, m.st)
+			if len(m.class.keys) == 0 || len(b.snap.Pending) <= firstFitMax {
+				b.fillLaunches(m.class, m.st)
+			}
 		}
 	}
 }

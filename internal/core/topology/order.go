@@ -34,23 +34,33 @@ type waiting struct {
 // it, it cannot for them.
 func (w *waiting) order(classes []int) []int {
 	turns := make([]int, 0, len(classes))
-	done := make([]bool, len(classes))
+	done, selfless := make([]bool, len(classes)), make([]bool, len(classes))
+	blocks := make([]blocker, len(classes))
+	for i, c := range classes {
+		selfless[i] = w.selfless(c)
+		blocks[i].group = -1
+	}
 	for start := 0; len(turns) < len(classes); {
 		for done[start] {
 			start++
 		}
-		next, selfless := start, -1
+		next, kind := start, -1
 		for i := start; i < len(classes); i++ {
-			if !done[i] && !w.waits(classes[i]) {
-				next, selfless = i, -1
-				break
+			if done[i] {
+				continue
 			}
-			if !done[i] && selfless < 0 && w.selfless(classes[i]) {
-				selfless = i
+			if !w.stands(blocks[i]) {
+				if blocks[i] = w.blocker(classes[i]); blocks[i].group < 0 {
+					next, kind = i, -1
+					break
+				}
+			}
+			if kind < 0 && selfless[i] {
+				kind = i
 			}
 		}
-		if selfless >= 0 {
-			next = selfless
+		if kind >= 0 {
+			next = kind
 		}
 		done[next] = true
 		turns = append(turns, classes[next])
@@ -61,29 +71,41 @@ func (w *waiting) order(classes []int) []int {
 	return turns
 }
 
-// waits tells whether a rule of the class counts pods of others that have no turn yet.
-func (w *waiting) waits(class int) bool {
-	others := func(u *use) bool {
-		n := w.left[u.group]
-		if w.owns(class, u.group) {
-			n--
-		}
-		return u.wish < 0 && n > 0
-	}
+// blocker is a group that a class has to wait for, and how many classes in it do not
+// count: its own.
+type blocker struct{ group, own int }
+
+// stands tells whether a blocker still is one.
+func (w *waiting) stands(b blocker) bool { return b.group >= 0 && w.left[b.group]-b.own > 0 }
+
+// blocker returns a group that a rule of the class counts and in which others are that
+// have no turn yet; group -1: there is none.
+func (w *waiting) blocker(class int) blocker {
 	r := &w.rules[class]
 	for i := range r.spread {
-		if others(&r.spread[i]) {
-			return true
+		if b := w.blocks(class, &r.spread[i]); b.group >= 0 {
+			return b
 		}
 	}
 	for i := range r.attracting {
 		for j := range r.attracting[i].uses {
-			if others(&r.attracting[i].uses[j]) {
-				return true
+			if b := w.blocks(class, &r.attracting[i].uses[j]); b.group >= 0 {
+				return b
 			}
 		}
 	}
-	return false
+	return blocker{group: -1}
+}
+
+func (w *waiting) blocks(class int, u *use) blocker {
+	b := blocker{group: u.group}
+	if w.owns(class, u.group) {
+		b.own = 1
+	}
+	if u.wish >= 0 || !w.stands(b) {
+		b.group = -1
+	}
+	return b
 }
 
 // selfless tells whether the class has spreads, and none of them counts its own pods.
