@@ -17,6 +17,23 @@ import (
 // buyRounds bounds how often what was left over is bought for once more.
 const buyRounds = 3
 
+// smallMax is up to how many pods it is worth buying once more without the machines' fee:
+// among few machines another order of things finds other fillings.
+const smallMax = 300
+
+// dearness returns what an answer costs, fees included; more than any other if it leaves
+// pods out.
+func dearness(s *cover.Solution) float64 {
+	if len(s.Unplaced) > 0 {
+		return math.Inf(1)
+	}
+	sum := s.Price
+	for i := range s.Patterns {
+		sum += machineFee * float64(s.Patterns[i].Times)
+	}
+	return sum
+}
+
 // ruledLooks bounds the local search where rules divide pods into very many small classes:
 // more of it takes as long as all the rest, and gains nothing.
 const (
@@ -67,7 +84,14 @@ func (s *solver) buy() (bound float64, plain int) {
 		if !free {
 			effort.Looks = min(effort.Looks, ruledLooks/(1+pods/ruledPods))
 		}
-		answer := cover.Solve(b.problem(), effort)
+		problem := b.problem()
+		answer := cover.Solve(problem, effort)
+		if pods <= smallMax {
+			problem.BinFee = 0
+			if other := cover.Solve(problem, effort); dearness(&other) < dearness(&answer) {
+				answer = other
+			}
+		}
 		if round == 0 && free && len(answer.Unplaced) == 0 {
 			plain = pods
 			if b.exact {

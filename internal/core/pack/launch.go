@@ -17,7 +17,7 @@ import (
 // launch turns a filled bin into what shall be bought. The refusal is set when cutting
 // the list of types to its maximum would break a minValues rule.
 func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
-	types, prices := s.dearness(b)
+	types, prices := s.nameable(b)
 	slices.SortFunc(types, func(x, y int32) int {
 		if prices[x] != prices[y] {
 			return cmp.Compare(prices[x], prices[y])
@@ -47,9 +47,9 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	return l, verdict.Verdict{}
 }
 
-// dearness returns the types of a bin that it may name, and the prices of types. Of those
+// nameable returns the types of a bin that it may name, and the prices of types. Of those
 // that are surely above the price cap it leaves out what it can.
-func (s *solver) dearness(b *launchBin) (types []int32, prices []float64) {
+func (s *solver) nameable(b *launchBin) (types []int32, prices []float64) {
 	if b.pool.prices == nil {
 		b.pool.prices = make([]float64, len(b.pool.types))
 	}
