@@ -49,6 +49,7 @@ func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
 	b.terms = append(b.terms, label.Requirements{key: label.In(best.value)})
 	if best.atoms != nil {
 		b.keepAtoms(best.atoms.has)
+		s.recount(b)
 	}
 }
 

@@ -166,9 +166,34 @@ func (s *solver) firstFit() {
 			s.placeAll()
 		}
 	}
+	s.thin()
 	for c := range s.classes {
 		s.refuse(&s.classes[c])
 	}
+}
+
+// thin has launches keep to domains there are, as they will have to in the end, and places
+// what is left with what that gives back to the pools' limits.
+func (s *solver) thin() {
+	if !slices.ContainsFunc(s.model.pools, (*poolModel).limited) {
+		return
+	}
+	for left := s.left(); left > 0; {
+		before := left
+		s.keepDomains()
+		s.placeAll()
+		if left = s.left(); left == before {
+			return
+		}
+	}
+}
+
+// left returns how many pods have no place yet.
+func (s *solver) left() (n int) {
+	for c := range s.classes {
+		n += len(s.classes[c].pods)
+	}
+	return n
 }
 
 // unseal lets every launch grow. It tells whether one could not.
