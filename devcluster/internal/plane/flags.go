@@ -73,7 +73,8 @@ func schedulerConfigPath(h *home.Home) string { return h.Path("conf", "scheduler
 
 // writeSchedulerConfig writes the file that the scheduler must have: its flags for rate
 // limits and kubeconfig are ignored once there is one. With the default limit of 50
-// binds per second, 5000 pods take 100 s.
+// binds per second, 5000 pods take 100 s. Pods whose schedulerName is default-spread are
+// scheduled as in a cluster that spreads pods without constraints of their own over zones.
 func writeSchedulerConfig(h *home.Home) error {
 	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -81,6 +82,16 @@ clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
 leaderElection: {leaderElect: false}
 enableProfiling: false
 podMaxBackoffSeconds: 5
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: default-spread
+  pluginConfig:
+  - name: PodTopologySpread
+    args:
+      defaultingType: List
+      defaultConstraints:
+      - {topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}
+      - {topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}
 `, h.ClientConfig("kube-scheduler"))
 	if err := os.WriteFile(schedulerConfigPath(h), []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write the scheduler's configuration: %w", err)
