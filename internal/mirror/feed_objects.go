@@ -35,6 +35,8 @@ func (s *Store) Observe(objects ...client.Object) error {
 			s.upsertLimitRange(o)
 		case *policyv1.PodDisruptionBudget:
 			s.upsertPDB(o)
+		case *corev1.Service:
+			s.upsertService(o)
 		case *corev1.Namespace:
 			s.upsertNamespace(o)
 		case *corev1.PersistentVolumeClaim:
