@@ -97,7 +97,8 @@ func drawGroup(t *rapid.T) scenario.PodGroup {
 }
 
 // violations solves a scenario and returns what the judge, by rules that share nothing
-// with the solver, has to say of the plan.
+// with the solver, has to say of the plan: which rules it breaks, and how many pods it
+// refuses though one of them could have been placed.
 func violations(s *scenario.Scenario) ([]string, error) {
 	snap := s.Snapshot(time.Unix(0, 0))
 	p := pack.Solve(snap, scenarioOptions())
@@ -105,7 +106,11 @@ func violations(s *scenario.Scenario) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scenario.Check(s, file).Violations, nil
+	report := scenario.Check(s, file)
+	if report.WronglyRefused > 0 {
+		report.Violations = append(report.Violations, fmt.Sprintf("%d pods are wrongly refused", report.WronglyRefused))
+	}
+	return report.Violations, nil
 }
 
 // TestRandomScenarios has rapid find the smallest scenario whose plan breaks a rule.
