@@ -77,6 +77,12 @@ func (o *Offering) Value(key string) (value string, decides bool) {
 	return value, decides
 }
 
+// Decides tells whether the offering, rather than its type, decides a label.
+func (o *Offering) Decides(key string) bool {
+	_, decides := o.Value(key)
+	return decides
+}
+
 // Price returns the price for comparing: an unknown price is above every known one.
 func (o *Offering) Price() float64 {
 	if !o.Priced {

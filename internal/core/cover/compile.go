@@ -105,8 +105,11 @@ func (m *model) compileBins(p *Problem, dims []int, masks []bitset) {
 		}
 		all = append(all, bin{room: slab[from:len(slab):len(slab)], price: b.Price + p.BinFee, left: left, orig: int32(i), sig: sigs.number(row)})
 	}
-	slices.SortStableFunc(all, func(a, b bin) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), -slices.Compare(a.room, b.room), cmp.Compare(a.orig, b.orig))
+	slices.SortFunc(all, func(a, b bin) int {
+		if a.price != b.price {
+			return cmp.Compare(a.price, b.price)
+		}
+		return cmp.Or(-slices.Compare(a.room, b.room), cmp.Compare(a.orig, b.orig))
 	})
 	above := supersets(sigs.sets)
 	kept := make([][]int32, len(sigs.sets)) // unlimited bins of each sig, cheapest first

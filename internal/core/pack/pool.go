@@ -150,15 +150,21 @@ func (p *poolModel) index(key string) *keyModel {
 		tm := &p.types[t]
 		q, typed := tm.Requirements[key]
 		typed = typed && (q.Operator() == label.OpIn || q.Operator() == label.OpDoesNotExist)
+		some = some || typed
+		if !slices.ContainsFunc(p.atoms[tm.first:tm.end], func(o *catalog.Offering) bool { return o.Decides(key) }) {
+			if typed {
+				k.note(tm.first, tm.end, q)
+			}
+			continue
+		}
+		some = true
 		for a := tm.first; a < tm.end; a++ {
 			if v, own := p.atoms[a].Value(key); own {
 				k.carriers(v).set(a)
-				some = true
 			} else if typed {
-				k.note(a, q)
+				k.note(a, a+1, q)
 			}
 		}
-		some = some || typed
 	}
 	if !some {
 		return nil
@@ -171,22 +177,27 @@ func (p *poolModel) index(key string) *keyModel {
 	return k
 }
 
-// note records that an atom carries what its type's word on the key allows, or that it has
-// no such label.
-func (k *keyModel) note(a int, q label.Requirement) {
+// note records that the atoms from a to before end carry what their type's word on the
+// key allows, or that they have no such label.
+func (k *keyModel) note(a, end int, q label.Requirement) {
 	if q.Operator() == label.OpDoesNotExist {
-		k.absent.set(a)
+		k.absent.setRange(a, end)
 		return
 	}
 	values := q.Values()
 	k.several = k.several || len(values) > 1
 	for _, v := range values {
-		k.carriers(v).set(a)
+		k.carriers(v).setRange(a, end)
 	}
 }
 
 // carriers returns the atoms noted so far that have a value.
 func (k *keyModel) carriers(value string) bitset {
+	for i, v := range k.values[:min(len(k.values), 4)] { // mostly there are few
+		if v == value {
+			return k.with[i]
+		}
+	}
 	i, ok := k.at[value]
 	if !ok {
 		i = len(k.values)
