@@ -242,8 +242,9 @@ func (b *buyer) split(whole *share) {
 	}
 }
 
-// sides returns the domains in which there is something to buy for a share, those with the
-// lowest prices first. It returns none if in some pool no atom decides the key.
+// sides returns the domains in which there is something to buy that holds a pod of a
+// share, those with the lowest prices first. It returns none if in some pool no atom
+// decides the key.
 func (b *buyer) sides(whole *share) []side {
 	key := b.ledger.Keys()[whole.key]
 	var sides []side
@@ -258,7 +259,7 @@ func (b *buyer) sides(whole *share) []side {
 		}
 		atoms := newBitset(len(pool.atoms))
 		for i, v := range k.values {
-			if !atoms.intersection(own, k.with[i]) {
+			if !atoms.intersection(own, k.with[i]) || !pool.anyHolds(whole.size, atoms) {
 				continue
 			}
 			price := pool.level(key, i, b.usable[at])
