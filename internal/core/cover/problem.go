@@ -88,7 +88,7 @@ func Default(items int) Effort {
 	case items <= 300:
 		return Effort{Passes: 8, Columns: 30, Improve: 300, Looks: 1_000_000}
 	case items <= 3000:
-		return Effort{Passes: 4, Columns: 40, Improve: 60, Looks: 400_000}
+		return Effort{Passes: 3, Columns: 40, Improve: 60, Looks: 400_000}
 	case items <= 20000:
 		return Effort{Passes: 4, Columns: 20, Improve: 200, Looks: 10_000_000}
 	default:
