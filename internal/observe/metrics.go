@@ -99,7 +99,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		PodsLanded: f.counter(own, "", "pods_landed_total",
 			"Pods meant for a machine, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
-			"Decisions handed to the journal, by loop and by what became of them: written, same, dropped, failed.", "loop", "outcome"),
+			"Decisions handed to the journal, by loop and by what became of them: written, same, idle, dropped, failed.", "loop", "outcome"),
 		Bugs: f.NewCounter(prometheus.CounterOpts{
 			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because something impossible was found.",
 		}),
