@@ -8,7 +8,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
@@ -178,14 +177,8 @@ func (s *solver) placeSingly(c *class, st *stage) {
 }
 
 func (s *solver) placeOne(c *class, st *stage) (placement, bool) {
-	for i := range s.fixed {
-		b := &s.fixed[i]
-		if quantity.Times(b.free, b.used, c.need, 1) == 0 ||
-			!s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() || b.add(c, st, 1) == 0 {
-			continue
-		}
-		s.ledger.Count(c.index, &b.place, 1, 0)
-		return placement{onFixed, int32(i)}, true
+	if at, ok := s.placeOneFixed(c, st); ok {
+		return at, true
 	}
 	for i, b := range s.launches {
 		if s.addSettled(b, c, st) {

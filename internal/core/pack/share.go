@@ -115,7 +115,7 @@ func (b *buyer) divideClass(cl *class) {
 		case k != b.hostname:
 			whole.key = k
 		default:
-			if joins, _ := b.ledger.Joins(cl.index, k, st.wishesFrom); joins || !b.limit(cl, st, &whole) {
+			if b.ledger.Joins(cl.index, k, st.wishesFrom) || !b.limit(cl, st, &whole) {
 				return
 			}
 		}

@@ -41,9 +41,8 @@ func (l *Ledger) Suppose() (forget func()) {
 func (l *Ledger) Everywhere(group int) bool { return !slices.Contains(l.groups[group].present, false) }
 
 // Joins tells whether a pod of the class must be where others are under the key, wishes
-// from the given one on included, and whether a pod of its own class will do.
-func (l *Ledger) Joins(class, key, wishesFrom int) (joins, own bool) {
-	own = true
+// from the given one on included.
+func (l *Ledger) Joins(class, key, wishesFrom int) bool {
 	for i := range l.rules[class].attracting {
 		a := &l.rules[class].attracting[i]
 		if a.wish >= 0 && a.wish < wishesFrom {
@@ -51,11 +50,11 @@ func (l *Ledger) Joins(class, key, wishesFrom int) (joins, own bool) {
 		}
 		for _, u := range a.uses {
 			if l.groups[u.group].key == key {
-				joins, own = true, own && a.self
+				return true
 			}
 		}
 	}
-	return joins, joins && own
+	return false
 }
 
 // KeptFrom returns the groups of pods under the key that a class keeps away from by its
