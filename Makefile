@@ -61,6 +61,10 @@ demo: build ## show pods getting nodes on a real control plane; DEMO_EXIT=1 ends
 soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SEEDS=n for more
 	ORACLE_SEEDS=$(or $(SEEDS),1000) go test -count=1 -timeout 2h -v -run TestPlansHold ./test/oracle
 
+.PHONY: soak-e2e
+soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also while load pulses
+	E2E_LARGE=1 go test -count=1 -parallel 1 -timeout 1h -v -run 'TestConsolidation(Keeps|Ends)' ./test/e2e
+
 .PHONY: bench
 bench: ## solve the same scenarios with Dovetail and with Karpenter, and write docs/performance.md; QUICK=1 takes minutes
 	@echo "building the benchmark (the first build compiles Karpenter: a minute or two)…"
