@@ -131,6 +131,22 @@ func (r *run) seen(ctx context.Context, node string) error {
 	return r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, ref.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
+// newDomain tells whether a pod is spread and a claim in flight left its zone open: when
+// the plan was made, nobody knew over which zones the pod would have to be spread.
+func (r *run) newDomain(p *corev1.Pod) bool {
+	spread := slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule && c.TopologyKey == corev1.LabelTopologyZone
+	})
+	if len(p.Spec.TopologySpreadConstraints) == 0 && p.Spec.SchedulerName == spreadScheduler {
+		spread = len(r.services) > 0
+	}
+	return spread && slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool {
+		return n.Annotations[openKey] != "" && slices.ContainsFunc(r.s.claimOptions(&n), func(q karpenterv1.NodeSelectorRequirementWithMinValues) bool {
+			return q.Key == corev1.LabelTopologyZone && len(q.Values) != 1
+		})
+	})
+}
+
 // openLabels returns the choices of labels that a pool's requirements leave to its pods:
 // every value of the one custom label that scenarios use, or none.
 func openLabels(np *karpenterv1.NodePool) []map[string]string {

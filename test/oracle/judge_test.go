@@ -3,6 +3,7 @@ package oracle
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -64,7 +65,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	id := fmt.Sprintf("r%d", l.runs.Add(1))
 	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces)}
 	defer func() {
-		if clearErr := l.clear(ctx, id, r.nodes); err == nil && clearErr != nil {
+		if clearErr := errors.Join(r.unserve(ctx), l.clear(ctx, id, r.nodes)); err == nil {
 			err = clearErr
 		}
 	}()
@@ -109,12 +110,20 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 
 // plan lets Dovetail plan for what the API server has.
 func (r *run) plan() (plan.Plan, error) {
-	store := mirror.NewStore(mirror.Options{
+	opts := mirror.Options{
 		Vocabulary: vocabulary(), ReservationKey: reservationKey, Now: time.Now, BatchMax: 10 * time.Second,
 		Manages: func(group, kind string) bool {
 			return group == class.Group && (kind == class.Kind || kind == "kwoknodeclass")
 		},
-	})
+	}
+	if len(r.services) > 0 { // without, default constraints select nothing
+		defaults, err := translate.DefaultConstraints(defaultSpread)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		opts.DefaultConstraints = defaults
+	}
+	store := mirror.NewStore(opts)
 	var objects []client.Object
 	for i := range r.s.Pools {
 		objects = append(objects, &r.s.Pools[i])
@@ -137,6 +146,9 @@ func (r *run) plan() (plan.Plan, error) {
 	}
 	for i := range r.s.LimitRanges {
 		objects = append(objects, &r.s.LimitRanges[i])
+	}
+	for _, svc := range r.services {
+		objects = append(objects, svc)
 	}
 	storage, err := r.storage()
 	if err != nil {
@@ -372,7 +384,7 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 		if err != nil {
 			return err
 		}
-		if p.Spec.NodeName != "" || refusal(p) == "" {
+		if p.Spec.NodeName != "" || refusal(p) == "" || r.newDomain(p) {
 			o.strayed++
 			continue
 		}

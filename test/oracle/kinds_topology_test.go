@@ -22,7 +22,18 @@ var topologyKinds = []kind{
 	{"antiHost", func(g *gen) { g.podAntiAffinity(corev1.LabelHostname) }},
 	{"namespaces", (*gen).namespaces},
 	{"affinityRevision", (*gen).affinityRevision},
+	{"defaultSpread", (*gen).defaultSpread},
 }
+
+// spreadScheduler is the schedulerName of the dev cluster's profile that has defaultSpread.
+const spreadScheduler = "default-spread"
+
+// defaultSpread is what --scheduler-config says for that profile.
+const defaultSpread = `podTopologySpread:
+  defaultConstraints:
+  - {topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}
+  - {topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}
+`
 
 // daemonKinds are the ways in which daemons differ from other pods.
 var daemonKinds = []kind{
@@ -228,6 +239,28 @@ func (g *gen) affinityRevision() {
 			w.apart().RequiredDuringSchedulingIgnoredDuringExecution = append(w.apart().RequiredDuringSchedulingIgnoredDuringExecution, t)
 		} else {
 			w.together().RequiredDuringSchedulingIgnoredDuringExecution = append(w.together().RequiredDuringSchedulingIgnoredDuringExecution, t)
+		}
+	}
+}
+
+// defaultSpread has all pods scheduled by the profile with default constraints, and makes
+// services by which pods without constraints of their own know their siblings.
+func (g *gen) defaultSpread() {
+	for _, w := range g.work {
+		w.pod.Spec.SchedulerName = spreadScheduler
+	}
+	serve := func(w *workload, key string) {
+		g.s.Services = append(g.s.Services, corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.pod.Namespace, Name: w.pod.Name + "-" + key},
+			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{key: w.pod.Labels[key]}},
+		})
+	}
+	for _, w := range g.affected() {
+		if g.chance(80) {
+			serve(w, "app")
+		}
+		if g.chance(25) { // others' pods too, or as one of two services
+			serve(w, "tier")
 		}
 	}
 }

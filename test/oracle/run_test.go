@@ -31,7 +31,9 @@ type run struct {
 	s       *scenario // enacted
 	nodes   []string  // all that were made, in order
 	daemons []*appsv1.DaemonSet
-	bought  []corev1.Node // by the plan
+	// services are those that were made.
+	services []*corev1.Service
+	bought   []corev1.Node // by the plan
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
 	// arranged is how often the placed pods were made anew.
@@ -48,6 +50,9 @@ func (r *run) set(ctx context.Context) error {
 		if _, err := r.client.CoreV1().LimitRanges(r.s.LimitRanges[i].Namespace).Create(ctx, &r.s.LimitRanges[i], metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create limit range: %w", err)
 		}
+	}
+	if err := r.serve(ctx); err != nil {
+		return err
 	}
 	if err := r.joinAll(ctx, false); err != nil {
 		return err
@@ -83,6 +88,29 @@ func (r *run) set(ctx context.Context) error {
 		return err
 	}
 	return r.claimed(ctx)
+}
+
+// serve makes the services, which only those pods heed that are spread by default.
+func (r *run) serve(ctx context.Context) error {
+	for i := range r.s.Services {
+		svc := &r.s.Services[i]
+		made, err := r.client.CoreV1().Services(svc.Namespace).Create(ctx, svc, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("create service %s: %w", svc.Name, err)
+		}
+		r.services = append(r.services, made)
+	}
+	return nil
+}
+
+// unserve removes them.
+func (r *run) unserve(ctx context.Context) error {
+	for _, svc := range r.services {
+		if err := r.client.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("remove service %s: %w", svc.Name, err)
+		}
+	}
+	return nil
 }
 
 // create makes a pod and lets happen to it what the scenario says has happened.

@@ -75,6 +75,8 @@ type scenario struct {
 	Running []corev1.Pod           `json:"running,omitempty"`
 	Pending []corev1.Pod           `json:"pending"`
 
+	// Services select pods of the scheduler that spreads by default.
+	Services    []corev1.Service               `json:"services,omitempty"`
 	LimitRanges []corev1.LimitRange            `json:"limitRanges,omitempty"`
 	Storage     []storagev1.StorageClass       `json:"storage,omitempty"`
 	Volumes     []corev1.PersistentVolume      `json:"volumes,omitempty"`
@@ -219,6 +221,9 @@ func (s *scenario) enacted(id string, namespaces map[string]string) *scenario {
 	}
 	for i := range e.LimitRanges {
 		e.LimitRanges[i].Namespace = namespaces[e.LimitRanges[i].Namespace]
+	}
+	for i := range e.Services {
+		e.Services[i].Namespace = namespaces[e.Services[i].Namespace]
 	}
 	e.enactStorage(id, namespaces)
 	for i := range e.Daemons {

@@ -44,6 +44,7 @@ func (s *scenario) without(step int) (smaller *scenario, more bool) {
 		func(i int) (int, bool) { return cut(&c.Pending, i, 1) },
 		func(i int) (int, bool) { return cut(&c.Daemons, i, 0) },
 		func(i int) (int, bool) { return cut(&c.LimitRanges, i, 0) },
+		func(i int) (int, bool) { return cut(&c.Services, i, 0) },
 		func(i int) (int, bool) {
 			if i < len(c.Nodes) {
 				name := c.Nodes[i].Name
