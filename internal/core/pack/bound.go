@@ -60,7 +60,7 @@ func (s *solver) bound() float64 {
 	}
 	problem.BinFee = 0
 	bound, _ := cover.Bound(problem)
-	if price := s.cost().hourly; len(problem.Classes) <= boundColumnsMax && price < bound*boundNear {
+	if len(problem.Classes) <= boundColumnsMax && s.cost().hourly < bound*boundNear {
 		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
 	}
 	return bound

@@ -38,6 +38,8 @@ func dearness(s *cover.Solution) float64 {
 // more of it takes as long as all the rest, and gains nothing.
 const (
 	ruledLooks = 150_000
+	// Of passes and rounds they need as many as ten times the pods without rules do.
+	ruledPasses, ruledImprove = 4, 120
 	// ruledPods is from how many pods on there are ever fewer looks.
 	ruledPods = 2500
 )
@@ -83,6 +85,7 @@ func (s *solver) buy() (bound float64, plain int) {
 		effort := cover.Default(pods)
 		if !free {
 			effort.Looks = min(effort.Looks, ruledLooks/(1+pods/ruledPods))
+			effort.Passes, effort.Improve = ruledPasses, ruledImprove
 		}
 		problem := b.problem()
 		answer := cover.Solve(problem, effort)

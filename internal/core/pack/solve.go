@@ -60,7 +60,10 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 		s.finish()
 		return s.plan()
 	}
-	f := s.fork()
+	var f *solver
+	if len(snap.Pending) <= firstFitMax {
+		f = s.fork()
+	}
 	s.placeOnFixed()
 	bound, pods := s.buy()
 	s.firstFit()
@@ -69,6 +72,10 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	// Where no rule was in the way, core/cover has tried first-fit-decreasing itself.
 	plain := pods > 0 && pods == s.onLaunches() && c.refused == 0
 	if !plain && (c.refused > 0 || c.launches > 0 && s.onLaunches() <= firstFitMax) {
+		if f == nil {
+			f = compile(snap, opts)
+			f.keepPlanned()
+		}
 		f.firstFit()
 		f.finish()
 		if f.cost().less(c) {
