@@ -41,28 +41,41 @@ type record map[string]string
 // Types returns all types, in the order of their names. Each call decodes them anew. A
 // type that is sold in no zone is there without offerings.
 func Types() ([]*catalog.Type, error) {
-	zr, err := gzip.NewReader(bytes.NewReader(table))
+	rows, err := Rows()
 	if err != nil {
-		return nil, fmt.Errorf("ec2 catalog: %w", err)
-	}
-	rows, err := csv.NewReader(zr).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("ec2 catalog: %w", err)
+		return nil, err
 	}
 	name := regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
 	var types []*catalog.Type
-	for _, row := range rows[1:] {
-		r := record{}
-		for i, column := range rows[0] {
-			r[column] = row[i]
-		}
-		t, err := r.catalogType(name)
+	for _, row := range rows {
+		t, err := record(row).catalogType(name)
 		if err != nil {
-			return nil, fmt.Errorf("ec2 catalog: %s: %w", r["name"], err)
+			return nil, fmt.Errorf("ec2 catalog: %s: %w", row["name"], err)
 		}
 		types = append(types, t)
 	}
 	return types, nil
+}
+
+// Rows returns the table as it is, a line a type, each by column.
+func Rows() ([]map[string]string, error) {
+	zr, err := gzip.NewReader(bytes.NewReader(table))
+	if err != nil {
+		return nil, fmt.Errorf("ec2 catalog: %w", err)
+	}
+	lines, err := csv.NewReader(zr).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("ec2 catalog: %w", err)
+	}
+	var rows []map[string]string
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, column := range lines[0] {
+			row[column] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // WellKnown returns the label keys that a pool without a word on them leaves open.
