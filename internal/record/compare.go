@@ -30,6 +30,12 @@ func Lines(p *plan.Plan) []string {
 			say("node %s: %s: %s", r.Node, list.word, r.Reason)
 		}
 	}
+	for _, n := range p.Shuns {
+		say("node %s: shunned", n)
+	}
+	for _, n := range p.Unshuns {
+		say("node %s: shunned no longer", n)
+	}
 	for i := range p.Steps {
 		sayStep(say, i, &p.Steps[i])
 	}

@@ -31,6 +31,18 @@ const (
 	EvictionHourlyAnnotationKey = "dovetail.sh/eviction-hourly-dollars"
 )
 
+// LeavingTaintKey is the key of the soft taint (PreferNoSchedule) of Nodes that consolidation
+// means to remove later: pods that are evicted before would only be evicted again there.
+const LeavingTaintKey = "dovetail.sh/leaving"
+
+// LeavingTaint returns that taint.
+func LeavingTaint() corev1.Taint {
+	return corev1.Taint{Key: LeavingTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
+}
+
+// isLeavingTaint tells whether a taint is that one.
+func isLeavingTaint(t corev1.Taint) bool { return t.Key == LeavingTaintKey }
+
 // policyUnderutilized1beta1 is v1beta1's name for WhenEmptyOrUnderutilized.
 const policyUnderutilized1beta1 = "WhenUnderutilized"
 

@@ -41,6 +41,7 @@ func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluste
 	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialised)
 	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialised)
 	m.Open = nil
+	m.Shunned = slices.ContainsFunc(node.Spec.Taints, isLeavingTaint)
 	m.Closed = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
 	if MachineHold(node, now).Active {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
@@ -92,13 +93,15 @@ func openClaim(nc *karpenterv1.NodeClaim) *cluster.OpenClaim {
 	return &cluster.OpenClaim{Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values()}
 }
 
-// keptTaints leaves out the taints that go away before the node takes pods.
+// keptTaints leaves out the taints that go away before the node takes pods, and the soft
+// one that is ours: it is for kube-scheduler, which has had its choice before we are asked.
 func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialised bool) []corev1.Taint {
-	if nc == nil || initialised {
+	starting := nc != nil && !initialised
+	if !starting && !slices.ContainsFunc(taints, isLeavingTaint) {
 		return taints
 	}
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
-		return IsEphemeralTaint(t) || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
+		return isLeavingTaint(t) || starting && (IsEphemeralTaint(t) || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
 	})
 }
 

@@ -73,6 +73,16 @@ func (b *Books) Used(pool string) int {
 // Left returns how many more machines of the pool may be disrupted for the reason.
 func (b *Books) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
 
+// Most returns how many machines of the pool may be disrupted for the reason once those
+// that are being disrupted now have gone.
+func (b *Books) Most(pool, reason string) int {
+	a := b.pools[pool]
+	if a == nil {
+		return 0
+	}
+	return max(0, b.Allowed(pool, reason)-a.unwell)
+}
+
 // Overdrawn tells whether more machines of the pool are being disrupted for the reason
 // than it allows: a window closed after they were begun. Those that go for other reasons,
 // which may have been allowed more, do not make it so, nor those that are not well.

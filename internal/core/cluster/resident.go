@@ -19,6 +19,9 @@ type Resident struct {
 	Held string
 	// Guards are the indexes in Snapshot.Guards of those that count its eviction.
 	Guards []int
+	// Moved is when it came in the place of a pod that was evicted; zero: it did not, or
+	// that is long ago.
+	Moved time.Time
 }
 
 // Guard is a PodDisruptionBudget.
@@ -54,4 +57,7 @@ type Disruption struct {
 	StepRemoves, StepLaunches int
 	// Replaces is the id of the step that the machine was launched for; empty: none.
 	Replaces string
+	// Shunned: kube-scheduler is asked to put pods elsewhere if it can, because the machine
+	// is to go later.
+	Shunned bool
 }

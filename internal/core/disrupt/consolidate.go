@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
@@ -35,6 +36,9 @@ type ConsolidateOptions struct {
 	// DrainOnly buys nothing: the steps are those that need no new machine, and are found
 	// in a fraction of the time.
 	DrainOnly bool
+	// Rest is how long a pod that has come in the place of an evicted one is let be, with its
+	// machine; 0: ten minutes. Negative: it is not.
+	Rest time.Duration
 	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
 	Candidate func(*cluster.Node) verdict.Verdict
 	// Changed tells whether anything about a machine is not as it was when a look found
@@ -96,6 +100,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	opts.GapMax = cmp.Or(opts.GapMax, 0.02)
 	opts.StepMax = cmp.Or(opts.StepMax, 32)
 	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
+	opts.Rest = cmp.Or(opts.Rest, 10*time.Minute)
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)

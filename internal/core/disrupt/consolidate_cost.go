@@ -68,6 +68,9 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	if r.Held != "" {
 		return verdict.Of(verdict.NodeBlocked, "", "pod %s has %s", r.PodRef, r.Held)
 	}
+	if ago := c.snap.At.Sub(r.Moved); !r.Moved.IsZero() && ago < c.opts.Rest {
+		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), c.opts.Rest)
+	}
 	if len(r.Guards) > 1 {
 		return verdict.Of(verdict.NodeBlocked, "", "pod %s has more than one PodDisruptionBudget (%s, %s)", r.PodRef,
 			c.snap.Guards[r.Guards[0]].Name, c.snap.Guards[r.Guards[1]].Name)

@@ -43,7 +43,7 @@ func (w *work) land() {
 		if len(w.over.snap.Pending) == 0 {
 			continue
 		}
-		p := pack.Solve(w.over.snap, w.opts.Pack)
+		p := w.house(machines)
 		w.over.settle(p.Placements)
 		for _, m := range p.Placements {
 			homes[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
@@ -52,6 +52,24 @@ func (w *work) land() {
 	for _, f := range w.flights {
 		w.decide(f, homes)
 	}
+}
+
+// house says where pending pods go: those of the machines, which have been removed, to
+// others that go soon only if there is no other way.
+func (w *work) house(machines []int) plan.Plan {
+	p := pack.Solve(closed(w.over.snap, w.goesSoon), w.opts.Pack)
+	placed := make(map[cluster.PodRef]bool, len(p.Placements))
+	for _, m := range p.Placements {
+		placed[m.Pod] = true
+	}
+	for _, i := range machines {
+		for r := range w.snap.Nodes[i].Residents {
+			if !placed[w.snap.Nodes[i].Residents[r].PodRef] {
+				return pack.Solve(w.over.snap, w.opts.Pack)
+			}
+		}
+	}
+	return p
 }
 
 // arrived tells whether all replacements of a step are initialised.

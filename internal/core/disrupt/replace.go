@@ -108,26 +108,30 @@ func (w *work) paused(node, pool string, until time.Time) verdict.Verdict {
 // that are themselves to be replaced soon, unless there is no other way.
 func (w *work) rehouse(i int, reason string) (plan.Step, verdict.Verdict) {
 	snap := w.over.without([]int{i})
-	all := snap.Nodes
-	snap.Nodes = slices.Clone(all)
-	for at := range snap.Nodes {
-		if n := &snap.Nodes[at]; w.goesSoon(n) {
-			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
-		}
-	}
-	step, why := w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
+	step, why := w.stepOf(i, reason, pack.Solve(closed(snap, w.goesSoon), w.opts.Pack))
 	if why.IsYes() {
 		return step, why
 	}
-	snap.Nodes = all
 	return w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
+}
+
+// closed returns the snapshot with some machines closed to pods.
+func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Snapshot {
+	with := *snap
+	with.Nodes = slices.Clone(snap.Nodes)
+	for i := range with.Nodes {
+		if n := &with.Nodes[i]; which(n) {
+			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
+		}
+	}
+	return &with
 }
 
 // closingTaint stands for the one that a machine gets when it is marked.
 const closingTaint = "dovetail.sh/to-be-replaced"
 
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return n.Drifted != "" || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return n.Drifted != "" || n.Shunned || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }
 
 // stepOf reads the step that replaces a machine out of the plan for its pods.

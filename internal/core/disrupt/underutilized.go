@@ -10,18 +10,20 @@ import (
 // pools want that and their budgets let it.
 func (w *work) underutilized() {
 	if !w.anyLeft() {
+		w.unshun(func(n *cluster.Node) bool { return !w.consolidates(n.Pool) })
 		w.tellStaying()
 		return
 	}
 	found := Consolidate(w.over.snap, ConsolidateOptions{
 		Pack: w.opts.Pack, Candidate: w.consolidatable,
-		PoolMax: func(pool string) int { return w.books.Left(pool, Underutilized) },
+		PoolMax: func(pool string) int { return w.books.Most(pool, Underutilized) },
 	})
 	for i := range found.Steps {
 		if w.mayBegin(&found.Steps[i]) {
 			w.begin(w.machinesOf(&found.Steps[i]), found.Steps[i])
 		}
 	}
+	w.shun(found.Steps)
 	for _, why := range found.Kept {
 		w.block(why)
 	}
@@ -31,13 +33,18 @@ func (w *work) underutilized() {
 // worked out.
 func (w *work) anyLeft() bool {
 	for i := range w.snap.Pools {
-		p := &w.snap.Pools[i]
-		wanted := !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0
-		if wanted && w.books.Left(p.Name, Underutilized) > 0 {
+		if p := w.snap.Pools[i].Name; w.consolidates(p) && w.books.Left(p, Underutilized) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// consolidates tells whether a pool wants its machines consolidated and its budgets allow
+// that now.
+func (w *work) consolidates(pool string) bool {
+	p, ok := w.snap.PoolByName(pool)
+	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.books.Allowed(pool, Underutilized) > 0
 }
 
 // tellStaying says of each machine why consolidation does not remove it, without having

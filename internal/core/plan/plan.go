@@ -25,6 +25,9 @@ type Plan struct {
 	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
 	// be opened again; Removals those to go now.
 	Marks, Unmarks, Removals []Removal
+	// Shuns are Nodes from which pods are to be kept away softly, because a later step
+	// removes them; Unshuns those of which that is not true any more.
+	Shuns, Unshuns []string
 	// Steps are the changes of running machines that are worth making, best first. Each is
 	// safe by itself, and so is every beginning of the sequence.
 	Steps []Step

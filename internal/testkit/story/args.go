@@ -311,7 +311,7 @@ func podTerm(text string) cluster.PodTerm {
 // step=id:removes:launches, replaces=id.
 func (a *args) disruption() cluster.Disruption {
 	d := cluster.Disruption{
-		HeldByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"),
+		HeldByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), Shunned: a.is("shunned"),
 		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
 	}
 	if text := a.text("step", ""); text != "" {

@@ -58,6 +58,12 @@ func Print(p *plan.Plan) string {
 			fmt.Fprintf(&b, "%s %s: %s\n", list.word, r.Node, r.Reason)
 		}
 	}
+	for _, n := range p.Shuns {
+		fmt.Fprintf(&b, "shun %s\n", n)
+	}
+	for _, n := range p.Unshuns {
+		fmt.Fprintf(&b, "shun %s no longer\n", n)
+	}
 	for _, v := range p.Blocked {
 		fmt.Fprintf(&b, "keep %s (%s)\n", v, v.Reason)
 	}

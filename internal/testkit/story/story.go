@@ -272,6 +272,9 @@ func (p *parser) addRunning(name string, a *args) error {
 		Shape: sh, Created: Now().Add(-a.duration("age", time.Hour)), Controller: a.text("controller", "ReplicaSet"),
 		DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
 	}
+	if ago := a.duration("moved", 0); ago > 0 {
+		resident.Moved = Now().Add(-ago)
+	}
 	for _, guard := range a.all("guard") {
 		g := slices.IndexFunc(p.snap.Guards, func(g cluster.Guard) bool { return g.Name == guard })
 		if g < 0 {
