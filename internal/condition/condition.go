@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
@@ -47,6 +48,19 @@ func ForNodePool(np *karpenterv1.NodePool) Set {
 	return Set{np, &np.Status.Conditions, []string{
 		karpenterv1.ConditionTypeValidationSucceeded, karpenterv1.ConditionTypeNodeClassReady,
 	}}
+}
+
+// ForEC2NodeClass returns the conditions of a class of EC2, whose root is Ready = all
+// others. CapacityReservationsReady is one of them if reservations are used.
+func ForEC2NodeClass(nc *awsv1.EC2NodeClass, reservations bool) Set {
+	dependents := []string{
+		awsv1.ConditionTypeAMIsReady, awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady,
+		awsv1.ConditionTypeInstanceProfileReady, awsv1.ConditionTypePlacementGroupReady, awsv1.ConditionTypeValidationSucceeded,
+	}
+	if reservations {
+		dependents = append(dependents, awsv1.ConditionTypeCapacityReservationsReady)
+	}
+	return Set{nc, &nc.Status.Conditions, dependents}
 }
 
 // Get returns a condition. The root and its dependents are Unknown, since the
