@@ -41,6 +41,8 @@ type Orders struct {
 	Answered func(claim string)
 	// Short is told which places had nothing, and for how long to leave them alone; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+	// Later has something done after a pause, by another goroutine; nil: by a new one.
+	Later func(pause time.Duration, do func())
 
 	mu      sync.Mutex
 	orders  map[string]*order // guarded by mu; by token
@@ -76,16 +78,24 @@ func (o *Orders) Place(ctx context.Context, token, claim string, build func(cont
 		o.orders[token] = had
 	}
 	had.pending, had.placed = true, now
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, lifecycle.LaunchTimeout)
+	o.later(0, func() {
+		soon, cancel := context.WithTimeout(ctx, lifecycle.LaunchTimeout)
 		defer cancel()
-		request, err := build(ctx)
+		request, err := build(soon)
 		if err != nil {
 			o.settle(token, cloud.LaunchResult{Err: err})
 			return
 		}
 		o.enqueue(ctx, request)
-	}()
+	})
+}
+
+func (o *Orders) later(pause time.Duration, do func()) {
+	if o.Later != nil {
+		o.Later(pause, do)
+		return
+	}
+	time.AfterFunc(pause, do)
 }
 
 // Answer returns what the cloud said to the order with this token.
@@ -143,13 +153,16 @@ func (o *Orders) enqueue(ctx context.Context, request cloud.LaunchRequest) {
 	o.mu.Unlock()
 	switch {
 	case full:
+		o.send(ctx)
 	case first:
-		pause := time.NewTimer(batchWait)
-		defer pause.Stop()
-		<-pause.C
-	default:
-		return
+		o.later(batchWait, func() { o.send(ctx) })
 	}
+}
+
+// send sends what has been gathered.
+func (o *Orders) send(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lifecycle.LaunchTimeout)
+	defer cancel()
 	o.mu.Lock()
 	batch := o.waiting
 	o.waiting = nil

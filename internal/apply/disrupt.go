@@ -21,6 +21,8 @@ type Disrupter struct {
 	Client   client.Client
 	Launcher *Launcher
 	Now      func() time.Time
+	// OneByOne: machines are written one after the other, as with the Launcher.
+	OneByOne bool
 }
 
 // Close keeps new pods away from a machine that is marked.

@@ -18,7 +18,7 @@ import (
 // next.
 func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error) {
 	text := translate.StepAnnotation(s.ID, len(s.Remove), len(s.Launch))
-	errs := each(len(s.Remove), func(i int) error {
+	errs := each(len(s.Remove), d.OneByOne, func(i int) error {
 		r := s.Remove[i]
 		if err := d.mark(ctx, r, text); err != nil {
 			return err
@@ -38,21 +38,24 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error)
 // Undo takes a step back: first the machines that were launched for it, so that a crash
 // in between finds a step that lacks some, then the marks.
 func (d *Disrupter) Undo(ctx context.Context, u *plan.Undo) error {
-	errs := each(len(u.Drop), func(i int) error {
+	errs := each(len(u.Drop), d.OneByOne, func(i int) error {
 		_, err := d.Remove(ctx, u.Drop[i])
 		return err
 	})
 	if errs != nil {
 		return errs
 	}
-	return each(len(u.Open), func(i int) error { return d.Unmark(ctx, u.Open[i]) })
+	return each(len(u.Open), d.OneByOne, func(i int) error { return d.Unmark(ctx, u.Open[i]) })
 }
 
-// each does n things, some of them at once, and joins what went wrong.
-func each(n int, do func(i int) error) error {
+// each does n things, some of them at once unless told otherwise, and joins what went wrong.
+func each(n int, oneByOne bool, do func(i int) error) error {
 	errs := make([]error, n)
 	var g errgroup.Group
 	g.SetLimit(claimsAtOnce)
+	if oneByOne {
+		g.SetLimit(1)
+	}
 	for i := range n {
 		g.Go(func() error {
 			errs[i] = do(i)

@@ -76,8 +76,8 @@ type Evictor struct {
 	Now    func() time.Time
 	// Told is called with every outcome, from several goroutines.
 	Told func(context.Context, EvictionOutcome)
-
-	queue workqueue.TypedRateLimitingInterface[cluster.PodRef]
+	// Queue is where pods wait for their next try; NewEvictor makes one.
+	Queue workqueue.TypedRateLimitingInterface[cluster.PodRef]
 
 	mu     sync.Mutex
 	wanted map[cluster.PodRef]Eviction // guarded by mu; those in the queue
@@ -89,7 +89,7 @@ func NewEvictor(c client.Client, now func() time.Time, told func(context.Context
 	config := workqueue.TypedRateLimitingQueueConfig[cluster.PodRef]{Name: evictionQueue}
 	return &Evictor{
 		Client: c, Now: now, Told: told, wanted: map[cluster.PodRef]Eviction{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config),
+		Queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config),
 	}
 }
 
@@ -104,7 +104,7 @@ func (e *Evictor) Add(eviction Eviction) {
 	e.wanted[eviction.Pod] = eviction
 	e.mu.Unlock()
 	if !known {
-		e.queue.Add(eviction.Pod)
+		e.Queue.Add(eviction.Pod)
 	}
 }
 
@@ -112,7 +112,7 @@ func (e *Evictor) Add(eviction Eviction) {
 // between two tries is over.
 func (e *Evictor) Force(eviction Eviction) {
 	e.Add(eviction)
-	e.queue.Add(eviction.Pod)
+	e.Queue.Add(eviction.Pod)
 }
 
 // Start works until the context is over.
@@ -120,22 +120,23 @@ func (e *Evictor) Start(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range evictionWorkers {
 		workers.Go(func() {
-			for e.next(ctx) {
+			for e.Next(ctx) {
 			}
 		})
 	}
 	<-ctx.Done()
-	e.queue.ShutDown()
+	e.Queue.ShutDown()
 	workers.Wait()
 	return nil
 }
 
-func (e *Evictor) next(ctx context.Context) (more bool) {
-	ref, shutdown := e.queue.Get()
+// Next waits for a pod whose time it is and tries it once. False: the queue is shut down.
+func (e *Evictor) Next(ctx context.Context) (more bool) {
+	ref, shutdown := e.Queue.Get()
 	if shutdown {
 		return false
 	}
-	defer e.queue.Done(ref)
+	defer e.Queue.Done(ref)
 	e.mu.Lock()
 	eviction, known := e.wanted[ref]
 	e.mu.Unlock()
@@ -145,12 +146,12 @@ func (e *Evictor) next(ctx context.Context) (more bool) {
 	outcome := e.try(ctx, eviction)
 	switch outcome.Result {
 	case Held, Blocked, Failed:
-		e.queue.AddRateLimited(ref)
+		e.Queue.AddRateLimited(ref)
 	case Evicted, Forced, Gone:
 		e.mu.Lock()
 		delete(e.wanted, ref)
 		e.mu.Unlock()
-		e.queue.Forget(ref)
+		e.Queue.Forget(ref)
 	}
 	if e.Told != nil {
 		e.Told(ctx, outcome)

@@ -124,7 +124,7 @@ func TestOneTryToEvict(t *testing.T) {
 			t.Parallel()
 			var got asked
 			e := NewEvictor(evictServer(tt.pod, tt.err, &got), func() time.Time { return evictNow }, nil)
-			defer e.queue.ShutDown()
+			defer e.Queue.ShutDown()
 			outcome := e.try(t.Context(), evictionOf(tt.deadline))
 			if outcome.Result != tt.want || outcome.Code != tt.code {
 				t.Errorf("try = %s (code %d), want %s (code %d): %v", outcome.Result, outcome.Code, tt.want, tt.code, outcome.Err)
@@ -178,7 +178,7 @@ func TestEvictorHasPatienceAndAnEnd(t *testing.T) {
 func TestEvictorKeepsTheEarliestDeadline(t *testing.T) {
 	t.Parallel()
 	e := NewEvictor(fake.NewClientBuilder().Build(), time.Now, nil)
-	defer e.queue.ShutDown()
+	defer e.Queue.ShutDown()
 	ref := evictionOf(0).Pod
 	for _, step := range []struct{ add, want time.Duration }{{0, 0}, {time.Hour, time.Hour}, {2 * time.Hour, time.Hour}, {0, time.Hour}, {time.Minute, time.Minute}} {
 		e.Add(evictionOf(step.add))

@@ -20,6 +20,9 @@ type Launcher struct {
 	Client     client.Client
 	Mirror     *mirror.Store
 	Vocabulary translate.Vocabulary
+	// OneByOne: claims are written one after the other, in the plan's order, so that a run
+	// can be repeated exactly.
+	OneByOne bool
 }
 
 // Launched is one launch that became a claim.
@@ -33,7 +36,7 @@ type Launched struct {
 // counts in the mirror from the moment it exists, with the pods it is meant for.
 func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error) {
 	claims := make([]*karpenterv1.NodeClaim, len(p.Launches))
-	errs := each(len(p.Launches), func(i int) (err error) {
+	errs := each(len(p.Launches), l.OneByOne, func(i int) (err error) {
 		claims[i], err = l.launch(ctx, &p.Launches[i])
 		return err
 	})

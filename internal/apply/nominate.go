@@ -37,6 +37,9 @@ const (
 type Nominator struct {
 	Client client.Client
 	Mirror *mirror.Store
+	// OneByOne: pods and Nodes are written one after the other, so that a run can be
+	// repeated exactly.
+	OneByOne bool
 }
 
 // NewNominator returns a Nominator with limits of its own on requests to the API server.
@@ -60,7 +63,7 @@ func (n *Nominator) Assume(pods []nominate.Pod) {
 // Set writes hints. A pod that has changed meanwhile is left alone: the next look sees
 // what became of it.
 func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
-	return inParallel(len(pods), hintsAtOnce, func(i int) error {
+	return n.inParallel(len(pods), hintsAtOnce, func(i int) error {
 		err := n.hint(ctx, &pods[i], pods[i].Node)
 		if err != nil {
 			n.Mirror.DropHint(pods[i].PodRef)
@@ -71,18 +74,21 @@ func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
 
 // Clear takes hints back, as Set gives them.
 func (n *Nominator) Clear(ctx context.Context, pods []nominate.Pod) error {
-	return inParallel(len(pods), hintsAtOnce, func(i int) error { return n.hint(ctx, &pods[i], "") })
+	return n.inParallel(len(pods), hintsAtOnce, func(i int) error { return n.hint(ctx, &pods[i], "") })
 }
 
 // Open takes our taint from Nodes. One that has changed meanwhile is left to whoever
 // registers it.
 func (n *Nominator) Open(ctx context.Context, nodes []string) error {
-	return inParallel(len(nodes), opensAtOnce, func(i int) error { return n.open(ctx, nodes[i]) })
+	return n.inParallel(len(nodes), opensAtOnce, func(i int) error { return n.open(ctx, nodes[i]) })
 }
 
 // inParallel does things side by side, at most so many at once, and begins them in order.
 // That a thing is not what it was, or not there any more, is no error.
-func inParallel(things, most int, do func(i int) error) error {
+func (n *Nominator) inParallel(things, most int, do func(i int) error) error {
+	if n.OneByOne {
+		most = 1
+	}
 	var g errgroup.Group
 	var next atomic.Int64
 	errs := make([]error, things)
