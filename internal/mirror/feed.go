@@ -83,6 +83,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	if had != nil {
 		now.history = had.history
 	}
+	s.seeMove(had, now)
 	s.forgetPodState(had)
 	s.pods[p.UID] = now
 	s.unbound[p.UID] = now

@@ -46,7 +46,7 @@ func (s *Store) residents(snap *cluster.Snapshot, shaper *shaper, now time.Time)
 				continue
 			}
 			r := translate.Resident(p.Pod, now)
-			r.Shape = shaper.shape(p)
+			r.Shape, r.Moved = shaper.shape(p), p.movedAt
 			if translate.Evictable(p.Pod, now) {
 				addGuards(&r, p, guards[p.Namespace], selecting)
 			}

@@ -76,6 +76,7 @@ func (s *Store) PodObject(ref cluster.PodRef) (*corev1.Pod, bool) {
 func (s *Store) expire(now time.Time) {
 	maps.DeleteFunc(s.claims, func(_ string, c claim) bool { return !c.assumedUntil.IsZero() && now.After(c.assumedUntil) })
 	maps.DeleteFunc(s.nominated, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(s.evicted, func(_ types.UID, e evicted) bool { return now.Sub(e.last) >= movedKept })
 	maps.DeleteFunc(s.planned, func(_ types.UID, machine string) bool {
 		_, isNode := s.nodes[machine]
 		_, isClaim := s.claims[machine]

@@ -63,6 +63,7 @@ type Store struct {
 	nominated  map[string]time.Time // machine → until
 	wake       func(id string)
 	hints      hints
+	evicted    map[types.UID]evicted // by controller
 }
 
 // pod is one pod that is not over.
@@ -104,7 +105,7 @@ func NewStore(opts Options) *Store {
 		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
 		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
 		planned:  map[types.UID]string{}, nominated: map[string]time.Time{},
-		volumes: newVolumes(), wake: func(string) {},
+		volumes: newVolumes(), wake: func(string) {}, evicted: map[types.UID]evicted{},
 	}
 }
 

@@ -11,6 +11,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 )
 
+// evictedReason is the reason of condition DisruptionTarget on pods that the eviction API
+// has told to end.
+const evictedReason = "EvictionByEvictionAPI"
+
 // stuckAfter is how long past its deletion time a terminating pod is still waited for:
 // by then its kubelet has had its chance.
 const stuckAfter = time.Minute
@@ -25,6 +29,16 @@ func Terminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 // Active tells whether the pod is neither ended nor told to.
 func Active(pod *corev1.Pod) bool { return !Terminal(pod) && !Terminating(pod) }
+
+// Evicted tells whether the eviction API has told the pod to end.
+func Evicted(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			return c.Status == corev1.ConditionTrue && c.Reason == evictedReason
+		}
+	}
+	return false
+}
 
 // OwnedByDaemonSet tells whether the pod goes wherever its DaemonSet's nodes are.
 func OwnedByDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }

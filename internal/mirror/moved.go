@@ -1,0 +1,40 @@
+package mirror
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// movedKept is how long evictions are remembered of a controller from which another pod is
+// to come: it bounds how many controllers are.
+const movedKept = 10 * time.Minute
+
+// evicted are the evictions of one controller's pods in whose place no pod has come yet.
+type evicted struct {
+	pods int
+	last time.Time
+}
+
+// seeMove takes note of an eviction, and of the pod that comes in the place of an evicted
+// one: the next that its controller makes. had is nil for a pod that is new.
+func (s *Store) seeMove(had, p *pod) {
+	owner := metav1.GetControllerOf(p.Pod)
+	if owner == nil {
+		return
+	}
+	now, e := s.opts.Now(), s.evicted[owner.UID]
+	switch {
+	case translate.Evicted(p.Pod) && (had == nil || !translate.Evicted(had.Pod)):
+		s.evicted[owner.UID] = evicted{e.pods + 1, now}
+	case had == nil && e.pods > 0 && now.Sub(e.last) < movedKept && translate.Active(p.Pod):
+		p.movedAt = p.CreationTimestamp.Time
+		if e.pods--; e.pods == 0 {
+			delete(s.evicted, owner.UID)
+			return
+		}
+		s.evicted[owner.UID] = e
+	}
+}

@@ -1,0 +1,79 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ownedPod returns a pod that runs on n1 and that a controller made now.
+func ownedPod(name, controller string, now time.Time) *corev1.Pod {
+	p, yes := boundPod(name, "n1"), true
+	p.CreationTimestamp = metav1.NewTime(now)
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: controller, UID: types.UID(controller), Controller: &yes}}
+	return p
+}
+
+// evict has the eviction API tell the pod to end.
+func evict(s *Store, p *corev1.Pod) {
+	p = p.DeepCopy()
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+	s.upsertPod(p)
+	p = p.DeepCopy()
+	p.DeletionTimestamp = &metav1.Time{Time: s.opts.Now()}
+	s.upsertPod(p)
+	s.removePod(p)
+}
+
+// TestAPodThatComesForAnEvictedOneIsKnown: of three pods that a controller makes after two
+// were evicted, two have moved; what others make has not.
+func TestAPodThatComesForAnEvictedOneIsKnown(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	for _, name := range []string{"web-1", "web-2", "web-3"} {
+		s.upsertPod(ownedPod(name, "web", noon.Add(-time.Hour)))
+	}
+	evict(s, ownedPod("web-1", "web", noon.Add(-time.Hour)))
+	evict(s, ownedPod("web-2", "web", noon.Add(-time.Hour)))
+	now = noon.Add(time.Second)
+	s.upsertPod(ownedPod("web-3", "web", noon.Add(-time.Hour))) // seen again
+	s.upsertPod(ownedPod("db-1", "db", now))
+	for _, name := range []string{"web-4", "web-5", "web-6"} {
+		s.upsertPod(ownedPod(name, "web", now))
+	}
+	want := map[string]time.Time{"web-3": {}, "db-1": {}, "web-4": now, "web-5": now, "web-6": {}}
+	got := map[string]time.Time{}
+	for _, r := range s.Snapshot().Nodes[0].Residents {
+		got[r.Name] = r.Moved
+	}
+	for name, moved := range want {
+		if !got[name].Equal(moved) {
+			t.Errorf("%s came in the place of another at %v, want %v", name, got[name], moved)
+		}
+	}
+}
+
+// TestEvictionsAreForgotten: a pod that comes long after an eviction has not come for it,
+// and nothing is kept.
+func TestEvictionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	old := ownedPod("web-1", "web", noon.Add(-time.Hour))
+	s.upsertPod(old)
+	evict(s, old)
+	now = noon.Add(movedKept)
+	s.upsertPod(ownedPod("web-2", "web", now))
+	if r := s.Snapshot().Nodes[0].Residents[0]; !r.Moved.IsZero() {
+		t.Errorf("%s is said to have come for another at %v", r.Name, r.Moved)
+	}
+	if len(s.evicted) > 0 {
+		t.Errorf("evictions are still known of %d controllers", len(s.evicted))
+	}
+}
