@@ -101,24 +101,39 @@ func (d *Disrupter) setStep(ctx context.Context, nc *karpenterv1.NodeClaim, text
 	return wrap("mark", nc.Name, d.Client.Patch(ctx, nc, client.MergeFrom(before)))
 }
 
+// Shun asks kube-scheduler to put pods elsewhere if it can.
+func (d *Disrupter) Shun(ctx context.Context, nodes []string) error {
+	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.LeavingTaint(), true) })
+}
+
+// Unshun takes back what Shun said.
+func (d *Disrupter) Unshun(ctx context.Context, nodes []string) error {
+	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.LeavingTaint(), false) })
+}
+
 func (d *Disrupter) setTaint(ctx context.Context, r plan.Removal, closed bool) error {
+	return d.taint(ctx, r.Node, karpenterv1.DisruptedTaint(), closed)
+}
+
+// taint gives a Node a taint, or takes it away.
+func (d *Disrupter) taint(ctx context.Context, name string, taint corev1.Taint, there bool) error {
 	var node corev1.Node
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Node}, &node); err != nil {
-		return wrap("taint", r.Node, err)
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+		return wrap("taint", name, err)
 	}
-	if !closed && node.DeletionTimestamp != nil {
+	if !there && node.DeletionTimestamp != nil {
 		return nil // whoever drains it wants it closed
 	}
 	before := node.DeepCopy()
-	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
-	if closed {
-		node.Spec.Taints = append(node.Spec.Taints, karpenterv1.DisruptedTaint())
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
+	if there {
+		node.Spec.Taints = append(node.Spec.Taints, taint)
 	}
 	if slices.Equal(taintNames(before.Spec.Taints), taintNames(node.Spec.Taints)) {
 		return nil
 	}
 	err := d.Client.Patch(ctx, &node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return wrap("taint", r.Node, err)
+	return wrap("taint", name, err)
 }
 
 func taintNames(taints []corev1.Taint) []string {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -87,5 +88,36 @@ func TestAMachineThatIsGoneIsNoLongerMarked(t *testing.T) {
 	}
 	if err := d.Undo(t.Context(), &plan.Undo{Drop: []plan.Removal{gone}, Open: []plan.Removal{gone}}); err != nil {
 		t.Errorf("take back a step whose machines are gone: %v", err)
+	}
+}
+
+// TestAMachineIsShunnedSoftlyAndNoLonger keeps the other taints of its Node as they are.
+func TestAMachineIsShunnedSoftlyAndNoLonger(t *testing.T) {
+	t.Parallel()
+	f := &fault{}
+	c := server(t, f)
+	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
+	_, node := world(t, c)
+	before := node.Spec.Taints
+	for range 2 { // the second time there is nothing to do
+		if err := d.Shun(t.Context(), []string{"n1", "gone"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, node = world(t, c)
+	if diff := cmp.Diff(append(before, translate.LeavingTaint()), node.Spec.Taints); diff != "" {
+		t.Errorf("taints of a Node that is shunned (-want +got):\n%s", diff)
+	}
+	for range 2 {
+		if err := d.Unshun(t.Context(), []string{"n1", "gone"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, node = world(t, c)
+	if diff := cmp.Diff(before, node.Spec.Taints); diff != "" {
+		t.Errorf("taints of a Node that is shunned no longer (-want +got):\n%s", diff)
+	}
+	if f.writes != 2 {
+		t.Errorf("%d writes, want 2", f.writes)
 	}
 }
