@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
 	{"internal/core/pack", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/disrupt"},
-	{"internal/condition", "internal/record"},
+	{"internal/condition", "internal/loop", "internal/record"},
 	{"internal/translate", "internal/cloud", "internal/journal", "internal/scenario", "internal/ec2catalog"},
 	{"internal/mirror", "internal/cloud/aws", "internal/cloud/kwok"},
 	{"internal/apply", "internal/observe", "internal/simulate"},

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/loop"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 )
 
@@ -30,6 +31,8 @@ type Loop struct {
 	Mirror *mirror.Store
 	Now    func() time.Time
 	Log    *slog.Logger
+
+	due map[cloud.ClassRef]next
 }
 
 // Register adds the loop to the manager.
@@ -40,29 +43,28 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	due := map[cloud.ClassRef]next{}
-	for {
-		for _, class := range l.Mirror.Classes() {
-			n := due[class]
-			if l.Now().Before(n.at) {
-				continue
-			}
-			if l.ask(ctx, class) {
-				due[class] = next{at: l.Now().Add(period)}
-				continue
-			}
-			n.wait = min(max(look, 2*n.wait), period)
-			n.at = l.Now().Add(n.wait)
-			due[class] = n
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return loop.Run(ctx, l.Look, nil)
+}
+
+// Look asks for the classes whose time it is.
+func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+	if l.due == nil {
+		l.due = map[cloud.ClassRef]next{}
 	}
+	for _, class := range l.Mirror.Classes() {
+		n := l.due[class]
+		if l.Now().Before(n.at) {
+			continue
+		}
+		if l.ask(ctx, class) {
+			l.due[class] = next{at: l.Now().Add(period)}
+			continue
+		}
+		n.wait = min(max(look, 2*n.wait), period)
+		n.at = l.Now().Add(n.wait)
+		l.due[class] = n
+	}
+	return look
 }
 
 // next is when a class is asked for again; wait is the pause after the last error.

@@ -49,6 +49,9 @@ func (l *Loop) begin(ctx context.Context, p *plan.Plan) error {
 	errs := make([]error, len(p.Steps))
 	var g errgroup.Group
 	g.SetLimit(stepsAtOnce)
+	if l.Disrupter.OneByOne {
+		g.SetLimit(1)
+	}
 	for i := range p.Steps {
 		g.Go(func() error {
 			launched, err := l.Disrupter.Begin(ctx, &p.Steps[i])

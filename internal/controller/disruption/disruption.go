@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/loop"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/record"
@@ -49,6 +50,7 @@ type Loop struct {
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 
+	begun  bool
 	memory memory
 }
 
@@ -60,26 +62,23 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start looks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	timer := time.NewTimer(busy)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		next := busy
-		if l.Synced() {
-			acted, err := l.pass(ctx)
-			if err != nil && ctx.Err() == nil {
-				l.Log.Error("carrying out disruption", "error", err)
-			}
-			if !acted {
-				next = calm
-			}
-		}
-		timer.Reset(next)
+	return loop.Run(ctx, l.Look, nil)
+}
+
+// Look decides once. The first look only waits, for others to begin.
+func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+	if !l.begun || !l.Synced() {
+		l.begun = true
+		return busy
 	}
+	acted, err := l.pass(ctx)
+	if err != nil && ctx.Err() == nil {
+		l.Log.Error("carrying out disruption", "error", err)
+	}
+	if !acted {
+		return calm
+	}
+	return busy
 }
 
 // pass is one decision carried out; acted tells whether something is under way.

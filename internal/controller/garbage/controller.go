@@ -7,6 +7,7 @@
 package garbage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/loop"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/translate"
@@ -51,6 +53,9 @@ type Loop struct {
 	Reclaimed func(place catalog.Place)
 	// Period is the time between two sweeps; zero: two minutes.
 	Period time.Duration
+	// OneByOne: one claim or instance is worked on at a time, so that a run can be repeated
+	// exactly.
+	OneByOne bool
 }
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
@@ -64,22 +69,25 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 // Start sweeps at once, since much can have happened while nobody looked, and then at
 // every period until the context is over.
 func (l *Loop) Start(ctx context.Context) error {
-	every := l.Period
-	if every == 0 {
-		every = period
+	return loop.Run(ctx, l.Look, nil)
+}
+
+// Look sweeps once.
+func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+		l.Log.Error("could not collect garbage, will try again", "error", err)
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
-			l.Log.Error("could not collect garbage, will try again", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	return cmp.Or(l.Period, period)
+}
+
+// group returns what works on several at once.
+func (l *Loop) group() *errgroup.Group {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	if l.OneByOne {
+		group.SetLimit(1)
 	}
+	return &group
 }
 
 // Sweep makes claims and instances agree once, in both directions.
@@ -106,8 +114,7 @@ func (l *Loop) sweepClaims(ctx context.Context, claims []karpenterv1.NodeClaim, 
 			running[instances[i].ID] = true
 		}
 	}
-	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group := l.group()
 	for i := range claims {
 		claim := &claims[i]
 		registered := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeRegistered)
@@ -151,8 +158,7 @@ func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClai
 		byName[claims[i].Name] = &claims[i]
 		adopted[claims[i].Status.ProviderID] = true
 	}
-	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group := l.group()
 	for i := range instances {
 		instance := &instances[i]
 		claim := byToken[instance.Token]

@@ -71,13 +71,15 @@ type Controller struct {
 	Opener Opener
 	// Short is told which places had no machines; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+	// Later is that of apply.Orders; nil: a goroutine of its own.
+	Later func(pause time.Duration, do func())
 
 	orders *apply.Orders
 }
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now, Short: c.Short}
+	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now, Short: c.Short, Later: c.Later}
 	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		again := func(claim string) {
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})

@@ -113,14 +113,27 @@ func (l *Loop) Start(ctx context.Context) error {
 			}
 		}
 		start := l.Now()
-		until := l.look(ctx)
+		pause := l.Look(ctx)
 		rest = max(breath, l.Now().Sub(start))
 		timer.Stop()
-		if !until.IsZero() {
-			timer.Reset(max(until.Sub(l.Now()), time.Millisecond))
+		if pause > 0 {
+			timer.Reset(pause)
 		}
 	}
 }
+
+// Look hands over once. The pause is until the next time that something is due; zero: until
+// there is news.
+func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+	until := l.look(ctx)
+	if until.IsZero() {
+		return 0
+	}
+	return max(until.Sub(l.Now()), time.Millisecond)
+}
+
+// News brings the next look forward.
+func (l *Loop) News() <-chan struct{} { return l.news }
 
 func (l *Loop) pause(ctx context.Context, rest time.Duration) bool {
 	timer := time.NewTimer(rest)
@@ -152,14 +165,19 @@ func (l *Loop) look(ctx context.Context) (until time.Time) {
 	}
 	l.turns(step.Open)
 	l.Nominator.Assume(step.Set)
-	l.writes.Go(func() {
+	write := func() {
 		// The nodes open in any case: a hint is worth less than a machine.
 		err := errors.Join(l.Nominator.Set(ctx, step.Set), l.Nominator.Open(ctx, step.Open))
 		l.tell(step.Open)
 		if err != nil {
 			l.failed(ctx, err)
 		}
-	})
+	}
+	if l.Nominator.OneByOne {
+		write()
+	} else {
+		l.writes.Go(write)
+	}
 	return step.Until
 }
 

@@ -1,7 +1,6 @@
 package provisioning
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -13,63 +12,59 @@ const recheckEvery = 10 * time.Second
 // batch gathers what happens close together, so that one plan answers all of it.
 type batch struct {
 	idle, longest time.Duration
+	now           func() time.Time
+	news          chan struct{}
 
-	mu   sync.Mutex
-	seen map[string]bool // guarded by mu; since the last window
-	news chan struct{}
+	mu   sync.Mutex      // guards everything below
+	seen map[string]bool // since the last window
+	// opened is when the window's first trigger came, zero while none has; last when its last.
+	opened, last time.Time
+	// closed is when the last window closed.
+	closed time.Time
 }
 
-func newBatch(idle, longest time.Duration) *batch {
-	return &batch{idle: idle, longest: longest, seen: map[string]bool{}, news: make(chan struct{}, 1)}
+func newBatch(idle, longest time.Duration, now func() time.Time) *batch {
+	return &batch{idle: idle, longest: longest, now: now, news: make(chan struct{}, 1), seen: map[string]bool{}, closed: now()}
 }
 
 // trigger opens a window or keeps it open. What was seen in this window already does neither.
 func (b *batch) trigger(id string) {
 	b.mu.Lock()
-	known := b.seen[id]
-	b.seen[id] = true
-	b.mu.Unlock()
-	if known {
+	defer b.mu.Unlock()
+	if b.seen[id] {
 		return
 	}
-	select {
-	case b.news <- struct{}{}:
-	default:
-	}
-}
-
-// wait returns when a window closes: nothing new for the idle time, or the longest time
-// since its first trigger; or when it is time to look again anyway. False: ctx ended.
-func (b *batch) wait(ctx context.Context) bool {
-	recheck := time.NewTimer(recheckEvery)
-	defer recheck.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-recheck.C:
-		return true
-	case <-b.news:
-	}
-	longest, idle := time.NewTimer(b.longest), time.NewTimer(b.idle)
-	defer longest.Stop()
-	defer idle.Stop()
-	defer b.forget()
-	for {
+	b.seen[id] = true
+	b.last = b.now()
+	if b.opened.IsZero() {
+		b.opened = b.last
 		select {
-		case <-ctx.Done():
-			return false
-		case <-longest.C:
-			return true
-		case <-idle.C:
-			return true
-		case <-b.news:
-			idle.Reset(b.idle)
+		case b.news <- struct{}{}:
+		default:
 		}
 	}
 }
 
-func (b *batch) forget() {
+// left returns how long it takes until the window may close: nothing new for the idle
+// time, or the longest time since its first trigger; or until it is time to look again
+// anyway. Zero or less: now.
+func (b *batch) left() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	due := b.closed.Add(recheckEvery)
+	if !b.opened.IsZero() {
+		due = b.last.Add(b.idle)
+		if most := b.opened.Add(b.longest); most.Before(due) {
+			due = most
+		}
+	}
+	return due.Sub(b.now())
+}
+
+// next closes the window. What comes from now on is for the next.
+func (b *batch) next() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.seen)
+	b.opened, b.closed = time.Time{}, b.now()
 }

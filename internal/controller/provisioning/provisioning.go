@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/loop"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/record"
@@ -46,52 +47,63 @@ type Loop struct {
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
 	BatchIdle, BatchMax time.Duration
 
-	told string // the refusals of the last pass, so that only news is logged
+	batch   *batch
+	started time.Time
+	synced  bool
+	told    string // the refusals of the last pass, so that only news is logged
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
-func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+func (l *Loop) Register(mgr manager.Manager) error {
+	l.batch = newBatch(l.BatchIdle, l.BatchMax, l.Now)
+	return mgr.Add(l)
+}
 
 // NeedLeaderElection tells that one process at a time may decide.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start decides until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	b := newBatch(l.BatchIdle, l.BatchMax)
-	l.Mirror.OnWork(b.trigger)
 	defer l.Mirror.OnWork(func(string) {})
-	if !l.untilSynced(ctx) {
-		return nil
-	}
-	b.trigger("start")
-	for b.wait(ctx) {
-		if l.Mirror.Asking() == 0 && !l.Mirror.Draining() {
-			l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
-			l.told = ""
-			continue
-		}
-		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
-			l.Log.Error("carrying out the plan", "error", err)
-		}
-	}
-	return nil
+	return loop.Run(ctx, l.Look, l.batch.news)
 }
 
-func (l *Loop) untilSynced(ctx context.Context) bool {
-	tick := time.NewTicker(syncPoll)
-	defer tick.Stop()
-	start := l.Now()
-	for !l.Synced() {
-		l.Metrics.ClusterStateSynced.Set(0)
-		l.Metrics.ClusterStateUnsyncedTimeSeconds.Set(l.Now().Sub(start).Seconds())
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
+// News opens a window, at the end of which there is something to decide.
+func (l *Loop) News() <-chan struct{} { return l.batch.news }
+
+// Look decides if a window has closed.
+func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+	if l.started.IsZero() {
+		l.started = l.Now()
+		l.Mirror.OnWork(l.batch.trigger)
 	}
+	if !l.synced && !l.sync() {
+		return syncPoll
+	}
+	if left := l.batch.left(); left > 0 {
+		return left
+	}
+	l.batch.next()
+	if l.Mirror.Asking() == 0 && !l.Mirror.Draining() {
+		l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
+		l.told = ""
+	} else if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+		l.Log.Error("carrying out the plan", "error", err)
+	}
+	return max(l.batch.left(), time.Millisecond)
+}
+
+// sync tells whether the mirror is whole, and opens the first window when it is.
+func (l *Loop) sync() bool {
+	if !l.Synced() {
+		l.Metrics.ClusterStateSynced.Set(0)
+		l.Metrics.ClusterStateUnsyncedTimeSeconds.Set(l.Now().Sub(l.started).Seconds())
+		return false
+	}
+	l.synced = true
 	l.Metrics.ClusterStateSynced.Set(1)
 	l.Metrics.ClusterStateUnsyncedTimeSeconds.Set(0)
+	l.batch.trigger("start")
 	return true
 }
 
