@@ -83,7 +83,7 @@ type launchBin struct {
 	pool    *poolModel
 	at      int // the pool's index in the model
 	used    quantity.Vector
-	room    quantity.Vector // no type that may still grow has more
+	room    quantity.Vector // no type that may still grow has more; wrong while stale
 	atoms   bitset
 	types   []int32
 	open    label.Requirements
@@ -96,13 +96,19 @@ type launchBin struct {
 	holds   quantity.Vector // of the pool's limits
 	relaxed bool
 	fresh   bool
+	stale   bool
 	sealed  float64 // the price that further pods must leave it at; 0: any
 	scratch bitset
 	refusal verdict.Verdict
 }
 
 // full tells whether no type that is left can have room for a pod of the class.
-func (b *launchBin) full(c *class) bool { return quantity.Times(b.room, b.used, c.need, 1) == 0 }
+func (b *launchBin) full(c *class) bool {
+	if b.stale {
+		b.measure()
+	}
+	return quantity.Times(b.room, b.used, c.need, 1) == 0
+}
 
 // add places up to most pods of the class and returns how many.
 func (b *launchBin) add(c *class, st *stage, most int) int {
@@ -164,6 +170,9 @@ func (b *launchBin) affords(ty int32, atoms bitset) bool {
 		return true
 	}
 	tm := &b.pool.types[ty]
+	if tm.priceMin > b.sealed {
+		return false
+	}
 	for a := tm.first; a < tm.end; a++ {
 		if atoms.has(a) && b.pool.atoms[a].Cost() <= b.sealed {
 			return true
@@ -174,18 +183,17 @@ func (b *launchBin) affords(ty int32, atoms bitset) bool {
 
 // seal keeps pods that come later from making the launch dearer.
 func (b *launchBin) seal() {
-	b.sealed = b.price(b.cheapest())
-	b.measure()
+	b.sealed, b.stale = b.price(b.cheapest()), true
 }
 
 // unseal lets it grow again.
 func (b *launchBin) unseal() {
-	b.sealed = 0
-	b.measure()
+	b.sealed, b.stale = 0, true
 }
 
 // measure notes the most that any of the types has for pods, in each dimension.
 func (b *launchBin) measure() {
+	b.stale = false
 	clear(b.room)
 	for _, t := range b.types {
 		if b.affords(t, b.atoms) {
@@ -245,7 +253,7 @@ func (b *launchBin) withMinValues(c *class, n int64) int64 {
 func (b *launchBin) commit(c *class, t *termIn, n int64) {
 	b.types = slices.DeleteFunc(b.types, func(ty int32) bool { return !b.survives(ty, c, n) })
 	b.atoms, b.scratch = b.scratch, b.atoms
-	b.measure()
+	b.stale = true
 	b.used.AddN(c.need, n)
 	b.ports = append(b.ports, c.shape.Ports...)
 	b.ask(t)
@@ -293,7 +301,7 @@ func (p *poolModel) fresh(at int) *launchBin {
 			b.types = append(b.types, int32(t))
 		}
 	}
-	b.measure()
+	b.stale = true
 	return b
 }
 
@@ -364,8 +372,7 @@ func (p *poolModel) settle(launches []*launchBin) bool {
 			continue
 		}
 		before := b.holds
-		b.types = kept
-		b.measure()
+		b.types, b.stale = kept, true
 		after := b.largest()
 		b.hold(after)
 		gained = gained || !before.Fits(after)
@@ -388,6 +395,9 @@ func (p *poolModel) withinLimits(v, o quantity.Vector) bool {
 func (b *launchBin) cheapest() int32 {
 	best, price := b.types[0], math.Inf(1)
 	for _, t := range b.types {
+		if b.pool.types[t].priceMin >= price {
+			continue
+		}
 		if p := b.price(t); p < price {
 			best, price = t, p
 		}

@@ -102,7 +102,8 @@ func (b *buyer) openOne(at, atom int, items []cover.Item) *opening {
 
 // anyTypeOf tells whether the bin may become the type of the atom.
 func (b *launchBin) anyTypeOf(atom int) bool {
-	return slices.ContainsFunc(b.types, func(t int32) bool { return b.pool.types[t].first <= atom && atom < b.pool.types[t].end })
+	_, is := slices.BinarySearch(b.types, b.pool.typeOf[atom])
+	return is
 }
 
 // pin settles the bin on the atom's own value of a key of the ledger.
@@ -118,7 +119,7 @@ func (b *buyer) pin(l *launchBin, k, atom int) {
 			l.terms = append(l.terms, label.Requirements{key: label.In(v)})
 			l.atoms.and(model.with[i])
 			l.types = slices.DeleteFunc(l.types, func(t int32) bool { return !l.atoms.anyIn(l.pool.types[t].first, l.pool.types[t].end) })
-			l.measure()
+			l.stale = true
 			b.recount(l)
 			return
 		}
@@ -137,7 +138,7 @@ func (b *buyer) enterOne(bin *opening, m *member) bool {
 		b.take(bin)
 		return true
 	}
-	if quantity.Times(bin.pool.types[bin.typeOf(bin.atom)].free, bin.used, c.need, 1) == 0 ||
+	if quantity.Times(bin.pool.types[bin.pool.typeOf[bin.atom]].free, bin.used, c.need, 1) == 0 ||
 		!b.ledger.Check(c.index, &bin.place, st.wishesFrom, st.courteous).IsYes() || !bin.accept(m) {
 		return false
 	}
@@ -197,7 +198,7 @@ func (b *buyer) fill(bin *opening, sh *share, n int) {
 // types do is found out by take. The answer knows only the pods' mean size, so large ones
 // and small ones are drawn such that the sum stays close to it.
 func (b *buyer) stuff(bin *opening, sh *share, n int) {
-	room := bin.pool.types[bin.typeOf(bin.atom)].free
+	room := bin.pool.types[bin.pool.typeOf[bin.atom]].free
 	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
 	for ; n > 0 && sh.low <= sh.high; n-- {
 		at, other := sh.low, sh.high
@@ -247,16 +248,6 @@ func (b *opening) accept(m *member) bool {
 	return false
 }
 
-// typeOf returns the type of an atom.
-func (b *launchBin) typeOf(atom int) int32 {
-	for _, t := range b.types {
-		if atom < b.pool.types[t].end {
-			return t
-		}
-	}
-	return b.types[0]
-}
-
 // enter records that n pods of the class went to the bin.
 func (b *buyer) enter(bin *opening, c *class, n int) {
 	if n == 0 {
@@ -281,7 +272,7 @@ func (b *buyer) take(bin *opening) {
 		tm := &bin.pool.types[t]
 		return quantity.Times(tm.free, none, bin.used, 1) == 0 || !bin.atoms.anyIn(tm.first, tm.end)
 	})
-	bin.measure()
+	bin.stale = true
 	bin.pool.take(bin.launchBin)
 }
 

@@ -32,11 +32,14 @@ func whole(types []*catalog.Type) []part {
 
 // lay makes the parts the pool's types and works out what they decide.
 func (p *poolModel) lay(parts []part) {
-	p.types, p.atoms, p.keys = nil, nil, map[string]*keyModel{}
+	p.types, p.atoms, p.typeOf, p.keys = nil, nil, nil, map[string]*keyModel{}
 	for i := range parts {
 		tm := typeModel{Type: parts[i].Type, first: len(p.atoms), capacity: p.space.Vector(parts[i].Capacity)}
 		p.atoms = append(p.atoms, parts[i].offerings...)
 		tm.end = len(p.atoms)
+		for range parts[i].offerings {
+			p.typeOf = append(p.typeOf, int32(i))
+		}
 		p.types = append(p.types, tm)
 	}
 	p.allowed, _, _ = p.match(p.pool.Requirements, true)
@@ -89,20 +92,7 @@ func (p *poolModel) apart(daemons []cluster.Daemon) []part {
 // would also allow a part of a type that does not hold its pods: a claim can say types,
 // zones and capacity types, but not which of them go together.
 func (b *launchBin) close() {
-	if !b.pool.parted {
-		return
-	}
-	alive, named := newBitset(len(b.pool.types)), map[string]bool{}
-	for _, t := range b.types {
-		alive.set(int(t))
-		named[b.pool.types[t].Name] = true
-	}
-	open := false
-	for t := range b.pool.types {
-		tm := &b.pool.types[t]
-		open = open || named[tm.Name] && !alive.has(t) && b.atoms.anyIn(tm.first, tm.end)
-	}
-	if !open {
+	if !b.pool.parted || !b.lost() {
 		return
 	}
 	best := b.best(b.cheapest())
@@ -114,4 +104,25 @@ func (b *launchBin) close() {
 	b.keepAtoms(func(a int) bool {
 		return b.pool.atoms[a].Zone == best.Zone && b.pool.atoms[a].CapacityType == best.CapacityType
 	})
+}
+
+// lost tells whether a part of a type that the bin names is none of its own any more,
+// though the atoms that are left would allow it. Parts of a type follow each other.
+func (b *launchBin) lost() bool {
+	types := b.pool.types
+	for at := 0; at < len(b.types); {
+		of, o := types[b.types[at]].Type, int(b.types[at])
+		for o > 0 && types[o-1].Type == of {
+			o--
+		}
+		for ; o < len(types) && types[o].Type == of; o++ {
+			switch {
+			case at < len(b.types) && b.types[at] == int32(o):
+				at++
+			case b.atoms.anyIn(types[o].first, types[o].end):
+				return true
+			}
+		}
+	}
+	return false
 }

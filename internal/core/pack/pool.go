@@ -23,6 +23,8 @@ type poolModel struct {
 
 	types []typeModel
 	atoms []*catalog.Offering
+	// typeOf is the type of each atom.
+	typeOf []int32
 	// allowed are the atoms within the pool's requirements; buyable those of them that
 	// can be had now.
 	allowed, buyable bitset

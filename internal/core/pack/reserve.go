@@ -94,7 +94,7 @@ func (b *launchBin) keepAtoms(keep func(a int) bool) {
 	b.types = slices.DeleteFunc(b.types, func(t int32) bool {
 		return !b.atoms.anyIn(b.pool.types[t].first, b.pool.types[t].end)
 	})
-	b.measure()
+	b.stale = true
 	if b.holds != nil {
 		b.hold(b.largest())
 	}
