@@ -64,7 +64,7 @@ input is wrong.`,
 				return &statusError{error: err, status: statusBadInput}
 			}
 			if consolidate {
-				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{EvictionHourly: evictionHourly}, output)
+				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: evictionHourly}}, output)
 			}
 			return simulateLaunches(cmd, c, output)
 		},

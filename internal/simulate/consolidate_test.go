@@ -35,10 +35,10 @@ func TestStepsAreSound(t *testing.T) {
 		if rapid.Bool().Draw(t, "limited") {
 			s.NodePools[0].LimitCPU = int64(len(s.Nodes)) * 10000
 		}
-		opts := disrupt.ConsolidateOptions{
+		opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{
 			EvictionHourly: rapid.SampledFrom([]float64{0, 0.0001, 0.01, 1000}).Draw(t, "eviction"),
 			StepMax:        rapid.SampledFrom([]int{0, 1, 3, 1000}).Draw(t, "most"),
-		}
+		}}
 		first, r := steps(t, s, opts)
 		if second, _ := steps(t, s, opts); !cmp.Equal(first, second) {
 			t.Fatalf("two answers:\n%s\n%s", first, second)
@@ -122,7 +122,7 @@ func TestPublicConsolidations(t *testing.T) {
 			var lines []string
 			fewest, cheapest, low := -1, 0.0, 0.0
 			for _, eviction := range []float64{0, 0.0002, 0.005, 0.009, 0.02, 0.028, 0.057} {
-				opts := disrupt.ConsolidateOptions{EvictionHourly: eviction, StepMax: 1 << 20}
+				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction, StepMax: 1 << 20}}
 				file, r := steps(t, s, opts)
 				var p scenario.Plan
 				if err := json.Unmarshal([]byte(file), &p); err != nil {

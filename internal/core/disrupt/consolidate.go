@@ -15,8 +15,8 @@ import (
 // Underutilized is the API's word for the reason of consolidation.
 const Underutilized = "Underutilized"
 
-// ConsolidateOptions are what the operator may set. The zero value is the default.
-type ConsolidateOptions struct {
+// Terms are what the operator may say of consolidation. The zero value is the default.
+type Terms struct {
 	// EvictionHourly is what a step must save, in dollars per hour, for each ordinary pod
 	// that it evicts; 0: half of what the average pod costs on new machines.
 	EvictionHourly float64
@@ -28,17 +28,25 @@ type ConsolidateOptions struct {
 	GapMax float64
 	// StepMax is how many machines one step may remove at most; 0: 32.
 	StepMax int
-	// PoolMax is how many machines of a pool one step may remove at most; nil: StepMax.
-	PoolMax func(pool string) int
 	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
 	SpotPools int
-	// DrainOnly buys nothing: the steps are those that need no new machine, and are found
-	// in a fraction of the time.
-	DrainOnly bool
 	// Rest is how long a pod that has come in the place of an evicted one is let be, with its
 	// machine; 0: ten minutes. Negative: it is not.
 	Rest time.Duration
+}
+
+func (t *Terms) rest() time.Duration { return cmp.Or(t.Rest, 10*time.Minute) }
+
+// ConsolidateOptions are the terms, and what the caller knows besides. The zero value is
+// the default.
+type ConsolidateOptions struct {
+	Terms
+	// PoolMax is how many machines of a pool one step may remove at most; nil: StepMax.
+	PoolMax func(pool string) int
+	// DrainOnly buys nothing: the steps are those that need no new machine, and are found
+	// in a fraction of the time.
+	DrainOnly bool
 	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
 	Candidate func(*cluster.Node) verdict.Verdict
 	// Changed tells whether anything about a machine is not as it was when a look found
@@ -100,7 +108,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	opts.GapMax = cmp.Or(opts.GapMax, 0.02)
 	opts.StepMax = cmp.Or(opts.StepMax, 32)
 	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
-	opts.Rest = cmp.Or(opts.Rest, 10*time.Minute)
+	opts.Rest = opts.rest()
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)

@@ -54,9 +54,14 @@ type Options struct {
 	Paused map[string]time.Time
 	// Resting are machines, by name, with why they could not be replaced a short time ago.
 	Resting map[string]verdict.Verdict
-	// SkipConsolidation leaves out what takes longest.
-	SkipConsolidation bool
-	Pack              pack.Options
+	// Terms are those of consolidation.
+	Terms Terms
+	// SkipConsolidation leaves out what takes longest, DrainOnly the most of it.
+	SkipConsolidation, DrainOnly bool
+	// Settled is when a search for something cheaper found nothing; zero: none did. Machines
+	// to which nothing has happened since are not looked at together again.
+	Settled time.Time
+	Pack    pack.Options
 }
 
 // Propose returns what should be done about machines that could go: steps to begin,

@@ -23,7 +23,9 @@ func (w *work) shun(steps []plan.Step) {
 			}
 		}
 	}
-	w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
+	if !w.opts.DrainOnly { // else it is not the whole plan
+		w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
+	}
 }
 
 // unshun has pods come again to machines that stay. Those that are on their way out

@@ -1,10 +1,16 @@
 package disrupt
 
 import (
+	"time"
+
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
+
+// eventLag is how much later than QuietSince says a pod may have come or gone: events that
+// follow one another closely are written once.
+const eventLag = 10 * time.Second
 
 // underutilized proposes what makes the machines that are left cheaper, as far as their
 // pools want that and their budgets let it.
@@ -14,10 +20,15 @@ func (w *work) underutilized() {
 		w.tellStaying()
 		return
 	}
-	found := Consolidate(w.over.snap, ConsolidateOptions{
-		Pack: w.opts.Pack, Candidate: w.consolidatable,
+	opts := ConsolidateOptions{
+		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.opts.DrainOnly,
 		PoolMax: func(pool string) int { return w.books.Most(pool, Underutilized) },
-	})
+	}
+	if !w.opts.Settled.IsZero() {
+		opts.Changed = w.changed
+	}
+	found := Consolidate(w.over.snap, opts)
+	w.out.Settled = len(found.Steps) == 0 && !w.opts.DrainOnly
 	for i := range found.Steps {
 		if w.mayBegin(&found.Steps[i]) {
 			w.begin(w.machinesOf(&found.Steps[i]), found.Steps[i])
@@ -34,6 +45,24 @@ func (w *work) underutilized() {
 func (w *work) anyLeft() bool {
 	for i := range w.snap.Pools {
 		if p := w.snap.Pools[i].Name; w.consolidates(p) && w.books.Left(p, Underutilized) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// changed tells whether something has happened to a machine since the last search found
+// nothing, or kept it from being looked at then.
+func (w *work) changed(n *cluster.Node) bool {
+	since := n.QuietSince
+	if pool, ok := w.snap.PoolByName(n.Pool); ok {
+		since = since.Add(max(eventLag, pool.ConsolidateAfter))
+	}
+	if since.After(w.opts.Settled) {
+		return true
+	}
+	for i := range n.Residents {
+		if moved := n.Residents[i].Moved; !moved.IsZero() && moved.Add(w.opts.Terms.rest()).After(w.opts.Settled) {
 			return true
 		}
 	}

@@ -25,6 +25,8 @@ type Plan struct {
 	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
 	// be opened again; Removals those to go now.
 	Marks, Unmarks, Removals []Removal
+	// Settled tells that all machines were searched for something cheaper, and nothing found.
+	Settled bool
 	// Shuns are Nodes from which pods are to be kept away softly, because a later step
 	// removes them; Unshuns those of which that is not true any more.
 	Shuns, Unshuns []string
