@@ -44,6 +44,12 @@ func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan)
 	return errors.Join(errs...)
 }
 
+// shun keeps pods away from machines that go later, before anything is evicted for the
+// steps that begin now.
+func (l *Loop) shun(ctx context.Context, p *plan.Plan) error {
+	return errors.Join(harmless(l.Disrupter.Shun(ctx, p.Shuns)), harmless(l.Disrupter.Unshun(ctx, p.Unshuns)))
+}
+
 // begin begins new steps. One that fails halfway is found incomplete by a later look.
 func (l *Loop) begin(ctx context.Context, p *plan.Plan) error {
 	errs := make([]error, len(p.Steps))

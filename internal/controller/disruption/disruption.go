@@ -101,7 +101,7 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	l.tellPools(snap)
 	l.tellWaiting(snap)
 	l.tellBlocked(snap, &p)
-	return underWay(snap) || len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals) > 0, err
+	return underWay(snap) || len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0, err
 }
 
 // underWay tells whether a step is: its end makes room in the budgets for the next.
@@ -137,5 +137,5 @@ func (l *Loop) decide(snap *cluster.Snapshot, opts disrupt.Options) (p plan.Plan
 
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
 func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
-	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.begin(ctx, p))
+	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.shun(ctx, p), l.begin(ctx, p))
 }
