@@ -42,15 +42,15 @@ type Nominator struct {
 	OneByOne bool
 }
 
-// NewNominator returns a Nominator with limits of its own on requests to the API server.
-func NewNominator(mgr manager.Manager, m *mirror.Store) (*Nominator, error) {
+// NominatorClient returns a client with limits of its own on requests to the API server.
+func NominatorClient(mgr manager.Manager) (client.Client, error) {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.QPS, config.Burst = config.QPS*nominatorShare, config.Burst*nominatorShare
 	c, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("connect the nominator: %w", err)
 	}
-	return &Nominator{Client: c, Mirror: m}, nil
+	return c, nil
 }
 
 // Assume counts hints as given that Set is about to write.

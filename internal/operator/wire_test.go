@@ -29,7 +29,7 @@ func TestRepairNeedsItsGateAndAProviderThatIsAble(t *testing.T) {
 		"not if the gate is closed":              {"NodeRepair=false", mender{}, 0},
 		"gates that cannot be read open nothing": {"NodeRepair", mender{}, 0},
 	} {
-		p := &parts{settings: &Settings{FeatureGates: c.gates}, cloud: c.cloud}
+		p := &Parts{Settings: &Settings{FeatureGates: c.gates}, Cloud: c.cloud}
 		if got := len(p.repairPolicies()); got != c.want {
 			t.Errorf("%s: %d policies, want %d", name, got, c.want)
 		}

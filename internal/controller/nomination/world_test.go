@@ -117,10 +117,10 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 	must(t, err)
 	claims := &lifecycle.Controller{Client: c, Cloud: cloud, Now: time.Now, Events: events, Metrics: metrics, Log: log}
 	if nominate {
-		writer, err := apply.NewNominator(mgr, w.mirror)
+		writer, err := apply.NominatorClient(mgr)
 		must(t, err)
 		nominator := &nomination.Loop{
-			Mirror: w.mirror, Nominator: writer, Log: log, Now: time.Now, Synced: synced, WaitMost: waitMost,
+			Mirror: w.mirror, Nominator: &apply.Nominator{Client: writer, Mirror: w.mirror}, Log: log, Now: time.Now, Synced: synced, WaitMost: waitMost,
 		}
 		must(t, nominator.Register(mgr))
 		claims.Opener = nominator

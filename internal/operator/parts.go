@@ -1,0 +1,194 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/candidacy"
+	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
+	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
+	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
+	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
+	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
+	"github.com/dovetail-sh/dovetail/internal/controller/nomination"
+	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
+	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
+	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/controller/repair"
+	"github.com/dovetail-sh/dovetail/internal/controller/termination"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// registrant is one loop or controller that adds itself to the manager.
+type registrant interface {
+	Register(mgr manager.Manager) error
+}
+
+// Parts is what the loops of one term share. The exported fields are set once, before
+// Assemble.
+type Parts struct {
+	Manager  manager.Manager
+	Settings *Settings
+	Cloud    cloud.Provider
+	// Hints writes the hints on pods.
+	Hints      client.Client
+	Now        func() time.Time
+	Events     *observe.Recorder
+	Metrics    *observe.Metrics
+	Conditions *observe.Conditions
+	Log        *slog.Logger
+	// Journal is given every decision; nil: nobody is.
+	Journal *journal.Journal
+	// Later has something done after a pause; nil: by a goroutine of its own. OneByOne: no
+	// two writes go at the same time. Both are for who wants to repeat a run exactly.
+	Later    func(pause time.Duration, do func())
+	OneByOne bool
+
+	vocabulary translate.Vocabulary
+	mirror     *mirror.Store
+	synced     func() bool
+}
+
+// Assemble makes the mirror and the loops, and adds all of it to the manager.
+func (p *Parts) Assemble(ctx context.Context) error {
+	known := p.Cloud.Vocabulary()
+	p.vocabulary = translate.NewVocabulary(known.WellKnown, known.RestrictedDomains)
+	if err := p.feed(ctx); err != nil {
+		return err
+	}
+	if r, ok := p.Cloud.(manager.Runnable); ok {
+		if err := p.Manager.Add(r); err != nil {
+			return fmt.Errorf("add provider: %w", err)
+		}
+	}
+	for _, loop := range append(p.loops(), &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events}) {
+		if err := loop.Register(p.Manager); err != nil {
+			return fmt.Errorf("register %T: %w", loop, err)
+		}
+	}
+	return nil
+}
+
+// feed makes the mirror and subscribes it.
+func (p *Parts) feed(ctx context.Context) error {
+	kinds := p.Cloud.ClassKinds()
+	defaults, err := translate.DefaultConstraints(p.Settings.SchedulerConfig)
+	if err != nil {
+		return &configError{err}
+	}
+	p.mirror = mirror.NewStore(mirror.Options{
+		Vocabulary: p.vocabulary, Now: p.Now, BatchMax: p.Settings.BatchMaxDuration,
+		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
+		Manages: func(group, kind string) bool {
+			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
+				return k.Group == group && strings.EqualFold(k.Kind, kind)
+			})
+		},
+	})
+	p.mirror.OnLanded(func(l mirror.Landing) { p.Metrics.PodsLanded.WithLabelValues(string(l)).Inc() })
+	if err := mirror.AddIndexes(ctx, p.Manager.GetFieldIndexer()); err != nil {
+		return err
+	}
+	synced, err := p.mirror.Feed(ctx, p.Manager.GetCache())
+	p.synced = synced
+	return err
+}
+
+// loops returns everything that runs.
+func (p *Parts) loops() []registrant {
+	c := p.Manager.GetClient()
+	pools := &nodepool.Controllers{
+		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
+	}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.Short, Later: p.Later}
+	launcher := &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne}
+	packing := pack.Options{
+		MinValuesBestEffort: p.Settings.MinValuesPolicy == "BestEffort",
+		PriceCap:            p.Settings.LaunchPriceCap,
+		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
+	}
+	loops := []registrant{
+		pools, claims,
+		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log},
+		&provisioning.Loop{
+			Mirror: p.mirror, Launcher: launcher, Pack: packing,
+			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced,
+			BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
+		},
+		&disruption.Loop{
+			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher, Now: p.Now, OneByOne: p.OneByOne}, Pack: packing,
+			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced, Journal: p.Journal,
+		},
+		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.Log},
+		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log},
+		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.Log, Reclaimed: p.mirror.Reclaimed, OneByOne: p.OneByOne},
+		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.Log},
+		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
+		&hydration.Controllers{Client: c, Cloud: p.Cloud},
+		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Now: p.Now, Single: p.singles()},
+	}
+	if policies := p.repairPolicies(); len(policies) > 0 {
+		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log})
+	}
+	if p.Settings.NominatePods {
+		nominator := &nomination.Loop{
+			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Hints, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.Log, Now: p.Now, Synced: p.synced,
+			WaitMost: p.Settings.NominateWaitMax,
+		}
+		claims.Opener = nominator
+		// First, because others ask it as soon as they are registered.
+		loops = append([]registrant{nominator}, loops...)
+	}
+	return loops
+}
+
+// singles returns where metrics of single objects are served; nil: they are not wanted.
+func (p *Parts) singles() prometheus.Registerer {
+	if p.Settings.DisableClusterStateObservability {
+		return nil
+	}
+	return metrics.Registry
+}
+
+// repairPolicies returns what the provider takes for broken; none: nothing is repaired.
+func (p *Parts) repairPolicies() []cloud.RepairPolicy {
+	gates, err := p.Settings.Gates()
+	repairer, able := p.Cloud.(cloud.Repairer)
+	if err != nil || !gates["NodeRepair"] || !able {
+		return nil
+	}
+	return repairer.RepairPolicies()
+}
+
+// measured returns the provider with its calls counted under a controller's name.
+func (p *Parts) measured(controller string) cloud.Provider {
+	return observe.Measured(p.Cloud, controller, p.Metrics, p.Now)
+}
+
+// Ready tells what keeps the process from deciding.
+func (p *Parts) Ready() error {
+	if !p.synced() {
+		return errors.New("the picture of the cluster is not whole yet")
+	}
+	return nil
+}
