@@ -74,8 +74,8 @@ func (s *solver) locate() {
 	s.locatePools()
 }
 
-// placeOf returns the place of a machine of the snapshot. Of a claim that is still open
-// only what its requirements settle is known.
+// placeOf returns the place of a machine of the snapshot. A claim that is still open may
+// be in each domain that its requirements allow.
 func (s *solver) placeOf(n *cluster.Node) topology.Place {
 	keys := s.ledger.Keys()
 	place := topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
@@ -85,11 +85,20 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 		if key == label.Hostname && !ok {
 			value, ok = n.Name, true
 		}
+		values := []string{value}
 		if n.Open != nil && !ok {
-			value, ok = n.Open.Requirements[key].Only()
+			values = s.valuesOf(n, key)
+			ok = len(values) > 0
 		}
-		if ok {
-			place.Domain[k] = s.ledger.Domain(k, value)
+		switch {
+		case !ok:
+		case len(values) == 1:
+			place.Domain[k] = s.ledger.Domain(k, values[0])
+		default:
+			place.Domain[k], place.May = topology.Unsettled, slices.Grow(place.May, len(keys))[:len(keys)]
+			for _, v := range values {
+				place.May[k] = append(place.May[k], s.ledger.Domain(k, v))
+			}
 		}
 	}
 	shapes := s.ledger.Shapes()
@@ -99,6 +108,28 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 			(!honorTaints || fit.Taints(sh.Tolerations, n.Taints).IsYes())
 	})
 	return place
+}
+
+// valuesOf returns the values of a key that an open claim's machine may have.
+func (s *solver) valuesOf(n *cluster.Node, key string) (values []string) {
+	want, ruled := n.Open.Requirements[key]
+	if at := slices.IndexFunc(s.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool }); at >= 0 {
+		pool := s.model.pools[at]
+		if k, decided := pool.decided(key); decided {
+			atoms, _, _ := pool.match(n.Open.Requirements, true)
+			both := newBitset(len(pool.atoms))
+			for i, v := range k.values {
+				if both.intersection(atoms, k.with[i]) && (!ruled || want.Allows(v)) {
+					values = append(values, v)
+				}
+			}
+			return values
+		}
+	}
+	if want.Operator() == label.OpIn {
+		return want.Values()
+	}
+	return nil
 }
 
 // locatePools notes for each spreading group what its owner admits of each pool, and the

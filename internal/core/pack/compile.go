@@ -129,10 +129,7 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 		}
 		classes[c].pods = append(classes[c].pods, int32(i))
 	}
-	older := func(a, b int32) int {
-		x, y := &snap.Pending[a], &snap.Pending[b]
-		return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	}
+	older := byAge(snap)
 	for c := range classes {
 		slices.SortFunc(classes[c].pods, older)
 	}
@@ -144,6 +141,14 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 		classes[c].index = c
 	}
 	return classes
+}
+
+// byAge returns the order of pending pods by age; of equals by name.
+func byAge(snap *cluster.Snapshot) func(a, b int32) int {
+	return func(a, b int32) int {
+		x, y := &snap.Pending[a], &snap.Pending[b]
+		return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	}
 }
 
 // fixedBins returns the machines that may take pods: initialised ones first, then those

@@ -12,6 +12,7 @@ import (
 // is there already, where a spread of other pods of this plan counts them. In another they
 // would open a domain with no pod in it, and what was planned would be too much elsewhere.
 func (s *solver) keepDomains() {
+	s.noteLaunches()
 	keys := s.ledger.Keys()
 	var groups []int // that have a domain to keep out of
 	s.ledger.Spreading(func(g, owner int, _, _ bool) {
@@ -29,6 +30,25 @@ func (s *solver) keepDomains() {
 }
 
 func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
+	choices := b.pool.choices(key, b.alive(), b.open[key].Values())
+	there := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool {
+		return !s.ledger.IsPresent(g, s.ledger.Domain(k, c.value)) || !b.enoughWith(c.atoms)
+	})
+	if len(there) == 0 || len(there) == len(choices) {
+		return
+	}
+	best := slices.MinFunc(there, func(x, y choice) int { return cmp.Or(cmp.Compare(x.price, y.price), cmp.Compare(x.value, y.value)) })
+	s.settleDomain(b, k, s.ledger.Domain(k, best.value))
+	b.terms = append(b.terms, label.Requirements{key: label.In(best.value)})
+	if best.atoms != nil {
+		b.keepAtoms(best.atoms.has)
+		s.recount(b)
+	}
+	s.ledger.Present(&b.place)
+}
+
+// alive returns the atoms of the types that are left.
+func (b *launchBin) alive() bitset {
 	alive := newBitset(len(b.pool.atoms))
 	for _, t := range b.types {
 		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
@@ -37,19 +57,15 @@ func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
 			}
 		}
 	}
-	choices := b.pool.choices(key, alive, b.open[key].Values())
-	there := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool {
-		return !s.ledger.IsPresent(g, s.ledger.Domain(k, c.value)) || !b.enoughWith(c.atoms)
-	})
-	if len(there) == 0 || len(there) == len(choices) {
-		return
-	}
-	best := slices.MinFunc(there, func(x, y choice) int { return cmp.Or(cmp.Compare(x.price, y.price), cmp.Compare(x.value, y.value)) })
-	b.place.Domain[k] = s.ledger.Domain(k, best.value)
-	b.terms = append(b.terms, label.Requirements{key: label.In(best.value)})
-	if best.atoms != nil {
-		b.keepAtoms(best.atoms.has)
-		s.recount(b)
+	return alive
+}
+
+// noteLaunches notes where the launches are that are settled, also those whose pods nobody minds.
+func (s *solver) noteLaunches() {
+	for _, b := range s.launches {
+		if len(b.place.Domain) > 0 {
+			s.ledger.Present(&b.place)
+		}
 	}
 }
 

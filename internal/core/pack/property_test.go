@@ -3,14 +3,13 @@ package pack_test
 import (
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -229,104 +228,190 @@ func limitsHold(snap *cluster.Snapshot, p *plan.Plan) error {
 	return nil
 }
 
-// neighbour is a pod where it ends up.
-type neighbour struct {
-	name       string
-	sh         *cluster.Shape
-	host, zone string // zone is empty where it is not settled
-	planned    bool
+// worldsMost is how many of the ways in which the cloud may answer a plan is judged in.
+const worldsMost = 64
+
+// site is a machine as it may turn out to be.
+type site struct {
+	name   string
+	labels label.Requirements
+	taints []cluster.Taint
+	pods   []resident
 }
 
-// neighboursHold checks the rules between pods against where all of them end up: nobody
-// shares a domain with whom it must not, and everybody is with whom it must.
+// resident is a pod where it ends up.
+type resident struct {
+	name    string
+	sh      *cluster.Shape
+	planned bool
+}
+
+// is tells what the machine has as the value of a key.
+func (s *site) is(key string) string {
+	if key == label.Hostname {
+		return s.name
+	}
+	v, _ := s.labels[key].Only()
+	return v
+}
+
+// neighboursHold checks the rules between pods, as kube-scheduler has them, against where
+// all of them end up, whatever the cloud makes of what is left to it.
 func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
-	var all []neighbour
-	zones, leaving := map[string]string{}, map[string]bool{}
-	for _, n := range snap.Nodes {
-		zones[n.Name], leaving[n.Name] = n.Labels[label.Zone], n.Leaving
-		for i, r := range n.Pods {
-			for range r.Count {
-				all = append(all, neighbour{fmt.Sprint("running", i), r.Shape, n.Name, n.Labels[label.Zone], false})
+	pods := map[string][]resident{}
+	for i := range p.Placements {
+		name := p.Placements[i].Pod.Name
+		pods[p.Placements[i].Node] = append(pods[p.Placements[i].Node], resident{name, shapeOf(snap, name), true})
+	}
+	var options [][]site // by machine
+	add := func(name string, taints []cluster.Taint, pods []resident, labels ...label.Requirements) {
+		var sites []site
+		for _, l := range labels {
+			sites = append(sites, site{name, l, taints, pods})
+		}
+		options = append(options, sites)
+	}
+	bought := func(pool *cluster.Pool, want label.Requirements, requests quantity.List) (labels []label.Requirements) {
+		for _, o := range catalog.Offers(pool.Types, want, requests) {
+			has := pool.Requirements.Intersect(want).Intersect(o.Type.Requirements).Intersect(o.Offering.Requirements())
+			maps.DeleteFunc(has, func(key string, _ label.Requirement) bool {
+				_, ruled := pool.Requirements[key]
+				return !ruled && !snap.WellKnown[key] // such labels of types come to no node
+			})
+			labels = append(labels, has)
+		}
+		return labels
+	}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		for r, c := range n.Pods {
+			for range c.Count - c.Leaving {
+				pods[n.Name] = append(pods[n.Name], resident{fmt.Sprint("running", r), c.Shape, false})
+			}
+		}
+		if n.Open == nil {
+			add(n.Name, n.Taints, pods[n.Name], label.OfLabels(n.Labels))
+		} else if pool, ok := snap.PoolByName(n.Pool); ok {
+			if labels := bought(pool, n.Open.Requirements, nil); len(labels) > 0 {
+				add(n.Name, pool.Taints, pods[n.Name], labels...)
 			}
 		}
 	}
-	for _, pl := range p.Placements {
-		all = append(all, neighbour{pl.Pod.Name, shapeOf(snap, pl.Pod.Name), pl.Node, zones[pl.Node], true})
-	}
-	for i, l := range p.Launches {
-		zone, _ := l.Requirements[label.Zone].Only()
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		pool, _ := snap.PoolByName(l.Pool)
+		var own []resident
 		for _, pod := range l.Pods {
-			all = append(all, neighbour{pod.Name, shapeOf(snap, pod.Name), fmt.Sprint("launch", i), zone, true})
+			own = append(own, resident{pod.Name, shapeOf(snap, pod.Name), true})
+		}
+		add(fmt.Sprint("launch", i), pool.Taints, own, bought(pool, l.Requirements, l.Requests)...)
+	}
+	total := 1
+	for _, o := range options {
+		total *= min(len(o), worldsMost)
+		total = min(total, 1<<20)
+	}
+	for w := 0; w < total; w += max(1, total/worldsMost) {
+		var world []site
+		rest := w
+		for _, o := range options {
+			world = append(world, o[rest%len(o)])
+			rest /= len(o)
+		}
+		if err := worldHolds(world); err != nil {
+			return err
 		}
 	}
-	domain := func(n *neighbour, key string) string {
-		if key == label.Hostname {
-			return n.host
-		}
-		return n.zone
-	}
-	for i := range all {
-		me := &all[i]
-		if !me.planned {
-			continue
-		}
-		for j := range all {
-			other := &all[j]
-			for _, pair := range [][2]*neighbour{{me, other}, {other, me}} {
-				for _, t := range pair[0].sh.AntiAffinity {
-					if i != j && t.Selector.Selects(pair[1].sh.Labels) && domain(me, t.Key) == domain(other, t.Key) && domain(me, t.Key) != "" {
-						return fmt.Errorf("%s and %s must be apart", me.name, other.name)
-					}
-				}
-			}
-		}
-		for _, t := range me.sh.Affinity {
-			together := false
-			for j := range all {
-				together = together || t.Selector.Selects(all[j].sh.Labels) && domain(&all[j], t.Key) == domain(me, t.Key) && domain(me, t.Key) != ""
-			}
-			if !together {
-				return fmt.Errorf("%s is not with whom it must be", me.name)
-			}
-		}
-		for _, sp := range me.sh.Spread {
-			if sp.Key != label.Hostname || strings.HasPrefix(me.host, "n") || !allAlike(all, &sp, me) {
+	return nil
+}
+
+// worldHolds tells whether each planned pod may be where it is, with all others there.
+func worldHolds(world []site) error {
+	for i := range world {
+		for k, me := range world[i].pods {
+			if !me.planned {
 				continue
 			}
-			// Against the least of its like that were bought: where no more can be, all of
-			// them together may rise.
-			fewest := count(all, &sp, me.host)
-			for l := range p.Launches {
-				host := fmt.Sprint("launch", l)
-				if slices.ContainsFunc(all, func(n neighbour) bool { return n.host == host && n.sh == me.sh }) {
-					fewest = min(fewest, count(all, &sp, host))
+			for _, check := range []func([]site, int, int) error{apartHolds, togetherHolds, spreadHolds} {
+				if err := check(world, i, k); err != nil {
+					return fmt.Errorf("%s on %s: %w", me.name, world[i].name, err)
 				}
-			}
-			if n := count(all, &sp, me.host); n-fewest > sp.MaxSkew {
-				return fmt.Errorf("%s is one of %d on one machine", me.name, n)
 			}
 		}
 	}
 	return nil
 }
 
-// count returns how many pods that a spread selects are on a machine.
-func count(all []neighbour, sp *cluster.Spread, host string) (n int32) {
-	for i := range all {
-		if all[i].host == host && sp.Selector.Selects(all[i].sh.Labels) {
-			n++
+func apartHolds(world []site, i, k int) error {
+	me := &world[i].pods[k]
+	for j := range world {
+		for o := range world[j].pods {
+			other := &world[j].pods[o]
+			if me == other {
+				continue
+			}
+			for _, pair := range [][2]*resident{{me, other}, {other, me}} {
+				for _, t := range pair[0].sh.AntiAffinity {
+					if v := world[i].is(t.Key); v != "" && v == world[j].is(t.Key) && t.Selector.Selects(pair[1].sh.Labels) {
+						return fmt.Errorf("it must be apart from %s by %s", other.name, t.Key)
+					}
+				}
+			}
 		}
 	}
-	return n
+	return nil
 }
 
-// allAlike tells whether all pods of a machine that a spread selects are of one shape:
-// then it is they alone who keep to it, or not.
-func allAlike(all []neighbour, sp *cluster.Spread, me *neighbour) bool {
-	for i := range all {
-		if all[i].host == me.host && all[i].sh != me.sh && sp.Selector.Selects(all[i].sh.Labels) {
-			return false
+func togetherHolds(world []site, i, k int) error {
+	me := &world[i].pods[k]
+	for _, t := range me.sh.Affinity {
+		here, any := 0, 0
+		for j := range world {
+			for o := range world[j].pods {
+				if me != &world[j].pods[o] && t.Selector.Selects(world[j].pods[o].sh.Labels) {
+					any++
+					if world[j].is(t.Key) == world[i].is(t.Key) {
+						here++
+					}
+				}
+			}
+		}
+		if world[i].is(t.Key) == "" || here == 0 && (any > 0 || !t.Selector.Selects(me.sh.Labels)) {
+			return fmt.Errorf("it is not with whom it must be by %s", t.Key)
 		}
 	}
-	return true
+	return nil
+}
+
+func spreadHolds(world []site, i, k int) error {
+	me := &world[i].pods[k]
+	for s := range me.sh.Spread {
+		sp := &me.sh.Spread[s]
+		counts := map[string]int32{}
+		for j := range world {
+			v := world[j].is(sp.Key)
+			if v == "" || !sp.IgnoreAffinity && !anyTerm(me.sh.CountedTerms(), world[j].labels, nil) ||
+				sp.HonorTaints && !fit.Taints(me.sh.Tolerations, world[j].taints).IsYes() {
+				continue
+			}
+			counts[v] += 0
+			for _, o := range world[j].pods {
+				if sp.Selector.Selects(o.sh.Labels) {
+					counts[v]++
+				}
+			}
+		}
+		own := world[i].is(sp.Key)
+		fewest := counts[own]
+		for _, n := range counts {
+			fewest = min(fewest, n)
+		}
+		if len(counts) < int(sp.MinDomains) {
+			fewest = 0
+		}
+		if n := counts[own] - fewest; own == "" || n > sp.MaxSkew {
+			return fmt.Errorf("its skew over %s is %d", sp.Key, n)
+		}
+	}
+	return nil
 }

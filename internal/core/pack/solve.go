@@ -168,6 +168,7 @@ func (s *solver) firstFit() {
 		s.placeAll()
 	}
 	// Domains in which machines could be bought, but were not, bind nobody.
+	s.noteLaunches()
 	for c := range s.classes {
 		if cl := &s.classes[c]; len(cl.pods) > 0 && !s.opts.BuyableBinds && s.ledger.OnlyPresent(c) {
 			s.placeAll()
@@ -303,9 +304,7 @@ func (s *solver) keepPlanned() {
 			if s.ledger.Holds(k.class, &b.place).IsYes() {
 				continue
 			}
-			s.ledger.Count(k.class, &b.place, -1, 0)
-			b.used.AddN(cl.need, -1)
-			s.placed[k.pod] = placement{}
+			s.remove(cl, k.pod)
 			cl.pods = append(cl.pods, k.pod)
 			kept[i].pod, lost = -1, true
 		}
@@ -445,6 +444,7 @@ func (s *solver) finish() {
 			b.refusal = b.shortOfValues(b.types)
 		}
 	}
+	s.uphold()
 }
 
 // plan writes the answer down, in the order of the pods' names.

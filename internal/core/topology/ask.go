@@ -16,6 +16,7 @@ func (l *Ledger) Clone() *Ledger {
 		gr := &c.groups[g]
 		gr.counts, gr.owners = slices.Clone(gr.counts), slices.Clone(gr.owners)
 		gr.present, gr.possible = slices.Clone(gr.present), slices.Clone(gr.possible)
+		gr.maybe, gr.awaited = slices.Clone(gr.maybe), slices.Clone(gr.awaited)
 	}
 	return &c
 }

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -115,12 +116,25 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 	return Miss{}
 }
 
-// at returns the count in the place's domain.
-func (g *group) at(p *Place) int32 {
-	if d := p.Domain[g.key]; d >= 0 {
-		return g.counts[d]
+// at returns the most pods that can be in the place's domain.
+func (g *group) at(p *Place) (most int32) {
+	switch d := p.Domain[g.key]; {
+	case d >= 0:
+		return g.most(d)
+	case d == Unsettled:
+		for _, m := range p.May[g.key] {
+			most = max(most, g.most(m))
+		}
 	}
-	return 0
+	return most
+}
+
+// most returns the most pods that can be in a domain.
+func (g *group) most(domain int32) int32 {
+	if int(domain) < len(g.maybe) {
+		return g.counts[domain] + g.maybe[domain]
+	}
+	return g.counts[domain]
 }
 
 func (l *Ledger) owns(class, group int) bool {
@@ -133,16 +147,28 @@ func (l *Ledger) owns(class, group int) bool {
 }
 
 // spread tells whether the skew stays within bounds. already is 1 if the pod is counted.
-func (l *Ledger) spread(u *use, at *Place, already int32) Miss {
+func (l *Ledger) spread(u *use, at *Place, already int32) (miss Miss) {
 	g := &l.groups[u.group]
-	d := at.Domain[g.key]
-	switch d {
+	switch d := at.Domain[g.key]; d {
 	case Open:
-		return Miss{}
 	case None:
 		return Miss{reason: verdict.SpreadUnmet, format: "spread: the node has no label %s", key: l.keys[g.key]}
+	case Unsettled:
+		for _, m := range at.May[g.key] {
+			if miss = l.skew(u, at, m, already); !miss.IsYes() {
+				return miss
+			}
+		}
+	default:
+		return l.skew(u, at, d, already)
 	}
-	if skew := g.counts[d] - already + u.self - l.fewest(u.group, at); skew > g.maxSkew {
+	return miss
+}
+
+// skew is spread for a place in the domain.
+func (l *Ledger) skew(u *use, at *Place, domain, already int32) Miss {
+	g := &l.groups[u.group]
+	if skew := g.most(domain) - already + u.self - l.fewest(u.group, at, domain); skew > g.maxSkew {
 		return Miss{reason: verdict.SpreadUnmet, format: "spread over %s: the skew would be %d, at most %d is allowed", key: l.keys[g.key], skew: skew, max: g.maxSkew}
 	}
 	return Miss{}
@@ -150,23 +176,23 @@ func (l *Ledger) spread(u *use, at *Place, already int32) Miss {
 
 // fewest returns the least count of any domain that a pod could be in, which that of its
 // place is. A new machine is a new hostname, so under that key there is always one with none.
-func (l *Ledger) fewest(group int, at *Place) int32 {
+func (l *Ledger) fewest(group int, at *Place, domain int32) int32 {
 	g := &l.groups[group]
-	if g.buyable && l.isHostname(g.key) && len(g.floor) == 0 {
+	if g.buyable && !l.soldOut && l.isHostname(g.key) && len(g.floor) == 0 {
 		return 0
 	}
 	least, domains, own := int32(math.MaxInt32), int32(0), -1
 	if at.counts(group) {
-		own = int(at.Domain[g.key])
+		own = int(domain)
 	}
 	for d := range g.counts {
-		if g.present[d] || d == own {
-			domains++
-		}
 		switch {
 		case g.present[d] || d == own:
+			domains++
 			least = min(least, g.counts[d])
-		case g.possible[d]:
+		case d < len(g.awaited) && g.awaited[d]:
+			least = min(least, g.counts[d])
+		case g.possible[d] && !l.soldOut:
 			least = min(least, g.floor[int32(d)])
 		}
 	}
@@ -190,7 +216,7 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 		switch d := at.Domain[g.key]; {
 		case d == None:
 			return Miss{reason: verdict.AffinityUnmet, format: "affinity: the node has no label %s", key: l.keys[g.key]}
-		case d >= 0 && g.counts[d]-self <= 0:
+		case d >= 0 && g.counts[d]-self <= 0 || d == Unsettled && slices.ContainsFunc(at.May[g.key], func(m int32) bool { return g.counts[m] == 0 }):
 			found, missing = false, l.keys[g.key]
 		}
 		first = first && g.total-self <= 0

@@ -28,6 +28,9 @@ type group struct {
 	// counts, by domain.
 	counts []int32
 	total  int32
+	// maybe are further pods that could be in a domain: their machine may be there. It can
+	// be shorter than counts.
+	maybe []int32
 
 	// Of spreading only.
 	maxSkew, minDomains int32
@@ -39,6 +42,9 @@ type group struct {
 	// buyable tells whether there is any of the latter.
 	present, possible []bool
 	buyable           bool
+	// awaited are the domains that unsettled machines that count may be in. It can be
+	// shorter than present.
+	awaited []bool
 	// owners counts by domain the pods whose spread it is.
 	owners []int32
 	// floor is what a machine that is bought in a possible domain brings; missing: nothing.

@@ -14,6 +14,9 @@ const (
 	None int32 = -1
 	// Open: the machine is yet to be bought and may be in one of several domains.
 	Open int32 = -2
+	// Unsettled: the machine is bought, and the cloud has not said in which of several
+	// domains it is. What holds has to hold in each.
+	Unsettled int32 = -3
 )
 
 // Ledger counts pods by domain. Classes are indexes into the shapes it was made with.
@@ -25,6 +28,8 @@ type Ledger struct {
 	sizes      []int32            // by key: how many domains
 	groups     []group
 	rules      []classRules
+	// soldOut: domains in which machines could be bought count no more.
+	soldOut bool
 }
 
 // Place is where a pod may be: a machine's domain for each key of the ledger.
@@ -32,6 +37,8 @@ type Place struct {
 	Domain []int32
 	// Counts tells for each spreading group whether the machine counts in it. Nil: in all.
 	Counts []bool
+	// May has, by key, the domains that an unsettled machine may be in.
+	May [][]int32
 }
 
 // New returns the ledger of all rules that pods of these shapes have. Shapes that only
@@ -145,10 +152,24 @@ func (l *Ledger) Groups() int { return len(l.groups) }
 func (l *Ledger) Present(at *Place) {
 	for g := range l.groups {
 		gr := &l.groups[g]
-		if d := at.Domain[gr.key]; gr.kind == spreading && d >= 0 && at.counts(g) {
+		if gr.kind != spreading || !at.counts(g) {
+			continue
+		}
+		switch d := at.Domain[gr.key]; {
+		case d >= 0:
 			gr.present[d] = true
+		case d == Unsettled:
+			for _, m := range at.May[gr.key] {
+				gr.awaited = grown(gr.awaited, len(gr.counts))
+				gr.awaited[m] = true
+			}
 		}
 	}
+}
+
+// grown returns the list with at least n elements.
+func grown[T any](list []T, n int) []T {
+	return append(list, make([]T, max(0, n-len(list)))...)
 }
 
 // Possible notes for one spreading group that a machine that counts could be bought in
@@ -207,15 +228,24 @@ func (l *Ledger) CountUnder(class int, at *Place, key int, n int32) {
 
 func (l *Ledger) count(group int, at *Place, n, leaving int32) {
 	gr := &l.groups[group]
-	d := at.Domain[gr.key]
-	switch {
-	case d < 0:
-	case gr.kind != spreading:
-		gr.counts[d] += n
-		gr.total += n
-	case at.counts(group):
-		gr.counts[d] += n - leaving
+	if gr.kind == spreading {
+		if !at.counts(group) {
+			return
+		}
+		n -= leaving
 	}
+	switch d := at.Domain[gr.key]; {
+	case d >= 0:
+		gr.counts[d] += n
+	case d == Unsettled:
+		gr.maybe = grown(gr.maybe, len(gr.counts))
+		for _, m := range at.May[gr.key] {
+			gr.maybe[m] += n
+		}
+	default:
+		return
+	}
+	gr.total += n
 }
 
 func (p *Place) counts(group int) bool { return p.Counts == nil || p.Counts[group] }

@@ -16,3 +16,10 @@ func (l *Ledger) ForgetPossible() {
 		gr.buyable = false
 	}
 }
+
+// SoldOut leaves out of every spread, until it is taken back, what could only be bought:
+// nothing more is.
+func (l *Ledger) SoldOut() (undo func()) {
+	l.soldOut = true
+	return func() { l.soldOut = false }
+}
