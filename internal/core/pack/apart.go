@@ -52,6 +52,7 @@ func (s *solver) locate() {
 		index[sh] = i
 	}
 	s.findVisible()
+	s.admitOwners()
 	at := map[string]int{}
 	for i := range s.fixed {
 		s.fixed[i].place = s.placeOf(s.fixed[i].node)
@@ -101,13 +102,55 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 			}
 		}
 	}
+	if n.Open != nil {
+		s.countOpen(n, &place)
+		return place
+	}
 	shapes := s.ledger.Shapes()
 	s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
 		sh := shapes[owner]
-		place.Counts[g] = (ignoreAffinity || n.Open != nil || fit.Labels(sh.CountedTerms(), n.Labels).IsYes()) &&
+		place.Counts[g] = (ignoreAffinity || fit.Labels(sh.CountedTerms(), n.Labels).IsYes()) &&
 			(!honorTaints || fit.Taints(sh.Tolerations, n.Taints).IsYes())
 	})
 	return place
+}
+
+// countOpen notes in which spreading groups the machine of an open claim counts.
+func (s *solver) countOpen(n *cluster.Node, place *topology.Place) {
+	place.Doubt = make([]bool, len(place.Counts))
+	for g := range place.Counts {
+		place.Counts[g], place.Doubt[g] = true, true
+	}
+	at := slices.IndexFunc(s.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
+	if at < 0 {
+		return
+	}
+	atoms, _, _ := s.model.pools[at].match(n.Open.Requirements, true)
+	if !atoms.within(s.model.pools[at].allowed) {
+		return // the pool has changed since
+	}
+	for g, in := range s.counted[at] {
+		place.Counts[g], place.Doubt[g] = in.admits(atoms, n.Open.Requirements)
+	}
+}
+
+// admits tells whether some of what has the atoms and the requirements may be what the
+// class allows, and whether some may be not. It allows nothing if it is nil.
+func (in *classIn) admits(atoms bitset, has label.Requirements) (some, notAll bool) {
+	if in == nil {
+		return false, false
+	}
+	both := newBitset(64 * len(atoms))
+	for _, t := range in.terms {
+		if _, conflict := has.Conflict(t.open); conflict || !both.intersection(atoms, t.atoms) {
+			continue
+		}
+		if atoms.within(t.atoms) && assured(has, t.open) {
+			return true, false
+		}
+		some = true
+	}
+	return some, some
 }
 
 // valuesOf returns the values of a key that an open claim's machine may have.
@@ -132,23 +175,39 @@ func (s *solver) valuesOf(n *cluster.Node, key string) (values []string) {
 	return nil
 }
 
-// locatePools notes for each spreading group what its owner admits of each pool, and the
-// domains in which such machines could be bought.
-func (s *solver) locatePools() {
-	keys, shapes := s.ledger.Keys(), s.ledger.Shapes()
-	hostname := -1
-	for at, pool := range s.model.pools {
+// admitOwners notes for each pool what the owner of each spreading group admits of it; nil:
+// nothing.
+func (s *solver) admitOwners() {
+	shapes := s.ledger.Shapes()
+	for _, pool := range s.model.pools {
 		admitted := make([]*classIn, s.ledger.Groups())
 		s.counted = append(s.counted, admitted)
 		s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
-			if pool.pool.Unready != "" || honorTaints && !fit.Taints(shapes[owner].Tolerations, pool.pool.Taints).IsYes() {
+			if honorTaints && !fit.Taints(shapes[owner].Tolerations, pool.pool.Taints).IsYes() {
 				return
 			}
-			in := classIn{terms: []termIn{{atoms: pool.buyable}}}
+			in := classIn{terms: []termIn{{atoms: fullBitset(len(pool.atoms))}}}
 			if !ignoreAffinity {
 				in = pool.admitLabels(shapes[owner].CountedTerms(), nil)
 			}
 			admitted[g] = &in
+		})
+	}
+}
+
+// locatePools notes for each spreading group the domains in which machines could be bought
+// that its owner admits.
+func (s *solver) locatePools() {
+	keys := s.ledger.Keys()
+	hostname := -1
+	for at, pool := range s.model.pools {
+		if pool.pool.Unready != "" {
+			continue
+		}
+		for g, in := range s.counted[at] {
+			if in == nil {
+				continue
+			}
 			k := s.ledger.KeyOf(g)
 			for _, t := range in.terms {
 				for _, d := range pool.choices(keys[k], t.atoms, nil) {
@@ -161,7 +220,7 @@ func (s *solver) locatePools() {
 					s.ledger.Possible(g, int32(hostname), s.brings(g, at, t.atoms, nil))
 				}
 			}
-		})
+		}
 	}
 }
 

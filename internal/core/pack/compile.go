@@ -85,6 +85,7 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	s.order = s.ledger.Order(len(s.classes))
 	s.fixed = fixedBins(snap, m)
 	s.locate()
+	s.before = s.ledger.Clone()
 	for i := range s.fixed {
 		s.byName[s.fixed[i].node.Name] = int32(i)
 		if claim := s.fixed[i].node.Claim; claim != "" {

@@ -3,6 +3,7 @@ package pack_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -362,13 +363,17 @@ func apartHolds(world []site, i, k int) error {
 	return nil
 }
 
+// togetherHolds counts for each term the pods that match all of them, as kube-scheduler does.
 func togetherHolds(world []site, i, k int) error {
 	me := &world[i].pods[k]
+	matches := func(sh *cluster.Shape) bool {
+		return !slices.ContainsFunc(me.sh.Affinity, func(t cluster.PodTerm) bool { return !t.Selector.Selects(sh.Labels) })
+	}
 	for _, t := range me.sh.Affinity {
 		here, any := 0, 0
 		for j := range world {
 			for o := range world[j].pods {
-				if me != &world[j].pods[o] && t.Selector.Selects(world[j].pods[o].sh.Labels) {
+				if me != &world[j].pods[o] && matches(world[j].pods[o].sh) {
 					any++
 					if world[j].is(t.Key) == world[i].is(t.Key) {
 						here++
@@ -376,7 +381,7 @@ func togetherHolds(world []site, i, k int) error {
 				}
 			}
 		}
-		if world[i].is(t.Key) == "" || here == 0 && (any > 0 || !t.Selector.Selects(me.sh.Labels)) {
+		if world[i].is(t.Key) == "" || here == 0 && (any > 0 || !matches(me.sh)) {
 			return fmt.Errorf("it is not with whom it must be by %s", t.Key)
 		}
 	}

@@ -151,6 +151,7 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 		index[sh] = i
 	}
 	s.present = make([][]int32, s.ledger.Groups())
+	s.admitOwners()
 	s.hosts = make([]host, len(s.snap.Nodes))
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]

@@ -243,6 +243,8 @@ type solver struct {
 	// order is that in which classes are packed.
 	order  []int
 	ledger *topology.Ledger
+	// before is the ledger as it was when no pod had a place.
+	before *topology.Ledger
 	// counted tells, by pool and spreading group, what the group's owner admits of the pool.
 	counted [][]*classIn
 	// visible are the daemons that rules of pods see.

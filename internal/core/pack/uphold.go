@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -25,14 +26,7 @@ func (s *solver) uphold() {
 			}
 		}
 	}
-	for _, b := range s.launches {
-		if b.refusal.IsYes() {
-			s.leaveOpen(b)
-		}
-	}
-	if !s.opts.BuyableBinds {
-		defer s.ledger.SoldOut()()
-	}
+	s.recountAll(seats)
 	for lost := true; lost; {
 		lost = false
 		for _, c := range slices.Backward(s.order) {
@@ -42,6 +36,64 @@ func (s *solver) uphold() {
 		}
 	}
 	s.dropEmpty()
+}
+
+// recountAll counts once more from the start, now that all is known that will be: launches
+// became less than they might have, and what could be bought but is not binds nobody.
+func (s *solver) recountAll(seats [][]int32) {
+	s.ledger = s.before
+	if !s.opts.BuyableBinds {
+		s.ledger.SoldOut()
+	}
+	for _, b := range s.launches {
+		if b.refusal.IsYes() {
+			s.locateFinal(b)
+		}
+	}
+	for c := range seats {
+		if len(s.classes[c].keys) == 0 {
+			continue
+		}
+		for _, p := range seats[c] {
+			if at := s.placed[p]; at.kind != nowhere {
+				s.ledger.Count(c, s.placeAt(at), 1, 0)
+			}
+		}
+	}
+}
+
+// locateFinal gives a launch the place that the cloud's choices leave it.
+func (s *solver) locateFinal(b *launchBin) {
+	keys, alive := s.ledger.Keys(), b.alive()
+	place := topology.Place{
+		Domain: make([]int32, len(keys)), May: make([][]int32, len(keys)),
+		Counts: make([]bool, s.ledger.Groups()), Doubt: make([]bool, s.ledger.Groups()),
+	}
+	for k, key := range keys {
+		if key == label.Hostname {
+			place.Domain[k] = s.ledger.NewDomain(k)
+			continue
+		}
+		for _, ch := range b.pool.choices(key, alive, b.open[key].Values()) {
+			place.May[k] = append(place.May[k], s.ledger.Domain(k, ch.value))
+		}
+		switch len(place.May[k]) {
+		case 0:
+			place.Domain[k] = topology.None
+		case 1:
+			place.Domain[k] = place.May[k][0]
+		default:
+			place.Domain[k] = topology.Unsettled
+		}
+	}
+	for g, in := range s.counted[b.at] {
+		place.Counts[g], place.Doubt[g] = in.admits(alive, b.open)
+	}
+	b.place = place
+	s.ledger.Present(&b.place)
+	for _, d := range b.company.daemons {
+		s.ledger.Count(s.visible[d].class, &b.place, 1, 0)
+	}
 }
 
 // upholdClass is uphold for the pods of one class. It tells whether any is refused.
@@ -63,30 +115,6 @@ func (s *solver) upholdClass(c *class, seats []int32) (lost bool) {
 		clear(held)
 	}
 	return lost
-}
-
-// leaveOpen notes in which domains a launch may be that was not settled on one.
-func (s *solver) leaveOpen(b *launchBin) {
-	for k, key := range s.ledger.Keys() {
-		if b.place.Domain[k] != topology.Open {
-			continue
-		}
-		var may []int32
-		for _, ch := range b.pool.choices(key, b.alive(), b.open[key].Values()) {
-			may = append(may, s.ledger.Domain(k, ch.value))
-		}
-		switch len(may) {
-		case 0:
-			s.settleDomain(b, k, topology.None)
-		case 1:
-			s.settleDomain(b, k, may[0])
-		default:
-			b.place.May = slices.Grow(b.place.May, len(b.place.Domain))[:len(b.place.Domain)]
-			b.place.May[k] = may
-			s.settleDomain(b, k, topology.Unsettled)
-		}
-	}
-	s.ledger.Present(&b.place)
 }
 
 // dropEmpty gives up launches that have no pod left.

@@ -37,6 +37,9 @@ type Place struct {
 	Domain []int32
 	// Counts tells for each spreading group whether the machine counts in it. Nil: in all.
 	Counts []bool
+	// Doubt tells for each spreading group whether the machine may yet turn out not to
+	// count. Nil: in none.
+	Doubt []bool
 	// May has, by key, the domains that an unsettled machine may be in.
 	May [][]int32
 }
@@ -155,13 +158,13 @@ func (l *Ledger) Present(at *Place) {
 		if gr.kind != spreading || !at.counts(g) {
 			continue
 		}
-		switch d := at.Domain[gr.key]; {
-		case d >= 0:
-			gr.present[d] = true
-		case d == Unsettled:
-			for _, m := range at.May[gr.key] {
+		domains, sure := at.domains(g, gr.key)
+		for _, d := range domains {
+			if sure {
+				gr.present[d] = true
+			} else {
 				gr.awaited = grown(gr.awaited, len(gr.counts))
-				gr.awaited[m] = true
+				gr.awaited[d] = true
 			}
 		}
 	}
@@ -234,18 +237,30 @@ func (l *Ledger) count(group int, at *Place, n, leaving int32) {
 		}
 		n -= leaving
 	}
-	switch d := at.Domain[gr.key]; {
-	case d >= 0:
-		gr.counts[d] += n
-	case d == Unsettled:
-		gr.maybe = grown(gr.maybe, len(gr.counts))
-		for _, m := range at.May[gr.key] {
-			gr.maybe[m] += n
+	domains, sure := at.domains(group, gr.key)
+	for _, d := range domains {
+		if sure {
+			gr.counts[d] += n
+		} else {
+			gr.maybe = grown(gr.maybe, len(gr.counts))
+			gr.maybe[d] += n
 		}
-	default:
-		return
 	}
-	gr.total += n
+	if len(domains) > 0 {
+		gr.total += n
+	}
+}
+
+// domains returns those of a group's key that the machine may be in, and whether it surely
+// is there and counts.
+func (p *Place) domains(group, key int) (domains []int32, sure bool) {
+	switch d := p.Domain[key]; {
+	case d >= 0:
+		return p.Domain[key : key+1], p.Doubt == nil || !p.Doubt[group]
+	case d == Unsettled:
+		return p.May[key], false
+	}
+	return nil, false
 }
 
 func (p *Place) counts(group int) bool { return p.Counts == nil || p.Counts[group] }

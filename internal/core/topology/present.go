@@ -17,9 +17,5 @@ func (l *Ledger) ForgetPossible() {
 	}
 }
 
-// SoldOut leaves out of every spread, until it is taken back, what could only be bought:
-// nothing more is.
-func (l *Ledger) SoldOut() (undo func()) {
-	l.soldOut = true
-	return func() { l.soldOut = false }
-}
+// SoldOut leaves out of every spread what could be bought: nothing more is.
+func (l *Ledger) SoldOut() { l.soldOut = true }
