@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"internal/core/disrupt"},
 	{"internal/condition", "internal/loop", "internal/record"},
 	{"internal/translate", "internal/cloud", "internal/journal", "internal/scenario", "internal/ec2catalog"},
-	{"internal/mirror", "internal/cloud/aws", "internal/cloud/kwok"},
+	{"internal/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/awssim"},
 	{"internal/apply", "internal/observe", "internal/simulate"},
 	{"internal/controller"},
 	{"internal/view"},

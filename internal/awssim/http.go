@@ -1,0 +1,311 @@
+package awssim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// bodyMax is the largest request that is read; AWS has such a bound, too.
+const bodyMax = 1 << 20
+
+// apiError is a refusal as AWS tells it.
+type apiError struct {
+	status        int
+	code, message string
+}
+
+func (e *apiError) Error() string { return e.code + ": " + e.message }
+
+// fail returns a refusal with status 400.
+func fail(code, format string, args ...any) *apiError {
+	return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
+}
+
+// call is one request to one operation.
+type call struct {
+	service, operation, requestID string
+	form                          *form           // Query services
+	doc                           map[string]any  // JSON services
+	path                          string          // REST services: what stands for the resource
+	token                         string          // NextToken
+	now, began                    time.Time       // began: when a long poll did
+	size                          int             // of the body
+	ctx                           context.Context //nolint:containedctx // a call is one request's
+}
+
+// operation answers a call: fields for XML services, any for JSON ones.
+type operation func(s *Sim, c *call) (any, error)
+
+// operations lists everything that awssim can do, by service and name.
+func operations() map[string]operation {
+	all := map[string]operation{}
+	for service, part := range map[string]map[string]operation{
+		"ec2": ec2Operations(), "iam": iamOperations(), "sts": stsOperations(), "sqs": sqsOperations(),
+		"ssm": ssmOperations(), "pricing": pricingOperations(), "eks": eksOperations(), "arc-zonal-shift": shiftOperations(),
+	} {
+		for name, op := range part {
+			all[service+":"+name] = op
+		}
+	}
+	return all
+}
+
+// Handler serves all services on one host: which one is meant is told by the scope of the
+// signature, the target header or the path.
+func (s *Sim) Handler() http.Handler {
+	ops := operations()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/latest/", s.serveMetadata)
+	mux.HandleFunc("/_awssim/", s.serveControl)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(ops, w, r) })
+	return mux
+}
+
+// Listen serves on a port of loopback until ctx ends, and ticks. It returns the URL.
+func (s *Sim) Listen(ctx context.Context, address string) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return "", fmt.Errorf("awssim: %w", err)
+	}
+	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }()
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	go s.Run(ctx)
+	return "http://" + l.Addr().String(), nil
+}
+
+// Transport carries requests to the Sim without a socket. A connection that a fault cuts
+// is an error, as on the wire.
+func (s *Sim) Transport() http.RoundTripper { return transport{s.Handler()} }
+
+type transport struct{ handler http.Handler }
+
+func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if e, ok := p.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
+				panic(p)
+			}
+			resp, err = nil, io.ErrUnexpectedEOF
+		}
+	}()
+	in := r.Clone(r.Context())
+	if in.Host == "" {
+		in.Host = r.URL.Host
+	}
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	w := &recorder{status: http.StatusOK, header: http.Header{}}
+	t.handler.ServeHTTP(w, in)
+	return &http.Response{
+		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+	}, r.Context().Err()
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (w *recorder) Header() http.Header         { return w.header }
+func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }
+
+func (s *Sim) serve(ops map[string]operation, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	if err != nil {
+		http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	s.clock.Sleep(r.Context(), s.latency())
+	c, err := parseCall(r, body)
+	if s.isDown(c) {
+		panic(http.ErrAbortHandler)
+	}
+	if err == nil {
+		err = s.admit(c, r, body)
+	}
+	var answer any
+	if err == nil {
+		op := ops[c.service+":"+c.operation]
+		if op == nil {
+			err = s.unknownOperation(c)
+		} else {
+			answer, err = s.perform(op, c)
+		}
+	}
+	if s.isCut(c, err) {
+		panic(http.ErrAbortHandler)
+	}
+	s.count(c, err)
+	writeAnswer(w, c, answer, err)
+}
+
+// perform runs one operation under the lock. Long polls wait outside of it.
+func (s *Sim) perform(op operation, c *call) (any, error) {
+	for {
+		s.mu.Lock()
+		s.catchUp()
+		c.now = s.clock.Now()
+		answer, err := op(s, c)
+		s.unlock()
+		var wait *tryAgain
+		if !errors.As(err, &wait) {
+			return answer, err
+		}
+		s.clock.Sleep(c.ctx, wait.after)
+	}
+}
+
+// tryAgain is what a long poll without news returns.
+type tryAgain struct{ after time.Duration }
+
+func (*tryAgain) Error() string { return "nothing yet" }
+
+// latency draws the time of one answer: lognormal, its 99th hundredth five times the median.
+func (s *Sim) latency() time.Duration {
+	if s.opts.Latency == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const sigma = 0.692 // ln 5 / 2.326
+	return time.Duration(float64(s.opts.Latency) * math.Exp(sigma*s.rng.NormFloat64()))
+}
+
+// parseCall tells service and operation and reads the body.
+func parseCall(r *http.Request, body []byte) (*call, error) {
+	c := &call{form: &form{}, size: len(body), ctx: r.Context()}
+	sig, err := parseSignature(r.Header.Get("Authorization"))
+	if err != nil {
+		return c, err
+	}
+	c.service = sig.service
+	if target := r.Header.Get("X-Amz-Target"); target != "" {
+		_, c.operation, _ = strings.Cut(target, ".")
+		if err := json.Unmarshal(body, &c.doc); err != nil {
+			return c, fail("SerializationException", "%v", err)
+		}
+		c.token, _ = c.doc["NextToken"].(string)
+		return c, nil
+	}
+	if c.service == "eks" || c.service == "arc-zonal-shift" {
+		c.operation, c.path = restOperation(r)
+		return c, nil
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return c, fail("MalformedQueryString", "%v", err)
+	}
+	c.form = parseForm(values)
+	c.operation, c.token = c.form.text("Action"), c.form.text("NextToken")
+	return c, nil
+}
+
+// restOperation tells a REST request by its path.
+func restOperation(r *http.Request) (operation, resource string) {
+	for prefix, name := range map[string]string{"/clusters/": "DescribeCluster", "/managedresources/": "GetManagedResource"} {
+		if rest, ok := strings.CutPrefix(r.URL.Path, prefix); ok && r.Method == http.MethodGet && (name != "DescribeCluster" || !strings.Contains(rest, "/")) {
+			return name, rest
+		}
+	}
+	return r.Method + " " + r.URL.Path, ""
+}
+
+func (s *Sim) unknownOperation(c *call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unknown) < unknownMax {
+		s.unknown = append(s.unknown, c.service+":"+c.operation)
+	}
+	return fail("InvalidAction", "The action %s is not valid for this web service.", c.operation)
+}
+
+// count keeps the books that Calls and Refused show.
+func (s *Sim) count(c *call, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := c.service + ":" + c.operation
+	s.calls[name]++
+	var refusal *apiError
+	if errors.As(err, &refusal) {
+		s.refused[name+" "+refusal.code]++
+	}
+}
+
+// writeAnswer writes what the service's protocol wants.
+func writeAnswer(w http.ResponseWriter, c *call, answer any, err error) {
+	refusal := &apiError{}
+	switch {
+	case err == nil:
+		refusal = nil
+	case !errors.As(err, &refusal):
+		refusal = &apiError{http.StatusInternalServerError, "InternalError", err.Error()}
+	}
+	w.Header().Set("X-Amzn-Requestid", c.requestID)
+	if isXML(c.service) {
+		writeXML(w, c, answer, refusal)
+		return
+	}
+	contentType := "application/x-amz-json-1.1"
+	if c.service == "sqs" {
+		contentType = "application/x-amz-json-1.0"
+	}
+	w.Header().Set("Content-Type", contentType)
+	if refusal != nil {
+		w.Header().Set("X-Amzn-Errortype", refusal.code)
+		w.WriteHeader(refusal.status)
+		answer = map[string]any{"__type": refusal.code, "message": refusal.message}
+	}
+	// Who is gone does not read the answer.
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func isXML(service string) bool {
+	return service == "ec2" || service == "iam" || service == "sts" || service == ""
+}
+
+func writeXML(w http.ResponseWriter, c *call, answer any, refusal *apiError) {
+	var b bytes.Buffer
+	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	status := http.StatusOK
+	switch {
+	case refusal != nil && c.service == "ec2":
+		status = refusal.status
+		appendXML(&b, "Response", fields{
+			{"Errors", fields{{"Error", fields{{"Code", refusal.code}, {"Message", refusal.message}}}}}, {"RequestID", c.requestID},
+		})
+	case refusal != nil:
+		status = refusal.status
+		appendXML(&b, "ErrorResponse", fields{
+			{"Error", fields{{"Type", "Sender"}, {"Code", refusal.code}, {"Message", refusal.message}}}, {"RequestId", c.requestID},
+		})
+	case c.service == "ec2":
+		appendXML(&b, c.operation+"Response", append(fields{{"requestId", c.requestID}}, answer.(fields)...))
+	default:
+		appendXML(&b, c.operation+"Response", fields{
+			{c.operation + "Result", answer}, {"ResponseMetadata", fields{{"RequestId", c.requestID}}},
+		})
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}

@@ -1,0 +1,191 @@
+package awssim
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// profile is an instance profile.
+type profile struct {
+	name, path, role, id string
+	tags                 map[string]string
+	created, visible     time.Time
+}
+
+func iamOperations() map[string]operation {
+	return map[string]operation{
+		"GetInstanceProfile":            getProfile,
+		"CreateInstanceProfile":         createProfile,
+		"AddRoleToInstanceProfile":      addRole,
+		"RemoveRoleFromInstanceProfile": removeRole,
+		"DeleteInstanceProfile":         deleteProfile,
+		"ListInstanceProfiles":          listProfiles,
+		"TagInstanceProfile":            tagProfile,
+		"GetRole":                       getRole,
+	}
+}
+
+func noEntity(what, name string) error {
+	return &apiError{http.StatusNotFound, "NoSuchEntity", what + " " + name + " cannot be found."}
+}
+
+func (s *Sim) profile(c *call) (*profile, error) {
+	name := c.form.text("InstanceProfileName")
+	if p := s.profiles[name]; p != nil {
+		return p, nil
+	}
+	return nil, noEntity("Instance Profile", name)
+}
+
+func (s *Sim) describeProfile(p *profile) fields {
+	var roles, tags members
+	if p.role != "" {
+		roles = append(roles, s.describeRole(p.role))
+	}
+	for _, k := range slices.Sorted(maps.Keys(p.tags)) {
+		tags = append(tags, fields{{"Key", k}, {"Value", verbatim(p.tags[k])}})
+	}
+	return fields{
+		{"InstanceProfileName", p.name},
+		{"InstanceProfileId", p.id},
+		{"Path", p.path},
+		{"CreateDate", p.created},
+		{"Arn", s.arn("iam", "instance-profile"+p.path+p.name)},
+		{"Roles", roles},
+		{"Tags", tags},
+	}
+}
+
+func (s *Sim) describeRole(name string) fields {
+	return fields{
+		{"RoleName", name},
+		{"RoleId", "AROA" + strings.ToUpper(hashHex([]byte(name))[:16])},
+		{"Path", "/"},
+		{"CreateDate", s.spot.start},
+		{"Arn", s.arn("iam", "role/"+name)},
+	}
+}
+
+func getProfile(s *Sim, c *call) (any, error) {
+	p, err := s.profile(c)
+	if err != nil {
+		return nil, err
+	}
+	return fields{{"InstanceProfile", s.describeProfile(p)}}, nil
+}
+
+func createProfile(s *Sim, c *call) (any, error) {
+	name := c.form.text("InstanceProfileName")
+	if !regexp.MustCompile(`^[\w+=,.@-]{1,128}$`).MatchString(name) {
+		return nil, fail("ValidationError", "The specified value for instanceProfileName is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
+	}
+	if s.profiles[name] != nil {
+		return nil, &apiError{http.StatusConflict, "EntityAlreadyExists", "Instance Profile " + name + " already exists."}
+	}
+	tags := c.form.tags("Tags")
+	if err := checkTags(tags); err != nil {
+		return nil, fail("LimitExceeded", "%v", err)
+	}
+	p := &profile{
+		name: name, path: orDefault(c.form.text("Path"), "/"), id: s.id("AIPA"), tags: tags, created: c.now, visible: s.visible(c.now),
+	}
+	s.profiles[name] = p
+	return fields{{"InstanceProfile", s.describeProfile(p)}}, nil
+}
+
+func addRole(s *Sim, c *call) (any, error) {
+	p, err := s.profile(c)
+	if err != nil {
+		return nil, err
+	}
+	role := c.form.text("RoleName")
+	if !s.roles[role] {
+		return nil, &apiError{http.StatusNotFound, "NoSuchEntity", "The role with name " + role + " cannot be found."}
+	}
+	if p.role != "" {
+		return nil, &apiError{http.StatusConflict, "LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1"}
+	}
+	p.role = role
+	return fields{}, nil
+}
+
+func removeRole(s *Sim, c *call) (any, error) {
+	p, err := s.profile(c)
+	if err != nil {
+		return nil, err
+	}
+	if role := c.form.text("RoleName"); p.role != role {
+		return nil, noEntity("Role", role)
+	}
+	p.role = ""
+	return fields{}, nil
+}
+
+func deleteProfile(s *Sim, c *call) (any, error) {
+	p, err := s.profile(c)
+	if err != nil {
+		return nil, err
+	}
+	if p.role != "" {
+		return nil, &apiError{http.StatusConflict, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first."}
+	}
+	delete(s.profiles, p.name)
+	return fields{}, nil
+}
+
+func tagProfile(s *Sim, c *call) (any, error) {
+	p, err := s.profile(c)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(p.tags, c.form.tags("Tags"))
+	return fields{}, nil
+}
+
+func getRole(s *Sim, c *call) (any, error) {
+	name := c.form.text("RoleName")
+	if !s.roles[name] {
+		return nil, &apiError{http.StatusNotFound, "NoSuchEntity", "The role with name " + name + " cannot be found."}
+	}
+	return fields{{"Role", s.describeRole(name)}}, nil
+}
+
+func listProfiles(s *Sim, c *call) (any, error) {
+	prefix := orDefault(c.form.text("PathPrefix"), "/")
+	var found []*profile
+	for _, p := range s.profiles {
+		if strings.HasPrefix(p.path, prefix) {
+			found = append(found, p)
+		}
+	}
+	c.token = c.form.text("Marker")
+	found, next, err := page(c, found, func(p *profile) string { return p.name }, c.form.number(100, "MaxItems"), 1, 1000)
+	if err != nil {
+		return nil, err
+	}
+	var out members
+	for _, p := range found {
+		out = append(out, s.describeProfile(p))
+	}
+	return fields{{"InstanceProfiles", out}, {"IsTruncated", next != ""}, {"Marker", next}}, nil
+}
+
+// AddProfile gives the account an instance profile with a role, as a person would.
+func (s *Sim) AddProfile(name, role string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	s.roles[role] = true
+	s.profiles[name] = &profile{name: name, path: "/", role: role, id: s.id("AIPA"), tags: map[string]string{}, created: now, visible: now}
+}
+
+// Profiles returns the names of the instance profiles, in order.
+func (s *Sim) Profiles() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.profiles))
+}

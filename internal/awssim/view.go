@@ -1,0 +1,56 @@
+package awssim
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Instance is what the account knows of an instance, for tests and people.
+type Instance struct {
+	ID           string            `json:"id"`
+	Type         string            `json:"type"`
+	Zone         string            `json:"zone"`
+	CapacityType string            `json:"capacityType"`
+	State        string            `json:"state"`
+	ImageID      string            `json:"imageID"`
+	SubnetID     string            `json:"subnetID"`
+	Template     string            `json:"template"`
+	Reservation  string            `json:"reservation,omitempty"`
+	Launched     time.Time         `json:"launched"`
+	Tags         map[string]string `json:"tags"`
+	// Node is the name of its Node once it has joined; BootError why it never will.
+	Node      string `json:"node,omitempty"`
+	BootError string `json:"bootError,omitempty"`
+	UserData  string `json:"-"`
+	// PriceHourly is what it costs now, in dollars.
+	PriceHourly float64 `json:"priceHourly"`
+}
+
+// Live tells whether it is pending or running.
+func (in Instance) Live() bool { return in.State == statePending || in.State == stateRunning }
+
+// Instances returns all instances, terminated ones of the last hour included, by id.
+func (s *Sim) Instances() []Instance {
+	s.mu.Lock()
+	defer s.unlock()
+	s.catchUp()
+	now := s.clock.Now()
+	var out []Instance
+	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
+		in := s.instances[id]
+		v := Instance{
+			ID: in.id, Type: in.machine.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
+			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Tags: maps.Clone(in.tags), Node: in.node,
+			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.machine.onDemand,
+		}
+		if in.reservation != nil {
+			v.Reservation = in.reservation.ID
+		}
+		if p, _, ok := s.spot.price(s.opts.Seed, in.machine, in.subnet.zoneID, now); ok && in.capacityType == capacitySpot {
+			v.PriceHourly = p
+		}
+		out = append(out, v)
+	}
+	return out
+}
