@@ -29,6 +29,9 @@ const (
 	// EvictionHourlyAnnotationKey on a NodePool is what consolidation must save for each
 	// ordinary pod that it evicts from the pool's nodes, in dollars per hour ("0.02").
 	EvictionHourlyAnnotationKey = "dovetail.sh/eviction-hourly-dollars"
+	// SavingShareMinAnnotationKey on a NodePool is the share of the price of the pool's nodes
+	// that their removal by consolidation must save ("0.05"), evictions aside.
+	SavingShareMinAnnotationKey = "dovetail.sh/saving-share-min"
 )
 
 // LeavingTaintKey is the key of the soft taint (PreferNoSchedule) of Nodes that consolidation
@@ -42,9 +45,6 @@ func LeavingTaint() corev1.Taint {
 
 // isLeavingTaint tells whether a taint is that one.
 func isLeavingTaint(t corev1.Taint) bool { return t.Key == LeavingTaintKey }
-
-// policyUnderutilized1beta1 is v1beta1's name for WhenEmptyOrUnderutilized.
-const policyUnderutilized1beta1 = "WhenUnderutilized"
 
 // StepAnnotation returns the value of StepAnnotationKey.
 func StepAnnotation(id string, removes, launches int) string {
@@ -74,8 +74,8 @@ func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 
 // policy returns a pool's consolidation policy, by its present name.
 func policy(np *karpenterv1.NodePool) string {
-	if p := string(np.Spec.Disruption.ConsolidationPolicy); p != policyUnderutilized1beta1 {
-		return p
+	if p := np.Spec.Disruption.ConsolidationPolicy; p != karpenterv1.ConsolidationPolicyWhenUnderutilized {
+		return string(p)
 	}
 	return cluster.PolicyUnderutilized
 }
@@ -135,14 +135,25 @@ func budget(b *karpenterv1.Budget, zone *time.Location, now time.Time) (cluster.
 	return out, nil
 }
 
-// evictionHourly returns what a pool says an eviction must save; 0: nothing that can be
-// understood.
-func evictionHourly(np *karpenterv1.NodePool) float64 {
-	v, err := strconv.ParseFloat(np.Annotations[EvictionHourlyAnnotationKey], 64)
+// positive returns the number in an annotation of a pool; 0: there is none above 0 that can
+// be read.
+func positive(np *karpenterv1.NodePool, key string) float64 {
+	v, err := strconv.ParseFloat(np.Annotations[key], 64)
 	if err != nil || v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0
 	}
 	return v
+}
+
+// UnreadAnnotations says which of our annotations of a pool cannot be read, so that the
+// operator's word counts in their place.
+func UnreadAnnotations(np *karpenterv1.NodePool) (why []string) {
+	for _, key := range []string{EvictionHourlyAnnotationKey, SavingShareMinAnnotationKey} {
+		if text, ok := np.Annotations[key]; ok && positive(np, key) == 0 {
+			why = append(why, fmt.Sprintf("annotation %s is %q and not used: it must be a number above 0", key, text))
+		}
+	}
+	return why
 }
 
 // Resident returns a pod on a machine as one that would want another. Its shape and its

@@ -21,7 +21,7 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 		Name: np.Name, Types: types, Taints: Taints(np.Spec.Template.Spec.Taints),
 		Limits: Quantities(np.Spec.Limits), Unready: unready(np),
 		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: np.Spec.Replicas != nil, Budgets: budgets(np, now),
-		EvictionHourly: evictionHourly(np),
+		EvictionHourly: positive(np, EvictionHourlyAnnotationKey), SavingShareMin: positive(np, SavingShareMinAnnotationKey),
 	}
 	if np.Spec.Weight != nil {
 		p.Weight = *np.Spec.Weight

@@ -79,7 +79,7 @@ func disruptionEntries() map[string]entry {
 		at + ".consolidateAfter default":    {at: at, from: "{budgets: [], consolidationPolicy: WhenEmpty}", accept: "{budgets: [], consolidationPolicy: WhenEmpty, consolidateAfter: 0s}"},
 		at + ".consolidateAfter pattern":    {accept: "Never", refuse: "1d", why: "should match"},
 		at + ".consolidationPolicy default": {accept: "WhenEmptyOrUnderutilized"},
-		at + ".consolidationPolicy enum":    {accept: "Balanced", refuse: "Always", why: `supported values: "WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"`},
+		at + ".consolidationPolicy enum":    {accept: "WhenUnderutilized", refuse: "Always", why: `supported values: "WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced", "WhenUnderutilized"`},
 		budgets + " default":                {accept: "[{nodes: 10%}]"},
 		budgets + " maxItems":               {accept: list(50, same("{nodes: '1'}")), refuse: list(51, same("{nodes: '1'}")), why: "Too many"},
 		paired:                              {accept: scheduled("@daily", "1h"), refuse: "[{nodes: '0', duration: 1h}]"},

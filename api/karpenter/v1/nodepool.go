@@ -146,14 +146,16 @@ type NodeClaimTemplateSpec struct {
 
 // ConsolidationPolicy says which nodes consolidation may remove.
 //
-// +kubebuilder:validation:Enum:={WhenEmpty,WhenEmptyOrUnderutilized,Balanced}
+// +kubebuilder:validation:Enum:={WhenEmpty,WhenEmptyOrUnderutilized,Balanced,WhenUnderutilized}
 type ConsolidationPolicy string
 
-// The values of ConsolidationPolicy.
+// The values of ConsolidationPolicy. WhenUnderutilized is what v1beta1 called
+// WhenEmptyOrUnderutilized, and means that.
 const (
 	ConsolidationPolicyWhenEmpty                ConsolidationPolicy = "WhenEmpty"
 	ConsolidationPolicyWhenEmptyOrUnderutilized ConsolidationPolicy = "WhenEmptyOrUnderutilized"
 	ConsolidationPolicyBalanced                 ConsolidationPolicy = "Balanced"
+	ConsolidationPolicyWhenUnderutilized        ConsolidationPolicy = "WhenUnderutilized"
 )
 
 // DisruptionReason is why we remove or replace a node by our own choice.

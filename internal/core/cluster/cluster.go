@@ -210,6 +210,9 @@ type Pool struct {
 	// EvictionHourly is what consolidation must save for each ordinary pod that it evicts
 	// from the pool's nodes, in dollars per hour; 0: what the operator says.
 	EvictionHourly float64
+	// SavingShareMin is the share of the price of the pool's machines that their removal must
+	// save besides; 0: what the operator says.
+	SavingShareMin float64
 }
 
 // Budget caps how many of a pool's nodes may be disrupted at once.

@@ -141,8 +141,8 @@ func (c *consolidator) judge(h int) {
 		c.weight[h] += evictionWeight(&n.Residents[i], c.snap.At)
 	}
 	hourly, share := c.opts.EvictionHourly, c.opts.ShareMin
-	if pool, ok := c.snap.PoolByName(n.Pool); ok && pool.EvictionHourly > 0 {
-		hourly = pool.EvictionHourly
+	if pool, ok := c.snap.PoolByName(n.Pool); ok {
+		hourly, share = cmp.Or(pool.EvictionHourly, hourly), cmp.Or(pool.SavingShareMin, share)
 	}
 	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
 }
