@@ -54,6 +54,11 @@ func PoolDisruptionBlocked(why string) Event {
 	return e
 }
 
+// AnnotationIgnored says on a NodePool that one of our annotations cannot be read.
+func AnnotationIgnored(why string) Event {
+	return Event{Reason: "AnnotationIgnored", Type: corev1.EventTypeWarning, Message: why, DedupeValues: []string{why}, Dedupe: unconsolidatableDedupe}
+}
+
 // DisruptionLaunching says on a NodeClaim that it was launched to replace others, and why.
 func DisruptionLaunching(why string) Event {
 	return Event{Reason: "DisruptionLaunching", Type: corev1.EventTypeNormal, Message: "Launching to replace nodes: " + why, DedupeValues: []string{why}}

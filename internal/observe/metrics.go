@@ -60,6 +60,8 @@ type Metrics struct {
 	VoluntaryDisruptionDecisionsByNodePool               *prometheus.CounterVec
 	VoluntaryDisruptionEligibleNodes                     *prometheus.GaugeVec
 	VoluntaryDisruptionQueueFailures                     *prometheus.CounterVec
+	VoluntaryDisruptionFailedValidations                 *prometheus.CounterVec
+	VoluntaryDisruptionConsolidationTimeouts             *prometheus.CounterVec
 
 	CloudProviderDurationSeconds *prometheus.HistogramVec
 	CloudProviderErrors          *prometheus.CounterVec
@@ -172,8 +174,12 @@ func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 	m.VoluntaryDisruptionDecisionsByNodePool = f.counter(namespace, "voluntary_disruption", "decisions_by_nodepool_total", "Removals decided, by NodePool.",
 		"nodepool", "decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionEligibleNodes = f.gauge("voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")
-	m.VoluntaryDisruptionQueueFailures = f.counter(namespace, "voluntary_disruption", "queue_failures_total", "Removals begun and taken back.",
+	m.VoluntaryDisruptionQueueFailures = f.counter(namespace, "voluntary_disruption", "queue_failures_total", "Removals begun and taken back, because of their replacements or their reason.",
 		"decision", "reason", "consolidation_type")
+	m.VoluntaryDisruptionFailedValidations = f.counter(namespace, "voluntary_disruption", "failed_validations_total",
+		"Consolidations begun and taken back, because the cluster had changed.", "consolidation_type")
+	m.VoluntaryDisruptionConsolidationTimeouts = f.counter(namespace, "voluntary_disruption", "consolidation_timeouts_total",
+		"Looks in which only a part of consolidation was searched, because all of it had just taken long.", "consolidation_type")
 }
 
 // factory makes and registers metrics.

@@ -57,10 +57,12 @@ func published() []string {
 		"karpenter_scheduler_scheduling_duration_seconds controller",
 		"karpenter_scheduler_unfinished_work_seconds controller,scheduling_id",
 		"karpenter_scheduler_unschedulable_pods_count controller",
+		"karpenter_voluntary_disruption_consolidation_timeouts_total consolidation_type",
 		"karpenter_voluntary_disruption_decision_evaluation_duration_seconds reason,consolidation_type",
 		"karpenter_voluntary_disruption_decisions_by_nodepool_total nodepool,decision,reason,consolidation_type",
 		"karpenter_voluntary_disruption_decisions_total decision,reason,consolidation_type",
 		"karpenter_voluntary_disruption_eligible_nodes reason",
+		"karpenter_voluntary_disruption_failed_validations_total consolidation_type",
 		"karpenter_voluntary_disruption_queue_failures_total decision,reason,consolidation_type",
 	}
 }

@@ -24,6 +24,7 @@ func everyEvent() map[string]Event {
 		"NoCompatibleInstanceTypes Warning 1m0s":      NoCompatibleInstanceTypes("none"),
 		"DisruptionBlocked Normal 2m0s":               DisruptionBlocked("held"),
 		"DisruptionBlocked Normal 1m0s":               PoolDisruptionBlocked("held"),
+		"AnnotationIgnored Warning 15m0s":             AnnotationIgnored("it is no number"),
 		"DisruptionLaunching Normal 2m0s":             DisruptionLaunching("Drifted"),
 		"DisruptionWaitingReadiness Normal 2m0s":      DisruptionWaitingReadiness(),
 		"Unconsolidatable Normal 15m0s":               Unconsolidatable("no saving"),

@@ -32,9 +32,6 @@ const (
 	calm, busy = 5 * time.Second, time.Second
 	// settle is how long a node stays marked before it goes: far longer than a watch lags.
 	settle = 2 * time.Second
-	// thrift is how many times longer than the search for something cheaper took the next
-	// one is put off.
-	thrift = 10
 )
 
 // Loop is the disruption loop. Its fields are set once, before Register.
@@ -47,6 +44,7 @@ type Loop struct {
 	Now       func() time.Time
 	Synced    func() bool
 	Pack      pack.Options
+	Terms     disrupt.Terms
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 
@@ -84,7 +82,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 // pass is one decision carried out; acted tells whether something is under way.
 func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	snap := l.Mirror.Snapshot()
-	opts := disrupt.Options{Settle: settle, Pack: l.Pack}
+	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.recall(&opts, snap.At)
 	start := l.Now()
 	p, err := l.decide(snap, opts)
@@ -97,7 +95,7 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 		kept.Error = err.Error()
 	}
 	l.Journal.Add(kept)
-	l.memory.learn(&p)
+	l.memory.learn(&opts, &p)
 	l.tellPools(snap)
 	l.tellWaiting(snap)
 	l.tellBlocked(snap, &p)
@@ -130,7 +128,10 @@ func (l *Loop) decide(snap *cluster.Snapshot, opts disrupt.Options) (p plan.Plan
 		took := l.Now().Sub(start)
 		l.Metrics.VoluntaryDisruptionDecisionEvaluationDurationSeconds.WithLabelValues(label(reason), kind).Observe(took.Seconds())
 		if reason == disrupt.Underutilized {
-			l.memory.notCheaperBefore = snap.At.Add(thrift * took)
+			l.memory.searched(&opts, snap.At, took)
+			if opts.DrainOnly {
+				l.Metrics.VoluntaryDisruptionConsolidationTimeouts.WithLabelValues(kind).Inc()
+			}
 		}
 	}), nil
 }

@@ -15,6 +15,12 @@ const (
 	pauseMin, pauseMax = time.Minute, 10 * time.Minute
 	// rest is how long a machine that cannot be replaced is left alone.
 	rest = time.Minute
+	// thrift is how many times longer than the search for something cheaper took the next
+	// one is put off.
+	thrift = 10
+	// settledMax is how long a search that found nothing saves others from looking again at
+	// machines to which nothing has happened: prices change without anything happening.
+	settledMax = time.Minute
 )
 
 // memory is what was tried in vain a short time ago. The zero memory knows nothing;
@@ -22,8 +28,10 @@ const (
 type memory struct {
 	pools map[string]pause
 	nodes map[string]resting
-	// notCheaperBefore is when something cheaper is looked for again.
-	notCheaperBefore time.Time
+	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
+	drainsFrom, allFrom time.Time
+	// settled is when everything was looked for and nothing found; zero: something was.
+	settled time.Time
 }
 
 // pause is how long a pool is left alone, and until when it is.
@@ -49,11 +57,32 @@ func (m *memory) recall(opts *disrupt.Options, now time.Time) {
 	for node, r := range m.nodes {
 		opts.Resting[node] = r.why
 	}
-	opts.SkipConsolidation = now.Before(m.notCheaperBefore)
+	if now.Sub(m.settled) < settledMax {
+		opts.Settled = m.settled
+	}
+	opts.SkipConsolidation = now.Before(m.drainsFrom)
+	opts.DrainOnly = opts.Settled.IsZero() && now.Before(m.allFrom)
+}
+
+// searched remembers how long a search for something cheaper took. A long one for
+// everything is followed by short ones for what needs no new machine.
+func (m *memory) searched(opts *disrupt.Options, now time.Time, took time.Duration) {
+	if all := !opts.DrainOnly && opts.Settled.IsZero(); all {
+		m.drainsFrom, m.allFrom = now.Add(took), now.Add(thrift*took)
+		return
+	}
+	m.drainsFrom = now.Add(thrift * took)
 }
 
 // learn remembers what the plan found to be in vain.
-func (m *memory) learn(p *plan.Plan) {
+func (m *memory) learn(opts *disrupt.Options, p *plan.Plan) {
+	switch {
+	case opts.SkipConsolidation:
+	case !p.Settled:
+		m.settled = time.Time{}
+	case opts.Settled.IsZero():
+		m.settled = p.At
+	}
 	if m.pools == nil {
 		m.pools, m.nodes = map[string]pause{}, map[string]resting{}
 	}

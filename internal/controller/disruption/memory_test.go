@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -14,7 +16,7 @@ func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m memory
 	fails := func(pool string) {
-		m.learn(&plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}})
+		m.learn(&disrupt.Options{}, &plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}})
 	}
 	paused := func(pool string) time.Duration {
 		var opts disrupt.Options
@@ -45,7 +47,7 @@ func TestAStepThatIsTakenBackWithoutAFailureCostsNoTime(t *testing.T) {
 	var m memory
 	var opts disrupt.Options
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	m.learn(&plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}})
+	m.learn(&disrupt.Options{}, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}})
 	if m.recall(&opts, now); len(opts.Paused) > 0 {
 		t.Errorf("paused: %v", opts.Paused)
 	}
@@ -56,10 +58,50 @@ func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
 		var m memory
-		m.learn(&plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}})
+		m.learn(&disrupt.Options{}, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}})
 		var opts disrupt.Options
 		if m.recall(&opts, now.Add(at)); len(opts.Resting) != want {
 			t.Errorf("after %s %d machines rest, want %d", at, len(opts.Resting), want)
+		}
+	}
+}
+
+// TestALongSearchIsFollowedByShortOnes: what is searched from second to second after a
+// search for everything that took two, and after one that found nothing.
+func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	search := func(settled bool, after ...time.Duration) (kinds []string) {
+		var m memory
+		now := start
+		for _, pause := range append(after, 0) {
+			var opts disrupt.Options
+			m.recall(&opts, now)
+			kind, took := "all", 2*time.Second
+			switch {
+			case opts.SkipConsolidation:
+				kind = "nothing"
+			case opts.DrainOnly:
+				kind, took = "drains", 100*time.Millisecond
+			case !opts.Settled.IsZero():
+				kind, took = "changed", 100*time.Millisecond
+			}
+			kinds = append(kinds, kind)
+			if kind != "nothing" {
+				m.searched(&opts, now, took)
+			}
+			m.learn(&opts, &plan.Plan{At: now, Settled: settled && kind != "nothing"})
+			now = now.Add(pause)
+		}
+		return kinds
+	}
+	second := time.Second
+	for name, c := range map[string]struct{ got, want []string }{
+		"there is much to do": {search(false, second, second, second/2, 20*second), []string{"all", "nothing", "drains", "nothing", "all"}},
+		"nothing is found":    {search(true, 2*second, second/2, 20*second, 38*second), []string{"all", "changed", "nothing", "changed", "all"}},
+	} {
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("%s: searched (-want +got):\n%s", name, diff)
 		}
 	}
 }

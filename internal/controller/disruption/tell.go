@@ -14,19 +14,21 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // label returns a reason as metrics have it.
 func label(reason string) string { return strings.ToLower(reason) }
 
-// kindOf returns the label consolidation_type of a step.
-func kindOf(s *plan.Step) string {
+// kindOf returns the label consolidation_type of a step that removes so many machines for
+// a reason.
+func kindOf(reason string, machines int) string {
 	switch {
-	case s.Reason == disrupt.Empty:
+	case reason == disrupt.Empty:
 		return "empty"
-	case s.Reason != disrupt.Underutilized:
+	case reason != disrupt.Underutilized:
 		return ""
-	case len(s.Remove) > 1:
+	case machines > 1:
 		return "multi"
 	default:
 		return "single"
@@ -43,12 +45,12 @@ func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
 		decision = observe.DecisionReplace
 	}
 	if err == nil {
-		l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(decision, label(s.Reason), kindOf(s)).Inc()
+		l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
 		pools := map[string]bool{}
 		for _, r := range s.Remove {
 			if !pools[r.Pool] {
 				pools[r.Pool] = true
-				l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, decision, label(s.Reason), kindOf(s)).Inc()
+				l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
 			}
 		}
 	}
@@ -73,7 +75,11 @@ func (l *Loop) tellUndo(u *plan.Undo) {
 	if u.Failed {
 		decision = observe.DecisionReplace
 	}
-	l.Metrics.VoluntaryDisruptionQueueFailures.WithLabelValues(decision, label(u.Reason), "").Inc()
+	if kind := kindOf(u.Reason, len(u.Open)); kind != "" && !u.Failed {
+		l.Metrics.VoluntaryDisruptionFailedValidations.WithLabelValues(kind).Inc()
+	} else {
+		l.Metrics.VoluntaryDisruptionQueueFailures.WithLabelValues(decision, label(u.Reason), kind).Inc()
+	}
 	var nodes []string
 	for _, r := range u.Open {
 		nodes = append(nodes, r.Node)
@@ -106,6 +112,11 @@ func (l *Loop) tellPools(snap *cluster.Snapshot) {
 	books := budget.Open(snap)
 	for i := range snap.Pools {
 		pool := snap.Pools[i].Name
+		if np, ok := l.Mirror.PoolObject(pool); ok {
+			for _, why := range translate.UnreadAnnotations(np) {
+				l.onPool(pool, observe.AnnotationIgnored(why))
+			}
+		}
 		for n, b := range snap.Pools[i].Budgets {
 			if b.Invalid != "" {
 				l.onPool(pool, observe.PoolDisruptionBlocked(fmt.Sprintf("spec.disruption.budgets[%d] cannot be read and so allows nothing: %s", n, b.Invalid)))
