@@ -136,7 +136,7 @@ func (p *Parts) loops() []registrant {
 			BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
 		},
 		&disruption.Loop{
-			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher, Now: p.Now, OneByOne: p.OneByOne}, Pack: packing,
+			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher, Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(),
 			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced, Journal: p.Journal,
 		},
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.Log},

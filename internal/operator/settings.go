@@ -41,6 +41,12 @@ type Settings struct {
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
 	LaunchPriceCap                   float64
+	ConsolidationEvictionDollars     float64
+	ConsolidationSavingShareMin      float64
+	ConsolidationGapMax              float64
+	ConsolidationStepMax             int
+	ConsolidationSpotPools           int
+	ConsolidationRest                time.Duration
 	NominatePods                     bool
 	NominateWaitMax                  time.Duration
 	JournalMemoryBytes               int64
@@ -82,6 +88,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "how many times the price of its cheapest instance type the other types of a launch may cost; spot names dearer ones too, until it has 15 types and zones to choose from")
+	s.addConsolidation(a)
 	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time a ready node is kept closed until its pods can safely take it; it is short unless kube-scheduler has very much to do")
 	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "most memory for past decisions, which dovetail explain and replay read from /debug/journal on the metrics port; 0: keep none and do not serve it")
@@ -127,7 +134,7 @@ func (s *Settings) Validate() error {
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
 		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
-		priceCap, durations, gateErr, schedulerErr, s.validateJournal(),
+		priceCap, durations, gateErr, schedulerErr, s.validateJournal(), s.validateConsolidation(),
 	)
 }
 

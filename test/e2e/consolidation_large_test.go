@@ -25,8 +25,9 @@ import (
 const (
 	// largeEnv asks for the sizes of the issue instead of small ones.
 	largeEnv = "E2E_LARGE"
-	// useKept is the share of its cpus that pods ask of each machine before consolidation.
-	useKept = 0.4
+	// useKept is the share of all cpus that pods ask for before consolidation, useMost the
+	// share of those of one machine.
+	useKept, useMost = 0.4, 0.6
 	// promiseMost is how much dearer than promised the end may be; where machines are so few
 	// that one is about as much, one more is let pass.
 	promiseMost = 1.1
@@ -152,21 +153,31 @@ func (th *thinned) thin(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.SortFunc(p.pods, func(a, b corev1.Pod) int { return cmp.Compare(a.UID, b.UID) }) // in no order
-	cpus := map[string]int64{}
+	cpus, all := map[string]int64{}, int64(0)
 	for i := range p.nodes {
 		cpus[p.nodes[i].Name] = p.nodes[i].Status.Capacity.Cpu().MilliValue()
+		all += cpus[p.nodes[i].Name]
 	}
 	th.replicas = map[string]int{}
-	used, kept, all := map[string]int64{}, int64(0), int64(0)
-	left := 0
+	used, kept := map[string]int64{}, int64(0)
+	keeps := map[string]bool{}
+	for _, first := range []bool{true, false} { // each machine keeps one, then some keep more
+		for i := range p.pods {
+			pod := &p.pods[i]
+			node, milli := pod.Spec.NodeName, pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+			more := float64(kept+milli) <= useKept*float64(all) && float64(used[node]+milli) <= useMost*float64(cpus[node])
+			if keeps[pod.Name] || first && used[node] > 0 || !first && !more {
+				continue
+			}
+			keeps[pod.Name] = true
+			used[node] += milli
+			kept += milli
+		}
+	}
 	for i := range p.pods {
 		pod := &p.pods[i]
 		th.replicas[pod.Labels["app"]] += 0 // also those of which nothing is left
-		node, milli := pod.Spec.NodeName, pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
-		if used[node] == 0 || float64(used[node]+milli) <= (useKept+0.05)*float64(cpus[node]) {
-			used[node] += milli
-			kept += milli
-			left++
+		if keeps[pod.Name] {
 			th.replicas[pod.Labels["app"]]++
 			continue
 		}
@@ -179,11 +190,8 @@ func (th *thinned) thin(t *testing.T) {
 	for name, pods := range th.replicas {
 		scaleWorkload(t, th.client, name, pods)
 	}
-	th.awaitRunning(t, left)
-	for _, milli := range cpus {
-		all += milli
-	}
-	t.Logf("%d machines, %d in use, with %d pods of %d workloads: %.0f %% of their cpus", len(cpus), len(used), left, len(th.replicas), 100*float64(kept)/float64(all))
+	th.awaitRunning(t, len(keeps))
+	t.Logf("%d machines, %d in use, with %d pods of %d workloads: %.0f %% of their cpus", len(cpus), len(used), len(keeps), len(th.replicas), 100*float64(kept)/float64(all))
 }
 
 // letGo lets consolidation begin.

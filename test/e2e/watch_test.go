@@ -249,7 +249,7 @@ func (w *everything) report(t *testing.T) {
 	for _, b := range w.broken {
 		t.Error(b)
 	}
-	// Not yet an error: kube-scheduler puts those that come where it likes, and the plan is
-	// made anew at each look, so the machine that took one may be the next to go.
-	t.Logf("%d of the evicted pods had come for others that were", len(w.again))
+	if len(w.again) > 0 {
+		t.Errorf("%d of the evicted pods had come for others that were: %s", len(w.again), w.again)
+	}
 }

@@ -36,7 +36,19 @@ type Terms struct {
 	Rest time.Duration
 }
 
-func (t *Terms) rest() time.Duration { return cmp.Or(t.Rest, 10*time.Minute) }
+// DefaultTerms returns what zero values of Terms stand for.
+func DefaultTerms() Terms {
+	return Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, SpotPools: 3, Rest: 10 * time.Minute}
+}
+
+// complete returns the terms with the defaults for what they do not say.
+func (t Terms) complete() Terms {
+	d := DefaultTerms()
+	return Terms{
+		EvictionHourly: t.EvictionHourly, ShareMin: cmp.Or(t.ShareMin, d.ShareMin), GapMax: cmp.Or(t.GapMax, d.GapMax),
+		StepMax: cmp.Or(t.StepMax, d.StepMax), SpotPools: cmp.Or(t.SpotPools, d.SpotPools), Rest: cmp.Or(t.Rest, d.Rest),
+	}
+}
 
 // ConsolidateOptions are the terms, and what the caller knows besides. The zero value is
 // the default.
@@ -104,11 +116,7 @@ type consolidator struct {
 }
 
 func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolidator {
-	opts.ShareMin = cmp.Or(opts.ShareMin, 0.02)
-	opts.GapMax = cmp.Or(opts.GapMax, 0.02)
-	opts.StepMax = cmp.Or(opts.StepMax, 32)
-	opts.SpotPools = cmp.Or(opts.SpotPools, 3)
-	opts.Rest = opts.rest()
+	opts.Terms = opts.complete()
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)

@@ -1,0 +1,96 @@
+package operator
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+)
+
+// parsed returns the settings that a command line gives.
+func parsed(t *testing.T, words ...string) *Settings {
+	t.Helper()
+	s := &Settings{}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.AddFlags(fs)
+	if err := fs.Parse(words); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestDocsNameEverySetting compares docs/reference/settings.md with the flags: names,
+// environment variables and defaults, in order.
+func TestDocsNameEverySetting(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/reference/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| ([^|]*) \\|").FindAllStringSubmatch(string(doc), -1) {
+		got = append(got, fmt.Sprintf("%s %s %q", row[1], row[2], strings.Trim(row[3], "` ")))
+	}
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&Settings{}).AddFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		env := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		want = append(want, fmt.Sprintf("%s %s %q", f.Name, env, f.DefValue))
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/reference/settings.md (-want +got):\n%s", diff)
+	}
+}
+
+func TestConsolidationSettingsAreTheCoresTerms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		words []string
+		want  disrupt.Terms
+	}{
+		"what is not said is the default": {nil, disrupt.DefaultTerms()},
+		"what is said counts": {
+			[]string{
+				"--consolidation-eviction-hourly-dollars=0.01", "--consolidation-saving-share-min=0.1", "--consolidation-gap-max=0.05",
+				"--consolidation-step-max=4", "--consolidation-spot-pools=15", "--consolidation-rest=1h",
+			},
+			disrupt.Terms{EvictionHourly: 0.01, ShareMin: 0.1, GapMax: 0.05, StepMax: 4, SpotPools: 15, Rest: 60 * 60e9},
+		},
+		"nothing is less than the default": {
+			[]string{"--consolidation-gap-max=0", "--consolidation-rest=0s"},
+			disrupt.Terms{ShareMin: 0.02, GapMax: -1, StepMax: 32, SpotPools: 3, Rest: -1},
+		},
+	} {
+		s := parsed(t, c.words...)
+		if err := s.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(c.want, s.terms()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestConsolidationSettingsSayWhatTheyMayBe(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"--consolidation-eviction-hourly-dollars=-1":  "--consolidation-eviction-hourly-dollars is -1; it may be 0 or more",
+		"--consolidation-eviction-hourly-dollars=NaN": "--consolidation-eviction-hourly-dollars is NaN; it may be 0 or more",
+		"--consolidation-saving-share-min=0":          "--consolidation-saving-share-min is 0; it may be above 0, up to 1",
+		"--consolidation-saving-share-min=2":          "--consolidation-saving-share-min is 2; it may be above 0, up to 1",
+		"--consolidation-gap-max=-0.1":                "--consolidation-gap-max is -0.1; it may be 0 or more",
+		"--consolidation-step-max=0":                  "--consolidation-step-max is 0; it may be 1 or more",
+		"--consolidation-spot-pools=0":                "--consolidation-spot-pools is 0; it may be 1 or more",
+		"--consolidation-rest=-1s":                    "--consolidation-rest is -1s; it may be 0s or more",
+	} {
+		if err := parsed(t, word).Validate(); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", word, err, want)
+		}
+	}
+}
