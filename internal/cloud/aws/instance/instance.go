@@ -1,0 +1,138 @@
+package instance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+// Region is what is the same for every class.
+type Region struct {
+	Name string
+	// Offered are the zones in which each type is sold.
+	Offered map[string][]string
+	// OnDemand are the prices in dollars an hour of each type.
+	OnDemand map[string]float64
+	// Spot are the prices of each type in each zone.
+	Spot map[string]map[string]float64
+	// MemoryOverhead is the share of the memory that the hypervisor keeps
+	// (VM_MEMORY_OVERHEAD_PERCENT, which is a share all the same).
+	MemoryOverhead float64
+	// ReservedENIs are the interfaces that are left free of pods (RESERVED_ENIS).
+	ReservedENIs int64
+}
+
+// Class is what of a class decides what its machines are.
+type Class struct {
+	Spec   *awsv1.EC2NodeClassSpec
+	Status *awsv1.EC2NodeClassStatus
+	// Kubelet is spec.kubelet, read.
+	Kubelet *kubelet.Config
+	// Left is how many more machines each reservation covers.
+	Left map[string]int
+	// Group is the placement group; nil: none.
+	Group *Group
+	// Memory is what nodes of each type said they have, in bytes.
+	Memory map[string]int64
+}
+
+// Group is a placement group.
+type Group struct {
+	ID       string
+	Strategy types.PlacementStrategy
+	// Partitions is how many there are, of the strategy partition.
+	Partitions int
+}
+
+// Types returns the types that the class can launch, by name.
+func Types(infos []types.InstanceTypeInfo, r *Region, c *Class) []*catalog.Type {
+	var out []*catalog.Type
+	for i := range infos {
+		if Unsuitable(&infos[i], c) == "" {
+			out = append(out, Type(&infos[i], r, c))
+		}
+	}
+	slices.SortFunc(out, func(a, b *catalog.Type) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Type returns a type as the class has it.
+func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
+	t := &catalog.Type{Name: string(info.InstanceType)}
+	settings, _ := Settings(info, r, c) // what fails is left out; Settings told whoever asked
+	t.Capacity = capacity(info, r, c, &settings)
+	t.Overhead = overhead(info, c, &settings, t.Capacity)
+	t.Offerings = offerings(info, r, c)
+	t.Requirements = requirements(info, r, c, t.Offerings)
+	return t
+}
+
+// Settings returns what the kubelet of a machine of the type is told. The error names the
+// expressions of the class that fail for it.
+func Settings(info *types.InstanceTypeInfo, r *Region, c *Class) (kubelet.Settings, error) {
+	return c.Kubelet.Resolve(kubelet.Machine{
+		Type: string(info.InstanceType), VCPUs: vcpus(info), MemoryMiB: memoryMiB(info),
+		ENIs: interfaces(info), IPsPerENI: addresses(info), Pods: podsDefault(info, r, c),
+	})
+}
+
+// Unsuitable returns why the class cannot launch the type; empty: it can.
+func Unsuitable(info *types.InstanceTypeInfo, c *Class) string {
+	f := family.Of(c.Spec)
+	name := string(info.InstanceType)
+	switch {
+	case architecture(info) == "":
+		return "its architecture is neither x86_64 nor arm64"
+	case f.WindowsBuild != "" && architecture(info) != amd64:
+		return "Windows runs on amd64 only"
+	case f.Name == family.AL2023 && strings.HasPrefix(name, "a1."):
+		return "AL2023 does not run on a1"
+	case nested(c.Spec) && (info.ProcessorInfo == nil || !slices.Contains(info.ProcessorInfo.SupportedFeatures, types.SupportedAdditionalProcessorFeatureNestedVirtualization)):
+		return "it has no nested virtualization (spec.cpuOptions)"
+	case c.Spec.ConnectionTracking != nil && info.Hypervisor != types.InstanceTypeHypervisorNitro:
+		return "only Nitro machines have spec.connectionTracking"
+	case c.Group != nil && (info.PlacementGroupInfo == nil || !slices.Contains(info.PlacementGroupInfo.SupportedStrategies, types.PlacementGroupStrategy(c.Group.Strategy))):
+		return fmt.Sprintf("it cannot be in a placement group of strategy %s", c.Group.Strategy)
+	}
+	return unsuitableInterfaces(info, c.Spec.NetworkInterfaces)
+}
+
+func nested(spec *awsv1.EC2NodeClassSpec) bool {
+	return spec.CPUOptions != nil && aws.ToString(spec.CPUOptions.NestedVirtualization) == "enabled"
+}
+
+// unsuitableInterfaces returns why a machine cannot have these interfaces.
+func unsuitableInterfaces(info *types.InstanceTypeInfo, want []awsv1.NetworkInterface) string {
+	if len(want) == 0 {
+		return ""
+	}
+	net := info.NetworkInfo
+	if net == nil || net.EnaSupport == types.EnaSupportUnsupported {
+		return "it has no ENA (spec.networkInterfaces)"
+	}
+	efa := 0
+	for i, w := range want {
+		card := slices.IndexFunc(net.NetworkCards, func(c types.NetworkCardInfo) bool { return aws.ToInt32(c.NetworkCardIndex) == w.NetworkCardIndex })
+		switch {
+		case card < 0:
+			return fmt.Sprintf("it has no network card %d (spec.networkInterfaces[%d])", w.NetworkCardIndex, i)
+		case w.DeviceIndex >= aws.ToInt32(net.NetworkCards[card].MaximumNetworkInterfaces):
+			return fmt.Sprintf("its network card %d has no device %d (spec.networkInterfaces[%d])", w.NetworkCardIndex, w.DeviceIndex, i)
+		case w.InterfaceType == awsv1.InterfaceTypeEFAOnly:
+			efa++
+		}
+	}
+	if most := efaMost(info); int64(efa) > most {
+		return fmt.Sprintf("it takes %d EFA interfaces, not %d (spec.networkInterfaces)", most, efa)
+	}
+	return ""
+}

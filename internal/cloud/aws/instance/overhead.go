@@ -1,0 +1,85 @@
+package instance
+
+import (
+	"math"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// overhead returns what of the capacity is not for pods: what the kubelet keeps for itself
+// and for the system, and what must stay free lest it evicts.
+func overhead(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings, capacity quantity.List) quantity.List {
+	kept := KubeReserved(info, c, s)
+	return kept.Plus(amounts(s.SystemReserved)).Plus(threshold(s, capacity))
+}
+
+// KubeReserved returns what the kubelet keeps for itself: what the class says, and for the
+// rest what the images of EKS reckon.
+func KubeReserved(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) quantity.List {
+	reckoned := capacityOfPods(info, c, s)
+	kept := quantity.List{
+		quantity.CPU:              reservedCPU(vcpus(info) * 1000),
+		quantity.Memory:           (11*reckoned + 255) * mebibyte,
+		quantity.EphemeralStorage: gibibyte,
+	}
+	for name, amount := range amounts(s.KubeReserved) {
+		kept[name] = amount
+	}
+	return kept
+}
+
+// capacityOfPods returns the number of pods by which the image reckons the memory that the
+// kubelet needs.
+func capacityOfPods(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) int64 {
+	f := family.Of(c.Spec)
+	if !f.ENILimitedOverhead {
+		return pods(info, f, s)
+	}
+	return addressedPods(interfaces(info), addresses(info)-1)
+}
+
+// reservedCPU returns the millicores that are kept of so many.
+func reservedCPU(milli int64) int64 {
+	kept := int64(0)
+	for _, step := range []struct{ from, to, share int64 }{{0, 1000, 600}, {1000, 2000, 100}, {2000, 4000, 50}, {4000, math.MaxInt64, 25}} {
+		if milli > step.from {
+			kept += (min(milli, step.to) - step.from) * step.share / 10000
+		}
+	}
+	return kept
+}
+
+// threshold returns what must stay free of memory and disk.
+func threshold(s *kubelet.Settings, capacity quantity.List) quantity.List {
+	free := quantity.List{
+		quantity.Memory:           100 * mebibyte,
+		quantity.EphemeralStorage: kubelet.Threshold("10%", capacity[quantity.EphemeralStorage]),
+	}
+	for signal, name := range map[string]string{"memory.available": quantity.Memory, "nodefs.available": quantity.EphemeralStorage} {
+		if value, set := s.EvictionHard[signal]; set {
+			free[name] = kubelet.Threshold(value, capacity[name])
+		}
+	}
+	return free
+}
+
+// amounts returns reserved amounts in the units of the core. Processes are not counted.
+func amounts(reserved map[string]string) quantity.List {
+	out := quantity.List{}
+	for name, text := range reserved {
+		q, err := resource.ParseQuantity(text)
+		switch {
+		case err != nil || name == "pid": // an amount was checked, and is a quantity
+		case name == quantity.CPU:
+			out[name] = q.MilliValue()
+		default:
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
