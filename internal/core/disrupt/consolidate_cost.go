@@ -68,8 +68,8 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	if r.Held != "" {
 		return verdict.Of(verdict.NodeBlocked, "", "pod %s has %s", r.PodRef, r.Held)
 	}
-	if ago := c.snap.At.Sub(r.Moved); !r.Moved.IsZero() && ago < c.opts.Rest {
-		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), c.opts.Rest)
+	if v := c.opts.resting(r, c.snap.At); !v.IsYes() {
+		return v
 	}
 	if len(r.Guards) > 1 {
 		return verdict.Of(verdict.NodeBlocked, "", "pod %s has more than one PodDisruptionBudget (%s, %s)", r.PodRef,
@@ -79,6 +79,14 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 		if c.snap.Guards[g].Allowed < 1 {
 			return verdict.Of(verdict.NodeBlocked, "", "PodDisruptionBudget %s allows no eviction of pod %s", c.snap.Guards[g].Name, r.PodRef)
 		}
+	}
+	return verdict.Verdict{}
+}
+
+// resting returns why a pod is let be that has come in the place of an evicted one.
+func (t *Terms) resting(r *cluster.Resident, at time.Time) verdict.Verdict {
+	if ago := at.Sub(r.Moved); !r.Moved.IsZero() && ago < t.Rest {
+		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), t.Rest)
 	}
 	return verdict.Verdict{}
 }

@@ -114,6 +114,7 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	if opts.ReplaceWithin == 0 {
 		opts.ReplaceWithin = replaceWithinDefault
 	}
+	opts.Terms = opts.Terms.complete()
 	return &work{
 		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)),
 		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Plan{At: snap.At},

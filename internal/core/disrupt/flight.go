@@ -181,6 +181,11 @@ func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
 	case f.reason == Expired && n.Expires.IsZero():
 		return reasonGone("it does not expire any more")
 	}
+	for i := range n.Residents {
+		if why := w.opts.Terms.resting(&n.Residents[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {
+			return why.About(n.Name)
+		}
+	}
 	eventually := f.reason == Drifted || f.reason == Expired
 	held := *n
 	if f.reason != Empty {

@@ -62,7 +62,7 @@ func (w *work) changed(n *cluster.Node) bool {
 		return true
 	}
 	for i := range n.Residents {
-		if moved := n.Residents[i].Moved; !moved.IsZero() && moved.Add(w.opts.Terms.complete().Rest).After(w.opts.Settled) {
+		if moved := n.Residents[i].Moved; !moved.IsZero() && moved.Add(w.opts.Terms.Rest).After(w.opts.Settled) {
 			return true
 		}
 	}
