@@ -37,6 +37,10 @@ func (s *Store) Observe(objects ...client.Object) error {
 			s.upsertPDB(o)
 		case *corev1.Service:
 			s.upsertService(o)
+		case *appsv1.ReplicaSet:
+			s.upsertOwner(o, o.Spec.Selector)
+		case *appsv1.StatefulSet:
+			s.upsertOwner(o, o.Spec.Selector)
 		case *corev1.Namespace:
 			s.upsertNamespace(o)
 		case *corev1.PersistentVolumeClaim:

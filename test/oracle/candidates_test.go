@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -16,6 +18,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
+
+// askedMost is how often the scheduler is asked for yet another machine for a pod.
+const askedMost = 30
 
 // refusals makes every machine that could be bought and checks that the scheduler
 // refuses what the plan refused: of each workload one pod.
@@ -39,36 +44,100 @@ func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 		if err != nil {
 			return err
 		}
-		if kind := pod.Labels["app"] + pod.Labels["revision"]; done[kind] {
+		kind := pod.Labels["app"] + pod.Labels[revisionKeys[0]] + pod.Labels[revisionKeys[1]]
+		if done[kind] {
 			continue
-		} else {
-			done[kind] = true
 		}
-		if err := r.ungate(ctx, ref); err != nil {
+		done[kind] = true
+		n, err := r.wronglyRefused(ctx, ref)
+		if err != nil {
 			return err
 		}
-		if err := r.decided(ctx, ref); err != nil {
-			return err
-		}
-		if pod, err = r.pods.Pods(ref.Namespace).Get(ref.Name); err != nil {
-			return err
-		}
-		if node := pod.Spec.NodeName; node != "" {
-			n, err := r.world.nodes.Get(node)
-			if err != nil {
-				return err
-			}
-			if n.Annotations[openKey] != "" {
-				continue // what it is was not known when the plan was made; the next plan knows
-			}
-			if np := r.s.pool(n.Labels[label.NodePool]); np != nil && wantsValues(np) {
-				continue // it has room, but with the pod no launch from the pool would name enough types
-			}
+		if n != nil {
 			o.fail("refused (%s), but the scheduler binds it: pod %s to %s, a %s in %s of pool %s",
-				p.Refusals[i].Why, ref.Name, node, n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.NodePool])
+				p.Refusals[i].Why, ref.Name, n.Name, n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.NodePool])
 		}
 	}
 	return nil
+}
+
+// wronglyRefused returns a machine that the scheduler finds for a pod; nil if there is none.
+// One that a pool with minValues would have to buy is none by itself: there must be enough
+// of them that differ in nothing but the values that the pool counts.
+func (r *run) wronglyRefused(ctx context.Context, ref cluster.PodRef) (*corev1.Node, error) {
+	alike := map[string][]*corev1.Node{}
+	var shut []string
+	defer func() {
+		for _, name := range shut {
+			_ = r.shut(ctx, name, false)
+		}
+	}()
+	for try := 1; try <= askedMost; try++ {
+		err := r.ungate(ctx, ref)
+		if err == nil {
+			err = r.decided(ctx, ref)
+		}
+		if err != nil {
+			return nil, err
+		}
+		pod, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		if err != nil || pod.Spec.NodeName == "" {
+			return nil, err
+		}
+		n, err := r.world.nodes.Get(pod.Spec.NodeName)
+		if err != nil {
+			return nil, err
+		}
+		np := r.s.pool(n.Labels[label.NodePool])
+		if n.Annotations[candidateKey] == "" || !wantsValues(np) {
+			return n, nil
+		}
+		rest := fmt.Sprint(np.Name, n.Labels[label.Zone], n.Labels[label.CapacityType], n.Labels["example.com/rack"])
+		if alike[rest] = append(alike[rest], n); enoughValues(np, alike[rest]) {
+			return n, nil
+		}
+		if !slices.Contains(shut, n.Name) { // else the scheduler has not seen it, or the pod does not mind
+			shut = append(shut, n.Name)
+			if err := r.shut(ctx, n.Name, true); err != nil {
+				return nil, err
+			}
+		}
+		if ref, err = r.anew(ctx, pod, try); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// shut closes a machine to pods, or opens it again.
+func (r *run) shut(ctx context.Context, name string, closed bool) error {
+	patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, closed)
+	_, err := r.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("close node %s: %w", name, err)
+	}
+	return nil
+}
+
+// anew deletes a pod and makes another like it, behind the gate.
+func (r *run) anew(ctx context.Context, p *corev1.Pod, try int) (cluster.PodRef, error) {
+	i := slices.IndexFunc(r.s.Pending, func(q corev1.Pod) bool {
+		return q.Namespace == p.Namespace && (q.Name == p.Name || strings.HasPrefix(p.Name, q.Name+"-y"))
+	})
+	next := r.s.Pending[i].DeepCopy()
+	next.Name = fmt.Sprintf("%s-y%d", next.Name, try)
+	now := int64(0)
+	if err := r.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		return cluster.PodRef{}, fmt.Errorf("make %s anew: %w", p.Name, err)
+	}
+	if _, err := r.client.CoreV1().Pods(next.Namespace).Create(ctx, next, metav1.CreateOptions{}); err != nil {
+		return cluster.PodRef{}, fmt.Errorf("make %s anew: %w", p.Name, err)
+	}
+	ref := cluster.PodRef{Namespace: next.Namespace, Name: next.Name}
+	return ref, until(ctx, func() error {
+		_, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		return err
+	})
 }
 
 // candidates makes one machine of every kind that could be bought, and returns the name
@@ -79,9 +148,6 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 	bought.addNodes(r.bought)
 	for i := range r.s.Pools {
 		np := &r.s.Pools[i]
-		if wantsValues(np) {
-			continue // which of them may be bought depends on the others
-		}
 		for _, t := range r.s.catalog() {
 			for o := range t.Offerings {
 				if !t.Offerings[o].Available {
@@ -92,6 +158,7 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 					if !within(np, n) || bought.over(np, n) != "" || bought.reservedOut(catalog.Offer{Type: t, Offering: &t.Offerings[o]}) {
 						continue
 					}
+					n.Annotations = with(n.Annotations, candidateKey, "true")
 					if err := r.join(ctx, n); err != nil {
 						return "", err
 					}
@@ -129,22 +196,6 @@ func (r *run) seen(ctx context.Context, node string) error {
 	}
 	now := int64(0)
 	return r.client.CoreV1().Pods(ref.Namespace).Delete(ctx, ref.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-}
-
-// newDomain tells whether a pod is spread and a claim in flight left its zone open: when
-// the plan was made, nobody knew over which zones the pod would have to be spread.
-func (r *run) newDomain(p *corev1.Pod) bool {
-	spread := slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
-		return c.WhenUnsatisfiable == corev1.DoNotSchedule && c.TopologyKey == corev1.LabelTopologyZone
-	})
-	if len(p.Spec.TopologySpreadConstraints) == 0 && p.Spec.SchedulerName == spreadScheduler {
-		spread = len(r.services) > 0
-	}
-	return spread && slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool {
-		return n.Annotations[openKey] != "" && slices.ContainsFunc(r.s.claimOptions(&n), func(q karpenterv1.NodeSelectorRequirementWithMinValues) bool {
-			return q.Key == corev1.LabelTopologyZone && len(q.Values) != 1
-		})
-	})
 }
 
 // openLabels returns the choices of labels that a pool's requirements leave to its pods:
@@ -241,6 +292,20 @@ func (b *budget) reservedOut(o catalog.Offer) bool {
 // wantsValues tells whether a pool has a minValues rule.
 func wantsValues(np *karpenterv1.NodePool) bool {
 	return slices.ContainsFunc(np.Spec.Template.Spec.Requirements, func(q karpenterv1.NodeSelectorRequirementWithMinValues) bool { return q.MinValues != nil })
+}
+
+// enoughValues tells whether the machines have the values that the pool wants to be named.
+func enoughValues(np *karpenterv1.NodePool, nodes []*corev1.Node) bool {
+	for _, q := range np.Spec.Template.Spec.Requirements {
+		seen := map[string]bool{}
+		for _, n := range nodes {
+			seen[n.Labels[q.Key]] = true
+		}
+		if q.MinValues != nil && len(seen) < *q.MinValues {
+			return false
+		}
+	}
+	return true
 }
 
 // fewValues returns a key of which the offers have fewer values than the pool wants, how

@@ -11,8 +11,7 @@
 //
 // Scenarios are judged many at a time in lanes, each with namespaces of its own; a label
 // and a taint keep the pods of a run on the run's nodes. A scenario that fails is made as small as
-// it can be and kept in testdata/failed, and is judged again first from then on. What is
-// known to fail, and why, is in testdata/known.
+// it can be and kept in testdata/failed, and is judged again first from then on.
 //
 //	go test ./test/oracle                            the fixed seeds
 //	ORACLE_SEEDS=1000 go test -timeout 1h ./test/oracle    as many fresh ones

@@ -44,9 +44,8 @@ type manner struct {
 type outcome struct {
 	placed, asPlanned, pending int
 	refused                    int
-	// strayed are placed pods that stayed Pending although their place was right: others
-	// did not go where they were meant to.
-	strayed int
+	// later are pods that only the plan after the cloud's answers placed.
+	later int
 	// failures are the disagreements between Dovetail and kube-scheduler.
 	failures []string
 }
@@ -76,10 +75,14 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	if err != nil {
 		return o, err
 	}
+	if err := errors.Join(r.joinAll(ctx, true), r.open(ctx)); err != nil {
+		return o, err
+	}
 	target, err := r.enact(ctx, &p, &o)
 	if err != nil {
 		return o, err
 	}
+	o.placed = len(target)
 	if how.hints {
 		err = r.release(ctx, target)
 	} else {
@@ -105,7 +108,42 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 			return o, err
 		}
 	}
+	if o.refused > 0 && r.hasOpenClaims() {
+		if p, err = r.again(ctx, how, &o); err != nil || len(o.failures) > 0 {
+			return o, err
+		}
+	}
 	return o, r.refusals(ctx, &p, &o)
+}
+
+// hasOpenClaims tells whether the plan was made before the cloud had said what some
+// machines are.
+func (r *run) hasOpenClaims() bool {
+	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" })
+}
+
+// again lets Dovetail plan for the pods that are left, now that the cloud has answered for
+// all claims, and judges what it places now. What it refuses still, it refuses knowingly.
+func (r *run) again(ctx context.Context, how manner, o *outcome) (plan.Plan, error) {
+	r.answered = true
+	p, err := r.plan()
+	if err != nil {
+		return p, err
+	}
+	target, err := r.enact(ctx, &p, o)
+	if err != nil {
+		return p, err
+	}
+	o.later = len(target)
+	if err := r.release(ctx, target); err != nil {
+		return p, err
+	}
+	var second outcome
+	stuck, err := r.bound(ctx, target, how.quiet, &second)
+	for _, ref := range stuck {
+		o.fail("placed on %s once the claims were answered, but stays Pending: pod %s", target[ref], ref.Name)
+	}
+	return p, err
 }
 
 // plan lets Dovetail plan for what the API server has.
@@ -116,7 +154,7 @@ func (r *run) plan() (plan.Plan, error) {
 			return group == class.Group && (kind == class.Kind || kind == "kwoknodeclass")
 		},
 	}
-	if len(r.services) > 0 { // without, default constraints select nothing
+	if len(r.services)+len(r.owners) > 0 { // without, default constraints select nothing
 		defaults, err := translate.DefaultConstraints(defaultSpread)
 		if err != nil {
 			return plan.Plan{}, err
@@ -128,8 +166,10 @@ func (r *run) plan() (plan.Plan, error) {
 	for i := range r.s.Pools {
 		objects = append(objects, &r.s.Pools[i])
 	}
-	for _, nc := range r.claims() {
-		objects = append(objects, nc)
+	if !r.answered {
+		for _, nc := range r.claims() {
+			objects = append(objects, nc)
+		}
 	}
 	for _, name := range r.nodes {
 		n, err := r.world.nodes.Get(name)
@@ -150,6 +190,7 @@ func (r *run) plan() (plan.Plan, error) {
 	for _, svc := range r.services {
 		objects = append(objects, svc)
 	}
+	objects = append(objects, r.owners...)
 	storage, err := r.storage()
 	if err != nil {
 		return plan.Plan{}, err
@@ -188,12 +229,10 @@ func asking(p *corev1.Pod) *corev1.Pod {
 // enact makes the machines of the plan and returns where each pod was meant to go. Of
 // the offerings that a launch leaves open it buys the cheapest, on odd seeds any.
 func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.PodRef]string, error) {
-	if err := r.joinAll(ctx, true); err != nil {
-		return nil, err
-	}
 	target := map[cluster.PodRef]string{}
 	bought := &budget{s: r.s}
 	bought.addNodes(r.s.Nodes)
+	bought.addNodes(r.bought)
 	rng := rand.New(rand.NewPCG(r.s.Seed, 3))
 	for i := range p.Launches {
 		l := &p.Launches[i]
@@ -216,7 +255,7 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 		if r.s.Seed%2 == 1 {
 			offer = offers[rng.IntN(len(offers))]
 		}
-		name := fmt.Sprintf("%s-l%d", r.id, i+1)
+		name := fmt.Sprintf("%s-l%d", r.id, len(r.bought)+1)
 		n := machine(name, np, offer.Type, offer.Offering, claim.Labels)
 		if over := bought.over(np, n); over != "" {
 			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, offer.Type.Name, over)
@@ -232,10 +271,6 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 	}
 	for _, at := range p.Placements {
 		target[at.Pod] = strings.TrimSuffix(at.Node, claimSuffix)
-	}
-	o.placed = len(target)
-	if err := r.open(ctx); err != nil {
-		return nil, err
 	}
 	return target, r.settled(ctx)
 }
@@ -384,8 +419,8 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 		if err != nil {
 			return err
 		}
-		if p.Spec.NodeName != "" || refusal(p) == "" || r.newDomain(p) {
-			o.strayed++
+		if p.Spec.NodeName != "" || refusal(p) == "" {
+			o.fail("placed on %s, where the scheduler would bind it, but it stays Pending because others went elsewhere: pod %s", target[ref], ref.Name)
 			continue
 		}
 		o.fail("placed on %s, but the scheduler refuses it there: pod %s: %s", target[ref], ref.Name, refusal(p))

@@ -2,7 +2,9 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -23,6 +25,7 @@ var topologyKinds = []kind{
 	{"namespaces", (*gen).namespaces},
 	{"affinityRevision", (*gen).affinityRevision},
 	{"defaultSpread", (*gen).defaultSpread},
+	{"owners", (*gen).owners},
 }
 
 // spreadScheduler is the schedulerName of the dev cluster's profile that has defaultSpread.
@@ -150,17 +153,22 @@ func (g *gen) minDomains() {
 	}
 }
 
-// revisions gives the workload's pods one of two revisions, as a rollout does.
-func (w *workload) revisions() {
-	w.variants = func(i int, p *corev1.Pod) { p.Labels["revision"] = []string{"a", "b"}[i%2] }
+// revisionKeys are the labels that tell revisions of a workload apart.
+var revisionKeys = []string{"revision", appsv1.DefaultDeploymentUniqueLabelKey}
+
+// revisions gives the workload's pods one of two revisions, as a rollout does, and returns
+// the label that tells which.
+func (g *gen) revisions(w *workload) (key string) {
+	key = pick(g, revisionKeys...)
+	w.vary(func(i int, p *corev1.Pod) { p.Labels[key] = []string{"a", "b"}[i%2] })
+	return key
 }
 
 func (g *gen) spreadRevision() {
 	for _, w := range g.affected() {
-		w.revisions()
 		g.addSpread(w, corev1.TopologySpreadConstraint{
 			TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule,
-			LabelSelector: own(w), MatchLabelKeys: []string{"revision"},
+			LabelSelector: own(w), MatchLabelKeys: []string{g.revisions(w)},
 		})
 	}
 }
@@ -228,12 +236,12 @@ func (g *gen) namespaces() {
 
 func (g *gen) affinityRevision() {
 	for _, w := range g.affected() {
-		w.revisions()
+		revision := []string{g.revisions(w)}
 		t := corev1.PodAffinityTerm{TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), LabelSelector: own(w)}
 		if g.chance(50) {
-			t.MatchLabelKeys = []string{"revision"}
+			t.MatchLabelKeys = revision
 		} else {
-			t.MismatchLabelKeys = []string{"revision"}
+			t.MismatchLabelKeys = revision
 		}
 		if g.chance(60) {
 			w.apart().RequiredDuringSchedulingIgnoredDuringExecution = append(w.apart().RequiredDuringSchedulingIgnoredDuringExecution, t)
@@ -262,6 +270,31 @@ func (g *gen) defaultSpread() {
 		if g.chance(25) { // others' pods too, or as one of two services
 			serve(w, "tier")
 		}
+	}
+}
+
+// owners has the pods of workloads belong to a controller, and spread by default: pods of
+// one controller are siblings, also where a service is not.
+func (g *gen) owners() {
+	for _, w := range g.work {
+		w.pod.Spec.SchedulerName = spreadScheduler
+	}
+	for _, w := range g.affected() {
+		kind := pick(g, "ReplicaSet", "StatefulSet")
+		hashed := kind == "ReplicaSet" && g.chance(60) // two of a Deployment, in a rollout
+		w.vary(func(i int, p *corev1.Pod) {
+			o := owner{Kind: kind, Namespace: p.Namespace, Name: w.pod.Name, Selector: map[string]string{"app": p.Labels["app"]}}
+			if hashed {
+				p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = []string{"a", "b"}[i%2]
+				o.Name += "-" + p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+				o.Selector[appsv1.DefaultDeploymentUniqueLabelKey] = p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+			}
+			if !slices.ContainsFunc(g.s.Owners, func(had owner) bool { return had.Namespace == o.Namespace && had.Name == o.Name && had.Kind == kind }) {
+				g.s.Owners = append(g.s.Owners, o)
+			}
+			yes := true
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: o.Name, Controller: &yes}}
+		})
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -31,9 +33,12 @@ type run struct {
 	s       *scenario // enacted
 	nodes   []string  // all that were made, in order
 	daemons []*appsv1.DaemonSet
-	// services are those that were made.
+	// services and owners are those that were made.
 	services []*corev1.Service
+	owners   []client.Object
 	bought   []corev1.Node // by the plan
+	// answered: the cloud has said what the machines of all claims are.
+	answered bool
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
 	// arranged is how often the placed pods were made anew.
@@ -90,7 +95,8 @@ func (r *run) set(ctx context.Context) error {
 	return r.claimed(ctx)
 }
 
-// serve makes the services, which only those pods heed that are spread by default.
+// serve makes the services and the controllers of pods, which only those pods heed that
+// are spread by default.
 func (r *run) serve(ctx context.Context) error {
 	for i := range r.s.Services {
 		svc := &r.s.Services[i]
@@ -100,7 +106,49 @@ func (r *run) serve(ctx context.Context) error {
 		}
 		r.services = append(r.services, made)
 	}
+	for i := range r.s.Owners {
+		made, err := r.makeOwner(ctx, &r.s.Owners[i])
+		if err != nil {
+			return fmt.Errorf("create owner %s: %w", r.s.Owners[i].Name, err)
+		}
+		r.owners = append(r.owners, made)
+		for _, pods := range [][]corev1.Pod{r.s.Running, r.s.Pending} {
+			for p := range pods {
+				for o := range pods[p].OwnerReferences {
+					if ref := &pods[p].OwnerReferences[o]; pods[p].Namespace == made.GetNamespace() && ref.Kind == r.s.Owners[i].Kind && ref.Name == made.GetName() {
+						ref.UID = made.GetUID()
+					}
+				}
+			}
+		}
+	}
 	return nil
+}
+
+// makeOwner makes a controller of pods that is about to go, and so makes and deletes none.
+func (r *run) makeOwner(ctx context.Context, o *owner) (client.Object, error) {
+	meta := metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Finalizers: []string{ownerHold}}
+	selector := &metav1.LabelSelector{MatchLabels: o.Selector}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: o.Selector}}
+	template.Spec.Containers = []corev1.Container{{Name: "main", Image: "none"}}
+	none, background := int32(0), metav1.DeletePropagationBackground
+	del := metav1.DeleteOptions{PropagationPolicy: &background}
+	if o.Kind == "StatefulSet" {
+		sets := r.client.AppsV1().StatefulSets(o.Namespace)
+		set := &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &none, Selector: selector, Template: template}}
+		made, err := sets.Create(ctx, set, metav1.CreateOptions{})
+		if err == nil {
+			err = sets.Delete(ctx, o.Name, del)
+		}
+		return made, err
+	}
+	sets := r.client.AppsV1().ReplicaSets(o.Namespace)
+	set := &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &none, Selector: selector, Template: template}}
+	made, err := sets.Create(ctx, set, metav1.CreateOptions{})
+	if err == nil {
+		err = sets.Delete(ctx, o.Name, del)
+	}
+	return made, err
 }
 
 // unserve removes them.
@@ -108,6 +156,18 @@ func (r *run) unserve(ctx context.Context) error {
 	for _, svc := range r.services {
 		if err := r.client.CoreV1().Services(svc.Namespace).Delete(ctx, svc.Name, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("remove service %s: %w", svc.Name, err)
+		}
+	}
+	free := []byte(`{"metadata":{"finalizers":null}}`)
+	for _, o := range r.owners {
+		var err error
+		if _, is := o.(*appsv1.StatefulSet); is {
+			_, err = r.client.AppsV1().StatefulSets(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, free, metav1.PatchOptions{})
+		} else {
+			_, err = r.client.AppsV1().ReplicaSets(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, free, metav1.PatchOptions{})
+		}
+		if err != nil {
+			return fmt.Errorf("remove owner %s: %w", o.GetName(), err)
 		}
 	}
 	return nil

@@ -45,6 +45,10 @@ const (
 	allocatedKey = "oracle.dovetail.test/allocated"
 	// urgentKey marks a pod for which the scheduler shall make room, and its node.
 	urgentKey = "oracle.dovetail.test/urgent"
+	// candidateKey marks, as annotation, a machine that was made because it could be bought.
+	candidateKey = "oracle.dovetail.test/candidate"
+	// ownerHold keeps the owners of pods from going.
+	ownerHold = "oracle.dovetail.test/hold"
 	// otherGate is a gate that is not ours to open.
 	otherGate = "example.com/quota"
 	// reservationKey is the label that names a reservation.
@@ -76,7 +80,9 @@ type scenario struct {
 	Pending []corev1.Pod           `json:"pending"`
 
 	// Services select pods of the scheduler that spreads by default.
-	Services    []corev1.Service               `json:"services,omitempty"`
+	Services []corev1.Service `json:"services,omitempty"`
+	// Owners are the controllers of pods; they do nothing.
+	Owners      []owner                        `json:"owners,omitempty"`
 	LimitRanges []corev1.LimitRange            `json:"limitRanges,omitempty"`
 	Storage     []storagev1.StorageClass       `json:"storage,omitempty"`
 	Volumes     []corev1.PersistentVolume      `json:"volumes,omitempty"`
@@ -104,6 +110,14 @@ type machineType struct {
 type reservation struct {
 	Zone string `json:"zone"`
 	Left int    `json:"left"`
+}
+
+// owner is a ReplicaSet or StatefulSet. Pods refer to it by kind and name.
+type owner struct {
+	Kind      string            `json:"kind"`
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Selector  map[string]string `json:"selector"`
 }
 
 const gibibyte = int64(1) << 30
@@ -221,6 +235,9 @@ func (s *scenario) enacted(id string, namespaces map[string]string) *scenario {
 	}
 	for i := range e.LimitRanges {
 		e.LimitRanges[i].Namespace = namespaces[e.LimitRanges[i].Namespace]
+	}
+	for i := range e.Owners {
+		e.Owners[i].Namespace = namespaces[e.Owners[i].Namespace]
 	}
 	for i := range e.Services {
 		e.Services[i].Namespace = namespaces[e.Services[i].Namespace]
