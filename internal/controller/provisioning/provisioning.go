@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -109,7 +110,7 @@ func (l *Loop) sync() bool {
 
 // pass is one decision, carried out and told.
 func (l *Loop) pass(ctx context.Context) error {
-	snap := l.Mirror.Snapshot()
+	snap := disrupt.Reserve(l.Mirror.Snapshot())
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
 	p, took, err := l.decide(snap)
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)

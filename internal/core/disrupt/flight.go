@@ -25,7 +25,8 @@ type flight struct {
 
 // land finds the steps under way, works out where all their pods would be, and decides
 // about each. Steps whose replacements are there come first: else pods that still wait
-// for theirs would seem to have taken them.
+// for theirs would seem to have taken them. Pending pods that no plan has a place for yet
+// come last: they are bought machines of their own (Reserve).
 func (w *work) land() {
 	w.findFlights()
 	var arrived, waiting []int
@@ -38,7 +39,12 @@ func (w *work) land() {
 	}
 	w.over = newOverlay(w.snap)
 	homes := map[cluster.PodRef]*cluster.Node{}
-	for _, machines := range [][]int{arrived, waiting} {
+	planned, unplanned := split(w.snap.Pending)
+	w.over.snap.Pending = planned
+	for i, machines := range [][]int{arrived, waiting, nil} {
+		if i == 2 {
+			w.over.snap.Pending = append(w.over.snap.Pending, unplanned...)
+		}
 		w.over.remove(machines)
 		if len(w.over.snap.Pending) == 0 {
 			continue
@@ -52,6 +58,18 @@ func (w *work) land() {
 	for _, f := range w.flights {
 		w.decide(f, homes)
 	}
+}
+
+// split divides pending pods into those that a plan has a place for, and the others.
+func split(pending []cluster.Pod) (planned, unplanned []cluster.Pod) {
+	for i := range pending {
+		if pending[i].Planned != "" {
+			planned = append(planned, pending[i])
+			continue
+		}
+		unplanned = append(unplanned, pending[i])
+	}
+	return planned, unplanned
 }
 
 // house says where pending pods go: those of the machines, which have been removed, to

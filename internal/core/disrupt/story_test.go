@@ -8,11 +8,12 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
 // TestStories runs the stories in testdata: "cluster" describes one, "propose" prints
-// what should go and what stays.
+// what should go and what stays, "place" where pending pods go beside steps under way.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -27,6 +28,9 @@ func TestStories(t *testing.T) {
 				return ""
 			case "propose":
 				p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
+				return story.Print(&p)
+			case "place":
+				p := pack.Solve(disrupt.Reserve(snap), pack.Options{})
 				return story.Print(&p)
 			default:
 				d.Fatalf(t, "no such command: %s", d.Cmd)
