@@ -39,7 +39,7 @@ type Image struct {
 	Created, Deprecated           time.Time
 	Windows                       bool
 	Tags                          map[string]string
-	family                        string // as in package boot
+	family                        string // one of package boot's
 }
 
 // defaultZones is a map from names to ids like a real account's: not in the same order.

@@ -71,8 +71,8 @@ type Options struct {
 	Unlimited bool
 	// Capacity tells how many machines each pool has; nil: enough.
 	Capacity func(capacityType, instanceType, zone string) int
-	// MemoryError is by how much of its size the memory that a kubelet reports differs from
-	// what a VM_MEMORY_OVERHEAD_PERCENT of 0.075 predicts; drawn for each type from 0 to it.
+	// MemoryError is by how much of its size the memory that a kubelet reports may differ from
+	// what a VM_MEMORY_OVERHEAD_PERCENT of 0.075 predicts, up or down; drawn for each type.
 	MemoryError float64
 }
 
