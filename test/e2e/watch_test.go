@@ -37,6 +37,7 @@ type everything struct {
 	again     []string // pods that were evicted and had come for one that was
 	launches  int
 	launchAt  time.Time
+	calm      bool // claims that are made from now on should stay
 	changed   time.Time
 }
 
@@ -48,7 +49,10 @@ type podSeen struct {
 }
 
 // claimSeen is a claim as it was last seen.
-type claimSeen struct{ going bool }
+type claimSeen struct {
+	going bool
+	calm  bool // it was made when all was calm
+}
 
 // watchEverything begins to watch the cluster as it is, until the test ends.
 func watchEverything(t *testing.T, th *thinned) *everything {
@@ -162,10 +166,14 @@ func (w *everything) judge(name string, late bool) {
 
 func (w *everything) seeClaim(nc *karpenterv1.NodeClaim, gone bool) {
 	was, known := w.claims[nc.UID]
-	is := claimSeen{going: nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)}
+	is := claimSeen{calm: was.calm, going: nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)}
 	if !known {
 		w.launches++
 		w.launchAt = time.Now()
+		is.calm = w.calm
+	}
+	if gone && is.calm {
+		w.broken = append(w.broken, fmt.Sprintf("%s was launched when the load had stopped, and removed again", nc.Name))
 	}
 	if is != was || !known || gone {
 		w.changed = time.Now()
@@ -222,6 +230,14 @@ func (w *everything) awaitStill(t *testing.T, within time.Duration) {
 		}
 		return nil
 	})
+}
+
+// calmDown returns how many claims were launched so far. Those that come now must stay.
+func (w *everything) calmDown() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calm = true
+	return w.launches
 }
 
 func (w *everything) launched() int {
