@@ -79,7 +79,8 @@ func newMachine(row map[string]string) (*machine, error) {
 	if row["arch"] == "arm64" {
 		m.arch = "arm64"
 	}
-	m.cards, m.efas = cards(m.name), efas(m)
+	m.cards = cards(m.name)
+	m.efas = efas(m)
 	price := func(text string) float64 {
 		p, e := strconv.ParseFloat(text, 64)
 		if e != nil && err == nil {

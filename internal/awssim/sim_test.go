@@ -24,6 +24,7 @@ type world struct {
 	clock *awssim.Manual
 	cfg   aws.Config
 	ec2   *ec2.Client
+	price string // of m5.large, as told
 }
 
 func newWorld(t *testing.T, change func(*awssim.Options)) *world {
