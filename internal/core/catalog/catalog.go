@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -27,12 +28,34 @@ type Type struct {
 // huge pages pin, never below zero.
 func (t *Type) Allocatable() quantity.List {
 	free := t.Capacity.MinusFloor(t.Overhead)
-	for name, amount := range t.Capacity {
-		if len(name) > 10 && name[:10] == "hugepages-" {
-			free[quantity.Memory] = max(0, free[quantity.Memory]-amount)
+	if pinned := t.pinned(); pinned > 0 {
+		free[quantity.Memory] = max(0, free[quantity.Memory]-pinned)
+	}
+	return free
+}
+
+// Room returns what pods can use, in a space.
+func (t *Type) Room(space quantity.Space) quantity.Vector {
+	free := space.Room(t.Capacity)
+	for i, name := range space {
+		if free[i] < quantity.Unlimited {
+			free[i] = max(0, free[i]-t.Overhead[name])
+		}
+		if name == quantity.Memory {
+			free[i] = max(0, free[i]-t.pinned())
 		}
 	}
 	return free
+}
+
+// pinned returns the memory that huge pages take.
+func (t *Type) pinned() (sum int64) {
+	for name, amount := range t.Capacity {
+		if strings.HasPrefix(name, "hugepages-") {
+			sum += amount
+		}
+	}
+	return sum
 }
 
 // Offering is a type in one zone at one capacity type. Zone is empty where the cloud

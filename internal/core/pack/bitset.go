@@ -113,6 +113,16 @@ func (b bitset) anyIn(from, to int) bool {
 	return false
 }
 
+// allIn tells whether all of [from, to) are members.
+func (b bitset) allIn(from, to int) bool {
+	for i := from; i < to; i++ {
+		if !b.has(i) {
+			return false
+		}
+	}
+	return true
+}
+
 // all goes through the set, smallest first.
 func (b bitset) all() iter.Seq[int] {
 	return func(yield func(int) bool) {

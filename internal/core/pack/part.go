@@ -18,21 +18,96 @@ type part struct {
 	offerings []*catalog.Offering
 }
 
-// whole returns the types as they are.
-func whole(types []*catalog.Type) []part {
-	parts := make([]part, len(types))
-	for i, t := range types {
-		parts[i].Type = t
-		for o := range t.Offerings {
-			parts[i].offerings = append(parts[i].offerings, &t.Offerings[o])
+// within returns the pool's types with those of their offerings that its requirements allow.
+// A type that an open claim of the pool names is left whole: the claim may be older than the
+// requirements.
+func (p *poolModel) within(snap *cluster.Snapshot) []part {
+	claimed := map[string]bool{}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; n.Open != nil && n.Pool == p.pool.Name {
+			for _, name := range n.Open.Types {
+				claimed[name] = true
+			}
+		}
+	}
+	var rules []rule
+	for key, q := range p.pool.Requirements {
+		if key != label.Hostname {
+			rules = append(rules, rule{key: key, allowed: q})
+		}
+	}
+	count := 0
+	for _, t := range p.pool.Types {
+		count += len(t.Offerings)
+	}
+	parts := make([]part, 0, len(p.pool.Types))
+	offerings := make([]*catalog.Offering, 0, count)
+	for _, t := range p.pool.Types {
+		if !claimed[t.Name] && !ask(rules, t) {
+			continue
+		}
+		first := len(offerings)
+		for i := range t.Offerings {
+			if o := &t.Offerings[i]; claimed[t.Name] || allow(rules, o) {
+				offerings = append(offerings, o)
+			}
+		}
+		if claimed[t.Name] || len(offerings) > first {
+			parts = append(parts, part{t, offerings[first:len(offerings):len(offerings)]})
 		}
 	}
 	return parts
 }
 
+// rule is a requirement of a pool, and what a type says to it.
+type rule struct {
+	key     string
+	allowed label.Requirement
+	typed   bool // the type is right, unless an offering says something else
+	settled bool // no offering of the type says something else
+}
+
+// ask notes what the type says to the rules. It is false where no offering can be right.
+func ask(rules []rule, t *catalog.Type) bool {
+	labelled := slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return len(o.Labels) > 0 })
+	for i := range rules {
+		r := &rules[i]
+		r.typed = true
+		switch said, has := t.Requirements[r.key]; {
+		case has && said.Operator() == label.OpIn:
+			r.typed = slices.ContainsFunc(said.Values(), r.allowed.Allows)
+		case has && said.Operator() == label.OpDoesNotExist:
+			r.typed = r.allowed.AllowsAbsence()
+		}
+		if r.settled = !labelled && r.key != label.Zone && r.key != label.CapacityType; r.settled && !r.typed {
+			return false
+		}
+	}
+	return true
+}
+
+// allow tells whether an offering of the type that was asked keeps the rules.
+func allow(rules []rule, o *catalog.Offering) bool {
+	for i := range rules {
+		r := &rules[i]
+		if r.settled {
+			continue
+		}
+		if v, own := o.Value(r.key); own && !r.allowed.Allows(v) || !own && !r.typed {
+			return false
+		}
+	}
+	return true
+}
+
 // lay makes the parts the pool's types and works out what they decide.
 func (p *poolModel) lay(parts []part) {
-	p.types, p.atoms, p.typeOf, p.keys = nil, nil, nil, map[string]*keyModel{}
+	atoms := 0
+	for i := range parts {
+		atoms += len(parts[i].offerings)
+	}
+	p.types, p.keys = make([]typeModel, 0, len(parts)), map[string]*keyModel{}
+	p.atoms, p.typeOf = make([]*catalog.Offering, 0, atoms), make([]int32, 0, atoms)
 	for i := range parts {
 		tm := typeModel{Type: parts[i].Type, first: len(p.atoms), capacity: p.space.Vector(parts[i].Capacity)}
 		p.atoms = append(p.atoms, parts[i].offerings...)
@@ -58,8 +133,12 @@ func (p *poolModel) apart(daemons []cluster.Daemon) []part {
 			runs[i].or(term.atoms)
 		}
 	}
+	if !slices.ContainsFunc(p.types, func(tm typeModel) bool {
+		return slices.ContainsFunc(runs, func(r bitset) bool { return r.anyIn(tm.first, tm.end) && !r.allIn(tm.first, tm.end) })
+	}) {
+		return nil
+	}
 	var parts []part
-	split := false
 	for t := range p.types {
 		tm := &p.types[t]
 		var own []part
@@ -79,11 +158,7 @@ func (p *poolModel) apart(daemons []cluster.Daemon) []part {
 		if len(own) == 0 {
 			own = []part{{Type: tm.Type}}
 		}
-		split = split || len(own) > 1
 		parts = append(parts, own...)
-	}
-	if !split {
-		return nil
 	}
 	return parts
 }

@@ -79,7 +79,7 @@ type minValuesRule struct {
 
 func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Pool, opts Options) *poolModel {
 	p := &poolModel{pool: pool, wellKnown: snap.WellKnown, space: space, relax: opts.MinValuesBestEffort}
-	p.lay(whole(pool.Types))
+	p.lay(p.within(snap))
 	if parts := p.apart(snap.Daemons); parts != nil {
 		p.lay(parts)
 		p.parted = true
@@ -311,31 +311,40 @@ func (p *poolModel) reserveForDaemons(daemons []cluster.Daemon) {
 	within := 0
 	for t := range p.types {
 		tm := &p.types[t]
-		tm.free = p.space.Room(tm.Allocatable())
-		tm.daemons = quantity.List{}
+		tm.free = tm.Room(p.space)
 		if p.allowed.anyIn(tm.first, tm.end) {
 			within++
 		}
 	}
 	p.daemonsAlike = true
+	sums := []quantity.List{{}} // of daemons that types have
+	sum := make([]int, len(p.types))
 	for i := range daemons {
 		sh := daemons[i].Shape
 		in := p.admit(sh, nil)
 		need := p.space.Vector(sh.Requests)
 		on := 0
+		more := make([]int, len(sums)) // by sum, that with this daemon; 0: not yet
 		for t := range p.types {
 			tm := &p.types[t]
 			for _, term := range in.terms {
 				if term.atoms.anyIn(tm.first, tm.end) {
 					tm.free.AddN(need, -1)
 					on++
-					tm.daemons.Add(sh.Requests)
+					if more[sum[t]] == 0 {
+						more[sum[t]] = len(sums)
+						sums = append(sums, sums[sum[t]].Plus(sh.Requests))
+					}
+					sum[t] = more[sum[t]]
 					tm.ports = append(tm.ports, sh.Ports...)
 					break
 				}
 			}
 		}
 		p.daemonsAlike = p.daemonsAlike && (on == 0 || on == within)
+	}
+	for t := range p.types {
+		p.types[t].daemons = sums[sum[t]]
 	}
 }
 
