@@ -1,0 +1,238 @@
+package world
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// api is the API server. Objects in it are never changed: a write puts a new one in place.
+// Its methods are what a server does by itself; client.go is how the product asks for it.
+type api struct {
+	w      *World
+	shelfs map[string]*shelf // by kind
+	kinds  []string          // sorted
+	rv     uint64
+	made   int
+	owned  map[types.UID][]ref
+	// watchers hear of every change, in the order in which they came.
+	watchers []func(kind string, was, is client.Object)
+}
+
+// ref names an object.
+type ref struct {
+	kind string
+	types.NamespacedName
+}
+
+func newAPI(w *World) *api {
+	return &api{w: w, shelfs: map[string]*shelf{}, owned: map[types.UID][]ref{}}
+}
+
+// kindOf returns the name of an object's kind: that of its type.
+func kindOf(o any) string { return reflect.TypeOf(o).Elem().Name() }
+
+func resourceOf(kind string) schema.GroupResource { return schema.GroupResource{Resource: kind} }
+
+func keyOf(o client.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+func (a *api) shelf(kind string) *shelf {
+	s := a.shelfs[kind]
+	if s == nil {
+		s = newShelf()
+		a.shelfs[kind] = s
+		a.kinds = append(a.kinds, kind)
+		slices.Sort(a.kinds)
+	}
+	return s
+}
+
+func (a *api) get(kind, namespace, name string) client.Object {
+	return a.shelf(kind).get(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// find returns an object of a type.
+func find[T client.Object](a *api, namespace, name string) (o T, ok bool) {
+	o, ok = a.get(reflect.TypeFor[T]().Elem().Name(), namespace, name).(T)
+	return o, ok
+}
+
+// all returns the objects of a type, sorted by name. They are the server's own.
+func all[T client.Object](a *api) []T {
+	s := a.shelf(reflect.TypeFor[T]().Elem().Name())
+	out := make([]T, 0, len(s.keys))
+	for _, key := range s.keys {
+		out = append(out, s.objects[key].(T))
+	}
+	return out
+}
+
+// second is a time as the wire has it.
+func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// create stores an object and fills in what a server gives it.
+func (a *api) create(o client.Object) error {
+	kind := kindOf(o)
+	if o.GetName() == "" && o.GetGenerateName() != "" {
+		a.made++
+		o.SetName(fmt.Sprintf("%s%05x", o.GetGenerateName(), a.made))
+	}
+	if a.shelf(kind).get(keyOf(o)) != nil {
+		return apierrors.NewAlreadyExists(resourceOf(kind), o.GetName())
+	}
+	a.made++
+	o.SetUID(types.UID(fmt.Sprintf("%08d-uid", a.made)))
+	o.SetCreationTimestamp(second(a.w.at))
+	o.SetGeneration(1)
+	a.put(kind, nil, o.DeepCopyObject().(client.Object))
+	o.SetResourceVersion(strconv.FormatUint(a.rv, 10))
+	return nil
+}
+
+// update stores what change makes of an object. An object whose last finalizer goes while
+// it is being deleted, goes.
+func (a *api) update(o client.Object, change func(client.Object)) {
+	kind := kindOf(o)
+	was := a.shelf(kind).get(keyOf(o))
+	if was == nil {
+		return
+	}
+	is := was.DeepCopyObject().(client.Object)
+	change(is)
+	a.replace(kind, was, is)
+}
+
+// edit is update for a type.
+func edit[T client.Object](a *api, o T, change func(T)) {
+	a.update(o, func(is client.Object) { change(is.(T)) })
+}
+
+func (a *api) replace(kind string, was, is client.Object) {
+	if ended(is) {
+		a.drop(kind, is)
+		return
+	}
+	if reflect.DeepEqual(was, is) {
+		a.w.checks.idleWrite(kind, is)
+		return
+	}
+	if specChanged(was, is) {
+		is.SetGeneration(was.GetGeneration() + 1)
+	}
+	a.put(kind, was, is)
+}
+
+// ended tells whether nothing keeps an object that is being deleted.
+func ended(o client.Object) bool {
+	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 {
+		return false
+	}
+	grace := o.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+func specChanged(was, is client.Object) bool {
+	a, b := reflect.ValueOf(was).Elem().FieldByName("Spec"), reflect.ValueOf(is).Elem().FieldByName("Spec")
+	return a.IsValid() && !reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+func (a *api) put(kind string, was, is client.Object) {
+	a.rv++
+	is.SetResourceVersion(strconv.FormatUint(a.rv, 10))
+	a.shelf(kind).put(is)
+	for _, owner := range is.GetOwnerReferences() {
+		if r := (ref{kind, keyOf(is)}); !slices.Contains(a.owned[owner.UID], r) {
+			a.owned[owner.UID] = append(a.owned[owner.UID], r)
+		}
+	}
+	verb := "create"
+	if was != nil {
+		verb = "update"
+	}
+	a.w.note("%s %s %s/%s %d", verb, kind, is.GetNamespace(), is.GetName(), a.rv)
+	a.tell(kind, was, is)
+}
+
+func (a *api) tell(kind string, was, is client.Object) {
+	for _, hear := range a.watchers {
+		hear(kind, was, is)
+	}
+}
+
+// remove asks for the end of an object, as a delete request does. Grace counts for pods.
+func (a *api) remove(o client.Object, grace time.Duration) {
+	kind := kindOf(o)
+	was := a.shelf(kind).get(keyOf(o))
+	if was == nil {
+		return
+	}
+	pod, isPod := was.(*corev1.Pod)
+	wait := int64(0)
+	if isPod && pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		wait = int64(grace / time.Second)
+	}
+	if had := was.GetDeletionGracePeriodSeconds(); was.GetDeletionTimestamp() != nil && (had == nil || *had <= wait) {
+		return // it is on its way already
+	}
+	if wait == 0 && len(was.GetFinalizers()) == 0 {
+		a.drop(kind, was)
+		return
+	}
+	is := was.DeepCopyObject().(client.Object)
+	at := second(a.w.at.Add(time.Duration(wait) * time.Second))
+	is.SetDeletionTimestamp(&at)
+	is.SetDeletionGracePeriodSeconds(&wait)
+	a.put(kind, was, is)
+}
+
+// drop takes an object away, and some time later what it owned.
+func (a *api) drop(kind string, o client.Object) {
+	was := a.shelf(kind).get(keyOf(o))
+	a.rv++
+	last := was.DeepCopyObject().(client.Object)
+	last.SetResourceVersion(strconv.FormatUint(a.rv, 10))
+	a.shelf(kind).take(keyOf(o))
+	a.w.note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
+	a.tell(kind, last, nil)
+	if len(a.owned[o.GetUID()]) > 0 {
+		a.w.after(a.w.between(50*time.Millisecond, time.Second), func() { a.collect(o.GetUID()) })
+	}
+}
+
+// collect removes what an owner that is gone owned, unless it has another.
+func (a *api) collect(owner types.UID) {
+	dependents := a.owned[owner]
+	delete(a.owned, owner)
+	for _, r := range dependents {
+		o := a.shelf(r.kind).get(r.NamespacedName)
+		if o == nil || !slices.ContainsFunc(o.GetOwnerReferences(), func(x metav1.OwnerReference) bool { return x.UID == owner }) {
+			continue
+		}
+		if len(o.GetOwnerReferences()) == 1 {
+			a.remove(o, graceOf(o))
+		}
+	}
+}
+
+// graceOf returns how long a pod may take to end.
+func graceOf(o client.Object) time.Duration {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return 0
+	}
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		return 30 * time.Second
+	}
+	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+}

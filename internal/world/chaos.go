@@ -1,0 +1,466 @@
+package world
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+// Fault is a thing that goes wrong, or that a user does.
+type Fault string
+
+// The faults. Those of writes and of the cloud strike with a probability, the others from
+// time to time.
+const (
+	CrashBefore   Fault = "crash-before-write"
+	CrashAfter    Fault = "crash-after-write"
+	AnswerLost    Fault = "answer-lost"
+	Refused       Fault = "write-refused"
+	Conflict      Fault = "conflict"
+	Throttled     Fault = "throttled"
+	LaunchRefused Fault = "launch-unanswered"
+	LaunchLost    Fault = "launch-answer-lost"
+	LaunchUnready Fault = "class-not-ready"
+	CloudDown     Fault = "cloud-error"
+	NeverJoins    Fault = "node-never-joins"
+	JoinsLate     Fault = "node-joins-late"
+
+	Crash       Fault = "crash"
+	WatchLags   Fault = "watch-lags"
+	WatchRelist Fault = "watch-relists"
+	Freeze      Fault = "node-not-ready"
+	Reclaim     Fault = "reclaim"
+	Shortage    Fault = "shortage"
+	NodeDeleted Fault = "node-deleted"
+	PodDeleted  Fault = "pod-deleted"
+	ClaimGone   Fault = "claim-deleted"
+	PoolEdited  Fault = "pool-edited"
+	PoolGone    Fault = "pool-deleted"
+	Drift       Fault = "image-drift"
+	ClockJump   Fault = "clock-jump"
+	Scale       Fault = "scale"
+	Rollout     Fault = "rollout"
+)
+
+var (
+	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, Refused, Conflict, Throttled}
+	launchFaults = []Fault{LaunchRefused, LaunchLost, LaunchUnready, CrashAfter}
+	joinFaults   = []Fault{NeverJoins, JoinsLate, CloudDown}
+	// timed has the mean time between two of each.
+	timed = []struct {
+		fault Fault
+		mean  time.Duration
+		does  func(*chaos)
+	}{
+		{Crash, 40 * time.Minute, func(c *chaos) { c.w.process.crash() }},
+		{WatchLags, 8 * time.Minute, (*chaos).lag},
+		{WatchRelist, 10 * time.Minute, (*chaos).relist},
+		{Freeze, 30 * time.Minute, (*chaos).freezeOne},
+		{Reclaim, 25 * time.Minute, (*chaos).reclaim},
+		{Shortage, 20 * time.Minute, (*chaos).shortage},
+		{NodeDeleted, 60 * time.Minute, (*chaos).deleteNode},
+		{PodDeleted, 10 * time.Minute, (*chaos).deletePod},
+		{ClaimGone, 60 * time.Minute, (*chaos).deleteClaim},
+		{PoolEdited, 45 * time.Minute, (*chaos).editPool},
+		{PoolGone, 4 * time.Hour, (*chaos).deletePool},
+		{Drift, 3 * time.Hour, (*chaos).drift},
+		{ClockJump, 90 * time.Minute, (*chaos).jump},
+		{Scale, 6 * time.Minute, (*chaos).scale},
+		{Rollout, 60 * time.Minute, (*chaos).rollout},
+	}
+)
+
+// chaos is what the seed decides: the cluster and its load at first, then faults and users.
+type chaos struct {
+	w      *World
+	stormy bool
+	odds   map[Fault]float64
+	skew   time.Duration
+	slow   time.Duration // how slow the cloud is
+	pools  []*karpenterv1.NodePool
+}
+
+func newChaos(w *World) *chaos { return &chaos{w: w, odds: map[Fault]float64{}} }
+
+// begin makes the cluster and starts everything.
+func (c *chaos) begin() {
+	w := c.w
+	c.stormy = w.opts.Stormy > 0
+	w.api.watchers = append(w.api.watchers, func(kind string, was, is object) {
+		if p := w.process; p != nil && !p.dead && p.heard.of[kind] != nil {
+			p.heard.of[kind].hear(was, is)
+		}
+	})
+	for _, name := range []string{namespace, "kube-system"} {
+		_ = w.api.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	_ = w.api.create(&kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	c.setReady()
+	c.makePools()
+	for _, p := range c.pools {
+		_ = w.api.create(p.DeepCopy())
+	}
+	w.workloads.addDaemon()
+	c.makeApps()
+	w.startProcess()
+	w.every(10*time.Second, w.kubelets.look)
+	w.every(lookEvery, w.checks.look)
+	c.arm()
+	w.after(w.opts.Stormy, c.end)
+}
+
+func (c *chaos) setReady() {
+	class, _ := find[*kwokv1alpha1.KWOKNodeClass](c.w.api, "", "default")
+	edit(c.w.api, class, func(k *kwokv1alpha1.KWOKNodeClass) {
+		k.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: second(c.w.at)}}
+	})
+}
+
+// arm decides which faults there are in this world, and how often.
+func (c *chaos) arm() {
+	w := c.w
+	off := func(f Fault) bool { return slices.Contains(w.opts.Without, f) }
+	for _, faults := range [][]Fault{writeFaults, launchFaults, joinFaults} {
+		for _, f := range faults {
+			p := math.Pow(10, -1.3-2*w.rand.Float64()) // 5 % … 0.05 %
+			if f == CrashBefore || f == CrashAfter {
+				p /= 20
+			}
+			if on := w.chance(0.6); on && !off(f) && c.stormy {
+				c.odds[f] = p
+			}
+		}
+	}
+	c.slow = w.between(0, 20*time.Second)
+	for _, t := range timed {
+		mean := time.Duration(float64(t.mean) * math.Pow(4, w.rand.Float64()*2-1))
+		if on := w.chance(0.7); (on || t.fault == Scale) && !off(t.fault) && c.stormy {
+			c.again(t.fault, mean, t.does)
+		}
+	}
+}
+
+// again has a fault strike now and then until the storm is over.
+func (c *chaos) again(f Fault, mean time.Duration, does func(*chaos)) {
+	c.w.after(time.Duration(c.w.rand.ExpFloat64()*float64(mean)), func() {
+		if !c.stormy {
+			return
+		}
+		c.w.note("fault %s", f)
+		c.w.count(string(f))
+		does(c)
+		c.again(f, mean, does)
+	})
+}
+
+// end is the end of the storm: everything that was broken is as it should be.
+func (c *chaos) end() {
+	w := c.w
+	w.note("calm")
+	c.stormy, c.skew, c.slow = false, 0, 0
+	clear(c.odds)
+	clear(w.cloud.stock)
+	for _, i := range w.cloud.live() {
+		if i.frozen.After(w.at) {
+			i.frozen, i.silentSince = time.Time{}, time.Time{}
+		}
+	}
+	for _, p := range c.pools {
+		if had, ok := find[*karpenterv1.NodePool](w.api, "", p.Name); ok && had.DeletionTimestamp == nil {
+			edit(w.api, had, func(np *karpenterv1.NodePool) { np.Spec = *p.Spec.DeepCopy() })
+		} else {
+			_ = w.api.create(p.DeepCopy())
+		}
+	}
+	for _, a := range w.workloads.apps {
+		if a.runs > 0 {
+			a.replicas = 0
+		}
+		w.workloads.stir(a)
+	}
+}
+
+// onWrite decides what goes wrong with a write.
+func (c *chaos) onWrite() Fault { return c.draw(writeFaults) }
+
+// onLaunch decides what goes wrong with a launch.
+func (c *chaos) onLaunch() Fault { return c.draw(launchFaults) }
+
+func (c *chaos) cloudFails() bool { return c.odds[CloudDown] > 0 && c.w.chance(c.odds[CloudDown]) }
+
+func (c *chaos) draw(faults []Fault) Fault {
+	if !c.stormy {
+		return ""
+	}
+	x := c.w.rand.Float64()
+	for _, f := range faults {
+		if x -= c.odds[f]; x < 0 {
+			c.w.count(string(f))
+			return f
+		}
+	}
+	return ""
+}
+
+// before returns what a write is answered that is not performed.
+func (f Fault) before(w *World, kind, name string) error {
+	switch f {
+	case Refused:
+		return apierrors.NewInternalError(errCloud)
+	case Conflict:
+		return apierrors.NewConflict(resourceOf(kind), name, errCloud)
+	case Throttled:
+		w.at = w.at.Add(w.between(0, 100*time.Millisecond))
+		return apierrors.NewTooManyRequests("world: too many requests", 1)
+	default:
+		return nil
+	}
+}
+
+// delay is how long the cloud takes beside what is asked.
+func (c *chaos) delay() time.Duration { return c.w.between(0, 100*time.Millisecond+c.slow) }
+
+// joining decides when an instance's Node joins, if it does.
+func (c *chaos) joining() (wait time.Duration, joins bool) {
+	w := c.w
+	wait = w.between(10*time.Second, 45*time.Second)
+	switch c.draw(joinFaults) {
+	case NeverJoins:
+		return 0, false
+	case JoinsLate:
+		wait += w.between(time.Minute, 20*time.Minute)
+	}
+	return wait, true
+}
+
+// makePools makes one to three pools.
+func (c *chaos) makePools() {
+	w := c.w
+	for i := range 1 + w.rand.IntN(3) {
+		np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pool-%d", i)}}
+		group := kwokv1alpha1.Group
+		np.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: group, Kind: "KWOKNodeClass", Name: "default"}
+		np.Spec.Template.Spec.Requirements = []karpenterv1.NodeSelectorRequirementWithMinValues{}
+		if w.chance(0.3) {
+			np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements,
+				karpenterv1.NodeSelectorRequirementWithMinValues{Key: karpenterv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(w, []string{"spot", "on-demand"})}})
+		}
+		if w.chance(0.3) {
+			np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}}
+		}
+		if w.chance(0.3) {
+			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.between(2*time.Hour, 12*time.Hour).Round(time.Minute))}
+		}
+		if w.chance(0.3) {
+			np.Spec.Template.Spec.TerminationGracePeriod = &metav1.Duration{Duration: w.between(5*time.Minute, time.Hour).Round(time.Second)}
+		}
+		np.Spec.Disruption = karpenterv1.Disruption{
+			ConsolidationPolicy: karpenterv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
+			ConsolidateAfter:    karpenterv1.NillableDuration{Duration: new(pick(w, []time.Duration{0, 15 * time.Second, 2 * time.Minute}))},
+			Budgets:             []karpenterv1.Budget{{Nodes: pick(w, []string{"10%", "30%", "1", "3", "100%"})}},
+		}
+		if i > 0 && w.chance(0.5) {
+			weight := int32(w.rand.IntN(100) + 1)
+			np.Spec.Weight = &weight
+		}
+		if i > 0 && w.chance(0.5) { // the first has room for all
+			np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(8+w.rand.IntN(60)), resource.DecimalSI)}
+		}
+		c.pools = append(c.pools, np)
+	}
+}
+
+// makeApps makes the load.
+func (c *chaos) makeApps() {
+	w := c.w
+	nodes := w.opts.Nodes
+	if nodes == 0 {
+		nodes = 3 + w.rand.IntN(25)
+	}
+	left := int64(nodes) * 6000
+	for i := 0; left > 0; i++ {
+		a := &app{
+			name: fmt.Sprintf("app-%02d", i), cpuMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), grace: pick(w, []int64{1, 10, 30, 60}),
+			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.05),
+		}
+		a.memoryMiB = a.cpuMilli * pick(w, []int64{1, 2, 4})
+		a.replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.cpuMilli))))
+		if w.opts.Nodes > 50 {
+			a.replicas *= 4
+		}
+		if a.apart {
+			a.replicas = min(a.replicas, 6)
+		}
+		if !a.spread && w.chance(0.15) {
+			a.zone = "test-zone-" + pick(w, []string{"a", "b", "c", "d"})
+		}
+		if !a.spread && !a.apart && w.chance(0.15) {
+			a.runs = w.between(time.Minute, 30*time.Minute)
+		}
+		left -= int64(a.replicas) * a.cpuMilli
+		var budget *policyv1.PodDisruptionBudgetSpec
+		switch w.rand.IntN(4) {
+		case 0:
+			budget = &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: pickBudget(w)}
+		case 1:
+			budget = &policyv1.PodDisruptionBudgetSpec{MinAvailable: percent(50 + w.rand.IntN(40))}
+		}
+		if a.runs > 0 || a.replicas == 1 {
+			budget = nil
+		}
+		w.workloads.add(a, budget)
+	}
+}
+
+func pickBudget(w *World) *intstr.IntOrString {
+	if w.chance(0.5) {
+		return number(1)
+	}
+	return percent(10 + w.rand.IntN(40))
+}
+
+func (c *chaos) lag() {
+	p := c.w.process
+	if p.dead || !p.running {
+		return
+	}
+	n := pick(c.w, p.heard.sorted)
+	n.held = c.w.at.Add(c.w.between(100*time.Millisecond, 15*time.Second))
+}
+
+func (c *chaos) relist() {
+	p := c.w.process
+	if p.dead || !p.running {
+		return
+	}
+	pick(c.w, p.heard.sorted).relist(false)
+}
+
+func (c *chaos) victim() *instance {
+	if live := c.w.cloud.live(); len(live) > 0 {
+		return pick(c.w, live)
+	}
+	return nil
+}
+
+func (c *chaos) freezeOne() {
+	if i := c.victim(); i != nil && i.state == joined {
+		c.w.cloud.freeze(i, c.w.between(10*time.Second, 25*time.Minute))
+	}
+}
+
+func (c *chaos) reclaim() {
+	if i := c.victim(); i != nil {
+		c.w.cloud.stop(i, "reclaimed")
+	}
+}
+
+// shortage empties the stock of some places for a while.
+func (c *chaos) shortage() {
+	w := c.w
+	for _, t := range w.cloud.types {
+		for n := range t.Offerings {
+			if w.chance(0.3) {
+				place := catalog.Place{Type: t.Name, Zone: t.Offerings[n].Zone, CapacityType: t.Offerings[n].CapacityType}
+				w.cloud.stock[place] = w.rand.IntN(2)
+				w.after(w.between(time.Minute, 20*time.Minute), func() { delete(w.cloud.stock, place) })
+			}
+		}
+	}
+}
+
+func (c *chaos) deleteNode() {
+	if nodes := all[*corev1.Node](c.w.api); len(nodes) > 0 {
+		c.w.api.remove(pick(c.w, nodes), 0)
+	}
+}
+
+func (c *chaos) deletePod() {
+	if pods := all[*corev1.Pod](c.w.api); len(pods) > 0 {
+		pod := pick(c.w, pods)
+		c.w.api.remove(pod, graceOf(pod))
+	}
+}
+
+func (c *chaos) deleteClaim() {
+	if claims := all[*karpenterv1.NodeClaim](c.w.api); len(claims) > 0 {
+		c.w.api.remove(pick(c.w, claims), 0)
+	}
+}
+
+func (c *chaos) pool() *karpenterv1.NodePool {
+	if pools := all[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
+		return pick(c.w, pools)
+	}
+	return nil
+}
+
+func (c *chaos) editPool() {
+	np := c.pool()
+	if np == nil {
+		return
+	}
+	edit(c.w.api, np, func(np *karpenterv1.NodePool) {
+		switch c.w.rand.IntN(4) {
+		case 0:
+			np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: pick(c.w, []string{"0", "10%", "50%", "2"})}}
+		case 1:
+			np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(8+c.w.rand.IntN(100)), resource.DecimalSI)}
+		case 2:
+			np.Spec.Template.Labels = map[string]string{"team": fmt.Sprint(c.w.rand.IntN(3))}
+		default:
+			np.Spec.Disruption.ConsolidateAfter = karpenterv1.NillableDuration{Duration: new(pick(c.w, []time.Duration{0, time.Minute, 10 * time.Minute}))}
+		}
+	})
+}
+
+// deletePool removes a pool, and makes it again some time later.
+func (c *chaos) deletePool() {
+	np := c.pool()
+	if np == nil {
+		return
+	}
+	c.w.api.remove(np, 0)
+	for _, p := range c.pools {
+		if p.Name == np.Name {
+			c.w.after(c.w.between(time.Second, 10*time.Minute), func() { _ = c.w.api.create(p.DeepCopy()) })
+		}
+	}
+}
+
+func (c *chaos) drift() { c.w.cloud.image++ }
+
+func (c *chaos) jump() { c.skew = c.w.between(-90*time.Second, 90*time.Second) }
+
+func (c *chaos) scale() {
+	a := pick(c.w, c.w.workloads.apps)
+	if a.apart {
+		return
+	}
+	factor := 0.3 + 2*c.w.rand.Float64()
+	if most := 4 * (a.replicas + 2); c.w.opts.Nodes > 50 {
+		factor = 0.7 + 0.6*c.w.rand.Float64()
+		a.replicas = min(most, max(1, int(float64(a.replicas)*factor)))
+	} else {
+		a.replicas = min(60, max(1, int(float64(a.replicas)*factor)))
+	}
+	c.w.workloads.stir(a)
+}
+
+func (c *chaos) rollout() {
+	a := pick(c.w, c.w.workloads.apps)
+	a.revision++
+	c.w.workloads.stir(a)
+}

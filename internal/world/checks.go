@@ -1,0 +1,504 @@
+package world
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+// What checkers allow.
+const (
+	// lookEvery is how often the whole is looked at.
+	lookEvery = 5 * time.Second
+	// writesMost is how many writes to one object, and looks at one, a minute may have.
+	writesMost, looksMost = 120, 600
+	// idleMost is how many of the writes to one object may change nothing.
+	idleMost = 20
+	// orphanMost is how long an instance may be without anybody who accounts for it.
+	orphanMost = 20 * time.Minute
+	// blind is how far the product's picture may be behind.
+	blind = 25 * time.Second
+	// edited is for how long after an edit of a pool its old word may count.
+	edited = 15 * time.Minute
+	// quietFor is how long nothing may have happened when the world is at rest.
+	quietFor = 15 * time.Minute
+)
+
+// Annotations by which the product says what belongs together.
+const (
+	stepKey     = "dovetail.sh/disruption-step"
+	replacesKey = "dovetail.sh/replaces"
+)
+
+// checks judges what the product does. It reads the server and the cloud, and shares no
+// code with the product.
+type checks struct {
+	w         *World
+	byProduct bool
+	nodeHours float64
+
+	writes, idle, looks map[string]int // in this minute
+	minute              time.Time
+	poolEdited          map[string]time.Time
+	most                map[string]int // nodes of a pool, in the last quarter of an hour
+	mostSince           time.Time
+	lost                map[string]bool // steps that lost a replacement
+	boundAt             map[key]time.Time
+	lastLaunch          time.Time
+	lastEviction        time.Time
+	why                 string // of them
+}
+
+func newChecks(w *World) *checks {
+	c := &checks{
+		w: w, writes: map[string]int{}, idle: map[string]int{}, looks: map[string]int{}, poolEdited: map[string]time.Time{},
+		most: map[string]int{}, lost: map[string]bool{}, boundAt: map[key]time.Time{},
+	}
+	w.api.watchers = append(w.api.watchers, c.hear)
+	return c
+}
+
+// hear judges every write as it happens.
+func (c *checks) hear(kind string, was, is object) {
+	switch kind {
+	case "NodePool":
+		c.poolEdited[nameOf(was, is)] = c.w.at
+	case "NodeClaim":
+		if was != nil && (is == nil || is.GetDeletionTimestamp() != nil) && was.GetAnnotations()[replacesKey] != "" {
+			c.lost[was.GetAnnotations()[replacesKey]] = true
+		}
+	case "Pod":
+		switch pod, _ := is.(*corev1.Pod); {
+		case is == nil:
+			delete(c.boundAt, keyOf(was))
+		case pod.Spec.NodeName != "" && (was == nil || was.(*corev1.Pod).Spec.NodeName == ""):
+			c.boundAt[keyOf(is)] = c.w.at
+		}
+	case "Node":
+		if is != nil {
+			c.checkNode(is.(*corev1.Node))
+		}
+	}
+}
+
+func nameOf(was, is object) string {
+	if is != nil {
+		return is.GetName()
+	}
+	return was.GetName()
+}
+
+// checkNode: a Node that is open to pods is one that will be drained.
+func (c *checks) checkNode(n *corev1.Node) {
+	if n.Labels[karpenterv1.NodeRegisteredLabelKey] != "true" || n.DeletionTimestamp != nil || !c.byProduct {
+		return
+	}
+	if !contains(n.Finalizers, karpenterv1.TerminationFinalizer) {
+		c.w.fail("node %s is registered and has no finalizer", n.Name)
+	}
+	if len(n.OwnerReferences) == 0 {
+		c.w.fail("node %s is registered and no claim owns it", n.Name)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+func conditionOf(nc *karpenterv1.NodeClaim, kind string) (metav1.Condition, bool) {
+	for i := range nc.Status.Conditions {
+		if nc.Status.Conditions[i].Type == kind {
+			return nc.Status.Conditions[i], nc.Status.Conditions[i].Status == metav1.ConditionTrue
+		}
+	}
+	return metav1.Condition{}, false
+}
+
+// productWrites: no write repeats for ever.
+func (c *checks) productWrites(verb, kind string, o object) {
+	what := verb + " " + kind + " " + o.GetNamespace() + "/" + o.GetName() + o.GetGenerateName()
+	if c.writes[what]++; c.writes[what] > writesMost && verb != "create" {
+		c.w.fail("hot loop: %d times in a minute: %s", c.writes[what], what)
+	}
+}
+
+// idleWrite: no write repeats without change.
+func (c *checks) idleWrite(kind string, o object) {
+	if !c.byProduct {
+		return
+	}
+	what := kind + " " + o.GetName()
+	if c.idle[what]++; c.idle[what] > idleMost {
+		c.w.fail("hot loop: %d writes in a minute that change nothing: %s", c.idle[what], what)
+	}
+}
+
+// reconciled: nothing is looked at all the time.
+func (c *checks) reconciled(controller string, r reconcile.Request) {
+	what := controller + " " + r.String()
+	if c.looks[what]++; c.looks[what] > looksMost {
+		c.w.fail("hot loop: %d looks in a minute: %s", c.looks[what], what)
+	}
+}
+
+// claimOf returns the claim that accounts for an instance.
+func (c *checks) claimOf(i *instance) *karpenterv1.NodeClaim {
+	if nc, ok := find[*karpenterv1.NodeClaim](c.w.api, "", i.Claim); ok && (string(nc.UID) == i.Token || nc.Status.ProviderID == i.ID) {
+		return nc
+	}
+	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
+		if nc.Status.ProviderID == i.ID {
+			return nc
+		}
+	}
+	return nil
+}
+
+func (c *checks) instanceOf(nc *karpenterv1.NodeClaim) *instance {
+	if i := c.w.cloud.byID[nc.Status.ProviderID]; i != nil {
+		return i
+	}
+	return c.w.cloud.byToken[string(nc.UID)]
+}
+
+// launched: one instance a claim, and no pool beyond its limits.
+func (c *checks) launched(i *instance) {
+	c.lastLaunch, c.why = c.w.at, "launch of "+i.Claim
+	pool, cpu := i.ordered.Labels[karpenterv1.NodePoolLabelKey], int64(0)
+	for _, other := range c.w.cloud.live() {
+		if other != i && other.Claim == i.Claim {
+			c.w.fail("two instances for claim %s: %s and %s", i.Claim, other.ID, i.ID)
+		}
+		if other.ordered.Labels[karpenterv1.NodePoolLabelKey] == pool {
+			if nc := c.claimOf(other); nc != nil && nc.DeletionTimestamp == nil {
+				cpu += other.Capacity["cpu"]
+			}
+		}
+	}
+	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
+	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited && c.w.at.Sub(np.CreationTimestamp.Time) > edited {
+		return
+	}
+	if limit, limited := np.Spec.Limits[corev1.ResourceCPU]; limited && cpu > limit.MilliValue() {
+		c.w.fail("pool %s has %d milli-cpus, its limit is %s", pool, cpu, limit.String())
+	}
+}
+
+// terminates: no machine goes that is in use.
+func (c *checks) terminates(i *instance) {
+	if i.state != joined && i.state != booting {
+		return
+	}
+	nc := c.claimOf(i)
+	if nc != nil && nc.DeletionTimestamp == nil {
+		c.w.fail("instance %s is ended though its claim %s stays", i.ID, nc.Name)
+	}
+	if nc != nil && c.pastDeadline(nc) || !c.w.cloud.kubeletUp(i.node) {
+		return
+	}
+	for _, pod := range c.w.api.podsOn(i.node) {
+		if pod.Labels[appLabel] != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
+			c.w.fail("instance %s is ended though pod %s runs on it", i.ID, pod.Name)
+		}
+	}
+}
+
+// pastDeadline tells whether a drain may use force.
+func (c *checks) pastDeadline(nc *karpenterv1.NodeClaim) bool {
+	at, err := time.Parse(time.RFC3339, nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey])
+	return err == nil && !c.w.at.Add(3*time.Minute).Before(at) // clocks differ, and pods are given their grace before
+}
+
+// evicted: no pod is evicted that must not be, or from a node that stays.
+func (c *checks) evicted(pod *corev1.Pod) {
+	c.lastEviction, c.why = c.w.at, "eviction of "+pod.Name
+	if pod.DeletionTimestamp != nil {
+		return
+	}
+	if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
+		c.w.fail("pod %s is evicted, which must not be disrupted", pod.Name)
+	}
+	if node, ok := find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil {
+		c.w.fail("pod %s is evicted from node %s, which stays", pod.Name, node.Name)
+	}
+}
+
+// productDeletes judges a deletion that nobody but the product asked for.
+func (c *checks) productDeletes(o object, forced bool) {
+	if o.GetDeletionTimestamp() != nil && kindOf(o) != "Pod" {
+		return
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		c.deletesPod(o, forced)
+	case *corev1.Node:
+		if i := c.w.cloud.byNode[o.Name]; i != nil {
+			if nc := c.claimOf(i); nc != nil && nc.DeletionTimestamp == nil && c.w.at.Sub(nc.CreationTimestamp.Time) > blind {
+				c.w.fail("node %s is deleted though its claim %s stays", o.Name, nc.Name)
+			}
+		}
+	case *karpenterv1.NodeClaim:
+		c.lastEviction, c.why = c.w.at, "deletion of "+o.Name
+		if reason, yes := conditionOf(o, karpenterv1.ConditionTypeDisruptionReason); yes {
+			c.disrupts(o, reason.Reason)
+		} else {
+			c.giveUp(o)
+		}
+	}
+}
+
+// deletesPod: only a deadline lets the product delete a pod without asking its budgets.
+func (c *checks) deletesPod(pod *corev1.Pod, forced bool) {
+	i := c.w.cloud.byNode[pod.Spec.NodeName]
+	if i == nil {
+		return
+	}
+	nc := c.claimOf(i)
+	if nc == nil {
+		return
+	}
+	at, err := time.Parse(time.RFC3339, nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey])
+	if err != nil || !forced || c.w.at.Add(graceOf(pod)+3*time.Minute).Before(at) {
+		c.w.fail("pod %s is deleted without an eviction and before the deadline of its node", pod.Name)
+	}
+}
+
+// giveUp: a claim that is not disrupted by choice is deleted because it did not become a
+// node, has expired, is broken or has lost its instance.
+func (c *checks) giveUp(nc *karpenterv1.NodeClaim) {
+	i := c.instanceOf(nc)
+	_, initialised := conditionOf(nc, karpenterv1.ConditionTypeInitialized)
+	if !initialised || i == nil || !c.w.cloud.kubeletUp(i.node) || c.w.chaos.odds[CloudDown] > 0 && c.w.at.Sub(nc.CreationTimestamp.Time) < time.Minute {
+		return
+	}
+	node, there := find[*corev1.Node](c.w.api, "", i.node)
+	if !there || node.DeletionTimestamp != nil || hasTaint(node, corev1.TaintNodeUnreachable) {
+		return
+	}
+	if after := nc.Spec.ExpireAfter.Duration; after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after {
+		return
+	}
+	c.w.fail("claim %s is deleted for no reason: its node %s is fine", nc.Name, node.Name)
+}
+
+// disrupts judges a disruption by choice.
+func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
+	c.w.count("disrupted: " + reason)
+	c.keepsBudget(nc, reason)
+	c.keepsHolds(nc)
+	words := strings.Fields(nc.Annotations[stepKey])
+	if len(words) == 3 {
+		launches, _ := strconv.Atoi(words[2]) // a word of another kind is none
+		c.keepsStep(nc, words[0], launches, reason)
+	}
+}
+
+// keepsHolds: nothing goes that a pod holds.
+func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
+	i := c.instanceOf(nc)
+	if i == nil || nc.Spec.TerminationGracePeriod != nil {
+		return
+	}
+	for _, pod := range c.w.api.podsOn(i.node) {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
+			c.w.fail("claim %s is disrupted though pod %s must not be", nc.Name, pod.Name)
+		}
+	}
+}
+
+// keepsStep: what replaces a machine is there, and cheaper if that is why.
+func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, reason string) {
+	there, before, after := 0, 0.0, 0.0
+	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+		if words := strings.Fields(other.Annotations[stepKey]); len(words) == 3 && words[0] == id {
+			if i := c.instanceOf(other); i != nil {
+				before += i.price
+			}
+		}
+		if other.Annotations[replacesKey] != id || other.DeletionTimestamp != nil {
+			continue
+		}
+		if _, initialised := conditionOf(other, karpenterv1.ConditionTypeInitialized); !initialised {
+			c.w.fail("claim %s goes before its replacement %s is initialised", nc.Name, other.Name)
+		}
+		if i := c.instanceOf(other); i != nil {
+			there, after = there+1, after+i.price
+		}
+	}
+	if c.lost[id] || c.w.cloud.byID[nc.Status.ProviderID] == nil {
+		return
+	}
+	if there < launches {
+		c.w.fail("claim %s goes with %d of %d replacements", nc.Name, there, launches)
+	}
+	if reason == "Underutilized" && after >= before {
+		c.w.fail("step %s of claim %s saves nothing: %.3f before, %.3f after", id, nc.Name, before, after)
+	}
+}
+
+// keepsBudget: no more machines of a pool go at once than its budgets allow.
+func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
+	pool := nc.Labels[karpenterv1.NodePoolLabelKey]
+	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
+	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited && c.w.at.Sub(np.CreationTimestamp.Time) > edited {
+		return
+	}
+	going := 1
+	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+		if _, yes := conditionOf(other, karpenterv1.ConditionTypeDisruptionReason); yes && other.DeletionTimestamp != nil && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
+			going++
+		}
+	}
+	for i := range np.Spec.Disruption.Budgets {
+		b := &np.Spec.Disruption.Budgets[i]
+		allowed, err := strconv.Atoi(b.Nodes)
+		if share, isShare := strings.CutSuffix(b.Nodes, "%"); isShare {
+			n, _ := strconv.Atoi(share) // the world wrote it
+			allowed, err = int(math.Ceil(float64(c.most[pool])*float64(n)/100)), nil
+		}
+		if err == nil && len(b.Reasons) == 0 && going > allowed {
+			c.w.fail("claim %s is disrupted (%s): %d of pool %s go at once, %s of %d may", nc.Name, reason, going, pool, b.Nodes, c.most[pool])
+		}
+	}
+}
+
+// bugs: the product found no bug in itself.
+func (c *checks) bugs(p *process) {
+	var m dto.Metric
+	if err := p.parts.Metrics.Bugs.Write(&m); err == nil && m.GetCounter().GetValue() > 0 {
+		c.w.fail("the product found a bug in itself")
+	}
+}
+
+// look looks at the whole from time to time.
+func (c *checks) look() {
+	w := c.w
+	if w.at.Sub(c.minute) >= time.Minute {
+		c.minute = w.at
+		clear(c.writes)
+		clear(c.idle)
+		clear(c.looks)
+	}
+	if w.at.Sub(c.mostSince) >= edited {
+		c.mostSince = w.at
+		clear(c.most)
+	}
+	if w.process != nil {
+		c.bugs(w.process)
+	}
+	c.nodeHours += float64(len(w.api.shelf("Node").keys)) * lookEvery.Hours()
+	now := map[string]int{}
+	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
+		now[nc.Labels[karpenterv1.NodePoolLabelKey]]++
+	}
+	for pool, n := range now {
+		c.most[pool] = max(c.most[pool], n)
+	}
+	for _, i := range w.cloud.live() {
+		if c.claimOf(i) != nil {
+			i.orphanSince = time.Time{}
+			continue
+		}
+		if i.orphanSince.IsZero() {
+			i.orphanSince = w.at
+		}
+		if w.at.Sub(i.orphanSince) > orphanMost && !c.hasPods(i.node) {
+			w.fail("instance %s has been without a claim for %s", i.ID, orphanMost)
+		}
+	}
+}
+
+// hasPods tells whether something keeps a Node's drain.
+func (c *checks) hasPods(node string) bool {
+	for _, pod := range c.w.api.podsOn(node) {
+		if pod.Labels[appLabel] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// atRest: some time after the last fault, all is as it should be.
+func (c *checks) atRest() {
+	w := c.w
+	if w.opts.Calm < time.Hour {
+		return
+	}
+	for _, a := range w.workloads.apps {
+		running := 0
+		for _, pod := range w.api.podsOf(a.name) {
+			if pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName) {
+				running++
+			}
+			if pod.Spec.NodeName == "" {
+				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.cpuMilli, w.at.Sub(pod.CreationTimestamp.Time))
+			}
+		}
+		if running != a.replicas {
+			w.fail("at rest, %d of %d pods of %s run", running, a.replicas, a.name)
+		}
+	}
+	for _, node := range all[*corev1.Node](w.api) {
+		i := w.cloud.byNode[node.Name]
+		switch {
+		case node.DeletionTimestamp != nil:
+			if !c.heldFor(node.Name) {
+				w.fail("at rest, node %s is being deleted since %s", node.Name, w.at.Sub(node.DeletionTimestamp.Time))
+			}
+		case i == nil || c.claimOf(i) == nil:
+			w.fail("at rest, node %s has no claim", node.Name)
+		case hasTaint(node, karpenterv1.DisruptedTaintKey):
+			w.fail("at rest, node %s is closed and stays", node.Name)
+		case node.Labels[karpenterv1.NodeInitializedLabelKey] != "true":
+			w.fail("at rest, node %s is not initialised", node.Name)
+		}
+	}
+	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
+		if i := c.instanceOf(nc); nc.DeletionTimestamp == nil && (i == nil || i.state != joined) {
+			w.fail("at rest, claim %s has no node", nc.Name)
+		}
+	}
+	for _, i := range w.cloud.live() {
+		if c.claimOf(i) == nil {
+			w.fail("at rest, instance %s has no claim", i.ID)
+		}
+	}
+	c.isQuiet()
+}
+
+// heldFor tells whether a pod that must not be disrupted holds a Node's drain for good.
+func (c *checks) heldFor(node string) bool {
+	for _, pod := range c.w.api.podsOn(node) {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
+			return true
+		}
+	}
+	return false
+}
+
+// isQuiet: launches and evictions have stopped, unless nodes expire.
+func (c *checks) isQuiet() {
+	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
+		if nc.Spec.ExpireAfter.Duration != nil {
+			return
+		}
+	}
+	for _, last := range []time.Time{c.lastLaunch, c.lastEviction} {
+		if c.w.at.Sub(last) < quietFor {
+			c.w.fail("at rest, it is not quiet: %s %s ago", c.why, c.w.at.Sub(last))
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errGone is what a process hears that is not there any more.
+var errGone = errors.New("world: the process is gone")
+
+// reader reads from shelves: those of the informers, or the server's.
+type reader struct {
+	p     *process
+	shelf func(kind string) *shelf
+}
+
+// Get copies an object.
+func (r reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if r.p.dead {
+		return errGone
+	}
+	kind := kindName(obj)
+	had := r.shelf(kind).get(key)
+	if had == nil {
+		return apierrors.NewNotFound(resourceOf(kind), key.Name)
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(had)
+		if err != nil {
+			return fmt.Errorf("convert %s: %w", key, err)
+		}
+		gvk := u.GroupVersionKind()
+		u.Object = content
+		u.SetGroupVersionKind(gvk)
+		return nil
+	}
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(had.DeepCopyObject()).Elem())
+	return nil
+}
+
+// List copies objects, unless it is told not to.
+func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if r.p.dead {
+		return errGone
+	}
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	typed := reflect.TypeOf(list).Elem()
+	kind := typed.Name()[:len(typed.Name())-len("List")]
+	s := r.shelf(kind)
+	keys := s.keys
+	if o.FieldSelector != nil {
+		for _, need := range o.FieldSelector.Requirements() {
+			found, known := s.find(need.Field, need.Value)
+			if !known {
+				return fmt.Errorf("world: %s has no index %s", kind, need.Field)
+			}
+			keys = found
+		}
+	}
+	items := reflect.ValueOf(list).Elem().FieldByName("Items")
+	out := reflect.MakeSlice(items.Type(), 0, len(keys))
+	for _, key := range keys {
+		obj := s.get(key)
+		if o.Namespace != "" && key.Namespace != o.Namespace || o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+			continue
+		}
+		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
+			obj = obj.DeepCopyObject().(client.Object)
+		}
+		out = reflect.Append(out, reflect.ValueOf(obj).Elem())
+	}
+	items.Set(out)
+	return nil
+}
+
+// productClient is the API server as a process sees it: it reads what it has heard, and
+// writes through faults.
+type productClient struct {
+	client.Client // of which nothing else is used
+	reader
+	p *process
+}
+
+// Get reads what was heard.
+func (c *productClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return c.reader.Get(ctx, key, obj, opts...)
+}
+
+// List reads what was heard.
+func (c *productClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return c.reader.List(ctx, list, opts...)
+}
+
+// Scheme returns the kinds.
+func (c *productClient) Scheme() *runtime.Scheme { return c.p.scheme }
+
+// RESTMapper is not used.
+func (c *productClient) RESTMapper() meta.RESTMapper { return nil }
+
+// write performs a write with the faults of the day.
+func (c *productClient) write(verb string, obj client.Object, effect func() error) error {
+	w := c.p.w
+	if c.p.dead {
+		return errGone
+	}
+	kind := kindName(obj)
+	fault := w.chaos.onWrite()
+	if err := fault.before(w, kind, obj.GetName()); err != nil {
+		return err
+	}
+	if fault == CrashBefore {
+		c.p.crash()
+		return errGone
+	}
+	w.note("product %s %s %s", verb, kind, obj.GetName())
+	w.checks.productWrites(verb, kind, obj)
+	w.checks.byProduct = true
+	err := effect()
+	w.checks.byProduct = false
+	if err != nil {
+		w.note("refused %s", apierrors.ReasonForError(err))
+	}
+	switch fault {
+	case CrashAfter:
+		c.p.crash()
+		return errGone
+	case AnswerLost:
+		return apierrors.NewTimeoutError("world: the answer was lost", 1)
+	default:
+		return err
+	}
+}
+
+// Create stores an object.
+func (c *productClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	if m := c.p.w.opts.Mutant; m != nil && m.Create != nil {
+		m.Create(obj)
+	}
+	return c.write("create", obj, func() error { return c.p.w.api.create(obj) })
+}
+
+// Delete removes an object if the preconditions hold.
+func (c *productClient) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	o.ApplyOptions(opts)
+	return c.write("delete", obj, func() error {
+		kind := kindName(obj)
+		had := c.p.w.api.shelf(kind).get(keyOf(obj))
+		if had == nil {
+			return apierrors.NewNotFound(resourceOf(kind), obj.GetName())
+		}
+		if o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != had.GetUID() {
+			return apierrors.NewConflict(resourceOf(kind), obj.GetName(), errors.New("another UID"))
+		}
+		grace := graceOf(had)
+		if o.GracePeriodSeconds != nil {
+			grace = time.Duration(*o.GracePeriodSeconds) * time.Second
+		}
+		c.p.w.checks.productDeletes(had, o.GracePeriodSeconds != nil)
+		c.p.w.api.remove(had, grace)
+		return nil
+	})
+}
+
+// Patch changes an object but for its status.
+func (c *productClient) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	return c.patch(obj, patch, "patch", false)
+}
+
+func (c *productClient) patch(obj client.Object, patch client.Patch, verb string, status bool) error {
+	data, err := patch.Data(obj)
+	if err != nil {
+		return fmt.Errorf("make a patch of %s: %w", obj.GetName(), err)
+	}
+	if m := c.p.w.opts.Mutant; m != nil && m.Patch != nil {
+		if data = m.Patch(obj, data, status); data == nil {
+			return nil
+		}
+	}
+	return c.write(verb, obj, func() error {
+		is, err := c.p.w.api.patch(obj, patch.Type(), data, status)
+		if err == nil {
+			reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(is.DeepCopyObject()).Elem())
+		}
+		return err
+	})
+}
+
+// Status writes statuses.
+func (c *productClient) Status() client.SubResourceWriter { return statusWriter{c: c} }
+
+type statusWriter struct {
+	client.SubResourceWriter // of which nothing else is used
+	c                        *productClient
+}
+
+// Patch changes an object's status.
+func (s statusWriter) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	return s.c.patch(obj, patch, "patch status of", true)
+}
+
+// SubResource knows evictions.
+func (c *productClient) SubResource(string) client.SubResourceClient { return evictions{c: c} }
+
+type evictions struct {
+	client.SubResourceClient // of which nothing else is used
+	c                        *productClient
+}
+
+// Create evicts a pod.
+func (e evictions) Create(_ context.Context, obj, _ client.Object, _ ...client.SubResourceCreateOption) error {
+	w := e.c.p.w
+	if m := w.opts.Mutant; m != nil && m.Evict != nil {
+		if done := m.Evict(w, obj.(*corev1.Pod)); done {
+			return nil
+		}
+	}
+	return e.c.write("evict", obj, func() error { return w.api.evict(obj.(*corev1.Pod)) })
+}
+
+// patch changes an object as a patch says, its status or all but that.
+func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status bool) (client.Object, error) {
+	name := kindName(obj)
+	was := a.shelf(name).get(keyOf(obj))
+	if was == nil {
+		return nil, apierrors.NewNotFound(resourceOf(name), obj.GetName())
+	}
+	if kind == types.MergePatchType {
+		var lock struct {
+			Metadata struct {
+				ResourceVersion string `json:"resourceVersion"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(data, &lock); err != nil {
+			return nil, fmt.Errorf("read patch: %w", err)
+		}
+		if v := lock.Metadata.ResourceVersion; v != "" && v != was.GetResourceVersion() {
+			return nil, apierrors.NewConflict(resourceOf(name), obj.GetName(), errors.New("it has changed since it was read"))
+		}
+	}
+	is, err := patched(was, kind, data)
+	if err != nil {
+		return nil, err
+	}
+	from, into := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
+	if status {
+		result := into.FieldByName("Status")
+		kept := was.DeepCopyObject().(client.Object)
+		reflect.ValueOf(kept).Elem().FieldByName("Status").Set(result)
+		is = kept
+	} else if f := from.FieldByName("Status"); f.IsValid() {
+		into.FieldByName("Status").Set(f)
+	}
+	is.SetResourceVersion(was.GetResourceVersion())
+	a.replace(name, was, is)
+	if now := a.shelf(name).get(keyOf(obj)); now != nil {
+		return now, nil
+	}
+	return is, nil
+}
+
+func patched(was client.Object, kind types.PatchType, data []byte) (client.Object, error) {
+	before, err := json.Marshal(was)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", was.GetName(), err)
+	}
+	var after []byte
+	if kind == types.JSONPatchType {
+		ops, err := jsonpatch.DecodePatch(data)
+		if err != nil {
+			return nil, fmt.Errorf("read patch: %w", err)
+		}
+		if after, err = ops.Apply(before); err != nil {
+			return nil, apierrors.NewInvalid(was.GetObjectKind().GroupVersionKind().GroupKind(), was.GetName(), nil)
+		}
+	} else if after, err = jsonpatch.MergePatch(before, data); err != nil {
+		return nil, fmt.Errorf("apply patch: %w", err)
+	}
+	is := reflect.New(reflect.TypeOf(was).Elem()).Interface().(client.Object)
+	if err := json.Unmarshal(after, is); err != nil {
+		return nil, fmt.Errorf("read what was patched: %w", err)
+	}
+	return is, nil
+}

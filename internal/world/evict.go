@@ -1,0 +1,104 @@
+package world
+
+import (
+	"errors"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// evict does what the eviction subresource does: it asks the one budget that counts the
+// pod, and deletes it.
+func (a *api) evict(asked *corev1.Pod) error {
+	pod, ok := find[*corev1.Pod](a, asked.Namespace, asked.Name)
+	if !ok {
+		return apierrors.NewNotFound(resourceOf("Pod"), asked.Name)
+	}
+	if asked.UID != "" && asked.UID != pod.UID {
+		return apierrors.NewConflict(resourceOf("Pod"), asked.Name, errors.New("another UID"))
+	}
+	bound := pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
+		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	if budgets := a.budgetsOf(pod); bound && len(budgets) > 0 {
+		if len(budgets) > 1 {
+			return apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) //nolint:revive,staticcheck // the server's words
+		}
+		if err := a.ask(budgets[0], pod); err != nil {
+			return err
+		}
+	}
+	a.w.count("evictions")
+	a.w.checks.evicted(pod)
+	a.remove(pod, graceOf(pod))
+	return nil
+}
+
+// ask asks a budget, and takes note in it if it allows.
+func (a *api) ask(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
+	if !ready(pod) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0 {
+		return nil // IfHealthyBudget, which is the default
+	}
+	if b.Status.ObservedGeneration < b.Generation || b.Status.DisruptionsAllowed <= 0 {
+		return apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+	}
+	edit(a, b, func(b *policyv1.PodDisruptionBudget) {
+		b.Status.DisruptionsAllowed--
+		b.Status.DisruptedPods = maps.Clone(b.Status.DisruptedPods)
+		if b.Status.DisruptedPods == nil {
+			b.Status.DisruptedPods = map[string]metav1.Time{}
+		}
+		b.Status.DisruptedPods[pod.Name] = second(a.w.at)
+	})
+	return nil
+}
+
+func (a *api) budgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
+	for _, b := range all[*policyv1.PodDisruptionBudget](a) {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && b.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			of = append(of, b)
+		}
+	}
+	return of
+}
+
+// countBudget does what the disruption controller does: it writes how many pods of a
+// budget are healthy, and so how many may go.
+func (a *api) countBudget(b *policyv1.PodDisruptionBudget, replicas int) {
+	healthy := int32(0)
+	for _, pod := range a.podsOf(b.Spec.Selector.MatchLabels["app"]) {
+		if pod.DeletionTimestamp == nil && ready(pod) {
+			healthy++
+		}
+	}
+	desired := desiredHealthy(b, replicas)
+	edit(a, b, func(b *policyv1.PodDisruptionBudget) {
+		b.Status = policyv1.PodDisruptionBudgetStatus{
+			ObservedGeneration: b.Generation, CurrentHealthy: healthy, DesiredHealthy: desired,
+			ExpectedPods: int32(replicas), DisruptionsAllowed: max(0, healthy-desired),
+		}
+	})
+}
+
+func desiredHealthy(b *policyv1.PodDisruptionBudget, replicas int) int32 {
+	if b.Spec.MinAvailable != nil {
+		n, _ := intstr.GetScaledValueFromIntOrPercent(b.Spec.MinAvailable, replicas, true)
+		return int32(n)
+	}
+	n, _ := intstr.GetScaledValueFromIntOrPercent(b.Spec.MaxUnavailable, replicas, true)
+	return int32(max(0, replicas-n))
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// unheard is after what time without its kubelet a Node is said to be not ready, and
+	// patience how long its pods then stay.
+	unheard  = 40 * time.Second
+	patience = 5 * time.Minute
+	// startupTaint is taken away from Nodes some time after they joined.
+	startupTaint = "world.example/starting"
+)
+
+// kubelets stands in for the kubelets and for those who look after Nodes and their pods
+// in the control plane.
+type kubelets struct{ w *World }
+
+func newKubelets(w *World) *kubelets {
+	k := &kubelets{w: w}
+	w.api.watchers = append(w.api.watchers, k.hear)
+	return k
+}
+
+func (k *kubelets) hear(kind string, was, is client.Object) {
+	if is == nil {
+		return
+	}
+	w := k.w
+	switch kind {
+	case "Pod":
+		before, _ := was.(*corev1.Pod)
+		pod := is.(*corev1.Pod)
+		if pod.Spec.NodeName != "" && (before == nil || before.Spec.NodeName == "") {
+			w.after(w.between(time.Second, 4*time.Second), func() { k.start(pod) })
+		}
+		if pod.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
+			most := min(5*time.Second, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
+			w.after(w.between(200*time.Millisecond, max(300*time.Millisecond, most)), func() { k.stop(pod) })
+		}
+	case "Node":
+		node := is.(*corev1.Node)
+		if hasTaint(node, startupTaint) && (was == nil || !hasTaint(was.(*corev1.Node), startupTaint)) {
+			w.after(w.between(3*time.Second, 10*time.Second), func() { k.untaint(node.Name, startupTaint) })
+		}
+	}
+}
+
+func hasTaint(node *corev1.Node, taint string) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
+}
+
+func (k *kubelets) untaint(name, taint string) {
+	if node, ok := find[*corev1.Node](k.w.api, "", name); ok {
+		edit(k.w.api, node, func(n *corev1.Node) {
+			n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == taint })
+		})
+	}
+}
+
+// same returns the pod as it is now, if it is still there.
+func (k *kubelets) same(pod *corev1.Pod) (*corev1.Pod, bool) {
+	now, ok := find[*corev1.Pod](k.w.api, pod.Namespace, pod.Name)
+	return now, ok && now.UID == pod.UID
+}
+
+// start runs a pod, as soon as its kubelet is there.
+func (k *kubelets) start(pod *corev1.Pod) {
+	w := k.w
+	now, there := k.same(pod)
+	if !there || now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodPending {
+		return
+	}
+	if !w.cloud.kubeletUp(now.Spec.NodeName) {
+		w.after(10*time.Second, func() { k.start(pod) })
+		return
+	}
+	edit(w.api, now, func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: second(w.at)})
+	})
+	if a := w.workloads.of[pod.Labels[appLabel]]; a != nil && a.runs > 0 {
+		w.after(w.between(a.runs/2, a.runs), func() { k.finish(pod) })
+	}
+}
+
+// finish ends a pod that has done its work.
+func (k *kubelets) finish(pod *corev1.Pod) {
+	if now, there := k.same(pod); there && now.DeletionTimestamp == nil && k.w.cloud.kubeletUp(now.Spec.NodeName) {
+		a := k.w.workloads.of[pod.Labels[appLabel]]
+		a.replicas = max(0, a.replicas-1)
+		edit(k.w.api, now, func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodSucceeded
+			setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: second(k.w.at)})
+		})
+	}
+}
+
+// stop ends a pod that is told to, as soon as its kubelet is there.
+func (k *kubelets) stop(pod *corev1.Pod) {
+	now, there := k.same(pod)
+	if !there {
+		return
+	}
+	if now.Spec.NodeName != "" && !k.w.cloud.kubeletUp(now.Spec.NodeName) {
+		k.w.after(10*time.Second, func() { k.stop(pod) })
+		return
+	}
+	k.w.api.drop("Pod", now)
+}
+
+// look does what the control plane does from time to time: it marks Nodes whose kubelet
+// is silent, drives pods from them, and clears away what belonged to Nodes that are gone.
+func (k *kubelets) look() {
+	w := k.w
+	for _, node := range all[*corev1.Node](w.api) {
+		i := w.cloud.byNode[node.Name]
+		up := w.cloud.kubeletUp(node.Name)
+		switch {
+		case up && hasTaint(node, corev1.TaintNodeUnreachable):
+			k.mark(node, true)
+		case !up && i != nil && w.at.Sub(i.silentSince) >= unheard && !hasTaint(node, corev1.TaintNodeUnreachable):
+			k.mark(node, false)
+		case !up && i != nil && w.at.Sub(i.silentSince) >= unheard+patience:
+			for _, pod := range w.api.podsOn(node.Name) {
+				w.api.remove(pod, graceOf(pod))
+			}
+		}
+		if i == nil || i.state == gone && w.at.Sub(i.silentSince) > time.Minute {
+			w.api.remove(node, 0) // the cloud's own controller
+		}
+	}
+	for _, pod := range all[*corev1.Pod](w.api) {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		if _, there := find[*corev1.Node](w.api, "", pod.Spec.NodeName); !there {
+			w.api.drop("Pod", pod)
+		}
+	}
+}
+
+// mark writes whether a Node is ready, with its taints and its pods.
+func (k *kubelets) mark(node *corev1.Node, isReady bool) {
+	status := corev1.ConditionUnknown
+	if isReady {
+		status = corev1.ConditionTrue
+	}
+	edit(k.w.api, node, func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
+			return t.Key == corev1.TaintNodeUnreachable || isReady && t.Key == corev1.TaintNodeNotReady
+		})
+		if !isReady {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+				corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute})
+		}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: second(k.w.at)}}
+	})
+	for _, pod := range k.w.api.podsOn(node.Name) {
+		if pod.Status.Phase == corev1.PodRunning {
+			podReady := corev1.ConditionFalse
+			if isReady {
+				podReady = corev1.ConditionTrue
+			}
+			edit(k.w.api, pod, func(p *corev1.Pod) {
+				setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: podReady, LastTransitionTime: second(k.w.at)})
+			})
+		}
+	}
+}

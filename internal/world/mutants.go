@@ -1,0 +1,24 @@
+package world
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// Mutant is a bug put between the product and the world: it changes what the product sees
+// or what it does. Each field may be nil.
+type Mutant struct {
+	// See changes what a process is shown.
+	See func(w *World, o client.Object)
+	// Create changes what is created, Patch what is patched; nil data: it is dropped.
+	Create func(o client.Object)
+	Patch  func(o client.Object, data []byte, status bool) []byte
+	// Evict takes an eviction's place.
+	Evict func(w *World, pod *corev1.Pod) (done bool)
+	// Launch changes an order, Terminate takes a termination's place, List changes what is listed.
+	Launch    func(w *World, r *cloud.LaunchRequest)
+	Terminate func(id string) (err error, done bool)
+	List      func(list []cloud.Instance) []cloud.Instance
+}

@@ -1,0 +1,365 @@
+package world
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// nodeIndex finds pods by the node they are bound to.
+const nodeIndex = "node"
+
+// tryFirst and tryMost bound the pause before a pod is tried again that did not fit.
+const (
+	tryFirst = time.Second
+	tryMost  = 10 * time.Second
+)
+
+// scheduler stands in for kube-scheduler: it filters Nodes by taints, selectors, resources,
+// spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
+type scheduler struct {
+	w       *World
+	pending map[key]*attempt
+	hosts   map[string]*host
+	names   []string // of the hosts, sorted
+	stirred bool
+}
+
+// attempt is what is known of a pod that waits.
+type attempt struct {
+	uid   string
+	pause time.Duration
+	due   time.Time
+}
+
+// host is a Node and what is taken of it.
+type host struct {
+	node                  *corev1.Node
+	pods                  map[key]*corev1.Pod
+	cpu, memory, promised amount
+}
+
+// amount is milli-cpus or bytes.
+type amount = int64
+
+func newScheduler(w *World) *scheduler {
+	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}}
+	w.api.shelf("Pod").indexes[nodeIndex] = newIndex(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
+	w.api.watchers = append(w.api.watchers, s.hear)
+	return s
+}
+
+func (s *scheduler) hear(kind string, was, is client.Object) {
+	switch kind {
+	case "Pod":
+		before, _ := was.(*corev1.Pod)
+		after, _ := is.(*corev1.Pod)
+		s.hearPod(before, after)
+	case "Node":
+		s.hearNode(was, is)
+	}
+}
+
+func (s *scheduler) hearNode(was, is client.Object) {
+	if is == nil {
+		name := was.GetName()
+		if s.hosts[name] == nil {
+			return
+		}
+		delete(s.hosts, name)
+		if i, ok := slices.BinarySearch(s.names, name); ok {
+			s.names = slices.Delete(s.names, i, i+1)
+		}
+		return
+	}
+	node := is.(*corev1.Node)
+	h := s.host(node.Name)
+	h.node = node
+	s.stir()
+}
+
+func (s *scheduler) host(name string) *host {
+	h := s.hosts[name]
+	if h == nil {
+		h = &host{pods: map[key]*corev1.Pod{}}
+		s.hosts[name] = h
+		i, _ := slices.BinarySearch(s.names, name)
+		s.names = slices.Insert(s.names, i, name)
+		for _, pod := range s.w.api.podsOn(name) {
+			h.take(pod)
+		}
+	}
+	return h
+}
+
+func (s *scheduler) hearPod(was, is *corev1.Pod) {
+	if was != nil && was.Spec.NodeName != "" {
+		if h := s.hosts[was.Spec.NodeName]; h != nil {
+			h.leave(keyOf(was))
+			s.stir()
+		}
+	}
+	if is == nil {
+		delete(s.pending, keyOf(was))
+		return
+	}
+	k := keyOf(is)
+	switch {
+	case is.Spec.NodeName != "":
+		delete(s.pending, k)
+		if h := s.hosts[is.Spec.NodeName]; h != nil && is.Status.Phase != corev1.PodSucceeded && is.Status.Phase != corev1.PodFailed {
+			h.take(is)
+		}
+	case is.DeletionTimestamp != nil:
+		delete(s.pending, k)
+	case s.pending[k] == nil || s.pending[k].uid != string(is.UID):
+		s.pending[k] = &attempt{uid: string(is.UID)}
+		s.stir()
+	}
+}
+
+func (h *host) take(pod *corev1.Pod) {
+	cpu, memory := asks(pod)
+	h.pods[keyOf(pod)] = pod
+	h.cpu, h.memory = h.cpu+cpu, h.memory+memory
+}
+
+func (h *host) leave(k key) {
+	if pod := h.pods[k]; pod != nil {
+		cpu, memory := asks(pod)
+		delete(h.pods, k)
+		h.cpu, h.memory = h.cpu-cpu, h.memory-memory
+	}
+}
+
+func asks(pod *corev1.Pod) (cpu, memory amount) {
+	for i := range pod.Spec.Containers {
+		r := pod.Spec.Containers[i].Resources.Requests
+		cpu, memory = cpu+r.Cpu().MilliValue(), memory+r.Memory().Value()
+	}
+	return cpu, memory
+}
+
+// stir has a round begin soon.
+func (s *scheduler) stir() {
+	if s.stirred || len(s.pending) == 0 {
+		return
+	}
+	s.stirred = true
+	s.w.after(s.w.between(5*time.Millisecond, 50*time.Millisecond), func() {
+		s.stirred = false
+		s.round()
+	})
+}
+
+// round tries every pod that waits and whose pause is over, the oldest first.
+func (s *scheduler) round() {
+	var pods []*corev1.Pod
+	var next time.Time
+	for k, try := range s.pending {
+		if try.due.After(s.w.at) {
+			if next.IsZero() || try.due.Before(next) {
+				next = try.due
+			}
+			continue
+		}
+		if pod, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name); ok {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareKeys(keyOf(a), keyOf(b)))
+	})
+	for _, pod := range pods {
+		s.try(pod)
+	}
+	if !next.IsZero() {
+		s.w.after(next.Sub(s.w.at), s.stir)
+	}
+}
+
+// try binds a pod, or says why not and has it wait.
+func (s *scheduler) try(pod *corev1.Pod) {
+	if h := s.choose(pod); h != nil {
+		s.w.count("pods bound")
+		edit(s.w.api, pod, func(pod *corev1.Pod) {
+			pod.Spec.NodeName = h.node.Name
+			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: second(s.w.at)})
+		})
+		return
+	}
+	t := s.pending[keyOf(pod)]
+	t.pause = min(max(tryFirst, 2*t.pause), tryMost)
+	t.due = s.w.at.Add(t.pause)
+	s.w.after(t.pause, s.stir)
+	edit(s.w.api, pod, func(pod *corev1.Pod) {
+		setPodCondition(pod, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "no node fits", LastTransitionTime: second(s.w.at),
+		})
+	})
+}
+
+func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
+	for i := range pod.Status.Conditions {
+		if had := &pod.Status.Conditions[i]; had.Type == c.Type {
+			if had.Status != c.Status || had.Reason != c.Reason {
+				*had = c
+			}
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, c)
+}
+
+// choose returns where a pod goes; nil: nowhere.
+func (s *scheduler) choose(pod *corev1.Pod) *host {
+	promised := s.promises(pod)
+	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, h, promised) {
+		return h
+	}
+	var best *host
+	var most float64
+	for _, name := range s.names {
+		h := s.hosts[name]
+		if h.node == nil || !s.fits(pod, h, promised) {
+			continue
+		}
+		if score := h.spare(); best == nil || score > most {
+			best, most = h, score
+		}
+	}
+	return best
+}
+
+// spare scores a Node: the emptiest is best, one with a soft taint last.
+func (h *host) spare() float64 {
+	score := 1 - float64(h.cpu)/float64(max(1, h.node.Status.Allocatable.Cpu().MilliValue()))
+	for _, t := range h.node.Spec.Taints {
+		if t.Effect == corev1.TaintEffectPreferNoSchedule {
+			score -= 10
+		}
+	}
+	return score
+}
+
+// promise is what pods that are nominated for a Node will take there.
+type promise struct {
+	cpu, memory amount
+	pods        int
+}
+
+// promises sums up what other pods are nominated for.
+func (s *scheduler) promises(pod *corev1.Pod) map[string]promise {
+	sums := map[string]promise{}
+	for k := range s.pending {
+		other, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name)
+		if !ok || other.Status.NominatedNodeName == "" || other.UID == pod.UID {
+			continue
+		}
+		cpu, memory := asks(other)
+		p := sums[other.Status.NominatedNodeName]
+		sums[other.Status.NominatedNodeName] = promise{p.cpu + cpu, p.memory + memory, p.pods + 1}
+	}
+	return sums
+}
+
+func (s *scheduler) fits(pod *corev1.Pod, h *host, promised map[string]promise) bool {
+	if h.node == nil {
+		return false
+	}
+	cpu, memory := asks(pod)
+	p := promised[h.node.Name]
+	can := h.node.Status.Allocatable
+	if h.cpu+p.cpu+cpu > can.Cpu().MilliValue() || h.memory+p.memory+memory > can.Memory().Value() || int64(len(h.pods)+p.pods+1) > can.Pods().Value() {
+		return false
+	}
+	return suits(pod, h.node) && s.isApart(pod, h) && s.spreads(pod, h.node)
+}
+
+// suits tells whether a Node lets a pod come, room apart.
+func suits(pod *corev1.Pod, node *corev1.Node) bool {
+	for name, value := range pod.Spec.NodeSelector {
+		if node.Labels[name] != value {
+			return false
+		}
+	}
+	if node.Spec.Unschedulable {
+		return false
+	}
+	for i := range node.Spec.Taints {
+		t := &node.Spec.Taints[i]
+		hard := t.Effect != corev1.TaintEffectPreferNoSchedule
+		if hard && !slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, t) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func tolerates(x corev1.Toleration, t *corev1.Taint) bool {
+	return (x.Key == "" || x.Key == t.Key) && (x.Effect == "" || x.Effect == t.Effect) &&
+		(x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
+}
+
+// isApart tells whether no pod on the Node and this one want to be apart.
+func (s *scheduler) isApart(pod *corev1.Pod, h *host) bool {
+	if pod.Spec.Affinity == nil {
+		return true
+	}
+	for _, other := range h.pods {
+		if other.Labels[appLabel] == pod.Labels[appLabel] && other.Namespace == pod.Namespace {
+			return false
+		}
+	}
+	return true
+}
+
+// spreads tells whether the pod's zones stay as even as it asks.
+func (s *scheduler) spreads(pod *corev1.Pod, node *corev1.Node) bool {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil {
+			return false
+		}
+		in := map[string]int{}
+		for _, name := range s.names {
+			h := s.hosts[name]
+			if h.node == nil || h.node.Labels[c.TopologyKey] == "" || !selects(pod, h.node) {
+				continue
+			}
+			n := in[h.node.Labels[c.TopologyKey]]
+			for _, other := range h.pods {
+				if other.DeletionTimestamp == nil && other.Namespace == pod.Namespace && selector.Matches(labels.Set(other.Labels)) {
+					n++
+				}
+			}
+			in[h.node.Labels[c.TopologyKey]] = n
+		}
+		least := -1
+		for _, n := range in {
+			if least < 0 || n < least {
+				least = n
+			}
+		}
+		if domain := node.Labels[c.TopologyKey]; domain == "" || in[domain]+1-max(0, least) > int(c.MaxSkew) {
+			return false
+		}
+	}
+	return true
+}
+
+func selects(pod *corev1.Pod, node *corev1.Node) bool {
+	for name, value := range pod.Spec.NodeSelector {
+		if node.Labels[name] != value {
+			return false
+		}
+	}
+	return true
+}

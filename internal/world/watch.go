@@ -1,0 +1,220 @@
+package world
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// lagLeast and lagMost bound how far a watch is behind on a good day.
+const (
+	lagLeast = time.Millisecond
+	lagMost  = 30 * time.Millisecond
+)
+
+// informers is what one process has heard of the API server: a cache.Cache that is fed by
+// events of the world. It lags, and may repeat itself.
+type informers struct {
+	reader
+	p      *process
+	of     map[string]*informer
+	sorted []*informer // in the order in which they were asked for
+}
+
+// informer is one kind's watch.
+type informer struct {
+	cache.Informer // of which nothing else is used
+	p              *process
+	kind           string
+	seen           *shelf
+	handlers       []toolscache.ResourceEventHandler
+	coming         []change
+	// held is until when nothing is heard.
+	held time.Time
+	// listed: the first list has come.
+	listed bool
+}
+
+// change is a write that the informer has yet to hear of.
+type change struct {
+	due     time.Time
+	was, is client.Object
+}
+
+func newInformers(p *process) *informers {
+	i := &informers{p: p, of: map[string]*informer{}}
+	i.reader = reader{p: p, shelf: func(kind string) *shelf { return i.informer(kind).seen }}
+	return i
+}
+
+// informer returns the informer of a kind. One that is asked for while the process runs
+// lists at once.
+func (i *informers) informer(kind string) *informer {
+	n := i.of[kind]
+	if n == nil {
+		n = &informer{p: i.p, kind: kind, seen: newShelf()}
+		i.of[kind] = n
+		i.sorted = append(i.sorted, n)
+		if i.p.running {
+			n.relist(true)
+		}
+	}
+	return n
+}
+
+// GetInformer returns the informer of a kind.
+func (i *informers) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return i.informer(kindName(obj)), nil
+}
+
+// kindName is kindOf for objects that may have no type of their own.
+func kindName(obj client.Object) string {
+	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" && kindOf(obj) == "Unstructured" {
+		return kind
+	}
+	return kindOf(obj)
+}
+
+// GetInformerForKind is not used.
+func (i *informers) GetInformerForKind(context.Context, schema.GroupVersionKind, ...cache.InformerGetOption) (cache.Informer, error) {
+	panic("world: nobody asks for informers by kind")
+}
+
+// RemoveInformer is not used.
+func (i *informers) RemoveInformer(context.Context, client.Object) error { return nil }
+
+// Start does nothing: the world drives.
+func (i *informers) Start(context.Context) error { return nil }
+
+// WaitForCacheSync lets whoever registers go on.
+func (i *informers) WaitForCacheSync(context.Context) bool { return true }
+
+// IndexField adds an index.
+func (i *informers) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	i.informer(kindName(obj)).seen.indexes[field] = &index{values: values, keys: map[string][]types.NamespacedName{}}
+	return nil
+}
+
+// AddEventHandler registers who hears; its registration tells when the first list has come.
+func (n *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	n.handlers = append(n.handlers, h)
+	return registration{synced: func() bool { return n.listed }}, nil
+}
+
+// AddEventHandlerWithOptions is how controllers register. They are driven only when all
+// has been listed, so they need not wait.
+func (n *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	n.handlers = append(n.handlers, h)
+	return registration{synced: func() bool { return true }}, nil
+}
+
+type registration struct {
+	toolscache.ResourceEventHandlerRegistration
+	synced func() bool
+}
+
+// HasSynced tells whether what there was has been heard of.
+func (r registration) HasSynced() bool { return r.synced() }
+
+// HasSyncedChecker is HasSynced for who waits.
+func (r registration) HasSyncedChecker() toolscache.DoneChecker { return done{r} }
+
+type done struct{ registration }
+
+// Name is for logs.
+func (done) Name() string { return "world" }
+
+// Done is closed if all has been heard of.
+func (d done) Done() <-chan struct{} {
+	c := make(chan struct{})
+	if d.HasSynced() {
+		close(c)
+	}
+	return c
+}
+
+// hear takes note of a write. It is delivered later, after what came before it.
+func (n *informer) hear(was, is client.Object) {
+	w := n.p.w
+	due := w.at.Add(w.between(lagLeast, lagMost))
+	if due.Before(n.held) {
+		due = n.held
+	}
+	if last := len(n.coming) - 1; last >= 0 && due.Before(n.coming[last].due) {
+		due = n.coming[last].due
+	}
+	n.coming = append(n.coming, change{due, was, is})
+	if len(n.coming) == 1 {
+		w.after(due.Sub(w.at), n.deliver)
+	}
+}
+
+// deliver hands over what is due.
+func (n *informer) deliver() {
+	w := n.p.w
+	if n.p.dead {
+		return
+	}
+	for len(n.coming) > 0 && !n.coming[0].due.After(w.at) {
+		c := n.coming[0]
+		n.coming = n.coming[1:]
+		n.take(c)
+	}
+	if len(n.coming) > 0 {
+		w.after(n.coming[0].due.Sub(w.at), n.deliver)
+	}
+}
+
+func (n *informer) take(c change) {
+	if c.is == nil {
+		n.forget(c.was, c.was)
+		return
+	}
+	is := n.p.seen(c.is)
+	had := n.seen.get(keyOf(is))
+	n.seen.put(is)
+	for _, h := range n.handlers {
+		if had == nil {
+			h.OnAdd(is, false)
+		} else {
+			h.OnUpdate(had, is)
+		}
+	}
+}
+
+func (n *informer) forget(o client.Object, told any) {
+	n.seen.take(keyOf(o))
+	for _, h := range n.handlers {
+		h.OnDelete(told)
+	}
+}
+
+// relist reads all there is, as a watch does at first and when it was interrupted: what
+// happened in between is one change, and what is as it was is told once more.
+func (n *informer) relist(first bool) {
+	n.coming, n.held = nil, time.Time{}
+	have := n.p.w.api.shelf(n.kind)
+	for _, key := range append([]types.NamespacedName(nil), n.seen.keys...) {
+		if have.get(key) == nil {
+			gone := n.seen.get(key)
+			n.forget(gone, toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: gone})
+		}
+	}
+	for _, key := range append([]types.NamespacedName(nil), have.keys...) {
+		had, is := n.seen.get(key), n.p.seen(have.get(key))
+		n.seen.put(is)
+		for _, h := range n.handlers {
+			if had == nil {
+				h.OnAdd(is, first)
+			} else {
+				h.OnUpdate(had, is)
+			}
+		}
+	}
+	n.listed = true
+}

@@ -1,0 +1,205 @@
+package world
+
+import (
+	"container/heap"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+// start is when every world begins.
+var start = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+
+// Options say what happens in a world beside its seed.
+type Options struct {
+	// Stormy is how long faults and users rage, Calm how long the world then has to come to
+	// rest.
+	Stormy, Calm time.Duration
+	// Nodes is about how many nodes the load needs; zero: the seed decides.
+	Nodes int
+	// Without are faults that do not happen, by name.
+	Without []Fault
+	// Mutant changes what the product sees or does; nil: nothing.
+	Mutant *Mutant
+	// Journal gets a line for each thing that happens; nil: nobody does.
+	Journal io.Writer
+	// Decisions is a directory for the product's own journal; empty: none is kept.
+	Decisions string
+}
+
+// World is one run.
+type World struct {
+	opts Options
+	rand *rand.Rand
+	// at is the time, seq numbers the events.
+	at     time.Time
+	events events
+	seq    uint64
+	done   uint64
+
+	api       *api
+	cloud     *cloudSim
+	scheduler *scheduler
+	workloads *workloads
+	kubelets  *kubelets
+	chaos     *chaos
+	checks    *checks
+	process   *process
+
+	sum  hash.Hash64
+	line []byte
+	// Stats counts what happened, by name.
+	Stats map[string]int
+}
+
+// Result is what came of a run.
+type Result struct {
+	// Hash is that of the journal.
+	Hash uint64
+	// Events is how many there were, Lasted how much time they took in the world.
+	Events uint64
+	Lasted time.Duration
+	// NodeHours is the time that nodes were there, summed.
+	NodeHours float64
+	Stats     map[string]int
+	// Violation says what must not happen and did; empty: nothing.
+	Violation string
+}
+
+// event is something that happens at a time.
+type event struct {
+	at   time.Time
+	seq  uint64
+	what func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	if !e[i].at.Equal(e[j].at) {
+		return e[i].at.Before(e[j].at)
+	}
+	return e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*e = old[:len(old)-1]
+	return last
+}
+
+// violation is thrown by checkers and ends the run.
+type violation string
+
+// Run plays a seed to its end or to its first violation.
+func Run(seed uint64, opts Options) Result {
+	w := &World{
+		opts: opts, rand: rand.New(rand.NewPCG(seed, 0x646f7665)), at: start,
+		sum: fnv.New64a(), Stats: map[string]int{},
+	}
+	w.api = newAPI(w)
+	w.checks = newChecks(w)
+	w.cloud = newCloud(w)
+	w.scheduler = newScheduler(w)
+	w.workloads = newWorkloads(w)
+	w.kubelets = newKubelets(w)
+	w.chaos = newChaos(w)
+	said := w.play()
+	return Result{
+		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
+		Stats: w.Stats, Violation: said,
+	}
+}
+
+// play runs events until the end and returns the first violation.
+func (w *World) play() (said string) {
+	defer func() {
+		if w.process != nil {
+			w.process.end()
+		}
+		switch r := recover().(type) {
+		case nil:
+		case violation:
+			said = string(r)
+		default:
+			panic(r)
+		}
+	}()
+	w.chaos.begin()
+	end := start.Add(w.opts.Stormy + w.opts.Calm)
+	for len(w.events) > 0 && !w.events[0].at.After(end) {
+		w.next()
+	}
+	w.at = end
+	w.checks.atRest()
+	return ""
+}
+
+// next makes the next event happen.
+func (w *World) next() {
+	e := heap.Pop(&w.events).(event)
+	if e.at.After(w.at) {
+		w.at = e.at
+	}
+	w.done++
+	e.what()
+	if w.process != nil {
+		w.process.readNews()
+	}
+}
+
+// after makes something happen after a pause.
+func (w *World) after(pause time.Duration, what func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.at.Add(pause), w.seq, what})
+}
+
+// every makes something happen again and again.
+func (w *World) every(pause time.Duration, what func()) {
+	w.after(pause, func() {
+		what()
+		w.every(pause, what)
+	})
+}
+
+// between returns a random duration.
+func (w *World) between(least, most time.Duration) time.Duration {
+	if most <= least {
+		return least
+	}
+	return least + time.Duration(w.rand.Int64N(int64(most-least)))
+}
+
+// chance tells whether something of that probability happens.
+func (w *World) chance(p float64) bool { return w.rand.Float64() < p }
+
+// pick returns one of several.
+func pick[T any](w *World, of []T) T { return of[w.rand.IntN(len(of))] }
+
+// note writes a line into the journal.
+func (w *World) note(format string, args ...any) {
+	w.line = fmt.Appendf(w.line[:0], "%12.3f ", w.at.Sub(start).Seconds())
+	w.line = fmt.Appendf(w.line, format, args...)
+	w.line = append(w.line, '\n')
+	_, _ = w.sum.Write(w.line) // never fails
+	if w.opts.Journal != nil {
+		_, _ = w.opts.Journal.Write(w.line) // a journal that cannot be written is not worth a run
+	}
+}
+
+// count counts something that happened.
+func (w *World) count(what string) { w.Stats[what]++ }
+
+// fail ends the run.
+func (w *World) fail(format string, args ...any) {
+	said := fmt.Sprintf("%s after %s: ", w.at.Format("15:04:05.000"), w.at.Sub(start).Round(time.Millisecond)) + fmt.Sprintf(format, args...)
+	w.note("VIOLATION %s", said)
+	panic(violation(said))
+}
