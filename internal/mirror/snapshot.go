@@ -17,6 +17,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
+// forceAhead is how long before a pod is ended by force another machine is looked for.
+const forceAhead = 2 * time.Minute
+
 // Snapshot returns the cluster as it is known now.
 func (s *Store) Snapshot() *cluster.Snapshot {
 	s.mu.Lock()
@@ -144,7 +147,7 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 	m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
 	running := map[*sharedShape]*cluster.PodCount{}
 	for _, p := range s.byNode[node] {
-		s.countPod(running, p, m.Leaving && s.willMove(p.Pod, now))
+		s.countPod(running, p, m.Leaving && s.willMove(p.Pod, m.Deadline, now))
 		m.Used.Add(p.shape.Requests)
 		m.Ports = append(m.Ports, p.shape.Ports...)
 		if translate.OwnedByDaemonSet(p.Pod) {
@@ -196,14 +199,15 @@ func (s *Store) countPod(running map[*sharedShape]*cluster.PodCount, p *pod, mov
 
 // pending adds the pods that ask for a node, and those whose node is going.
 func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
-	leaving := map[string]bool{}
+	leaving := map[string]*cluster.Node{}
 	for i := range snap.Nodes {
 		if snap.Nodes[i].Leaving {
-			leaving[snap.Nodes[i].Name] = true
+			leaving[snap.Nodes[i].Name] = &snap.Nodes[i]
 		}
 	}
 	for uid, p := range s.pods {
-		if !s.asks(p) && !(leaving[p.Spec.NodeName] && s.willMove(p.Pod, now)) {
+		n := leaving[p.Spec.NodeName]
+		if !s.asks(p) && !(n != nil && s.willMove(p.Pod, n.Deadline, now)) {
 			continue
 		}
 		snap.Pending = append(snap.Pending, cluster.Pod{
@@ -216,9 +220,13 @@ func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
 }
 
 // willMove tells whether a pod on a node that is going will want another one soon: it is
-// not held where it is for good.
-func (s *Store) willMove(p *corev1.Pod, now time.Time) bool {
-	return translate.Reschedulable(p) && translate.Disruptable(p, now) && !s.pinned(p)
+// not held where it is for good, or it is about to be ended by force.
+func (s *Store) willMove(p *corev1.Pod, deadline, now time.Time) bool {
+	if !translate.Reschedulable(p) {
+		return false
+	}
+	forced := !deadline.IsZero() && now.Add(forceAhead).After(deadline.Add(-translate.Grace(p)))
+	return forced || translate.Disruptable(p, now) && !s.pinned(p)
 }
 
 // Draining tells whether a machine is going, so that its pods may want another.

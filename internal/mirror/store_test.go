@@ -259,6 +259,23 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	if diff := cmp.Diff([]string{"ending", "moves"}, pendingNames(s.Snapshot())); diff != "" {
 		t.Errorf("pods that will want another node (-want +got):\n%s", diff)
 	}
+	// Soon they will be ended by force; a minute to end is the held one's own.
+	minute := int64(60)
+	held = held.DeepCopy()
+	held.Spec.TerminationGracePeriodSeconds = &minute
+	s.upsertPod(held)
+	for left, want := range map[time.Duration][]string{
+		3*time.Minute + time.Second: {"ending", "moves"},
+		3*time.Minute - time.Second: {"ending", "held", "moves"},
+		2*time.Minute - time.Second: {"ending", "held", "moves", "pinned"},
+	} {
+		claim = claim.DeepCopy()
+		claim.Annotations = map[string]string{karpenterv1.NodeClaimTerminationTimestampAnnotationKey: noon.Add(left).Format(time.RFC3339)}
+		s.upsertClaim(claim)
+		if diff := cmp.Diff(want, pendingNames(s.Snapshot())); diff != "" {
+			t.Errorf("pods that will want another node, %s before the deadline (-want +got):\n%s", left, diff)
+		}
+	}
 }
 
 func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {

@@ -59,6 +59,9 @@ func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 		Ending:   held(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
 		Replaces: nc.Annotations[ReplacesAnnotationKey],
 	}
+	if deadline, err := Deadline(nc); err == nil { // who drains it says what is wrong with it
+		d.Deadline = deadline
+	}
 	if c := held(nc, karpenterv1.ConditionTypeDrifted); c != nil {
 		d.Drifted, d.DriftedSince = c.Reason, c.LastTransitionTime.Time
 	}

@@ -87,9 +87,7 @@ func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	if pod.DeletionTimestamp != nil {
 		p.DeletedAt = pod.DeletionTimestamp.Time
 	}
-	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
-		p.Grace = time.Duration(*grace) * time.Second
-	}
+	p.Grace = Grace(pod)
 	if hold := DoNotDisrupt(pod, now); hold.Active {
 		p.IsHeld, p.Keeper = true, "annotation "+karpenterv1.DoNotDisruptAnnotationKey
 		if !hold.Until.IsZero() {
@@ -97,6 +95,14 @@ func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 		}
 	}
 	return p
+}
+
+// Grace returns how long a pod may take to end.
+func Grace(pod *corev1.Pod) time.Duration {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		return time.Duration(*grace) * time.Second
+	}
+	return 0
 }
 
 // Expires returns when a claim is removed because of its age; zero: never.

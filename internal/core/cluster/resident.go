@@ -49,6 +49,8 @@ type Disruption struct {
 	// does not. DriftedSince is when that was found.
 	Drifted      string
 	DriftedSince time.Time
+	// Deadline is when its drain ends what is left on it; zero: never, or it is not leaving.
+	Deadline time.Time
 	// Ending: its instance has been told to end; only that is waited for.
 	Ending bool
 	// Step is the id of the step that the machine was marked for; empty: none. The step
