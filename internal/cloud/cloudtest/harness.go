@@ -37,6 +37,9 @@ type Harness struct {
 	// Slow is a class whose machines take longer to join than any test; without a name,
 	// that test is left out.
 	Slow cloud.ClassRef
+	// Registered: a machine joins with the labels of its request and those that its kubelet
+	// knows; the rest, and annotations, come with its registration.
+	Registered bool
 	// Node waits until an instance has joined and returns its Node.
 	Node func(t *testing.T, instanceID string) *corev1.Node
 }

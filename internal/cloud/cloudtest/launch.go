@@ -155,20 +155,32 @@ func nodeAsPromised(t *testing.T, h Harness) {
 	if node.Spec.ProviderID != instance.ID {
 		t.Errorf("node has providerID %q, want %q", node.Spec.ProviderID, instance.ID)
 	}
-	for _, labels := range []map[string]string{instance.Labels, r.Labels, {"conformance.test/team": "blue", corev1.LabelOSStable: "linux"}} {
+	nodeHasLabels(t, h, node, r, instance)
+	nodeHasTaints(t, node, r)
+	nodeHasCapacity(t, node, instance)
+}
+
+// nodeHasLabels checks labels and annotations, as far as the cloud's machines put them on
+// themselves.
+func nodeHasLabels(t *testing.T, h Harness, node *corev1.Node, r cloud.LaunchRequest, instance cloud.Instance) {
+	t.Helper()
+	for key, want := range r.Labels {
+		if node.Labels[key] != want {
+			t.Errorf("node has label %s=%q, the request has %q", key, node.Labels[key], want)
+		}
+	}
+	for _, labels := range []map[string]string{instance.Labels, {"conformance.test/team": "blue", corev1.LabelOSStable: "linux"}} {
 		for key, want := range labels {
-			if node.Labels[key] != want {
-				t.Errorf("node has label %s=%q, want %q", key, node.Labels[key], want)
+			if got, ok := node.Labels[key]; got != want && (ok || !h.Registered) {
+				t.Errorf("node has label %s=%q, want %q", key, got, want)
 			}
 		}
 	}
 	for key, want := range r.Annotations {
-		if node.Annotations[key] != want {
+		if node.Annotations[key] != want && !h.Registered {
 			t.Errorf("node has annotation %s=%q, want %q", key, node.Annotations[key], want)
 		}
 	}
-	nodeHasTaints(t, node, r)
-	nodeHasCapacity(t, node, instance)
 }
 
 // nodeHasTaints checks the taints of the request. That they were there from the first

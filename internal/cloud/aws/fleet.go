@@ -1,0 +1,161 @@
+package aws
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// draft is a shot with its launch templates made: what is asked of EC2, but for how many.
+type draft struct {
+	shot *shot
+	// template names the launch template of an offer, by the offer's place.
+	template []string
+	subnets  map[string]string // by zone
+	images   []string          // of each offer
+	tags     map[string]string
+}
+
+// draft makes sure of the launch templates of a shot.
+func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
+	d := &draft{shot: s, subnets: p.addresses.best(s.class.Status.Subnets), tags: p.tags(s.class, s.labels[label.NodePool])}
+	s.offers = slices.DeleteFunc(s.offers, func(o catalog.Offer) bool { return d.subnets[o.Offering.Zone] == "" })
+	if len(s.offers) == 0 {
+		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses"}
+	}
+	templates, images, err := p.templates.ensure(ctx, s, d.tags)
+	if err != nil {
+		return nil, err
+	}
+	d.template, d.images = templates, images
+	return d, nil
+}
+
+// tags are those of everything that is made for a class and pool.
+func (p *Provider) tags(class *awsv1.EC2NodeClass, pool string) map[string]string {
+	tags := map[string]string{}
+	for key, value := range class.Spec.Tags {
+		tags[key] = value
+	}
+	tags[awsv1.TagClusterPrefix+p.opts.ClusterName] = awsv1.TagClusterOwned
+	tags[awsv1.TagEKSClusterName] = p.opts.ClusterName
+	tags[awsv1.TagNodePool] = pool
+	tags[awsv1.TagNodeClass] = class.Name
+	return tags
+}
+
+// order returns a request for a fleet, to be sealed when its members are known.
+func (d *draft) order() order {
+	s := d.shot
+	instance := map[string]string{}
+	for key, value := range d.tags {
+		instance[key] = value
+	}
+	if hash := s.class.Annotations[awsv1.AnnotationHash]; hash != "" {
+		instance[awsv1.AnnotationHash] = hash
+	}
+	o := order{CapacityType: s.capacityType, Tenancy: s.tenancy, Reservations: map[string]string{}}
+	o.Input = &ec2.CreateFleetInput{
+		Type:                        types.FleetTypeInstant,
+		Context:                     s.class.Spec.Context,
+		LaunchTemplateConfigs:       d.configs(&o),
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{DefaultTargetCapacityType: s.targetType()},
+		TagSpecifications: []types.TagSpecification{
+			{ResourceType: types.ResourceTypeInstance, Tags: tagList(instance)},
+			{ResourceType: types.ResourceTypeVolume, Tags: tagList(d.tags)},
+			{ResourceType: types.ResourceTypeFleet, Tags: tagList(d.tags)},
+		},
+	}
+	switch o.Input.TargetCapacitySpecification.DefaultTargetCapacityType {
+	case types.DefaultTargetCapacityTypeSpot:
+		o.Input.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized}
+	case types.DefaultTargetCapacityTypeOnDemand: // the core has ranked the offers
+		o.Input.OnDemandOptions = &types.OnDemandOptionsRequest{AllocationStrategy: types.FleetOnDemandAllocationStrategyPrioritized}
+	case types.DefaultTargetCapacityTypeReservedCapacity:
+		o.Input.ReservedCapacityOptions = &types.ReservedCapacityOptionsRequest{ReservationTypes: []types.FleetReservationType{types.FleetReservationTypeInterruptibleCapacityReservation}}
+	case types.DefaultTargetCapacityTypeCapacityBlock:
+	}
+	return o
+}
+
+func (s *shot) targetType() types.DefaultTargetCapacityType {
+	switch reservedKind(s.offers[0].Offering) {
+	case "interruptible":
+		return types.DefaultTargetCapacityTypeReservedCapacity
+	case awsv1.CapacityReservationTypeCapacityBlock:
+		return types.DefaultTargetCapacityTypeCapacityBlock
+	}
+	if s.capacityType == label.Spot {
+		return types.DefaultTargetCapacityTypeSpot
+	}
+	return types.DefaultTargetCapacityTypeOnDemand
+}
+
+// configs returns the offers by launch template. Equal costs have equal priority, so that
+// EC2 chooses among them.
+func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
+	var out []types.FleetLaunchTemplateConfigRequest
+	at := map[string]int{}
+	priority := 0.0
+	for i, offer := range d.shot.offers {
+		if i > 0 && offer.Offering.Cost() != d.shot.offers[i-1].Offering.Cost() {
+			priority++
+		}
+		name := d.template[i]
+		if _, ok := at[name]; !ok {
+			at[name] = len(out)
+			out = append(out, types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
+				LaunchTemplateName: aws.String(name), Version: aws.String("$Latest"),
+			}})
+		}
+		c := &out[at[name]]
+		c.Overrides = append(c.Overrides, types.FleetLaunchTemplateOverridesRequest{
+			InstanceType: types.InstanceType(offer.Type.Name), AvailabilityZone: aws.String(offer.Offering.Zone),
+			SubnetId: aws.String(d.subnets[offer.Offering.Zone]), ImageId: aws.String(d.images[i]), Priority: aws.Float64(priority),
+		})
+		if offer.Offering.Reservation != "" {
+			o.Reservations[offer.Type.Name+"/"+offer.Offering.Zone] = offer.Offering.Reservation
+		}
+	}
+	return out
+}
+
+// send gives an order to EC2, once: repeats are the ledger's business.
+func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, error) {
+	out, err := p.clients.EC2.CreateFleet(ctx, o.Input, func(opts *ec2.Options) { opts.Retryer = aws.NopRetryer{} })
+	if err != nil {
+		return answerError(o, err, doubtful)
+	}
+	v := verdict{machines: launched(o, out)}
+	for i := range v.machines {
+		p.addresses.take(v.machines[i].SubnetID, 1)
+	}
+	if len(v.machines) < len(o.Members) {
+		all := refusals(out)
+		for _, r := range all {
+			if r.Code == codeNoAddresses && r.Subnet != "" {
+				p.addresses.exhausted(r.Subnet)
+			}
+		}
+		v.failure = failureOf(o, all)
+	}
+	return v, nil
+}
+
+// steady is how the other requests are repeated: little, because the budget waits instead.
+func steady() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = 4 })
+}
+
+func nodeClaimTag(claim string) types.Tag {
+	return types.Tag{Key: aws.String(awsv1.TagNodeClaim), Value: aws.String(claim)}
+}

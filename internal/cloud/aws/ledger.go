@@ -1,0 +1,507 @@
+package aws
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+)
+
+const (
+	// batchMost is how many requests one fleet is for.
+	batchMost = 50
+	// settlePatience is how long one attempt to settle a batch may take.
+	settlePatience = 2 * time.Minute
+	// recordKept is how long a batch is remembered. No claim waits that long for its
+	// instance, so nobody asks for a token of an older one.
+	recordKept = 15 * time.Minute
+	// recordBytesMost bounds what is read from a record.
+	recordBytesMost = 4 << 20
+
+	recordPrefix = "launch-"
+	recordLabel  = awsv1.Group + "/launch"
+	recordValue  = "batch"
+	recordField  = "order"
+	launchTag    = recordLabel // on every instance, with the name of its batch
+	clusterLabel = awsv1.Group + "/cluster"
+)
+
+var (
+	// errElsewhere says that another process is launching for the same claims.
+	errElsewhere = errors.New("another process is launching for the same claims")
+	// errThrottled says that EC2 did not look at a request.
+	errThrottled = errors.New("throttled by EC2")
+)
+
+// member is one request of a batch.
+type member struct {
+	Token, Claim string
+}
+
+// order is a batch as it is written down: enough to send it again as it was.
+type order struct {
+	ClientToken string
+	Begun       time.Time
+	Members     []member
+	// CapacityType and Tenancy of the machines; Reservations by type and zone, of capacity type reserved.
+	CapacityType, Tenancy string
+	Reservations          map[string]string
+	Input                 *ec2.CreateFleetInput
+}
+
+// verdict is EC2's definite answer to an order: machines for the first members, the
+// failure for the rest.
+type verdict struct {
+	machines []machine
+	failure  error
+}
+
+// batch is an order and what became of it. It is guarded by the ledger's lock; while a
+// round is on, its order belongs to the round alone.
+type batch struct {
+	name    string // of the record
+	key     string // what its members want
+	order   order
+	open    bool // for more members
+	full    chan struct{}
+	written bool
+	// doubtful: it was sent, or may have been, and nobody knows what became of it.
+	doubtful bool
+
+	round   chan struct{} // closed when the attempt has ended; nil: none was made
+	running bool
+	settled bool
+	err     error // of the last attempt, while not settled
+	got     map[string]machine
+	failure error
+}
+
+// ledger is what was ordered from EC2 lately, by anybody of this cluster.
+type ledger struct {
+	client    client.Client
+	reader    client.Reader // not behind
+	namespace string
+	cluster   string
+	now       func() time.Time
+	log       *slog.Logger
+	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
+	// an earlier attempt may have been carried out.
+	send func(ctx context.Context, o *order, doubtful bool) (verdict, error)
+	// linger is how long a batch waits for company.
+	linger func() time.Duration
+
+	loading sync.Mutex // one reading of old records at a time
+	mu      sync.Mutex
+	loaded  bool
+	batches map[string]*batch // by the name of the record; those not written yet are absent
+	opened  map[string]*batch // by what they want
+	byToken map[string]*batch // the batch that answers for a token
+}
+
+func newLedger() *ledger {
+	return &ledger{batches: map[string]*batch{}, opened: map[string]*batch{}, byToken: map[string]*batch{}}
+}
+
+// join puts a request into the batch of those that want the same, unless there is one
+// that answers for its token. Attend says how it ends.
+func (l *ledger) join(key string, m member, draft func() order) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.byToken[m.Token]; b != nil {
+		return b
+	}
+	b := l.opened[key]
+	if b == nil {
+		b = &batch{key: key, order: draft(), open: true, full: make(chan struct{})}
+		b.order.ClientToken, b.order.Begun = string(uuid.NewUUID()), l.now()
+		l.opened[key] = b
+	}
+	b.order.Members = append(b.order.Members, m)
+	l.byToken[m.Token] = b
+	if len(b.order.Members) == batchMost {
+		close(b.full)
+		delete(l.opened, key)
+	}
+	return b
+}
+
+// holding returns the batch that answers for a token; nil: there is none.
+func (l *ledger) holding(token string) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byToken[token]
+}
+
+// answer waits for a round of a batch, which begin returned, and returns the answer for a
+// token. An error that is no *cloud.Failure means that it is not known yet.
+func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, token string) (machine, error) {
+	select {
+	case <-round:
+	case <-ctx.Done():
+		return machine{}, ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !b.settled {
+		return machine{}, b.err
+	}
+	if m, ok := b.got[token]; ok {
+		return m, nil
+	}
+	return machine{}, b.failure
+}
+
+// begin starts a round for a batch unless one is on or it is settled.
+func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.running || b.settled {
+		return b.round
+	}
+	b.running, b.round = true, make(chan struct{})
+	go func() { // for others too, who may have more patience than this caller
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
+		defer cancel()
+		l.gather(b)
+		got, err := l.settle(ctx, b)
+		l.end(ctx, b, got, err)
+	}()
+	return b.round
+}
+
+// gather lets a new batch wait for company.
+func (l *ledger) gather(b *batch) {
+	if !b.open { // only its first round, this one, writes it
+		return
+	}
+	wait := time.NewTimer(l.linger())
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-b.full:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.open = false
+	if l.opened[b.key] == b {
+		delete(l.opened, b.key)
+	}
+}
+
+// settle sends a batch that was written down, once more if it was sent before.
+func (l *ledger) settle(ctx context.Context, b *batch) (verdict, error) {
+	if !b.written {
+		if err := l.write(ctx, b); err != nil {
+			return verdict{}, err
+		}
+	}
+	v, err := l.send(ctx, &b.order, b.doubtful)
+	if err != nil && !errors.Is(err, errThrottled) {
+		b.doubtful = true
+	}
+	return v, err
+}
+
+// end notes how a round has ended. The record of a batch that got nothing goes first, so
+// that its members find none of that name when they are launched anew.
+func (l *ledger) end(ctx context.Context, b *batch, v verdict, err error) {
+	nothing := err == nil && len(v.machines) == 0
+	if nothing {
+		l.erase(ctx, b.name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer close(b.round)
+	b.running, b.err = false, err
+	if errors.Is(err, errElsewhere) {
+		l.release(b)
+	}
+	if err != nil {
+		return
+	}
+	b.settled, b.failure, b.got = true, v.failure, map[string]machine{}
+	for i, m := range v.machines[:min(len(v.machines), len(b.order.Members))] {
+		m.Token, m.Claim = b.order.Members[i].Token, b.order.Members[i].Claim
+		b.got[m.Token] = m
+	}
+	l.release(b)
+	if nothing {
+		delete(l.batches, b.name)
+	}
+}
+
+// release lets go of the members that got nothing: they may be launched anew.
+func (l *ledger) release(b *batch) {
+	for _, m := range b.order.Members {
+		if _, ok := b.got[m.Token]; !ok && l.byToken[m.Token] == b {
+			delete(l.byToken, m.Token)
+		}
+	}
+}
+
+// write writes a batch down. Its name says whom it is for, so that of two processes that
+// want the same one writes and the other finds what was written.
+func (l *ledger) write(ctx context.Context, b *batch) error {
+	b.name = recordName(b.order.Members)
+	b.order.seal(b.name)
+	content, err := pack(&b.order)
+	if err != nil {
+		return err
+	}
+	record := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: b.name, Namespace: l.namespace,
+			Labels: map[string]string{recordLabel: recordValue, clusterLabel: clusterValue(l.cluster)},
+		},
+		BinaryData: map[string][]byte{recordField: content},
+	}
+	err = l.client.Create(ctx, record)
+	if apierrors.IsAlreadyExists(err) {
+		if err := l.reader.Get(ctx, client.ObjectKeyFromObject(record), record); err != nil {
+			return fmt.Errorf("read launch record %s: %w", b.name, err)
+		}
+		found, err := unpack(record.BinaryData[recordField])
+		if err != nil {
+			return fmt.Errorf("read launch record %s: %w", b.name, err)
+		}
+		b.order, b.doubtful = found, true
+	} else if err != nil {
+		return fmt.Errorf("write launch record %s: %w", b.name, err)
+	}
+	l.mu.Lock()
+	l.batches[b.name], b.written = b, true
+	l.mu.Unlock()
+	return l.yield(ctx, b, record.ResourceVersion)
+}
+
+// yield takes a batch back that has just been written if an older one, which this process
+// did not know of, is for some of the same claims. The lease keeps two processes from
+// launching at once; one that lost it in its sleep ends up here.
+func (l *ledger) yield(ctx context.Context, b *batch, version string) error {
+	others, err := l.load(ctx, func(r *corev1.ConfigMap) bool { return older(r.ResourceVersion, version) })
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if !slices.ContainsFunc(b.order.Members, func(m member) bool { return slices.Contains(other.order.Members, m) }) {
+			continue
+		}
+		l.mu.Lock()
+		delete(l.batches, b.name)
+		for _, m := range other.order.Members {
+			l.byToken[m.Token] = other
+		}
+		l.mu.Unlock()
+		l.erase(ctx, b.name)
+		return fmt.Errorf("launch batch %s: %w", b.name, errElsewhere)
+	}
+	return nil
+}
+
+// ready reads what a predecessor left, once.
+func (l *ledger) ready(ctx context.Context) error {
+	l.mu.Lock()
+	loaded := l.loaded
+	l.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	if _, err := l.load(ctx, func(*corev1.ConfigMap) bool { return true }); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.loaded = true
+	l.mu.Unlock()
+	return nil
+}
+
+// load reads the records that this process does not know and returns their batches.
+// Those that nobody waits for any more are erased.
+func (l *ledger) load(ctx context.Context, wanted func(*corev1.ConfigMap) bool) ([]*batch, error) {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+	var records corev1.ConfigMapList
+	err := l.reader.List(ctx, &records, client.InNamespace(l.namespace), client.MatchingLabels{recordLabel: recordValue, clusterLabel: clusterValue(l.cluster)})
+	if err != nil {
+		return nil, fmt.Errorf("list launch records: %w", err)
+	}
+	var found []*batch
+	for i := range records.Items {
+		r := &records.Items[i]
+		if !wanted(r) {
+			continue
+		}
+		o, err := unpack(r.BinaryData[recordField])
+		if err != nil {
+			l.log.Error("launch record is damaged and left aside", "record", r.Name, "error", err)
+			continue
+		}
+		if l.now().Sub(o.Begun) > recordKept {
+			l.erase(ctx, r.Name)
+			continue
+		}
+		if b := l.learn(r.Name, o); b != nil {
+			found = append(found, b)
+		}
+	}
+	return found, nil
+}
+
+// learn takes a batch of somebody else in; nil: it is known.
+func (l *ledger) learn(name string, o order) *batch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.batches[name] != nil {
+		return nil
+	}
+	b := &batch{name: name, order: o, written: true, doubtful: true}
+	l.batches[name] = b
+	for _, m := range o.Members {
+		if l.byToken[m.Token] == nil {
+			l.byToken[m.Token] = b
+		}
+	}
+	return b
+}
+
+// settleAll waits until every batch that was written down is settled, or cannot be now.
+func (l *ledger) settleAll(ctx context.Context) {
+	l.mu.Lock()
+	var rounds []*batch
+	for _, b := range l.batches {
+		if !b.settled {
+			rounds = append(rounds, b)
+		}
+	}
+	l.mu.Unlock()
+	for _, b := range rounds {
+		select {
+		case <-l.begin(ctx, b):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unsettled tells whether a batch was written down whose outcome is not known.
+func (l *ledger) unsettled(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.batches[name]
+	return b != nil && !b.settled
+}
+
+// machines returns all that were launched lately, by instance id.
+func (l *ledger) machines() map[string]machine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]machine{}
+	for _, b := range l.batches {
+		for _, m := range b.got {
+			all[m.ID] = m
+		}
+	}
+	return all
+}
+
+// tidy forgets the batches that nobody waits for any more.
+func (l *ledger) tidy(ctx context.Context) {
+	l.mu.Lock()
+	var old []string
+	for name, b := range l.batches {
+		if b.running || l.now().Sub(b.order.Begun) <= recordKept {
+			continue
+		}
+		old = append(old, name)
+		delete(l.batches, name)
+		for _, m := range b.order.Members {
+			if l.byToken[m.Token] == b {
+				delete(l.byToken, m.Token)
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, name := range old {
+		l.erase(ctx, name)
+	}
+}
+
+// erase deletes a record. What remains of one is found by its age the next time.
+func (l *ledger) erase(ctx context.Context, name string) {
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.namespace}}
+	if err := l.client.Delete(ctx, record); client.IgnoreNotFound(err) != nil {
+		l.log.Warn("launch record could not be deleted", "record", name, "error", err)
+	}
+}
+
+// recordName returns the name for a batch of these members: the same for every order of them.
+func recordName(members []member) string {
+	tokens := make([]string, 0, len(members))
+	for _, m := range members {
+		tokens = append(tokens, m.Token)
+	}
+	slices.Sort(tokens)
+	sum := sha256.Sum256([]byte(strings.Join(tokens, "\n")))
+	return recordPrefix + hex.EncodeToString(sum[:16])
+}
+
+// clusterValue returns the cluster's name as a label value.
+func clusterValue(cluster string) string {
+	sum := sha256.Sum256([]byte(cluster))
+	return hex.EncodeToString(sum[:8])
+}
+
+// older tells whether one resource version was given out before another: they are
+// numbers that the API server counts up.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
+}
+
+func pack(o *order) ([]byte, error) {
+	var out bytes.Buffer
+	zw := gzip.NewWriter(&out)
+	if err := json.NewEncoder(zw).Encode(o); err != nil {
+		return nil, fmt.Errorf("write launch order: %w", err)
+	}
+	if err := zw.Close(); err != nil {
+		return nil, fmt.Errorf("write launch order: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func unpack(content []byte) (order, error) {
+	zr, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return order{}, fmt.Errorf("read launch order: %w", err)
+	}
+	var o order
+	if err := json.NewDecoder(io.LimitReader(zr, recordBytesMost)).Decode(&o); err != nil {
+		return order{}, fmt.Errorf("read launch order: %w", err)
+	}
+	if o.Input == nil || o.ClientToken == "" || len(o.Members) == 0 {
+		return order{}, errors.New("read launch order: it has no request, token or members")
+	}
+	return o, nil
+}

@@ -1,0 +1,194 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// teller is EC2 as the ledger sees it: it answers a client token with what it launched
+// for it first, and loses answers.
+type teller struct {
+	mu      sync.Mutex
+	byToken map[string]verdict
+	made    int
+	// The next orders fail in these ways.
+	lost, unheard, short int
+}
+
+var errCut = errors.New("connection cut")
+
+func (c *teller) send(_ context.Context, o *order, _ bool) (verdict, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unheard > 0 {
+		c.unheard--
+		return verdict{}, errCut
+	}
+	v, repeated := c.byToken[*o.Input.ClientToken]
+	if !repeated {
+		n := int(*o.Input.TargetCapacitySpecification.TotalTargetCapacity)
+		if c.short > 0 {
+			c.short--
+			n /= 2
+			v.failure = &cloud.Failure{Kind: cloud.NoCapacity, Message: "none left"}
+		}
+		for range n {
+			c.made++
+			v.machines = append(v.machines, machine{ID: fmt.Sprintf("i-%08x", c.made)})
+		}
+		c.byToken[*o.Input.ClientToken] = v
+	}
+	if c.lost > 0 {
+		c.lost--
+		return verdict{}, errCut
+	}
+	return verdict{append([]machine(nil), v.machines...), v.failure}, nil
+}
+
+func testLedger(c client.Client, send func(context.Context, *order, bool) (verdict, error)) *ledger {
+	l := newLedger()
+	l.client, l.reader, l.namespace, l.cluster = c, c, "kube-system", "test"
+	l.now, l.log, l.send = time.Now, slog.New(slog.DiscardHandler), send
+	l.linger = func() time.Duration { return 0 }
+	return l
+}
+
+func emptyOrder() order {
+	return order{Input: &ec2.CreateFleetInput{
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{},
+		TagSpecifications:           []types.TagSpecification{{ResourceType: types.ResourceTypeInstance}},
+	}}
+}
+
+// launchAll asks for all tokens at once, as the provider does.
+func launchAll(ctx context.Context, l *ledger, key string, tokens []string) map[string]string {
+	got := map[string]string{}
+	if l.ready(ctx) != nil {
+		return got
+	}
+	batches := map[string]*batch{}
+	for _, token := range tokens {
+		batches[token] = l.join(key, member{token, "claim-" + token}, emptyOrder)
+	}
+	rounds := map[string]<-chan struct{}{}
+	for _, token := range tokens {
+		rounds[token] = l.begin(ctx, batches[token])
+	}
+	for _, token := range tokens {
+		if m, err := l.answer(ctx, batches[token], rounds[token], token); err == nil {
+			got[token] = m.ID
+		}
+	}
+	return got
+}
+
+// TestOneMachineForOneToken orders machines from an EC2 that loses requests and answers
+// and has too few, through ledgers that forget everything and an API server that refuses
+// writes. Whatever happens, all who ask for a token are told the same machine, no two
+// tokens share one, and every machine that was made has somebody who asked for it.
+func TestOneMachineForOneToken(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		cloud := &teller{byToken: map[string]verdict{}}
+		refuse := 0
+		api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if refuse > 0 {
+					refuse--
+					return errCut
+				}
+				return c.Create(ctx, obj, opts...)
+			},
+		}).Build()
+		ctx := context.Background()
+		l := testLedger(api, cloud.send)
+		told := map[string]string{}
+		ask := func(tokens []string) {
+			for token, id := range launchAll(ctx, l, "same", tokens) {
+				if had := told[token]; had != "" && had != id {
+					t.Fatalf("token %s was answered with %s and then with %s", token, had, id)
+				}
+				told[token] = id
+			}
+		}
+		all := make([]string, rapid.IntRange(1, 8).Draw(t, "tokens"))
+		for i := range all {
+			all[i] = fmt.Sprintf("t%d", i)
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			case 0:
+				cloud.lost = 1
+			case 1:
+				cloud.unheard = 1
+			case 2:
+				cloud.short = 1
+			case 3:
+				refuse = 1
+			case 4: // a crash
+				l = testLedger(api, cloud.send)
+			default:
+				ask(rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), func(s string) string { return s }).Draw(t, "asked"))
+			}
+		}
+		cloud.lost, cloud.unheard, cloud.short, refuse = 0, 0, 0, 0
+		for range 2 + len(all) { // those short of machines are asked for again
+			ask(all)
+		}
+		holders := map[string]string{}
+		for _, token := range all {
+			if told[token] == "" {
+				t.Fatalf("token %s has no machine", token)
+			}
+			if other := holders[told[token]]; other != "" {
+				t.Fatalf("tokens %s and %s share machine %s", token, other, told[token])
+			}
+			holders[told[token]] = token
+		}
+		if cloud.made != len(all) {
+			t.Fatalf("%d machines were made for %d tokens", cloud.made, len(all))
+		}
+	})
+}
+
+// TestRecordsGo shows that what is written down does not stay.
+func TestRecordsGo(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().Build()
+	cloud := &teller{byToken: map[string]verdict{}}
+	l := testLedger(api, cloud.send)
+	launchAll(t.Context(), l, "same", []string{"a", "b"})
+	records := func() int {
+		var list corev1.ConfigMapList
+		if err := api.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	if n := records(); n != 1 {
+		t.Errorf("after a launch there are %d records, want one", n)
+	}
+	l.now = func() time.Time { return time.Now().Add(recordKept + time.Second) }
+	l.tidy(t.Context())
+	if n := records(); n != 0 {
+		t.Errorf("long after the launch there are %d records, want none", n)
+	}
+	if l.holding("a") != nil {
+		t.Error("the token is still held")
+	}
+}

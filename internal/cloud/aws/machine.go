@@ -1,0 +1,166 @@
+package aws
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// machine is what we keep of an instance.
+type machine struct {
+	ID, Type, Zone, CapacityType, Tenancy string
+	ImageID, SubnetID                     string
+	Reservation                           string // that it takes up; empty: none
+	SecurityGroups                        []string
+	// Claim and Token it was launched for; empty if unknown.
+	Claim, Token string
+	Tags         map[string]string
+	DNSName      string
+	Created      time.Time
+	// Going: on its way out. Ended: gone, or all but.
+	Going, Ended bool
+}
+
+// ProviderID is that of its Node.
+func (m *machine) ProviderID() string { return "aws:///" + m.Zone + "/" + m.ID }
+
+var providerID = regexp.MustCompile(`^aws:///[^/]+/(i-[0-9a-f]+)$`) //nolint:gochecknoglobals // compiled once
+
+// instanceID returns the EC2 id in a providerID.
+func instanceID(id string) (string, bool) {
+	found := providerID.FindStringSubmatch(id)
+	if found == nil {
+		return "", false
+	}
+	return found[1], true
+}
+
+// described returns the machine that EC2 describes.
+func described(i *types.Instance) machine {
+	m := machine{
+		ID: aws.ToString(i.InstanceId), Type: string(i.InstanceType), CapacityType: label.OnDemand,
+		ImageID: aws.ToString(i.ImageId), SubnetID: aws.ToString(i.SubnetId), DNSName: aws.ToString(i.PrivateDnsName),
+		Tags: tagsOf(i.Tags), Created: aws.ToTime(i.LaunchTime),
+	}
+	m.Claim = m.Tags[awsv1.TagNodeClaim]
+	if i.Placement != nil {
+		m.Zone, m.Tenancy = aws.ToString(i.Placement.AvailabilityZone), string(i.Placement.Tenancy)
+	}
+	reserved := i.CapacityReservationSpecification != nil &&
+		i.CapacityReservationSpecification.CapacityReservationPreference == types.CapacityReservationPreferenceCapacityReservationsOnly
+	switch {
+	case i.CapacityReservationId != nil && reserved:
+		m.CapacityType, m.Reservation = label.Reserved, *i.CapacityReservationId
+	case i.InstanceLifecycle == types.InstanceLifecycleTypeSpot:
+		m.CapacityType = label.Spot
+	}
+	for _, group := range i.SecurityGroups {
+		m.SecurityGroups = append(m.SecurityGroups, aws.ToString(group.GroupId))
+	}
+	slices.Sort(m.SecurityGroups)
+	if i.State != nil {
+		m.Ended = i.State.Name == types.InstanceStateNameTerminated
+		m.Going = m.Ended || i.State.Name == types.InstanceStateNameShuttingDown
+	}
+	return m
+}
+
+// launched returns the machines that a fleet was answered with, by their ids: the same
+// order whenever the same is answered again.
+func launched(o *order, out *ec2.CreateFleetOutput) []machine {
+	tags := map[string]string{}
+	for _, s := range o.Input.TagSpecifications {
+		if s.ResourceType == types.ResourceTypeInstance {
+			tags = tagsOf(s.Tags)
+		}
+	}
+	var all []machine
+	for i := range out.Instances {
+		got := &out.Instances[i]
+		m := machine{
+			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, Tags: tags, Created: o.Begun,
+			Zone: aws.ToString(got.AvailabilityZone), SubnetID: aws.ToString(got.SubnetId),
+		}
+		if from := got.LaunchTemplateAndOverrides; from != nil && from.Overrides != nil {
+			m.ImageID = aws.ToString(from.Overrides.ImageId)
+			m.SubnetID = cmp.Or(m.SubnetID, aws.ToString(from.Overrides.SubnetId))
+			m.Zone = cmp.Or(m.Zone, aws.ToString(from.Overrides.AvailabilityZone))
+		}
+		m.Reservation = o.Reservations[m.Type+"/"+m.Zone]
+		for _, id := range got.InstanceIds {
+			m.ID = id
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b machine) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// instanceOf tells the core of a machine, with what its type says in its class. Types may
+// lack it: then only what EC2 says is known.
+func instanceOf(m *machine, of []*catalog.Type) cloud.Instance {
+	out := cloud.Instance{
+		ID: m.ProviderID(), Token: m.Token, Claim: m.Claim, ImageID: m.ImageID, Created: m.Created, Terminating: m.Going,
+		Labels: map[string]string{
+			label.InstanceType: m.Type, label.Zone: m.Zone, label.CapacityType: m.CapacityType,
+			awsv1.LabelInstanceTenancy: cmp.Or(m.Tenancy, awsv1.TenancyDefault),
+		},
+		Annotations: map[string]string{},
+	}
+	if pool := m.Tags[awsv1.TagNodePool]; pool != "" {
+		out.Labels[label.NodePool] = pool
+	}
+	if hash := m.Tags[awsv1.AnnotationHash]; hash != "" {
+		out.Annotations[awsv1.AnnotationHash], out.Annotations[awsv1.AnnotationHashVersion] = hash, awsv1.HashVersion
+	}
+	at := slices.IndexFunc(of, func(t *catalog.Type) bool { return t.Name == m.Type })
+	if at < 0 {
+		return out
+	}
+	t := of[at]
+	out.Capacity, out.Allocatable = t.Capacity, t.Allocatable()
+	decided := func(key string) bool {
+		return slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return o.Decides(key) })
+	}
+	for key, requirement := range t.Requirements {
+		if value, ok := requirement.Only(); ok && out.Labels[key] == "" && !decided(key) {
+			out.Labels[key] = value
+		}
+	}
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if o.Zone == m.Zone && o.CapacityType == m.CapacityType && o.Reservation == m.Reservation {
+			maps.Copy(out.Labels, o.Labels)
+		}
+	}
+	return out
+}
+
+func tagsOf(tags []types.Tag) map[string]string {
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return out
+}
+
+// tagList returns tags in the order of their keys.
+func tagList(tags map[string]string) []types.Tag {
+	var out []types.Tag
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	return out
+}

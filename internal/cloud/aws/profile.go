@@ -1,0 +1,131 @@
+package aws
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+)
+
+// profileNameMost is how long IAM lets the name of an instance profile be.
+const profileNameMost = 128
+
+// profileName returns the instance profile for a role in a class: always the same one, so
+// that a half-made one is found again and finished.
+func (p *Provider) profileName(class *awsv1.EC2NodeClass) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{p.opts.Config.Region, string(class.UID), class.Name, class.Spec.Role}, "\n")))
+	suffix := "_" + hex.EncodeToString(sum[:8])
+	cluster := p.opts.ClusterName
+	return cluster[:min(len(cluster), profileNameMost-len(suffix))] + suffix
+}
+
+// profilePath is where the instance profiles of a class are.
+func (p *Provider) profilePath(class *awsv1.EC2NodeClass) string {
+	return fmt.Sprintf("/karpenter/%s/%s/%s/", p.opts.Config.Region, p.opts.ClusterName, class.UID)
+}
+
+// ensureProfile returns the instance profile of a class, after making it where the class
+// names a role.
+func (p *Provider) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	if class.Spec.Role == "" {
+		return aws.ToString(class.Spec.InstanceProfile), nil
+	}
+	return p.profiles.get(ctx, p.profileName(class), func(ctx context.Context) (string, error) {
+		return p.makeProfile(ctx, class)
+	})
+}
+
+func (p *Provider) makeProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	name := p.profileName(class)
+	role := class.Spec.Role[strings.LastIndex(class.Spec.Role, "/")+1:] // IAM wants it without its path
+	found, err := p.clients.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	var roles []types.Role
+	switch {
+	case err == nil:
+		roles = found.InstanceProfile.Roles
+	case isNotFound(errorCode(err)):
+		if err := p.createProfile(ctx, class, name); err != nil {
+			return "", err
+		}
+	default:
+		return "", fmt.Errorf("get instance profile %s: %w", name, err)
+	}
+	if len(roles) == 1 && aws.ToString(roles[0].RoleName) == role {
+		return name, nil
+	}
+	for _, other := range roles {
+		if _, err := p.clients.IAM.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: other.RoleName}); err != nil {
+			return "", fmt.Errorf("remove role %s from instance profile %s: %w", aws.ToString(other.RoleName), name, err)
+		}
+	}
+	if _, err := p.clients.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role}); err != nil {
+		return "", fmt.Errorf("add role %s to instance profile %s: %w", role, name, err)
+	}
+	return name, nil
+}
+
+func (p *Provider) createProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
+	tags := maps.Clone(class.Spec.Tags)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	tags[awsv1.TagClusterPrefix+p.opts.ClusterName] = awsv1.TagClusterOwned
+	tags[awsv1.TagEKSClusterName] = p.opts.ClusterName
+	tags[awsv1.TagNodeClass] = class.Name
+	tags[corev1.LabelTopologyRegion] = p.opts.Config.Region
+	var list []types.Tag
+	for _, t := range tagList(tags) {
+		list = append(list, types.Tag{Key: t.Key, Value: t.Value})
+	}
+	_, err := p.clients.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
+		InstanceProfileName: &name, Path: aws.String(p.profilePath(class)), Tags: list,
+	})
+	if err != nil && !strings.HasPrefix(errorCode(err), "EntityAlreadyExists") {
+		return fmt.Errorf("create instance profile %s: %w", name, err)
+	}
+	return nil
+}
+
+// deleteProfiles deletes the instance profiles under a path but those to keep.
+func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(name string) bool) error {
+	var errs []error
+	pages := iam.NewListInstanceProfilesPaginator(p.clients.IAM, &iam.ListInstanceProfilesInput{PathPrefix: &path})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("list instance profiles: %w", err)
+		}
+		for i := range page.InstanceProfiles {
+			if !keep(aws.ToString(page.InstanceProfiles[i].InstanceProfileName)) {
+				errs = append(errs, p.deleteProfile(ctx, &page.InstanceProfiles[i]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Provider) deleteProfile(ctx context.Context, profile *types.InstanceProfile) error {
+	name := profile.InstanceProfileName
+	for i := range profile.Roles {
+		_, err := p.clients.IAM.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: name, RoleName: profile.Roles[i].RoleName})
+		if err != nil && !isNotFound(errorCode(err)) {
+			return fmt.Errorf("remove role from instance profile %s: %w", *name, err)
+		}
+	}
+	_, err := p.clients.IAM.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: name})
+	if err != nil && !isNotFound(errorCode(err)) {
+		return fmt.Errorf("delete instance profile %s: %w", *name, err)
+	}
+	p.profiles.drop(*name)
+	return nil
+}

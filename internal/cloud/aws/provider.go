@@ -1,0 +1,236 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/smithy-go/middleware"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+const (
+	providerName = "aws"
+	classKind    = "EC2NodeClass"
+	// lingerMost is how long a batch waits for company when there is no budget left for
+	// another fleet; with all of it left, it does not wait.
+	lingerMost = time.Second
+	// tidyEvery is how often what is over is forgotten.
+	tidyEvery = time.Minute
+
+	profileKept        = 15 * time.Minute
+	placementGroupKept = time.Minute
+	versionKept        = 5 * time.Minute
+	cidrKept           = 24 * time.Hour
+)
+
+// Options are what a provider is made of.
+type Options struct {
+	// ClusterName is that of the EKS cluster; what is made in AWS is tagged with it.
+	ClusterName string
+	// ClusterEndpoint is the URL of the API server that nodes join at.
+	ClusterEndpoint string
+	// ClusterCABundle is the certificate of that API server, PEM in base64.
+	ClusterCABundle string
+	// ClusterDNS is the address of the cluster's DNS; empty: unknown.
+	ClusterDNS string
+	// Namespace is where launches are written down.
+	Namespace string
+	// VMMemoryOverheadPercent is the part of a machine's memory that its hypervisor keeps, of 1.
+	VMMemoryOverheadPercent float64
+	// ReservedENIs are interfaces of every machine that pods do not get addresses from.
+	ReservedENIs int64
+	// KubernetesVersion returns major.minor of the cluster.
+	KubernetesVersion func(context.Context) (string, error)
+	// DisableDryRun: node classes are not tried out before they are Ready.
+	DisableDryRun bool
+	// Reservations: capacity reservations are used.
+	Reservations bool
+	// Config is how AWS is reached.
+	Config aws.Config
+	// Reader reads from the API server itself; nil: the client.
+	Reader client.Reader
+	Now    func() time.Time
+	Log    *slog.Logger
+	// Called is told of every request to AWS; may be nil.
+	Called func(Call)
+}
+
+// clients are those of the services of AWS.
+type clients struct {
+	EC2     *ec2.Client
+	SSM     *ssm.Client
+	IAM     *iam.Client
+	EKS     *eks.Client
+	Pricing *pricing.Client
+	SQS     *sqs.Client
+}
+
+// Provider is EC2.
+type Provider struct {
+	client    client.Client
+	opts      Options
+	clients   clients
+	budget    *budget
+	ledger    *ledger
+	addresses *addresses
+	reserved  reserved
+	templates *templates
+	stall     stall
+	memory    memory
+	profiles  cache[string] // made sure of
+	// aliases and parameters are values of SSM parameters; empty: there is none.
+	aliases, parameters cache[string]
+	versions, cidr      cache[string]
+	types               cache[[]*catalog.Type]
+	// placementGroups has nil for those that do not exist.
+	placementGroups cache[*ec2types.PlacementGroup]
+	looks           gatherer[machine]
+	ends            gatherer[bool]
+
+	mu    sync.Mutex
+	known map[string]known     // by instance id; what EC2 said last
+	ended map[string]time.Time // by instance id
+}
+
+type known struct {
+	machine machine
+	at      time.Time
+}
+
+// New returns a provider for the cluster that c talks to. Nothing is asked of AWS yet.
+func New(c client.Client, opts Options) (*Provider, error) {
+	if opts.ClusterName == "" {
+		return nil, errors.New("aws provider: no cluster name; set --cluster-name or CLUSTER_NAME")
+	}
+	if opts.Now == nil {
+		return nil, errors.New("aws provider: no clock")
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Reader == nil {
+		opts.Reader = c
+	}
+	p := &Provider{
+		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now},
+		aliases:         cache[string]{now: opts.Now, ttl: latestKept},
+		parameters:      cache[string]{now: opts.Now, ttl: ownKept},
+		cidr:            cache[string]{now: opts.Now, ttl: cidrKept},
+		versions:        cache[string]{now: opts.Now, ttl: versionKept},
+		types:           cache[[]*catalog.Type]{now: opts.Now, ttl: typesKept, most: listsMost},
+		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
+		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
+		ledger:          newLedger(), known: map[string]known{}, ended: map[string]time.Time{},
+	}
+	p.connect()
+	p.looks.ask, p.ends.ask = p.look, p.end
+	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
+	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
+	p.ledger.linger = func() time.Duration { return time.Duration(p.budget.spent("CreateFleet") * float64(lingerMost)) }
+	p.stall.p = p
+	p.templates = newTemplates(p)
+	return p, nil
+}
+
+// connect makes the clients, all of which keep to the budget.
+func (p *Provider) connect() {
+	config := p.opts.Config.Copy()
+	config.APIOptions = append(slices.Clone(config.APIOptions), func(s *middleware.Stack) error { return p.budget.install(s) })
+	config.Retryer = steady
+	p.clients = clients{
+		EC2: ec2.NewFromConfig(config), SSM: ssm.NewFromConfig(config), IAM: iam.NewFromConfig(config),
+		EKS: eks.NewFromConfig(config), Pricing: pricing.NewFromConfig(config), SQS: sqs.NewFromConfig(config),
+	}
+}
+
+// Name returns "aws".
+func (p *Provider) Name() string { return providerName }
+
+// ClassKinds returns EC2NodeClass.
+func (p *Provider) ClassKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind(classKind)}
+}
+
+// Vocabulary returns the labels of EC2's instance types.
+func (p *Provider) Vocabulary() cloud.Vocabulary {
+	return cloud.Vocabulary{
+		WellKnown: instance.WellKnown(), RestrictedDomains: []string{awsv1.Group}, ReservationKey: awsv1.LabelCapacityReservationID,
+	}
+}
+
+// class returns a node class; cloud.ErrNotFound: there is none.
+func (p *Provider) class(ctx context.Context, ref cloud.ClassRef) (*awsv1.EC2NodeClass, error) {
+	if ref.Group != awsv1.Group || ref.Kind != classKind {
+		return nil, fmt.Errorf("get node class %s of group %s: %w", ref, ref.Group, cloud.ErrNotFound)
+	}
+	class := &awsv1.EC2NodeClass{}
+	err := p.client.Get(ctx, client.ObjectKey{Name: ref.Name}, class)
+	if apierrors.IsNotFound(err) {
+		err = cloud.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get node class %s: %w", ref, err)
+	}
+	return class, nil
+}
+
+// typesFor returns the types of a machine's class; none if they are not known.
+func (p *Provider) typesFor(ctx context.Context, m *machine) []*catalog.Type {
+	types, err := p.Types(ctx, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: m.Tags[awsv1.TagNodeClass]})
+	if err != nil {
+		p.opts.Log.Debug("the type of an instance is not known", "instance", m.ID, "error", err)
+		return nil
+	}
+	return types
+}
+
+// RepairPolicies says how long a node may have a condition that means a broken machine. Those
+// beyond Ready are set by EKS' node monitoring agent.
+func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
+	const usual, accelerator = 30 * time.Minute, 10 * time.Minute
+	of := func(condition string, status corev1.ConditionStatus, toleration time.Duration) cloud.RepairPolicy {
+		return cloud.RepairPolicy{ConditionType: condition, ConditionStatus: string(status), Toleration: toleration}
+	}
+	return []cloud.RepairPolicy{
+		of(string(corev1.NodeReady), corev1.ConditionFalse, usual), of(string(corev1.NodeReady), corev1.ConditionUnknown, usual),
+		of("AcceleratedHardwareReady", corev1.ConditionFalse, accelerator), of("StorageReady", corev1.ConditionFalse, usual),
+		of("NetworkingReady", corev1.ConditionFalse, usual), of("KernelReady", corev1.ConditionFalse, usual),
+		of("ContainerRuntimeReady", corev1.ConditionFalse, usual),
+	}
+}
+
+// Start keeps what the provider remembers from growing, until the context ends.
+func (p *Provider) Start(ctx context.Context) error {
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			p.tidy()
+			p.ledger.tidy(ctx)
+		}
+	}
+}
