@@ -178,6 +178,7 @@ func (s *Sim) Inject(faults ...Fault) error {
 		}
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.catchUp()
 	now := s.clock.Now()
 	for _, f := range faults {
@@ -200,7 +201,6 @@ func (s *Sim) Inject(faults ...Fault) error {
 		}
 		begin(now)
 	}
-	s.unlock()
 	return nil
 }
 

@@ -166,7 +166,7 @@ func (s *Sim) perform(op operation, c *call) (any, error) {
 		s.catchUp()
 		c.now = s.clock.Now()
 		answer, err := op(s, c)
-		s.unlock()
+		s.mu.Unlock()
 		var wait *tryAgain
 		if !errors.As(err, &wait) {
 			return answer, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +36,24 @@ func (s *Sim) join(in *instance, _ time.Time) {
 		s.deferred = append(s.deferred, func() { s.opts.Registrar.Join(node) })
 	}
 }
+
+// Boot returns what a machine of the type would register, booted by itself from an image
+// of the family (package boot's names), with the image's own disks and no more than one
+// interface. It is for tables over all types.
+func (s *Sim) Boot(instanceType, family string, userData []byte) (*corev1.Node, error) {
+	m := s.machines[instanceType]
+	if m == nil {
+		return nil, fmt.Errorf("awssim: there is no instance type %q", instanceType)
+	}
+	in := &instance{
+		id: "i-00000000000000000", machine: m, image: &Image{family: family}, template: &template{data: &form{}},
+		subnet: &Subnet{Zone: s.zones[0].Name, zoneID: s.zones[0].ID}, addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, 4})},
+	}
+	return boot.Node(family, userData, s.booted(in))
+}
+
+// InstanceTypes returns the names of all types, in order.
+func (s *Sim) InstanceTypes() []string { return slices.Clone(s.names) }
 
 // leave tells the registrar that a machine whose Node joined is gone.
 func (s *Sim) leave(in *instance) {

@@ -135,8 +135,10 @@ func efas(m *machine) int {
 		return m.cards
 	}
 	large := slices.Contains([]string{"16xlarge", "18xlarge", "24xlarge", "32xlarge", "48xlarge", "metal", "metal-48xl", "metal-32xl"}, m.size)
-	family := regexp.MustCompile(`^([cmr][5-9]i?d?n|[cmr][6-9][agi]d?(-flex)?|[cmr]8g|i3en|i4i|g4dn|g5|g6|g6e|hpc\w+|x2\w+|inf1|dl1|p3dn)$`)
-	if (large || strings.HasPrefix(m.family, "hpc")) && family.MatchString(m.family) {
+	if !large && !strings.HasPrefix(m.family, "hpc") {
+		return 0
+	}
+	if regexp.MustCompile(`^([cmr][5-9]i?d?n|[cmr][6-9][agi]d?(-flex)?|[cmr]8g|i3en|i4i|g4dn|g5|g6|g6e|hpc\w+|x2\w+|inf1|dl1|p3dn)$`).MatchString(m.family) {
 		return 1
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,10 +45,14 @@ func describeCluster(s *Sim, c *call) (any, error) {
 	if c.path != k.Name {
 		return nil, &apiError{http.StatusNotFound, "ResourceNotFoundException", "No cluster found for name: " + c.path + "."}
 	}
+	network := map[string]any{"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4"}
+	if strings.Contains(k.ServiceCIDR, ":") {
+		network = map[string]any{"serviceIpv6Cidr": k.ServiceCIDR, "ipFamily": "ipv6"}
+	}
 	return map[string]any{"cluster": map[string]any{
 		"name": k.Name, "arn": s.clusterARN(), "version": k.Version, "endpoint": k.Endpoint, "status": "ACTIVE",
 		"certificateAuthority":    map[string]any{"data": k.CertificateAuthority},
-		"kubernetesNetworkConfig": map[string]any{"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4"},
+		"kubernetesNetworkConfig": network,
 		"resourcesVpcConfig":      map[string]any{"vpcId": vpcID, "clusterSecurityGroupId": s.groups[0].id},
 	}}, nil
 }

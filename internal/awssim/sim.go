@@ -22,7 +22,8 @@ const (
 	unknownMax = 100
 )
 
-// Registrar is the API server's side of the machines: it hears of their Nodes.
+// Registrar is the API server's side of the machines: it hears of their Nodes, one call
+// after the other, from Tick.
 type Registrar interface {
 	// Join is called when a machine's kubelet registers its Node, which is ready.
 	Join(node *corev1.Node)
@@ -91,7 +92,7 @@ type Sim struct {
 	unknown  []string
 	buckets  map[string]*bucket
 	faults   []*Fault
-	deferred []func() // calls out, made when the lock is free
+	deferred []func() // calls to the registrar, made by Tick when the lock is free
 
 	machines    map[string]*machine
 	names       []string // of machines, in order
@@ -162,14 +163,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Tick performs what is due and returns when the next thing is; false: nothing is.
+// Tick performs what is due, tells the registrar, and returns when the next thing is due;
+// false: nothing is. One goroutine ticks.
 func (s *Sim) Tick() (next time.Time, ok bool) {
 	s.mu.Lock()
 	s.catchUp()
 	if len(s.events) > 0 {
 		next, ok = s.events[0].at, true
 	}
-	s.unlock()
+	calls := s.deferred
+	s.deferred = nil
+	s.mu.Unlock()
+	for _, call := range calls {
+		call()
+	}
 	return next, ok
 }
 
@@ -181,16 +188,6 @@ func (s *Sim) Run(ctx context.Context) {
 			wait = min(wait, max(time.Millisecond, next.Sub(s.clock.Now())))
 		}
 		s.clock.Sleep(ctx, wait)
-	}
-}
-
-// unlock frees the lock and makes the calls out that came up under it.
-func (s *Sim) unlock() {
-	calls := s.deferred
-	s.deferred = nil
-	s.mu.Unlock()
-	for _, call := range calls {
-		call()
 	}
 }
 

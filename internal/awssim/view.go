@@ -33,7 +33,7 @@ func (in Instance) Live() bool { return in.State == statePending || in.State == 
 // Instances returns all instances, terminated ones of the last hour included, by id.
 func (s *Sim) Instances() []Instance {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.mu.Unlock()
 	s.catchUp()
 	now := s.clock.Now()
 	var out []Instance
