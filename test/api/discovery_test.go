@@ -44,6 +44,10 @@ func TestDiscovery(t *testing.T) {
 			Namespaced: true, ShortNames: []string{"cb"}, Categories: []string{"autoscaling"}, Subresources: []string{"status"},
 			Columns: []string{"Name", "Strategy", "Replicas", "Ready", "Age"},
 		}},
+		"EC2NodeClass": {ec2NodeClass, served{
+			ShortNames: []string{"ec2nc", "ec2ncs"}, Categories: []string{"karpenter"}, Subresources: []string{"status"},
+			Columns: []string{"Name", "Ready", "Age", "Role*"},
+		}},
 		"KWOKNodeClass": {kwokNodeClass, served{
 			ShortNames: []string{"kwoknc", "kwokncs"}, Categories: []string{"karpenter"}, Subresources: []string{"status"},
 			Columns: []string{"Name", "Age"},

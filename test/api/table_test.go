@@ -27,7 +27,7 @@ type kind struct {
 }
 
 // kinds lists every kind that a CRD of ours defines.
-var kinds = []kind{nodePool, nodeClaim, nodeOverlay, capacityBuffer, kwokNodeClass}
+var kinds = []kind{nodePool, nodeClaim, nodeOverlay, capacityBuffer, kwokNodeClass, ec2NodeClass}
 
 // entry is one constraint, keyed in its table by "<path> <constraint>", as in
 // "spec.weight minimum". A path writes "[]" for the items of a list and "{}" for the
@@ -153,11 +153,15 @@ func checkDefault(t *testing.T, client dynamic.ResourceInterface, k kind, e entr
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want any
-	if err := yaml.Unmarshal([]byte(e.accept), &want); err != nil {
+	text, err := yaml.Marshal(value)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, value, cmp.Transformer("number", func(n int64) float64 { return float64(n) })); diff != "" {
+	var want, is any // both by way of YAML, which knows one kind of number
+	if err := errors.Join(yaml.Unmarshal([]byte(e.accept), &want), yaml.Unmarshal(text, &is)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, is); diff != "" {
 		t.Errorf("default of %s (-want +got):\n%s", e.at, diff)
 	}
 }
@@ -240,7 +244,7 @@ func TestEveryConstraintHasAnEntry(t *testing.T) {
 // constraints collects the constraints of a schema node and all below it, but not
 // those of the status, which only we write: the few that matter have tests of their own.
 func constraints(path string, node map[string]any, into map[string]bool) {
-	for _, c := range []string{"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties", "default"} {
+	for _, c := range []string{"pattern", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "default"} {
 		if _, ok := node[c]; ok {
 			into[path+" "+c] = true
 		}

@@ -79,10 +79,15 @@ func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 // Settings returns what the kubelet of a machine of the type is told. The error names the
 // expressions of the class that fail for it.
 func Settings(info *types.InstanceTypeInfo, r *Region, c *Class) (kubelet.Settings, error) {
-	return c.Kubelet.Resolve(kubelet.Machine{
+	return c.Kubelet.Resolve(Machine(info, r, c))
+}
+
+// Machine returns what expressions of the class can name of the type.
+func Machine(info *types.InstanceTypeInfo, r *Region, c *Class) kubelet.Machine {
+	return kubelet.Machine{
 		Type: string(info.InstanceType), VCPUs: vcpus(info), MemoryMiB: memoryMiB(info),
 		ENIs: interfaces(info), IPsPerENI: addresses(info), Pods: podsDefault(info, r, c),
-	})
+	}
 }
 
 // Unsuitable returns why the class cannot launch the type; empty: it can.
