@@ -146,7 +146,7 @@ func (s *Store) unclaimed(n *corev1.Node) bool {
 func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, now time.Time) {
 	m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
 	running := map[*sharedShape]*cluster.PodCount{}
-	for _, p := range s.byNode[node] {
+	for _, p := range s.podsOn(node) {
 		s.countPod(running, p, m.Leaving && s.willMove(p.Pod, m.Deadline, now))
 		m.Used.Add(p.shape.Requests)
 		m.Ports = append(m.Ports, p.shape.Ports...)
@@ -179,6 +179,14 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 		m.HeldByPods = false
 		m.Held = "a plan has just meant pods for it"
 	}
+}
+
+// podsOn returns the pods of a node in the order of their names, so that what is said of
+// the node does not change from one snapshot to the next.
+func (s *Store) podsOn(node string) []*pod {
+	return slices.SortedFunc(maps.Values(s.byNode[node]), func(a, b *pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // countPod adds a running pod to the counts by shape, unless it is planned for elsewhere.

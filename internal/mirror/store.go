@@ -1,6 +1,8 @@
 package mirror
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,7 +135,7 @@ func (s *Store) SetTypes(class cloud.ClassRef, known []*catalog.Type, err error)
 	}
 }
 
-// Classes returns the node classes that pools of ours refer to.
+// Classes returns the node classes that pools of ours refer to, sorted.
 func (s *Store) Classes() []cloud.ClassRef {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,6 +147,9 @@ func (s *Store) Classes() []cloud.ClassRef {
 			classes = append(classes, ref)
 		}
 	}
+	slices.SortFunc(classes, func(a, b cloud.ClassRef) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return classes
 }
 
