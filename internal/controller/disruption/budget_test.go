@@ -1,9 +1,10 @@
-package disruption
+package disruption_test
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,8 +12,12 @@ import (
 	"pgregory.net/rapid"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -95,61 +100,132 @@ func allowed(windows []window, reason string, total int, at time.Time) int {
 	return least
 }
 
-// roller is a pool whose machines are disrupted, on a clock of its own.
+// roller is a pool whose machines are disrupted, on a clock of its own. Their pods move as
+// soon as they are told to, to whatever machine has room; where none has they are gone.
 type roller struct {
 	at      time.Time
 	pool    karpenterv1.NodePool
+	types   []*catalog.Type
+	shape   *cluster.Shape
 	windows []window
 	nodes   []cluster.Node
 	made    int
 }
 
-func (r *roller) addNode(t *rapid.T) {
+// newRoller returns a roller whose machines have four cpus, or two at little more than
+// half of the price. Each pod asks for one.
+func newRoller(at time.Time) *roller {
+	r := &roller{at: at, shape: &cluster.Shape{Requests: quantity.List{quantity.CPU: 1000, quantity.Pods: 1}, Terms: []label.Requirements{{}}}}
+	for name, price := range map[string]float64{"four": 0.20, "two": 0.11} {
+		capacity := map[string]int64{"four": 4000, "two": 2000}[name]
+		r.types = append(r.types, &catalog.Type{
+			Name: name, Capacity: quantity.List{quantity.CPU: capacity, quantity.Pods: 110},
+			Requirements: label.Requirements{label.InstanceType: label.In(name), label.Zone: label.In("a"), label.CapacityType: label.In(label.OnDemand)},
+			Offerings:    []catalog.Offering{{Zone: "a", CapacityType: label.OnDemand, Priced: true, PriceHourly: price, Available: true}},
+		})
+	}
+	slices.SortFunc(r.types, func(a, b *catalog.Type) int { return strings.Compare(a.Name, b.Name) })
+	zero := time.Duration(0)
+	r.pool.Name = "p"
+	r.pool.Spec.Disruption.ConsolidateAfter.Duration = &zero
+	r.pool.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "g", Kind: "K", Name: "n"}
+	r.pool.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeReady, Status: metav1.ConditionTrue}}
+	return r
+}
+
+// machine adds a machine of a type.
+func (r *roller) machine(kind string) *cluster.Node {
 	r.made++
 	name := fmt.Sprintf("n%03d", r.made)
-	n := cluster.Node{
-		Name: name, Claim: name, Pool: "p", Initialised: true, Ready: rapid.IntRange(0, 9).Draw(t, "ready") > 0,
-		Created: r.at.Add(-time.Hour), QuietSince: r.at.Add(-time.Hour),
-	}
+	t := r.types[slices.IndexFunc(r.types, func(t *catalog.Type) bool { return t.Name == kind })]
+	r.nodes = append(r.nodes, cluster.Node{
+		Name: name, Claim: name, Pool: "p", Created: r.at.Add(-time.Hour), QuietSince: r.at.Add(-time.Hour), Empty: true,
+		Labels:   map[string]string{label.InstanceType: kind, label.Zone: "a", label.CapacityType: label.OnDemand, label.NodePool: "p"},
+		Capacity: t.Capacity, Allocatable: t.Allocatable(), Used: quantity.List{},
+	})
+	return &r.nodes[len(r.nodes)-1]
+}
+
+func (r *roller) addNode(t *rapid.T) {
+	n := r.machine(rapid.SampledFrom([]string{"four", "two"}).Draw(t, "type"))
+	n.Initialised, n.Ready = true, rapid.IntRange(0, 9).Draw(t, "ready") > 0
 	switch rapid.IntRange(0, 3).Draw(t, "kind") {
-	case 0:
-		n.Empty = true
 	case 1:
 		n.Drifted = "NodePoolDrifted"
 	case 2:
 		n.Expires = r.at.Add(time.Second)
 	}
-	r.nodes = append(r.nodes, n)
+	for range rapid.IntRange(0, 2).Draw(t, "pods") {
+		r.bind(n, cluster.Resident{PodRef: cluster.PodRef{UID: fmt.Sprintf("%s-%d", n.Name, len(n.Residents))}, Shape: r.shape, Controller: "ReplicaSet"})
+	}
+}
+
+// bind puts a pod on a machine that has room.
+func (r *roller) bind(n *cluster.Node, pod cluster.Resident) {
+	n.Residents, n.Empty = append(n.Residents, pod), false
+	n.Used = n.Used.Plus(r.shape.Requests)
+	n.Pods = []cluster.PodCount{{Shape: r.shape, Count: int32(len(n.Residents))}}
+}
+
+// leave tells a machine to go, and its pods to find another.
+func (r *roller) leave(n *cluster.Node) {
+	pods := n.Residents
+	n.Leaving, n.Residents, n.Pods = true, nil, nil
+	for _, pod := range pods {
+		for i := range r.nodes {
+			to := &r.nodes[i]
+			if to.Initialised && !to.Leaving && !to.Closed && to.Used.Plus(r.shape.Requests).Fits(to.Allocatable) {
+				r.bind(to, pod)
+				break
+			}
+		}
+	}
+}
+
+func (r *roller) node(name string) *cluster.Node {
+	return &r.nodes[slices.IndexFunc(r.nodes, func(n cluster.Node) bool { return n.Name == name })]
 }
 
 // look lets the core propose, does it, and fails when more goes than the windows allow.
 func (r *roller) look(t *rapid.T) {
-	snap := &cluster.Snapshot{At: r.at, Nodes: r.nodes, Pools: []cluster.Pool{translate.Pool(&r.pool, nil, r.at)}}
-	p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
-	node := func(name string) *cluster.Node {
-		return &r.nodes[slices.IndexFunc(r.nodes, func(n cluster.Node) bool { return n.Name == name })]
+	snap := &cluster.Snapshot{
+		At: r.at, Nodes: slices.Clone(r.nodes), Pools: []cluster.Pool{translate.Pool(&r.pool, r.types, r.at)},
+		WellKnown: map[string]bool{label.Zone: true, label.CapacityType: true, label.InstanceType: true},
 	}
+	p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
 	for i := range p.Undos {
+		for _, d := range p.Undos[i].Drop {
+			r.leave(r.node(d.Node))
+		}
 		for _, o := range p.Undos[i].Open {
-			n := node(o.Node)
+			n := r.node(o.Node)
 			n.Marked, n.Step, n.Closed = "", "", false
 		}
 	}
 	for _, rm := range p.Removals {
-		node(rm.Node).Leaving = true
+		r.leave(r.node(rm.Node))
 		r.judge(t, rm.Reason, false)
 	}
 	for i := range p.Steps {
-		for _, rm := range p.Steps[i].Remove {
-			n := node(rm.Node)
-			n.Marked, n.MarkedSince, n.Closed, n.Step, n.StepRemoves = rm.Reason, r.at, true, p.Steps[i].ID, 1
-		}
+		r.begin(&p.Steps[i])
 		r.judge(t, p.Steps[i].Reason, true)
 	}
 	for i := range r.nodes {
 		if n := &r.nodes[i]; n.Marked != "" && !n.Leaving {
 			r.judge(t, n.Marked, false)
 		}
+	}
+}
+
+// begin marks the machines of a step and launches their replacements.
+func (r *roller) begin(s *plan.Step) {
+	for _, rm := range s.Remove {
+		n := r.node(rm.Node)
+		n.Marked, n.MarkedSince, n.Closed = rm.Reason, r.at, true
+		n.Step, n.StepRemoves, n.StepLaunches = s.ID, len(s.Remove), len(s.Launch)
+	}
+	for i := range s.Launch {
+		r.machine(s.Launch[i].Types[0]).Replaces = s.ID
 	}
 }
 
@@ -160,7 +236,7 @@ func (r *roller) judge(t *rapid.T, reason string, begun bool) {
 	total, going := 0, 0
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		if n.Ending {
+		if n.Ending || !n.Initialised {
 			continue
 		}
 		total++
@@ -180,6 +256,10 @@ func (r *roller) pass(t *rapid.T) {
 	for _, n := range r.nodes {
 		if n.Leaving && !n.Ending {
 			n.Ending = rapid.Bool().Draw(t, "ending")
+		}
+		if !n.Initialised && !n.Leaving {
+			n.Initialised = rapid.Bool().Draw(t, "initialised")
+			n.Ready = n.Initialised
 		}
 		if !n.Ending || rapid.Bool().Draw(t, "still there") {
 			left = append(left, n)
@@ -209,11 +289,7 @@ func TestBudgetsHoldAtEveryInstant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &roller{at: rapid.SampledFrom(zones[name]).Draw(t, "from")}
-		r.pool.Name = "p"
-		zero := time.Duration(0)
-		r.pool.Spec.Disruption.ConsolidateAfter.Duration = &zero
-		r.pool.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "g", Kind: "K", Name: "n"}
+		r := newRoller(rapid.SampledFrom(zones[name]).Draw(t, "from"))
 		if name != "" {
 			r.pool.Annotations = map[string]string{translate.TimeZoneAnnotationKey: name}
 		}
