@@ -34,6 +34,9 @@ const (
 	quietShort = time.Second
 )
 
+// hintsMost is how often a pod is given its hint again.
+const hintsMost = 10
+
 // manner is how a scenario is judged.
 type manner struct {
 	hints bool
@@ -62,7 +65,7 @@ func vocabulary() translate.Vocabulary {
 // error is trouble with the judging, not with the plan.
 func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, err error) {
 	id := fmt.Sprintf("r%d", l.runs.Add(1))
-	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces)}
+	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), again: map[cluster.PodRef]int{}}
 	defer func() {
 		if clearErr := errors.Join(r.unserve(ctx), l.clear(ctx, id, r.nodes)); err == nil {
 			err = clearErr
@@ -91,7 +94,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	if err != nil {
 		return o, err
 	}
-	stuck, err := r.bound(ctx, target, how.quiet, &o)
+	stuck, err := r.bound(ctx, target, how, &o)
 	if err != nil {
 		return o, err
 	}
@@ -109,7 +112,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 		}
 	}
 	if o.refused > 0 && r.hasOpenClaims() {
-		if p, err = r.again(ctx, how, &o); err != nil || len(o.failures) > 0 {
+		if p, err = r.planAgain(ctx, how, &o); err != nil || len(o.failures) > 0 {
 			return o, err
 		}
 	}
@@ -122,9 +125,9 @@ func (r *run) hasOpenClaims() bool {
 	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" })
 }
 
-// again lets Dovetail plan for the pods that are left, now that the cloud has answered for
+// planAgain lets Dovetail plan for the pods that are left, now that the cloud has answered for
 // all claims, and judges what it places now. What it refuses still, it refuses knowingly.
-func (r *run) again(ctx context.Context, how manner, o *outcome) (plan.Plan, error) {
+func (r *run) planAgain(ctx context.Context, how manner, o *outcome) (plan.Plan, error) {
 	r.answered = true
 	p, err := r.plan()
 	if err != nil {
@@ -139,7 +142,7 @@ func (r *run) again(ctx context.Context, how manner, o *outcome) (plan.Plan, err
 		return p, err
 	}
 	var second outcome
-	stuck, err := r.bound(ctx, target, how.quiet, &second)
+	stuck, err := r.bound(ctx, target, how, &second)
 	for _, ref := range stuck {
 		o.fail("placed on %s once the claims were answered, but stays Pending: pod %s", target[ref], ref.Name)
 	}
@@ -275,8 +278,9 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 	return target, r.settled(ctx)
 }
 
-// release lets the scheduler look at the placed pods one after the other, each with a
-// hint: first those that need no company; of a workload one in every zone, then the next.
+// release gives each placed pod a hint and lets the scheduler look at one after the other:
+// first those that need no company; of a workload one in every zone, then the next. As the
+// controller does, it gives a hint again that the scheduler took from a pod that must wait.
 func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) error {
 	type turn struct {
 		ref     cluster.PodRef
@@ -307,18 +311,33 @@ func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) err
 		return cmp.Compare(a.round, b.round)
 	})
 	for _, t := range turns {
-		err := r.hint(ctx, t.ref, target[t.ref])
-		if err == nil {
-			err = r.ungate(ctx, t.ref)
+		if err := r.hint(ctx, t.ref, target[t.ref]); err != nil {
+			return err
 		}
+	}
+	for _, t := range turns {
+		err := r.ungate(ctx, t.ref)
 		if err == nil {
 			err = r.decided(ctx, t.ref)
+		}
+		if err == nil {
+			err = r.hintAgain(ctx, t.ref, target[t.ref])
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hintAgain gives a pod that waits its hint if it has none.
+func (r *run) hintAgain(ctx context.Context, ref cluster.PodRef, node string) error {
+	p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+	if err != nil || p.Spec.NodeName != "" || p.Status.NominatedNodeName == node || r.again[ref] >= hintsMost {
+		return err
+	}
+	r.again[ref]++
+	return r.hint(ctx, ref, node)
 }
 
 func byName(a, b cluster.PodRef) int {
@@ -368,9 +387,9 @@ func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 
 // bound waits until the placed pods are bound, and returns those that are not when
 // nothing has happened for a while.
-func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet time.Duration, o *outcome) (stuck []cluster.PodRef, err error) {
+func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how manner, o *outcome) (stuck []cluster.PodRef, err error) {
 	best := len(target) + 1
-	deadline := time.Now().Add(quiet)
+	deadline := time.Now().Add(how.quiet)
 	err = until(ctx, func() error {
 		stuck, o.asPlanned = nil, 0
 		binding := false
@@ -383,11 +402,16 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, quiet
 				o.asPlanned++
 			case p.Spec.NodeName == "":
 				stuck = append(stuck, ref)
+				if how.hints {
+					if err := r.hintAgain(ctx, ref, node); err != nil {
+						return err
+					}
+				}
 				binding = binding || refusal(p) == "" && r.volumesChosen(p)
 			}
 		}
 		if len(stuck) < best || binding {
-			best, deadline = len(stuck), time.Now().Add(quiet)
+			best, deadline = len(stuck), time.Now().Add(how.quiet)
 		}
 		if len(stuck) > 0 && time.Now().Before(deadline) {
 			return fmt.Errorf("%d pods are Pending", len(stuck))

@@ -41,6 +41,8 @@ type run struct {
 	answered bool
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
+	// again is how often pods were given their hints again.
+	again map[cluster.PodRef]int
 	// arranged is how often the placed pods were made anew.
 	arranged int
 }

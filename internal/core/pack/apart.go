@@ -271,7 +271,7 @@ func (s *solver) placeOne(c *class, st *stage) (placement, bool) {
 		return at, true
 	}
 	for i, b := range s.launches {
-		if s.addSettled(b, c, st) {
+		if b.refusal.IsYes() && s.addSettled(b, c, st) {
 			return placement{onLaunch, int32(i)}, true
 		}
 	}

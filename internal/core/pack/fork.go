@@ -19,7 +19,7 @@ func (s *solver) fork() *solver {
 		b := &f.fixed[i]
 		b.used, b.ports = slices.Clone(b.used), slices.Clip(b.ports)
 	}
-	f.ledger, f.before = s.ledger.Clone(), s.before.Clone()
+	f.ledger = s.ledger.Clone()
 	f.placed, f.refused = slices.Clone(s.placed), slices.Clone(s.refused)
 	return &f
 }

@@ -360,6 +360,7 @@ func (s *solver) fillLaunches(c *class, st *stage) {
 		switch {
 		case len(c.pods) == 0:
 			return
+		case !b.refusal.IsYes():
 		case len(c.keys) == 0:
 			c.take(s.placed, b.add(c, st, len(c.pods)), placement{onLaunch, int32(i)})
 		default:
@@ -434,20 +435,30 @@ func (s *solver) refuse(c *class) {
 	}
 }
 
-// finish settles on the launches what pods leave open but other things decide.
+// finish settles on the launches what pods leave open but other things decide, and holds
+// every pod to its rules once more, with all others where they are planned.
 func (s *solver) finish() {
-	s.keepDomains()
-	s.reserve()
-	for _, b := range s.launches {
-		if !b.refusal.IsYes() {
-			continue
+	for round := range finishRounds {
+		s.keepDomains()
+		s.reserve()
+		for _, b := range s.launches {
+			if !b.refusal.IsYes() {
+				continue
+			}
+			if b.close(); !s.opts.MinValuesBestEffort {
+				b.refusal = b.shortOfValues(b.types)
+			}
 		}
-		if b.close(); !s.opts.MinValuesBestEffort {
-			b.refusal = b.shortOfValues(b.types)
+		if s.uphold() || round == finishRounds-1 {
+			break
 		}
+		s.placeAll()
 	}
-	s.uphold()
+	s.dropEmpty()
 }
+
+// finishRounds bounds how often pods that could not stay where they were are placed anew.
+const finishRounds = 3
 
 // plan writes the answer down, in the order of the pods' names.
 func (s *solver) plan() plan.Plan {

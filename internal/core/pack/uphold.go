@@ -10,12 +10,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// uphold refuses pods whose rules are broken once all others are where they are planned:
+// uphold takes back pods whose rules are broken once all others are where they are planned:
 // kube-scheduler may bind those first. What came last goes first, and those that needed it
-// go with it.
-func (s *solver) uphold() {
+// go with it. It tells whether all may stay.
+func (s *solver) uphold() (all bool) {
 	if len(s.ledger.Keys()) == 0 {
-		return
+		return true
 	}
 	seats := s.seats()
 	for c := range seats {
@@ -27,6 +27,7 @@ func (s *solver) uphold() {
 		}
 	}
 	s.recountAll(seats)
+	all = true
 	for lost := true; lost; {
 		lost = false
 		for _, c := range slices.Backward(s.order) {
@@ -34,14 +35,15 @@ func (s *solver) uphold() {
 				lost = s.upholdClass(&s.classes[c], seats[c]) || lost
 			}
 		}
+		all = all && !lost
 	}
-	s.dropEmpty()
+	return all
 }
 
 // recountAll counts once more from the start, now that all is known that will be: launches
 // became less than they might have, and what could be bought but is not binds nobody.
 func (s *solver) recountAll(seats [][]int32) {
-	s.ledger = s.before
+	s.ledger = s.before.Clone()
 	if !s.opts.BuyableBinds {
 		s.ledger.SoldOut()
 	}
@@ -96,7 +98,7 @@ func (s *solver) locateFinal(b *launchBin) {
 	}
 }
 
-// upholdClass is uphold for the pods of one class. It tells whether any is refused.
+// upholdClass is uphold for the pods of one class. It tells whether any is taken back.
 func (s *solver) upholdClass(c *class, seats []int32) (lost bool) {
 	held := map[placement]bool{}
 	for _, p := range slices.Backward(seats) {
@@ -110,6 +112,7 @@ func (s *solver) upholdClass(c *class, seats []int32) (lost bool) {
 			continue
 		}
 		s.remove(c, p)
+		c.pods = append(c.pods, p)
 		s.refused[p] = miss.Verdict()
 		lost = true
 		clear(held)
