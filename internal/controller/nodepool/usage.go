@@ -28,11 +28,11 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 		return nil
 	}
 	var claims karpenterv1.NodeClaimList
-	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}); err != nil {
+	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list claims of pool %s: %w", np.Name, err)
 	}
 	var nodes corev1.NodeList
-	if err := c.Client.List(ctx, &nodes, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}); err != nil {
+	if err := c.Client.List(ctx, &nodes, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list nodes of pool %s: %w", np.Name, err)
 	}
 	used := usage(claims.Items, nodes.Items)
