@@ -19,7 +19,7 @@ func TestEveryWeaknessIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := weaknesses(string(text))
+	rows := weaknesses(string(text), "W")
 	tests := testNames(t)
 	for i := 1; i <= 22; i++ {
 		name := fmt.Sprintf("W%d", i)
@@ -43,11 +43,12 @@ func TestEveryWeaknessIsAnswered(t *testing.T) {
 // weakness is one row: what became of it, and what shows it.
 type weakness struct{ here, proof string }
 
-func weaknesses(text string) map[string]weakness {
+// weaknesses returns the rows of a table whose names begin with a letter.
+func weaknesses(text, letter string) map[string]weakness {
 	rows := map[string]weakness{}
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")
-		if len(cells) == 6 && strings.HasPrefix(strings.TrimSpace(cells[1]), "W") {
+		if len(cells) == 6 && strings.HasPrefix(strings.TrimSpace(cells[1]), letter) {
 			rows[strings.TrimSpace(cells[1])] = weakness{cells[3], cells[4]}
 		}
 	}

@@ -278,6 +278,29 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	}
 }
 
+// TestAPodOfAnyPriorityKeepsItsMachineFromBeingEmpty: neither a low priority nor a low
+// deletion cost makes a pod nobody.
+func TestAPodOfAnyPriorityKeepsItsMachineFromBeingEmpty(t *testing.T) {
+	t.Parallel()
+	lowest := int32(-1 << 31)
+	humble := boundPod("humble", "n1")
+	humble.Spec.Priority = &lowest
+	humble.Annotations = map[string]string{corev1.PodDeletionCost: "-2147483647"}
+	daemon := boundPod("daemon", "n1")
+	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
+	for _, c := range []struct {
+		pod   *corev1.Pod
+		empty bool
+	}{{humble, false}, {daemon, true}} {
+		s := newTestStore(atNoon)
+		s.upsertNode(testNode("n1", "kwok://n1", true))
+		s.upsertPod(c.pod)
+		if n := s.Snapshot().Nodes[0]; n.Empty != c.empty {
+			t.Errorf("with pod %s it is empty: %t, want %t", c.pod.Name, n.Empty, c.empty)
+		}
+	}
+}
+
 func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)

@@ -1,0 +1,44 @@
+package disrupt_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// TestALookIsBoundedByCounts: of forty drifted machines, and of forty that are half empty,
+// no look works out more than it is told to; the next goes on where it ended.
+func TestALookIsBoundedByCounts(t *testing.T) {
+	t.Parallel()
+	fleet := func(rest string) string {
+		var b strings.Builder
+		b.WriteString("type four cpu=4 memory=8Gi price=0.20\npool general\n")
+		for i := range 40 {
+			fmt.Fprintf(&b, "node n%02d pool=general type=four %s\nrunning web on=n%02d cpu=1\n", i, rest, i)
+		}
+		return b.String()
+	}
+	snap, err := story.Parse(fleet("drifted=NodePoolDrifted"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := disrupt.Propose(snap, disrupt.Options{ProbesMax: 5, SkipConsolidation: true}); len(p.Steps) != 5 {
+		t.Errorf("%d drifted machines are replaced in one look, want 5", len(p.Steps))
+	}
+	snap, err = story.Parse(fleet(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := disrupt.Propose(snap, disrupt.Options{Terms: disrupt.Terms{StepMax: 2}})
+	for i := range p.Steps {
+		if n := len(p.Steps[i].Remove); n > 2 {
+			t.Errorf("one step removes %d machines, want 2 at most", n)
+		}
+	}
+	if len(p.Steps) == 0 {
+		t.Error("nothing is removed")
+	}
+}
