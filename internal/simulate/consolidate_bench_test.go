@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -62,6 +63,24 @@ func BenchmarkConsolidate(b *testing.B) {
 		}
 		b.ReportMetric(found.CPU.Seconds()*1000, "cpu-ms")
 		b.ReportMetric(float64(len(found.Steps)), "steps")
+	})
+	b.Run("look", func(b *testing.B) {
+		b.ReportAllocs()
+		least, steps, kept := time.Hour, 0, 0
+		settled := c.Snapshot.At.Add(-time.Second)
+		at := slices.IndexFunc(c.Snapshot.Nodes, func(n cluster.Node) bool { return n.Name == changed })
+		for i := range c.Snapshot.Nodes {
+			c.Snapshot.Nodes[i].QuietSince = c.Snapshot.At.Add(-time.Hour)
+		}
+		c.Snapshot.Nodes[at].QuietSince = c.Snapshot.At
+		for b.Loop() {
+			start := userTime()
+			p := disrupt.Propose(c.Snapshot, disrupt.Options{Pack: c.Options, Settled: settled})
+			least, steps, kept = min(least, userTime()-start), len(p.Steps), len(p.Blocked)
+		}
+		b.ReportMetric(least.Seconds()*1000, "cpu-ms")
+		b.ReportMetric(float64(steps), "steps")
+		b.ReportMetric(float64(kept), "kept")
 	})
 }
 
