@@ -12,7 +12,7 @@ func writeConsolidation(b *strings.Builder, rows []row) {
 	}
 	b.WriteString("\n## Consolidation\n\nMachines half empty are to be made cheaper. Karpenter's emptiness, multi-node and single-node methods are repeated until none finds anything, each\n" +
 		"command carried out at once, with a budget of 100 %; * marks where it was cut off before. Dovetail decides once. The bound is for all pods on\n" +
-		"fresh machines, whatever the evictions. Each move of a pod is an eviction; Dovetail wants half the price of an average pod saved for each. D is\n" +
+		"fresh machines, whatever the evictions. Each move of a pod is an eviction; Dovetail wants a quarter of the price of an average pod saved for each. D is\n" +
 		"Dovetail, K Karpenter.\n\n" +
 		"| scenario | nodes | pods | $/h | after D, K | bound | D, K / bound | evictions D, K | steps D, K | nodes after D, K | CPU D, K | violations D, K |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for i := range rows {

@@ -18,7 +18,7 @@ const Underutilized = "Underutilized"
 // Terms are what the operator may say of consolidation. The zero value is the default.
 type Terms struct {
 	// EvictionHourly is what a step must save, in dollars per hour, for each ordinary pod
-	// that it evicts; 0: half of what the average pod costs on new machines.
+	// that it evicts; 0: a quarter of what the average pod costs on new machines.
 	EvictionHourly float64
 	// ShareMin is the share of the price of what a step removes that it must save besides,
 	// so that like is never replaced by like; 0: 2 %.
@@ -26,7 +26,7 @@ type Terms struct {
 	// GapMax is how much the machines may cost above the bound, as a share of it, with
 	// nothing being done; 0: 2 %. Negative: there is always another look.
 	GapMax float64
-	// StepMax is how many machines one step may remove at most; 0: 32.
+	// StepMax is how many machines one step may remove at most; 0: 100.
 	StepMax int
 	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
@@ -91,11 +91,7 @@ type Consolidation struct {
 func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
 	c := newConsolidator(snap, opts)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
-		c.drain()
-		if !c.opts.DrainOnly {
-			c.replace()
-		}
-		c.makeSteps()
+		c.makeSteps(c.search())
 	}
 	c.tellKept()
 	return c.out
@@ -110,6 +106,7 @@ type consolidator struct {
 	// NaN for machines that may not go. weight is that of their evictions.
 	cost, weight []float64
 	why          []verdict.Verdict
+	noise        noise
 	groups       groups
 	total        map[string]total // by pool
 	out          Consolidation
@@ -129,7 +126,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	}
 	c.out.AfterHourly = c.out.PriceHourly
 	if c.opts.EvictionHourly == 0 && pods > 0 {
-		c.opts.EvictionHourly = worth / float64(pods) / 2
+		c.opts.EvictionHourly = worth / float64(pods) / 4
 	}
 	for h := range n {
 		c.judge(h)
@@ -168,9 +165,57 @@ func (c *consolidator) bound() {
 	c.out.BoundHourly = min(max(worth, stay), c.out.PriceHourly)
 }
 
+const (
+	// triesMax is how often a search is repeated with the machines in another order;
+	// machinesMax bounds the machines of all tries together.
+	triesMax, machinesMax = 8, 1000
+	// noiseShare is by how much the order differs from one try to the other.
+	noiseShare = 0.1
+)
+
+// search looks for what could be cheaper, a few times where there are few machines, and
+// returns the best that it found. The session is as it was before.
+func (c *consolidator) search() []*draft {
+	tries := min(max(machinesMax/max(len(c.snap.Nodes), 1), 1), triesMax)
+	if c.opts.DrainOnly || c.opts.Changed != nil {
+		tries = 1
+	}
+	var best []*draft
+	most := 0.0
+	for try := range tries {
+		c.noise, c.groups = noise(try), groups{}
+		c.drain()
+		if !c.opts.DrainOnly {
+			c.replace()
+		}
+		drafts, gain := c.drafts()
+		if gain > most {
+			best, most = drafts, gain
+		}
+		c.s.Undo(0)
+	}
+	c.noise = 0
+	return best
+}
+
+// noise makes one try differ from the others; 0: nothing is changed.
+type noise uint64
+
+// of returns a factor near one for a machine.
+func (n noise) of(h int) float64 {
+	if n == 0 {
+		return 1
+	}
+	x := uint64(n)*0x9e3779b97f4a7c15 + uint64(h)*0xbf58476d1ce4e5b9
+	x ^= x >> 31
+	x *= 0x94d049bb133111eb
+	x ^= x >> 29
+	return 1 + noiseShare*(float64(x>>11)/(1<<53)-0.5)
+}
+
 // drain removes machines, worst first, whose pods all find room on others.
 func (c *consolidator) drain() {
-	order := c.ranked(func(int) bool { return true })
+	order := c.ranked(c.s.Room, func(int) bool { return true })
 	best := slices.Clone(order)
 	slices.Reverse(best)
 	c.s.Rank(best)
@@ -181,23 +226,25 @@ func (c *consolidator) drain() {
 		}
 		mark := c.s.Begin()
 		c.s.Remove(h)
-		if !c.s.SettleOrFail() || !c.keep(mark, []int32{int32(h)}) {
+		if c.s.SettleOrFail() {
+			c.keep(mark, []int32{int32(h)})
+		} else {
 			c.s.Undo(mark)
 		}
 	}
 }
 
-// ranked returns the machines, those first that carry least worth, and evictions, for
-// their price. Those that may not go are last.
-func (c *consolidator) ranked(want func(h int) bool) []int32 {
-	var order []int32
+// ranked returns the machines that are wanted, those first whose use, with what removing
+// them costs, is least for their price. Those that may not go are last.
+func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []int32 {
+	order := []int32{}
 	rank := make([]float64, c.s.Hosts())
 	for h := range c.s.Hosts() {
 		if c.s.IsGone(h) || !want(h) {
 			continue
 		}
 		order = append(order, int32(h))
-		if rank[h] = (c.s.Worth(h) + c.costOf(h)) / max(c.s.Price(h), 1e-9); math.IsNaN(rank[h]) {
+		if rank[h] = (use(h) + c.costOf(h)) / max(c.s.Price(h), 1e-9) * c.noise.of(h); math.IsNaN(rank[h]) {
 			rank[h] = math.Inf(1)
 		}
 	}
@@ -217,18 +264,35 @@ func (c *consolidator) costOf(h int) float64 {
 // more than manyMachines.
 const roundsMax, roundsFew, manyMachines = 4, 2, 1500
 
+// leastSaving is what any change must save at least, in dollars per hour, so that rounding
+// is none.
+const leastSaving = 1e-6
+
 // replace puts new machines in the place of windows of the worst.
 func (c *consolidator) replace() {
 	rounds := roundsMax
 	if len(c.snap.Nodes) > manyMachines {
 		rounds = roundsFew
 	}
+	c.windows(rounds, func(h int) bool { return !math.IsNaN(c.costOf(h)) }, func(hosts []int32) bool {
+		mark := c.s.Begin()
+		if !c.swap(mark, hosts) {
+			return false
+		}
+		c.keep(mark, hosts)
+		return true
+	})
+}
+
+// windows goes over windows of the machines that are wanted, worst first, as long as one
+// of them gains something.
+func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hosts []int32) bool) {
 	for range rounds {
 		gained := false
 		for _, size := range []int{1, 3, 8, 32} {
-			order := c.ranked(func(h int) bool { return !math.IsNaN(c.costOf(h)) })
+			order := c.ranked(c.s.Worth, want)
 			for from := 0; from < len(order); from += size {
-				gained = c.window(order[from:min(from+size, len(order))]) || gained
+				gained = gains(order[from:min(from+size, len(order))]) || gained
 			}
 		}
 		if !gained {
@@ -237,30 +301,28 @@ func (c *consolidator) replace() {
 	}
 }
 
-// window removes machines and buys others for their pods, if that saves enough.
-func (c *consolidator) window(hosts []int32) bool {
+// swap removes machines and buys others for their pods, if that saves enough.
+func (c *consolidator) swap(mark int, hosts []int32) bool {
 	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
 		return false
 	}
-	limit, worth := 0.0, 0.0
+	limit, worth := -leastSaving, 0.0
 	for _, h := range hosts {
 		limit += c.s.Price(int(h)) - c.costOf(int(h))
 		worth += c.s.Worth(int(h))
 	}
-	if limit <= worth || limit <= 0 {
+	if limit <= worth {
 		return false
 	}
-	mark := c.s.Begin()
 	for _, h := range hosts {
 		c.s.Remove(int(h))
 	}
-	ok := c.s.Settle()
-	if !ok {
-		_, ok = c.s.Buy(limit)
+	if c.s.Settle() {
+		return true
 	}
-	if !ok || !c.keep(mark, hosts) {
-		c.s.Undo(mark)
-		return false
+	if _, ok := c.s.Buy(limit); ok {
+		return true
 	}
-	return true
+	c.s.Undo(mark)
+	return false
 }

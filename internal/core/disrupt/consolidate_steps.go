@@ -29,10 +29,8 @@ func (g *groups) find(change int32) int32 {
 	return change
 }
 
-// keep makes the change under way final, unless the step that it would be part of is
-// larger than it may be, or would evict more pods at once than a PodDisruptionBudget lets
-// it. One machine alone may: its drain waits for the budget.
-func (c *consolidator) keep(mark int, hosts []int32) bool {
+// keep makes the change under way final, and one with those that it builds on.
+func (c *consolidator) keep(mark int, hosts []int32) {
 	self := c.groups.find(c.s.Change())
 	roots, removed := []int32{self}, []int32(nil)
 	join := func(change int32) {
@@ -53,15 +51,11 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 			join(sh.Change)
 		}
 	}
-	if len(removed) > c.opts.StepMax || len(removed) > 1 && !c.guarded(removed) || !c.withinPools(removed) {
-		return false
-	}
 	c.s.Keep(mark)
 	for _, root := range roots {
 		c.groups.parent[root], c.groups.removed[root] = self, nil
 	}
 	c.groups.removed[self] = removed
-	return true
 }
 
 // guarded tells whether all pods of the machines may be evicted at once.
@@ -111,32 +105,80 @@ type purchase struct {
 	pods []pack.Share
 }
 
-// makeSteps turns the groups into steps, each judged anew after those before it. What
-// can't be done as it was found, because of rules between pods, is looked for once more.
-func (c *consolidator) makeSteps() {
-	drafts := c.drafts()
-	c.s.Undo(0)
+// makeSteps turns drafts into steps, each judged anew after those before it. What can't be
+// done as it was found is looked for once more: because of rules between pods, or because
+// it is too large for one step. That is done in parts, halved until they save enough.
+func (c *consolidator) makeSteps(drafts []*draft) {
 	c.rankStaying(drafts)
-	for _, do := range []func(*draft) bool{c.follow, c.search} {
-		for progress := true; progress && len(drafts) > 0; {
-			progress = false
-			var later []*draft
-			for _, d := range drafts {
-				mark := c.s.Begin()
-				step, ok := c.take(d, mark, do)
-				if !ok {
-					c.s.Undo(mark)
-					later = append(later, d)
-					continue
-				}
-				c.s.Keep(mark)
-				c.out.Steps = append(c.out.Steps, step)
-				c.out.AfterHourly -= step.SavingHourly
-				progress = true
+	rest := c.takeAll(drafts, c.follow)
+	for parts := c.parts(rest); len(parts) > 0; parts = halves(rest) {
+		rest = c.takeAll(parts, c.searchAnew)
+	}
+}
+
+// takeAll makes steps of drafts, and returns those of which it can't. One may need what
+// others free, so it goes round as long as something is done.
+func (c *consolidator) takeAll(drafts []*draft, do func(*draft) bool) []*draft {
+	for progress := true; progress; {
+		progress = false
+		var later []*draft
+		for _, d := range drafts {
+			mark := c.s.Begin()
+			step, ok := c.take(d, mark, do)
+			if !ok {
+				c.s.Undo(mark)
+				later = append(later, d)
+				continue
 			}
-			drafts = later
+			c.s.Keep(mark)
+			c.out.Steps = append(c.out.Steps, step)
+			c.out.AfterHourly -= step.SavingHourly
+			progress = true
+		}
+		drafts = later
+	}
+	return drafts
+}
+
+// partsOpen is how many parts are tried for a machine.
+const partsOpen = 8
+
+// parts sorts the machines of drafts into as few parts as one step each may remove, worst
+// first.
+func (c *consolidator) parts(drafts []*draft) []*draft {
+	var parts []*draft
+	for _, d := range drafts {
+		from := len(parts)
+		for _, h := range c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is }) {
+			k := max(from, len(parts)-partsOpen)
+			for k < len(parts) && !c.mayGo(append(parts[k].remove, h)) {
+				k++
+			}
+			if k == len(parts) {
+				parts = append(parts, &draft{})
+			}
+			parts[k].remove = append(parts[k].remove, h)
 		}
 	}
+	return parts
+}
+
+// halves cuts drafts of several machines in two.
+func halves(drafts []*draft) []*draft {
+	var out []*draft
+	for _, d := range drafts {
+		if n := len(d.remove); n > 1 {
+			out = append(out, &draft{remove: d.remove[:n/2]}, &draft{remove: d.remove[n/2:]})
+		}
+	}
+	return out
+}
+
+// mayGo tells whether one step may remove the machines: they are not too many, of no pool
+// either, and it would not evict more pods at once than a PodDisruptionBudget lets it. One
+// machine alone may: its drain waits for the budget.
+func (c *consolidator) mayGo(hosts []int32) bool {
+	return len(hosts) <= c.opts.StepMax && (len(hosts) < 2 || c.guarded(hosts)) && c.withinPools(hosts)
 }
 
 // rankStaying lets only machines take pods that no draft removes.
@@ -147,15 +189,15 @@ func (c *consolidator) rankStaying(drafts []*draft) {
 			goes[h] = true
 		}
 	}
-	order := c.ranked(func(h int) bool { return !goes[h] })
+	order := c.ranked(c.s.Room, func(h int) bool { return !goes[h] })
 	slices.Reverse(order)
 	c.s.Rank(order)
 }
 
-// drafts gathers what each group does in the end, best first.
-func (c *consolidator) drafts() []*draft {
+// drafts gathers what each group does in the end, best first, and what all gain beyond what
+// they cost.
+func (c *consolidator) drafts() (all []*draft, gain float64) {
 	byRoot := map[int32]*draft{}
-	var all []*draft
 	for change, removed := range c.groups.removed {
 		if len(removed) == 0 {
 			continue
@@ -164,6 +206,7 @@ func (c *consolidator) drafts() []*draft {
 		for _, h := range d.remove {
 			d.saving += c.s.Price(int(h))
 			d.weight += c.weight[h]
+			gain -= c.cost[h]
 		}
 		byRoot[int32(change)] = d
 		all = append(all, d)
@@ -184,16 +227,22 @@ func (c *consolidator) drafts() []*draft {
 			}
 		}
 	}
+	for _, d := range all {
+		gain += d.saving
+	}
 	slices.SortStableFunc(all, func(a, b *draft) int {
 		return cmp.Or(cmp.Compare(b.saving/max(b.weight, 0.01), a.saving/max(a.weight, 0.01)), cmp.Compare(a.remove[0], b.remove[0]))
 	})
-	return all
+	return all, gain
 }
 
 // take removes the machines of a draft, finds places for their pods, and returns the step.
 // It is false when there are none, or the step would not save enough.
 func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step, bool) {
 	step := plan.Step{Reason: Underutilized}
+	if !c.mayGo(d.remove) {
+		return step, false
+	}
 	cost := 0.0
 	for _, h := range d.remove {
 		c.s.Remove(int(h))
@@ -232,10 +281,17 @@ func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step
 	return step, true
 }
 
-// follow does what the draft says. Rules between pods may ask for another order of the
-// pods than that in which they were found, so it goes round as long as something is done.
+// follow does what the draft says, but for buying better.
 func (c *consolidator) follow(d *draft) bool {
 	todo := slices.Clone(d.moves)
+	c.put(todo)
+	price := 0.0
+	for _, p := range d.buy {
+		price += c.s.PriceOf(p.bin)
+	}
+	if len(d.buy) > 1 && c.s.BuyMany(price-leastSaving) {
+		return true
+	}
 	var bought []int
 	for _, p := range d.buy {
 		h, ok := c.s.Open(p.bin)
@@ -247,6 +303,16 @@ func (c *consolidator) follow(d *draft) bool {
 			todo = append(todo, pack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
 		}
 	}
+	c.put(todo)
+	for _, h := range bought {
+		c.s.Close(h)
+	}
+	return true
+}
+
+// put moves loose pods. Rules between them may ask for another order than that in which
+// the moves were found, so it goes round as long as something is done.
+func (c *consolidator) put(todo []pack.Move) {
 	for progress := true; progress; {
 		progress = false
 		for i := range todo {
@@ -256,23 +322,24 @@ func (c *consolidator) follow(d *draft) bool {
 			progress = progress || n > 0
 		}
 	}
-	for _, h := range bought {
-		c.s.Close(h)
-	}
-	return true
 }
 
-// search looks for other places.
-func (c *consolidator) search(d *draft) bool {
+// searchAnew looks for other places.
+func (c *consolidator) searchAnew(d *draft) bool {
 	if c.s.Settle() {
 		return true
 	}
-	limit := 0.0
+	limit, first := 0.0, c.s.Hosts()
 	for _, h := range d.remove {
 		limit += c.s.Price(int(h)) - c.cost[h]
 	}
-	_, ok := c.s.Buy(limit)
-	return ok
+	if !c.s.BuyMany(limit) {
+		if _, ok := c.s.Buy(limit); !ok {
+			return false
+		}
+	}
+	c.windows(roundsMax, func(h int) bool { return h >= first }, func(hosts []int32) bool { return c.swap(c.s.Begin(), hosts) })
+	return true
 }
 
 // name says which pods go where: pods of a class are alike.

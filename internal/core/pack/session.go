@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -30,6 +31,8 @@ type Session struct {
 	log  []change
 	// bins are what can be bought, by price, without what another is never worse than.
 	bins []freshBin
+	// problem is to buy machines for all pods.
+	problem cover.Problem
 	// worth is what one pod of each class costs at least on new machines.
 	worth []float64
 	// prices are what a unit of each resource is worth.
@@ -285,6 +288,9 @@ func (s *Session) Class(sh *cluster.Shape) int32 { return s.class[sh] }
 // Bin returns what is to be bought; -1 for a machine there is.
 func (s *Session) Bin(h int) int32 { return s.hosts[h].bin }
 
+// PriceOf returns what one machine of the bin costs per hour in dollars.
+func (s *Session) PriceOf(bin int32) float64 { return s.bins[bin].price }
+
 // IsSpot tells whether a machine that is to be bought is a spot machine.
 func (s *Session) IsSpot(h int) bool {
 	b := &s.bins[s.hosts[h].bin]
@@ -305,7 +311,7 @@ func (s *Session) MayLeave(h int) bool {
 }
 
 // firstRoom is the first two machines that have room for a class; -1: there is none. It
-// holds as long as the log is as long as it was.
+// holds as long as the log is as long as it was, and the order of the machines the same.
 type firstRoom struct {
 	hosts [2]int32
 	log   int

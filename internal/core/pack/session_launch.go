@@ -22,11 +22,11 @@ func (s *Session) Open(bin int32) (h int, ok bool) {
 // Close ends what Open began.
 func (s *Session) Close(h int) { s.hosts[h].taken = false }
 
-// Bought returns the machines that were bought since the mark.
+// Bought returns the machines that were bought since the mark, and are still there.
 func (s *Session) Bought(mark int) []int {
 	var hosts []int
 	for _, e := range s.log[mark:] {
-		if e.kind == changeBuy {
+		if e.kind == changeBuy && !s.hosts[e.host].gone {
 			hosts = append(hosts, int(e.host))
 		}
 	}

@@ -166,7 +166,7 @@ func (s *Session) Settle() bool {
 	all := true
 	for _, c := range s.size {
 		if s.loose[c] > 0 {
-			s.seat(c, visitsFew)
+			s.seat(c)
 			all = all && s.loose[c] == 0
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Session) Settle() bool {
 func (s *Session) SettleOrFail() bool {
 	for _, c := range s.size {
 		if s.loose[c] > 0 {
-			s.seat(c, visitsMax)
+			s.seat(c)
 			if s.loose[c] > 0 {
 				return false
 			}
@@ -189,17 +189,17 @@ func (s *Session) SettleOrFail() bool {
 
 const (
 	// lookMax is how many machines that have room are compared for a pod.
-	lookMax = 8
-	// visitsMax bounds the search for them, visitsFew where new machines can be bought.
-	visitsMax, visitsFew = 2000, 200
+	lookMax = 32
+	// visitsMax bounds the search for them.
+	visitsMax = 2000
 )
 
 // seat finds room for the loose pods of a class. Of the first few machines that have it,
 // each pod goes to the one of which it takes what is left most evenly.
-func (s *Session) seat(c int32, most int) {
+func (s *Session) seat(c int32) {
 	need := s.classes[c].need
 	for s.loose[c] > 0 {
-		best, bestEven, seen, visits := -1, -1.0, 0, most
+		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
 		for at := s.slots.next(0, need, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, need, &visits) {
 			h := int(s.slots.host[at])
 			if !s.mayTake(c, h) {
@@ -323,6 +323,7 @@ func (s *Session) rank(hosts []int32) {
 			hosts = append(hosts, int32(h))
 		}
 	}
+	clear(s.room)
 	s.slots.reset(hosts, len(s.model.space))
 	for _, h := range hosts {
 		s.reslot(int(h))

@@ -10,13 +10,14 @@ import (
 // price works out what a pod of each class costs at least on new machines, and from that
 // what a unit of each resource is worth.
 func (s *Session) price() {
-	p := cover.Problem{Dims: len(s.model.space)}
 	count := make([]int, len(s.classes))
 	for h := range s.hosts {
 		for _, sh := range s.hosts[h].own {
 			count[sh.Class] += int(sh.N)
 		}
 	}
+	p := &s.problem
+	p.Dims = len(s.model.space)
 	words := (len(s.bins) + 63) / 64
 	may := make([]uint64, words*len(s.classes))
 	for b := range s.bins {
@@ -30,8 +31,47 @@ func (s *Session) price() {
 	for c := range s.classes {
 		p.Classes = append(p.Classes, cover.Class{Size: s.classes[c].need, Count: count[c], Bins: may[c*words : (c+1)*words]})
 	}
-	_, s.worth = cover.Bound(&p)
+	_, s.worth = cover.Bound(p)
 	s.prices = s.resourcePrices(count)
+}
+
+// BuyMany is Buy that looks harder, for many pods. It knows no rules between pods: where
+// loose ones have some it is false.
+func (s *Session) BuyMany(limit float64) bool {
+	p := cover.Problem{Dims: s.problem.Dims, Bins: s.problem.Bins}
+	var classes []int32
+	pods := 0
+	for c, n := range s.loose {
+		if n == 0 {
+			continue
+		}
+		if s.fills.keyed[c] || len(s.classes[c].shape.Ports) > 0 {
+			return false
+		}
+		class := s.problem.Classes[c]
+		class.Count = int(n)
+		p.Classes, classes = append(p.Classes, class), append(classes, int32(c))
+		pods += class.Count
+	}
+	answer := cover.Solve(&p, cover.Default(pods))
+	if len(answer.Unplaced) > 0 || answer.Price >= limit {
+		return false
+	}
+	mark := len(s.log)
+	for _, pattern := range answer.Patterns {
+		var content []Share
+		for _, item := range pattern.Items {
+			content = append(content, Share{Class: classes[item.Class], N: int32(item.N)})
+		}
+		for range pattern.Times {
+			if !s.stock(int(pattern.Bin)) {
+				s.unwind(mark)
+				return false
+			}
+			s.place(int(pattern.Bin), content)
+		}
+	}
+	return true
 }
 
 // resourcePrices returns the prices of resources, none negative, that come nearest to what
@@ -94,4 +134,20 @@ func (s *Session) Excess(h int) float64 {
 		}
 	}
 	return max(0, most*float64(len(s.model.space))-price)
+}
+
+// Room returns what the machine could hold, each resource by its price.
+func (s *Session) Room(h int) float64 {
+	host := &s.hosts[h]
+	sum := 0.0
+	for r, free := range host.free {
+		amount := free
+		for _, list := range [][]Share{host.own, host.added} {
+			for _, sh := range list {
+				amount += s.classes[sh.Class].need[r] * int64(sh.N)
+			}
+		}
+		sum += s.prices[r] * float64(amount)
+	}
+	return sum
 }
