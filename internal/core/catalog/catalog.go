@@ -15,8 +15,9 @@ import (
 // Type is one machine shape. Types are shared between snapshots and never changed.
 type Type struct {
 	Name string
-	// Requirements has every label that the type decides. Values that only an offering
-	// decides (zone, capacity type) are listed with all they can be.
+	// Requirements has every label that the type decides. Values that every offering decides
+	// (zone, capacity type) are listed with all they can be. Of a label that some offerings
+	// decide it says what holds of the others.
 	Requirements label.Requirements
 	Capacity     quantity.List
 	// Overhead is what system, kubelet and eviction threshold keep from pods.
@@ -129,14 +130,14 @@ type Offer struct {
 func Offers(types []*Type, want label.Requirements, requests quantity.List) []Offer {
 	var offers []Offer
 	for _, t := range types {
-		if _, conflict := t.Requirements.Conflict(want); conflict || !requests.Fits(t.Allocatable()) {
-			continue
-		}
+		before := len(offers)
 		for i := range t.Offerings {
-			o := &t.Offerings[i]
-			if _, conflict := o.Requirements().Conflict(want); o.Available && !conflict {
+			if o := &t.Offerings[i]; o.Available && t.satisfies(o, want) {
 				offers = append(offers, Offer{t, o})
 			}
+		}
+		if len(offers) > before && !requests.Fits(t.Allocatable()) {
+			offers = offers[:before]
 		}
 	}
 	slices.SortStableFunc(offers, func(a, b Offer) int {
@@ -144,4 +145,19 @@ func Offers(types []*Type, want label.Requirements, requests quantity.List) []Of
 			cmp.Compare(a.Offering.Zone, b.Offering.Zone), cmp.Compare(a.Offering.CapacityType, b.Offering.CapacityType))
 	})
 	return offers
+}
+
+// satisfies tells whether the type, as one of its offerings has it, does not conflict with
+// the requirements. What the offering says of a key counts, not what the type says.
+func (t *Type) satisfies(o *Offering, want label.Requirements) bool {
+	for key, wanted := range want {
+		if value, own := o.Value(key); own {
+			if !wanted.Allows(value) {
+				return false
+			}
+		} else if said, has := t.Requirements[key]; has && !said.Overlaps(wanted) {
+			return false
+		}
+	}
+	return true
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
@@ -22,4 +23,47 @@ func TestRoomIsWhatIsAllocatable(t *testing.T) {
 			t.Fatalf("%v: room %v, allocatable %v", space, got, want)
 		}
 	})
+}
+
+// TestOffersGoByWhatTheOfferingSays has a type of which one offering takes up a
+// reservation; the others have no such label.
+func TestOffersGoByWhatTheOfferingSays(t *testing.T) {
+	t.Parallel()
+	types := []*catalog.Type{{
+		Name: "large",
+		Requirements: label.Requirements{
+			"reservation": label.DoesNotExist(), "arch": label.In("arm64"), label.Zone: label.In("a", "b"), label.CapacityType: label.In("spot", "reserved"),
+		},
+		Offerings: []catalog.Offering{
+			{Zone: "a", CapacityType: "spot", PriceHourly: 0.1, Priced: true, Available: true},
+			{Zone: "b", CapacityType: "spot", PriceHourly: 0.2, Priced: true, Available: true},
+			{Zone: "b", CapacityType: "reserved", PriceHourly: 0.3, Priced: true, Available: true, Labels: map[string]string{"reservation": "r1"}},
+			{Zone: "c", CapacityType: "spot", PriceHourly: 0.05, Priced: true},
+		},
+	}}
+	for name, tc := range map[string]struct {
+		want label.Requirements
+		zone string // of each offer, in order
+	}{
+		"anything":                      {nil, "abb"},
+		"the reservation":               {label.Requirements{"reservation": label.In("r1")}, "b"},
+		"another reservation":           {label.Requirements{"reservation": label.In("r2")}, ""},
+		"any reservation":               {label.Requirements{"reservation": label.Exists()}, "b"},
+		"none":                          {label.Requirements{"reservation": label.DoesNotExist()}, "ab"},
+		"a zone":                        {label.Requirements{label.Zone: label.In("b")}, "bb"},
+		"what the type says otherwise":  {label.Requirements{"arch": label.In("amd64")}, ""},
+		"what the type says":            {label.Requirements{"arch": label.In("arm64")}, "abb"},
+		"what neither has a word about": {label.Requirements{"team": label.In("web")}, "abb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			for _, o := range catalog.Offers(types, tc.want, nil) {
+				got += o.Offering.Zone
+			}
+			if got != tc.zone {
+				t.Errorf("offers are in zones %q, want %q", got, tc.zone)
+			}
+		})
+	}
 }

@@ -82,7 +82,7 @@ func Settings(info *types.InstanceTypeInfo, r *Region, c *Class) (kubelet.Settin
 	return c.Kubelet.Resolve(Machine(info, r, c))
 }
 
-// Machine returns what expressions of the class can name of the type.
+// Machine returns the type as expressions of spec.kubelet see it.
 func Machine(info *types.InstanceTypeInfo, r *Region, c *Class) kubelet.Machine {
 	return kubelet.Machine{
 		Type: string(info.InstanceType), VCPUs: vcpus(info), MemoryMiB: memoryMiB(info),

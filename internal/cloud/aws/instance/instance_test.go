@@ -335,7 +335,7 @@ func TestOfferings(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"topology.kubernetes.io/zone": "In [us-east-1a us-east-1b]", "topology.k8s.aws/zone-id": "In [use1-az1 use1-az2]",
-		"karpenter.sh/capacity-type": "In [on-demand reserved spot]", "karpenter.k8s.aws/capacity-reservation-id": "In [cr-1]",
+		"karpenter.sh/capacity-type": "In [on-demand reserved spot]", "karpenter.k8s.aws/capacity-reservation-id": "DoesNotExist",
 	} {
 		if got := got.Requirements[key].String(); got != want {
 			t.Errorf("requirement of %s is %q, want %q", key, got, want)

@@ -152,7 +152,8 @@ func setDevices(set func(key, value string), info *types.InstanceTypeInfo) {
 	}
 }
 
-// setOffered lists for each label that an offering decides all it can be.
+// setOffered lists for each label that every offering decides all it can be. Of others,
+// those of reservations, the type says that it has none.
 func setOffered(out label.Requirements, offered []catalog.Offering) {
 	values := map[string][]string{label.Zone: nil, label.CapacityType: nil}
 	for i := range offered {
@@ -164,7 +165,9 @@ func setOffered(out label.Requirements, offered []catalog.Offering) {
 		}
 	}
 	for key, list := range values {
-		out[key] = label.In(list...)
+		if len(list) == len(offered) {
+			out[key] = label.In(list...)
+		}
 	}
 }
 
