@@ -73,6 +73,9 @@ type Metrics struct {
 	PlanPriceHourlyDollars, PlanBoundHourlyDollars prometheus.Gauge
 	// Refusals counts pods refused, by verdict.
 	Refusals *prometheus.CounterVec
+	// AWSAttempts and AWSAttemptDuration are those of requests to AWS, repeats counted.
+	AWSAttempts        *prometheus.CounterVec
+	AWSAttemptDuration *prometheus.HistogramVec
 	// PodsLanded counts pods that were meant for a machine, by what became of them.
 	PodsLanded *prometheus.CounterVec
 	// JournalDecisions counts decisions handed to the journal, by loop and by what became
@@ -134,6 +137,10 @@ func (m *Metrics) addNodes(f factory) {
 		"Age of Nodes at their end.", lifetimeBuckets(), "nodepool")
 	m.CloudProviderDurationSeconds = f.histogram("cloudprovider", "duration_seconds", "Time that calls to the cloud took.", durationBuckets(), "controller", "method", "provider")
 	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "provider", "error")
+	m.AWSAttempts = f.counter("aws_sdk_go", "", "request_attempt_total", "Requests to AWS, repeats counted, by the code of the error.", "service", "operation", "code")
+	m.AWSAttemptDuration = f.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "aws_sdk_go", Name: "request_attempt_duration_seconds", Help: "Time that requests to AWS took, repeats counted one by one.", Buckets: durationBuckets(),
+	}, []string{"service", "operation"})
 }
 
 func (m *Metrics) addPods(f factory) {

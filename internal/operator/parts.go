@@ -81,7 +81,11 @@ func (p *Parts) Assemble(ctx context.Context) error {
 			return fmt.Errorf("add provider: %w", err)
 		}
 	}
-	for _, loop := range append(p.loops(), &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events}) {
+	loops := p.loops()
+	if r, ok := p.Cloud.(registrant); ok {
+		loops = append(loops, r)
+	}
+	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events}) {
 		if err := loop.Register(p.Manager); err != nil {
 			return fmt.Errorf("register %T: %w", loop, err)
 		}

@@ -53,6 +53,8 @@ type Settings struct {
 	JournalDir                       string
 	JournalDiskBytes                 int64
 
+	AWSSettings
+
 	// Warnings are environment variables that could not be read and were left aside.
 	Warnings []string
 }
@@ -63,7 +65,7 @@ const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotCo
 // from the environment variable of the same name in capitals, else its default.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
-	a.text(&s.CloudProvider, "cloud-provider", "kwok", "who makes the machines: kwok")
+	a.text(&s.CloudProvider, "cloud-provider", "kwok", "who makes the machines: kwok, aws")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
 	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
@@ -95,6 +97,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.JournalDir, "journal-dir", "", "directory to keep past decisions in; empty: nowhere")
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "most that --journal-dir may take; the oldest decisions go")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
+	s.AWSSettings.addFlags(a)
 }
 
 // Validate returns an error that names the flag and what it may be.
@@ -128,7 +131,7 @@ func (s *Settings) Validate() error {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; both must be positive and the second not below the first", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
-		oneOf("cloud-provider", s.CloudProvider, "kwok"),
+		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS), s.AWSSettings.validate(s.CloudProvider),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
@@ -154,8 +157,13 @@ func (s *Settings) validateJournal() error {
 
 // Gates returns the feature gates by name.
 func (s *Settings) Gates() (map[string]bool, error) {
+	return readGates("feature-gates", featureGatesDefault, s.FeatureGates)
+}
+
+// readGates reads lists of gates, the later of which count.
+func readGates(flag string, lists ...string) (map[string]bool, error) {
 	gates := map[string]bool{}
-	for _, list := range []string{featureGatesDefault, s.FeatureGates} {
+	for _, list := range lists {
 		for _, part := range strings.Split(list, ",") {
 			name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 			if name == "" && !ok {
@@ -163,7 +171,7 @@ func (s *Settings) Gates() (map[string]bool, error) {
 			}
 			on, err := strconv.ParseBool(value)
 			if !ok || err != nil {
-				return nil, fmt.Errorf("--feature-gates has %q; each gate reads Name=true or Name=false", part)
+				return nil, fmt.Errorf("--%s has %q; each gate reads Name=true or Name=false", flag, part)
 			}
 			gates[name] = on
 		}

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -31,8 +29,6 @@ import (
 	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/apply"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 )
 
@@ -69,7 +65,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	}
 	recorder, stop := observe.NewEventRecorder(clientset, mgr.GetScheme())
 	defer stop()
-	provider, err := newProvider(mgr, &opts.Settings, opts.Log)
+	provider, err := newProvider(ctx, mgr, &opts.Settings, m, opts.Log)
 	if err != nil {
 		return &configError{err}
 	}
@@ -136,25 +132,6 @@ func leaseNamespace(s *Settings) string {
 		return strings.TrimSpace(string(b))
 	}
 	return metav1.NamespaceSystem
-}
-
-// newProvider returns the cloud of --cloud-provider. A nil manager is enough to check
-// the settings.
-func newProvider(mgr manager.Manager, s *Settings, log *slog.Logger) (cloud.Provider, error) {
-	opts := kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: log}
-	if mgr == nil {
-		return kwok.New(nil, opts)
-	}
-	opts.Reader = mgr.GetAPIReader()
-	return kwok.New(mgr.GetClient(), opts)
-}
-
-func providerKinds(s *Settings) []schema.GroupVersionKind {
-	p, err := newProvider(nil, s, nil)
-	if err != nil {
-		return nil
-	}
-	return p.ClassKinds()
 }
 
 // isMissing tells whether the API server does not know a group or version.

@@ -169,6 +169,11 @@ func (p *Provider) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass)
 		return finding{}, err
 	}
 	class.Status.AMIs = found
+	if name, version, ok := family.Alias(&class.Spec); ok && version == latest && slices.ContainsFunc(found, func(a awsv1.AMI) bool { return a.Deprecated }) {
+		if kubernetes, err := p.kubernetesVersion(ctx); err == nil {
+			p.dropLatest(name, kubernetes) // there must be a later one
+		}
+	}
 	if len(found) == 0 {
 		return finding{reason: "AMINotFound", message: "no image matches spec.amiSelectorTerms", again: missingAgain}, nil
 	}

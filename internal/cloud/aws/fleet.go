@@ -32,6 +32,10 @@ func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
 	if len(s.offers) == 0 {
 		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses"}
 	}
+	var err error
+	if s.dns, err = p.dns(ctx); err != nil {
+		return nil, err
+	}
 	templates, images, err := p.templates.ensure(ctx, s, d.tags)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func (d *draft) order() order {
 		instance[key] = value
 	}
 	if hash := s.class.Annotations[awsv1.AnnotationHash]; hash != "" {
-		instance[awsv1.AnnotationHash] = hash
+		instance[awsv1.AnnotationHash], instance[awsv1.AnnotationHashVersion] = hash, s.class.Annotations[awsv1.AnnotationHashVersion]
 	}
 	o := order{CapacityType: s.capacityType, Tenancy: s.tenancy, Reservations: map[string]string{}}
 	o.Input = &ec2.CreateFleetInput{

@@ -211,5 +211,9 @@ func (p *Provider) tidy() {
 	defer p.mu.Unlock()
 	now := p.opts.Now()
 	maps.DeleteFunc(p.known, func(_ string, k known) bool { return now.Sub(k.at) > recordKept })
+	maps.DeleteFunc(p.tagged, func(id string, _ bool) bool {
+		_, seen := p.known[id]
+		return !seen
+	})
 	maps.DeleteFunc(p.ended, func(_ string, at time.Time) bool { return now.Sub(at) > recordKept })
 }

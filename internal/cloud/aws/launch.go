@@ -145,6 +145,8 @@ type shot struct {
 	labels       map[string]string
 	taints       []cluster.Taint
 	efa, enclave bool
+	// dns is the address of the cluster's DNS; empty: not known.
+	dns string
 	// partition of the placement group; empty: none is asked for.
 	partition string
 	// offers are of one capacity type, best first.

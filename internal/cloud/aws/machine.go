@@ -22,7 +22,7 @@ import (
 type machine struct {
 	ID, Type, Zone, CapacityType, Tenancy string
 	ImageID, SubnetID                     string
-	Reservation                           string // that it takes up; empty: none
+	Reservation, PlacementGroup           string // that it takes up, and is in; empty: none
 	SecurityGroups                        []string
 	// Claim and Token it was launched for; empty if unknown.
 	Claim, Token string
@@ -56,6 +56,7 @@ func described(i *types.Instance) machine {
 	}
 	m.Claim = m.Tags[awsv1.TagNodeClaim]
 	if i.Placement != nil {
+		m.PlacementGroup = aws.ToString(i.Placement.GroupId)
 		m.Zone, m.Tenancy = aws.ToString(i.Placement.AvailabilityZone), string(i.Placement.Tenancy)
 	}
 	reserved := i.CapacityReservationSpecification != nil &&
@@ -123,7 +124,7 @@ func instanceOf(m *machine, of []*catalog.Type) cloud.Instance {
 		out.Labels[label.NodePool] = pool
 	}
 	if hash := m.Tags[awsv1.AnnotationHash]; hash != "" {
-		out.Annotations[awsv1.AnnotationHash], out.Annotations[awsv1.AnnotationHashVersion] = hash, awsv1.HashVersion
+		out.Annotations[awsv1.AnnotationHash], out.Annotations[awsv1.AnnotationHashVersion] = hash, m.Tags[awsv1.AnnotationHashVersion]
 	}
 	at := slices.IndexFunc(of, func(t *catalog.Type) bool { return t.Name == m.Type })
 	if at < 0 {

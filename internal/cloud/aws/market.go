@@ -177,6 +177,9 @@ func (s *stall) onDemand(ctx context.Context, before *market) map[string]float64
 	} else {
 		maps.Copy(prices, cataloguePrices())
 	}
+	if s.p.opts.IsolatedVPC {
+		return prices
+	}
 	for _, tenancy := range []struct{ name, family string }{{"Shared", "Compute Instance"}, {"Dedicated", "Compute Instance (bare metal)"}} {
 		read, err := s.p.readPrices(ctx, tenancy.name, tenancy.family)
 		if err != nil && ctx.Err() == nil {

@@ -96,8 +96,8 @@ func (p *Provider) createProfile(ctx context.Context, class *awsv1.EC2NodeClass,
 	return nil
 }
 
-// deleteProfiles deletes the instance profiles under a path but those to keep.
-func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(name string) bool) error {
+// deleteProfiles deletes the instance profiles under a path but those in a path to keep.
+func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(path string) bool) error {
 	var errs []error
 	pages := iam.NewListInstanceProfilesPaginator(p.clients.IAM, &iam.ListInstanceProfilesInput{PathPrefix: &path})
 	for pages.HasMorePages() {
@@ -106,7 +106,7 @@ func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(na
 			return fmt.Errorf("list instance profiles: %w", err)
 		}
 		for i := range page.InstanceProfiles {
-			if !keep(aws.ToString(page.InstanceProfiles[i].InstanceProfileName)) {
+			if !keep(aws.ToString(page.InstanceProfiles[i].Path)) {
 				errs = append(errs, p.deleteProfile(ctx, &page.InstanceProfiles[i]))
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -35,35 +37,40 @@ const (
 	// lingerMost is how long a batch waits for company when there is no budget left for
 	// another fleet; with all of it left, it does not wait.
 	lingerMost = time.Second
-	// tidyEvery is how often what is over is forgotten.
-	tidyEvery = time.Minute
+
+	// requestPatience is how long one attempt of a request may take.
+	requestPatience = time.Minute
 
 	profileKept        = 15 * time.Minute
 	placementGroupKept = time.Minute
 	versionKept        = 5 * time.Minute
-	cidrKept           = 24 * time.Hour
+	clusterKept        = 5 * time.Minute
 )
 
 // Options are what a provider is made of.
 type Options struct {
 	// ClusterName is that of the EKS cluster; what is made in AWS is tagged with it.
 	ClusterName string
-	// ClusterEndpoint is the URL of the API server that nodes join at.
+	// ClusterEndpoint is the URL of the API server that nodes join at; empty: EKS is asked.
 	ClusterEndpoint string
 	// ClusterCABundle is the certificate of that API server, PEM in base64.
 	ClusterCABundle string
-	// ClusterDNS is the address of the cluster's DNS; empty: unknown.
-	ClusterDNS string
 	// Namespace is where launches are written down.
 	Namespace string
 	// VMMemoryOverheadPercent is the part of a machine's memory that its hypervisor keeps, of 1.
 	VMMemoryOverheadPercent float64
 	// ReservedENIs are interfaces of every machine that pods do not get addresses from.
 	ReservedENIs int64
-	// KubernetesVersion returns major.minor of the cluster.
+	// KubernetesVersion returns major.minor of the cluster; nil: EKS is asked.
 	KubernetesVersion func(context.Context) (string, error)
+	// IsolatedVPC: the services that have no endpoint in a VPC are left alone, IAM and Pricing.
+	IsolatedVPC bool
+	// InterruptionQueue is the name of the SQS queue with EC2's notices; empty: there is none.
+	InterruptionQueue string
 	// DisableDryRun: node classes are not tried out before they are Ready.
 	DisableDryRun bool
+	// KubeletExpressions: spec.kubelet may have expressions.
+	KubeletExpressions bool
 	// Reservations: capacity reservations are used.
 	Reservations bool
 	// Config is how AWS is reached.
@@ -101,16 +108,19 @@ type Provider struct {
 	profiles  cache[string] // made sure of
 	// aliases and parameters are values of SSM parameters; empty: there is none.
 	aliases, parameters cache[string]
-	versions, cidr      cache[string]
+	versions, resolvers cache[string]
+	clusters            cache[eksCluster]
 	types               cache[[]*catalog.Type]
+	tried               cache[finding] // of dry runs
 	// placementGroups has nil for those that do not exist.
 	placementGroups cache[*ec2types.PlacementGroup]
 	looks           gatherer[machine]
 	ends            gatherer[bool]
 
-	mu    sync.Mutex
-	known map[string]known     // by instance id; what EC2 said last
-	ended map[string]time.Time // by instance id
+	mu     sync.Mutex
+	known  map[string]known     // by instance id; what EC2 said last
+	ended  map[string]time.Time // by instance id
+	tagged map[string]bool      // by instance id
 }
 
 type known struct {
@@ -136,14 +146,22 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now},
 		aliases:         cache[string]{now: opts.Now, ttl: latestKept},
 		parameters:      cache[string]{now: opts.Now, ttl: ownKept},
-		cidr:            cache[string]{now: opts.Now, ttl: cidrKept},
+		clusters:        cache[eksCluster]{now: opts.Now, ttl: clusterKept},
+		resolvers:       cache[string]{now: opts.Now, ttl: versionKept},
 		versions:        cache[string]{now: opts.Now, ttl: versionKept},
 		types:           cache[[]*catalog.Type]{now: opts.Now, ttl: typesKept, most: listsMost},
+		tried:           cache[finding]{now: opts.Now, ttl: triedKept},
 		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
 		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
-		ledger:          newLedger(), known: map[string]known{}, ended: map[string]time.Time{},
+		ledger:          newLedger(), known: map[string]known{}, ended: map[string]time.Time{}, tagged: map[string]bool{},
 	}
 	p.connect()
+	if opts.KubernetesVersion == nil {
+		p.opts.KubernetesVersion = func(ctx context.Context) (string, error) {
+			facts, err := p.cluster(ctx)
+			return facts.version, err
+		}
+	}
 	p.looks.ask, p.ends.ask = p.look, p.end
 	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
@@ -155,12 +173,12 @@ func New(c client.Client, opts Options) (*Provider, error) {
 
 // connect makes the clients, all of which keep to the budget.
 func (p *Provider) connect() {
-	config := p.opts.Config.Copy()
-	config.APIOptions = append(slices.Clone(config.APIOptions), func(s *middleware.Stack) error { return p.budget.install(s) })
-	config.Retryer = steady
+	reach := p.opts.Config.Copy()
+	reach.APIOptions = append(slices.Clone(reach.APIOptions), func(s *middleware.Stack) error { return p.budget.install(s) })
+	reach.Retryer = steady
 	p.clients = clients{
-		EC2: ec2.NewFromConfig(config), SSM: ssm.NewFromConfig(config), IAM: iam.NewFromConfig(config),
-		EKS: eks.NewFromConfig(config), Pricing: pricing.NewFromConfig(config), SQS: sqs.NewFromConfig(config),
+		EC2: ec2.NewFromConfig(reach), SSM: ssm.NewFromConfig(reach), IAM: iam.NewFromConfig(reach),
+		EKS: eks.NewFromConfig(reach), Pricing: pricing.NewFromConfig(reach), SQS: sqs.NewFromConfig(reach),
 	}
 }
 
@@ -220,17 +238,16 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 	}
 }
 
-// Start keeps what the provider remembers from growing, until the context ends.
-func (p *Provider) Start(ctx context.Context) error {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			p.tidy()
-			p.ledger.tidy(ctx)
-		}
+// LoadConfig returns how AWS is reached, as the environment says: AWS_REGION or, failing
+// that, the metadata of the machine; credentials by any of the SDK's ways.
+func LoadConfig(ctx context.Context) (aws.Config, error) {
+	loaded, err := config.LoadDefaultConfig(ctx, config.WithEC2IMDSRegion(), config.WithHTTPClient(
+		awshttp.NewBuildableClient().WithTimeout(requestPatience)))
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("read AWS configuration: %w", err)
 	}
+	if loaded.Region == "" {
+		return aws.Config{}, errors.New("read AWS configuration: no region; set AWS_REGION")
+	}
+	return loaded, nil
 }

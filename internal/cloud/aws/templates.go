@@ -261,7 +261,7 @@ func (t *templates) data(ctx context.Context, s *shot, c *instance.Class, v *var
 		ImageId: aws.String(v.image), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(text))),
 		IamInstanceProfile:  &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String(s.class.Status.InstanceProfile)},
 		Monitoring:          &types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(aws.ToBool(spec.DetailedMonitoring))},
-		BlockDeviceMappings: volumes(spec), MetadataOptions: metadata(spec.MetadataOptions), NetworkInterfaces: t.p.interfaces(s, v.efas),
+		BlockDeviceMappings: volumes(spec), MetadataOptions: metadata(spec.MetadataOptions), NetworkInterfaces: interfaces(s, v.efas),
 		Placement:         &types.LaunchTemplatePlacementRequest{Tenancy: types.Tenancy(s.tenancy)},
 		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeNetworkInterface, Tags: tagList(tags)}},
 	}
@@ -367,24 +367,24 @@ func metadata(m *awsv1.MetadataOptions) *types.LaunchTemplateInstanceMetadataOpt
 
 // interfaces returns the network interfaces: those of the class, one for each EFA that
 // the type has if pods ask for them, or one.
-func (p *Provider) interfaces(s *shot, efas int) []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+func interfaces(s *shot, efas int) []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
 	var out []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 	for _, i := range s.class.Spec.NetworkInterfaces {
-		out = append(out, p.networkInterface(s, i.NetworkCardIndex, i.DeviceIndex, i.InterfaceType))
+		out = append(out, networkInterface(s, i.NetworkCardIndex, i.DeviceIndex, i.InterfaceType))
 	}
 	if len(out) > 0 {
 		return out
 	}
 	for card := range int32(efas) { //nolint:gosec // a machine has few
-		out = append(out, p.networkInterface(s, card, min(card, 1), "efa"))
+		out = append(out, networkInterface(s, card, min(card, 1), "efa"))
 	}
 	if len(out) == 0 {
-		out = append(out, p.networkInterface(s, 0, 0, ""))
+		out = append(out, networkInterface(s, 0, 0, ""))
 	}
 	return out
 }
 
-func (p *Provider) networkInterface(s *shot, card, device int32, kind string) types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+func networkInterface(s *shot, card, device int32, kind string) types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
 	spec := &s.class.Spec
 	out := types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{DeviceIndex: aws.Int32(device)}
 	if kind != "" {
@@ -397,7 +397,7 @@ func (p *Provider) networkInterface(s *shot, card, device int32, kind string) ty
 		return out
 	}
 	out.AssociatePublicIpAddress = spec.AssociatePublicIPAddress
-	if p.isIPv6() {
+	if s.isIPv6() {
 		out.PrimaryIpv6, out.Ipv6AddressCount, out.Ipv6PrefixCount = aws.Bool(true), aws.Int32(1), spec.IPPrefixCount
 	} else {
 		out.Ipv4PrefixCount = spec.IPPrefixCount
@@ -411,7 +411,7 @@ func (p *Provider) networkInterface(s *shot, card, device int32, kind string) ty
 }
 
 // isIPv6 tells whether the cluster's addresses are of IPv6, as its DNS is.
-func (p *Provider) isIPv6() bool {
-	address, err := netip.ParseAddr(p.opts.ClusterDNS)
+func (s *shot) isIPv6() bool {
+	address, err := netip.ParseAddr(s.dns)
 	return err == nil && address.Is6()
 }

@@ -86,7 +86,7 @@ func (w *world) provider(t *testing.T) *Provider {
 		url, over = "http://awssim.local", w.sim.Transport()
 	}
 	p, err := New(w.api, Options{
-		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=", ClusterDNS: "10.100.0.10", Namespace: "kube-system",
+		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=", Namespace: "kube-system",
 		VMMemoryOverheadPercent: 0.075, Reservations: true, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		KubernetesVersion: func(context.Context) (string, error) { return "1.35", nil },
 		Config: aws.Config{

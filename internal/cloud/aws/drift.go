@@ -1,0 +1,62 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/class"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
+)
+
+// Drifted compares an instance, as EC2 last described it, with what its class would launch
+// now. While the class itself is being looked up, nothing has drifted.
+func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (string, error) {
+	c, err := p.class(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	m, err := p.remembered(ctx, id)
+	if err != nil {
+		return "", fmt.Errorf("ask whether instance %s drifted: %w", id, err)
+	}
+	resolved := len(c.Status.AMIs) > 0 && len(c.Status.Subnets) > 0 && len(c.Status.SecurityGroups) > 0
+	if c.DeletionTimestamp != nil || !resolved || len(m.SecurityGroups) == 0 {
+		return "", nil
+	}
+	sold, err := p.stall.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	config, err := p.classOf(ctx, c)
+	if err != nil {
+		return "", nil //nolint:nilerr // the class's status tells it
+	}
+	now := &class.Now{Hash: p.hash(c)}
+	if info := sold.info(m.Type); info != nil {
+		now.ImageID = imageOf(c, instance.Type(info, p.region(sold), config))
+	}
+	if config.Group != nil {
+		now.PlacementGroup = config.Group.ID
+	}
+	return class.Drift(c, &class.Machine{
+		Hash: m.Tags[awsv1.AnnotationHash], HashVersion: m.Tags[awsv1.AnnotationHashVersion],
+		ImageID: m.ImageID, SubnetID: m.SubnetID, SecurityGroups: m.SecurityGroups, Reservation: m.Reservation, PlacementGroup: m.PlacementGroup,
+	}, now), nil
+}
+
+// remembered returns what EC2 last said of a machine, after asking if it never did.
+func (p *Provider) remembered(ctx context.Context, id string) (machine, error) {
+	name, ours := instanceID(id)
+	if !ours {
+		return machine{}, cloud.ErrNotFound
+	}
+	p.mu.Lock()
+	k, ok := p.known[name]
+	p.mu.Unlock()
+	if ok && !k.machine.Going {
+		return k.machine, nil
+	}
+	return p.lookup(ctx, id)
+}

@@ -1,0 +1,111 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+)
+
+// Values of --cloud-provider.
+const (
+	providerKWOK = "kwok"
+	providerAWS  = "aws"
+)
+
+// newProvider returns the cloud of --cloud-provider. A nil manager is enough to check
+// the settings.
+func newProvider(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
+	if s.CloudProvider == providerAWS {
+		return newAWS(ctx, mgr, s, m, log)
+	}
+	opts := kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: log}
+	if mgr == nil {
+		return kwok.New(nil, opts)
+	}
+	opts.Reader = mgr.GetAPIReader()
+	return kwok.New(mgr.GetClient(), opts)
+}
+
+func newAWS(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
+	gates, err := s.Gates()
+	if err != nil {
+		return nil, err
+	}
+	own, err := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)
+	if err != nil {
+		return nil, err
+	}
+	opts := aws.Options{
+		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
+		Namespace: leaseNamespace(s), VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
+		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], Reservations: gates["ReservedCapacity"],
+		Now: time.Now, Log: log,
+	}
+	if mgr == nil {
+		return aws.New(nil, opts)
+	}
+	if opts.Config, err = aws.LoadConfig(ctx); err != nil {
+		return nil, err
+	}
+	opts.Reader = mgr.GetAPIReader()
+	if opts.ClusterCABundle == "" {
+		if opts.ClusterCABundle, err = caBundle(mgr.GetConfig()); err != nil {
+			return nil, err
+		}
+	}
+	if !s.EKSControlPlane {
+		opts.KubernetesVersion = func(context.Context) (string, error) { return serverVersion(mgr.GetConfig()) }
+	}
+	opts.Called = func(c aws.Call) {
+		m.AWSAttempts.WithLabelValues(c.Service, c.Operation, c.Code).Inc()
+		m.AWSAttemptDuration.WithLabelValues(c.Service, c.Operation).Observe(c.Took.Seconds())
+	}
+	return aws.New(mgr.GetClient(), opts)
+}
+
+// caBundle returns the certificate by which the process itself knows the API server.
+func caBundle(config *rest.Config) (string, error) {
+	ca := config.CAData
+	if len(ca) == 0 && config.CAFile != "" {
+		var err error
+		if ca, err = os.ReadFile(config.CAFile); err != nil {
+			return "", fmt.Errorf("read the certificate of the API server, which nodes need: %w; set --cluster-ca-bundle", err)
+		}
+	}
+	return base64.StdEncoding.EncodeToString(ca), nil
+}
+
+// serverVersion returns major.minor of the API server.
+func serverVersion(config *rest.Config) (string, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("ask the API server its version: %w", err)
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("ask the API server its version: %w", err)
+	}
+	return v.Major + "." + strings.TrimSuffix(v.Minor, "+"), nil
+}
+
+func providerKinds(s *Settings) []schema.GroupVersionKind {
+	p, err := newProvider(context.Background(), nil, s, nil, nil)
+	if err != nil {
+		return nil
+	}
+	return p.ClassKinds()
+}

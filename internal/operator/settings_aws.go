@@ -1,0 +1,60 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// AWSSettings are those that only the provider aws reads.
+type AWSSettings struct {
+	ClusterName             string
+	ClusterEndpoint         string
+	ClusterCABundle         string
+	IsolatedVPC             bool
+	EKSControlPlane         bool
+	VMMemoryOverheadPercent float64
+	InterruptionQueue       string
+	ReservedENIs            int
+	DisableDryRun           bool
+	AWSFeatureGates         string
+}
+
+const awsFeatureGatesDefault = "NodeClassCEL=false"
+
+func (s *AWSSettings) addFlags(a adder) {
+	a.text(&s.ClusterName, "cluster-name", "", "aws: name of the EKS cluster; what is made in AWS is tagged with it")
+	a.text(&s.ClusterEndpoint, "cluster-endpoint", "", "aws: URL of the API server that nodes join at; empty: EKS is asked")
+	a.text(&s.ClusterCABundle, "cluster-ca-bundle", "", "aws: certificate of that API server, PEM in base64; empty: the one that this process trusts")
+	a.flag(&s.IsolatedVPC, "isolated-vpc", false, "aws: leave IAM and Pricing alone as far as possible, which have no endpoint inside a VPC")
+	a.flag(&s.EKSControlPlane, "eks-control-plane", false, "aws: ask EKS for the version of Kubernetes, not the API server")
+	a.factor(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "aws: share of a machine's memory that its hypervisor keeps, where no node of the type has told it yet")
+	a.text(&s.InterruptionQueue, "interruption-queue", "", "aws: name of the SQS queue with EC2's notices; empty: none is read")
+	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of a machine that pods get no addresses from")
+	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: take node classes for valid without asking EC2 whether it would launch them")
+	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored")
+}
+
+// validate returns an error that names the flag and what it may be; provider is that of
+// --cloud-provider.
+func (s *AWSSettings) validate(provider string) error {
+	if provider != providerAWS {
+		return nil
+	}
+	var name, endpoint, overhead, interfaces error
+	if s.ClusterName == "" {
+		name = errors.New("--cluster-name is empty; it must be the name of the EKS cluster")
+	}
+	if u, err := url.Parse(s.ClusterEndpoint); s.ClusterEndpoint != "" && (err != nil || !u.IsAbs() || u.Host == "") {
+		endpoint = fmt.Errorf("--cluster-endpoint is %q; it may be a URL such as https://example.eks.amazonaws.com", s.ClusterEndpoint)
+	}
+	if !(s.VMMemoryOverheadPercent >= 0 && s.VMMemoryOverheadPercent < 1) {
+		overhead = fmt.Errorf("--vm-memory-overhead-percent is %g; it may be 0 or more and less than 1", s.VMMemoryOverheadPercent)
+	}
+	if s.ReservedENIs < 0 {
+		interfaces = fmt.Errorf("--reserved-enis is %d; it may be 0 or more", s.ReservedENIs)
+	}
+	_, gates := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)
+	return cmp.Or(name, endpoint, overhead, interfaces, gates)
+}
