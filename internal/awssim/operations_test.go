@@ -233,8 +233,8 @@ func (w *world) networkSteps() []step {
 				return "", err
 			}
 			im := out.Images[0]
-			return fmt.Sprint(len(out.Images), " ", aws.ToString(im.Name), " ", im.Architecture, " ", im.CreationDate != nil, im.DeprecationTime != nil), nil
-		}, "1 amazon-eks-node-al2023-x86_64-standard-1.35-v20261101 x86_64 true true"},
+			return fmt.Sprint(len(out.Images), " ", aws.ToString(im.Name), " ", im.Architecture, " ", im.CreationDate != nil && im.DeprecationTime != nil), nil
+		}, "1 amazon-eks-node-al2023-x86_64-standard-1.35-v20261101 x86_64 true"},
 		{"DescribeCapacityReservations", func(ctx context.Context) (told, error) {
 			out, err := w.ec2.DescribeCapacityReservations(ctx, &ec2.DescribeCapacityReservationsInput{
 				Filters: append(filter("state", "active"), filter("tag:team", "a")...), MaxResults: aws.Int32(1000),

@@ -10,11 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	mebibyte = 1 << 20
-	gibibyte = 1 << 30
-)
-
 // node is what the kubelet registers.
 func (c *config) node(family string, m Machine) (*corev1.Node, error) {
 	capacity := c.capacity(family, m)

@@ -3,6 +3,7 @@ package boot
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -45,7 +46,7 @@ func mimeParts(userData []byte) ([]part, error) {
 	var parts []part
 	for r := multipart.NewReader(message.Body, params["boundary"]); len(parts) < partsMax; {
 		p, err := r.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return parts, nil
 		}
 		if err != nil {
