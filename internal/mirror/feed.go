@@ -45,7 +45,7 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 			return nil, fmt.Errorf("watch %T: %w", w.kind, err)
 		}
 		registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: w.upsert, UpdateFunc: func(_, o any) { w.upsert(o) }, DeleteFunc: w.remove,
+			AddFunc: s.count(w.upsert), UpdateFunc: func(_, o any) { s.count(w.upsert)(o) }, DeleteFunc: s.count(w.remove),
 		})
 		if err != nil {
 			return nil, fmt.Errorf("watch %T: %w", w.kind, err)
@@ -55,6 +55,18 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 	return func() bool {
 		return !slices.ContainsFunc(arrived, func(ok toolscache.InformerSynced) bool { return !ok() })
 	}, nil
+}
+
+// Heard returns how much the watches have told so far. As long as it stays the same, only
+// time changes the cluster.
+func (s *Store) Heard() uint64 { return s.heard.Load() }
+
+// count makes a handler that counts.
+func (s *Store) count(handle func(any)) func(any) {
+	return func(o any) {
+		handle(o)
+		s.heard.Add(1)
+	}
 }
 
 // on makes an event handler of a method that takes an object, the last known state of a

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,8 @@ type Options struct {
 
 // Store is the mirror. Its methods may be called from any goroutine.
 type Store struct {
-	opts Options
+	opts  Options
+	heard atomic.Uint64
 
 	mu         sync.Mutex // guards everything below
 	pods       map[types.UID]*pod

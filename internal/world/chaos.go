@@ -293,15 +293,18 @@ func (c *chaos) makeApps() {
 	for i := 0; left > 0; i++ {
 		a := &app{
 			name: fmt.Sprintf("app-%02d", i), cpuMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), grace: pick(w, []int64{1, 10, 30, 60}),
-			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.05),
+			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.04),
 		}
 		a.memoryMiB = a.cpuMilli * pick(w, []int64{1, 2, 4})
 		a.replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.cpuMilli))))
 		if w.opts.Nodes > 50 {
 			a.replicas *= 4
 		}
-		if a.apart {
+		switch {
+		case a.apart:
 			a.replicas = min(a.replicas, 6)
+		case a.held: // they keep nodes that users delete for ever
+			a.replicas = 1
 		}
 		if !a.spread && w.chance(0.15) {
 			a.zone = "test-zone-" + pick(w, []string{"a", "b", "c", "d"})

@@ -69,6 +69,9 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 		l.begun = true
 		return busy
 	}
+	if l.memory.isIdle(l.Mirror.Heard(), l.Now()) {
+		return calm
+	}
 	acted, err := l.pass(ctx)
 	if err != nil && ctx.Err() == nil {
 		l.Log.Error("carrying out disruption", "error", err)
@@ -81,6 +84,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 
 // pass is one decision carried out; acted tells whether something is under way.
 func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
+	heard := l.Mirror.Heard()
 	snap := l.Mirror.Snapshot()
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.recall(&opts, snap.At)
@@ -99,7 +103,10 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	l.tellPools(snap)
 	l.tellWaiting(snap)
 	l.tellBlocked(snap, &p)
-	return underWay(snap) || len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0, err
+	acted = underWay(snap) || len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
+	whole := !opts.SkipConsolidation && !opts.DrainOnly
+	l.memory.idle, l.memory.heard, l.memory.lookedAt = !acted && err == nil && whole, heard, snap.At
+	return acted, err
 }
 
 // underWay tells whether a step is: its end makes room in the budgets for the next.

@@ -15,6 +15,9 @@ const (
 	pauseMin, pauseMax = time.Minute, 10 * time.Minute
 	// rest is how long a machine that cannot be replaced is left alone.
 	rest = time.Minute
+	// stillness is for how long nothing is decided anew when there was nothing to do and
+	// nothing was heard since: only time can change that.
+	stillness = 30 * time.Second
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
@@ -28,6 +31,10 @@ const (
 type memory struct {
 	pools map[string]pause
 	nodes map[string]resting
+	// idle: the last look, at lookedAt and when that much had been heard, found nothing to do.
+	idle     bool
+	heard    uint64
+	lookedAt time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
 	drainsFrom, allFrom time.Time
 	// settled is when everything was looked for and nothing found; zero: something was.
@@ -43,6 +50,11 @@ type pause struct {
 type resting struct {
 	why   verdict.Verdict
 	until time.Time
+}
+
+// isIdle tells whether nothing can have come of a look since the last one.
+func (m *memory) isIdle(heard uint64, now time.Time) bool {
+	return m.idle && m.heard == heard && now.Sub(m.lookedAt) < stillness
 }
 
 // recall sets the options to what is remembered, and forgets what is over.
