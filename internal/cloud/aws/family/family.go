@@ -40,6 +40,9 @@ type Family struct {
 	// AnyKubelet: the kubelet is told every field of its configuration, not just those that
 	// are managed.
 	AnyKubelet bool
+	// Flags: the kubelet is told by flags, of which one that holds a list of amounts
+	// replaces what the image has there. Otherwise each amount is replaced by itself.
+	Flags bool
 	// EphemeralDevice is the device that holds the kubelet's directory; empty: not known.
 	EphemeralDevice string
 	// Volumes are those of a class that names none; empty: those of the image.
@@ -74,7 +77,7 @@ func named(name string) Family {
 	f := Family{Name: name, OS: "linux", ENILimitedDensity: true, ENILimitedOverhead: true, PodsPerCore: true}
 	switch name {
 	case AL2, AL2023:
-		f.AnyKubelet = name == AL2023
+		f.AnyKubelet, f.Flags = name == AL2023, name == AL2
 		f.EphemeralDevice = "/dev/xvda"
 		f.Volumes = []awsv1.BlockDeviceMapping{volume("/dev/xvda", "20Gi")}
 	case Bottlerocket:
@@ -83,7 +86,7 @@ func named(name string) Family {
 		f.Volumes = []awsv1.BlockDeviceMapping{volume("/dev/xvda", "4Gi"), volume("/dev/xvdb", "20Gi")}
 	case Windows2019, Windows2022, Windows2025:
 		f.ENILimitedDensity, f.ENILimitedOverhead = false, false
-		f.OS, f.WindowsBuild = "windows", windowsBuild(name)
+		f.OS, f.WindowsBuild, f.Flags = "windows", windowsBuild(name), true
 		f.EphemeralDevice = "/dev/sda1"
 		f.Volumes = []awsv1.BlockDeviceMapping{volume("/dev/sda1", "50Gi")}
 	}

@@ -19,13 +19,16 @@ func overhead(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings, capac
 }
 
 // KubeReserved returns what the kubelet keeps for itself: what the class says, and for the
-// rest what the images of EKS reckon.
+// rest what the images of EKS reckon; of a family that is told by flags there is no rest.
 func KubeReserved(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) quantity.List {
 	reckoned := capacityOfPods(info, c, s)
 	kept := quantity.List{
 		quantity.CPU:              reservedCPU(vcpus(info) * 1000),
 		quantity.Memory:           (11*reckoned + 255) * mebibyte,
 		quantity.EphemeralStorage: gibibyte,
+	}
+	if family.Of(c.Spec).Flags && len(s.KubeReserved) > 0 {
+		kept = quantity.List{}
 	}
 	for name, amount := range amounts(s.KubeReserved) {
 		kept[name] = amount

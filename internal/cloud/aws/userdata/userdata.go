@@ -111,7 +111,7 @@ func (n *Node) kubeletArgs() []string {
 	}{
 		{"system-reserved", k.SystemReserved, "="},
 		{"kube-reserved", k.KubeReserved, "="},
-		{"eviction-hard", k.EvictionHard, "<"},
+		{"eviction-hard", evictionHard(k), "<"},
 		{"eviction-soft", k.EvictionSoft, "<"},
 		{"eviction-soft-grace-period", k.EvictionSoftGracePeriod, "="},
 	} {
@@ -132,6 +132,17 @@ func (n *Node) kubeletArgs() []string {
 		args = append(args, "--cpu-cfs-quota="+strconv.FormatBool(*k.CPUCFSQuota))
 	}
 	return args
+}
+
+// evictionHard returns the thresholds that a kubelet is told which takes them as a whole:
+// one that is not named would be off, so the defaults stand beside those of the class.
+func evictionHard(k *kubelet.Settings) map[string]string {
+	if len(k.EvictionHard) == 0 {
+		return nil
+	}
+	whole := map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	maps.Copy(whole, k.EvictionHard)
+	return whole
 }
 
 // pairs returns the entries of a map, in the order of their keys.
