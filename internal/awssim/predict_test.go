@@ -30,16 +30,30 @@ func TestPrediction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *awssim.Options) { o.Unlimited = true })
 	infos := w.types(t)
-	settings := map[string]string{
-		"no kubelet settings": "",
-		"few pods":            `{"maxPods": 20}`,
-		"part of what is reserved, and a share that is kept free": `{"kubeReserved": {"cpu": "500m"}, "systemReserved": {"memory": "300Mi"}, "evictionHard": {"memory.available": "5%"}}`,
+	settings := map[string]struct {
+		kubelet string
+		raid    bool
+	}{
+		"no kubelet settings": {},
+		"few pods":            {kubelet: `{"maxPods": 20}`},
+		"pods by cores":       {kubelet: `{"podsPerCore": 4}`},
+		"part of what is reserved, and a share that is kept free": {
+			kubelet: `{"kubeReserved": {"cpu": "500m"}, "systemReserved": {"memory": "300Mi"}, "evictionHard": {"memory.available": "5%"}}`,
+		},
+		"the machine's own disks": {raid: true},
 	}
 	for _, alias := range []string{"al2@v1", "al2023@latest", "bottlerocket@latest", "windows2019@latest", "windows2022@latest", "windows2025@latest"} {
-		for name, raw := range settings {
+		for name, with := range settings {
+			if isWindows := strings.HasPrefix(alias, "windows"); with.raid && isWindows {
+				continue // EKS' images of Windows leave those disks alone
+			}
 			t.Run(alias+", "+name, func(t *testing.T) {
 				t.Parallel()
-				w.predict(t, infos, alias, raw)
+				spec := &awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: alias}}}
+				if with.raid {
+					spec.InstanceStorePolicy = new(awsv1.InstanceStorePolicyRAID0)
+				}
+				w.predict(t, infos, spec, with.kubelet)
 			})
 		}
 	}
@@ -59,9 +73,8 @@ func (w *world) types(t *testing.T) []ec2types.InstanceTypeInfo {
 }
 
 // predict compares all types under one class.
-func (w *world) predict(t *testing.T, infos []ec2types.InstanceTypeInfo, alias, raw string) {
+func (w *world) predict(t *testing.T, infos []ec2types.InstanceTypeInfo, spec *awsv1.EC2NodeClassSpec, raw string) {
 	t.Helper()
-	spec := &awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: alias}}}
 	var ext *runtime.RawExtension
 	if raw != "" {
 		ext = &runtime.RawExtension{Raw: []byte(raw)}
@@ -82,14 +95,14 @@ func (w *world) predict(t *testing.T, infos []ec2types.InstanceTypeInfo, alias, 
 			t.Fatal(err)
 		}
 		text, err := userdata.Make(&userdata.Node{
-			Family: family.Of(spec), Kubelet: k,
+			Family: family.Of(spec), Kubelet: k, StorePolicy: spec.InstanceStorePolicy, ImageVersion: "1.46.0",
 			Cluster: userdata.Cluster{Name: "demo", Endpoint: "https://x", CA: "Y2E=", CIDR: "172.20.0.0/16", DNS: "172.20.0.10"},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := string(infos[i].InstanceType)
-		boots, _, _ := strings.Cut(alias, "@")
+		boots, _, _ := family.Alias(spec)
 		node, err := w.sim.Boot(name, boots, []byte(text))
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, text)
