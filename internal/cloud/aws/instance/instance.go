@@ -79,7 +79,11 @@ func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 // Settings returns what the kubelet of a machine of the type is told. The error names the
 // expressions of the class that fail for it.
 func Settings(info *types.InstanceTypeInfo, r *Region, c *Class) (kubelet.Settings, error) {
-	return c.Kubelet.Resolve(Machine(info, r, c))
+	s, err := c.Kubelet.Resolve(Machine(info, r, c))
+	if family.Of(c.Spec).Flags && len(s.KubeReserved) > 0 {
+		s.KubeReserved = named(info, c, &s)
+	}
+	return s, err
 }
 
 // Machine returns the type as expressions of spec.kubelet see it.

@@ -388,3 +388,24 @@ func TestPartitionsOfAPlacementGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestFlagsNameAllThatIsReserved: a kubelet that is told by flags keeps nothing that the
+// flag leaves out.
+func TestFlagsNameAllThatIsReserved(t *testing.T) {
+	t.Parallel()
+	i := m5large()
+	for family, want := range map[string]map[string]string{
+		"AL2":          {"cpu": "200m", "memory": "574Mi", "ephemeral-storage": "1Gi"},
+		"Windows2022":  {"cpu": "200m", "memory": "1465Mi", "ephemeral-storage": "1Gi"},
+		"AL2023":       {"cpu": "200m"},
+		"Bottlerocket": {"cpu": "200m"},
+	} {
+		got, err := instance.Settings(&i, region(), class(t, family, nil, `{"kubeReserved":{"cpu":"200m"}}`))
+		if diff := cmp.Diff(want, got.KubeReserved); err != nil || diff != "" {
+			t.Errorf("%s: error %v, kubeReserved (-want +got):\n%s", family, err, diff)
+		}
+		if none, _ := instance.Settings(&i, region(), class(t, family, nil)); len(none.KubeReserved) > 0 {
+			t.Errorf("%s: kubeReserved is %v without a word on it", family, none.KubeReserved)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package instance
 
 import (
+	"maps"
 	"math"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,26 +16,33 @@ import (
 // overhead returns what of the capacity is not for pods: what the kubelet keeps for itself
 // and for the system, and what must stay free lest it evicts.
 func overhead(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings, capacity quantity.List) quantity.List {
-	kept := KubeReserved(info, c, s)
+	kept := kubeReserved(info, c, s)
 	return kept.Plus(amounts(s.SystemReserved)).Plus(threshold(s, capacity))
 }
 
-// KubeReserved returns what the kubelet keeps for itself: what the class says, and for the
-// rest what the images of EKS reckon; of a family that is told by flags there is no rest.
-func KubeReserved(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) quantity.List {
-	reckoned := capacityOfPods(info, c, s)
+// kubeReserved returns what the kubelet keeps for itself: what the class says, and for the
+// rest what the images of EKS reckon.
+func kubeReserved(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) quantity.List {
 	kept := quantity.List{
 		quantity.CPU:              reservedCPU(vcpus(info) * 1000),
-		quantity.Memory:           (11*reckoned + 255) * mebibyte,
+		quantity.Memory:           (11*capacityOfPods(info, c, s) + 255) * mebibyte,
 		quantity.EphemeralStorage: gibibyte,
 	}
-	if family.Of(c.Spec).Flags && len(s.KubeReserved) > 0 {
-		kept = quantity.List{}
-	}
-	for name, amount := range amounts(s.KubeReserved) {
-		kept[name] = amount
-	}
+	maps.Copy(kept, amounts(s.KubeReserved))
 	return kept
+}
+
+// named returns what the class says of kubeReserved with the rest beside it, for a kubelet
+// that is told by flags: what the flag leaves out would not be kept at all.
+func named(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) map[string]string {
+	kept := kubeReserved(info, c, s)
+	out := map[string]string{
+		quantity.CPU:              strconv.FormatInt(kept[quantity.CPU], 10) + "m",
+		quantity.Memory:           strconv.FormatInt(kept[quantity.Memory]/mebibyte, 10) + "Mi",
+		quantity.EphemeralStorage: strconv.FormatInt(kept[quantity.EphemeralStorage]/gibibyte, 10) + "Gi",
+	}
+	maps.Copy(out, s.KubeReserved)
+	return out
 }
 
 // capacityOfPods returns the number of pods by which the image reckons the memory that the
