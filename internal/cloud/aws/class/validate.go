@@ -28,7 +28,6 @@ const (
 	ReasonDependencies        = "DependenciesNotReady"
 	ReasonTags                = "TagValidationFailed"
 	reasonTypes               = "InstanceTypesNotKnown"
-	clusterTag                = `^kubernetes\.io/cluster/[0-9A-Za-z][A-Za-z0-9\-_]*$`
 )
 
 // Facts are what the validation of a class needs to know beside it.
@@ -138,7 +137,7 @@ func validateExpressions(config *kubelet.Config, f *Facts) Verdict {
 	return Verdict{}
 }
 
-var clusterTags = regexp.MustCompile(clusterTag) //nolint:gochecknoglobals // compiled once
+var clusterTags = regexp.MustCompile(`^kubernetes\.io/cluster/[0-9A-Za-z][A-Za-z0-9\-_]*$`)
 
 // validateTags refuses the tags that are ours to set, for classes that were created before
 // the API server did.

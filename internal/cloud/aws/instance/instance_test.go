@@ -66,8 +66,10 @@ func class(t testing.TB, amiFamily string, change func(*instance.Class), kubelet
 	c := &instance.Class{
 		Spec: &awsv1.EC2NodeClassSpec{AMIFamily: &amiFamily},
 		Status: &awsv1.EC2NodeClassStatus{Subnets: []awsv1.Subnet{
-			{ID: "subnet-3", Zone: "us-east-1b", ZoneID: "use1-az2"}, {ID: "subnet-1", Zone: "us-east-1a", ZoneID: "use1-az1"},
-			{ID: "subnet-2", Zone: "us-east-1a", ZoneID: "use1-az1"}, {ID: "subnet-4", Zone: "us-east-1c", ZoneID: "use1-az4"},
+			{ID: "subnet-3", Zone: "us-east-1b", ZoneID: "use1-az2"},
+			{ID: "subnet-1", Zone: "us-east-1a", ZoneID: "use1-az1"},
+			{ID: "subnet-2", Zone: "us-east-1a", ZoneID: "use1-az1"},
+			{ID: "subnet-4", Zone: "us-east-1c", ZoneID: "use1-az4"},
 		}},
 	}
 	var raw *runtime.RawExtension

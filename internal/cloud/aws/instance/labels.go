@@ -72,7 +72,7 @@ func requirements(info *types.InstanceTypeInfo, r *Region, c *Class, offered []c
 }
 
 // typeName is a family, as in m5 or u-6tb1: letters, an optional size of memory, digits.
-var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`) //nolint:gochecknoglobals // compiled once
+var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)`)
 
 // setNames sets what the name of the type says.
 func setNames(set func(key, value string), name string) {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-var ( //nolint:gochecknoglobals // constants that Go cannot spell
+//nolint:gochecknoglobals // constants that Go cannot spell
+var (
 	signals  = []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available"}
 	reserves = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 )
