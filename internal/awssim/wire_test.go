@@ -107,7 +107,7 @@ func TestForgery(t *testing.T) {
 			}
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			if tc.sign {
-				sign(t, r, good, signed, tc.age)
+				sign(t, r, good, "ec2", signed, tc.age)
 			}
 			resp, err := w.sim.Transport().RoundTrip(r)
 			if err != nil {
@@ -122,10 +122,10 @@ func TestForgery(t *testing.T) {
 }
 
 // sign signs a request as if it had the body and were made a while ago.
-func sign(t *testing.T, r *http.Request, c awssim.Credentials, body string, age time.Duration) {
+func sign(t *testing.T, r *http.Request, c awssim.Credentials, service, body string, age time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-age) //nolint:forbidigo // signatures are judged by the machine's clock
-	err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: c.AccessKey, SecretAccessKey: c.SecretKey}, r, bodyHash(body), "ec2", "us-east-1", at)
+	err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: c.AccessKey, SecretAccessKey: c.SecretKey}, r, bodyHash(body), service, "us-east-1", at)
 	if err != nil {
 		t.Fatal(err)
 	}
