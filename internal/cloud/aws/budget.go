@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,22 +21,39 @@ type pace struct {
 	burst     int
 }
 
+// Buckets that several operations of EC2 draw from.
+const (
+	bucketReads   = "reads"
+	bucketChanges = "changes"
+)
+
 // paces are below EC2's own token buckets, so that others in the account find something
-// left and nothing is refused. Operations that are not listed are reads: paceElse.
+// left and nothing is refused.
 var paces = map[string]pace{ //nolint:gochecknoglobals // a table
-	"CreateFleet":          {4, 40},
-	"CreateLaunchTemplate": {4, 40},
-	"DeleteLaunchTemplate": {2, 10},
-	"RunInstances":         {1, 4},
-	"TerminateInstances":   {4, 80},
-	"CreateTags":           {8, 80},
-	// IAM's and Pricing's are not published; these are seldom called.
-	"CreateInstanceProfile": {2, 5}, "AddRoleToInstanceProfile": {2, 5},
-	"RemoveRoleFromInstanceProfile": {2, 5}, "DeleteInstanceProfile": {2, 5},
+	bucketReads:    {16, 80},
+	bucketChanges:  {4, 40},
+	"RunInstances": {1, 4}, "TerminateInstances": {4, 80}, "CreateTags": {8, 80},
 }
 
-// paceElse is that of reads, each operation by itself.
-var paceElse = pace{10, 50} //nolint:gochecknoglobals // a table
+// paceElse is that of the other services, each operation by itself.
+var paceElse = pace{8, 40} //nolint:gochecknoglobals // a table
+
+// bucketOf returns where an operation draws from.
+func bucketOf(operation string) string {
+	switch operation {
+	case "CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate":
+		return bucketChanges
+	case "DescribeCluster": // of EKS
+		return operation
+	}
+	if strings.HasPrefix(operation, "Describe") {
+		return bucketReads
+	}
+	return operation
+}
+
+// paid marks a context whose request has waited for its turn.
+type paid struct{}
 
 const (
 	// After a refusal by throttling the pace is halved, to no less than this part of the
@@ -64,29 +83,37 @@ func newBudget(now func() time.Time, called func(Call)) *budget {
 	return &budget{now: now, called: called, rates: map[string]*rate.Limiter{}}
 }
 
-func paceOf(operation string) pace {
-	if p, ok := paces[operation]; ok {
+func paceOf(bucket string) pace {
+	if p, ok := paces[bucket]; ok {
 		return p
 	}
 	return paceElse
 }
 
-func (b *budget) limiter(operation string) *rate.Limiter {
+func (b *budget) limiter(bucket string) *rate.Limiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.rates[operation]
+	l := b.rates[bucket]
 	if l == nil {
-		p := paceOf(operation)
+		p := paceOf(bucket)
 		l = rate.NewLimiter(rate.Limit(p.perSecond), p.burst)
-		b.rates[operation] = l
+		b.rates[bucket] = l
 	}
 	return l
 }
 
-// spent tells how much of an operation's burst is used up, from 0 to 1.
-func (b *budget) spent(operation string) float64 {
-	left := b.limiter(operation).TokensAt(b.now()) / float64(paceOf(operation).burst)
-	return 1 - min(1, max(0, left))
+// turn waits until an operation may be called and returns the context to call it with.
+func (b *budget) turn(ctx context.Context, operation string) (context.Context, error) {
+	if err := b.limiter(bucketOf(operation)).Wait(ctx); err != nil {
+		return ctx, fmt.Errorf("wait for a turn of %s: %w", operation, err)
+	}
+	return context.WithValue(ctx, paid{}, true), nil
+}
+
+// left tells how much of the burst is left that an operation draws from, from 0 to 1.
+func (b *budget) left(operation string) float64 {
+	bucket := bucketOf(operation)
+	return min(1, max(0, b.limiter(bucket).TokensAt(b.now())/float64(paceOf(bucket).burst)))
 }
 
 // install adds the budget to a client's stack: each attempt, repeats included, waits for
@@ -97,25 +124,27 @@ func (b *budget) install(stack *middleware.Stack) error {
 
 func (b *budget) handle(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	operation := awsmiddleware.GetOperationName(ctx)
-	l := b.limiter(operation)
-	if err := l.Wait(ctx); err != nil {
-		return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+	if ctx.Value(paid{}) == nil {
+		if _, err := b.turn(ctx, operation); err != nil {
+			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+		}
 	}
 	started := b.now()
 	out, metadata, err := next.HandleFinalize(ctx, in)
 	code := errorCode(err)
-	b.adapt(operation, l, isThrottling(code))
+	b.adapt(bucketOf(operation), isThrottling(code))
 	if b.called != nil {
 		b.called(Call{awsmiddleware.GetServiceID(ctx), operation, code, b.now().Sub(started)})
 	}
 	return out, metadata, err
 }
 
-// adapt slows an operation down when it was throttled, and lets it recover.
-func (b *budget) adapt(operation string, l *rate.Limiter, throttled bool) {
+// adapt slows a bucket down when it was throttled, and lets it recover.
+func (b *budget) adapt(bucket string, throttled bool) {
+	l := b.limiter(bucket)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	full := paceOf(operation).perSecond
+	full := paceOf(bucket).perSecond
 	now := b.now()
 	if throttled {
 		l.SetLimitAt(now, rate.Limit(max(full*paceLeast, float64(l.Limit())/2)))

@@ -17,12 +17,10 @@ import (
 
 // draft is a shot with its launch templates made: what is asked of EC2, but for how many.
 type draft struct {
-	shot *shot
-	// template names the launch template of an offer, by the offer's place.
-	template []string
-	subnets  map[string]string // by zone
-	images   []string          // of each offer
-	tags     map[string]string
+	shot    *shot
+	offers  []armed
+	subnets map[string]string // by zone
+	tags    map[string]string
 }
 
 // draft makes sure of the launch templates of a shot.
@@ -36,11 +34,10 @@ func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
 	if s.dns, err = p.dns(ctx); err != nil {
 		return nil, err
 	}
-	templates, images, err := p.templates.ensure(ctx, s, d.tags)
+	d.offers, err = p.templates.ensure(ctx, s, d.tags)
 	if err != nil {
 		return nil, err
 	}
-	d.template, d.images = templates, images
 	return d, nil
 }
 
@@ -110,11 +107,11 @@ func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
 	var out []types.FleetLaunchTemplateConfigRequest
 	at := map[string]int{}
 	priority := 0.0
-	for i, offer := range d.shot.offers {
-		if i > 0 && offer.Offering.Cost() != d.shot.offers[i-1].Offering.Cost() {
+	for i, offer := range d.offers {
+		if i > 0 && offer.Offering.Cost() != d.offers[i-1].Offering.Cost() {
 			priority++
 		}
-		name := d.template[i]
+		name := offer.template
 		if _, ok := at[name]; !ok {
 			at[name] = len(out)
 			out = append(out, types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
@@ -124,7 +121,7 @@ func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
 		c := &out[at[name]]
 		c.Overrides = append(c.Overrides, types.FleetLaunchTemplateOverridesRequest{
 			InstanceType: types.InstanceType(offer.Type.Name), AvailabilityZone: aws.String(offer.Offering.Zone),
-			SubnetId: aws.String(d.subnets[offer.Offering.Zone]), ImageId: aws.String(d.images[i]), Priority: aws.Float64(priority),
+			SubnetId: aws.String(d.subnets[offer.Offering.Zone]), ImageId: aws.String(offer.image), Priority: aws.Float64(priority),
 		})
 		if offer.Offering.Reservation != "" {
 			o.Reservations[offer.Type.Name+"/"+offer.Offering.Zone] = offer.Offering.Reservation

@@ -82,8 +82,7 @@ type batch struct {
 	name    string // of the record
 	key     string // what its members want
 	order   order
-	open    bool // for more members
-	full    chan struct{}
+	open    bool // for more members, if there is room
 	written bool
 	// doubtful: it was sent, or may have been, and nobody knows what became of it.
 	doubtful bool
@@ -107,8 +106,9 @@ type ledger struct {
 	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
 	// an earlier attempt may have been carried out.
 	send func(ctx context.Context, o *order, doubtful bool) (verdict, error)
-	// linger is how long a batch waits for company.
-	linger func() time.Duration
+	// turn waits until a new batch may be sent, and returns the context to send it with.
+	// Meanwhile the batch takes in others: the less may be sent, the more go together.
+	turn func(ctx context.Context) (context.Context, error)
 
 	loading sync.Mutex // one reading of old records at a time
 	mu      sync.Mutex
@@ -132,14 +132,13 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	}
 	b := l.opened[key]
 	if b == nil {
-		b = &batch{key: key, order: draft(), open: true, full: make(chan struct{})}
+		b = &batch{key: key, order: draft(), open: true}
 		b.order.ClientToken, b.order.Begun = string(uuid.NewUUID()), l.now()
 		l.opened[key] = b
 	}
 	b.order.Members = append(b.order.Members, m)
 	l.byToken[m.Token] = b
 	if len(b.order.Members) == batchMost {
-		close(b.full)
 		delete(l.opened, key)
 	}
 	return b
@@ -182,30 +181,29 @@ func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 	go func() { // for others too, who may have more patience than this caller
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
 		defer cancel()
-		l.gather(b)
-		got, err := l.settle(ctx, b)
+		var got verdict
+		ctx, err := l.gather(ctx, b)
+		if err == nil {
+			got, err = l.settle(ctx, b)
+		}
 		l.end(ctx, b, got, err)
 	}()
 	return b.round
 }
 
-// gather lets a new batch wait for company.
-func (l *ledger) gather(b *batch) {
-	if !b.open { // only its first round, this one, writes it
-		return
+// gather lets a new batch take in others until its turn has come.
+func (l *ledger) gather(ctx context.Context, b *batch) (context.Context, error) {
+	if !b.open { // only its first round, this one, closes it
+		return ctx, nil
 	}
-	wait := time.NewTimer(l.linger())
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-b.full:
-	}
+	ctx, err := l.turn(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.open = false
 	if l.opened[b.key] == b {
 		delete(l.opened, b.key)
 	}
+	return ctx, err
 }
 
 // settle sends a batch that was written down, once more if it was sent before.

@@ -34,9 +34,6 @@ import (
 const (
 	providerName = "aws"
 	classKind    = "EC2NodeClass"
-	// lingerMost is how long a batch waits for company when there is no budget left for
-	// another fleet; with all of it left, it does not wait.
-	lingerMost = time.Second
 
 	// requestPatience is how long one attempt of a request may take.
 	requestPatience = time.Minute
@@ -165,7 +162,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	p.looks.ask, p.ends.ask = p.look, p.end
 	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
-	p.ledger.linger = func() time.Duration { return time.Duration(p.budget.spent("CreateFleet") * float64(lingerMost)) }
+	p.ledger.turn = func(ctx context.Context) (context.Context, error) { return p.budget.turn(ctx, "CreateFleet") }
 	p.stall.p = p
 	p.templates = newTemplates(p)
 	return p, nil

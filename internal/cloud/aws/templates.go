@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -36,6 +37,9 @@ const (
 	templateKept = time.Hour
 	// templatePage is how many launch templates a page has.
 	templatePage = 200
+	// newMost is how many launch templates are made for one fleet while there is budget left
+	// for all. The offers that would need more are left out; those that have theirs stay.
+	newMost = 8
 	// userDataMost is how many bytes EC2 takes.
 	userDataMost = 16384
 )
@@ -45,29 +49,33 @@ const (
 type templates struct {
 	p *Provider
 
+	making singleflight.Group // by name
+
 	mu   sync.Mutex
 	used map[string]time.Time // by name; those known to exist
 }
 
 func newTemplates(p *Provider) *templates { return &templates{p: p, used: map[string]time.Time{}} }
 
-// ensure returns the launch template and the image of each offer of a shot, after making
-// those templates that there are not yet.
-func (t *templates) ensure(ctx context.Context, s *shot, tags map[string]string) (names, images []string, err error) {
+// ensure makes the launch templates of a shot that there are not yet and returns the
+// offers that have one, each with its template and image.
+func (t *templates) ensure(ctx context.Context, s *shot, tags map[string]string) ([]armed, error) {
 	m, err := t.p.stall.get(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	config, err := t.p.classOf(ctx, s.class)
 	if err != nil {
-		return nil, nil, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}
+		return nil, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}
 	}
-	made := map[string]string{} // by what decides the content
+	allowed := max(1, int(newMost*t.p.budget.left("CreateLaunchTemplate")))
+	names := map[string]string{} // by variant; empty: left out
 	region := t.p.region(m)
+	var out []armed
 	for _, offer := range s.offers {
 		info, image := m.info(offer.Type.Name), imageOf(s.class, offer.Type)
 		if info == nil || image == "" {
-			return nil, nil, &cloud.Failure{Kind: cloud.Rejected, Reason: "AMINotFound", Message: fmt.Sprintf("node class %s has no image for %s", s.class.Name, offer.Type.Name)}
+			return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: "AMINotFound", Message: fmt.Sprintf("node class %s has no image for %s", s.class.Name, offer.Type.Name)}
 		}
 		settings, _ := instance.Settings(info, region, config) // the class's status tells what fails
 		v := variant{image: image, settings: settings, reservation: offer.Offering.Reservation}
@@ -75,18 +83,59 @@ func (t *templates) ensure(ctx context.Context, s *shot, tags map[string]string)
 			v.efas = int(aws.ToInt32(info.NetworkInfo.EfaInfo.MaximumEfaInterfaces))
 		}
 		key := v.key()
-		if made[key] == "" {
-			data, err := t.data(ctx, s, config, &v, tags)
-			if err != nil {
-				return nil, nil, err
+		name, seen := names[key]
+		if !seen {
+			if name, err = t.obtain(ctx, s, config, &v, tags, &allowed); err != nil {
+				return nil, err
 			}
-			if made[key], err = t.make(ctx, data, tags); err != nil {
-				return nil, nil, err
-			}
+			names[key] = name
 		}
-		names, images = append(names, made[key]), append(images, image)
+		if name != "" {
+			out = append(out, armed{offer, name, image})
+		}
 	}
-	return names, images, nil
+	return out, nil
+}
+
+// armed is an offer with what it is launched by.
+type armed struct {
+	catalog.Offer
+	template, image string
+}
+
+// obtain returns the name of the launch template of a variant, after making it if there is
+// none and as many are allowed; empty: they are not.
+func (t *templates) obtain(ctx context.Context, s *shot, c *instance.Class, v *variant, tags map[string]string, allowed *int) (string, error) {
+	data, err := t.data(ctx, s, c, v, tags)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal([]any{data, tags})
+	if err != nil {
+		return "", fmt.Errorf("write launch template: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	name := templatePrefix + hex.EncodeToString(sum[:10])
+	if t.use(name) {
+		return name, nil
+	}
+	if *allowed == 0 {
+		return "", nil
+	}
+	*allowed--
+	_, err, _ = t.making.Do(name, func() (any, error) { return nil, t.make(ctx, name, data, tags) })
+	return name, err
+}
+
+// use notes that a launch template is needed, and tells whether there is one.
+func (t *templates) use(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, known := t.used[name]
+	if known {
+		t.used[name] = t.p.opts.Now()
+	}
+	return known
 }
 
 // variant is what types must have in common to share a launch template.
@@ -129,25 +178,9 @@ func suits(wanted []corev1.NodeSelectorRequirement, has label.Requirements) bool
 	return true
 }
 
-// make makes a launch template unless there is one of its content, and returns its name.
-func (t *templates) make(ctx context.Context, data *types.RequestLaunchTemplateData, tags map[string]string) (string, error) {
-	text, err := json.Marshal([]any{data, tags})
-	if err != nil {
-		return "", fmt.Errorf("write launch template: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	name := templatePrefix + hex.EncodeToString(sum[:10])
-	now := t.p.opts.Now()
-	t.mu.Lock()
-	_, known := t.used[name]
-	if known {
-		t.used[name] = now
-	}
-	t.mu.Unlock()
-	if known {
-		return name, nil
-	}
-	_, err = t.p.clients.EC2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+// make makes a launch template; there may be one of the name, which then is the same.
+func (t *templates) make(ctx context.Context, name string, data *types.RequestLaunchTemplateData, tags map[string]string) error {
+	_, err := t.p.clients.EC2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: &name, LaunchTemplateData: data,
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: tagList(tags)}},
 	})
@@ -155,14 +188,14 @@ func (t *templates) make(ctx context.Context, data *types.RequestLaunchTemplateD
 	switch {
 	case err == nil || code == "InvalidLaunchTemplateName.AlreadyExistsException":
 	case isThrottling(code) || isOutage(code) || code == "Unknown":
-		return "", fmt.Errorf("create launch template: %w", err)
+		return fmt.Errorf("create launch template: %w", err)
 	default:
-		return "", &cloud.Failure{Kind: cloud.Rejected, Reason: reasonOf(code, err.Error()), Message: "create launch template: " + err.Error()}
+		return &cloud.Failure{Kind: cloud.Rejected, Reason: reasonOf(code, err.Error()), Message: "create launch template: " + err.Error()}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.used[name] = now
-	return name, nil
+	t.used[name] = t.p.opts.Now()
+	return nil
 }
 
 // forget drops the launch templates of a batch, one of which is gone.

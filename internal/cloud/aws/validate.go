@@ -176,8 +176,8 @@ func (p *Provider) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *dr
 	}
 	for i, subnet := range c.Status.Subnets {
 		_, err := p.clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
-			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(d.shot.offers[0].Type.Name),
-			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(d.template[0]), Version: aws.String("$Latest")},
+			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(d.offers[0].Type.Name),
+			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(d.offers[0].template), Version: aws.String("$Latest")},
 			NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet.ID)}},
 			TagSpecifications: specs,
 		}, dry)

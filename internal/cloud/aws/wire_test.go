@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,8 @@ func requests(t *testing.T, p *Provider, n int, want label.Requirements) []cloud
 	if len(offers) == 0 {
 		t.Fatalf("none of %d types is on offer", len(all))
 	}
+	const priceCap = 1.5 // as claims have by default
+	offers = slices.DeleteFunc(offers, func(o catalog.Offer) bool { return o.Offering.Cost() > priceCap*offers[0].Offering.Cost() })
 	out := make([]cloud.LaunchRequest, n)
 	for i := range out {
 		out[i] = cloud.LaunchRequest{
