@@ -61,9 +61,10 @@ func labelEntries() map[string]entry {
 		at + " maxProperties": {accept: labels(100), refuse: labels(101), why: "at most 100"},
 		at + "{} maxLength":   {at: at, field: at + ".k", accept: "{k: " + strings.Repeat("v", 63) + "}", refuse: "{k: " + strings.Repeat("v", 64) + "}", why: "Too long"},
 		at + "{} pattern":     {at: at, field: at + ".k", accept: "{k: '', l: a_b.c}", refuse: "{k: a b}", why: "should match"},
-		at + " rule label 'karpenter.sh/nodepool' is restricted":        {accept: "{example.com/nodepool: a}", refuse: "{karpenter.sh/nodepool: a}"},
-		at + " rule label 'kubernetes.io/hostname' is restricted":       {accept: "{example.com/hostname: a}", refuse: "{kubernetes.io/hostname: a}"},
-		at + " rule labels in the domain 'karpenter.sh' are restricted": {accept: "{karpenter.sh/capacity-type: spot, karpenter.kwok.sh/x: a}", refuse: "{foo.karpenter.sh/x: a}"},
+		at + " rule label 'karpenter.sh/nodepool' is restricted":             {accept: "{example.com/nodepool: a}", refuse: "{karpenter.sh/nodepool: a}"},
+		at + " rule label 'kubernetes.io/hostname' is restricted":            {accept: "{example.com/hostname: a}", refuse: "{kubernetes.io/hostname: a}"},
+		at + " rule labels in the domain 'karpenter.k8s.aws' are restricted": {accept: "{karpenter.k8s.aws/instance-tenancy: dedicated}", refuse: "{karpenter.k8s.aws/x: a}"},
+		at + " rule labels in the domain 'karpenter.sh' are restricted":      {accept: "{karpenter.sh/capacity-type: spot, karpenter.kwok.sh/x: a}", refuse: "{foo.karpenter.sh/x: a}"},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
 )
 
 // The parts that NodePool, NodeClaim and NodeOverlay have in common have their
@@ -59,6 +61,7 @@ func nodeEntries(at string) map[string]entry {
 		requirements + "[].minValues maximum":                                                                    {at: requirements, field: requirements + "[0].minValues", accept: "[{key: a, operator: Exists, minValues: 50}]", refuse: "[{key: a, operator: Exists, minValues: 51}]", why: "less than or equal to 50"},
 		key + " rule labels in the domain 'karpenter.sh' are restricted":                                         {at: requirements, field: first, accept: "[{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]", refuse: "[{key: notkarpenter.sh/x, operator: Exists}]"},
 		key + " rule labels in the domain 'karpenter.kwok.sh' are restricted":                                    {at: requirements, field: first, accept: kwokLabels, refuse: "[{key: karpenter.kwok.sh/x, operator: Exists}]"},
+		key + " rule labels in the domain 'karpenter.k8s.aws' are restricted":                                    {at: requirements, field: first, accept: awsLabels(), refuse: "[{key: karpenter.k8s.aws/x, operator: Exists}]"},
 		key + " rule label 'kubernetes.io/hostname' is restricted":                                               {at: requirements, field: first, accept: "[{key: kubernetes.io/os, operator: Exists}]", refuse: "[{key: kubernetes.io/hostname, operator: Exists}]"},
 		class + " required":                                       {accept: "{name: other}", refuse: "null", why: "Required"},
 		class + ".group required":                                 {accept: "karpenter.kwok.sh", refuse: "null", why: "Required"},
@@ -77,6 +80,12 @@ func nodeEntries(at string) map[string]entry {
 
 const kwokLabels = "[{key: karpenter.kwok.sh/instance-cpu, operator: Exists}, {key: karpenter.kwok.sh/instance-memory, operator: Exists}, {key: karpenter.kwok.sh/instance-family, operator: Exists}, " +
 	"{key: karpenter.kwok.sh/instance-size, operator: Exists}, {key: karpenter.kwok.sh/kwoknodeclass, operator: Exists}]"
+
+// awsLabels requires every label that the AWS provider's types decide.
+func awsLabels() string {
+	keys := instance.WellKnown()
+	return list(len(keys), func(i int) string { return "{key: " + keys[i] + ", operator: Exists}" })
+}
 
 func taintEntries(at string) map[string]entry {
 	key, value, effect := at+"[0].key", at+"[0].value", at+"[0].effect"
