@@ -449,10 +449,9 @@ func (s *solver) finish() {
 				b.refusal = b.shortOfValues(b.types)
 			}
 		}
-		if s.uphold() || round == finishRounds-1 {
+		if s.uphold(round == finishRounds-1) {
 			break
 		}
-		s.placeAll()
 	}
 	s.dropEmpty()
 }

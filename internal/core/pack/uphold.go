@@ -10,10 +10,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// uphold takes back pods whose rules are broken once all others are where they are planned:
+// sweepsMost bounds how often a round looks over all pods while it moves some.
+const sweepsMost = 8
+
+// uphold moves pods whose rules are broken once all others are where they are planned, for
 // kube-scheduler may bind those first. What came last goes first, and those that needed it
-// go with it. It tells whether all may stay.
-func (s *solver) uphold() (all bool) {
+// go with it. A pod is moved once, in the last round never: then it is refused. It tells
+// whether all could stay.
+func (s *solver) uphold(last bool) (all bool) {
 	if len(s.ledger.Keys()) == 0 {
 		return true
 	}
@@ -28,14 +32,15 @@ func (s *solver) uphold() (all bool) {
 	}
 	s.recountAll(seats)
 	all = true
-	for lost := true; lost; {
-		lost = false
+	moved := map[int32]bool{}
+	for sweep, again := 0, true; again && (last || sweep < sweepsMost); sweep++ {
+		again = false
 		for _, c := range slices.Backward(s.order) {
-			if len(s.classes[c].keys) > 0 {
-				lost = s.upholdClass(&s.classes[c], seats[c]) || lost
+			if cl := &s.classes[c]; len(cl.keys) > 0 {
+				again = s.upholdClass(cl, seats[c], moved, last) || again
 			}
 		}
-		all = all && !lost
+		all = all && !again
 	}
 	return all
 }
@@ -98,8 +103,8 @@ func (s *solver) locateFinal(b *launchBin) {
 	}
 }
 
-// upholdClass is uphold for the pods of one class. It tells whether any is taken back.
-func (s *solver) upholdClass(c *class, seats []int32) (lost bool) {
+// upholdClass is uphold for the pods of one class. It tells whether any had to go.
+func (s *solver) upholdClass(c *class, seats []int32, moved map[int32]bool, last bool) (gone bool) {
 	held := map[placement]bool{}
 	for _, p := range slices.Backward(seats) {
 		at := s.placed[p]
@@ -112,12 +117,25 @@ func (s *solver) upholdClass(c *class, seats []int32) (lost bool) {
 			continue
 		}
 		s.remove(c, p)
-		c.pods = append(c.pods, p)
 		s.refused[p] = miss.Verdict()
-		lost = true
+		if !last && !moved[p] {
+			moved[p] = true
+			s.placeAnew(c, p)
+		}
+		gone = true
 		clear(held)
 	}
-	return lost
+	return gone
+}
+
+// placeAnew finds another place for one pod of the class, if there is one.
+func (s *solver) placeAnew(c *class, p int32) {
+	others := c.pods
+	c.pods = []int32{p}
+	for i := 0; i < len(c.stages) && len(c.pods) > 0; i++ {
+		s.placeSingly(c, &c.stages[i])
+	}
+	c.pods = append(c.pods, others...)
 }
 
 // dropEmpty gives up launches that have no pod left.

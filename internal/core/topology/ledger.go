@@ -215,8 +215,15 @@ func (l *Ledger) OnlyPresent(class int) (changed bool) {
 // Count adds n pods of a class to a place; n may be negative. leaving of them have been
 // told to end, and count for affinity but not for spread.
 func (l *Ledger) Count(class int, at *Place, n, leaving int32) {
-	for _, g := range l.rules[class].counted {
+	r := &l.rules[class]
+	for _, g := range r.counted {
 		l.count(g, at, n, leaving)
+	}
+	for i := range r.spread {
+		gr := &l.groups[r.spread[i].group]
+		if d := at.Domain[gr.key]; d >= 0 && r.spread[i].wish < 0 {
+			gr.owners[d] += n
+		}
 	}
 }
 
