@@ -175,9 +175,8 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 	if c := s.nominated[m.Claim]; m.Claim != "" && c.After(until) {
 		until = c
 	}
-	if (m.Held == "" || m.HeldByPods) && until.After(now) {
-		m.HeldByPods = false
-		m.Held = "a plan has just meant pods for it"
+	if until.After(now) {
+		m.Planned = max(m.Planned, 1)
 	}
 }
 

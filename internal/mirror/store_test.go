@@ -194,12 +194,12 @@ func TestAMachineIsHeldForPodsYetToBeEvicted(t *testing.T) {
 	s.upsertPod(boundPod("web", "n1"))
 	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "n2")
 	s.removePod(boundPod("web", "n1"))
-	if n := s.Snapshot().Nodes[0]; n.Held == "" {
-		t.Error("not held for the pod's successor")
+	if n := s.Snapshot().Nodes[0]; n.Planned != 1 {
+		t.Errorf("%d pods are meant for it, want the successor", n.Planned)
 	}
 	now = now.Add(time.Minute)
-	if n := s.Snapshot().Nodes[0]; n.Held != "" {
-		t.Errorf("still held: %s", n.Held)
+	if n := s.Snapshot().Nodes[0]; n.Planned != 0 {
+		t.Errorf("%d pods are still meant for it", n.Planned)
 	}
 }
 

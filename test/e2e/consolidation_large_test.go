@@ -239,6 +239,9 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 	if len(promised.Steps) == 0 {
 		t.Error("nothing was promised")
 	}
+	if w.awaitOpen(t) == 0 {
+		t.Error("no machine was shunned before its step began, though the budgets do not allow all steps at once")
+	}
 	most := promised.AfterHourly * promiseMost
 	if os.Getenv(largeEnv) == "" {
 		most += promised.PriceHourly / float64(len(promised.Snapshot.Nodes))

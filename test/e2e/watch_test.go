@@ -19,6 +19,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // everything sees every change of pods and claims, in order, and judges after each. It
@@ -37,7 +38,8 @@ type everything struct {
 	again     []string // pods that were evicted and had come for one that was
 	launches  int
 	launchAt  time.Time
-	calm      bool // claims that are made from now on should stay
+	shunned   map[string]bool // whether pods are kept away softly, by Node; those that ever were
+	calm      bool            // claims that are made from now on should stay
 	changed   time.Time
 }
 
@@ -63,13 +65,14 @@ func watchEverything(t *testing.T, th *thinned) *everything {
 	}
 	w := &everything{
 		replicas: th.replicas, pods: map[types.UID]podSeen{}, claims: map[types.UID]claimSeen{},
-		healthy: map[string]int{}, fewest: map[string]int{}, changed: time.Now(),
+		shunned: map[string]bool{}, healthy: map[string]int{}, fewest: map[string]int{}, changed: time.Now(),
 	}
 	var pods corev1.PodList
 	var claims karpenterv1.NodeClaimList
+	var nodes corev1.NodeList
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
-	for _, list := range []client.ObjectList{&pods, &claims} {
+	for _, list := range []client.ObjectList{&pods, &claims, &nodes} {
 		if err := c.List(ctx, list, client.InNamespace("")); err != nil {
 			t.Fatal(err)
 		}
@@ -121,6 +124,8 @@ func (w *everything) see(o any, late, gone bool) {
 		w.seePod(o, late, gone)
 	case *karpenterv1.NodeClaim:
 		w.seeClaim(o, gone)
+	case *corev1.Node:
+		w.seeNode(o, gone)
 	}
 }
 
@@ -184,12 +189,36 @@ func (w *everything) seeClaim(nc *karpenterv1.NodeClaim, gone bool) {
 	}
 }
 
+func (w *everything) seeNode(n *corev1.Node, gone bool) {
+	shunned := !gone && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.LeavingTaintKey })
+	if _, ever := w.shunned[n.Name]; ever || shunned {
+		w.shunned[n.Name] = shunned
+	}
+}
+
 func isReady(c corev1.PodCondition) bool {
 	return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 }
 
 func isEvicted(c corev1.PodCondition) bool {
 	return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI"
+}
+
+// awaitOpen returns when no Node is shunned any more, and how many ever were.
+func (w *everything) awaitOpen(t *testing.T) (ever int) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		ever = len(w.shunned)
+		for name, is := range w.shunned {
+			if is {
+				return fmt.Errorf("node %s is still shunned, though nothing happens any more", name)
+			}
+		}
+		return nil
+	})
+	return ever
 }
 
 // runs returns an error unless so many pods of a workload are there, all healthy.

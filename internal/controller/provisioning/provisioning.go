@@ -112,7 +112,7 @@ func (l *Loop) sync() bool {
 func (l *Loop) pass(ctx context.Context) error {
 	snap := disrupt.Reserve(l.Mirror.Snapshot())
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
-	p, took, err := l.decide(snap)
+	snap, p, took, err := l.decideSparing(snap)
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
 	if err != nil {
 		return err
@@ -122,6 +122,21 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.keep(snap, &p, launched, took, err)
 	l.tell(snap, &p, launched, took)
 	return err
+}
+
+// decideSparing keeps pods from machines that consolidation is to remove, if that costs no
+// launch. It returns the snapshot that was decided about.
+func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Plan, time.Duration, error) {
+	p, took, err := l.decide(snap)
+	sparing := disrupt.Spare(snap)
+	if sparing == snap || err != nil {
+		return snap, p, took, err
+	}
+	other, more, err := l.decide(sparing)
+	if err != nil || len(other.Launches) > len(p.Launches) || len(other.Refusals) > len(p.Refusals) {
+		return snap, p, took + more, nil
+	}
+	return sparing, other, took + more, nil
 }
 
 // decide solves the snapshot. A panic is a bug of ours: the cycle is given up, counted,

@@ -172,7 +172,8 @@ type Node struct {
 	Marked      string
 	MarkedSince time.Time
 	Closed      bool
-	// Planned is how many pending pods an earlier plan meant for it.
+	// Planned is how many pods an earlier plan meant for it that are not there. Of those that
+	// come for pods that are to be evicted, nobody knows how many: they count as one.
 	Planned int
 	Disruption
 }

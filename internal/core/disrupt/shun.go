@@ -9,6 +9,18 @@ import (
 // write.
 const shunsMax = 100
 
+// Spare returns the snapshot with machines closed that are shunned; the same if there are
+// none.
+func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
+	shunned := func(n *cluster.Node) bool { return n.Shunned }
+	for i := range snap.Nodes {
+		if shunned(&snap.Nodes[i]) {
+			return closed(snap, shunned)
+		}
+	}
+	return snap
+}
+
 // shun keeps pods away, softly, from machines that a step of the plan removes which is not
 // begun yet: whoever is evicted before would only be evicted again there.
 func (w *work) shun(steps []plan.Step) {
@@ -24,7 +36,7 @@ func (w *work) shun(steps []plan.Step) {
 		}
 	}
 	if !w.opts.DrainOnly { // else it is not the whole plan
-		w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
+		w.unshun(func(n *cluster.Node) bool { return !later[n.Name] && n.Planned == 0 })
 	}
 }
 

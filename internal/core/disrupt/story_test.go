@@ -30,7 +30,7 @@ func TestStories(t *testing.T) {
 				p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
 				return story.Print(&p)
 			case "place":
-				p := pack.Solve(disrupt.Reserve(snap), pack.Options{})
+				p := pack.Solve(disrupt.Spare(disrupt.Reserve(snap)), pack.Options{})
 				return story.Print(&p)
 			default:
 				d.Fatalf(t, "no such command: %s", d.Cmd)
