@@ -27,6 +27,7 @@ type instance struct {
 	state, reason                string
 	launched, visible, ended     time.Time
 	addresses                    []netip.Addr
+	priceHourly                  float64 // fixed at the launch
 	tags                         map[string]string
 	reservation                  *Reservation
 	placement                    placed
@@ -50,7 +51,7 @@ func (in *instance) dress(tags map[string]string, fleet, clientToken string) {
 func (s *Sim) newInstance(o *order, r *Reservation, nics int, now time.Time) *instance {
 	in := &instance{
 		id: s.id("i"), machine: o.machine, subnet: o.subnet, image: s.images[o.imageID], template: o.template,
-		capacityType: o.capacityType, state: statePending, launched: now, visible: s.visible(now), reservation: r,
+		capacityType: o.capacityType, priceHourly: o.price, state: statePending, launched: now, visible: s.visible(now), reservation: r,
 		tags: map[string]string{"aws:ec2launchtemplate:id": o.template.id, "aws:ec2launchtemplate:version": "1"},
 	}
 	if o.capacityType == capacitySpot {
@@ -295,8 +296,14 @@ func (s *Sim) terminate(in *instance, reason string, now time.Time) {
 		in.ended = now
 		s.leave(in)
 		s.giveBack(in)
+		s.spent += in.bill(now)
 		s.at(now.Add(terminatedVisible), func(time.Time) { delete(s.instances, in.id) })
 	})
+}
+
+// bill is what an instance has cost in dollars, by the second.
+func (in *instance) bill(now time.Time) float64 {
+	return in.priceHourly * now.Sub(in.launched).Hours()
 }
 
 func (s *Sim) giveBack(in *instance) {

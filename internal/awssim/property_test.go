@@ -2,6 +2,7 @@ package awssim_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,23 @@ func TestSeed(t *testing.T) {
 	}
 	if run(1) == run(2) {
 		t.Error("two seeds, one story")
+	}
+}
+
+// TestSpent: a machine costs until it has ended, and stays on the bill.
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	w := launched(t, 2, "on-demand") // a minute ago
+	w.pass(59 * time.Minute)
+	if got := w.sim.Spent(); math.Abs(got-2*0.096) > 1e-9 {
+		t.Errorf("two m5.large for an hour cost %v, want 0.192", got)
+	}
+	if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultTerminate}); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(3 * time.Hour)
+	if got := w.sim.Spent(); got < 0.192 || got > 0.192*1.02 || len(w.sim.Instances()) != 0 {
+		t.Errorf("three hours after their end the bill is %v", got)
 	}
 }
 

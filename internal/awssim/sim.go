@@ -114,6 +114,7 @@ type Sim struct {
 	vcpus       map[string]int // in use, by quota
 	spot        spotMarket
 	shifts      []ZonalShift
+	spent       float64 // dollars, on instances that are over
 }
 
 // event is something that happens at a time.

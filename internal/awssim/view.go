@@ -23,32 +23,42 @@ type Instance struct {
 	Node      string `json:"node,omitempty"`
 	BootError string `json:"bootError,omitempty"`
 	UserData  string `json:"-"`
-	// PriceHourly is what it costs now, in dollars.
+	// PriceHourly is what it costs, in dollars: its price at the launch.
 	PriceHourly float64 `json:"priceHourly"`
 }
 
 // Live tells whether it is pending or running.
 func (in Instance) Live() bool { return in.State == statePending || in.State == stateRunning }
 
+// Spent is the bill so far, in dollars: all instances there have been, by the second.
+func (s *Sim) Spent() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catchUp()
+	sum := s.spent
+	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
+		if in := s.instances[id]; in.state != stateTerminated {
+			sum += in.bill(s.clock.Now())
+		}
+	}
+	return sum
+}
+
 // Instances returns all instances, terminated ones of the last hour included, by id.
 func (s *Sim) Instances() []Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catchUp()
-	now := s.clock.Now()
 	var out []Instance
 	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
 		in := s.instances[id]
 		v := Instance{
 			ID: in.id, Type: in.machine.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
 			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Tags: maps.Clone(in.tags), Node: in.node,
-			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.machine.onDemand,
+			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly,
 		}
 		if in.reservation != nil {
 			v.Reservation = in.reservation.ID
-		}
-		if p, _, ok := s.spot.price(s.opts.Seed, in.machine, in.subnet.zoneID, now); ok && in.capacityType == capacitySpot {
-			v.PriceHourly = p
 		}
 		out = append(out, v)
 	}
