@@ -166,6 +166,18 @@ func TestCapacityAndOverhead(t *testing.T) {
 			},
 			capacity: quantity.List{"vpc.amazonaws.com/efa": 2},
 		},
+		"EFA on another card takes no place, and the default card counts": {
+			info: func(i *types.InstanceTypeInfo) {
+				i.NetworkInfo.EfaInfo = &types.EfaInfo{MaximumEfaInterfaces: aws.Int32(2)}
+				i.NetworkInfo.DefaultNetworkCardIndex = aws.Int32(1)
+				i.NetworkInfo.NetworkCards = append(i.NetworkInfo.NetworkCards, types.NetworkCardInfo{NetworkCardIndex: aws.Int32(1), MaximumNetworkInterfaces: aws.Int32(2)})
+			},
+			class: func(c *instance.Class) {
+				c.Spec.NetworkInterfaces = []awsv1.NetworkInterface{{InterfaceType: "interface"}, {NetworkCardIndex: 1, InterfaceType: "efa-only"}}
+			},
+			capacity: quantity.List{"pods": 20, "vpc.amazonaws.com/efa": 1},
+			overhead: quantity.List{"memory": (11*20 + 255 + 100) * mebibyte},
+		},
 		"EFA on the first card takes the place of an interface": {
 			info: func(i *types.InstanceTypeInfo) {
 				i.NetworkInfo.EfaInfo = &types.EfaInfo{MaximumEfaInterfaces: aws.Int32(2)}

@@ -74,6 +74,13 @@ func TestLabels(t *testing.T) {
 				"instance-accelerator-name": "inferentia2", "instance-accelerator-manufacturer": "aws", "instance-accelerator-count": "1",
 			},
 		},
+		"inf9.large": { // of two kinds nothing is said
+			info: func(i *types.InstanceTypeInfo) {
+				i.NeuronInfo = &types.NeuronInfo{NeuronDevices: []types.NeuronDeviceInfo{{Name: aws.String("A")}, {Name: aws.String("B")}}}
+				i.InferenceAcceleratorInfo = &types.InferenceAcceleratorInfo{Accelerators: []types.InferenceDeviceInfo{{Name: aws.String("other")}}}
+			},
+			change: map[string]string{"instance-category": "inf", "instance-family": "inf9", "instance-generation": "9"},
+		},
 		"t1.large": { // EC2 says little of the oldest
 			info: func(i *types.InstanceTypeInfo) {
 				i.EbsInfo.EbsOptimizedSupport = types.EbsOptimizedSupportUnsupported

@@ -82,6 +82,35 @@ func TestStories(t *testing.T) {
 	})
 }
 
+// TestWhatIsSaidTwiceIsThereOnce: who passes the taint of nodes that have not registered
+// does not get two.
+func TestWhatIsSaidTwiceIsThereOnce(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{family.AL2023, family.AL2, family.Bottlerocket, family.Windows2019} {
+		n := node(t, name, "{}")
+		n.Taints = append(n.Taints, cluster.Taint{Key: "karpenter.sh/unregistered", Effect: "NoExecute"})
+		text, err := userdata.Make(n)
+		if got := strings.Count(text, "karpenter.sh/unregistered"); err != nil || got != 1 {
+			t.Errorf("%s: error %v, the taint is there %d times", name, err, got)
+		}
+	}
+}
+
+// TestQuotes has a name that would end a quoted word of a script.
+func TestQuotes(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		family.AL2:         `bootstrap.sh 'it'\''s; rm -rf /' --apiserver-endpoint`,
+		family.Windows2019: `-EKSClusterName 'it''s; rm -rf /' -APIServerEndpoint`,
+	} {
+		n := node(t, name, "{}")
+		n.Cluster.Name = "it's; rm -rf /"
+		if text, err := userdata.Make(n); err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s: error %v, user data is\n%s\nwant %s in it", name, err, text, want)
+		}
+	}
+}
+
 // document is one part of a MIME message.
 type document struct{ media, body string }
 
