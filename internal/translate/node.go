@@ -37,6 +37,8 @@ func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluste
 	if registered {
 		m.Labels = node.Labels
 		m.Taints = Taints(keptTaints(node.Spec.Taints, nc, m.Initialised))
+	} else if i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }); i >= 0 {
+		m.Taints = append(m.Taints, Taints(node.Spec.Taints[i:i+1])...) // it stays when the node registers
 	}
 	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialised)
 	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialised)

@@ -111,7 +111,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 			return o, err
 		}
 	}
-	if o.refused > 0 && r.hasOpenClaims() {
+	if o.refused > 0 && r.inDoubt() {
 		if p, err = r.planAgain(ctx, how, &o); err != nil || len(o.failures) > 0 {
 			return o, err
 		}
@@ -119,10 +119,12 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	return o, r.refusals(ctx, &p, &o)
 }
 
-// hasOpenClaims tells whether the plan was made before the cloud had said what some
-// machines are.
-func (r *run) hasOpenClaims() bool {
-	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" })
+// inDoubt tells whether the plan was made before the cloud had said what some machines are:
+// those of claims in flight, and those that it bought from pools with minValues, which are
+// kept larger choices than one machine is.
+func (r *run) inDoubt() bool {
+	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" }) ||
+		slices.ContainsFunc(r.bought, func(n corev1.Node) bool { return wantsValues(r.s.pool(n.Labels[label.NodePool])) })
 }
 
 // planAgain lets Dovetail plan for the pods that are left, now that the cloud has answered for
