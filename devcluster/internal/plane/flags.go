@@ -48,7 +48,9 @@ var controllers = []string{
 }
 
 // kcmFlags raises the client's rate limits: with the defaults, 1000 pods took 49 s just to
-// exist (20 requests per second). RBAC demands the service-account credentials.
+// exist (20 requests per second). RBAC demands the service-account credentials. On a busy
+// machine the kubelets' leases are late; pods of a node that is taken for dead then would
+// be not ready for good, since KWOK does not say again that they are.
 func kcmFlags(h *home.Home) []string {
 	return []string{
 		"--kubeconfig=" + h.ClientConfig("kube-controller-manager"),
@@ -62,6 +64,7 @@ func kcmFlags(h *home.Home) []string {
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=20",
 		"--concurrent-gc-syncs=30",
+		"--node-monitor-grace-period=5m",
 	}
 }
 
