@@ -202,16 +202,19 @@ func (f *filler) scan(n int) int {
 	f.top, f.score = f.top[:0], f.score[:0]
 	f.looks += n
 	want, least, kept := f.wanted(), float32(-1), 0
-	var within, weight [4]float32
-	copy(within[:], f.within)
-	copy(weight[:], f.weight)
-	wide := f.m.dims > 4
-	for i := range n {
-		c := &f.cands[i]
-		if c.size[0] > within[0] || c.size[1] > within[1] || c.size[2] > within[2] || c.size[3] > within[3] {
+	var in, by [4]float32
+	copy(in[:], f.within)
+	copy(by[:], f.weight)
+	in0, in1, in2, in3 := in[0], in[1], in[2], in[3]
+	by0, by1, by2, by3 := by[0], by[1], by[2], by[3]
+	cands, wide, rivalry := f.cands[:n], f.m.dims > 4, f.m.rivalry
+	for i := range cands {
+		c := &cands[i]
+		x0, x1, x2, x3 := c.size[0], c.size[1], c.size[2], c.size[3]
+		if x0 > in0 || x1 > in1 || x2 > in2 || x3 > in3 {
 			continue
 		}
-		cost := 1e-30 + c.size[0]*weight[0] + c.size[1]*weight[1] + c.size[2]*weight[2] + c.size[3]*weight[3]
+		cost := 1e-30 + x0*by0 + x1*by1 + x2*by2 + x3*by3
 		if wide {
 			more, fits := f.beyond(i, kept)
 			if !fits {
@@ -219,11 +222,11 @@ func (f *filler) scan(n int) int {
 			}
 			cost += more
 		}
-		if f.m.rivalry && f.barred[c.kind] == f.serial {
+		if rivalry && f.barred[c.kind] == f.serial {
 			continue
 		}
 		if kept != i {
-			f.cands[kept] = *c
+			cands[kept] = *c
 		}
 		if c.worth > least*cost {
 			least = f.choose(int32(kept), c.worth/cost, want)
