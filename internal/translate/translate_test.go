@@ -273,6 +273,11 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 	if m.Labels["from"] != "claim" || m.Name != "n1" || m.Claim != "c1" {
 		t.Errorf("until it is registered its claim speaks for it: %+v", m)
 	}
+	cordoned := node.DeepCopy()
+	cordoned.Spec.Taints = append(cordoned.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	if m := translate.Machine(cordoned, nc, podNow); len(m.Taints) != 2 || m.Taints[1].Key != corev1.TaintNodeUnschedulable {
+		t.Errorf("what is cordoned before it is registered stays so: %v", m.Taints)
+	}
 	node.Labels[karpenterv1.NodeRegisteredLabelKey] = "true"
 	m = translate.Machine(node, nc, podNow)
 	if diff := cmp.Diff([]cluster.Taint{{Key: "own", Effect: "NoSchedule"}}, m.Taints); diff != "" {
