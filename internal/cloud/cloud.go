@@ -60,6 +60,43 @@ type Drifter interface {
 	Drifted(ctx context.Context, class ClassRef, instanceID string) (reason string, err error)
 }
 
+// Watcher is a provider that hears what will become of its instances.
+type Watcher interface {
+	// Watch tells every notice until the context ends. One that tell returns an error for is
+	// told again later; the same may be told twice all the same.
+	Watch(ctx context.Context, tell func(context.Context, Notice) error)
+}
+
+// NoticeKind is what a notice is about.
+type NoticeKind string
+
+// The kinds of notice.
+const (
+	// Reclaimed: the cloud takes a spot instance back at Notice.Ends.
+	Reclaimed NoticeKind = "spot_interrupted"
+	// ReservationReclaimed: the owner of a reservation takes it back at Notice.Ends.
+	ReservationReclaimed NoticeKind = "capacity_reservation_interrupted"
+	// RebalanceRecommended: the instance is likely to be taken back.
+	RebalanceRecommended NoticeKind = "rebalance_recommendation"
+	// MaintenanceScheduled: the instance is stopped, moved or restarted at Notice.Ends.
+	MaintenanceScheduled NoticeKind = "scheduled_change"
+	// Stopped and Ended: the instance is no longer running, or on its way out.
+	Stopped NoticeKind = "instance_stopped"
+	Ended   NoticeKind = "instance_terminated"
+	// InstanceBroken and SystemBroken: the instance, or what it runs on, fails the cloud's checks.
+	InstanceBroken NoticeKind = "instance_status"
+	SystemBroken   NoticeKind = "system_status"
+)
+
+// Notice is what a cloud says will become of an instance, or has become of it.
+type Notice struct {
+	Kind NoticeKind
+	// InstanceID is the providerID of its Node.
+	InstanceID string
+	// Ends is when the instance is gone; zero: that is not said, or has happened.
+	Ends time.Time
+}
+
 // RepairPolicy says that a node whose condition has this status for this long is broken.
 type RepairPolicy struct {
 	ConditionType, ConditionStatus string

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
 const (
@@ -77,6 +79,28 @@ func Unconsolidatable(why string) Event {
 // DisruptionTerminating says on a Node or NodeClaim that it is removed, and why.
 func DisruptionTerminating(why string) Event {
 	return Event{Reason: "DisruptionTerminating", Type: corev1.EventTypeNormal, Message: "Disrupting: " + why, DedupeValues: []string{why}}
+}
+
+// Interrupted says on a Node or NodeClaim what the cloud says will become of its instance,
+// by the kind of the notice; ends is when, if that is said.
+func Interrupted(kind cloud.NoticeKind, ends time.Time) Event {
+	known := map[cloud.NoticeKind]Event{
+		cloud.Reclaimed:            {Reason: "SpotInterrupted", Type: corev1.EventTypeWarning, Message: "The cloud takes the spot instance back"},
+		cloud.ReservationReclaimed: {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The owner takes the capacity reservation back"},
+		cloud.RebalanceRecommended: {Reason: "SpotRebalanceRecommendation", Type: corev1.EventTypeNormal, Message: "The spot instance is likely to be taken back"},
+		cloud.MaintenanceScheduled: {Reason: "InstanceUnhealthy", Type: corev1.EventTypeWarning, Message: "Maintenance of the instance is scheduled"},
+		cloud.Stopped:              {Reason: "InstanceStopping", Type: corev1.EventTypeWarning, Message: "The instance is stopping or stopped"},
+		cloud.Ended:                {Reason: "InstanceTerminating", Type: corev1.EventTypeWarning, Message: "The instance is terminating or terminated"},
+	}
+	e, ok := known[kind]
+	if !ok {
+		e = Event{Reason: "InstanceUnhealthy", Type: corev1.EventTypeWarning, Message: "The instance fails the cloud's checks"}
+	}
+	if !ends.IsZero() {
+		e.Message += " at " + ends.UTC().Format(time.RFC3339)
+	}
+	e.DedupeValues = []string{string(kind)}
+	return e
 }
 
 // Evicted says on a pod that it was evicted, and why.

@@ -76,6 +76,11 @@ type Metrics struct {
 	// AWSAttempts and AWSAttemptDuration are those of requests to AWS, repeats counted.
 	AWSAttempts        *prometheus.CounterVec
 	AWSAttemptDuration *prometheus.HistogramVec
+	// InterruptionReceived, InterruptionDeleted and InterruptionQueueSeconds are those of the
+	// messages of the interruption queue.
+	InterruptionReceived     *prometheus.CounterVec
+	InterruptionDeleted      prometheus.Counter
+	InterruptionQueueSeconds prometheus.Histogram
 	// PodsLanded counts pods that were meant for a machine, by what became of them.
 	PodsLanded *prometheus.CounterVec
 	// JournalDecisions counts decisions handed to the journal, by loop and by what became
@@ -137,6 +142,13 @@ func (m *Metrics) addNodes(f factory) {
 		"Age of Nodes at their end.", lifetimeBuckets(), "nodepool")
 	m.CloudProviderDurationSeconds = f.histogram("cloudprovider", "duration_seconds", "Time that calls to the cloud took.", durationBuckets(), "controller", "method", "provider")
 	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "provider", "error")
+	m.InterruptionReceived = f.counter(namespace, "interruption", "received_messages_total", "Messages of the interruption queue, by kind.", "message_type")
+	m.InterruptionDeleted = f.NewCounter(prometheus.CounterOpts{
+		Namespace: namespace, Subsystem: "interruption", Name: "deleted_messages_total", Help: "Messages of the interruption queue that were handled and deleted.",
+	})
+	m.InterruptionQueueSeconds = f.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: "interruption", Name: "message_queue_duration_seconds", Help: "Time from sending a message until it was handled.", Buckets: durationBuckets(),
+	})
 	m.AWSAttempts = f.counter("aws_sdk_go", "", "request_attempt_total", "Requests to AWS, repeats counted, by the code of the error.", "service", "operation", "code")
 	m.AWSAttemptDuration = f.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "aws_sdk_go", Name: "request_attempt_duration_seconds", Help: "Time that requests to AWS took, repeats counted one by one.", Buckets: durationBuckets(),

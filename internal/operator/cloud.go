@@ -74,6 +74,11 @@ func newAWS(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Me
 		m.AWSAttempts.WithLabelValues(c.Service, c.Operation, c.Code).Inc()
 		m.AWSAttemptDuration.WithLabelValues(c.Service, c.Operation).Observe(c.Took.Seconds())
 	}
+	opts.Heard = func(kind string, underWay time.Duration) {
+		m.InterruptionReceived.WithLabelValues(kind).Inc()
+		m.InterruptionDeleted.Inc()
+		m.InterruptionQueueSeconds.Observe(underWay.Seconds())
+	}
 	return aws.New(mgr.GetClient(), opts)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
+	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
 	"github.com/dovetail-sh/dovetail/internal/controller/nomination"
@@ -153,6 +154,9 @@ func (p *Parts) loops() []registrant {
 	}
 	if policies := p.repairPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log})
+	}
+	if w, ok := p.Cloud.(cloud.Watcher); ok {
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.Short})
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{

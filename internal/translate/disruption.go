@@ -21,6 +21,9 @@ const (
 	// StepAnnotationKey is on the claims of a step of disruption that is under way: the
 	// step's id, how many machines it removes, and how many it launched, with spaces between.
 	StepAnnotationKey = "dovetail.sh/disruption-step"
+	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
+	// by which its drain must begin, in RFC 3339.
+	ReplaceByAnnotationKey = "dovetail.sh/replace-by"
 	// ReplacesAnnotationKey is on a claim that was launched for a step: the step's id.
 	ReplacesAnnotationKey = "dovetail.sh/replaces"
 	// TimeZoneAnnotationKey on a NodePool is the time zone of its budgets' schedules, by its

@@ -105,12 +105,18 @@ func Grace(pod *corev1.Pod) time.Duration {
 	return 0
 }
 
-// Expires returns when a claim is removed because of its age; zero: never.
+// Expires returns when a claim is removed because of its age, or because the cloud will
+// take its instance away; zero: never.
 func Expires(nc *karpenterv1.NodeClaim) time.Time {
+	expires, _ := time.Parse(time.RFC3339, nc.Annotations[ReplaceByAnnotationKey]) // we write it
 	if nc.Spec.ExpireAfter.Duration == nil {
-		return time.Time{}
+		return expires
 	}
-	return nc.CreationTimestamp.Add(*nc.Spec.ExpireAfter.Duration)
+	old := nc.CreationTimestamp.Add(*nc.Spec.ExpireAfter.Duration)
+	if expires.IsZero() || old.Before(expires) {
+		return old
+	}
+	return expires
 }
 
 // Deadline returns when the drain of a claim's node ends what is left; zero: it has no end.

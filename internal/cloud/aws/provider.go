@@ -78,6 +78,9 @@ type Options struct {
 	Log    *slog.Logger
 	// Called is told of every request to AWS; may be nil.
 	Called func(Call)
+	// Heard is told of every message of the queue that was handled: its kind and how long it
+	// was under way; may be nil.
+	Heard func(kind string, underWay time.Duration)
 }
 
 // clients are those of the services of AWS.

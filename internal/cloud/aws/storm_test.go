@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -73,13 +74,19 @@ func TestThousandMachines(t *testing.T) {
 	})
 }
 
+// An hour of storm is -storm-steps=240.
+var (
+	stormSeeds = flag.Uint64("storm-seeds", 1, "how many storms of faults there are")
+	stormSteps = flag.Int("storm-steps", 40, "how many times, 15 seconds apart, each asks for machines")
+)
+
 // TestStormOfFaults asks for machines while EC2 fails in every way there is, at random,
-// for an hour of virtual time, through providers that crash. When the faults are over,
+// for a while of virtual time, through providers that crash. When the faults are over,
 // each claim has its one machine, and no machine is without a claim once the sweep has ended
 // those.
 func TestStormOfFaults(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range *stormSeeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { storm(t, seed) })
@@ -96,7 +103,7 @@ func storm(t *testing.T, seed uint64) {
 	wanted := map[string]cloud.LaunchRequest{} // by token; a claim that was told NoCapacity is gone
 	told := map[string]string{}
 	next := 0
-	for range 240 {
+	for range *stormSteps {
 		if rng.IntN(3) == 0 {
 			fault := []awssim.Fault{
 				{Kind: awssim.FaultCut, Operation: "ec2:CreateFleet", Times: 1 + rng.IntN(3)},
@@ -129,7 +136,7 @@ func storm(t *testing.T, seed uint64) {
 		time.Sleep(15 * time.Second)
 	}
 	w.sim.Clear()
-	for range 40 {
+	for range 10 {
 		ask(ctx, t, p, wanted, told)
 		sweep(ctx, t, p, wanted, told)
 		time.Sleep(30 * time.Second)

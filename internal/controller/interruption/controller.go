@@ -1,0 +1,161 @@
+// Package interruption is the loop that acts on what a cloud says will become of its
+// machines. One that will be taken away at a known time gets a replacement before its
+// drain begins, as far as the time allows: its claim is given the time by which it must go,
+// which the disruption loop keeps. One that is gone, or broken, is let go at once.
+package interruption
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const (
+	controllerName = "interruption"
+	// drainMargin is what a drain takes besides the time that pods are given to end.
+	drainMargin = 30 * time.Second
+	// shortKept is for how long nothing is bought where a spot machine was taken back.
+	shortKept = 3 * time.Minute
+)
+
+// Loop is the loop. Its fields are set once, before Register.
+type Loop struct {
+	Client  client.Client
+	Watcher cloud.Watcher
+	Now     func() time.Time
+	Events  *observe.Recorder
+	Metrics *observe.Metrics
+	Log     *slog.Logger
+	// Short is told where machines were taken back; may be nil.
+	Short func(places []catalog.Place, keep time.Duration)
+}
+
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (l *Loop) Register(mgr ctrl.Manager) error {
+	if err := mgr.Add(l); err != nil {
+		return fmt.Errorf("register %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// Start acts on notices until the context ends.
+func (l *Loop) Start(ctx context.Context) error {
+	l.Watcher.Watch(ctx, l.Act)
+	return nil
+}
+
+// Act does what a notice calls for. It is safe to repeat; a notice about an instance that
+// no claim has needs nothing.
+func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
+	var claims karpenterv1.NodeClaimList
+	if err := l.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: n.InstanceID}); err != nil {
+		return fmt.Errorf("find the claim of instance %s: %w", n.InstanceID, err)
+	}
+	for i := range claims.Items {
+		if err := l.act(ctx, n, &claims.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeClaim) error {
+	if claim.DeletionTimestamp != nil {
+		return nil
+	}
+	nodes, err := mirror.NodesOfClaim(ctx, l.Client, claim)
+	if err != nil {
+		return err
+	}
+	switch n.Kind {
+	case cloud.RebalanceRecommended:
+		l.tell(n, claim, nodes)
+		return nil
+	case cloud.InstanceBroken, cloud.SystemBroken: // nothing on it can be asked to leave
+		if err := apply.SetDeadline(ctx, l.Client, claim, l.Now()); err != nil {
+			return err
+		}
+	case cloud.Reclaimed, cloud.ReservationReclaimed, cloud.MaintenanceScheduled:
+		grace, err := l.longestGrace(ctx, nodes)
+		if err != nil {
+			return err
+		}
+		if by := n.Ends.Add(-grace - drainMargin); l.Now().Before(by) {
+			isNew, err := l.replaceBy(ctx, claim, by)
+			if isNew {
+				l.tell(n, claim, nodes)
+			}
+			return err
+		}
+	case cloud.Stopped, cloud.Ended:
+	}
+	if err := apply.Remove(ctx, l.Client, claim); err != nil {
+		return err
+	}
+	l.tell(n, claim, nodes)
+	l.Metrics.Disrupted(claim, string(n.Kind), "", 0)
+	l.Log.Info("deleted claim", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
+	return nil
+}
+
+// longestGrace returns how long the pods on nodes are given to end, the longest.
+func (l *Loop) longestGrace(ctx context.Context, nodes []corev1.Node) (time.Duration, error) {
+	longest := time.Duration(0)
+	for i := range nodes {
+		pods, err := mirror.PodsOn(ctx, l.Client, nodes[i].Name)
+		if err != nil {
+			return 0, err
+		}
+		for j := range pods {
+			if translate.Reschedulable(&pods[j]) {
+				longest = max(longest, translate.Grace(&pods[j]))
+			}
+		}
+	}
+	return longest, nil
+}
+
+// replaceBy says on a claim by when its drain must begin, unless that is said already.
+func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by time.Time) (isNew bool, err error) {
+	by = by.UTC().Truncate(time.Second)
+	had, err := time.Parse(time.RFC3339, claim.Annotations[translate.ReplaceByAnnotationKey])
+	if err == nil && !by.Before(had) {
+		return false, nil
+	}
+	before := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.ReplaceByAnnotationKey, by.Format(time.RFC3339))
+	if err := l.Client.Patch(ctx, claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("say on claim %s by when it must go: %w", claim.Name, err)
+	}
+	l.Log.Info("claim is to be replaced", "claim", claim.Name, "by", by)
+	return true, nil
+}
+
+// tell tells of a notice on the claim and its nodes, and nothing is bought for a while where
+// a spot machine is taken back.
+func (l *Loop) tell(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
+	event := observe.Interrupted(n.Kind, n.Ends)
+	l.Events.Event(claim, event)
+	for i := range nodes {
+		l.Events.Event(&nodes[i], event)
+	}
+	if n.Kind == cloud.Reclaimed && l.Short != nil {
+		l.Short([]catalog.Place{{
+			Type: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: karpenterv1.CapacityTypeSpot,
+		}}, shortKept)
+	}
+}

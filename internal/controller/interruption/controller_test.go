@@ -1,0 +1,126 @@
+package interruption_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+const instance = "aws:///zone-a/i-1"
+
+// TestNotices acts on notices about a machine whose pod is given 20 seconds to end.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	type outcome struct {
+		Deleted          bool
+		ReplaceBy, Ended string
+		Short            int
+		Events           int
+	}
+	for name, c := range map[string]struct {
+		notices []cloud.Notice
+		want    outcome
+	}{
+		"a spot machine is replaced before its drain must begin": {
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Short: 1, Events: 2},
+		},
+		"the same notice twice is one": {
+			[]cloud.Notice{
+				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
+				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
+			},
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Short: 1, Events: 2},
+		},
+		"a notice that is too late ends the claim at once": {
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(40 * time.Second)}},
+			outcome{Deleted: true, Short: 1, Events: 2},
+		},
+		"maintenance in a week is not for now": {
+			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}},
+			outcome{ReplaceBy: "2026-11-08T11:59:10Z", Events: 2},
+		},
+		"of two ends the sooner counts": {
+			[]cloud.Notice{
+				{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(time.Hour)},
+				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
+				{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(time.Hour)},
+			},
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Short: 1, Events: 4},
+		},
+		"an instance that is gone takes its claim along": {
+			[]cloud.Notice{{Kind: cloud.Ended, InstanceID: instance}}, outcome{Deleted: true, Events: 2},
+		},
+		"a broken instance is not waited for": {
+			[]cloud.Notice{{Kind: cloud.SystemBroken, InstanceID: instance}}, outcome{Deleted: true, Ended: "2026-11-01T12:00:00Z", Events: 2},
+		},
+		"a recommendation is only told": {
+			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, outcome{Events: 2},
+		},
+		"a stranger's instance is not ours to mind": {
+			[]cloud.Notice{{Kind: cloud.Ended, InstanceID: "aws:///zone-a/i-2"}}, outcome{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			grace := int64(20)
+			controlled := true
+			api := fakeapi.New(t,
+				&karpenterv1.NodeClaim{
+					ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}},
+					Spec:       karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
+					Status:     karpenterv1.NodeClaimStatus{ProviderID: instance, NodeName: "node"},
+				},
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{ProviderID: instance}},
+				&corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default", OwnerReferences: []metav1.OwnerReference{{
+						APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u", Controller: &controlled,
+					}}},
+					Spec: corev1.PodSpec{NodeName: "node", TerminationGracePeriodSeconds: &grace},
+				},
+			).Build()
+			var got outcome
+			recorder := record.NewFakeRecorder(100)
+			loop := &interruption.Loop{
+				Client: api, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+				Events: observe.NewRecorder(recorder, func() time.Time { return now }), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
+				Short: func(places []catalog.Place, _ time.Duration) { got.Short += len(places) },
+			}
+			for _, n := range c.notices {
+				if err := loop.Act(t.Context(), n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			claim := &karpenterv1.NodeClaim{}
+			if err := api.Get(t.Context(), client.ObjectKey{Name: "claim"}, claim); err != nil {
+				t.Fatal(err)
+			}
+			got.Deleted = claim.DeletionTimestamp != nil
+			got.ReplaceBy = claim.Annotations[translate.ReplaceByAnnotationKey]
+			got.Ended = claim.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey]
+			got.Events = len(recorder.Events)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.ReplaceBy != "" && translate.Expires(claim).Format(time.RFC3339) != got.ReplaceBy {
+				t.Errorf("the claim's time is over at %s, want %s", translate.Expires(claim), got.ReplaceBy)
+			}
+		})
+	}
+}
