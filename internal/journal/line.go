@@ -43,6 +43,9 @@ type Head struct {
 	PriceBefore float64 `json:"priceBeforeHourly,omitempty"`
 	PriceAfter  float64 `json:"priceAfterHourly,omitempty"`
 	Bound       float64 `json:"launchBoundHourly,omitempty"`
+	// FleetBound is what all machines must cost at least, wherever their pods are; 0: not
+	// worked out.
+	FleetBound float64 `json:"fleetBoundHourly,omitempty"`
 	// Error says what went wrong when the plan was carried out, Bug what the core died of.
 	Error string `json:"error,omitempty"`
 	Bug   string `json:"bug,omitempty"`
@@ -83,7 +86,7 @@ func headOf(d *record.Decision, id int64, version string) Head {
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
 		Placed: len(p.Placements), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(p.Removals),
-		Steps: len(p.Steps), Bound: p.BoundHourly, Error: d.Error, Bug: d.Bug,
+		Steps: len(p.Steps), Bound: p.BoundHourly, FleetBound: p.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
 	}
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
@@ -148,7 +151,7 @@ func expand(body []byte) ([]byte, error) {
 // stay change with every look, and so do the names of steps: they are no news.
 func essence(d *record.Decision) []byte {
 	p := d.Plan
-	p.At, p.BoundHourly = time.Time{}, 0
+	p.At, p.BoundHourly, p.FleetBoundHourly, p.Settled = time.Time{}, 0, 0, false
 	p.Blocked = append(p.Blocked[:0:0], p.Blocked...)
 	for i := range p.Blocked {
 		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)
@@ -164,7 +167,7 @@ func essence(d *record.Decision) []byte {
 // idle tells whether a decision is to do nothing.
 func idle(d *record.Decision) bool {
 	p := &d.Plan
-	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals) == 0 &&
+	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) == 0 &&
 		d.Error == "" && d.Bug == ""
 }
 

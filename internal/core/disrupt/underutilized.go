@@ -28,6 +28,7 @@ func (w *work) underutilized() {
 		opts.Changed = w.changed
 	}
 	found := Consolidate(w.over.snap, opts)
+	w.out.FleetBoundHourly = found.BoundHourly
 	w.out.Settled = len(found.Steps) == 0 && !w.opts.DrainOnly
 	for i := range found.Steps {
 		if w.mayBegin(&found.Steps[i]) {

@@ -25,6 +25,9 @@ type Plan struct {
 	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
 	// be opened again; Removals those to go now.
 	Marks, Unmarks, Removals []Removal
+	// FleetBoundHourly is what all machines must cost at least, in dollars, wherever their pods
+	// are; 0: it was not worked out.
+	FleetBoundHourly float64
 	// Settled tells that all machines were searched for something cheaper, and nothing found.
 	Settled bool
 	// Shuns are Nodes from which pods are to be kept away softly, because a later step
