@@ -13,7 +13,8 @@ const (
 	// pauseMin and pauseMax bound for how long a pool whose replacements failed is left
 	// alone; the time doubles from failure to failure.
 	pauseMin, pauseMax = time.Minute, 10 * time.Minute
-	// rest is how long a machine that cannot be replaced is left alone.
+	// rest is how long a machine that cannot be replaced is left alone. The time of one for
+	// which steps are taken back doubles from step to step, up to pauseMax.
 	rest = time.Minute
 	// stillness is for how long nothing is decided anew when there was nothing to do and
 	// nothing was heard since: only time can change that.
@@ -49,6 +50,7 @@ type pause struct {
 
 type resting struct {
 	why   verdict.Verdict
+	wait  time.Duration
 	until time.Time
 }
 
@@ -62,12 +64,14 @@ func (m *memory) recall(opts *disrupt.Options, now time.Time) {
 	opts.Paused, opts.Resting = map[string]time.Time{}, map[string]verdict.Verdict{}
 	// A pool that has been fine for as long as its last pause starts from the least again.
 	maps.DeleteFunc(m.pools, func(_ string, p pause) bool { return now.Sub(p.until) > p.wait })
-	maps.DeleteFunc(m.nodes, func(_ string, r resting) bool { return !now.Before(r.until) })
+	maps.DeleteFunc(m.nodes, func(_ string, r resting) bool { return now.Sub(r.until) > r.wait })
 	for pool, p := range m.pools {
 		opts.Paused[pool] = p.until
 	}
 	for node, r := range m.nodes {
-		opts.Resting[node] = r.why
+		if now.Before(r.until) {
+			opts.Resting[node] = r.why
+		}
 	}
 	if now.Sub(m.settled) < settledMax {
 		opts.Settled = m.settled
@@ -112,7 +116,13 @@ func (m *memory) learn(opts *disrupt.Options, p *plan.Plan) {
 	}
 	for _, why := range p.Blocked {
 		if _, known := m.nodes[why.Subject]; why.Reason == verdict.NoReplacement && !known {
-			m.nodes[why.Subject] = resting{why, p.At.Add(rest)}
+			m.nodes[why.Subject] = resting{why: why, until: p.At.Add(rest)}
+		}
+	}
+	for i := range p.Undos {
+		for _, r := range p.Undos[i].Open {
+			wait := min(max(2*m.nodes[r.Node].wait, rest), pauseMax)
+			m.nodes[r.Node] = resting{p.Undos[i].Why, wait, p.At.Add(wait)}
 		}
 	}
 }

@@ -105,3 +105,23 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 		}
 	}
 }
+
+// TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger was found by the world (seed 18):
+// a step that was taken back began anew a second later, for ever.
+func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var m memory
+	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
+		m.learn(&disrupt.Options{}, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}})
+		want := time.Duration(minutes) * time.Minute
+		for at, rests := range map[time.Duration]bool{want - time.Second: true, want: false} {
+			var opts disrupt.Options
+			m.recall(&opts, now.Add(at))
+			if _, got := opts.Resting["n"]; got != rests {
+				t.Errorf("%s after step %d was taken back it rests: %v, want %v", at, i+1, got, rests)
+			}
+		}
+		now = now.Add(want)
+	}
+}

@@ -52,7 +52,8 @@ type Options struct {
 	// Paused are pools whose replacements failed a short time ago, and until when nothing
 	// is to be launched for their machines.
 	Paused map[string]time.Time
-	// Resting are machines, by name, with why they could not be replaced a short time ago.
+	// Resting are machines, by name, with why they could not be replaced or removed a short
+	// time ago.
 	Resting map[string]verdict.Verdict
 	// Terms are those of consolidation.
 	Terms Terms

@@ -107,6 +107,9 @@ func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 	case ok && pool.Policy == cluster.PolicyEmpty:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
 	}
+	if why, rests := w.opts.Resting[n.Name]; rests {
+		return why
+	}
 	return w.busy(n)
 }
 

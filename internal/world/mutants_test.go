@@ -1,0 +1,197 @@
+package world
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+var mutantSeeds = flag.Uint64("mutant-seeds", 0, "how many seeds each mutant is sought with; 0: only the one that is known to find it")
+
+const initialised = karpenterv1.ConditionTypeInitialized
+
+// mutants are bugs that the world must find, with the first seed that does.
+var mutants = []struct {
+	Mutant
+	seed uint64
+}{
+	{Mutant{Name: "the launch token is forgotten", Launch: func(w *World, r *cloud.LaunchRequest) {
+		w.Stats["mutant"]++
+		r.Token += fmt.Sprint("-", w.Stats["mutant"])
+	}}, 1},
+	{Mutant{Name: "the token is the claim's name", Launch: func(_ *World, r *cloud.LaunchRequest) { r.Token = r.Claim }}, 1},
+	{Mutant{Name: "pods are deleted instead of evicted", Evict: func(w *World, pod *corev1.Pod) bool {
+		_ = w.process.client.Delete(w.process.ctx, pod)
+		return true
+	}}, 1},
+	{Mutant{Name: "evictions are forgotten", Evict: func(*World, *corev1.Pod) bool { return true }}, 1},
+	{Mutant{Name: "nodes get no finalizer", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+		return without(data, `"finalizers":["karpenter.sh/termination"],`)
+	})}, 1},
+	{Mutant{Name: "nodes get no owner", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+		if strings.Contains(string(data), `"ownerReferences"`) {
+			return []byte(strings.Replace(string(data), `"ownerReferences"`, `"managedFields"`, 1))
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "nodes are never opened", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+		if strings.Contains(string(data), karpenterv1.NodeRegisteredLabelKey) || strings.Contains(string(data), "karpenter.sh~1registered") {
+			return nil
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "nodes are never opened again", Patch: node(func(w *World, n *corev1.Node, data []byte) []byte {
+		had, ok := find[*corev1.Node](w.api, "", n.Name)
+		if ok && hasTaint(had, karpenterv1.DisruptedTaintKey) && len(n.Spec.Taints) < len(had.Spec.Taints) && n.UID != "" {
+			return nil
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
+		if nc.Annotations[replacesKey] != "" {
+			set(nc, initialised)
+		}
+	})}, 1},
+	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
+	{Mutant{Name: "budgets are not known", See: pool(func(np *karpenterv1.NodePool) {
+		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}}
+	})}, 1},
+	{Mutant{Name: "do-not-disrupt is not read", See: pod(func(_ *World, p *corev1.Pod) {
+		if p.Annotations != nil {
+			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
+		}
+	})}, 1},
+	{Mutant{Name: "a drain takes pods for gone", See: pod(func(w *World, p *corev1.Pod) {
+		if n, ok := find[*corev1.Node](w.api, "", p.Spec.NodeName); ok && n.DeletionTimestamp != nil {
+			p.Status.Phase = corev1.PodSucceeded
+		}
+	})}, 1},
+	{Mutant{Name: "instances are not ended", Terminate: func(string) (bool, error) { return true, cloud.ErrNotFound }}, 1},
+	{Mutant{Name: "the sweep forgets whose instances are whose", List: func(list []cloud.Instance) []cloud.Instance {
+		for i := range list {
+			list[i].Token, list[i].Claim, list[i].Created = "", "", list[i].Created.Add(-time.Hour)
+		}
+		return list
+	}}, 1},
+	{Mutant{Name: "the sweep goes by names alone", List: func(list []cloud.Instance) []cloud.Instance {
+		for i := range list {
+			list[i].Token = "another"
+		}
+		return list
+	}}, 1},
+	{Mutant{Name: "nothing rests", Pause: func(time.Duration) time.Duration { return time.Millisecond }}, 1},
+	{Mutant{Name: "the clock goes twice as fast", Now: func(t time.Time) time.Time { return t.Add(t.Sub(start)) }}, 1},
+	{Mutant{Name: "healthy nodes seem to be on their way out", See: func(_ *World, o client.Object) {
+		if n, ok := o.(*corev1.Node); ok && strings.HasSuffix(n.Name, "3") {
+			n.DeletionTimestamp = &metav1.Time{Time: start}
+		}
+	}}, 1},
+	{Mutant{Name: "every drain has a deadline that has passed", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
+		if nc.DeletionTimestamp != nil {
+			metav1.SetMetaDataAnnotation(&nc.ObjectMeta, karpenterv1.NodeClaimTerminationTimestampAnnotationKey, start.Format(time.RFC3339))
+		}
+	})}, 1},
+	{Mutant{Name: "the dearest is bought", Launch: func(_ *World, r *cloud.LaunchRequest) {
+		r.Offers = slices.Clone(r.Offers)
+		slices.Reverse(r.Offers)
+	}}, 1},
+	{Mutant{Name: "conditions are lost", Patch: func(_ *World, o client.Object, data []byte, status bool) []byte {
+		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialised) {
+			return nil
+		}
+		return data
+	}}, 1},
+	{Mutant{Name: "machines are not marked", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+		if n.DeletionTimestamp == nil && strings.Contains(string(data), karpenterv1.DisruptedTaintKey) {
+			return nil
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "budgets of pods seem to allow all", See: func(_ *World, o client.Object) {
+		if b, ok := o.(*policyv1.PodDisruptionBudget); ok {
+			b.Status.DisruptionsAllowed = 100
+		}
+	}, Evict: func(w *World, pod *corev1.Pod) bool {
+		_ = w.process.client.Delete(w.process.ctx, pod, client.GracePeriodSeconds(1))
+		return true
+	}}, 1},
+}
+
+func node(f func(w *World, n *corev1.Node, data []byte) []byte) func(*World, client.Object, []byte, bool) []byte {
+	return func(w *World, o client.Object, data []byte, status bool) []byte {
+		if n, ok := o.(*corev1.Node); ok && !status {
+			return f(w, n, data)
+		}
+		return data
+	}
+}
+
+func pod(f func(w *World, p *corev1.Pod)) func(*World, client.Object) {
+	return func(w *World, o client.Object) {
+		if p, ok := o.(*corev1.Pod); ok {
+			f(w, p)
+		}
+	}
+}
+
+func claim(f func(w *World, nc *karpenterv1.NodeClaim)) func(*World, client.Object) {
+	return func(w *World, o client.Object) {
+		if nc, ok := o.(*karpenterv1.NodeClaim); ok {
+			f(w, nc)
+		}
+	}
+}
+
+func pool(f func(np *karpenterv1.NodePool)) func(*World, client.Object) {
+	return func(_ *World, o client.Object) {
+		if np, ok := o.(*karpenterv1.NodePool); ok {
+			f(np)
+		}
+	}
+}
+
+func set(nc *karpenterv1.NodeClaim, condition string) {
+	for i := range nc.Status.Conditions {
+		if nc.Status.Conditions[i].Type == condition {
+			nc.Status.Conditions[i].Status = metav1.ConditionTrue
+			return
+		}
+	}
+}
+
+func without(data []byte, part string) []byte {
+	return []byte(strings.Replace(string(data), part, "", 1))
+}
+
+// TestMutantsAreFound: each bug that is put in is found.
+func TestMutantsAreFound(t *testing.T) {
+	for i := range mutants {
+		m := &mutants[i]
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			first, last := m.seed, m.seed
+			if *mutantSeeds > 0 {
+				first, last = 1, *mutantSeeds
+			}
+			for s := first; s <= last; s++ {
+				r := Run(s, Options{Stormy: 40 * time.Minute, Calm: time.Hour, Nodes: 6, Mutant: &m.Mutant})
+				if r.Violation != "" {
+					t.Logf("seed %d: %s", s, r.Violation)
+					return
+				}
+			}
+			t.Errorf("not found with seeds %d to %d", first, last)
+		})
+	}
+}
