@@ -291,6 +291,7 @@ func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hos
 		gained := false
 		for _, size := range []int{1, 3, 8, 32} {
 			order := c.ranked(c.s.Worth, want)
+			c.s.Survey()
 			for from := 0; from < len(order); from += size {
 				gained = gains(order[from:min(from+size, len(order))]) || gained
 			}

@@ -111,6 +111,7 @@ type purchase struct {
 func (c *consolidator) makeSteps(drafts []*draft) {
 	c.rankStaying(drafts)
 	rest := c.takeAll(drafts, c.follow)
+	c.s.Survey()
 	for parts := c.parts(rest); len(parts) > 0; parts = halves(rest) {
 		rest = c.takeAll(parts, c.searchAnew)
 	}
@@ -326,17 +327,18 @@ func (c *consolidator) put(todo []pack.Move) {
 
 // searchAnew looks for other places.
 func (c *consolidator) searchAnew(d *draft) bool {
-	if c.s.Settle() {
+	if c.s.Settle() || c.opts.DrainOnly {
 		return true
 	}
 	limit, first := 0.0, c.s.Hosts()
 	for _, h := range d.remove {
 		limit += c.s.Price(int(h)) - c.cost[h]
 	}
-	if !c.s.BuyMany(limit) {
-		if _, ok := c.s.Buy(limit); !ok {
-			return false
-		}
+	if c.s.BuyMany(limit) {
+		return true
+	}
+	if _, ok := c.s.Buy(limit); !ok {
+		return false
 	}
 	c.windows(roundsMax, func(h int) bool { return h >= first }, func(hosts []int32) bool { return c.swap(c.s.Begin(), hosts) })
 	return true

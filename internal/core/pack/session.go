@@ -29,6 +29,7 @@ type Session struct {
 	// on first, then large ones.
 	size []int32
 	log  []change
+	kept int // so much of the log is final
 	// bins are what can be bought, by price, without what another is never worse than.
 	bins []freshBin
 	// problem is to buy machines for all pods.
@@ -310,21 +311,24 @@ func (s *Session) MayLeave(h int) bool {
 	return true
 }
 
-// firstRoom is the first two machines that have room for a class; -1: there is none. It
-// holds as long as the log is as long as it was, and the order of the machines the same.
+// firstRoom is the first two machines that have room for a class; -1: there is none. No
+// machine's room grows while the order of the machines stays, except by Undo to what it was
+// when it was last asked, so none remains none.
 type firstRoom struct {
 	hosts [2]int32
-	log   int
+	known bool
 }
 
-// roomFor returns the first two machines that have room for a class.
+// roomFor returns the first two machines that have room for a class. It is asked between
+// changes only.
 func (s *Session) roomFor(c int32) [2]int32 {
 	r := &s.room[c]
-	if r.log == len(s.log)+1 {
+	need := s.classes[c].need
+	if r.known && s.slots.holds(r.hosts[0], need) && s.slots.holds(r.hosts[1], need) {
 		return r.hosts
 	}
-	*r = firstRoom{[2]int32{-1, -1}, len(s.log) + 1}
-	need, visits, at := s.classes[c].need, visitsMax, -1
+	*r = firstRoom{[2]int32{-1, -1}, true}
+	visits, at := visitsMax, -1
 	for k := range r.hosts {
 		if at = s.slots.next(at+1, need, &visits); at < 0 {
 			break
@@ -332,6 +336,17 @@ func (s *Session) roomFor(c int32) [2]int32 {
 		r.hosts[k] = s.slots.host[at]
 	}
 	return r.hosts
+}
+
+// Survey looks for which pods there is no room left, so that none is looked for again. In
+// the middle of a change, which may be taken back, it does nothing.
+func (s *Session) Survey() {
+	if len(s.log) > s.kept {
+		return
+	}
+	for c := range s.classes {
+		s.roomFor(int32(c))
+	}
 }
 
 // kinds groups machines that the classes cannot tell apart by labels and taints.

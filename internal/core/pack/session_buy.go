@@ -32,6 +32,8 @@ type filler struct {
 	keyed   []bool                 // by class: the ledger is to be asked
 	hosts   int32                  // a hostname domain for machines that are only thought of
 	free    quantity.Vector
+	inverse []float64 // of what is free
+	needs   []int64   // of all classes
 	cand    []int32
 	left    []int32 // by class
 	content []Share
@@ -47,6 +49,10 @@ type filler struct {
 func (s *Session) addBins(spotPools int) {
 	f := &s.fills
 	f.none, f.free = make(quantity.Vector, len(s.model.space)), make(quantity.Vector, len(s.model.space))
+	f.inverse = make([]float64, len(s.model.space))
+	for c := range s.classes {
+		f.needs = append(f.needs, s.classes[c].need...)
+	}
 	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
 	f.index = map[*cluster.Shape]int{}
 	for i, sh := range s.ledger.Shapes() {
@@ -436,7 +442,7 @@ func (s *Session) fill(b int) float64 {
 	free := f.free
 	copy(free, bin.free)
 	for _, c := range s.size {
-		if s.loose[c] > 0 && bin.allowed.has(int(c)) && quantity.Times(free, f.none, s.classes[c].need, 1) > 0 {
+		if s.loose[c] > 0 && bin.allowed.has(int(c)) && s.fits(c, free) {
 			f.cand = append(f.cand, c)
 			f.left[c] = s.loose[c]
 		}
@@ -480,32 +486,51 @@ func (s *Session) fill(b int) float64 {
 // put in at once. Candidates that do not fit any more are dropped.
 func (s *Session) pick(free quantity.Vector) (at int, n int32) {
 	f := &s.fills
+	for r, amount := range free {
+		if f.inverse[r] = 0; amount > 0 {
+			f.inverse[r] = 1 / float64(amount)
+		}
+	}
 	best, kept := -1.0, f.cand[:0]
 	at = -1
 	for _, c := range f.cand {
-		need := s.classes[c].need
-		fit := quantity.Times(free, f.none, need, int64(f.left[c]))
-		if fit == 0 {
+		if f.left[c] == 0 || !s.fits(c, free) {
 			continue
 		}
 		share := 0.0
-		for r, amount := range need {
-			if amount > 0 {
-				share += float64(amount) / float64(free[r])
-			}
+		for r, amount := range s.needOf(c) {
+			share += float64(amount) * f.inverse[r]
 		}
 		if score := s.worth[c] / share; score > best {
-			best, at, n = score, len(kept), int32(fit)
+			best, at = score, len(kept)
 		}
 		kept = append(kept, c)
 	}
 	f.cand = kept
-	if n > 3 {
-		n = (n + 3) / 4
-	} else if n > 0 {
-		n = 1
+	if at < 0 {
+		return at, 0
 	}
-	return at, n
+	c := kept[at]
+	if n = int32(quantity.Times(free, f.none, s.needOf(c), int64(f.left[c]))); n > 3 {
+		return at, (n + 3) / 4
+	}
+	return at, 1
+}
+
+// needOf returns what a pod of the class asks for.
+func (s *Session) needOf(c int32) []int64 {
+	dims := int32(len(s.model.space))
+	return s.fills.needs[c*dims : (c+1)*dims]
+}
+
+// fits tells whether what is free is enough for a pod of the class.
+func (s *Session) fits(c int32, free quantity.Vector) bool {
+	for r, amount := range s.needOf(c) {
+		if amount > 0 && amount > free[r] {
+			return false
+		}
+	}
+	return true
 }
 
 // joins tells whether a pod of the class may be on the bin with what is in it.

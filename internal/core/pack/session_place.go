@@ -49,7 +49,7 @@ func (s *Session) Undo(mark int) {
 			s.release(int(e.host), -1)
 		}
 	}
-	s.log = s.log[:mark]
+	s.log, s.kept = s.log[:mark], min(s.kept, mark)
 	clear(s.loose)
 }
 
@@ -62,6 +62,7 @@ func (s *Session) Keep(mark int) {
 			s.log = append(s.log, change{kind: changeRelease, host: e.host})
 		}
 	}
+	s.kept = len(s.log)
 }
 
 // release gives back to the limits what a machine of a pool held; -1 takes it again.
@@ -161,7 +162,7 @@ func (s *Session) vanish(at *topology.Place) {
 }
 
 // Settle puts loose pods on machines that there are, those to be kept most first, as far
-// as room is found quickly. It tells whether none is left.
+// as room is found. It tells whether none is left.
 func (s *Session) Settle() bool {
 	all := true
 	for _, c := range s.size {
@@ -197,6 +198,9 @@ const (
 // seat finds room for the loose pods of a class. Of the first few machines that have it,
 // each pod goes to the one of which it takes what is left most evenly.
 func (s *Session) seat(c int32) {
+	if s.room[c].known && s.room[c].hosts[0] < 0 {
+		return
+	}
 	need := s.classes[c].need
 	for s.loose[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax

@@ -53,7 +53,7 @@ func (s *Session) BuyMany(limit float64) bool {
 		p.Classes, classes = append(p.Classes, class), append(classes, int32(c))
 		pods += class.Count
 	}
-	answer := cover.Solve(&p, cover.Default(pods))
+	answer := cover.Solve(&p, cover.Effort{Passes: 8, Improve: 100})
 	if len(answer.Unplaced) > 0 || answer.Price >= limit {
 		return false
 	}

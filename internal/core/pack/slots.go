@@ -92,6 +92,11 @@ func (t *slots) has(i int, need quantity.Vector) bool {
 	return true
 }
 
+// holds tells whether a machine has room still; -1, which is none, always does.
+func (t *slots) holds(h int32, need quantity.Vector) bool {
+	return h < 0 || t.has(t.leaves+int(t.at[h]), need)
+}
+
 // next returns the first position from the given one on that has room; -1: none. It gives
 // up when visits, which it counts down, is used up: where what is free is in pieces, most
 // inner nodes promise what no machine below has.
