@@ -10,7 +10,7 @@ import (
 // addConsolidation adds the terms of consolidation.
 func (s *Settings) addConsolidation(a adder) {
 	d := disrupt.DefaultTerms()
-	a.factor(&s.ConsolidationEvictionDollars, "consolidation-eviction-hourly-dollars", 0, "what consolidation must save per hour for each ordinary pod that it evicts; 0: half of what the average pod costs. Annotation dovetail.sh/eviction-hourly-dollars of a NodePool overrides it")
+	a.factor(&s.ConsolidationEvictionDollars, "consolidation-eviction-hourly-dollars", 0, "what consolidation must save per hour for each ordinary pod that it evicts; 0: a quarter of what the average pod costs. Annotation dovetail.sh/eviction-hourly-dollars of a NodePool overrides it")
 	a.factor(&s.ConsolidationSavingShareMin, "consolidation-saving-share-min", d.ShareMin, "share of the price of the nodes that it removes which consolidation must save besides. Annotation dovetail.sh/saving-share-min of a NodePool overrides it")
 	a.factor(&s.ConsolidationGapMax, "consolidation-gap-max", d.GapMax, "how much all nodes may cost above the least that they must, as a share of it, with consolidation not looking for more; 0: it always looks")
 	a.number(&s.ConsolidationStepMax, "consolidation-step-max", d.StepMax, "most nodes that one step of consolidation removes")
