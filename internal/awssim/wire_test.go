@@ -124,7 +124,7 @@ func TestForgery(t *testing.T) {
 // sign signs a request as if it had the body and were made a while ago.
 func sign(t *testing.T, r *http.Request, c awssim.Credentials, service, body string, age time.Duration) {
 	t.Helper()
-	at := time.Now().Add(-age) //nolint:forbidigo // signatures are judged by the machine's clock
+	at := time.Now().Add(-age) // signatures are judged by the machine's clock
 	err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: c.AccessKey, SecretAccessKey: c.SecretKey}, r, bodyHash(body), service, "us-east-1", at)
 	if err != nil {
 		t.Fatal(err)
@@ -148,13 +148,13 @@ func TestVirtualTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		start := time.Now() //nolint:forbidigo // virtual
+		start := time.Now()
 		time.AfterFunc(7*time.Second, func() { sim.Send("hello") })
 		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url.QueueUrl, WaitTimeSeconds: 20})
 		if err != nil || len(out.Messages) != 1 {
 			t.Fatal(out, err)
 		}
-		if d := time.Since(start); d < 7*time.Second || d > 8*time.Second { //nolint:forbidigo // virtual
+		if d := time.Since(start); d < 7*time.Second || d > 8*time.Second {
 			t.Errorf("the poll took %v, want some more than 7 s", d)
 		}
 		if out, err = client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url.QueueUrl, WaitTimeSeconds: 20}); err != nil || len(out.Messages) != 0 {

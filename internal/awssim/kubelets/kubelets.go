@@ -1,0 +1,115 @@
+// Package kubelets brings the Nodes of booted machines into a real API server. KWOK plays
+// their kubelets from there on; when a machine is gone, its Node is deleted, as the cloud
+// controller manager does it.
+package kubelets
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// retryAfter is how long an API server that refuses is left alone. Each machine has one
+// place in the queue at most.
+const retryAfter = time.Second
+
+// Nodes is an awssim.Registrar. Make it with New, and call Run.
+type Nodes struct {
+	client client.Client
+	log    *slog.Logger
+
+	mu   sync.Mutex
+	due  map[string]*corev1.Node // by name; nil: the machine is gone
+	wake chan struct{}
+}
+
+// New returns a registrar that writes with c.
+func New(c client.Client, log *slog.Logger) *Nodes {
+	return &Nodes{client: c, log: log, due: map[string]*corev1.Node{}, wake: make(chan struct{}, 1)}
+}
+
+// Join has the Node created, soon.
+func (n *Nodes) Join(node *corev1.Node) { n.put(node.Name, node) }
+
+// Leave has the Node deleted, soon.
+func (n *Nodes) Leave(name string) { n.put(name, nil) }
+
+// put makes a wish, which replaces an older one for the same Node.
+func (n *Nodes) put(name string, node *corev1.Node) {
+	n.mu.Lock()
+	n.due[name] = node
+	n.mu.Unlock()
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run fulfils wishes until ctx ends. What fails is tried again.
+func (n *Nodes) Run(ctx context.Context) {
+	retry := time.NewTicker(retryAfter)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		case <-retry.C:
+		}
+		n.mu.Lock()
+		due := n.due
+		n.due = map[string]*corev1.Node{}
+		n.mu.Unlock()
+		for _, name := range slices.Sorted(maps.Keys(due)) {
+			if err := n.fulfil(ctx, name, due[name]); err != nil {
+				n.log.Warn("node was refused by the API server", "node", name, "error", err)
+				n.putBack(name, due[name])
+			}
+		}
+	}
+}
+
+// putBack keeps a wish that failed, unless there is a newer one.
+func (n *Nodes) putBack(name string, node *corev1.Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, newer := n.due[name]; !newer {
+		n.due[name] = node
+	}
+}
+
+func (n *Nodes) fulfil(ctx context.Context, name string, node *corev1.Node) error {
+	if node == nil {
+		return client.IgnoreNotFound(n.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	node = node.DeepCopy()
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	node.Annotations["kwok.x-k8s.io/node"] = "fake" // KWOK looks after Nodes that have it
+	err := n.client.Create(ctx, node)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	old := &corev1.Node{}
+	if err := n.client.Get(ctx, client.ObjectKey{Name: name}, old); err != nil {
+		return err
+	}
+	if old.Spec.ProviderID == node.Spec.ProviderID {
+		return nil
+	}
+	// Another machine had the address before.
+	if err := client.IgnoreNotFound(n.client.Delete(ctx, old)); err != nil {
+		return err
+	}
+	return fmt.Errorf("node %s is still that of %s", name, old.Spec.ProviderID)
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAWSSim: the account tells how to reach it, serves until it is stopped, and refuses a
+// scenario that it cannot play.
+func TestAWSSim(t *testing.T) {
+	t.Parallel()
+	scenario := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(scenario, []byte("faults: [{kind: short, at: 1m}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, w := io.Pipe()
+	status := make(chan int)
+	go func() {
+		defer w.Close()
+		status <- Main(ctx, []string{"awssim", "--address", "127.0.0.1:0", "--scenario", scenario}, w, io.Discard)
+	}()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "export AWS_ENDPOINT_URL=http://127.0.0.1:") {
+		t.Errorf("told %q, %v", line, err)
+	}
+	stop()
+	if got := <-status; got != 0 {
+		t.Errorf("stopped with status %d", got)
+	}
+	if err := os.WriteFile(scenario, []byte("faults: [{kind: flood}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	if got := Main(t.Context(), []string{"awssim", "--scenario", scenario}, io.Discard, &told); got != 1 || !strings.Contains(told.String(), `"flood"`) {
+		t.Errorf("a bad scenario: status %d, %s", got, told.String())
+	}
+}
