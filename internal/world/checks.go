@@ -252,10 +252,13 @@ func (c *checks) productDeletes(o object, forced bool) {
 		}
 	case *karpenterv1.NodeClaim:
 		c.lastEviction, c.why = c.w.at, "deletion of "+o.Name
-		if reason, yes := conditionOf(o, karpenterv1.ConditionTypeDisruptionReason); yes {
+		reason, chosen := conditionOf(o, karpenterv1.ConditionTypeDisruptionReason)
+		switch {
+		case c.mustGo(o) || c.isInVain(o):
+		case chosen:
 			c.disrupts(o, reason.Reason)
-		} else {
-			c.giveUp(o)
+		default:
+			c.w.fail("claim %s is deleted for no reason: its node is fine", o.Name)
 		}
 	}
 }
@@ -276,22 +279,30 @@ func (c *checks) deletesPod(pod *corev1.Pod, forced bool) {
 	}
 }
 
-// giveUp: a claim that is not disrupted by choice is deleted because it did not become a
-// node, has expired, is broken or has lost its instance.
-func (c *checks) giveUp(nc *karpenterv1.NodeClaim) {
+// mustGo tells whether a claim has another reason to go than somebody's choice: it did not
+// become a node, has expired, is broken or has lost its instance, or its Node is deleted.
+func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 	i := c.instanceOf(nc)
-	_, initialised := conditionOf(nc, karpenterv1.ConditionTypeInitialized)
-	if !initialised || i == nil || !c.w.cloud.kubeletUp(i.node) || c.w.chaos.odds[CloudDown] > 0 && c.w.at.Sub(nc.CreationTimestamp.Time) < time.Minute {
-		return
+	if _, initialised := conditionOf(nc, karpenterv1.ConditionTypeInitialized); !initialised || i == nil || !c.w.cloud.kubeletUp(i.node) {
+		return true
 	}
 	node, there := find[*corev1.Node](c.w.api, "", i.node)
 	if !there || node.DeletionTimestamp != nil || hasTaint(node, corev1.TaintNodeUnreachable) {
-		return
+		return true
 	}
-	if after := nc.Spec.ExpireAfter.Duration; after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after {
-		return
+	after := nc.Spec.ExpireAfter.Duration
+	return after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after
+}
+
+// isInVain tells whether a claim was launched for a step that is still under way: then it
+// may be dropped again.
+func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
+	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+		if words := strings.Fields(other.Annotations[stepKey]); len(words) == 3 && words[0] == nc.Annotations[replacesKey] && other.DeletionTimestamp == nil {
+			return true
+		}
 	}
-	c.w.fail("claim %s is deleted for no reason: its node %s is fine", nc.Name, node.Name)
+	return c.lost[nc.Annotations[replacesKey]]
 }
 
 // disrupts judges a disruption by choice.
@@ -358,7 +369,9 @@ func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
 	}
 	going := 1
 	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
-		if _, yes := conditionOf(other, karpenterv1.ConditionTypeDisruptionReason); yes && other.DeletionTimestamp != nil && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
+		_, chosen := conditionOf(other, karpenterv1.ConditionTypeDisruptionReason)
+		_, ending := conditionOf(other, karpenterv1.ConditionTypeInstanceTerminating) // it counts no more
+		if chosen && !ending && other.DeletionTimestamp != nil && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
 			going++
 		}
 	}

@@ -149,7 +149,7 @@ func (c *productClient) write(verb string, obj client.Object, effect func() erro
 // Create stores an object.
 func (c *productClient) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
 	if m := c.p.w.opts.Mutant; m != nil && m.Create != nil {
-		m.Create(obj)
+		m.Create(c.p.w, obj)
 	}
 	return c.write("create", obj, func() error { return c.p.w.api.create(obj) })
 }
@@ -188,7 +188,7 @@ func (c *productClient) patch(obj client.Object, patch client.Patch, verb string
 		return fmt.Errorf("make a patch of %s: %w", obj.GetName(), err)
 	}
 	if m := c.p.w.opts.Mutant; m != nil && m.Patch != nil {
-		if data = m.Patch(obj, data, status); data == nil {
+		if data = m.Patch(c.p.w, obj, data, status); data == nil {
 			return nil
 		}
 	}

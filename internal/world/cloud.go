@@ -278,7 +278,7 @@ func (s *seat) Terminate(_ context.Context, id string) error {
 		return errCloud
 	}
 	if m := w.opts.Mutant; m != nil && m.Terminate != nil {
-		if err, done := m.Terminate(id); done {
+		if done, err := m.Terminate(id); done {
 			return err
 		}
 	}

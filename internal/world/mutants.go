@@ -1,6 +1,8 @@
 package world
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -8,17 +10,21 @@ import (
 )
 
 // Mutant is a bug put between the product and the world: it changes what the product sees
-// or what it does. Each field may be nil.
+// or what it does. Each field but the name may be nil.
 type Mutant struct {
+	Name string
 	// See changes what a process is shown.
 	See func(w *World, o client.Object)
 	// Create changes what is created, Patch what is patched; nil data: it is dropped.
-	Create func(o client.Object)
-	Patch  func(o client.Object, data []byte, status bool) []byte
+	Create func(w *World, o client.Object)
+	Patch  func(w *World, o client.Object, data []byte, status bool) []byte
 	// Evict takes an eviction's place.
 	Evict func(w *World, pod *corev1.Pod) (done bool)
 	// Launch changes an order, Terminate takes a termination's place, List changes what is listed.
 	Launch    func(w *World, r *cloud.LaunchRequest)
-	Terminate func(id string) (err error, done bool)
+	Terminate func(id string) (done bool, err error)
 	List      func(list []cloud.Instance) []cloud.Instance
+	// Pause changes for how long an item of a queue rests, Now what time it is.
+	Pause func(time.Duration) time.Duration
+	Now   func(time.Time) time.Time
 }

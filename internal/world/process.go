@@ -134,11 +134,7 @@ func (p *process) readNews() {
 // act runs code of the product. Its panics are violations.
 func (p *process) act(do func()) {
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case violation:
-			panic(r)
-		default:
+		if r := recover(); r != nil {
 			p.w.fail("the product panicked: %v\n%s", r, debug.Stack())
 		}
 	}()
@@ -146,7 +142,13 @@ func (p *process) act(do func()) {
 }
 
 // now is the process's clock, which need not be right.
-func (p *process) now() time.Time { return p.w.at.Add(p.w.chaos.skew) }
+func (p *process) now() time.Time {
+	now := p.w.at.Add(p.w.chaos.skew)
+	if m := p.w.opts.Mutant; m != nil && m.Now != nil {
+		now = m.Now(now)
+	}
+	return now
+}
 
 // later is how the product does things after a pause.
 func (p *process) later(pause time.Duration, do func()) {

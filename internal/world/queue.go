@@ -47,6 +47,9 @@ func (q *queue[T]) turn(item T) {
 
 // AddAfter has an item worked on after a pause.
 func (q *queue[T]) AddAfter(item T, pause time.Duration) {
+	if m := q.p.w.opts.Mutant; m != nil && m.Pause != nil {
+		pause = m.Pause(pause)
+	}
 	if pause <= 0 {
 		q.Add(item)
 		return

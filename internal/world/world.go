@@ -49,6 +49,8 @@ type World struct {
 	checks    *checks
 	process   *process
 
+	// said is the first violation.
+	said string
 	sum  hash.Hash64
 	line []byte
 	// Stats counts what happened, by name.
@@ -95,9 +97,6 @@ func (e *events) Pop() any {
 	return last
 }
 
-// violation is thrown by checkers and ends the run.
-type violation string
-
 // Run plays a seed to its end or to its first violation.
 func Run(seed uint64, opts Options) Result {
 	w := &World{
@@ -111,35 +110,25 @@ func Run(seed uint64, opts Options) Result {
 	w.workloads = newWorkloads(w)
 	w.kubelets = newKubelets(w)
 	w.chaos = newChaos(w)
-	said := w.play()
+	w.play()
 	return Result{
 		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
-		Stats: w.Stats, Violation: said,
+		Stats: w.Stats, Violation: w.said,
 	}
 }
 
-// play runs events until the end and returns the first violation.
-func (w *World) play() (said string) {
-	defer func() {
-		if w.process != nil {
-			w.process.end()
-		}
-		switch r := recover().(type) {
-		case nil:
-		case violation:
-			said = string(r)
-		default:
-			panic(r)
-		}
-	}()
+// play runs events until the end or the first violation.
+func (w *World) play() {
 	w.chaos.begin()
 	end := start.Add(w.opts.Stormy + w.opts.Calm)
-	for len(w.events) > 0 && !w.events[0].at.After(end) {
+	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(end) {
 		w.next()
 	}
-	w.at = end
-	w.checks.atRest()
-	return ""
+	if w.said == "" {
+		w.at = end
+		w.checks.atRest()
+	}
+	w.process.end()
 }
 
 // next makes the next event happen.
@@ -197,9 +186,11 @@ func (w *World) note(format string, args ...any) {
 // count counts something that happened.
 func (w *World) count(what string) { w.Stats[what]++ }
 
-// fail ends the run.
+// fail takes note of a violation, which ends the run after this event.
 func (w *World) fail(format string, args ...any) {
-	said := fmt.Sprintf("%s after %s: ", w.at.Format("15:04:05.000"), w.at.Sub(start).Round(time.Millisecond)) + fmt.Sprintf(format, args...)
-	w.note("VIOLATION %s", said)
-	panic(violation(said))
+	if w.said != "" {
+		return
+	}
+	w.said = fmt.Sprintf("%s after %s: ", w.at.Format("15:04:05.000"), w.at.Sub(start).Round(time.Millisecond)) + fmt.Sprintf(format, args...)
+	w.note("VIOLATION %s", w.said)
 }
