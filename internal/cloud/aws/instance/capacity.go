@@ -67,7 +67,8 @@ func memory(info *types.InstanceTypeInfo, r *Region, c *Class) int64 {
 
 // storage returns the bytes of the disk that holds the kubelet's directory.
 func storage(info *types.InstanceTypeInfo, spec *awsv1.EC2NodeClassSpec, f family.Family) int64 {
-	if own := info.InstanceStorageInfo; spec.InstanceStorePolicy != nil && own != nil && aws.ToInt64(own.TotalSizeInGB) > 0 {
+	raid := spec.InstanceStorePolicy != nil && f.WindowsBuild == "" // images of Windows leave those disks alone
+	if own := info.InstanceStorageInfo; raid && own != nil && aws.ToInt64(own.TotalSizeInGB) > 0 {
 		return aws.ToInt64(own.TotalSizeInGB) * 1_000_000_000
 	}
 	volumes := spec.BlockDeviceMappings

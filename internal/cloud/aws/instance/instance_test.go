@@ -253,6 +253,7 @@ func TestDiskOfTheKubelet(t *testing.T) {
 		"Custom: the last":                      {family: "Custom", volumes: []awsv1.BlockDeviceMapping{volume("/dev/a", "5Gi", false), volume("/dev/b", "7Gi", false)}, want: 7 * gibibyte},
 		"Custom: the image's own":               {family: "Custom", want: 20 * gibibyte},
 		"neither name nor volume":               {family: "AL2", volumes: []awsv1.BlockDeviceMapping{{}}, want: 20 * gibibyte},
+		"the machine's own disks, left alone":   {family: "Windows2022", policy: true, want: 50 * gibibyte},
 		"the machine's own disks, put together": {family: "AL2023", policy: true, volumes: []awsv1.BlockDeviceMapping{volume("", "5Gi", true)}, want: 474e9},
 	} {
 		t.Run(name, func(t *testing.T) {
