@@ -22,6 +22,9 @@ import (
 // place in the queue at most.
 const retryAfter = time.Second
 
+// KWOK looks after Nodes that have this annotation or this label, as it was told.
+const playedKey, playedValue = "kwok.x-k8s.io/node", "fake"
+
 // Nodes is an awssim.Registrar. Make it with New, and call Run.
 type Nodes struct {
 	client client.Client
@@ -92,10 +95,8 @@ func (n *Nodes) fulfil(ctx context.Context, name string, node *corev1.Node) erro
 		return client.IgnoreNotFound(n.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	node = node.DeepCopy()
-	if node.Annotations == nil {
-		node.Annotations = map[string]string{}
-	}
-	node.Annotations["kwok.x-k8s.io/node"] = "fake" // KWOK looks after Nodes that have it
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, playedKey, playedValue)
+	metav1.SetMetaDataLabel(&node.ObjectMeta, playedKey, playedValue)
 	err := n.client.Create(ctx, node)
 	if !apierrors.IsAlreadyExists(err) {
 		return err

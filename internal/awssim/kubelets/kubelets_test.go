@@ -47,16 +47,16 @@ func TestNodes(t *testing.T) {
 			if err := c.Get(ctx, client.ObjectKey{Name: "ip-10-0-0-4"}, got); err != nil {
 				return ""
 			}
-			return got.Spec.ProviderID + " " + got.Annotations["kwok.x-k8s.io/node"]
+			return got.Spec.ProviderID + " " + got.Annotations["kwok.x-k8s.io/node"] + got.Labels["kwok.x-k8s.io/node"]
 		}
 		n.Join(node("i-1"))
-		if got := there(); got != "aws:///us-east-1a/i-1 fake" {
+		if got := there(); got != "aws:///us-east-1a/i-1 fakefake" {
 			t.Errorf("after the first: %q", got)
 		}
 		n.Join(node("i-1"))
 		n.Leave("ip-10-0-0-4")
 		n.Join(node("i-2"))
-		if got := there(); got != "aws:///us-east-1a/i-2 fake" {
+		if got := there(); got != "aws:///us-east-1a/i-2 fakefake" {
 			t.Errorf("after another machine with the address: %q", got)
 		}
 		n.Leave("ip-10-0-0-4")
