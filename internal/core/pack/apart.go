@@ -75,36 +75,21 @@ func (s *solver) locate() {
 	s.locatePools()
 }
 
-// placeOf returns the place of a machine of the snapshot. A claim that is still open may
-// be in each domain that its requirements allow.
+// placeOf returns the place of a machine of the snapshot.
 func (s *solver) placeOf(n *cluster.Node) topology.Place {
+	if n.Open != nil {
+		return s.placeOfOpen(n)
+	}
 	keys := s.ledger.Keys()
 	place := topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
 	for k, key := range keys {
-		place.Domain[k] = topology.None
 		value, ok := n.Labels[key]
 		if key == label.Hostname && !ok {
 			value, ok = n.Name, true
 		}
-		values := []string{value}
-		if n.Open != nil && !ok {
-			values = s.valuesOf(n, key)
-			ok = len(values) > 0
+		if place.Domain[k] = topology.None; ok {
+			place.Domain[k] = s.ledger.Domain(k, value)
 		}
-		switch {
-		case !ok:
-		case len(values) == 1:
-			place.Domain[k] = s.ledger.Domain(k, values[0])
-		default:
-			place.Domain[k], place.May = topology.Unsettled, slices.Grow(place.May, len(keys))[:len(keys)]
-			for _, v := range values {
-				place.May[k] = append(place.May[k], s.ledger.Domain(k, v))
-			}
-		}
-	}
-	if n.Open != nil {
-		s.countOpen(n, &place)
-		return place
 	}
 	shapes := s.ledger.Shapes()
 	s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
@@ -115,23 +100,14 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 	return place
 }
 
-// countOpen notes in which spreading groups the machine of an open claim counts.
-func (s *solver) countOpen(n *cluster.Node, place *topology.Place) {
-	place.Doubt = make([]bool, len(place.Counts))
-	for g := range place.Counts {
-		place.Counts[g], place.Doubt[g] = true, true
+// placeOfOpen returns the place of a claim that the cloud has not answered for: it may be
+// in each domain that its requirements allow.
+func (s *solver) placeOfOpen(n *cluster.Node) topology.Place {
+	u := unsettled{host: n.Name, has: n.Open.Requirements, labels: n.Labels, at: slices.IndexFunc(s.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })}
+	if u.at >= 0 {
+		u.atoms, _, _ = s.model.pools[u.at].match(n.Open.Requirements, true)
 	}
-	at := slices.IndexFunc(s.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
-	if at < 0 {
-		return
-	}
-	atoms, _, _ := s.model.pools[at].match(n.Open.Requirements, true)
-	if !atoms.within(s.model.pools[at].allowed) {
-		return // the pool has changed since
-	}
-	for g, in := range s.counted[at] {
-		place.Counts[g], place.Doubt[g] = in.admits(atoms, n.Open.Requirements)
-	}
+	return s.placeOfUnsettled(&u)
 }
 
 // admits tells whether some of what has the atoms and the requirements may be what the
@@ -151,28 +127,6 @@ func (in *classIn) admits(atoms bitset, has label.Requirements) (some, notAll bo
 		some = true
 	}
 	return some, some
-}
-
-// valuesOf returns the values of a key that an open claim's machine may have.
-func (s *solver) valuesOf(n *cluster.Node, key string) (values []string) {
-	want, ruled := n.Open.Requirements[key]
-	if at := slices.IndexFunc(s.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool }); at >= 0 {
-		pool := s.model.pools[at]
-		if k, decided := pool.decided(key); decided {
-			atoms, _, _ := pool.match(n.Open.Requirements, true)
-			both := newBitset(len(pool.atoms))
-			for i, v := range k.values {
-				if both.intersection(atoms, k.with[i]) && (!ruled || want.Allows(v)) {
-					values = append(values, v)
-				}
-			}
-			return values
-		}
-	}
-	if want.Operator() == label.OpIn {
-		return want.Values()
-	}
-	return nil
 }
 
 // admitOwners notes for each pool what the owner of each spreading group admits of it; nil:

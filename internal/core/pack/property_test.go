@@ -334,13 +334,29 @@ func worldHolds(world []site) error {
 				continue
 			}
 			for _, check := range []func([]site, int, int) error{apartHolds, togetherHolds, spreadHolds} {
-				if err := check(world, i, k); err != nil {
+				err := check(world, i, k)
+				if err != nil && check(before(world, i, k)) != nil {
 					return fmt.Errorf("%s on %s: %w", me.name, world[i].name, err)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// before returns the world without the pods that must be with pods like the one, which are
+// taken to come after it, and where that one is there.
+func before(world []site, i, k int) (earlier []site, at, pod int) {
+	me := world[i].pods[k]
+	after := func(r resident) bool {
+		return r.planned && r.sh != me.sh && len(r.sh.Affinity) > 0 &&
+			!slices.ContainsFunc(r.sh.Affinity, func(t cluster.PodTerm) bool { return !t.Selector.Selects(me.sh.Labels) })
+	}
+	earlier = slices.Clone(world)
+	for j := range earlier {
+		earlier[j].pods = slices.DeleteFunc(slices.Clone(earlier[j].pods), after)
+	}
+	return earlier, i, slices.IndexFunc(earlier[i].pods, func(r resident) bool { return r.name == me.name && r.planned })
 }
 
 func apartHolds(world []site, i, k int) error {

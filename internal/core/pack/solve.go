@@ -449,9 +449,10 @@ func (s *solver) finish() {
 				b.refusal = b.shortOfValues(b.types)
 			}
 		}
-		if s.uphold(round == finishRounds-1) {
+		if s.uphold(round == finishRounds-1) || round == finishRounds-1 {
 			break
 		}
+		s.placeAll()
 	}
 	s.dropEmpty()
 }

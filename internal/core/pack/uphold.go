@@ -2,9 +2,9 @@ package pack
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -37,7 +37,7 @@ func (s *solver) uphold(last bool) (all bool) {
 		again = false
 		for _, c := range slices.Backward(s.order) {
 			if cl := &s.classes[c]; len(cl.keys) > 0 {
-				again = s.upholdClass(cl, seats[c], moved, last) || again
+				again = s.upholdClass(cl, seats, moved, last) || again
 			}
 		}
 		all = all && !again
@@ -52,9 +52,9 @@ func (s *solver) recountAll(seats [][]int32) {
 	if !s.opts.BuyableBinds {
 		s.ledger.SoldOut()
 	}
-	for _, b := range s.launches {
+	for i, b := range s.launches {
 		if b.refusal.IsYes() {
-			s.locateFinal(b)
+			s.locateFinal(i, b)
 		}
 	}
 	for c := range seats {
@@ -70,33 +70,8 @@ func (s *solver) recountAll(seats [][]int32) {
 }
 
 // locateFinal gives a launch the place that the cloud's choices leave it.
-func (s *solver) locateFinal(b *launchBin) {
-	keys, alive := s.ledger.Keys(), b.alive()
-	place := topology.Place{
-		Domain: make([]int32, len(keys)), May: make([][]int32, len(keys)),
-		Counts: make([]bool, s.ledger.Groups()), Doubt: make([]bool, s.ledger.Groups()),
-	}
-	for k, key := range keys {
-		if key == label.Hostname {
-			place.Domain[k] = s.ledger.NewDomain(k)
-			continue
-		}
-		for _, ch := range b.pool.choices(key, alive, b.open[key].Values()) {
-			place.May[k] = append(place.May[k], s.ledger.Domain(k, ch.value))
-		}
-		switch len(place.May[k]) {
-		case 0:
-			place.Domain[k] = topology.None
-		case 1:
-			place.Domain[k] = place.May[k][0]
-		default:
-			place.Domain[k] = topology.Unsettled
-		}
-	}
-	for g, in := range s.counted[b.at] {
-		place.Counts[g], place.Doubt[g] = in.admits(alive, b.open)
-	}
-	b.place = place
+func (s *solver) locateFinal(i int, b *launchBin) {
+	b.place = s.placeOfUnsettled(&unsettled{host: "launch " + strconv.Itoa(i), at: b.at, atoms: b.alive(), has: b.open})
 	s.ledger.Present(&b.place)
 	for _, d := range b.company.daemons {
 		s.ledger.Count(s.visible[d].class, &b.place, 1, 0)
@@ -104,15 +79,15 @@ func (s *solver) locateFinal(b *launchBin) {
 }
 
 // upholdClass is uphold for the pods of one class. It tells whether any had to go.
-func (s *solver) upholdClass(c *class, seats []int32, moved map[int32]bool, last bool) (gone bool) {
+func (s *solver) upholdClass(c *class, seats [][]int32, moved map[int32]bool, last bool) (gone bool) {
 	held := map[placement]bool{}
-	for _, p := range slices.Backward(seats) {
+	for _, p := range slices.Backward(seats[c.index]) {
 		at := s.placed[p]
 		if at.kind == nowhere || held[at] {
 			continue
 		}
 		miss := s.ledger.Holds(c.index, s.placeAt(at))
-		if miss.IsYes() {
+		if miss.IsYes() || s.holdsFirst(c, at, seats) {
 			held[at] = true
 			continue
 		}
@@ -126,6 +101,30 @@ func (s *solver) upholdClass(c *class, seats []int32, moved map[int32]bool, last
 		clear(held)
 	}
 	return gone
+}
+
+// holdsFirst tells whether a pod of the class may be at the place as long as those are not
+// there that must be with such pods: they are taken to come after it.
+func (s *solver) holdsFirst(c *class, at placement, seats [][]int32) bool {
+	count := func(n int32) (any bool) {
+		for f := range seats {
+			if f == c.index || !s.ledger.Leads(c.index, f) {
+				continue
+			}
+			for _, p := range seats[f] {
+				if to := s.placed[p]; to.kind != nowhere {
+					s.ledger.Count(f, s.placeAt(to), n, 0)
+					any = true
+				}
+			}
+		}
+		return any
+	}
+	if !count(-1) {
+		return false
+	}
+	defer count(1)
+	return s.ledger.Holds(c.index, s.placeAt(at)).IsYes()
 }
 
 // placeAnew finds another place for one pod of the class, if there is one.

@@ -98,7 +98,7 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 	}
 	for i := range r.repelling {
 		u := &r.repelling[i]
-		if g := &l.groups[u.group]; kept(u.wish) && g.at(at)-already(u) > 0 {
+		if g := &l.groups[u.group]; kept(u.wish) && l.at(u.group, at)-already(u) > 0 {
 			return Miss{reason: verdict.AntiAffinityUnmet, format: "anti-affinity: its %s has a pod that it must not be with", key: l.keys[g.key]}
 		}
 	}
@@ -109,7 +109,7 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 		if counted && l.owns(class, u.group) {
 			own = 1
 		}
-		if g.at(at)-own > 0 {
+		if l.at(u.group, at)-own > 0 {
 			return Miss{reason: verdict.AntiAffinityUnmet, format: "anti-affinity: its %s has a pod that does not want to be with it", key: l.keys[g.key]}
 		}
 	}
@@ -117,12 +117,13 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 }
 
 // at returns the most pods that can be in the place's domain.
-func (g *group) at(p *Place) (most int32) {
+func (l *Ledger) at(group int, p *Place) (most int32) {
+	g := &l.groups[group]
 	switch d := p.Domain[g.key]; {
 	case d >= 0:
 		return g.most(d)
 	case d == Unsettled:
-		for _, m := range p.May[g.key] {
+		for _, m := range p.May[group] {
 			most = max(most, g.most(m))
 		}
 	}
@@ -154,7 +155,7 @@ func (l *Ledger) spread(u *use, at *Place, already int32) (miss Miss) {
 	case None:
 		return Miss{reason: verdict.SpreadUnmet, format: "spread: the node has no label %s", key: l.keys[g.key]}
 	case Unsettled:
-		for _, m := range at.May[g.key] {
+		for _, m := range at.May[u.group] {
 			if miss = l.skew(u, at, m, already); !miss.IsYes() {
 				return miss
 			}
@@ -216,7 +217,7 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 		switch d := at.Domain[g.key]; {
 		case d == None:
 			return Miss{reason: verdict.AffinityUnmet, format: "affinity: the node has no label %s", key: l.keys[g.key]}
-		case d >= 0 && g.counts[d]-self <= 0 || d == Unsettled && slices.ContainsFunc(at.May[g.key], func(m int32) bool { return g.counts[m] == 0 }):
+		case d >= 0 && g.counts[d]-self <= 0 || d == Unsettled && slices.ContainsFunc(at.May[a.uses[i].group], func(m int32) bool { return g.counts[m] == 0 }):
 			found, missing = false, l.keys[g.key]
 		}
 		first = first && g.total-self <= 0

@@ -40,7 +40,7 @@ type Place struct {
 	// Doubt tells for each spreading group whether the machine may yet turn out not to
 	// count. Nil: in none.
 	Doubt []bool
-	// May has, by key, the domains that an unsettled machine may be in.
+	// May has, by group, the domains in which an unsettled machine may be and count.
 	May [][]int32
 }
 
@@ -147,6 +147,9 @@ func (l *Ledger) Spreading(f func(group, owner int, ignoreAffinity, honorTaints 
 		}
 	}
 }
+
+// IsSpreading tells whether a group is of a spread.
+func (l *Ledger) IsSpreading(group int) bool { return l.groups[group].kind == spreading }
 
 // Groups returns how many groups there are, for Place.Counts.
 func (l *Ledger) Groups() int { return len(l.groups) }
@@ -265,7 +268,7 @@ func (p *Place) domains(group, key int) (domains []int32, sure bool) {
 	case d >= 0:
 		return p.Domain[key : key+1], p.Doubt == nil || !p.Doubt[group]
 	case d == Unsettled:
-		return p.May[key], false
+		return p.May[group], false
 	}
 	return nil, false
 }

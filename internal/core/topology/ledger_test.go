@@ -47,7 +47,8 @@ func TestUnsettledMachinesAreWhereItIsWorst(t *testing.T) {
 	term := cluster.PodTerm{Key: label.Zone, Selector: selectsWeb(), Namespaces: []string{""}}
 	places := func(l *topology.Ledger) (a, b, either *topology.Place) {
 		a, b = &topology.Place{Domain: []int32{l.NewDomain(0)}}, &topology.Place{Domain: []int32{l.NewDomain(0)}}
-		return a, b, &topology.Place{Domain: []int32{topology.Unsettled}, May: [][]int32{{a.Domain[0], b.Domain[0]}}}
+		both := []int32{a.Domain[0], b.Domain[0]}
+		return a, b, &topology.Place{Domain: []int32{topology.Unsettled}, May: [][]int32{both, both}}
 	}
 	for name, c := range map[string]struct {
 		rules cluster.Rules
