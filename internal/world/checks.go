@@ -492,11 +492,17 @@ func (c *checks) atRest() {
 	c.isQuiet()
 }
 
-// heldFor tells whether a pod that must not be disrupted holds a Node's drain for good.
+// heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
+// budget never lets one go.
 func (c *checks) heldFor(node string) bool {
 	for _, pod := range c.w.api.podsOn(node) {
 		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
 			return true
+		}
+		for _, b := range c.w.api.budgetsOf(pod) {
+			if b.Status.DesiredHealthy >= b.Status.ExpectedPods {
+				return true
+			}
 		}
 	}
 	return false

@@ -37,7 +37,7 @@ var mutants = []struct {
 	}}, 1},
 	{Mutant{Name: "evictions are forgotten", Evict: func(*World, *corev1.Pod) bool { return true }}, 1},
 	{Mutant{Name: "nodes get no finalizer", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
-		return without(data, `"finalizers":["karpenter.sh/termination"],`)
+		return strip(data, `"finalizers":["karpenter.sh/termination"],`)
 	})}, 1},
 	{Mutant{Name: "nodes get no owner", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
 		if strings.Contains(string(data), `"ownerReferences"`) {
@@ -170,7 +170,7 @@ func set(nc *karpenterv1.NodeClaim, condition string) {
 	}
 }
 
-func without(data []byte, part string) []byte {
+func strip(data []byte, part string) []byte {
 	return []byte(strings.Replace(string(data), part, "", 1))
 }
 

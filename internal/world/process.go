@@ -65,7 +65,7 @@ func (w *World) startProcess() {
 		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Hints: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seat.ClassKinds(), p.now),
-		Log: p.log(), Later: p.later, OneByOne: true,
+		Log: p.log(), Journal: w.decisions, Later: p.later, OneByOne: true,
 	}
 	if err := p.parts.Assemble(p.ctx); err != nil {
 		panic(err)

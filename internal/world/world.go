@@ -2,12 +2,18 @@ package world
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"hash"
 	"hash/fnv"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/record"
 )
 
 // start is when every world begins.
@@ -48,6 +54,8 @@ type World struct {
 	chaos     *chaos
 	checks    *checks
 	process   *process
+	// decisions is the product's own journal; nil: none is kept.
+	decisions *journal.Journal
 
 	// said is the first violation.
 	said string
@@ -110,10 +118,34 @@ func Run(seed uint64, opts Options) Result {
 	w.workloads = newWorkloads(w)
 	w.kubelets = newKubelets(w)
 	w.chaos = newChaos(w)
+	closeJournal := w.keepDecisions()
 	w.play()
+	closeJournal()
 	return Result{
 		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
 		Stats: w.Stats, Violation: w.said,
+	}
+}
+
+// keepDecisions opens the product's journal, if one is wanted, and returns what closes it.
+func (w *World) keepDecisions() func() {
+	if w.opts.Decisions == "" {
+		return func() {}
+	}
+	j, err := journal.Open(journal.Options{
+		Dir: w.opts.Decisions, DiskBytes: 1 << 30, Version: "world", Now: func() time.Time { return w.at },
+		Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {},
+	})
+	if err != nil {
+		panic(err)
+	}
+	w.decisions = j
+	ctx, cancel := context.WithCancel(context.Background())
+	var writing sync.WaitGroup
+	writing.Go(func() { j.Run(ctx) })
+	return func() {
+		cancel()
+		writing.Wait()
 	}
 }
 

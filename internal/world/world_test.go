@@ -1,60 +1,137 @@
 package world
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
+	"os"
 	"runtime"
+	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "play this seed alone, with its journal")
-	seeds = flag.Uint64("seeds", 12, "how many seeds to play")
-	from  = flag.Uint64("from", 1, "the first of them")
-	// Long are the runs of a soak.
-	stormy = flag.Duration("stormy", 2*time.Hour, "how long faults rage")
-	calm   = flag.Duration("calm", time.Hour, "how long the world then has to come to rest")
+	seed      = flag.Uint64("seed", 0, "play this seed alone, with its journal in the log")
+	shrink    = flag.Bool("shrink", false, "with -seed: look for less that fails in the same way")
+	without   = flag.String("without", "", "faults that do not happen, comma separated")
+	decisions = flag.String("decisions", "", "with -seed: a directory for the product's journal, for dovetail replay")
+	seeds     = flag.Uint64("seeds", 4, "how many seeds to play")
+	from      = flag.Uint64("from", 1, "the first of them")
+	stormy    = flag.Duration("stormy", 40*time.Minute, "how long faults rage")
+	calm      = flag.Duration("calm", time.Hour, "how long the world then has to come to rest; less than an hour: it need not")
+	nodes     = flag.Int("nodes", 0, "about how many nodes the load needs; 0: the seed decides")
 )
+
+// TestMain has garbage collected less often: a world is small and makes much of it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+func options() Options {
+	o := Options{Stormy: *stormy, Calm: *calm, Nodes: *nodes}
+	for f := range strings.SplitSeq(*without, ",") {
+		o.Without = append(o.Without, Fault(f))
+	}
+	return o
+}
+
+// command returns what repeats a run.
+func command(seed uint64, o *Options) string {
+	var off []string
+	for _, f := range o.Without {
+		if f != "" {
+			off = append(off, string(f))
+		}
+	}
+	return fmt.Sprintf("go test ./internal/world -run 'TestSeed$' -v -seed=%d -stormy=%s -calm=%s -nodes=%d -without=%s", seed, o.Stormy, o.Calm, o.Nodes, strings.Join(off, ","))
+}
 
 // TestSeed plays one seed, with everything that happens in the log.
 func TestSeed(t *testing.T) {
 	if *seed == 0 {
 		t.Skip("no -seed")
 	}
-	r := Run(*seed, Options{Stormy: *stormy, Calm: *calm, Journal: t.Output()})
+	o := options()
+	if *shrink {
+		var r Result
+		o, r = Shrink(*seed, o)
+		t.Logf("after %d events: %s\n%s", r.Events, r.Violation, command(*seed, &o))
+	}
+	o.Journal, o.Decisions = t.Output(), *decisions
+	r := Run(*seed, o)
 	t.Logf("%+v", r)
 	if r.Violation != "" {
-		t.Error(r.Violation)
+		t.Errorf("after %d events: %s", r.Events, r.Violation)
 	}
 }
 
 // TestSeeds plays several seeds.
 func TestSeeds(t *testing.T) {
+	t.Parallel()
 	for s := *from; s < *from+*seeds; s++ {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			t.Parallel()
-			r := Run(s, Options{Stormy: *stormy, Calm: *calm})
-			if r.Violation != "" {
-				t.Errorf("%s\nrepeat: go test ./internal/world -run TestSeed -v -seed=%d -stormy=%s -calm=%s", r.Violation, s, *stormy, *calm)
-			}
+			play(t, s, options())
+		})
+	}
+}
+
+func play(t *testing.T, seed uint64, o Options) {
+	t.Helper()
+	r := Run(seed, o)
+	t.Logf("%s of a cluster, %.1f node hours, %d events: %v", r.Lasted, r.NodeHours, r.Events, r.Stats)
+	if r.Violation != "" {
+		t.Errorf("after %d events: %s\n%s\n-shrink looks for less that fails in the same way", r.Events, r.Violation, command(seed, &o))
+	}
+}
+
+// TestWhatOnceFailed plays the seeds of testdata/failed.txt.
+func TestWhatOnceFailed(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("testdata/failed.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		var s uint64
+		var storm, rest string
+		if _, err := fmt.Sscan(line, &s, &storm, &rest); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		o := Options{}
+		if o.Stormy, err = time.ParseDuration(storm); err == nil {
+			o.Calm, err = time.ParseDuration(rest)
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
+			t.Parallel()
+			play(t, s, o)
 		})
 	}
 }
 
 // TestOneSeedIsOneHistory: neither the order of maps nor the number of processors changes
 // what happens.
-func TestOneSeedIsOneHistory(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for s := uint64(1); s <= 3; s++ {
-		opts := Options{Stormy: time.Hour, Calm: 10 * time.Minute}
+func TestOneSeedIsOneHistory(t *testing.T) { //nolint:paralleltest // it changes GOMAXPROCS
+	had := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(had)
+	o := Options{Stormy: 30 * time.Minute}
+	for s := *from; s < *from+2; s++ {
 		runtime.GOMAXPROCS(1)
-		first := Run(s, opts)
+		first := Run(s, o)
 		runtime.GOMAXPROCS(2)
-		for range 2 {
-			if again := Run(s, opts); again.Hash != first.Hash {
-				t.Errorf("seed %d: hash %x after %d events, then %x after %d", s, first.Hash, first.Events, again.Hash, again.Events)
-			}
+		if again := Run(s, o); again.Hash != first.Hash {
+			t.Errorf("seed %d: hash %x after %d events, then %x after %d", s, first.Hash, first.Events, again.Hash, again.Events)
 		}
 	}
 }
