@@ -89,6 +89,7 @@ func (m *model) compileBins(p *Problem, dims []int, masks []bitset) {
 	var sigs interned
 	all := make([]bin, 0, len(p.Bins))
 	slab := make([]int64, 0, len(p.Bins)*len(dims))
+	alike := 0 // from here on in all the bins have room alike
 	for i := range p.Bins {
 		b := &p.Bins[i]
 		row := rows[i*words : (i+1)*words]
@@ -103,7 +104,13 @@ func (m *model) compileBins(p *Problem, dims []int, masks []bitset) {
 		if left <= 0 {
 			left = unlimited
 		}
-		all = append(all, bin{room: slab[from:len(slab):len(slab)], price: b.Price + p.BinFee, left: left, orig: int32(i), sig: sigs.number(row)})
+		own := bin{room: slab[from:len(slab):len(slab)], price: b.Price + p.BinFee, left: left, orig: int32(i), sig: sigs.number(row)}
+		if alike < len(all) && !slices.Equal(all[alike].room, own.room) {
+			alike = len(all)
+		}
+		if left != unlimited || !replace(all[alike:], &own) {
+			all = append(all, own)
+		}
 	}
 	slices.SortFunc(all, func(a, b bin) int {
 		if a.price != b.price {
@@ -131,6 +138,20 @@ func (m *model) compileBins(p *Problem, dims []int, masks []bitset) {
 			}
 		}
 	}
+}
+
+// replace reports whether among bins with as much room there is one without end that is open
+// to the same classes; it is then the cheaper of both.
+func replace(bins []bin, b *bin) bool {
+	for i := range bins {
+		if o := &bins[i]; o.sig == b.sig && o.left == unlimited {
+			if b.price < o.price {
+				*o = *b
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // surpassed reports whether one of the bins that were kept, by sig, is as good as this one.

@@ -64,6 +64,7 @@ type buyer struct {
 	// usable, by pool, are the atoms that can be bought now at a known price, within limits.
 	usable   []bitset
 	reserved map[string]int // machines left, by reservation
+	scratch  bitset
 }
 
 // buy opens launches for the pods that are left. plain is how many pods it had, where no
@@ -137,17 +138,24 @@ func (b *buyer) look() {
 	}
 }
 
+// pickedMost is for how many vectors memory is taken at once.
+const pickedMost = 256
+
 // problem states the shares and what can be bought for them.
 func (b *buyer) problem() *cover.Problem {
 	dims := b.dims()
+	slab := []int64{}
 	pick := func(v quantity.Vector) []int64 {
-		out := make([]int64, len(dims))
-		for i, d := range dims {
-			out[i] = max(0, v[d])
+		if len(slab)+len(dims) > cap(slab) {
+			slab = make([]int64, 0, pickedMost*len(dims))
 		}
-		return out
+		from := len(slab)
+		for _, d := range dims {
+			slab = append(slab, max(0, v[d]))
+		}
+		return slab[from:len(slab):len(slab)]
 	}
-	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: machineFee}
+	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: machineFee, Classes: make([]cover.Class, 0, len(b.shares))}
 	for at, pool := range b.model.pools {
 		for t := range pool.types {
 			tm := &pool.types[t]

@@ -118,17 +118,29 @@ func spaceOf(snap *cluster.Snapshot) quantity.Space {
 // classesOf groups the pending pods by shape. The classes are in the order in which they
 // are packed: largest first by cpu, then memory, then the age of the oldest pod.
 func classesOf(snap *cluster.Snapshot, m *model) []class {
-	at := map[*cluster.Shape]int{}
-	var classes []class
+	at := map[*cluster.Shape]int32{}
+	var counts []int
+	of := make([]int32, len(snap.Pending))
 	for i := range snap.Pending {
-		sh := snap.Pending[i].Shape
-		c, ok := at[sh]
+		c, ok := at[snap.Pending[i].Shape]
 		if !ok {
-			c = len(classes)
-			at[sh] = c
-			classes = append(classes, class{shape: sh, need: m.space.Vector(sh.Requests)})
+			c = int32(len(counts))
+			at[snap.Pending[i].Shape] = c
+			counts = append(counts, 0)
 		}
-		classes[c].pods = append(classes[c].pods, int32(i))
+		of[i] = c
+		counts[c]++
+	}
+	classes, pods := make([]class, len(counts)), make([]int32, len(snap.Pending))
+	for c, n := range counts {
+		classes[c].pods, pods = pods[:0:n], pods[n:]
+	}
+	for i, c := range of {
+		cl := &classes[c]
+		if cl.shape == nil {
+			cl.shape, cl.need = snap.Pending[i].Shape, m.space.Vector(snap.Pending[i].Shape.Requests)
+		}
+		cl.pods = append(cl.pods, int32(i))
 	}
 	older := byAge(snap)
 	for c := range classes {
@@ -136,7 +148,10 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 	}
 	cpu, memory := slices.Index(m.space, quantity.CPU), slices.Index(m.space, quantity.Memory)
 	slices.SortFunc(classes, func(a, b class) int {
-		return cmp.Or(cmp.Compare(b.need[cpu], a.need[cpu]), cmp.Compare(b.need[memory], a.need[memory]), older(a.pods[0], b.pods[0]))
+		if c := cmp.Or(cmp.Compare(b.need[cpu], a.need[cpu]), cmp.Compare(b.need[memory], a.need[memory])); c != 0 {
+			return c
+		}
+		return older(a.pods[0], b.pods[0])
 	})
 	for c := range classes {
 		classes[c].index = c
@@ -148,7 +163,10 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 func byAge(snap *cluster.Snapshot) func(a, b int32) int {
 	return func(a, b int32) int {
 		x, y := &snap.Pending[a], &snap.Pending[b]
-		return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+		if c := x.Created.Compare(y.Created); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	}
 }
 

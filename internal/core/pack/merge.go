@@ -16,7 +16,8 @@ const sharesWanted = 3000
 // merge takes shares together that differ in nothing that matters, and more so the more
 // there are.
 func (b *buyer) merge() {
-	var plain, rest []share
+	var rest []share
+	plain := make([]share, 0, len(b.shares))
 	for i := range b.shares {
 		if b.shares[i].plain() {
 			plain = append(plain, b.shares[i])
@@ -44,6 +45,11 @@ func intern(shares []share) []int {
 	numbers := make([]int, len(shares))
 	byHash := map[uint64][]int{} // hash → indexes of shares with different sets
 	for i := range shares {
+		if i > 0 && slices.Equal(shares[i].bins, shares[i-1].bins) {
+			numbers[i] = numbers[i-1]
+			shares[i].bins = shares[i-1].bins
+			continue
+		}
 		hash := uint64(14695981039346656037)
 		for _, w := range shares[i].bins {
 			hash = (hash ^ w) * 1099511628211
@@ -80,7 +86,7 @@ func mergeBy(shares []share, groups []int, digits int) []share {
 		return 0
 	}
 	slices.SortStableFunc(order, compare)
-	var merged []share
+	merged := make([]share, 0, len(order))
 	for first := 0; first < len(order); {
 		end := first + 1
 		for end < len(order) && compare(order[first], order[end]) == 0 {

@@ -214,9 +214,12 @@ func (k *keyModel) carriers(value string) bitset {
 // requirements that no atom settles. The refusal names the first key, in order, that
 // leaves nothing. own: these are the pool's requirements themselves.
 func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open label.Requirements, refusal verdict.Verdict) {
-	if own {
+	switch {
+	case own:
 		atoms = fullBitset(len(p.atoms))
-	} else {
+	case len(want) == 0:
+		return p.allowed, nil, verdict.Verdict{}
+	default:
 		atoms = p.allowed.clone()
 	}
 	var mask bitset

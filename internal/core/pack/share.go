@@ -141,11 +141,7 @@ func (b *buyer) stageOf(cl *class) (st *stage, bins []uint64, in *classIn) {
 			if !admitted.refusal.IsYes() || st.tidy && fit.Undesired(cl.shape.Tolerations, pool.pool.Taints) {
 				continue
 			}
-			atoms := newBitset(len(pool.atoms))
-			for t := range admitted.terms {
-				atoms.or(admitted.terms[t].atoms)
-			}
-			atoms.and(b.usable[at])
+			atoms := b.sold(at, admitted)
 			if !pool.anyHolds(cl.need, atoms) {
 				continue
 			}
@@ -161,16 +157,40 @@ func (b *buyer) stageOf(cl *class) (st *stage, bins []uint64, in *classIn) {
 	return nil, nil, nil
 }
 
+// sold returns the atoms that can be bought of a pool for what is admitted. They are good
+// until it is asked again.
+func (b *buyer) sold(at int, admitted *classIn) bitset {
+	usable := b.usable[at]
+	for len(b.scratch) < len(usable) {
+		b.scratch = append(b.scratch, 0)
+	}
+	atoms := b.scratch[:len(usable)]
+	clear(atoms)
+	for t := range admitted.terms {
+		atoms.or(admitted.terms[t].atoms)
+	}
+	atoms.and(usable)
+	return atoms
+}
+
 // anyHolds tells whether a type with any of the atoms has room for one pod.
 func (p *poolModel) anyHolds(need quantity.Vector, atoms bitset) bool {
-	none := make(quantity.Vector, len(need))
 	for t := range p.types {
-		tm := &p.types[t]
-		if quantity.Times(tm.free, none, need, 1) == 1 && atoms.anyIn(tm.first, tm.end) {
+		if tm := &p.types[t]; roomFor(tm.free, need) && atoms.anyIn(tm.first, tm.end) {
 			return true
 		}
 	}
 	return false
+}
+
+// roomFor tells whether one pod fits. What it does not ask for may be short.
+func roomFor(free, need quantity.Vector) bool {
+	for i, n := range need {
+		if n > 0 && n > free[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // limit finds out how many pods of the class one new machine may have; false if none.

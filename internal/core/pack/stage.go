@@ -18,17 +18,18 @@ func (s *solver) addStages() {
 	tidy := s.anyUndesired()
 	for c := range s.classes {
 		cl := &s.classes[c]
-		admitted := map[int][]classIn{} // by the node wish asked for; -1: none
-		from := 0
+		var admitted []classIn
+		asked, from := -2, 0 // the node wish that was asked for last; -1: none
+		cl.stages = make([]stage, 0, len(cl.shape.Wishes)+stagesMin+1)
 		if s.opts.IgnorePreferences {
 			from = len(cl.shape.Wishes)
 		}
 		for ; from <= len(cl.shape.Wishes); from++ {
 			at, wish := nodeWish(cl.shape.Wishes, from)
-			if admitted[at] == nil {
-				admitted[at] = s.admit(cl.shape, wish)
+			if at != asked {
+				admitted, asked = s.admit(cl.shape, wish), at
 			}
-			cl.stages = append(cl.stages, stage{in: admitted[at], wishesFrom: from, wish: wish, tidy: tidy, courteous: true})
+			cl.stages = append(cl.stages, stage{in: admitted, wishesFrom: from, wish: wish, tidy: tidy, courteous: true})
 		}
 		if tidy {
 			last := *cl.last()

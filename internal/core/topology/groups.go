@@ -81,7 +81,7 @@ type affinity struct {
 type builder struct {
 	*Ledger
 	byName map[string]int
-	// byLabel are the classes by the labels they have, every all of them.
+	// byLabel are the classes by the labels they have, every all of them; nil: not asked yet.
 	byLabel map[labelled][]int
 	every   []int
 }
@@ -89,19 +89,26 @@ type builder struct {
 type labelled struct{ key, value string }
 
 func newBuilder(l *Ledger) *builder {
-	b := &builder{Ledger: l, byName: map[string]int{}, byLabel: map[labelled][]int{}}
-	for c, sh := range l.shapes {
+	return &builder{Ledger: l, byName: map[string]int{}}
+}
+
+// sort finds out which labels the classes have.
+func (b *builder) sort() {
+	b.byLabel, b.every = map[labelled][]int{}, make([]int, 0, len(b.shapes))
+	for c, sh := range b.shapes {
 		b.every = append(b.every, c)
 		for key, value := range sh.Labels {
 			at := labelled{key, value}
 			b.byLabel[at] = append(b.byLabel[at], c)
 		}
 	}
-	return b
 }
 
 // candidates returns classes among which are all that the selector selects, in order.
 func (b *builder) candidates(s *cluster.Selector) []int {
+	if b.byLabel == nil {
+		b.sort()
+	}
 	best := b.every
 	for key, q := range s.Requirements {
 		if value, only := q.Only(); only && !q.AllowsAbsence() {
