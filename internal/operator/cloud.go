@@ -26,38 +26,51 @@ const (
 	providerAWS  = "aws"
 )
 
-// newProvider returns the cloud of --cloud-provider. A nil manager is enough to check
-// the settings.
+// newProvider returns the cloud of --cloud-provider.
 func newProvider(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
 	if s.CloudProvider == providerAWS {
 		return newAWS(ctx, mgr, s, m, log)
 	}
-	opts := kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: log}
-	if mgr == nil {
-		return kwok.New(nil, opts)
-	}
-	opts.Reader = mgr.GetAPIReader()
-	return kwok.New(mgr.GetClient(), opts)
+	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: log, Reader: mgr.GetAPIReader()})
 }
 
-func newAWS(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
-	gates, err := s.Gates()
+// detachedProvider returns the same cloud without anything to talk to: enough to check the
+// settings, and to ask what never changes.
+func detachedProvider(s *Settings) (cloud.Provider, error) {
+	if s.CloudProvider != providerAWS {
+		return kwok.New(nil, kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now})
+	}
+	opts, err := awsOptions(s)
 	if err != nil {
 		return nil, err
+	}
+	return aws.New(nil, opts)
+}
+
+// awsOptions are what the settings say.
+func awsOptions(s *Settings) (aws.Options, error) {
+	gates, err := s.Gates()
+	if err != nil {
+		return aws.Options{}, err
 	}
 	own, err := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)
 	if err != nil {
-		return nil, err
+		return aws.Options{}, err
 	}
-	opts := aws.Options{
+	return aws.Options{
 		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
 		Namespace: leaseNamespace(s), VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
 		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], Reservations: gates["ReservedCapacity"],
-		Now: time.Now, Log: log,
+		Now: time.Now,
+	}, nil
+}
+
+func newAWS(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
+	opts, err := awsOptions(s)
+	if err != nil {
+		return nil, err
 	}
-	if mgr == nil {
-		return aws.New(nil, opts)
-	}
+	opts.Log = log
 	if opts.Config, err = aws.LoadConfig(ctx); err != nil {
 		return nil, err
 	}
@@ -108,7 +121,7 @@ func serverVersion(config *rest.Config) (string, error) {
 }
 
 func providerKinds(s *Settings) []schema.GroupVersionKind {
-	p, err := newProvider(context.Background(), nil, s, nil, nil)
+	p, err := detachedProvider(s)
 	if err != nil {
 		return nil
 	}

@@ -56,7 +56,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err := opts.Settings.Validate(); err != nil {
 		return err
 	}
-	provider, err := newProvider(ctx, nil, &opts.Settings, nil, opts.Log)
+	provider, err := detachedProvider(&opts.Settings)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.JournalDir, "journal-dir", "", "directory to keep past decisions in; empty: nowhere")
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "most that --journal-dir may take; the oldest decisions go")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
-	s.AWSSettings.addFlags(a)
+	s.addAWSFlags(a)
 }
 
 // Validate returns an error that names the flag and what it may be.
@@ -131,7 +131,7 @@ func (s *Settings) Validate() error {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; both must be positive and the second not below the first", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
-		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS), s.AWSSettings.validate(s.CloudProvider),
+		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS), s.validateAWS(s.CloudProvider),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),

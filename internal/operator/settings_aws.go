@@ -23,7 +23,7 @@ type AWSSettings struct {
 
 const awsFeatureGatesDefault = "NodeClassCEL=false"
 
-func (s *AWSSettings) addFlags(a adder) {
+func (s *AWSSettings) addAWSFlags(a adder) {
 	a.text(&s.ClusterName, "cluster-name", "", "aws: name of the EKS cluster; what is made in AWS is tagged with it")
 	a.text(&s.ClusterEndpoint, "cluster-endpoint", "", "aws: URL of the API server that nodes join at; empty: EKS is asked")
 	a.text(&s.ClusterCABundle, "cluster-ca-bundle", "", "aws: certificate of that API server, PEM in base64; empty: the one that this process trusts")
@@ -36,9 +36,9 @@ func (s *AWSSettings) addFlags(a adder) {
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored")
 }
 
-// validate returns an error that names the flag and what it may be; provider is that of
+// validateAWS returns an error that names the flag and what it may be; provider is that of
 // --cloud-provider.
-func (s *AWSSettings) validate(provider string) error {
+func (s *AWSSettings) validateAWS(provider string) error {
 	if provider != providerAWS {
 		return nil
 	}

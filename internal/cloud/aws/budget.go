@@ -52,9 +52,6 @@ func bucketOf(operation string) string {
 	return operation
 }
 
-// paid marks a context whose request has waited for its turn.
-type paid struct{}
-
 const (
 	// After a refusal by throttling the pace is halved, to no less than this part of the
 	// full one; every call that is answered gives a step of it back.
@@ -76,11 +73,12 @@ type budget struct {
 	called func(Call) // may be nil
 
 	mu    sync.Mutex
-	rates map[string]*rate.Limiter
+	rates map[string]*rate.Limiter // by bucket
+	paid  map[string]int           // calls that have waited for their turn, by operation
 }
 
 func newBudget(now func() time.Time, called func(Call)) *budget {
-	return &budget{now: now, called: called, rates: map[string]*rate.Limiter{}}
+	return &budget{now: now, called: called, rates: map[string]*rate.Limiter{}, paid: map[string]int{}}
 }
 
 func paceOf(bucket string) pace {
@@ -102,12 +100,29 @@ func (b *budget) limiter(bucket string) *rate.Limiter {
 	return l
 }
 
-// turn waits until an operation may be called and returns the context to call it with.
-func (b *budget) turn(ctx context.Context, operation string) (context.Context, error) {
+// turn waits until an operation may be called, and pays for the next call of it.
+func (b *budget) turn(ctx context.Context, operation string) error {
 	if err := b.limiter(bucketOf(operation)).Wait(ctx); err != nil {
-		return ctx, fmt.Errorf("wait for a turn of %s: %w", operation, err)
+		return fmt.Errorf("wait for a turn of %s: %w", operation, err)
 	}
-	return context.WithValue(ctx, paid{}, true), nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paid[operation]++
+	return nil
+}
+
+// pay waits for the turn of a call unless it was paid for.
+func (b *budget) pay(ctx context.Context, operation string) error {
+	b.mu.Lock()
+	isPaid := b.paid[operation] > 0
+	if isPaid {
+		b.paid[operation]--
+	}
+	b.mu.Unlock()
+	if isPaid {
+		return nil
+	}
+	return b.limiter(bucketOf(operation)).Wait(ctx)
 }
 
 // left tells how much of the burst is left that an operation draws from, from 0 to 1.
@@ -124,10 +139,8 @@ func (b *budget) install(stack *middleware.Stack) error {
 
 func (b *budget) handle(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	operation := awsmiddleware.GetOperationName(ctx)
-	if ctx.Value(paid{}) == nil {
-		if _, err := b.turn(ctx, operation); err != nil {
-			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
-		}
+	if err := b.pay(ctx, operation); err != nil {
+		return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 	}
 	started := b.now()
 	out, metadata, err := next.HandleFinalize(ctx, in)

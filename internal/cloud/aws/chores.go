@@ -55,7 +55,7 @@ func (p *Provider) Start(ctx context.Context) error {
 func (p *Provider) every(period time.Duration, what string, do func(context.Context) error) func(context.Context) time.Duration {
 	return func(ctx context.Context) time.Duration {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
-			p.opts.Log.Error("could not "+what+", will try again", "error", err)
+			p.opts.Log.Error("a chore failed, will try again", "chore", what, "error", err)
 		}
 		return period
 	}

@@ -29,9 +29,11 @@ const (
 	classController = "nodeclass"
 	classesAtOnce   = 10
 	// What was found is looked up again after this time, and what was not sooner.
-	subnetsAgain      = time.Minute
-	groupsAgain       = 5 * time.Minute
-	imagesAgain       = 5 * time.Minute
+	subnetsAgain = time.Minute
+	groupsAgain  = 5 * time.Minute
+	imagesAgain  = 5 * time.Minute
+	// lookKept is how long images and security groups hold that were found, a little less.
+	lookKept          = imagesAgain - 10*time.Second
 	reservationsAgain = time.Minute
 	placementAgain    = 5 * time.Minute
 	validationAgain   = 10 * time.Minute
@@ -153,6 +155,11 @@ func (p *Provider) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (agai
 	return again, errors.Join(errs...)
 }
 
+// lookKey is the same until the spec of a class is edited.
+func lookKey(class *awsv1.EC2NodeClass) string {
+	return fmt.Sprintf("%s %s %d", class.Name, class.UID, class.Generation)
+}
+
 func (p *Provider) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
 	if name, _, ok := family.Alias(&class.Spec); ok {
 		version, err := p.kubernetesVersion(ctx)
@@ -164,7 +171,7 @@ func (p *Provider) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass)
 			return finding{reason: "UnsupportedAlias", message: why}, nil
 		}
 	}
-	found, err := p.findImages(ctx, class)
+	found, err := p.images.get(ctx, lookKey(class), func(ctx context.Context) ([]awsv1.AMI, error) { return p.findImages(ctx, class) })
 	if err != nil {
 		return finding{}, err
 	}
@@ -172,9 +179,11 @@ func (p *Provider) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass)
 	if name, version, ok := family.Alias(&class.Spec); ok && version == latest && slices.ContainsFunc(found, func(a awsv1.AMI) bool { return a.Deprecated }) {
 		if kubernetes, err := p.kubernetesVersion(ctx); err == nil {
 			p.dropLatest(name, kubernetes) // there must be a later one
+			p.images.drop(lookKey(class))
 		}
 	}
 	if len(found) == 0 {
+		p.images.drop(lookKey(class))
 		return finding{reason: "AMINotFound", message: "no image matches spec.amiSelectorTerms", again: missingAgain}, nil
 	}
 	return finding{again: imagesAgain}, nil
@@ -231,12 +240,13 @@ func stable(had, found []awsv1.Subnet) []awsv1.Subnet {
 }
 
 func (p *Provider) resolveSecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
-	found, err := p.findSecurityGroups(ctx, class)
+	found, err := p.groups.get(ctx, lookKey(class), func(ctx context.Context) ([]awsv1.SecurityGroup, error) { return p.findSecurityGroups(ctx, class) })
 	if err != nil {
 		return finding{}, err
 	}
 	class.Status.SecurityGroups = found
 	if len(found) == 0 {
+		p.groups.drop(lookKey(class))
 		return finding{reason: "SecurityGroupsNotFound", message: "no security group matches spec.securityGroupSelectorTerms", again: missingAgain}, nil
 	}
 	return finding{again: groupsAgain}, nil

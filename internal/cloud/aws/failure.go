@@ -124,7 +124,7 @@ func shortOf(r refusal, offered []catalog.Place) (short []catalog.Place, keep ti
 	return short, keep
 }
 
-var typeClass = regexp.MustCompile(`^[a-z]+`) //nolint:gochecknoglobals // compiled once
+var typeClass = regexp.MustCompile(`^[a-z]+`)
 
 // quotaClass returns the vCPU quota that a type counts against
 // (https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html, 2026-11).
@@ -201,17 +201,26 @@ func reasonOf(code, message string) string {
 		{codeNoSpotRole, "SpotSLRCreationFailed"},
 		{"Not authorized for images", "AMIAuthorizationFailure"},
 		{"PendingVerification", "AccountPendingVerification"},
-		{"UnauthorizedOperation", "Unauthorized"}, {"AccessDenied", "Unauthorized"}, {"AuthFailure", "Unauthorized"},
+		{"UnauthorizedOperation", "Unauthorized"},
+		{"AccessDenied", "Unauthorized"},
+		{"AuthFailure", "Unauthorized"},
 		{"belong to different networks", "SecurityGroupSubnetVPCMismatch"},
-		{"iamInstanceProfile.name is invalid", "InstanceProfileNameInvalid"}, {"Invalid IAM Instance Profile", "InstanceProfileNameInvalid"},
+		{"iamInstanceProfile.name is invalid", "InstanceProfileNameInvalid"},
+		{"Invalid IAM Instance Profile", "InstanceProfileNameInvalid"},
 		{"InvalidLaunchTemplate", "LaunchTemplateNotFound"},
 		{"User data is limited to", "UserDataSizeLimitExceeded"},
-		{"InvalidAMIID.Malformed", "InvalidAMIID"}, {"InvalidAMIID", "AMINotFound"},
-		{"RequestLimitExceeded", "RequestLimitExceeded"}, {"InternalError", "InternalError"},
+		{"InvalidAMIID.Malformed", "InvalidAMIID"},
+		{"InvalidAMIID", "AMINotFound"},
+		{"RequestLimitExceeded", "RequestLimitExceeded"},
+		{"InternalError", "InternalError"},
 		{"not eligible for Free Tier", "FreeTierIneligible"},
-		{"MaxFleetCountExceeded", "FleetQuotaExceeded"}, {codeSpotQuota, "SpotQuotaExceeded"}, {codeVCPUQuota, "VCPULimitExceeded"},
+		{"MaxFleetCountExceeded", "FleetQuotaExceeded"},
+		{codeSpotQuota, "SpotQuotaExceeded"},
+		{codeVCPUQuota, "VCPULimitExceeded"},
 		{codeNoAddresses, "InsufficientFreeAddressesInSubnet"},
-		{"InsufficientInstanceCapacity", string(cloud.NoCapacity)}, {"UnfulfillableCapacity", string(cloud.NoCapacity)}, {codeReservedFull, string(cloud.NoCapacity)},
+		{"InsufficientInstanceCapacity", string(cloud.NoCapacity)},
+		{"UnfulfillableCapacity", string(cloud.NoCapacity)},
+		{codeReservedFull, string(cloud.NoCapacity)},
 	} {
 		if strings.Contains(text, known.mark) {
 			return known.reason

@@ -64,7 +64,8 @@ func (d *draft) order() order {
 	if hash := s.class.Annotations[awsv1.AnnotationHash]; hash != "" {
 		instance[awsv1.AnnotationHash], instance[awsv1.AnnotationHashVersion] = hash, s.class.Annotations[awsv1.AnnotationHashVersion]
 	}
-	o := order{CapacityType: s.capacityType, Tenancy: s.tenancy, Reservations: map[string]string{}}
+	efaOnly := slices.ContainsFunc(s.class.Spec.NetworkInterfaces, func(i awsv1.NetworkInterface) bool { return i.InterfaceType == awsv1.InterfaceTypeEFAOnly })
+	o := order{EFA: s.efa || efaOnly, CapacityType: s.capacityType, Tenancy: s.tenancy, Reservations: map[string]string{}}
 	o.Input = &ec2.CreateFleetInput{
 		Type:                        types.FleetTypeInstant,
 		Context:                     s.class.Spec.Context,
@@ -139,12 +140,16 @@ func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, 
 	v := verdict{machines: launched(o, out)}
 	for i := range v.machines {
 		p.addresses.take(v.machines[i].SubnetID, 1)
+		p.reserved.take(v.machines[i].Reservation)
 	}
 	if len(v.machines) < len(o.Members) {
 		all := refusals(out)
 		for _, r := range all {
-			if r.Code == codeNoAddresses && r.Subnet != "" {
+			switch {
+			case r.Code == codeNoAddresses && r.Subnet != "":
 				p.addresses.exhausted(r.Subnet)
+			case r.Code == codeReservedFull:
+				p.reserved.learn(o.Reservations[r.Type+"/"+r.Zone], 0)
 			}
 		}
 		v.failure = failureOf(o, all)

@@ -48,7 +48,8 @@ func aliasParameters(name, version, kubernetes string) []aliasParameter {
 			return fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2%s/%s/image_id", kubernetes, flavour, recommended(version, "amazon-eks-"+node+"-"+kubernetes+"-"))
 		}
 		return []aliasParameter{
-			{path("", "node"), []string{variantStandard}}, {path("-arm64", "arm64-node"), []string{variantStandard}},
+			{path("", "node"), []string{variantStandard}},
+			{path("-arm64", "arm64-node"), []string{variantStandard}},
 			{path("-gpu", "gpu-node"), []string{variantNeuron, variantNVIDIA}},
 		}
 	case "al2023":
@@ -65,8 +66,10 @@ func aliasParameters(name, version, kubernetes string) []aliasParameter {
 			return fmt.Sprintf("/aws/service/bottlerocket/aws-k8s-%s%s/%s/%s/image_id", kubernetes, flavour, arch, strings.TrimPrefix(version, "v"))
 		}
 		return []aliasParameter{
-			{path("", "x86_64"), []string{variantStandard, variantNeuron}}, {path("", "arm64"), []string{variantStandard}},
-			{path("-nvidia", "x86_64"), []string{variantNVIDIA}}, {path("-nvidia", "arm64"), []string{variantNVIDIA}},
+			{path("", "x86_64"), []string{variantStandard, variantNeuron}},
+			{path("", "arm64"), []string{variantStandard}},
+			{path("-nvidia", "x86_64"), []string{variantNVIDIA}},
+			{path("-nvidia", "arm64"), []string{variantNVIDIA}},
 		}
 	}
 	year := strings.TrimPrefix(name, "windows")

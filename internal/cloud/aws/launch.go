@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -245,12 +244,4 @@ func (s *shot) nodeLabels() map[string]string {
 	maps.Copy(labels, s.labels)
 	labels[label.CapacityType] = s.capacityType
 	return labels
-}
-
-func taintsOf(taints []cluster.Taint) []corev1.Taint {
-	out := make([]corev1.Taint, 0, len(taints))
-	for _, t := range taints {
-		out = append(out, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
-	}
-	return out
 }

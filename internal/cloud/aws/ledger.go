@@ -65,8 +65,10 @@ type order struct {
 	Members     []member
 	// CapacityType and Tenancy of the machines; Reservations by type and zone, of capacity type reserved.
 	CapacityType, Tenancy string
-	Reservations          map[string]string
-	Input                 *ec2.CreateFleetInput
+	// EFA: the machines have the interfaces that pods may ask for.
+	EFA          bool
+	Reservations map[string]string
+	Input        *ec2.CreateFleetInput
 }
 
 // verdict is EC2's definite answer to an order: machines for the first members, the
@@ -106,9 +108,9 @@ type ledger struct {
 	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
 	// an earlier attempt may have been carried out.
 	send func(ctx context.Context, o *order, doubtful bool) (verdict, error)
-	// turn waits until a new batch may be sent, and returns the context to send it with.
-	// Meanwhile the batch takes in others: the less may be sent, the more go together.
-	turn func(ctx context.Context) (context.Context, error)
+	// turn waits until a new batch may be sent. Meanwhile the batch takes in others: the
+	// less may be sent, the more go together.
+	turn func(ctx context.Context) error
 
 	loading sync.Mutex // one reading of old records at a time
 	mu      sync.Mutex
@@ -182,7 +184,7 @@ func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
 		defer cancel()
 		var got verdict
-		ctx, err := l.gather(ctx, b)
+		err := l.gather(ctx, b)
 		if err == nil {
 			got, err = l.settle(ctx, b)
 		}
@@ -192,18 +194,18 @@ func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 }
 
 // gather lets a new batch take in others until its turn has come.
-func (l *ledger) gather(ctx context.Context, b *batch) (context.Context, error) {
+func (l *ledger) gather(ctx context.Context, b *batch) error {
 	if !b.open { // only its first round, this one, closes it
-		return ctx, nil
+		return nil
 	}
-	ctx, err := l.turn(ctx)
+	err := l.turn(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.open = false
 	if l.opened[b.key] == b {
 		delete(l.opened, b.key)
 	}
-	return ctx, err
+	return err
 }
 
 // settle sends a batch that was written down, once more if it was sent before.

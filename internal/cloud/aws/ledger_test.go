@@ -64,7 +64,7 @@ func testLedger(c client.Client, send func(context.Context, *order, bool) (verdi
 	l := newLedger()
 	l.client, l.reader, l.namespace, l.cluster = c, c, "kube-system", "test"
 	l.now, l.log, l.send = time.Now, slog.New(slog.DiscardHandler), send
-	l.turn = func(ctx context.Context) (context.Context, error) { return ctx, nil }
+	l.turn = func(context.Context) error { return nil }
 	return l
 }
 

@@ -29,6 +29,8 @@ type machine struct {
 	Tags         map[string]string
 	DNSName      string
 	Created      time.Time
+	// EFA: it has the interfaces that pods may ask for.
+	EFA bool
 	// Going: on its way out. Ended: gone, or all but.
 	Going, Ended bool
 }
@@ -36,7 +38,7 @@ type machine struct {
 // ProviderID is that of its Node.
 func (m *machine) ProviderID() string { return "aws:///" + m.Zone + "/" + m.ID }
 
-var providerID = regexp.MustCompile(`^aws:///[^/]+/(i-[0-9a-f]+)$`) //nolint:gochecknoglobals // compiled once
+var providerID = regexp.MustCompile(`^aws:///[^/]+/(i-[0-9a-f]+)$`)
 
 // instanceID returns the EC2 id in a providerID.
 func instanceID(id string) (string, bool) {
@@ -71,6 +73,9 @@ func described(i *types.Instance) machine {
 		m.SecurityGroups = append(m.SecurityGroups, aws.ToString(group.GroupId))
 	}
 	slices.Sort(m.SecurityGroups)
+	m.EFA = slices.ContainsFunc(i.NetworkInterfaces, func(n types.InstanceNetworkInterface) bool {
+		return strings.HasPrefix(aws.ToString(n.InterfaceType), "efa")
+	})
 	if i.State != nil {
 		m.Ended = i.State.Name == types.InstanceStateNameTerminated
 		m.Going = m.Ended || i.State.Name == types.InstanceStateNameShuttingDown
@@ -91,7 +96,7 @@ func launched(o *order, out *ec2.CreateFleetOutput) []machine {
 	for i := range out.Instances {
 		got := &out.Instances[i]
 		m := machine{
-			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, Tags: tags, Created: o.Begun,
+			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, EFA: o.EFA, Tags: tags, Created: o.Begun,
 			Zone: aws.ToString(got.AvailabilityZone), SubnetID: aws.ToString(got.SubnetId),
 		}
 		if from := got.LaunchTemplateAndOverrides; from != nil && from.Overrides != nil {
@@ -132,6 +137,11 @@ func instanceOf(m *machine, of []*catalog.Type) cloud.Instance {
 	}
 	t := of[at]
 	out.Capacity, out.Allocatable = t.Capacity, t.Allocatable()
+	if _, could := t.Capacity[awsv1.ResourceEFA]; could && !m.EFA {
+		out.Capacity = maps.Clone(t.Capacity)
+		delete(out.Capacity, awsv1.ResourceEFA)
+		delete(out.Allocatable, awsv1.ResourceEFA)
+	}
 	decided := func(key string) bool {
 		return slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return o.Decides(key) })
 	}

@@ -95,6 +95,7 @@ func parseMessage(body string) ([]cloud.Notice, time.Time, error) {
 		default:
 			return nil, e.Time, nil
 		}
+	default:
 	}
 	return []cloud.Notice{n}, e.Time, nil
 }

@@ -37,9 +37,9 @@ func TestMessages(t *testing.T) {
 			body: message("aws.ec2", "EC2 Instance Rebalance Recommendation", `{"instance-id":"i-1"}`),
 			want: []cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: "i-1"}},
 		},
-		"an instance stops":     {body: message("aws.ec2", "EC2 Instance State-change Notification", `{"instance-id":"i-1","state":"stopping"}`), want: []cloud.Notice{{Kind: cloud.Stopped, InstanceID: "i-1"}}},
-		"an instance ends":      {body: message("aws.ec2", "EC2 Instance State-change Notification", `{"instance-id":"i-1","state":"shutting-down"}`), want: []cloud.Notice{{Kind: cloud.Ended, InstanceID: "i-1"}}},
-		"an instance starts":    {body: message("aws.ec2", "EC2 Instance State-change Notification", `{"instance-id":"i-1","state":"running"}`)},
+		"an instance stops":  {body: message("aws.ec2", "EC2 Instance State-change Notification", `{"instance-id":"i-1","state":"stopping"}`), want: []cloud.Notice{{Kind: cloud.Stopped, InstanceID: "i-1"}}},
+		"an instance ends":   {body: message("aws.ec2", "EC2 Instance State-change Notification", `{"instance-id":"i-1","state":"shutting-down"}`), want: []cloud.Notice{{Kind: cloud.Ended, InstanceID: "i-1"}}},
+		"an instance starts": {body: message("aws.ec2", "EC2 Instance State-change Notification", `{"instance-id":"i-1","state":"running"}`)},
 		"maintenance has a day": {body: message("aws.health", "AWS Health Event", `{"service":"EC2","eventTypeCategory":"scheduledChange","startTime":"Sat, 07 Nov 2026 03:00:00 GMT","affectedEntities":[{"entityValue":"i-1"},{"entityValue":"i-2"}]}`), want: []cloud.Notice{
 			{Kind: cloud.MaintenanceScheduled, InstanceID: "i-1", Ends: time.Date(2026, 11, 7, 3, 0, 0, 0, time.UTC)},
 			{Kind: cloud.MaintenanceScheduled, InstanceID: "i-2", Ends: time.Date(2026, 11, 7, 3, 0, 0, 0, time.UTC)},

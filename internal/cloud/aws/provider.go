@@ -112,6 +112,8 @@ type Provider struct {
 	clusters            cache[eksCluster]
 	types               cache[[]*catalog.Type]
 	tried               cache[finding] // of dry runs
+	images              cache[[]awsv1.AMI]
+	groups              cache[[]awsv1.SecurityGroup]
 	// placementGroups has nil for those that do not exist.
 	placementGroups cache[*ec2types.PlacementGroup]
 	looks           gatherer[machine]
@@ -150,6 +152,8 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		resolvers:       cache[string]{now: opts.Now, ttl: versionKept},
 		versions:        cache[string]{now: opts.Now, ttl: versionKept},
 		types:           cache[[]*catalog.Type]{now: opts.Now, ttl: typesKept, most: listsMost},
+		images:          cache[[]awsv1.AMI]{now: opts.Now, ttl: lookKept},
+		groups:          cache[[]awsv1.SecurityGroup]{now: opts.Now, ttl: lookKept},
 		tried:           cache[finding]{now: opts.Now, ttl: triedKept},
 		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
 		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
@@ -165,7 +169,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	p.looks.ask, p.ends.ask = p.look, p.end
 	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
-	p.ledger.turn = func(ctx context.Context) (context.Context, error) { return p.budget.turn(ctx, "CreateFleet") }
+	p.ledger.turn = func(ctx context.Context) error { return p.budget.turn(ctx, "CreateFleet") }
 	p.stall.p = p
 	p.templates = newTemplates(p)
 	return p, nil

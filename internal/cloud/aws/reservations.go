@@ -41,12 +41,12 @@ func (r *reserved) learn(id string, left int) {
 	r.left[id] = left
 }
 
-// take notes that a reservation has one machine more, or one less for n = -1.
-func (r *reserved) take(id string, n int) {
+// take notes that a reservation has one machine more; empty: it is none.
+func (r *reserved) take(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if left, known := r.left[id]; known {
-		r.left[id] = max(0, left-n)
+		r.left[id] = max(0, left-1)
 	}
 }
 

@@ -1,0 +1,124 @@
+package aws
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// offered is an order for three types in two zones.
+func offered(capacityType string) *order {
+	o := &order{CapacityType: capacityType, Input: &ec2.CreateFleetInput{}}
+	config := types.FleetLaunchTemplateConfigRequest{}
+	for _, name := range []string{"m5.large", "c5.large", "p3.2xlarge"} {
+		for _, zone := range []string{"a", "b"} {
+			config.Overrides = append(config.Overrides, types.FleetLaunchTemplateOverridesRequest{InstanceType: types.InstanceType(name), AvailabilityZone: aws.String(zone)})
+		}
+	}
+	o.Input.LaunchTemplateConfigs = []types.FleetLaunchTemplateConfigRequest{config}
+	return o
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	at := func(capacityType string, places ...string) []catalog.Place {
+		var out []catalog.Place
+		for _, p := range places {
+			out = append(out, catalog.Place{Type: p[:len(p)-2], Zone: p[len(p)-1:], CapacityType: capacityType})
+		}
+		return out
+	}
+	everywhere := []string{"c5.large/a", "c5.large/b", "m5.large/a", "m5.large/b", "p3.2xlarge/a", "p3.2xlarge/b"}
+	for name, c := range map[string]struct {
+		capacityType string
+		refusals     []refusal
+		want         cloud.Failure
+	}{
+		"a pool without machines is short by itself": {
+			label.OnDemand,
+			[]refusal{{Code: "InsufficientInstanceCapacity", Type: "m5.large", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.OnDemand, "m5.large/a")},
+		},
+		"a vCPU quota is short for all types that count against it": {
+			label.OnDemand,
+			[]refusal{{Code: "VcpuLimitExceeded", Type: "m5.large", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "VCPULimitExceeded", Keep: quotaKept, Short: at(label.OnDemand, everywhere[:4]...)},
+		},
+		"so is that of spot": {
+			label.Spot,
+			[]refusal{{Code: "MaxSpotInstanceCountExceeded", Type: "p3.2xlarge", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "SpotQuotaExceeded", Keep: quotaKept, Short: at(label.Spot, everywhere[4:]...)},
+		},
+		"without its role there is no spot at all": {
+			label.Spot,
+			[]refusal{{Code: "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "SpotSLRCreationFailed", Keep: roleKept, Short: at(label.Spot, everywhere...)},
+		},
+		"a zone whose best subnet is full is short": {
+			label.OnDemand,
+			[]refusal{{Code: "InsufficientFreeAddressesInSubnet", Type: "m5.large", Zone: "b"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientFreeAddressesInSubnet", Short: at(label.OnDemand, "c5.large/b", "m5.large/b", "p3.2xlarge/b")},
+		},
+		"the same twice is once": {
+			label.OnDemand,
+			[]refusal{{Code: "UnfulfillableCapacity", Type: "c5.large", Zone: "a"}, {Code: "UnfulfillableCapacity", Type: "c5.large", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.OnDemand, "c5.large/a")},
+		},
+		"one refusal of another kind is not about capacity": {
+			label.OnDemand,
+			[]refusal{{Code: "InsufficientInstanceCapacity", Type: "c5.large", Zone: "a"}, {Code: "UnauthorizedOperation", Message: "no"}},
+			cloud.Failure{Kind: cloud.Rejected, Reason: "Unauthorized"},
+		},
+	} {
+		var got *cloud.Failure
+		if !errors.As(failureOf(offered(c.capacityType), c.refusals), &got) {
+			t.Errorf("%s: no failure", name)
+			continue
+		}
+		c.want.Message = got.Message
+		if diff := cmp.Diff(&c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if got.Message == "" {
+			t.Errorf("%s: it says nothing", name)
+		}
+	}
+}
+
+// TestDefiniteAnswers says which errors of CreateFleet settle an order. One that does not is
+// sent again, so an error that may hide a launch must never settle it.
+func TestDefiniteAnswers(t *testing.T) {
+	t.Parallel()
+	refused := func(code string, fault smithy.ErrorFault) error {
+		return &smithy.GenericAPIError{Code: code, Message: "m", Fault: fault}
+	}
+	for name, c := range map[string]struct {
+		err      error
+		doubtful bool
+		want     bool
+	}{
+		"a refusal of a first attempt":      {refused("InvalidParameterValue", smithy.FaultClient), false, true},
+		"a refusal after a lost answer":     {refused("InvalidParameterValue", smithy.FaultClient), true, false},
+		"no capacity after a lost answer":   {refused("InsufficientInstanceCapacity", smithy.FaultClient), true, false},
+		"an error of EC2's own":             {refused("InternalError", smithy.FaultServer), false, false},
+		"throttling":                        {refused("RequestLimitExceeded", smithy.FaultClient), false, false},
+		"expired credentials":               {refused("ExpiredToken", smithy.FaultClient), false, false},
+		"a connection that ended":           {errCut, false, false},
+		"the token was used for another":    {refused("IdempotentParameterMismatch", smithy.FaultClient), false, false},
+		"a launch template that is missing": {refused("InvalidLaunchTemplateName.NotFoundException", smithy.FaultClient), false, true},
+	} {
+		v, err := answerError(offered(label.Spot), c.err, c.doubtful)
+		if settled := err == nil; settled != c.want || settled != (v.failure != nil) {
+			t.Errorf("%s: settled %v, failure %v", name, settled, v.failure)
+		}
+	}
+}
