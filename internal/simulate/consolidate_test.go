@@ -121,7 +121,7 @@ func TestPublicConsolidations(t *testing.T) {
 			k := want[name]
 			var lines []string
 			fewest, cheapest, low := -1, 0.0, 0.0
-			for _, eviction := range []float64{0, 0.0002, 0.005, 0.009, 0.02, 0.028, 0.057} {
+			for _, eviction := range []float64{0, 0.0002, 0.005, 0.0075, 0.009, 0.012, 0.02, 0.028, 0.057} {
 				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction, StepMax: 1 << 20}}
 				file, r := steps(t, s, opts)
 				var p scenario.Plan
@@ -144,8 +144,28 @@ func TestPublicConsolidations(t *testing.T) {
 			if fewest < 0 || fewest >= k.evictions || cheapest == 0 || cheapest >= k.price || low > 1.05 {
 				t.Errorf("evictions %d, price %.2f, nearest to the bound %.3f: Karpenter has %d and %.2f, and 1.05 is wanted", fewest, cheapest, low, k.evictions, k.price)
 			}
+			checkDefaults(t, s, k)
 			t.Logf("%s: at %.2f $/h %d evictions, Karpenter %d (%.0f %% fewer; floor %d); with at most as many %.2f $/h; nearest to the bound x %.3f\n%s", name,
 				k.price, fewest, k.evictions, 100*(1-float64(fewest)/float64(k.evictions)), floor(s, k.price), cheapest, low, strings.Join(lines, "\n"))
 		})
+	}
+}
+
+// checkDefaults judges the plan with the terms that the controller has unless it is told
+// others: cheaper than Karpenter, with fewer evictions where that came to an end, and
+// complete.
+func checkDefaults(t *testing.T, s *scenario.Scenario, k karpenter) {
+	t.Helper()
+	text, r := steps(t, s, disrupt.ConsolidateOptions{})
+	var p scenario.Plan
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	_, again := steps(t, after(s, &p), disrupt.ConsolidateOptions{})
+	saved := r.PricePerHour - again.PricePerHour
+	t.Logf("%s by default: %.2f $/h (x %.3f), %d evictions, %d steps; a second look saves %.2f with %d evictions",
+		s.Name, r.PricePerHour, r.PricePerHour/p.LowerBoundPerHour, r.Evictions, len(p.Steps), saved, again.Evictions)
+	if r.PricePerHour >= k.price || k.finished && r.Evictions >= k.evictions || saved > 0.01*r.PricePerHour {
+		t.Errorf("by default %.2f $/h with %d evictions, Karpenter %.2f with %d; a second look saves %.2f", r.PricePerHour, r.Evictions, k.price, k.evictions, saved)
 	}
 }

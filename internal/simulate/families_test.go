@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
@@ -190,7 +191,7 @@ func after(s *scenario.Scenario, p *scenario.Plan) *scenario.Scenario {
 		if !there {
 			continue
 		}
-		n.Pods = nil
+		n.Pods, n.Name = nil, strings.Replace(n.Name, "new-", "was-", 1) // names are given anew
 		for g := range s.PodGroups {
 			if k := pods[name][g]; k > 0 {
 				n.Pods = append(n.Pods, scenario.Share{g, k})

@@ -91,7 +91,12 @@ type Consolidation struct {
 func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
 	c := newConsolidator(snap, opts)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
-		c.makeSteps(c.search())
+		for range looksMax {
+			if all := c.makeSteps(c.search()); all || c.opts.DrainOnly {
+				break
+			}
+			c.settle()
+		}
 	}
 	c.tellKept()
 	return c.out
@@ -106,7 +111,9 @@ type consolidator struct {
 	// NaN for machines that may not go. weight is that of their evictions.
 	cost, weight []float64
 	why          []verdict.Verdict
+	home         []bool // machines that steps have put pods on
 	noise        noise
+	bought       int // machines from this index on are bought by the search under way
 	groups       groups
 	total        map[string]total // by pool
 	out          Consolidation
@@ -116,7 +123,8 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	opts.Terms = opts.complete()
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
-	c.cost, c.weight, c.why = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n)
+	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
+	c.bought = n
 	worth, pods := 0.0, 0
 	for h := range n {
 		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Residents)
@@ -169,6 +177,9 @@ const (
 	// triesMax is how often a search is repeated with the machines in another order;
 	// machinesMax bounds the machines of all tries together.
 	triesMax, machinesMax = 8, 1000
+	// looksMax is how often it is looked again because some of what was found could not be
+	// made steps of.
+	looksMax = 3
 	// noiseShare is by how much the order differs from one try to the other.
 	noiseShare = 0.1
 )
@@ -182,6 +193,8 @@ func (c *consolidator) search() []*draft {
 	}
 	var best []*draft
 	most := 0.0
+	mark := c.s.Begin()
+	c.bought = c.s.Hosts()
 	for try := range tries {
 		c.noise, c.groups = noise(try), groups{}
 		c.drain()
@@ -192,7 +205,7 @@ func (c *consolidator) search() []*draft {
 		if gain > most {
 			best, most = drafts, gain
 		}
-		c.s.Undo(0)
+		c.s.Undo(mark)
 	}
 	c.noise = 0
 	return best
@@ -221,7 +234,7 @@ func (c *consolidator) drain() {
 	c.s.Rank(best)
 	for _, h := range order {
 		h := int(h)
-		if math.IsNaN(c.cost[h]) || c.s.Price(h) < c.cost[h] || !c.s.MayLeave(h) {
+		if cost := c.costOf(h); math.IsNaN(cost) || c.s.Price(h) < cost || !c.s.MayLeave(h) {
 			continue
 		}
 		mark := c.s.Begin()
@@ -252,12 +265,23 @@ func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []
 	return order
 }
 
-// costOf returns what removing a machine costs; nothing for those not bought yet.
+// costOf returns what removing a machine costs; nothing for those that are bought only in
+// thought, and NaN for those that may not go.
 func (c *consolidator) costOf(h int) float64 {
-	if h < len(c.cost) {
-		return c.cost[h]
+	switch {
+	case h >= c.bought:
+		return 0
+	case h >= len(c.cost) || c.home[h]:
+		return math.NaN()
 	}
-	return 0
+	return c.cost[h]
+}
+
+// settle keeps the machines that steps have put pods on: nobody is to be evicted twice.
+func (c *consolidator) settle() {
+	for h := range c.home {
+		c.home[h] = len(c.s.Added(h)) > 0
+	}
 }
 
 // Windows go over the machines roundsMax times at most; roundsFew times where there are

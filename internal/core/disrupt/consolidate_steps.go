@@ -107,14 +107,21 @@ type purchase struct {
 
 // makeSteps turns drafts into steps, each judged anew after those before it. What can't be
 // done as it was found is looked for once more: because of rules between pods, or because
-// it is too large for one step. That is done in parts, halved until they save enough.
-func (c *consolidator) makeSteps(drafts []*draft) {
+// it is too large for one step. That is done in parts, halved until they save enough. It
+// tells whether all machines of the drafts go.
+func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 	c.rankStaying(drafts)
 	rest := c.takeAll(drafts, c.follow)
 	c.s.Survey()
 	for parts := c.parts(rest); len(parts) > 0; parts = halves(rest) {
 		rest = c.takeAll(parts, c.searchAnew)
 	}
+	for _, d := range drafts {
+		if slices.ContainsFunc(d.remove, func(h int32) bool { return !c.s.IsGone(int(h)) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // takeAll makes steps of drafts, and returns those of which it can't. One may need what
@@ -184,7 +191,7 @@ func (c *consolidator) mayGo(hosts []int32) bool {
 
 // rankStaying lets only machines take pods that no draft removes.
 func (c *consolidator) rankStaying(drafts []*draft) {
-	goes := make([]bool, len(c.snap.Nodes))
+	goes := make([]bool, c.s.Hosts())
 	for _, d := range drafts {
 		for _, h := range d.remove {
 			goes[h] = true
@@ -217,9 +224,10 @@ func (c *consolidator) drafts() (all []*draft, gain float64) {
 			continue
 		}
 		if since := c.s.Since(h); since >= 0 {
-			d := byRoot[c.groups.find(since)]
-			d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
-			d.saving -= c.s.Price(h)
+			if d := byRoot[c.groups.find(since)]; d != nil {
+				d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
+				d.saving -= c.s.Price(h)
+			}
 			continue
 		}
 		for _, sh := range c.s.Added(h) {
