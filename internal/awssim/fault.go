@@ -253,8 +253,8 @@ func (s *Sim) isDown(c *call) bool {
 }
 
 // serveControl is the endpoint that people and scripts set faults by:
-// POST /_awssim/faults with a scenario, DELETE /_awssim/faults, GET /_awssim/calls and
-// GET /_awssim/instances.
+// POST /_awssim/faults with a scenario, DELETE /_awssim/faults, and GET /_awssim/calls,
+// /_awssim/instances and /_awssim/account to look.
 func (s *Sim) serveControl(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
 	case "POST /_awssim/faults":
@@ -277,8 +277,12 @@ func (s *Sim) serveControl(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, map[string]any{"calls": s.Calls(), "refused": s.Refused(), "unknown": s.Unknown()})
 	case "GET /_awssim/instances":
 		writeJSON(w, s.Instances())
+	case "GET /_awssim/account":
+		writeJSON(w, map[string]any{
+			"launchTemplates": s.Templates(), "instanceProfiles": s.Profiles(), "queueLength": s.QueueLength(), "spent": s.Spent(),
+		})
 	default:
-		http.Error(w, "awssim has POST and DELETE /_awssim/faults, GET /_awssim/calls and GET /_awssim/instances", http.StatusNotFound)
+		http.Error(w, "awssim has POST and DELETE /_awssim/faults, and GET /_awssim/calls, instances and account", http.StatusNotFound)
 	}
 }
 

@@ -256,6 +256,16 @@ faults:
 		t.Fatal(resp, err)
 	}
 	_ = resp.Body.Close()
+	if r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://awssim.local/_awssim/account", nil); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err = w.sim.Transport().RoundTrip(r); err != nil {
+		t.Fatal(err)
+	}
+	var account map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&account); err != nil || account["spent"] != 0.0 || len(account) != 4 {
+		t.Errorf("the account: %v, %v", account, err)
+	}
 	var got []string
 	for range 7 {
 		_, err := w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
