@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
@@ -111,11 +112,8 @@ func (s *solver) placeOfOpen(n *cluster.Node) topology.Place {
 }
 
 // admits tells whether some of what has the atoms and the requirements may be what the
-// class allows, and whether some may be not. It allows nothing if it is nil.
+// class allows, and whether some may be not.
 func (in *classIn) admits(atoms bitset, has label.Requirements) (some, notAll bool) {
-	if in == nil {
-		return false, false
-	}
 	both := newBitset(64 * len(atoms))
 	for _, t := range in.terms {
 		if _, conflict := has.Conflict(t.open); conflict || !both.intersection(atoms, t.atoms) {
@@ -129,23 +127,42 @@ func (in *classIn) admits(atoms bitset, has label.Requirements) (some, notAll bo
 	return some, some
 }
 
-// admitOwners notes for each pool what the owner of each spreading group admits of it; nil:
-// nothing.
+// owners are the owners of spreading groups that admit the same of a pool.
+type owners struct {
+	in     classIn
+	groups []int
+}
+
+// admitOwners notes for each pool what the owner of each spreading group admits of it.
 func (s *solver) admitOwners() {
 	shapes := s.ledger.Shapes()
 	for _, pool := range s.model.pools {
-		admitted := make([]*classIn, s.ledger.Groups())
-		s.counted = append(s.counted, admitted)
+		var admitted []owners
+		alike := map[string]int{}
 		s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
 			if honorTaints && !fit.Taints(shapes[owner].Tolerations, pool.pool.Taints).IsYes() {
 				return
 			}
-			in := classIn{terms: []termIn{{atoms: fullBitset(len(pool.atoms))}}}
+			var terms strings.Builder
 			if !ignoreAffinity {
-				in = pool.admitLabels(shapes[owner].CountedTerms(), nil)
+				terms.WriteString("within")
+				for _, t := range shapes[owner].CountedTerms() {
+					terms.WriteString(" or " + t.String())
+				}
 			}
-			admitted[g] = &in
+			at, ok := alike[terms.String()]
+			if !ok {
+				at = len(admitted)
+				alike[terms.String()] = at
+				in := classIn{terms: []termIn{{atoms: fullBitset(len(pool.atoms))}}}
+				if !ignoreAffinity {
+					in = pool.admitLabels(shapes[owner].CountedTerms(), nil)
+				}
+				admitted = append(admitted, owners{in: in})
+			}
+			admitted[at].groups = append(admitted[at].groups, g)
 		})
+		s.counted = append(s.counted, admitted)
 	}
 }
 
@@ -158,20 +175,24 @@ func (s *solver) locatePools() {
 		if pool.pool.Unready != "" {
 			continue
 		}
-		for g, in := range s.counted[at] {
-			if in == nil {
-				continue
-			}
-			k := s.ledger.KeyOf(g)
-			for _, t := range in.terms {
-				for _, d := range pool.choices(keys[k], t.atoms, nil) {
-					s.ledger.Possible(g, s.ledger.Domain(k, d.value), s.brings(g, at, t.atoms, d.atoms))
+		for i := range s.counted[at] {
+			o := &s.counted[at][i]
+			for _, t := range o.in.terms {
+				choices := make([][]choice, len(keys))
+				for k, key := range keys {
+					choices[k] = pool.choices(key, t.atoms, nil)
 				}
-				if keys[k] == label.Hostname && !pool.buyable.empty() {
-					if hostname < 0 {
-						hostname = int(s.ledger.NewDomain(k))
+				for _, g := range o.groups {
+					k := s.ledger.KeyOf(g)
+					for _, d := range choices[k] {
+						s.ledger.Possible(g, s.ledger.Domain(k, d.value), s.brings(g, at, t.atoms, d.atoms))
 					}
-					s.ledger.Possible(g, int32(hostname), s.brings(g, at, t.atoms, nil))
+					if keys[k] == label.Hostname && !pool.buyable.empty() {
+						if hostname < 0 {
+							hostname = int(s.ledger.NewDomain(k))
+						}
+						s.ledger.Possible(g, int32(hostname), s.brings(g, at, t.atoms, nil))
+					}
 				}
 			}
 		}
@@ -204,8 +225,12 @@ func (s *solver) locateLaunch(b *launchBin) {
 // some of what it may still become. A bin that was settled elsewhere is not a domain for
 // those who cannot go there.
 func (s *solver) recount(b *launchBin) {
-	for g, in := range s.counted[b.at] {
-		b.place.Counts[g] = in != nil && slices.ContainsFunc(in.terms, func(t termIn) bool { return b.scratch.intersection(b.atoms, t.atoms) })
+	for i := range s.counted[b.at] {
+		o := &s.counted[b.at][i]
+		some := slices.ContainsFunc(o.in.terms, func(t termIn) bool { return b.scratch.intersection(b.atoms, t.atoms) })
+		for _, g := range o.groups {
+			b.place.Counts[g] = some
+		}
 	}
 }
 

@@ -169,8 +169,12 @@ func (s *Session) locateBin(b *freshBin) {
 			b.place.Domain[k] = s.ledger.Domain(k, v)
 		}
 	}
-	for g, in := range s.counted[b.at] {
-		b.place.Counts[g] = in != nil && slices.ContainsFunc(in.terms, func(t termIn) bool { return t.atoms.has(b.atom) })
+	for i := range s.counted[b.at] {
+		o := &s.counted[b.at][i]
+		some := slices.ContainsFunc(o.in.terms, func(t termIn) bool { return t.atoms.has(b.atom) })
+		for _, g := range o.groups {
+			b.place.Counts[g] = some
+		}
 	}
 }
 

@@ -245,8 +245,8 @@ type solver struct {
 	ledger *topology.Ledger
 	// before is the ledger as it was when no pod had a place.
 	before *topology.Ledger
-	// counted tells, by pool and spreading group, what the group's owner admits of the pool.
-	counted [][]*classIn
+	// counted tells, by pool, what the owners of spreading groups admit of it.
+	counted [][]owners
 	// visible are the daemons that rules of pods see.
 	visible []visibleDaemon
 	// fixed are machines of the snapshot in the order of preference; launches are new.

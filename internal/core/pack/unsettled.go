@@ -34,24 +34,44 @@ func (s *solver) placeOfUnsettled(u *unsettled) topology.Place {
 			place.Domain[k] = topology.Unsettled
 		}
 	}
-	known := u.at >= 0 && u.atoms.within(s.model.pools[u.at].allowed) // else the pool has changed since
-	for g := range groups {
-		k := s.ledger.KeyOf(g)
-		var in *classIn
-		if place.Counts[g], place.Doubt[g] = true, s.ledger.IsSpreading(g); known && place.Doubt[g] {
-			in = s.counted[u.at][g]
-			place.Counts[g], place.Doubt[g] = in.admits(u.atoms, u.has)
-		}
-		if place.Domain[k] != topology.Unsettled || !place.Counts[g] {
-			continue
-		}
+	anywhere := make([][]int32, len(keys))
+	for k := range keys {
 		for _, v := range values[k] {
-			if in == nil || s.countsAs(u, in, keys[k], v) {
-				place.May[g] = append(place.May[g], s.ledger.Domain(k, v))
+			if place.Domain[k] == topology.Unsettled {
+				anywhere[k] = append(anywhere[k], s.ledger.Domain(k, v))
 			}
 		}
 	}
+	known := u.at >= 0 && u.atoms.within(s.model.pools[u.at].allowed) // else the pool has changed since
+	for g := range groups {
+		spreading := s.ledger.IsSpreading(g)
+		if place.Counts[g], place.Doubt[g] = !known || !spreading, !known && spreading; place.Counts[g] {
+			place.May[g] = anywhere[s.ledger.KeyOf(g)]
+		}
+	}
+	if known {
+		for i := range s.counted[u.at] {
+			s.countOwners(u, &s.counted[u.at][i], values, &place)
+		}
+	}
 	return place
+}
+
+// countOwners notes for the groups of some owners whether the machine counts, and in which
+// domains if it is unsettled.
+func (s *solver) countOwners(u *unsettled, o *owners, values [][]string, place *topology.Place) {
+	some, notAll := o.in.admits(u.atoms, u.has)
+	may := make([][]int32, len(values))
+	for k, key := range s.ledger.Keys() {
+		for _, v := range values[k] {
+			if some && place.Domain[k] == topology.Unsettled && s.countsAs(u, &o.in, key, v) {
+				may[k] = append(may[k], s.ledger.Domain(k, v))
+			}
+		}
+	}
+	for _, g := range o.groups {
+		place.Counts[g], place.Doubt[g], place.May[g] = some, notAll, may[s.ledger.KeyOf(g)]
+	}
 }
 
 // valuesOf returns the values of a key that the machine may have.

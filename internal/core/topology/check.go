@@ -133,9 +133,17 @@ func (l *Ledger) at(group int, p *Place) (most int32) {
 // most returns the most pods that can be in a domain.
 func (g *group) most(domain int32) int32 {
 	if int(domain) < len(g.maybe) {
-		return g.counts[domain] + g.maybe[domain]
+		return g.sure(domain) + g.maybe[domain]
 	}
-	return g.counts[domain]
+	return g.sure(domain)
+}
+
+// sure returns how many pods surely are in a domain.
+func (g *group) sure(domain int32) int32 {
+	if int(domain) < len(g.counts) {
+		return g.counts[domain]
+	}
+	return 0
 }
 
 func (l *Ledger) owns(class, group int) bool {
@@ -217,7 +225,7 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 		switch d := at.Domain[g.key]; {
 		case d == None:
 			return Miss{reason: verdict.AffinityUnmet, format: "affinity: the node has no label %s", key: l.keys[g.key]}
-		case d >= 0 && g.counts[d]-self <= 0 || d == Unsettled && slices.ContainsFunc(at.May[a.uses[i].group], func(m int32) bool { return g.counts[m] == 0 }):
+		case d >= 0 && g.sure(d)-self <= 0 || d == Unsettled && slices.ContainsFunc(at.May[a.uses[i].group], func(m int32) bool { return g.sure(m) == 0 }):
 			found, missing = false, l.keys[g.key]
 		}
 		first = first && g.total-self <= 0
@@ -235,7 +243,7 @@ func (l *Ledger) Appeal(class, key int, domain int32) int64 {
 	var appeal int64
 	for i := range r.attracting {
 		for _, u := range r.attracting[i].uses {
-			if g := &l.groups[u.group]; g.key == key && g.counts[domain] == 0 {
+			if g := &l.groups[u.group]; g.key == key && g.sure(domain) == 0 {
 				appeal += 1 << 32
 			}
 		}

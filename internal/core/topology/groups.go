@@ -25,7 +25,7 @@ const (
 type group struct {
 	kind kind
 	key  int // index into Ledger.keys
-	// counts, by domain.
+	// counts, by domain; where it ends there are none.
 	counts []int32
 	total  int32
 	// maybe are further pods that could be in a domain: their machine may be there. It can

@@ -28,6 +28,7 @@ type Ledger struct {
 	sizes      []int32            // by key: how many domains
 	groups     []group
 	rules      []classRules
+	spreads    [][]int // by key: the spreading groups
 	// soldOut: domains in which machines could be bought count no more.
 	soldOut bool
 }
@@ -66,6 +67,12 @@ func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledg
 			case wish.AntiAffinity != nil:
 				b.addAntiAffinity(c, wish.AntiAffinity, w)
 			}
+		}
+	}
+	l.spreads = make([][]int, len(l.keys))
+	for g := range l.groups {
+		if gr := &l.groups[g]; gr.kind == spreading {
+			l.spreads[gr.key] = append(l.spreads[gr.key], g)
 		}
 	}
 	return l
@@ -127,13 +134,10 @@ func (l *Ledger) Domain(key int, value string) int32 {
 func (l *Ledger) NewDomain(key int) int32 {
 	d := l.sizes[key]
 	l.sizes[key]++
-	for g := range l.groups {
-		if gr := &l.groups[g]; gr.key == key {
-			gr.counts = append(gr.counts, 0)
-			if gr.kind == spreading {
-				gr.present, gr.possible, gr.owners = append(gr.present, false), append(gr.possible, false), append(gr.owners, 0)
-			}
-		}
+	for _, g := range l.spreads[key] {
+		gr := &l.groups[g]
+		gr.counts, gr.owners = append(gr.counts, 0), append(gr.owners, 0)
+		gr.present, gr.possible = append(gr.present, false), append(gr.possible, false)
 	}
 	return d
 }
@@ -156,26 +160,31 @@ func (l *Ledger) Groups() int { return len(l.groups) }
 
 // Present notes that a machine is there: its domains are ones in which pods can be few.
 func (l *Ledger) Present(at *Place) {
-	for g := range l.groups {
-		gr := &l.groups[g]
-		if gr.kind != spreading || !at.counts(g) {
-			continue
-		}
-		domains, sure := at.domains(g, gr.key)
-		for _, d := range domains {
-			if sure {
-				gr.present[d] = true
-			} else {
-				gr.awaited = grown(gr.awaited, len(gr.counts))
-				gr.awaited[d] = true
+	for key, groups := range l.spreads {
+		for _, g := range groups {
+			if !at.counts(g) {
+				continue
+			}
+			gr := &l.groups[g]
+			domains, sure := at.domains(g, key)
+			for _, d := range domains {
+				if sure {
+					gr.present[d] = true
+				} else {
+					gr.awaited = grown(gr.awaited, d)
+					gr.awaited[d] = true
+				}
 			}
 		}
 	}
 }
 
-// grown returns the list with at least n elements.
-func grown[T any](list []T, n int) []T {
-	return append(list, make([]T, max(0, n-len(list)))...)
+// grown returns the list with an element for the domain.
+func grown[T any](list []T, domain int32) []T {
+	if missing := int(domain) + 1 - len(list); missing > 0 {
+		return append(list, make([]T, missing)...)
+	}
+	return list
 }
 
 // Possible notes for one spreading group that a machine that counts could be bought in
@@ -250,9 +259,10 @@ func (l *Ledger) count(group int, at *Place, n, leaving int32) {
 	domains, sure := at.domains(group, gr.key)
 	for _, d := range domains {
 		if sure {
+			gr.counts = grown(gr.counts, d)
 			gr.counts[d] += n
 		} else {
-			gr.maybe = grown(gr.maybe, len(gr.counts))
+			gr.maybe = grown(gr.maybe, d)
 			gr.maybe[d] += n
 		}
 	}
