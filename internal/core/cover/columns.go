@@ -11,12 +11,18 @@ import (
 
 const (
 	// kindsMax is how many kinds are few.
-	kindsMax = 40
+	kindsMax = 64
 	// searchNodes bounds the search for one filling, searchTotal that for all.
 	searchNodes = 300
 	searchTotal = 30000
 	// closeEnough is when the bound is as good as the program.
 	closeEnough = 1e-4
+	// wholeEvery is in how many rounds every bin is looked at once in haste, and not only
+	// those that last held at least warm times their price.
+	wholeEvery, warm = 5, 0.97
+	// finish is how many rounds follow when whole bins have been bought, finishHasty if there
+	// is little time.
+	finish, finishHasty = 10, 1
 )
 
 // master is the program: a row for each kind, a column for each filling.
@@ -32,7 +38,9 @@ type master struct {
 	center []float64 // of kinds, at the best bound
 	bound  float64
 	items  []Item
-	nodes  int // that searches may still visit
+	nodes  int       // that searches may still visit
+	heat   []float64 // of bins: what they held at most for their price when last looked at
+	hasty  bool
 }
 
 // newMaster returns the program at a tariff, which its prices start from.
@@ -42,6 +50,7 @@ func newMaster(s *solver, t *tariff) *master {
 		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, s.least),
 	}
 	c.sack = newKnapsack(s.m, c.value)
+	c.heat = make([]float64, len(s.m.bins))
 	return c
 }
 
@@ -80,13 +89,14 @@ func (c *master) open(left []int) {
 // that nothing is found.
 func (c *master) run(left []int, rounds int) {
 	trust := 0.3
-	for range rounds {
+	for round := range rounds {
 		c.lp.solve(10 * c.lp.rows)
 		for k := range c.value {
 			v := max(c.lp.prices[k], 0) * c.unit / float64(c.s.m.kinds[k].count)
 			c.value[k] = trust*v + (1-trust)*c.center[k]
 		}
-		if c.extend(left) {
+		whole := !c.hasty || round%wholeEvery == 0 || trust >= 1
+		if c.extend(left, whole) || !whole && c.extend(left, true) {
 			continue
 		}
 		if trust >= 1 {
@@ -99,9 +109,10 @@ func (c *master) run(left []int, rounds int) {
 	c.lp.solve(10 * c.lp.rows)
 }
 
-// extend looks in every bin for a filling that is worth more than it costs at the present
-// prices, which shows at the same time how far the prices are from being valid.
-func (c *master) extend(left []int) bool {
+// extend looks in every bin, or only in those where it is likely, for a filling that is
+// worth more than it costs at the present prices. Whole shows at the same time how far the
+// prices are from being valid.
+func (c *master) extend(left []int, whole bool) bool {
 	dear, added := 0.0, false
 	b := c.s.buyer
 	for k, v := range c.value {
@@ -109,7 +120,11 @@ func (c *master) extend(left []int) bool {
 	}
 	for i := range c.s.m.bins {
 		bin, price := int32(i), max(c.price[i], tiny)
+		if !whole && c.heat[i] < warm {
+			continue
+		}
 		ceiling := c.sack.relax(bin)
+		c.heat[i] = ceiling / price
 		if ceiling > price*(1+closeEnough) {
 			items, value := b.fill(bin, b.active)
 			if value <= price*(1+closeEnough) {
@@ -126,6 +141,9 @@ func (c *master) extend(left []int) bool {
 		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < tiny {
 			dear = math.Inf(1) // what is free has no value
 		}
+	}
+	if !whole {
+		return added
 	}
 	sum := 0.0
 	for k, v := range c.value {
@@ -154,9 +172,11 @@ func (c *master) offer(bin int32, items []Item) bool {
 }
 
 // columns solves the program, which may raise the bound, and rounds its solution, which
-// may lower the cost. It is for problems where all items are placed.
-func (s *solver) columns(rounds int) {
+// may lower the cost. It is for problems where all items are placed. Hasty: what they cost
+// without fees is not looked into.
+func (s *solver) columns(rounds int, hasty bool) {
 	c := newMaster(s, s.tariff)
+	c.hasty = hasty
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
@@ -164,7 +184,11 @@ func (s *solver) columns(rounds int) {
 	c.open(s.buyer.left)
 	c.run(s.buyer.left, rounds)
 	s.proven = c.bound
-	if s.net != s.tariff {
+	switch {
+	case s.net == s.tariff:
+	case hasty:
+		s.proven = 0
+	default:
 		n := newMaster(s, s.net)
 		n.fills = c.fills
 		n.open(s.buyer.left)
@@ -172,15 +196,19 @@ func (s *solver) columns(rounds int) {
 		s.proven = n.bound
 	}
 	s.trial.reset()
-	s.round(c, &s.trial)
+	if hasty {
+		s.round(c, &s.trial, finishHasty)
+	} else {
+		s.round(c, &s.trial, finish)
+	}
 	if s.trial.better(&s.best) {
 		s.best.copyFrom(&s.trial)
 	}
 }
 
-// round buys what the program buys whole bins of, then solves it anew for the rest, and so
-// on until little is left, which is bought by value.
-func (s *solver) round(c *master, p *packing) {
+// round buys what the program buys whole bins of, then solves it anew for the rest, with so
+// many rounds for new fillings, and so on until little is left, which is bought by value.
+func (s *solver) round(c *master, p *packing, rounds int) {
 	b := s.buyer
 	for {
 		bought := false
@@ -197,7 +225,7 @@ func (s *solver) round(c *master, p *packing) {
 			return
 		}
 		c.open(b.left)
-		c.run(b.left, 10)
+		c.run(b.left, rounds)
 	}
 	copy(s.value, c.value)
 	s.valueItems()

@@ -75,6 +75,9 @@ type Effort struct {
 	Passes int
 	// Columns is how many rounds of column generation are done where the classes are few.
 	Columns int
+	// Hasty leaves out what column generation does for the bound alone, and most of what it
+	// does for the last few bins.
+	Hasty bool
 	// Improve is how many rounds of local search follow.
 	Improve int
 	// Looks bounds how many candidates local search looks at, for rounds differ much. Zero

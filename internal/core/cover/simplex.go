@@ -8,6 +8,8 @@ const (
 	tolerance = 1e-9
 	// refactorEvery is after how many pivots the inverse is computed anew.
 	refactorEvery = 200
+	// wantedMax is how many columns are noted when all are looked at.
+	wantedMax = 8
 )
 
 // linear is a linear program in covering form: minimise cost·x over x ≥ 0 such that each
@@ -28,6 +30,9 @@ type linear struct {
 	prices []float64
 	enter  []float64 // scratch: the entering column, seen from the basis
 	pivots int
+	// wanted are the columns that saved most when all were looked at last, gains what.
+	wanted []int32
+	gains  []float64
 }
 
 // newLinear returns a program without columns but for those that stand in for what is
@@ -67,11 +72,12 @@ func (l *linear) add(cost float64, index []int32, value []float64) int32 {
 
 // solve does up to the given number of pivots, fewer if the prices are then the best.
 func (l *linear) solve(pivots int) {
+	l.price()
+	l.wanted = l.wanted[:0]
 	for range pivots {
-		l.price()
 		j := l.entering()
 		if j < 0 {
-			return
+			break
 		}
 		l.seen(j)
 		i := l.leaving()
@@ -108,18 +114,59 @@ func (l *linear) reduced(j int32) float64 {
 	return d
 }
 
-// entering returns the column that saves most, or -1.
+// entering returns the column that saves most, of those that saved most when all were
+// looked at last, or -1.
 func (l *linear) entering() int32 {
-	best, least := int32(-1), -tolerance
+	for {
+		best, least := int32(-1), -tolerance
+		for _, j := range l.wanted {
+			if l.in[j] {
+				continue
+			}
+			if d := l.reduced(j) / (1 + l.cost[j]); d < least {
+				best, least = j, d
+			}
+		}
+		if best >= 0 {
+			return best
+		}
+		if !l.want() {
+			return -1
+		}
+	}
+}
+
+// want looks at all columns and notes those that save most. It tells whether there are any.
+func (l *linear) want() bool {
+	l.wanted, l.gains = l.wanted[:0], l.gains[:0]
+	least := -tolerance
 	for j := range int32(len(l.cost)) {
 		if l.in[j] {
 			continue
 		}
-		if d := l.reduced(j) / (1 + l.cost[j]); d < least {
-			best, least = j, d
+		d := l.reduced(j) / (1 + l.cost[j])
+		if d >= least {
+			continue
+		}
+		if len(l.wanted) < wantedMax {
+			l.wanted, l.gains = append(l.wanted, j), append(l.gains, d)
+		} else {
+			w := l.leastWanted()
+			l.wanted[w], l.gains[w] = j, d
+			least = l.gains[l.leastWanted()]
 		}
 	}
-	return best
+	return len(l.wanted) > 0
+}
+
+// leastWanted returns which of the columns that are wanted saves least.
+func (l *linear) leastWanted() (w int) {
+	for i, g := range l.gains {
+		if g > l.gains[w] {
+			w = i
+		}
+	}
+	return w
 }
 
 // seen computes the column from the basis into enter.
@@ -173,12 +220,18 @@ func (l *linear) pivot(i int, j int32) {
 			other[k] -= f * v
 		}
 	}
+	// What the column would have saved is now no more to be had.
+	saved := l.reduced(j)
+	for k, v := range row {
+		l.prices[k] += saved * v
+	}
 	l.x[i] = theta
 	l.in[l.basis[i]] = false
 	l.in[j] = true
 	l.basis[i] = j
 	if l.pivots++; l.pivots%refactorEvery == 0 {
 		l.refactor()
+		l.price()
 	}
 }
 
