@@ -52,7 +52,7 @@ func (s *solver) bound() float64 {
 	}
 	b.shares = mergeBy(b.shares, groups, 64)
 	problem := b.problem()
-	b.addHermits(problem, hermits)
+	b.addHermits(problem, b.shares, hermits)
 	for at, pool := range s.model.pools {
 		for a := range b.usable[at].all() {
 			problem.Bins[b.base[at]+a].Price = pool.atoms[a].Price()
@@ -115,7 +115,7 @@ func (b *buyer) exclusive(counts []int) hermits {
 }
 
 // addHermits makes resources of the sets.
-func (b *buyer) addHermits(p *cover.Problem, s hermits) {
+func (b *buyer) addHermits(p *cover.Problem, shares []share, s hermits) {
 	if len(s) == 0 {
 		return
 	}
@@ -128,7 +128,7 @@ func (b *buyer) addHermits(p *cover.Problem, s hermits) {
 		p.Bins[i].Capacity = slices.Concat(p.Bins[i].Capacity, one)
 	}
 	for i := range p.Classes {
-		in := s.of(b.shares[i].members[0].class.index)
+		in := s.of(shares[i].members[0].class.index)
 		for n := range s {
 			p.Classes[i].Size = append(p.Classes[i].Size, int64(in>>n&1))
 		}

@@ -83,6 +83,9 @@ func (s *solver) buy() (bound float64, plain int) {
 		if pods == 0 {
 			break
 		}
+		if round == 0 && !free && b.loosely() {
+			continue
+		}
 		effort := cover.Default(pods)
 		if !free {
 			effort.Looks = min(effort.Looks, ruledLooks/(1+pods/ruledPods))
@@ -142,7 +145,9 @@ func (b *buyer) look() {
 const pickedMost = 256
 
 // problem states the shares and what can be bought for them.
-func (b *buyer) problem() *cover.Problem {
+func (b *buyer) problem() *cover.Problem { return b.problemOf(b.shares, b.conflicts()) }
+
+func (b *buyer) problemOf(shares []share, conflicts [][]int32) *cover.Problem {
 	dims := b.dims()
 	slab := []int64{}
 	pick := func(v quantity.Vector) []int64 {
@@ -173,9 +178,8 @@ func (b *buyer) problem() *cover.Problem {
 			}
 		}
 	}
-	conflicts := b.conflicts()
-	for i := range b.shares {
-		sh := &b.shares[i]
+	for i := range shares {
+		sh := &shares[i]
 		p.Classes = append(p.Classes, cover.Class{
 			Size: pick(sh.size), Count: sh.count, PerBin: sh.perBin, Bins: sh.bins, Conflicts: conflicts[i],
 		})

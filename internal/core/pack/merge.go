@@ -67,9 +67,18 @@ func intern(shares []share) []int {
 	return numbers
 }
 
-// mergeBy takes together the shares of a group whose needs are alike in so many binary
-// digits.
+// mergeBy takes together the shares that are alike.
 func mergeBy(shares []share, groups []int, digits int) []share {
+	var merged []share
+	for _, which := range alike(shares, groups, digits) {
+		merged = append(merged, together(shares, which))
+	}
+	return merged
+}
+
+// alike returns, by index, which shares are of one group and need the same in so many
+// binary digits.
+func alike(shares []share, groups []int, digits int) (sets [][]int) {
 	order := make([]int, len(shares))
 	for i := range order {
 		order[i] = i
@@ -86,16 +95,15 @@ func mergeBy(shares []share, groups []int, digits int) []share {
 		return 0
 	}
 	slices.SortStableFunc(order, compare)
-	merged := make([]share, 0, len(order))
 	for first := 0; first < len(order); {
 		end := first + 1
 		for end < len(order) && compare(order[first], order[end]) == 0 {
 			end++
 		}
-		merged = append(merged, together(shares, order[first:end]))
+		sets = append(sets, order[first:end])
 		first = end
 	}
-	return merged
+	return sets
 }
 
 // together makes one share of several, largest members first.

@@ -197,7 +197,7 @@ func (b *buyer) fill(bin *opening, sh *share, n int) {
 // stuff adds up to n pods of a share as far as the atom's own type holds them; which other
 // types do is found out by take. The answer knows only the pods' mean size, so large ones
 // and small ones are drawn such that the sum stays close to it.
-func (b *buyer) stuff(bin *opening, sh *share, n int) {
+func (b *buyer) stuff(bin *opening, sh *share, n int) (rest int) {
 	room := bin.pool.types[bin.pool.typeOf[bin.atom]].free
 	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
 	for ; n > 0 && sh.low <= sh.high; n-- {
@@ -208,11 +208,11 @@ func (b *buyer) stuff(bin *opening, sh *share, n int) {
 		m := &sh.members[at]
 		if quantity.Times(room, bin.used, m.class.need, 1) == 0 {
 			if m = &sh.members[other]; quantity.Times(room, bin.used, m.class.need, 1) == 0 {
-				return
+				return n
 			}
 		}
 		if !bin.accept(m) {
-			return
+			return n
 		}
 		for d, v := range m.class.need {
 			if sh.size[d] > 0 {
@@ -228,6 +228,7 @@ func (b *buyer) stuff(bin *opening, sh *share, n int) {
 			sh.high--
 		}
 	}
+	return n
 }
 
 // accept narrows the bin to what a class allows, if that leaves the atom.

@@ -24,7 +24,9 @@ type share struct {
 	key    int
 	domain int32
 	bins   []uint64 // the atoms that are right
-	perBin int      // most on one machine; 0: no limit
+	// anywhere are those that were right before the class was divided.
+	anywhere []uint64
+	perBin   int // most on one machine; 0: no limit
 	// wary: its ports, or what it asks of labels that machines leave open, may conflict
 	// with those of another share.
 	wary bool
@@ -256,6 +258,7 @@ func (b *buyer) split(whole *share) {
 	for i := range sides {
 		if sides[i].count > 0 {
 			part := *whole
+			part.anywhere = whole.bins
 			part.domain, part.bins, part.count = sides[i].domain, sides[i].bins, sides[i].count
 			b.shares = append(b.shares, part)
 		}

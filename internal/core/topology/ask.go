@@ -58,6 +58,15 @@ func (l *Ledger) Joins(class, key, wishesFrom int) bool {
 	return false
 }
 
+// Minds tells whether the class has a spread or affinity of its own under the key, wishes
+// before the given one have been given up.
+func (l *Ledger) Minds(class, key, wishesFrom int) bool {
+	r := &l.rules[class]
+	return l.Joins(class, key, wishesFrom) || slices.ContainsFunc(r.spread, func(u use) bool {
+		return l.groups[u.group].key == key && (u.wish < 0 || u.wish >= wishesFrom)
+	})
+}
+
 // KeptFrom returns the groups of pods under the key that a class keeps away from by its
 // own anti-affinity, wishes from the given one on included.
 func (l *Ledger) KeptFrom(class, key, wishesFrom int) (groups []int) {
