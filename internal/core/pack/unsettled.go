@@ -85,9 +85,6 @@ func (s *solver) valuesOf(u *unsettled, key string) (values []string) {
 	}
 	want, ruled := u.has[key]
 	if u.at >= 0 {
-		if !ruled {
-			want, ruled = s.model.pools[u.at].pool.Requirements[key]
-		}
 		if k, decided := s.model.pools[u.at].decided(key); decided {
 			both := newBitset(k.width)
 			for i, v := range k.values {
