@@ -69,8 +69,14 @@ type process struct {
 // killed when the test ends.
 func start(t testing.TB, args ...string) *process {
 	t.Helper()
+	return startIn(t, nil, args...)
+}
+
+// startIn is start with something in the environment, as "NAME=value".
+func startIn(t testing.TB, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(binary(t), args...), gone: make(chan struct{})}
-	p.cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	p.cmd.Env = append(env, "HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"))
 	p.cmd.SysProcAttr = withParent()
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

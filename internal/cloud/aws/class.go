@@ -32,8 +32,9 @@ const (
 	subnetsAgain = time.Minute
 	groupsAgain  = 5 * time.Minute
 	imagesAgain  = 5 * time.Minute
-	// lookKept is how long images and security groups hold that were found, a little less.
+	// lookKept and subnetsKept are how long what was found holds: a little less.
 	lookKept          = imagesAgain - 10*time.Second
+	subnetsKept       = subnetsAgain - 10*time.Second
 	reservationsAgain = time.Minute
 	placementAgain    = 5 * time.Minute
 	validationAgain   = 10 * time.Minute
@@ -216,12 +217,13 @@ func (p *Provider) resolvePlacementGroup(ctx context.Context, class *awsv1.EC2No
 }
 
 func (p *Provider) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
-	found, err := p.findSubnets(ctx, class)
+	found, err := p.subnets.get(ctx, lookKey(class), func(ctx context.Context) ([]awsv1.Subnet, error) { return p.findSubnets(ctx, class) })
 	if err != nil {
 		return finding{}, err
 	}
 	class.Status.Subnets = stable(class.Status.Subnets, found)
 	if len(found) == 0 {
+		p.subnets.drop(lookKey(class))
 		return finding{reason: "SubnetsNotFound", message: "no subnet matches spec.subnetSelectorTerms", again: missingAgain}, nil
 	}
 	return finding{again: subnetsAgain}, nil

@@ -114,6 +114,7 @@ type Provider struct {
 	tried               cache[finding] // of dry runs
 	images              cache[[]awsv1.AMI]
 	groups              cache[[]awsv1.SecurityGroup]
+	subnets             cache[[]awsv1.Subnet]
 	// placementGroups has nil for those that do not exist.
 	placementGroups cache[*ec2types.PlacementGroup]
 	looks           gatherer[machine]
@@ -154,6 +155,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		types:           cache[[]*catalog.Type]{now: opts.Now, ttl: typesKept, most: listsMost},
 		images:          cache[[]awsv1.AMI]{now: opts.Now, ttl: lookKept},
 		groups:          cache[[]awsv1.SecurityGroup]{now: opts.Now, ttl: lookKept},
+		subnets:         cache[[]awsv1.Subnet]{now: opts.Now, ttl: subnetsKept},
 		tried:           cache[finding]{now: opts.Now, ttl: triedKept},
 		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
 		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
