@@ -61,6 +61,11 @@ demo: build ## show pods getting nodes on a real control plane; DEMO_EXIT=1 ends
 soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SEEDS=n for more
 	ORACLE_SEEDS=$(or $(SEEDS),1000) go test -count=1 -timeout 2h -v -run TestPlansHold ./test/oracle
 
+.PHONY: soak-world
+soak-world: ## let the whole controller live through SEEDS=n simulated storms, and seek every mutant
+	go test -count=1 -timeout 24h -run TestSeeds ./internal/world -args -seeds=$(or $(SEEDS),200) -stormy=2h
+	go test -count=1 -timeout 24h -v -run TestMutantsAreFound ./internal/world -args -mutant-seeds=$(or $(MUTANT_SEEDS),2000)
+
 .PHONY: soak-e2e
 soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also while load pulses
 	E2E_LARGE=1 go test -count=1 -parallel 1 -timeout 1h -v -run 'TestConsolidation(Keeps|Ends)' ./test/e2e

@@ -30,12 +30,11 @@ var mutants = []struct {
 		w.Stats["mutant"]++
 		r.Token += fmt.Sprint("-", w.Stats["mutant"])
 	}}, 1},
-	{Mutant{Name: "the token is the claim's name", Launch: func(_ *World, r *cloud.LaunchRequest) { r.Token = r.Claim }}, 1},
 	{Mutant{Name: "pods are deleted instead of evicted", Evict: func(w *World, pod *corev1.Pod) bool {
 		_ = w.process.client.Delete(w.process.ctx, pod)
 		return true
 	}}, 1},
-	{Mutant{Name: "evictions are forgotten", Evict: func(*World, *corev1.Pod) bool { return true }}, 1},
+	{Mutant{Name: "evictions are forgotten", Evict: func(*World, *corev1.Pod) bool { return true }}, 2},
 	{Mutant{Name: "nodes get no finalizer", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
 		return strip(data, `"finalizers":["karpenter.sh/termination"],`)
 	})}, 1},
@@ -62,7 +61,7 @@ var mutants = []struct {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialised)
 		}
-	})}, 1},
+	})}, 7},
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
 	{Mutant{Name: "budgets are not known", See: pool(func(np *karpenterv1.NodePool) {
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}}
@@ -71,27 +70,18 @@ var mutants = []struct {
 		if p.Annotations != nil {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
 		}
-	})}, 1},
-	{Mutant{Name: "a drain takes pods for gone", See: pod(func(w *World, p *corev1.Pod) {
-		if n, ok := find[*corev1.Node](w.api, "", p.Spec.NodeName); ok && n.DeletionTimestamp != nil {
-			p.Status.Phase = corev1.PodSucceeded
+	})}, 3},
+	{Mutant{Name: "pods are taken for static ones", See: pod(func(_ *World, p *corev1.Pod) {
+		if p.Spec.NodeName != "" {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1.MirrorPodAnnotationKey, "static")
 		}
 	})}, 1},
 	{Mutant{Name: "instances are not ended", Terminate: func(string) (bool, error) { return true, cloud.ErrNotFound }}, 1},
-	{Mutant{Name: "the sweep forgets whose instances are whose", List: func(list []cloud.Instance) []cloud.Instance {
-		for i := range list {
-			list[i].Token, list[i].Claim, list[i].Created = "", "", list[i].Created.Add(-time.Hour)
-		}
-		return list
-	}}, 1},
-	{Mutant{Name: "the sweep goes by names alone", List: func(list []cloud.Instance) []cloud.Instance {
-		for i := range list {
-			list[i].Token = "another"
-		}
-		return list
-	}}, 1},
 	{Mutant{Name: "nothing rests", Pause: func(time.Duration) time.Duration { return time.Millisecond }}, 1},
 	{Mutant{Name: "the clock goes twice as fast", Now: func(t time.Time) time.Time { return t.Add(t.Sub(start)) }}, 1},
+	{Mutant{Name: "claims seem older than they are", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
+		nc.CreationTimestamp = metav1.NewTime(nc.CreationTimestamp.Add(-12 * time.Hour))
+	})}, 1},
 	{Mutant{Name: "healthy nodes seem to be on their way out", See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && strings.HasSuffix(n.Name, "3") {
 			n.DeletionTimestamp = &metav1.Time{Time: start}
