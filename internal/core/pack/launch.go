@@ -138,19 +138,25 @@ func (b *launchBin) offersMinimum(types []int32) bool {
 // requirements returns all that the machine must be: the pool's word, its pods', and the
 // types and capacity types that are left.
 func (b *launchBin) requirements(types, capacityTypes []string) label.Requirements {
-	r := b.pool.pool.Requirements
+	r := make(label.Requirements, len(b.pool.pool.Requirements)+len(b.terms)+2)
+	maps.Copy(r, b.pool.pool.Requirements)
+	meet := func(key string, q label.Requirement) {
+		if had, ok := r[key]; ok {
+			q = had.Intersect(q)
+		}
+		r[key] = q
+	}
 	for _, t := range b.terms {
-		r = r.Intersect(t)
+		for key, q := range t {
+			meet(key, q)
+		}
 	}
 	for i := range b.minimum {
 		key := b.pool.minValues[i].key
-		q := r[key]
-		q.MinValues = b.minimum[i]
-		r = r.With(key, q)
-		r[key] = q
+		r[key] = r[key].WithMinValues(b.minimum[i])
 	}
-	r = r.With(label.InstanceType, label.In(types...))
-	r = r.With(label.CapacityType, label.In(capacityTypes...))
+	meet(label.InstanceType, label.In(types...))
+	meet(label.CapacityType, label.In(capacityTypes...))
 	delete(r, label.Hostname)
 	return r
 }
