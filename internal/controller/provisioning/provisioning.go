@@ -133,10 +133,10 @@ func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Pl
 		return snap, p, took, err
 	}
 	other, more, err := l.decide(sparing)
-	if err != nil || len(other.Launches) > len(p.Launches) || len(other.Refusals) > len(p.Refusals) {
-		return snap, p, took + more, nil
+	if err == nil && len(other.Launches) <= len(p.Launches) && len(other.Refusals) <= len(p.Refusals) {
+		return sparing, other, took + more, nil
 	}
-	return sparing, other, took + more, nil
+	return snap, p, took + more, err
 }
 
 // decide solves the snapshot. A panic is a bug of ours: the cycle is given up, counted,
