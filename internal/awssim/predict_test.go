@@ -126,10 +126,10 @@ func differences(predicted quantity.List, reported corev1.ResourceList) []differ
 	var out []difference
 	for name, q := range reported {
 		got, slack := q.Value(), int64(0)
-		switch name {
-		case corev1.ResourceCPU:
+		if name == corev1.ResourceCPU {
 			got = q.MilliValue()
-		case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		}
+		if name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage {
 			slack = 1 << 20
 		}
 		if want := predicted[string(name)]; got-want > slack || want-got > slack {

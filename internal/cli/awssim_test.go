@@ -23,8 +23,9 @@ func TestAWSSim(t *testing.T) {
 	r, w := io.Pipe()
 	status := make(chan int)
 	go func() {
-		defer w.Close()
-		status <- Main(ctx, []string{"awssim", "--address", "127.0.0.1:0", "--scenario", scenario}, w, io.Discard)
+		got := Main(ctx, []string{"awssim", "--address", "127.0.0.1:0", "--scenario", scenario}, w, io.Discard)
+		_ = w.Close()
+		status <- got
 	}()
 	line, err := bufio.NewReader(r).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "export AWS_ENDPOINT_URL=http://127.0.0.1:") {
