@@ -34,8 +34,11 @@ const (
 	quietShort = time.Second
 )
 
-// hintsMost is how often a pod is given its hint again.
-const hintsMost = 10
+const (
+	// hintsMost is how often a pod is given its hint again, hintEvery how soon.
+	hintsMost = 40
+	hintEvery = 250 * time.Millisecond
+)
 
 // manner is how a scenario is judged.
 type manner struct {
@@ -391,10 +394,10 @@ func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 // nothing has happened for a while.
 func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how manner, o *outcome) (stuck []cluster.PodRef, err error) {
 	best := len(target) + 1
-	deadline := time.Now().Add(how.quiet)
+	deadline, hinted := time.Now().Add(how.quiet), time.Time{}
 	err = until(ctx, func() error {
 		stuck, o.asPlanned = nil, 0
-		binding := false
+		binding, again := false, false
 		for ref, node := range target {
 			p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
 			switch {
@@ -404,13 +407,17 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how m
 				o.asPlanned++
 			case p.Spec.NodeName == "":
 				stuck = append(stuck, ref)
-				if how.hints {
+				if how.hints && time.Since(hinted) > hintEvery {
+					again = true
 					if err := r.hintAgain(ctx, ref, node); err != nil {
 						return err
 					}
 				}
 				binding = binding || refusal(p) == "" && r.volumesChosen(p)
 			}
+		}
+		if again {
+			hinted = time.Now()
 		}
 		if len(stuck) < best || binding {
 			best, deadline = len(stuck), time.Now().Add(how.quiet)
