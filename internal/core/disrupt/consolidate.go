@@ -96,6 +96,7 @@ func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation 
 				break
 			}
 			c.settle()
+			c.limited = true
 		}
 	}
 	c.tellKept()
@@ -112,6 +113,7 @@ type consolidator struct {
 	cost, weight []float64
 	why          []verdict.Verdict
 	home         []bool // machines that steps have put pods on
+	limited      bool   // each change is to be small enough for a step
 	noise        noise
 	bought       int // machines from this index on are bought by the search under way
 	groups       groups
@@ -239,9 +241,7 @@ func (c *consolidator) drain() {
 		}
 		mark := c.s.Begin()
 		c.s.Remove(h)
-		if c.s.SettleOrFail() {
-			c.keep(mark, []int32{int32(h)})
-		} else {
+		if !c.s.SettleOrFail() || !c.keep(mark, []int32{int32(h)}) {
 			c.s.Undo(mark)
 		}
 	}
@@ -303,7 +303,10 @@ func (c *consolidator) replace() {
 		if !c.swap(mark, hosts) {
 			return false
 		}
-		c.keep(mark, hosts)
+		if !c.keep(mark, hosts) {
+			c.s.Undo(mark)
+			return false
+		}
 		return true
 	})
 }

@@ -29,8 +29,9 @@ func (g *groups) find(change int32) int32 {
 	return change
 }
 
-// keep makes the change under way final, and one with those that it builds on.
-func (c *consolidator) keep(mark int, hosts []int32) {
+// keep makes the change under way final, and one with those that it builds on; where steps
+// were too large before, unless they are more than one step may do together.
+func (c *consolidator) keep(mark int, hosts []int32) bool {
 	self := c.groups.find(c.s.Change())
 	roots, removed := []int32{self}, []int32(nil)
 	join := func(change int32) {
@@ -51,11 +52,15 @@ func (c *consolidator) keep(mark int, hosts []int32) {
 			join(sh.Change)
 		}
 	}
+	if c.limited && !c.mayGo(removed) {
+		return false
+	}
 	c.s.Keep(mark)
 	for _, root := range roots {
 		c.groups.parent[root], c.groups.removed[root] = self, nil
 	}
 	c.groups.removed[self] = removed
+	return true
 }
 
 // guarded tells whether all pods of the machines may be evicted at once.
