@@ -280,3 +280,50 @@ func TestSteadyCluster(t *testing.T) {
 		}
 	})
 }
+
+// TestChores shows that launch templates nobody uses go, those of a predecessor too, and
+// that instances launched together get their own tags.
+func TestChores(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		p := w.provider(t)
+		w.ready(t, p, "default")
+		launchIDs(t, p, requests(t, p, 5, onDemand))
+		made := len(w.sim.Templates())
+		time.Sleep(time.Minute)
+		for range 2 {
+			if err := p.tagInstances(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, i := range w.sim.Instances() {
+			if i.Tags[awsv1.TagNodeClaim] == "" || i.Tags[awsv1.TagName] == "" {
+				t.Errorf("instance %s has tags %v", i.ID, i.Tags)
+			}
+		}
+		if n := w.sim.Calls()["ec2:CreateTags"]; n != 5 {
+			t.Errorf("tagged %d times, want once for each of 5", n)
+		}
+		next := w.provider(t)
+		if err := next.tidyAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.sim.Templates()); n != made || n == 0 {
+			t.Errorf("%d launch templates are left of %d that were just used", n, made)
+		}
+		time.Sleep(templateKept + time.Minute)
+		if err := next.tidyAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.sim.Templates(); len(left) != 0 {
+			t.Errorf("launch templates that nobody uses are left: %v", left)
+		}
+		if err := next.sweepProfiles(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.sim.Profiles()) != 1 {
+			t.Errorf("instance profiles are %v, want that of the class", w.sim.Profiles())
+		}
+	})
+}

@@ -51,8 +51,9 @@ type templates struct {
 
 	making singleflight.Group // by name
 
-	mu   sync.Mutex
-	used map[string]time.Time // by name; those known to exist
+	mu       sync.Mutex
+	used     map[string]time.Time // by name; those known to exist
+	hydrated bool                 // with what a predecessor left
 }
 
 func newTemplates(p *Provider) *templates { return &templates{p: p, used: map[string]time.Time{}} }
@@ -207,8 +208,14 @@ func (t *templates) forget(b *batch) {
 	}
 }
 
-// hydrate learns of the launch templates that a predecessor left.
+// hydrate learns of the launch templates that a predecessor left, once.
 func (t *templates) hydrate(ctx context.Context) error {
+	t.mu.Lock()
+	hydrated := t.hydrated
+	t.mu.Unlock()
+	if hydrated {
+		return nil
+	}
 	names, err := t.list(ctx, filter("tag:"+awsv1.TagEKSClusterName, t.p.opts.ClusterName))
 	if err != nil {
 		return err
@@ -220,6 +227,7 @@ func (t *templates) hydrate(ctx context.Context) error {
 			t.used[name] = t.p.opts.Now()
 		}
 	}
+	t.hydrated = true
 	return nil
 }
 

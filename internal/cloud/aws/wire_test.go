@@ -126,10 +126,15 @@ func (w *world) ready(t *testing.T, p *Provider, name string) {
 	t.Fatalf("class %s did not become ready", name)
 }
 
-// requests returns n requests for a small machine on demand.
+// requests returns n requests for a small machine of class default.
 func requests(t *testing.T, p *Provider, n int, want label.Requirements) []cloud.LaunchRequest {
 	t.Helper()
-	all, err := p.Types(t.Context(), classRef)
+	return requestsOf(t, p, classRef, n, want)
+}
+
+func requestsOf(t *testing.T, p *Provider, class cloud.ClassRef, n int, want label.Requirements) []cloud.LaunchRequest {
+	t.Helper()
+	all, err := p.Types(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +148,7 @@ func requests(t *testing.T, p *Provider, n int, want label.Requirements) []cloud
 	out := make([]cloud.LaunchRequest, n)
 	for i := range out {
 		out[i] = cloud.LaunchRequest{
-			Token: fmt.Sprintf("token-%d", i), Claim: fmt.Sprintf("general-%d", i), Class: classRef, Offers: offers, Requirements: want, Requests: need,
+			Token: fmt.Sprintf("token-%d", i), Claim: fmt.Sprintf("general-%d", i), Class: class, Offers: offers, Requirements: want, Requests: need,
 			Labels: map[string]string{label.NodePool: "general"},
 			Taints: []cluster.Taint{{Key: "karpenter.sh/unregistered", Effect: cluster.NoExecute}},
 		}

@@ -1,0 +1,143 @@
+package aws
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// TestReserved launches three machines from reservations of two: two are reserved, say so
+// in every answer, and the third is told that the reservation is used up.
+func TestReserved(t *testing.T) {
+	t.Parallel()
+	for name, reservation := range map[string]awssim.Reservation{
+		"on-demand capacity":     {},
+		"a capacity block":       {Type: awsv1.CapacityReservationTypeCapacityBlock},
+		"interruptible capacity": {Interruptible: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				reservation.InstanceType, reservation.Zone, reservation.Total = "m5.large", "us-east-1b", 2
+				reservation.Tags = map[string]string{"for": "us"}
+				if reservation.Type != "" {
+					reservation.End = time.Now().Add(24 * time.Hour)
+				}
+				id, err := w.sim.AddReservation(reservation)
+				if err != nil {
+					t.Fatal(err)
+				}
+				class := newClass("reserved")
+				class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: map[string]string{"for": "us"}}}
+				if err := w.api.Create(t.Context(), class); err != nil {
+					t.Fatal(err)
+				}
+				p := w.provider(t)
+				w.ready(t, p, "reserved")
+				rs := requestsOf(t, p, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: "reserved"}, 3, label.Requirements{label.CapacityType: label.In(label.Reserved)})
+				got := 0
+				for _, result := range p.Launch(t.Context(), rs) {
+					var failure *cloud.Failure
+					if errors.As(result.Err, &failure) {
+						if failure.Kind != cloud.NoCapacity || len(failure.Short) == 0 {
+							t.Errorf("failure %+v", failure)
+						}
+						continue
+					}
+					if result.Err != nil {
+						t.Fatal(result.Err)
+					}
+					got++
+					time.Sleep(time.Minute)
+					again, err := p.Get(t.Context(), result.Instance.ID)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(result.Instance.Labels, again.Labels); diff != "" {
+						t.Errorf("labels (-launched +got):\n%s", diff)
+					}
+					if l := again.Labels; l[label.CapacityType] != label.Reserved || l[awsv1.LabelCapacityReservationID] != id {
+						t.Errorf("labels are %v", l)
+					}
+				}
+				if got != 2 {
+					t.Errorf("launched %d machines from the reservation, want two", got)
+				}
+			})
+		})
+	}
+}
+
+// TestPlacementGroup launches into a partition of a group.
+func TestPlacementGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		id := w.sim.AddPlacementGroup(awssim.PlacementGroup{Name: "racks", Strategy: "partition", Partitions: 3})
+		class := newClass("grouped")
+		class.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: "racks"}
+		if err := w.api.Create(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		p := w.provider(t)
+		w.ready(t, p, "grouped")
+		ref := cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: "grouped"}
+		rs := requestsOf(t, p, ref, 1, onDemand.With(awsv1.LabelPlacementGroupPartition, label.In("2")))
+		result := p.Launch(t.Context(), rs)[0]
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		if got := result.Instance.Labels[awsv1.LabelPlacementGroupID]; got != id {
+			t.Errorf("the machine is in group %q, want %q", got, id)
+		}
+		if reason, err := p.Drifted(t.Context(), ref, result.Instance.ID); reason != "" || err != nil {
+			t.Errorf("drifted %q, error %v", reason, err)
+		}
+	})
+}
+
+// TestNothingSecretIsTold looks for the credentials in all that a launch leaves behind.
+func TestNothingSecretIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		p := w.provider(t)
+		w.ready(t, p, "default")
+		launchIDs(t, p, requests(t, p, 2, onDemand))
+		keys := w.sim.Options().Credentials
+		for _, i := range w.sim.Instances() {
+			for _, secret := range []string{keys.SecretKey, keys.AccessKey, keys.SessionToken} {
+				if secret != "" && (strings.Contains(i.UserData, secret) || strings.Contains(strings.Join(tagTexts(i.Tags), " "), secret)) {
+					t.Errorf("instance %s is told a credential", i.ID)
+				}
+			}
+		}
+		for name, b := range p.ledger.batches {
+			content, err := pack(&b.order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(content), keys.SecretKey) {
+				t.Errorf("record %s has a credential", name)
+			}
+		}
+	})
+}
+
+func tagTexts(tags map[string]string) []string {
+	var out []string
+	for key, value := range tags {
+		out = append(out, key, value)
+	}
+	return out
+}
