@@ -74,7 +74,7 @@ func (w *world) someStep(rt *rapid.T, t *testing.T) {
 // checkSums compares what subnets and pools say with what runs.
 func (w *world) checkSums(rt *rapid.T, t *testing.T, pool int) {
 	used, pools, addresses := 0, map[string]int{}, map[string]bool{}
-	for page := ec2.NewDescribeInstancesPaginator(w.ec2, &ec2.DescribeInstancesInput{MaxResults: aws.Int32(5)}); page.HasMorePages(); {
+	for page := ec2.NewDescribeInstancesPaginator(w.ec2, &ec2.DescribeInstancesInput{MaxResults: aws.Int32(15)}); page.HasMorePages(); {
 		out, err := page.NextPage(t.Context())
 		if err != nil {
 			rt.Fatal(err)
