@@ -126,7 +126,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
-	c.bought = n
+	c.bought, c.limited = n, opts.DrainOnly
 	worth, pods := 0.0, 0
 	for h := range n {
 		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Residents)
