@@ -70,7 +70,9 @@ func newChecks(w *World) *checks {
 func (c *checks) hear(kind string, was, is object) {
 	switch kind {
 	case "NodePool":
-		c.poolEdited[nameOf(was, is)] = c.w.at
+		if is == nil || was != nil && was.GetGeneration() != is.GetGeneration() {
+			c.poolEdited[nameOf(was, is)] = c.w.at
+		}
 	case "NodeClaim":
 		if was != nil && (is == nil || is.GetDeletionTimestamp() != nil) && was.GetAnnotations()[replacesKey] != "" {
 			c.lost[was.GetAnnotations()[replacesKey]] = true
@@ -189,7 +191,7 @@ func (c *checks) launched(i *instance) {
 		}
 	}
 	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
-	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited && c.w.at.Sub(np.CreationTimestamp.Time) > edited {
+	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited {
 		return
 	}
 	if limit, limited := np.Spec.Limits[corev1.ResourceCPU]; limited && cpu > limit.MilliValue() {
@@ -364,7 +366,7 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
 	pool := nc.Labels[karpenterv1.NodePoolLabelKey]
 	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
-	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited && c.w.at.Sub(np.CreationTimestamp.Time) > edited {
+	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited {
 		return
 	}
 	going := 1
@@ -467,8 +469,8 @@ func (c *checks) atRest() {
 	for _, node := range all[*corev1.Node](w.api) {
 		i := w.cloud.byNode[node.Name]
 		switch {
-		case node.DeletionTimestamp != nil:
-			if !c.heldFor(node.Name) {
+		case node.DeletionTimestamp != nil: // a young one is what isQuiet judges
+			if w.at.Sub(node.DeletionTimestamp.Time) > quietFor && !c.heldFor(node.Name) {
 				w.fail("at rest, node %s is being deleted since %s", node.Name, w.at.Sub(node.DeletionTimestamp.Time))
 			}
 		case i == nil || c.claimOf(i) == nil:

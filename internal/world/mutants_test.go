@@ -71,22 +71,14 @@ var mutants = []struct {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
 		}
 	})}, 3},
-	{Mutant{Name: "pods are taken for static ones", See: pod(func(_ *World, p *corev1.Pod) {
-		if p.Spec.NodeName != "" {
-			metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1.MirrorPodAnnotationKey, "static")
-		}
-	})}, 1},
 	{Mutant{Name: "instances are not ended", Terminate: func(string) (bool, error) { return true, cloud.ErrNotFound }}, 1},
 	{Mutant{Name: "nothing rests", Pause: func(time.Duration) time.Duration { return time.Millisecond }}, 1},
 	{Mutant{Name: "the clock goes twice as fast", Now: func(t time.Time) time.Time { return t.Add(t.Sub(start)) }}, 1},
-	{Mutant{Name: "claims seem older than they are", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
-		nc.CreationTimestamp = metav1.NewTime(nc.CreationTimestamp.Add(-12 * time.Hour))
-	})}, 1},
 	{Mutant{Name: "healthy nodes seem to be on their way out", See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && strings.HasSuffix(n.Name, "3") {
 			n.DeletionTimestamp = &metav1.Time{Time: start}
 		}
-	}}, 1},
+	}}, 5},
 	{Mutant{Name: "every drain has a deadline that has passed", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.DeletionTimestamp != nil {
 			metav1.SetMetaDataAnnotation(&nc.ObjectMeta, karpenterv1.NodeClaimTerminationTimestampAnnotationKey, start.Format(time.RFC3339))
@@ -107,7 +99,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 1},
+	})}, 2},
 	{Mutant{Name: "budgets of pods seem to allow all", See: func(_ *World, o client.Object) {
 		if b, ok := o.(*policyv1.PodDisruptionBudget); ok {
 			b.Status.DisruptionsAllowed = 100

@@ -28,6 +28,8 @@ type scheduler struct {
 	hosts   map[string]*host
 	names   []string // of the hosts, sorted
 	stirred bool
+	// promised is what the pods that wait in this round are nominated for, by Node.
+	promised map[string]promise
 }
 
 // attempt is what is known of a pod that waits.
@@ -175,6 +177,7 @@ func (s *scheduler) round() {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareKeys(keyOf(a), keyOf(b)))
 	})
+	s.promises()
 	for _, pod := range pods {
 		s.try(pod)
 	}
@@ -187,6 +190,7 @@ func (s *scheduler) round() {
 func (s *scheduler) try(pod *corev1.Pod) {
 	if h := s.choose(pod); h != nil {
 		s.w.count("pods bound")
+		s.promise(pod, -1)
 		edit(s.w.api, pod, func(pod *corev1.Pod) {
 			pod.Spec.NodeName = h.node.Name
 			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: second(s.w.at)})
@@ -219,15 +223,16 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 
 // choose returns where a pod goes; nil: nowhere.
 func (s *scheduler) choose(pod *corev1.Pod) *host {
-	promised := s.promises(pod)
-	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, h, promised) {
+	s.promise(pod, -1) // what is kept for it does not keep it out
+	defer s.promise(pod, 1)
+	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, h) {
 		return h
 	}
 	var best *host
 	var most float64
 	for _, name := range s.names {
 		h := s.hosts[name]
-		if h.node == nil || !s.fits(pod, h, promised) {
+		if h.node == nil || !s.fits(pod, h) {
 			continue
 		}
 		if score := h.spare(); best == nil || score > most {
@@ -254,27 +259,32 @@ type promise struct {
 	pods        int
 }
 
-// promises sums up what other pods are nominated for.
-func (s *scheduler) promises(pod *corev1.Pod) map[string]promise {
-	sums := map[string]promise{}
+// promises sums up what the pods that wait are nominated for.
+func (s *scheduler) promises() {
+	s.promised = map[string]promise{}
 	for k := range s.pending {
-		other, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name)
-		if !ok || other.Status.NominatedNodeName == "" || other.UID == pod.UID {
-			continue
+		if pod, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name); ok {
+			s.promise(pod, 1)
 		}
-		cpu, memory := asks(other)
-		p := sums[other.Status.NominatedNodeName]
-		sums[other.Status.NominatedNodeName] = promise{p.cpu + cpu, p.memory + memory, p.pods + 1}
 	}
-	return sums
 }
 
-func (s *scheduler) fits(pod *corev1.Pod, h *host, promised map[string]promise) bool {
+// promise adds what a pod is nominated for so many times.
+func (s *scheduler) promise(pod *corev1.Pod, times int64) {
+	if pod.Status.NominatedNodeName == "" {
+		return
+	}
+	cpu, memory := asks(pod)
+	p := s.promised[pod.Status.NominatedNodeName]
+	s.promised[pod.Status.NominatedNodeName] = promise{p.cpu + times*cpu, p.memory + times*memory, p.pods + int(times)}
+}
+
+func (s *scheduler) fits(pod *corev1.Pod, h *host) bool {
 	if h.node == nil {
 		return false
 	}
 	cpu, memory := asks(pod)
-	p := promised[h.node.Name]
+	p := s.promised[h.node.Name]
 	can := h.node.Status.Allocatable
 	if h.cpu+p.cpu+cpu > can.Cpu().MilliValue() || h.memory+p.memory+memory > can.Memory().Value() || int64(len(h.pods)+p.pods+1) > can.Pods().Value() {
 		return false
