@@ -23,7 +23,7 @@ const (
 func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
-	var consolidate bool
+	var consolidate, prove bool
 	var evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -47,6 +47,7 @@ input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
   dovetail simulate --scenario cluster.json --output json > plan.json
   dovetail simulate -f pools.yaml -f manifests/ --catalog ec2
+  dovetail simulate --scenario cluster.json --prove
   dovetail simulate --live --kubeconfig ~/.kube/config
   dovetail simulate --consolidate --live`,
 		Args: cobra.NoArgs,
@@ -66,6 +67,7 @@ input is wrong.`,
 			if consolidate {
 				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: evictionHourly}}, output)
 			}
+			c.Options.Prove = prove
 			return simulateLaunches(cmd, c, output)
 		},
 	}
@@ -76,6 +78,7 @@ input is wrong.`,
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
 	cmd.Flags().BoolVar(&consolidate, "consolidate", false, "say what would make the machines that run cheaper")
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
+	cmd.Flags().BoolVar(&prove, "prove", false, "work the lower bound out to the last where that can be done, which can take a minute")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }

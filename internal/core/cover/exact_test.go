@@ -117,7 +117,9 @@ func TestOptimumLiesBetweenBoundAndPrice(t *testing.T) {
 			for _, c := range p.Classes {
 				items += c.Count
 			}
-			s := Solve(p, Default(items))
+			e := Default(items)
+			e.Prove = seed%4 != 0
+			s := Solve(p, e)
 			check(t, p, s)
 			best := optimum(p)
 			if s.Bound > best*(1+1e-9) {
@@ -137,4 +139,18 @@ func TestOptimumLiesBetweenBoundAndPrice(t *testing.T) {
 		})
 	}
 	t.Logf("%d of %d problems are solved exactly; the price is %.4f and the bound %.4f of the optimum on average", exact, problems, sum/problems, bounds/problems)
+}
+
+// TestProofKeepsConflicts has a filling that would be the best but for a rule that the
+// proof does not look at when it looks for fillings.
+func TestProofKeepsConflicts(t *testing.T) {
+	t.Parallel()
+	p := &Problem{
+		Dims: 1, Bins: []Bin{{Capacity: []int64{10}, Price: 1}},
+		Classes: []Class{
+			{Size: []int64{6}, Count: 10, Bins: []uint64{1}, Conflicts: []int32{1}},
+			{Size: []int64{4}, Count: 10, Bins: []uint64{1}},
+		},
+	}
+	check(t, p, Solve(p, Effort{Columns: 20, Prove: true}))
 }

@@ -16,6 +16,8 @@ const (
 	// boundNear is how near to the bound a price must be for that to matter: it is rules
 	// that keep it farther away.
 	boundNear = 1.1
+	// proofColumns is in how many rounds a bound is worked out to the last.
+	proofColumns = 400
 )
 
 // bound returns a price that no machines for the pods that launches of this solve hold can
@@ -62,6 +64,9 @@ func (s *solver) bound() float64 {
 	bound, _ := cover.Bound(problem)
 	if len(problem.Classes) <= boundColumnsMax && s.cost().hourly < bound*boundNear {
 		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
+	}
+	if s.opts.Prove {
+		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: proofColumns, Prove: true}).Bound)
 	}
 	return bound
 }

@@ -29,6 +29,8 @@ type Options struct {
 	// none can be after all. kube-scheduler does not know of such domains, so by default
 	// they bind nobody in the end.
 	BuyableBinds bool
+	// Prove works the bound out to the last where that can be done, which can take a minute.
+	Prove bool
 	// FirstFitOnly gives the answer of first-fit-decreasing alone, to compare with.
 	FirstFitOnly bool
 }
@@ -83,7 +85,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 		}
 	}
 	best := s.plan()
-	if !plain || bound == 0 || len(best.Refusals) > 0 {
+	if !plain || bound == 0 || opts.Prove || len(best.Refusals) > 0 {
 		bound = s.bound()
 	}
 	best.BoundHourly = bound
