@@ -250,11 +250,19 @@ func (l *ledger) end(ctx context.Context, b *batch, v verdict, err error) {
 	}
 }
 
-// release lets go of the members that got nothing: they may be launched anew.
+// release lets go of the members that got nothing: they may be launched anew, unless that
+// was done already, by a later batch that a predecessor left.
 func (l *ledger) release(b *batch) {
 	for _, m := range b.order.Members {
-		if _, ok := b.got[m.Token]; !ok && l.byToken[m.Token] == b {
-			delete(l.byToken, m.Token)
+		if _, ok := b.got[m.Token]; ok || l.byToken[m.Token] != b {
+			continue
+		}
+		delete(l.byToken, m.Token)
+		for _, other := range l.batches {
+			_, got := other.got[m.Token]
+			if other != b && (got || !other.settled && slices.Contains(other.order.Members, m)) {
+				l.byToken[m.Token] = other
+			}
 		}
 	}
 }

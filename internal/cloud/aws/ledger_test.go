@@ -192,3 +192,22 @@ func TestRecordsGo(t *testing.T) {
 		t.Error("the token is still held")
 	}
 }
+
+// TestLaterBatchAnswers shows that a token that got nothing in one batch is not launched a
+// third time while a second batch, which a predecessor left, may have a machine for it.
+func TestLaterBatchAnswers(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().Build()
+	cloud := &teller{byToken: map[string]verdict{}, short: 1}
+	l := testLedger(api, cloud.send)
+	launchAll(t.Context(), l, "same", []string{"a", "b"}) // b gets nothing
+	cloud.lost = 1
+	launchAll(t.Context(), l, "same", []string{"b", "c"})
+	l = testLedger(api, cloud.send) // a crash
+	for range 3 {
+		launchAll(t.Context(), l, "same", []string{"a", "b"})
+	}
+	if got := launchAll(t.Context(), l, "same", []string{"a", "b", "c"}); len(got) != 3 || cloud.made != 3 {
+		t.Errorf("%d machines were made, and the tokens have %v; want three", cloud.made, got)
+	}
+}
