@@ -10,8 +10,8 @@ import (
 // when there are few kinds.
 
 const (
-	// kindsMax is how many kinds are few.
-	kindsMax = 64
+	// kindsMax is how many kinds are few, kindsMaxHasty where less is done for each.
+	kindsMax, kindsMaxHasty = 40, 64
 	// searchNodes bounds the search for one filling, searchTotal that for all.
 	searchNodes = 300
 	searchTotal = 30000

@@ -6,7 +6,8 @@ import "slices"
 func Solve(p *Problem, e Effort) Solution {
 	s := newSolver(p)
 	s.correct(max(e.Passes, 1))
-	if e.Columns > 0 && len(s.m.kinds) <= kindsMax && s.best.placed == s.m.count && len(s.tariff.limited) == 0 && s.best.cost > s.tariff.bound*goodEnough {
+	few := len(s.m.kinds) <= kindsMax || (e.Hasty || e.Prove) && len(s.m.kinds) <= kindsMaxHasty
+	if e.Columns > 0 && few && s.best.placed == s.m.count && len(s.tariff.limited) == 0 && s.best.cost > s.tariff.bound*goodEnough {
 		s.columns(e.Columns, e.Hasty, e.Prove)
 	}
 	s.improve(e.Improve, e.Looks)
