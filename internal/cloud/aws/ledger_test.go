@@ -197,17 +197,20 @@ func TestRecordsGo(t *testing.T) {
 // third time while a second batch, which a predecessor left, may have a machine for it.
 func TestLaterBatchAnswers(t *testing.T) {
 	t.Parallel()
-	api := fake.NewClientBuilder().Build()
-	cloud := &teller{byToken: map[string]verdict{}, short: 1}
-	l := testLedger(api, cloud.send)
-	launchAll(t.Context(), l, "same", []string{"a", "b"}) // b gets nothing
-	cloud.lost = 1
-	launchAll(t.Context(), l, "same", []string{"b", "c"})
-	l = testLedger(api, cloud.send) // a crash
-	for range 3 {
-		launchAll(t.Context(), l, "same", []string{"a", "b"})
-	}
-	if got := launchAll(t.Context(), l, "same", []string{"a", "b", "c"}); len(got) != 3 || cloud.made != 3 {
-		t.Errorf("%d machines were made, and the tokens have %v; want three", cloud.made, got)
+	for i := range 8 { // the names decide which batch is read first
+		a, b, c := fmt.Sprint("a", i), fmt.Sprint("b", i), fmt.Sprint("c", i)
+		api := fake.NewClientBuilder().Build()
+		cloud := &teller{byToken: map[string]verdict{}, short: 1}
+		l := testLedger(api, cloud.send)
+		launchAll(t.Context(), l, "same", []string{a, b}) // b gets nothing
+		cloud.lost = 1
+		launchAll(t.Context(), l, "same", []string{b, c})
+		l = testLedger(api, cloud.send) // a crash
+		for range 3 {
+			launchAll(t.Context(), l, "same", []string{a, b})
+		}
+		if got := launchAll(t.Context(), l, "same", []string{a, b, c}); len(got) != 3 || cloud.made != 3 {
+			t.Errorf("%d machines were made, and the tokens have %v; want three", cloud.made, got)
+		}
 	}
 }
