@@ -63,7 +63,7 @@ soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SE
 
 .PHONY: soak-world
 soak-world: ## let the whole controller live through SEEDS=n simulated storms, and seek every mutant
-	go test -count=1 -timeout 24h -run TestSeeds ./internal/world -args -seeds=$(or $(SEEDS),200) -stormy=2h
+	go test -count=1 -timeout 24h -run TestSeeds ./internal/world -args -seeds=$(or $(SEEDS),200) -stormy=2h -nodes=0
 	go test -count=1 -timeout 24h -v -run TestMutantsAreFound ./internal/world -args -mutant-seeds=$(or $(MUTANT_SEEDS),2000)
 
 .PHONY: soak-e2e

@@ -56,16 +56,16 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 1},
+	})}, 2},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialised)
 		}
-	})}, 7},
+	})}, 1},
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
 	{Mutant{Name: "budgets are not known", See: pool(func(np *karpenterv1.NodePool) {
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}}
-	})}, 1},
+	})}, 10},
 	{Mutant{Name: "do-not-disrupt is not read", See: pod(func(_ *World, p *corev1.Pod) {
 		if p.Annotations != nil {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)

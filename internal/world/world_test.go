@@ -21,7 +21,7 @@ var (
 	from      = flag.Uint64("from", 1, "the first of them")
 	stormy    = flag.Duration("stormy", 40*time.Minute, "how long faults rage")
 	calm      = flag.Duration("calm", time.Hour, "how long the world then has to come to rest; less than an hour: it need not")
-	nodes     = flag.Int("nodes", 0, "about how many nodes the load needs; 0: the seed decides")
+	nodes     = flag.Int("nodes", 6, "about how many nodes the load needs; 0: the seed decides")
 )
 
 // TestMain has garbage collected less often: a world is small and makes much of it.
@@ -46,7 +46,7 @@ func command(seed uint64, o *Options) string {
 			off = append(off, string(f))
 		}
 	}
-	return fmt.Sprintf("go test ./internal/world -run 'TestSeed$' -v -seed=%d -stormy=%s -calm=%s -nodes=%d -without=%s", seed, o.Stormy, o.Calm, o.Nodes, strings.Join(off, ","))
+	return fmt.Sprintf("go test ./internal/world -run 'TestSeed$' -v -args -seed=%d -stormy=%s -calm=%s -nodes=%d -without=%s", seed, o.Stormy, o.Calm, o.Nodes, strings.Join(off, ","))
 }
 
 // TestSeed plays one seed, with everything that happens in the log.
