@@ -54,6 +54,7 @@ const (
 	Rollout     Fault = "rollout"
 )
 
+//nolint:gochecknoglobals // what there is, which nobody changes
 var (
 	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, Refused, Conflict, Throttled}
 	launchFaults = []Fault{LaunchRefused, LaunchLost, LaunchUnready, CrashAfter}
@@ -241,6 +242,7 @@ func (c *chaos) joining() (wait time.Duration, joins bool) {
 		return 0, false
 	case JoinsLate:
 		wait += w.between(time.Minute, 20*time.Minute)
+	default:
 	}
 	return wait, true
 }

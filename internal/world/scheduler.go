@@ -41,9 +41,9 @@ type attempt struct {
 
 // host is a Node and what is taken of it.
 type host struct {
-	node                  *corev1.Node
-	pods                  map[key]*corev1.Pod
-	cpu, memory, promised amount
+	node        *corev1.Node
+	pods        map[key]*corev1.Pod
+	cpu, memory amount
 }
 
 // amount is milli-cpus or bytes.

@@ -17,7 +17,7 @@ import (
 )
 
 // start is when every world begins.
-var start = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+var start = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
 // Options say what happens in a world beside its seed.
 type Options struct {
