@@ -441,22 +441,32 @@ func (s *solver) refuse(c *class) {
 // every pod to its rules once more, with all others where they are planned.
 func (s *solver) finish() {
 	for round := range finishRounds {
-		s.keepDomains()
-		s.reserve()
-		for _, b := range s.launches {
-			if !b.refusal.IsYes() {
-				continue
-			}
-			if b.close(); !s.opts.MinValuesBestEffort {
-				b.refusal = b.shortOfValues(b.types)
-			}
-		}
-		if s.uphold(round == finishRounds-1) || round == finishRounds-1 {
+		s.closeAll()
+		last := round == finishRounds-1
+		if s.uphold(last) || last {
 			break
 		}
 		s.placeAll()
 	}
+	if s.readmit() {
+		s.closeAll()
+		s.uphold(true)
+	}
 	s.dropEmpty()
+}
+
+// closeAll settles on the launches what pods leave open.
+func (s *solver) closeAll() {
+	s.keepDomains()
+	s.reserve()
+	for _, b := range s.launches {
+		if !b.refusal.IsYes() {
+			continue
+		}
+		if b.close(); !s.opts.MinValuesBestEffort {
+			b.refusal = b.shortOfValues(b.types)
+		}
+	}
 }
 
 // finishRounds bounds how often pods that could not stay where they were are placed anew.

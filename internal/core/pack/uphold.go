@@ -128,6 +128,79 @@ func (s *solver) holdsFirst(c *class, at placement, seats [][]int32) bool {
 	return s.ledger.Holds(c.index, s.placeAt(at)).IsYes()
 }
 
+// readmitMost bounds for how many pods room that others left is looked for.
+const readmitMost = 50
+
+// readmit gives pods that are refused the room, and the limits, that those left who had to
+// go, as far as all others may stay. It tells whether any found a place.
+func (s *solver) readmit() (any bool) {
+	s.dropEmpty()
+	refused := make([][]int32, len(s.classes))
+	of := s.classOf()
+	for p := range s.placed {
+		if s.placed[p].kind == nowhere {
+			c := of[s.snap.Pending[p].Shape]
+			refused[c] = append(refused[c], int32(p))
+		}
+	}
+	var seats [][]int32
+	tries := readmitMost
+	for _, c := range s.order {
+		for _, p := range refused[c] {
+			if tries--; tries < 0 {
+				return any
+			}
+			if seats == nil {
+				seats = s.seats()
+			}
+			if !s.readmitOne(&s.classes[c], p, seats) {
+				break
+			}
+			seats[c] = append(seats[c], p)
+			any = true
+		}
+	}
+	return any
+}
+
+// readmitOne finds room for one pod. It tells whether it did.
+func (s *solver) readmitOne(c *class, p int32, seats [][]int32) bool {
+	for i := range c.stages {
+		st := &c.stages[i]
+		at, ok := s.placeOneFixed(c, st)
+		if !ok {
+			if s.open(c, st, func(b *launchBin) bool { return s.addSettled(b, c, st) }) == nil {
+				continue
+			}
+			at = placement{onLaunch, int32(len(s.launches) - 1)}
+		}
+		s.placed[p] = at
+		if s.ledger.Holds(c.index, s.placeAt(at)).IsYes() && s.allHold(seats) {
+			return true
+		}
+		s.remove(c, p)
+		s.dropEmpty()
+	}
+	return false
+}
+
+// allHold tells whether every pod may stay where it is.
+func (s *solver) allHold(seats [][]int32) bool {
+	for c := range seats {
+		cl := &s.classes[c]
+		if len(cl.keys) == 0 {
+			continue
+		}
+		for _, p := range seats[c] {
+			at := s.placed[p]
+			if at.kind != nowhere && !s.ledger.Holds(c, s.placeAt(at)).IsYes() && !s.holdsFirst(cl, at, seats) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // placeAnew finds another place for one pod of the class, if there is one.
 func (s *solver) placeAnew(c *class, p int32) {
 	others := c.pods
@@ -149,6 +222,10 @@ func (s *solver) dropEmpty() {
 	for i, b := range s.launches {
 		if left[i] == 0 && b.refusal.IsYes() {
 			b.refusal = verdict.Of(verdict.NoPlace, "pool "+b.pool.pool.Name, "the pods it was for are refused")
+			if b.pool.limited() {
+				b.hold(make(quantity.Vector, len(b.holds)))
+				b.pool.nodesLeft++
+			}
 		}
 	}
 }
@@ -185,10 +262,7 @@ func (s *solver) remove(c *class, p int32) {
 
 // seats returns by class the pods that have a place, in the order in which they are placed.
 func (s *solver) seats() [][]int32 {
-	at := map[*cluster.Shape]int{}
-	for c := range s.classes {
-		at[s.classes[c].shape] = c
-	}
+	at := s.classOf()
 	seats, older := make([][]int32, len(s.classes)), byAge(s.snap)
 	for p := range s.placed {
 		if s.placed[p].kind != nowhere {
@@ -200,4 +274,13 @@ func (s *solver) seats() [][]int32 {
 		slices.SortFunc(seats[c], older)
 	}
 	return seats
+}
+
+// classOf returns the index of each shape's class.
+func (s *solver) classOf() map[*cluster.Shape]int {
+	of := make(map[*cluster.Shape]int, len(s.classes))
+	for c := range s.classes {
+		of[s.classes[c].shape] = c
+	}
+	return of
 }
