@@ -76,14 +76,14 @@ func emptyOrder() order {
 }
 
 // launchAll asks for all tokens at once, as the provider does.
-func launchAll(ctx context.Context, l *ledger, key string, tokens []string) map[string]string {
+func launchAll(ctx context.Context, l *ledger, tokens []string) map[string]string {
 	got := map[string]string{}
 	if l.ready(ctx) != nil {
 		return got
 	}
 	batches := map[string]*batch{}
 	for _, token := range tokens {
-		batches[token] = l.join(key, member{token, "claim-" + token}, emptyOrder)
+		batches[token] = l.join("same", member{token, "claim-" + token}, emptyOrder)
 	}
 	rounds := map[string]<-chan struct{}{}
 	for _, token := range tokens {
@@ -119,7 +119,7 @@ func TestOneMachineForOneToken(t *testing.T) {
 		l := testLedger(api, cloud.send)
 		told := map[string]string{}
 		ask := func(tokens []string) {
-			for token, id := range launchAll(ctx, l, "same", tokens) {
+			for token, id := range launchAll(ctx, l, tokens) {
 				if had := told[token]; had != "" && had != id {
 					t.Fatalf("token %s was answered with %s and then with %s", token, had, id)
 				}
@@ -172,7 +172,7 @@ func TestRecordsGo(t *testing.T) {
 	api := fake.NewClientBuilder().Build()
 	cloud := &teller{byToken: map[string]verdict{}}
 	l := testLedger(api, cloud.send)
-	launchAll(t.Context(), l, "same", []string{"a", "b"})
+	launchAll(t.Context(), l, []string{"a", "b"})
 	records := func() int {
 		var list corev1.ConfigMapList
 		if err := api.List(t.Context(), &list); err != nil {
@@ -202,14 +202,14 @@ func TestLaterBatchAnswers(t *testing.T) {
 		api := fake.NewClientBuilder().Build()
 		cloud := &teller{byToken: map[string]verdict{}, short: 1}
 		l := testLedger(api, cloud.send)
-		launchAll(t.Context(), l, "same", []string{a, b}) // b gets nothing
+		launchAll(t.Context(), l, []string{a, b}) // b gets nothing
 		cloud.lost = 1
-		launchAll(t.Context(), l, "same", []string{b, c})
+		launchAll(t.Context(), l, []string{b, c})
 		l = testLedger(api, cloud.send) // a crash
 		for range 3 {
-			launchAll(t.Context(), l, "same", []string{a, b})
+			launchAll(t.Context(), l, []string{a, b})
 		}
-		if got := launchAll(t.Context(), l, "same", []string{a, b, c}); len(got) != 3 || cloud.made != 3 {
+		if got := launchAll(t.Context(), l, []string{a, b, c}); len(got) != 3 || cloud.made != 3 {
 			t.Errorf("%d machines were made, and the tokens have %v; want three", cloud.made, got)
 		}
 	}
