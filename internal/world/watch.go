@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,7 @@ type informers struct {
 	p      *process
 	of     map[string]*informer
 	sorted []*informer // in the order in which they were asked for
+	mu     sync.Mutex  // over of and sorted, and handlers of each
 }
 
 // informer is one kind's watch.
@@ -31,6 +33,7 @@ type informer struct {
 	cache.Informer // of which nothing else is used
 	p              *process
 	kind           string
+	lock           *sync.Mutex // over handlers
 	seen           *shelf
 	handlers       []toolscache.ResourceEventHandler
 	coming         []change
@@ -55,14 +58,17 @@ func newInformers(p *process) *informers {
 // informer returns the informer of a kind. One that is asked for while the process runs
 // lists at once.
 func (i *informers) informer(kind string) *informer {
+	i.mu.Lock() // controllers start side by side
 	n := i.of[kind]
-	if n == nil {
-		n = &informer{p: i.p, kind: kind, seen: newShelf()}
+	made := n == nil
+	if made {
+		n = &informer{p: i.p, kind: kind, seen: newShelf(), lock: &i.mu}
 		i.of[kind] = n
 		i.sorted = append(i.sorted, n)
-		if i.p.running {
-			n.relist(true)
-		}
+	}
+	i.mu.Unlock()
+	if made && i.p.running {
+		n.relist(true)
 	}
 	return n
 }
@@ -102,15 +108,21 @@ func (i *informers) IndexField(_ context.Context, obj client.Object, field strin
 
 // AddEventHandler registers who hears; its registration tells when the first list has come.
 func (n *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	n.handlers = append(n.handlers, h)
+	n.handle(h)
 	return registration{synced: func() bool { return n.listed }}, nil
 }
 
 // AddEventHandlerWithOptions is how controllers register. They are driven only when all
 // has been listed, so they need not wait.
 func (n *informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	n.handlers = append(n.handlers, h)
+	n.handle(h)
 	return registration{synced: func() bool { return true }}, nil
+}
+
+func (n *informer) handle(h toolscache.ResourceEventHandler) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.handlers = append(n.handlers, h)
 }
 
 type registration struct {

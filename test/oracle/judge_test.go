@@ -52,6 +52,8 @@ type outcome struct {
 	refused                    int
 	// later are pods that only the plan after the cloud's answers placed.
 	later int
+	// strayed are pods that stayed Pending only because others went elsewhere.
+	strayed []string
 	// failures are the disagreements between Dovetail and kube-scheduler.
 	failures []string
 }
@@ -453,7 +455,7 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 			return err
 		}
 		if p.Spec.NodeName != "" || refusal(p) == "" {
-			o.fail("placed on %s, where the scheduler would bind it, but it stays Pending because others went elsewhere: pod %s", target[ref], ref.Name)
+			o.strayed = append(o.strayed, ref.Name)
 			continue
 		}
 		o.fail("placed on %s, but the scheduler refuses it there: pod %s: %s", target[ref], ref.Name, refusal(p))

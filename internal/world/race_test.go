@@ -1,0 +1,6 @@
+//go:build race
+
+package world
+
+// raced: the race detector makes everything ten times slower, so less is played.
+const raced = true
