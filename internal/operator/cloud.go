@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -27,11 +26,12 @@ const (
 )
 
 // newProvider returns the cloud of --cloud-provider.
-func newProvider(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
+func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *observe.Metrics) (cloud.Provider, error) {
+	s := &opts.Settings
 	if s.CloudProvider == providerAWS {
-		return newAWS(ctx, mgr, s, m, log)
+		return newAWS(ctx, mgr, opts, m)
 	}
-	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: log, Reader: mgr.GetAPIReader()})
+	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: opts.Log, Reader: mgr.GetAPIReader()})
 }
 
 // detachedProvider returns the same cloud without anything to talk to: enough to check the
@@ -65,13 +65,16 @@ func awsOptions(s *Settings) (aws.Options, error) {
 	}, nil
 }
 
-func newAWS(ctx context.Context, mgr manager.Manager, s *Settings, m *observe.Metrics, log *slog.Logger) (cloud.Provider, error) {
+func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.Metrics) (cloud.Provider, error) {
+	s := &with.Settings
 	opts, err := awsOptions(s)
 	if err != nil {
 		return nil, err
 	}
-	opts.Log = log
-	if opts.Config, err = aws.LoadConfig(ctx); err != nil {
+	opts.Log = with.Log
+	if with.AWS != nil {
+		opts.Config = with.AWS.Config()
+	} else if opts.Config, err = aws.LoadConfig(ctx); err != nil {
 		return nil, err
 	}
 	opts.Reader = mgr.GetAPIReader()

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/observe"
 	"github.com/dovetail-sh/dovetail/internal/record"
@@ -42,6 +43,8 @@ type Options struct {
 	Log      *slog.Logger
 	Version  string
 	Commit   string
+	// AWS is the account to work in; nil: the one that the environment tells of.
+	AWS *aws.Account
 
 	// identity names the process to others that want the lease.
 	identity string

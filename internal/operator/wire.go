@@ -65,7 +65,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	}
 	recorder, stop := observe.NewEventRecorder(clientset, mgr.GetScheme())
 	defer stop()
-	provider, err := newProvider(ctx, mgr, &opts.Settings, m, opts.Log)
+	provider, err := newProvider(ctx, mgr, opts, m)
 	if err != nil {
 		return &configError{err}
 	}
