@@ -120,7 +120,7 @@ func (s *Store) Hints() nominate.View {
 		}
 		pod := nominate.Pod{
 			PodRef: translate.PodRef(p.Pod), Hint: p.Status.NominatedNodeName, Ours: lost || s.isOurs(p),
-			Priority: ptr.Deref(p.Spec.Priority, 0), Tries: p.tries, TriedAt: p.triedAt,
+			Priority: ptr.Deref(p.Spec.Priority, 0), Tries: p.tries, TriedAt: p.triedAt, Shape: p.shape.Shape,
 		}
 		if given && !h.shown && now.Before(h.at.Add(hintShown)) {
 			pod.Hint, pod.Ours = h.node, true

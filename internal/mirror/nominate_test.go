@@ -93,7 +93,7 @@ func TestHints(t *testing.T) {
 	s.upsertClaim(joined)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3"}, Spec: corev1.NodeSpec{ProviderID: "id", Taints: []corev1.Taint{unregistered}}}
 	s.upsertNode(node)
-	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon}
+	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon, Shape: s.pods[p.UID].shape.Shape}
 	expect("it has joined", []nominate.Pod{once}, []nominate.Node{{Name: "n3", Stage: nominate.Closed}}, 0)
 
 	node = node.DeepCopy()
@@ -131,7 +131,7 @@ func TestHints(t *testing.T) {
 func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
 	s, p := hintStore("gone")
-	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon}}
+	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods[p.UID].shape.Shape}}
 	v := s.Hints()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
 		t.Errorf("Hints (-want +got):\n%s", diff)

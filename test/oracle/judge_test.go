@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/nominate"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
@@ -34,11 +35,8 @@ const (
 	quietShort = time.Second
 )
 
-const (
-	// hintsMost is how often a pod is given its hint again, hintEvery how soon.
-	hintsMost = 40
-	hintEvery = 250 * time.Millisecond
-)
+// hintEvery is how soon it is looked for lost hints again.
+const hintEvery = 250 * time.Millisecond
 
 // manner is how a scenario is judged.
 type manner struct {
@@ -52,8 +50,6 @@ type outcome struct {
 	refused                    int
 	// later are pods that only the plan after the cloud's answers placed.
 	later int
-	// strayed are pods that stayed Pending only because others went elsewhere.
-	strayed []string
 	// failures are the disagreements between Dovetail and kube-scheduler.
 	failures []string
 }
@@ -70,7 +66,7 @@ func vocabulary() translate.Vocabulary {
 // error is trouble with the judging, not with the plan.
 func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, err error) {
 	id := fmt.Sprintf("r%d", l.runs.Add(1))
-	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), again: map[cluster.PodRef]int{}}
+	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), given: map[cluster.PodRef]hinted{}, shapes: map[cluster.PodRef]*cluster.Shape{}}
 	defer func() {
 		if clearErr := errors.Join(r.unserve(ctx), l.clear(ctx, id, r.nodes)); err == nil {
 			err = clearErr
@@ -220,7 +216,11 @@ func (r *run) plan() (plan.Plan, error) {
 		return plan.Plan{}, err
 	}
 	store.SetTypes(class, r.s.catalog(), nil)
-	return pack.Solve(store.Snapshot(), pack.Options{}), nil
+	snap := store.Snapshot()
+	for i := range snap.Pending {
+		r.shapes[snap.Pending[i].PodRef] = snap.Pending[i].Shape
+	}
+	return pack.Solve(snap, pack.Options{}), nil
 }
 
 // asking returns a gated pod as it would look without the gate, refused by the scheduler.
@@ -285,8 +285,8 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 	return target, r.settled(ctx)
 }
 
-// release gives each placed pod a hint and lets the scheduler look at one after the other:
-// first those that need no company; of a workload one in every zone, then the next. As the
+// release has placed pods hinted and lets the scheduler look at one after the other: first
+// those that need no company; of a workload one in every zone, then the next. As the
 // controller does, it gives a hint again that the scheduler took from a pod that must wait.
 func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) error {
 	type turn struct {
@@ -317,10 +317,8 @@ func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) err
 		}
 		return cmp.Compare(a.round, b.round)
 	})
-	for _, t := range turns {
-		if err := r.hint(ctx, t.ref, target[t.ref]); err != nil {
-			return err
-		}
+	if err := r.handOver(ctx, target); err != nil {
+		return err
 	}
 	for _, t := range turns {
 		err := r.ungate(ctx, t.ref)
@@ -328,7 +326,7 @@ func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) err
 			err = r.decided(ctx, t.ref)
 		}
 		if err == nil {
-			err = r.hintAgain(ctx, t.ref, target[t.ref])
+			err = r.handOver(ctx, target)
 		}
 		if err != nil {
 			return err
@@ -337,14 +335,36 @@ func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) err
 	return nil
 }
 
-// hintAgain gives a pod that waits its hint if it has none.
-func (r *run) hintAgain(ctx context.Context, ref cluster.PodRef, node string) error {
-	p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
-	if err != nil || p.Spec.NodeName != "" || p.Status.NominatedNodeName == node || r.again[ref] >= hintsMost {
-		return err
+// handOver gives pods that wait the hints that the product would give them now, all nodes
+// being open.
+func (r *run) handOver(ctx context.Context, target map[cluster.PodRef]string) error {
+	v := nominate.View{At: time.Now(), Heard: time.Now()}
+	for _, name := range slices.Sorted(maps.Values(target)) {
+		if n := len(v.Nodes); n == 0 || v.Nodes[n-1].Name != name {
+			v.Nodes = append(v.Nodes, nominate.Node{Name: name})
+		}
 	}
-	r.again[ref]++
-	return r.hint(ctx, ref, node)
+	for _, ref := range slices.SortedFunc(maps.Keys(target), byName) {
+		p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
+		if err != nil {
+			return err
+		}
+		if p.Spec.NodeName != "" {
+			continue
+		}
+		given := r.given[ref]
+		v.Pods = append(v.Pods, nominate.Pod{
+			PodRef: ref, Node: target[ref], Hint: p.Status.NominatedNodeName, Ours: p.Status.NominatedNodeName == target[ref], Stands: true,
+			Given: given.times, GivenAt: given.at, Shape: r.shapes[ref],
+		})
+	}
+	for _, p := range nominate.Next(v).Set {
+		r.given[p.PodRef] = hinted{times: r.given[p.PodRef].times + 1, at: v.At}
+		if err := r.hint(ctx, p.PodRef, p.Node); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func byName(a, b cluster.PodRef) int {
@@ -396,10 +416,10 @@ func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 // nothing has happened for a while.
 func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how manner, o *outcome) (stuck []cluster.PodRef, err error) {
 	best := len(target) + 1
-	deadline, hinted := time.Now().Add(how.quiet), time.Time{}
+	deadline, handed := time.Now().Add(how.quiet), time.Time{}
 	err = until(ctx, func() error {
 		stuck, o.asPlanned = nil, 0
-		binding, again := false, false
+		binding := false
 		for ref, node := range target {
 			p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
 			switch {
@@ -409,17 +429,14 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how m
 				o.asPlanned++
 			case p.Spec.NodeName == "":
 				stuck = append(stuck, ref)
-				if how.hints && time.Since(hinted) > hintEvery {
-					again = true
-					if err := r.hintAgain(ctx, ref, node); err != nil {
-						return err
-					}
-				}
 				binding = binding || refusal(p) == "" && r.volumesChosen(p)
 			}
 		}
-		if again {
-			hinted = time.Now()
+		if how.hints && len(stuck) > 0 && time.Since(handed) > hintEvery {
+			handed = time.Now()
+			if err := r.handOver(ctx, target); err != nil {
+				return err
+			}
 		}
 		if len(stuck) < best || binding {
 			best, deadline = len(stuck), time.Now().Add(how.quiet)
@@ -455,7 +472,7 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 			return err
 		}
 		if p.Spec.NodeName != "" || refusal(p) == "" {
-			o.strayed = append(o.strayed, ref.Name)
+			o.fail("placed on %s, where the scheduler would bind it, but Pending because others went elsewhere: pod %s", target[ref], ref.Name)
 			continue
 		}
 		o.fail("placed on %s, but the scheduler refuses it there: pod %s: %s", target[ref], ref.Name, refusal(p))

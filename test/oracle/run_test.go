@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,10 +42,17 @@ type run struct {
 	answered bool
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
-	// again is how often pods were given their hints again.
-	again map[cluster.PodRef]int
+	// given are the hints that pods were given, shapes what the plan knew of pods.
+	given  map[cluster.PodRef]hinted
+	shapes map[cluster.PodRef]*cluster.Shape
 	// arranged is how often the placed pods were made anew.
 	arranged int
+}
+
+// hinted is how often a pod was given its hint, and when last.
+type hinted struct {
+	times int
+	at    time.Time
 }
 
 // set makes everything that the scenario says is there, and returns when the daemons'

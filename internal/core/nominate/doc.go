@@ -13,5 +13,5 @@
 // among those tried next; many nodes at once, while others that have such a pod wait until
 // it was tried. Pods without a hint find the open nodes taken and fall asleep without harm.
 //
-// Read view.go, next.go, order.go; then elsewhere.go.
+// Read view.go, next.go, order.go, crowd.go; then elsewhere.go.
 package nominate

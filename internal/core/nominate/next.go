@@ -25,6 +25,7 @@ func Next(v View) Step {
 	for i := range v.Pods {
 		l.pods[v.Pods[i].Node]++
 	}
+	l.countHints()
 	batch := l.choose()
 	for i := range v.Pods {
 		l.hint(&v.Pods[i])
@@ -40,6 +41,7 @@ type look struct {
 	pods    map[string]int  // yet to be bound, by the node that they are meant for
 	turns   map[string]bool // nodes whose turn it is
 	lacking map[string]int  // pods whose hint has yet to be seen, by node
+	hinted  hinted
 	step    Step
 }
 
@@ -105,7 +107,7 @@ func (l *look) hint(p *Pod) {
 		return
 	case p.Hint != "" && !p.Ours:
 		return
-	case !open:
+	case !open, l.hinted.crowd(p):
 		if p.Hint != "" {
 			l.step.Clear = append(l.step.Clear, *p)
 		}
@@ -119,6 +121,7 @@ func (l *look) hint(p *Pod) {
 	}
 	l.step.Set = append(l.step.Set, *p)
 	l.lacking[p.Node]++
+	l.hinted.add(p.Node, p.Shape)
 }
 
 func (l *look) until(t time.Time) {

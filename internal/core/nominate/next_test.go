@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -46,11 +47,27 @@ func (p Pod) given(times int, since time.Duration) Pod {
 	return p
 }
 
+// of returns the pod as one of the shape.
+func (p Pod) of(shape *cluster.Shape) Pod {
+	p.Shape = shape
+	return p
+}
+
+// spreadShape returns the shape of an app's pods that are spread over zones.
+func spreadShape(app string, maxSkew int32) *cluster.Shape {
+	selector := cluster.Selector{Some: true, Requirements: label.OfLabels(map[string]string{"app": app})}
+	return &cluster.Shape{
+		Namespace: "d", Labels: map[string]string{"app": app},
+		Rules: cluster.Rules{Spread: []cluster.Spread{{Key: label.Zone, MaxSkew: maxSkew, Selector: selector}}},
+	}
+}
+
 const waitMost = 20 * time.Second
 
 func TestNext(t *testing.T) {
 	t.Parallel()
 	quiet, busy := ago(time.Second), noon
+	web, db := spreadShape("web", 1), spreadShape("db", 2)
 	queue := func(more ...Pod) []Pod { // before more, of nodes that are open
 		pods := make([]Pod, 0, 20)
 		for i := range 20 {
@@ -164,6 +181,25 @@ func TestNext(t *testing.T) {
 		"where kube-scheduler makes room is its business": {
 			View{Nodes: []Node{{Name: "n2"}}, Pods: []Pod{meant("a", "n2", 0).hinted(false)}},
 			"nothing\n",
+		},
+		"of pods that are spread a node has no more hinted than the skew allows": {
+			View{Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Pods: []Pod{
+				meant("a", "n1", 0).of(web), meant("b", "n1", 0).of(web), meant("c", "n2", 0).of(web),
+				meant("d", "n1", 0).of(db), meant("e", "n1", 0).of(db), meant("f", "n1", 0).of(db),
+			}},
+			"hint d/a to n1\nhint d/c to n2\nhint d/d to n1\nhint d/e to n1\n",
+		},
+		"the next one is when the one before is bound": {
+			View{Nodes: []Node{{Name: "n1"}}, Pods: []Pod{meant("b", "n1", 0).of(web)}},
+			"hint d/b to n1\n",
+		},
+		"one that is not hinted for that keeps no node closed": {
+			View{Heard: quiet, Nodes: []Node{waiting("n1", 0)}, Pods: []Pod{meant("a", "n1", 0).of(web).hinted(true), meant("b", "n1", 0).of(web)}},
+			"open n1\nlook again at 12:00:20.000\n",
+		},
+		"and a hint of before goes": {
+			View{Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Pods: []Pod{meant("a", "n2", 0).of(web).hinted(true), {PodRef: cluster.PodRef{Namespace: "d", Name: "b"}, Node: "n2", Hint: "n2", Stands: true, Shape: web}}},
+			"clear d/a\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,6 +69,8 @@ type Pod struct {
 	Priority int32
 	Tries    int
 	TriedAt  time.Time
+	// Shape has the pod's rules and what others select it by; nil: it has no rules.
+	Shape *cluster.Shape
 }
 
 // Step is what to do now: first Clear, then Set, then Open. After it, or at Until, or
