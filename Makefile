@@ -54,8 +54,8 @@ verify: ## check that generated files, go.mod files and formatting are as they s
 	tools/verify.sh
 
 .PHONY: demo
-demo: build ## show pods getting nodes on a real control plane; DEMO_EXIT=1 ends by itself
-	./bin/dovetail demo $(if $(DEMO_EXIT),--exit)
+demo: build ## show pods getting nodes on a real control plane and a simulated AWS account; DEMO_EXIT=1 ends by itself, PROVIDER=kwok does without AWS
+	./bin/dovetail demo $(if $(PROVIDER),--cloud-provider $(PROVIDER)) $(if $(DEMO_EXIT),--exit)
 
 .PHONY: soak
 soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SEEDS=n for more

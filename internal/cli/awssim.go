@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"os"
-	"regexp"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/awssim"
 	"github.com/dovetail-sh/dovetail/internal/awssim/kubelets"
+	"github.com/dovetail-sh/dovetail/internal/demo"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
@@ -102,20 +100,14 @@ func joinCluster(cluster *awssim.Cluster, kubeconfig string, log *slog.Logger) (
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
+	name := cluster.Name
+	if *cluster, err = demo.ClusterOf(config); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	version, err := asked.ServerVersion()
-	if err != nil {
-		return nil, fmt.Errorf("ask %s for its version: %w", config.Host, err)
-	}
+	cluster.Name = name
 	c, err := client.New(config, client.Options{Scheme: operator.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	minor := regexp.MustCompile(`^\d+`).FindString(version.Minor)
-	cluster.Version, cluster.Endpoint = version.Major+"."+minor, config.Host
-	cluster.CertificateAuthority = base64.StdEncoding.EncodeToString(config.CAData)
 	return kubelets.New(c, log), nil
 }

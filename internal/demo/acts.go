@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +22,28 @@ const (
 	// component is the name under which the controller writes events.
 	component = "karpenter"
 
-	workload, refused = "web", "nowhere"
+	refused, deployment = "nowhere", "Deployment"
 )
+
+// story is what is played on a cloud.
+type story struct {
+	// examples holds the manifests, and says where they are.
+	examples fs.FS
+	from     string
+	// base are the kinds that are applied before the story begins.
+	base []string
+	acts []act
+}
+
+type act func(*stage, context.Context) error
+
+func kwokStory() story {
+	return story{examples.KWOK(), "examples/kwok", []string{"KWOKNodeClass", "NodePool"}, []act{(*stage).up, (*stage).refuse, (*stage).down}}
+}
+
+func awsStory() story {
+	return story{examples.AWS(), "examples/aws", []string{"EC2NodeClass", "NodePool"}, []act{(*stage).up, (*stage).interrupt, (*stage).refuse, (*stage).down}}
+}
 
 // install applies the definitions, the node class and the pool.
 func (s *stage) install(ctx context.Context) error {
@@ -33,7 +55,12 @@ func (s *stage) install(ctx context.Context) error {
 		return err
 	}
 	s.tell.line("apply", "the definitions of %s", kinds(definitions))
-	return s.apply(ctx, "KWOKNodeClass", "NodePool")
+	for _, kind := range s.story.base {
+		if err := s.apply(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kinds lists what custom resource definitions define.
@@ -46,29 +73,57 @@ func kinds(definitions []*unstructured.Unstructured) string {
 	return strings.Join(names, ", ")
 }
 
-// apply applies the examples of some kinds.
-func (s *stage) apply(ctx context.Context, kinds ...string) error {
-	all, err := Manifests(examples.Files())
+// apply applies the examples of a kind. Deployments share the pods as their replicas say.
+func (s *stage) apply(ctx context.Context, kind string) error {
+	objects, err := s.examples(kind)
 	if err != nil {
 		return err
 	}
-	for _, kind := range kinds {
-		for _, o := range all {
-			if o.GetKind() != kind {
-				continue
+	shares := replicas(objects, s.opts.Pods)
+	for i, o := range objects {
+		told := ""
+		if kind == deployment {
+			if err := unstructured.SetNestedField(o.Object, shares[i], "spec", "replicas"); err != nil {
+				return fmt.Errorf("set replicas of %s: %w", o.GetName(), err)
 			}
-			if kind == "Deployment" {
-				if err := unstructured.SetNestedField(o.Object, int64(s.opts.Pods), "spec", "replicas"); err != nil {
-					return fmt.Errorf("set replicas of %s: %w", o.GetName(), err)
-				}
-			}
-			if err := Apply(ctx, s.client, o); err != nil {
-				return err
-			}
-			s.tell.line("apply", "%s %s, as in examples/", kind, o.GetName())
+			told = fmt.Sprintf(", %s", count(shares[i], "pod"))
 		}
+		if err := Apply(ctx, s.client, o); err != nil {
+			return err
+		}
+		s.tell.line("apply", "%s %s, as in %s%s", kind, o.GetName(), s.story.from, told)
 	}
 	return nil
+}
+
+// examples returns the examples of a kind.
+func (s *stage) examples(kind string) ([]*unstructured.Unstructured, error) {
+	all, err := Manifests(s.story.examples)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != kind }), nil
+}
+
+// replicas shares pods among Deployments in proportion to their own replicas. What is left
+// over is the first one's.
+func replicas(objects []*unstructured.Unstructured, pods int) []int64 {
+	shares := make([]int64, len(objects))
+	sum := int64(0)
+	for i, o := range objects {
+		own, _, _ := unstructured.NestedNumberAsFloat64(o.Object, "spec", "replicas") // as YAML has it
+		shares[i] = int64(own)
+		sum += shares[i]
+	}
+	left := int64(pods)
+	for i := range shares {
+		shares[i] = int64(pods) * shares[i] / max(1, sum)
+		left -= shares[i]
+	}
+	if len(shares) > 0 {
+		shares[0] += left
+	}
+	return shares
 }
 
 // play is the story: up, a refusal, down.
@@ -76,8 +131,8 @@ func (s *stage) play(ctx context.Context) error {
 	if err := s.await(ctx, "the NodePool is Ready", actPatience, func(now *state) bool { return now.poolsReady }); err != nil {
 		return err
 	}
-	for _, act := range []func(context.Context) error{s.up, s.refuse, s.down} {
-		if err := act(ctx); err != nil {
+	for _, act := range s.story.acts {
+		if err := act(s, ctx); err != nil {
 			return err
 		}
 	}
@@ -86,9 +141,9 @@ func (s *stage) play(ctx context.Context) error {
 
 // up creates the pods and waits until all of them run on machines of ours.
 func (s *stage) up(ctx context.Context) error {
-	s.heading("1. %d pods, and no machine for them", s.opts.Pods)
+	s.act("%d pods, and no machine for them", s.opts.Pods)
 	began := s.tell.elapsed()
-	if err := s.apply(ctx, "Deployment"); err != nil {
+	if err := s.apply(ctx, deployment); err != nil {
 		return err
 	}
 	var last *state
@@ -104,12 +159,15 @@ func (s *stage) up(ctx context.Context) error {
 	}
 	s.tell.line("done", "%d pods Running %.1f s after they were created, %.1f s after the start of the demo",
 		s.opts.Pods, (s.tell.elapsed() - began).Seconds(), s.tell.elapsed().Seconds())
+	for _, line := range table(last.machines) {
+		s.tell.more("%s", line)
+	}
 	return nil
 }
 
 // refuse creates a pod that nothing can take and waits for an event that says why.
 func (s *stage) refuse(ctx context.Context) error {
-	s.heading("2. a pod that no machine can take: it is told why")
+	s.act("a pod that no machine can take: it is told why")
 	if err := s.apply(ctx, "Pod"); err != nil {
 		return err
 	}
@@ -146,32 +204,36 @@ func (s *stage) verdict(ctx context.Context) string {
 
 // down takes the pods away and waits until no machine of ours is left.
 func (s *stage) down(ctx context.Context) error {
-	s.heading("3. no pods any more: the machines leave when they have been empty for some seconds")
+	s.act("no pods any more: the machines leave when they have been empty for some seconds")
 	began := s.tell.elapsed()
-	d := &unstructured.Unstructured{}
-	d.SetAPIVersion("apps/v1")
-	d.SetKind("Deployment")
-	d.SetNamespace(namespace)
-	d.SetName(workload)
-	if err := s.client.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
-		return fmt.Errorf("scale %s to 0: %w", workload, err)
+	deployments, err := s.examples(deployment)
+	if err != nil {
+		return err
 	}
-	s.tell.line("scale", "Deployment %s to 0", workload)
+	for _, d := range deployments {
+		if err := s.client.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
+			return fmt.Errorf("scale %s to 0: %w", d.GetName(), err)
+		}
+		s.tell.line("scale", "Deployment %s to 0", d.GetName())
+	}
 	gone := func(now *state) bool { return now.pending+now.bound+now.running == 0 && now.empty() }
 	if err := s.await(ctx, "all nodes have left", actPatience, gone); err != nil {
 		return err
 	}
 	s.tell.line("done", "the last node left %.1f s after the scale-down", (s.tell.elapsed() - began).Seconds())
+	if s.account != nil {
+		s.tell.line("bill", "$%.4f for everything, at EC2's prices of May 2025", s.account.sim.Spent())
+	}
 	return nil
 }
 
 // linger tells on until the context ends.
 func (s *stage) linger(ctx context.Context, kubeconfig string) error {
-	s.heading(`Everything is still running, and what happens is still told. In another terminal:
+	s.tell.plain("\n"+`Everything is still running, and what happens is still told. In another terminal:
   export KUBECONFIG=%s
-  kubectl scale deployment %s --replicas 20
+  kubectl scale deployment web --replicas 20
   kubectl get nodepools,nodeclaims,nodes
-Ctrl-C ends it.`, kubeconfig, workload)
+%sCtrl-C ends it.`, kubeconfig, s.faultsHint())
 	const forever = 365 * 24 * time.Hour
 	return s.await(ctx, "", forever, func(*state) bool { return false })
 }

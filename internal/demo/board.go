@@ -25,10 +25,14 @@ const (
 
 // board is where the state of the cluster is read from: a cache of our own, not the
 // controller's, so that the demo sees what any user would.
-type board struct{ cache cache.Cache }
+type board struct {
+	cache cache.Cache
+	// account sends the bill; nil: nobody does.
+	account *account
+}
 
 // newBoard returns when it knows what there is. It watches until ctx ends.
-func newBoard(ctx context.Context, config *rest.Config) (*board, error) {
+func newBoard(ctx context.Context, config *rest.Config, a *account) (*board, error) {
 	c, err := cache.New(config, cache.Options{Scheme: operator.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("watch the cluster: %w", err)
@@ -42,7 +46,7 @@ func newBoard(ctx context.Context, config *rest.Config) (*board, error) {
 	if !c.WaitForCacheSync(ctx) {
 		return nil, context.Cause(ctx)
 	}
-	return &board{c}, nil
+	return &board{c, a}, nil
 }
 
 // state is the cluster as the story tells it.
@@ -54,6 +58,9 @@ type state struct {
 	// nodes are the Node objects of machines of ours.
 	nodes       int
 	priceHourly float64
+	// spent is the bill so far, in dollars, if isBilled.
+	spent    float64
+	isBilled bool
 	// elsewhere is how many pods run on a node that is not ours.
 	elsewhere int
 	// machines are those that the cloud has answered for, by claim name.
@@ -64,13 +71,25 @@ type state struct {
 
 // machine is what a claim turned out to be.
 type machine struct {
-	claim, pool, instanceType, zone, capacityType string
-	priceHourly                                   float64 // 0: not known yet
+	claim, pool, instance, node, instanceType, zone, capacityType, arch string
+
+	priceHourly float64 // 0: not known yet
+	// pods is how many run there.
+	pods            int
+	isReady, leaves bool
 }
 
 func (s *state) line() string {
-	return fmt.Sprintf("pods: %d pending, %d bound, %d running | nodes: %d claimed, %d registered, %d ready | $%.2f per hour",
+	return fmt.Sprintf("pods: %3d pending, %3d bound, %3d running | nodes: %2d claimed, %2d registered, %2d ready | $%.2f per hour",
 		s.pending, s.bound, s.running, s.claimed, s.registered, s.ready, s.priceHourly)
+}
+
+// bill continues the line with what has been spent.
+func (s *state) bill() string {
+	if !s.isBilled {
+		return ""
+	}
+	return fmt.Sprintf(", $%.4f so far", s.spent)
 }
 
 // empty tells that no machine of ours is left, nor on its way.
@@ -87,12 +106,16 @@ func (b *board) look(ctx context.Context) (*state, error) {
 			return nil, fmt.Errorf("look at the cluster: %w", err)
 		}
 	}
-	return summarise(pods.Items, nodes.Items, claims.Items, pools.Items), nil
+	s := summarise(pods.Items, nodes.Items, claims.Items, pools.Items)
+	if b.account != nil {
+		b.account.bill(s)
+	}
+	return s, nil
 }
 
 func summarise(pods []corev1.Pod, nodes []corev1.Node, claims []karpenterv1.NodeClaim, pools []karpenterv1.NodePool) *state {
 	s := &state{claimed: len(claims), poolsReady: len(pools) > 0}
-	price, ours := map[string]float64{}, map[string]bool{}
+	price, ours, on := map[string]float64{}, map[string]bool{}, map[string]int{}
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Labels[karpenterv1.NodePoolLabelKey] == "" {
@@ -105,20 +128,23 @@ func summarise(pods []corev1.Pod, nodes []corev1.Node, claims []karpenterv1.Node
 	}
 	for i := range pods {
 		s.count(&pods[i], ours)
+		on[pods[i].Spec.NodeName]++
 	}
 	for i := range claims {
 		c := &claims[i]
 		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeRegistered) {
 			s.registered++
 		}
-		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeInitialized) {
+		isReady := isTrue(c.Status.Conditions, karpenterv1.ConditionTypeInitialized)
+		if isReady {
 			s.ready++
 		}
 		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeLaunched) {
 			s.machines = append(s.machines, machine{
-				claim: c.Name, pool: c.Labels[karpenterv1.NodePoolLabelKey], instanceType: c.Labels[corev1.LabelInstanceTypeStable],
-				zone: c.Labels[corev1.LabelTopologyZone], capacityType: c.Labels[karpenterv1.CapacityTypeLabelKey],
-				priceHourly: price[c.Status.NodeName],
+				claim: c.Name, pool: c.Labels[karpenterv1.NodePoolLabelKey], instance: instanceID(c.Status.ProviderID), node: c.Status.NodeName,
+				instanceType: c.Labels[corev1.LabelInstanceTypeStable], zone: c.Labels[corev1.LabelTopologyZone],
+				capacityType: c.Labels[karpenterv1.CapacityTypeLabelKey], arch: c.Labels[corev1.LabelArchStable],
+				priceHourly: price[c.Status.NodeName], pods: on[c.Status.NodeName], isReady: isReady, leaves: c.DeletionTimestamp != nil,
 			})
 		}
 	}

@@ -20,6 +20,9 @@ import (
 // clientQPS and clientBurst are too high to be felt.
 const clientQPS, clientBurst = 1000, 2000
 
+// Values of Options.Provider.
+const providerAWS, providerKWOK = "aws", "kwok"
+
 // Options are what Run needs.
 type Options struct {
 	// Out gets the story, one line at a time.
@@ -27,6 +30,8 @@ type Options struct {
 	Now func() time.Time
 	// Exit ends the demo after the story. Otherwise everything runs on until the context ends.
 	Exit bool
+	// Provider is who makes the machines: aws, in a simulated account, or kwok.
+	Provider string
 	// Pods is the size of the scale-up.
 	Pods int
 	// Dir keeps the cluster for another time. If it is empty, a temporary directory is
@@ -46,6 +51,9 @@ type Options struct {
 func Run(ctx context.Context, opts Options) (err error) {
 	if opts.Pods < 1 {
 		return fmt.Errorf("--pods is %d; it must be at least 1", opts.Pods)
+	}
+	if opts.Provider != providerAWS && opts.Provider != providerKWOK {
+		return fmt.Errorf("--cloud-provider is %q; it may be %s or %s", opts.Provider, providerAWS, providerKWOK)
 	}
 	binary, err := findDevcluster(opts.Devcluster)
 	if err != nil {
@@ -105,18 +113,25 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	s := &stage{opts: opts, tell: tell, client: c}
+	s := &stage{opts: opts, tell: tell, client: c, story: kwokStory()}
+	if opts.Provider == providerAWS {
+		if s.account, err = startAccount(ctx, config, c); err != nil {
+			return err
+		}
+		s.story = awsStory()
+		tell.line("start", "a simulated AWS account, %s; its machines boot in %s to %s", s.account.url, bootLeast, bootMost)
+	}
 	if err := s.install(ctx); err != nil {
 		return err
 	}
-	heard, stop, err := startController(ctx, opts, config, logs, fail)
+	heard, stop, err := startController(ctx, opts, config, s.account, logs, fail)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	tell.line("start", "dovetail controller, in this process; its log is %s", logPath(opts.Dir))
 	s.heard = heard
-	if s.board, err = newBoard(ctx, config); err != nil {
+	if s.board, err = newBoard(ctx, config, s.account); err != nil {
 		return err
 	}
 	if err := s.play(ctx); err != nil {
@@ -130,7 +145,7 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 
 // startController runs the autoscaler until ctx ends or stop is called, which returns when it
 // has ended. If it ends by itself, fail is called.
-func startController(ctx context.Context, opts *Options, config *rest.Config, logs *tail, fail context.CancelCauseFunc) (heard *news, stop func(), err error) {
+func startController(ctx context.Context, opts *Options, config *rest.Config, a *account, logs *tail, fail context.CancelCauseFunc) (heard *news, stop func(), err error) {
 	file, err := os.OpenFile(logPath(opts.Dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the controller's log: %w", err)
@@ -139,13 +154,18 @@ func startController(ctx context.Context, opts *Options, config *rest.Config, lo
 	settings := opts.Settings
 	settings.MetricsPort, settings.HealthProbePort = 0, 0
 	settings.DisableLeaderElection, settings.LeaderElectionNamespace = false, "kube-system"
+	settings.CloudProvider = opts.Provider
+	run := operator.Options{Config: config, Log: slog.New(heard), Version: opts.Version, Commit: opts.Commit}
+	if a != nil {
+		a.settle(&settings)
+		run.AWS = a.reach()
+	}
+	run.Settings = settings
 	ctx, cancel := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		err := operator.Run(ctx, operator.Options{
-			Settings: settings, Config: config, Log: slog.New(heard), Version: opts.Version, Commit: opts.Commit,
-		})
+		err := operator.Run(ctx, run)
 		if ctx.Err() == nil {
 			fail(fmt.Errorf("the controller ended: %w", err))
 		}

@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,30 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			},
 			want: "   2.0s  remove   n1: Empty, quiet for 5s\n",
 		},
+		"a removal of a node that was not quiet": {
+			log: func(l *slog.Logger) {
+				l.Info("removed node", "node", "n1", "reason", "Expired", "quiet_for", time.Duration(0))
+			},
+			want: "   2.0s  remove   n1: Expired\n",
+		},
+		"a notice from the cloud": {
+			log: func(l *slog.Logger) {
+				l.Info("claim is to be replaced", "claim", "general-a", "by", time.Date(2026, 11, 22, 8, 30, 0, 0, time.Local))
+			},
+			want: "   2.0s  heard    general-a will be taken away: it is to be replaced, and drained from 08:30:00 on at the latest\n",
+		},
+		"a replacement is told with the machine that it became": {
+			log: func(l *slog.Logger) {
+				l.Info("began step", "nodes", []string{"n1", "n2"}, "replacements", []string{"general-a"}, "reason", "Expired")
+			},
+			want: "   2.0s  replace  n1, n2 (Expired) by 1 new machine\n" +
+				"   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: in place of n1, n2\n",
+		},
+		"a step that only removes is told by its removals": {
+			log: func(l *slog.Logger) {
+				l.Info("began step", "nodes", []string{"n1"}, "replacements", []string(nil), "reason", "Empty")
+			},
+		},
 		"an error": {
 			log:  func(l *slog.Logger) { l.Error("carrying out the plan", "error", errors.New("no")) },
 			want: "   2.0s  error    carrying out the plan: no\n",
@@ -93,8 +118,8 @@ func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
 	at = at.Add(statusEvery - 1)
 	s.report(&state{pending: 2}, false)
 	s.report(&state{pending: 3}, true)
-	want := `   1.0s  status   pods: 1 pending, 0 bound, 0 running | nodes: 0 claimed, 0 registered, 0 ready | $0.00 per hour
-   1.5s  status   pods: 3 pending, 0 bound, 0 running | nodes: 0 claimed, 0 registered, 0 ready | $0.00 per hour
+	want := `   1.0s  status   pods:   1 pending,   0 bound,   0 running | nodes:  0 claimed,  0 registered,  0 ready | $0.00 per hour
+   1.5s  status   pods:   3 pending,   0 bound,   0 running | nodes:  0 claimed,  0 registered,  0 ready | $0.00 per hour
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
@@ -113,7 +138,7 @@ func TestSummariseCountsPodsOnceAndMachinesByHowFarTheyAre(t *testing.T) {
 	}
 	claim := func(name, node string, holds ...string) karpenterv1.NodeClaim {
 		nc := karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		nc.Status.NodeName = node
+		nc.Status.NodeName, nc.Status.ProviderID = node, "cloud:///zone/i-"+name
 		for _, c := range holds {
 			nc.Status.Conditions = append(nc.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue})
 		}
@@ -130,7 +155,10 @@ func TestSummariseCountsPodsOnceAndMachinesByHowFarTheyAre(t *testing.T) {
 	)
 	want := &state{
 		pending: 1, bound: 1, running: 2, elsewhere: 1, claimed: 3, registered: 2, ready: 1, nodes: 2, priceHourly: 0.75,
-		machines: []machine{{claim: "c1", priceHourly: 0.25}, {claim: "c2", priceHourly: 0.5}},
+		machines: []machine{
+			{claim: "c1", instance: "i-c1", node: "n1", priceHourly: 0.25, pods: 3, isReady: true},
+			{claim: "c2", instance: "i-c2", node: "n2", priceHourly: 0.5},
+		},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(state{}, machine{})); diff != "" {
 		t.Errorf("summarise (-want +got):\n%s", diff)
@@ -143,9 +171,10 @@ func TestRunRefusesWhatCannotWorkBeforeStartingAnything(t *testing.T) {
 		opts Options
 		want string
 	}{
-		"no pods":       {Options{Pods: 0}, "--pods is 0"},
-		"no devcluster": {Options{Pods: 1, Devcluster: filepath.Join(t.TempDir(), "none")}, "--devcluster"},
-		"not built":     {Options{Pods: 1}, "run make build"}, // a test binary has no devcluster beside it
+		"no pods":       {Options{Provider: "aws", Pods: 0}, "--pods is 0"},
+		"no such cloud": {Options{Provider: "gcp", Pods: 1}, `--cloud-provider is "gcp"; it may be aws or kwok`},
+		"no devcluster": {Options{Provider: "aws", Pods: 1, Devcluster: filepath.Join(t.TempDir(), "none")}, "--devcluster"},
+		"not built":     {Options{Provider: "kwok", Pods: 1}, "run make build"}, // a test binary has no devcluster beside it
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -169,19 +198,80 @@ func TestManifests(t *testing.T) {
 	if got, want := kinds(definitions), "CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"; got != want {
 		t.Errorf("definitions are of %s, want %s", got, want)
 	}
-	objects, err := Manifests(examples.Files())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, o := range objects {
-		got = append(got, o.GetKind()+" "+o.GetName())
-	}
-	if diff := cmp.Diff([]string{"KWOKNodeClass default", "NodePool general", "Deployment " + workload, "Pod " + refused}, got); diff != "" {
-		t.Errorf("examples (-want +got):\n%s", diff)
+	for _, tc := range []struct {
+		files fs.FS
+		want  []string
+	}{
+		{examples.AWS(), []string{"EC2NodeClass default", "NodePool general", "Deployment web", "Deployment legacy", "Deployment ledger", "Pod " + refused}},
+		{examples.KWOK(), []string{"KWOKNodeClass default", "NodePool general", "Deployment web", "Pod " + refused}},
+	} {
+		objects, err := Manifests(tc.files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, o := range objects {
+			got = append(got, o.GetKind()+" "+o.GetName())
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("examples (-want +got):\n%s", diff)
+		}
 	}
 	_, err = Manifests(fstest.MapFS{"bad.yaml": {Data: []byte("a: [")}})
 	if err == nil || !strings.Contains(err.Error(), "bad.yaml") {
 		t.Errorf("Manifests() = %v, want an error with the file's name", err)
+	}
+}
+
+func TestDeploymentsShareThePods(t *testing.T) {
+	t.Parallel()
+	s := &stage{story: awsStory()}
+	objects, err := s.examples(deployment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pods, want := range map[int][]int64{50: {30, 10, 10}, 1: {1, 0, 0}, 103: {63, 20, 20}} {
+		if diff := cmp.Diff(want, replicas(objects, pods)); diff != "" {
+			t.Errorf("%d pods (-want +got):\n%s", pods, diff)
+		}
+	}
+}
+
+func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
+	t.Parallel()
+	victim := machine{claim: "old"}
+	tests := map[string]struct {
+		looks [][]machine
+		want  leave
+	}{
+		"it stays": {looks: [][]machine{{victim}}},
+		"after its replacement is ready": {
+			looks: [][]machine{{victim, {claim: "new"}}, {{claim: "old", leaves: true}, {claim: "new", isReady: true}}},
+			want:  leave{drained: true, why: "its pods leave; of 1 new machine 1 ready"},
+		},
+		"before": {
+			looks: [][]machine{{{claim: "old", leaves: true}, {claim: "new"}}, {{claim: "new", isReady: true}}},
+			want:  leave{drained: true, early: true, why: "its pods leave; of 1 new machine 0 ready"},
+		},
+		"without one, since there was room": {
+			looks: [][]machine{{{claim: "other", isReady: true}}},
+			want:  leave{drained: true, why: "its pods leave; of 0 new machines 0 ready"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &leave{victim: victim, had: map[string]bool{"old": true, "other": true}}
+			begun := 0
+			for _, machines := range test.looks {
+				if l.look(&state{machines: machines}) {
+					begun++
+				}
+			}
+			test.want.victim, test.want.had = l.victim, l.had
+			if diff := cmp.Diff(test.want, *l, cmp.AllowUnexported(leave{}, machine{})); diff != "" || l.drained != (begun == 1) {
+				t.Errorf("%d drains; leave (-want +got):\n%s", begun, diff)
+			}
+		})
 	}
 }

@@ -28,6 +28,12 @@ func (i item) number(key string) int64 {
 	return 0
 }
 
+// names returns a field that is a list of names, else none.
+func (i item) names(key string) []string {
+	names, _ := i.fields[key].Any().([]string)
+	return names
+}
+
 // price returns a field that is dollars, else 0.
 func (i item) price(key string) float64 {
 	if v := i.fields[key]; v.Kind() == slog.KindFloat64 {

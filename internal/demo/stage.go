@@ -1,10 +1,12 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,10 +16,14 @@ const (
 	// lookEvery is how often the stage looks, statusEvery how often at most it says so.
 	lookEvery   = 100 * time.Millisecond
 	statusEvery = 500 * time.Millisecond
+	// billEvery is how often the bill is told when nothing else changes.
+	billEvery = 10 * time.Second
 	// silenceMost is how long the story may say nothing while it waits.
 	silenceMost = 10 * time.Second
 	// tookUnit is how exactly the time of a decision is told.
 	tookUnit = 100 * time.Microsecond
+	// tableGap is how many blanks are between columns.
+	tableGap = 3
 )
 
 // stage is where the story is played, and what has been told of it.
@@ -27,11 +33,22 @@ type stage struct {
 	client client.Client
 	board  *board
 	heard  *news
+	story  story
+	// account is who is billed for the machines; nil with kwok.
+	account *account
 
 	status   string
 	statusAt time.Duration
+	// acts is how many have begun.
+	acts int
 	// planned are the claims that were decided and whose machines have not been told.
-	planned []item
+	planned []planned
+}
+
+// planned is a claim, and why it is made.
+type planned struct {
+	claim, why  string
+	priceHourly float64
 }
 
 // await looks and tells until holds is true. The error says what did not happen in time.
@@ -73,9 +90,10 @@ func (s *stage) report(now *state, last bool) {
 		s.tellItem(i)
 	}
 	s.tellMachines(now)
-	if line := now.line(); line != s.status && (last || s.tell.elapsed()-s.statusAt >= statusEvery) {
+	since := s.tell.elapsed() - s.statusAt
+	if line := now.line(); line != s.status && (last || since >= statusEvery) || s.account != nil && since >= billEvery {
 		s.status, s.statusAt = line, s.tell.elapsed()
-		s.tell.line("status", "%s", line)
+		s.tell.line("status", "%s", line+now.bill())
 	}
 }
 
@@ -83,6 +101,7 @@ func (s *stage) report(now *state, last bool) {
 func phrases() map[string]string {
 	return map[string]string{
 		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
+		"claim is to be replaced": "heard", "began step": "replace",
 	}
 }
 
@@ -92,14 +111,41 @@ func (s *stage) tellItem(i item) {
 	case "plan":
 		s.tell.line(kind, "%s", planLine(i))
 	case "launch":
-		s.planned = append(s.planned, i) // told when it is known what it turned out to be
+		// Told when it is known what it turned out to be.
+		s.planned = append(s.planned, planned{i.text("claim"), fmt.Sprintf("the cheapest of %d types of pool %s that hold %s",
+			i.number("instance_types_total"), i.text("pool"), count(i.number("pods"), "pod")), i.price("price_hourly")})
 	case "refuse":
 		s.tell.line(kind, "%s: %s", count(i.number("pods"), "pod"), i.text("reason"))
 	case "remove":
-		s.tell.line(kind, "%s: %s, quiet for %s", i.text("node"), i.text("reason"), i.text("quiet_for"))
+		s.tell.line(kind, "%s", removeLine(i))
+	case "heard":
+		s.tell.line(kind, "%s will be taken away: it is to be replaced, and drained from %s on at the latest", i.text("claim"), i.fields["by"].Time().Local().Format(time.TimeOnly))
+	case "replace":
+		s.tellStep(i)
 	default:
 		s.tell.line("error", "%s", errorLine(i))
 	}
+}
+
+// tellStep tells of machines that are replaced; that others only leave is told when they do.
+func (s *stage) tellStep(i item) {
+	nodes, claims := strings.Join(i.names("nodes"), ", "), i.names("replacements")
+	if len(claims) == 0 {
+		return
+	}
+	s.tell.line("replace", "%s (%s) by %s", nodes, i.text("reason"), count(int64(len(claims)), "new machine"))
+	for _, claim := range claims {
+		s.planned = append(s.planned, planned{claim: claim, why: "in place of " + nodes})
+	}
+}
+
+// removeLine says why a machine goes.
+func removeLine(i item) string {
+	line := i.text("node") + ": " + i.text("reason")
+	if quiet := i.duration("quiet_for"); quiet > 0 {
+		line += ", quiet for " + quiet.String()
+	}
+	return line
 }
 
 // planLine says what becomes of the pods that a plan is about.
@@ -131,19 +177,15 @@ func errorLine(i item) string {
 
 // tellMachines tells of the launches whose machines are known by now.
 func (s *stage) tellMachines(now *state) {
-	var still []item
-	for _, i := range s.planned {
-		m, ok := now.machine(i.text("claim"))
+	var still []planned
+	for _, p := range s.planned {
+		m, ok := now.machine(p.claim)
 		if !ok {
-			still = append(still, i)
+			still = append(still, p)
 			continue
 		}
-		price := m.priceHourly
-		if price == 0 {
-			price = i.price("price_hourly")
-		}
-		s.tell.line("launch", "%s: %s, %s, %s, $%.3f per hour: the cheapest of %d types of pool %s that hold %s",
-			m.claim, m.instanceType, m.capacityType, m.zone, price, i.number("instance_types_total"), i.text("pool"), count(i.number("pods"), "pod"))
+		s.tell.line("launch", "%s: %s, %s, %s, $%.3f per hour: %s",
+			m.claim, m.instanceType, m.capacityType, m.zone, cmp.Or(m.priceHourly, p.priceHourly), p.why)
 	}
 	s.planned = still
 }
@@ -157,7 +199,21 @@ func (s *state) machine(claim string) (machine, bool) {
 	return machine{}, false
 }
 
-// heading starts an act.
-func (s *stage) heading(format string, args ...any) {
-	s.tell.plain("\n%s", strings.TrimSpace(fmt.Sprintf(format, args...)))
+// act starts an act; they are numbered.
+func (s *stage) act(format string, args ...any) {
+	s.acts++
+	s.tell.plain("\n%d. %s", s.acts, fmt.Sprintf(format, args...))
+}
+
+// table shows machines, one a line.
+func table(machines []machine) []string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, tableGap, ' ', 0)
+	fmt.Fprintln(w, "MACHINE\tTYPE\tARCH\tCAPACITY\tZONE\tPODS\tPER HOUR")
+	for i := range machines {
+		m := &machines[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%4d\t$%.4f\n", m.claim, m.instanceType, m.arch, m.capacityType, m.zone, m.pods, m.priceHourly)
+	}
+	_ = w.Flush() // a Builder takes all
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }

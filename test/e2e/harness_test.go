@@ -262,7 +262,7 @@ func deploy(t testing.TB, c client.Client, pods int) {
 
 func exampleObjects(t testing.TB) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := demo.Manifests(examples.Files())
+	objects, err := demo.Manifests(examples.KWOK())
 	if err != nil {
 		t.Fatal(err)
 	}

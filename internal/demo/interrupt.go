@@ -1,0 +1,98 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// interrupt has EC2 take the spot machine with most pods away, and waits until they run
+// elsewhere and the machine was let go.
+func (s *stage) interrupt(ctx context.Context) error {
+	s.act("EC2 takes a spot machine away in two minutes: it is replaced first, and then drained")
+	now, err := s.board.look(ctx)
+	if err != nil {
+		return err
+	}
+	victim, ok := now.busiestSpot()
+	if !ok {
+		return errors.New("there is no spot machine to take away")
+	}
+	if err := s.account.interrupt(victim.instance); err != nil {
+		return fmt.Errorf("give %s its notice: %w", victim.instance, err)
+	}
+	began := s.tell.elapsed()
+	s.tell.line("notice", "instance %s, which is %s with %s", victim.instance, victim.claim, count(int64(victim.pods), "pod"))
+	w := &leave{victim: victim, had: map[string]bool{}}
+	for _, m := range now.machines {
+		w.had[m.claim] = true
+	}
+	err = s.await(ctx, fmt.Sprintf("the pods of %s run elsewhere and its instance is gone", victim.claim), actPatience, func(now *state) bool {
+		if w.look(now) {
+			s.tell.line("drain", "%s: %s", victim.claim, w.why)
+		}
+		return w.drained && now.running == s.opts.Pods && now.pending+now.bound == 0 && !s.account.isLive(victim.instance)
+	})
+	if err != nil {
+		return err
+	}
+	if w.early {
+		return fmt.Errorf("%s was drained before its replacement was ready", victim.claim)
+	}
+	took := s.tell.elapsed() - began
+	s.tell.line("done", "%d pods run %.1f s after the notice; the machine was given back %.0f s before its end",
+		s.opts.Pods, took.Seconds(), (noticeTime - took).Seconds())
+	return nil
+}
+
+// busiestSpot returns the spot machine with most pods.
+func (s *state) busiestSpot() (machine, bool) {
+	var most machine
+	for _, m := range s.machines {
+		if m.capacityType == "spot" && (most.claim == "" || m.pods > most.pods) {
+			most = m
+		}
+	}
+	return most, most.claim != ""
+}
+
+// leave follows a machine out.
+type leave struct {
+	victim machine
+	// had are the claims that there were before.
+	had map[string]bool
+	// drained: its drain has begun; early: before a replacement was ready.
+	drained, early bool
+	why            string
+}
+
+// look returns true when the drain has begun since the last look.
+func (l *leave) look(now *state) bool {
+	fresh, ready := 0, 0
+	there, leaves := false, false
+	for _, m := range now.machines {
+		switch {
+		case m.claim == l.victim.claim:
+			there, leaves = true, m.leaves
+		case !l.had[m.claim]:
+			fresh++
+			if m.isReady {
+				ready++
+			}
+		}
+	}
+	if l.drained || there && !leaves {
+		return false
+	}
+	l.drained, l.early = true, fresh > ready
+	l.why = fmt.Sprintf("its pods leave; of %s %d ready", count(int64(fresh), "new machine"), ready)
+	return true
+}
+
+// faultsHint says how to play with the account; empty: there is none.
+func (s *stage) faultsHint() string {
+	if s.account == nil {
+		return ""
+	}
+	return fmt.Sprintf("  curl -X POST %s/_awssim/faults -d '{\"kind\": \"interrupt\", \"count\": 1}'   # docs/reference/awssim.md\n", s.account.url)
+}
