@@ -18,7 +18,8 @@ import (
 
 // TestFamiliesAgainstGreed compares the plans for clusters of every family with what a
 // simple loop ends with: there must be one that comes to its price with fewer evictions,
-// one that is cheaper with no more, and none may be worse by what it makes small. A judge
+// one that is cheaper with no more, and none may be worse by what it makes small, but for
+// budgets so tight that hardly any two machines may go together. A judge
 // that shares nothing with either carries the steps out, and a second look must find little.
 // CONSOLIDATE_NODES sets another size.
 func TestFamiliesAgainstGreed(t *testing.T) {
@@ -43,17 +44,14 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			// Under many rules greed, which takes all it can in one order, ends cheaper by up to
-			// a twelfth, with about twice the evictions.
-			const evictionMost = 0.01
-			ruled, againMax := f.spread >= 0.4 || f.apart >= 0.4 || f.guarded >= 0.4, 0.03
-			if ruled {
-				againMax = 0.15
-			}
+			// Under tight budgets steps are so small that what each leaves of the machines that it
+			// buys adds up: greed, which may fill that by evicting pods again, ends cheaper by
+			// about a hundredth.
+			tight, againMax := f.guarded >= 0.4, 0.04
 			s := f.generate(t, nodes, 7)
 			g := greedy(t, s)
 			fewest, cheapest := math.MaxInt, math.Inf(1)
-			for _, eviction := range []float64{0.0005, 0.002, evictionMost} {
+			for _, eviction := range []float64{0.0005, 0.002, 0.01} {
 				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}}
 				text, ours := steps(t, s, opts)
 				var plan scenario.Plan
@@ -79,12 +77,12 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 					t.Errorf("a second look saves %.2f of %.2f $/h", saved, ours.PricePerHour)
 				}
 				cost, theirs := ours.PricePerHour+eviction*float64(ours.Evictions), g.price+eviction*float64(g.evictions)
-				if cost > theirs && (!ruled || eviction == evictionMost) {
+				if cost > theirs && (!tight || cost > 1.015*theirs) {
 					t.Errorf("price and evictions together cost %.2f, greed %.2f", cost, theirs)
 				}
 			}
 			t.Logf("%s: from %.2f $/h greed comes to %.2f with %d evictions in %d commands; ours has that price with %d, and %.2f with no more", f.name, g.before, g.price, g.evictions, g.commands, fewest, cheapest)
-			if !ruled && (fewest >= g.evictions || cheapest >= g.price) {
+			if !tight && (fewest >= g.evictions || cheapest >= g.price) {
 				t.Errorf("greed is as good")
 			}
 		})
@@ -121,16 +119,34 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 		}
 		return n
 	}
+	guards := map[int32][]int{} // by class
+	for h := range snap.Nodes {
+		for i := range snap.Nodes[h].Residents {
+			r := &snap.Nodes[h].Residents[i]
+			guards[session.Class(r.Shape)] = r.Guards
+		}
+	}
 	guarded := func(hosts []int) bool { // budgets let all be evicted at once
 		away := map[int]int32{}
+		evict := func(class, n int32) bool {
+			for _, g := range guards[class] {
+				if away[g] += n; len(hosts) > 1 && away[g] > snap.Guards[g].Allowed {
+					return false
+				}
+			}
+			return true
+		}
 		for _, h := range hosts {
 			if node := session.Node(h); node != nil {
-				for _, r := range node.Residents {
-					for _, g := range r.Guards {
-						if away[g]++; len(hosts) > 1 && away[g] > snap.Guards[g].Allowed {
-							return false
-						}
+				for i := range node.Residents {
+					if !evict(session.Class(node.Residents[i].Shape), 1) {
+						return false
 					}
+				}
+			}
+			for _, share := range session.Added(h) {
+				if !evict(share.Class, share.N) {
+					return false
 				}
 			}
 		}

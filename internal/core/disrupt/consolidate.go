@@ -91,16 +91,44 @@ type Consolidation struct {
 func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
 	c := newConsolidator(snap, opts)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
-		for range looksMax {
-			if all := c.makeSteps(c.search()); all || c.opts.DrainOnly {
-				break
-			}
-			c.settle()
-			c.limited = true
-		}
+		c.out = c.bestOfTries()
 	}
 	c.tellKept()
 	return c.out
+}
+
+// bestOfTries plans a few times where there are few machines, with these in another order
+// each time, and returns the plan that gains most.
+func (c *consolidator) bestOfTries() Consolidation {
+	tries := min(max(machinesMax/max(len(c.snap.Nodes), 1), 1), triesMax)
+	if c.opts.DrainOnly || c.opts.Changed != nil {
+		tries = 1
+	}
+	none, best, most := c.out, c.out, 0.0
+	for try := range tries {
+		mark := c.s.Begin()
+		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
+		clear(c.home)
+		c.plan()
+		if c.gain > most {
+			best, most = c.out, c.gain
+		}
+		if try < tries-1 {
+			c.s.Undo(mark)
+		}
+	}
+	return best
+}
+
+// plan searches, makes steps of what it found, and looks again where that was not all.
+func (c *consolidator) plan() {
+	for range looksMax {
+		if all := c.makeSteps(c.search()); all || c.opts.DrainOnly {
+			return
+		}
+		c.settle()
+		c.limited = true
+	}
 }
 
 // consolidator is one search under way. Indexes of machines are those of the session.
@@ -118,6 +146,7 @@ type consolidator struct {
 	bought       int // machines from this index on are bought by the search under way
 	groups       groups
 	total        map[string]total // by pool
+	gain         float64          // what the steps save beyond what they cost
 	out          Consolidation
 }
 
@@ -126,7 +155,7 @@ func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolida
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
-	c.bought, c.limited = n, opts.DrainOnly
+	c.bought = n
 	worth, pods := 0.0, 0
 	for h := range n {
 		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Residents)
@@ -186,31 +215,18 @@ const (
 	noiseShare = 0.1
 )
 
-// search looks for what could be cheaper, a few times where there are few machines, and
-// returns the best that it found. The session is as it was before.
+// search looks for what could be cheaper, and returns what it found. The session is as it
+// was before.
 func (c *consolidator) search() []*draft {
-	tries := min(max(machinesMax/max(len(c.snap.Nodes), 1), 1), triesMax)
-	if c.opts.DrainOnly || c.opts.Changed != nil {
-		tries = 1
-	}
-	var best []*draft
-	most := 0.0
 	mark := c.s.Begin()
-	c.bought = c.s.Hosts()
-	for try := range tries {
-		c.noise, c.groups = noise(try), groups{}
-		c.drain()
-		if !c.opts.DrainOnly {
-			c.replace()
-		}
-		drafts, gain := c.drafts()
-		if gain > most {
-			best, most = drafts, gain
-		}
-		c.s.Undo(mark)
+	c.bought, c.groups = c.s.Hosts(), groups{}
+	c.drain()
+	if !c.opts.DrainOnly {
+		c.replace()
 	}
-	c.noise = 0
-	return best
+	drafts := c.drafts()
+	c.s.Undo(mark)
+	return drafts
 }
 
 // noise makes one try differ from the others; 0: nothing is changed.

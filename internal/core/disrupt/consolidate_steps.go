@@ -52,8 +52,14 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 			join(sh.Change)
 		}
 	}
+	for _, h := range c.s.Stocked(mark) {
+		join(c.s.Since(h))
+	}
 	if c.limited && !c.mayGo(removed) {
 		return false
+	}
+	if len(c.snap.Nodes) <= manyMachines {
+		c.s.Welcome(mark)
 	}
 	c.s.Keep(mark)
 	for _, root := range roots {
@@ -131,13 +137,13 @@ func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 
 // takeAll makes steps of drafts, and returns those of which it can't. One may need what
 // others free, so it goes round as long as something is done.
-func (c *consolidator) takeAll(drafts []*draft, do func(*draft) bool) []*draft {
+func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool) []*draft {
 	for progress := true; progress; {
 		progress = false
 		var later []*draft
 		for _, d := range drafts {
 			mark := c.s.Begin()
-			step, ok := c.take(d, mark, do)
+			step, gain, ok := c.take(d, mark, do)
 			if !ok {
 				c.s.Undo(mark)
 				later = append(later, d)
@@ -146,6 +152,7 @@ func (c *consolidator) takeAll(drafts []*draft, do func(*draft) bool) []*draft {
 			c.s.Keep(mark)
 			c.out.Steps = append(c.out.Steps, step)
 			c.out.AfterHourly -= step.SavingHourly
+			c.gain += gain
 			progress = true
 		}
 		drafts = later
@@ -162,7 +169,11 @@ func (c *consolidator) parts(drafts []*draft) []*draft {
 	var parts []*draft
 	for _, d := range drafts {
 		from := len(parts)
-		for _, h := range c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is }) {
+		order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
+		if c.noise%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, h := range order {
 			k := max(from, len(parts)-partsOpen)
 			for k < len(parts) && !c.mayGo(append(parts[k].remove, h)) {
 				k++
@@ -207,9 +218,8 @@ func (c *consolidator) rankStaying(drafts []*draft) {
 	c.s.Rank(order)
 }
 
-// drafts gathers what each group does in the end, best first, and what all gain beyond what
-// they cost.
-func (c *consolidator) drafts() (all []*draft, gain float64) {
+// drafts gathers what each group does in the end, best first.
+func (c *consolidator) drafts() (all []*draft) {
 	byRoot := map[int32]*draft{}
 	for change, removed := range c.groups.removed {
 		if len(removed) == 0 {
@@ -219,7 +229,6 @@ func (c *consolidator) drafts() (all []*draft, gain float64) {
 		for _, h := range d.remove {
 			d.saving += c.s.Price(int(h))
 			d.weight += c.weight[h]
-			gain -= c.cost[h]
 		}
 		byRoot[int32(change)] = d
 		all = append(all, d)
@@ -241,21 +250,18 @@ func (c *consolidator) drafts() (all []*draft, gain float64) {
 			}
 		}
 	}
-	for _, d := range all {
-		gain += d.saving
-	}
 	slices.SortStableFunc(all, func(a, b *draft) int {
 		return cmp.Or(cmp.Compare(b.saving/max(b.weight, 0.01), a.saving/max(a.weight, 0.01)), cmp.Compare(a.remove[0], b.remove[0]))
 	})
-	return all, gain
+	return all
 }
 
 // take removes the machines of a draft, finds places for their pods, and returns the step.
 // It is false when there are none, or the step would not save enough.
-func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step, bool) {
-	step := plan.Step{Reason: Underutilized}
+func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool) (step plan.Step, gain float64, ok bool) {
+	step.Reason = Underutilized
 	if !c.mayGo(d.remove) {
-		return step, false
+		return step, 0, false
 	}
 	cost := 0.0
 	for _, h := range d.remove {
@@ -272,31 +278,31 @@ func (c *consolidator) take(d *draft, mark int, do func(*draft) bool) (plan.Step
 			step.Remove[i].Reason = Empty
 		}
 	}
-	if !do(d) || c.s.AnyLoose() {
-		return step, false
+	if !do(d, mark) || c.s.AnyLoose() {
+		return step, 0, false
 	}
 	bought := c.s.Bought(mark)
 	for _, h := range bought {
 		step.SavingHourly -= c.s.Price(h)
 	}
 	if step.SavingHourly < cost || !c.balanced(d.remove, step.SavingHourly) {
-		return step, false
+		return step, 0, false
 	}
 	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
 	for _, h := range bought {
 		l, pools, ok := c.s.Launch(h, c.s.Price(h)+spare)
 		if !ok || c.s.IsSpot(h) && pools < c.opts.SpotPools {
-			return step, false
+			return step, 0, false
 		}
 		step.SavingHourly += c.s.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
 	}
 	c.name(&step, d, bought, c.s.Moved(mark))
-	return step, true
+	return step, step.SavingHourly - cost, true
 }
 
 // follow does what the draft says, but for buying better.
-func (c *consolidator) follow(d *draft) bool {
+func (c *consolidator) follow(d *draft, _ int) bool {
 	todo := slices.Clone(d.moves)
 	c.put(todo)
 	price := 0.0
@@ -306,7 +312,14 @@ func (c *consolidator) follow(d *draft) bool {
 	if len(d.buy) > 1 && c.s.BuyMany(price-leastSaving) {
 		return true
 	}
+	return c.buyAlike(d, todo)
+}
+
+// buyAlike buys what the draft does, and puts the pods where they are there. Pods that move
+// go to what is bought if there is room: what others have free is left for later steps.
+func (c *consolidator) buyAlike(d *draft, moves []pack.Move) bool {
 	var bought []int
+	var todo []pack.Move
 	for _, p := range d.buy {
 		h, ok := c.s.Open(p.bin)
 		if !ok {
@@ -318,6 +331,13 @@ func (c *consolidator) follow(d *draft) bool {
 		}
 	}
 	c.put(todo)
+	for _, h := range bought {
+		for i := range moves {
+			m := &moves[i]
+			m.N -= c.s.Put(m.Class, h, min(m.N, c.s.Loose(m.Class)))
+		}
+	}
+	c.put(append(moves, todo...))
 	for _, h := range bought {
 		c.s.Close(h)
 	}
@@ -339,7 +359,7 @@ func (c *consolidator) put(todo []pack.Move) {
 }
 
 // searchAnew looks for other places.
-func (c *consolidator) searchAnew(d *draft) bool {
+func (c *consolidator) searchAnew(d *draft, mark int) bool {
 	if c.s.Settle() || c.opts.DrainOnly {
 		return true
 	}
@@ -348,13 +368,35 @@ func (c *consolidator) searchAnew(d *draft) bool {
 		limit += c.s.Price(int(h)) - c.cost[h]
 	}
 	if c.s.BuyMany(limit) {
-		return true
+		return c.redo(d, mark)
 	}
 	if _, ok := c.s.Buy(limit); !ok {
 		return false
 	}
-	c.windows(roundsMax, func(h int) bool { return h >= first }, func(hosts []int32) bool { return c.swap(c.s.Begin(), hosts) })
-	return true
+	c.s.Welcome(mark)
+	c.windows(roundsMax, func(h int) bool { return h >= first }, func(hosts []int32) bool {
+		mark := c.s.Begin()
+		gains := c.swap(mark, hosts)
+		if gains {
+			c.s.Welcome(mark)
+		}
+		return gains
+	})
+	return c.redo(d, mark)
+}
+
+// redo does at once what was found little by little since the mark, as far as rules between
+// pods let it.
+func (c *consolidator) redo(d *draft, mark int) bool {
+	once := draft{moves: c.s.Moved(mark)}
+	for _, h := range c.s.Bought(mark) {
+		once.buy = append(once.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
+	}
+	c.s.Undo(mark)
+	for _, h := range d.remove {
+		c.s.Remove(int(h))
+	}
+	return c.buyAlike(&once, once.moves)
 }
 
 // name says which pods go where: pods of a class are alike.

@@ -204,6 +204,7 @@ func (s *Session) Buy(limit float64) (float64, bool) {
 	best, bestAt := math.Inf(1), -1 // completing with one machine after so many buys
 	s.hope(least)
 	var bought []int32
+	wide := false // all bins are tried
 	for least > 0 || s.AnyLoose() {
 		if spent+least >= limit {
 			break
@@ -212,6 +213,11 @@ func (s *Session) Buy(limit float64) (float64, bool) {
 			best, bestAt = spent+s.bins[b].price, len(bought)
 		}
 		b := s.densest()
+		if b < 0 && !wide {
+			wide = true
+			s.hopeForAll()
+			continue
+		}
 		if b < 0 {
 			break
 		}
@@ -406,6 +412,13 @@ func (s *Session) hope(worth float64) {
 	}
 }
 
+// hopeForAll has all bins tried: none of those hoped for takes what is left.
+func (s *Session) hopeForAll() {
+	for b := range s.fills.ratio {
+		s.fills.ratio[b] = math.Inf(1)
+	}
+}
+
 // times returns how many more machines could have the content of fills.best.
 func (s *Session) times() int32 {
 	n := int32(math.MaxInt32)
@@ -422,19 +435,26 @@ func (s *Session) times() int32 {
 func (s *Session) cheapestFor(b int) int {
 	f := &s.fills
 	clear(f.free)
+	keyed := false
 	for _, sh := range f.best {
-		if f.keyed[sh.Class] || len(s.classes[sh.Class].shape.Ports) > 0 {
+		if len(s.classes[sh.Class].shape.Ports) > 0 {
 			return b
 		}
+		keyed = keyed || f.keyed[sh.Class]
 		f.free.AddN(s.classes[sh.Class].need, int64(sh.N))
 	}
 	for o := range b {
 		bin := &s.bins[o]
-		if f.free.Fits(bin.free) && s.stock(o) && !slices.ContainsFunc(f.best, func(sh Share) bool { return !bin.allowed.has(int(sh.Class)) }) {
+		if f.free.Fits(bin.free) && s.stock(o) && (!keyed || bin.alike(&s.bins[b])) && !slices.ContainsFunc(f.best, func(sh Share) bool { return !bin.allowed.has(int(sh.Class)) }) {
 			return o
 		}
 	}
 	return b
+}
+
+// alike tells whether rules between pods see no difference between machines of two bins.
+func (b *freshBin) alike(o *freshBin) bool {
+	return slices.Equal(b.place.Domain, o.place.Domain) && slices.Equal(b.place.Counts, o.place.Counts)
 }
 
 // fill thinks of a bin and fills it with loose pods, those first that are worth most for
@@ -583,6 +603,7 @@ func (s *Session) hostDomain(key int) int32 {
 func (s *Session) unbuy() {
 	h := len(s.hosts) - 1
 	host := &s.hosts[h]
+	s.slots.drop(h)
 	b := &s.bins[host.bin]
 	b.pool.count(b.pool.types[b.typ].capacity, 1)
 	if keys := s.ledger.Keys(); len(keys) > 0 {

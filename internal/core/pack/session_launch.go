@@ -19,8 +19,11 @@ func (s *Session) Open(bin int32) (h int, ok bool) {
 	return h, true
 }
 
-// Close ends what Open began.
-func (s *Session) Close(h int) { s.hosts[h].taken = false }
+// Close ends what Open or Welcome began.
+func (s *Session) Close(h int) {
+	s.hosts[h].taken = false
+	s.slots.drop(h)
+}
 
 // Bought returns the machines that were bought since the mark, and are still there.
 func (s *Session) Bought(mark int) []int {
@@ -28,6 +31,17 @@ func (s *Session) Bought(mark int) []int {
 	for _, e := range s.log[mark:] {
 		if e.kind == changeBuy && !s.hosts[e.host].gone {
 			hosts = append(hosts, int(e.host))
+		}
+	}
+	return hosts
+}
+
+// Stocked returns the machines to be bought that were given pods since the mark.
+func (s *Session) Stocked(mark int) []int {
+	var hosts []int
+	for _, e := range s.log[mark:] {
+		if h := int(e.host); e.kind == changeAdd && s.hosts[h].node == nil && (len(hosts) == 0 || hosts[len(hosts)-1] != h) {
+			hosts = append(hosts, h)
 		}
 	}
 	return hosts

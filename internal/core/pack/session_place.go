@@ -317,6 +317,24 @@ func (s *Session) reslot(h int) {
 	}
 }
 
+// Welcome lets machines that were bought since the mark take pods, until Close.
+func (s *Session) Welcome(mark int) {
+	for _, e := range s.log[mark:] {
+		host := &s.hosts[e.host]
+		if e.kind != changeBuy || host.gone || host.taken {
+			continue
+		}
+		host.taken = true
+		s.slots.push(e.host)
+		s.reslot(int(e.host))
+		for c := range s.room {
+			if r := &s.room[c]; r.known && r.hosts[1] < 0 && s.fits(int32(c), host.free) {
+				r.known = false
+			}
+		}
+	}
+}
+
 // Rank sets the order in which machines are given pods: those first that come first in
 // the list. Machines that are not in it take none.
 func (s *Session) Rank(hosts []int32) { s.rank(hosts) }

@@ -8,7 +8,7 @@ type slots struct {
 	dims   int
 	leaves int     // a power of two
 	most   []int64 // dims for each node; node 1 is the root, leaf i is node leaves+i
-	host   []int32 // by position
+	host   []int32 // by position; -1: it was dropped
 	at     []int32 // by host: its position; -1
 	bulk   bool    // inner nodes are brought up to date later
 }
@@ -28,7 +28,9 @@ func (t *slots) reset(hosts []int32, dims int) {
 		t.at[i] = -1
 	}
 	for pos, h := range hosts {
-		t.place(h, int32(pos))
+		if h >= 0 {
+			t.place(h, int32(pos))
+		}
 	}
 	t.bulk = true
 }
@@ -38,6 +40,33 @@ func (t *slots) place(h, pos int32) {
 		t.at = append(t.at, -1)
 	}
 	t.at[h] = pos
+}
+
+// push adds a machine at the end of the order. What it has free is set after that.
+func (t *slots) push(h int32) {
+	if len(t.host) == t.leaves {
+		hosts := append(t.host, h)
+		old, leaves := t.most, t.leaves
+		t.host = nil
+		t.reset(hosts, t.dims)
+		copy(t.most[t.leaves*t.dims:], old[leaves*t.dims:])
+		t.build()
+		return
+	}
+	t.host = append(t.host, h)
+	t.place(h, int32(len(t.host)-1))
+}
+
+// drop takes a machine out of the order.
+func (t *slots) drop(h int) {
+	if h >= len(t.at) || t.at[h] < 0 {
+		return
+	}
+	t.set(h, nil)
+	t.host[t.at[h]], t.at[h] = -1, -1
+	for last := len(t.host) - 1; last >= 0 && t.host[last] < 0; last-- {
+		t.host = t.host[:last]
+	}
 }
 
 // build brings every inner node up to date.
@@ -94,7 +123,7 @@ func (t *slots) has(i int, need quantity.Vector) bool {
 
 // holds tells whether a machine has room still; -1, which is none, always does.
 func (t *slots) holds(h int32, need quantity.Vector) bool {
-	return h < 0 || t.has(t.leaves+int(t.at[h]), need)
+	return h < 0 || t.at[h] >= 0 && t.has(t.leaves+int(t.at[h]), need)
 }
 
 // next returns the first position from the given one on that has room; -1: none. It gives
