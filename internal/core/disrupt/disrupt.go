@@ -200,6 +200,7 @@ func (w *work) begin(machines []int, step plan.Step) {
 	}
 	w.over.remove(machines)
 	w.over.settle(step.Moves)
+	w.over.holdLaunches(step.Launch)
 	w.out.Steps = append(w.out.Steps, step)
 }
 

@@ -31,11 +31,12 @@ func newOverlay(snap *cluster.Snapshot) *overlay {
 
 func copyOf(snap *cluster.Snapshot) *cluster.Snapshot {
 	c := *snap
-	c.Nodes, c.Pending = slices.Clone(snap.Nodes), slices.Clone(snap.Pending)
+	c.Nodes, c.Pending, c.Pools = slices.Clone(snap.Nodes), slices.Clone(snap.Pending), slices.Clone(snap.Pools)
 	return &c
 }
 
-// without returns the overlay's snapshot with machines gone, and their pods pending.
+// without returns the overlay's snapshot with machines gone, and their pods pending. They
+// hold what they did of their pools' limits.
 func (o *overlay) without(machines []int) *cluster.Snapshot {
 	snap := copyOf(o.snap)
 	for _, i := range machines {
@@ -44,6 +45,7 @@ func (o *overlay) without(machines []int) *cluster.Snapshot {
 			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: n.Residents[r].PodRef, Created: n.Residents[r].Created, Shape: n.Residents[r].Shape})
 		}
 		n.Leaving, n.Pods, n.Residents = true, nil, nil
+		hold(snap, n.Pool, n.Capacity)
 	}
 	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

@@ -146,7 +146,7 @@ func (w *work) stepOf(i int, reason string, p plan.Plan) (plan.Step, verdict.Ver
 	}
 	for _, r := range p.Refusals {
 		if residents[r.Pod] {
-			return no("pod %s would have nowhere to go: %s", r.Pod, r.Why)
+			return no("pod %s would have nowhere to go: %s", r.Pod, beside(r.Why))
 		}
 	}
 	step := plan.Step{Reason: reason}

@@ -124,6 +124,10 @@ func (w *work) mayBegin(s *plan.Step) bool {
 			return false
 		}
 	}
+	if !w.over.withinLimits(s.Launch) { // the search reckons with what earlier steps remove
+		w.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other machines are gone"))
+		return false
+	}
 	return true
 }
 

@@ -1,0 +1,102 @@
+package disrupt
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// A pool's limits are about money, so what is to be removed counts against them until it has
+// been told to go, beside what is launched in its place: nothing may come of the removal.
+
+// hold takes amounts from the limits of a pool, for what the snapshot's Nodes do not show. The
+// snapshot's pools must be its own.
+func hold(snap *cluster.Snapshot, pool string, amount quantity.List) {
+	p, ok := snap.PoolByName(pool)
+	if !ok || len(p.Limits) == 0 {
+		return
+	}
+	p.Limits = maps.Clone(p.Limits)
+	for name := range p.Limits {
+		n := amount[name]
+		if name == quantity.Nodes {
+			n = 1
+		}
+		p.Limits[name] -= n
+	}
+}
+
+// holdLaunches takes from the limits what the launches of a step may need of them.
+func (o *overlay) holdLaunches(launches []plan.Launch) {
+	for i := range launches {
+		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
+			hold(o.snap, p.Name, largest(p, launches[i].Types))
+		}
+	}
+}
+
+// withinLimits tells whether the limits allow the launches of a step, beside all that is
+// there and what earlier steps launch.
+func (o *overlay) withinLimits(launches []plan.Launch) bool {
+	for i := range launches {
+		p, ok := o.snap.PoolByName(launches[i].Pool)
+		if !ok || len(p.Limits) == 0 {
+			continue
+		}
+		used := quantity.List{}
+		for k := range launches[:i+1] {
+			if launches[k].Pool == p.Name {
+				used.Add(largest(p, launches[k].Types))
+				used[quantity.Nodes]++
+			}
+		}
+		for k := range o.snap.Nodes {
+			n := &o.snap.Nodes[k]
+			if n.Pool != p.Name || n.Leaving {
+				continue
+			}
+			used[quantity.Nodes]++
+			if n.Open != nil {
+				used.Add(largest(p, n.Open.Types))
+				continue
+			}
+			used.Add(n.Capacity)
+		}
+		for name, limit := range p.Limits {
+			if used[name] > limit {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// beside returns why a pod was refused, without the numbers of limits: those are less what is
+// held of them.
+func beside(why verdict.Verdict) verdict.Verdict {
+	if why.Reason == verdict.PoolLimitReached {
+		why.Detail = "its limits leave no room beside what is there until it is gone"
+	}
+	why.Causes = slices.Clone(why.Causes)
+	for i := range why.Causes {
+		why.Causes[i] = beside(why.Causes[i])
+	}
+	return why
+}
+
+// largest returns the most that one of the types has of each resource.
+func largest(p *cluster.Pool, types []string) quantity.List {
+	most := quantity.List{}
+	for _, t := range p.Types {
+		if slices.Contains(types, t.Name) {
+			for name, n := range t.Capacity {
+				most[name] = max(most[name], n)
+			}
+		}
+	}
+	return most
+}
