@@ -35,8 +35,9 @@ const (
 	claimsAtOnce   = 100
 	retryFirst     = time.Second
 	retryMost      = time.Minute
-	// staleRetry is when to look again after a write met a newer object.
-	staleRetry = 50 * time.Millisecond
+	// staleRetry is when to look again after a write met a newer object, if its watch, which is
+	// late then, does not tell before.
+	staleRetry = time.Second
 	// turnRetry is when to ask again whether a Node may be opened, in case nobody tells.
 	turnRetry = 5 * time.Second
 	// stepsMost bounds how many steps one claim takes before others get their turn.

@@ -29,8 +29,9 @@ import (
 
 const (
 	poolsAtOnce = 10
-	// staleRetry is when to look again after a write met a newer object.
-	staleRetry = 100 * time.Millisecond
+	// staleRetry is when to look again after a write met a newer object, if its watch, which is
+	// late then, does not tell before.
+	staleRetry = time.Second
 )
 
 // Controllers are the five loops. Their fields are set once, before Register.

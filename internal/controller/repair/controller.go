@@ -30,8 +30,9 @@ import (
 const (
 	controllerName = "node.health"
 	nodesAtOnce    = 10
-	// staleRetry is when to look again after a write that the cache has not seen yet.
-	staleRetry = 100 * time.Millisecond
+	// staleRetry is when to look again after a write met a newer object, if its watch, which is
+	// late then, does not tell before.
+	staleRetry = time.Second
 )
 
 // Controller is the loop. Its fields are set once, before Register.

@@ -33,8 +33,9 @@ const (
 	nodesAtOnce    = 100
 	retryFirst     = 100 * time.Millisecond
 	retryMost      = 10 * time.Second
-	// staleRetry is when to look again after a write that the cache has not seen yet.
-	staleRetry = 50 * time.Millisecond
+	// staleRetry is when to look again after a write met a newer object, if its watch, which is
+	// late then, does not tell before.
+	staleRetry = time.Second
 	// stepsMost bounds how many steps one Node takes before others get their turn.
 	stepsMost = 16
 )
