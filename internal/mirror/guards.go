@@ -119,18 +119,22 @@ func (s *Store) pinned(p *corev1.Pod) bool {
 		if err != nil || !selector.Matches(labels.Set(p.Labels)) {
 			continue
 		}
-		if matching++; matching > 1 || (forbids(&b.Spec) && !waived(b, p)) {
+		if matching++; matching > 1 || (forbids(b) && !waived(b, p)) {
 			return true
 		}
 	}
 	return false
 }
 
-func forbids(b *policyv1.PodDisruptionBudgetSpec) bool {
+// forbids tells whether a budget lets no pod go as long as its workload is as large as it is:
+// it says so, or asks for as many healthy pods as there should be.
+func forbids(b *policyv1.PodDisruptionBudget) bool {
 	is := func(v *intstr.IntOrString, words ...string) bool {
 		return v != nil && slices.Contains(words, v.String())
 	}
-	return is(b.MaxUnavailable, "0", "0%") || is(b.MinAvailable, "100%")
+	counted := b.Status.ObservedGeneration >= b.Generation && b.Status.ExpectedPods > 0
+	return is(b.Spec.MaxUnavailable, "0", "0%") || is(b.Spec.MinAvailable, "100%") ||
+		counted && b.Status.DesiredHealthy >= b.Status.ExpectedPods
 }
 
 // waived tells whether the budget lets pods that are not ready go at any time.

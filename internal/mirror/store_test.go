@@ -248,6 +248,16 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &never, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 	})
+	// A budget may forbid all without saying so: two pods, of which 60 % must be healthy.
+	both := boundPod("counted", "n1")
+	both.Labels = map[string]string{"app": "two"}
+	s.upsertPod(both)
+	most := intstr.FromString("60%")
+	s.upsertPDB(&policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &most, Selector: &metav1.LabelSelector{MatchLabels: both.Labels}},
+		Status:     policyv1.PodDisruptionBudgetStatus{ExpectedPods: 2, DesiredHealthy: 2, CurrentHealthy: 2},
+	})
 	// A held pod that is ending all the same has a successor, which will want a node.
 	ending := boundPod("ending", "n1")
 	ending.Annotations, ending.DeletionTimestamp = held.Annotations, &deleted
@@ -267,7 +277,7 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	for left, want := range map[time.Duration][]string{
 		3*time.Minute + time.Second: {"ending", "moves"},
 		3*time.Minute - time.Second: {"ending", "held", "moves"},
-		2*time.Minute - time.Second: {"ending", "held", "moves", "pinned"},
+		2*time.Minute - time.Second: {"counted", "ending", "held", "moves", "pinned"},
 	} {
 		claim = claim.DeepCopy()
 		claim.Annotations = map[string]string{karpenterv1.NodeClaimTerminationTimestampAnnotationKey: noon.Add(left).Format(time.RFC3339)}
