@@ -55,6 +55,9 @@ type checks struct {
 	lastLaunch          time.Time
 	lastEviction        time.Time
 	why                 string // of them
+	// lastHeld is when a drain last waited for its deadline, after the storm: what budgets
+	// allow one by one waits for it.
+	lastHeld time.Time
 }
 
 func newChecks(w *World) *checks {
@@ -423,8 +426,11 @@ func (c *checks) look() {
 		c.most[pool] = max(c.most[pool], n)
 	}
 	for _, i := range w.cloud.live() {
-		if c.claimOf(i) != nil {
+		if nc := c.claimOf(i); nc != nil {
 			i.orphanSince = time.Time{}
+			if !w.chaos.stormy && nc.DeletionTimestamp != nil && nc.Spec.TerminationGracePeriod != nil && c.heldFor(i.node) {
+				c.lastHeld = w.at
+			}
 			continue
 		}
 		if i.orphanSince.IsZero() {

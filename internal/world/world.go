@@ -149,12 +149,23 @@ func (w *World) keepDecisions() func() {
 	}
 }
 
+// afterHeld is how long the world has to come to rest after the last drain that waited for
+// its deadline, and heldMost how much longer than asked for it lasts at most for that.
+const afterHeld, heldMost = 45 * time.Minute, 2 * time.Hour
+
 // play runs events until the end or the first violation.
 func (w *World) play() {
 	w.chaos.begin()
 	end := start.Add(w.opts.Stormy + w.opts.Calm)
+	most := end.Add(heldMost)
 	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(end) {
 		w.next()
+		if until := w.checks.lastHeld.Add(afterHeld); until.After(end) {
+			end = until
+			if end.After(most) {
+				end = most
+			}
+		}
 	}
 	if w.said == "" {
 		w.at = end
