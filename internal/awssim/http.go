@@ -112,10 +112,13 @@ func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	}
 	w := &recorder{status: http.StatusOK, header: http.Header{}}
 	t.handler.ServeHTTP(w, in)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	return &http.Response{
 		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
-	}, r.Context().Err()
+	}, nil
 }
 
 // recorder keeps an answer.

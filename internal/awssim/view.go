@@ -8,17 +8,19 @@ import (
 
 // Instance is what the account knows of an instance, for tests and people.
 type Instance struct {
-	ID           string            `json:"id"`
-	Type         string            `json:"type"`
-	Zone         string            `json:"zone"`
-	CapacityType string            `json:"capacityType"`
-	State        string            `json:"state"`
-	ImageID      string            `json:"imageID"`
-	SubnetID     string            `json:"subnetID"`
-	Template     string            `json:"template"`
-	Reservation  string            `json:"reservation,omitempty"`
-	Launched     time.Time         `json:"launched"`
-	Tags         map[string]string `json:"tags"`
+	ID           string    `json:"id"`
+	Type         string    `json:"type"`
+	Zone         string    `json:"zone"`
+	CapacityType string    `json:"capacityType"`
+	State        string    `json:"state"`
+	ImageID      string    `json:"imageID"`
+	SubnetID     string    `json:"subnetID"`
+	Template     string    `json:"template"`
+	Reservation  string    `json:"reservation,omitempty"`
+	Launched     time.Time `json:"launched"`
+	// Interrupted is when it was given its notice; zero: it was not.
+	Interrupted time.Time         `json:"interrupted,omitzero"`
+	Tags        map[string]string `json:"tags"`
 	// Node is the name of its Node once it has joined; BootError why it never will.
 	Node      string `json:"node,omitempty"`
 	BootError string `json:"bootError,omitempty"`
@@ -54,7 +56,7 @@ func (s *Sim) Instances() []Instance {
 		in := s.instances[id]
 		v := Instance{
 			ID: in.id, Type: in.machine.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
-			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Tags: maps.Clone(in.tags), Node: in.node,
+			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Interrupted: in.interrupted, Tags: maps.Clone(in.tags), Node: in.node,
 			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly,
 		}
 		if in.reservation != nil {

@@ -112,7 +112,7 @@ type ledger struct {
 	// less may be sent, the more go together.
 	turn func(ctx context.Context) error
 
-	loading sync.Mutex // one reading of old records at a time
+	loading turnstile // one reading of old records at a time
 	mu      sync.Mutex
 	loaded  bool
 	batches map[string]*batch // by the name of the record; those not written yet are absent
@@ -121,7 +121,7 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{batches: map[string]*batch{}, opened: map[string]*batch{}, byToken: map[string]*batch{}}
+	return &ledger{loading: newTurnstile(), batches: map[string]*batch{}, opened: map[string]*batch{}, byToken: map[string]*batch{}}
 }
 
 // join puts a request into the batch of those that want the same, unless there is one
@@ -346,8 +346,10 @@ func (l *ledger) ready(ctx context.Context) error {
 // load reads the records that this process does not know and returns their batches.
 // Those that nobody waits for any more are erased.
 func (l *ledger) load(ctx context.Context, wanted func(*corev1.ConfigMap) bool) ([]*batch, error) {
-	l.loading.Lock()
-	defer l.loading.Unlock()
+	if err := l.loading.enter(ctx); err != nil {
+		return nil, fmt.Errorf("list launch records: %w", err)
+	}
+	defer l.loading.leave()
 	var records corev1.ConfigMapList
 	err := l.reader.List(ctx, &records, client.InNamespace(l.namespace), client.MatchingLabels{recordLabel: recordValue, clusterLabel: clusterValue(l.cluster)})
 	if err != nil {

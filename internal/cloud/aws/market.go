@@ -54,7 +54,7 @@ func (m *market) info(name string) *types.InstanceTypeInfo {
 type stall struct {
 	p *Provider
 
-	reading sync.Mutex
+	reading turnstile
 	mu      sync.Mutex
 	market  *market
 	readAt  time.Time
@@ -66,8 +66,10 @@ func (s *stall) get(ctx context.Context) (*market, error) {
 	if m, _ := s.held(); m != nil {
 		return m, nil
 	}
-	s.reading.Lock()
-	defer s.reading.Unlock()
+	if err := s.reading.enter(ctx); err != nil {
+		return nil, fmt.Errorf("wait for what EC2 sells: %w", err)
+	}
+	defer s.reading.leave()
 	if m, _ := s.held(); m != nil { // somebody else has read it meanwhile
 		return m, nil
 	}
@@ -76,8 +78,10 @@ func (s *stall) get(ctx context.Context) (*market, error) {
 
 // refresh reads the market if it is old and returns when to look again.
 func (s *stall) refresh(ctx context.Context) time.Duration {
-	s.reading.Lock()
-	defer s.reading.Unlock()
+	if s.reading.enter(ctx) != nil {
+		return marketRetry
+	}
+	defer s.reading.leave()
 	now := s.p.opts.Now()
 	if m, at := s.held(); m != nil && now.Sub(at) < marketKept {
 		return marketKept - now.Sub(at)
