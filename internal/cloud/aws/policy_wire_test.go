@@ -110,28 +110,27 @@ func live(t *testing.T, w *world, p *Provider) {
 // tags are tags by key.
 type tags map[string]string
 
-// ask is one action on one resource, with what conditions may look at.
-type ask struct {
+// asked is one action on one resource, with what conditions may look at.
+type asked struct {
 	action, resource string
 	keys             map[string][]string
 }
 
 // judge carries requests to an account and notes those that the policies do not allow.
 type judge struct {
-	sim      *awssim.Sim
-	params   policy.Params
-	mu       sync.Mutex
-	made     map[string]tags // of launch templates and instance profiles, by name
-	path     map[string]string
-	networks map[string][]tags // of launch templates' interfaces, by name
-	refused  []string
-	used     map[string]bool // statements
+	sim     *awssim.Sim
+	params  policy.Params
+	mu      sync.Mutex
+	made    map[string]tags // of launch templates and instance profiles, by name
+	path    map[string]string
+	refused []string
+	used    map[string]bool // statements
 }
 
 func newJudge(sim *awssim.Sim) *judge {
 	o := sim.Options()
 	return &judge{
-		sim: sim, made: map[string]tags{}, path: map[string]string{}, networks: map[string][]tags{}, used: map[string]bool{},
+		sim: sim, made: map[string]tags{}, path: map[string]string{}, used: map[string]bool{},
 		params: policy.Params{
 			Partition: "aws", Region: o.Region, Account: o.AccountID, Cluster: o.Cluster.Name, NodeRole: "KarpenterNodeRole-" + o.Cluster.Name, Queue: o.Queue,
 		},
@@ -159,7 +158,7 @@ func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // asks returns what a request asks for.
-func (j *judge) asks(r *http.Request, body []byte) []ask {
+func (j *judge) asks(r *http.Request, body []byte) []asked {
 	scope := strings.Split(r.Header.Get("Authorization"), "/")
 	service := scope[3]
 	form, err := url.ParseQuery(string(body))
@@ -172,12 +171,12 @@ func (j *judge) asks(r *http.Request, body []byte) []ask {
 	case "iam":
 		return j.iamAsks(form)
 	case "eks":
-		return []ask{{action: "eks:DescribeCluster", resource: j.arn("eks", "cluster/"+r.URL.Path[len("/clusters/"):])}}
+		return []asked{{action: "eks:DescribeCluster", resource: j.arn("eks", "cluster/"+r.URL.Path[len("/clusters/"):])}}
 	}
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	var doc struct{ QueueName, QueueUrl, Name string } //nolint:revive // as the service names it
 	if err := json.Unmarshal(body, &doc); err != nil {
-		return []ask{{action: err.Error()}}
+		return []asked{{action: err.Error()}}
 	}
 	resource := "*"
 	switch service {
@@ -186,32 +185,32 @@ func (j *judge) asks(r *http.Request, body []byte) []ask {
 	case "ssm":
 		resource = "arn:aws:ssm:" + j.params.Region + "::parameter" + doc.Name
 	}
-	return []ask{{action: service + ":" + operation, resource: resource}}
+	return []asked{{action: service + ":" + operation, resource: resource}}
 }
 
 func (j *judge) arn(service, resource string) string {
 	return "arn:aws:" + service + ":" + j.params.Region + ":" + j.params.Account + ":" + resource
 }
 
-func (j *judge) ec2Asks(form url.Values) []ask {
+func (j *judge) ec2Asks(form url.Values) []asked {
 	action := form.Get("Action")
-	as := func(resource string, keys map[string][]string) ask {
-		return ask{"ec2:" + action, j.arn("ec2", resource), keys}
+	as := func(resource string, keys map[string][]string) asked {
+		return asked{"ec2:" + action, j.arn("ec2", resource), keys}
 	}
-	var out []ask
+	var out []asked
 	switch action {
 	case "CreateFleet", "RunInstances", "CreateLaunchTemplate":
-		for kind, given := range specified(form, `^TagSpecification\.\d+`) {
+		for kind, given := range specified(form, "") {
 			out = append(out, as(kind+"/new", given.keys("aws:RequestTag/")))
 			tagging := given.keys("aws:RequestTag/")
 			tagging["ec2:CreateAction"] = []string{action}
-			out = append(out, ask{"ec2:CreateTags", j.arn("ec2", kind+"/new"), tagging})
+			out = append(out, asked{"ec2:CreateTags", j.arn("ec2", kind+"/new"), tagging})
 		}
 		if action == "CreateLaunchTemplate" {
 			name := form.Get("LaunchTemplateName")
-			j.made[name] = specified(form, `^TagSpecification\.\d+`)["launch-template"]
-			for kind, given := range specified(form, `^LaunchTemplateData\.TagSpecification\.\d+`) {
-				out = append(out, ask{"ec2:RunInstances", j.arn("ec2", kind+"/new"), given.keys("aws:RequestTag/")})
+			j.made[name] = specified(form, "")["launch-template"]
+			for kind, given := range specified(form, `LaunchTemplateData\.`) {
+				out = append(out, asked{"ec2:RunInstances", j.arn("ec2", kind+"/new"), given.keys("aws:RequestTag/")})
 			}
 			break
 		}
@@ -222,12 +221,11 @@ func (j *judge) ec2Asks(form url.Values) []ask {
 			out = append(out, as("subnet/"+id, nil))
 		}
 		for _, id := range values(form, `ImageId$`) {
-			out = append(out, ask{"ec2:" + action, "arn:aws:ec2:" + j.params.Region + "::image/" + id, nil})
+			out = append(out, asked{"ec2:" + action, "arn:aws:ec2:" + j.params.Region + "::image/" + id, nil})
 		}
-		out = append(out, ask{"iam:PassRole", "arn:aws:iam::" + j.params.Account + ":role/" + j.params.NodeRole, map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"}}})
+		out = append(out, asked{"iam:PassRole", "arn:aws:iam::" + j.params.Account + ":role/" + j.params.NodeRole, map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"}}})
 	case "CreateTags":
-		var keys []string
-		keys = append(keys, values(form, `^Tag\.\d+\.Key$`)...)
+		keys := values(form, `^Tag\.\d+\.Key$`)
 		for _, id := range values(form, `^ResourceId`) {
 			with := j.instance(id).keys("aws:ResourceTag/")
 			with["aws:TagKeys"] = keys
@@ -240,7 +238,7 @@ func (j *judge) ec2Asks(form url.Values) []ask {
 	case "DeleteLaunchTemplate":
 		out = append(out, as("launch-template/lt-1", j.made[form.Get("LaunchTemplateName")].keys("aws:ResourceTag/")))
 	default:
-		out = append(out, ask{"ec2:" + action, "*", map[string][]string{"aws:RequestedRegion": {j.params.Region}}})
+		out = append(out, asked{"ec2:" + action, "*", map[string][]string{"aws:RequestedRegion": {j.params.Region}}})
 	}
 	return out
 }
@@ -254,24 +252,21 @@ func (j *judge) instance(id string) tags {
 	return nil
 }
 
-func (j *judge) iamAsks(form url.Values) []ask {
+func (j *judge) iamAsks(form url.Values) []asked {
 	action, name := form.Get("Action"), form.Get("InstanceProfileName")
 	prefix := "arn:aws:iam::" + j.params.Account + ":"
 	switch action {
 	case "CreateInstanceProfile":
-		given := tags{}
-		for i, key := range values(form, `^Tags\.member\.\d+\.Key$`) {
-			given[key] = form.Get(fmt.Sprintf("Tags.member.%d.Value", i+1))
-		}
+		given := listed(form, "Tags.member.")
 		j.made[name], j.path[name] = given, form.Get("Path")
 		resource := prefix + "instance-profile" + j.path[name] + name
-		return []ask{{"iam:" + action, resource, given.keys("aws:RequestTag/")}, {"iam:TagInstanceProfile", resource, given.keys("aws:RequestTag/")}}
+		return []asked{{"iam:" + action, resource, given.keys("aws:RequestTag/")}, {"iam:TagInstanceProfile", resource, given.keys("aws:RequestTag/")}}
 	case "GetInstanceProfile", "ListInstanceProfiles":
-		return []ask{{"iam:" + action, prefix + "instance-profile" + strings.TrimSuffix(j.path[name], "/") + "/" + name, nil}}
+		return []asked{{"iam:" + action, prefix + "instance-profile" + strings.TrimSuffix(j.path[name], "/") + "/" + name, nil}}
 	}
-	out := []ask{{"iam:" + action, prefix + "instance-profile" + j.path[name] + name, j.made[name].keys("aws:ResourceTag/")}}
+	out := []asked{{"iam:" + action, prefix + "instance-profile" + j.path[name] + name, j.made[name].keys("aws:ResourceTag/")}}
 	if action == "AddRoleToInstanceProfile" {
-		out = append(out, ask{"iam:PassRole", prefix + "role/" + form.Get("RoleName"), map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"}}})
+		out = append(out, asked{"iam:PassRole", prefix + "role/" + form.Get("RoleName"), map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"}}})
 	}
 	return out
 }
@@ -285,44 +280,41 @@ func (g tags) keys(prefix string) map[string][]string {
 	return out
 }
 
-// values returns the values of the fields whose names match, in the order of their names.
-func values(form url.Values, pattern string) []string {
-	match := regexp.MustCompile(pattern)
-	var out []string
-	for _, name := range slices.SortedFunc(maps.Keys(form), func(a, b string) int {
-		return 2*compareInt(len(a), len(b)) + strings.Compare(a, b)
-	}) {
-		if match.MatchString(name) && form.Get(name) != "" {
-			out = append(out, form.Get(name))
-		}
-	}
-	return out
-}
-
-func compareInt(a, b int) int { return min(1, max(-1, a-b)) }
-
-// specified returns the tags of tag specifications whose names match, by kind of resource.
-func specified(form url.Values, pattern string) map[string]tags {
-	out := map[string]tags{}
-	for _, name := range values2(form, pattern+`\.ResourceType$`) {
-		spec := strings.TrimSuffix(name, ".ResourceType")
-		given := tags{}
-		for i := 1; form.Has(fmt.Sprintf("%s.Tag.%d.Key", spec, i)); i++ {
-			given[form.Get(fmt.Sprintf("%s.Tag.%d.Key", spec, i))] = form.Get(fmt.Sprintf("%s.Tag.%d.Value", spec, i))
-		}
-		out[form.Get(name)] = given
-	}
-	return out
-}
-
-// values2 returns the names of the fields that match.
-func values2(form url.Values, pattern string) []string {
+// fields returns the names of the fields that match, in order.
+func fields(form url.Values, pattern string) []string {
 	match := regexp.MustCompile(pattern)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(form)), func(name string) bool { return !match.MatchString(name) })
 }
 
+// values returns what the fields hold whose names match.
+func values(form url.Values, pattern string) []string {
+	var out []string
+	for _, name := range fields(form, pattern) {
+		out = append(out, form.Get(name))
+	}
+	return out
+}
+
+// specified returns the tags of the tag specifications of a prefix, by kind of resource.
+func specified(form url.Values, prefix string) map[string]tags {
+	out := map[string]tags{}
+	for _, name := range fields(form, `^`+prefix+`TagSpecification\.\d+\.ResourceType$`) {
+		out[form.Get(name)] = listed(form, strings.TrimSuffix(name, "ResourceType")+"Tag.")
+	}
+	return out
+}
+
+// listed returns the tags of a list.
+func listed(form url.Values, prefix string) tags {
+	out := tags{}
+	for _, name := range fields(form, `^`+regexp.QuoteMeta(prefix)+`\d+\.Key$`) {
+		out[form.Get(name)] = form.Get(strings.TrimSuffix(name, "Key") + "Value")
+	}
+	return out
+}
+
 // allows tells whether a statement allows what is asked, as IAM would.
-func (j *judge) allows(a *ask) bool {
+func (j *judge) allows(a *asked) bool {
 	allowed := false
 	for _, p := range policy.Policies(j.params) {
 		for _, s := range p.Document.Statement {
