@@ -94,9 +94,9 @@ type karpenter struct {
 // TestPublicConsolidations judges the steps for the public scenarios. Its log is the
 // table of docs/internals/disruption.md: go test -run PublicConsolidations -v.
 //
-// Floor is how many evictions are needed at least to come to Karpenter's price, whatever
-// the method: the machines that are not touched must cost no more than that together, so
-// they hold at most the pods that the fullest machines of that price hold.
+// Floor is how many evictions are needed at least to come to Karpenter's price, whatever the
+// method. Where 40 % fewer than Karpenter's are still more than that, it may be possible;
+// elsewhere it is not.
 func TestPublicConsolidations(t *testing.T) {
 	t.Parallel()
 	want := map[string]karpenter{
@@ -121,7 +121,7 @@ func TestPublicConsolidations(t *testing.T) {
 			k := want[name]
 			var lines []string
 			fewest, cheapest, low := -1, 0.0, 0.0
-			for _, eviction := range []float64{0, 0.0002, 0.005, 0.0075, 0.009, 0.012, 0.02, 0.028, 0.057} {
+			try := func(eviction float64) (price float64) {
 				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction, StepMax: 1 << 20}}
 				file, r := steps(t, s, opts)
 				var p scenario.Plan
@@ -140,13 +140,36 @@ func TestPublicConsolidations(t *testing.T) {
 				if low == 0 || r.PricePerHour/p.LowerBoundPerHour < low {
 					low = r.PricePerHour / p.LowerBoundPerHour
 				}
+				return r.PricePerHour
+			}
+			below, above := 0.0, 0.057 // prices of an eviction at which the plan ends below Karpenter's price, and above
+			for _, eviction := range []float64{0, 0.0002, 0.005, 0.0075, 0.009, 0.012, 0.02, 0.028, 0.057} {
+				if try(eviction) <= k.price {
+					below = eviction
+				} else {
+					above = min(above, eviction)
+				}
+			}
+			for range 5 {
+				if len(s.Nodes) > 1000 {
+					break // no more is to be gained, and it takes long
+				}
+				if middle := (below + above) / 2; try(middle) <= k.price {
+					below = middle
+				} else {
+					above = middle
+				}
+			}
+			floor := newFleet(s).floor(k.price)
+			if fewest < floor {
+				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", fewest, floor)
 			}
 			if fewest < 0 || fewest >= k.evictions || cheapest == 0 || cheapest >= k.price || low > 1.05 {
 				t.Errorf("evictions %d, price %.2f, nearest to the bound %.3f: Karpenter has %d and %.2f, and 1.05 is wanted", fewest, cheapest, low, k.evictions, k.price)
 			}
 			checkDefaults(t, s, k)
-			t.Logf("%s: at %.2f $/h %d evictions, Karpenter %d (%.0f %% fewer; floor %d); with at most as many %.2f $/h; nearest to the bound x %.3f\n%s", name,
-				k.price, fewest, k.evictions, 100*(1-float64(fewest)/float64(k.evictions)), floor(s, k.price), cheapest, low, strings.Join(lines, "\n"))
+			t.Logf("%s: at %.2f $/h %d evictions, Karpenter %d (%.0f %% fewer; 40 %% are %d, at least %d are needed); with at most as many %.2f $/h; nearest to the bound x %.3f\n%s", name,
+				k.price, fewest, k.evictions, 100*(1-float64(fewest)/float64(k.evictions)), k.evictions*6/10, floor, cheapest, low, strings.Join(lines, "\n"))
 		})
 	}
 }

@@ -1,10 +1,8 @@
 package simulate
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/scenario"
@@ -200,41 +198,4 @@ func after(s *scenario.Scenario, p *scenario.Plan) *scenario.Scenario {
 		out.Nodes = append(out.Nodes, n)
 	}
 	return &out
-}
-
-// floor returns how many pods must move at least before the machines cost no more than a
-// price, if what is bought, and moving, were free.
-func floor(s *scenario.Scenario, price float64) int {
-	type machine struct {
-		pods  int
-		price float64
-	}
-	prices := map[string]float64{}
-	for i := range s.InstanceTypes {
-		for _, o := range s.InstanceTypes[i].Offerings {
-			prices[s.InstanceTypes[i].Name+o.Zone+o.CapacityType] = o.Price
-		}
-	}
-	var all []machine
-	total := 0
-	for _, n := range s.Nodes {
-		m := machine{price: prices[n.Type+n.Zone+n.CapacityType]}
-		for _, share := range n.Pods {
-			m.pods += share.Count()
-		}
-		total += m.pods
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b machine) int {
-		return cmp.Compare(float64(b.pods)/b.price, float64(a.pods)/a.price)
-	})
-	stay := 0.0
-	for _, m := range all {
-		part := min(1, price/m.price)
-		stay += part * float64(m.pods)
-		if price -= m.price; price <= 0 {
-			break
-		}
-	}
-	return total - int(stay)
 }
