@@ -144,6 +144,11 @@ func brokenRules() map[string]breakage {
 		"company that is nowhere": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[3].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "nobody"}}}
 		}, "affinity to"},
+		"company that waits for company": {func(s *Scenario, _ *Plan) {
+			s.PodGroups[3].Labels = map[string]string{"app": "late"}
+			s.PodGroups[2].Affinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "late"}}}
+			s.PodGroups[3].Affinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "job"}}}
+		}, "wait for others that wait for them"},
 		"company by a label that the node lacks": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[1].Affinity = []Term{{Key: "rack", MatchLabels: map[string]string{"app": "db"}}}
 		}, "without the label rack"},

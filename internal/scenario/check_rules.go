@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"math"
+	"slices"
 )
 
 // This file judges the rules between pods, each rule by itself.
@@ -44,6 +45,7 @@ func (j *judge) checkRules() {
 			j.checkAntiAffinity(r, tallies)
 		}
 	}
+	j.checkOrder()
 }
 
 // rules returns every rule once, with all groups that have it.
@@ -270,6 +272,83 @@ func (j *judge) checkAffinity(r *rule, tallies map[string]*tally) {
 			j.violated("affinity to %s: no such pod was in %s %s", r.match, r.key, d)
 		}
 	}
+}
+
+// arrival is pods of a group that the plan puts on one host.
+type arrival struct {
+	h     *host
+	group int
+}
+
+// checkOrder sees that the pods with affinity could have come in some order, each to where
+// others were that it must be with. Pods without any are taken to be there before.
+func (j *judge) checkOrder() {
+	var coming []arrival
+	there := map[ruleName]map[string]int{} // pods that a term matches, by domain; "" is all
+	come := func(h *host, g, n int) {
+		for name, at := range there {
+			if j.selected[name.match][g] {
+				d, _ := h.domain(name.key)
+				at[d] += n
+				at[""] += n
+			}
+		}
+	}
+	for _, r := range j.rules() {
+		if r.kind == "affinity" {
+			there[r.ruleName] = map[string]int{}
+		}
+	}
+	for _, h := range j.hosts {
+		for g, n := range h.bound {
+			come(h, g, n)
+		}
+		for g := range j.s.PodGroups {
+			switch n := h.added[g]; {
+			case n == 0:
+			case len(j.s.PodGroups[g].Affinity) > 0:
+				coming = append(coming, arrival{h, g})
+			default:
+				come(h, g, n)
+			}
+		}
+	}
+	for began := true; began; {
+		began = false
+		for moved := true; moved; {
+			waiting := len(coming)
+			coming = slices.DeleteFunc(coming, func(a arrival) bool {
+				if !j.welcome(a, there, false) {
+					return false
+				}
+				come(a.h, a.group, a.h.added[a.group])
+				return true
+			})
+			moved = len(coming) < waiting
+		}
+		if i := slices.IndexFunc(coming, func(a arrival) bool { return j.welcome(a, there, true) }); i >= 0 {
+			come(coming[i].h, coming[i].group, coming[i].h.added[coming[i].group])
+			coming, began = slices.Delete(coming, i, i+1), true
+		}
+	}
+	for _, a := range coming {
+		j.violated("affinity: %d pods of group %d on %s wait for others that wait for them", a.h.added[a.group], a.group, a.h.name)
+	}
+}
+
+// welcome tells whether those are there that pods of a group must be with; first: or one of
+// them may be the first of all that its terms match.
+func (j *judge) welcome(a arrival, there map[ruleName]map[string]int, first bool) bool {
+	all, none := true, first
+	for _, own := range j.rulesOf(a.group) {
+		if own.kind != "affinity" {
+			continue
+		}
+		d, ok := a.h.domain(own.key)
+		all = all && ok && there[own][d] > 0
+		none = none && ok && there[own][""] == 0 && j.selected[own.match][a.group]
+	}
+	return all || none
 }
 
 // checkAntiAffinity sees that no owner shares a domain with another matching pod, but

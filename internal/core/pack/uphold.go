@@ -40,6 +40,9 @@ func (s *solver) uphold(last bool) (all bool) {
 				again = s.upholdClass(cl, seats, moved, last) || again
 			}
 		}
+		if !again {
+			again = s.upholdOrder(seats, last)
+		}
 		all = all && !again
 	}
 	return all
@@ -104,35 +107,22 @@ func (s *solver) upholdClass(c *class, seats [][]int32, moved map[int32]bool, la
 	return gone
 }
 
-// holdsFirst tells whether a pod of the class may be at the place as long as those are not
-// there that must be with such pods: they are taken to come after it.
-func (s *solver) holdsFirst(c *class, at placement, seats [][]int32) bool {
-	count := func(n int32) (any bool) {
-		for f := range seats {
-			if f == c.index || !s.ledger.Leads(c.index, f) {
-				continue
-			}
-			for _, p := range seats[f] {
-				if to := s.placed[p]; to.kind != nowhere {
-					s.ledger.Count(f, s.placeAt(to), n, 0)
-					any = true
-				}
-			}
-		}
-		return any
-	}
-	if !count(-1) {
-		return false
-	}
-	defer count(1)
-	return s.ledger.Holds(c.index, s.placeAt(at)).IsYes()
+// readmitMost bounds for how many pods room that others left is looked for, lookedMost on
+// how many launches in all.
+const (
+	readmitMost = 50
+	lookedMost  = 1000
+)
+
+// readmission gives pods that are refused the room, and the limits, that those left who had
+// to go, as far as all others may stay.
+type readmission struct {
+	*solver
+	seats  [][]int32 // by class: the pods that have a place
+	looked int       // launches looked at
 }
 
-// readmitMost bounds for how many pods room that others left is looked for.
-const readmitMost = 50
-
-// readmit gives pods that are refused the room, and the limits, that those left who had to
-// go, as far as all others may stay. It tells whether any found a place.
+// readmit tells whether any refused pod found a place.
 func (s *solver) readmit() (any bool) {
 	s.dropEmpty()
 	refused := make([][]int32, len(s.classes))
@@ -143,45 +133,76 @@ func (s *solver) readmit() (any bool) {
 			refused[c] = append(refused[c], int32(p))
 		}
 	}
-	var seats [][]int32
+	var r *readmission
 	tries := readmitMost
-	for _, c := range s.order {
-		for _, p := range refused[c] {
-			if tries--; tries < 0 {
-				return any
+	for again := true; again; {
+		again = false
+		for _, c := range s.order {
+			for len(refused[c]) > 0 {
+				if tries--; tries < 0 {
+					return any
+				}
+				if r == nil {
+					r = &readmission{solver: s, seats: s.seats()}
+				}
+				p := refused[c][0]
+				if !r.one(&s.classes[c], p) {
+					break
+				}
+				refused[c], r.seats[c] = refused[c][1:], append(r.seats[c], p)
+				any, again = true, true
 			}
-			if seats == nil {
-				seats = s.seats()
-			}
-			if !s.readmitOne(&s.classes[c], p, seats) {
-				break
-			}
-			seats[c] = append(seats[c], p)
-			any = true
 		}
 	}
 	return any
 }
 
-// readmitOne finds room for one pod. It tells whether it did.
-func (s *solver) readmitOne(c *class, p int32, seats [][]int32) bool {
+// one finds room for one pod. It tells whether it did.
+func (r *readmission) one(c *class, p int32) bool {
 	for i := range c.stages {
 		st := &c.stages[i]
-		at, ok := s.placeOneFixed(c, st)
-		if !ok {
-			if s.open(c, st, func(b *launchBin) bool { return s.addSettled(b, c, st) }) == nil {
-				continue
-			}
-			at = placement{onLaunch, int32(len(s.launches) - 1)}
-		}
-		s.placed[p] = at
-		if s.ledger.Holds(c.index, s.placeAt(at)).IsYes() && s.allHold(seats) {
+		if at, ok := r.placeOneFixed(c, st); ok && r.keeps(c, p, at) {
 			return true
 		}
-		s.remove(c, p)
-		s.dropEmpty()
+		for l, b := range r.launches {
+			if b.refusal.IsYes() && r.harmless(c, st, b) && r.addSettled(b, c, st) && r.keeps(c, p, placement{onLaunch, int32(l)}) {
+				return true
+			}
+		}
+		if r.open(c, st, func(b *launchBin) bool { return r.addSettled(b, c, st) }) != nil && r.keeps(c, p, placement{onLaunch, int32(len(r.launches) - 1)}) {
+			return true
+		}
 	}
 	return false
+}
+
+// keeps tells whether a pod may stay where it was just placed, and all others where they
+// are; if not it is taken away again.
+func (r *readmission) keeps(c *class, p int32, at placement) bool {
+	r.placed[p] = at
+	if r.ledger.Holds(c.index, r.placeAt(at)).IsYes() && r.allHold(r.seats) {
+		return true
+	}
+	r.remove(c, p)
+	r.dropEmpty()
+	return false
+}
+
+// harmless tells whether a pod of the class could be on the launch with all others staying,
+// before the launch is narrowed to what holds the pod.
+func (r *readmission) harmless(c *class, st *stage, b *launchBin) bool {
+	if r.looked++; r.looked > lookedMost || b.full(c) {
+		return false
+	}
+	if len(c.keys) == 0 {
+		return true
+	}
+	if !r.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() {
+		return false
+	}
+	r.ledger.Count(c.index, &b.place, 1, 0)
+	defer r.ledger.Count(c.index, &b.place, -1, 0)
+	return r.ledger.Holds(c.index, &b.place).IsYes() && r.allHold(r.seats)
 }
 
 // allHold tells whether every pod may stay where it is.

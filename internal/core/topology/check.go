@@ -236,6 +236,19 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 	return Miss{}
 }
 
+// Attracted tells whether those that a pod of the class must be with are where the place
+// is; first: or the pod may be the first of them.
+func (l *Ledger) Attracted(class int, at *Place, first bool) bool {
+	r := &l.rules[class]
+	for i := range r.attracting {
+		a := r.attracting[i]
+		if a.self = a.self && first; a.wish < 0 && !l.attract(&a, at, false).IsYes() {
+			return false
+		}
+	}
+	return true
+}
+
 // Appeal orders the domains of a key for a pod of the class: less is better. Domains that
 // affinity pulls to come first, then those with fewer pods to spread from.
 func (l *Ledger) Appeal(class, key int, domain int32) int64 {
