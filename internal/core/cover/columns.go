@@ -1,6 +1,7 @@
 package cover
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -20,9 +21,13 @@ const (
 	// wholeEvery is in how many rounds every bin is looked at once in haste, and not only
 	// those that last held at least warm times their price.
 	wholeEvery, warm = 5, 0.97
+	// offersMax is how many fillings are added in one round in haste.
+	offersMax = 48
 	// finish is how many rounds follow when whole bins have been bought, finishHasty if there
 	// is little time.
 	finish, finishHasty = 10, 1
+	// risen is by which part of the price what is left must have become dearer for that.
+	risen = 1e-3
 )
 
 // master is the program: a row for each kind, a column for each filling.
@@ -41,6 +46,7 @@ type master struct {
 	nodes  int       // that searches may still visit
 	heat   []float64 // of bins: what they held at most for their price when last looked at
 	hasty  bool
+	order  []int32 // of bins: in haste, those first that held most for their price
 }
 
 // newMaster returns the program at a tariff, which its prices start from.
@@ -50,7 +56,7 @@ func newMaster(s *solver, t *tariff) *master {
 		center: slices.Clone(t.value), bound: t.bound, unit: max(t.bound, s.least),
 	}
 	c.sack = newKnapsack(s.m, c.value)
-	c.heat = make([]float64, len(s.m.bins))
+	c.heat, c.order = make([]float64, len(s.m.bins)), make([]int32, len(s.m.bins))
 	return c
 }
 
@@ -75,6 +81,9 @@ func (c *master) open(left []int) {
 	need := make([]float64, len(left))
 	for k, n := range left {
 		need[k] = float64(n) / float64(c.s.m.kinds[k].count)
+	}
+	if c.lp != nil && c.lp.renew(need, 10*c.lp.rows) {
+		return
 	}
 	c.lp = newLinear(need, 1e4)
 	c.first = int32(len(c.lp.cost))
@@ -118,14 +127,27 @@ func (c *master) extend(left []int, whole bool) bool {
 	for k, v := range c.value {
 		b.value[k] = float32(max(v, c.s.least))
 	}
-	for i := range c.s.m.bins {
-		bin, price := int32(i), max(c.price[i], tiny)
-		if !whole && c.heat[i] < warm {
+	if whole {
+		for i := range c.s.m.bins {
+			c.heat[i] = c.sack.relax(int32(i)) / max(c.price[i], tiny)
+			c.order[i] = int32(i)
+		}
+		if c.hasty {
+			slices.SortStableFunc(c.order, func(x, y int32) int { return cmp.Compare(c.heat[y], c.heat[x]) })
+		}
+	}
+	offers := 0
+	for _, bin := range c.order {
+		price := max(c.price[bin], tiny)
+		if !whole && c.heat[bin] < warm {
 			continue
 		}
-		ceiling := c.sack.relax(bin)
-		c.heat[i] = ceiling / price
-		if ceiling > price*(1+closeEnough) {
+		ceiling := c.heat[bin] * price
+		if offers < offersMax || !c.hasty {
+			ceiling = c.sack.relax(bin)
+			c.heat[bin] = ceiling / price
+		}
+		if ceiling > price*(1+closeEnough) && (!c.hasty || offers < offersMax) {
 			items, value := b.fill(bin, b.active)
 			if value <= price*(1+closeEnough) {
 				var most float64
@@ -134,11 +156,12 @@ func (c *master) extend(left []int, whole bool) bool {
 				c.nodes -= nodes - c.sack.search.nodes
 				items, value = c.items, most
 			}
-			if value > price*(1+closeEnough/2) {
-				added = c.offer(bin, items) || added
+			if value > price*(1+closeEnough/2) && c.offer(bin, items) {
+				added = true
+				offers++
 			}
 		}
-		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < tiny {
+		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[bin] < tiny {
 			dear = math.Inf(1) // what is free has no value
 		}
 	}
@@ -198,21 +221,26 @@ func (s *solver) columns(rounds int, hasty, prove bool) {
 		n.run(s.buyer.left, rounds)
 		s.proven = n.bound
 	}
-	s.trial.reset()
+	more, ways := finish, []bool{false, true}
 	if hasty {
-		s.round(c, &s.trial, finishHasty)
-	} else {
-		s.round(c, &s.trial, finish)
+		more, ways = finishHasty, ways[1:]
 	}
-	if s.trial.better(&s.best) {
-		s.best.copyFrom(&s.trial)
+	for _, dive := range ways {
+		s.buyer.everything()
+		c.open(s.buyer.left)
+		s.trial.reset()
+		s.round(c, &s.trial, more, dive)
+		if s.trial.better(&s.best) {
+			s.best.copyFrom(&s.trial)
+		}
 	}
 }
 
 // round buys what the program buys whole bins of, then solves it anew for the rest, with so
 // many rounds for new fillings, and so on until little is left, which is bought by value.
-func (s *solver) round(c *master, p *packing, rounds int) {
+func (s *solver) round(c *master, p *packing, rounds int, dive bool) {
 	b := s.buyer
+	last := p.cost + c.lp.objective()*c.unit // when fillings were last sought
 	for {
 		bought := false
 		for r, j := range c.lp.basis {
@@ -221,20 +249,60 @@ func (s *solver) round(c *master, p *packing, rounds int) {
 			}
 		}
 		if !bought {
-			break
+			if !dive || !s.dive(c, p) {
+				break
+			}
+			rounds = finishHasty
 		}
 		b.prune()
 		if len(b.active) == 0 {
 			return
 		}
 		c.open(b.left)
-		c.run(b.left, rounds)
+		if p.cost+c.lp.objective()*c.unit > last*(1+risen) {
+			c.run(b.left, rounds)
+			last = p.cost + c.lp.objective()*c.unit
+		}
 	}
 	copy(s.value, c.value)
 	s.valueItems()
 	s.hopes()
 	b.even = 0.4
 	b.cover(p, s.hope, inf)
+}
+
+// dive buys one bin of the column that the program buys most of, with what is left of its
+// items. It tells whether it bought any.
+func (s *solver) dive(c *master, p *packing) bool {
+	best, most := -1, 1e-6
+	for r, j := range c.lp.basis {
+		if j >= c.first && c.lp.x[r] > most {
+			best, most = int(j-c.first), c.lp.x[r]
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	l := c.fills.loads[best]
+	c.items = c.items[:0]
+	for _, it := range c.fills.of(l) {
+		if n := min(it.N, s.buyer.left[it.Class]); n > 0 {
+			c.items = append(c.items, Item{Class: it.Class, N: n})
+		}
+	}
+	if len(c.items) == 0 {
+		return false
+	}
+	bin := s.buyer.cheapest(c.items, l.bin)
+	if s.buyer.stock[bin] == 0 {
+		return false
+	}
+	for _, it := range c.items {
+		s.buyer.left[it.Class] -= it.N
+	}
+	s.buyer.stock[bin]--
+	p.add(bin, 1, c.items, s.m.bins[bin].price)
+	return true
 }
 
 // take buys a column up to so many times, as often as the items are there.

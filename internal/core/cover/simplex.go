@@ -89,6 +89,75 @@ func (l *linear) solve(pivots int) {
 	l.price()
 }
 
+// renew makes the needs others, and does up to the given number of pivots to meet them at the
+// best prices, going on from where solve stopped. It tells whether that was enough.
+func (l *linear) renew(need []float64, pivots int) bool {
+	m := l.rows
+	copy(l.need, need)
+	for i := range m {
+		l.x[i] = 0
+		for k, v := range l.inv[i*m : i*m+m] {
+			l.x[i] += v * l.need[k]
+		}
+	}
+	for range pivots {
+		i := l.short()
+		if i < 0 {
+			l.price()
+			return true
+		}
+		j := l.instead(i)
+		if j < 0 {
+			return false
+		}
+		l.seen(j)
+		l.pivot(i, j)
+	}
+	return false
+}
+
+// short returns the row whose column is farthest below nothing, or -1.
+func (l *linear) short() int {
+	at, least := -1, -tolerance
+	for i, x := range l.x {
+		if x < least {
+			at, least = i, x
+		}
+	}
+	return at
+}
+
+// instead returns the column that makes up for what the row is short of at the least cost, or -1.
+func (l *linear) instead(i int) int32 {
+	row := l.inv[i*l.rows : (i+1)*l.rows]
+	best, ratio, largest := int32(-1), math.Inf(1), 0.0
+	for j := range int32(len(l.cost)) {
+		if l.in[j] {
+			continue
+		}
+		a := 0.0
+		for k := l.start[j]; k < l.start[j+1]; k++ {
+			a -= row[l.index[k]] * l.value[k]
+		}
+		if a <= tolerance {
+			continue
+		}
+		r := max(l.reduced(j), 0) / a
+		if r < ratio-1e-12 || r <= ratio+1e-12 && a > largest {
+			best, ratio, largest = j, min(r, ratio), a
+		}
+	}
+	return best
+}
+
+// objective returns the cost of the present answer.
+func (l *linear) objective() (sum float64) {
+	for i, j := range l.basis {
+		sum += l.cost[j] * l.x[i]
+	}
+	return sum
+}
+
 // price computes the dual values of the rows at the present basis.
 func (l *linear) price() {
 	m := l.rows
@@ -204,7 +273,7 @@ func (l *linear) leaving() int {
 func (l *linear) pivot(i int, j int32) {
 	m := l.rows
 	e := l.enter[i]
-	theta := max(l.x[i], 0) / e
+	theta := max(l.x[i]/e, 0)
 	row := l.inv[i*m : i*m+m]
 	for k := range row {
 		row[k] /= e

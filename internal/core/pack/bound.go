@@ -191,8 +191,8 @@ func (b *buyer) reach(cl *class) []uint64 {
 	return bins
 }
 
-// limited tells whether the pool has any limits.
-func (p *poolModel) limited() bool { return len(p.pool.Limits) > 0 }
+// limited tells whether the pool has any limits that matter.
+func (p *poolModel) limited() bool { return len(p.pool.Limits) > 0 && !p.ample }
 
 // holds tells whether the pool can be bought from for a pod of the class.
 func (p *poolModel) holds(cl *class, in *classIn, usable bitset) bool {

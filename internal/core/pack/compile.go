@@ -74,6 +74,7 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	m := &model{space: spaceOf(snap)}
 	for _, p := range byWeight(snap.Pools) {
 		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
+		m.pools[len(m.pools)-1].lift(len(snap.Pending))
 	}
 	s := &solver{
 		snap: snap, opts: opts, model: m, byName: map[string]int32{},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -57,6 +58,24 @@ func TestRenamingRenamesThePlan(t *testing.T) {
 		text := story.Any(t)
 		if got, want := printed(t, rename(text)), rename(printed(t, text)); got != want {
 			t.Fatalf("renamed cluster\n%s\nplan\n%s\nwant\n%s", rename(text), got, want)
+		}
+	})
+}
+
+// TestLimitsOutOfReachChangeNothing gives every pool without limits some that no plan can reach.
+func TestLimitsOutOfReachChangeNothing(t *testing.T) {
+	t.Parallel()
+	pools := regexp.MustCompile(`(?m)^pool .*$`)
+	rapid.Check(t, func(t *rapid.T) {
+		text := story.Any(t)
+		limited := pools.ReplaceAllStringFunc(text, func(line string) string {
+			if strings.Contains(line, "limit.") {
+				return line
+			}
+			return line + " limit.cpu=9000000 limit.nodes=100000"
+		})
+		if got, want := printed(t, limited), printed(t, text); got != want {
+			t.Fatalf("with limits\n%s\nplan\n%s\nwant\n%s", limited, got, want)
 		}
 	})
 }

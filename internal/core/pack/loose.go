@@ -26,10 +26,9 @@ type lot struct {
 	shares []int // by index
 	count  int
 	bins   []uint64 // the atoms that are right
-	// due is how many pods are still to go to each domain of the key that shares are
-	// divided by, and part which part of the lot they are.
-	due  []float64
-	part float64
+	// due is how many pods more are to go to each domain of the key that shares are divided
+	// by than there are slots.
+	due []float64
 	// slots are the places bought, by domain, first those without any.
 	slots [][]slot
 	seats []seat
@@ -150,24 +149,18 @@ func (b *buyer) openLots(answer *cover.Solution, lots []lot, key int) {
 	h.expect()
 	before := len(b.launches)
 	var bins []*opening
-	for i := range answer.Patterns {
-		p := &answer.Patterns[i]
-		at, _ := slices.BinarySearch(b.base, int(p.Bin)+1)
-		at--
-		for range p.Times {
-			atom, d := h.where(at, int(p.Bin)-b.base[at], p.Items)
-			bin := b.openOne(at, atom, nil)
-			if bin == nil {
-				break
-			}
-			if d > 0 {
-				b.pin(bin.launchBin, key, atom)
-			}
-			bins = append(bins, bin)
-			for _, item := range p.Items {
-				l := &lots[item.Class]
-				l.slots[d] = append(l.slots[d], slot{bin, item.N})
-			}
+	for _, at := range h.sites(answer) {
+		bin := b.openOne(at.pool, at.atom, nil)
+		if bin == nil {
+			continue
+		}
+		if at.domain > 0 {
+			b.pin(bin.launchBin, key, at.atom)
+		}
+		bins = append(bins, bin)
+		for _, item := range at.items {
+			l := &lots[item.Class]
+			l.slots[at.domain] = append(l.slots[at.domain], slot{bin, item.N})
 		}
 	}
 	for pass := range passes {
@@ -200,7 +193,6 @@ func (h *handing) expect() {
 			h.lotOf[n], h.left[n], h.passOf[n] = i, sh.count, h.pass(&sh.members[0])
 			if sh.key >= 0 {
 				l.due[h.number(sh.domain)] += float64(sh.count)
-				l.part += float64(sh.count) / float64(l.count)
 			}
 		}
 	}
@@ -222,35 +214,85 @@ func (h *handing) expect() {
 // number returns the domain's number; 0 if no share goes there.
 func (h *handing) number(domain int32) int { return slices.Index(h.domains, domain) + 1 }
 
-// where returns the atom to buy instead of one of the same price, in the domain where most
-// of such items are due, and the number of that domain.
-func (h *handing) where(at, atom int, items []cover.Item) (best, domain int) {
-	best, domain = atom, h.side[at][atom]
+// site is a machine to be bought, and the number of the domain that it is bought in.
+type site struct {
+	pool, atom, domain int
+	items              []cover.Item
+}
+
+// settleRounds bounds how often all sites are asked to move.
+const settleRounds = 30
+
+// sites returns the machines of an answer, each in the domain, of those where it costs the same,
+// that leaves the fewest pods without a slot where they are to go.
+func (h *handing) sites(answer *cover.Solution) []site {
+	var sites []site
+	for i := range answer.Patterns {
+		p := &answer.Patterns[i]
+		at, _ := slices.BinarySearch(h.base, int(p.Bin)+1)
+		at--
+		atom := int(p.Bin) - h.base[at]
+		for range p.Times {
+			s := site{at, atom, h.side[at][atom], p.Items}
+			h.expected(&s, -1)
+			sites = append(sites, s)
+		}
+	}
 	if len(h.domains) == 0 {
-		return best, domain
+		return sites
 	}
-	most := -1.0
-	pool := h.model.pools[at]
-	t := &pool.types[slices.IndexFunc(pool.types, func(t typeModel) bool { return t.first <= atom && atom < t.end })]
+	for range settleRounds {
+		moved := false
+		for i := range sites {
+			moved = h.move(&sites[i]) || moved
+		}
+		if !moved {
+			break
+		}
+	}
+	return sites
+}
+
+// expected notes that one more site has slots in its domain: fewer are missing there. One
+// takes them back.
+func (h *handing) expected(s *site, sign float64) {
+	for _, item := range s.items {
+		h.lots[item.Class].due[s.domain] += sign * float64(item.N)
+	}
+}
+
+// move moves a site to the domain where its slots are missed most, and tells whether that
+// is another one.
+func (h *handing) move(s *site) bool {
+	h.expected(s, 1)
+	pool := h.model.pools[s.pool]
+	t := &pool.types[pool.typeOf[s.atom]]
+	best, most := *s, h.missed(s)
 	for a := t.first; a < t.end; a++ {
-		d := h.side[at][a]
-		due := 0.0
-		for _, item := range items {
-			l := &h.lots[item.Class]
-			due += float64(item.N) * l.due[d]
-			if !bitset(l.bins[h.base[at]/64:]).has(a) {
-				due = -1e9
-			}
+		other := site{s.pool, a, h.side[s.pool][a], s.items}
+		if other.domain == s.domain || slices.ContainsFunc(s.items, func(item cover.Item) bool {
+			return !bitset(h.lots[item.Class].bins[h.base[s.pool]/64:]).has(a)
+		}) {
+			continue
 		}
-		if d > 0 && due > most {
-			best, domain, most = a, d, due
+		if m := h.missed(&other); m > most+1e-9 {
+			best, most = other, m
 		}
 	}
-	for _, item := range items {
-		l := &h.lots[item.Class]
-		l.due[domain] -= float64(item.N) * l.part
+	moved := best.domain != s.domain
+	*s = best
+	h.expected(s, -1)
+	return moved
+}
+
+// missed returns by how much a site's slots lower the sum of the squares of what is missing.
+func (h *handing) missed(s *site) (sum float64) {
+	for _, item := range s.items {
+		due := max(h.lots[item.Class].due[s.domain], 0)
+		rest := max(due-float64(item.N), 0)
+		sum += due*due - rest*rest
 	}
-	return best, domain
+	return sum
 }
 
 // Pods that other pods' places matter to are placed in the order of how much: those that
@@ -259,6 +301,7 @@ func (h *handing) where(at, atom int, items []cover.Item) (best, domain int) {
 const (
 	following = iota
 	minding
+	hosting
 	counted
 	passes
 )
@@ -272,6 +315,8 @@ func (h *handing) pass(m *member) int {
 		return following
 	case h.key >= 0 && h.ledger.Minds(c.index, h.key, m.st.wishesFrom):
 		return minding
+	case h.hostname >= 0 && h.ledger.Minds(c.index, h.hostname, m.st.wishesFrom):
+		return hosting
 	}
 	return counted
 }

@@ -42,7 +42,8 @@ type poolModel struct {
 	// left is what the limits still allow; MaxInt64 where there is none.
 	left      quantity.Vector
 	nodesLeft int64
-	settled   int // launches below this index hold no more of the limits than they need
+	settled   int  // launches below this index hold no more of the limits than they need
+	ample     bool // the limits are out of reach of one solve
 }
 
 // typeModel is one instance type of a pool, or a part of one.
@@ -417,6 +418,28 @@ func (p *poolModel) countLimits(snap *cluster.Snapshot) {
 	p.nodesLeft = math.MaxInt64
 	if limit, ok := p.pool.Limits[quantity.Nodes]; ok {
 		p.nodesLeft = limit - used[quantity.Nodes]
+	}
+}
+
+// lift takes limits for none where even so many of the largest machines are within them.
+func (p *poolModel) lift(machines int) {
+	n := int64(machines)
+	if p.ample = p.nodesLeft >= n; !p.ample {
+		return
+	}
+	most := make(quantity.Vector, len(p.space))
+	for t := range p.types {
+		raise(most, p.types[t].capacity)
+	}
+	for i, left := range p.left {
+		if left < 0 || most[i] > 0 && left/most[i] < n {
+			p.ample = false
+			return
+		}
+	}
+	p.nodesLeft = math.MaxInt64
+	for i := range p.left {
+		p.left[i] = math.MaxInt64
 	}
 }
 
