@@ -107,6 +107,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 			s.byNode[p.Spec.NodeName] = map[types.UID]*pod{}
 		}
 		s.byNode[p.Spec.NodeName][p.UID] = now
+		delete(s.kept, p.Spec.NodeName)
 		s.noteDaemonPod(p)
 	}
 	if s.asks(now) && !asked {
@@ -137,6 +138,7 @@ func (s *Store) forgetPodState(p *pod) {
 	}
 	if on := s.byNode[p.Spec.NodeName]; on != nil {
 		delete(on, p.UID)
+		delete(s.kept, p.Spec.NodeName)
 		if len(on) == 0 {
 			delete(s.byNode, p.Spec.NodeName)
 		}
@@ -192,6 +194,7 @@ func (s *Store) removeNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.nodes, n.Name)
+	delete(s.kept, n.Name)
 	s.stirHints()
 	delete(s.nominated, n.Name)
 	if s.providers[n.Spec.ProviderID] == n.Name {
@@ -236,13 +239,18 @@ func (s *Store) removePool(np *karpenterv1.NodePool) {
 func (s *Store) upsertPDB(b *policyv1.PodDisruptionBudget) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pdbs[types.NamespacedName{Namespace: b.Namespace, Name: b.Name}] = b
+	key := types.NamespacedName{Namespace: b.Namespace, Name: b.Name}
+	if had := s.pdbs[key]; had == nil || had.Generation != b.Generation || had.UID != b.UID {
+		s.guarding++
+	}
+	s.pdbs[key] = b
 }
 
 func (s *Store) removePDB(b *policyv1.PodDisruptionBudget) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pdbs, types.NamespacedName{Namespace: b.Namespace, Name: b.Name})
+	s.guarding++
 }
 
 func (s *Store) upsertNamespace(ns *corev1.Namespace) {

@@ -41,19 +41,11 @@ func (s *Store) residents(snap *cluster.Snapshot, shaper *shaper, now time.Time)
 		if n.Leaving {
 			continue
 		}
-		for _, p := range s.byNode[n.Name] {
-			if !translate.Reschedulable(p.Pod) {
-				continue
-			}
-			r := translate.Resident(p.Pod, now)
+		n.Residents = s.residentsOf(n.Name, now, func(p *pod, r *cluster.Resident) {
 			r.Shape, r.Moved = shaper.shape(p), p.movedAt
 			if translate.Evictable(p.Pod, now) {
-				addGuards(&r, p, guards[p.Namespace], selecting)
+				addGuards(r, p, guards[p.Namespace], selecting)
 			}
-			n.Residents = append(n.Residents, r)
-		}
-		slices.SortFunc(n.Residents, func(a, b cluster.Resident) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 		})
 	}
 }

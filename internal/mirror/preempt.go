@@ -24,8 +24,8 @@ func (s *Store) keepPromises(snap *cluster.Snapshot) {
 			continue
 		}
 		n := &snap.Nodes[at]
-		n.Used.Add(p.shape.Requests)
-		n.Ports = append(n.Ports, p.shape.Ports...)
+		n.Used = n.Used.Plus(p.shape.Requests)
+		n.Ports = append(slices.Clip(n.Ports), p.shape.Ports...)
 		n.Empty = false
 	}
 }

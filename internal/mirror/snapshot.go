@@ -113,7 +113,8 @@ func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
 		}
 		if ref := c.Spec.NodeClassRef; s.opts.Manages(ref.Group, ref.Kind) {
 			m := translate.Machine(nil, c.NodeClaim, now)
-			s.settle(&m, "", plannedFor, now)
+			m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
+			s.reserve(&m, plannedFor, now)
 			snap.Nodes = append(snap.Nodes, m)
 		}
 	}
@@ -121,8 +122,9 @@ func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
 		if claimOf[name] == nil && s.unclaimed(n) {
 			continue
 		}
-		m := translate.Machine(n, claimOf[name], now)
-		s.settle(&m, name, plannedFor, now)
+		m := s.machine(n, claimOf[name], now)
+		s.attach(&m, name)
+		s.reserve(&m, plannedFor, now)
 		snap.Nodes = append(snap.Nodes, m)
 	}
 	slices.SortFunc(snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -143,10 +145,10 @@ func (s *Store) unclaimed(n *corev1.Node) bool {
 }
 
 // settle adds to a machine what its pods mean for it.
-func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, now time.Time) {
+func (s *Store) settle(m *cluster.Node, now time.Time) {
 	m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
 	running := map[*sharedShape]*cluster.PodCount{}
-	for _, p := range s.podsOn(node) {
+	for _, p := range s.podsOn(m.Name) {
 		s.countPod(running, p, m.Leaving && s.willMove(p.Pod, m.Deadline, now))
 		m.Used.Add(p.shape.Requests)
 		m.Ports = append(m.Ports, p.shape.Ports...)
@@ -166,7 +168,10 @@ func (s *Store) settle(m *cluster.Node, node string, plannedFor map[string]int, 
 	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
 		m.Pods = append(m.Pods, *running[sh])
 	}
-	s.attach(m, node)
+}
+
+// reserve says how many pods are meant for a machine that are not there.
+func (s *Store) reserve(m *cluster.Node, plannedFor map[string]int, now time.Time) {
 	m.Planned = plannedFor[m.Name]
 	if m.Claim != m.Name {
 		m.Planned += plannedFor[m.Claim]

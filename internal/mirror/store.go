@@ -57,6 +57,8 @@ type Store struct {
 	pools      map[string]*karpenterv1.NodePool
 	daemons    daemons
 	pdbs       map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	guarding   uint64                       // counts changes of what budgets select
+	kept       map[string]*kept             // by node
 	namespaces map[string]map[string]string // name → labels
 	shapes     map[string]*sharedShape
 	types      map[cloud.ClassRef]typesKnown
@@ -110,6 +112,7 @@ func NewStore(opts Options) *Store {
 		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
 		planned:  map[types.UID]string{}, nominated: map[string]time.Time{},
 		volumes: newVolumes(), wake: func(string) {}, evicted: map[types.UID]evicted{},
+		kept: map[string]*kept{},
 	}
 }
 

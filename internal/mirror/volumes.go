@@ -172,6 +172,7 @@ func (s *Store) attach(m *cluster.Node, node string) {
 	if !limited(m.Allocatable) {
 		return
 	}
+	m.Used = maps.Clone(m.Used)
 	has := map[[2]string]bool{} // driver, handle
 	for _, p := range s.byNode[node] {
 		for _, c := range translate.ClaimsOf(p.Pod) {
