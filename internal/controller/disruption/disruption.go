@@ -69,21 +69,19 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 		l.begun = true
 		return busy
 	}
-	if l.memory.isIdle(l.Mirror.Heard(), l.Now()) {
-		return calm
+	if !l.memory.isIdle(l.Mirror.Heard(), l.Now()) {
+		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+			l.Log.Error("carrying out disruption", "error", err)
+		}
 	}
-	acted, err := l.pass(ctx)
-	if err != nil && ctx.Err() == nil {
-		l.Log.Error("carrying out disruption", "error", err)
+	if l.memory.busy {
+		return busy
 	}
-	if !acted {
-		return calm
-	}
-	return busy
+	return calm
 }
 
-// pass is one decision carried out; acted tells whether something is under way.
-func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
+// pass is one decision carried out.
+func (l *Loop) pass(ctx context.Context) error {
 	heard := l.Mirror.Heard()
 	snap := l.Mirror.Snapshot()
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
@@ -91,7 +89,8 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	start := l.Now()
 	p, err := l.decide(snap, opts)
 	if err != nil {
-		return false, err
+		l.memory.idle, l.memory.busy = false, false
+		return err
 	}
 	kept := &record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Plan: p, Took: l.Now().Sub(start)}
 	err = l.carryOut(ctx, snap, &p)
@@ -103,20 +102,23 @@ func (l *Loop) pass(ctx context.Context) (acted bool, err error) {
 	l.tellPools(snap)
 	l.tellWaiting(snap)
 	l.tellBlocked(snap, &p)
-	acted = underWay(snap) || len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
+	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
+	under, settling := underWay(snap)
 	whole := !opts.SkipConsolidation && !opts.DrainOnly
-	l.memory.idle, l.memory.heard, l.memory.lookedAt = !acted && err == nil && whole, heard, snap.At
-	return acted, err
+	l.memory.idle, l.memory.heard, l.memory.lookedAt = !acted && !settling && err == nil && whole, heard, snap.At
+	l.memory.busy = acted || under
+	return err
 }
 
-// underWay tells whether a step is: its end makes room in the budgets for the next.
-func underWay(snap *cluster.Snapshot) bool {
+// underWay tells whether a step is: its end makes room in the budgets for the next; and
+// whether only time is to pass for one to go on.
+func underWay(snap *cluster.Snapshot) (under, settling bool) {
 	for i := range snap.Nodes {
-		if snap.Nodes[i].Marked != "" {
-			return true
-		}
+		n := &snap.Nodes[i]
+		under = under || n.Marked != ""
+		settling = settling || n.Marked != "" && !n.Leaving && snap.At.Sub(n.MarkedSince) <= settle
 	}
-	return false
+	return under, settling
 }
 
 // decide proposes. A panic is a bug of ours: the look is given up, counted, and the next

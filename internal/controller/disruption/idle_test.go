@@ -18,6 +18,8 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		"something was heard":                       {memory{idle: true, heard: 7, lookedAt: noon}, 8, 5 * time.Second, false},
 		"something was done":                        {memory{heard: 7, lookedAt: noon}, 7, 5 * time.Second, false},
 		"time enough has passed":                    {memory{idle: true, heard: 7, lookedAt: noon}, 7, stillness, false},
+		"a step is under way":                       {memory{idle: true, busy: true, heard: 7, lookedAt: noon}, 7, busy, true},
+		"a step is under way for long":              {memory{idle: true, busy: true, heard: 7, lookedAt: noon}, 7, calm, false},
 		"nobody has looked yet":                     {memory{}, 0, 0, false},
 	} {
 		if got := c.m.isIdle(c.heard, noon.Add(c.after)); got != c.want {

@@ -17,7 +17,8 @@ const (
 	// which steps are taken back doubles from step to step, up to pauseMax.
 	rest = time.Minute
 	// stillness is for how long nothing is decided anew when there was nothing to do and
-	// nothing was heard since: only time can change that.
+	// nothing was heard since: only time can change that. With a step under way it is for as
+	// long as calm.
 	stillness = 30 * time.Second
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
@@ -33,7 +34,9 @@ type memory struct {
 	pools map[string]pause
 	nodes map[string]resting
 	// idle: the last look, at lookedAt and when that much had been heard, found nothing to do.
+	// busy: it began something, or something is under way.
 	idle     bool
+	busy     bool
 	heard    uint64
 	lookedAt time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
@@ -56,7 +59,11 @@ type resting struct {
 
 // isIdle tells whether nothing can have come of a look since the last one.
 func (m *memory) isIdle(heard uint64, now time.Time) bool {
-	return m.idle && m.heard == heard && now.Sub(m.lookedAt) < stillness
+	still := stillness
+	if m.busy {
+		still = calm
+	}
+	return m.idle && m.heard == heard && now.Sub(m.lookedAt) < still
 }
 
 // recall sets the options to what is remembered, and forgets what is over.
