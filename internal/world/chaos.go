@@ -83,6 +83,9 @@ var (
 	}
 )
 
+// manyNodes is from how many nodes on workloads are larger and machines smaller.
+const manyNodes = 50
+
 // chaos is what the seed decides: the cluster and its load at first, then faults and users.
 type chaos struct {
 	w      *World
@@ -299,7 +302,7 @@ func (c *chaos) makeApps() {
 		}
 		a.memoryMiB = a.cpuMilli * pick(w, []int64{1, 2, 4})
 		a.replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.cpuMilli))))
-		if w.opts.Nodes > 50 {
+		if w.opts.Nodes > manyNodes {
 			a.replicas *= 4
 		}
 		switch {
@@ -455,7 +458,7 @@ func (c *chaos) scale() {
 		return
 	}
 	factor := 0.3 + 2*c.w.rand.Float64()
-	if most := 4 * (a.replicas + 2); c.w.opts.Nodes > 50 {
+	if most := 4 * (a.replicas + 2); c.w.opts.Nodes > manyNodes {
 		factor = 0.7 + 0.6*c.w.rand.Float64()
 		a.replicas = min(most, max(1, int(float64(a.replicas)*factor)))
 	} else {

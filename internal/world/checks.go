@@ -455,7 +455,7 @@ func (c *checks) hasPods(node string) bool {
 // atRest: some time after the last fault, all is as it should be.
 func (c *checks) atRest() {
 	w := c.w
-	if w.opts.Calm < time.Hour {
+	if w.opts.Calm < restIn {
 		return
 	}
 	for _, a := range w.workloads.apps {

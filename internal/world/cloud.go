@@ -67,8 +67,12 @@ func newCloud(w *World) *cloudSim {
 		w: w, words: words, stock: map[catalog.Place]int{},
 		byID: map[string]*instance{}, byToken: map[string]*instance{}, byNode: map[string]*instance{},
 	}
+	largest := int64(16000)
+	if w.opts.Nodes > manyNodes {
+		largest = 8000 // so that there are as many nodes as are asked for
+	}
 	for _, t := range kwok.DefaultTypes() {
-		if strings.HasSuffix(t.Name, "-amd64-linux") && t.Capacity[quantity.CPU] <= 16000 {
+		if strings.HasSuffix(t.Name, "-amd64-linux") && t.Capacity[quantity.CPU] <= largest {
 			c.types = append(c.types, t)
 		}
 	}

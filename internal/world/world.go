@@ -149,9 +149,13 @@ func (w *World) keepDecisions() func() {
 	}
 }
 
-// afterHeld is how long the world has to come to rest after the last drain that waited for
-// its deadline, and heldMost how much longer than asked for it lasts at most for that.
-const afterHeld, heldMost = 45 * time.Minute, 2 * time.Hour
+// restIn is how long the calm must be for the world to be asked for rest. It gets afterHeld more
+// after the last drain that waited for its deadline, at most heldMost longer than was asked for.
+const (
+	restIn    = time.Hour
+	afterHeld = 45 * time.Minute
+	heldMost  = 2 * time.Hour
+)
 
 // play runs events until the end or the first violation.
 func (w *World) play() {
@@ -160,7 +164,7 @@ func (w *World) play() {
 	most := end.Add(heldMost)
 	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(end) {
 		w.next()
-		if until := w.checks.lastHeld.Add(afterHeld); until.After(end) {
+		if until := w.checks.lastHeld.Add(afterHeld); until.After(end) && w.opts.Calm >= restIn {
 			end = until
 			if end.After(most) {
 				end = most
