@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"internal/view"},
 	{"internal/tui", "internal/web"},
 	{"internal/operator"},
-	{"internal/demo"},
+	{"internal/demo", "internal/doctor"},
 	{"internal/cli"},
 	{"cmd"},
 	// Tests only; what they hold ships in no binary.

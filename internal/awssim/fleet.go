@@ -235,10 +235,12 @@ func (o *order) describe() fields {
 
 // runInstances answers dry runs only: nobody launches that way here.
 func runInstances(s *Sim, c *call) (any, error) {
-	spec := c.form.at("LaunchTemplate")
-	t, err := s.template(spec, c.now)
-	if err != nil {
-		return nil, err
+	t := &template{data: c.form}
+	if spec := c.form.at("LaunchTemplate"); len(spec.children) > 0 {
+		var err error
+		if t, err = s.template(spec, c.now); err != nil {
+			return nil, err
+		}
 	}
 	override := &form{children: map[string]*form{"InstanceType": c.form.at("InstanceType"), "SubnetId": c.form.at("SubnetId")}}
 	if nics := c.form.list("NetworkInterface"); len(nics) > 0 {

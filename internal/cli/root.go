@@ -67,7 +67,7 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, err) })
-	root.AddCommand(newAWSSim(), newController(), newCRDs(), newDemo(), newExplain(), newReplay(), newSimulate(), newSnapshot(), newVersion())
+	root.AddCommand(newAWSSim(), newController(), newCRDs(), newDemo(), newDoctor(), newExplain(), newReplay(), newSimulate(), newSnapshot(), newVersion())
 	for _, c := range append(root.Commands(), root) {
 		args := c.Args
 		c.Args = func(cmd *cobra.Command, given []string) error {

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
+	"github.com/dovetail-sh/dovetail/internal/doctor"
+)
+
+// doctorInput is what the flags say.
+type doctorInput struct {
+	kubeconfig, provider, cluster, queue, role, output string
+}
+
+func newDoctor() *cobra.Command {
+	var input doctorInput
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what a cluster and an AWS account lack before the autoscaler is installed",
+		Long: `Look at a cluster and at the AWS account that the environment tells of, and say of each thing
+that the autoscaler needs whether it is there: credentials, clock, versions, definitions,
+subnets and security groups by tag, images, roles, the interruption queue, permissions.
+Nothing is changed; launches and the like are tried as dry runs. Permissions are those of
+whoever asks: run it with the controller's role to learn about that.
+
+The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
+		Example: `  dovetail doctor --cluster-name demo --interruption-queue demo
+  dovetail doctor --cluster-name demo --output json | jq '.findings[] | select(.status == "failed")'
+  dovetail doctor --cloud-provider kwok`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd, &input) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, or kwok: no account is looked at")
+	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
+	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
+	fs.StringVar(&input.role, "node-role", "", "name of the role that machines get; empty: KarpenterNodeRole-<cluster>")
+	fs.StringVarP(&input.output, "output", "o", "table", "table or json")
+	return cmd
+}
+
+func examine(cmd *cobra.Command, input *doctorInput) error {
+	switch {
+	case input.output != "table" && input.output != "json":
+		return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", input.output))
+	case input.provider != "aws" && input.provider != "kwok":
+		return wrongUse(cmd, fmt.Errorf("--cloud-provider is %q, must be aws or kwok", input.provider))
+	case input.provider == "aws" && input.cluster == "":
+		return wrongUse(cmd, errors.New("--cluster-name is empty; it must be the name of the EKS cluster"))
+	}
+	found := examineCluster(cmd.Context(), input)
+	if input.provider == "aws" {
+		found = append(found, examineAccount(cmd.Context(), input)...)
+	}
+	show := doctor.Table
+	if input.output == "json" {
+		show = doctor.JSON
+	}
+	if err := show(cmd.OutOrStdout(), found); err != nil {
+		return err
+	}
+	if doctor.Failures(found) > 0 {
+		return &statusError{status: 1}
+	}
+	return nil
+}
+
+func examineCluster(ctx context.Context, input *doctorInput) []doctor.Finding {
+	config, err := restConfig(input.kubeconfig)
+	if err != nil {
+		return []doctor.Finding{{Check: "Kubernetes", Status: checkup.Failed, Found: err.Error(), Remedy: "give --kubeconfig"}}
+	}
+	return doctor.Cluster(ctx, config, time.Now())
+}
+
+func examineAccount(ctx context.Context, input *doctorInput) []doctor.Finding {
+	config, err := aws.LoadConfig(ctx)
+	if err != nil {
+		return []doctor.Finding{{Check: "credentials", Status: checkup.Failed, Found: err.Error(), Remedy: "set AWS_REGION, and AWS_PROFILE or keys"}}
+	}
+	return checkup.Check(ctx, checkup.Options{
+		Config: config, Cluster: input.cluster, Queue: input.queue, NodeRole: cmp.Or(input.role, "KarpenterNodeRole-"+input.cluster), Now: time.Now,
+	})
+}

@@ -1,0 +1,77 @@
+// Package checkup looks at an AWS account before the controller works in it: whether there
+// is everything that it needs, and whether it would be allowed to use it. Nothing is changed:
+// what would change something is tried as a dry run.
+//
+// Read checkup.go (which checks there are), then account.go (what must be there) and
+// permission.go (what must be allowed); finding.go is what they return.
+package checkup
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+const (
+	// patience is how long one check may take.
+	patience = 30 * time.Second
+	// skewMost is how wrong the clock may be: AWS refuses what was signed more than five
+	// minutes off.
+	skewMost, skewWarn = 4 * time.Minute, 30 * time.Second
+)
+
+// Options say what to look for.
+type Options struct {
+	// Config is how AWS is reached.
+	Config aws.Config
+	// Cluster is the name of the EKS cluster, and the value of the tag karpenter.sh/discovery.
+	Cluster string
+	// Queue is the name of the interruption queue; empty: there is none.
+	Queue string
+	// NodeRole is the name of the role that machines get.
+	NodeRole string
+	Now      func() time.Time
+}
+
+// look is one look at an account, and what was learnt on the way.
+type look struct {
+	o       *Options
+	ec2     *ec2.Client
+	eks     *eks.Client
+	iam     *iam.Client
+	pricing *pricing.Client
+	sqs     *sqs.Client
+	ssm     *ssm.Client
+	sts     *sts.Client
+
+	version, subnet, image string
+}
+
+// Check looks at the account. Without credentials nothing else is asked.
+func Check(ctx context.Context, o Options) []Finding {
+	l := &look{
+		o: &o, ec2: ec2.NewFromConfig(o.Config), eks: eks.NewFromConfig(o.Config), iam: iam.NewFromConfig(o.Config),
+		sqs: sqs.NewFromConfig(o.Config), ssm: ssm.NewFromConfig(o.Config), sts: sts.NewFromConfig(o.Config),
+		pricing: pricing.NewFromConfig(o.Config),
+	}
+	var found []Finding
+	for _, check := range []func(context.Context) []Finding{
+		l.credentials, l.cluster, l.subnets, l.groups, l.images, l.nodeRole, l.spotRole, l.queue, l.permissions, l.launch,
+	} {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		found = append(found, check(ctx)...)
+		cancel()
+		if found[0].Status == Failed {
+			return append(found, Finding{Check: "account", Status: Skipped, Found: "not looked at without credentials"})
+		}
+	}
+	return found
+}

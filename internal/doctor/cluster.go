@@ -1,0 +1,201 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/config/crd"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
+)
+
+const (
+	// patience is how long the API server may take to answer.
+	patience = 10 * time.Second
+	// minorOldest and minorNewest are the versions 1.x of Kubernetes that may do, and the
+	// newest one that the tests run on.
+	minorOldest, minorNewest = 29, 37
+	// leaseName is the lease of whoever speaks Karpenter's API.
+	leaseName = "karpenter-leader-election"
+)
+
+// Cluster looks at a cluster by its API server.
+func Cluster(ctx context.Context, config *rest.Config, now time.Time) []Finding {
+	config = rest.CopyConfig(config)
+	config.Timeout = patience
+	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return []Finding{unreachable(err)}
+	}
+	version, err := asked.ServerVersion()
+	if err != nil {
+		return []Finding{unreachable(err)}
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return []Finding{unreachable(err)}
+	}
+	found := []Finding{judgeVersion(version, config.Host)}
+	found = append(found, definitions(ctx, c)...)
+	found = append(found, others(ctx, c, now))
+	return append(found, classes(ctx, c)...)
+}
+
+func unreachable(err error) Finding {
+	return Finding{Check: "Kubernetes", Status: checkup.Failed, Found: err.Error(), Remedy: "give --kubeconfig for a cluster that can be reached from here"}
+}
+
+// judgeVersion says whether the version of Kubernetes will do.
+func judgeVersion(v *version.Info, host string) Finding {
+	f := Finding{Check: "Kubernetes", Status: checkup.OK, Found: fmt.Sprintf("%s at %s", v.GitVersion, host)}
+	minor, err := strconv.Atoi(strings.TrimSuffix(v.Minor, "+"))
+	switch {
+	case err != nil || v.Major != "1" || minor < minorOldest:
+		f.Status, f.Remedy = checkup.Failed, fmt.Sprintf("upgrade it to 1.%d at least", minorOldest)
+	case minor > minorNewest:
+		f.Status, f.Remedy = checkup.Warning, fmt.Sprintf("1.%d is the newest one that this version was tried with", minorNewest)
+	}
+	return f
+}
+
+// definitions compares the definitions that are installed with ours.
+func definitions(ctx context.Context, c client.Client) []Finding {
+	const check, remedy = "definitions", "dovetail crds | kubectl apply --server-side -f -"
+	own, err := ownDefinitions()
+	if err != nil {
+		return []Finding{{Check: check, Status: checkup.Failed, Found: err.Error()}}
+	}
+	var missing, other, kinds []string
+	for _, want := range own {
+		has := want.NewEmptyInstance().(*unstructured.Unstructured)
+		err := c.Get(ctx, client.ObjectKeyFromObject(want), has)
+		kind, _, _ := unstructured.NestedString(want.Object, "spec", "names", "kind")
+		kinds = append(kinds, kind)
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, kind)
+		case err != nil:
+			return []Finding{{Check: check, Status: checkup.Skipped, Found: err.Error()}}
+		case !reflect.DeepEqual(schemas(want), schemas(has)):
+			other = append(other, kind)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return []Finding{{Check: check, Status: checkup.Failed, Found: "not installed: " + strings.Join(missing, ", "), Remedy: remedy}}
+	case len(other) > 0:
+		return []Finding{{Check: check, Status: checkup.Warning, Found: "of another version than this program: " + strings.Join(other, ", "), Remedy: remedy}}
+	}
+	return []Finding{{Check: check, Status: checkup.OK, Found: strings.Join(kinds, ", ")}}
+}
+
+func ownDefinitions() ([]*unstructured.Unstructured, error) {
+	names, err := fs.Glob(crd.Files(), "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	for _, name := range names {
+		text, err := crd.Files().ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &o.Object); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// schemas returns the schema of each version, in one form.
+func schemas(definition *unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok {
+			text, err := json.Marshal(v["schema"])
+			if err != nil {
+				text = []byte(err.Error())
+			}
+			out[fmt.Sprint(v["name"])] = string(text)
+		}
+	}
+	return out
+}
+
+// others looks for an autoscaler that works already.
+func others(ctx context.Context, c client.Client, now time.Time) Finding {
+	const check = "other autoscalers"
+	var leases coordinationv1.LeaseList
+	if err := c.List(ctx, &leases); err != nil {
+		return Finding{Check: check, Status: checkup.Skipped, Found: err.Error()}
+	}
+	for i := range leases.Items {
+		l := &leases.Items[i]
+		s := &l.Spec
+		if l.Name != leaseName || s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+			continue
+		}
+		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
+			return Finding{
+				Check: check, Status: checkup.Warning, Found: fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name),
+				Remedy: "unless that is Dovetail itself, stop it first: two would buy for the same pods",
+			}
+		}
+	}
+	return Finding{Check: check, Status: checkup.OK, Found: "nobody holds a lease " + leaseName}
+}
+
+// classes says of each node class that is not ready why.
+func classes(ctx context.Context, c client.Client) []Finding {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(awsv1.GroupVersion.WithKind("EC2NodeClassList"))
+	if err := c.List(ctx, list); err != nil {
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil // that the definition is missing is said already
+		}
+		return []Finding{{Check: "EC2NodeClass", Status: checkup.Skipped, Found: err.Error()}}
+	}
+	var found []Finding
+	for i := range list.Items {
+		found = append(found, judgeClass(&list.Items[i]))
+	}
+	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Check, b.Check) })
+	return found
+}
+
+func judgeClass(class *unstructured.Unstructured) Finding {
+	f := Finding{Check: "EC2NodeClass " + class.GetName(), Status: checkup.Warning, Found: "nobody has judged it yet"}
+	conditions, _, _ := unstructured.NestedSlice(class.Object, "status", "conditions")
+	for _, c := range conditions {
+		c, ok := c.(map[string]any)
+		if !ok || c["type"] != "Ready" {
+			continue
+		}
+		if c["status"] == "True" {
+			return Finding{Check: f.Check, Status: checkup.OK, Found: "Ready"}
+		}
+		f.Found = fmt.Sprintf("not Ready: %v: %v", c["reason"], c["message"])
+		f.Remedy = "kubectl describe ec2nodeclass " + class.GetName()
+	}
+	return f
+}
