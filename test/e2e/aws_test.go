@@ -26,7 +26,7 @@ func TestAWS(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	installDefinitions(t, c)
-	sim, env := account(t, cluster, c)
+	sim, env := account(t, cluster, c, awssim.Credentials{})
 	for _, o := range []client.Object{awsClass(), awsPool()} {
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAWS(t *testing.T) {
 
 // account starts an account whose machines join the cluster, and returns the environment by
 // which it is reached.
-func account(t *testing.T, cluster *testkit.Cluster, c client.Client) (*awssim.Sim, []string) {
+func account(t *testing.T, cluster *testkit.Cluster, c client.Client, keys awssim.Credentials) (*awssim.Sim, []string) {
 	t.Helper()
 	asked, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
@@ -94,7 +94,7 @@ func account(t *testing.T, cluster *testkit.Cluster, c client.Client) (*awssim.S
 	nodes := kubelets.New(c, slog.New(slog.DiscardHandler))
 	go nodes.Run(t.Context())
 	sim, err := awssim.New(awssim.Options{
-		Seed: 1, Registrar: nodes, MinBoot: time.Second, MaxBoot: 3 * time.Second,
+		Seed: 1, Registrar: nodes, MinBoot: time.Second, MaxBoot: 3 * time.Second, Credentials: keys,
 		Cluster: awssim.Cluster{Name: "demo", Version: version.Major + "." + version.Minor, Endpoint: cluster.Config.Host},
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ func account(t *testing.T, cluster *testkit.Cluster, c client.Client) (*awssim.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := sim.Options().Credentials
+	keys = sim.Options().Credentials
 	return sim, []string{
 		"AWS_ENDPOINT_URL=" + url, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=" + keys.AccessKey, "AWS_SECRET_ACCESS_KEY=" + keys.SecretKey,
 		"AWS_SESSION_TOKEN=" + keys.SessionToken, "AWS_EC2_METADATA_DISABLED=true",
