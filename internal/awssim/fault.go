@@ -241,15 +241,24 @@ func (s *Sim) strikes(kind, operation string, now time.Time) bool {
 func (s *Sim) isCut(c *call, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := c.service + ":" + c.operation
-	return err == nil && s.strikes(FaultCut, name, s.clock.Now())
+	return err == nil && s.breaks(FaultCut, c)
 }
 
 // isDown tells whether the endpoint is away for this call.
 func (s *Sim) isDown(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.strikes(FaultDown, c.service+":"+c.operation, s.clock.Now())
+	return s.breaks(FaultDown, c)
+}
+
+// breaks tells whether a condition ends this call's connection, and counts that.
+func (s *Sim) breaks(kind string, c *call) bool {
+	name := c.service + ":" + c.operation
+	if !s.strikes(kind, name, s.clock.Now()) {
+		return false
+	}
+	s.refused[name+" "+kind]++
+	return true
 }
 
 // serveControl is the endpoint that people and scripts set faults by:

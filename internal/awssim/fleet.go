@@ -183,6 +183,7 @@ func (s *Sim) launchFleet(c *call, orders []*order, total int) fields {
 		for left > 0 {
 			in, refusal := s.launch(o, c.now)
 			if refusal != nil {
+				s.refused["ec2:CreateFleet "+refusal.code]++
 				errors = append(errors, fields{
 					{"launchTemplateAndOverrides", o.describe()},
 					{"lifecycle", o.capacityType},

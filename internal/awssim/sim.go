@@ -242,7 +242,8 @@ func (s *Sim) Calls() map[string]int {
 }
 
 // Refused returns how often each operation failed with each error code
-// ("ec2:CreateFleet RequestLimitExceeded").
+// ("ec2:CreateFleet RequestLimitExceeded"), what fleets were refused in part and
+// connections that a fault ended ("ec2:CreateFleet cut") included.
 func (s *Sim) Refused() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

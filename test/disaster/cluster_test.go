@@ -112,7 +112,7 @@ func (c *cluster) later(pause time.Duration, do func()) {
 	c.due = append(c.due, task{time.Now().Add(pause), do})
 }
 
-// scale sets how many pods an app has.
+// scale sets how many pods an app has, which is begun if it is new.
 func (c *cluster) scale(a *app, replicas int) {
 	c.s.locked(func() {
 		if c.apps[a.name] == nil {
@@ -127,7 +127,7 @@ func (c *cluster) scale(a *app, replicas int) {
 			}))
 			c.apps[a.name] = a
 		}
-		a.replicas = replicas
+		c.apps[a.name].replicas = replicas
 		c.late[a.name] = true
 	})
 }

@@ -1,0 +1,79 @@
+package disaster
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the scale-up, 20 for each machine")
+
+// TestScaleUp creates pods all at once, 20 for each machine: 20,000 need 1,000. EC2's token
+// buckets are on, and may not run dry.
+func TestScaleUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { scaleUp(t, *scalePods) })
+}
+
+// scaleUp creates pods and waits until all of them run; then it prints what that took.
+func scaleUp(t *testing.T, pods int) {
+	const apps = 20
+	w := newWorld(t, nil)
+	defer w.end()
+	w.furnish("8")
+	w.begin()
+	w.until(5*time.Minute, w.poolReady)
+	time.Sleep(time.Minute) // what was spent on getting ready comes back
+	created := map[key]time.Time{}
+	w.server.locked(func() {
+		w.server.hearers = append(w.server.hearers, func(kind string, was, is client.Object) {
+			if kind == "Pod" && was == nil {
+				created[keyOf(is)] = time.Now()
+			}
+		})
+	})
+	before, begun := w.sim.Calls(), time.Now()
+	for i := range apps {
+		w.cluster.scale(&app{name: fmt.Sprintf("app-%d", i), cpuMilli: 380, memoryMiB: 300, grace: 20}, pods/apps)
+	}
+	w.until(20*time.Minute, func() string { return w.allRun(pods) })
+	t.Logf("%s, %s after the first was created", w.picture(), time.Since(begun))
+	after := w.sim.Calls()
+	w.until(5*time.Minute, w.agree)
+
+	launched := map[string]time.Time{} // by Node
+	for _, i := range w.sim.Instances() {
+		launched[i.Node] = i.Launched
+	}
+	var waits []time.Duration
+	w.server.locked(func() {
+		for _, pod := range all[*corev1.Pod](w.server) {
+			waits = append(waits, launched[pod.Spec.NodeName].Sub(created[keyOf(pod)]))
+		}
+	})
+	slices.Sort(waits)
+	calls := 0
+	for name, n := range after {
+		if n -= before[name]; n > 0 {
+			t.Logf("%6d %s", n, name)
+			calls += n
+		}
+	}
+	t.Logf("%d machines, %.2f calls for each; from a pod's creation to EC2's answer for the machine it runs on: p50 %s, p99 %s; the batch window is 1 s without news, 10 s at most",
+		len(launched), float64(calls)/float64(len(launched)), waits[len(waits)/2], waits[len(waits)*99/100])
+	for answer, n := range w.sim.Refused() {
+		if strings.Contains(answer, "RequestLimitExceeded") {
+			t.Errorf("throttled %d times: %s", n, answer)
+		}
+	}
+	if want := pods / 20; len(launched) > want+want/20 {
+		t.Errorf("%d machines were launched for %d pods, 20 on each", len(launched), pods)
+	}
+}
