@@ -7,10 +7,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -56,6 +58,30 @@ func TestPodsLandWherePlanned(t *testing.T) {
 	}
 }
 
+// TestSpreadPodsDoNotWaitForEachOther has three pods for each of three zones, which may
+// differ by one, and which never lose a hint because they may not preempt: hinted all at
+// once they would wait for each other for ever.
+func TestSpreadPodsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	never := corev1.PreemptNever
+	must(t, w.Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "polite"}, Value: 1, PreemptionPolicy: &never}))
+	d := deployment("spread", 9, "1100m")
+	d.Spec.Template.Spec.PriorityClassName = "polite"
+	d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: d.Spec.Selector,
+	}}
+	var np karpenterv1.NodePool
+	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(pool()), &np))
+	before := np.DeepCopy()
+	np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements, karpenterv1.NodeSelectorRequirementWithMinValues{
+		Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"test-zone-a", "test-zone-b", "test-zone-c"},
+	})
+	must(t, w.Patch(t.Context(), &np, client.MergeFrom(before)))
+	must(t, w.Create(t.Context(), d))
+	w.allBound(t, 9)
+}
+
 // BenchmarkHandOver measures scale-ups with the pods nominated and not.
 func BenchmarkHandOver(b *testing.B) {
 	for _, pods := range []int{50, 131, 500} {
@@ -85,22 +111,7 @@ func measure(t testing.TB, s scale) measured {
 		n := (s.pods + i) / len(sizes)
 		must(t, w.Create(t.Context(), deployment(fmt.Sprintf("size-%s", size), int32(n), size)))
 	}
-	var pods corev1.PodList
-	testkit.Eventually(t, patience, func() error {
-		if err := w.List(t.Context(), &pods, client.InNamespace("default")); err != nil {
-			return err
-		}
-		bound := 0
-		for i := range pods.Items {
-			if pods.Items[i].Spec.NodeName != "" {
-				bound++
-			}
-		}
-		if bound != s.pods {
-			return fmt.Errorf("%d of %d pods are bound, want %d", bound, len(pods.Items), s.pods)
-		}
-		return nil
-	})
+	w.allBound(t, s.pods)
 	m := measured{took: time.Since(start)}
 	var nodes corev1.NodeList
 	must(t, w.List(t.Context(), &nodes))
@@ -112,6 +123,27 @@ func measure(t testing.TB, s scale) measured {
 		return nil
 	})
 	return m
+}
+
+// allBound waits until so many pods are bound.
+func (w *world) allBound(t testing.TB, want int) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		var pods corev1.PodList
+		if err := w.List(t.Context(), &pods, client.InNamespace("default")); err != nil {
+			return err
+		}
+		bound := 0
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName != "" {
+				bound++
+			}
+		}
+		if bound != want {
+			return fmt.Errorf("%d of %d pods are bound, want %d", bound, len(pods.Items), want)
+		}
+		return nil
+	})
 }
 
 func deployment(name string, replicas int32, cpu string) *appsv1.Deployment {
