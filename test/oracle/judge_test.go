@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -384,7 +385,7 @@ func (r *run) releaseAll(ctx context.Context, target map[cluster.PodRef]string) 
 func (r *run) hint(ctx context.Context, ref cluster.PodRef, node string) error {
 	patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, node)
 	_, err := r.client.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	if err != nil {
+	if err != nil && !apierrors.IsInvalid(err) { // it has just been bound
 		return fmt.Errorf("hint %s: %w", ref, err)
 	}
 	return nil

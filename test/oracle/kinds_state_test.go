@@ -38,8 +38,12 @@ func (g *gen) openClaims() {
 			continue
 		}
 		n.Annotations = with(with(n.Annotations, flightKey, "true"), openKey, "true")
-		// The pool's word, as launches from it have it; what was there may be older.
+		// The pool's word, as launches from it have it, and the type's; what was there may be older.
 		n.Spec.Taints = np.Spec.Template.Spec.Taints
+		if i := slices.IndexFunc(g.s.Types, func(t machineType) bool { return t.Name == n.Labels[corev1.LabelInstanceTypeStable] }); i >= 0 {
+			t := g.s.Types[i].catalogType()
+			n.Status = machine(n.Name, np, t, &t.Offerings[0], nil).Status
+		}
 		maps.Copy(n.Labels, np.Spec.Template.Labels)
 	}
 }
