@@ -107,11 +107,11 @@ func (s *solver) upholdClass(c *class, seats [][]int32, moved map[int32]bool, la
 	return gone
 }
 
-// readmitMost bounds for how many pods room that others left is looked for, lookedMost on
-// how many launches in all.
+// readmitMost bounds for how many pods room that others left is looked for, judgedMost how
+// often it is asked for that whether all others may stay.
 const (
 	readmitMost = 50
-	lookedMost  = 1000
+	judgedMost  = 200
 )
 
 // readmission gives pods that are refused the room, and the limits, that those left who had
@@ -119,7 +119,7 @@ const (
 type readmission struct {
 	*solver
 	seats  [][]int32 // by class: the pods that have a place
-	looked int       // launches looked at
+	judged int       // how often all others were asked
 }
 
 // readmit tells whether any refused pod found a place.
@@ -180,7 +180,7 @@ func (r *readmission) one(c *class, p int32) bool {
 // are; if not it is taken away again.
 func (r *readmission) keeps(c *class, p int32, at placement) bool {
 	r.placed[p] = at
-	if r.ledger.Holds(c.index, r.placeAt(at)).IsYes() && r.allHold(r.seats) {
+	if r.ledger.Holds(c.index, r.placeAt(at)).IsYes() && r.othersStay() {
 		return true
 	}
 	r.remove(c, p)
@@ -191,7 +191,7 @@ func (r *readmission) keeps(c *class, p int32, at placement) bool {
 // harmless tells whether a pod of the class could be on the launch with all others staying,
 // before the launch is narrowed to what holds the pod.
 func (r *readmission) harmless(c *class, st *stage, b *launchBin) bool {
-	if r.looked++; r.looked > lookedMost || b.full(c) {
+	if b.full(c) {
 		return false
 	}
 	if len(c.keys) == 0 {
@@ -202,7 +202,13 @@ func (r *readmission) harmless(c *class, st *stage, b *launchBin) bool {
 	}
 	r.ledger.Count(c.index, &b.place, 1, 0)
 	defer r.ledger.Count(c.index, &b.place, -1, 0)
-	return r.ledger.Holds(c.index, &b.place).IsYes() && r.allHold(r.seats)
+	return r.ledger.Holds(c.index, &b.place).IsYes() && r.othersStay()
+}
+
+// othersStay tells whether every pod that has a place may keep it.
+func (r *readmission) othersStay() bool {
+	r.judged++
+	return r.judged <= judgedMost && r.allHold(r.seats)
 }
 
 // allHold tells whether every pod may stay where it is.
