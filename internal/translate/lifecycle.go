@@ -119,6 +119,12 @@ func Expires(nc *karpenterv1.NodeClaim) time.Time {
 	return expires
 }
 
+// IsReclaimed tells whether it is the cloud that ends a claim's machine when it expires.
+func IsReclaimed(nc *karpenterv1.NodeClaim) bool {
+	by, err := time.Parse(time.RFC3339, nc.Annotations[ReplaceByAnnotationKey])
+	return err == nil && by.Equal(Expires(nc))
+}
+
 // Deadline returns when the drain of a claim's node ends what is left; zero: it has no end.
 func Deadline(nc *karpenterv1.NodeClaim) (time.Time, error) {
 	text := nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey]

@@ -15,7 +15,8 @@ import (
 
 const (
 	// expiryWindowMin and expiryWindowMax bound the time before a machine's end in which
-	// it is replaced, which is else a tenth of its life; never more than half of it.
+	// it is replaced, which is else a tenth of its life; never more than half of it, unless
+	// it is the cloud that ends it.
 	expiryWindowMin = 10 * time.Minute
 	expiryWindowMax = 24 * time.Hour
 )
@@ -41,7 +42,10 @@ func (w *work) expired() {
 // budgets and failures.
 func due(n *cluster.Node) time.Time {
 	life := n.Expires.Sub(n.Created)
-	window := min(max(life/10, expiryWindowMin), life/2, expiryWindowMax)
+	window := min(max(life/10, expiryWindowMin), expiryWindowMax)
+	if !n.Reclaimed {
+		window = min(window, life/2)
+	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(n.Claim))
 	return n.Expires.Add(-window + time.Duration(float64(window)/2*float64(h.Sum32())/math.MaxUint32))
