@@ -91,7 +91,7 @@ type Consolidation struct {
 func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
 	c := newConsolidator(snap, opts)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
-		c.out = c.bestOfTries()
+		return c.bestOfTries()
 	}
 	c.tellKept()
 	return c.out
@@ -104,18 +104,17 @@ func (c *consolidator) bestOfTries() Consolidation {
 	if c.opts.DrainOnly || c.opts.Changed != nil {
 		tries = 1
 	}
-	none, best, most := c.out, c.out, 0.0
+	none, best, most := c.out, c.out, -1.0
 	for try := range tries {
 		mark := c.s.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
 		c.plan()
 		if c.gain > most {
+			c.tellKept()
 			best, most = c.out, c.gain
 		}
-		if try < tries-1 {
-			c.s.Undo(mark)
-		}
+		c.s.Undo(mark)
 	}
 	return best
 }
@@ -181,6 +180,10 @@ func (c *consolidator) judge(h int) {
 	if c.why[h] = c.blocked(n, price); !c.why[h].IsYes() {
 		return
 	}
+	if len(c.s.Added(h)) > 0 { // pods that wait, which are no residents that could move
+		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pods that wait may want its room")
+		return
+	}
 	for i := range n.Residents {
 		c.weight[h] += evictionWeight(&n.Residents[i], c.snap.At)
 	}
@@ -207,7 +210,7 @@ func (c *consolidator) bound() {
 const (
 	// triesMax is how often a search is repeated with the machines in another order;
 	// machinesMax bounds the machines of all tries together.
-	triesMax, machinesMax = 32, 4000
+	triesMax, machinesMax = 12, 4000
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3
