@@ -174,7 +174,7 @@ func TestMutantsAreFound(t *testing.T) {
 				first, last = 1, *mutantSeeds
 			}
 			for s := first; s <= last; s++ {
-				r := Run(s, Options{Stormy: 40 * time.Minute, Calm: time.Hour, Nodes: 6, Mutant: &m.Mutant})
+				r := Run(s, Options{Stormy: 40 * time.Minute, Calm: restIn, Nodes: 6, Mutant: &m.Mutant})
 				if r.Violation != "" {
 					t.Logf("seed %d: %s", s, r.Violation)
 					return

@@ -149,11 +149,12 @@ func (w *World) keepDecisions() func() {
 	}
 }
 
-// restIn is how long the calm must be for the world to be asked for rest. It gets afterHeld more
-// after the last drain that waited for its deadline, at most heldMost longer than was asked for.
+// restIn is how long the calm must be for the world to be asked for rest: machines are young for
+// an hour, in which consolidation spares them. It gets afterHeld more after the last drain that
+// waited for its deadline, at most heldMost longer than was asked for.
 const (
-	restIn    = time.Hour
-	afterHeld = 45 * time.Minute
+	restIn    = 90 * time.Minute
+	afterHeld = 80 * time.Minute
 	heldMost  = 2 * time.Hour
 )
 

@@ -20,7 +20,7 @@ var (
 	seeds     = flag.Uint64("seeds", 4, "how many seeds to play")
 	from      = flag.Uint64("from", 1, "the first of them")
 	stormy    = flag.Duration("stormy", 40*time.Minute, "how long faults rage")
-	calm      = flag.Duration("calm", time.Hour, "how long the world then has to come to rest; less than an hour: it need not")
+	calm      = flag.Duration("calm", restIn, "how long the world then has to come to rest; less than 90 minutes: it need not")
 	nodes     = flag.Int("nodes", 6, "about how many nodes the load needs; 0: the seed decides")
 )
 
