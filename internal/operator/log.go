@@ -100,12 +100,10 @@ func quietHandler(h slog.Handler) slog.Handler {
 	return quiet{h, &heard{last: map[string]time.Time{}}}
 }
 
-// Enabled leaves out what is below a warning, unless we debug.
+// Enabled leaves out what is below a warning, unless we debug. What is below that, as the
+// bodies of requests and answers are, is never said.
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
-	if q.Handler.Enabled(ctx, slog.LevelDebug) {
-		return true
-	}
-	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
+	return q.Handler.Enabled(ctx, level) && (level >= slog.LevelWarn || q.Handler.Enabled(ctx, slog.LevelDebug))
 }
 
 // Handle leaves out repeats, and what we say ourselves.

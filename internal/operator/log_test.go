@@ -35,3 +35,16 @@ func TestAReconcilerIsQuietAboutAnAPIServerThatIsAway(t *testing.T) {
 		}
 	}
 }
+
+// TestBodiesAreNeverLogged: what client-go says at its most talkative holds whole objects,
+// with all that their owners wrote into them.
+func TestBodiesAreNeverLogged(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := logr.FromSlogHandler(quietHandler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	log.V(4).Info("GET https://…")
+	log.V(8).Info("Response Body", "body", "a secret")
+	if got := out.String(); !strings.Contains(got, "GET https") || strings.Contains(got, "a secret") {
+		t.Errorf("the log of somebody who debugs is\n%s", got)
+	}
+}
