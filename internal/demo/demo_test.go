@@ -247,15 +247,19 @@ func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
 		"it stays": {looks: [][]machine{{victim}}},
 		"after its replacement is ready": {
 			looks: [][]machine{{victim, {claim: "new"}}, {{claim: "old", leaves: true}, {claim: "new", isReady: true}}},
-			want:  leave{drained: true, why: "its pods leave; of 1 new machine 1 ready"},
+			want:  leave{drained: true, ready: map[string]bool{"new": true}},
 		},
 		"before": {
 			looks: [][]machine{{{claim: "old", leaves: true}, {claim: "new"}}, {{claim: "new", isReady: true}}},
-			want:  leave{drained: true, early: true, why: "its pods leave; of 1 new machine 0 ready"},
+			want:  leave{drained: true, ready: map[string]bool{"new": false}, early: true},
+		},
+		"before anybody has thought of one": {
+			looks: [][]machine{{{claim: "old", leaves: true}}, {{claim: "late"}}},
+			want:  leave{drained: true, ready: map[string]bool{}, early: true},
 		},
 		"without one, since there was room": {
 			looks: [][]machine{{{claim: "other", isReady: true}}},
-			want:  leave{drained: true, why: "its pods leave; of 0 new machines 0 ready"},
+			want:  leave{drained: true, ready: map[string]bool{}},
 		},
 	}
 	for name, test := range tests {

@@ -29,7 +29,7 @@ func (s *stage) interrupt(ctx context.Context) error {
 	}
 	err = s.await(ctx, fmt.Sprintf("the pods of %s run elsewhere and its instance is gone", victim.claim), actPatience, func(now *state) bool {
 		if w.look(now) {
-			s.tell.line("drain", "%s: %s", victim.claim, w.why)
+			s.tell.line("drain", "%s: its pods leave", victim.claim)
 		}
 		return w.drained && now.running == s.opts.Pods && now.pending+now.bound == 0 && !s.account.isLive(victim.instance)
 	})
@@ -61,32 +61,32 @@ type leave struct {
 	victim machine
 	// had are the claims that there were before.
 	had map[string]bool
-	// drained: its drain has begun; early: before a replacement was ready.
+	// ready are the new machines that were ready when its drain began.
+	ready map[string]bool
+	// drained: its drain has begun; early: there is a new machine that was not ready then.
 	drained, early bool
-	why            string
 }
 
 // look returns true when the drain has begun since the last look.
 func (l *leave) look(now *state) bool {
-	fresh, ready := 0, 0
 	there, leaves := false, false
+	ready := map[string]bool{}
 	for _, m := range now.machines {
 		switch {
 		case m.claim == l.victim.claim:
 			there, leaves = true, m.leaves
 		case !l.had[m.claim]:
-			fresh++
-			if m.isReady {
-				ready++
-			}
+			ready[m.claim] = m.isReady
 		}
 	}
-	if l.drained || there && !leaves {
-		return false
+	begins := !l.drained && (!there || leaves)
+	if begins {
+		l.drained, l.ready = true, ready
 	}
-	l.drained, l.early = true, fresh > ready
-	l.why = fmt.Sprintf("its pods leave; of %s %d ready", count(int64(fresh), "new machine"), ready)
-	return true
+	for claim := range ready {
+		l.early = l.early || l.drained && !l.ready[claim]
+	}
+	return begins
 }
 
 // faultsHint says how to play with the account; empty: there is none.
