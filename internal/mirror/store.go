@@ -135,7 +135,7 @@ func (s *Store) SetTypes(class cloud.ClassRef, known []*catalog.Type, err error)
 		return
 	}
 	s.types[class] = typesKnown{known, err}
-	if !ok || (had.err != nil && err == nil) {
+	if !ok || (had.err != nil && err == nil) || !slices.Equal(had.types, known) {
 		s.wake("class/" + class.String())
 	}
 }

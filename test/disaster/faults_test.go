@@ -102,6 +102,24 @@ func (d *disaster) shows(sign string) {
 	d.t.Errorf("none of these answers has %q in it: %v", sign, d.sim.Refused())
 }
 
+// TestClassTurnsReady has pods wait for a class that is made after them: as soon as it can
+// be used, machines are bought.
+func TestClassTurnsReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisaster(t, 1)
+		defer d.end()
+		d.load(20)
+		d.until(time.Minute, d.poolReady)
+		d.until(5*time.Second, func() string {
+			if len(d.sim.Instances()) == 0 {
+				return "no machine was bought"
+			}
+			return ""
+		})
+	})
+}
+
 // TestDownAtStart begins while nothing of AWS answers.
 func TestDownAtStart(t *testing.T) {
 	t.Parallel()

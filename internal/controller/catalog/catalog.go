@@ -5,9 +5,14 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -23,6 +28,9 @@ const (
 	look = 500 * time.Millisecond
 	// patience is how long one answer may take.
 	patience = time.Minute
+	// changedMost bounds how many changed classes are noted between two looks; what is more
+	// is asked for in its turn.
+	changedMost = 1_000
 )
 
 // Loop asks the provider for the instance types of every class that a pool refers to.
@@ -33,10 +41,52 @@ type Loop struct {
 	Log    *slog.Logger
 
 	due map[cloud.ClassRef]next
+
+	mu      sync.Mutex
+	changed map[cloud.ClassRef]bool // since the last look
 }
 
-// Register adds the loop to the manager.
-func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+// Register adds the loop to the manager and has it hear of changes of classes.
+func (l *Loop) Register(mgr manager.Manager) error {
+	l.changed = map[cloud.ClassRef]bool{}
+	for _, kind := range l.Cloud.ClassKinds() {
+		made, err := mgr.GetScheme().New(kind)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", kind.Kind, err)
+		}
+		informer, err := mgr.GetCache().GetInformer(context.Background(), made.(client.Object), cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", kind.Kind, err)
+		}
+		hear := func(o any) {
+			if class, ok := o.(client.Object); ok {
+				l.hear(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: class.GetName()})
+			}
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: hear, UpdateFunc: func(_, o any) { hear(o) }}); err != nil {
+			return fmt.Errorf("watch %s: %w", kind.Kind, err)
+		}
+	}
+	return mgr.Add(l)
+}
+
+// hear notes that what a class can launch may have changed.
+func (l *Loop) hear(class cloud.ClassRef) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.changed) < changedMost {
+		l.changed[class] = true
+	}
+}
+
+// takeChanged returns the classes that have changed since it was last called.
+func (l *Loop) takeChanged() map[cloud.ClassRef]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := l.changed
+	l.changed = map[cloud.ClassRef]bool{}
+	return changed
+}
 
 // NeedLeaderElection tells that a stand-by keeps its catalogue too, to be ready at once.
 func (l *Loop) NeedLeaderElection() bool { return false }
@@ -51,9 +101,10 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 	if l.due == nil {
 		l.due = map[cloud.ClassRef]next{}
 	}
+	changed := l.takeChanged()
 	for _, class := range l.Mirror.Classes() {
 		n := l.due[class]
-		if l.Now().Before(n.at) {
+		if !changed[class] && l.Now().Before(n.at) {
 			continue
 		}
 		if l.ask(ctx, class) {
