@@ -210,7 +210,7 @@ func (c *consolidator) bound() {
 const (
 	// triesMax is how often a search is repeated with the machines in another order;
 	// machinesMax bounds the machines of all tries together.
-	triesMax, machinesMax = 12, 4000
+	triesMax, machinesMax = 20, 4000
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3

@@ -24,6 +24,8 @@ type Session struct {
 	*solver
 	hosts []host
 	slots slots
+	// largest is the most that a machine has free, or one that can be bought.
+	largest quantity.Vector
 	loose []int32 // by class: pods that have no machine
 	// size are the classes in the order in which they are placed: those that others depend
 	// on first, then large ones.
@@ -89,6 +91,7 @@ func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
 	s.addBins(spotPools)
 	s.orderClasses()
 	s.price()
+	s.measure()
 	s.rank(nil)
 	s.seatPending(at)
 	return s
@@ -237,6 +240,19 @@ func (s *Session) orderClasses() {
 		}
 		return cmp.Compare(big[b], big[a])
 	})
+}
+
+// measure notes how large machines are.
+func (s *Session) measure() {
+	s.largest = make(quantity.Vector, len(s.model.space))
+	for h := range s.hosts {
+		if free := s.hosts[h].free; free != nil { // else it is not known yet
+			raise(s.largest, free)
+		}
+	}
+	for b := range s.bins {
+		raise(s.largest, s.bins[b].free)
+	}
 }
 
 // seatPending takes room for the pods that wait.

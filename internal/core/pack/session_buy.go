@@ -517,16 +517,22 @@ func (s *Session) pick(free quantity.Vector) (at int, n int32) {
 	}
 	best, kept := -1.0, f.cand[:0]
 	at = -1
+candidates:
 	for _, c := range f.cand {
-		if f.left[c] == 0 || !s.fits(c, free) {
+		if f.left[c] == 0 {
 			continue
 		}
 		share := 0.0
-		for r, amount := range s.needOf(c) {
+		need := f.needs[int(c)*len(free):]
+		for r, have := range free {
+			amount := need[r]
+			if amount > have && amount > 0 {
+				continue candidates
+			}
 			share += float64(amount) * f.inverse[r]
 		}
-		if score := s.worth[c] / share; score > best {
-			best, at = score, len(kept)
+		if worth := s.worth[c]; worth > best*share {
+			best, at = worth/share, len(kept)
 		}
 		kept = append(kept, c)
 	}

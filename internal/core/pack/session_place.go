@@ -346,7 +346,7 @@ func (s *Session) rank(hosts []int32) {
 		}
 	}
 	clear(s.room)
-	s.slots.reset(hosts, len(s.model.space))
+	s.slots.reset(hosts, s.largest)
 	for _, h := range hosts {
 		s.reslot(int(h))
 	}

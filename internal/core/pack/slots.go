@@ -1,27 +1,44 @@
 package pack
 
-import "github.com/dovetail-sh/dovetail/internal/core/quantity"
+import (
+	"math/bits"
+
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
 
 // slots finds the first machine, in an order, that has room. It is a tree whose inner
-// nodes know the most that any machine below has in each dimension.
+// nodes know the most that any machine below has in each dimension, roughly: a few bits of
+// each, side by side in one word, so that all are compared at once. Only leaves know exactly.
 type slots struct {
 	dims   int
-	leaves int     // a power of two
-	most   []int64 // dims for each node; node 1 is the root, leaf i is node leaves+i
-	host   []int32 // by position; -1: it was dropped
-	at     []int32 // by host: its position; -1
-	bulk   bool    // inner nodes are brought up to date later
+	fields int      // so many dimensions are in the words
+	width  int      // bits of each, the highest of which is kept clear
+	shift  [6]uint8 // by dimension: the bits that are left out
+	guards uint64   // the highest bit of each field
+	leaves int      // a power of two
+	most   []uint64 // node 1 is the root, leaf i is node leaves+i
+	free   []int64  // dims for each leaf
+	host   []int32  // by position; -1: it was dropped
+	at     []int32  // by host: its position; -1
+	bulk   bool     // inner nodes are brought up to date later
 }
 
-// reset makes the order that of the hosts. Until build, inner nodes are not kept.
-func (t *slots) reset(hosts []int32, dims int) {
-	t.dims, t.leaves = dims, 1
+// reset makes the order that of the hosts, which have largest room at most, or are taken to
+// have that. Until build, inner nodes are not kept.
+func (t *slots) reset(hosts []int32, largest quantity.Vector) {
+	t.dims, t.leaves = len(largest), 1
+	t.fields = min(t.dims, len(t.shift))
+	t.width, t.guards = 64/max(t.fields, 1), 0
+	for r := range t.fields {
+		t.guards |= 1 << ((r+1)*t.width - 1)
+		t.shift[r] = uint8(max(0, bits.Len64(uint64(max(largest[r], 0)))-(t.width-1)))
+	}
 	for t.leaves < len(hosts) {
 		t.leaves *= 2
 	}
-	t.most = make([]int64, 2*t.leaves*dims)
-	for i := range t.most {
-		t.most[i] = -1
+	t.most, t.free = make([]uint64, 2*t.leaves), make([]int64, t.leaves*t.dims)
+	for i := range t.free {
+		t.free[i] = -1
 	}
 	t.host = append(t.host[:0], hosts...)
 	for i := range t.at {
@@ -45,13 +62,12 @@ func (t *slots) place(h, pos int32) {
 // push adds a machine at the end of the order. What it has free is set after that.
 func (t *slots) push(h int32) {
 	if len(t.host) == t.leaves {
-		hosts := append(t.host, h)
-		old, leaves := t.most, t.leaves
-		t.host = nil
-		t.reset(hosts, t.dims)
-		copy(t.most[t.leaves*t.dims:], old[leaves*t.dims:])
+		t.most = append(make([]uint64, 2*t.leaves), append(t.most[t.leaves:], make([]uint64, t.leaves)...)...)
+		for range t.leaves * t.dims {
+			t.free = append(t.free, -1)
+		}
+		t.leaves *= 2
 		t.build()
-		return
 	}
 	t.host = append(t.host, h)
 	t.place(h, int32(len(t.host)-1))
@@ -77,19 +93,31 @@ func (t *slots) build() {
 	}
 }
 
+// word returns the bits of amounts that the words keep, rounded down.
+func (t *slots) word(amounts []int64) uint64 {
+	var w uint64
+	for r := range t.fields {
+		w |= min(uint64(max(amounts[r], 0))>>t.shift[r], 1<<(t.width-1)-1) << (r * t.width)
+	}
+	return w
+}
+
 // set notes what a machine has free; nil: it takes nothing.
 func (t *slots) set(h int, free quantity.Vector) {
 	if h >= len(t.at) || t.at[h] < 0 {
 		return
 	}
-	i := t.leaves + int(t.at[h])
-	leaf := t.most[i*t.dims : (i+1)*t.dims]
+	pos := int(t.at[h])
+	leaf := t.free[pos*t.dims : (pos+1)*t.dims]
+	i := t.leaves + pos
 	if free == nil {
 		for r := range leaf {
 			leaf[r] = -1
 		}
+		t.most[i] = 0
 	} else {
 		copy(leaf, free)
+		t.most[i] = t.word(free)
 	}
 	for i >>= 1; i >= 1 && !t.bulk; i >>= 1 {
 		if !t.raise(i) {
@@ -100,19 +128,18 @@ func (t *slots) set(h int, free quantity.Vector) {
 
 // raise works out an inner node from those below, and tells whether it changed.
 func (t *slots) raise(i int) (changed bool) {
-	d := t.dims
-	own, l, r := t.most[i*d:(i+1)*d], t.most[2*i*d:(2*i+1)*d], t.most[(2*i+1)*d:(2*i+2)*d]
-	for k := range own {
-		if m := max(l[k], r[k]); m != own[k] {
-			own[k], changed = m, true
-		}
-	}
+	a, b := t.most[2*i], t.most[2*i+1]
+	over := ((a | t.guards) - b) & t.guards // a guard is left where a is no less
+	mask := over - over>>(t.width-1)
+	m := a&mask | b&^mask
+	changed = m != t.most[i]
+	t.most[i] = m
 	return changed
 }
 
-// has tells whether a node may have room.
-func (t *slots) has(i int, need quantity.Vector) bool {
-	own := t.most[i*t.dims : (i+1)*t.dims]
+// fits tells whether the machine at a position has room.
+func (t *slots) fits(pos int, need quantity.Vector) bool {
+	own := t.free[pos*t.dims : (pos+1)*t.dims]
 	for k, n := range need {
 		if n > 0 && n > own[k] {
 			return false
@@ -123,7 +150,7 @@ func (t *slots) has(i int, need quantity.Vector) bool {
 
 // holds tells whether a machine has room still; -1, which is none, always does.
 func (t *slots) holds(h int32, need quantity.Vector) bool {
-	return h < 0 || t.at[h] >= 0 && t.has(t.leaves+int(t.at[h]), need)
+	return h < 0 || t.at[h] >= 0 && t.fits(int(t.at[h]), need)
 }
 
 // next returns the first position from the given one on that has room; -1: none. It gives
@@ -133,15 +160,18 @@ func (t *slots) next(from int, need quantity.Vector, visits *int) int {
 	if from >= len(t.host) {
 		return -1
 	}
+	word, guards, most := t.word(need), t.guards, t.most
 	i := t.leaves + from
 	for *visits > 0 {
 		*visits--
-		if t.has(i, need) {
-			if i >= t.leaves {
+		if ((most[i]|guards)-word)&guards == guards {
+			if i < t.leaves {
+				i *= 2
+				continue
+			}
+			if t.fits(i-t.leaves, need) {
 				return i - t.leaves
 			}
-			i *= 2
-			continue
 		}
 		for i&1 == 1 { // the last of its parent: go up
 			if i >>= 1; i == 0 {

@@ -13,10 +13,19 @@ import (
 func TestSlotsFindTheFirstWithRoom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		const dims = 2
+		dims := rapid.SampledFrom([]int{1, 2, 3, 6, 8}).Draw(t, "dimensions")
+		most := rapid.SampledFrom([]int64{5, 1000, 1 << 40}).Draw(t, "most")
 		amount := rapid.Custom(func(t *rapid.T) quantity.Vector {
-			return quantity.Vector{rapid.Int64Range(1, 5).Draw(t, "a"), rapid.Int64Range(1, 5).Draw(t, "b")}
+			v := make(quantity.Vector, dims)
+			for r := range v {
+				v[r] = rapid.OneOf(rapid.Int64Range(1, 5), rapid.Int64Range(1, most)).Draw(t, "amount")
+			}
+			return v
 		})
+		largest := make(quantity.Vector, dims)
+		for r := range largest {
+			largest[r] = most / 2
+		}
 		var tree slots
 		var order []int32
 		free := map[int32]quantity.Vector{}
@@ -24,7 +33,7 @@ func TestSlotsFindTheFirstWithRoom(t *testing.T) {
 			order = append(order, h)
 			free[h] = amount.Draw(t, "free")
 		}
-		tree.reset(order, dims)
+		tree.reset(order, largest)
 		for _, h := range order {
 			tree.set(int(h), free[h])
 		}
