@@ -139,19 +139,21 @@ func (c *master) extend(left []int, whole bool) bool {
 	offers := 0
 	for _, bin := range c.order {
 		price := max(c.price[bin], tiny)
-		if !whole && c.heat[bin] < warm {
-			continue
+		if !whole {
+			if c.heat[bin] < warm || offers == offersMax {
+				continue
+			}
+			c.heat[bin] = c.sack.relax(bin) / price
 		}
 		ceiling := c.heat[bin] * price
-		if offers < offersMax || !c.hasty {
-			ceiling = c.sack.relax(bin)
-			c.heat[bin] = ceiling / price
-		}
-		if ceiling > price*(1+closeEnough) && (!c.hasty || offers < offersMax) {
+		if c.heat[bin] > 1+closeEnough && (!c.hasty || offers < offersMax) {
 			items, value := b.fill(bin, b.active)
 			if value <= price*(1+closeEnough) {
 				var most float64
 				nodes := min(searchNodes, c.nodes)
+				if whole {
+					c.sack.relax(bin) // once more: another bin came since
+				}
 				most, ceiling, c.items = c.sack.integral(bin, nodes, price, c.items)
 				c.nodes -= nodes - c.sack.search.nodes
 				items, value = c.items, most

@@ -20,16 +20,22 @@ type knapsack struct {
 	upper  []bool    // whether a kind outside the basis is at its most
 	inside []bool
 	step   []float64
+	size   []float64 // of the model's kinds
+	open   []int32   // the kinds that fit in the bin at hand
 
 	search search
 }
 
 func newKnapsack(m *model, value []float64) *knapsack {
 	n := len(m.kinds)
+	size := make([]float64, len(m.size))
+	for i, s := range m.size {
+		size[i] = float64(s)
+	}
 	return &knapsack{
-		m: m, dims: m.dims, value: value, most: make([]float64, n), rates: make([]float64, m.dims),
+		m: m, dims: m.dims, size: size, open: make([]int32, 0, n), value: value, most: make([]float64, n), rates: make([]float64, m.dims),
 		inv: make([]float64, m.dims*m.dims), basis: make([]int32, m.dims), x: make([]float64, m.dims),
-		upper: make([]bool, n), inside: make([]bool, n), step: make([]float64, m.dims),
+		upper: make([]bool, n), inside: make([]bool, n), step: make([]float64, m.dims), search: search{worth: make([]float64, n)},
 	}
 }
 
@@ -55,6 +61,7 @@ func (k *knapsack) begin(b int32) {
 		k.x[d] = float64(room[d])
 		k.rates[d] = 0
 	}
+	k.open = k.open[:0]
 	for i := range k.m.kinds {
 		k.upper[i], k.inside[i] = false, false
 		k.most[i] = 0
@@ -68,15 +75,18 @@ func (k *knapsack) begin(b int32) {
 				most = min(most, room[d]/s)
 			}
 		}
-		k.most[i] = float64(most)
+		if k.most[i] = float64(most); most > 0 {
+			k.open = append(k.open, int32(i))
+		}
 	}
 }
 
 // gain returns what one more of a column adds to the value at the present rates.
-func (k *knapsack) gain(i int) float64 {
+func (k *knapsack) gain(i int32) float64 {
 	g := k.value[i]
-	for d, s := range k.m.sizeOf(i) {
-		g -= k.rates[d] * float64(s)
+	size := k.size[int(i)*k.dims:]
+	for d, rate := range k.rates {
+		g -= rate * size[d]
 	}
 	return g
 }
@@ -94,8 +104,8 @@ func (k *knapsack) improve() bool {
 		}
 	}
 	enter, best, sign := int32(math.MinInt32), 0.0, 1.0
-	for i := range k.value {
-		if k.inside[i] || k.most[i] == 0 {
+	for _, i := range k.open {
+		if k.inside[i] {
 			continue
 		}
 		g := k.gain(i)
@@ -103,7 +113,7 @@ func (k *knapsack) improve() bool {
 			g = -g
 		}
 		if g > 1e-9*k.value[i] && g*k.most[i] > best {
-			enter, best, sign = int32(i), g*k.most[i], 1
+			enter, best, sign = i, g*k.most[i], 1
 			if k.upper[i] {
 				sign = -1
 			}
@@ -193,10 +203,8 @@ func (k *knapsack) worth(b int32) float64 {
 		k.rates[d] = max(k.rates[d], 0)
 		v += k.rates[d] * float64(r)
 	}
-	for i := range k.value {
-		if k.most[i] > 0 {
-			v += k.most[i] * max(k.gain(i), 0)
-		}
+	for _, i := range k.open {
+		v += k.most[i] * max(k.gain(i), 0)
 	}
 	return v * (1 + safety)
 }
@@ -205,7 +213,8 @@ func (k *knapsack) worth(b int32) float64 {
 // for room.
 type search struct {
 	order []int32
-	cost  []float64 // the worth of the room that one takes, by position in order
+	worth []float64 // of the room that one of each kind takes
+	cost  []float64 // the same by position in order
 	now   []int
 	found []int
 	best  float64
@@ -220,25 +229,27 @@ type search struct {
 func (k *knapsack) integral(b int32, nodes int, enough float64, out []Item) (best, bound float64, items []Item) {
 	s := &k.search
 	s.order = s.order[:0]
-	for i := range k.value {
-		if k.most[i] > 0 && k.value[i] > 0 {
-			s.order = append(s.order, int32(i))
+	for _, i := range k.open {
+		if k.value[i] > 0 {
+			s.order = append(s.order, i)
+			worth := 0.0
+			for d, rate := range k.rates {
+				worth += rate * k.size[int(i)*k.dims+d]
+			}
+			s.worth[i] = worth
 		}
 	}
-	cost := func(i int32) float64 {
-		c := 0.0
-		for d, z := range k.m.sizeOf(int(i)) {
-			c += k.rates[d] * float64(z)
-		}
-		return c
-	}
+	cost := s.worth
 	slices.SortFunc(s.order, func(a, b int32) int {
-		return cmp.Or(-cmp.Compare(k.value[a]*cost(b), k.value[b]*cost(a)), -cmp.Compare(k.value[a], k.value[b]), cmp.Compare(a, b))
+		if c := cmp.Compare(k.value[b]*cost[a], k.value[a]*cost[b]); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(k.value[b], k.value[a]), cmp.Compare(a, b))
 	})
 	n := len(s.order)
 	s.cost = s.cost[:0]
 	for _, i := range s.order {
-		s.cost = append(s.cost, cost(i))
+		s.cost = append(s.cost, cost[i])
 	}
 	s.now = append(s.now[:0], make([]int, n)...)
 	s.found = append(s.found[:0], make([]int, n)...)

@@ -243,9 +243,9 @@ func (l *linear) seen(j int32) {
 	m := l.rows
 	clear(l.enter)
 	for k := l.start[j]; k < l.start[j+1]; k++ {
-		r, v := int(l.index[k]), l.value[k]
-		for i := range m {
-			l.enter[i] += l.inv[i*m+r] * v
+		v := l.value[k]
+		for i, at := 0, int(l.index[k]); i < m; i, at = i+1, at+m {
+			l.enter[i] += l.inv[at] * v
 		}
 	}
 }

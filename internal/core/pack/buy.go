@@ -65,6 +65,9 @@ type buyer struct {
 	usable   []bitset
 	reserved map[string]int // machines left, by reservation
 	scratch  bitset
+	right    []uint64  // what is being worked out
+	sets     sets      // those worked out lately
+	divided  []divided // so are these
 }
 
 // buy opens launches for the pods that are left. plain is how many pods it had, where no

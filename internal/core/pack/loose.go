@@ -17,7 +17,7 @@ const (
 	// looseLots is up to how many lots are few enough to be bought for well.
 	looseLots = 64
 	// looseColumns, looseImprove and looseLooks are the effort.
-	looseColumns, looseImprove, looseLooks = 60, 100, 300_000
+	looseColumns, looseImprove, looseLooks = 60, 100, 100_000
 )
 
 // lot is shares whose pods are bought for as one: they are of one size, and differ in

@@ -54,7 +54,7 @@ const perBinMax = 256
 // divide makes the shares and returns how many pods they have. plain tells that every pod
 // left is in them, and that no rule, wish, limit or risk sends any elsewhere.
 func (b *buyer) divide() (pods int, plain bool) {
-	b.shares = b.shares[:0]
+	b.shares, b.divided = b.shares[:0], b.divided[:0]
 	defer b.ledger.Suppose()()
 	plain = !slices.ContainsFunc(b.model.pools, func(p *poolModel) bool {
 		return p.limited() || slices.ContainsFunc(p.atoms, func(o *catalog.Offering) bool { return o.Risk > 0 })
@@ -148,15 +148,36 @@ func (b *buyer) stageOf(cl *class) (st *stage, bins []uint64, in *classIn) {
 				continue
 			}
 			if !some {
-				bins, some, weight, in = make([]uint64, b.bins/64), true, pool.pool.Weight, admitted
+				some, weight, in = true, pool.pool.Weight, admitted
+				b.right = append(b.right[:0], make([]uint64, b.bins/64)...)
 			}
-			copy(bins[b.base[at]/64:], atoms)
+			copy(b.right[b.base[at]/64:], atoms)
 		}
 		if some {
-			return st, bins, in
+			return st, b.sets.shared(b.right), in
 		}
 	}
 	return nil, nil, nil
+}
+
+// setsMax is how many sets are kept to be shared.
+const setsMax = 32
+
+// sets are sets that are equal for very many, and never changed.
+type sets [][]uint64
+
+// shared returns a set that is equal to the one given.
+func (s *sets) shared(set []uint64) []uint64 {
+	for _, o := range *s {
+		if slices.Equal(o, set) {
+			return o
+		}
+	}
+	set = slices.Clone(set)
+	if len(*s) < setsMax {
+		*s = append(*s, set)
+	}
+	return set
 }
 
 // sold returns the atoms that can be bought of a pool for what is admitted. They are good
@@ -269,6 +290,32 @@ func (b *buyer) split(whole *share) {
 // share, those with the lowest prices first. It returns none if in some pool no atom
 // decides the key.
 func (b *buyer) sides(whole *share) []side {
+	for i := range b.divided {
+		d := &b.divided[i]
+		if d.key == whole.key && slices.Equal(d.size, whole.size) && slices.Equal(d.bins, whole.bins) {
+			return slices.Clone(d.sides)
+		}
+	}
+	if len(b.divided) == dividedMax {
+		b.divided = b.divided[:0]
+	}
+	sides := b.sidesOf(whole)
+	b.divided = append(b.divided, divided{whole.key, whole.size, whole.bins, sides})
+	return slices.Clone(sides)
+}
+
+// dividedMax is for how many shares is remembered what domains they may be divided to.
+const dividedMax = 64
+
+// divided is what domains a share may be divided to, for others that are like it.
+type divided struct {
+	key   int
+	size  quantity.Vector
+	bins  []uint64
+	sides []side
+}
+
+func (b *buyer) sidesOf(whole *share) []side {
 	key := b.ledger.Keys()[whole.key]
 	var sides []side
 	for at, pool := range b.model.pools {

@@ -104,9 +104,15 @@ func (s *solver) rest() bool {
 // awaits tells whether pods of the class must be where pods of another are that have no
 // place yet.
 func (s *solver) awaits(c int) bool {
-	return s.ledger.Follows(c) && slices.ContainsFunc(s.classes, func(o class) bool {
-		return o.index != c && len(o.pods) > 0 && s.ledger.Leads(o.index, c)
-	})
+	if !s.ledger.Follows(c) {
+		return false
+	}
+	for o := range s.classes {
+		if o != c && len(s.classes[o].pods) > 0 && s.ledger.Leads(o, c) {
+			return true
+		}
+	}
+	return false
 }
 
 // placeOneFixed finds a machine that is there for one pod that others' places matter to,
@@ -218,6 +224,9 @@ func (s *solver) unseal() (changed bool) {
 // placeOnFixed places pods on machines there are, as far as all their wishes are met.
 // Those that must be with others that have no place yet have to wait for them.
 func (s *solver) placeOnFixed() {
+	if len(s.fixed) == 0 {
+		return
+	}
 	for _, c := range s.order {
 		cl := &s.classes[c]
 		switch st := &cl.stages[0]; {

@@ -154,6 +154,13 @@ func selectorName(s *cluster.Selector) string {
 	if !s.Some {
 		return "none"
 	}
+	if len(s.Requirements) == 1 { // as nearly all are
+		for key, q := range s.Requirements {
+			if value, only := q.Only(); only && !q.AllowsAbsence() {
+				return "only " + key + "=" + value
+			}
+		}
+	}
 	return "some " + s.Requirements.String()
 }
 

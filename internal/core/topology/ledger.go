@@ -115,9 +115,15 @@ func (l *Ledger) Follows(class int) bool {
 
 // Leads tells whether pods of one class are among those that pods of another must be with.
 func (l *Ledger) Leads(leader, follower int) bool {
-	return slices.ContainsFunc(l.rules[follower].attracting, func(a affinity) bool {
-		return a.wish < 0 && slices.ContainsFunc(a.uses, func(u use) bool { return l.owns(leader, u.group) })
-	})
+	for i := range l.rules[follower].attracting {
+		a := &l.rules[follower].attracting[i]
+		for _, u := range a.uses {
+			if a.wish < 0 && l.owns(leader, u.group) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Domain returns the number of a value of a key.
