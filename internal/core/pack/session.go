@@ -26,7 +26,7 @@ type Session struct {
 	slots slots
 	// largest is the most that a machine has free, or one that can be bought.
 	largest quantity.Vector
-	loose []int32 // by class: pods that have no machine
+	loose   []int32 // by class: pods that have no machine
 	// size are the classes in the order in which they are placed: those that others depend
 	// on first, then large ones.
 	size []int32
