@@ -66,6 +66,10 @@ soak-world: ## let the whole controller live through SEEDS=n simulated storms, a
 	go test -count=1 -timeout 24h -run TestSeeds ./internal/world -args -seeds=$(or $(SEEDS),200) -stormy=2h -nodes=0
 	go test -count=1 -timeout 24h -v -run TestMutantsAreFound ./internal/world -args -mutant-seeds=$(or $(MUTANT_SEEDS),2000)
 
+.PHONY: soak-aws
+soak-aws: ## the whole product on a simulated AWS account: 300 of 600 nodes taken back, 20,000 pods at once, SEEDS=n hours of faults
+	go test -count=1 -timeout 8h -v ./test/disaster -args -storm-nodes=600 -scale-pods=20000 -hour-length=1h -hour-seeds=$(or $(SEEDS),5)
+
 .PHONY: soak-e2e
 soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also while load pulses
 	E2E_LARGE=1 go test -count=1 -parallel 1 -timeout 1h -v -run 'TestConsolidation(Keeps|Ends)' ./test/e2e

@@ -181,7 +181,7 @@ func (s *stall) onDemand(ctx context.Context, before *market) map[string]float64
 	} else {
 		maps.Copy(prices, cataloguePrices())
 	}
-	if s.p.opts.IsolatedVPC {
+	if s.p.opts.IsolatedVPC || strings.HasPrefix(s.p.opts.Config.Region, "us-gov-") { // which have no price list
 		return prices
 	}
 	for _, tenancy := range []struct{ name, family string }{{"Shared", "Compute Instance"}, {"Dedicated", "Compute Instance (bare metal)"}} {
@@ -209,6 +209,23 @@ func cataloguePrices() map[string]float64 {
 		}
 	}
 	return prices
+}
+
+// priceList has the price list asked where it is served, which is in few regions.
+func priceList(o *pricing.Options) { o.Region = pricesFrom(o.Region) }
+
+// pricesFrom returns the region whose price list covers another.
+func pricesFrom(region string) string {
+	switch part, _, _ := strings.Cut(region, "-"); part {
+	case "ap":
+		return "ap-south-1"
+	case "cn":
+		return "cn-northwest-1"
+	case "eu":
+		return "eu-central-1"
+	default:
+		return "us-east-1"
+	}
 }
 
 func (p *Provider) readPrices(ctx context.Context, tenancy, productFamily string) (map[string]float64, error) {

@@ -184,7 +184,7 @@ func (p *Provider) connect() {
 	reach.Retryer = steady
 	p.clients = clients{
 		EC2: ec2.NewFromConfig(reach), SSM: ssm.NewFromConfig(reach), IAM: iam.NewFromConfig(reach),
-		EKS: eks.NewFromConfig(reach), Pricing: pricing.NewFromConfig(reach), SQS: sqs.NewFromConfig(reach),
+		EKS: eks.NewFromConfig(reach), Pricing: pricing.NewFromConfig(reach, priceList), SQS: sqs.NewFromConfig(reach),
 	}
 }
 
