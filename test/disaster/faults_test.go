@@ -246,7 +246,9 @@ func (d *disaster) aftermath(pods int) {
 			strays = append(strays, i.ID)
 		}
 	}
-	t.Logf("%d instances in the last hour, %d of them were never a claim's", len(ever), len(strays))
+	if len(strays) > 0 {
+		t.Errorf("%d of %d instances were never a claim's: %v", len(strays), len(ever), strays)
+	}
 	for _, line := range d.double {
 		t.Error(line)
 	}
