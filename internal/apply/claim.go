@@ -102,11 +102,12 @@ func NotePodEvent(ctx context.Context, c client.Client, claim *karpenterv1.NodeC
 	return nil
 }
 
-// Remove deletes a claim or Node, if it is still the one that was seen.
+// Remove deletes a claim or Node, if it is still the one that was seen; one that is gone is no
+// error. A conflict is: it may be for a moment only, and then nobody else would try again.
 func Remove(ctx context.Context, c client.Client, obj client.Object) error {
 	uid := obj.GetUID()
 	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if err != nil && !IsStale(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", obj.GetName(), err)
 	}
 	return nil
