@@ -299,6 +299,20 @@ func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 	return after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after
 }
 
+// isInitialised tells whether a claim or its Node says that it takes pods: one is written after
+// the other.
+func (c *checks) isInitialised(nc *karpenterv1.NodeClaim) bool {
+	if _, is := conditionOf(nc, karpenterv1.ConditionTypeInitialized); is {
+		return true
+	}
+	i := c.instanceOf(nc)
+	if i == nil {
+		return false
+	}
+	node, there := find[*corev1.Node](c.w.api, "", i.node)
+	return there && node.Labels[karpenterv1.NodeInitializedLabelKey] == "true"
+}
+
 // isInVain tells whether a claim was launched for a step that is still under way: then it
 // may be dropped again.
 func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
@@ -347,7 +361,7 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 		if other.Annotations[replacesKey] != id || other.DeletionTimestamp != nil {
 			continue
 		}
-		if _, initialised := conditionOf(other, karpenterv1.ConditionTypeInitialized); !initialised {
+		if !c.isInitialised(other) {
 			c.w.fail("claim %s goes before its replacement %s is initialised", nc.Name, other.Name)
 		}
 		if i := c.instanceOf(other); i != nil {

@@ -56,7 +56,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 2},
+	})}, 7},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialised)
@@ -65,7 +65,7 @@ var mutants = []struct {
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
 	{Mutant{Name: "budgets are not known", See: pool(func(np *karpenterv1.NodePool) {
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}}
-	})}, 10},
+	})}, 7},
 	{Mutant{Name: "do-not-disrupt is not read", See: pod(func(_ *World, p *corev1.Pod) {
 		if p.Annotations != nil {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
@@ -78,7 +78,7 @@ var mutants = []struct {
 		if n, ok := o.(*corev1.Node); ok && strings.HasSuffix(n.Name, "3") {
 			n.DeletionTimestamp = &metav1.Time{Time: start}
 		}
-	}}, 5},
+	}}, 2},
 	{Mutant{Name: "every drain has a deadline that has passed", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.DeletionTimestamp != nil {
 			metav1.SetMetaDataAnnotation(&nc.ObjectMeta, karpenterv1.NodeClaimTerminationTimestampAnnotationKey, start.Format(time.RFC3339))
@@ -87,7 +87,7 @@ var mutants = []struct {
 	{Mutant{Name: "the dearest is bought", Launch: func(_ *World, r *cloud.LaunchRequest) {
 		r.Offers = slices.Clone(r.Offers)
 		slices.Reverse(r.Offers)
-	}}, 1},
+	}}, 8},
 	{Mutant{Name: "conditions are lost", Patch: func(_ *World, o client.Object, data []byte, status bool) []byte {
 		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialised) {
 			return nil
@@ -99,7 +99,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 2},
+	})}, 5},
 	{Mutant{Name: "budgets of pods seem to allow all", See: func(_ *World, o client.Object) {
 		if b, ok := o.(*policyv1.PodDisruptionBudget); ok {
 			b.Status.DisruptionsAllowed = 100
