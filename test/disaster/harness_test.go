@@ -28,6 +28,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
+// lastCalls is how long calls of AWS may go on that the product had begun when it ended.
+const lastCalls = 3 * time.Minute
+
 // world is an account, a cluster, and the product between them.
 type world struct {
 	t       *testing.T
@@ -71,6 +74,7 @@ func newWorld(t *testing.T, change func(*awssim.Options)) *world {
 // end stops everything.
 func (w *world) end() {
 	w.kill()
+	time.Sleep(lastCalls)
 	w.cancel()
 	w.around.Wait()
 }
@@ -101,7 +105,8 @@ func (w *world) begin() {
 	}()
 }
 
-// kill ends the product as SIGKILL would: what it has begun has no effect any more.
+// kill ends the product as SIGKILL would: it writes nothing any more. What it asks of AWS
+// may still get there, as what was on the wire would.
 func (w *world) kill() {
 	if w.stop != nil {
 		w.stop()
