@@ -7,6 +7,6 @@
 // map or parses a quantity.
 //
 // Read Solve (solve.go) first, then compile.go (classes), pool.go (atoms), bin.go (what
-// is being filled), launch.go (a bin becomes a launch), uphold.go (does all
-// of it hold together) and refuse.go (why not).
+// is being filled), launch.go (a bin becomes a launch), uphold.go and unled.go (does all of
+// it hold together, in some order) and refuse.go (why not).
 package pack
