@@ -344,17 +344,44 @@ func worldHolds(world []site) error {
 	return nil
 }
 
-// before returns the world without the pods that must be with pods like the one, which are
-// taken to come after it, and where that one is there.
+// before returns the world without the pods that are taken to come after the one, and where
+// that one is there: those with affinity that nobody else leads, however far removed. One
+// that may be the first of its kind is taken to wait.
 func before(world []site, i, k int) (earlier []site, at, pod int) {
 	me := world[i].pods[k]
-	after := func(r resident) bool {
-		return r.planned && r.sh != me.sh && len(r.sh.Affinity) > 0 &&
-			!slices.ContainsFunc(r.sh.Affinity, func(t cluster.PodTerm) bool { return !t.Selector.Selects(me.sh.Labels) })
-	}
 	earlier = slices.Clone(world)
+	waiting := make([][]resident, len(world))
 	for j := range earlier {
-		earlier[j].pods = slices.DeleteFunc(slices.Clone(earlier[j].pods), after)
+		earlier[j].pods = nil
+		for _, r := range world[j].pods {
+			switch mine := j == i && r.planned && r.sh == me.sh; {
+			case mine: // they come last
+			case r.planned && len(r.sh.Affinity) > 0:
+				waiting[j] = append(waiting[j], r)
+			default:
+				earlier[j].pods = append(earlier[j].pods, r)
+			}
+		}
+	}
+	for led := true; led; {
+		led = false
+		for j := range waiting {
+			waiting[j] = slices.DeleteFunc(waiting[j], func(r resident) bool {
+				earlier[j].pods = append(earlier[j].pods, r)
+				last := len(earlier[j].pods) - 1
+				if slices.ContainsFunc(r.sh.Affinity, func(t cluster.PodTerm) bool { here, _ := company(earlier, j, last, t.Key); return here == 0 }) {
+					earlier[j].pods = earlier[j].pods[:last]
+					return false
+				}
+				led = true
+				return true
+			})
+		}
+	}
+	for _, r := range world[i].pods {
+		if r.planned && r.sh == me.sh {
+			earlier[i].pods = append(earlier[i].pods, r)
+		}
 	}
 	return earlier, i, slices.IndexFunc(earlier[i].pods, func(r resident) bool { return r.name == me.name && r.planned })
 }
@@ -381,27 +408,34 @@ func apartHolds(world []site, i, k int) error {
 
 // togetherHolds counts for each term the pods that match all of them, as kube-scheduler does.
 func togetherHolds(world []site, i, k int) error {
-	me := &world[i].pods[k]
-	matches := func(sh *cluster.Shape) bool {
-		return !slices.ContainsFunc(me.sh.Affinity, func(t cluster.PodTerm) bool { return !t.Selector.Selects(sh.Labels) })
-	}
-	for _, t := range me.sh.Affinity {
-		here, any := 0, 0
-		for j := range world {
-			for o := range world[j].pods {
-				if me != &world[j].pods[o] && matches(world[j].pods[o].sh) {
-					any++
-					if world[j].is(t.Key) == world[i].is(t.Key) {
-						here++
-					}
-				}
-			}
-		}
-		if world[i].is(t.Key) == "" || here == 0 && (any > 0 || !matches(me.sh)) {
+	sh := world[i].pods[k].sh
+	for _, t := range sh.Affinity {
+		if here, any := company(world, i, k, t.Key); world[i].is(t.Key) == "" || here == 0 && (any > 0 || !matchesAll(sh, sh)) {
 			return fmt.Errorf("it is not with whom it must be by %s", t.Key)
 		}
 	}
 	return nil
+}
+
+// company counts the others that match all terms of a pod: in its domain of the key, and
+// anywhere.
+func company(world []site, i, k int, key string) (here, any int) {
+	me := &world[i].pods[k]
+	for j := range world {
+		for o := range world[j].pods {
+			if me != &world[j].pods[o] && matchesAll(me.sh, world[j].pods[o].sh) {
+				any++
+				if world[j].is(key) == world[i].is(key) {
+					here++
+				}
+			}
+		}
+	}
+	return here, any
+}
+
+func matchesAll(of, sh *cluster.Shape) bool {
+	return !slices.ContainsFunc(of.Affinity, func(t cluster.PodTerm) bool { return !t.Selector.Selects(sh.Labels) })
 }
 
 func spreadHolds(world []site, i, k int) error {

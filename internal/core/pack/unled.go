@@ -3,6 +3,7 @@ package pack
 import (
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -15,7 +16,9 @@ import (
 func (s *solver) upholdOrder(seats [][]int32, last bool) (gone bool) {
 	unled := s.followers(seats)
 	s.countAll(unled, -1)
-	for s.lead(unled, false) || s.lead(unled, true) {
+	led := func(c int, at *topology.Place) bool { return s.ledger.Attracted(c, at, false) }
+	first := func(c int, at *topology.Place) bool { return s.ledger.Attracted(c, at, true) }
+	for s.lead(unled, led, false) || s.lead(unled, first, true) {
 	}
 	s.countAll(unled, 1)
 	for c, pods := range unled {
@@ -51,7 +54,7 @@ func (s *solver) holdsFirst(c *class, at placement, seats [][]int32) bool {
 	after[c.index] = slices.DeleteFunc(after[c.index], func(p int32) bool { return s.placed[p] == at })
 	s.countAll(there, -1)
 	s.countAll(after, -1)
-	for s.lead(after, false) {
+	for s.lead(after, s.ledger.MayBeAttracted, false) {
 	}
 	s.countAll(there, 1)
 	holds := s.ledger.Holds(c.index, s.placeAt(at)).IsYes()
@@ -79,21 +82,20 @@ func (s *solver) countAll(pods [][]int32, n int32) {
 	}
 }
 
-// lead counts waiting pods where those are that they must be with; first: or one pod
-// that may be the first of its kind. Whom it counts no longer waits. It tells whether there
-// were any.
-func (s *solver) lead(waiting [][]int32, first bool) (some bool) {
+// lead counts waiting pods that somebody leads to where they are; one: only one of them.
+// Whom it counts no longer waits. It tells whether there were any.
+func (s *solver) lead(waiting [][]int32, led func(class int, at *topology.Place) bool, one bool) (some bool) {
 	for c, pods := range waiting {
 		left := pods[:0]
 		for i, p := range pods {
 			at := s.placeAt(s.placed[p])
-			if !s.ledger.Attracted(c, at, first) {
+			if !led(c, at) {
 				left = append(left, p)
 				continue
 			}
 			s.ledger.Count(c, at, 1, 0)
 			some = true
-			if first {
+			if one {
 				waiting[c] = append(left, pods[i+1:]...)
 				return true
 			}

@@ -249,6 +249,14 @@ func (l *Ledger) Attracted(class int, at *Place, first bool) bool {
 	return true
 }
 
+// MayBeAttracted tells whether those may be where the place is that a pod of the class must
+// be with: machines of which the cloud has yet to say where they are, are there.
+func (l *Ledger) MayBeAttracted(class int, at *Place) bool {
+	return !slices.ContainsFunc(l.rules[class].attracting, func(a affinity) bool {
+		return a.wish < 0 && slices.ContainsFunc(a.uses, func(u use) bool { return l.at(u.group, at) == 0 })
+	})
+}
+
 // Appeal orders the domains of a key for a pod of the class: less is better. Domains that
 // affinity pulls to come first, then those with fewer pods to spread from.
 func (l *Ledger) Appeal(class, key int, domain int32) int64 {
