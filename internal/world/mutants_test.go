@@ -15,6 +15,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 var mutantSeeds = flag.Uint64("mutant-seeds", 0, "how many seeds each mutant is sought with; 0: only the one that is known to find it")
@@ -162,7 +163,7 @@ const mutantsRaced = 3
 // TestMutantsAreFound: each bug that is put in is found.
 func TestMutantsAreFound(t *testing.T) {
 	some := mutants
-	if raced {
+	if testkit.Raced {
 		some = mutants[:mutantsRaced]
 	}
 	for i := range some {

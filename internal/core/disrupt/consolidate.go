@@ -199,7 +199,7 @@ func (c *consolidator) judge(h int) {
 func (c *consolidator) bound() {
 	worth, stay := 0.0, 0.0
 	for h := range c.snap.Nodes {
-		worth += c.s.Worth(h) - c.s.Excess(h)
+		worth += c.s.Least(h)
 		if price := c.s.Price(h); !math.IsNaN(price) && math.IsNaN(c.cost[h]) {
 			stay += price
 		}

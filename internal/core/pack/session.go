@@ -34,10 +34,14 @@ type Session struct {
 	kept int // so much of the log is final
 	// bins are what can be bought, by price, without what another is never worse than.
 	bins []freshBin
+	// offers are the same at the lowest price of each: spot may be had for it.
+	offers []freshBin
 	// problem is to buy machines for all pods.
 	problem cover.Problem
 	// worth is what one pod of each class costs at least on new machines.
 	worth []float64
+	// least is worth by offers.
+	least []float64
 	// prices are what a unit of each resource is worth.
 	prices []float64
 	// spare are hostname domains of machines that were not bought after all.

@@ -49,18 +49,24 @@ func (s *Session) addBins(spotPools int) {
 	}
 	byPrice := func(a, b freshBin) int { return cmp.Compare(a.price, b.price) }
 	slices.SortStableFunc(all, byPrice)
-	all = spotPriced(all, spotPools)
-	slices.SortStableFunc(all, byPrice)
-	for i := range all {
-		b := &all[i]
-		if !slices.ContainsFunc(s.bins, func(o freshBin) bool { return o.covers(b, byZone) }) {
-			s.bins = append(s.bins, *b)
-		}
-	}
+	priced := spotPriced(all, spotPools)
+	slices.SortStableFunc(priced, byPrice)
+	s.bins, s.offers = best(priced, byZone), best(all, false)
 	for i := range s.bins {
 		s.locateBin(&s.bins[i])
 	}
 	f.ratio = make([]float64, len(s.bins))
+}
+
+// best leaves out bins that are never better than one before them.
+func best(bins []freshBin, byZone bool) (out []freshBin) {
+	for i := range bins {
+		b := &bins[i]
+		if !slices.ContainsFunc(out, func(o freshBin) bool { return o.covers(b, byZone) }) {
+			out = append(out, *b)
+		}
+	}
+	return out
 }
 
 // spotPriced gives each spot bin the price of the last of so many, cheapest first, that

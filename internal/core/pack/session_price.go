@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
 // price works out what a pod of each class costs at least on new machines, and from that
@@ -16,14 +17,25 @@ func (s *Session) price() {
 			count[sh.Class] += int(sh.N)
 		}
 	}
-	p := &s.problem
-	p.Dims = len(s.model.space)
-	words := (len(s.bins) + 63) / 64
+	s.problem = s.problemOf(s.bins, count)
+	_, s.worth = cover.Bound(&s.problem)
+	s.least = s.worth
+	if slices.ContainsFunc(s.offers, func(b freshBin) bool { return b.pool.atoms[b.atom].CapacityType == label.Spot }) {
+		offers := s.problemOf(s.offers, count)
+		_, s.least = cover.Bound(&offers)
+	}
+	s.prices = s.resourcePrices(count)
+}
+
+// problemOf returns the problem of buying so many pods of each class anew.
+func (s *Session) problemOf(bins []freshBin, count []int) cover.Problem {
+	p := cover.Problem{Dims: len(s.model.space)}
+	words := (len(bins) + 63) / 64
 	may := make([]uint64, words*len(s.classes))
-	for b := range s.bins {
-		p.Bins = append(p.Bins, cover.Bin{Capacity: s.bins[b].free, Price: s.bins[b].price})
+	for b := range bins {
+		p.Bins = append(p.Bins, cover.Bin{Capacity: bins[b].free, Price: bins[b].price})
 		for c := range s.classes {
-			if s.bins[b].allowed.has(c) {
+			if bins[b].allowed.has(c) {
 				may[c*words+b/64] |= 1 << (b % 64)
 			}
 		}
@@ -31,8 +43,20 @@ func (s *Session) price() {
 	for c := range s.classes {
 		p.Classes = append(p.Classes, cover.Class{Size: s.classes[c].need, Count: count[c], Bins: may[c*words : (c+1)*words]})
 	}
-	_, s.worth = cover.Bound(p)
-	s.prices = s.resourcePrices(count)
+	return p
+}
+
+// Least returns what the pods on a machine cost at least, wherever they are, at the lowest
+// price of each spot offering; less what the machine may be better than any that can be
+// bought. Over all machines it adds up to a bound.
+func (s *Session) Least(h int) float64 {
+	sum := 0.0
+	for _, list := range [][]Share{s.hosts[h].own, s.hosts[h].added} {
+		for _, sh := range list {
+			sum += s.least[sh.Class] * float64(sh.N)
+		}
+	}
+	return sum - s.excess(h)
 }
 
 // BuyMany is Buy that looks harder, for many pods. It knows no rules between pods: where
@@ -101,9 +125,9 @@ func (s *Session) resourcePrices(count []int) []float64 {
 	return prices
 }
 
-// Excess returns by how much the pods that a machine could hold may be worth more than it
+// excess returns by how much the pods that a machine could hold may be worth more than it
 // costs, at most: nothing for one that could be bought again for its price.
-func (s *Session) Excess(h int) float64 {
+func (s *Session) excess(h int) float64 {
 	host := &s.hosts[h]
 	if host.node.Open != nil {
 		return 0
@@ -116,8 +140,8 @@ func (s *Session) Excess(h int) float64 {
 	for _, sh := range host.own {
 		room.AddN(s.classes[sh.Class].need, int64(sh.N))
 	}
-	for b := range s.bins {
-		if s.bins[b].price <= price && room.Fits(s.bins[b].free) {
+	for b := range s.offers {
+		if s.offers[b].price <= price && room.Fits(s.offers[b].free) {
 			return 0
 		}
 	}
@@ -130,7 +154,7 @@ func (s *Session) Excess(h int) float64 {
 			}
 		}
 		if share > 0 && s.accepts(host, int32(c)) {
-			most = max(most, s.worth[c]/share)
+			most = max(most, s.least[c]/share)
 		}
 	}
 	return max(0, most*float64(len(s.model.space))-price)

@@ -1,6 +1,0 @@
-//go:build race
-
-package world
-
-// raced: the race detector makes everything ten times slower, so less is played.
-const raced = true

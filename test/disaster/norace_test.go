@@ -1,5 +1,0 @@
-//go:build !race
-
-package disaster
-
-const raced = false

@@ -1,6 +1,0 @@
-//go:build race
-
-package disaster
-
-// raced: the race detector is on, and everything takes many times as long.
-const raced = true
