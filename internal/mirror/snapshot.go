@@ -181,7 +181,7 @@ func (s *Store) reserve(m *cluster.Node, plannedFor map[string]int, now time.Tim
 		until = c
 	}
 	if until.After(now) {
-		m.Planned = max(m.Planned, 1)
+		m.Planned, m.PlannedUntil = max(m.Planned, 1), until
 	}
 }
 

@@ -410,3 +410,29 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.shapes))
 	}
 }
+
+// TestAMachineIsHeldForASuccessorAsLongAsItSays: the pod that comes for a running one is
+// another, so the machine that it is meant for is held for a time, and that time is told.
+func TestAMachineIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	s.upsertNode(testNode("n2", "id-2", true))
+	s.upsertPod(boundPod("web-1", "n1"))
+	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web-1", UID: "web-1"}}, "n2")
+	s.removePod(boundPod("web-1", "n1"))
+	until := s.Snapshot().Nodes[1].PlannedUntil
+	if !until.After(noon) {
+		t.Fatalf("it is held until %v", until)
+	}
+	for _, c := range []struct {
+		at      time.Time
+		planned int
+	}{{until.Add(-time.Millisecond), 1}, {until, 0}} {
+		now = c.at
+		if got := s.Snapshot().Nodes[1].Planned; got != c.planned {
+			t.Errorf("at %v %d pods are meant for it, want %d", c.at, got, c.planned)
+		}
+	}
+}

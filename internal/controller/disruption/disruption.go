@@ -74,10 +74,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 			l.Log.Error("carrying out disruption", "error", err)
 		}
 	}
-	if l.memory.busy {
-		return busy
-	}
-	return calm
+	return l.memory.pause(l.Now())
 }
 
 // pass is one decision carried out.
@@ -106,6 +103,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	under, settling := underWay(snap)
 	whole := !opts.SkipConsolidation && !opts.DrainOnly
 	l.memory.idle, l.memory.heard, l.memory.lookedAt = !acted && !settling && err == nil && whole, heard, snap.At
+	l.memory.next = disrupt.NextAt(snap)
 	l.memory.busy = acted || under
 	return err
 }

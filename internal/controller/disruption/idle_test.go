@@ -21,9 +21,31 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		"a step is under way":                       {memory{idle: true, busy: true, heard: 7, lookedAt: noon}, 7, busy, true},
 		"a step is under way for long":              {memory{idle: true, busy: true, heard: 7, lookedAt: noon}, 7, calm, false},
 		"nobody has looked yet":                     {memory{}, 0, 0, false},
+		"a machine becomes quiet":                   {memory{idle: true, heard: 7, lookedAt: noon, next: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
+		"a machine becomes quiet later":             {memory{idle: true, heard: 7, lookedAt: noon, next: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
 		if got := c.m.isIdle(c.heard, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestTheNextLookIsWhenTimeChangesSomething(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		m    memory
+		want time.Duration
+	}{
+		"nothing is known":           {memory{}, calm},
+		"it is far":                  {memory{next: noon.Add(time.Hour)}, calm},
+		"it is near":                 {memory{next: noon.Add(3 * time.Second)}, 3 * time.Second},
+		"it is at once, or was":      {memory{next: noon.Add(-time.Second)}, busy},
+		"and a step is under way":    {memory{busy: true, next: noon.Add(3 * time.Second)}, busy},
+		"there are many, one by one": {memory{next: noon.Add(time.Millisecond)}, busy},
+	} {
+		if got := c.m.pause(noon); got != c.want {
+			t.Errorf("%s: the next look is in %s, want %s", name, got, c.want)
 		}
 	}
 }

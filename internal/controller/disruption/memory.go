@@ -17,8 +17,8 @@ const (
 	// which steps are taken back doubles from step to step, up to pauseMax.
 	rest = time.Minute
 	// stillness is for how long nothing is decided anew when there was nothing to do and
-	// nothing was heard since: only time can change that. With a step under way it is for as
-	// long as calm.
+	// nothing was heard since: only time can change that, when it is not known. With a step
+	// under way it is for as long as calm.
 	stillness = 30 * time.Second
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
@@ -39,6 +39,8 @@ type memory struct {
 	busy     bool
 	heard    uint64
 	lookedAt time.Time
+	// next is when time alone may change what is decided; zero: it is not known.
+	next time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
 	drainsFrom, allFrom time.Time
 	// settled is when everything was looked for and nothing found; zero: something was.
@@ -63,7 +65,19 @@ func (m *memory) isIdle(heard uint64, now time.Time) bool {
 	if m.busy {
 		still = calm
 	}
-	return m.idle && m.heard == heard && now.Sub(m.lookedAt) < still
+	return m.idle && m.heard == heard && now.Sub(m.lookedAt) < still && (m.next.IsZero() || now.Before(m.next))
+}
+
+// pause returns how long it is until the next look.
+func (m *memory) pause(now time.Time) time.Duration {
+	switch left := m.next.Sub(now); {
+	case m.busy:
+		return busy
+	case m.next.IsZero() || left > calm:
+		return calm
+	default:
+		return max(left, busy)
+	}
 }
 
 // recall sets the options to what is remembered, and forgets what is over.

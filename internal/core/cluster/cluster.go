@@ -177,6 +177,8 @@ type Node struct {
 	// Planned is how many pods an earlier plan meant for it that are not there. Of those that
 	// come for pods that are to be evicted, nobody knows how many: they count as one.
 	Planned int
+	// PlannedUntil is until when the machine is held for those; zero or past: it is not.
+	PlannedUntil time.Time
 	Disruption
 }
 

@@ -1,0 +1,45 @@
+package disrupt_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+)
+
+// TestTimeAloneIsKnownAhead: an empty machine that becomes quiet, or is held no longer for
+// pods that were to come, is looked at then, though nothing happens.
+func TestTimeAloneIsKnownAhead(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	in := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	machine := func(change func(*cluster.Node)) cluster.Node {
+		n := cluster.Node{Name: "n", Claim: "c", Pool: "p", Empty: true, QuietSince: in(-60)}
+		change(&n)
+		return n
+	}
+	for name, c := range map[string]struct {
+		node cluster.Node
+		want time.Time
+	}{
+		"it is quiet":                           {machine(func(*cluster.Node) {}), time.Time{}},
+		"it becomes quiet":                      {machine(func(n *cluster.Node) { n.QuietSince = in(-20) }), in(10)},
+		"it is meant for a pod that is to come": {machine(func(n *cluster.Node) { n.Planned, n.PlannedUntil = 1, in(7) }), in(7)},
+		"that pod did not come":                 {machine(func(n *cluster.Node) { n.PlannedUntil = in(-7) }), time.Time{}},
+		"it has pods":                           {machine(func(n *cluster.Node) { n.Empty, n.QuietSince = false, in(-20) }), time.Time{}},
+		"it leaves":                             {machine(func(n *cluster.Node) { n.Leaving, n.QuietSince = true, in(-20) }), time.Time{}},
+		"it is not ours":                        {machine(func(n *cluster.Node) { n.Claim, n.QuietSince = "", in(-20) }), time.Time{}},
+		"its pool is not there":                 {machine(func(n *cluster.Node) { n.Pool, n.QuietSince = "q", in(-20) }), time.Time{}},
+	} {
+		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", ConsolidateAfter: 30 * time.Second}}, Nodes: []cluster.Node{c.node}}
+		if got := disrupt.NextAt(snap); !got.Equal(c.want) {
+			t.Errorf("%s: looked at again at %s, want %s", name, got, c.want)
+		}
+	}
+	old := machine(func(n *cluster.Node) { n.Empty, n.Created, n.Expires = false, in(-3600), in(3600) })
+	snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p"}}, Nodes: []cluster.Node{old}}
+	if got := disrupt.NextAt(snap); got.Before(in(2000)) || got.After(in(3600)) {
+		t.Errorf("one that ends in an hour is looked at again at %s", got)
+	}
+}
