@@ -48,7 +48,7 @@ func Manifests(paths []string, from Catalog, at time.Time) (Case, error) {
 func (m *manifests) question(name string, from Catalog, at time.Time) (Case, error) {
 	vocabulary := translate.NewVocabulary(from.Vocabulary.WellKnown, from.Vocabulary.RestrictedDomains)
 	store := mirror.NewStore(mirror.Options{
-		Vocabulary: vocabulary, Now: func() time.Time { return at }, Manages: func(string, string) bool { return true },
+		Vocabulary: vocabulary, Now: func() time.Time { return at }, Manages: m.manages(),
 	})
 	for _, np := range m.pools {
 		if err := translate.ValidatePool(np, vocabulary); err != nil {
@@ -68,13 +68,35 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 	if err := store.Observe(m.others...); err != nil {
 		return Case{}, err
 	}
-	c := Case{Name: name, Named: true, Notes: m.notes()}
+	c := Case{Name: name, Named: true}
 	groups, err := m.observePods(store, &c)
 	if err != nil {
 		return Case{}, err
 	}
+	c.Notes = append(m.notes(), c.Notes...)
 	c.Snapshot = grouped(store.Snapshot(), groups)
 	return c, nil
+}
+
+// manages returns whether a pool or a claim names node classes of a group and kind, whose
+// label on a node has the kind in small letters.
+func (m *manifests) manages() func(group, kind string) bool {
+	type groupKind struct{ group, kind string }
+	named := map[groupKind]bool{}
+	add := func(ref *karpenterv1.NodeClassReference) {
+		if ref != nil {
+			named[groupKind{ref.Group, strings.ToLower(ref.Kind)}] = true
+		}
+	}
+	for _, np := range m.pools {
+		add(np.Spec.Template.Spec.NodeClassRef)
+	}
+	for _, o := range m.others {
+		if nc, ok := o.(*karpenterv1.NodeClaim); ok {
+			add(nc.Spec.NodeClassRef)
+		}
+	}
+	return func(group, kind string) bool { return named[groupKind{group, strings.ToLower(kind)}] }
 }
 
 // markReady gives the pool the condition that the controller would give it.
@@ -96,6 +118,9 @@ func (m *manifests) observePods(store *mirror.Store, c *Case) (map[types.UID]int
 			name = p.Namespace + "/" + owner.Name
 		}
 		groups[p.UID] = c.group(name)
+		if m.fresh[p] {
+			m.admission.admit(p)
+		}
 		if err := observePod(store, p); err != nil {
 			return nil, err
 		}
@@ -115,6 +140,7 @@ func (m *manifests) observePods(store *mirror.Store, c *Case) (map[types.UID]int
 			p.Namespace, p.Name = w.namespace, fmt.Sprintf("%s-%d", w.name, i)
 			p.UID = types.UID(fmt.Sprintf("%s/%s/%s", w.kind, w.namespace, p.Name))
 			groups[p.UID] = g
+			m.admission.admit(p)
 			if err := observePod(store, p); err != nil {
 				return nil, err
 			}
@@ -124,28 +150,13 @@ func (m *manifests) observePods(store *mirror.Store, c *Case) (map[types.UID]int
 }
 
 // observePod shows the mirror one pod as kube-scheduler and the API server would have it:
-// without a node it asks for one, unless kube-scheduler has said of it what it waits for,
-// and a request that is missing is the limit.
+// without a node it asks for one, unless kube-scheduler has said of it what it waits for.
 func observePod(store *mirror.Store, p *corev1.Pod) error {
 	judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 	if p.Spec.NodeName == "" && !judged {
 		p.Status.Conditions = append(p.Status.Conditions[:0:0], corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 		})
-	}
-	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			r := &list[i].Resources
-			for name, limit := range r.Limits {
-				if _, ok := r.Requests[name]; ok {
-					continue
-				}
-				if r.Requests == nil {
-					r.Requests = corev1.ResourceList{}
-				}
-				r.Requests[name] = limit
-			}
-		}
 	}
 	return store.Observe(p)
 }

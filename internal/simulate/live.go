@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +31,8 @@ func watched() []client.ObjectList {
 	return []client.ObjectList{
 		&karpenterv1.NodePoolList{}, &corev1.NamespaceList{}, &karpenterv1.NodeClaimList{}, &corev1.NodeList{},
 		&storagev1.StorageClassList{}, &storagev1.CSINodeList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{},
-		&storagev1.VolumeAttachmentList{}, &policyv1.PodDisruptionBudgetList{}, &appsv1.DaemonSetList{}, &corev1.PodList{},
+		&storagev1.VolumeAttachmentList{}, &policyv1.PodDisruptionBudgetList{},
+		&corev1.LimitRangeList{}, &nodev1.RuntimeClassList{}, &appsv1.DaemonSetList{}, &corev1.PodList{},
 	}
 }
 
@@ -58,14 +60,18 @@ func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 
 func listError(list client.ObjectList, err error) error {
 	name := fmt.Sprintf("%T", list)
-	kind := strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
+	kinds := strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
+	if strings.HasSuffix(kinds, "s") {
+		kinds += "e"
+	}
+	kinds += "s"
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("read %ss: the cluster does not know them; install the definitions: dovetail crds | kubectl apply --server-side -f -", kind)
+		return fmt.Errorf("read %s: the cluster does not know them; install the definitions: dovetail crds | kubectl apply --server-side -f -", kinds)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("read %ss: %w; the account needs list on them", kind, err)
+		return fmt.Errorf("read %s: %w; the account needs list on them", kinds, err)
 	}
-	return fmt.Errorf("read %ss: %w", kind, err)
+	return fmt.Errorf("read %s: %w", kinds, err)
 }
 
 // Live returns the case of a cluster as it is: what would be launched for the pods that
@@ -75,7 +81,7 @@ func Live(ctx context.Context, r client.Reader, name string, from Catalog, at ti
 	if err != nil {
 		return Case{}, err
 	}
-	m := &manifests{ignored: map[string]int{}, at: map[client.Object]*document{}}
+	m := newManifests()
 	for _, o := range objects {
 		if err := m.sortIn(o); err != nil {
 			return Case{}, err
@@ -124,6 +130,8 @@ func bare(o client.Object) client.Object {
 		}
 	case *storagev1.StorageClass:
 		o.Parameters = nil
+	case *nodev1.RuntimeClass:
+		o.Handler = "none"
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,6 +120,9 @@ type manifests struct {
 	pods      []*corev1.Pod
 	// others is all else that the mirror watches.
 	others []client.Object
+	// admission is what new pods are filled in by, and fresh the pods that it has not seen.
+	admission admission
+	fresh     map[*corev1.Pod]bool
 	// ignored counts the objects of kinds that have no say, by kind.
 	ignored map[string]int
 	at      map[client.Object]*document
@@ -130,9 +135,13 @@ type workload struct {
 	pods                  int
 }
 
+func newManifests() *manifests {
+	return &manifests{admission: newAdmission(), fresh: map[*corev1.Pod]bool{}, ignored: map[string]int{}, at: map[client.Object]*document{}}
+}
+
 // readManifests reads all objects of the documents. The error names the document.
 func readManifests(docs []document) (*manifests, error) {
-	m := &manifests{ignored: map[string]int{}, at: map[client.Object]*document{}}
+	m := newManifests()
 	for i := range docs {
 		if err := m.add(&docs[i], docs[i].text); err != nil {
 			return nil, docs[i].wrap(err)
@@ -174,7 +183,10 @@ func (m *manifests) add(d *document, text []byte) error {
 	if o.GetName() == "" {
 		return fmt.Errorf("%s: metadata.name is missing", head.Kind)
 	}
-	if o.GetUID() == "" {
+	if o.GetUID() == "" { // no API server has seen it
+		if p, ok := o.(*corev1.Pod); ok {
+			m.fresh[p] = true
+		}
 		o.SetUID(types.UID(fmt.Sprintf("%s/%s/%s", head.Kind, o.GetNamespace(), o.GetName())))
 	}
 	m.at[o] = d
@@ -231,6 +243,10 @@ func objectOf(apiVersion, kind string) client.Object {
 		return &corev1.Node{}
 	case "v1 Namespace":
 		return &corev1.Namespace{}
+	case "v1 LimitRange":
+		return &corev1.LimitRange{}
+	case "node.k8s.io/v1 RuntimeClass":
+		return &nodev1.RuntimeClass{}
 	case "v1 PersistentVolumeClaim":
 		return &corev1.PersistentVolumeClaim{}
 	case "v1 PersistentVolume":
@@ -291,6 +307,13 @@ func (m *manifests) sortIn(o client.Object) error {
 			o.Status.Allocatable = o.Status.Capacity
 		}
 		m.others = append(m.others, o)
+	case *nodev1.RuntimeClass:
+		m.admission.runtimes[o.Name] = o
+		m.others = append(m.others, o)
+	case *corev1.LimitRange:
+		ns := inNamespace()
+		m.admission.ranges[ns] = append(m.admission.ranges[ns], o)
+		m.others = append(m.others, o)
 	case *appsv1.DaemonSet, *policyv1.PodDisruptionBudget, *corev1.PersistentVolumeClaim:
 		inNamespace()
 		m.others = append(m.others, o)
@@ -308,9 +331,13 @@ func (m *manifests) notes() []string {
 			parts = append(parts, strconv.Itoa(n)+" "+kind)
 		}
 	}
-	if len(parts) == 0 {
-		return nil
+	var notes []string
+	if len(parts) > 0 {
+		slices.Sort(parts)
+		notes = append(notes, "of no say here: "+strings.Join(parts, ", "))
 	}
-	slices.Sort(parts)
-	return []string{"of no say here: " + strings.Join(parts, ", ")}
+	for _, name := range slices.Sorted(maps.Keys(m.admission.missing)) {
+		notes = append(notes, "RuntimeClass "+name+" is not among the manifests: what it adds to its pods is not counted")
+	}
+	return notes
 }

@@ -79,7 +79,7 @@ spec: {template: {spec: {` + container + `}}}
 ---
 apiVersion: v1
 kind: Node
-metadata: {name: old}
+metadata: {name: old, labels: {kubernetes.io/hostname: old}} # of no NodePool
 status: {capacity: {cpu: "4", memory: 8Gi, pods: "20"}}
 ---
 apiVersion: apps/v1
@@ -99,6 +99,45 @@ spec: {replicas: 3, template: {spec: {` + container + `}}}
 `,
 			groups: []string{"default/runs", "default/web"}, want: []scenario.Share{{1, 1}},
 			onNodes: []scenario.Existing{{Node: "old", Pods: []scenario.Share{{1, 2}}}},
+		},
+		"admission fills new pods in: limit ranges, runtime classes": { // the node has room for 2 of web: its daemon asks for as much as one
+			text: poolText + `
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: plain}
+spec: {limits: [{type: Container, defaultRequest: {cpu: "1"}}]}
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: sandbox}
+handler: kata
+overhead: {podFixed: {cpu: "1"}}
+scheduling: {nodeSelector: {sandbox: "yes"}, tolerations: [{key: sandbox, operator: Exists}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: old, labels: {sandbox: "yes"}}
+spec: {taints: [{key: sandbox, effect: NoSchedule}]}
+status: {capacity: {cpu: "7", memory: 8Gi, pods: "20"}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: logs}
+spec: {template: {spec: {runtimeClassName: sandbox, containers: [{name: a, image: a}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {replicas: 3, template: {spec: {runtimeClassName: sandbox, containers: [{name: a, image: a}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: seen, uid: u1}
+spec: {runtimeClassName: sandbox, nodeSelector: {sandbox: "yes"}, tolerations: [{key: sandbox, operator: Exists}], containers: [{name: a, image: a}]}
+`,
+			groups: []string{"default/seen", "default/web"}, refused: 1,
+			onNodes: []scenario.Existing{{Node: "old", Pods: []scenario.Share{{0, 1}, {1, 2}}}},
 		},
 		"where pods are given that a workload made, it makes no more": {
 			text: poolText + `

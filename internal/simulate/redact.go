@@ -53,6 +53,7 @@ const (
 	ofPVC       = "pvc"
 	ofPV        = "pv"
 	ofStorage   = "storage"
+	ofRuntime   = "runtime"
 	ofHandle    = "handle"
 	ofProvider  = "provider"
 	ofOwner     = "owner"
@@ -114,7 +115,7 @@ func (r *redactor) object(o map[string]any) {
 	name := text(meta, "name")
 	classes := map[string]string{
 		"Namespace": ofNamespace, "Pod": ofPod, "Node": ofMachine, "NodeClaim": ofMachine, "CSINode": ofMachine, "NodePool": ofPool,
-		"PersistentVolumeClaim": ofPVC, "PersistentVolume": ofPV, "StorageClass": ofStorage,
+		"PersistentVolumeClaim": ofPVC, "PersistentVolume": ofPV, "StorageClass": ofStorage, "RuntimeClass": ofRuntime,
 	}
 	class := classes[kind]
 	if class == "" {
@@ -133,7 +134,7 @@ func (r *redactor) pod(o map[string]any, isPod bool, pod string) {
 	if !isPod {
 		spec = child(child(spec, "template"), "spec")
 	}
-	for _, field := range []string{"serviceAccountName", "serviceAccount", "hostname", "subdomain", "priorityClassName", "runtimeClassName"} {
+	for _, field := range []string{"serviceAccountName", "serviceAccount", "hostname", "subdomain", "priorityClassName"} {
 		delete(spec, field)
 	}
 	for i, c := range slices.Concat(items(spec, "initContainers"), items(spec, "containers")) {
@@ -169,6 +170,7 @@ func (r *redactor) tree(v any) {
 		for field, class := range map[string]string{
 			"namespace": ofNamespace, "nodeName": ofMachine, "nominatedNodeName": ofMachine, "claimName": ofPVC, "volumeName": ofPV,
 			"persistentVolumeName": ofPV, "uid": ofUID, "storageClassName": ofStorage, "volumeHandle": ofHandle, "providerID": ofProvider,
+			"runtimeClassName": ofRuntime,
 		} {
 			r.rename(v, field, class)
 		}

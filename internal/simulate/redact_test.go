@@ -48,8 +48,20 @@ spec:
     metadata: {labels: {app: acme-logs}}
     spec:
       serviceAccountName: acme-logger
+      runtimeClassName: acme-sandbox
       tolerations: [{operator: Exists}]
       containers: [{name: acme-logs, image: acme.com/logs, resources: {requests: {cpu: 100m}}}]
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: acme-sandbox}
+handler: acme-kata
+overhead: {podFixed: {cpu: "1"}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: acme-limits, namespace: acme-shop}
+spec: {limits: [{type: Container, defaultRequest: {memory: 1Gi}}]}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget

@@ -19,6 +19,15 @@ import (
 func DaemonPod(ds *appsv1.DaemonSet, class *nodev1.RuntimeClass, ranges []*corev1.LimitRange) *corev1.Pod {
 	template := ds.Spec.Template.DeepCopy()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace, Labels: template.Labels}, Spec: template.Spec}
+	Admit(p, class, ranges)
+	p.Spec.Tolerations = append(p.Spec.Tolerations, daemonTolerations(p.Spec.HostNetwork)...)
+	return p
+}
+
+// Admit fills in what a new pod does not say, as the API server does when it takes it.
+// class is the runtime class that the pod names, nil if there is none; ranges are those
+// of its namespace, by name.
+func Admit(p *corev1.Pod, class *nodev1.RuntimeClass, ranges []*corev1.LimitRange) {
 	for _, containers := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for i := range containers {
 			completeContainer(&containers[i], p.Spec.HostNetwork, ranges)
@@ -35,8 +44,6 @@ func DaemonPod(ds *appsv1.DaemonSet, class *nodev1.RuntimeClass, ranges []*corev
 		maps.Copy(p.Spec.NodeSelector, class.Scheduling.NodeSelector)
 		p.Spec.Tolerations = append(p.Spec.Tolerations, class.Scheduling.Tolerations...)
 	}
-	p.Spec.Tolerations = append(p.Spec.Tolerations, daemonTolerations(p.Spec.HostNetwork)...)
-	return p
 }
 
 // completeContainer fills in what a container does not say: requests from its limits,
