@@ -75,6 +75,10 @@ soak-aws: ## the whole product on a simulated AWS account: 300 of 600 nodes take
 soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also while load pulses
 	E2E_LARGE=1 go test -count=1 -parallel 1 -timeout 1h -v -run 'TestConsolidation(Keeps|Ends)' ./test/e2e
 
+.PHONY: soak-crash
+soak-crash: build ## kill -9 the controller at KILLS=n (50) random moments on a simulated AWS account; SEED=n chooses them
+	go test -count=1 -timeout 2h -v -run 'TestCrash$$' ./test/e2e -args -crashes=$(or $(KILLS),50) -crash-seed=$(or $(SEED),1)
+
 .PHONY: bench
 bench: ## solve the same scenarios with Dovetail and with Karpenter, and write docs/performance.md; QUICK=1 takes minutes
 	@echo "building the benchmark (the first build compiles Karpenter: a minute or two)…"

@@ -3,6 +3,8 @@
 // the binaries first: make build.
 //
 // harness_test.go has the process under test and what the tests read of the cluster;
-// chaos_test.go kills it again and again; bad_input_test.go gives it what it cannot use
-// and takes its API server away; journal_test.go asks it before and after; bench_test.go measures a scale-up.
+// chaos_test.go kills it again and again; crash_test.go does so on a simulated AWS account,
+// with witness_test.go judging from outside; bad_input_test.go gives it what it cannot use
+// and takes its API server away; journal_test.go asks it before and after; bench_test.go
+// measures a scale-up.
 package e2e
