@@ -81,6 +81,12 @@ func DisruptionTerminating(why string) Event {
 	return Event{Reason: "DisruptionTerminating", Type: corev1.EventTypeNormal, Message: "Disrupting: " + why, DedupeValues: []string{why}}
 }
 
+// TerminatingOnInterruption says on a Node or NodeClaim that it is removed because of what
+// the cloud said, by the kind of the notice.
+func TerminatingOnInterruption(kind string) Event {
+	return Event{Reason: "TerminatingOnInterruption", Type: corev1.EventTypeWarning, Message: "Removed because of the cloud's notice: " + kind, DedupeValues: []string{kind}}
+}
+
 // Interrupted says on a Node or NodeClaim what the cloud says will become of its instance,
 // by the kind of the notice; ends is when, if that is said.
 func Interrupted(kind cloud.NoticeKind, ends time.Time) Event {

@@ -29,6 +29,7 @@ func everyEvent() map[string]Event {
 		"DisruptionWaitingReadiness Normal 2m0s":              DisruptionWaitingReadiness(),
 		"Unconsolidatable Normal 15m0s":                       Unconsolidatable("no saving"),
 		"DisruptionTerminating Normal 2m0s":                   DisruptionTerminating("Empty"),
+		"TerminatingOnInterruption Warning 2m0s":              TerminatingOnInterruption("spot_interrupted"),
 		"SpotInterrupted Warning 2m0s":                        Interrupted("spot_interrupted", time.Unix(0, 0)),
 		"CapacityReservationInstanceInterrupted Warning 2m0s": Interrupted("capacity_reservation_interrupted", time.Unix(0, 0)),
 		"SpotRebalanceRecommendation Normal 2m0s":             Interrupted("rebalance_recommendation", time.Time{}),

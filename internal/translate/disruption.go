@@ -24,6 +24,8 @@ const (
 	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
 	// by which its drain must begin, in RFC 3339.
 	ReplaceByAnnotationKey = "dovetail.sh/replace-by"
+	// InterruptionAnnotationKey is on the same claim: the kind of the cloud's notice.
+	InterruptionAnnotationKey = "dovetail.sh/interruption"
 	// ReplacesAnnotationKey is on a claim that was launched for a step: the step's id.
 	ReplacesAnnotationKey = "dovetail.sh/replaces"
 	// TimeZoneAnnotationKey on a NodePool is the time zone of its budgets' schedules, by its

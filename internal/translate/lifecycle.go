@@ -25,6 +25,7 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 		InstanceTerminating: lifecycleCondition(nc, karpenterv1.ConditionTypeInstanceTerminating),
 
 		Expires:       Expires(nc),
+		Reclaimed:     Reclaimed(nc),
 		StartupTaints: Taints(nc.Spec.StartupTaints),
 		Requests:      Quantities(nc.Spec.Resources.Requests),
 	}
@@ -119,10 +120,14 @@ func Expires(nc *karpenterv1.NodeClaim) time.Time {
 	return expires
 }
 
-// IsReclaimed tells whether it is the cloud that ends a claim's machine when it expires.
-func IsReclaimed(nc *karpenterv1.NodeClaim) bool {
+// Reclaimed returns why the cloud ends a claim's machine when it expires; empty: it is not
+// the cloud that does.
+func Reclaimed(nc *karpenterv1.NodeClaim) string {
 	by, err := time.Parse(time.RFC3339, nc.Annotations[ReplaceByAnnotationKey])
-	return err == nil && by.Equal(Expires(nc))
+	if err != nil || !by.Equal(Expires(nc)) {
+		return ""
+	}
+	return nc.Annotations[InterruptionAnnotationKey]
 }
 
 // Deadline returns when the drain of a claim's node ends what is left; zero: it has no end.

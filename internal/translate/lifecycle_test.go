@@ -127,29 +127,31 @@ func TestTheSoonerOfAgeAndCloudEndsAMachine(t *testing.T) {
 	born := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour
 	for name, tc := range map[string]struct {
-		age      *time.Duration
-		by       string
-		want     time.Time
-		isByThem bool
+		age  *time.Duration
+		by   string
+		want time.Time
+		why  string
 	}{
 		"neither":                    {},
 		"age alone":                  {age: &day, want: born.Add(day)},
-		"the cloud alone":            {by: "2026-11-22T13:00:00Z", want: born.Add(time.Hour), isByThem: true},
-		"the cloud is sooner":        {age: &day, by: "2026-11-22T13:00:00Z", want: born.Add(time.Hour), isByThem: true},
+		"the cloud alone":            {by: "2026-11-22T13:00:00Z", want: born.Add(time.Hour), why: "spot_interrupted"},
+		"the cloud is sooner":        {age: &day, by: "2026-11-22T13:00:00Z", want: born.Add(time.Hour), why: "spot_interrupted"},
 		"age is sooner":              {age: &day, by: "2026-11-25T13:00:00Z", want: born.Add(day)},
 		"what is written is no time": {age: &day, by: "soon", want: born.Add(day)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-				CreationTimestamp: metav1.NewTime(born), Annotations: map[string]string{translate.ReplaceByAnnotationKey: tc.by},
+				CreationTimestamp: metav1.NewTime(born), Annotations: map[string]string{
+					translate.ReplaceByAnnotationKey: tc.by, translate.InterruptionAnnotationKey: "spot_interrupted",
+				},
 			}}
 			nc.Spec.ExpireAfter.Duration = tc.age
 			if got := translate.Expires(nc); !got.Equal(tc.want) {
 				t.Errorf("Expires() = %s, want %s", got, tc.want)
 			}
-			if got := translate.IsReclaimed(nc); got != tc.isByThem {
-				t.Errorf("IsReclaimed() = %t, want %t", got, tc.isByThem)
+			if got := translate.Reclaimed(nc); got != tc.why {
+				t.Errorf("Reclaimed() = %q, want %q", got, tc.why)
 			}
 		})
 	}

@@ -60,7 +60,7 @@ func claimMachine(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 		Leaving:    nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating),
 		Disruption: disruption(nc),
 	}
-	m.Expires, m.Reclaimed = Expires(nc), IsReclaimed(nc)
+	m.Expires, m.Reclaimed = Expires(nc), Reclaimed(nc)
 	if nc.Status.ProviderID == "" {
 		m.Open = openClaim(nc)
 	}

@@ -189,11 +189,12 @@ type disaster struct {
 	*world
 	adopted map[string]string // the claim of each instance that ever had one
 	double  []string          // claims that had a second one
+	begun   time.Time
 }
 
 func newDisaster(t *testing.T, seed uint64, begin ...awssim.Fault) *disaster {
 	t.Helper()
-	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}}
+	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}, begun: time.Now()}
 	d.inject(begin...)
 	had := map[string]string{} // by claim
 	d.server.locked(func() {
@@ -251,7 +252,7 @@ func (d *disaster) aftermath(pods int) {
 	ever := d.sim.Instances()
 	for _, i := range ever {
 		if d.adopted[i.ID] == "" {
-			strays = append(strays, i.ID)
+			strays = append(strays, fmt.Sprintf("%s (of %s, launched %s)", i.ID, i.Tags[awsv1.TagNodeClaim], i.Launched.Sub(d.begun)))
 		}
 	}
 	if len(strays) > 0 {

@@ -94,7 +94,11 @@ func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenter
 	if pool, ok := snap.PoolByName(r.Pool); ok && r.Reason == disrupt.Underutilized {
 		policy = observe.PolicyLabel(pool.Policy)
 	}
-	how := []string{label(r.Reason), r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], policy, terminationMode(nc)}
+	reason, event := label(r.Reason), observe.DisruptionTerminating(r.Reason)
+	if kind := translate.Reclaimed(nc); r.Reason == disrupt.Interrupted && kind != "" {
+		reason, event = kind, observe.TerminatingOnInterruption(kind)
+	}
+	how := []string{reason, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], policy, terminationMode(nc)}
 	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
 	pods, quiet := 0, time.Duration(0)
 	for i := range snap.Nodes {
@@ -104,7 +108,7 @@ func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenter
 	}
 	l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods))
 	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", quiet, "reason", r.Reason)
-	l.onMachine(r.Node, r.Claim, observe.DisruptionTerminating(r.Reason))
+	l.onMachine(r.Node, r.Claim, event)
 }
 
 // tellPools sets what the budgets allow now.

@@ -6,11 +6,13 @@ package interruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,16 +60,42 @@ func (l *Loop) Start(ctx context.Context) error {
 	return nil
 }
 
+// errEarly is for a notice that may come before its instance is written down on its claim.
+var errEarly = errors.New("no claim has the instance yet")
+
 // Act does what a notice calls for. It is safe to repeat; a notice about an instance that
-// no claim has needs nothing.
+// no claim has needs nothing, unless one may have it soon: then it is to be told again.
 func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 	var claims karpenterv1.NodeClaimList
 	if err := l.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: n.InstanceID}); err != nil {
 		return fmt.Errorf("find the claim of instance %s: %w", n.InstanceID, err)
 	}
+	if len(claims.Items) == 0 && ahead(n.Kind) {
+		return l.early(ctx, n)
+	}
 	for i := range claims.Items {
 		if err := l.act(ctx, n, &claims.Items[i]); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// ahead tells whether a kind of notice is about what is still to come.
+func ahead(kind cloud.NoticeKind) bool {
+	return kind == cloud.Reclaimed || kind == cloud.ReservationReclaimed || kind == cloud.MaintenanceScheduled
+}
+
+// early returns errEarly while a claim waits for the answer to its launch, which may be the
+// notice's instance.
+func (l *Loop) early(ctx context.Context, n cloud.Notice) error {
+	var claims karpenterv1.NodeClaimList
+	if err := l.Client.List(ctx, &claims); err != nil {
+		return fmt.Errorf("find claims without an instance: %w", err)
+	}
+	for i := range claims.Items {
+		if claims.Items[i].Status.ProviderID == "" {
+			return fmt.Errorf("notice about instance %s: %w", n.InstanceID, errEarly)
 		}
 	}
 	return nil
@@ -94,8 +122,8 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 		if err != nil {
 			return err
 		}
-		if by := n.Ends.Add(-grace - drainMargin); l.Now().Before(by) {
-			isNew, err := l.replaceBy(ctx, claim, by)
+		if by := n.Ends.Add(-grace - drainMargin); l.Now().Before(by) && !young(n, claim) {
+			isNew, err := l.replaceBy(ctx, claim, by, n.Kind)
 			if isNew {
 				l.tell(n, claim, nodes)
 			}
@@ -107,9 +135,16 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 		return err
 	}
 	l.tell(n, claim, nodes)
+	l.onMachine(observe.TerminatingOnInterruption(string(n.Kind)), claim, nodes)
 	l.Metrics.Disrupted(claim, string(n.Kind), "", 0)
 	l.Log.Info("deleted claim", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
 	return nil
+}
+
+// young tells whether a machine is about to go that pods do not use yet: the sooner it is
+// gone, the sooner they are meant for another.
+func young(n cloud.Notice, claim *karpenterv1.NodeClaim) bool {
+	return n.Kind != cloud.MaintenanceScheduled && !meta.IsStatusConditionTrue(claim.Status.Conditions, karpenterv1.ConditionTypeInitialized)
 }
 
 // longestGrace returns how long the pods on nodes are given to end, the longest.
@@ -129,8 +164,8 @@ func (l *Loop) longestGrace(ctx context.Context, nodes []corev1.Node) (time.Dura
 	return longest, nil
 }
 
-// replaceBy says on a claim by when its drain must begin, unless that is said already.
-func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by time.Time) (isNew bool, err error) {
+// replaceBy says on a claim by when its drain must begin and why, unless that is said already.
+func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by time.Time, kind cloud.NoticeKind) (isNew bool, err error) {
 	by = by.UTC().Truncate(time.Second)
 	had, err := time.Parse(time.RFC3339, claim.Annotations[translate.ReplaceByAnnotationKey])
 	if err == nil && !by.Before(had) {
@@ -138,24 +173,29 @@ func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by t
 	}
 	before := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.ReplaceByAnnotationKey, by.Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.InterruptionAnnotationKey, string(kind))
 	if err := l.Client.Patch(ctx, claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("say on claim %s by when it must go: %w", claim.Name, err)
 	}
-	l.Log.Info("claim is to be replaced", "claim", claim.Name, "by", by)
+	l.Log.Info("claim is to be replaced", "claim", claim.Name, "by", by, "reason", kind)
 	return true, nil
 }
 
 // tell tells of a notice on the claim and its nodes, and nothing is bought for a while where
 // a spot machine is taken back.
 func (l *Loop) tell(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
-	event := observe.Interrupted(n.Kind, n.Ends)
-	l.Events.Event(claim, event)
-	for i := range nodes {
-		l.Events.Event(&nodes[i], event)
-	}
+	l.onMachine(observe.Interrupted(n.Kind, n.Ends), claim, nodes)
 	if n.Kind == cloud.Reclaimed && l.Short != nil {
 		l.Short([]catalog.Place{{
 			Type: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: karpenterv1.CapacityTypeSpot,
 		}}, shortKept)
+	}
+}
+
+// onMachine writes an event on a claim and its nodes.
+func (l *Loop) onMachine(e observe.Event, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
+	l.Events.Event(claim, e)
+	for i := range nodes {
+		l.Events.Event(&nodes[i], e)
 	}
 }

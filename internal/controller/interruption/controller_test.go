@@ -28,64 +28,79 @@ func TestNotices(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	type outcome struct {
-		Deleted          bool
-		ReplaceBy, Ended string
-		Short            int
-		Events           int
+		Deleted                bool
+		ReplaceBy, Kind, Ended string
+		Short                  int
+		Events                 int
 	}
 	for name, c := range map[string]struct {
 		notices []cloud.Notice
+		isYoung bool
 		want    outcome
 	}{
 		"a spot machine is replaced before its drain must begin": {
-			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
-			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Short: 1, Events: 2},
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}}, false,
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 2},
 		},
 		"the same notice twice is one": {
 			[]cloud.Notice{
 				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
 				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
-			},
-			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Short: 1, Events: 2},
+			}, false,
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 2},
 		},
 		"a notice that is too late ends the claim at once": {
-			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(40 * time.Second)}},
-			outcome{Deleted: true, Short: 1, Events: 2},
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(40 * time.Second)}}, false,
+			outcome{Deleted: true, Short: 1, Events: 4},
 		},
 		"maintenance in a week is not for now": {
-			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}},
-			outcome{ReplaceBy: "2026-11-08T11:59:10Z", Events: 2},
+			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}}, false,
+			outcome{ReplaceBy: "2026-11-08T11:59:10Z", Kind: "scheduled_change", Events: 2},
 		},
 		"of two ends the sooner counts": {
 			[]cloud.Notice{
 				{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(time.Hour)},
 				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
 				{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(time.Hour)},
-			},
-			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Short: 1, Events: 4},
+			}, false,
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 4},
 		},
 		"an instance that is gone takes its claim along": {
-			[]cloud.Notice{{Kind: cloud.Ended, InstanceID: instance}}, outcome{Deleted: true, Events: 2},
+			[]cloud.Notice{{Kind: cloud.Ended, InstanceID: instance}}, false, outcome{Deleted: true, Events: 4},
 		},
 		"a broken instance is not waited for": {
-			[]cloud.Notice{{Kind: cloud.SystemBroken, InstanceID: instance}}, outcome{Deleted: true, Ended: "2026-11-01T12:00:00Z", Events: 2},
+			[]cloud.Notice{{Kind: cloud.SystemBroken, InstanceID: instance}}, false, outcome{Deleted: true, Ended: "2026-11-01T12:00:00Z", Events: 4},
 		},
 		"a recommendation is only told": {
-			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, outcome{Events: 2},
+			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, false, outcome{Events: 2},
+		},
+		"a spot machine that pods do not use yet goes at once": {
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}}, true,
+			outcome{Deleted: true, Short: 1, Events: 4},
+		},
+		"maintenance in a week of one that pods do not use yet is not for now": {
+			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}}, true,
+			outcome{ReplaceBy: "2026-11-08T11:59:10Z", Kind: "scheduled_change", Events: 2},
 		},
 		"a stranger's instance is not ours to mind": {
-			[]cloud.Notice{{Kind: cloud.Ended, InstanceID: "aws:///zone-a/i-2"}}, outcome{},
+			[]cloud.Notice{{Kind: cloud.Ended, InstanceID: "aws:///zone-a/i-2"}}, false, outcome{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			grace := int64(20)
+			initialised := metav1.ConditionTrue
+			if c.isYoung {
+				initialised = metav1.ConditionUnknown
+			}
 			controlled := true
 			api := fakeapi.New(t,
 				&karpenterv1.NodeClaim{
 					ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}},
 					Spec:       karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
-					Status:     karpenterv1.NodeClaimStatus{ProviderID: instance, NodeName: "node"},
+					Status: karpenterv1.NodeClaimStatus{
+						ProviderID: instance, NodeName: "node", Conditions: []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: initialised}},
+					},
 				},
 				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{ProviderID: instance}},
 				&corev1.Pod{
@@ -113,14 +128,57 @@ func TestNotices(t *testing.T) {
 			}
 			got.Deleted = claim.DeletionTimestamp != nil
 			got.ReplaceBy = claim.Annotations[translate.ReplaceByAnnotationKey]
+			got.Kind = claim.Annotations[translate.InterruptionAnnotationKey]
 			got.Ended = claim.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey]
 			got.Events = len(recorder.Events)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			if got.ReplaceBy != "" && translate.Reclaimed(claim) != got.Kind {
+				t.Errorf("the cloud takes the machine away because of %q, want %q", translate.Reclaimed(claim), got.Kind)
+			}
 			if got.ReplaceBy != "" && translate.Expires(claim).Format(time.RFC3339) != got.ReplaceBy {
 				t.Errorf("the claim's time is over at %s, want %s", translate.Expires(claim), got.ReplaceBy)
 			}
 		})
+	}
+}
+
+// TestEarlyNotice has a notice come before its instance is written down on its claim.
+func TestEarlyNotice(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	claim := &karpenterv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}},
+		Spec:       karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
+	}
+	api := fakeapi.New(t, claim).Build()
+	loop := &interruption.Loop{
+		Client: api, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+		Events: observe.NewRecorder(record.NewFakeRecorder(100), func() time.Time { return now }), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
+	}
+	notice := cloud.Notice{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}
+	if err := loop.Act(t.Context(), notice); err == nil {
+		t.Error("an early notice was taken for done, so nobody tells it again")
+	}
+	if err := loop.Act(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: instance}); err != nil {
+		t.Errorf("the end of an instance without a claim: %v", err)
+	}
+	before := claim.DeepCopy()
+	claim.Status.ProviderID = instance
+	if err := api.Status().Patch(t.Context(), claim, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Act(t.Context(), notice); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	if claim.DeletionTimestamp == nil {
+		t.Error("the notice was not acted on when it was told again")
+	}
+	if err := loop.Act(t.Context(), cloud.Notice{Kind: cloud.Reclaimed, InstanceID: "aws:///zone-a/i-2", Ends: now}); err != nil {
+		t.Errorf("a notice about an instance that no claim can have: %v", err)
 	}
 }

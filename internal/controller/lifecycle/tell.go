@@ -56,15 +56,14 @@ func (p *pass) tellTaintMissing(node string) {
 // because its time was over.
 func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answer) {
 	switch reason {
+	case translate.Reclaimed(p.claim):
+		p.onMachine(observe.TerminatingOnInterruption(reason))
 	case core.ReasonNoCapacity:
 		p.Events.Event(p.claim, observe.InsufficientCapacityError(answer.Message))
 	case core.ReasonClassNotReady:
 		p.Events.Event(p.claim, observe.NodeClassNotReady(answer.Message))
 	case core.ReasonExpired:
-		p.Events.Event(p.claim, observe.DisruptionTerminating("Expired"))
-		for i := range p.nodes {
-			p.Events.Event(&p.nodes[i], observe.DisruptionTerminating("Expired"))
-		}
+		p.onMachine(observe.DisruptionTerminating("Expired"))
 	default:
 		p.record(ctx, false)
 	}
@@ -78,6 +77,14 @@ func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answe
 		pods += translate.CountReschedulable(on)
 	}
 	p.Metrics.Disrupted(p.claim, reason, "", pods)
+}
+
+// onMachine writes an event on the claim and on its Nodes.
+func (p *pass) onMachine(e observe.Event) {
+	p.Events.Event(p.claim, e)
+	for i := range p.nodes {
+		p.Events.Event(&p.nodes[i], e)
+	}
 }
 
 func (p *pass) tellDeadline(deadline time.Time) {

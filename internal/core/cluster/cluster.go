@@ -161,8 +161,9 @@ type Node struct {
 	Created time.Time
 	// Expires is when it is removed because of its age, budgets or not; zero: never.
 	Expires time.Time
-	// Reclaimed tells that it is the cloud that takes the machine away then, whatever its age.
-	Reclaimed bool
+	// Reclaimed is why the cloud takes the machine away then, whatever its age: the kind of
+	// its notice; empty: it does not.
+	Reclaimed string
 	// Empty tells that no pod would have to go elsewhere if it were removed.
 	Empty bool
 	// QuietSince is when a pod last came or went; when it was initialised, if later.

@@ -7,6 +7,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
+// unmovable returns why a machine that the cloud is about to take away is not replaced.
+func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
+	switch {
+	case !n.Initialised:
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
+	case w.replaces(n):
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces machines that are not gone yet")
+	default:
+		return verdict.Verdict{}
+	}
+}
+
 // blocked returns why a machine may not be disrupted, whatever the reason; yes means that
 // it may be. Pods cannot block what must happen in the end anyway, if their machine has a
 // time after which they are ended.

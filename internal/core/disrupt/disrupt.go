@@ -22,12 +22,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Reasons to disrupt, in the API's words. Expired is not among those that budgets may
-// name: only budgets for all reasons count for it.
+// Reasons to disrupt, in the API's words. Expired and Interrupted are not among those that
+// budgets may name: only budgets for all reasons count for them.
 const (
-	Empty   = "Empty"
-	Drifted = "Drifted"
-	Expired = "Expired"
+	Empty       = "Empty"
+	Drifted     = "Drifted"
+	Expired     = "Expired"
+	Interrupted = "Interrupted"
 )
 
 // BudgetReasons returns those that budgets may name.
@@ -78,6 +79,7 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 	w := newWork(snap, opts)
 	w.strays()
 	w.land()
+	timed(Interrupted, "", w.interrupted)
 	timed(Empty, "empty", w.empty)
 	timed(Drifted, "", w.drifted)
 	timed(Expired, "", w.expired)
@@ -85,7 +87,7 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 		timed(Underutilized, "multi", w.underutilized)
 	}
 	w.dropObsolete()
-	for _, reason := range []string{Empty, Drifted, Expired, Underutilized} {
+	for _, reason := range []string{Interrupted, Empty, Drifted, Expired, Underutilized} {
 		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Machines: w.eligible[reason]})
 	}
 	return w.out
@@ -170,7 +172,7 @@ func (w *work) begin(machines []int, step plan.Step) {
 	w.eligible[step.Reason] += len(machines)
 	for _, i := range machines {
 		n := &w.snap.Nodes[i]
-		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, step.Reason) {
+		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, step.Reason) && !w.urgent(n, step.Reason) {
 			w.block(w.exhausted(n, step.Reason))
 			return
 		}

@@ -179,7 +179,7 @@ func (w *work) void(f *flight) verdict.Verdict {
 		if why := w.still(f, n); !why.IsYes() {
 			return why
 		}
-		if w.books.Overdrawn(n.Pool, f.reason) {
+		if w.books.Overdrawn(n.Pool, f.reason) && !w.urgent(n, f.reason) {
 			return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no disruption for %s any more", n.Pool, f.reason)
 		}
 	}
@@ -198,13 +198,17 @@ func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
 		return reasonGone("it is not drifted any more")
 	case f.reason == Expired && n.Expires.IsZero():
 		return reasonGone("it does not expire any more")
+	case f.reason == Interrupted && n.Reclaimed == "":
+		return reasonGone("the cloud does not take it away any more")
+	case w.urgent(n, f.reason):
+		return verdict.Verdict{}
 	}
 	for i := range n.Residents {
 		if why := w.opts.Terms.resting(&n.Residents[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {
 			return why.About(n.Name)
 		}
 	}
-	eventually := f.reason == Drifted || f.reason == Expired
+	eventually := f.reason == Drifted || f.reason == Expired || f.reason == Interrupted
 	held := *n
 	if f.reason != Empty {
 		held.Planned = 0 // it is closed, so they will be meant for another

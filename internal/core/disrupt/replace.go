@@ -16,7 +16,7 @@ import (
 const (
 	// expiryWindowMin and expiryWindowMax bound the time before a machine's end in which
 	// it is replaced, which is else a tenth of its life; never more than half of it, unless
-	// it is the cloud that ends it.
+	// it is the cloud that ends it. With expiryWindowMin left before that, nobody is asked.
 	expiryWindowMin = 10 * time.Minute
 	expiryWindowMax = 24 * time.Hour
 )
@@ -29,10 +29,27 @@ func (w *work) drifted() {
 	})
 }
 
+// interrupted proposes to replace machines that the cloud takes away. When there is little
+// time left, neither budgets nor pods are asked: the machine goes anyway, and all that can
+// be chosen is whether its pods find another.
+func (w *work) interrupted() {
+	w.replace(Interrupted, func(n *cluster.Node) bool { return n.Reclaimed != "" && !w.snap.At.Before(due(n)) }, func(a, b *cluster.Node) int {
+		return a.Expires.Compare(b.Expires)
+	})
+}
+
+// urgent tells whether a machine goes so soon, because the cloud takes it, that nobody is
+// asked.
+func (w *work) urgent(n *cluster.Node, reason string) bool {
+	return reason == Interrupted && n.Expires.Sub(w.snap.At) <= expiryWindowMin
+}
+
 // expired proposes to replace machines before their time is over, so that their pods
 // find others ready. At the deadline itself they are removed without asking.
 func (w *work) expired() {
-	w.replace(Expired, func(n *cluster.Node) bool { return !n.Expires.IsZero() && !w.snap.At.Before(due(n)) }, func(a, b *cluster.Node) int {
+	w.replace(Expired, func(n *cluster.Node) bool {
+		return n.Reclaimed == "" && !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	}, func(a, b *cluster.Node) int {
 		return a.Expires.Compare(b.Expires)
 	})
 }
@@ -43,7 +60,7 @@ func (w *work) expired() {
 func due(n *cluster.Node) time.Time {
 	life := n.Expires.Sub(n.Created)
 	window := min(max(life/10, expiryWindowMin), expiryWindowMax)
-	if !n.Reclaimed {
+	if n.Reclaimed == "" {
 		window = min(window, life/2)
 	}
 	h := fnv.New32a()
@@ -87,6 +104,9 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 // irreplaceable returns why a machine is not replaced now, as far as that can be told
 // without working out by what.
 func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
+	if w.urgent(n, reason) {
+		return w.unmovable(n)
+	}
 	if why := w.blocked(n, true); !why.IsYes() {
 		return why
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func Next(v View) Step {
 func live(v View) Step {
 	switch {
 	case !v.Claim.Expires.IsZero() && !v.At.Before(v.Claim.Expires):
-		return Step{Act: DeleteClaim, Reason: ReasonExpired}
+		return Step{Act: DeleteClaim, Reason: cmp.Or(v.Claim.Reclaimed, ReasonExpired)}
 	case !v.Claim.HasFinalizer:
 		// Before the launch, so that no claim goes without its instance going first.
 		return Step{Act: AddFinalizer}

@@ -90,7 +90,7 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 			s.view.Claim.Grace, s.view.Claim.HasGrace = span(t, words["grace"]), true
 		}
 		if has("expires") {
-			s.view.Claim.Expires = moment(t, words["expires"])
+			s.view.Claim.Expires, s.view.Claim.Reclaimed = moment(t, words["expires"]), words["reclaimed"]
 		}
 		if has("startup") {
 			s.view.Claim.StartupTaints = []cluster.Taint{{Key: words["startup"], Effect: cluster.NoSchedule}}

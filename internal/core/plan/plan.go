@@ -92,7 +92,7 @@ type Step struct {
 	// to steps that are to be begun now.
 	ID string
 	// Reason is the API's word for it: Empty, Drifted, Underutilized; Expired for machines
-	// near the end of their time.
+	// near the end of their time, Interrupted for those that the cloud takes away.
 	Reason string
 	Remove []Removal
 	// Launch is what is bought instead. Its Pods are those of Remove that are meant for it,

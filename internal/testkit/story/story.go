@@ -198,7 +198,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		Leaving: a.is("leaving"), Empty: a.is("empty"), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
 		Marked: a.text("marked", ""), Closed: a.is("closed"), Planned: int(a.number("planned", 0)),
 		QuietSince: Now().Add(-a.duration("quiet", time.Hour)), MarkedSince: Now().Add(-a.duration("since", time.Hour)),
-		Created: Now().Add(-a.duration("age", 2*time.Hour)), Disruption: a.disruption(), Reclaimed: a.is("reclaimed"),
+		Created: Now().Add(-a.duration("age", 2*time.Hour)), Disruption: a.disruption(), Reclaimed: a.text("reclaimed", ""),
 	}
 	if left := a.duration("expires", 0); left != 0 {
 		n.Expires = Now().Add(left)
