@@ -171,7 +171,9 @@ func (w *world) furnish(cpus ...string) {
 	pool := &karpenterv1.NodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: "general"},
 		Spec: karpenterv1.NodePoolSpec{
-			Disruption: karpenterv1.Disruption{ConsolidateAfter: karpenterv1.NillableDuration{Duration: &after}},
+			Disruption: karpenterv1.Disruption{
+				ConsolidateAfter: karpenterv1.NillableDuration{Duration: &after}, Budgets: []karpenterv1.Budget{{Nodes: "10%"}}, // the default
+			},
 			Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
 				NodeClassRef: &karpenterv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"},
 				Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{
