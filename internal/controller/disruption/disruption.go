@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// calm is how often a cluster with nothing to disrupt is looked at, busy how often one
-	// with a step under way.
+	// calm is how often machines that could go are looked for, busy how often a step under way
+	// is looked at.
 	calm, busy = 5 * time.Second, time.Second
 	// settle is how long a node stays marked before it goes: far longer than a watch lags.
 	settle = 2 * time.Second
@@ -101,8 +101,11 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.tellBlocked(snap, &p)
 	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
 	under, settling := underWay(snap)
-	whole := !opts.SkipConsolidation && !opts.DrainOnly
-	l.memory.idle, l.memory.heard, l.memory.lookedAt = !acted && !settling && err == nil && whole, heard, snap.At
+	whole := opts.UnderWayOnly || !opts.SkipConsolidation && !opts.DrainOnly
+	l.memory.idle, l.memory.heard = !acted && !settling && err == nil && whole, heard
+	if !opts.UnderWayOnly {
+		l.memory.searchedAt = snap.At
+	}
 	l.memory.next = disrupt.NextAt(snap)
 	l.memory.busy = acted || under
 	return err

@@ -3,6 +3,8 @@ package disruption
 import (
 	"testing"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 )
 
 func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
@@ -14,15 +16,15 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		"nothing was to be done, nothing was heard": {memory{idle: true, heard: 7, lookedAt: noon}, 7, 5 * time.Second, true},
-		"something was heard":                       {memory{idle: true, heard: 7, lookedAt: noon}, 8, 5 * time.Second, false},
-		"something was done":                        {memory{heard: 7, lookedAt: noon}, 7, 5 * time.Second, false},
-		"time enough has passed":                    {memory{idle: true, heard: 7, lookedAt: noon}, 7, stillness, false},
-		"a step is under way":                       {memory{idle: true, busy: true, heard: 7, lookedAt: noon}, 7, busy, true},
-		"a step is under way for long":              {memory{idle: true, busy: true, heard: 7, lookedAt: noon}, 7, calm, false},
+		"nothing was to be done, nothing was heard": {memory{idle: true, heard: 7, searchedAt: noon}, 7, 5 * time.Second, true},
+		"something was heard":                       {memory{idle: true, heard: 7, searchedAt: noon}, 8, 5 * time.Second, false},
+		"something was done":                        {memory{heard: 7, searchedAt: noon}, 7, 5 * time.Second, false},
+		"time enough has passed":                    {memory{idle: true, heard: 7, searchedAt: noon}, 7, stillness, false},
+		"a step is under way":                       {memory{idle: true, busy: true, heard: 7, searchedAt: noon}, 7, busy, true},
+		"a step is under way for long":              {memory{idle: true, busy: true, heard: 7, searchedAt: noon}, 7, calm, false},
 		"nobody has looked yet":                     {memory{}, 0, 0, false},
-		"a machine becomes quiet":                   {memory{idle: true, heard: 7, lookedAt: noon, next: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
-		"a machine becomes quiet later":             {memory{idle: true, heard: 7, lookedAt: noon, next: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
+		"a machine becomes quiet":                   {memory{idle: true, heard: 7, searchedAt: noon, next: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
+		"a machine becomes quiet later":             {memory{idle: true, heard: 7, searchedAt: noon, next: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
 		if got := c.m.isIdle(c.heard, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)
@@ -46,6 +48,28 @@ func TestTheNextLookIsWhenTimeChangesSomething(t *testing.T) {
 	} {
 		if got := c.m.pause(noon); got != c.want {
 			t.Errorf("%s: the next look is in %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestNewStepsAreLookedForAsOftenAsInACalmCluster(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		m     memory
+		after time.Duration
+		want  bool
+	}{
+		"nobody has looked yet":               {memory{}, 0, false},
+		"nothing is under way":                {memory{searchedAt: noon}, busy, false},
+		"a step is under way":                 {memory{busy: true, searchedAt: noon}, busy, true},
+		"and it is time to look again":        {memory{busy: true, searchedAt: noon}, calm, false},
+		"time alone has changed what matters": {memory{busy: true, searchedAt: noon, next: noon.Add(busy)}, busy, false},
+	} {
+		var opts disrupt.Options
+		c.m.recall(&opts, noon.Add(c.after))
+		if opts.UnderWayOnly != c.want || opts.SkipConsolidation != c.want {
+			t.Errorf("%s: only what is under way is looked at: %v, consolidation is left out: %v, want %v", name, opts.UnderWayOnly, opts.SkipConsolidation, c.want)
 		}
 	}
 }

@@ -33,12 +33,13 @@ const (
 type memory struct {
 	pools map[string]pause
 	nodes map[string]resting
-	// idle: the last look, at lookedAt and when that much had been heard, found nothing to do.
-	// busy: it began something, or something is under way.
-	idle     bool
-	busy     bool
-	heard    uint64
-	lookedAt time.Time
+	// idle: the last look, when that much had been heard, found nothing to do.
+	// busy: it began something, or something is under way. New steps were last looked for at
+	// searchedAt.
+	idle       bool
+	busy       bool
+	heard      uint64
+	searchedAt time.Time
 	// next is when time alone may change what is decided; zero: it is not known.
 	next time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
@@ -65,7 +66,7 @@ func (m *memory) isIdle(heard uint64, now time.Time) bool {
 	if m.busy {
 		still = calm
 	}
-	return m.idle && m.heard == heard && now.Sub(m.lookedAt) < still && (m.next.IsZero() || now.Before(m.next))
+	return m.idle && m.heard == heard && now.Sub(m.searchedAt) < still && (m.next.IsZero() || now.Before(m.next))
 }
 
 // pause returns how long it is until the next look.
@@ -97,7 +98,8 @@ func (m *memory) recall(opts *disrupt.Options, now time.Time) {
 	if now.Sub(m.settled) < settledMax {
 		opts.Settled = m.settled
 	}
-	opts.SkipConsolidation = now.Before(m.drainsFrom)
+	opts.UnderWayOnly = m.busy && now.Sub(m.searchedAt) < calm && (m.next.IsZero() || now.Before(m.next))
+	opts.SkipConsolidation = opts.UnderWayOnly || now.Before(m.drainsFrom)
 	opts.DrainOnly = opts.Settled.IsZero() && now.Before(m.allFrom)
 }
 

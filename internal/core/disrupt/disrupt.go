@@ -58,8 +58,9 @@ type Options struct {
 	Resting map[string]verdict.Verdict
 	// Terms are those of consolidation.
 	Terms Terms
-	// SkipConsolidation leaves out what takes longest, DrainOnly the most of it.
-	SkipConsolidation, DrainOnly bool
+	// UnderWayOnly looks for nothing new. SkipConsolidation leaves out what takes longest,
+	// DrainOnly the most of it.
+	UnderWayOnly, SkipConsolidation, DrainOnly bool
 	// Settled is when a search for something cheaper found nothing; zero: none did. Machines
 	// to which nothing has happened since are not looked at together again.
 	Settled time.Time
@@ -79,6 +80,9 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 	w := newWork(snap, opts)
 	w.strays()
 	w.land()
+	if opts.UnderWayOnly {
+		return w.out
+	}
 	timed(Interrupted, "", w.interrupted)
 	timed(Empty, "empty", w.empty)
 	timed(Drifted, "", w.drifted)

@@ -39,9 +39,22 @@ func (w *work) land() {
 	}
 	w.over = newOverlay(w.snap)
 	homes := map[cluster.PodRef]*cluster.Node{}
+	if len(arrived) > 0 || !w.opts.UnderWayOnly { // else nobody asks where the pods would be
+		w.findHomes(arrived, waiting, homes)
+	}
+	for _, f := range w.flights {
+		w.decide(f, homes)
+	}
+}
+
+// findHomes says where pods that have no machine, or whose machine goes, would be.
+func (w *work) findHomes(arrived, waiting []int, homes map[cluster.PodRef]*cluster.Node) {
 	planned, unplanned := split(w.snap.Pending)
 	w.over.snap.Pending = planned
 	for i, machines := range [][]int{arrived, waiting, nil} {
+		if i > 0 && w.opts.UnderWayOnly {
+			return // the others are for what is begun next
+		}
 		if i == 2 {
 			w.over.snap.Pending = append(w.over.snap.Pending, unplanned...)
 		}
@@ -54,9 +67,6 @@ func (w *work) land() {
 		for _, m := range p.Placements {
 			homes[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
 		}
-	}
-	for _, f := range w.flights {
-		w.decide(f, homes)
 	}
 }
 

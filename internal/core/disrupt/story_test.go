@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
@@ -28,6 +30,7 @@ func TestStories(t *testing.T) {
 				return ""
 			case "propose":
 				p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
+				checkUnderWay(t, d.Pos, snap, &p)
 				return story.Print(&p)
 			case "place":
 				p := pack.Solve(disrupt.Spare(disrupt.Reserve(snap)), pack.Options{})
@@ -38,4 +41,14 @@ func TestStories(t *testing.T) {
 			}
 		})
 	})
+}
+
+// checkUnderWay: a look that is for steps under way only does with them what any other does.
+func checkUnderWay(t *testing.T, pos string, snap *cluster.Snapshot, whole *plan.Plan) {
+	t.Helper()
+	got := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second, UnderWayOnly: true})
+	want := plan.Plan{At: whole.At, Undos: whole.Undos, Marks: whole.Marks, Unmarks: whole.Unmarks, Removals: whole.Removals}
+	if diff := cmp.Diff(story.Print(&want), story.Print(&got)); diff != "" {
+		t.Errorf("%s: of steps under way (-any look, +one for them only):\n%s", pos, diff)
+	}
 }

@@ -26,6 +26,7 @@ type filler struct {
 	content []Share
 	best    []Share
 	ratio   []float64 // by bin: at least what it was when last filled
+	tried   []int32   // bins whose ratio may be above zero, in order
 	// merit is what bins carried when they were last filled, by how much was loose.
 	merit  [16][]float64
 	bucket int
@@ -190,9 +191,9 @@ func (s *Session) densest() int {
 	best, bestRatio := -1, 0.0
 	for {
 		top := -1
-		for b := range f.ratio {
+		for _, b := range f.tried {
 			if f.ratio[b] > bestRatio && (top < 0 || f.ratio[b] > f.ratio[top]) {
-				top = b
+				top = int(b)
 			}
 		}
 		if top < 0 {
@@ -243,17 +244,23 @@ func (s *Session) hope(worth float64) {
 			f.ratio[top] = math.Inf(1)
 		}
 	}
+	f.tried = f.tried[:0]
 	for b, m := range merit {
 		if math.IsInf(m, 1) {
 			f.ratio[b] = m
+		}
+		if f.ratio[b] > 0 {
+			f.tried = append(f.tried, int32(b))
 		}
 	}
 }
 
 // hopeForAll has all bins tried: none of those hoped for takes what is left.
 func (s *Session) hopeForAll() {
+	s.fills.tried = s.fills.tried[:0]
 	for b := range s.fills.ratio {
 		s.fills.ratio[b] = math.Inf(1)
+		s.fills.tried = append(s.fills.tried, int32(b))
 	}
 }
 
