@@ -165,8 +165,8 @@ func answerError(o *order, err error, doubtful bool) (verdict, error) {
 	}
 	code, message := api.ErrorCode(), api.ErrorMessage()
 	switch {
-	case isThrottling(code):
-		return verdict{}, fmt.Errorf("create fleet: %w: %s", errThrottled, message)
+	case isThrottling(code) || isAtTheDoor(code):
+		return verdict{}, fmt.Errorf("create fleet: %w: %s: %s", errUnseen, code, message)
 	case doubtful || api.ErrorFault() == smithy.FaultServer || isOutage(code):
 		return verdict{}, fmt.Errorf("create fleet: %w", err)
 	default:
@@ -178,8 +178,13 @@ func answerError(o *order, err error, doubtful bool) (verdict, error) {
 func isOutage(code string) bool {
 	return slices.Contains([]string{
 		"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout", "IdempotentParameterMismatch",
-		"ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidClientTokenId", "SignatureDoesNotMatch",
-	}, code)
+	}, code) || isAtTheDoor(code)
+}
+
+// isAtTheDoor tells whether a code says that we were not let in: the request itself was not
+// looked at.
+func isAtTheDoor(code string) bool {
+	return slices.Contains([]string{"ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidClientTokenId", "SignatureDoesNotMatch"}, code)
 }
 
 func isTemplateGone(code string) bool {

@@ -35,6 +35,9 @@ const (
 	// recordKept is how long a batch is remembered. No claim waits that long for its
 	// instance, so nobody asks for a token of an older one.
 	recordKept = 15 * time.Minute
+	// leftAfter is how long after the last request for its members a batch is taken to have
+	// none left that wait: they ask at least once a minute.
+	leftAfter = 3 * time.Minute
 	// recordBytesMost bounds what is read from a record.
 	recordBytesMost = 4 << 20
 
@@ -49,8 +52,8 @@ const (
 var (
 	// errElsewhere says that another process is launching for the same claims.
 	errElsewhere = errors.New("another process is launching for the same claims")
-	// errThrottled says that EC2 did not look at a request.
-	errThrottled = errors.New("throttled by EC2")
+	// errUnseen says that EC2 refused a request without looking at it.
+	errUnseen = errors.New("refused by EC2 unseen")
 )
 
 // member is one request of a batch.
@@ -88,6 +91,7 @@ type batch struct {
 	written bool
 	// doubtful: it was sent, or may have been, and nobody knows what became of it.
 	doubtful bool
+	asked    time.Time // when a member was last asked for
 
 	round   chan struct{} // closed when the attempt has ended; nil: none was made
 	running bool
@@ -130,6 +134,7 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.byToken[m.Token]; b != nil {
+		b.asked = l.now()
 		return b
 	}
 	b := l.opened[key]
@@ -138,6 +143,7 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 		b.order.ClientToken, b.order.Begun = string(uuid.NewUUID()), l.now()
 		l.opened[key] = b
 	}
+	b.asked = l.now()
 	b.order.Members = append(b.order.Members, m)
 	l.byToken[m.Token] = b
 	if len(b.order.Members) == batchMost {
@@ -146,11 +152,15 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	return b
 }
 
-// holding returns the batch that answers for a token; nil: there is none.
+// holding returns the batch that answers for a token that is asked for; nil: there is none.
 func (l *ledger) holding(token string) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.byToken[token]
+	b := l.byToken[token]
+	if b != nil {
+		b.asked = l.now()
+	}
+	return b
 }
 
 // answer waits for a round of a batch, which begin returned, and returns the answer for a
@@ -163,7 +173,7 @@ func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, to
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !b.settled {
+	if !b.settled && !l.isLeft(b) {
 		return machine{}, b.err
 	}
 	if m, ok := b.got[token]; ok {
@@ -216,7 +226,11 @@ func (l *ledger) settle(ctx context.Context, b *batch) (verdict, error) {
 		}
 	}
 	v, err := l.send(ctx, &b.order, b.doubtful)
-	if err != nil && !errors.Is(err, errThrottled) {
+	switch {
+	case errors.Is(err, errUnseen) && !b.doubtful:
+		// Who still wants a machine asks anew; the others may have left.
+		return verdict{failure: err}, nil
+	case err != nil && !errors.Is(err, errUnseen):
 		b.doubtful = true
 	}
 	return v, err
@@ -384,7 +398,7 @@ func (l *ledger) learn(name string, o order) *batch {
 	if l.batches[name] != nil {
 		return nil
 	}
-	b := &batch{name: name, order: o, written: true, doubtful: true}
+	b := &batch{name: name, order: o, written: true, doubtful: true, asked: l.now()}
 	l.batches[name] = b
 	for _, m := range o.Members {
 		if l.byToken[m.Token] == nil {
@@ -394,12 +408,14 @@ func (l *ledger) learn(name string, o order) *batch {
 	return b
 }
 
-// settleAll waits until every batch that was written down is settled, or cannot be now.
+// settleAll waits until every batch that was written down is settled, or cannot be now. One
+// that nobody waits for any more is left as it is: it may never have been carried out, and
+// would be now.
 func (l *ledger) settleAll(ctx context.Context) {
 	l.mu.Lock()
 	var rounds []*batch
 	for _, b := range l.batches {
-		if !b.settled {
+		if !b.settled && !l.isLeft(b) {
 			rounds = append(rounds, b)
 		}
 	}
@@ -413,12 +429,15 @@ func (l *ledger) settleAll(ctx context.Context) {
 	}
 }
 
-// unsettled tells whether a batch was written down whose outcome is not known.
+// isLeft tells whether nobody waits any more for what becomes of a batch.
+func (l *ledger) isLeft(b *batch) bool { return !b.running && l.now().Sub(b.asked) > leftAfter }
+
+// unsettled tells whether somebody waits for a batch whose outcome is not known.
 func (l *ledger) unsettled(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.batches[name]
-	return b != nil && !b.settled
+	return b != nil && !b.settled && !l.isLeft(b)
 }
 
 // machines returns all that were launched lately, by instance id.

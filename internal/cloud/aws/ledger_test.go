@@ -27,7 +27,7 @@ type teller struct {
 	byToken map[string]verdict
 	made    int
 	// The next orders fail in these ways.
-	lost, unheard, short int
+	lost, unheard, short, closed int
 }
 
 var errCut = errors.New("connection cut")
@@ -35,6 +35,10 @@ var errCut = errors.New("connection cut")
 func (c *teller) send(_ context.Context, o *order, _ bool) (verdict, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed > 0 {
+		c.closed--
+		return verdict{}, errUnseen
+	}
 	if c.unheard > 0 {
 		c.unheard--
 		return verdict{}, errCut
@@ -131,7 +135,7 @@ func TestOneMachineForOneToken(t *testing.T) {
 			all[i] = fmt.Sprintf("t%d", i)
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
 			case 0:
 				cloud.lost = 1
 			case 1:
@@ -140,13 +144,15 @@ func TestOneMachineForOneToken(t *testing.T) {
 				cloud.short = 1
 			case 3:
 				refuse = 1
-			case 4: // a crash
+			case 4:
+				cloud.closed = 1
+			case 5: // a crash
 				l = testLedger(api, cloud.send)
 			default:
 				ask(rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), func(s string) string { return s }).Draw(t, "asked"))
 			}
 		}
-		cloud.lost, cloud.unheard, cloud.short, refuse = 0, 0, 0, 0
+		cloud.lost, cloud.unheard, cloud.short, cloud.closed, refuse = 0, 0, 0, 0, 0
 		for range 2 + len(all) { // those short of machines are asked for again
 			ask(all)
 		}
@@ -212,5 +218,36 @@ func TestLaterBatchAnswers(t *testing.T) {
 		if got := launchAll(t.Context(), l, []string{a, b, c}); len(got) != 3 || cloud.made != 3 {
 			t.Errorf("%d machines were made, and the tokens have %v; want three", cloud.made, got)
 		}
+	}
+}
+
+// TestNothingIsBoughtForThoseWhoLeft has claims give up while EC2 lets nobody in, or after a
+// request of which nobody knows whether it arrived.
+func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
+	t.Parallel()
+	cloud := &teller{byToken: map[string]verdict{}, closed: 1}
+	l := testLedger(fake.NewClientBuilder().Build(), cloud.send)
+	launchAll(t.Context(), l, []string{"a", "b"})
+	l.settleAll(t.Context())
+	if cloud.made != 0 {
+		t.Errorf("%d machines were made for those who were not let in, and did not ask again", cloud.made)
+	}
+	if got := launchAll(t.Context(), l, []string{"a"}); len(got) != 1 || cloud.made != 1 {
+		t.Errorf("%d machines were made when one of two asked again, who has %v; want one", cloud.made, got)
+	}
+
+	cloud.unheard = 1
+	launchAll(t.Context(), l, []string{"c"})
+	name := l.byToken["c"].name
+	if !l.unsettled(name) {
+		t.Error("nobody waits for a batch of unknown outcome that was just asked for")
+	}
+	l.now = func() time.Time { return time.Now().Add(leftAfter + time.Second) }
+	l.settleAll(t.Context())
+	if cloud.made != 1 || l.unsettled(name) {
+		t.Errorf("%d machines were made, one of them for a claim that has long left; that is waited for: %t", cloud.made, l.unsettled(name))
+	}
+	if got := launchAll(t.Context(), l, []string{"c"}); len(got) != 1 || cloud.made != 2 {
+		t.Errorf("%d machines were made when it asked after all, and it has %v; want two", cloud.made, got)
 	}
 }
