@@ -173,7 +173,7 @@ func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, to
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !b.settled && !l.isLeft(b) {
+	if !b.settled {
 		return machine{}, b.err
 	}
 	if m, ok := b.got[token]; ok {
