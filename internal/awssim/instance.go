@@ -291,7 +291,7 @@ func (s *Sim) terminate(in *instance, reason string, now time.Time) {
 	}
 	in.reason = reason
 	s.setState(in, stateStopping, now)
-	s.at(now.Add(s.between(10*time.Second, 40*time.Second)), func(now time.Time) {
+	s.at(now.Add(s.between(s.opts.MinEnd, s.opts.MaxEnd)), func(now time.Time) {
 		s.setState(in, stateTerminated, now)
 		in.ended = now
 		s.leave(in)

@@ -63,6 +63,9 @@ type Options struct {
 	// BootTime is how long it takes from launch to the Node, MinBoot..MaxBoot evenly.
 	// Zero: 20 to 40 seconds.
 	MinBoot, MaxBoot time.Duration
+	// MinEnd..MaxEnd is how long an instance that is told to end is shutting down. Zero: 10 to
+	// 40 seconds.
+	MinEnd, MaxEnd time.Duration
 	// Latency is the median time of an answer; the distribution has a long tail (the 99th
 	// hundredth is five times the median). Zero: none.
 	Latency time.Duration
@@ -161,6 +164,10 @@ func (o Options) withDefaults() Options {
 		o.MinBoot, o.MaxBoot = 20*time.Second, 40*time.Second
 	}
 	o.MaxBoot = max(o.MaxBoot, o.MinBoot)
+	if o.MinEnd == 0 && o.MaxEnd == 0 {
+		o.MinEnd, o.MaxEnd = 10*time.Second, 40*time.Second
+	}
+	o.MaxEnd = max(o.MaxEnd, o.MinEnd)
 	return o
 }
 

@@ -77,6 +77,7 @@ func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.
 	} else if opts.Config, err = aws.LoadConfig(ctx); err != nil {
 		return nil, err
 	}
+	opts.Config.HTTPClient = fencedDoer{opts.Config.HTTPClient, with.fence}
 	opts.Reader = mgr.GetAPIReader()
 	if opts.ClusterCABundle == "" {
 		if opts.ClusterCABundle, err = caBundle(mgr.GetConfig()); err != nil {

@@ -50,6 +50,8 @@ type Options struct {
 	identity string
 	// journal keeps the decisions of all terms; nil: nobody does.
 	journal *journal.Journal
+	// fence is that of the present term.
+	fence *fence
 }
 
 // Run runs the autoscaler until the context ends. What can heal is waited for, with one

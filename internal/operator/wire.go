@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -53,8 +54,9 @@ func Scheme() *runtime.Scheme {
 
 // term runs everything once, with an empty memory, until it fails or the context ends.
 func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *observe.Objects, srv *server) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	opts.fence = &fence{now: time.Now, lost: cancel}
 	mgr, err := newManager(opts)
 	if err != nil {
 		return err
@@ -83,9 +85,10 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	srv.setReady(p.Ready)
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)
-	return mgr.Start(ctx)
+	return cmp.Or(mgr.Start(ctx), context.Cause(ctx))
 }
 
+// newManager returns a manager whose writes are fenced.
 func newManager(opts *Options) (manager.Manager, error) {
 	s := &opts.Settings
 	patience, skip := stopPatience, true
@@ -96,12 +99,14 @@ func newManager(opts *Options) (manager.Manager, error) {
 	if err != nil {
 		return nil, &configError{fmt.Errorf("leader election: %w", err)}
 	}
-	mgr, err := ctrl.NewManager(opts.Config, manager.Options{
+	fenced := rest.CopyConfig(opts.Config)
+	fenced.Wrap(opts.fence.transport)
+	mgr, err := ctrl.NewManager(fenced, manager.Options{
 		Scheme:                              Scheme(),
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
-		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionResourceLockInterface: opts.fence.guard(lock),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{

@@ -94,7 +94,7 @@ func account(t *testing.T, cluster *testkit.Cluster, c client.Client, keys awssi
 	nodes := kubelets.New(c, slog.New(slog.DiscardHandler))
 	go nodes.Run(t.Context())
 	sim, err := awssim.New(awssim.Options{
-		Seed: 1, Registrar: nodes, MinBoot: time.Second, MaxBoot: 3 * time.Second, Credentials: keys,
+		Seed: 1, Registrar: nodes, MinBoot: time.Second, MaxBoot: 3 * time.Second, MinEnd: time.Second, MaxEnd: 5 * time.Second, Credentials: keys,
 		Cluster: awssim.Cluster{Name: "demo", Version: version.Major + "." + version.Minor, Endpoint: cluster.Config.Host},
 	})
 	if err != nil {

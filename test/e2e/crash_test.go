@@ -111,7 +111,6 @@ type play struct {
 	env     []string
 	witness *witness
 	random  *rand.Rand
-	flags   []string
 	load    int // pods of it
 	drifts  int
 	process *process
@@ -123,7 +122,7 @@ func newPlay(t *testing.T) *play {
 	t.Logf("-crashes=%d -crash-seed=%d", *crashes, *crashSeed)
 	p := &play{
 		t: t, cluster: testkit.StartCluster(t), random: rand.New(rand.NewPCG(*crashSeed, 0)),
-		flags: []string{"--disable-leader-election=true"}, began: time.Now(),
+		began: time.Now(),
 	}
 	p.client = connect(t, p.cluster)
 	installDefinitions(t, p.client)
@@ -182,11 +181,17 @@ func (p *play) patch(o client.Object, patch string) {
 
 func (p *play) start() *process {
 	p.t.Helper()
+	return p.startAs(p.cluster.Kubeconfig, p.env, "--disable-leader-election=true")
+}
+
+// startAs starts a controller that finds the servers by its own ways.
+func (p *play) startAs(kubeconfig string, env []string, flags ...string) *process {
+	p.t.Helper()
 	args := append([]string{
-		"controller", "--kubeconfig", p.cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--cloud-provider=aws",
+		"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--cloud-provider=aws",
 		"--cluster-name=demo", "--interruption-queue=demo", "--batch-idle-duration=300ms", "--consolidation-rest=10s",
-	}, p.flags...)
-	p.process = startIn(p.t, p.env, args...)
+	}, flags...)
+	p.process = startIn(p.t, env, args...)
 	return p.process
 }
 

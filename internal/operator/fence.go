@@ -1,0 +1,123 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// fenceAfter is how long a leader may act after it has renewed its lease. By then it has given
+// up by itself (renewDeadline, and one more try), and nobody else has the lease yet: it runs out
+// after 15 seconds.
+const fenceAfter = 12 * time.Second
+
+// errFenced is the error of requests of a leader that was held up.
+var errFenced = errors.New("this replica was held up for longer than its lease lasts: another one may lead by now")
+
+// fence keeps a leader that was held up (stopped, swapped out, moved to another machine) from
+// acting on what it knew before. Leader election alone notices that only at its next attempts to
+// renew the lease, up to renewDeadline later.
+type fence struct {
+	now func() time.Time
+	// lost is told at the first request that is refused.
+	lost func(error)
+
+	mu      sync.Mutex
+	renewed time.Time // guarded by mu; zero: it has not led yet
+}
+
+// check returns errFenced when the lease was not renewed for too long.
+func (f *fence) check() error {
+	f.mu.Lock()
+	renewed := f.renewed
+	f.mu.Unlock()
+	now := f.now()
+	// While a machine sleeps, one of its two clocks may stand still.
+	if renewed.IsZero() || max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))) < fenceAfter {
+		return nil
+	}
+	f.lost(errFenced)
+	return errFenced
+}
+
+// guard returns a lock that tells the fence when the lease is renewed.
+func (f *fence) guard(lock resourcelock.Interface) resourcelock.Interface {
+	return &fencedLock{Interface: lock, fence: f}
+}
+
+type fencedLock struct {
+	resourcelock.Interface
+	fence *fence
+}
+
+// Create takes the lease for the first time.
+func (l *fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.fence.renew(func() error { return l.Interface.Create(ctx, r) })
+}
+
+// Update takes, renews or releases the lease. Who was held up does none of it: the lease that
+// it would release may be another's.
+func (l *fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if err := l.fence.check(); err != nil {
+		return err
+	}
+	return l.fence.renew(func() error { return l.Interface.Update(ctx, r) })
+}
+
+// renew notes when a write of the lease began that succeeded.
+func (f *fence) renew(write func() error) error {
+	began := f.now()
+	if err := write(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = began
+	return nil
+}
+
+// transport returns a way to the API server on which all that changes something is fenced.
+func (f *fence) transport(next http.RoundTripper) http.RoundTripper {
+	return fencedTransport{next, f}
+}
+
+type fencedTransport struct {
+	next  http.RoundTripper
+	fence *fence
+}
+
+// RoundTrip sends a request, unless it is fenced.
+func (t fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		if err := t.fence.check(); err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close() // nobody has read it
+			}
+			return nil, err
+		}
+	}
+	return t.next.RoundTrip(r)
+}
+
+// doer is an HTTP client of the AWS SDK.
+type doer interface {
+	Do(r *http.Request) (*http.Response, error)
+}
+
+// fencedDoer is a way to AWS on which everything is fenced: there, reading is a POST too.
+type fencedDoer struct {
+	doer
+	fence *fence
+}
+
+// Do sends a request, unless it is fenced.
+func (d fencedDoer) Do(r *http.Request) (*http.Response, error) {
+	if err := d.fence.check(); err != nil {
+		return nil, err
+	}
+	return d.doer.Do(r)
+}
