@@ -21,6 +21,8 @@ type Reservation struct {
 	Interruptible bool
 	Tags          map[string]string
 	Owner         string
+
+	cancelled bool
 }
 
 // AddReservation gives the account a reservation; all of it is free. It returns its id.
@@ -34,24 +36,50 @@ func (s *Sim) AddReservation(r Reservation) (string, error) {
 	r.Match, r.Type, r.Owner = orDefault(r.Match, "targeted"), orDefault(r.Type, "default"), orDefault(r.Owner, s.opts.AccountID)
 	r.Available = r.Total
 	s.reservation[r.ID] = &r
-	if r.Type == capacityBlock && !r.End.IsZero() {
-		// A block's machines are taken back half an hour before its end.
+	switch {
+	case r.End.IsZero():
+	case r.Type == capacityBlock: // its machines are taken back half an hour before
 		s.at(r.End.Add(-30*time.Minute), func(now time.Time) {
-			for _, id := range slices.Sorted(maps.Keys(s.instances)) {
-				if in := s.instances[id]; in.reservation != nil && in.reservation.ID == r.ID {
-					s.terminate(in, "Server.CapacityBlockExpired", now)
-				}
-			}
+			s.inReservation(&r, func(in *instance) { s.terminate(in, "Server.CapacityBlockExpired", now) })
 		})
+	default:
+		s.at(r.End, func(time.Time) { s.unreserve(&r) })
 	}
 	return r.ID, nil
 }
 
-func (r *Reservation) state(now time.Time) string {
-	if !r.End.IsZero() && !r.End.After(now) {
-		return "expired"
+// CancelReservation ends a reservation. Its instances run on, on demand.
+func (s *Sim) CancelReservation(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.reservation[id]; r != nil {
+		r.cancelled = true
+		s.unreserve(r)
 	}
-	return "active"
+}
+
+// unreserve has the instances of a reservation be in none.
+func (s *Sim) unreserve(r *Reservation) {
+	s.inReservation(r, func(in *instance) { in.reservation = nil })
+}
+
+func (s *Sim) inReservation(r *Reservation, do func(*instance)) {
+	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
+		if in := s.instances[id]; in.reservation != nil && in.reservation.ID == r.ID {
+			do(in)
+		}
+	}
+}
+
+func (r *Reservation) state(now time.Time) string {
+	switch {
+	case r.cancelled:
+		return "cancelled"
+	case !r.End.IsZero() && !r.End.After(now):
+		return "expired"
+	default:
+		return "active"
+	}
 }
 
 func describeReservations(s *Sim, c *call) (any, error) {

@@ -76,6 +76,8 @@ const (
 	Reclaimed NoticeKind = "spot_interrupted"
 	// ReservationReclaimed: the owner of a reservation takes it back at Notice.Ends.
 	ReservationReclaimed NoticeKind = "capacity_reservation_interrupted"
+	// ReservationEnding: a reservation ends, and its machines are taken back at Notice.Ends.
+	ReservationEnding NoticeKind = "capacity_reservation_expired"
 	// RebalanceRecommended: the instance is likely to be taken back.
 	RebalanceRecommended NoticeKind = "rebalance_recommendation"
 	// MaintenanceScheduled: the instance is stopped, moved or restarted at Notice.Ends.
@@ -112,6 +114,8 @@ type Vocabulary struct {
 	RestrictedDomains []string
 	// ReservationKey names the reservation that a machine takes up; empty: there are none.
 	ReservationKey string
+	// ReservationKeys are all labels that only machines in a reservation have.
+	ReservationKeys []string
 }
 
 // ClassRef names a node class object.

@@ -93,6 +93,7 @@ func Interrupted(kind cloud.NoticeKind, ends time.Time) Event {
 	known := map[cloud.NoticeKind]Event{
 		cloud.Reclaimed:            {Reason: "SpotInterrupted", Type: corev1.EventTypeWarning, Message: "The cloud takes the spot instance back"},
 		cloud.ReservationReclaimed: {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The owner takes the capacity reservation back"},
+		cloud.ReservationEnding:    {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The capacity reservation ends and its instances are taken back"},
 		cloud.RebalanceRecommended: {Reason: "SpotRebalanceRecommendation", Type: corev1.EventTypeNormal, Message: "The spot instance is likely to be taken back"},
 		cloud.MaintenanceScheduled: {Reason: "InstanceUnhealthy", Type: corev1.EventTypeWarning, Message: "Maintenance of the instance is scheduled"},
 		cloud.Stopped:              {Reason: "InstanceStopping", Type: corev1.EventTypeWarning, Message: "The instance is stopping or stopped"},

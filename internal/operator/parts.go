@@ -32,6 +32,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/controller/repair"
+	"github.com/dovetail-sh/dovetail/internal/controller/reservation"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/journal"
@@ -154,6 +155,9 @@ func (p *Parts) loops() []registrant {
 	}
 	if policies := p.repairPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log})
+	}
+	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
+		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
 		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.Short})

@@ -136,6 +136,9 @@ func (p *Provider) Watch(ctx context.Context, tell func(context.Context, cloud.N
 		loops.Go(func() { p.watchQueue(ctx, tell) })
 	}
 	loops.Go(func() { p.watchStatus(ctx, tell) })
+	if p.opts.Reservations {
+		loops.Go(func() { p.watchBlocks(ctx, tell) })
+	}
 	loops.Wait()
 }
 
@@ -219,6 +222,9 @@ func (p *Provider) pass(ctx context.Context, n cloud.Notice, tell func(context.C
 	if err != nil {
 		return err
 	}
+	if n.Kind == cloud.ReservationReclaimed && m.Reservation != "" {
+		p.reserved.learn(m.Reservation, 0)
+	}
 	n.InstanceID = m.ProviderID()
 	return tell(ctx, n)
 }
@@ -262,6 +268,7 @@ func (p *Provider) watchStatus(ctx context.Context, tell func(context.Context, c
 
 func (p *Provider) readStatus(ctx context.Context, tell func(context.Context, cloud.Notice) error) error {
 	told := map[string]bool{}
+	var errs []error
 	for _, query := range []types.Filter{
 		filter("instance-status.status", "impaired"), filter("system-status.status", "impaired"),
 		filter("event.code", "instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"),
@@ -278,13 +285,11 @@ func (p *Provider) readStatus(ctx context.Context, tell func(context.Context, cl
 					continue
 				}
 				told[n.InstanceID] = true
-				if err := p.pass(ctx, n, tell); err != nil {
-					return err
-				}
+				errs = append(errs, p.pass(ctx, n, tell)) // one is no reason not to tell the others
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // noticeOf returns what a status says, if it is bad.

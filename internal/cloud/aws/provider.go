@@ -200,6 +200,7 @@ func (p *Provider) ClassKinds() []schema.GroupVersionKind {
 func (p *Provider) Vocabulary() cloud.Vocabulary {
 	return cloud.Vocabulary{
 		WellKnown: instance.WellKnown(), RestrictedDomains: []string{awsv1.Group}, ReservationKey: awsv1.LabelCapacityReservationID,
+		ReservationKeys: []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible},
 	}
 }
 

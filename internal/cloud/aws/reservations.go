@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,12 +16,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
 const (
 	// blockEnds is how long before its end a capacity block takes no more machines: EC2
 	// takes them back from 30 minutes before it.
 	blockEnds = 40 * time.Minute
+	// blockTakenBack is how long before a block's end EC2 begins to take its machines back.
+	blockTakenBack = 30 * time.Minute
 	// reservationsMost bounds the memory; with more, all are learnt anew.
 	reservationsMost = 5_000
 )
@@ -126,6 +130,49 @@ func reservationOf(r *types.CapacityReservation, now time.Time) (awsv1.CapacityR
 	known := out.ReservationType == awsv1.CapacityReservationTypeDefault || out.ReservationType == awsv1.CapacityReservationTypeCapacityBlock
 	criteria := r.InstanceMatchCriteria == types.InstanceMatchCriteriaOpen || r.InstanceMatchCriteria == types.InstanceMatchCriteriaTargeted
 	return out, known && criteria
+}
+
+// watchBlocks tells of the machines in capacity blocks that are near their end.
+func (p *Provider) watchBlocks(ctx context.Context, tell func(context.Context, cloud.Notice) error) {
+	for ctx.Err() == nil {
+		if err := p.readBlocks(ctx, tell); err != nil && ctx.Err() == nil {
+			p.opts.Log.Error("machines of capacity blocks that end could not be told of, will try again", "error", err)
+		}
+		pause(ctx, reservationsAgain)
+	}
+}
+
+func (p *Provider) readBlocks(ctx context.Context, tell func(context.Context, cloud.Notice) error) error {
+	var classes awsv1.EC2NodeClassList
+	if err := p.client.List(ctx, &classes); err != nil {
+		return fmt.Errorf("list node classes: %w", err)
+	}
+	ends := map[string]time.Time{} // by reservation
+	for i := range classes.Items {
+		for _, r := range classes.Items[i].Status.CapacityReservations {
+			if r.State == awsv1.CapacityReservationStateExpiring && r.EndTime != nil {
+				ends[r.ID] = r.EndTime.Add(-blockTakenBack)
+			}
+		}
+	}
+	var errs []error
+	for _, m := range p.machinesIn(ends) {
+		errs = append(errs, tell(ctx, cloud.Notice{Kind: cloud.ReservationEnding, InstanceID: m.ProviderID(), Ends: ends[m.Reservation]}))
+	}
+	return errors.Join(errs...)
+}
+
+// machinesIn returns the machines in some reservations, as EC2 said last.
+func (p *Provider) machinesIn(reservations map[string]time.Time) []machine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var in []machine
+	for _, k := range p.known {
+		if _, ok := reservations[k.machine.Reservation]; ok && !k.machine.Going {
+			in = append(in, k.machine)
+		}
+	}
+	return in
 }
 
 // findPlacementGroup returns the placement group of a class; nil: it asks for none, or

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,7 +84,7 @@ func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 
 // ahead tells whether a kind of notice is about what is still to come.
 func ahead(kind cloud.NoticeKind) bool {
-	return kind == cloud.Reclaimed || kind == cloud.ReservationReclaimed || kind == cloud.MaintenanceScheduled
+	return slices.Contains([]cloud.NoticeKind{cloud.Reclaimed, cloud.ReservationReclaimed, cloud.ReservationEnding, cloud.MaintenanceScheduled}, kind)
 }
 
 // early returns errEarly while a claim waits for the answer to its launch, which may be the
@@ -117,7 +118,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 		if err := apply.SetDeadline(ctx, l.Client, claim, l.Now()); err != nil {
 			return err
 		}
-	case cloud.Reclaimed, cloud.ReservationReclaimed, cloud.MaintenanceScheduled:
+	case cloud.Reclaimed, cloud.ReservationReclaimed, cloud.ReservationEnding, cloud.MaintenanceScheduled:
 		grace, err := l.longestGrace(ctx, nodes)
 		if err != nil {
 			return err

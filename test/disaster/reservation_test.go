@@ -1,0 +1,122 @@
+package disaster
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/awssim"
+)
+
+// reserve has the account reserve machines and the class use them, in a pool that buys
+// nothing else.
+func (w *world) reserve(r awssim.Reservation) string {
+	w.t.Helper()
+	r.InstanceType, r.Zone, r.Total, r.Tags = "m5.2xlarge", "us-east-1a", 3, map[string]string{"for": "us"}
+	id, err := w.sim.AddReservation(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.furnish("8")
+	w.server.locked(func() {
+		class, _ := find[*awsv1.EC2NodeClass](w.server, "", "default")
+		class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: r.Tags}}
+		pool, _ := find[*karpenterv1.NodePool](w.server, "", "general")
+		for i := range pool.Spec.Template.Spec.Requirements {
+			if in := &pool.Spec.Template.Spec.Requirements[i]; in.Key == karpenterv1.CapacityTypeLabelKey {
+				in.Values = append(in.Values, karpenterv1.CapacityTypeReserved)
+			}
+		}
+	})
+	return id
+}
+
+// inReservation counts the Nodes and claims that say that they are in a reservation.
+func (w *world) inReservation(id string) (nodes, claims int) {
+	w.server.locked(func() {
+		for _, n := range all[*corev1.Node](w.server) {
+			if n.Labels[awsv1.LabelCapacityReservationID] == id && n.Labels[karpenterv1.CapacityTypeLabelKey] == karpenterv1.CapacityTypeReserved {
+				nodes++
+			}
+		}
+		for _, c := range all[*karpenterv1.NodeClaim](w.server) {
+			if c.Labels[awsv1.LabelCapacityReservationID] == id && c.Labels[karpenterv1.CapacityTypeLabelKey] == karpenterv1.CapacityTypeReserved {
+				claims++
+			}
+		}
+	})
+	return nodes, claims
+}
+
+// fill has pods that need all machines of the reservation.
+func (w *world) fill(id string) {
+	w.t.Helper()
+	w.begin()
+	w.until(5*time.Minute, w.poolReady)
+	w.cluster.scale(&app{name: "app", cpuMilli: 3000, memoryMiB: 1024, grace: 20}, 6)
+	w.until(10*time.Minute, func() string { return w.allRun(6) })
+	w.until(5*time.Minute, w.agree)
+	if nodes, claims := w.inReservation(id); nodes != 3 || claims != 3 {
+		w.t.Fatalf("%d Nodes and %d claims are in the reservation, want 3 and 3", nodes, claims)
+	}
+}
+
+// TestReservationIsCancelled has machines run on when their reservation is no more: within
+// two minutes Nodes and claims say that they are paid for on demand, and none is replaced
+// for it.
+func TestReservationIsCancelled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		defer w.end()
+		id := w.reserve(awssim.Reservation{})
+		w.fill(id)
+		w.sim.CancelReservation(id)
+		w.until(2*time.Minute, func() string {
+			if nodes, claims := w.inReservation(id); nodes+claims > 0 {
+				return fmt.Sprintf("%d Nodes and %d claims still say that they are in the reservation", nodes, claims)
+			}
+			return ""
+		})
+		for _, i := range w.sim.Instances() {
+			if !i.Live() {
+				t.Errorf("instance %s was ended though it runs on", i.ID)
+			}
+		}
+	})
+}
+
+// TestCapacityBlockEnds has the machines of a capacity block replaced before EC2 begins to
+// take them back, half an hour before the block's end.
+func TestCapacityBlockEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		defer w.end()
+		ends := time.Now().Add(75 * time.Minute)
+		id := w.reserve(awssim.Reservation{Type: awsv1.CapacityReservationTypeCapacityBlock, End: ends})
+		w.fill(id)
+		time.Sleep(time.Until(ends.Add(-41 * time.Minute)))
+		if nodes, _ := w.inReservation(id); nodes != 3 {
+			t.Errorf("%d Nodes are in the block while it has time left, want 3", nodes)
+		}
+		least := 6
+		for time.Until(ends.Add(-30*time.Minute)) > time.Second {
+			least = min(least, w.picture().running)
+			time.Sleep(time.Second)
+		}
+		if nodes, claims := w.inReservation(id); nodes+claims > 0 {
+			t.Errorf("when EC2 takes the machines back %d Nodes and %d claims are left in the block", nodes, claims)
+		}
+		if least < 3 {
+			t.Errorf("only %d of 6 pods ran meanwhile", least)
+		}
+		w.until(5*time.Minute, func() string { return w.allRun(6) })
+		w.until(5*time.Minute, w.agree)
+	})
+}
