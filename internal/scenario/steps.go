@@ -95,6 +95,8 @@ func Steps(name string, snap *cluster.Snapshot, steps []plan.Step) (*Plan, error
 	return out, nil
 }
 
+func launchName(step, launch int) string { return fmt.Sprintf("new-%05d-%02d", step, launch) }
+
 func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRef]string) (Step, error) {
 	var out Step
 	count := map[Move]int{} // Count is 0
@@ -112,7 +114,7 @@ func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRe
 		if err != nil {
 			return out, fmt.Errorf("launch %d: %w", k, err)
 		}
-		node := NamedNode{fmt.Sprintf("new-%05d-%02d", i, k), offer.Type.Name, offer.Offering.Zone, offer.Offering.CapacityType, l.Pool}
+		node := NamedNode{launchName(i, k), offer.Type.Name, offer.Offering.Zone, offer.Offering.CapacityType, l.Pool}
 		out.Launch = append(out.Launch, node)
 		for _, ref := range l.Pods {
 			if err := move(ref, node.Name); err != nil {
@@ -122,6 +124,11 @@ func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRe
 	}
 	for _, m := range step.Moves {
 		if err := move(m.Pod, m.Node); err != nil {
+			return out, err
+		}
+	}
+	for _, m := range step.Joins {
+		if err := move(m.Pod, launchName(m.Step, m.Launch)); err != nil {
 			return out, err
 		}
 	}

@@ -109,6 +109,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 		mark := c.s.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
+		clear(c.launched)
 		c.plan()
 		if c.gain > most {
 			c.tellKept()
@@ -143,15 +144,17 @@ type consolidator struct {
 	limited      bool   // each change is to be small enough for a step
 	noise        noise
 	bought       int // machines from this index on are bought by the search under way
-	groups       groups
-	total        map[string]total // by pool
-	gain         float64          // what the steps save beyond what they cost
-	out          Consolidation
+	// launched says which launch a machine is that steps have bought.
+	launched map[int]launched
+	groups   groups
+	total    map[string]total // by pool
+	gain     float64          // what the steps save beyond what they cost
+	out      Consolidation
 }
 
 func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolidator {
 	opts.Terms = opts.complete()
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}}
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}, launched: map[int]launched{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
 	c.bought = n

@@ -53,7 +53,9 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 		}
 	}
 	for _, h := range c.s.Stocked(mark) {
-		join(c.s.Since(h))
+		if h >= c.bought {
+			join(c.s.Since(h))
+		}
 	}
 	if c.limited && !c.mayGo(removed) {
 		return false
@@ -123,6 +125,9 @@ type purchase struct {
 func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 	c.rankStaying(drafts)
 	rest := c.takeAll(drafts, c.follow)
+	for i, d := range rest {
+		rest[i] = c.inTurn(d)
+	}
 	c.s.Survey()
 	for parts := c.parts(rest); len(parts) > 0; parts = halves(rest) {
 		rest = c.takeAll(parts, c.searchAnew)
@@ -149,15 +154,21 @@ func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool
 				later = append(later, d)
 				continue
 			}
-			c.s.Keep(mark)
-			c.out.Steps = append(c.out.Steps, step)
-			c.out.AfterHourly -= step.SavingHourly
-			c.gain += gain
+			c.accept(mark, step, gain)
+			c.s.Welcome(mark)
 			progress = true
 		}
 		drafts = later
 	}
 	return drafts
+}
+
+// accept makes a step final.
+func (c *consolidator) accept(mark int, step plan.Step, gain float64) {
+	c.s.Keep(mark)
+	c.out.Steps = append(c.out.Steps, step)
+	c.out.AfterHourly -= step.SavingHourly
+	c.gain += gain
 }
 
 // partsOpen is how many parts are tried for a machine.
@@ -237,7 +248,7 @@ func (c *consolidator) drafts() (all []*draft) {
 		if c.s.IsGone(h) {
 			continue
 		}
-		if since := c.s.Since(h); since >= 0 {
+		if since := c.s.Since(h); h >= c.bought {
 			if d := byRoot[c.groups.find(since)]; d != nil {
 				d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
 				d.saving -= c.s.Price(h)
@@ -263,7 +274,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if !c.mayGo(d.remove) {
 		return step, 0, false
 	}
-	cost := 0.0
+	cost, first := 0.0, c.s.Hosts()
 	for _, h := range d.remove {
 		c.s.Remove(int(h))
 		n := c.s.Node(int(h))
@@ -290,15 +301,62 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	}
 	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
 	for _, h := range bought {
-		l, pools, ok := c.s.Launch(h, c.s.Price(h)+spare)
-		if !ok || c.s.IsSpot(h) && pools < c.opts.SpotPools {
+		l, ok := c.launch(h, c.s.Price(h)+spare)
+		if !ok {
 			return step, 0, false
 		}
 		step.SavingHourly += c.s.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
 	}
-	c.name(&step, d, bought, c.s.Moved(mark))
+	if !c.relaunch(mark, first) {
+		return step, 0, false
+	}
+	for i, h := range bought {
+		c.launched[h] = launched{len(c.out.Steps), i, c.s.Price(h) + spare}
+	}
+	c.name(&step, d, bought, c.s.Moved(mark, first))
 	return step, step.SavingHourly - cost, true
+}
+
+// launched is a launch of a step, both by their index, and what it may cost.
+type launched struct {
+	step, at int
+	priceMax float64
+}
+
+// launch returns what is to be bought for a machine; false where that is nothing that may be
+// bought.
+func (c *consolidator) launch(h int, priceMax float64) (plan.Launch, bool) {
+	l, pools, ok := c.s.Launch(h, priceMax)
+	return l, ok && (!c.s.IsSpot(h) || pools >= c.opts.SpotPools)
+}
+
+// relaunch has launches of earlier steps hold what was put on them since the mark. It is
+// false, and nothing changes, where one can't.
+func (c *consolidator) relaunch(mark, first int) bool {
+	anew := map[int]plan.Launch{}
+	var hosts []int
+	for _, h := range c.s.Stocked(mark) {
+		if _, done := anew[h]; done || h >= first {
+			continue
+		}
+		l, ok := c.launch(h, c.launched[h].priceMax)
+		if !ok {
+			return false
+		}
+		anew[h], hosts = l, append(hosts, h)
+	}
+	for _, h := range hosts {
+		at := c.launched[h]
+		step, l := &c.out.Steps[at.step], anew[h]
+		had := &step.Launch[at.at]
+		l.Pods = had.Pods
+		step.SavingHourly -= l.PriceHourly - had.PriceHourly
+		c.out.AfterHourly += l.PriceHourly - had.PriceHourly
+		c.gain -= l.PriceHourly - had.PriceHourly
+		*had = l
+	}
+	return true
 }
 
 // follow does what the draft says, but for buying better.
@@ -368,7 +426,7 @@ func (c *consolidator) searchAnew(d *draft, mark int) bool {
 		limit += c.s.Price(int(h)) - c.cost[h]
 	}
 	if c.s.BuyMany(limit) {
-		return c.redo(d, mark)
+		return c.redo(d, mark, first)
 	}
 	if _, ok := c.s.Buy(limit); !ok {
 		return false
@@ -382,21 +440,27 @@ func (c *consolidator) searchAnew(d *draft, mark int) bool {
 		}
 		return gains
 	})
-	return c.redo(d, mark)
+	return c.redo(d, mark, first)
 }
 
 // redo does at once what was found little by little since the mark, as far as rules between
 // pods let it.
-func (c *consolidator) redo(d *draft, mark int) bool {
-	once := draft{moves: c.s.Moved(mark)}
-	for _, h := range c.s.Bought(mark) {
-		once.buy = append(once.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
-	}
+func (c *consolidator) redo(d *draft, mark, first int) bool {
+	once := c.outcome(mark, first)
 	c.s.Undo(mark)
 	for _, h := range d.remove {
 		c.s.Remove(int(h))
 	}
-	return c.buyAlike(&once, once.moves)
+	return c.buyAlike(once, once.moves)
+}
+
+// outcome returns what was bought and moved since the mark, when so many machines there were.
+func (c *consolidator) outcome(mark, first int) *draft {
+	d := &draft{moves: c.s.Moved(mark, first)}
+	for _, h := range c.s.Bought(mark) {
+		d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
+	}
+	return d
 }
 
 // name says which pods go where: pods of a class are alike.
@@ -420,8 +484,12 @@ func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []pa
 		}
 	}
 	for _, m := range landed {
-		n := c.s.Node(int(m.Host))
+		n, at := c.s.Node(int(m.Host)), c.launched[int(m.Host)]
 		for _, ref := range next(m.Class, m.N) {
+			if n == nil {
+				step.Joins = append(step.Joins, plan.Join{Pod: ref, Step: at.step, Launch: at.at})
+				continue
+			}
 			step.Moves = append(step.Moves, plan.Placement{Pod: ref, Node: n.Name, Claim: n.Claim})
 		}
 	}

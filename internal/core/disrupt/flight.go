@@ -198,9 +198,7 @@ func (w *work) void(f *flight) verdict.Verdict {
 
 // still returns why a machine should not go any more.
 func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
-	reasonGone := func(format string, args ...any) verdict.Verdict {
-		return verdict.Of(verdict.StepBroken, n.Name, format, args...)
-	}
+	reasonGone := func(why string) verdict.Verdict { return verdict.Of(verdict.StepBroken, n.Name, "%s", why) }
 	switch {
 	case f.reason == Empty && !n.Empty:
 		return reasonGone("it has pods again")

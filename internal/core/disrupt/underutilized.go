@@ -115,7 +115,7 @@ func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 
 // mayBegin tells whether a step may be begun now, its budgets aside.
 func (w *work) mayBegin(s *plan.Step) bool {
-	if s.NotBefore.After(w.snap.At) {
+	if s.NotBefore.After(w.snap.At) || len(s.Joins) > 0 {
 		return false
 	}
 	for _, r := range s.Remove {

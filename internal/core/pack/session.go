@@ -288,6 +288,15 @@ func (s *Session) IsGone(h int) bool { return s.hosts[h].gone }
 // Added returns the pods that changes put on the machine.
 func (s *Session) Added(h int) []Share { return s.hosts[h].added }
 
+// Own returns the pods that came with the machine.
+func (s *Session) Own(h int) []Share { return s.hosts[h].own }
+
+// Classes returns how many classes there are.
+func (s *Session) Classes() int { return len(s.classes) }
+
+// WorthOf returns what one pod of a class costs at least on new machines.
+func (s *Session) WorthOf(class int32) float64 { return s.worth[class] }
+
 // Worth returns what the pods on the machine cost at least on new machines, in dollars
 // per hour; as those do that were put there by changes.
 func (s *Session) Worth(h int) float64 {

@@ -27,9 +27,14 @@ type freshBin struct {
 func (s *Session) addBins(spotPools int) {
 	f := &s.fills
 	f.none, f.free = make(quantity.Vector, len(s.model.space)), make(quantity.Vector, len(s.model.space))
-	f.inverse = make([]float64, len(s.model.space))
+	blocks := (len(s.model.space) + 3) / 4
+	f.inverse, f.have = make([][4]float64, blocks), make([][4]float64, blocks)
+	f.blocks = make([][4]float64, blocks*len(s.classes))
 	for c := range s.classes {
 		f.needs = append(f.needs, s.classes[c].need...)
+		for r, n := range s.classes[c].need {
+			f.blocks[c*blocks+r/4][r%4] = float64(n)
+		}
 	}
 	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
 	f.index = map[*cluster.Shape]int{}

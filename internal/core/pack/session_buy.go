@@ -19,14 +19,16 @@ type filler struct {
 	keyed   []bool                 // by class: the ledger is to be asked
 	hosts   int32                  // a hostname domain for machines that are only thought of
 	free    quantity.Vector
-	inverse []float64 // of what is free
-	needs   []int64   // of all classes
-	cand    []int32
-	left    []int32 // by class
-	content []Share
-	best    []Share
-	ratio   []float64 // by bin: at least what it was when last filled
-	tried   []int32   // bins whose ratio may be above zero, in order
+	// have is what is free, inverse its inverse, blocks what the classes need, four resources
+	// at a time.
+	have, inverse, blocks [][4]float64
+	needs                 []int64 // of all classes
+	cand                  []int32
+	left                  []int32 // by class
+	content               []Share
+	best                  []Share
+	ratio                 []float64 // by bin: at least what it was when last filled
+	tried                 []int32   // bins whose ratio may be above zero, in order
 	// merit is what bins carried when they were last filled, by how much was loose.
 	merit  [16][]float64
 	bucket int
@@ -351,8 +353,9 @@ func (s *Session) fill(b int) float64 {
 func (s *Session) pick(free quantity.Vector) (at int, n int32) {
 	f := &s.fills
 	for r, amount := range free {
-		if f.inverse[r] = 0; amount > 0 {
-			f.inverse[r] = 1 / float64(amount)
+		f.have[r/4][r%4], f.inverse[r/4][r%4] = 0, 0
+		if amount > 0 {
+			f.have[r/4][r%4], f.inverse[r/4][r%4] = float64(amount), 1/float64(amount)
 		}
 	}
 	best, kept := -1.0, f.cand[:0]
@@ -363,13 +366,12 @@ candidates:
 			continue
 		}
 		share := 0.0
-		need := f.needs[int(c)*len(free):]
-		for r, have := range free {
-			amount := need[r]
-			if amount > have && amount > 0 {
+		for k := range f.have {
+			need, have, inverse := &f.blocks[int(c)*len(f.have)+k], &f.have[k], &f.inverse[k]
+			if need[0] > have[0] || need[1] > have[1] || need[2] > have[2] || need[3] > have[3] {
 				continue candidates
 			}
-			share += float64(amount) * f.inverse[r]
+			share += need[0]*inverse[0] + need[1]*inverse[1] + need[2]*inverse[2] + need[3]*inverse[3]
 		}
 		if worth := s.worth[c]; worth > best*share {
 			best, at = worth/share, len(kept)

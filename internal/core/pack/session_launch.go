@@ -47,11 +47,11 @@ func (s *Session) Stocked(mark int) []int {
 	return hosts
 }
 
-// Moved returns the pods that were put on machines that there are since the mark.
-func (s *Session) Moved(mark int) []Move {
+// Moved returns the pods that were put since the mark on machines that come before first.
+func (s *Session) Moved(mark, first int) []Move {
 	var moves []Move
 	for _, e := range s.log[mark:] {
-		if e.kind == changeAdd && s.hosts[e.host].node != nil {
+		if e.kind == changeAdd && int(e.host) < first {
 			moves = append(moves, Move{e.class, e.host, e.n})
 		}
 	}

@@ -100,6 +100,9 @@ type Step struct {
 	Launch []Launch
 	// Moves mean the other pods of Remove for machines that are there.
 	Moves []Placement
+	// Joins mean the rest for what earlier steps of the same list launch. The step cannot be
+	// begun before those are there.
+	Joins []Join
 	// SavingHourly is the price of what goes less that of what comes, in dollars. It is
 	// negative when the change costs money.
 	SavingHourly float64
@@ -107,6 +110,12 @@ type Step struct {
 	Evictions int
 	// NotBefore is the earliest time at which the step may be started; zero: at once.
 	NotBefore time.Time
+}
+
+// Join means a pod for a launch of another step, both by their index.
+type Join struct {
+	Pod          cluster.PodRef
+	Step, Launch int
 }
 
 // Eligible is how many machines could be disrupted for a reason.

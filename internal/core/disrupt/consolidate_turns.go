@@ -1,0 +1,219 @@
+package disrupt
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+)
+
+// turns is a draft that is too large for one step, done in several: what one of them buys
+// is filled by the next. So it comes to what was found for all machines together.
+type turns struct {
+	c     *consolidator
+	goals []goal
+	moves []pack.Move
+	// open are goals that are bought and not full.
+	open []int
+	// undo says what the step under way has done.
+	undo  []*int32
+	did   []int32
+	drawn []int   // goals that it has bought
+	room  []int32 // by class
+}
+
+// goal is a machine to be bought, and what is still to come to it.
+type goal struct {
+	bin   int32
+	want  []pack.Share
+	worth float64
+	host  int // -1: it is not bought
+}
+
+// turnsLook is how many machines are compared for the next of a step.
+const turnsLook = 256
+
+// inTurn makes several steps of a draft, and returns what is left of it.
+func (c *consolidator) inTurn(d *draft) *draft {
+	if len(d.remove) < 2 || c.opts.DrainOnly {
+		return d
+	}
+	whole, ok := c.atOnce(d)
+	if !ok {
+		return d
+	}
+	t := &turns{c: c, moves: whole.moves, room: make([]int32, c.s.Classes())}
+	for _, p := range whole.buy {
+		g := goal{bin: p.bin, want: p.pods, host: -1}
+		for _, sh := range p.pods {
+			g.worth += float64(sh.N) * c.s.WorthOf(sh.Class)
+		}
+		t.goals = append(t.goals, g)
+	}
+	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
+	rest, from := &draft{}, c.s.Begin()
+	for len(order) > 0 {
+		part := t.choose(order)
+		order = slices.DeleteFunc(order, func(h int32) bool { return slices.Contains(part, h) })
+		mark := c.s.Begin()
+		step, gain, ok := c.take(&draft{remove: part}, mark, t.follow)
+		if !ok {
+			c.s.Undo(mark)
+			t.takeBack()
+			rest.remove = append(rest.remove, part...)
+			continue
+		}
+		c.accept(mark, step, gain)
+		t.settle()
+	}
+	for _, h := range c.s.Bought(from) {
+		c.s.Close(h)
+	}
+	c.s.Welcome(from)
+	slices.Sort(rest.remove)
+	return rest
+}
+
+// atOnce returns what the draft comes to if all is done in one step.
+func (c *consolidator) atOnce(d *draft) (*draft, bool) {
+	mark, first := c.s.Begin(), c.s.Hosts()
+	defer c.s.Undo(mark)
+	for _, h := range d.remove {
+		c.s.Remove(int(h))
+	}
+	if !c.follow(d, mark) || c.s.AnyLoose() && !c.s.Settle() {
+		return nil, false
+	}
+	return c.outcome(mark, first), true
+}
+
+// choose returns the machines of the next step: those whose pods fill what is bought already,
+// else the worst.
+func (t *turns) choose(order []int32) (part []int32) {
+	clear(t.room)
+	for _, g := range t.open {
+		for _, sh := range t.goals[g].want {
+			t.room[sh.Class] += sh.N
+		}
+	}
+	for _, m := range t.moves {
+		t.room[m.Class] += m.N
+	}
+	near := slices.Clone(order[:min(len(order), turnsLook)])
+	for len(near) > 0 && len(part) < t.c.opts.StepMax {
+		best, most := 0, -1.0
+		for i, h := range near {
+			if share := t.covered(h); share > most {
+				best, most = i, share
+			}
+		}
+		h := near[best]
+		near = slices.Delete(near, best, best+1)
+		if len(part) > 0 && !t.c.mayGo(append(part, h)) {
+			continue
+		}
+		part = append(part, h)
+		for _, sh := range t.c.s.Own(int(h)) {
+			t.room[sh.Class] -= min(sh.N, t.room[sh.Class])
+		}
+	}
+	slices.Sort(part)
+	return part
+}
+
+// covered returns the share of a machine's worth that has a place already.
+func (t *turns) covered(h int32) float64 {
+	sum, all := 0.0, 0.0
+	for _, sh := range t.c.s.Own(int(h)) {
+		worth := t.c.s.WorthOf(sh.Class)
+		sum, all = sum+worth*float64(min(sh.N, t.room[sh.Class])), all+worth*float64(sh.N)
+	}
+	if all == 0 {
+		return 1
+	}
+	return sum / all
+}
+
+// follow puts loose pods where they are meant to be, and buys what it takes, fullest first.
+func (t *turns) follow(*draft, int) bool {
+	t.put()
+	for t.c.s.AnyLoose() {
+		g := t.fullest()
+		if g < 0 {
+			break
+		}
+		h, ok := t.c.s.Open(t.goals[g].bin)
+		if !ok {
+			return false
+		}
+		t.goals[g].host = h
+		t.open, t.drawn = append(t.open, g), append(t.drawn, g)
+		t.put()
+	}
+	t.c.s.Settle()
+	return true
+}
+
+// fullest returns the goal to be bought next: that which loose pods fill most of; -1: none.
+func (t *turns) fullest() int {
+	best, most := -1, 0.0
+	for i := range t.goals {
+		g := &t.goals[i]
+		if g.host >= 0 {
+			continue
+		}
+		sum := 0.0
+		for _, sh := range g.want {
+			sum += t.c.s.WorthOf(sh.Class) * float64(min(sh.N, t.c.s.Loose(sh.Class)))
+		}
+		if sum > most*g.worth {
+			best, most = i, sum/g.worth
+		}
+	}
+	return best
+}
+
+// put moves loose pods to what is bought already, and to machines that there are.
+func (t *turns) put() {
+	s := t.c.s
+	one := func(class int32, host int, want *int32) bool {
+		n := s.Put(class, host, min(*want, s.Loose(class)))
+		if n > 0 {
+			*want -= n
+			t.undo, t.did = append(t.undo, want), append(t.did, n)
+		}
+		return n > 0
+	}
+	for progress := true; progress; {
+		progress = false
+		for _, g := range t.open {
+			goal := &t.goals[g]
+			for k := range goal.want {
+				progress = one(goal.want[k].Class, goal.host, &goal.want[k].N) || progress
+			}
+		}
+		for i := range t.moves {
+			m := &t.moves[i]
+			progress = one(m.Class, int(m.Host), &m.N) || progress
+		}
+	}
+}
+
+// takeBack forgets the step under way.
+func (t *turns) takeBack() {
+	for i, want := range t.undo {
+		*want += t.did[i]
+	}
+	for _, g := range t.drawn {
+		t.goals[g].host = -1
+	}
+	t.open = slices.DeleteFunc(t.open, func(g int) bool { return t.goals[g].host < 0 })
+	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
+}
+
+// settle makes the step under way final.
+func (t *turns) settle() {
+	t.open = slices.DeleteFunc(t.open, func(g int) bool {
+		return !slices.ContainsFunc(t.goals[g].want, func(sh pack.Share) bool { return sh.N > 0 })
+	})
+	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
+}
