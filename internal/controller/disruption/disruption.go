@@ -101,7 +101,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.tellBlocked(snap, &p)
 	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
 	under, settling := underWay(snap)
-	whole := opts.UnderWayOnly || !opts.SkipConsolidation && !opts.DrainOnly
+	whole := sawAll(&opts, under)
 	l.memory.idle, l.memory.heard = !acted && !settling && err == nil && whole, heard
 	if !opts.UnderWayOnly {
 		l.memory.searchedAt = snap.At

@@ -73,3 +73,22 @@ func TestNewStepsAreLookedForAsOftenAsInACalmCluster(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts  disrupt.Options
+		under bool
+		want  bool
+	}{
+		"all was looked at":                     {disrupt.Options{}, false, true},
+		"only drains were":                      {disrupt.Options{DrainOnly: true}, false, false},
+		"consolidation was left out":            {disrupt.Options{SkipConsolidation: true}, true, false},
+		"only a step was, which is under way":   {disrupt.Options{UnderWayOnly: true, SkipConsolidation: true}, true, true},
+		"only a step was, which has just ended": {disrupt.Options{UnderWayOnly: true, SkipConsolidation: true}, false, false},
+	} {
+		if got := sawAll(&c.opts, c.under); got != c.want {
+			t.Errorf("%s: nothing more is to be decided: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -69,6 +69,12 @@ func (m *memory) isIdle(heard uint64, now time.Time) bool {
 	return m.idle && m.heard == heard && now.Sub(m.searchedAt) < still && (m.next.IsZero() || now.Before(m.next))
 }
 
+// sawAll tells whether a look saw all that there is to decide until something happens. What
+// is left out for a step under way is due at once when that has ended.
+func sawAll(opts *disrupt.Options, under bool) bool {
+	return opts.UnderWayOnly && under || !opts.SkipConsolidation && !opts.DrainOnly
+}
+
 // pause returns how long it is until the next look.
 func (m *memory) pause(now time.Time) time.Duration {
 	switch left := m.next.Sub(now); {
