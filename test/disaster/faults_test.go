@@ -190,15 +190,19 @@ type disaster struct {
 	adopted map[string]string // the claim of each instance that ever had one
 	double  []string          // claims that had a second one
 	begun   time.Time
+	ended   map[string]time.Time // when claims were gone, by name
 }
 
 func newDisaster(t *testing.T, seed uint64, begin ...awssim.Fault) *disaster {
 	t.Helper()
-	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}, begun: time.Now()}
+	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}, begun: time.Now(), ended: map[string]time.Time{}}
 	d.inject(begin...)
 	had := map[string]string{} // by claim
 	d.server.locked(func() {
-		d.server.hearers = append(d.server.hearers, func(kind string, _, is client.Object) {
+		d.server.hearers = append(d.server.hearers, func(kind string, was, is client.Object) {
+			if kind == "NodeClaim" && is == nil {
+				d.ended[was.GetName()] = time.Now()
+			}
 			claim, ok := is.(*karpenterv1.NodeClaim)
 			if kind != "NodeClaim" || !ok || claim == nil || claim.Status.ProviderID == "" {
 				return
@@ -228,6 +232,13 @@ func (d *disaster) inject(some ...awssim.Fault) {
 	}
 }
 
+// gaveUp tells whether an instance was launched for a claim that gave up before it heard
+// of it.
+func (d *disaster) gaveUp(i awssim.Instance) bool {
+	ended, ok := d.ended[i.Tags[awsv1.TagNodeClaim]]
+	return ok && ended.After(i.Launched)
+}
+
 // load wants so many pods, of three kinds.
 func (d *disaster) load(pods int) {
 	for i, a := range []*app{
@@ -251,7 +262,7 @@ func (d *disaster) aftermath(pods int) {
 	var strays []string
 	ever := d.sim.Instances()
 	for _, i := range ever {
-		if d.adopted[i.ID] == "" {
+		if d.adopted[i.ID] == "" && !d.gaveUp(i) {
 			strays = append(strays, fmt.Sprintf("%s (of %s, launched %s)", i.ID, i.Tags[awsv1.TagNodeClaim], i.Launched.Sub(d.begun)))
 		}
 	}
