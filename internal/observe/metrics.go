@@ -73,9 +73,10 @@ type Metrics struct {
 	PlanPriceHourlyDollars, PlanBoundHourlyDollars prometheus.Gauge
 	// Refusals counts pods refused, by verdict.
 	Refusals *prometheus.CounterVec
-	// AWSAttempts and AWSAttemptDuration are those of requests to AWS, repeats counted.
-	AWSAttempts        *prometheus.CounterVec
-	AWSAttemptDuration *prometheus.HistogramVec
+	// AWSRequests, AWSRequestDuration and AWSRetries are those of requests to AWS, AWSAttempts
+	// and AWSAttemptDuration those of each of their attempts.
+	AWSRequests, AWSAttempts                           *prometheus.CounterVec
+	AWSRequestDuration, AWSRetries, AWSAttemptDuration *prometheus.HistogramVec
 	// InterruptionReceived, InterruptionDeleted and InterruptionQueueSeconds are those of the
 	// messages of the interruption queue.
 	InterruptionReceived     *prometheus.CounterVec
@@ -149,10 +150,21 @@ func (m *Metrics) addNodes(f factory) {
 	m.InterruptionQueueSeconds = f.NewHistogram(prometheus.HistogramOpts{
 		Namespace: namespace, Subsystem: "interruption", Name: "message_queue_duration_seconds", Help: "Time from sending a message until it was handled.", Buckets: durationBuckets(),
 	})
-	m.AWSAttempts = f.counter("aws_sdk_go", "", "request_attempt_total", "Requests to AWS, repeats counted, by the code of the error.", "service", "operation", "code")
-	m.AWSAttemptDuration = f.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: "aws_sdk_go", Name: "request_attempt_duration_seconds", Help: "Time that requests to AWS took, repeats counted one by one.", Buckets: durationBuckets(),
-	}, []string{"service", "operation"})
+	m.addAWS(f)
+}
+
+// addAWS adds the metrics of requests to AWS, which have the status of the HTTP answer as
+// their code.
+func (m *Metrics) addAWS(f factory) {
+	labels := []string{"service", "action", "code"}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "aws_sdk_go", Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	m.AWSRequests = f.counter("aws_sdk_go", "", "request_total", "Requests to AWS.", labels...)
+	m.AWSRequestDuration = histogram("request_duration_seconds", "Time that requests to AWS took, repeats included.", durationBuckets())
+	m.AWSRetries = histogram("request_retry_count", "Repeats of requests to AWS.", prometheus.LinearBuckets(0, 1, 11))
+	m.AWSAttempts = f.counter("aws_sdk_go", "", "request_attempt_total", "Attempts of requests to AWS.", labels...)
+	m.AWSAttemptDuration = histogram("request_attempt_duration_seconds", "Time that attempts of requests to AWS took.", durationBuckets())
 }
 
 func (m *Metrics) addPods(f factory) {

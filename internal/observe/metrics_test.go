@@ -15,8 +15,11 @@ import (
 // its labels in the order in which code gives them. Dashboards rely on every word.
 func published() []string {
 	return []string{
-		"aws_sdk_go_request_attempt_duration_seconds service,operation",
-		"aws_sdk_go_request_attempt_total service,operation,code",
+		"aws_sdk_go_request_attempt_duration_seconds service,action,code",
+		"aws_sdk_go_request_attempt_total service,action,code",
+		"aws_sdk_go_request_duration_seconds service,action,code",
+		"aws_sdk_go_request_retry_count service,action,code",
+		"aws_sdk_go_request_total service,action,code",
 		"dovetail_bugs_total",
 		"dovetail_journal_decisions_total loop,outcome",
 		"dovetail_plan_bound_hourly_dollars",

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,8 +89,15 @@ func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.
 		opts.KubernetesVersion = func(context.Context) (string, error) { return serverVersion(mgr.GetConfig()) }
 	}
 	opts.Called = func(c aws.Call) {
-		m.AWSAttempts.WithLabelValues(c.Service, c.Operation, c.Code).Inc()
-		m.AWSAttemptDuration.WithLabelValues(c.Service, c.Operation).Observe(c.Took.Seconds())
+		labels := []string{c.Service, c.Operation, strconv.Itoa(c.Status)}
+		if c.Attempts == 0 {
+			m.AWSAttempts.WithLabelValues(labels...).Inc()
+			m.AWSAttemptDuration.WithLabelValues(labels...).Observe(c.Took.Seconds())
+			return
+		}
+		m.AWSRequests.WithLabelValues(labels...).Inc()
+		m.AWSRequestDuration.WithLabelValues(labels...).Observe(c.Took.Seconds())
+		m.AWSRetries.WithLabelValues(labels...).Observe(float64(c.Attempts - 1))
 	}
 	opts.Heard = func(kind string, underWay time.Duration) {
 		m.InterruptionReceived.WithLabelValues(kind).Inc()

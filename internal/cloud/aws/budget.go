@@ -11,6 +11,7 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"golang.org/x/time/rate"
 )
 
@@ -59,12 +60,14 @@ const (
 	paceStep  = 1.0 / 32
 )
 
-// Call is one request to AWS and what became of it.
+// Call is one request to AWS and what became of it: one attempt of it, or all together.
 type Call struct {
 	Service, Operation string
-	// Code of the error; empty: there was none.
-	Code string
-	Took time.Duration
+	// Status is that of the HTTP answer, the last one; 0: there was none.
+	Status int
+	// Attempts is how many there were; 0: the call is one of them.
+	Attempts int
+	Took     time.Duration
 }
 
 // budget holds all calls to their paces, and slows down when AWS says so all the same.
@@ -134,7 +137,36 @@ func (b *budget) left(operation string) float64 {
 // install adds the budget to a client's stack: each attempt, repeats included, waits for
 // its turn and is counted.
 func (b *budget) install(stack *middleware.Stack) error {
+	if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Count", b.count), middleware.Before); err != nil {
+		return err
+	}
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Budget", b.handle), "Retry", middleware.After)
+}
+
+// attemptsKey has the count of a request's attempts, an *int, in its context.
+type attemptsKey struct{}
+
+// count tells of a whole request.
+func (b *budget) count(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+	attempts := new(int)
+	started := b.now()
+	out, metadata, err := next.HandleInitialize(context.WithValue(ctx, attemptsKey{}, attempts), in)
+	if b.called != nil && *attempts > 0 {
+		b.called(Call{awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), statusOf(metadata, err), *attempts, b.now().Sub(started)})
+	}
+	return out, metadata, err
+}
+
+// statusOf returns the HTTP status of an answer; 0: there was none.
+func statusOf(metadata middleware.Metadata, err error) int {
+	var failed *smithyhttp.ResponseError
+	if errors.As(err, &failed) {
+		return failed.HTTPStatusCode()
+	}
+	if answer, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response); ok && err == nil {
+		return answer.StatusCode
+	}
+	return 0
 }
 
 func (b *budget) handle(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
@@ -142,12 +174,14 @@ func (b *budget) handle(ctx context.Context, in middleware.FinalizeInput, next m
 	if err := b.pay(ctx, operation); err != nil {
 		return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 	}
+	if attempts, ok := ctx.Value(attemptsKey{}).(*int); ok {
+		*attempts++
+	}
 	started := b.now()
 	out, metadata, err := next.HandleFinalize(ctx, in)
-	code := errorCode(err)
-	b.adapt(bucketOf(operation), isThrottling(code))
+	b.adapt(bucketOf(operation), isThrottling(errorCode(err)))
 	if b.called != nil {
-		b.called(Call{awsmiddleware.GetServiceID(ctx), operation, code, b.now().Sub(started)})
+		b.called(Call{Service: awsmiddleware.GetServiceID(ctx), Operation: operation, Status: statusOf(metadata, err), Took: b.now().Sub(started)})
 	}
 	return out, metadata, err
 }

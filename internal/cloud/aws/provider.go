@@ -76,7 +76,7 @@ type Options struct {
 	Reader client.Reader
 	Now    func() time.Time
 	Log    *slog.Logger
-	// Called is told of every request to AWS; may be nil.
+	// Called is told of every request to AWS and of each of its attempts; may be nil.
 	Called func(Call)
 	// Heard is told of every message of the queue that was handled: its kind and how long it
 	// was under way; may be nil.
