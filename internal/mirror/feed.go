@@ -61,6 +61,9 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 // time changes the cluster.
 func (s *Store) Heard() uint64 { return s.heard.Load() }
 
+// HeardOfMachines returns how much the watches have told so far of Nodes and NodeClaims.
+func (s *Store) HeardOfMachines() uint64 { return s.machined.Load() }
+
 // count makes a handler that counts.
 func (s *Store) count(handle func(any)) func(any) {
 	return func(o any) {
@@ -176,6 +179,7 @@ func asksForNode(p *corev1.Pod) bool {
 func (s *Store) upsertNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.machined.Add(1)
 	had := s.nodes[n.Name]
 	if had != nil && had.Spec.ProviderID != n.Spec.ProviderID {
 		delete(s.providers, had.Spec.ProviderID)
@@ -193,6 +197,7 @@ func (s *Store) upsertNode(n *corev1.Node) {
 func (s *Store) removeNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.machined.Add(1)
 	delete(s.nodes, n.Name)
 	delete(s.kept, n.Name)
 	s.stirHints()
@@ -205,6 +210,7 @@ func (s *Store) removeNode(n *corev1.Node) {
 func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.machined.Add(1)
 	had, ok := s.claims[nc.Name]
 	s.claims[nc.Name] = claim{NodeClaim: nc}
 	launched := ok && had.Status.ProviderID == "" && nc.Status.ProviderID != ""
@@ -217,6 +223,7 @@ func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
 func (s *Store) removeClaim(nc *karpenterv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.machined.Add(1)
 	delete(s.claims, nc.Name)
 	delete(s.nominated, nc.Name)
 	s.wake("claim/" + nc.Name)

@@ -46,6 +46,8 @@ type Options struct {
 type Store struct {
 	opts  Options
 	heard atomic.Uint64
+	// machined counts what was heard of Nodes and claims.
+	machined atomic.Uint64
 
 	mu         sync.Mutex // guards everything below
 	pods       map[types.UID]*pod

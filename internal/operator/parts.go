@@ -124,7 +124,7 @@ func (p *Parts) feed(ctx context.Context) error {
 func (p *Parts) loops() []registrant {
 	c := p.Manager.GetClient()
 	pools := &nodepool.Controllers{
-		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
+		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Machines: p.mirror.HeardOfMachines, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 	}
 	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.Short, Later: p.Later}
 	launcher := &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne}

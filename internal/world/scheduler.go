@@ -225,14 +225,15 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 func (s *scheduler) choose(pod *corev1.Pod) *host {
 	s.promise(pod, -1) // what is kept for it does not keep it out
 	defer s.promise(pod, 1)
-	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, h) {
+	spreads := s.spreads(pod)
+	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, h, spreads) {
 		return h
 	}
 	var best *host
 	var most float64
 	for _, name := range s.names {
 		h := s.hosts[name]
-		if h.node == nil || !s.fits(pod, h) {
+		if !s.fits(pod, h, spreads) {
 			continue
 		}
 		if score := h.spare(); best == nil || score > most {
@@ -279,7 +280,7 @@ func (s *scheduler) promise(pod *corev1.Pod, times int64) {
 	s.promised[pod.Status.NominatedNodeName] = promise{p.cpu + times*cpu, p.memory + times*memory, p.pods + int(times)}
 }
 
-func (s *scheduler) fits(pod *corev1.Pod, h *host) bool {
+func (s *scheduler) fits(pod *corev1.Pod, h *host, spreads []spread) bool {
 	if h.node == nil {
 		return false
 	}
@@ -289,7 +290,7 @@ func (s *scheduler) fits(pod *corev1.Pod, h *host) bool {
 	if h.cpu+p.cpu+cpu > can.Cpu().MilliValue() || h.memory+p.memory+memory > can.Memory().Value() || int64(len(h.pods)+p.pods+1) > can.Pods().Value() {
 		return false
 	}
-	return suits(pod, h.node) && s.isApart(pod, h) && s.spreads(pod, h.node)
+	return suits(pod, h.node) && s.isApart(pod, h) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
 
 // suits tells whether a Node lets a pod come, room apart.
@@ -330,39 +331,51 @@ func (s *scheduler) isApart(pod *corev1.Pod, h *host) bool {
 	return true
 }
 
-// spreads tells whether the pod's zones stay as even as it asks.
-func (s *scheduler) spreads(pod *corev1.Pod, node *corev1.Node) bool {
-	for i := range pod.Spec.TopologySpreadConstraints {
+// spread is how many pods there are in each domain of a rule that a pod wants kept even.
+type spread struct {
+	key   string
+	skew  int
+	in    map[string]int
+	least int
+}
+
+// spreads counts what a pod's rules are about; nil in: nothing satisfies the rule.
+func (s *scheduler) spreads(pod *corev1.Pod) []spread {
+	spreads := make([]spread, len(pod.Spec.TopologySpreadConstraints))
+	for i := range spreads {
 		c := &pod.Spec.TopologySpreadConstraints[i]
 		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 		if err != nil {
-			return false
+			continue
 		}
-		in := map[string]int{}
+		x := spread{key: c.TopologyKey, skew: int(c.MaxSkew), in: map[string]int{}, least: -1}
 		for _, name := range s.names {
 			h := s.hosts[name]
 			if h.node == nil || h.node.Labels[c.TopologyKey] == "" || !selects(pod, h.node) {
 				continue
 			}
-			n := in[h.node.Labels[c.TopologyKey]]
+			n := x.in[h.node.Labels[c.TopologyKey]]
 			for _, other := range h.pods {
 				if other.DeletionTimestamp == nil && other.Namespace == pod.Namespace && selector.Matches(labels.Set(other.Labels)) {
 					n++
 				}
 			}
-			in[h.node.Labels[c.TopologyKey]] = n
+			x.in[h.node.Labels[c.TopologyKey]] = n
 		}
-		least := -1
-		for _, n := range in {
-			if least < 0 || n < least {
-				least = n
+		for _, n := range x.in {
+			if x.least < 0 || n < x.least {
+				x.least = n
 			}
 		}
-		if domain := node.Labels[c.TopologyKey]; domain == "" || in[domain]+1-max(0, least) > int(c.MaxSkew) {
-			return false
-		}
+		spreads[i] = x
 	}
-	return true
+	return spreads
+}
+
+// allows tells whether one more pod on the Node keeps the domains as even as is asked.
+func (x spread) allows(node *corev1.Node) bool {
+	domain := node.Labels[x.key]
+	return x.in != nil && domain != "" && x.in[domain]+1-max(0, x.least) <= x.skew
 }
 
 func selects(pod *corev1.Pod, node *corev1.Node) bool {

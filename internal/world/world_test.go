@@ -24,9 +24,13 @@ var (
 	nodes     = flag.Int("nodes", 6, "about how many nodes the load needs; 0: the seed decides")
 )
 
+// heapMost bounds the heap of worlds that are played side by side.
+const heapMost = 1 << 30
+
 // TestMain has garbage collected less often: a world is small and makes much of it.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(1000)
+	debug.SetMemoryLimit(heapMost)
 	os.Exit(m.Run())
 }
 

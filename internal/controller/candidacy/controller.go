@@ -12,9 +12,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -50,9 +52,11 @@ type Controller struct {
 
 // Register adds the loop to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
+	// What a pool counts of itself in its status is nothing to its claims.
+	asks := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
 		For(&karpenterv1.NodeClaim{}).
-		Watches(&karpenterv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
+		Watches(&karpenterv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf), builder.WithPredicates(asks)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
 		Complete(c)
 	if err != nil {

@@ -23,9 +23,10 @@ const (
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
-	// settledMax is how long a search that found nothing saves others from looking again at
-	// machines to which nothing has happened: prices change without anything happening.
-	settledMax = time.Minute
+	// settledMin and settledMax bound how long a search that found nothing saves others from
+	// looking again at machines to which nothing has happened: prices change without anything
+	// happening. The time doubles from search to search.
+	settledMin, settledMax = time.Minute, 8 * time.Minute
 )
 
 // memory is what was tried in vain a short time ago. The zero memory knows nothing;
@@ -44,8 +45,10 @@ type memory struct {
 	next time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
 	drainsFrom, allFrom time.Time
-	// settled is when everything was looked for and nothing found; zero: something was.
+	// settled is when everything was looked for and nothing found, and stays for how long that
+	// holds; zero: something was.
 	settled time.Time
+	stays   time.Duration
 }
 
 // pause is how long a pool is left alone, and until when it is.
@@ -101,7 +104,7 @@ func (m *memory) recall(opts *disrupt.Options, now time.Time) {
 			opts.Resting[node] = r.why
 		}
 	}
-	if now.Sub(m.settled) < settledMax {
+	if now.Sub(m.settled) < m.stays {
 		opts.Settled = m.settled
 	}
 	opts.UnderWayOnly = m.busy && now.Sub(m.searchedAt) < calm && (m.next.IsZero() || now.Before(m.next))
@@ -124,9 +127,9 @@ func (m *memory) learn(opts *disrupt.Options, p *plan.Plan) {
 	switch {
 	case opts.SkipConsolidation:
 	case !p.Settled:
-		m.settled = time.Time{}
+		m.settled, m.stays = time.Time{}, 0
 	case opts.Settled.IsZero():
-		m.settled = p.At
+		m.settled, m.stays = p.At, min(max(2*m.stays, settledMin), settledMax)
 	}
 	if m.pools == nil {
 		m.pools, m.nodes = map[string]pause{}, map[string]resting{}

@@ -99,6 +99,7 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 	for name, c := range map[string]struct{ got, want []string }{
 		"there is much to do": {search(false, second, second, second/2, 20*second), []string{"all", "nothing", "drains", "nothing", "all"}},
 		"nothing is found":    {search(true, 2*second, second/2, 20*second, 38*second), []string{"all", "changed", "nothing", "changed", "all"}},
+		"and nothing again":   {search(true, time.Minute, time.Minute, time.Minute), []string{"all", "all", "changed", "all"}},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Errorf("%s: searched (-want +got):\n%s", name, diff)

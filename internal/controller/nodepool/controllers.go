@@ -41,6 +41,9 @@ type Controllers struct {
 	Vocabulary translate.Vocabulary
 	// Types returns the instance types of a class as last heard, for their prices.
 	Types func(cloud.ClassRef) ([]*catalog.Type, error)
+	// Machines counts what was heard of claims and Nodes: capacity is not counted anew while
+	// that stays the same. Nil: it is not known.
+	Machines func() uint64
 	// Synced tells whether the caches are whole; capacity is not counted before. Nil: they are.
 	Synced  func() bool
 	Now     func() time.Time
@@ -51,6 +54,7 @@ type Controllers struct {
 	// lookAt brings a pool to the health loop. It is nil before that has started.
 	lookAt func(pool string)         // guarded by mu
 	told   map[gaugeOf]quantity.List // guarded by mu; what the gauges show
+	counts map[string]count          // guarded by mu; by pool name
 }
 
 // Register adds the loops to a manager.

@@ -19,12 +19,27 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
-// countEvery is how often the capacity of a pool is counted.
-const countEvery = 5 * time.Second
+const (
+	// countEvery is how often the capacity of a pool is counted when there is news of machines.
+	countEvery = 5 * time.Second
+	// countMax is for how long a count holds without any: prices change without.
+	countMax = time.Minute
+)
+
+// count is when a pool was counted, and what was known then.
+type count struct {
+	at       time.Time
+	machines uint64
+	pool     string // its resource version
+}
 
 // reconcileUsage writes how much capacity the pool has, in its status and as metrics.
 func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePool) error {
 	if c.Synced != nil && !c.Synced() {
+		return nil
+	}
+	now, done := c.counted(np)
+	if done {
 		return nil
 	}
 	var claims karpenterv1.NodeClaimList
@@ -41,13 +56,34 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	ref := np.Spec.Template.Spec.NodeClassRef
 	types, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
 	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(claims.Items, types))
-	return c.patchStatus(ctx, np, func() {
-		count := used[quantity.Nodes]
-		np.Status.Nodes = &count
+	err := c.patchStatus(ctx, np, func() {
+		nodes := used[quantity.Nodes]
+		np.Status.Nodes = &nodes
 		if list := translate.ResourceList(used); !apiequality.Semantic.DeepEqual(list, np.Status.Resources) {
 			np.Status.Resources = list
 		}
 	})
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.counts[np.Name] = now
+	}
+	return err
+}
+
+// counted returns what is known of a pool now, and whether it was counted knowing that.
+func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
+	now = count{at: c.Now(), pool: np.ResourceVersion}
+	if c.Machines != nil {
+		now.machines = c.Machines()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = map[string]count{}
+	}
+	had, known := c.counts[np.Name]
+	return now, c.Machines != nil && known && had.pool == now.pool && had.machines == now.machines && now.at.Sub(had.at) < countMax
 }
 
 // usage returns the capacity of a pool's machines and their number. Those on their way
@@ -152,6 +188,7 @@ func (c *Controllers) forgetUsage(pool string) {
 	c.Metrics.NodePoolsCost.DeleteLabelValues(pool)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.counts, pool)
 	delete(c.told, gaugeOf{c.Metrics.NodePoolsLimit, pool})
 	delete(c.told, gaugeOf{c.Metrics.NodePoolsUsage, pool})
 }

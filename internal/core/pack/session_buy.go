@@ -191,6 +191,24 @@ func (s *Session) took() bool {
 func (s *Session) densest() int {
 	f := &s.fills
 	best, bestRatio := -1, 0.0
+	try := func(b int) {
+		if !s.stock(b) {
+			f.ratio[b] = 0
+			return
+		}
+		r := s.fill(b) / max(s.bins[b].price, 1e-9)
+		f.merit[f.bucket][b] = r
+		if r > bestRatio {
+			best, bestRatio = b, r
+			f.best = append(f.best[:0], f.content...)
+		}
+		f.ratio[b] = min(r, bestRatio)
+	}
+	for _, b := range f.tried {
+		if math.IsInf(f.ratio[b], 1) { // it has yet to be filled
+			try(int(b))
+		}
+	}
 	for {
 		top := -1
 		for _, b := range f.tried {
@@ -201,17 +219,7 @@ func (s *Session) densest() int {
 		if top < 0 {
 			return best
 		}
-		if !s.stock(top) {
-			f.ratio[top] = 0
-			continue
-		}
-		r := s.fill(top) / max(s.bins[top].price, 1e-9)
-		f.merit[f.bucket][top] = r
-		if r > bestRatio {
-			best, bestRatio = top, r
-			f.best = append(f.best[:0], f.content...)
-		}
-		f.ratio[top] = min(r, bestRatio)
+		try(top)
 	}
 }
 
