@@ -146,6 +146,7 @@ type consolidator struct {
 	bought       int // machines from this index on are bought by the search under way
 	// launched says which launch a machine is that steps have bought.
 	launched map[int]launched
+	inTurns  bool // what is launched is worked out when all turns have been taken
 	groups   groups
 	total    map[string]total // by pool
 	gain     float64          // what the steps save beyond what they cost

@@ -308,7 +308,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 		step.SavingHourly += c.s.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
 	}
-	if !c.relaunch(mark, first) {
+	if !c.inTurns && !c.relaunch(mark, first) {
 		return step, 0, false
 	}
 	for i, h := range bought {

@@ -50,7 +50,8 @@ func (c *consolidator) inTurn(d *draft) *draft {
 		t.goals = append(t.goals, g)
 	}
 	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
-	rest, from := &draft{}, c.s.Begin()
+	rest, from, was, gained := &draft{}, c.s.Begin(), c.out, c.gain
+	c.inTurns = true
 	for len(order) > 0 {
 		part := t.choose(order)
 		order = slices.DeleteFunc(order, func(h int32) bool { return slices.Contains(part, h) })
@@ -64,6 +65,12 @@ func (c *consolidator) inTurn(d *draft) *draft {
 		}
 		c.accept(mark, step, gain)
 		t.settle()
+	}
+	c.inTurns = false
+	if !c.relaunch(from, c.s.Hosts()) {
+		c.s.Undo(from)
+		c.out, c.gain = was, gained
+		return d
 	}
 	for _, h := range c.s.Bought(from) {
 		c.s.Close(h)
@@ -147,9 +154,12 @@ func (t *turns) follow(*draft, int) bool {
 		}
 		t.goals[g].host = h
 		t.open, t.drawn = append(t.open, g), append(t.drawn, g)
-		t.put()
+		t.fill(g)
 	}
-	t.c.s.Settle()
+	if t.c.s.AnyLoose() { // rules may have asked for another order
+		t.put()
+		t.c.s.Settle()
+	}
 	return true
 }
 
@@ -174,28 +184,38 @@ func (t *turns) fullest() int {
 
 // put moves loose pods to what is bought already, and to machines that there are.
 func (t *turns) put() {
-	s := t.c.s
-	one := func(class int32, host int, want *int32) bool {
-		n := s.Put(class, host, min(*want, s.Loose(class)))
-		if n > 0 {
-			*want -= n
-			t.undo, t.did = append(t.undo, want), append(t.did, n)
-		}
-		return n > 0
-	}
 	for progress := true; progress; {
 		progress = false
 		for _, g := range t.open {
-			goal := &t.goals[g]
-			for k := range goal.want {
-				progress = one(goal.want[k].Class, goal.host, &goal.want[k].N) || progress
-			}
+			progress = t.fill(g) || progress
 		}
 		for i := range t.moves {
 			m := &t.moves[i]
-			progress = one(m.Class, int(m.Host), &m.N) || progress
+			progress = t.move(m.Class, int(m.Host), &m.N) || progress
 		}
 	}
+}
+
+// fill puts loose pods on a goal that is bought, and tells whether there were any.
+func (t *turns) fill(g int) (some bool) {
+	goal := &t.goals[g]
+	for k := range goal.want {
+		some = t.move(goal.want[k].Class, goal.host, &goal.want[k].N) || some
+	}
+	return some
+}
+
+// move puts loose pods of a class on a machine, as many as are wanted there.
+func (t *turns) move(class int32, host int, want *int32) bool {
+	n := min(*want, t.c.s.Loose(class))
+	if n > 0 {
+		n = t.c.s.Put(class, host, n)
+	}
+	if n > 0 {
+		*want -= n
+		t.undo, t.did = append(t.undo, want), append(t.did, n)
+	}
+	return n > 0
 }
 
 // takeBack forgets the step under way.
