@@ -105,8 +105,10 @@ type work struct {
 	// over is the snapshot as it will be when all that was decided is done.
 	over    *overlay
 	flights []*flight
-	// taken are machines that are part of a step, by index.
+	// taken are machines that are part of a step, by index; waits are those that will be
+	// replaced when it is their turn.
 	taken  []bool
+	waits  []bool
 	probes int
 	told   map[blockKey]bool
 	// eligible counts machines that could be disrupted, by reason.
@@ -123,7 +125,7 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	}
 	opts.Terms = opts.Terms.complete()
 	return &work{
-		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)),
+		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
 		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Plan{At: snap.At},
 	}
 }

@@ -83,11 +83,13 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 		n := &w.over.snap.Nodes[i]
 		if why := w.irreplaceable(n, reason); !why.IsYes() {
 			w.block(why)
+			w.shunWaiting(i, reason, why)
 			continue
 		}
 		step := plan.Step{Reason: reason}
 		if len(n.Residents) > 0 {
 			if w.probes == 0 {
+				w.shunWaiting(i, reason, verdict.Verdict{})
 				continue // another look will come to it
 			}
 			w.probes--

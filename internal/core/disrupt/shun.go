@@ -1,8 +1,11 @@
 package disrupt
 
 import (
+	"slices"
+
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // shunsMax is how many machines are shunned, or are so no longer, in one look: each is a
@@ -21,6 +24,24 @@ func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
 	return snap
 }
 
+// shunWaiting keeps pods away, softly, from a machine that will be replaced when it is its
+// turn: the pods of those before it would only be evicted again there. why says what it
+// waits for; one that has no replacement, or may not go, is none.
+func (w *work) shunWaiting(i int, reason string, why verdict.Verdict) {
+	n := &w.snap.Nodes[i]
+	_, rests := w.opts.Resting[n.Name]
+	turn := why.IsYes() || why.Reason == verdict.PoolPaused || why.Reason == verdict.BudgetExhausted
+	if w.waits[i] = turn && !rests && w.books.Allowed(n.Pool, reason) > 0; w.waits[i] {
+		w.shunOne(i)
+	}
+}
+
+func (w *work) shunOne(i int) {
+	if n := &w.snap.Nodes[i]; !n.Shunned && len(w.out.Shuns) < shunsMax && !slices.Contains(w.out.Shuns, n.Name) {
+		w.out.Shuns = append(w.out.Shuns, n.Name)
+	}
+}
+
 // shun keeps pods away, softly, from machines that a step of the plan removes which is not
 // begun yet: whoever is evicted before would only be evicted again there.
 func (w *work) shun(steps []plan.Step) {
@@ -29,14 +50,12 @@ func (w *work) shun(steps []plan.Step) {
 		for _, r := range steps[i].Remove {
 			if h := w.over.at[r.Node]; !w.taken[h] {
 				later[r.Node] = true
-				if !w.snap.Nodes[h].Shunned && len(w.out.Shuns) < shunsMax {
-					w.out.Shuns = append(w.out.Shuns, r.Node)
-				}
+				w.shunOne(h)
 			}
 		}
 	}
 	if !w.opts.DrainOnly { // else it is not the whole plan
-		w.unshun(func(n *cluster.Node) bool { return !later[n.Name] && n.Planned == 0 })
+		w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
 	}
 }
 
@@ -45,7 +64,7 @@ func (w *work) shun(steps []plan.Step) {
 func (w *work) unshun(stays func(*cluster.Node) bool) {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Shunned && !n.Leaving && !w.taken[i] && stays(n) && len(w.out.Unshuns) < shunsMax {
+		if n.Shunned && !n.Leaving && n.Planned == 0 && !w.taken[i] && !w.waits[i] && stays(n) && len(w.out.Unshuns) < shunsMax {
 			w.out.Unshuns = append(w.out.Unshuns, n.Name)
 		}
 	}
