@@ -11,10 +11,13 @@ import (
 	"maps"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -86,6 +89,17 @@ func (p *Provider) launch(ctx context.Context, requests []cloud.LaunchRequest, a
 		results[i] = cloud.LaunchResult{Instance: instanceOf(&m, p.typesFor(ctx, &m))}
 	}
 	return again
+}
+
+// waits tells whether the claim of a request is there and is to stay. Unless that can be
+// told for certain, it does.
+func (p *Provider) waits(ctx context.Context, m member) bool {
+	claim := &karpenterv1.NodeClaim{}
+	err := p.client.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return string(claim.UID) == m.Token && claim.DeletionTimestamp == nil
 }
 
 // place returns the batch that answers for a request: the one that did before, or the

@@ -35,9 +35,6 @@ const (
 	// recordKept is how long a batch is remembered. No claim waits that long for its
 	// instance, so nobody asks for a token of an older one.
 	recordKept = 15 * time.Minute
-	// leftAfter is how long after the last request for its members a batch is taken to have
-	// none left that wait: they ask at least once a minute.
-	leftAfter = 3 * time.Minute
 	// recordBytesMost bounds what is read from a record.
 	recordBytesMost = 4 << 20
 
@@ -91,7 +88,7 @@ type batch struct {
 	written bool
 	// doubtful: it was sent, or may have been, and nobody knows what became of it.
 	doubtful bool
-	asked    time.Time // when a member was last asked for
+	left     bool // nobody waits for what becomes of it
 
 	round   chan struct{} // closed when the attempt has ended; nil: none was made
 	running bool
@@ -112,6 +109,8 @@ type ledger struct {
 	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
 	// an earlier attempt may have been carried out.
 	send func(ctx context.Context, o *order, doubtful bool) (verdict, error)
+	// waits tells whether the claim of a request is there.
+	waits func(context.Context, member) bool
 	// turn waits until a new batch may be sent. Meanwhile the batch takes in others: the
 	// less may be sent, the more go together.
 	turn func(ctx context.Context) error
@@ -134,7 +133,7 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.byToken[m.Token]; b != nil {
-		b.asked = l.now()
+		b.left = false
 		return b
 	}
 	b := l.opened[key]
@@ -143,7 +142,6 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 		b.order.ClientToken, b.order.Begun = string(uuid.NewUUID()), l.now()
 		l.opened[key] = b
 	}
-	b.asked = l.now()
 	b.order.Members = append(b.order.Members, m)
 	l.byToken[m.Token] = b
 	if len(b.order.Members) == batchMost {
@@ -158,7 +156,7 @@ func (l *ledger) holding(token string) *batch {
 	defer l.mu.Unlock()
 	b := l.byToken[token]
 	if b != nil {
-		b.asked = l.now()
+		b.left = false
 	}
 	return b
 }
@@ -398,7 +396,7 @@ func (l *ledger) learn(name string, o order) *batch {
 	if l.batches[name] != nil {
 		return nil
 	}
-	b := &batch{name: name, order: o, written: true, doubtful: true, asked: l.now()}
+	b := &batch{name: name, order: o, written: true, doubtful: true}
 	l.batches[name] = b
 	for _, m := range o.Members {
 		if l.byToken[m.Token] == nil {
@@ -415,12 +413,15 @@ func (l *ledger) settleAll(ctx context.Context) {
 	l.mu.Lock()
 	var rounds []*batch
 	for _, b := range l.batches {
-		if !b.settled && !l.isLeft(b) {
+		if !b.settled {
 			rounds = append(rounds, b)
 		}
 	}
 	l.mu.Unlock()
 	for _, b := range rounds {
+		if l.leave(ctx, b) {
+			continue
+		}
 		select {
 		case <-l.begin(ctx, b):
 		case <-ctx.Done():
@@ -429,15 +430,29 @@ func (l *ledger) settleAll(ctx context.Context) {
 	}
 }
 
-// isLeft tells whether nobody waits any more for what becomes of a batch.
-func (l *ledger) isLeft(b *batch) bool { return !b.running && l.now().Sub(b.asked) > leftAfter }
+// leave notes that a batch is left as it is if none of its claims is there any more.
+func (l *ledger) leave(ctx context.Context, b *batch) bool {
+	l.mu.Lock()
+	var members []member
+	if !b.running {
+		members = b.order.Members
+	}
+	l.mu.Unlock()
+	if len(members) == 0 || slices.ContainsFunc(members, func(m member) bool { return l.waits(ctx, m) }) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.left = !b.running
+	return b.left
+}
 
 // unsettled tells whether somebody waits for a batch whose outcome is not known.
 func (l *ledger) unsettled(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.batches[name]
-	return b != nil && !b.settled && !l.isLeft(b)
+	return b != nil && !b.settled && !b.left
 }
 
 // machines returns all that were launched lately, by instance id.

@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
@@ -69,13 +73,14 @@ func testLedger(c client.Client, send func(context.Context, *order, bool) (verdi
 	l.client, l.reader, l.namespace, l.cluster = c, c, "kube-system", "test"
 	l.now, l.log, l.send = time.Now, slog.New(slog.DiscardHandler), send
 	l.turn = func(context.Context) error { return nil }
+	l.waits = func(context.Context, member) bool { return true }
 	return l
 }
 
 func emptyOrder() order {
 	return order{Input: &ec2.CreateFleetInput{
-		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{},
-		TagSpecifications:           []types.TagSpecification{{ResourceType: types.ResourceTypeInstance}},
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{},
+		TagSpecifications:           []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance}},
 	}}
 }
 
@@ -242,12 +247,48 @@ func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	if !l.unsettled(name) {
 		t.Error("nobody waits for a batch of unknown outcome that was just asked for")
 	}
-	l.now = func() time.Time { return time.Now().Add(leftAfter + time.Second) }
+	l.waits = func(context.Context, member) bool { return false }
 	l.settleAll(t.Context())
 	if cloud.made != 1 || l.unsettled(name) {
 		t.Errorf("%d machines were made, one of them for a claim that has long left; that is waited for: %t", cloud.made, l.unsettled(name))
 	}
 	if got := launchAll(t.Context(), l, []string{"c"}); len(got) != 1 || cloud.made != 2 {
 		t.Errorf("%d machines were made when it asked after all, and it has %v; want two", cloud.made, got)
+	}
+}
+
+// TestWaits asks which claims still wait for their instance.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	claim := func(name string, deleted bool) *karpenterv1.NodeClaim {
+		c := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), Finalizers: []string{"test/held"}}}
+		if deleted {
+			c.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}
+		return c
+	}
+	scheme := runtime.NewScheme()
+	if err := karpenterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	away := false
+	p := &Provider{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim("there", false), claim("going", true)).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if away {
+				return errCut
+			}
+			return c.Get(ctx, k, obj, opts...)
+		},
+	}).Build()}
+	for m, want := range map[member]bool{
+		{"there-uid", "there"}: true, {"going-uid", "going"}: false, {"gone-uid", "gone"}: false, {"older-uid", "there"}: false,
+	} {
+		if got := p.waits(t.Context(), m); got != want {
+			t.Errorf("waits(%+v) = %t, want %t", m, got, want)
+		}
+	}
+	away = true
+	if !p.waits(t.Context(), member{"gone-uid", "gone"}) {
+		t.Error("a claim does not wait of which nobody can say whether it is there")
 	}
 }

@@ -172,6 +172,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
 	p.ledger.turn = func(ctx context.Context) error { return p.budget.turn(ctx, "CreateFleet") }
+	p.ledger.waits = p.waits
 	p.stall.p, p.stall.reading = p, newTurnstile()
 	p.templates = newTemplates(p)
 	return p, nil
