@@ -110,7 +110,7 @@ func (l *Loop) sync() bool {
 
 // pass is one decision, carried out and told.
 func (l *Loop) pass(ctx context.Context) error {
-	snap := disrupt.Reserve(l.Mirror.Snapshot())
+	snap := l.Mirror.Snapshot()
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
 	snap, p, took, err := l.decideSparing(snap)
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
@@ -124,9 +124,11 @@ func (l *Loop) pass(ctx context.Context) error {
 	return err
 }
 
-// decideSparing keeps pods from machines that consolidation is to remove, if that costs no
-// launch. It returns the snapshot that was decided about.
+// decideSparing leaves the room of replacements to the pods of their steps, and keeps others
+// from machines that are to go later, if that costs no launch. It returns the snapshot that
+// was decided about.
 func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Plan, time.Duration, error) {
+	snap = disrupt.Reserve(snap)
 	p, took, err := l.decide(snap)
 	sparing := disrupt.Spare(snap)
 	if sparing == snap || err != nil {
