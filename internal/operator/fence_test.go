@@ -19,6 +19,7 @@ type lease struct {
 }
 
 func (l *lease) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.write() }
+
 func (l *lease) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.write() }
 
 func (l *lease) write() error {
@@ -32,8 +33,20 @@ func (l *lease) write() error {
 // passed counts requests that got through.
 type passed int
 
-func (p *passed) RoundTrip(*http.Request) (*http.Response, error) { *p++; return &http.Response{}, nil }
-func (p *passed) Do(r *http.Request) (*http.Response, error)      { return p.RoundTrip(r) }
+func (p *passed) RoundTrip(*http.Request) (*http.Response, error) {
+	*p++
+	return &http.Response{Body: http.NoBody}, nil
+}
+
+func (p *passed) Do(r *http.Request) (*http.Response, error) { return p.RoundTrip(r) }
+
+func send(by func(*http.Request) (*http.Response, error), method string) error {
+	answer, err := by(httptest.NewRequest(method, "/pods/a", http.NoBody))
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
 
 func TestALeaderThatWasHeldUpDoesNotAct(t *testing.T) {
 	t.Parallel()
@@ -68,9 +81,9 @@ func TestALeaderThatWasHeldUpDoesNotAct(t *testing.T) {
 		at = at.Add(c.pause)
 
 		var api, cloud passed
-		_, _ = f.transport(&api).RoundTrip(httptest.NewRequest(http.MethodGet, "/pods", http.NoBody))
-		_, err1 := f.transport(&api).RoundTrip(httptest.NewRequest(http.MethodDelete, "/pods/a", http.NoBody))
-		_, err2 := fencedDoer{&cloud, f}.Do(httptest.NewRequest(http.MethodPost, "/", http.NoBody))
+		_ = send(f.transport(&api).RoundTrip, http.MethodGet)
+		err1 := send(f.transport(&api).RoundTrip, http.MethodDelete)
+		err2 := send(fencedDoer{&cloud, f}.Do, http.MethodPost)
 		err3 := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{})
 		for what, err := range map[string]error{"a write": err1, "a call": err2, "the lease": err3} {
 			if got := err == nil; got != c.want || err != nil && !errors.Is(err, errFenced) {

@@ -216,11 +216,13 @@ func (a *api) collect(owner types.UID) {
 	delete(a.owned, owner)
 	for _, r := range dependents {
 		o := a.shelf(r.kind).get(r.NamespacedName)
-		if o == nil || !slices.ContainsFunc(o.GetOwnerReferences(), func(x metav1.OwnerReference) bool { return x.UID == owner }) {
-			continue
-		}
-		if len(o.GetOwnerReferences()) == 1 {
+		isGone := func(x metav1.OwnerReference) bool { return x.UID == owner }
+		switch {
+		case o == nil || !slices.ContainsFunc(o.GetOwnerReferences(), isGone):
+		case len(o.GetOwnerReferences()) == 1:
 			a.remove(o, graceOf(o))
+		default:
+			a.update(o, func(is client.Object) { is.SetOwnerReferences(slices.DeleteFunc(is.GetOwnerReferences(), isGone)) })
 		}
 	}
 }

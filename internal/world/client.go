@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -286,6 +287,9 @@ func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status
 		is = kept
 	} else if f := from.FieldByName("Status"); f.IsValid() {
 		into.FieldByName("Status").Set(f)
+	}
+	if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(is.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
+		return nil, apierrors.NewInvalid(was.GetObjectKind().GroupVersionKind().GroupKind(), was.GetName(), nil)
 	}
 	is.SetResourceVersion(was.GetResourceVersion())
 	a.replace(name, was, is)

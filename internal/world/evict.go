@@ -22,9 +22,8 @@ func (a *api) evict(asked *corev1.Pod) error {
 	if asked.UID != "" && asked.UID != pod.UID {
 		return apierrors.NewConflict(resourceOf("Pod"), asked.Name, errors.New("another UID"))
 	}
-	bound := pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil &&
-		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-	if budgets := a.budgetsOf(pod); bound && len(budgets) > 0 {
+	counts := pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
+	if budgets := a.budgetsOf(pod); counts && len(budgets) > 0 {
 		if len(budgets) > 1 {
 			return apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) //nolint:revive,staticcheck // the server's words
 		}

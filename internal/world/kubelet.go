@@ -48,11 +48,38 @@ func (k *kubelets) hear(kind string, was, is client.Object) {
 		if hasTaint(node, startupTaint) && (was == nil || !hasTaint(was.(*corev1.Node), startupTaint)) {
 			w.after(w.between(3*time.Second, 10*time.Second), func() { k.untaint(node.Name, startupTaint) })
 		}
+		if throwsOut(node) && (was == nil || !throwsOut(was.(*corev1.Node))) {
+			w.after(w.between(50*time.Millisecond, time.Second), func() { k.throwOut(node.Name) })
+		}
 	}
 }
 
 func hasTaint(node *corev1.Node, taint string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
+}
+
+// throwsOut tells whether a taint drives pods from a Node at once; look has those of Nodes
+// that are silent.
+func throwsOut(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoExecute && t.Key != corev1.TaintNodeUnreachable
+	})
+}
+
+// throwOut deletes the pods that do not tolerate such taints.
+func (k *kubelets) throwOut(name string) {
+	node, ok := find[*corev1.Node](k.w.api, "", name)
+	if !ok {
+		return
+	}
+	for _, pod := range k.w.api.podsOn(name) {
+		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Effect == corev1.TaintEffectNoExecute && t.Key != corev1.TaintNodeUnreachable &&
+				!slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, &t) })
+		}) {
+			k.w.api.remove(pod, graceOf(pod))
+		}
+	}
 }
 
 func (k *kubelets) untaint(name, taint string) {

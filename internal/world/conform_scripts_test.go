@@ -1,0 +1,185 @@
+package world
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	hold      = "example.com/hold"
+	finalizer = "example.com/finalizer"
+)
+
+func intQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
+
+// scripts are the stories that are played on both grounds. Each leaves no choice of where a pod
+// goes: what kube-scheduler prefers is not compared.
+func scripts() map[string][]step {
+	one := &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: number(1)}
+	all := map[string][]step{
+		"room": {
+			joins("a", 2, "z1"), run(app{name: "web", replicas: 5}, nil), joins("b", 2, "z1"), joins("c", 2, "z1"),
+			scale("web", 0), run(app{name: "big", replicas: 1, cpuMilli: 2500}, nil), joins("d", 3, "z1"),
+		},
+		"taints": {
+			joins("a", 4, "z1", hold), run(app{name: "web", replicas: 2}, nil), open("a"), taint("a", hold, corev1.TaintEffectNoSchedule),
+			scale("web", 3), taint("a", "example.com/soft", corev1.TaintEffectPreferNoSchedule), open("a"),
+		},
+		"thrown-out": {
+			joins("a", 4, "z1"), run(app{name: "web", replicas: 2}, nil), taint("a", hold, corev1.TaintEffectNoExecute), joins("b", 4, "z1"),
+		},
+		"cordon": {
+			joins("a", 4, "z1"), run(app{name: "web", replicas: 2}, nil), cordon("a", true), evict("web", "a", 1), joins("b", 1, "z1"), cordon("a", false), scale("web", 3),
+		},
+		"zones": {
+			joins("a", 8, "z1"), joins("b", 8, "z2"), run(app{name: "web", replicas: 2, spread: true}, nil), cordon("b", true), scale("web", 3),
+			scale("web", 4), joins("c", 8, "z3"), cordon("b", false), run(app{name: "home", replicas: 2, zone: "z2"}, nil), run(app{name: "nowhere", replicas: 1, zone: "z9"}, nil),
+		},
+		"apart": {
+			joins("a", 8, "z1"), joins("b", 8, "z1"), run(app{name: "web", replicas: 3, apart: true}, nil), joins("c", 8, "z2"),
+			cordon("c", true), evict("web", "c", 1), cordon("c", false),
+		},
+		"budget": {
+			joins("a", 4, "z1"), run(app{name: "web", replicas: 3}, one), evict("web", "a", 1), cordon("a", true), evict("web", "a", 2), evict("web", "a", 1),
+			joins("b", 4, "z1"), cordon("b", true), evict("web", "a", 2), cordon("b", false), evict("web", "a", 1),
+		},
+		"share": {
+			joins("a", 8, "z1"), run(app{name: "web", replicas: 5}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: percent(25)}),
+			cordon("a", true), evict("web", "a", 3), cordon("a", false), run(app{name: "most", replicas: 3}, &policyv1.PodDisruptionBudgetSpec{MinAvailable: percent(50)}), cordon("a", true), evict("most", "a", 2), cordon("a", false), scale("most", 1), evict("most", "a", 1),
+		},
+		"never": {
+			joins("a", 8, "z1"), run(app{name: "web", replicas: 2}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: percent(0)}), evict("web", "a", 1),
+		},
+		"waits": {
+			run(app{name: "web", replicas: 2}, one), evict("web", "", 2), joins("a", 1, "z1"),
+			evict("web", "a", 1),
+		},
+		"silent": {
+			write("silent node a", func(a *actor, c client.Client) error {
+				a.ground.boot(a.name("a"), true)
+				return c.Create(a.ctx, a.node("a", 8, "z1", nil))
+			}),
+			run(app{name: "web", replicas: 2}, one), evict("web", "a", 2),
+		},
+		"hint": {
+			joins("a", 2, "z1", hold), joins("b", 2, "z1", hold), joins("c", 1, "z1", hold), run(app{name: "web", replicas: 1, cpuMilli: 1500}, nil),
+			nominate("web", "b"), cordon("a", true), open("a"), open("b"),
+			run(app{name: "small", replicas: 1, cpuMilli: 1200}, nil), nominate("small", "c"), open("c"), cordon("a", false),
+		},
+		"kept-room": {
+			joins("a", 2, "z1", hold), run(app{name: "small", replicas: 1}, nil), run(app{name: "web", replicas: 1, cpuMilli: 1500}, nil),
+			nominate("web", "a"), open("a"),
+		},
+	}
+	all["writes"] = writes()
+	all["finalizers"] = finalizers()
+	all["owners"] = owners()
+	return all
+}
+
+// bare returns a Node that is only an object: pods cannot go there.
+func (a *actor) bare(name string) *corev1.Node {
+	n := a.node(name, 0, "none", []string{hold})
+	n.Spec.Unschedulable = true
+	return n
+}
+
+func create(name string, change func(a *actor, n *corev1.Node)) step {
+	return write("create "+name, func(a *actor, c client.Client) error {
+		a.ground.boot(a.name(name), true)
+		n := a.bare(name)
+		if change != nil {
+			change(a, n)
+		}
+		err := c.Create(a.ctx, n)
+		if err == nil {
+			a.noted[name] = n
+		}
+		return err
+	})
+}
+
+func remove(name string, opts ...client.DeleteOption) step {
+	return write("delete "+name, func(a *actor, c client.Client) error {
+		return c.Delete(a.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.name(name)}}, opts...)
+	})
+}
+
+// patch changes an object as it was noted, or with fresh as it is now.
+func patch(what, name string, fresh, lock bool, change func(n *corev1.Node)) step {
+	return write(fmt.Sprintf("%s of %s, fresh %v, locked %v", what, name, fresh, lock), func(a *actor, c client.Client) error {
+		n, ok := a.noted[name].DeepCopyObject().(*corev1.Node)
+		if !ok {
+			return fmt.Errorf("%s was not noted", name)
+		}
+		if fresh {
+			if err := c.Get(a.ctx, client.ObjectKeyFromObject(n), n); err != nil {
+				return err
+			}
+		}
+		before := n.DeepCopy()
+		change(n)
+		if lock {
+			return c.Patch(a.ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		}
+		return c.Patch(a.ctx, n, client.MergeFrom(before))
+	})
+}
+
+func label(value string) func(n *corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "example.com/value", value) }
+}
+
+func writes() []step {
+	other := types.UID("00000000-0000-0000-0000-000000000000")
+	return []step{
+		create("a", nil), create("a", nil), patch("label", "a", true, true, label("1")), patch("label", "a", false, true, label("2")),
+		patch("label", "a", false, false, label("3")), patch("label", "a", true, true, label("3")),
+		write("a JSON patch whose test fails", func(a *actor, c client.Client) error {
+			return c.Patch(a.ctx, a.bare("a"), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"test","path":"/metadata/labels/script","value":"x"}]`)))
+		}),
+		write("a JSON patch", func(a *actor, c client.Client) error {
+			return c.Patch(a.ctx, a.bare("a"), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`)))
+		}),
+		remove("a", client.Preconditions{UID: &other}), remove("a"), remove("a"),
+		write("patch what is gone", func(a *actor, c client.Client) error {
+			return c.Patch(a.ctx, a.bare("a"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`)))
+		}),
+		write("patch the status of what is gone", func(a *actor, c client.Client) error {
+			return c.Status().Patch(a.ctx, a.bare("a"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`)))
+		}),
+		write("evict what is gone", func(a *actor, c client.Client) error {
+			return c.SubResource("eviction").Create(a.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name("nobody")}}, &policyv1.Eviction{})
+		}),
+	}
+}
+
+func finalizers() []step {
+	with := func(names ...string) func(n *corev1.Node) { return func(n *corev1.Node) { n.Finalizers = names } }
+	return []step{
+		create("a", func(_ *actor, n *corev1.Node) { n.Finalizers = []string{finalizer} }), remove("a"), remove("a"), create("a", nil),
+		patch("a new finalizer", "a", true, true, with(finalizer, finalizer+"-2")), patch("a label", "a", true, true, label("1")),
+		patch("no finalizer", "a", true, true, with()), patch("no finalizer", "a", false, true, with()),
+	}
+}
+
+func owners() []step {
+	owned := func(by ...string) func(a *actor, n *corev1.Node) {
+		return func(a *actor, n *corev1.Node) {
+			for _, name := range by {
+				n.OwnerReferences = append(n.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: a.name(name), UID: a.noted[name].GetUID()})
+			}
+		}
+	}
+	return []step{
+		create("a", nil), create("b", nil), create("of-a", owned("a")), create("of-both", owned("a", "b")), create("of-of-a", owned("of-a")),
+		create("held", func(a *actor, n *corev1.Node) { owned("a")(a, n); n.Finalizers = []string{finalizer} }),
+		remove("a"), remove("b"), patch("no finalizer", "held", true, true, func(n *corev1.Node) { n.Finalizers = nil }),
+	}
+}
