@@ -16,6 +16,7 @@ type AWSSettings struct {
 	EKSControlPlane         bool
 	VMMemoryOverheadPercent float64
 	InterruptionQueue       string
+	ReplaceOnRebalance      bool
 	ReservedENIs            int
 	DisableDryRun           bool
 	AWSFeatureGates         string
@@ -31,6 +32,7 @@ func (s *AWSSettings) addAWSFlags(a adder) {
 	a.flag(&s.EKSControlPlane, "eks-control-plane", false, "aws: ask EKS for the version of Kubernetes, not the API server")
 	a.factor(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "aws: share of a machine's memory that its hypervisor keeps, where no node of the type has told it yet")
 	a.text(&s.InterruptionQueue, "interruption-queue", "", "aws: name of the SQS queue with EC2's notices; empty: none is read")
+	a.flag(&s.ReplaceOnRebalance, "replace-on-rebalance", false, "aws: replace a spot machine that EC2 recommends to leave, within ten minutes; otherwise it is only told")
 	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of a machine that pods get no addresses from")
 	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: take node classes for valid without asking EC2 whether it would launch them")
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored")

@@ -31,6 +31,8 @@ const (
 	controllerName = "interruption"
 	// drainMargin is what a drain takes besides the time that pods are given to end.
 	drainMargin = 30 * time.Second
+	// rebalanceWithin is within which time a machine is replaced that is likely to be taken back.
+	rebalanceWithin = 10 * time.Minute
 	// shortKept is for how long nothing is bought where a spot machine was taken back.
 	shortKept = 3 * time.Minute
 )
@@ -43,6 +45,8 @@ type Loop struct {
 	Events  *observe.Recorder
 	Metrics *observe.Metrics
 	Log     *slog.Logger
+	// ReplaceOnRebalance: a machine that is likely to be taken back is replaced.
+	ReplaceOnRebalance bool
 	// Short is told where machines were taken back; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
 }
@@ -113,7 +117,11 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	switch n.Kind {
 	case cloud.RebalanceRecommended:
 		l.tell(n, claim, nodes)
-		return nil
+		if !l.ReplaceOnRebalance {
+			return nil
+		}
+		_, err := l.replaceBy(ctx, claim, l.Now().Add(rebalanceWithin), n.Kind)
+		return err
 	case cloud.InstanceBroken, cloud.SystemBroken: // nothing on it can be asked to leave
 		if err := apply.SetDeadline(ctx, l.Client, claim, l.Now()); err != nil {
 			return err

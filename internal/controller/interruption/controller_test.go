@@ -144,6 +144,41 @@ func TestNotices(t *testing.T) {
 	}
 }
 
+// TestRebalance has a recommendation be followed, because that was asked for; an
+// interruption that comes later is sooner.
+func TestRebalance(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	claim := &karpenterv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "claim"}, Spec: karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
+		Status: karpenterv1.NodeClaimStatus{ProviderID: instance, Conditions: []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: metav1.ConditionTrue}}},
+	}
+	api := fakeapi.New(t, claim).Build()
+	loop := &interruption.Loop{
+		Client: api, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), ReplaceOnRebalance: true,
+		Events: observe.NewRecorder(record.NewFakeRecorder(100), func() time.Time { return now }), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
+	}
+	for _, c := range []struct {
+		notice cloud.Notice
+		by     string
+		why    string
+	}{
+		{cloud.Notice{Kind: cloud.RebalanceRecommended, InstanceID: instance}, "2026-11-01T12:10:00Z", "rebalance_recommendation"},
+		{cloud.Notice{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}, "2026-11-01T12:01:30Z", "spot_interrupted"},
+		{cloud.Notice{Kind: cloud.RebalanceRecommended, InstanceID: instance}, "2026-11-01T12:01:30Z", "spot_interrupted"},
+	} {
+		if err := loop.Act(t.Context(), c.notice); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			t.Fatal(err)
+		}
+		if by, why := translate.Expires(claim).Format(time.RFC3339), translate.Reclaimed(claim); by != c.by || why != c.why {
+			t.Errorf("after %s it is to go by %s because of %s, want %s because of %s", c.notice.Kind, by, why, c.by, c.why)
+		}
+	}
+}
+
 // TestEarlyNotice has a notice come before its instance is written down on its claim.
 func TestEarlyNotice(t *testing.T) {
 	t.Parallel()
