@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -191,7 +192,10 @@ func (w *everything) seeClaim(nc *karpenterv1.NodeClaim, gone bool) {
 
 func (w *everything) seeNode(n *corev1.Node, gone bool) {
 	shunned := !gone && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.LeavingTaintKey })
-	if _, ever := w.shunned[n.Name]; ever || shunned {
+	if was, ever := w.shunned[n.Name]; ever || shunned {
+		if was != shunned {
+			w.changed = time.Now()
+		}
 		w.shunned[n.Name] = shunned
 	}
 }
@@ -204,21 +208,11 @@ func isEvicted(c corev1.PodCondition) bool {
 	return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI"
 }
 
-// awaitOpen returns when no Node is shunned any more, and how many ever were.
-func (w *everything) awaitOpen(t *testing.T) (ever int) {
-	t.Helper()
-	testkit.Eventually(t, patience, func() error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		ever = len(w.shunned)
-		for name, is := range w.shunned {
-			if is {
-				return fmt.Errorf("node %s is still shunned, though nothing happens any more", name)
-			}
-		}
-		return nil
-	})
-	return ever
+// everShunned returns how many Nodes ever were shunned.
+func (w *everything) everShunned() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.shunned)
 }
 
 // runs returns an error unless so many pods of a workload are there, all healthy.
@@ -237,13 +231,32 @@ func (w *everything) runs(workload string, want int) error {
 	return nil
 }
 
-// awaitStill returns when nothing has changed for a while and nothing is on its way out.
+// awaitBegun returns when something is on its way out, or shunned because it will be.
+func (w *everything) awaitBegun(t *testing.T, within time.Duration) {
+	t.Helper()
+	testkit.Eventually(t, within, func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range w.claims {
+			if c.going {
+				return nil
+			}
+		}
+		if len(w.shunned) == 0 && w.evictions == 0 {
+			return errors.New("nothing has begun")
+		}
+		return nil
+	})
+}
+
+// awaitStill returns when nothing has changed for a while and nothing is on its way out, nor
+// shunned.
 func (w *everything) awaitStill(t *testing.T, within time.Duration) {
 	t.Helper()
 	testkit.Eventually(t, within, func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		going, away := 0, len(w.pods)
+		going, shunned, away := 0, 0, len(w.pods)
 		for _, c := range w.claims {
 			if c.going {
 				going++
@@ -254,8 +267,13 @@ func (w *everything) awaitStill(t *testing.T, within time.Duration) {
 				away--
 			}
 		}
-		if quiet := time.Since(w.changed); going > 0 || away > 0 || quiet < stillFor {
-			return fmt.Errorf("%d claims, %d on their way out, %d launched, %d evictions, %d pods do not run; quiet for %s", len(w.claims), going, w.launches, w.evictions, away, quiet)
+		for _, is := range w.shunned {
+			if is {
+				shunned++
+			}
+		}
+		if quiet := time.Since(w.changed); going > 0 || shunned > 0 || away > 0 || quiet < stillFor {
+			return fmt.Errorf("%d claims, %d on their way out, %d shunned, %d launched, %d evictions, %d pods do not run; quiet for %s", len(w.claims), going, shunned, w.launches, w.evictions, away, quiet)
 		}
 		return nil
 	})
