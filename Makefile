@@ -76,8 +76,8 @@ soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also 
 	E2E_LARGE=1 go test -count=1 -parallel 1 -timeout 1h -v -run 'TestConsolidation(Keeps|Ends)' ./test/e2e
 
 .PHONY: soak-crash
-soak-crash: build ## kill -9 the controller at KILLS=n (50) random moments on a simulated AWS account; SEED=n chooses them
-	go test -count=1 -timeout 2h -v -run 'TestCrash$$' ./test/e2e -args -crashes=$(or $(KILLS),50) -crash-seed=$(or $(SEED),1)
+soak-crash: build ## kill -9 the controller at KILLS=n (50) random moments on a simulated AWS account, and stop a leader PAUSES=n (5) times; SEED=n chooses
+	go test -count=1 -parallel 1 -timeout 2h -v -run 'TestCrash$$|TestReplicas$$' ./test/e2e -args -crashes=$(or $(KILLS),50) -pauses=$(or $(PAUSES),5) -crash-seed=$(or $(SEED),1)
 
 .PHONY: bench
 bench: ## solve the same scenarios with Dovetail and with Karpenter, and write docs/performance.md; QUICK=1 takes minutes

@@ -35,7 +35,7 @@ const (
 	crashGoing, crashCPUs = 2, 32 // what the pool lets go at once, and has at most
 	// crashLife is how long a life may last when what it waits for does not happen; eventsMost
 	// how often it has to, fuseMost how long it may last after that.
-	crashLife, eventsMost, fuseMost = 12 * time.Second, 3, 300 * time.Millisecond
+	crashLife, eventsMost, fuseMost = 8 * time.Second, 3, 300 * time.Millisecond
 	// restAfter is after how many deaths the controller may come to an end of its work.
 	restAfter = 8
 )
