@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"testing"
@@ -158,5 +159,48 @@ func TestManyRandomScenarios(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProvenBounds holds bounds that are worked out to the last, with rules between pods in
+// them, against the prices of plans, of small scenarios where many are the least there are.
+func TestProvenBounds(t *testing.T) {
+	t.Parallel()
+	exact := 0
+	const scenarios = 300
+	for seed := range scenarios {
+		s := rapid.Custom(drawScenario).Example(seed)
+		opts := scenarioOptions()
+		opts.Prove = true
+		p := pack.Solve(s.Snapshot(time.Unix(0, 0)), opts)
+		price := p.PriceHourly()
+		if p.BoundHourly > price*(1+1e-9) {
+			t.Errorf("seed %d: the bound is %v, the price %v", seed, p.BoundHourly, price)
+		}
+		if p.BoundHourly > price*(1-1e-6) {
+			exact++
+		}
+	}
+	t.Logf("%d of %d plans are proven to be the cheapest there are", exact, scenarios)
+}
+
+// TestProofKnowsHostRules has pods that one machine would hold but for a spread over hosts.
+func TestProofKnowsHostRules(t *testing.T) {
+	t.Parallel()
+	labels := map[string]string{"app": "web"}
+	s := &scenario.Scenario{
+		Format: scenario.Format, Name: "hosts", NodePools: []scenario.NodePool{{Name: "default"}},
+		InstanceTypes: []scenario.InstanceType{{
+			Name: "large", CPU: 16000, Mem: 65536, Pods: 50,
+			Offerings: []scenario.Offering{{Zone: "a", CapacityType: label.OnDemand, Price: 1}},
+		}},
+		PodGroups: []scenario.PodGroup{{
+			N: 6, CPU: 100, Mem: 100, Labels: labels, Spread: []scenario.Spread{{Key: label.Hostname, MaxSkew: 2, MatchLabels: labels}},
+		}},
+	}
+	opts := scenarioOptions()
+	opts.Prove = true
+	if p := pack.Solve(s.Snapshot(time.Unix(0, 0)), opts); p.PriceHourly() != 3 || math.Abs(p.BoundHourly-3) > 1e-6 {
+		t.Errorf("price %v and bound %v, want both to be 3", p.PriceHourly(), p.BoundHourly)
 	}
 }

@@ -199,7 +199,7 @@ func (c *master) offer(bin int32, items []Item) bool {
 // columns solves the program, which may raise the bound, and rounds its solution, which
 // may lower the cost. It is for problems where all items are placed. Hasty: what they cost
 // without fees is not looked into.
-func (s *solver) columns(rounds int, hasty, prove bool) {
+func (s *solver) columns(rounds int, hasty bool) {
 	c := newMaster(s, s.tariff)
 	c.hasty = hasty
 	for _, l := range s.best.loads {
@@ -208,9 +208,6 @@ func (s *solver) columns(rounds int, hasty, prove bool) {
 	s.buyer.everything()
 	c.open(s.buyer.left)
 	c.run(s.buyer.left, rounds)
-	if prove {
-		c.prove(s.buyer.left, rounds)
-	}
 	s.proven = c.bound
 	switch {
 	case s.net == s.tariff:

@@ -13,6 +13,7 @@
 // Read problem.go (the question and the answer) first, then solve.go (the order of
 // things), compile.go (what is left of the problem once it is reduced), price.go and
 // cuts.go (the bound), fill.go and greedy.go (buying), correct.go (better prices) and
-// improve.go (mending). columns.go and knapsack.go are for problems with few classes,
+// improve.go (mending). columns.go and knapsack.go are for problems with few classes, prove.go
+// and states.go for bounds that are worked out to the last,
 // firstfit.go is what no answer may be dearer than, simplex.go is linear programming.
 package cover

@@ -154,3 +154,45 @@ func TestProofKeepsConflicts(t *testing.T) {
 	}
 	check(t, p, Solve(p, Effort{Columns: 20, Prove: true}))
 }
+
+// whole has seven items of which two fill a bin, and four for which there is a bin of their
+// own: as if bins could be cut, half of the fourth large one is bought, and nothing shared.
+func whole() *Problem {
+	return &Problem{
+		Dims: 1, Bins: []Bin{{Capacity: []int64{4}, Price: 1}, {Capacity: []int64{1}, Price: 0.2}},
+		Classes: []Class{
+			{Size: []int64{2}, Count: 7, Bins: []uint64{1}},
+			{Size: []int64{1}, Count: 4, Bins: []uint64{3}},
+		},
+	}
+}
+
+// TestProofBuysWholeBins sees that the proof reaches the optimum where it is above what bins
+// that can be cut would cost, and that the packing does, too.
+func TestProofBuysWholeBins(t *testing.T) {
+	t.Parallel()
+	const best = 4 + 2*0.2
+	s := Solve(whole(), Effort{Improve: 100, Prove: true})
+	check(t, whole(), s)
+	if math.Abs(s.Bound-best) > 1e-6 || math.Abs(s.Price-best) > 1e-6 {
+		t.Errorf("price %v and bound %v, want both to be %v", s.Price, s.Bound, best)
+	}
+	if quick, _ := Bound(whole()); quick > best-0.05 {
+		t.Errorf("the bound is %v without a proof: there is nothing to prove", quick)
+	}
+}
+
+// TestProofKeepsRules has a rule that makes bins dearer than sizes do.
+func TestProofKeepsRules(t *testing.T) {
+	t.Parallel()
+	p := &Problem{
+		Dims: 1, Bins: []Bin{{Capacity: []int64{10}, Price: 1}},
+		Classes: []Class{
+			{Size: []int64{1}, Count: 5, PerBin: 2, Bins: []uint64{1}, Conflicts: []int32{1}},
+			{Size: []int64{2}, Count: 2, PerBin: 1, Bins: []uint64{1}},
+		},
+	}
+	if s := Solve(p, Effort{Prove: true}); math.Abs(s.Bound-5) > 1e-6 {
+		t.Errorf("the bound is %v, want 5", s.Bound)
+	}
+}

@@ -15,6 +15,7 @@ type improver struct {
 	waste  []float64
 	repair packing
 	price  float64 // of what was given back
+	items  []Item  // of the bin at hand
 }
 
 // goodEnough is at which part of the bound it is not worth to go on.
@@ -49,6 +50,9 @@ func (im *improver) round(bins int) {
 	b.even = 0.1 + 0.9*im.luck.unit()
 	s.hopes()
 	im.repair.reset()
+	if len(b.active) <= stuffKinds && im.luck.below(stuffEvery) == 0 {
+		im.stuff()
+	}
 	if b.cover(&im.repair, s.hope, im.price) && len(b.active) == 0 {
 		im.accept()
 	}
@@ -116,6 +120,96 @@ func (im *improver) open() {
 			b.active = append(b.active, int32(k))
 		}
 	}
+}
+
+const (
+	// stuffEvery is in one of how many rounds what waits is put into other bins first.
+	stuffEvery = 4
+	// stuffed is into how many of them it is put at most, stuffKinds how many kinds at most.
+	stuffed, stuffKinds = 24, 100
+)
+
+// stuff puts what waits into bins that are not given back, as far as they have room, the
+// dearest items first.
+func (im *improver) stuff() {
+	s, b := im.s, im.s.buyer
+	p := &s.best
+	slices.SortFunc(b.active, func(x, y int32) int {
+		return cmp.Or(-cmp.Compare(b.value[x], b.value[y]), cmp.Compare(x, y))
+	})
+	first := im.luck.below(len(p.loads))
+	for n := range min(stuffed, len(p.loads)) {
+		i := (first + n) % len(p.loads)
+		l := p.loads[i]
+		if l.times == im.freed[i] || !im.top(l) {
+			continue
+		}
+		price := s.m.bins[l.bin].price
+		im.freed[i]++
+		im.price += price
+		im.repair.add(l.bin, 1, im.items, price)
+	}
+	b.prune()
+	slices.Sort(b.active)
+}
+
+// top adds to the filling of a bin what waits, and tells whether anything did.
+func (im *improver) top(l load) (any bool) {
+	s, b := im.s, im.s.buyer
+	copy(b.free, s.m.bins[l.bin].room)
+	im.items = append(im.items[:0], s.best.of(l)...)
+	for _, it := range im.items {
+		for d, z := range s.m.sizeOf(int(it.Class)) {
+			b.free[d] -= z * int64(it.N)
+		}
+	}
+	for _, k := range b.active {
+		b.looks++
+		if n := im.fits(k, l.bin); n > 0 {
+			any = true
+			im.put(k, n)
+		}
+	}
+	return any
+}
+
+// fits returns how many more of what waits of a kind fit in the bin at hand.
+func (im *improver) fits(k, bin int32) int {
+	s, b := im.s, im.s.buyer
+	kind := &s.m.kinds[k]
+	most := int64(b.left[k])
+	for d, z := range s.m.sizeOf(int(k)) {
+		if z > 0 {
+			if most = min(most, b.free[d]/z); most == 0 {
+				return 0
+			}
+		}
+	}
+	if !s.m.groups[kind.group].has(int(bin)) {
+		return 0
+	}
+	for _, it := range im.items {
+		if it.Class == k {
+			most = min(most, int64(kind.most-it.N))
+		} else if _, rival := slices.BinarySearch(kind.rivals, it.Class); rival {
+			return 0
+		}
+	}
+	return int(min(most, int64(kind.most)))
+}
+
+// put notes that so many of a kind are in the bin at hand.
+func (im *improver) put(k int32, n int) {
+	b := im.s.buyer
+	b.left[k] -= n
+	for d, z := range im.s.m.sizeOf(int(k)) {
+		b.free[d] -= z * int64(n)
+	}
+	if i := slices.IndexFunc(im.items, func(it Item) bool { return it.Class == k }); i >= 0 {
+		im.items[i].N += n
+		return
+	}
+	im.items = append(im.items, Item{Class: k, N: n})
 }
 
 // accept replaces the marked bins by those of the repair.

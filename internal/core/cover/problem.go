@@ -78,7 +78,8 @@ type Effort struct {
 	// Hasty leaves out what column generation does for the bound alone, and most of what it
 	// does for the last few bins.
 	Hasty bool
-	// Prove works the bound out to the last where there are no fees, which takes seconds.
+	// Prove works the bound out to the last where there are no fees, whole bins and rules
+	// included, which takes seconds.
 	Prove bool
 	// Improve is how many rounds of local search follow.
 	Improve int

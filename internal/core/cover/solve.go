@@ -6,12 +6,16 @@ import "slices"
 func Solve(p *Problem, e Effort) Solution {
 	s := newSolver(p)
 	s.correct(max(e.Passes, 1))
-	few := len(s.m.kinds) <= kindsMax || (e.Hasty || e.Prove) && len(s.m.kinds) <= kindsMaxHasty
-	if e.Columns > 0 && few && s.best.placed == s.m.count && len(s.tariff.limited) == 0 && s.best.cost > s.tariff.bound*goodEnough {
-		s.columns(e.Columns, e.Hasty, e.Prove)
+	endless := s.best.placed == s.m.count && len(s.tariff.limited) == 0
+	few := len(s.m.kinds) <= kindsMax || e.Hasty && len(s.m.kinds) <= kindsMaxHasty
+	if e.Columns > 0 && few && endless && s.best.cost > s.tariff.bound*goodEnough {
+		s.columns(e.Columns, e.Hasty)
 	}
 	s.improve(e.Improve, e.Looks)
 	s.notAbove()
+	if e.Prove && endless && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof {
+		s.prove()
+	}
 	return s.solution(p)
 }
 

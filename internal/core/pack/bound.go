@@ -16,8 +16,9 @@ const (
 	// boundNear is how near to the bound a price must be for that to matter: it is rules
 	// that keep it farther away.
 	boundNear = 1.1
-	// proofColumns is in how many rounds a bound is worked out to the last.
-	proofColumns = 400
+	// proofImprove is the local search before a bound is worked out to the last: the better the
+	// best known answer, the sooner it is proven.
+	proofImprove = 60
 )
 
 // bound returns a price that no machines for the pods that launches of this solve hold can
@@ -48,27 +49,96 @@ func (s *solver) bound() float64 {
 		return 0
 	}
 	hermits := b.exclusive(counts)
-	groups := intern(b.shares)
-	for i := range groups {
-		groups[i] = groups[i]<<len(hermits) | hermits.of(b.shares[i].members[0].class.index)
-	}
-	b.shares = mergeBy(b.shares, groups, 64)
-	problem := b.problem()
-	b.addHermits(problem, b.shares, hermits)
-	for at, pool := range s.model.pools {
-		for a := range b.usable[at].all() {
-			problem.Bins[b.base[at]+a].Price = pool.atoms[a].Price()
-		}
-	}
-	problem.BinFee = 0
+	whole := b.shares
+	b.shares = mergeBy(whole, b.kindred(hermits), 64)
+	problem := b.priced(make([][]int32, len(b.shares)), hermits)
 	bound, _ := cover.Bound(problem)
 	if len(problem.Classes) <= boundColumnsMax && s.cost().hourly < bound*boundNear {
 		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
 	}
 	if s.opts.Prove {
-		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: proofColumns, Prove: true}).Bound)
+		b.shares = whole
+		if conflicts := b.ruled(hermits); conflicts != nil {
+			problem = b.priced(conflicts, hermits)
+		}
+		bound = max(bound, cover.Solve(problem, cover.Effort{Improve: proofImprove, Prove: true}).Bound)
 	}
 	return bound
+}
+
+// priced states the shares as a problem at the true prices.
+func (b *buyer) priced(conflicts [][]int32, h hermits) *cover.Problem {
+	problem := b.problemOf(b.shares, conflicts)
+	b.addHermits(problem, b.shares, h)
+	for at, pool := range b.model.pools {
+		for a := range b.usable[at].all() {
+			problem.Bins[b.base[at]+a].Price = pool.atoms[a].Price()
+		}
+	}
+	problem.BinFee = 0
+	return problem
+}
+
+// ruledMax is up to how many shares the proof knows more of the rules between pods.
+const ruledMax = 160
+
+// ruled takes shares together that no rule tells apart, and returns the conflicts of those
+// that are left, with their limits per machine noted; nil if there are too many.
+func (b *buyer) ruled(h hermits) (conflicts [][]int32) {
+	groups := b.kindred(h)
+	for i := range groups {
+		groups[i] <<= 16
+		if c, _ := b.shares[i].lead(); len(c.keys) > 0 {
+			groups[i] |= 1 + i%(1<<16-1)
+		}
+	}
+	merged := mergeBy(b.shares, groups, 64)
+	if len(merged) > ruledMax {
+		return nil
+	}
+	b.shares = merged
+	b.hostname = slices.Index(b.ledger.Keys(), label.Hostname)
+	if b.hostname < 0 {
+		return make([][]int32, len(b.shares))
+	}
+	b.host = b.ledger.NewDomain(b.hostname)
+	for i := range b.shares {
+		b.shares[i].perBin = b.most(&b.shares[i])
+	}
+	conflicts = b.conflicts()
+	for i := range conflicts {
+		of := func(share int) int { return h.of(b.shares[share].members[0].class.index) }
+		conflicts[i] = slices.DeleteFunc(conflicts[i], func(j int32) bool { return of(i)&of(int(j)) != 0 })
+	}
+	return conflicts
+}
+
+// most returns how many of a share one new machine may have, whatever else there is; 0: any.
+func (b *buyer) most(sh *share) int {
+	c, st := sh.lead()
+	if len(c.keys) == 0 {
+		return 0
+	}
+	if b.opts.BuyableBinds {
+		var limited share
+		b.limit(c, st, &limited)
+		return limited.perBin
+	}
+	for _, g := range b.ledger.KeptFrom(c.index, b.hostname, math.MaxInt) {
+		if slices.Contains(b.ledger.CountedIn(c.index), g) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// kindred numbers the shares' sets of bins together with the hermits that they are of.
+func (b *buyer) kindred(h hermits) []int {
+	groups := intern(b.shares)
+	for i := range groups {
+		groups[i] = groups[i]<<len(h) | h.of(b.shares[i].members[0].class.index)
+	}
+	return groups
 }
 
 // hermitsMax is for how many groups the proof knows that their pods keep to machines of their own.

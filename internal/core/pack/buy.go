@@ -37,9 +37,9 @@ func dearness(s *cover.Solution) float64 {
 // ruledLooks bounds the local search where rules divide pods into very many small classes:
 // more of it takes as long as all the rest, and gains nothing.
 const (
-	ruledLooks = 150_000
+	ruledLooks = 250_000
 	// Of passes and rounds they need as many as ten times the pods without rules do.
-	ruledPasses, ruledImprove = 4, 120
+	ruledPasses, ruledImprove = 4, 200
 	// ruledPods is from how many pods on there are ever fewer looks.
 	ruledPods = 2500
 )
