@@ -135,7 +135,7 @@ func (p *Parts) loops() []registrant {
 	}
 	loops := []registrant{
 		pools, claims,
-		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log},
+		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles()},
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: launcher, Pack: packing,
 			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced,

@@ -10,12 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/loop"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 )
@@ -39,6 +41,8 @@ type Loop struct {
 	Mirror *mirror.Store
 	Now    func() time.Time
 	Log    *slog.Logger
+	// Shown is where the metrics of instance types are served; nil: nowhere.
+	Shown prometheus.Registerer
 
 	due map[cloud.ClassRef]next
 
@@ -93,7 +97,26 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
+	if l.Shown != nil {
+		g := newGauges(l.lists)
+		switch err := l.Shown.Register(g); {
+		case err == nil:
+			defer l.Shown.Unregister(g)
+		case !errors.As(err, &prometheus.AlreadyRegisteredError{}): // else another loop of this process shows them
+			return fmt.Errorf("register metrics of instance types: %w", err)
+		}
+	}
 	return loop.Run(ctx, l.Look, nil)
+}
+
+// lists returns the types of every class that a pool refers to, as far as they are known.
+func (l *Loop) lists() [][]*catalog.Type {
+	var lists [][]*catalog.Type
+	for _, class := range l.Mirror.Classes() {
+		types, _ := l.Mirror.TypesOf(class)
+		lists = append(lists, types)
+	}
+	return lists
 }
 
 // Look asks for the classes whose time it is.
