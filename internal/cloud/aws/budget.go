@@ -143,14 +143,14 @@ func (b *budget) install(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Budget", b.handle), "Retry", middleware.After)
 }
 
-// attemptsKey has the count of a request's attempts, an *int, in its context.
+// attemptsKey has the count of a request's attempts, an *int, among the values of its stack.
 type attemptsKey struct{}
 
 // count tells of a whole request.
 func (b *budget) count(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	attempts := new(int)
 	started := b.now()
-	out, metadata, err := next.HandleInitialize(context.WithValue(ctx, attemptsKey{}, attempts), in)
+	out, metadata, err := next.HandleInitialize(middleware.WithStackValue(ctx, attemptsKey{}, attempts), in)
 	if b.called != nil && *attempts > 0 {
 		b.called(Call{awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), statusOf(metadata, err), *attempts, b.now().Sub(started)})
 	}
@@ -174,7 +174,7 @@ func (b *budget) handle(ctx context.Context, in middleware.FinalizeInput, next m
 	if err := b.pay(ctx, operation); err != nil {
 		return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 	}
-	if attempts, ok := ctx.Value(attemptsKey{}).(*int); ok {
+	if attempts, ok := middleware.GetStackValue(ctx, attemptsKey{}).(*int); ok {
 		*attempts++
 	}
 	started := b.now()

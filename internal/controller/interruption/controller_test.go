@@ -39,22 +39,26 @@ func TestNotices(t *testing.T) {
 		want    outcome
 	}{
 		"a spot machine is replaced before its drain must begin": {
-			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}}, false,
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
+			false,
 			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 2},
 		},
 		"the same notice twice is one": {
 			[]cloud.Notice{
 				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
 				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
-			}, false,
+			},
+			false,
 			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 2},
 		},
 		"a notice that is too late ends the claim at once": {
-			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(40 * time.Second)}}, false,
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(40 * time.Second)}},
+			false,
 			outcome{Deleted: true, Short: 1, Events: 4},
 		},
 		"maintenance in a week is not for now": {
-			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}}, false,
+			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}},
+			false,
 			outcome{ReplaceBy: "2026-11-08T11:59:10Z", Kind: "scheduled_change", Events: 2},
 		},
 		"of two ends the sooner counts": {
@@ -62,7 +66,8 @@ func TestNotices(t *testing.T) {
 				{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(time.Hour)},
 				{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)},
 				{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(time.Hour)},
-			}, false,
+			},
+			false,
 			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 4},
 		},
 		"an instance that is gone takes its claim along": {
@@ -75,11 +80,13 @@ func TestNotices(t *testing.T) {
 			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, false, outcome{Events: 2},
 		},
 		"a spot machine that pods do not use yet goes at once": {
-			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}}, true,
+			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
+			true,
 			outcome{Deleted: true, Short: 1, Events: 4},
 		},
 		"maintenance in a week of one that pods do not use yet is not for now": {
-			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}}, true,
+			[]cloud.Notice{{Kind: cloud.MaintenanceScheduled, InstanceID: instance, Ends: now.Add(7 * 24 * time.Hour)}},
+			true,
 			outcome{ReplaceBy: "2026-11-08T11:59:10Z", Kind: "scheduled_change", Events: 2},
 		},
 		"a stranger's instance is not ours to mind": {
