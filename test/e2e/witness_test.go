@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -65,6 +66,7 @@ type witness struct {
 	stir       chan struct{}  // closed at the next thing that happens
 	judged     bool           // budgets of pods are judged
 	over       bool           // everything is let go
+	blind      bool           // what is taken in came at some time, in some order
 	changed    time.Time
 	broken     []string
 }
@@ -85,43 +87,91 @@ func bearWitness(t *testing.T, config *rest.Config, sim *awssim.Sim, r rules) *w
 	var readers sync.WaitGroup
 	t.Cleanup(func() { cancel(); readers.Wait() })
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &karpenterv1.NodeClaimList{}, &corev1.NodeList{}} {
-		changes, err := c.Watch(ctx, list) // from nothing, as it begins with what there is
-		if err != nil {
-			t.Fatal(err)
-		}
-		readers.Go(func() { w.follow(ctx, changes) })
+		readers.Go(func() {
+			for changes := w.begin(ctx, c, list); ctx.Err() == nil; changes = w.begin(ctx, c, list) {
+				w.follow(changes)
+			}
+		})
 	}
 	readers.Go(func() { w.readBooks(ctx) })
 	return w
 }
 
-func (w *witness) follow(ctx context.Context, changes watch.Interface) {
+// begin takes in all that there is of a kind, and watches from there on. Who is slow is cut off
+// by the API server: what came between is not judged.
+func (w *witness) begin(ctx context.Context, c client.WithWatch, list client.ObjectList) watch.Interface {
+	if err := c.List(ctx, list); err != nil {
+		return watch.NewEmptyWatch()
+	}
+	w.mu.Lock()
+	w.blind = true
+	there := map[types.UID]bool{}
+	_ = meta.EachListItem(list, func(o runtime.Object) error { // which never fails
+		there[o.(client.Object).GetUID()] = true
+		w.see(o, false)
+		return nil
+	})
+	for _, o := range w.known(list) {
+		if !there[o.GetUID()] {
+			w.see(o, true)
+		}
+	}
+	w.blind = false
+	w.mu.Unlock()
+	changes, err := c.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+	if err != nil {
+		return watch.NewEmptyWatch()
+	}
+	return changes
+}
+
+// known returns what was seen of a kind and is not gone.
+func (w *witness) known(list client.ObjectList) (all []client.Object) {
+	switch list.(type) {
+	case *corev1.PodList:
+		for _, o := range w.pods {
+			all = append(all, o)
+		}
+	case *karpenterv1.NodeClaimList:
+		for _, o := range w.claims {
+			all = append(all, o)
+		}
+	default:
+		for _, o := range w.nodes {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// follow takes in changes until the watch ends.
+func (w *witness) follow(changes watch.Interface) {
 	defer changes.Stop()
 	for e := range changes.ResultChan() {
 		w.mu.Lock()
-		gone := e.Type == watch.Deleted
-		switch o := e.Object.(type) {
-		case *corev1.Pod:
-			if o.Namespace == metav1.NamespaceDefault {
-				w.seePod(o, gone)
-			}
-		case *karpenterv1.NodeClaim:
-			w.seeClaim(o, gone)
-		case *corev1.Node:
-			w.seeNode(o, gone)
-		default:
-			w.fail("the watch ended: %v", e.Object)
-		}
+		w.see(e.Object, e.Type == watch.Deleted)
 		w.mu.Unlock()
 	}
-	if ctx.Err() == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.fail("a watch ended")
+}
+
+// see takes in one object as it has become.
+func (w *witness) see(o runtime.Object, gone bool) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		if o.Namespace == metav1.NamespaceDefault {
+			w.seePod(o, gone)
+		}
+	case *karpenterv1.NodeClaim:
+		w.seeClaim(o, gone)
+	case *corev1.Node:
+		w.seeNode(o, gone)
 	}
 }
 
 func (w *witness) fail(format string, args ...any) {
+	if w.blind {
+		return
+	}
 	w.broken = append(w.broken, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
