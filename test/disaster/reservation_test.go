@@ -98,7 +98,7 @@ func TestCapacityBlockEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		defer w.end()
-		ends := time.Now().Add(75 * time.Minute)
+		ends := time.Now().Add(50 * time.Minute)
 		id := w.reserve(awssim.Reservation{Type: awsv1.CapacityReservationTypeCapacityBlock, End: ends})
 		w.fill(id)
 		time.Sleep(time.Until(ends.Add(-41 * time.Minute)))
