@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
 
 // What checkers allow.
@@ -179,9 +180,15 @@ func (c *checks) instanceOf(nc *karpenterv1.NodeClaim) *instance {
 	return c.w.cloud.byToken[string(nc.UID)]
 }
 
-// launched: one instance a claim, and no pool beyond its limits.
+// launched: one instance a claim, no pool beyond its limits, and nothing dearer than need be.
 func (c *checks) launched(i *instance) {
 	c.lastLaunch, c.why = c.w.at, "launch of "+i.Claim
+	for _, o := range i.ordered.Offers {
+		place := catalog.Place{Type: o.Type.Name, Zone: o.Offering.Zone, CapacityType: o.Offering.CapacityType}
+		if _, short := c.w.cloud.stock[place]; !short && o.Offering.Price() < i.price {
+			c.w.fail("instance %s for %s costs %.4f, %s would have cost %.4f", i.ID, i.Claim, i.price, place.Type, o.Offering.Price())
+		}
+	}
 	pool, cpu := i.ordered.Labels[karpenterv1.NodePoolLabelKey], int64(0)
 	for _, other := range c.w.cloud.live() {
 		if other != i && other.Claim == i.Claim {
@@ -292,11 +299,21 @@ func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 		return true
 	}
 	node, there := find[*corev1.Node](c.w.api, "", i.node)
-	if !there || node.DeletionTimestamp != nil || hasTaint(node, corev1.TaintNodeUnreachable) {
+	if !there || node.DeletionTimestamp != nil || hasTaint(node, corev1.TaintNodeUnreachable) || c.hasJustRecovered(node) {
 		return true
 	}
 	after := nc.Spec.ExpireAfter.Duration
 	return after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after
+}
+
+// hasJustRecovered tells whether a Node was not ready until a moment ago.
+func (c *checks) hasJustRecovered(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if x := &node.Status.Conditions[i]; x.Type == corev1.NodeReady {
+			return c.w.at.Sub(x.LastTransitionTime.Time) < blind
+		}
+	}
+	return false
 }
 
 // isInitialised tells whether a claim or its Node says that it takes pods: one is written after

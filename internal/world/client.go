@@ -1,6 +1,7 @@
 package world
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -262,7 +263,7 @@ func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status
 	if was == nil {
 		return nil, apierrors.NewNotFound(resourceOf(name), obj.GetName())
 	}
-	if kind == types.MergePatchType {
+	if kind == types.MergePatchType && bytes.Contains(data, []byte("resourceVersion")) {
 		var lock struct {
 			Metadata struct {
 				ResourceVersion string `json:"resourceVersion"`

@@ -79,7 +79,7 @@ var mutants = []struct {
 		if n, ok := o.(*corev1.Node); ok && strings.HasSuffix(n.Name, "3") {
 			n.DeletionTimestamp = &metav1.Time{Time: start}
 		}
-	}}, 2},
+	}}, 7},
 	{Mutant{Name: "every drain has a deadline that has passed", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.DeletionTimestamp != nil {
 			metav1.SetMetaDataAnnotation(&nc.ObjectMeta, karpenterv1.NodeClaimTerminationTimestampAnnotationKey, start.Format(time.RFC3339))
@@ -88,7 +88,7 @@ var mutants = []struct {
 	{Mutant{Name: "the dearest is bought", Launch: func(_ *World, r *cloud.LaunchRequest) {
 		r.Offers = slices.Clone(r.Offers)
 		slices.Reverse(r.Offers)
-	}}, 8},
+	}}, 1},
 	{Mutant{Name: "conditions are lost", Patch: func(_ *World, o client.Object, data []byte, status bool) []byte {
 		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialised) {
 			return nil
@@ -100,7 +100,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 5},
+	})}, 10},
 	{Mutant{Name: "budgets of pods seem to allow all", See: func(_ *World, o client.Object) {
 		if b, ok := o.(*policyv1.PodDisruptionBudget); ok {
 			b.Status.DisruptionsAllowed = 100

@@ -114,7 +114,7 @@ func (s *scheduler) hearPod(was, is *corev1.Pod) {
 	switch {
 	case is.Spec.NodeName != "":
 		delete(s.pending, k)
-		if h := s.hosts[is.Spec.NodeName]; h != nil && is.Status.Phase != corev1.PodSucceeded && is.Status.Phase != corev1.PodFailed {
+		if h := s.hosts[is.Spec.NodeName]; h != nil && isActive(is) {
 			h.take(is)
 		}
 	case is.DeletionTimestamp != nil:
@@ -123,6 +123,10 @@ func (s *scheduler) hearPod(was, is *corev1.Pod) {
 		s.pending[k] = &attempt{uid: string(is.UID)}
 		s.stir()
 	}
+}
+
+func isActive(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 func (h *host) take(pod *corev1.Pod) {
@@ -349,18 +353,18 @@ func (s *scheduler) spreads(pod *corev1.Pod) []spread {
 			continue
 		}
 		x := spread{key: c.TopologyKey, skew: int(c.MaxSkew), in: map[string]int{}, least: -1}
-		for _, name := range s.names {
-			h := s.hosts[name]
-			if h.node == nil || h.node.Labels[c.TopologyKey] == "" || !selects(pod, h.node) {
+		for _, h := range s.hosts {
+			if domain := x.domainOf(pod, h); domain != "" {
+				x.in[domain] += 0
+			}
+		}
+		for _, other := range s.w.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
+			if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
 				continue
 			}
-			n := x.in[h.node.Labels[c.TopologyKey]]
-			for _, other := range h.pods {
-				if other.DeletionTimestamp == nil && other.Namespace == pod.Namespace && selector.Matches(labels.Set(other.Labels)) {
-					n++
-				}
+			if domain := x.domainOf(pod, s.hosts[other.Spec.NodeName]); domain != "" {
+				x.in[domain]++
 			}
-			x.in[h.node.Labels[c.TopologyKey]] = n
 		}
 		for _, n := range x.in {
 			if x.least < 0 || n < x.least {
@@ -370,6 +374,14 @@ func (s *scheduler) spreads(pod *corev1.Pod) []spread {
 		spreads[i] = x
 	}
 	return spreads
+}
+
+// domainOf returns the domain that a host counts in for a pod; empty: in none.
+func (x spread) domainOf(pod *corev1.Pod, h *host) string {
+	if h == nil || h.node == nil || !selects(pod, h.node) {
+		return ""
+	}
+	return h.node.Labels[x.key]
 }
 
 // allows tells whether one more pod on the Node keeps the domains as even as is asked.

@@ -39,12 +39,17 @@ func (w *work) land() {
 	}
 	w.over = newOverlay(w.snap)
 	homes := map[cluster.PodRef]*cluster.Node{}
-	if len(arrived) > 0 || !w.opts.UnderWayOnly { // else nobody asks where the pods would be
+	if !w.opts.UnderWayOnly || slices.ContainsFunc(w.flights, w.asksForHomes) {
 		w.findHomes(arrived, waiting, homes)
 	}
 	for _, f := range w.flights {
 		w.decide(f, homes)
 	}
+}
+
+// asksForHomes tells whether what is decided about a step hangs on where its pods would be.
+func (w *work) asksForHomes(f *flight) bool {
+	return len(f.machines) > 0 && f.going == 0 && w.snap.At.Sub(f.since) >= w.opts.Settle && w.arrived(f)
 }
 
 // findHomes says where pods that have no machine, or whose machine goes, would be.
