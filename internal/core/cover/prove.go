@@ -18,9 +18,13 @@ const (
 	// proofNodes bounds the search for one filling, proofTotal that for all.
 	proofNodes, proofTotal = 100_000, 10_000_000
 	// cellsPerNode is how many cells of a table take as long as a node of a search.
-	cellsPerNode = 64
-	// proofGap is how much less than proven a bound may be.
-	proofGap = 1e-4
+	cellsPerNode = 256
+	// proofMany is of how many items there are as good as any number of each, and bins as good as
+	// cut: tables are gone through then, in so many rounds.
+	proofMany, tableRounds = 1500, 400
+	// proofGap is how much less than proven a bound may be, tableGap where tables are gone
+	// through, which takes longest.
+	proofGap, tableGap = 1e-4, 2e-3
 	// wholeEnough is how near to a whole number a number of bins is one.
 	wholeEnough = 1e-4
 )
@@ -69,14 +73,19 @@ type limit struct {
 // prove works out what all items cost at least.
 func (s *solver) prove() {
 	c := newMaster(s, s.net)
-	c.hasty = len(s.m.kinds) > kindsMax
+	c.hasty = len(s.m.kinds) > kindsMaxHasty
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
 	s.buyer.everything()
 	c.open(s.buyer.left)
-	c.run(s.buyer.left, proofColumns)
-	c.prove(s.buyer.left, s.best.cost)
+	if s.m.count > proofMany && len(s.m.kinds) <= kindsMaxHasty {
+		c.run(s.buyer.left, tableRounds)
+		c.tabled(s.buyer.left, tableRounds)
+	} else {
+		c.run(s.buyer.left, proofColumns)
+		c.prove(s.buyer.left, s.best.cost)
+	}
 	s.proven = max(s.proven, c.bound)
 }
 
@@ -244,7 +253,11 @@ func (p *proof) extend(at *part) (dear float64, added bool) {
 // may be more than enough.
 func (p *proof) fullest(bin int32, enough float64) (most float64, f *filling) {
 	most = p.sack.relax(bin)
-	if most <= enough*(1+proofGap/2) {
+	gap := proofGap / 2
+	if p.effort[bin] == byTable {
+		gap = tableGap
+	}
+	if most <= enough*(1+gap) {
 		return most, nil
 	}
 	effort := p.effort[bin]

@@ -151,3 +151,54 @@ func gcd(a, b int64) int64 {
 	}
 	return a
 }
+
+// tabled goes on as run does, but looks for fillings in tables over all amounts.
+func (c *master) tabled(left []int, rounds int) {
+	var table states
+	for range rounds {
+		c.lp.solve(10 * c.lp.rows)
+		sum, dear, added := 0.0, 0.0, false
+		for k := range c.value {
+			c.value[k] = max(c.lp.prices[k], 0) * c.unit / float64(c.s.m.kinds[k].count)
+			sum += c.value[k] * float64(left[k])
+		}
+		for i := range c.s.m.bins {
+			bin, price := int32(i), max(c.price[i], tiny)
+			ceiling := c.sack.relax(bin)
+			if ceiling > price*(1+tableGap) {
+				if most, items, ok := c.sack.exactly(bin, &table, c.items); ok {
+					ceiling, c.items = min(ceiling, most), items
+					added = c.possible(bin, left, items) && c.offer(bin, items) || added
+				}
+			}
+			if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < tiny {
+				return // what is free has no value
+			}
+		}
+		if dear > 0 {
+			c.bound = max(c.bound, sum/dear*(1-safety))
+		}
+		if !added {
+			return
+		}
+	}
+}
+
+// possible tells whether a filling that was found without regard to counts, conflicts and
+// what is not scarce is one.
+func (c *master) possible(bin int32, left []int, items []Item) bool {
+	m := c.s.m
+	for d, room := range m.bins[bin].room {
+		for _, it := range items {
+			room -= m.sizeOf(int(it.Class))[d] * int64(it.N)
+		}
+		if room < 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(items, func(it Item) bool {
+		return it.N > left[it.Class] || it.N > int(c.sack.most[it.Class]) || slices.ContainsFunc(items, func(other Item) bool {
+			return slices.Contains(m.kinds[it.Class].rivals, other.Class)
+		})
+	})
+}
