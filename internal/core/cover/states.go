@@ -8,6 +8,10 @@ import (
 // statesMax bounds the table of exactly, in cells.
 const statesMax = 1 << 23
 
+// scarceEnough is what part of a bin's worth a dimension must be to have an axis: without
+// that of one that is worth next to nothing the bin holds next to nothing more.
+const scarceEnough = 1e-6
+
 // axis is a dimension of a bin in steps that all sizes are multiples of.
 type axis struct {
 	dim    int
@@ -117,6 +121,10 @@ func (s *states) within(c int) bool {
 // span finds the dimensions that are scarce in the bin, and returns how many cells they have.
 func (s *states) span(k *knapsack, b int32) (cells int) {
 	s.axes, cells = s.axes[:0], 1
+	scarce := 0.0
+	for d, room := range k.m.bins[b].room {
+		scarce += scarceEnough * max(k.rates[d], 0) * float64(room)
+	}
 	for d, room := range k.m.bins[b].room {
 		step := int64(0)
 		for i := range k.value {
@@ -124,7 +132,7 @@ func (s *states) span(k *knapsack, b int32) (cells int) {
 				step = gcd(step, k.m.sizeOf(i)[d])
 			}
 		}
-		if k.rates[d] <= 0 || step == 0 {
+		if k.rates[d]*float64(room) <= scarce || step == 0 {
 			continue
 		}
 		x := axis{dim: d, step: step, cells: int(room/step) + 1}
