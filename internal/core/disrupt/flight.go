@@ -157,7 +157,7 @@ func (w *work) decide(f *flight, homes map[cluster.PodRef]*cluster.Node) {
 	if len(f.machines) == 0 {
 		return // only the machines' end is waited for
 	}
-	if f.going > 0 {
+	if f.going > 0 && w.arrived(f) {
 		w.finish(f) // there is no way back any more
 		return
 	}
@@ -168,7 +168,7 @@ func (w *work) decide(f *flight, homes map[cluster.PodRef]*cluster.Node) {
 	if age < w.opts.Settle {
 		return
 	}
-	if len(f.machines) < f.removes {
+	if len(f.machines)+f.going < f.removes {
 		w.undo(f, broken(f, "only %d of its %d machines are marked", len(f.machines), f.removes), false)
 		return
 	}
