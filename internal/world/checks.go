@@ -8,6 +8,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -513,13 +514,15 @@ func (c *checks) atRest() {
 		case i == nil || c.claimOf(i) == nil:
 			w.fail("at rest, node %s has no claim", node.Name)
 		case hasTaint(node, karpenterv1.DisruptedTaintKey):
-			w.fail("at rest, node %s is closed and stays", node.Name)
-		case node.Labels[karpenterv1.NodeInitializedLabelKey] != "true":
+			if !c.expiring(c.claimOf(i)) {
+				w.fail("at rest, node %s is closed and stays", node.Name)
+			}
+		case node.Labels[karpenterv1.NodeInitializedLabelKey] != "true" && !c.isYoung(c.claimOf(i)):
 			w.fail("at rest, node %s is not initialised", node.Name)
 		}
 	}
 	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
-		if i := c.instanceOf(nc); nc.DeletionTimestamp == nil && (i == nil || i.state != joined) {
+		if i := c.instanceOf(nc); nc.DeletionTimestamp == nil && (i == nil || i.state != joined) && !c.isYoung(nc) {
 			w.fail("at rest, claim %s has no node", nc.Name)
 		}
 	}
@@ -529,6 +532,18 @@ func (c *checks) atRest() {
 		}
 	}
 	c.isQuiet()
+}
+
+// expiring tells whether a machine has just been closed because it expires, which happens at
+// rest, too.
+func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
+	why := meta.FindStatusCondition(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)
+	return why != nil && why.Reason == "Expired" && c.w.at.Sub(why.LastTransitionTime.Time) < quietFor
+}
+
+// isYoung tells whether a claim is so new that isQuiet judges whether it may be.
+func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
+	return c.w.at.Sub(nc.CreationTimestamp.Time) < quietFor
 }
 
 // heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
