@@ -148,12 +148,9 @@ func migratesHash(t *testing.T, w *world) {
 	steady.Annotations, drifted.Annotations = old, old
 	w.create(t, steady)
 	w.create(t, drifted)
-	drifted.Status.Conditions = []metav1.Condition{{
+	w.setStatus(t, drifted, karpenterv1.NodeClaimStatus{Conditions: []metav1.Condition{{
 		Type: "Drifted", Status: metav1.ConditionTrue, Reason: "NodePoolDrifted", LastTransitionTime: metav1.Unix(1, 0),
-	}}
-	if err := w.Status().Update(t.Context(), drifted); err != nil {
-		t.Fatal(err)
-	}
+	}}})
 	cached(t, w, drifted, func(nc *karpenterv1.NodeClaim) bool { return len(nc.Status.Conditions) > 0 })
 	np.Annotations = old
 	w.create(t, np)
@@ -178,11 +175,10 @@ func countsCapacity(t *testing.T, w *world) {
 	leaving.Finalizers = []string{"example.com/held"}
 	for _, nc := range []*karpenterv1.NodeClaim{joined, waiting, leaving} {
 		w.create(t, nc)
-		nc.Status.ProviderID = "kwok://" + nc.Name
-		nc.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}
-		if err := w.Status().Update(t.Context(), nc); err != nil {
-			t.Fatal(err)
-		}
+		w.setStatus(t, nc, karpenterv1.NodeClaimStatus{
+			ProviderID: "kwok://" + nc.Name,
+			Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")},
+		})
 	}
 	w.create(t, unlaunched)
 	if err := w.Delete(t.Context(), leaving); err != nil {
@@ -354,6 +350,16 @@ func (w *world) edit(t *testing.T, obj client.Object, change func()) {
 	before := obj.DeepCopyObject().(client.Object)
 	change()
 	if err := w.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setStatus gives a claim a status, whatever others wrote to it meanwhile.
+func (w *world) setStatus(t *testing.T, nc *karpenterv1.NodeClaim, status karpenterv1.NodeClaimStatus) {
+	t.Helper()
+	before := nc.DeepCopy()
+	nc.Status = status
+	if err := w.Status().Patch(t.Context(), nc, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 }
