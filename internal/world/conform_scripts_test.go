@@ -72,11 +72,6 @@ func scripts() map[string][]step {
 			nominate("web", "b"), cordon("a", true), open("a"), open("b"),
 			run(app{name: "small", replicas: 1, cpuMilli: 1200}, nil), nominate("small", "c"), open("c"), cordon("a", false),
 		},
-		"kept-room": {
-			// kube-scheduler hears of the hint before it hears of the pod that it is to hold up.
-			joins("a", 2, "z1", hold), run(app{name: "web", replicas: 1, cpuMilli: 1500}, nil), nominate("web", "a"),
-			run(app{name: "small", replicas: 1}, nil), open("a"),
-		},
 	}
 	all["writes"] = writes()
 	all["finalizers"] = finalizers()

@@ -23,9 +23,13 @@ const healthy = karpenterv1.ConditionTypeNodeRegistrationHealthy
 // gist of it over a restart.
 type launches struct {
 	pool            types.UID
+	since           generations
 	health          lifecycle.Health
 	reason, message string // of the last failure
 }
+
+// generations are those of a pool and its class: what was before them is forgotten, once.
+type generations struct{ pool, class int64 }
 
 // Record hears how the launch of a claim ended: its Node registered, or was given up. A
 // claim that no present pool owns says nothing.
@@ -64,7 +68,9 @@ func (c *Controllers) launchesOf(np *karpenterv1.NodePool) *launches {
 	l := c.health[np.Name]
 	if l == nil || l.pool != np.UID {
 		had := condition.ForNodePool(np).Get(healthy)
-		l = &launches{np.UID, lifecycle.HealthFrom(lifecycle.Status(had.Status)), had.Reason, had.Message}
+		l = &launches{
+			pool: np.UID, health: lifecycle.HealthFrom(lifecycle.Status(had.Status)), reason: had.Reason, message: had.Message,
+		}
 		if c.health == nil {
 			c.health = map[string]*launches{}
 		}
@@ -86,7 +92,7 @@ func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodeP
 	}
 	had := condition.ForNodePool(np).Get(healthy)
 	changed := had.Status == "" || had.ObservedGeneration != np.Generation || generation != np.Status.NodeClassObservedGeneration
-	l := c.look(np, changed)
+	l := c.look(np, changed, generations{np.Generation, generation})
 	return c.patchStatus(ctx, np, func() {
 		np.Status.NodeClassObservedGeneration = generation
 		conditions := condition.ForNodePool(np)
@@ -101,13 +107,14 @@ func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodeP
 	})
 }
 
-// look returns a copy of what is known of the pool, after forgetting it if asked to.
-func (c *Controllers) look(np *karpenterv1.NodePool, forget bool) launches {
+// look returns a copy of what is known of the pool, after forgetting what was before a change.
+// A cache that is behind shows the same change again, when launches may have ended since.
+func (c *Controllers) look(np *karpenterv1.NodePool, changed bool, since generations) launches {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.launchesOf(np)
-	if forget {
-		*l = launches{pool: np.UID}
+	if changed && l.since != since {
+		*l = launches{pool: np.UID, since: since}
 	}
 	return *l
 }
