@@ -66,6 +66,16 @@ func TestTheBoundIsBelowWhatSpotMayCost(t *testing.T) {
 	steps(t, f.generate(t, 3, 1480), disrupt.ConsolidateOptions{Terms: disrupt.Terms{StepMax: 1000}})
 }
 
+// TestLimitsHoldWhateverIsLaunched: a launch names larger types than the one that was counted
+// against the limits, and several of one step would pass them together.
+func TestLimitsHoldWhateverIsLaunched(t *testing.T) {
+	t.Parallel()
+	f := family{name: "limited", spot: 0.5, fill: 1, spread: 0.1, thin: 15}
+	s := f.generate(t, 13, 0x1b37)
+	s.NodePools[0].LimitCPU = 130_000
+	steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: 0.0001, StepMax: 1000}})
+}
+
 // tester is what both testing.TB and rapid.T are.
 type tester interface {
 	Helper()

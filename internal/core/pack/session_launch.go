@@ -75,6 +75,9 @@ func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok 
 	if b == nil {
 		return l, 0, false
 	}
+	// No type that counts for more against the limits than what was counted.
+	most := bin.pool.types[bin.typ].capacity
+	b.types = slices.DeleteFunc(b.types, func(t int32) bool { return !bin.pool.withinLimits(bin.pool.types[t].capacity, most) })
 	s.locateLaunch(b)
 	keyed := false
 	for _, sh := range host.added {
