@@ -13,7 +13,7 @@ func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	case !n.Initialised:
 		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
 	case w.replaces(n):
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces machines that are not gone yet")
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces machines whose pods are still to come")
 	default:
 		return verdict.Verdict{}
 	}
@@ -38,7 +38,7 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	case n.Planned > 0:
 		return no("%d pods are meant for it", n.Planned)
 	case w.replaces(n):
-		return no("it replaces machines that are not gone yet")
+		return no("it replaces machines whose pods are still to come")
 	case forgiven:
 		return verdict.Verdict{}
 	}
@@ -56,14 +56,15 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// replaces tells whether the machine was launched for a step that is under way.
+// replaces tells whether the machine was launched for a step from whose machines pods are
+// still to come.
 func (w *work) replaces(n *cluster.Node) bool {
 	if n.Replaces == "" {
 		return false
 	}
 	for _, f := range w.flights {
 		if f.id == n.Replaces {
-			return true
+			return len(f.machines)+f.draining > 0
 		}
 	}
 	return false

@@ -14,9 +14,10 @@ import (
 // flight is a step under way, as the snapshot shows it.
 type flight struct {
 	id, reason string
-	// machines are those that are marked and have yet to be told to go; going have been.
-	machines []int
-	going    int
+	// machines are those that are marked and have yet to be told to go; going have been, and
+	// of them draining still have pods.
+	machines        []int
+	going, draining int
 	// replacements are those of its launches that are there and will stay.
 	replacements      []int
 	removes, launches int
@@ -137,6 +138,9 @@ func (w *work) findFlights() {
 		}
 		if n.Leaving {
 			f.going++
+			if !n.Empty {
+				f.draining++
+			}
 			continue
 		}
 		w.taken[i] = true
