@@ -202,6 +202,9 @@ func (f *filler) scan(n int) int {
 	f.top, f.score = f.top[:0], f.score[:0]
 	f.looks += n
 	want, least, kept := f.wanted(), float32(-1), 0
+	if want == 1 && f.m.dims <= 4 {
+		return f.scanForOne(n)
+	}
 	var in, by [4]float32
 	copy(in[:], f.within)
 	copy(by[:], f.weight)
@@ -232,6 +235,38 @@ func (f *filler) scan(n int) int {
 			least = f.choose(int32(kept), c.worth/cost, want)
 		}
 		kept++
+	}
+	return kept
+}
+
+// scanForOne is scan where a single kind is wanted and has no more than four dimensions:
+// nearly always. It calls nothing, so that all it needs stays in registers.
+func (f *filler) scanForOne(n int) int {
+	var in, by [4]float32
+	copy(in[:], f.within)
+	copy(by[:], f.weight)
+	in0, in1, in2, in3 := in[0], in[1], in[2], in[3]
+	by0, by1, by2, by3 := by[0], by[1], by[2], by[3]
+	cands, rivalry := f.cands[:n], f.m.rivalry
+	least, best, kept := float32(-1), -1, 0
+	for i := range cands {
+		c := &cands[i]
+		x0, x1, x2, x3 := c.size[0], c.size[1], c.size[2], c.size[3]
+		if x0 > in0 || x1 > in1 || x2 > in2 || x3 > in3 || rivalry && f.barred[c.kind] == f.serial {
+			continue
+		}
+		cost := 1e-30 + x0*by0 + x1*by1 + x2*by2 + x3*by3
+		worth := c.worth
+		if kept != i {
+			cands[kept] = *c
+		}
+		if worth > least*cost {
+			least, best = worth/cost, kept
+		}
+		kept++
+	}
+	if best >= 0 {
+		f.top = append(f.top, int32(best))
 	}
 	return kept
 }
