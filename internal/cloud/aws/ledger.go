@@ -1,15 +1,11 @@
 package aws
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -35,13 +31,10 @@ const (
 	// recordKept is how long a batch is remembered. No claim waits that long for its
 	// instance, so nobody asks for a token of an older one.
 	recordKept = 15 * time.Minute
-	// recordBytesMost bounds what is read from a record.
-	recordBytesMost = 4 << 20
 
 	recordPrefix = "launch-"
 	recordLabel  = awsv1.Group + "/launch"
 	recordValue  = "batch"
-	recordField  = "order"
 	launchTag    = recordLabel // on every instance, with the name of its batch
 	clusterLabel = awsv1.Group + "/cluster"
 )
@@ -121,6 +114,23 @@ type ledger struct {
 	batches map[string]*batch // by the name of the record; those not written yet are absent
 	opened  map[string]*batch // by what they want
 	byToken map[string]*batch // the batch that answers for a token
+}
+
+// answers tells whether a batch is the one to ask about a member.
+func (b *batch) answers(m member) bool {
+	if _, ok := b.got[m.Token]; ok || b.settled {
+		return ok
+	}
+	return slices.Contains(b.order.Members, m)
+}
+
+// deal settles a batch: machines are for the first members.
+func (b *batch) deal(machines []machine, failure error) {
+	b.settled, b.failure, b.got = true, failure, map[string]machine{}
+	for i, m := range machines[:min(len(machines), len(b.order.Members))] {
+		m.Token, m.Claim = b.order.Members[i].Token, b.order.Members[i].Claim
+		b.got[m.Token] = m
+	}
 }
 
 func newLedger() *ledger {
@@ -238,8 +248,11 @@ func (l *ledger) settle(ctx context.Context, b *batch) (verdict, error) {
 // that its members find none of that name when they are launched anew.
 func (l *ledger) end(ctx context.Context, b *batch, v verdict, err error) {
 	nothing := err == nil && len(v.machines) == 0
-	if nothing {
+	switch {
+	case nothing:
 		l.erase(ctx, b.name)
+	case err == nil:
+		l.note(ctx, b.name, v.machines)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,11 +264,7 @@ func (l *ledger) end(ctx context.Context, b *batch, v verdict, err error) {
 	if err != nil {
 		return
 	}
-	b.settled, b.failure, b.got = true, v.failure, map[string]machine{}
-	for i, m := range v.machines[:min(len(v.machines), len(b.order.Members))] {
-		m.Token, m.Claim = b.order.Members[i].Token, b.order.Members[i].Claim
-		b.got[m.Token] = m
-	}
+	b.deal(v.machines, v.failure)
 	l.release(b)
 	if nothing {
 		delete(l.batches, b.name)
@@ -271,8 +280,7 @@ func (l *ledger) release(b *batch) {
 		}
 		delete(l.byToken, m.Token)
 		for _, other := range l.batches {
-			_, got := other.got[m.Token]
-			if other != b && (got || !other.settled && slices.Contains(other.order.Members, m)) {
+			if other != b && other.answers(m) {
 				l.byToken[m.Token] = other
 			}
 		}
@@ -318,18 +326,22 @@ func (l *ledger) write(ctx context.Context, b *batch) error {
 // did not know of, is for some of the same claims. The lease keeps two processes from
 // launching at once; one that lost it in its sleep ends up here.
 func (l *ledger) yield(ctx context.Context, b *batch, version string) error {
-	others, err := l.load(ctx, func(r *corev1.ConfigMap) bool { return older(r.ResourceVersion, version) })
+	others, err := l.load(ctx, func(r *corev1.ConfigMap) bool {
+		return older(r.ResourceVersion, version) || len(noted(r)) > 0 // which was written since
+	})
 	if err != nil {
 		return err
 	}
 	for _, other := range others {
-		if !slices.ContainsFunc(b.order.Members, func(m member) bool { return slices.Contains(other.order.Members, m) }) {
+		if !slices.ContainsFunc(b.order.Members, other.answers) {
 			continue
 		}
 		l.mu.Lock()
 		delete(l.batches, b.name)
 		for _, m := range other.order.Members {
-			l.byToken[m.Token] = other
+			if other.answers(m) {
+				l.byToken[m.Token] = other
+			}
 		}
 		l.mu.Unlock()
 		l.erase(ctx, b.name)
@@ -382,24 +394,30 @@ func (l *ledger) load(ctx context.Context, wanted func(*corev1.ConfigMap) bool) 
 			l.erase(ctx, r.Name)
 			continue
 		}
-		if b := l.learn(r.Name, o); b != nil {
+		if b := l.learn(r.Name, o, noted(r)); b != nil {
 			found = append(found, b)
 		}
 	}
 	return found, nil
 }
 
-// learn takes a batch of somebody else in; nil: it is known.
-func (l *ledger) learn(name string, o order) *batch {
+// learn takes a batch of somebody else in, with what became of it if that was noted; nil: it
+// is known.
+func (l *ledger) learn(name string, o order, outcome []machine) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.batches[name] != nil {
 		return nil
 	}
 	b := &batch{name: name, order: o, written: true, doubtful: true}
+	if len(outcome) > 0 {
+		b.deal(outcome, nil)
+		b.round = make(chan struct{})
+		close(b.round)
+	}
 	l.batches[name] = b
 	for _, m := range o.Members {
-		if l.byToken[m.Token] == nil {
+		if l.byToken[m.Token] == nil && b.answers(m) {
 			l.byToken[m.Token] = b
 		}
 	}
@@ -521,31 +539,4 @@ func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX == nil && errY == nil && x < y
-}
-
-func pack(o *order) ([]byte, error) {
-	var out bytes.Buffer
-	zw := gzip.NewWriter(&out)
-	if err := json.NewEncoder(zw).Encode(o); err != nil {
-		return nil, fmt.Errorf("write launch order: %w", err)
-	}
-	if err := zw.Close(); err != nil {
-		return nil, fmt.Errorf("write launch order: %w", err)
-	}
-	return out.Bytes(), nil
-}
-
-func unpack(content []byte) (order, error) {
-	zr, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		return order{}, fmt.Errorf("read launch order: %w", err)
-	}
-	var o order
-	if err := json.NewDecoder(io.LimitReader(zr, recordBytesMost)).Decode(&o); err != nil {
-		return order{}, fmt.Errorf("read launch order: %w", err)
-	}
-	if o.Input == nil || o.ClientToken == "" || len(o.Members) == 0 {
-		return order{}, errors.New("read launch order: it has no request, token or members")
-	}
-	return o, nil
 }

@@ -292,3 +292,80 @@ func TestWaits(t *testing.T) {
 		t.Error("a claim does not wait of which nobody can say whether it is there")
 	}
 }
+
+// TestOutcomeIsNoted restarts after a fleet that had a machine too few: EC2 is not asked
+// again for what it gave, and the one who got nothing is launched anew.
+func TestOutcomeIsNoted(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().Build()
+	cloud := &teller{byToken: map[string]verdict{}, short: 1}
+	first := launchAll(t.Context(), testLedger(api, cloud.send), []string{"a", "b"})
+	sent := 0
+	l := testLedger(api, func(ctx context.Context, o *order, doubtful bool) (verdict, error) {
+		sent++
+		return cloud.send(ctx, o, doubtful)
+	})
+	if err := l.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.settleAll(t.Context())
+	if len(first) != 1 || sent != 0 {
+		t.Fatalf("the first fleet gave %v, and %d were sent after the restart; want one machine and none", first, sent)
+	}
+	if got := launchAll(t.Context(), l, []string{"a", "b"}); got["a"] != first["a"] || got["b"] == "" || cloud.made != 2 || sent != 1 {
+		t.Errorf("%d machines were made by %d fleets, and the tokens have %v; want %s as before and another", cloud.made, sent, got, first["a"])
+	}
+}
+
+// TestAnotherHasLaunched has two processes: one launched for a and b, and b got nothing. The
+// other, which has not heard of it, may launch for b, and finds a's machine.
+func TestAnotherHasLaunched(t *testing.T) {
+	t.Parallel()
+	api := fake.NewClientBuilder().Build()
+	cloud := &teller{byToken: map[string]verdict{}, short: 1}
+	other := testLedger(api, cloud.send)
+	if err := other.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := launchAll(t.Context(), testLedger(api, cloud.send), []string{"a", "b"})
+	launchAll(t.Context(), other, []string{"a"}) // learns that somebody was there before
+	if got := launchAll(t.Context(), other, []string{"a"}); got["a"] != first["a"] || cloud.made != 1 {
+		t.Errorf("%d machines were made, and a has %v; want %v", cloud.made, got, first)
+	}
+	if got := launchAll(t.Context(), other, []string{"b"}); len(got) != 1 || cloud.made != 2 {
+		t.Errorf("%d machines were made, and b has %v; want a second one", cloud.made, got)
+	}
+}
+
+// TestSomeHaveLeft sends an order whole whose outcome is not known though one of its claims
+// has gone: the others get theirs, and the one too many is told as the one's who left, so
+// that it is swept.
+func TestSomeHaveLeft(t *testing.T) {
+	t.Parallel()
+	for name, heard := range map[string]bool{"EC2 had launched": true, "EC2 had not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := &teller{byToken: map[string]verdict{}}
+			if cloud.unheard = 1; heard {
+				cloud.lost, cloud.unheard = 1, 0
+			}
+			l := testLedger(fake.NewClientBuilder().Build(), cloud.send)
+			l.waits = func(_ context.Context, m member) bool { return m.Token != "gone" }
+			launchAll(t.Context(), l, []string{"a", "gone", "b"})
+			l.settleAll(t.Context())
+			if cloud.made != 3 || len(cloud.byToken) != 1 {
+				t.Fatalf("%d machines were made by %d fleets, want three by one", cloud.made, len(cloud.byToken))
+			}
+			holders := map[string]string{}
+			for id, m := range l.machines() {
+				holders[m.Token] = id
+			}
+			if len(holders) != 3 || holders["gone"] == "" {
+				t.Errorf("the machines are told as of %v", holders)
+			}
+			if got := launchAll(t.Context(), l, []string{"a", "b"}); got["a"] != holders["a"] || got["b"] != holders["b"] || cloud.made != 3 {
+				t.Errorf("those who stayed got %v of %v", got, holders)
+			}
+		})
+	}
+}
