@@ -19,7 +19,8 @@ type evicted struct {
 }
 
 // seeMove takes note of an eviction, and of the pod that comes in the place of an evicted
-// one: the next that its controller makes. had is nil for a pod that is new.
+// one: the next that its controller makes. had is nil for a pod that is new. Any that was there
+// before we were may be such a one: an eviction is not to be read from what is left.
 func (s *Store) seeMove(had, p *pod) {
 	owner := metav1.GetControllerOf(p.Pod)
 	if owner == nil {
@@ -29,6 +30,8 @@ func (s *Store) seeMove(had, p *pod) {
 	switch {
 	case translate.Evicted(p.Pod) && (had == nil || !translate.Evicted(had.Pod)):
 		s.evicted[owner.UID] = evicted{e.pods + 1, now}
+	case had == nil && p.CreationTimestamp.Time.Before(s.opts.Started):
+		p.movedAt = p.CreationTimestamp.Time
 	case had == nil && e.pods > 0 && now.Sub(e.last) < movedKept && translate.Active(p.Pod):
 		p.movedAt = p.CreationTimestamp.Time
 		if e.pods--; e.pods == 0 {

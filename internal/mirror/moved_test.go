@@ -77,3 +77,29 @@ func TestEvictionsAreForgotten(t *testing.T) {
 		t.Errorf("evictions are still known of %d controllers", len(s.evicted))
 	}
 }
+
+// TestWhoWasThereBeforeUsMayHaveMoved: after a restart nobody knows what was evicted before,
+// so pods are let be that were made before; lone ones came for nobody.
+func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(func() time.Time { return noon })
+	s.opts.Started = noon
+	s.upsertNode(testNode("n1", "id-1", true))
+	minuteAgo := noon.Add(-time.Minute)
+	lone := ownedPod("lone-1", "lone", minuteAgo)
+	lone.OwnerReferences = nil
+	for _, p := range []*corev1.Pod{lone, ownedPod("web-1", "web", minuteAgo), ownedPod("web-2", "web", noon)} {
+		s.upsertPod(p)
+		s.upsertPod(p.DeepCopy()) // seen again
+	}
+	want := map[string]time.Time{"lone-1": {}, "web-1": minuteAgo, "web-2": {}}
+	for _, r := range s.Snapshot().Nodes[0].Residents {
+		if !r.Moved.Equal(want[r.Name]) {
+			t.Errorf("%s may have moved at %v, want %v", r.Name, r.Moved, want[r.Name])
+		}
+		delete(want, r.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not seen: %v", want)
+	}
+}

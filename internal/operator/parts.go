@@ -103,7 +103,7 @@ func (p *Parts) feed(ctx context.Context) error {
 		return &configError{err}
 	}
 	p.mirror = mirror.NewStore(mirror.Options{
-		Vocabulary: p.vocabulary, Now: p.Now, BatchMax: p.Settings.BatchMaxDuration,
+		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
 		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {

@@ -19,7 +19,7 @@ type Resident struct {
 	Held string
 	// Guards are the indexes in Snapshot.Guards of those that count its eviction.
 	Guards []int
-	// Moved is when it came in the place of a pod that was evicted; zero: it did not, or
+	// Moved is when it came, perhaps in the place of a pod that was evicted; zero: it did not, or
 	// that is long ago.
 	Moved time.Time
 }

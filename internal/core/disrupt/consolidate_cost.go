@@ -83,10 +83,10 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// resting returns why a pod is let be that has come in the place of an evicted one.
+// resting returns why a pod is let be that may have come in the place of an evicted one.
 func (t *Terms) resting(r *cluster.Resident, at time.Time) verdict.Verdict {
 	if ago := at.Sub(r.Moved); !r.Moved.IsZero() && ago < t.Rest {
-		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), t.Rest)
+		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), t.Rest)
 	}
 	return verdict.Verdict{}
 }
