@@ -43,7 +43,7 @@ func (s *solver) bound() float64 {
 			continue
 		}
 		cl := &s.classes[c]
-		b.shares = append(b.shares, share{members: []member{{cl, cl.last()}}, count: counts[c], size: cl.need, key: -1, bins: b.reach(cl)})
+		b.shares = append(b.shares, share{members: b.member(cl, cl.last()), count: counts[c], size: cl.need, key: -1, bins: b.reach(cl)})
 	}
 	if len(b.shares) == 0 {
 		return 0
@@ -239,38 +239,26 @@ func (s *solver) onLaunches() (n int) {
 // the pools of most weight, and of less weight too as long as something may have shut it
 // out of the former.
 func (b *buyer) reach(cl *class) []uint64 {
-	bins := make([]uint64, b.bins/64)
+	b.right = append(b.right[:0], make([]uint64, b.bins/64)...)
 	weight, done := int32(0), false
 	for at, pool := range b.model.pools {
 		if done && pool.pool.Weight != weight {
 			break
 		}
-		atoms := newBitset(len(pool.atoms))
+		atoms := bitset(b.right[b.base[at]/64:][:len(b.usable[at])])
 		for i := range cl.stages {
 			for t := range cl.stages[i].in[at].terms {
 				atoms.or(cl.stages[i].in[at].terms[t].atoms)
 			}
 		}
 		atoms.and(b.usable[at])
-		copy(bins[b.base[at]/64:], atoms)
 		// Rules between pods and wishes may lead past a pool.
-		if first := &cl.stages[0].in[at]; len(cl.keys) == 0 && len(cl.shape.Ports) == 0 && first.refusal.IsYes() && !pool.limited() && len(pool.minValues) == 0 && pool.holds(cl, first, b.usable[at]) {
+		if first := &cl.stages[0].in[at]; len(cl.keys) == 0 && len(cl.shape.Ports) == 0 && first.refusal.IsYes() && !pool.limited() && len(pool.minValues) == 0 && pool.anyHolds(cl.need, b.sold(at, first)) {
 			weight, done = pool.pool.Weight, true
 		}
 	}
-	return bins
+	return b.sets.shared(b.right)
 }
 
 // limited tells whether the pool has any limits that matter.
 func (p *poolModel) limited() bool { return len(p.pool.Limits) > 0 && !p.ample }
-
-// holds tells whether the pool can be bought from for a pod of the class.
-func (p *poolModel) holds(cl *class, in *classIn, usable bitset) bool {
-	atoms := newBitset(len(p.atoms))
-	for t := range in.terms {
-		if atoms.intersection(in.terms[t].atoms, usable) && p.anyHolds(cl.need, atoms) {
-			return true
-		}
-	}
-	return false
-}

@@ -66,6 +66,7 @@ type buyer struct {
 	reserved map[string]int // machines left, by reservation
 	scratch  bitset
 	right    []uint64  // what is being worked out
+	members  []member  // of shares of one class; memory is taken for many at once
 	sets     sets      // those worked out lately
 	divided  []divided // so are these
 }

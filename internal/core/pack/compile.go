@@ -133,13 +133,15 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 		counts[c]++
 	}
 	classes, pods := make([]class, len(counts)), make([]int32, len(snap.Pending))
+	needs := make(quantity.Vector, len(counts)*len(m.space))
 	for c, n := range counts {
 		classes[c].pods, pods = pods[:0:n], pods[n:]
 	}
 	for i, c := range of {
 		cl := &classes[c]
 		if cl.shape == nil {
-			cl.shape, cl.need = snap.Pending[i].Shape, m.space.Vector(snap.Pending[i].Shape.Requests)
+			cl.shape, cl.need, needs = snap.Pending[i].Shape, needs[:len(m.space):len(m.space)], needs[len(m.space):]
+			m.space.Fill(cl.need, cl.shape.Requests)
 		}
 		cl.pods = append(cl.pods, int32(i))
 	}

@@ -27,11 +27,12 @@ func (b *buyer) merge() {
 	}
 	groups := intern(plain)
 	digits := 64
-	merged := mergeBy(plain, groups, digits)
-	for len(merged) > sharesWanted && digits > 3 {
+	sets := alike(plain, groups, digits)
+	for len(sets) > sharesWanted && digits > 3 {
 		digits = min(digits, 8) - 1
-		merged = mergeBy(plain, groups, digits)
+		sets = alike(plain, groups, digits)
 	}
+	merged := allTogether(plain, sets)
 	for i := range merged {
 		sh := &merged[i]
 		sh.high = len(sh.members) - 1
@@ -69,32 +70,55 @@ func intern(shares []share) []int {
 
 // mergeBy takes together the shares that are alike.
 func mergeBy(shares []share, groups []int, digits int) []share {
-	var merged []share
-	for _, which := range alike(shares, groups, digits) {
-		merged = append(merged, together(shares, which))
+	return allTogether(shares, alike(shares, groups, digits))
+}
+
+// allTogether makes one share of each set.
+func allTogether(shares []share, sets [][]int) []share {
+	merged := make([]share, 0, len(sets))
+	members, dims := 0, 0
+	for _, which := range sets {
+		if len(which) > 1 {
+			dims += len(shares[which[0]].size)
+			for _, i := range which {
+				members += len(shares[i].members)
+			}
+		}
+	}
+	memory := slabs{members: make([]member, 0, members), sizes: make(quantity.Vector, dims)}
+	for _, which := range sets {
+		merged = append(merged, memory.together(shares, which))
 	}
 	return merged
+}
+
+// slabs is memory for many shares at once.
+type slabs struct {
+	members []member
+	sizes   quantity.Vector
 }
 
 // alike returns, by index, which shares are of one group and need the same in so many
 // binary digits.
 func alike(shares []share, groups []int, digits int) (sets [][]int) {
-	order := make([]int, len(shares))
+	if len(shares) == 0 {
+		return nil
+	}
+	order, dims := make([]int, len(shares)), len(shares[0].size)
+	sizes := make(quantity.Vector, 0, len(shares)*dims)
 	for i := range order {
 		order[i] = i
+		for _, v := range shares[i].size {
+			sizes = append(sizes, rough(v, digits))
+		}
 	}
 	compare := func(i, j int) int {
 		if c := cmp.Compare(groups[i], groups[j]); c != 0 {
 			return c
 		}
-		for d := range shares[i].size {
-			if c := cmp.Compare(rough(shares[i].size[d], digits), rough(shares[j].size[d], digits)); c != 0 {
-				return c
-			}
-		}
-		return 0
+		return slices.Compare(sizes[i*dims:(i+1)*dims], sizes[j*dims:(j+1)*dims])
 	}
-	slices.SortStableFunc(order, compare)
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(compare(i, j), cmp.Compare(i, j)) })
 	for first := 0; first < len(order); {
 		end := first + 1
 		for end < len(order) && compare(order[first], order[end]) == 0 {
@@ -107,19 +131,22 @@ func alike(shares []share, groups []int, digits int) (sets [][]int) {
 }
 
 // together makes one share of several, largest members first.
-func together(shares []share, which []int) share {
+func (m *slabs) together(shares []share, which []int) share {
 	sh := shares[which[0]]
-	sh.members, sh.count = nil, 0
-	sum := make(quantity.Vector, len(sh.size))
+	if len(which) == 1 {
+		return sh
+	}
+	first := len(m.members)
+	sh.count, sh.size, m.sizes = 0, m.sizes[:len(sh.size):len(sh.size)], m.sizes[len(sh.size):]
 	for _, i := range which {
-		sh.members = append(sh.members, shares[i].members...)
+		m.members = append(m.members, shares[i].members...)
 		sh.count += shares[i].count
-		sum.AddN(shares[i].size, int64(shares[i].count))
+		sh.size.AddN(shares[i].size, int64(shares[i].count))
 	}
-	sh.size = make(quantity.Vector, len(sum))
-	for d := range sum {
-		sh.size[d] = (sum[d] + int64(sh.count) - 1) / int64(sh.count)
+	for d, sum := range sh.size {
+		sh.size[d] = (sum + int64(sh.count) - 1) / int64(sh.count)
 	}
+	sh.members = m.members[first:]
 	slices.SortStableFunc(sh.members, func(x, y member) int { return slices.Compare(y.class.need, x.class.need) })
 	return sh
 }

@@ -103,7 +103,7 @@ func (b *buyer) divideClass(cl *class) {
 	if st == nil {
 		return
 	}
-	whole := share{members: []member{{cl, st}}, count: len(cl.pods), size: cl.need, key: -1, bins: bins}
+	whole := share{members: b.member(cl, st), count: len(cl.pods), size: cl.need, key: -1, bins: bins}
 	for _, t := range cheap.terms {
 		whole.wary = whole.wary || len(t.open) > 0
 	}
@@ -127,6 +127,13 @@ func (b *buyer) divideClass(cl *class) {
 		return
 	}
 	b.split(&whole)
+}
+
+// member returns a class as the only member of a share.
+func (b *buyer) member(cl *class, st *stage) []member {
+	b.members = append(b.members, member{cl, st})
+	n := len(b.members)
+	return b.members[n-1 : n : n]
 }
 
 // stageOf returns the first stage of the class at which there is something to buy for it,

@@ -111,10 +111,15 @@ func SpaceOf(lists ...List) Space {
 // Vector returns l in the space. Names outside the space are dropped.
 func (s Space) Vector(l List) Vector {
 	v := make(Vector, len(s))
+	s.Fill(v, l)
+	return v
+}
+
+// Fill writes l in the space to v.
+func (s Space) Fill(v Vector, l List) {
 	for i, name := range s {
 		v[i] = l[name]
 	}
-	return v
 }
 
 // Room returns l in the space as what there is to be used, rather than what is asked for.
