@@ -57,8 +57,8 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 	}, nil
 }
 
-// Heard returns how much the watches have told so far. As long as it stays the same, only
-// time changes the cluster.
+// Heard returns how much the watches have told so far, and how often what can be launched has
+// changed. As long as it stays the same, only time changes the cluster.
 func (s *Store) Heard() uint64 { return s.heard.Load() }
 
 // HeardOfMachines returns how much the watches have told so far of Nodes and NodeClaims.

@@ -39,3 +39,20 @@ func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
 		t.Errorf("where a machine was taken back it should count as dearer: %+v", o)
 	}
 }
+
+// TestOtherPricesAreHeardOf: who rests until something is heard hears of them, and of nothing when
+// the provider tells what it told before.
+func TestOtherPricesAreHeardOf(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(func() time.Time { return noon })
+	class := cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}
+	types := []*catalog.Type{{Name: "large"}}
+	s.SetTypes(class, types, nil)
+	before := s.Heard()
+	if s.SetTypes(class, types, nil); s.Heard() != before {
+		t.Error("the same types are heard of once more")
+	}
+	if s.SetTypes(class, []*catalog.Type{{Name: "large"}}, nil); s.Heard() == before {
+		t.Error("other types are not heard of")
+	}
+}

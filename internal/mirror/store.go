@@ -141,6 +141,7 @@ func (s *Store) SetTypes(class cloud.ClassRef, known []*catalog.Type, err error)
 	}
 	s.types[class] = typesKnown{known, err}
 	if !ok || (had.err != nil && err == nil) || !slices.Equal(had.types, known) {
+		s.heard.Add(1)
 		s.wake("class/" + class.String())
 	}
 }

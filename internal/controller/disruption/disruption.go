@@ -82,7 +82,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	heard := l.Mirror.Heard()
 	snap := l.Mirror.Snapshot()
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
-	l.memory.recall(&opts, snap.At)
+	l.memory.recall(&opts, heard, snap.At)
 	start := l.Now()
 	p, err := l.decide(snap, opts)
 	if err != nil {
@@ -95,14 +95,14 @@ func (l *Loop) pass(ctx context.Context) error {
 		kept.Error = err.Error()
 	}
 	l.Journal.Add(kept)
-	l.memory.learn(&opts, &p)
+	l.memory.learn(&opts, heard, &p)
 	l.tellPools(snap)
 	l.tellWaiting(snap)
 	l.tellBlocked(snap, &p)
 	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
 	under, settling := underWay(snap)
 	whole := sawAll(&opts, under)
-	l.memory.idle, l.memory.heard = !acted && !settling && err == nil && whole, heard
+	l.memory.looked(heard, !acted && !settling && err == nil && whole)
 	if !opts.UnderWayOnly {
 		l.memory.searchedAt = snap.At
 	}

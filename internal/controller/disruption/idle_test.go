@@ -16,15 +16,15 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		"nothing was to be done, nothing was heard": {memory{idle: true, heard: 7, searchedAt: noon}, 7, 5 * time.Second, true},
-		"something was heard":                       {memory{idle: true, heard: 7, searchedAt: noon}, 8, 5 * time.Second, false},
+		"nothing was to be done, nothing was heard": {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon}, 7, 5 * time.Second, true},
+		"something was heard":                       {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon}, 8, 5 * time.Second, false},
 		"something was done":                        {memory{heard: 7, searchedAt: noon}, 7, 5 * time.Second, false},
-		"time enough has passed":                    {memory{idle: true, heard: 7, searchedAt: noon}, 7, stillness, false},
-		"a step is under way":                       {memory{idle: true, busy: true, heard: 7, searchedAt: noon}, 7, busy, true},
-		"a step is under way for long":              {memory{idle: true, busy: true, heard: 7, searchedAt: noon}, 7, calm, false},
+		"time enough has passed":                    {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon}, 7, stillMin, false},
+		"a step is under way":                       {memory{idle: true, busy: true, still: stillMin, heard: 7, searchedAt: noon}, 7, busy, true},
+		"a step is under way for long":              {memory{idle: true, busy: true, still: stillMin, heard: 7, searchedAt: noon}, 7, calm, false},
 		"nobody has looked yet":                     {memory{}, 0, 0, false},
-		"a machine becomes quiet":                   {memory{idle: true, heard: 7, searchedAt: noon, next: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
-		"a machine becomes quiet later":             {memory{idle: true, heard: 7, searchedAt: noon, next: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
+		"a machine becomes quiet":                   {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon, next: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
+		"a machine becomes quiet later":             {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon, next: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
 		if got := c.m.isIdle(c.heard, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)
@@ -67,7 +67,7 @@ func TestNewStepsAreLookedForAsOftenAsInACalmCluster(t *testing.T) {
 		"time alone has changed what matters": {memory{busy: true, searchedAt: noon, next: noon.Add(busy)}, busy, false},
 	} {
 		var opts disrupt.Options
-		c.m.recall(&opts, noon.Add(c.after))
+		c.m.recall(&opts, 0, noon.Add(c.after))
 		if opts.UnderWayOnly != c.want || opts.SkipConsolidation != c.want {
 			t.Errorf("%s: only what is under way is looked at: %v, consolidation is left out: %v, want %v", name, opts.UnderWayOnly, opts.SkipConsolidation, c.want)
 		}
@@ -89,6 +89,24 @@ func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
 	} {
 		if got := sawAll(&c.opts, c.under); got != c.want {
 			t.Errorf("%s: nothing more is to be decided: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestLooksInVainComeFurtherAndFurtherApart while nothing is heard.
+func TestLooksInVainComeFurtherAndFurtherApart(t *testing.T) {
+	t.Parallel()
+	var m memory
+	for i, c := range []struct {
+		heard uint64
+		idle  bool
+		want  time.Duration
+	}{
+		{7, true, stillMin}, {7, true, 2 * stillMin}, {7, true, 4 * stillMin}, {7, true, stillMax},
+		{8, true, stillMin}, {8, true, 2 * stillMin}, {8, false, stillMin}, {8, true, stillMin},
+	} {
+		if m.looked(c.heard, c.idle); m.still != c.want {
+			t.Errorf("look %d: the next is in %s, want %s", i, m.still, c.want)
 		}
 	}
 }

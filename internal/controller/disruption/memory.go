@@ -16,17 +16,18 @@ const (
 	// rest is how long a machine that cannot be replaced is left alone. The time of one for
 	// which steps are taken back doubles from step to step, up to pauseMax.
 	rest = time.Minute
-	// stillness is for how long nothing is decided anew when there was nothing to do and
-	// nothing was heard since: only time can change that, when it is not known. With a step
-	// under way it is for as long as calm.
-	stillness = 30 * time.Second
+	// stillMin and stillMax bound for how long nothing is decided anew when there was nothing to
+	// do and nothing was heard since: only time can change that, when it is not known. The time
+	// doubles from look to look. With a step under way it is for as long as calm.
+	stillMin, stillMax = 30 * time.Second, 2 * time.Minute
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
 	// settledMin and settledMax bound how long a search that found nothing saves others from
 	// looking again at machines to which nothing has happened: prices change without anything
-	// happening. The time doubles from search to search.
-	settledMin, settledMax = time.Minute, 8 * time.Minute
+	// happening. The time doubles from search to search, to stillestMax while nothing at all is
+	// heard, of prices neither.
+	settledMin, settledMax, stillestMax = time.Minute, 8 * time.Minute, 64 * time.Minute
 )
 
 // memory is what was tried in vain a short time ago. The zero memory knows nothing;
@@ -34,21 +35,23 @@ const (
 type memory struct {
 	pools map[string]pause
 	nodes map[string]resting
-	// idle: the last look, when that much had been heard, found nothing to do.
+	// idle: the last look, when that much had been heard, found nothing to do. It holds for still.
 	// busy: it began something, or something is under way. New steps were last looked for at
 	// searchedAt.
 	idle       bool
 	busy       bool
 	heard      uint64
+	still      time.Duration
 	searchedAt time.Time
 	// next is when time alone may change what is decided; zero: it is not known.
 	next time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
 	drainsFrom, allFrom time.Time
-	// settled is when everything was looked for and nothing found, and stays for how long that
-	// holds; zero: something was.
-	settled time.Time
-	stays   time.Duration
+	// settled is when everything was looked for and nothing found, stays for how long that
+	// holds, and settledHeard how much had been heard then; zero: something was.
+	settled      time.Time
+	stays        time.Duration
+	settledHeard uint64
 }
 
 // pause is how long a pool is left alone, and until when it is.
@@ -65,11 +68,21 @@ type resting struct {
 
 // isIdle tells whether nothing can have come of a look since the last one.
 func (m *memory) isIdle(heard uint64, now time.Time) bool {
-	still := stillness
+	still := m.still
 	if m.busy {
 		still = calm
 	}
 	return m.idle && m.heard == heard && now.Sub(m.searchedAt) < still && (m.next.IsZero() || now.Before(m.next))
+}
+
+// looked remembers what a look came to that began when that much had been heard.
+func (m *memory) looked(heard uint64, idle bool) {
+	had := m.still
+	m.still = stillMin
+	if idle && m.idle && m.heard == heard {
+		m.still = min(2*had, stillMax)
+	}
+	m.idle, m.heard = idle, heard
 }
 
 // sawAll tells whether a look saw all that there is to decide until something happens. What
@@ -90,8 +103,9 @@ func (m *memory) pause(now time.Time) time.Duration {
 	}
 }
 
-// recall sets the options to what is remembered, and forgets what is over.
-func (m *memory) recall(opts *disrupt.Options, now time.Time) {
+// recall sets the options to what is remembered when that much has been heard, and forgets what
+// is over.
+func (m *memory) recall(opts *disrupt.Options, heard uint64, now time.Time) {
 	opts.Paused, opts.Resting = map[string]time.Time{}, map[string]verdict.Verdict{}
 	// A pool that has been fine for as long as its last pause starts from the least again.
 	maps.DeleteFunc(m.pools, func(_ string, p pause) bool { return now.Sub(p.until) > p.wait })
@@ -104,7 +118,11 @@ func (m *memory) recall(opts *disrupt.Options, now time.Time) {
 			opts.Resting[node] = r.why
 		}
 	}
-	if now.Sub(m.settled) < m.stays {
+	stays := m.stays
+	if heard != m.settledHeard {
+		stays = min(stays, settledMax)
+	}
+	if now.Sub(m.settled) < stays {
 		opts.Settled = m.settled
 	}
 	opts.UnderWayOnly = m.busy && now.Sub(m.searchedAt) < calm && (m.next.IsZero() || now.Before(m.next))
@@ -122,14 +140,18 @@ func (m *memory) searched(opts *disrupt.Options, now time.Time, took time.Durati
 	m.drainsFrom = now.Add(thrift * took)
 }
 
-// learn remembers what the plan found to be in vain.
-func (m *memory) learn(opts *disrupt.Options, p *plan.Plan) {
+// learn remembers what the plan, made when that much had been heard, found to be in vain.
+func (m *memory) learn(opts *disrupt.Options, heard uint64, p *plan.Plan) {
 	switch {
 	case opts.SkipConsolidation:
 	case !p.Settled:
 		m.settled, m.stays = time.Time{}, 0
 	case opts.Settled.IsZero():
-		m.settled, m.stays = p.At, min(max(2*m.stays, settledMin), settledMax)
+		most := settledMax
+		if heard == m.settledHeard {
+			most = stillestMax
+		}
+		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard
 	}
 	if m.pools == nil {
 		m.pools, m.nodes = map[string]pause{}, map[string]resting{}

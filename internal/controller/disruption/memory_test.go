@@ -16,11 +16,11 @@ func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m memory
 	fails := func(pool string) {
-		m.learn(&disrupt.Options{}, &plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}})
+		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}})
 	}
 	paused := func(pool string) time.Duration {
 		var opts disrupt.Options
-		m.recall(&opts, now)
+		m.recall(&opts, 0, now)
 		return max(0, opts.Paused[pool].Sub(now))
 	}
 	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
@@ -47,8 +47,8 @@ func TestAStepThatIsTakenBackWithoutAFailureCostsNoTime(t *testing.T) {
 	var m memory
 	var opts disrupt.Options
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	m.learn(&disrupt.Options{}, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}})
-	if m.recall(&opts, now); len(opts.Paused) > 0 {
+	m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}})
+	if m.recall(&opts, 0, now); len(opts.Paused) > 0 {
 		t.Errorf("paused: %v", opts.Paused)
 	}
 }
@@ -58,9 +58,9 @@ func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
 		var m memory
-		m.learn(&disrupt.Options{}, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}})
+		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}})
 		var opts disrupt.Options
-		if m.recall(&opts, now.Add(at)); len(opts.Resting) != want {
+		if m.recall(&opts, 0, now.Add(at)); len(opts.Resting) != want {
 			t.Errorf("after %s %d machines rest, want %d", at, len(opts.Resting), want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 		now := start
 		for _, pause := range append(after, 0) {
 			var opts disrupt.Options
-			m.recall(&opts, now)
+			m.recall(&opts, 0, now)
 			kind, took := "all", 2*time.Second
 			switch {
 			case opts.SkipConsolidation:
@@ -90,7 +90,7 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 			if kind != "nothing" {
 				m.searched(&opts, now, took)
 			}
-			m.learn(&opts, &plan.Plan{At: now, Settled: settled && kind != "nothing"})
+			m.learn(&opts, 0, &plan.Plan{At: now, Settled: settled && kind != "nothing"})
 			now = now.Add(pause)
 		}
 		return kinds
@@ -114,15 +114,42 @@ func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m memory
 	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
-		m.learn(&disrupt.Options{}, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}})
+		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}})
 		want := time.Duration(minutes) * time.Minute
 		for at, rests := range map[time.Duration]bool{want - time.Second: true, want: false} {
 			var opts disrupt.Options
-			m.recall(&opts, now.Add(at))
+			m.recall(&opts, 0, now.Add(at))
 			if _, got := opts.Resting["n"]; got != rests {
 				t.Errorf("%s after step %d was taken back it rests: %v, want %v", at, i+1, got, rests)
 			}
 		}
 		now = now.Add(want)
+	}
+}
+
+// TestASearchInVainHoldsForAsLongAsNothingIsHeard: for eight minutes at most while something
+// happens, for an hour while nothing does.
+func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	searches := func(heardEach uint64) (minutes []int) {
+		var m memory
+		heard := uint64(1)
+		for now := noon; now.Sub(noon) < 3*time.Hour; now = now.Add(time.Minute) {
+			var opts disrupt.Options
+			m.recall(&opts, heard, now)
+			if opts.Settled.IsZero() {
+				minutes = append(minutes, int(now.Sub(noon).Minutes()))
+			}
+			m.learn(&opts, heard, &plan.Plan{At: now, Settled: true})
+			heard += heardEach
+		}
+		return minutes
+	}
+	if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127}, searches(0)); diff != "" {
+		t.Errorf("nothing is heard: everything is looked for at these minutes (-want +got):\n%s", diff)
+	}
+	if got := searches(1); len(got) < 20 {
+		t.Errorf("something is heard: everything is looked for at minutes %v, want every eight", got)
 	}
 }
