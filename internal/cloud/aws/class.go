@@ -277,8 +277,10 @@ func (p *Provider) finalizeClass(ctx context.Context, class *awsv1.EC2NodeClass)
 			return reconcile.Result{RequeueAfter: claimsAgain}, nil
 		}
 	}
-	if err := p.deleteProfiles(ctx, p.profilePath(class), func(string) bool { return false }); err != nil {
-		return reconcile.Result{}, err
+	if !p.opts.IsolatedVPC {
+		if err := p.deleteProfiles(ctx, p.profilePath(class), func(string) bool { return false }); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err := p.templates.removeOf(ctx, class.Name); err != nil {
 		return reconcile.Result{}, err

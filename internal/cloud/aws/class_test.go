@@ -135,6 +135,36 @@ func TestClassGoes(t *testing.T) {
 	})
 }
 
+// TestClassGoesWithoutIAM shows that a class with a profile of the user's own goes where IAM
+// cannot be reached.
+func TestClassGoesWithoutIAM(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultDown, Operation: "iam:*"}); err != nil {
+			t.Fatal(err)
+		}
+		class := newClass("isolated")
+		class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+		class.Finalizers = []string{awsv1.TerminationFinalizer}
+		for _, do := range []func() error{
+			func() error { return w.api.Create(t.Context(), class) }, func() error { return w.api.Delete(t.Context(), class) },
+		} {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := w.provider(t)
+		p.opts.IsolatedVPC = true
+		if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("isolated")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.api.Get(t.Context(), named("isolated"), class); !apierrors.IsNotFound(err) {
+			t.Errorf("the class is still there: %v", err)
+		}
+	})
+}
+
 // TestDrift launches a machine, changes one thing, and asks in what way it differs.
 func TestDrift(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,9 @@ const (
 	codeVCPUQuota    = "VcpuLimitExceeded"
 	codeSpotQuota    = "MaxSpotInstanceCountExceeded"
 	codeReservedFull = "ReservationCapacityExceeded"
+	// spreadFull is what EC2 says, by whatever code, of a zone in which a placement group that
+	// spreads machines has as many as it takes.
+	spreadFull = "limit of instances in this spread placement group"
 )
 
 // failureOf says what refusals mean for those who got nothing.
@@ -71,7 +74,7 @@ func failureOf(o *order, all []refusal) error {
 		return errTemplateGone
 	}
 	for _, r := range all {
-		if !slices.Contains(shortCodes, r.Code) {
+		if !slices.Contains(shortCodes, r.Code) && !strings.Contains(r.Message, spreadFull) {
 			return &cloud.Failure{Kind: cloud.Rejected, Reason: reasonOf(r.Code, r.Message), Message: tellRefusals(all)}
 		}
 	}
@@ -97,7 +100,7 @@ func failureOf(o *order, all []refusal) error {
 // them alone; 0: the usual time.
 func shortOf(r refusal, offered []catalog.Place) (short []catalog.Place, keep time.Duration) {
 	covers := func(p catalog.Place) bool {
-		return (r.Type == "" || p.Type == r.Type) && (r.Zone == "" || p.Zone == r.Zone)
+		return (r.Type == "" || p.Type == r.Type || strings.Contains(r.Message, spreadFull)) && (r.Zone == "" || p.Zone == r.Zone)
 	}
 	switch r.Code {
 	case codeVCPUQuota: // one quota for the machines of a class, wherever they are

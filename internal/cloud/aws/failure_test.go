@@ -53,6 +53,11 @@ func TestRefusals(t *testing.T) {
 			[]refusal{{Code: "VcpuLimitExceeded", Type: "m5.large", Zone: "a"}},
 			cloud.Failure{Kind: cloud.NoCapacity, Reason: "VCPULimitExceeded", Keep: quotaKept, Short: at(label.OnDemand, everywhere[:4]...)},
 		},
+		"a zone in which a placement group has as many as it takes is short, whatever the code": {
+			label.OnDemand,
+			[]refusal{{Code: "InvalidRequest", Message: "You have reached the limit of instances in this spread placement group", Type: "m5.large", Zone: "b"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "LaunchFailed", Short: at(label.OnDemand, "c5.large/b", "m5.large/b", "p3.2xlarge/b")},
+		},
 		"so is that of spot": {
 			label.Spot,
 			[]refusal{{Code: "MaxSpotInstanceCountExceeded", Type: "p3.2xlarge", Zone: "a"}},

@@ -65,7 +65,7 @@ func (d *draft) order() order {
 		instance[awsv1.AnnotationHash], instance[awsv1.AnnotationHashVersion] = hash, s.class.Annotations[awsv1.AnnotationHashVersion]
 	}
 	efaOnly := slices.ContainsFunc(s.class.Spec.NetworkInterfaces, func(i awsv1.NetworkInterface) bool { return i.InterfaceType == awsv1.InterfaceTypeEFAOnly })
-	o := order{EFA: s.efa || efaOnly, CapacityType: s.capacityType, Tenancy: s.tenancy, Reservations: map[string]string{}}
+	o := order{EFA: s.efa || efaOnly, CapacityType: s.capacityType, Tenancy: s.tenancy, Partition: s.partition, Reservations: map[string]string{}}
 	o.Input = &ec2.CreateFleetInput{
 		Type:                        types.FleetTypeInstant,
 		Context:                     s.class.Spec.Context,

@@ -160,7 +160,7 @@ type shot struct {
 	efa, enclave bool
 	// dns is the address of the cluster's DNS; empty: not known.
 	dns string
-	// partition of the placement group; empty: none is asked for.
+	// partition of the placement group; empty: it has none.
 	partition string
 	// offers are of one capacity type, best first.
 	offers []catalog.Offer
@@ -174,16 +174,34 @@ func newShot(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*shot, error) {
 	}
 	s := &shot{
 		class: class, capacityType: r.Offers[0].Offering.CapacityType, tenancy: awsv1.TenancyDefault,
-		labels: r.Labels, taints: r.Taints, offers: trim(r.Offers),
+		labels: r.Labels, taints: r.Taints, partition: partitionFor(r),
 		efa: r.Requests[awsv1.ResourceEFA] > 0, enclave: r.Requests[awsv1.ResourceNitroSandbox] > 0,
 	}
 	if only, ok := r.Requirements[awsv1.LabelInstanceTenancy]; ok && only.Allows(awsv1.TenancyDedicated) && !only.Allows(awsv1.TenancyDefault) {
 		s.tenancy = awsv1.TenancyDedicated
 	}
-	if wanted, ok := r.Requirements[awsv1.LabelPlacementGroupPartition]; ok && len(wanted.Values()) > 0 {
-		s.partition = slices.Min(wanted.Values())
-	}
+	s.offers = trim(slices.DeleteFunc(slices.Clone(r.Offers), func(o catalog.Offer) bool {
+		return o.Offering.Labels[awsv1.LabelPlacementGroupPartition] != s.partition
+	}))
 	return s, nil
+}
+
+// partitionFor returns the partition of the placement group that a machine goes into, one of
+// those on offer: the token chooses, which spreads machines evenly. EC2 would choose as well,
+// but not say which before the machine runs, and its Node joins with the label.
+func partitionFor(r *cloud.LaunchRequest) string {
+	var among []string
+	for _, o := range r.Offers {
+		if n := o.Offering.Labels[awsv1.LabelPlacementGroupPartition]; n != "" && !slices.Contains(among, n) {
+			among = append(among, n)
+		}
+	}
+	if len(among) == 0 {
+		return ""
+	}
+	slices.Sort(among)
+	sum := sha256.Sum256([]byte(r.Token))
+	return among[int(sum[0])%len(among)]
 }
 
 // trim returns the offers that go into one fleet: those of the best one's capacity type

@@ -56,8 +56,9 @@ type order struct {
 	ClientToken string
 	Begun       time.Time
 	Members     []member
-	// CapacityType and Tenancy of the machines; Reservations by type and zone, of capacity type reserved.
-	CapacityType, Tenancy string
+	// CapacityType, Tenancy and Partition of the machines; Reservations by type and zone, of
+	// capacity type reserved.
+	CapacityType, Tenancy, Partition string
 	// EFA: the machines have the interfaces that pods may ask for.
 	EFA          bool
 	Reservations map[string]string

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type machine struct {
 	ID, Type, Zone, CapacityType, Tenancy string
 	ImageID, SubnetID                     string
 	Reservation, PlacementGroup           string // that it takes up, and is in; empty: none
+	Partition                             string // of the placement group; empty: none
 	SecurityGroups                        []string
 	// Claim and Token it was launched for; empty if unknown.
 	Claim, Token string
@@ -59,6 +61,9 @@ func described(i *types.Instance) machine {
 	m.Claim = m.Tags[awsv1.TagNodeClaim]
 	if i.Placement != nil {
 		m.PlacementGroup = aws.ToString(i.Placement.GroupId)
+		if n := aws.ToInt32(i.Placement.PartitionNumber); n > 0 {
+			m.Partition = strconv.Itoa(int(n))
+		}
 		m.Zone, m.Tenancy = aws.ToString(i.Placement.AvailabilityZone), string(i.Placement.Tenancy)
 	}
 	reserved := i.CapacityReservationSpecification != nil &&
@@ -96,7 +101,7 @@ func launched(o *order, out *ec2.CreateFleetOutput) []machine {
 	for i := range out.Instances {
 		got := &out.Instances[i]
 		m := machine{
-			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, EFA: o.EFA, Tags: tags, Created: o.Begun,
+			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, Partition: o.Partition, EFA: o.EFA, Tags: tags, Created: o.Begun,
 			Zone: aws.ToString(got.AvailabilityZone), SubnetID: aws.ToString(got.SubnetId),
 		}
 		if from := got.LaunchTemplateAndOverrides; from != nil && from.Overrides != nil {
@@ -152,7 +157,8 @@ func instanceOf(m *machine, of []*catalog.Type) cloud.Instance {
 	}
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		if o.Zone == m.Zone && o.CapacityType == m.CapacityType && o.Reservation == m.Reservation {
+		in := o.Labels[awsv1.LabelPlacementGroupPartition] == m.Partition
+		if o.Zone == m.Zone && o.CapacityType == m.CapacityType && o.Reservation == m.Reservation && in {
 			maps.Copy(out.Labels, o.Labels)
 		}
 	}

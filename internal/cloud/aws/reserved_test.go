@@ -2,6 +2,7 @@ package aws
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,7 +79,8 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestPlacementGroup launches into a partition of a group.
+// TestPlacementGroup launches into the partitions of a group: those that are asked for, or
+// all of them in turn. Each machine says which it is in, at once and later.
 func TestPlacementGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,16 +94,41 @@ func TestPlacementGroup(t *testing.T) {
 		p := w.provider(t)
 		w.ready(t, p, "grouped")
 		ref := cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: "grouped"}
-		rs := requestsOf(t, p, ref, 1, onDemand.With(awsv1.LabelPlacementGroupPartition, label.In("2")))
-		result := p.Launch(t.Context(), rs)[0]
-		if result.Err != nil {
-			t.Fatal(result.Err)
-		}
-		if got := result.Instance.Labels[awsv1.LabelPlacementGroupID]; got != id {
-			t.Errorf("the machine is in group %q, want %q", got, id)
-		}
-		if reason, err := p.Drifted(t.Context(), ref, result.Instance.ID); reason != "" || err != nil {
-			t.Errorf("drifted %q, error %v", reason, err)
+		for name, c := range map[string]struct {
+			want    label.Requirements
+			allowed []string
+		}{
+			"one":       {onDemand.With(awsv1.LabelPlacementGroupPartition, label.In("2")), []string{"2"}},
+			"all but 1": {onDemand.With(awsv1.LabelPlacementGroupPartition, label.NotIn("1")), []string{"2", "3"}},
+			"any":       {onDemand, []string{"1", "2", "3"}},
+		} {
+			rs := requestsOf(t, p, ref, 8, c.want)
+			for i := range rs {
+				rs[i].Token += name
+			}
+			used := map[string]bool{}
+			for _, result := range p.Launch(t.Context(), rs) {
+				if result.Err != nil {
+					t.Fatalf("%s: %v", name, result.Err)
+				}
+				l := result.Instance.Labels
+				partition := l[awsv1.LabelPlacementGroupPartition]
+				used[partition] = true
+				if l[awsv1.LabelPlacementGroupID] != id || !slices.Contains(c.allowed, partition) || l[awsv1.LabelTopologyZoneID] == "" {
+					t.Errorf("%s: labels are %v", name, l)
+				}
+				time.Sleep(time.Minute)
+				again, err := p.Get(t.Context(), result.Instance.ID)
+				if diff := cmp.Diff(l, again.Labels); diff != "" || err != nil {
+					t.Errorf("%s: error %v; labels (-launched +got):\n%s", name, err, diff)
+				}
+				if reason, err := p.Drifted(t.Context(), ref, result.Instance.ID); reason != "" || err != nil {
+					t.Errorf("%s: drifted %q, error %v", name, reason, err)
+				}
+			}
+			if len(used) != len(c.allowed) {
+				t.Errorf("%s: eight machines are in the partitions %v, want all of %v", name, used, c.allowed)
+			}
 		}
 	})
 }
