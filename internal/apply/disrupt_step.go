@@ -17,6 +17,9 @@ import (
 // Begin that fails halfway is seen to be incomplete, and taken back, by whoever looks
 // next.
 func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error) {
+	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // then nothing is to be marked in vain
+		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
+	}
 	text := translate.StepAnnotation(s.ID, len(s.Remove), len(s.Launch))
 	errs := each(len(s.Remove), d.OneByOne, func(i int) error {
 		r := s.Remove[i]

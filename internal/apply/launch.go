@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,7 +16,7 @@ import (
 // claimsAtOnce is how many NodeClaims are created in parallel.
 const claimsAtOnce = 16
 
-// Launcher turns the launches of plans into NodeClaims.
+// Launcher turns the launches of plans into NodeClaims. Each loop that launches has its own.
 type Launcher struct {
 	Client     client.Client
 	Mirror     *mirror.Store
@@ -23,6 +24,10 @@ type Launcher struct {
 	// OneByOne: claims are written one after the other, in the plan's order, so that a run
 	// can be repeated exactly.
 	OneByOne bool
+	// Turns is shared with the other loops that launch.
+	Turns *Turns
+
+	seen int // of the turns, when the snapshot was taken
 }
 
 // Launched is one launch that became a claim.
@@ -33,8 +38,17 @@ type Launched struct {
 
 // Launch creates a claim for each launch of the plan. A launch that fails does not stop
 // the others; its pods are still pending and the next plan will see them. Each claim
-// counts in the mirror from the moment it exists, with the pods it is meant for.
+// counts in the mirror from the moment it exists, with the pods it is meant for. Nothing is
+// launched, with ErrOvertaken, if the plan is.
 func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error) {
+	limited := slices.ContainsFunc(p.Launches, l.limited)
+	if limited {
+		l.Turns.mu.Lock()
+		defer l.Turns.mu.Unlock()
+		if l.overtaken(p.Launches) {
+			return nil, ErrOvertaken
+		}
+	}
 	claims := make([]*karpenterv1.NodeClaim, len(p.Launches))
 	errs := each(len(p.Launches), l.OneByOne, func(i int) (err error) {
 		claims[i], err = l.launch(ctx, &p.Launches[i])
@@ -44,6 +58,9 @@ func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error)
 	for i, nc := range claims {
 		if nc != nil {
 			done = append(done, Launched{&p.Launches[i], nc})
+			if limited {
+				l.took(p.Launches[i].Pool)
+			}
 		}
 	}
 	return done, errs

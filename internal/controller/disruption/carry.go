@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
@@ -72,7 +73,7 @@ func (l *Loop) begin(ctx context.Context, p *plan.Plan) error {
 
 // harmless drops the error of having looked at an old state: the next look is soon.
 func harmless(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, apply.ErrOvertaken) {
 		return nil
 	}
 	return err

@@ -80,7 +80,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 // pass is one decision carried out.
 func (l *Loop) pass(ctx context.Context) error {
 	heard := l.Mirror.Heard()
-	snap := l.Mirror.Snapshot()
+	snap := l.Disrupter.Launcher.Snapshot()
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.recall(&opts, heard, snap.At)
 	start := l.Now()

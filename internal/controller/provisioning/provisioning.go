@@ -4,6 +4,7 @@ package provisioning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -110,7 +111,7 @@ func (l *Loop) sync() bool {
 
 // pass is one decision, carried out and told.
 func (l *Loop) pass(ctx context.Context) error {
-	snap := l.Mirror.Snapshot()
+	snap := l.Launcher.Snapshot()
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
 	snap, p, took, err := l.decideSparing(snap)
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
@@ -119,6 +120,10 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	l.Mirror.MeantAll(p.Placements)
 	launched, err := l.Launcher.Launch(ctx, &p)
+	if errors.Is(err, apply.ErrOvertaken) {
+		l.batch.trigger("overtaken")
+		return nil
+	}
 	l.keep(snap, &p, launched, took, err)
 	l.tell(snap, &p, launched, took)
 	return err

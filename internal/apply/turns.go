@@ -1,0 +1,74 @@
+package apply
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// ErrOvertaken says that launches were decided on before another loop launched in one of
+// their pools. Both would count the same room of its limits, so the later are decided anew.
+var ErrOvertaken = errors.New("another loop launched in the same pool meanwhile")
+
+// Turns tells the loops that launch of each other's launches in pools with limits. All
+// Launchers of a process share one; the zero value is ready.
+type Turns struct {
+	mu   sync.Mutex // guards everything below, and is held while such claims are made
+	made int        // claims
+	last map[turn]int
+}
+
+// turn is a loop's launching in a pool.
+type turn struct {
+	by   *Launcher
+	pool string
+}
+
+// Snapshot returns the cluster as it is. What is launched from now on is taken to have been
+// decided on it.
+func (l *Launcher) Snapshot() *cluster.Snapshot {
+	l.Turns.mu.Lock()
+	l.seen = l.Turns.made
+	l.Turns.mu.Unlock()
+	return l.Mirror.Snapshot()
+}
+
+// Overtaken tells whether another loop has launched in a pool of the launches, one with
+// limits, since the snapshot was taken.
+func (l *Launcher) Overtaken(launches []plan.Launch) bool {
+	if !slices.ContainsFunc(launches, l.limited) {
+		return false
+	}
+	l.Turns.mu.Lock()
+	defer l.Turns.mu.Unlock()
+	return l.overtaken(launches)
+}
+
+// limited tells whether the launch's pool has limits.
+func (l *Launcher) limited(launch plan.Launch) bool {
+	np, ok := l.Mirror.PoolObject(launch.Pool)
+	return ok && len(np.Spec.Limits) > 0
+}
+
+// overtaken is Overtaken where some pool has limits; the turns are locked.
+func (l *Launcher) overtaken(launches []plan.Launch) bool {
+	for t, n := range l.Turns.last {
+		if t.by != l && n > l.seen && slices.ContainsFunc(launches, func(launch plan.Launch) bool { return launch.Pool == t.pool && l.limited(launch) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// took notes that the loop made a claim of a pool; the turns are locked.
+func (l *Launcher) took(pool string) {
+	t := l.Turns
+	if t.last == nil {
+		t.last = map[turn]int{}
+	}
+	t.made++
+	t.last[turn{l, pool}] = t.made
+}
