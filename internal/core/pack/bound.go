@@ -2,6 +2,7 @@ package pack
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -124,10 +125,8 @@ func (b *buyer) most(sh *share) int {
 		b.limit(c, st, &limited)
 		return limited.perBin
 	}
-	for _, g := range b.ledger.KeptFrom(c.index, b.hostname, math.MaxInt) {
-		if slices.Contains(b.ledger.CountedIn(c.index), g) {
-			return 1
-		}
+	for range b.keptApart(c.index, b.hostname) {
+		return 1
 	}
 	return 0
 }
@@ -164,18 +163,16 @@ func (b *buyer) exclusive(counts []int) hermits {
 	if hostname < 0 {
 		return nil
 	}
-	sets, pods := map[int]map[int]bool{}, map[int]int{} // by group of the ledger
+	pods := make([]int, b.ledger.Groups())
 	var groups []int
 	for c, n := range counts {
-		for _, g := range b.ledger.KeptFrom(c, hostname, math.MaxInt) {
-			if n == 0 || !slices.Contains(b.ledger.CountedIn(c), g) {
-				continue
-			}
-			if sets[g] == nil {
-				sets[g] = map[int]bool{}
+		if n == 0 {
+			continue
+		}
+		for g := range b.keptApart(c, hostname) {
+			if pods[g] == 0 {
 				groups = append(groups, g)
 			}
-			sets[g][c] = true
 			pods[g] += n
 		}
 	}
@@ -183,10 +180,29 @@ func (b *buyer) exclusive(counts []int) hermits {
 	var out hermits
 	for _, g := range groups[:min(len(groups), hermitsMax)] {
 		if pods[g] > 1 {
-			out = append(out, sets[g])
+			out = append(out, map[int]bool{})
+		}
+	}
+	for c, n := range counts {
+		for g := range b.keptApart(c, hostname) {
+			if i := slices.Index(groups[:len(out)], g); n > 0 && i >= 0 {
+				out[i][c] = true
+			}
 		}
 	}
 	return out
+}
+
+// keptApart returns the groups of pods under the key that a class both keeps away from and
+// counts in.
+func (b *buyer) keptApart(class, key int) iter.Seq[int] {
+	return func(yield func(group int) bool) {
+		for g := range b.ledger.KeptFrom(class, key, math.MaxInt) {
+			if slices.Contains(b.ledger.CountedIn(class), g) && !yield(g) {
+				return
+			}
+		}
+	}
 }
 
 // addHermits makes resources of the sets.

@@ -208,32 +208,26 @@ func (b *buyer) dims() []int {
 // conflicts returns for each share those that must not be on one machine with it.
 func (b *buyer) conflicts() [][]int32 {
 	out := make([][]int32, len(b.shares))
-	conflict := func(i, j int) {
-		if x, y := &b.shares[i], &b.shares[j]; i != j && (x.key != y.key || x.domain == y.domain) {
-			out[i] = append(out[i], int32(j))
+	conflict := func(i int, j int32) {
+		if x, y := &b.shares[i], &b.shares[j]; i != int(j) && (x.key != y.key || x.domain == y.domain) {
+			out[i] = append(out[i], j)
 		}
 	}
 	if b.hostname >= 0 {
-		counted := map[int][]int{} // by group of the ledger
-		for i := range b.shares {
-			c, _ := b.shares[i].lead()
-			for _, g := range b.ledger.CountedIn(c.index) {
-				counted[g] = append(counted[g], i)
-			}
-		}
+		counted := b.countedShares()
 		for i := range b.shares {
 			c, st := b.shares[i].lead()
-			for _, g := range b.ledger.KeptFrom(c.index, b.hostname, st.wishesFrom) {
+			for g := range b.ledger.KeptFrom(c.index, b.hostname, st.wishesFrom) {
 				for _, j := range counted[g] {
 					conflict(i, j)
 				}
 			}
 		}
 	}
-	var wary []int
+	var wary []int32
 	for i := range b.shares {
 		if b.shares[i].wary {
-			wary = append(wary, i)
+			wary = append(wary, int32(i))
 		}
 	}
 	for n, i := range wary {
@@ -245,11 +239,34 @@ func (b *buyer) conflicts() [][]int32 {
 				apart = apart || openConflict(&x.in[at], &y.in[at])
 			}
 			if apart {
-				conflict(i, j)
+				conflict(int(i), j)
 			}
 		}
 	}
 	return out
+}
+
+// countedShares returns for each group of the ledger the shares that count in it.
+func (b *buyer) countedShares() [][]int32 {
+	many, all := make([]int, b.ledger.Groups()), 0
+	for i := range b.shares {
+		c, _ := b.shares[i].lead()
+		for _, g := range b.ledger.CountedIn(c.index) {
+			many[g]++
+			all++
+		}
+	}
+	counted, memory := make([][]int32, len(many)), make([]int32, all)
+	for g, n := range many {
+		counted[g], memory = memory[:0:n], memory[n:]
+	}
+	for i := range b.shares {
+		c, _ := b.shares[i].lead()
+		for _, g := range b.ledger.CountedIn(c.index) {
+			counted[g] = append(counted[g], int32(i))
+		}
+	}
+	return counted
 }
 
 // openConflict tells whether two classes ask a pool for different values of a key that its

@@ -147,6 +147,7 @@ type handing struct {
 func (b *buyer) openLots(answer *cover.Solution, lots []lot, key int) {
 	h := &handing{buyer: b, lots: lots, key: key, lotOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), passOf: make([]int, len(b.shares))}
 	h.expect()
+	b.expectMachines(answer)
 	before := len(b.launches)
 	var bins []*opening
 	for _, at := range h.sites(answer) {

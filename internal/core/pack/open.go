@@ -28,6 +28,7 @@ type opening struct {
 // openAll turns an answer into launches. It tells whether any pod found a place.
 func (b *buyer) openAll(answer *cover.Solution) bool {
 	before := len(b.launches)
+	b.expectMachines(answer)
 	var waiting []entry
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
@@ -64,6 +65,18 @@ func (b *buyer) openAll(answer *cover.Solution) bool {
 	}
 	b.fillSlack()
 	return len(b.launches) > before
+}
+
+// expectMachines takes memory for the places of all machines of an answer at once.
+func (b *buyer) expectMachines(answer *cover.Solution) {
+	if b.hostname < 0 {
+		return
+	}
+	machines := 0
+	for i := range answer.Patterns {
+		machines += answer.Patterns[i].Times
+	}
+	b.ledger.Expect(b.hostname, machines)
 }
 
 // fillSlack places what is left where it makes no launch dearer. Pods with rules are asked
@@ -280,7 +293,14 @@ func (b *buyer) take(bin *opening) {
 // admit places pods that other pods' places matter to, one by one, each class's in turn
 // over its domains, as long as any finds its place.
 func (b *buyer) admit(waiting []entry) {
-	queues := make([]queue, len(b.shares))
+	queues, count := make([]queue, len(b.shares)), make([]int, len(b.shares))
+	for i := range waiting {
+		count[waiting[i].share]++
+	}
+	memory := make([]*entry, len(waiting))
+	for i, n := range count {
+		queues[i].entries, memory = memory[:0:n], memory[n:]
+	}
 	for i := range waiting {
 		e := &waiting[i]
 		queues[e.share].entries = append(queues[e.share].entries, e)

@@ -484,7 +484,13 @@ const finishRounds = 3
 // plan writes the answer down, in the order of the pods' names.
 func (s *solver) plan() plan.Plan {
 	out := plan.Plan{At: s.snap.At, Idle: s.idle()}
-	launchAt := make([]int, len(s.launches))
+	launchAt, count := make([]int, len(s.launches)), make([]int, len(s.launches))
+	for _, at := range s.placed {
+		if at.kind == onLaunch {
+			count[at.index]++
+		}
+	}
+	refs := make([]cluster.PodRef, s.onLaunches())
 	for i, b := range s.launches {
 		launchAt[i] = -1
 		if !b.refusal.IsYes() {
@@ -493,6 +499,7 @@ func (s *solver) plan() plan.Plan {
 		l, refusal := s.launch(b)
 		if b.refusal = refusal; refusal.IsYes() {
 			launchAt[i] = len(out.Launches)
+			l.Pods, refs = refs[:0:count[i]], refs[count[i]:]
 			out.Launches = append(out.Launches, l)
 		}
 	}

@@ -20,7 +20,7 @@ type unsettled struct {
 func (s *solver) placeOfUnsettled(u *unsettled) topology.Place {
 	keys, groups := s.ledger.Keys(), s.ledger.Groups()
 	place := topology.Place{
-		Domain: make([]int32, len(keys)), May: make([][]int32, groups), Counts: make([]bool, groups), Doubt: make([]bool, groups),
+		Domain: make([]int32, len(keys)), Counts: make([]bool, groups), Doubt: make([]bool, groups),
 	}
 	values := make([][]string, len(keys))
 	for k, key := range keys {
@@ -42,10 +42,13 @@ func (s *solver) placeOfUnsettled(u *unsettled) topology.Place {
 			}
 		}
 	}
+	if slices.Contains(place.Domain, topology.Unsettled) {
+		place.May = make([][]int32, groups)
+	}
 	known := u.at >= 0 && u.atoms.within(s.model.pools[u.at].allowed) // else the pool has changed since
 	for g := range groups {
 		spreading := s.ledger.IsSpreading(g)
-		if place.Counts[g], place.Doubt[g] = !known || !spreading, !known && spreading; place.Counts[g] {
+		if place.Counts[g], place.Doubt[g] = !known || !spreading, !known && spreading; place.Counts[g] && place.May != nil {
 			place.May[g] = anywhere[s.ledger.KeyOf(g)]
 		}
 	}
@@ -70,7 +73,9 @@ func (s *solver) countOwners(u *unsettled, o *owners, values [][]string, place *
 		}
 	}
 	for _, g := range o.groups {
-		place.Counts[g], place.Doubt[g], place.May[g] = some, notAll, may[s.ledger.KeyOf(g)]
+		if place.Counts[g], place.Doubt[g] = some, notAll; place.May != nil {
+			place.May[g] = may[s.ledger.KeyOf(g)]
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -32,12 +33,12 @@ func (s *solver) uphold(last bool) (all bool) {
 	}
 	s.recountAll(seats)
 	all = true
-	moved := map[int32]bool{}
+	u := upholding{seats: seats, moved: map[int32]bool{}, held: map[placement]bool{}, last: last}
 	for sweep, again := 0, true; again && (last || sweep < sweepsMost); sweep++ {
 		again = false
 		for _, c := range slices.Backward(s.order) {
 			if cl := &s.classes[c]; len(cl.keys) > 0 {
-				again = s.upholdClass(cl, seats, moved, last) || again
+				again = s.upholdClass(cl, &u) || again
 			}
 		}
 		if !again {
@@ -54,6 +55,9 @@ func (s *solver) recountAll(seats [][]int32) {
 	s.ledger = s.before.Clone()
 	if !s.opts.BuyableBinds {
 		s.ledger.SoldOut()
+	}
+	if k := slices.Index(s.ledger.Keys(), label.Hostname); k >= 0 {
+		s.ledger.Expect(k, len(s.launches))
 	}
 	for i, b := range s.launches {
 		if b.refusal.IsYes() {
@@ -82,27 +86,35 @@ func (s *solver) locateFinal(i int, b *launchBin) {
 	}
 }
 
+// upholding is a round of uphold.
+type upholding struct {
+	seats [][]int32 // by class: the pods that have a place
+	moved map[int32]bool
+	held  map[placement]bool // where pods of the class at hand may stay
+	last  bool
+}
+
 // upholdClass is uphold for the pods of one class. It tells whether any had to go.
-func (s *solver) upholdClass(c *class, seats [][]int32, moved map[int32]bool, last bool) (gone bool) {
-	held := map[placement]bool{}
-	for _, p := range slices.Backward(seats[c.index]) {
+func (s *solver) upholdClass(c *class, u *upholding) (gone bool) {
+	clear(u.held)
+	for _, p := range slices.Backward(u.seats[c.index]) {
 		at := s.placed[p]
-		if at.kind == nowhere || held[at] {
+		if at.kind == nowhere || u.held[at] {
 			continue
 		}
 		miss := s.ledger.Holds(c.index, s.placeAt(at))
-		if miss.IsYes() || s.holdsFirst(c, at, seats) {
-			held[at] = true
+		if miss.IsYes() || s.holdsFirst(c, at, u.seats) {
+			u.held[at] = true
 			continue
 		}
 		s.remove(c, p)
 		s.refused[p] = miss.Verdict()
-		if !last && !moved[p] {
-			moved[p] = true
+		if !u.last && !u.moved[p] {
+			u.moved[p] = true
 			s.placeAnew(c, p)
 		}
 		gone = true
-		clear(held)
+		clear(u.held)
 	}
 	return gone
 }
@@ -291,6 +303,16 @@ func (s *solver) remove(c *class, p int32) {
 func (s *solver) seats() [][]int32 {
 	at := s.classOf()
 	seats, older := make([][]int32, len(s.classes)), byAge(s.snap)
+	count := make([]int, len(s.classes))
+	for p := range s.placed {
+		if s.placed[p].kind != nowhere {
+			count[at[s.snap.Pending[p].Shape]]++
+		}
+	}
+	memory := make([]int32, len(s.placed))
+	for c, n := range count {
+		seats[c], memory = memory[:0:n], memory[n:]
+	}
 	for p := range s.placed {
 		if s.placed[p].kind != nowhere {
 			c := at[s.snap.Pending[p].Shape]

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"iter"
 	"maps"
 	"slices"
 )
@@ -12,11 +13,21 @@ func (l *Ledger) Clone() *Ledger {
 	for k := range c.domains {
 		c.domains[k] = maps.Clone(l.domains[k])
 	}
+	numbers, flags := 0, 0
 	for g := range c.groups {
 		gr := &c.groups[g]
-		gr.counts, gr.owners = slices.Clone(gr.counts), slices.Clone(gr.owners)
-		gr.present, gr.possible = slices.Clone(gr.present), slices.Clone(gr.possible)
-		gr.maybe, gr.awaited = slices.Clone(gr.maybe), slices.Clone(gr.awaited)
+		numbers += len(gr.counts) + len(gr.owners) + len(gr.maybe)
+		flags += len(gr.present) + len(gr.possible) + len(gr.awaited)
+	}
+	n, f := make([]int32, numbers), make([]bool, flags)
+	for g := range c.groups {
+		gr := &c.groups[g]
+		n, gr.counts = moved(n, gr.counts, len(gr.counts))
+		n, gr.owners = moved(n, gr.owners, len(gr.owners))
+		n, gr.maybe = moved(n, gr.maybe, len(gr.maybe))
+		f, gr.present = moved(f, gr.present, len(gr.present))
+		f, gr.possible = moved(f, gr.possible, len(gr.possible))
+		f, gr.awaited = moved(f, gr.awaited, len(gr.awaited))
 	}
 	return &c
 }
@@ -24,15 +35,19 @@ func (l *Ledger) Clone() *Ledger {
 // Suppose returns a function that forgets again where machines are that are noted from now
 // on.
 func (l *Ledger) Suppose() (forget func()) {
-	present := make([][]bool, len(l.groups))
+	var present []bool // of one group after another
+	ends := make([]int, len(l.groups))
 	for g := range l.groups {
-		present[g] = slices.Clone(l.groups[g].present)
+		present = append(present, l.groups[g].present...)
+		ends[g] = len(present)
 	}
 	return func() {
-		for g := range l.groups {
+		first := 0
+		for g, end := range ends {
 			was := l.groups[g].present
 			clear(was)
-			copy(was, present[g])
+			copy(was, present[first:end])
+			first = end
 		}
 	}
 }
@@ -69,13 +84,14 @@ func (l *Ledger) Minds(class, key, wishesFrom int) bool {
 
 // KeptFrom returns the groups of pods under the key that a class keeps away from by its
 // own anti-affinity, wishes from the given one on included.
-func (l *Ledger) KeptFrom(class, key, wishesFrom int) (groups []int) {
-	for _, u := range l.rules[class].repelling {
-		if (u.wish < 0 || u.wish >= wishesFrom) && l.groups[u.group].key == key {
-			groups = append(groups, u.group)
+func (l *Ledger) KeptFrom(class, key, wishesFrom int) iter.Seq[int] {
+	return func(yield func(group int) bool) {
+		for _, u := range l.rules[class].repelling {
+			if (u.wish < 0 || u.wish >= wishesFrom) && l.groups[u.group].key == key && !yield(u.group) {
+				return
+			}
 		}
 	}
-	return groups
 }
 
 // CountedIn returns the groups in which pods of a class count.

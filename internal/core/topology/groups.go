@@ -84,6 +84,26 @@ type builder struct {
 	// byLabel are the classes by the labels they have, every all of them; nil: not asked yet.
 	byLabel map[labelled][]int
 	every   []int
+	uses    short[use]
+	numbers short[int]
+}
+
+// short makes lists that mostly have one element. Memory is taken for shortMany at once.
+type short[T any] struct{ free []T }
+
+const shortMany = 128
+
+// add appends to a list.
+func (s *short[T]) add(list []T, v T) []T {
+	if len(list) > 0 {
+		return append(list, v)
+	}
+	if len(s.free) == 0 {
+		s.free = make([]T, shortMany)
+	}
+	list, s.free = s.free[:1:1], s.free[1:]
+	list[0] = v
+	return list
 }
 
 type labelled struct{ key, value string }
@@ -145,8 +165,12 @@ func (b *builder) group(name string, g group) (i int, isNew bool) {
 }
 
 func termName(t *cluster.PodTerm) string {
+	namespaces := t.Namespaces
+	if len(namespaces) > 1 {
+		namespaces = slices.Sorted(slices.Values(namespaces))
+	}
 	return strings.Join([]string{
-		t.Key, selectorName(&t.Selector), strings.Join(slices.Sorted(slices.Values(t.Namespaces)), ","), selectorName(&t.NamespaceSelector),
+		t.Key, selectorName(&t.Selector), strings.Join(namespaces, ","), selectorName(&t.NamespaceSelector),
 	}, "|")
 }
 
@@ -192,7 +216,7 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	if sp.Selector.Selects(sh.Labels) {
 		u.self = 1
 	}
-	b.rules[class].spread = append(b.rules[class].spread, u)
+	b.rules[class].spread = b.uses.add(b.rules[class].spread, u)
 	if !isNew {
 		return
 	}
@@ -244,7 +268,7 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	if b.selects(t, b.shapes[class]) {
 		u.self = 1
 	}
-	b.rules[class].repelling = append(b.rules[class].repelling, u)
+	b.rules[class].repelling = b.uses.add(b.rules[class].repelling, u)
 	if isNew {
 		for _, c := range b.candidates(&t.Selector) {
 			if b.selects(t, b.shapes[c]) {
@@ -262,7 +286,7 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	}
 	for _, c := range b.candidates(&t.Selector) {
 		if b.selects(t, b.shapes[c]) {
-			b.rules[c].repelled = append(b.rules[c].repelled, use{group: owners, wish: -1})
+			b.rules[c].repelled = b.uses.add(b.rules[c].repelled, use{group: owners, wish: -1})
 		}
 	}
 }
@@ -270,6 +294,6 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 // count notes that pods of the class count in the group.
 func (b *builder) count(class, group int) {
 	if c := &b.rules[class].counted; !slices.Contains(*c, group) {
-		*c = append(*c, group)
+		*c = b.numbers.add(*c, group)
 	}
 }

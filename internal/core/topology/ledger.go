@@ -41,7 +41,8 @@ type Place struct {
 	// Doubt tells for each spreading group whether the machine may yet turn out not to
 	// count. Nil: in none.
 	Doubt []bool
-	// May has, by group, the domains in which an unsettled machine may be and count.
+	// May has, by group, the domains in which an unsettled machine may be and count. Nil:
+	// the machine is settled.
 	May [][]int32
 }
 
@@ -146,6 +147,36 @@ func (l *Ledger) NewDomain(key int) int32 {
 		gr.present, gr.possible = append(gr.present, false), append(gr.possible, false)
 	}
 	return d
+}
+
+// Expect takes memory for so many new domains of a key at once.
+func (l *Ledger) Expect(key, domains int) {
+	each := int(l.sizes[key]) + domains
+	lists := len(l.spreads[key])
+	flags := make([]bool, 2*each*lists)
+	for g := range l.groups {
+		if l.groups[g].key == key {
+			lists++
+		}
+	}
+	numbers := make([]int32, each*lists)
+	for g := range l.groups {
+		gr := &l.groups[g]
+		if gr.key != key {
+			continue
+		}
+		numbers, gr.counts = moved(numbers, gr.counts, each)
+		if gr.kind == spreading {
+			numbers, gr.owners = moved(numbers, gr.owners, each)
+			flags, gr.present = moved(flags, gr.present, each)
+			flags, gr.possible = moved(flags, gr.possible, each)
+		}
+	}
+}
+
+// moved copies a list to the beginning of memory, of which it may fill so much, and returns the rest.
+func moved[T any](memory, list []T, most int) (rest, at []T) {
+	return memory[most:], append(memory[:0:most], list...)
 }
 
 // Spreading calls f for each spreading group with the class whose policies say which
