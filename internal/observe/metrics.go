@@ -82,6 +82,14 @@ type Metrics struct {
 	InterruptionReceived     *prometheus.CounterVec
 	InterruptionDeleted      prometheus.Counter
 	InterruptionQueueSeconds prometheus.Histogram
+	// InstanceUnhealthy counts the machines of which EC2 says something bad, by what.
+	InstanceUnhealthy *prometheus.CounterVec
+	// LaunchFailures and TerminationFailures count what EC2 did not do.
+	LaunchFailures, TerminationFailures *prometheus.CounterVec
+	// BatchTime and BatchSize are those of requests to EC2 that are for several.
+	BatchTime, BatchSize *prometheus.HistogramVec
+	// UserDataBytes is the size of what machines of a class run at their start.
+	UserDataBytes *prometheus.GaugeVec
 	// PodsLanded counts pods that were meant for a machine, by what became of them.
 	PodsLanded *prometheus.CounterVec
 	// JournalDecisions counts decisions handed to the journal, by loop and by what became
@@ -160,6 +168,12 @@ func (m *Metrics) addAWS(f factory) {
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "aws_sdk_go", Name: name, Help: help, Buckets: buckets}, labels)
 	}
+	m.InstanceUnhealthy = f.counter(namespace, "interruption", "instance_status_unhealthy_total", "Instances of which EC2 says something bad, by what.", "category")
+	m.LaunchFailures = f.counter(namespace, "cloudprovider", "instance_launch_failures_total", "Refusals in EC2's answers to launches.", "zone", "zone_id", "capacity_type", "reason")
+	m.TerminationFailures = f.counter(namespace, "cloudprovider", "instance_termination_failures_total", "Instances that EC2 did not end when asked to.", "zone", "zone_id")
+	m.BatchTime = f.histogram("cloudprovider", "batcher_batch_time_seconds", "Time for which a request to EC2 was gathered.", durationBuckets(), "batcher")
+	m.BatchSize = f.histogram("cloudprovider", "batcher_batch_size", "How many a request to EC2 was for.", []float64{1, 2, 4, 5, 10, 25, 50, 100, 200}, "batcher")
+	m.UserDataBytes = f.gauge("ec2nodeclasses", "userdata_bytes", "Size of the user data of a class, before it is encoded; EC2 takes 16384.", "nodeclass")
 	m.AWSRequests = f.counter("aws_sdk_go", "", "request_total", "Requests to AWS.", labels...)
 	m.AWSRequestDuration = histogram("request_duration_seconds", "Time that requests to AWS took, repeats included.", durationBuckets())
 	m.AWSRetries = histogram("request_retry_count", "Repeats of requests to AWS.", prometheus.LinearBuckets(0, 1, 11))

@@ -104,8 +104,35 @@ func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.
 		m.InterruptionDeleted.Inc()
 		m.InterruptionQueueSeconds.Observe(underWay.Seconds())
 	}
+	opts.Meter = meter{m}
 	return aws.New(mgr.GetClient(), opts)
 }
+
+// meter counts what becomes of machines of EC2.
+type meter struct{ m *observe.Metrics }
+
+func (c meter) LaunchFailed(zone, zoneID, capacityType, reason string) {
+	c.m.LaunchFailures.WithLabelValues(zone, zoneID, capacityType, reason).Inc()
+}
+
+func (c meter) TerminationFailed(zone, zoneID string) {
+	c.m.TerminationFailures.WithLabelValues(zone, zoneID).Inc()
+}
+
+func (c meter) Gathered(what string, waited time.Duration, size int) {
+	c.m.BatchTime.WithLabelValues(what).Observe(waited.Seconds())
+	c.m.BatchSize.WithLabelValues(what).Observe(float64(size))
+}
+
+func (c meter) UserData(class string, bytes int) {
+	if bytes == 0 {
+		c.m.UserDataBytes.DeleteLabelValues(class)
+		return
+	}
+	c.m.UserDataBytes.WithLabelValues(class).Set(float64(bytes))
+}
+
+func (c meter) Unhealthy(category string) { c.m.InstanceUnhealthy.WithLabelValues(category).Inc() }
 
 // caBundle returns the certificate by which the process itself knows the API server.
 func caBundle(config *rest.Config) (string, error) {

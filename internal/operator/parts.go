@@ -138,7 +138,7 @@ func (p *Parts) loops() []registrant {
 	}
 	loops := []registrant{
 		pools, claims,
-		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles()},
+		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()},
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: launcher(), Pack: packing,
 			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced,
@@ -183,6 +183,12 @@ func (p *Parts) singles() prometheus.Registerer {
 		return nil
 	}
 	return metrics.Registry
+}
+
+// reserves tells whether machines may be in capacity reservations.
+func (p *Parts) reserves() bool {
+	gates, err := p.Settings.Gates()
+	return err == nil && gates["ReservedCapacity"] && len(p.Cloud.Vocabulary().ReservationKeys) > 0
 }
 
 // repairPolicies returns what the provider takes for broken; none: nothing is repaired.

@@ -285,6 +285,7 @@ func (p *Provider) finalizeClass(ctx context.Context, class *awsv1.EC2NodeClass)
 	if err := p.templates.removeOf(ctx, class.Name); err != nil {
 		return reconcile.Result{}, err
 	}
+	p.opts.Meter.UserData(class.Name, 0)
 	before := class.DeepCopy()
 	controllerutil.RemoveFinalizer(class, awsv1.TerminationFinalizer)
 	if err := p.client.Patch(ctx, class, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {

@@ -135,6 +135,7 @@ func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
 func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, error) {
 	out, err := p.clients.EC2.CreateFleet(ctx, o.Input, func(opts *ec2.Options) { opts.Retryer = aws.NopRetryer{} })
 	if err != nil {
+		p.countRefusals(o, []refusal{{Code: errorCode(err), Message: err.Error()}})
 		return answerError(o, err, doubtful)
 	}
 	v := verdict{machines: launched(o, out)}
@@ -144,6 +145,7 @@ func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, 
 	}
 	if len(v.machines) < len(o.Members) {
 		all := refusals(out)
+		p.countRefusals(o, all)
 		for _, r := range all {
 			switch {
 			case r.Code == codeNoAddresses && r.Subnet != "":
@@ -155,6 +157,13 @@ func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, 
 		v.failure = failureOf(o, all)
 	}
 	return v, nil
+}
+
+// countRefusals counts what EC2 said no to.
+func (p *Provider) countRefusals(o *order, all []refusal) {
+	for _, r := range all {
+		p.opts.Meter.LaunchFailed(r.Zone, p.zoneID(r.Zone), o.CapacityType, reasonOf(r.Code, r.Message))
+	}
 }
 
 // steady is how the other requests are repeated: little, because the budget waits instead.

@@ -77,6 +77,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	}
 	_, ended, err := p.ends.get(ctx, m.ID)
 	if err != nil {
+		p.opts.Meter.TerminationFailed(m.Zone, p.zoneID(m.Zone))
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	if ended { // else it is too young to be known everywhere: it is asked for again

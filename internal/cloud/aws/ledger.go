@@ -108,6 +108,9 @@ type ledger struct {
 	// turn waits until a new batch may be sent. Meanwhile the batch takes in others: the
 	// less may be sent, the more go together.
 	turn func(ctx context.Context) error
+	// gathered is told for how long the first member of a batch waited for others, and how
+	// many they are.
+	gathered func(waited time.Duration, size int)
 
 	loading turnstile // one reading of old records at a time
 	mu      sync.Mutex
@@ -221,6 +224,7 @@ func (l *ledger) gather(ctx context.Context, b *batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.open = false
+	l.gathered(l.now().Sub(b.order.Begun), len(b.order.Members))
 	if l.opened[b.key] == b {
 		delete(l.opened, b.key)
 	}

@@ -73,6 +73,7 @@ func testLedger(c client.Client, send func(context.Context, *order, bool) (verdi
 	l.client, l.reader, l.namespace, l.cluster = c, c, "kube-system", "test"
 	l.now, l.log, l.send = time.Now, slog.New(slog.DiscardHandler), send
 	l.turn = func(context.Context) error { return nil }
+	l.gathered = func(time.Duration, int) {}
 	l.waits = func(context.Context, member) bool { return true }
 	return l
 }

@@ -72,7 +72,9 @@ func (p *Provider) findSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (
 				}
 				free[id] = aws.ToInt32(s.AvailableIpAddressCount)
 				p.addresses.learn(id, int(free[id]))
-				found = append(found, awsv1.Subnet{ID: id, Zone: aws.ToString(s.AvailabilityZone), ZoneID: aws.ToString(s.AvailabilityZoneId)})
+				at := awsv1.Subnet{ID: id, Zone: aws.ToString(s.AvailabilityZone), ZoneID: aws.ToString(s.AvailabilityZoneId)}
+				p.learnZone(at.Zone, at.ZoneID)
+				found = append(found, at)
 			}
 		}
 	}
@@ -80,6 +82,20 @@ func (p *Provider) findSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (
 		return cmp.Or(cmp.Compare(free[b.ID], free[a.ID]), strings.Compare(a.ID, b.ID))
 	})
 	return found, nil
+}
+
+// learnZone notes the id of a zone, which has another name in every account.
+func (p *Provider) learnZone(name, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.zones[name] = id
+}
+
+// zoneID returns the id of a zone; empty: it is not known.
+func (p *Provider) zoneID(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.zones[name]
 }
 
 // groupQueries is subnetQueries for security groups.

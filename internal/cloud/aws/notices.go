@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,7 +197,7 @@ func (p *Provider) handle(ctx context.Context, url string, message *sqstypes.Mes
 	kind := noOp
 	for _, n := range notices {
 		kind = string(n.Kind)
-		if err := p.pass(ctx, n, tell); err != nil {
+		if _, err := p.pass(ctx, n, tell); err != nil {
 			p.opts.Log.Error("notice could not be acted on, will try again", "kind", n.Kind, "instance", n.InstanceID, "error", err)
 			return nil
 		}
@@ -214,19 +215,19 @@ func (p *Provider) handle(ctx context.Context, url string, message *sqstypes.Mes
 }
 
 // pass tells a notice if it is about a machine of ours.
-func (p *Provider) pass(ctx context.Context, n cloud.Notice, tell func(context.Context, cloud.Notice) error) error {
+func (p *Provider) pass(ctx context.Context, n cloud.Notice, tell func(context.Context, cloud.Notice) error) (ours bool, err error) {
 	m, err := p.noticed(ctx, n.InstanceID)
 	if errors.Is(err, cloud.ErrNotFound) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if n.Kind == cloud.ReservationReclaimed && m.Reservation != "" {
 		p.reserved.learn(m.Reservation, 0)
 	}
 	n.InstanceID = m.ProviderID()
-	return tell(ctx, n)
+	return true, tell(ctx, n)
 }
 
 // noticed returns the machine with an EC2 id, if it is ours.
@@ -252,8 +253,9 @@ func (p *Provider) noticed(ctx context.Context, id string) (machine, error) {
 
 // watchStatus asks EC2 for instances that fail its checks or have maintenance ahead.
 func (p *Provider) watchStatus(ctx context.Context, tell func(context.Context, cloud.Notice) error) {
+	unwell := map[sighting]bool{}
 	for ctx.Err() == nil {
-		err := p.readStatus(ctx, tell)
+		err := p.readStatus(ctx, unwell, tell)
 		switch {
 		case ctx.Err() != nil:
 		case reasonOf(errorCode(err), "") == "Unauthorized":
@@ -266,8 +268,16 @@ func (p *Provider) watchStatus(ctx context.Context, tell func(context.Context, c
 	}
 }
 
-func (p *Provider) readStatus(ctx context.Context, tell func(context.Context, cloud.Notice) error) error {
+// sighting is something bad that EC2 says of an instance.
+type sighting struct {
+	instance string
+	kind     cloud.NoticeKind
+}
+
+// readStatus tells what EC2 says of instances. Unwell is what it said the last time.
+func (p *Provider) readStatus(ctx context.Context, unwell map[sighting]bool, tell func(context.Context, cloud.Notice) error) error {
 	told := map[string]bool{}
+	seen := map[sighting]bool{}
 	var errs []error
 	for _, query := range []types.Filter{
 		filter("instance-status.status", "impaired"), filter("system-status.status", "impaired"),
@@ -285,11 +295,26 @@ func (p *Provider) readStatus(ctx context.Context, tell func(context.Context, cl
 					continue
 				}
 				told[n.InstanceID] = true
-				errs = append(errs, p.pass(ctx, n, tell)) // one is no reason not to tell the others
+				ours, err := p.pass(ctx, n, tell)
+				errs = append(errs, err) // one is no reason not to tell the others
+				at := sighting{n.InstanceID, n.Kind}
+				if seen[at] = ours; ours && !unwell[at] {
+					p.opts.Meter.Unhealthy(categoryOf(n.Kind))
+				}
 			}
 		}
 	}
+	clear(unwell)
+	maps.Copy(unwell, seen)
 	return errors.Join(errs...)
+}
+
+// categoryOf returns what a status check is about, as metrics have it.
+func categoryOf(kind cloud.NoticeKind) string {
+	if kind == cloud.MaintenanceScheduled {
+		return "event_status"
+	}
+	return string(kind)
 }
 
 // noticeOf returns what a status says, if it is bad.

@@ -84,7 +84,7 @@ func live(t *testing.T, w *world, p *Provider) {
 	if err := p.readQueue(ctx, &queue, func(context.Context, cloud.Notice) error { return nil }); err != nil {
 		t.Error(err)
 	}
-	if err := p.readStatus(ctx, func(context.Context, cloud.Notice) error { return nil }); err != nil {
+	if err := p.readStatus(ctx, map[sighting]bool{}, func(context.Context, cloud.Notice) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	for _, id := range ids {

@@ -81,7 +81,35 @@ type Options struct {
 	// Heard is told of every message of the queue that was handled: its kind and how long it
 	// was under way; may be nil.
 	Heard func(kind string, underWay time.Duration)
+	// Meter is told what else is counted; nil: nobody.
+	Meter Meter
 }
+
+// Meter counts what becomes of machines.
+type Meter interface {
+	// LaunchFailed is told of each no in EC2's answer to a launch.
+	LaunchFailed(zone, zoneID, capacityType, reason string)
+	// TerminationFailed is told of each machine that EC2 did not end when it was asked to.
+	TerminationFailed(zone, zoneID string)
+	// Gathered is told of each request that is for several: what it asks, for how long it
+	// was gathered, and for how many it is.
+	Gathered(what string, waited time.Duration, size int)
+	// UserData is told the size of what machines of a class run at their start, before it is
+	// encoded; 0: the class is gone.
+	UserData(class string, bytes int)
+	// Unhealthy is told of each machine of which EC2 says something bad that it did not say
+	// before: instance_status, system_status, event_status.
+	Unhealthy(category string)
+}
+
+// deaf is the meter of those who do not count.
+type deaf struct{}
+
+func (deaf) LaunchFailed(_, _, _, _ string)      {}
+func (deaf) TerminationFailed(_, _ string)       {}
+func (deaf) Gathered(string, time.Duration, int) {}
+func (deaf) UserData(string, int)                {}
+func (deaf) Unhealthy(string)                    {}
 
 // clients are those of the services of AWS.
 type clients struct {
@@ -121,6 +149,7 @@ type Provider struct {
 	ends            gatherer[bool]
 
 	mu     sync.Mutex
+	zones  map[string]string    // their ids, by name, as far as a class has a subnet there
 	known  map[string]known     // by instance id; what EC2 said last
 	ended  map[string]time.Time // by instance id
 	tagged map[string]bool      // by instance id
@@ -145,6 +174,9 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	if opts.Reader == nil {
 		opts.Reader = c
 	}
+	if opts.Meter == nil {
+		opts.Meter = deaf{}
+	}
 	p := &Provider{
 		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now},
 		aliases:         cache[string]{now: opts.Now, ttl: latestKept},
@@ -159,7 +191,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		tried:           cache[finding]{now: opts.Now, ttl: triedKept},
 		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
 		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
-		ledger:          newLedger(), known: map[string]known{}, ended: map[string]time.Time{}, tagged: map[string]bool{},
+		ledger:          newLedger(), zones: map[string]string{}, known: map[string]known{}, ended: map[string]time.Time{}, tagged: map[string]bool{},
 	}
 	p.connect()
 	if opts.KubernetesVersion == nil {
@@ -169,6 +201,10 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		}
 	}
 	p.looks.ask, p.ends.ask = p.look, p.end
+	gathered := func(what string) func(time.Duration, int) {
+		return func(waited time.Duration, size int) { p.opts.Meter.Gathered(what, waited, size) }
+	}
+	p.looks.gathered, p.ends.gathered, p.ledger.gathered = gathered("describe_instances"), gathered("terminate_instances"), gathered("create_fleet")
 	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
 	p.ledger.turn = func(ctx context.Context) error { return p.budget.turn(ctx, "CreateFleet") }

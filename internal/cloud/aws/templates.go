@@ -294,6 +294,7 @@ func (t *templates) data(ctx context.Context, s *shot, c *instance.Class, v *var
 	if err != nil {
 		return nil, &cloud.Failure{Kind: cloud.Rejected, Message: fmt.Sprintf("node class %s: user data: %v", s.class.Name, err)}
 	}
+	t.p.opts.Meter.UserData(s.class.Name, len(text))
 	if len(text) > userDataMost {
 		return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: "UserDataSizeLimitExceeded", Message: fmt.Sprintf("node class %s: user data has %d bytes; EC2 takes %d", s.class.Name, len(text), userDataMost)}
 	}

@@ -43,6 +43,8 @@ type Loop struct {
 	Log    *slog.Logger
 	// Shown is where the metrics of instance types are served; nil: nowhere.
 	Shown prometheus.Registerer
+	// Reserved: capacity reservations are used.
+	Reserved bool
 
 	due map[cloud.ClassRef]next
 
@@ -98,7 +100,7 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
 	if l.Shown != nil {
-		g := newGauges(l.lists)
+		g := newGauges(l.lists, l.Reserved)
 		switch err := l.Shown.Register(g); {
 		case err == nil:
 			defer l.Shown.Unregister(g)

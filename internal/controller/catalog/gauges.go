@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
@@ -14,16 +15,18 @@ import (
 type gauges struct {
 	// lists returns the types of each class.
 	lists func() [][]*catalog.Type
+	// reserved: there are reservations, so that each type says whether it is in one.
+	reserved bool
 
 	cpu, memory, available, price *prometheus.Desc
 }
 
-func newGauges(lists func() [][]*catalog.Type) *gauges {
+func newGauges(lists func() [][]*catalog.Type, reserved bool) *gauges {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("karpenter_cloudprovider_instance_type_"+name, help, append([]string{"instance_type"}, labels...), nil)
 	}
 	return &gauges{
-		lists:     lists,
+		lists: lists, reserved: reserved,
 		cpu:       desc("cpu_cores", "Cores of an instance type."),
 		memory:    desc("memory_bytes", "Memory of an instance type."),
 		available: desc("offering_available", "Whether an instance type can be launched, by zone and capacity type.", "capacity_type", "zone"),
@@ -61,6 +64,9 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 			}
 			for i := range t.Offerings {
 				merge(places, t.Name, &t.Offerings[i])
+				if g.reserved {
+					merge(places, t.Name, &catalog.Offering{Zone: t.Offerings[i].Zone, CapacityType: label.Reserved})
+				}
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func TestGauges(t *testing.T) {
 			)},
 			{of(catalog.Offering{Zone: "a", CapacityType: label.Spot, PriceHourly: 0.25, Priced: true, Available: true})},
 		}
-	})
+	}, true)
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(g)
 	families, err := reg.Gather()
@@ -48,7 +48,7 @@ func TestGauges(t *testing.T) {
 	}
 	want := []string{
 		"cpu_cores m5.large: 2", "memory_bytes m5.large: 8.589934592e+09",
-		"offering_available on-demand m5.large a: 1", "offering_available spot m5.large a: 1",
+		"offering_available on-demand m5.large a: 1", "offering_available reserved m5.large a: 0", "offering_available spot m5.large a: 1",
 		"offering_price_estimate spot m5.large a: 0.25",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
