@@ -95,7 +95,7 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 	t.Parallel()
 	doc := readDoc(t, "../../docs/reference/metrics.md")
 	var got []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(doc, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(doc, -1) {
 		labels := strings.ReplaceAll(strings.TrimSpace(row[2]), ", ", ",")
 		got = append(got, strings.TrimSpace(row[1]+" "+strings.Trim(labels, "–")))
 	}

@@ -63,7 +63,7 @@ func TestDocsNameTheMetricsOfTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	descs := make(chan *prometheus.Desc, 4)
-	newGauges(nil).Describe(descs)
+	newGauges(nil, false).Describe(descs)
 	close(descs)
 	for desc := range descs {
 		_, name, _ := strings.Cut(desc.String(), `fqName: "`)
