@@ -142,17 +142,20 @@ func (c *chaos) arm() {
 			if f == CrashBefore || f == CrashAfter {
 				p /= 20
 			}
-			if on := w.chance(0.6); on && !off(f) && c.stormy {
+			if on := w.chance(0.6); (on || w.opts.Ordinary) && !off(f) && c.stormy {
 				c.odds[f] = p
 			}
 		}
 	}
 	c.slow = w.between(0, 20*time.Second)
 	for _, t := range timed {
-		mean := time.Duration(float64(t.mean) * math.Pow(4, w.rand.Float64()*2-1))
-		if on := w.chance(0.7); (on || t.fault == Scale) && !off(t.fault) && c.stormy {
+		mean := time.Duration(float64(c.meanOf(t.fault, t.mean)) * math.Pow(4, w.rand.Float64()*2-1))
+		if on := w.chance(0.7); (on || t.fault == Scale || w.opts.Ordinary) && !off(t.fault) && c.stormy {
 			c.again(t.fault, mean, t.does)
 		}
+	}
+	if w.opts.Ordinary {
+		c.followHours()
 	}
 }
 

@@ -1,16 +1,12 @@
 package world
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -254,72 +249,4 @@ func (e evictions) Create(_ context.Context, obj, _ client.Object, _ ...client.S
 		}
 	}
 	return e.c.write("evict", obj, func() error { return w.api.evict(obj.(*corev1.Pod)) })
-}
-
-// patch changes an object as a patch says, its status or all but that.
-func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status bool) (client.Object, error) {
-	name := kindName(obj)
-	was := a.shelf(name).get(keyOf(obj))
-	if was == nil {
-		return nil, apierrors.NewNotFound(resourceOf(name), obj.GetName())
-	}
-	if kind == types.MergePatchType && bytes.Contains(data, []byte("resourceVersion")) {
-		var lock struct {
-			Metadata struct {
-				ResourceVersion string `json:"resourceVersion"`
-			} `json:"metadata"`
-		}
-		if err := json.Unmarshal(data, &lock); err != nil {
-			return nil, fmt.Errorf("read patch: %w", err)
-		}
-		if v := lock.Metadata.ResourceVersion; v != "" && v != was.GetResourceVersion() {
-			return nil, apierrors.NewConflict(resourceOf(name), obj.GetName(), errors.New("it has changed since it was read"))
-		}
-	}
-	is, err := patched(was, kind, data)
-	if err != nil {
-		return nil, err
-	}
-	from, into := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
-	if status {
-		result := into.FieldByName("Status")
-		kept := was.DeepCopyObject().(client.Object)
-		reflect.ValueOf(kept).Elem().FieldByName("Status").Set(result)
-		is = kept
-	} else if f := from.FieldByName("Status"); f.IsValid() {
-		into.FieldByName("Status").Set(f)
-	}
-	if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(is.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
-		return nil, apierrors.NewInvalid(was.GetObjectKind().GroupVersionKind().GroupKind(), was.GetName(), nil)
-	}
-	is.SetResourceVersion(was.GetResourceVersion())
-	a.replace(name, was, is)
-	if now := a.shelf(name).get(keyOf(obj)); now != nil {
-		return now, nil
-	}
-	return is, nil
-}
-
-func patched(was client.Object, kind types.PatchType, data []byte) (client.Object, error) {
-	before, err := json.Marshal(was)
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", was.GetName(), err)
-	}
-	var after []byte
-	if kind == types.JSONPatchType {
-		ops, err := jsonpatch.DecodePatch(data)
-		if err != nil {
-			return nil, fmt.Errorf("read patch: %w", err)
-		}
-		if after, err = ops.Apply(before); err != nil {
-			return nil, apierrors.NewInvalid(was.GetObjectKind().GroupVersionKind().GroupKind(), was.GetName(), nil)
-		}
-	} else if after, err = jsonpatch.MergePatch(before, data); err != nil {
-		return nil, fmt.Errorf("apply patch: %w", err)
-	}
-	is := reflect.New(reflect.TypeOf(was).Elem()).Interface().(client.Object)
-	if err := json.Unmarshal(after, is); err != nil {
-		return nil, fmt.Errorf("read what was patched: %w", err)
-	}
-	return is, nil
 }

@@ -6,7 +6,7 @@
 // What happens is a heap of events; whatever the seed decides, it decides through one
 // random source that is asked in the order of events. So one seed is one history.
 //
-// Read world.go (the heap and a run), then api.go (the API server), watch.go, client.go,
+// Read world.go (the heap and a run), then api.go (the API server), patch.go, watch.go, client.go,
 // queue.go and process.go (how production is driven), then those who act: scheduler.go,
 // workloads.go, kubelet.go, cloud.go, chaos.go; and at last checks.go, which judges.
 package world

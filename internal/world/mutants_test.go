@@ -62,7 +62,7 @@ var mutants = []struct {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialised)
 		}
-	})}, 1},
+	})}, 5},
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 4},
 	{Mutant{Name: "budgets are not known", See: pool(func(np *karpenterv1.NodePool) {
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}}

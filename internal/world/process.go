@@ -2,9 +2,11 @@ package world
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,6 +48,7 @@ type process struct {
 // looker is a loop that looks again and again.
 type looker struct {
 	loop.Looker
+	name string
 	news <-chan struct{}
 	due  time.Time // of the next look; zero: none
 }
@@ -109,6 +112,7 @@ func (p *process) look(l *looker, pause time.Duration) {
 			return
 		}
 		l.due = time.Time{}
+		p.w.work[l.name]++
 		p.act(func() {
 			if pause := l.Look(p.ctx); pause > 0 {
 				p.look(l, pause)
@@ -256,7 +260,7 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		q.work = func(cluster.PodRef) { r.Next(p.ctx) }
 		r.Queue = q
 	case loop.Looker:
-		l := &looker{Looker: r}
+		l := &looker{Looker: r, name: strings.TrimPrefix(fmt.Sprintf("%T", r), "*")}
 		if n, ok := r.(loop.Newsreader); ok {
 			l.news = n.News()
 		}
@@ -278,6 +282,7 @@ func drive(p *process, c reconcile.Reconciler) {
 		q := newQueue(p, limiter)
 		q.work = func(request reconcile.Request) {
 			result, err := c.Reconcile(p.ctx, request)
+			p.w.work[name]++
 			p.w.checks.reconciled(name, request)
 			switch {
 			case err != nil:

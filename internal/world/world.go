@@ -26,6 +26,9 @@ type Options struct {
 	Stormy, Calm time.Duration
 	// Nodes is about how many nodes the load needs; zero: the seed decides.
 	Nodes int
+	// Ordinary has every fault strike, as seldom as on a bad day of a real cluster, and the load
+	// follow the hour.
+	Ordinary bool
 	// Without are faults that do not happen, by name.
 	Without []Fault
 	// Mutant changes what the product sees or does; nil: nothing.
@@ -61,8 +64,8 @@ type World struct {
 	said string
 	sum  hash.Hash64
 	line []byte
-	// Stats counts what happened, by name.
-	Stats map[string]int
+	// Stats counts what happened, work what the product looked at, by name.
+	Stats, work map[string]int
 }
 
 // Result is what came of a run.
@@ -74,7 +77,8 @@ type Result struct {
 	Lasted time.Duration
 	// NodeHours is the time that nodes were there, summed.
 	NodeHours float64
-	Stats     map[string]int
+	// Stats is how often what happened, Work how often each loop and each controller looked.
+	Stats, Work map[string]int
 	// Violation says what must not happen and did; empty: nothing.
 	Violation string
 }
@@ -109,7 +113,7 @@ func (e *events) Pop() any {
 func Run(seed uint64, opts Options) Result {
 	w := &World{
 		opts: opts, rand: rand.New(rand.NewPCG(seed, 0x646f7665)), at: start,
-		sum: fnv.New64a(), Stats: map[string]int{},
+		sum: fnv.New64a(), Stats: map[string]int{}, work: map[string]int{},
 	}
 	w.api = newAPI(w)
 	w.checks = newChecks(w)
@@ -123,7 +127,7 @@ func Run(seed uint64, opts Options) Result {
 	closeJournal()
 	return Result{
 		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
-		Stats: w.Stats, Violation: w.said,
+		Stats: w.Stats, Work: w.work, Violation: w.said,
 	}
 }
 

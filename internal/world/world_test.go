@@ -22,6 +22,7 @@ var (
 	stormy    = flag.Duration("stormy", 40*time.Minute, "how long faults rage")
 	calm      = flag.Duration("calm", restIn, "how long the world then has to come to rest; less than 90 minutes: it need not")
 	nodes     = flag.Int("nodes", 6, "about how many nodes the load needs; 0: the seed decides")
+	ordinary  = flag.Bool("ordinary", false, "every fault, as seldom as on a bad day of a real cluster, and a load that follows the hour")
 )
 
 // heapMost bounds the heap of worlds that are played side by side.
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func options() Options {
-	o := Options{Stormy: *stormy, Calm: *calm, Nodes: *nodes}
+	o := Options{Stormy: *stormy, Calm: *calm, Nodes: *nodes, Ordinary: *ordinary}
 	for f := range strings.SplitSeq(*without, ",") {
 		o.Without = append(o.Without, Fault(f))
 	}
@@ -50,7 +51,8 @@ func command(seed uint64, o *Options) string {
 			off = append(off, string(f))
 		}
 	}
-	return fmt.Sprintf("go test ./internal/world -run 'TestSeed$' -v -args -seed=%d -stormy=%s -calm=%s -nodes=%d -without=%s", seed, o.Stormy, o.Calm, o.Nodes, strings.Join(off, ","))
+	return fmt.Sprintf("go test ./internal/world -run 'TestSeed$' -v -args -seed=%d -stormy=%s -calm=%s -nodes=%d -ordinary=%v -without=%s",
+		seed, o.Stormy, o.Calm, o.Nodes, o.Ordinary, strings.Join(off, ","))
 }
 
 // TestSeed plays one seed, with everything that happens in the log.

@@ -1,0 +1,57 @@
+package world
+
+import (
+	"math"
+	"time"
+)
+
+// How an ordinary day differs from a storm.
+const (
+	// seldom is how many times less often faults strike.
+	seldom = 12
+	// follows is how often the load is set to what the hour asks for, and swing by how much of
+	// itself it goes up and down with it.
+	follows, swing = 20 * time.Minute, 0.3
+	// dayHours is how long the load takes from peak to peak.
+	dayHours = 24
+)
+
+// often are the mean times between two of what happens on an ordinary day more often than
+// seldom says.
+//
+//nolint:gochecknoglobals // what there is, which nobody changes
+var often = map[Fault]time.Duration{Rollout: time.Hour, Drift: 24 * time.Hour}
+
+// meanOf returns the mean time between two of a fault that is as frequent in a storm.
+func (c *chaos) meanOf(f Fault, inStorm time.Duration) time.Duration {
+	switch mean, is := often[f]; {
+	case !c.w.opts.Ordinary:
+		return inStorm
+	case is:
+		return mean
+	default:
+		return seldom * inStorm
+	}
+}
+
+// followHours has the load follow the hour for as long as the storm lasts. A Job begins anew
+// each time.
+func (c *chaos) followHours() {
+	w := c.w
+	base := make([]int, len(w.workloads.apps))
+	for i, a := range w.workloads.apps {
+		base[i] = a.replicas
+	}
+	w.every(follows, func() {
+		if !c.stormy {
+			return
+		}
+		level := 1 + swing*math.Sin(2*math.Pi*w.at.Sub(start).Hours()/dayHours)
+		for i, a := range w.workloads.apps {
+			if want := max(1, int(math.Round(float64(base[i])*level))); !a.apart && a.replicas != want {
+				a.replicas = want
+				w.workloads.stir(a)
+			}
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package world
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var days = flag.Int("days", 0, "how many days of clusters TestDays plays, each with a fresh seed from -from on")
+
+// day is a cluster's day with every fault, and the rest at its end.
+func day(nodes int) Options {
+	return Options{Stormy: 24*time.Hour - restIn, Calm: restIn, Nodes: nodes, Ordinary: true}
+}
+
+// cpuTime returns how much of the processors this process has used.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestDays plays days of clusters, and tells what came of each.
+func TestDays(t *testing.T) {
+	if *days == 0 {
+		t.Skip("no -days")
+	}
+	var lasted time.Duration
+	var nodeHours float64
+	broken := 0
+	for s := *from; s < *from+uint64(*days); s++ {
+		o := day(*nodes)
+		r := Run(s, o)
+		lasted, nodeHours = lasted+r.Lasted, nodeHours+r.NodeHours
+		if r.Violation != "" {
+			broken++
+			t.Fail()
+			fmt.Printf("seed %d, after %d events: %s\n%s\n", s, r.Events, r.Violation, command(s, &o)) // at once
+		}
+		fmt.Printf("seed %d: %.1f days, %.0f node hours, %d violations, %s of cpu time, %.0f times real time\n",
+			s, lasted.Hours()/24, nodeHours, broken, cpuTime(t).Round(time.Second), lasted.Seconds()/cpuTime(t).Seconds())
+	}
+}
+
+// BenchmarkDay plays a day of a cluster: deployments, a load that follows the hour, Jobs,
+// interruptions, a roll-out of images, and every fault.
+func BenchmarkDay(b *testing.B) {
+	for _, nodes := range []int{6, 200} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			for range b.N {
+				before := cpuTime(b)
+				r := Run(*from, day(nodes))
+				took := cpuTime(b) - before
+				if r.Violation != "" {
+					b.Errorf("after %d events: %s", r.Events, r.Violation)
+				}
+				b.ReportMetric(r.Lasted.Seconds()/took.Seconds(), "x-real-time")
+				b.ReportMetric(float64(took.Milliseconds())/r.Lasted.Hours(), "cpu-ms/hour")
+				b.ReportMetric(r.NodeHours/r.Lasted.Hours(), "nodes")
+				b.ReportMetric(float64(r.Events)/r.Lasted.Hours(), "events/hour")
+				b.Logf("%v\n%s", r.Stats, perHour(r.Work, r.Lasted))
+			}
+		})
+	}
+}
+
+// perHour returns how often each looked in an hour, the busiest first.
+func perHour(work map[string]int, lasted time.Duration) string {
+	names := slices.SortedFunc(maps.Keys(work), func(a, b string) int { return work[b] - work[a] })
+	var lines []string
+	for _, name := range names {
+		lines = append(lines, fmt.Sprintf("%8.0f an hour: %s", float64(work[name])/lasted.Hours(), name))
+	}
+	return strings.Join(lines, "\n")
+}
