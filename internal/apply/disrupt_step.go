@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
@@ -15,7 +16,8 @@ import (
 // are part of and why, and launches what the step launches. Each machine's claim is
 // written before its Node, so that a taint is never without its reason. What is left of a
 // Begin that fails halfway is seen to be incomplete, and taken back, by whoever looks
-// next.
+// next. Where the step means its pods to be is remembered only; who does not know looks
+// for other places.
 func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error) {
 	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // then nothing is to be marked in vain
 		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
@@ -28,10 +30,19 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error)
 		}
 		return d.setTaint(ctx, r, true)
 	})
-	if errs != nil || len(s.Launch) == 0 {
+	if errs != nil {
 		return nil, errs
 	}
+	for _, m := range s.Moves {
+		d.Launcher.Mirror.MeantBy(s.ID, []cluster.PodRef{m.Pod}, m.Node)
+	}
+	if len(s.Launch) == 0 {
+		return nil, nil
+	}
 	done, err := d.Launcher.Launch(ctx, &plan.Plan{Launches: s.Launch})
+	for i := range done {
+		d.Launcher.Mirror.MeantBy(s.ID, done[i].Launch.Pods, done[i].Claim.Name)
+	}
 	if err == nil && len(done) < len(s.Launch) {
 		err = fmt.Errorf("begin step %s: %d of %d launches have no pool any more", s.ID, len(s.Launch)-len(done), len(s.Launch))
 	}

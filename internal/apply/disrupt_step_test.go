@@ -8,10 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -119,5 +125,57 @@ func TestAMachineIsShunnedSoftlyAndNoLonger(t *testing.T) {
 	}
 	if f.writes != 2 {
 		t.Errorf("%d writes, want 2", f.writes)
+	}
+}
+
+// TestWhereAStepMeansItsPodsToBeIsRemembered: on machines that are there, and on those that it
+// launches.
+func TestWhereAStepMeansItsPodsToBeIsRemembered(t *testing.T) {
+	t.Parallel()
+	c := server(t, &fault{})
+	seen := &informertest.FakeInformers{Scheme: c.Scheme()}
+	store := mirror.NewStore(mirror.Options{
+		Vocabulary: translate.NewVocabulary(nil, nil), Now: time.Now, Manages: func(string, string) bool { return true },
+	})
+	if _, err := store.Feed(t.Context(), seen); err != nil {
+		t.Fatal(err)
+	}
+	show := func(o client.Object) {
+		t.Helper()
+		informer, err := seen.FakeInformerFor(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		informer.Add(o)
+	}
+	pool := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "g.test", Kind: "Class", Name: "default"}
+	show(pool)
+	var pods []cluster.PodRef
+	for _, name := range []string{"moves", "follows"} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "n1"}}
+		show(p)
+		pods = append(pods, translate.PodRef(p))
+	}
+	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }, Launcher: &apply.Launcher{Client: c, Mirror: store}}
+	done, err := d.Begin(t.Context(), &plan.Step{
+		ID: "id", Reason: "Drifted", Remove: []plan.Removal{{Node: "n1", Claim: "c1", Pool: "p", Reason: "Drifted"}},
+		Moves: []plan.Placement{{Pod: pods[0], Node: "n2"}}, Launch: []plan.Launch{{Pool: "p", Pods: pods[1:], Replaces: "id"}},
+	})
+	if err != nil || len(done) != 1 {
+		t.Fatalf("%d launched, %v", len(done), err)
+	}
+	claim, node := world(t, c)
+	claim.Status.ProviderID = node.Spec.ProviderID
+	show(claim)
+	show(node)
+	got := map[string]string{}
+	for _, n := range store.Snapshot().Nodes {
+		for _, r := range n.Residents {
+			got[r.Name] = r.Home
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"moves": "n2", "follows": done[0].Claim.Name}, got); diff != "" {
+		t.Errorf("homes (-want +got):\n%s", diff)
 	}
 }

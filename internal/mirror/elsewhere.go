@@ -28,6 +28,8 @@ type history struct {
 	// movedAt is when it was made in the place of an evicted one, as far as is known; zero: it
 	// was not.
 	movedAt time.Time
+	// home is the machine that a step of disruption meant it for, and homeOf that step.
+	home, homeOf string
 }
 
 // giveUp has pods planned for another machine than the one where kube-scheduler has

@@ -41,3 +41,11 @@ func (s *Store) seeMove(had, p *pod) {
 		s.evicted[owner.UID] = e
 	}
 }
+
+// homeBy returns the machine that a step means the pod for; empty: none.
+func (h *history) homeBy(step string) string {
+	if step == "" || h.homeOf != step {
+		return ""
+	}
+	return h.home
+}

@@ -1,12 +1,16 @@
 package mirror
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // ownedPod returns a pod that runs on n1 and that a controller made now.
@@ -101,5 +105,40 @@ func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("not seen: %v", want)
+	}
+}
+
+// TestAPodHasAHomeAsLongAsItsStep: where a step means pods to be is said of those that run and
+// of those whose machine is told to go, until they or the step are gone.
+func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	claim := testClaim("c1", "kwok://n1")
+	claim.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("s1", 1, 0)}
+	s.upsertClaim(claim)
+	s.upsertNode(testNode("n1", "kwok://n1", true))
+	s.upsertPod(boundPod("web", "n1"))
+	home := func() string { return s.Snapshot().Nodes[0].Residents[0].Home }
+	before := home()
+	s.MeantBy("s1", []cluster.PodRef{{UID: "web"}, {UID: "gone"}}, "n2")
+	during := home()
+	s.upsertPod(boundPod("web", "n1"))
+	if got := []string{before, during, home()}; !slices.Equal(got, []string{"", "n2", "n2"}) {
+		t.Errorf("homes before, and when it was meant for n2: %q", got)
+	}
+	if n := s.Snapshot().Nodes[0]; n.Planned > 0 {
+		t.Errorf("%d pods are meant for the machine that they are to leave", n.Planned)
+	}
+	leaving := claim.DeepCopy()
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	s.upsertClaim(leaving)
+	if pending := s.Snapshot().Pending; len(pending) != 1 || pending[0].Planned != "n2" {
+		t.Errorf("told to go: %+v", pending)
+	}
+	another := claim.DeepCopy()
+	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation("s2", 1, 0)
+	s.upsertClaim(another)
+	if home() != "" {
+		t.Errorf("of another step: %q", home())
 	}
 }

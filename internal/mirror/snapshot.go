@@ -222,8 +222,12 @@ func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
 		if !s.asks(p) && !(n != nil && s.willMove(p.Pod, n.Deadline, now)) {
 			continue
 		}
+		planned := s.planned[uid]
+		if planned == "" && n != nil {
+			planned = p.homeBy(n.Step)
+		}
 		snap.Pending = append(snap.Pending, cluster.Pod{
-			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: s.planned[uid], Shape: shaper.shape(p),
+			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: planned, Shape: shaper.shape(p),
 		})
 	}
 	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {

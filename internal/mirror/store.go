@@ -219,6 +219,19 @@ func (s *Store) Meant(pods []cluster.PodRef, machine string) {
 	}
 }
 
+// MeantBy records which machine a step means pods for that it evicts later. Until then they
+// stay where they are; when the step is gone, that is nothing any more.
+func (s *Store) MeantBy(step string, pods []cluster.PodRef, machine string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ref := range pods {
+		if p, ok := s.pods[types.UID(ref.UID)]; ok {
+			p.home, p.homeOf = machine, step
+			delete(s.kept, p.Spec.NodeName)
+		}
+	}
+}
+
 // MeantAll is Meant for all placements of a plan.
 func (s *Store) MeantAll(placements []plan.Placement) {
 	byMachine := map[string][]cluster.PodRef{}

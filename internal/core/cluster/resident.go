@@ -22,6 +22,9 @@ type Resident struct {
 	// Moved is when it came, perhaps in the place of a pod that was evicted; zero: it did not, or
 	// that is long ago.
 	Moved time.Time
+	// Home is the claim or node that the step under way means the pod for; empty: it is not
+	// known.
+	Home string
 }
 
 // Guard is a PodDisruptionBudget.

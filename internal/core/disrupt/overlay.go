@@ -42,7 +42,8 @@ func (o *overlay) without(machines []int) *cluster.Snapshot {
 	for _, i := range machines {
 		n := &snap.Nodes[i]
 		for r := range n.Residents {
-			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: n.Residents[r].PodRef, Created: n.Residents[r].Created, Shape: n.Residents[r].Shape})
+			p := &n.Residents[r]
+			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: p.PodRef, Created: p.Created, Shape: p.Shape, Planned: p.Home})
 		}
 		n.Leaving, n.Pods, n.Residents = true, nil, nil
 		hold(snap, n.Pool, n.Capacity)

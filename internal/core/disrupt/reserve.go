@@ -6,46 +6,58 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Reserve returns the snapshot with the room taken on replacements that the pods of their
-// steps will need. Who plans for pending pods starts from it: else those would be meant for
-// what was bought for others, and the step would have to be taken back.
+// Reserve returns the snapshot with the room taken that the pods of steps under way will need:
+// where they are meant to be, or else on the replacements. Who plans for pending pods starts
+// from it: else those would be meant for what was bought for others, and the step would have
+// to be taken back.
 func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
-	leaves := map[string][]*cluster.Node{} // machines that have yet to be told to go, by step
-	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; n.Marked != "" && n.Step != "" && !n.Leaving {
-			leaves[n.Step] = append(leaves[n.Step], n)
-		}
-	}
-	if len(leaves) == 0 {
+	staying := func(n *cluster.Node) bool { return n.Marked != "" && n.Step != "" && !n.Leaving }
+	if !slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return staying(&n) }) {
 		return snap
 	}
 	with := *snap
 	with.Nodes = slices.Clone(snap.Nodes)
+	at := make(map[string]int, 2*len(snap.Nodes))
+	for i := range snap.Nodes {
+		at[snap.Nodes[i].Name] = i
+		if c := snap.Nodes[i].Claim; c != "" {
+			at[c] = i
+		}
+	}
+	homeless := map[string][]cluster.Resident{} // by step; those whose home is not known, or full
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if !staying(n) {
+			continue
+		}
+		left := homeless[n.Step]
+		for _, r := range n.Residents {
+			if home, known := at[r.Home]; !known || !take(&with.Nodes[home], &r) {
+				left = append(left, r)
+			}
+		}
+		homeless[n.Step] = left
+	}
 	for i := range with.Nodes {
 		n := &with.Nodes[i]
+		left, under := homeless[n.Replaces]
 		switch {
-		case n.Replaces == "" || len(leaves[n.Replaces]) == 0:
+		case n.Replaces == "" || !under:
 		case n.Open != nil: // how much room it will have is not known
 			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
 		default:
-			leaves[n.Replaces] = reserve(n, leaves[n.Replaces])
+			homeless[n.Replaces] = slices.DeleteFunc(left, func(r cluster.Resident) bool { return take(n, &r) })
 		}
 	}
 	return &with
 }
 
-// reserve takes room for the pods of machines, as far as there is some, and returns the
-// machines with the pods that are left.
-func reserve(n *cluster.Node, machines []*cluster.Node) []*cluster.Node {
-	left := cluster.Node{}
-	for _, m := range machines {
-		for _, r := range m.Residents {
-			if used := n.Used.Plus(r.Shape.Requests); used.Fits(n.Allocatable) {
-				n.Used = used
-				continue
-			}
-			left.Residents = append(left.Residents, r)
-		}
+// take takes room for a pod, if there is some.
+func take(n *cluster.Node, r *cluster.Resident) bool {
+	used := n.Used.Plus(r.Shape.Requests)
+	if n.Open != nil || !used.Fits(n.Allocatable) {
+		return false
 	}
-	return []*cluster.Node{&left}
+	n.Used = used
+	return true
 }

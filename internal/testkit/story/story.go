@@ -270,7 +270,7 @@ func (p *parser) addRunning(name string, a *args) error {
 	n := &p.snap.Nodes[at]
 	daemon, resident := a.is("daemon"), cluster.Resident{
 		Shape: sh, Created: Now().Add(-a.duration("age", time.Hour)), Controller: a.text("controller", "ReplicaSet"),
-		DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
+		Home: a.text("home", ""), DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
 	}
 	if ago := a.duration("moved", 0); ago > 0 {
 		resident.Moved = Now().Add(-ago)

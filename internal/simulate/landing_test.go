@@ -1,0 +1,171 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// TestWhatIsBegunIsFinished carries out what is proposed, as many steps at once as there are,
+// until nothing is. When the replacements are there, the look before the machines go finds a
+// place for every pod, as the search did, however full that makes the others. (Of pods that
+// are spread some may have to wait: a later step takes from a zone what an earlier one counts
+// on.)
+func TestWhatIsBegunIsFinished(t *testing.T) {
+	t.Parallel()
+	families := []family{
+		{name: "on-demand", fill: 0.5},
+		{name: "apart", fill: 0.5, apart: 0.4},
+		{name: "held", fill: 0.4, held: 0.05, local: 0.1},
+	}
+	if testkit.Raced {
+		families = families[:1]
+	}
+	for _, f := range families {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLanding(f.generate(t, 40, 1).Snapshot(time.Unix(1e9, 0)))
+			for l.round(t) && l.rounds < landingRounds {
+				l.rounds++
+			}
+			t.Logf("%d steps in %d rounds, %d machines are left", l.begun, l.rounds, len(l.snap.Nodes))
+			if l.begun == 0 {
+				t.Error("nothing was begun")
+			}
+		})
+	}
+}
+
+// landingRounds bounds how often it is looked for more.
+const landingRounds = 10
+
+// landing is a cluster in which steps are carried out, and pods go where they are meant to.
+type landing struct {
+	snap                  *cluster.Snapshot
+	rounds, begun, bought int
+	homes                 map[string]string // of pods of steps under way, by their UID
+}
+
+func newLanding(snap *cluster.Snapshot) *landing {
+	pods := 0
+	snap.Pools[0].Budgets = []cluster.Budget{{Nodes: 100, Percent: true, Active: true}}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		n.Claim, n.Empty = n.Name, len(n.Residents) == 0
+		for r := range n.Residents {
+			pods++
+			n.Residents[r].Name, n.Residents[r].UID = fmt.Sprintf("p%06d", pods), fmt.Sprint(pods)
+		}
+	}
+	return &landing{snap: snap}
+}
+
+func (l *landing) node(name string) *cluster.Node {
+	i := slices.IndexFunc(l.snap.Nodes, func(n cluster.Node) bool { return n.Name == name })
+	return &l.snap.Nodes[i]
+}
+
+// round begins what is proposed, and has all its machines go.
+func (l *landing) round(t *testing.T) bool {
+	t.Helper()
+	opts := disrupt.Options{Settle: 2 * time.Second, Pack: scenarioOptions()}
+	p := disrupt.Propose(l.snap, opts)
+	l.homes = map[string]string{}
+	for i := range p.Steps {
+		l.begin(&p.Steps[i])
+	}
+	l.snap.At = l.snap.At.Add(3 * time.Second)
+	opts.UnderWayOnly = true
+	q := disrupt.Propose(l.snap, opts)
+	for i := range q.Undos {
+		t.Errorf("step %s of %d is taken back: %s", q.Undos[i].Step, len(p.Steps), q.Undos[i].Why)
+	}
+	l.remove(q.Removals)
+	for i := range l.snap.Nodes {
+		n := &l.snap.Nodes[i]
+		if n.Replaces = ""; n.Marked != "" {
+			t.Errorf("%s is still there", n.Name)
+		}
+	}
+	l.snap.At = l.snap.At.Add(time.Hour)
+	return len(p.Steps) > 0 && !t.Failed()
+}
+
+// begin marks the machines of a step, and has what it launches be there.
+func (l *landing) begin(s *plan.Step) {
+	l.begun++
+	for _, m := range s.Moves {
+		l.homes[m.Pod.UID] = m.Node
+	}
+	for i := range s.Launch {
+		l.bought++
+		name := fmt.Sprintf("was-%05d", l.bought)
+		l.snap.Nodes = append(l.snap.Nodes, l.launched(name, &s.Launch[i]))
+		for _, pod := range s.Launch[i].Pods {
+			l.homes[pod.UID] = name
+		}
+	}
+	for _, r := range s.Remove {
+		n := l.node(r.Node)
+		n.Marked, n.MarkedSince, n.Closed, n.Step, n.StepRemoves, n.StepLaunches = s.Reason, l.snap.At, true, s.ID, len(s.Remove), len(s.Launch)
+		n.Taints = append(n.Taints, cluster.Taint{Key: "karpenter.sh/disrupted", Effect: cluster.NoSchedule})
+		for i := range n.Residents {
+			n.Residents[i].Home = l.homes[n.Residents[i].UID]
+		}
+	}
+	slices.SortFunc(l.snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// launched returns the machine of the cheapest offering of a launch.
+func (l *landing) launched(name string, launch *plan.Launch) (out cluster.Node) {
+	cheapest := -1.0
+	for _, t := range l.snap.Pools[0].Types {
+		if !slices.Contains(launch.Types, t.Name) {
+			continue
+		}
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			offered := map[string]string{label.Zone: o.Zone, label.CapacityType: o.CapacityType}
+			if _, conflict := label.OfLabels(offered).Conflict(launch.Requirements); conflict || cheapest >= 0 && o.PriceHourly >= cheapest {
+				continue
+			}
+			cheapest = o.PriceHourly
+			out = cluster.Node{
+				Name: name, Claim: name, Pool: launch.Pool, Capacity: t.Capacity, Allocatable: t.Allocatable(), Used: quantity.List{},
+				Initialised: true, Ready: true, Empty: true, Created: l.snap.At, QuietSince: l.snap.At, Labels: offered,
+				Disruption: cluster.Disruption{Replaces: launch.Replaces},
+			}
+			out.Labels[label.InstanceType], out.Labels[label.NodePool], out.Labels[label.Hostname] = t.Name, launch.Pool, name
+			for key, q := range t.Requirements {
+				if _, fixed := out.Labels[key]; !fixed && q.Operator() == label.OpIn {
+					out.Labels[key] = q.Values()[0]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// remove takes machines away, and puts their pods where they are meant to be.
+func (l *landing) remove(machines []plan.Removal) {
+	for _, r := range machines {
+		gone := *l.node(r.Node)
+		l.snap.Nodes = slices.DeleteFunc(l.snap.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
+		for _, pod := range gone.Residents {
+			n := l.node(l.homes[pod.UID])
+			pod.Home = ""
+			n.Residents, n.Empty = append(n.Residents, pod), false
+			n.Used = n.Used.Plus(pod.Shape.Requests)
+			n.Pods = append(n.Pods, cluster.PodCount{Shape: pod.Shape, Count: 1})
+		}
+	}
+}
