@@ -119,17 +119,18 @@ func (s *Session) putBack(h int) {
 	s.countAll(host, 1)
 }
 
-// countAll adds the pods that the machine came with to the ledger, or takes them out.
+// countAll adds the pods that the machine came with to the ledger, or takes them out. One that
+// is there keeps its domains in every spread: it goes only when its pods are elsewhere.
 func (s *Session) countAll(host *host, sign int32) {
 	if len(s.ledger.Keys()) == 0 {
 		return
 	}
-	if sign > 0 {
-		s.appear(&host.place)
-	} else {
-		s.vanish(&host.place)
-	}
 	if host.node == nil {
+		if sign > 0 {
+			s.appear(&host.place)
+		} else {
+			s.vanish(&host.place)
+		}
 		return
 	}
 	for i := range host.node.Pods {
