@@ -15,6 +15,9 @@ import (
 // This file is for classes whose place matters to other pods, or theirs to them: they are
 // placed one by one against the ledger's counts.
 
+// fewDomains is how many domains of each key there are thought to be, machines aside.
+const fewDomains = 6
+
 // newLedger returns the ledger of all rules between pods. Classes come first, in their
 // order; shapes that only run follow, then the daemons.
 func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
@@ -36,6 +39,13 @@ func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
 		shapes = append(shapes, snap.Daemons[i].Shape)
 	}
 	l := topology.New(shapes, snap.Namespaces)
+	for k, key := range l.Keys() {
+		domains := fewDomains
+		if key == label.Hostname {
+			domains += len(snap.Nodes)
+		}
+		l.Expect(k, domains)
+	}
 	for c := range classes {
 		classes[c].keys = l.KeysOf(c)
 	}

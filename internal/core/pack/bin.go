@@ -278,21 +278,33 @@ func sameMap(a, b label.Requirements) bool {
 	return len(a) == len(b) && (len(a) == 0 || a.Equal(b))
 }
 
+// launchMemory is memory for launches of a pool.
+type launchMemory struct {
+	bins    slab[launchBin]
+	amounts slab[int64]
+	words   slab[uint64]
+	types   slab[int32]
+	terms   slab[label.Requirements]
+}
+
 // fresh returns an empty bin of the pool, or none if its limits allow no more.
 func (p *poolModel) fresh(at int) *launchBin {
 	if p.nodesLeft <= 0 {
 		return nil
 	}
-	b := &launchBin{
-		pool: p, at: at, used: make(quantity.Vector, len(p.space)), atoms: p.buyable.clone(),
-		scratch: newBitset(len(p.atoms)), open: p.openRules(), fresh: true,
-		room: make(quantity.Vector, len(p.space)),
+	b := &p.memory.bins.take(1)[0]
+	*b = launchBin{
+		pool: p, at: at, used: p.memory.amounts.take(len(p.space)), room: p.memory.amounts.take(len(p.space)),
+		atoms: p.memory.words.take(len(p.buyable)), scratch: p.memory.words.take(len(p.buyable)), open: p.openRules(), fresh: true,
+		terms: p.memory.terms.take(1)[:0],
 	}
+	copy(b.atoms, p.buyable)
 	for i := range p.minValues {
 		b.minimum = append(b.minimum, p.minValues[i].need)
 	}
 	if !p.limited() {
-		b.types = slices.Clone(p.every)
+		b.types = p.memory.types.take(len(p.every))
+		copy(b.types, p.every)
 		copy(b.room, p.roomMost)
 		return b
 	}
@@ -316,6 +328,9 @@ func (p *poolModel) take(b *launchBin) {
 
 // openRules returns the pool's own requirements on keys that atoms do not settle.
 func (p *poolModel) openRules() label.Requirements {
+	if p.ownOpen != nil {
+		return p.ownOpen
+	}
 	open := label.Requirements{}
 	for key, q := range p.pool.Requirements {
 		k, indexed := p.decided(key)
@@ -323,6 +338,7 @@ func (p *poolModel) openRules() label.Requirements {
 			open[key] = q
 		}
 	}
+	p.ownOpen = open
 	return open
 }
 

@@ -215,13 +215,17 @@ func (b *buyer) addHermits(p *cover.Problem, shares []share, s hermits) {
 		one[i] = 1
 	}
 	p.Dims += len(s)
+	var memory slab[int64]
 	for i := range p.Bins {
-		p.Bins[i].Capacity = slices.Concat(p.Bins[i].Capacity, one)
+		b := &p.Bins[i]
+		b.Capacity = append(append(memory.take(p.Dims)[:0], b.Capacity...), one...)
 	}
 	for i := range p.Classes {
+		c := &p.Classes[i]
+		c.Size = append(memory.take(p.Dims)[:0], c.Size...)
 		in := s.of(shares[i].members[0].class.index)
 		for n := range s {
-			p.Classes[i].Size = append(p.Classes[i].Size, int64(in>>n&1))
+			c.Size = append(c.Size, int64(in>>n&1))
 		}
 	}
 }

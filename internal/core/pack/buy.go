@@ -65,7 +65,9 @@ type buyer struct {
 	usable   []bitset
 	reserved map[string]int // machines left, by reservation
 	scratch  bitset
-	right    []uint64  // what is being worked out
+	right    []uint64 // what is being worked out
+	words    slab[uint64]
+	openings slab[opening]
 	members  []member  // of shares of one class; memory is taken for many at once
 	sets     sets      // those worked out lately
 	divided  []divided // so are these

@@ -9,7 +9,7 @@ func (s *solver) fork() *solver {
 	pools := make([]*poolModel, len(s.model.pools))
 	for i, p := range s.model.pools {
 		own := *p
-		own.left = slices.Clone(p.left)
+		own.left, own.memory = slices.Clone(p.left), launchMemory{}
 		pools[i] = &own
 	}
 	f.model = &model{space: s.model.space, pools: pools}

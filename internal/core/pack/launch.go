@@ -14,9 +14,29 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// launch turns a filled bin into what shall be bought. The refusal is set when cutting
-// the list of types to its maximum would break a minValues rule.
-func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
+// written is a launch that was written down, for others like it.
+type written struct {
+	bin    *launchBin
+	launch plan.Launch
+	types  []int32 // those that it names
+}
+
+// alike tells whether launches of two bins differ in nothing but what they hold.
+func (b *launchBin) alike(o *launchBin) bool {
+	return b.pool == o.pool && b.relaxed == o.relaxed && slices.Equal(b.minimum, o.minimum) &&
+		slices.Equal(b.types, o.types) && slices.Equal(b.atoms, o.atoms) && slices.EqualFunc(b.terms, o.terms, sameMap)
+}
+
+// launch turns a filled bin into what shall be bought, in the words of the last launch if
+// that was like it: of very many most are. The refusal is set when cutting the list of types
+// to its maximum would break a minValues rule.
+func (s *solver) launch(b *launchBin, last *written) (plan.Launch, verdict.Verdict) {
+	if last.bin != nil && b.alike(last.bin) {
+		if !slices.Equal(b.used, last.bin.used) {
+			last.bin, last.launch.Requests = b, b.requests(s.model.space, last.types)
+		}
+		return last.launch, verdict.Verdict{}
+	}
 	types, prices := s.nameable(b)
 	slices.SortFunc(types, func(x, y int32) int {
 		if prices[x] != prices[y] {
@@ -44,6 +64,7 @@ func (s *solver) launch(b *launchBin) (plan.Launch, verdict.Verdict) {
 	}
 	l.Requirements = b.requirements(names, b.capacityTypes(types))
 	l.Requests = b.requests(s.model.space, types)
+	*last = written{b, l, types}
 	return l, verdict.Verdict{}
 }
 

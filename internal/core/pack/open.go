@@ -110,7 +110,9 @@ func (b *buyer) openOne(at, atom int, items []cover.Item) *opening {
 			b.pin(l, k, atom)
 		}
 	}
-	return &opening{launchBin: l, atom: atom, index: -1}
+	o := &b.openings.take(1)[0]
+	*o = opening{launchBin: l, atom: atom, index: -1}
+	return o
 }
 
 // anyTypeOf tells whether the bin may become the type of the atom.
@@ -281,10 +283,9 @@ func (b *buyer) take(bin *opening) {
 		return
 	}
 	bin.taken, bin.fresh = true, false
-	none := make(quantity.Vector, len(bin.used))
 	bin.types = slices.DeleteFunc(bin.types, func(t int32) bool {
 		tm := &bin.pool.types[t]
-		return quantity.Times(tm.free, none, bin.used, 1) == 0 || !bin.atoms.anyIn(tm.first, tm.end)
+		return !roomFor(tm.free, bin.used) || !bin.atoms.anyIn(tm.first, tm.end)
 	})
 	bin.stale = true
 	bin.pool.take(bin.launchBin)

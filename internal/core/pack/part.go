@@ -108,8 +108,10 @@ func (p *poolModel) lay(parts []part) {
 	}
 	p.types, p.keys = make([]typeModel, 0, len(parts)), map[string]*keyModel{}
 	p.atoms, p.typeOf = make([]*catalog.Offering, 0, atoms), make([]int32, 0, atoms)
+	var memory slab[int64]
 	for i := range parts {
-		tm := typeModel{Type: parts[i].Type, first: len(p.atoms), capacity: p.space.Vector(parts[i].Capacity)}
+		tm := typeModel{Type: parts[i].Type, first: len(p.atoms), capacity: memory.take(len(p.space))}
+		p.space.Fill(tm.capacity, parts[i].Capacity)
 		p.atoms = append(p.atoms, parts[i].offerings...)
 		tm.end = len(p.atoms)
 		for range parts[i].offerings {

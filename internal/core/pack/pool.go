@@ -30,6 +30,8 @@ type poolModel struct {
 	allowed, buyable bitset
 	keys             map[string]*keyModel // those asked for; nil: nothing decides it
 	minValues        []minValuesRule
+	memory           launchMemory
+	ownOpen          label.Requirements // see openRules; made when asked for
 	// every is all types, and roomMost the most that any has for pods.
 	every    []int32
 	roomMost quantity.Vector

@@ -91,7 +91,7 @@ func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok 
 		return l, 0, false
 	}
 	pools = s.narrow(b, bin, priceMax, keyed)
-	l, refusal := s.launch(b)
+	l, refusal := s.launch(b, &written{})
 	return l, pools, refusal.IsYes()
 }
 

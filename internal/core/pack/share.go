@@ -343,7 +343,7 @@ func (b *buyer) sidesOf(whole *share) []side {
 			s := slices.IndexFunc(sides, func(s side) bool { return s.value == v })
 			if s < 0 {
 				s = len(sides)
-				sides = append(sides, side{value: v, domain: b.ledger.Domain(whole.key, v), bins: make([]uint64, b.bins/64), price: price})
+				sides = append(sides, side{value: v, domain: b.ledger.Domain(whole.key, v), bins: b.words.take(b.bins / 64), price: price})
 			}
 			copy(sides[s].bins[b.base[at]/64:], atoms)
 			sides[s].price = min(sides[s].price, price)

@@ -491,12 +491,13 @@ func (s *solver) plan() plan.Plan {
 		}
 	}
 	refs := make([]cluster.PodRef, s.onLaunches())
+	var last written
 	for i, b := range s.launches {
 		launchAt[i] = -1
 		if !b.refusal.IsYes() {
 			continue
 		}
-		l, refusal := s.launch(b)
+		l, refusal := s.launch(b, &last)
 		if b.refusal = refusal; refusal.IsYes() {
 			launchAt[i] = len(out.Launches)
 			l.Pods, refs = refs[:0:count[i]], refs[count[i]:]

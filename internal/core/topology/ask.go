@@ -9,6 +9,7 @@ import (
 // Clone returns a ledger that counts on by itself.
 func (l *Ledger) Clone() *Ledger {
 	c := *l
+	c.keySets, c.scratch = slices.Clip(l.keySets), nil
 	c.sizes, c.groups, c.domains = slices.Clone(l.sizes), slices.Clone(l.groups), slices.Clone(l.domains)
 	for k := range c.domains {
 		c.domains[k] = maps.Clone(l.domains[k])

@@ -2,7 +2,7 @@ package topology
 
 import (
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
@@ -81,6 +81,7 @@ type affinity struct {
 type builder struct {
 	*Ledger
 	byName map[string]int
+	name   []byte // of the group at hand
 	// byLabel are the classes by the labels they have, every all of them; nil: not asked yet.
 	byLabel map[labelled][]int
 	every   []int
@@ -119,7 +120,7 @@ func (b *builder) sort() {
 		b.every = append(b.every, c)
 		for key, value := range sh.Labels {
 			at := labelled{key, value}
-			b.byLabel[at] = append(b.byLabel[at], c)
+			b.byLabel[at] = b.numbers.add(b.byLabel[at], c)
 		}
 	}
 }
@@ -152,63 +153,85 @@ func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
 	return in && t.Selector.Selects(sh.Labels)
 }
 
-// group returns the group of that name, making it if need be: it is new then, and nobody
-// has noted yet which classes count in it.
-func (b *builder) group(name string, g group) (i int, isNew bool) {
-	if i, ok := b.byName[name]; ok {
+// group returns the group of the name that is in the buffer, making it if need be: it is
+// new then, and nobody has noted yet which classes count in it.
+func (b *builder) group(g group) (i int, isNew bool) {
+	if i, ok := b.byName[string(b.name)]; ok {
 		return i, false
 	}
 	i = len(b.groups)
-	b.byName[name] = i
+	b.byName[string(b.name)] = i
 	b.groups = append(b.groups, g)
 	return i, true
 }
 
-func termName(t *cluster.PodTerm) string {
+// call begins a name in the buffer.
+func (b *builder) call(parts ...string) {
+	b.name = b.name[:0]
+	b.more(parts...)
+}
+
+// more adds parts to the name.
+func (b *builder) more(parts ...string) {
+	for _, p := range parts {
+		b.name = append(b.name, p...)
+		b.name = append(b.name, '|')
+	}
+}
+
+// term adds a term to the name.
+func (b *builder) term(t *cluster.PodTerm) {
+	b.more(t.Key)
+	b.selector(&t.Selector)
 	namespaces := t.Namespaces
 	if len(namespaces) > 1 {
 		namespaces = slices.Sorted(slices.Values(namespaces))
 	}
-	return strings.Join([]string{
-		t.Key, selectorName(&t.Selector), strings.Join(namespaces, ","), selectorName(&t.NamespaceSelector),
-	}, "|")
+	for _, ns := range namespaces {
+		b.name = append(append(b.name, ns...), ',')
+	}
+	b.more("")
+	b.selector(&t.NamespaceSelector)
 }
 
-func selectorName(s *cluster.Selector) string {
+// selector adds a selector to the name.
+func (b *builder) selector(s *cluster.Selector) {
 	if !s.Some {
-		return "none"
+		b.more("none")
+		return
 	}
 	if len(s.Requirements) == 1 { // as nearly all are
 		for key, q := range s.Requirements {
 			if value, only := q.Only(); only && !q.AllowsAbsence() {
-				return "only " + key + "=" + value
+				b.more("only", key, value)
+				return
 			}
 		}
 	}
-	return "some " + s.Requirements.String()
+	b.more("some", s.Requirements.String())
 }
 
 // addSpread adds the group of one spread constraint of a class.
 func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	sh := b.shapes[class]
-	var policy strings.Builder
+	b.call("spread", sh.Namespace, sp.Key)
+	b.selector(&sp.Selector)
 	if !sp.IgnoreAffinity {
-		policy.WriteString("affinity")
+		b.more("affinity")
 		for _, t := range sh.CountedTerms() {
-			policy.WriteString(" or " + t.String())
+			b.more("or", t.String())
 		}
 	}
 	if sp.HonorTaints {
-		policy.WriteString("taints")
+		b.more("taints")
 		for _, t := range sh.Tolerations {
-			policy.WriteString(" " + t.String())
+			b.more(t.String())
 		}
 	}
-	name := strings.Join([]string{
-		"spread", sh.Namespace, sp.Key, selectorName(&sp.Selector), policy.String(),
-		itoa(sp.MaxSkew), itoa(sp.MinDomains),
-	}, "|")
-	i, isNew := b.group(name, group{
+	b.name = strconv.AppendInt(b.name, int64(sp.MaxSkew), 10)
+	b.more("")
+	b.name = strconv.AppendInt(b.name, int64(sp.MinDomains), 10)
+	i, isNew := b.group(group{
 		kind: spreading, key: b.keyOf(sp.Key), maxSkew: sp.MaxSkew, minDomains: sp.MinDomains, owner: class,
 		ignoreAffinity: sp.IgnoreAffinity, honorTaints: sp.HonorTaints,
 	})
@@ -232,16 +255,16 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 	if len(terms) == 0 {
 		return
 	}
-	names := make([]string, len(terms))
-	for i := range terms {
-		names[i] = termName(&terms[i])
-	}
 	matchesAll := func(sh *cluster.Shape) bool {
 		return !slices.ContainsFunc(terms, func(t cluster.PodTerm) bool { return !b.selects(&t, sh) })
 	}
 	a := affinity{wish: wish, self: matchesAll(b.shapes[class])}
 	for i := range terms {
-		g, isNew := b.group("affinity|"+terms[i].Key+"|"+strings.Join(names, "&"), group{kind: attracting, key: b.keyOf(terms[i].Key)})
+		b.call("affinity", terms[i].Key)
+		for j := range terms {
+			b.term(&terms[j])
+		}
+		g, isNew := b.group(group{kind: attracting, key: b.keyOf(terms[i].Key)})
 		u := use{group: g, wish: wish}
 		if a.self {
 			u.self = 1
@@ -262,8 +285,9 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 // addAntiAffinity adds the two groups of an anti-affinity term: the pods it selects, from
 // which the owner keeps away, and, if it is required, its owners, from which those keep away.
 func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
-	name := termName(t)
-	selected, isNew := b.group("anti|"+name, group{kind: repelling, key: b.keyOf(t.Key)})
+	b.call("anti")
+	b.term(t)
+	selected, isNew := b.group(group{kind: repelling, key: b.keyOf(t.Key)})
 	u := use{group: selected, wish: wish}
 	if b.selects(t, b.shapes[class]) {
 		u.self = 1
@@ -279,7 +303,9 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	if wish >= 0 {
 		return
 	}
-	owners, isNew := b.group("owners|"+name, group{kind: repelled, key: b.keyOf(t.Key)})
+	b.call("owners")
+	b.term(t)
+	owners, isNew := b.group(group{kind: repelled, key: b.keyOf(t.Key)})
 	b.count(class, owners)
 	if !isNew {
 		return

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -29,9 +28,14 @@ type Ledger struct {
 	groups     []group
 	rules      []classRules
 	spreads    [][]int // by key: the spreading groups
+	keySets    [][]int // that classes have, for others
+	scratch    []int
 	// soldOut: domains in which machines could be bought count no more.
 	soldOut bool
 }
+
+// keySetsMax is how many sets of keys are kept to be shared.
+const keySetsMax = 16
 
 // Place is where a pod may be: a machine's domain for each key of the ledger.
 type Place struct {
@@ -83,28 +87,40 @@ func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledg
 func (l *Ledger) Keys() []string { return l.keys }
 
 // KeysOf returns the indexes of the keys on which a class's place matters: it has a rule
-// on them, or others count its pods there.
+// on them, or others count its pods there. Classes may share the list.
 func (l *Ledger) KeysOf(class int) []int {
-	seen := make([]bool, len(l.keys))
+	l.scratch = l.scratch[:0]
+	note := func(group int) {
+		if k := l.groups[group].key; !slices.Contains(l.scratch, k) {
+			l.scratch = append(l.scratch, k)
+		}
+	}
 	r := &l.rules[class]
 	for _, uses := range [][]use{r.spread, r.repelling, r.repelled} {
 		for _, u := range uses {
-			seen[l.groups[u.group].key] = true
+			note(u.group)
 		}
 	}
 	for i := range r.attracting {
 		for _, u := range r.attracting[i].uses {
-			seen[l.groups[u.group].key] = true
+			note(u.group)
 		}
 	}
 	for _, g := range r.counted {
-		seen[l.groups[g].key] = true
+		note(g)
 	}
-	var keys []int
-	for k, ok := range seen {
-		if ok {
-			keys = append(keys, k)
+	if len(l.scratch) == 0 {
+		return nil
+	}
+	slices.Sort(l.scratch)
+	for _, o := range l.keySets {
+		if slices.Equal(o, l.scratch) {
+			return o
 		}
+	}
+	keys := slices.Clip(slices.Clone(l.scratch))
+	if len(l.keySets) < keySetsMax {
+		l.keySets = append(l.keySets, keys)
 	}
 	return keys
 }
@@ -334,8 +350,6 @@ func (b *builder) keyOf(key string) int {
 
 // isHostname tells whether every machine is a domain of its own under the key.
 func (l *Ledger) isHostname(key int) bool { return l.keys[key] == label.Hostname }
-
-func itoa(n int32) string { return strconv.FormatInt(int64(n), 10) }
 
 // Shapes returns the shapes of the classes, in order.
 func (l *Ledger) Shapes() []*cluster.Shape { return l.shapes }
