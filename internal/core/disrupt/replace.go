@@ -96,6 +96,7 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 			var why verdict.Verdict
 			if step, why = w.rehouse(i, reason); !why.IsYes() {
 				w.block(why)
+				w.shunWaiting(i, reason, why)
 				continue
 			}
 		}

@@ -26,12 +26,13 @@ func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
 
 // shunWaiting keeps pods away, softly, from a machine that will be replaced when it is its
 // turn: the pods of those before it would only be evicted again there. why says what it
-// waits for; one that has no replacement, or may not go, is none.
+// waits for; one that may not go is none. One that was tried in vain is let be as it is, so
+// that the taint does not come and go with each try.
 func (w *work) shunWaiting(i int, reason string, why verdict.Verdict) {
 	n := &w.snap.Nodes[i]
 	_, rests := w.opts.Resting[n.Name]
-	turn := why.IsYes() || why.Reason == verdict.PoolPaused || why.Reason == verdict.BudgetExhausted
-	if w.waits[i] = turn && !rests && w.books.Allowed(n.Pool, reason) > 0; w.waits[i] {
+	w.waits[i] = why.Reason != verdict.NodeBlocked && w.books.Allowed(n.Pool, reason) > 0
+	if w.waits[i] && !rests && why.Reason != verdict.NoReplacement {
 		w.shunOne(i)
 	}
 }
