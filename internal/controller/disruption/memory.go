@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -52,6 +53,8 @@ type memory struct {
 	settled      time.Time
 	stays        time.Duration
 	settledHeard uint64
+	// offered are the pools of the last look.
+	offered []cluster.Pool
 }
 
 // pause is how long a pool is left alone, and until when it is.
@@ -101,6 +104,14 @@ func (m *memory) pause(now time.Time) time.Duration {
 	default:
 		return max(left, busy)
 	}
+}
+
+// notice has everything looked at again when something can be bought for less than before.
+func (m *memory) notice(pools []cluster.Pool) {
+	if disrupt.Cheaper(m.offered, pools) {
+		m.settled, m.stays = time.Time{}, 0
+	}
+	m.offered = pools
 }
 
 // recall sets the options to what is remembered when that much has been heard, and forgets what

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -104,6 +106,27 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Errorf("%s: searched (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestEverythingIsLookedAtAgainWhenPricesFall: not so when they rise, or are read anew.
+func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var m memory
+	for i, c := range []struct {
+		dollars float64
+		again   bool
+	}{{0.2, true}, {0.2, false}, {0.3, false}, {0.25, true}, {0.25, false}} {
+		offering := catalog.Offering{Zone: "a", CapacityType: "spot", Priced: true, PriceHourly: c.dollars, Available: true}
+		m.notice([]cluster.Pool{{Name: "p", Types: []*catalog.Type{{Name: "four", Offerings: []catalog.Offering{offering}}}}})
+		var opts disrupt.Options
+		m.recall(&opts, 0, now)
+		if again := opts.Settled.IsZero(); again != c.again {
+			t.Errorf("look %d, at %.2f: everything %v, want %v", i+1, c.dollars, again, c.again)
+		}
+		m.learn(&opts, 0, &plan.Plan{At: now, Settled: true})
+		now = now.Add(5 * time.Second)
 	}
 }
 

@@ -1,8 +1,10 @@
 package disrupt
 
 import (
+	"slices"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
@@ -29,4 +31,37 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 		}
 	}
 	return next
+}
+
+// Cheaper tells whether something is offered to a pool for less than before, or anew.
+func Cheaper(before, now []cluster.Pool) bool {
+	for i := range now {
+		for k := range before {
+			if now[i].Name == before[k].Name && cheaper(before[k].Types, now[i].Types) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func cheaper(before, now []*catalog.Type) bool {
+	if slices.Equal(before, now) {
+		return false
+	}
+	had := make(map[string]*catalog.Type, len(before))
+	for _, t := range before {
+		had[t.Name] = t
+	}
+	for _, t := range now {
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if was := had[t.Name]; o.Priced && (was == nil || !slices.ContainsFunc(was.Offerings, func(w catalog.Offering) bool {
+				return w.Priced && w.Zone == o.Zone && w.CapacityType == o.CapacityType && w.Reservation == o.Reservation && w.PriceHourly <= o.PriceHourly
+			})) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 )
@@ -41,5 +42,36 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 	snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p"}}, Nodes: []cluster.Node{old}}
 	if got := disrupt.NextAt(snap); got.Before(in(2000)) || got.After(in(3600)) {
 		t.Errorf("one that ends in an hour is looked at again at %s", got)
+	}
+}
+
+func TestFallingPricesAreSeen(t *testing.T) {
+	t.Parallel()
+	offering := func(zone string, dollars float64) catalog.Offering {
+		return catalog.Offering{Zone: zone, CapacityType: "spot", Priced: true, PriceHourly: dollars, Available: true}
+	}
+	unpriced := offering("b", 0.1)
+	unpriced.Priced = false
+	pools := func(name string, types ...*catalog.Type) []cluster.Pool { return []cluster.Pool{{Name: name, Types: types}} }
+	was := pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20), unpriced}})
+	short := offering("a", 0.20)
+	short.Available = false
+	for name, c := range map[string]struct {
+		now  []cluster.Pool
+		want bool
+	}{
+		"the same":            {was, false},
+		"the same, read anew": {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20), unpriced}}), false},
+		"cheaper":             {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.19)}}), true},
+		"dearer":              {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.21)}}), false},
+		"short":               {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{short}}), false},
+		"a price is known":    {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20), offering("b", 0.30)}}), true},
+		"a new type":          {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20)}}, &catalog.Type{Name: "six", Offerings: []catalog.Offering{offering("a", 0.90)}}), true},
+		"a type is gone":      {pools("p"), false},
+		"another pool":        {pools("q", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.10)}}), false},
+	} {
+		if got := disrupt.Cheaper(was, c.now); got != c.want {
+			t.Errorf("%s: cheaper %v, want %v", name, got, c.want)
+		}
 	}
 }
