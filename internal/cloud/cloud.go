@@ -88,6 +88,10 @@ const (
 	// InstanceBroken and SystemBroken: the instance, or what it runs on, fails the cloud's checks.
 	InstanceBroken NoticeKind = "instance_status"
 	SystemBroken   NoticeKind = "system_status"
+	// ZoneShifted and ZoneRestored: a zone is given up until Notice.Ends, and is back. They are
+	// about no instance.
+	ZoneShifted  NoticeKind = "zone_shifted"
+	ZoneRestored NoticeKind = "zone_restored"
 )
 
 // Notice is what a cloud says will become of an instance, or has become of it.
@@ -95,6 +99,8 @@ type Notice struct {
 	Kind NoticeKind
 	// InstanceID is the providerID of its Node.
 	InstanceID string
+	// Zone is what ZoneShifted and ZoneRestored are about.
+	Zone string
 	// Ends is when the instance is gone; zero: that is not said, or has happened.
 	Ends time.Time
 }

@@ -87,6 +87,17 @@ func TerminatingOnInterruption(kind string) Event {
 	return Event{Reason: "TerminatingOnInterruption", Type: corev1.EventTypeWarning, Message: "Removed because of the cloud's notice: " + kind, DedupeValues: []string{kind}}
 }
 
+// ZonalShift says on a NodePool that a zone is given up for a while, or back.
+func ZonalShift(n cloud.Notice) Event {
+	if n.Kind == cloud.ZoneRestored {
+		return Event{Reason: "ZonalShiftCleared", Type: corev1.EventTypeNormal, Message: "Zone " + n.Zone + " is used again", DedupeValues: []string{n.Zone}}
+	}
+	return Event{
+		Reason: "ZonalShiftActive", Type: corev1.EventTypeWarning, DedupeValues: []string{n.Zone},
+		Message: "Zone " + n.Zone + " is shifted away from until " + n.Ends.UTC().Format(time.RFC3339) + ": nothing is launched or ended there",
+	}
+}
+
 // Interrupted says on a Node or NodeClaim what the cloud says will become of its instance,
 // by the kind of the notice; ends is when, if that is said.
 func Interrupted(kind cloud.NoticeKind, ends time.Time) Event {

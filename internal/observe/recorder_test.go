@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
 // everyEvent is one of each kind with what is published about it: reason, type, and for
@@ -30,6 +32,8 @@ func everyEvent() map[string]Event {
 		"Unconsolidatable Normal 15m0s":                       Unconsolidatable("no saving"),
 		"DisruptionTerminating Normal 2m0s":                   DisruptionTerminating("Empty"),
 		"TerminatingOnInterruption Warning 2m0s":              TerminatingOnInterruption("spot_interrupted"),
+		"ZonalShiftActive Warning 2m0s":                       ZonalShift(cloud.Notice{Kind: cloud.ZoneShifted, Zone: "a"}),
+		"ZonalShiftCleared Normal 2m0s":                       ZonalShift(cloud.Notice{Kind: cloud.ZoneRestored, Zone: "a"}),
 		"SpotInterrupted Warning 2m0s":                        Interrupted("spot_interrupted", time.Unix(0, 0)),
 		"CapacityReservationInstanceInterrupted Warning 2m0s": Interrupted("capacity_reservation_interrupted", time.Unix(0, 0)),
 		"SpotRebalanceRecommendation Normal 2m0s":             Interrupted("rebalance_recommendation", time.Time{}),

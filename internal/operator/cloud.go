@@ -62,6 +62,7 @@ func awsOptions(s *Settings) (aws.Options, error) {
 		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
 		Namespace: leaseNamespace(s), VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
 		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], Reservations: gates["ReservedCapacity"],
+		ZonalShift: s.EnableZonalShift,
 		Now: time.Now,
 	}, nil
 }

@@ -163,7 +163,7 @@ func (p *Parts) loops() []registrant {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.Short, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.Short, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{

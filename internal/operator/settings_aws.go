@@ -19,6 +19,7 @@ type AWSSettings struct {
 	ReplaceOnRebalance      bool
 	ReservedENIs            int
 	DisableDryRun           bool
+	EnableZonalShift        bool
 	AWSFeatureGates         string
 }
 
@@ -35,6 +36,7 @@ func (s *AWSSettings) addAWSFlags(a adder) {
 	a.flag(&s.ReplaceOnRebalance, "replace-on-rebalance", false, "aws: replace a spot machine that EC2 recommends to leave, within ten minutes; otherwise it is only told")
 	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of a machine that pods get no addresses from")
 	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: take node classes for valid without asking EC2 whether it would launch them")
+	a.flag(&s.EnableZonalShift, "enable-zonal-shift", false, "aws: leave zones alone that the cluster's traffic is shifted away from (Amazon Application Recovery Controller)")
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored")
 }
 

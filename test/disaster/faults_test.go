@@ -1,6 +1,9 @@
 package disaster
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -191,15 +195,19 @@ type disaster struct {
 	double  []string          // claims that had a second one
 	begun   time.Time
 	ended   map[string]time.Time // when claims were gone, by name
+	orders  map[string][]string  // the claims that fleets were for, by the name of the record
 }
 
 func newDisaster(t *testing.T, seed uint64, begin ...awssim.Fault) *disaster {
 	t.Helper()
-	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}, begun: time.Now(), ended: map[string]time.Time{}}
+	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}, begun: time.Now(), ended: map[string]time.Time{}, orders: map[string][]string{}}
 	d.inject(begin...)
 	had := map[string]string{} // by claim
 	d.server.locked(func() {
 		d.server.hearers = append(d.server.hearers, func(kind string, was, is client.Object) {
+			if record, ok := is.(*corev1.ConfigMap); ok && kind == "ConfigMap" {
+				d.orders[record.Name] = membersOf(t, record)
+			}
 			if kind == "NodeClaim" && is == nil {
 				d.ended[was.GetName()] = time.Now()
 			}
@@ -232,11 +240,46 @@ func (d *disaster) inject(some ...awssim.Fault) {
 	}
 }
 
-// gaveUp tells whether an instance was launched for a claim that gave up before it heard
-// of it.
-func (d *disaster) gaveUp(i awssim.Instance) bool {
-	ended, ok := d.ended[i.Tags[awsv1.TagNodeClaim]]
-	return ok && ended.After(i.Launched)
+// membersOf returns the claims of a fleet, from what is written down about it.
+func membersOf(t *testing.T, record *corev1.ConfigMap) (claims []string) {
+	t.Helper()
+	var order struct{ Members []struct{ Claim string } }
+	zr, err := gzip.NewReader(bytes.NewReader(record.BinaryData["order"]))
+	if err == nil {
+		err = json.NewDecoder(zr).Decode(&order)
+	}
+	if err != nil {
+		t.Errorf("read launch record %s: %v", record.Name, err)
+	}
+	for _, m := range order.Members {
+		claims = append(claims, m.Claim)
+	}
+	return claims
+}
+
+// strays returns the instances that were never a claim's, but for those that were launched
+// for claims that gave up before they heard of them: one for each.
+func (d *disaster) strays(ever []awssim.Instance) (strays []string) {
+	had := map[string]bool{}
+	for _, claim := range d.adopted {
+		had[claim] = true
+	}
+	for _, i := range ever {
+		if d.adopted[i.ID] != "" {
+			continue
+		}
+		claims := d.orders[i.Tags[awsv1.Group+"/launch"]]
+		at := slices.IndexFunc(claims, func(claim string) bool {
+			ended, ok := d.ended[claim]
+			return !had[claim] && ok && ended.After(i.Launched)
+		})
+		if at < 0 {
+			strays = append(strays, fmt.Sprintf("%s (of %s, launched %s)", i.ID, claims, i.Launched.Sub(d.begun)))
+			continue
+		}
+		had[claims[at]] = true
+	}
+	return strays
 }
 
 // load wants so many pods, of three kinds.
@@ -259,14 +302,8 @@ func (d *disaster) aftermath(pods int) {
 	d.until(20*time.Minute, func() string { return d.allRun(pods) })
 	t.Logf("all %d pods run %s after the faults", pods, time.Since(begun))
 	d.until(20*time.Minute, d.agree)
-	var strays []string
 	ever := d.sim.Instances()
-	for _, i := range ever {
-		if d.adopted[i.ID] == "" && !d.gaveUp(i) {
-			strays = append(strays, fmt.Sprintf("%s (of %s, launched %s)", i.ID, i.Tags[awsv1.TagNodeClaim], i.Launched.Sub(d.begun)))
-		}
-	}
-	if len(strays) > 0 {
+	if strays := d.strays(ever); len(strays) > 0 {
 		t.Errorf("%d of %d instances were never a claim's: %v", len(strays), len(ever), strays)
 	}
 	for _, line := range d.double {

@@ -123,7 +123,7 @@ func (p *Provider) tagInstances(ctx context.Context) error {
 		}
 		for _, id := range some {
 			m, ok := seen[id]
-			if !ok || m.Going { // not shown yet: the next time
+			if !ok || m.Going || p.isAway(m.Zone) { // not shown yet, or not sure: the next time
 				continue
 			}
 			if err := p.tag(ctx, &m); err != nil {

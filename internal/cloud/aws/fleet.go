@@ -25,10 +25,10 @@ type draft struct {
 
 // draft makes sure of the launch templates of a shot.
 func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
-	d := &draft{shot: s, subnets: p.addresses.best(s.class.Status.Subnets), tags: p.tags(s.class, s.labels[label.NodePool])}
+	d := &draft{shot: s, subnets: p.addresses.best(p.here(s.class.Status.Subnets)), tags: p.tags(s.class, s.labels[label.NodePool])}
 	s.offers = slices.DeleteFunc(s.offers, func(o catalog.Offer) bool { return d.subnets[o.Offering.Zone] == "" })
 	if len(s.offers) == 0 {
-		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses"}
+		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses, zonal shifts considered"}
 	}
 	var err error
 	if s.dns, err = p.dns(ctx); err != nil {

@@ -50,9 +50,11 @@ func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
 	p.remember(seen)
-	for id, m := range p.recent() {
-		if _, ok := seen[id]; !ok {
-			seen[id] = m
+	for _, unseen := range []map[string]machine{p.recent(), p.held()} {
+		for id, m := range unseen {
+			if _, ok := seen[id]; !ok {
+				seen[id] = m
+			}
 		}
 	}
 	out := make([]cloud.Instance, 0, len(seen))
@@ -75,6 +77,9 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	if m.Going {
 		return nil
 	}
+	if p.isAway(m.Zone) {
+		return fmt.Errorf("terminate instance %s: %w", id, errAway(&m))
+	}
 	_, ended, err := p.ends.get(ctx, m.ID)
 	if err != nil {
 		p.opts.Meter.TerminationFailed(m.Zone, p.zoneID(m.Zone))
@@ -96,6 +101,9 @@ func (p *Provider) lookup(ctx context.Context, id string) (machine, error) {
 	}
 	if err := p.ledger.ready(ctx); err != nil {
 		return machine{}, err
+	}
+	if m, ok := p.held()[name]; ok && m.ProviderID() == id {
+		return m, nil
 	}
 	m, ok, err := p.looks.get(ctx, name)
 	if err != nil {
@@ -211,7 +219,10 @@ func (p *Provider) tidy() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.opts.Now()
-	maps.DeleteFunc(p.known, func(_ string, k known) bool { return now.Sub(k.at) > recordKept })
+	away := p.shifts.away()
+	maps.DeleteFunc(p.known, func(_ string, k known) bool {
+		return now.Sub(k.at) > recordKept && !slices.Contains(away, p.zones[k.machine.Zone])
+	})
 	maps.DeleteFunc(p.tagged, func(id string, _ bool) bool {
 		_, seen := p.known[id]
 		return !seen

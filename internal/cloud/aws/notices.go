@@ -130,7 +130,8 @@ func parseHealth(text json.RawMessage) ([]cloud.Notice, error) {
 	return found, nil
 }
 
-// Watch reads the interruption queue, if there is one, and EC2's status checks.
+// Watch reads the interruption queue, if there is one, EC2's status checks, and whatever else
+// is said of machines, blocks and zones.
 func (p *Provider) Watch(ctx context.Context, tell func(context.Context, cloud.Notice) error) {
 	var loops sync.WaitGroup
 	if p.opts.InterruptionQueue != "" {
@@ -139,6 +140,9 @@ func (p *Provider) Watch(ctx context.Context, tell func(context.Context, cloud.N
 	loops.Go(func() { p.watchStatus(ctx, tell) })
 	if p.opts.Reservations {
 		loops.Go(func() { p.watchBlocks(ctx, tell) })
+	}
+	if p.opts.ZonalShift {
+		loops.Go(func() { p.watchShifts(ctx, tell) })
 	}
 	loops.Wait()
 }

@@ -71,7 +71,11 @@ func operationOf(call *ast.CallExpr) string {
 	switch on := method.X.(type) {
 	case *ast.SelectorExpr:
 		if from, ok := on.X.(*ast.SelectorExpr); ok && from.Sel.Name == "clients" {
-			return strings.ToLower(on.Sel.Name) + ":" + method.Sel.Name
+			service := strings.ToLower(on.Sel.Name)
+			if service == "zonalshift" {
+				service = "arc-zonal-shift"
+			}
+			return service + ":" + method.Sel.Name
 		}
 	case *ast.Ident:
 		operation, isNew := strings.CutPrefix(method.Sel.Name, "New")

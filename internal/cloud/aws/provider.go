@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -70,6 +71,8 @@ type Options struct {
 	KubeletExpressions bool
 	// Reservations: capacity reservations are used.
 	Reservations bool
+	// ZonalShift: zones that are shifted away from are left alone.
+	ZonalShift bool
 	// Config is how AWS is reached.
 	Config aws.Config
 	// Reader reads from the API server itself; nil: the client.
@@ -119,6 +122,8 @@ type clients struct {
 	EKS     *eks.Client
 	Pricing *pricing.Client
 	SQS     *sqs.Client
+	// ZonalShift is Amazon Application Recovery Controller.
+	ZonalShift *arczonalshift.Client
 }
 
 // Provider is EC2.
@@ -130,6 +135,7 @@ type Provider struct {
 	ledger    *ledger
 	addresses *addresses
 	reserved  reserved
+	shifts    shifts
 	templates *templates
 	stall     stall
 	memory    memory
@@ -178,7 +184,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		opts.Meter = deaf{}
 	}
 	p := &Provider{
-		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now},
+		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now}, shifts: shifts{now: opts.Now},
 		aliases:         cache[string]{now: opts.Now, ttl: latestKept},
 		parameters:      cache[string]{now: opts.Now, ttl: ownKept},
 		clusters:        cache[eksCluster]{now: opts.Now, ttl: clusterKept},
@@ -222,6 +228,7 @@ func (p *Provider) connect() {
 	p.clients = clients{
 		EC2: ec2.NewFromConfig(reach), SSM: ssm.NewFromConfig(reach), IAM: iam.NewFromConfig(reach),
 		EKS: eks.NewFromConfig(reach), Pricing: pricing.NewFromConfig(reach, priceList), SQS: sqs.NewFromConfig(reach),
+		ZonalShift: arczonalshift.NewFromConfig(reach),
 	}
 }
 

@@ -38,12 +38,13 @@ func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Ty
 	if err != nil {
 		return nil, err
 	}
-	key, err := typesKey(class, config, m)
+	region := p.region(m)
+	key, err := typesKey(class, config, m, region.Away)
 	if err != nil {
 		return nil, err
 	}
 	return p.types.get(ctx, key, func(context.Context) ([]*catalog.Type, error) {
-		all := instance.Types(m.infos, p.region(m), config)
+		all := instance.Types(m.infos, region, config)
 		return slices.DeleteFunc(all, func(t *catalog.Type) bool { // EC2 does not say what it has
 			free := t.Allocatable()
 			return free[quantity.CPU] <= 0 || free[quantity.Memory] <= 0 || free[quantity.Pods] <= 0
@@ -55,7 +56,7 @@ func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Ty
 func (p *Provider) region(m *market) *instance.Region {
 	return &instance.Region{
 		Name: p.opts.Config.Region, Offered: m.offered, OnDemand: m.onDemand, Spot: m.spot,
-		MemoryOverhead: p.opts.VMMemoryOverheadPercent, ReservedENIs: p.opts.ReservedENIs,
+		Away: p.shifts.away(), MemoryOverhead: p.opts.VMMemoryOverheadPercent, ReservedENIs: p.opts.ReservedENIs,
 	}
 }
 
@@ -83,9 +84,9 @@ func (p *Provider) classOf(ctx context.Context, class *awsv1.EC2NodeClass) (*ins
 }
 
 // typesKey is the same while the types of a class are.
-func typesKey(class *awsv1.EC2NodeClass, c *instance.Class, m *market) (string, error) {
+func typesKey(class *awsv1.EC2NodeClass, c *instance.Class, m *market, away []string) (string, error) {
 	h := sha256.New()
-	err := json.NewEncoder(h).Encode([]any{class.UID, class.Name, class.Spec, statusUsed(&class.Status), c.Left, c.Group, c.Memory, m.number})
+	err := json.NewEncoder(h).Encode([]any{class.UID, class.Name, class.Spec, statusUsed(&class.Status), c.Left, c.Group, c.Memory, m.number, away})
 	if err != nil {
 		return "", fmt.Errorf("node class %s: %w", class.Name, err)
 	}

@@ -54,7 +54,7 @@ func imageVersion(class *awsv1.EC2NodeClass, image string) string {
 
 // eksCluster is what EKS says of the cluster.
 type eksCluster struct {
-	endpoint, version string
+	arn, endpoint, version string
 	// cidr is the range of the services.
 	cidr string
 }
@@ -66,7 +66,7 @@ func (p *Provider) cluster(ctx context.Context) (eksCluster, error) {
 		if err != nil {
 			return eksCluster{}, fmt.Errorf("describe cluster %s: %w", p.opts.ClusterName, err)
 		}
-		facts := eksCluster{endpoint: aws.ToString(out.Cluster.Endpoint), version: aws.ToString(out.Cluster.Version)}
+		facts := eksCluster{arn: aws.ToString(out.Cluster.Arn), endpoint: aws.ToString(out.Cluster.Endpoint), version: aws.ToString(out.Cluster.Version)}
 		if network := out.Cluster.KubernetesNetworkConfig; network != nil {
 			facts.cidr = cmp.Or(aws.ToString(network.ServiceIpv4Cidr), aws.ToString(network.ServiceIpv6Cidr))
 		}

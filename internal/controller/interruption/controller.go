@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,6 +42,8 @@ const (
 type Loop struct {
 	Client  client.Client
 	Watcher cloud.Watcher
+	// Kinds are the node classes of the cloud.
+	Kinds   []schema.GroupVersionKind
 	Now     func() time.Time
 	Events  *observe.Recorder
 	Metrics *observe.Metrics
@@ -71,6 +74,9 @@ var errEarly = errors.New("no claim has the instance yet")
 // Act does what a notice calls for. It is safe to repeat; a notice about an instance that
 // no claim has needs nothing, unless one may have it soon: then it is to be told again.
 func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
+	if n.Kind == cloud.ZoneShifted || n.Kind == cloud.ZoneRestored {
+		return l.tellPools(ctx, n)
+	}
 	var claims karpenterv1.NodeClaimList
 	if err := l.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: n.InstanceID}); err != nil {
 		return fmt.Errorf("find the claim of instance %s: %w", n.InstanceID, err)
@@ -83,6 +89,21 @@ func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// tellPools tells of a notice about a zone on the pools whose machines the cloud makes.
+func (l *Loop) tellPools(ctx context.Context, n cloud.Notice) error {
+	var pools karpenterv1.NodePoolList
+	if err := l.Client.List(ctx, &pools); err != nil {
+		return fmt.Errorf("find the pools to tell of zone %s: %w", n.Zone, err)
+	}
+	for i := range pools.Items {
+		if ref := pools.Items[i].Spec.Template.Spec.NodeClassRef; ref != nil && slices.ContainsFunc(l.Kinds, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind }) {
+			l.Events.Event(&pools.Items[i], observe.ZonalShift(n))
+		}
+	}
+	l.Log.Info("zone is given up or back", "zone", n.Zone, "reason", n.Kind, "until", n.Ends)
 	return nil
 }
 

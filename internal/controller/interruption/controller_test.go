@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -182,6 +183,36 @@ func TestRebalance(t *testing.T) {
 		}
 		if by, why := translate.Expires(claim).Format(time.RFC3339), translate.Reclaimed(claim); by != c.by || why != c.why {
 			t.Errorf("after %s it is to go by %s because of %s, want %s because of %s", c.notice.Kind, by, why, c.by, c.why)
+		}
+	}
+}
+
+// TestZonalShift tells of a zone on the pools whose machines are the cloud's.
+func TestZonalShift(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	pool := func(name, kind string) *karpenterv1.NodePool {
+		p := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "g", Kind: kind, Name: "default"}
+		return p
+	}
+	events := record.NewFakeRecorder(10)
+	loop := &interruption.Loop{
+		Client: fakeapi.New(t, pool("ours", "Ours"), pool("theirs", "Theirs")).Build(), Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+		Kinds: []schema.GroupVersionKind{{Group: "g", Version: "v1", Kind: "Ours"}}, Events: observe.NewRecorder(events, func() time.Time { return now }),
+	}
+	for kind, want := range map[cloud.NoticeKind]string{
+		cloud.ZoneShifted:  "Warning ZonalShiftActive Zone a is shifted away from until 2026-11-01T13:00:00Z: nothing is launched or ended there",
+		cloud.ZoneRestored: "Normal ZonalShiftCleared Zone a is used again",
+	} {
+		if err := loop.Act(t.Context(), cloud.Notice{Kind: kind, Zone: "a", Ends: now.Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(events.Events); n != 1 {
+			t.Fatalf("%s: %d events, want one", kind, n)
+		}
+		if got := <-events.Events; got != want {
+			t.Errorf("event %q, want %q", got, want)
 		}
 	}
 }

@@ -24,6 +24,8 @@ type Region struct {
 	OnDemand map[string]float64
 	// Spot are the prices of each type in each zone.
 	Spot map[string]map[string]float64
+	// Away are the ids of zones in which nothing is launched now.
+	Away []string
 	// MemoryOverhead is the share of the memory that the hypervisor keeps
 	// (VM_MEMORY_OVERHEAD_PERCENT, which is a share all the same).
 	MemoryOverhead float64

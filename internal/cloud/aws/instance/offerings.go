@@ -44,6 +44,11 @@ func offerings(info *types.InstanceTypeInfo, r *Region, c *Class) []catalog.Offe
 			}
 		}
 	}
+	for i := range out {
+		if slices.Contains(r.Away, out[i].Labels[awsv1.LabelTopologyZoneID]) {
+			out[i].Available = false
+		}
+	}
 	return inPartitions(out, c.Group)
 }
 

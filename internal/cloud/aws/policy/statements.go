@@ -22,7 +22,7 @@ func Policies(p Params) []Policy {
 		{"Nodes", document(p.launchFrom(), p.launchByOwn(), p.makeOwn(), p.tagNew(), p.tagOwn(), p.endOwn())},
 		{"Profiles", document(p.passRole(), p.makeProfiles(), p.changeProfiles(), p.readProfiles())},
 		{"Interruption", document(p.readQueue())},
-		{"Discovery", document(p.describe(), p.readParameters(), p.readPrices(), p.readCluster())},
+		{"Discovery", document(p.describe(), p.readParameters(), p.readPrices(), p.readCluster(), p.readShifts())},
 	}
 }
 
@@ -117,6 +117,10 @@ func (p *Params) readPrices() Statement {
 
 func (p *Params) readCluster() Statement {
 	return allow("ReadCluster", []string{"eks:DescribeCluster"}, []string{p.arn("eks", p.Region, p.Account, "cluster/"+p.Cluster)}, nil)
+}
+
+func (p *Params) readShifts() Statement {
+	return allow("ReadZonalShifts", []string{"arc-zonal-shift:GetManagedResource"}, []string{p.arn("eks", p.Region, p.Account, "cluster/"+p.Cluster)}, nil)
 }
 
 // made are the kinds of what is made, and tagged as it is.
