@@ -26,7 +26,7 @@ type scheduler struct {
 	w       *World
 	pending map[key]*attempt
 	hosts   map[string]*host
-	names   []string // of the hosts, sorted
+	sorted  []*host // by name
 	stirred bool
 	// promised is what the pods that wait in this round are nominated for, by Node.
 	promised map[string]promise
@@ -39,12 +39,18 @@ type attempt struct {
 	due   time.Time
 }
 
-// host is a Node and what is taken of it.
+// host is a Node, what is taken of it, and what it has.
 type host struct {
+	name        string
 	node        *corev1.Node
 	pods        map[key]*corev1.Pod
 	cpu, memory amount
+
+	cpuAll, memoryAll, podsAll amount
 }
+
+// demand is what a pod asks for.
+type demand struct{ cpu, memory amount }
 
 // amount is milli-cpus or bytes.
 type amount = int64
@@ -74,24 +80,31 @@ func (s *scheduler) hearNode(was, is client.Object) {
 			return
 		}
 		delete(s.hosts, name)
-		if i, ok := slices.BinarySearch(s.names, name); ok {
-			s.names = slices.Delete(s.names, i, i+1)
+		if i, ok := s.search(name); ok {
+			s.sorted = slices.Delete(s.sorted, i, i+1)
 		}
 		return
 	}
 	node := is.(*corev1.Node)
 	h := s.host(node.Name)
 	h.node = node
+	can := node.Status.Allocatable
+	h.cpuAll, h.memoryAll, h.podsAll = can.Cpu().MilliValue(), can.Memory().Value(), can.Pods().Value()
 	s.stir()
+}
+
+// search returns where a host of that name is among the sorted, or would be.
+func (s *scheduler) search(name string) (at int, there bool) {
+	return slices.BinarySearchFunc(s.sorted, name, func(h *host, name string) int { return cmp.Compare(h.name, name) })
 }
 
 func (s *scheduler) host(name string) *host {
 	h := s.hosts[name]
 	if h == nil {
-		h = &host{pods: map[key]*corev1.Pod{}}
+		h = &host{name: name, pods: map[key]*corev1.Pod{}}
 		s.hosts[name] = h
-		i, _ := slices.BinarySearch(s.names, name)
-		s.names = slices.Insert(s.names, i, name)
+		i, _ := s.search(name)
+		s.sorted = slices.Insert(s.sorted, i, h)
 		for _, pod := range s.w.api.podsOn(name) {
 			h.take(pod)
 		}
@@ -230,14 +243,15 @@ func (s *scheduler) choose(pod *corev1.Pod) *host {
 	s.promise(pod, -1) // what is kept for it does not keep it out
 	defer s.promise(pod, 1)
 	spreads := s.spreads(pod)
-	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, h, spreads) {
+	var need demand
+	need.cpu, need.memory = asks(pod)
+	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, need, h, spreads) {
 		return h
 	}
 	var best *host
 	var most float64
-	for _, name := range s.names {
-		h := s.hosts[name]
-		if !s.fits(pod, h, spreads) {
+	for _, h := range s.sorted {
+		if !s.fits(pod, need, h, spreads) {
 			continue
 		}
 		if score := h.spare(); best == nil || score > most {
@@ -249,7 +263,7 @@ func (s *scheduler) choose(pod *corev1.Pod) *host {
 
 // spare scores a Node: the emptiest is best, one with a soft taint last.
 func (h *host) spare() float64 {
-	score := 1 - float64(h.cpu)/float64(max(1, h.node.Status.Allocatable.Cpu().MilliValue()))
+	score := 1 - float64(h.cpu)/float64(max(1, h.cpuAll))
 	for _, t := range h.node.Spec.Taints {
 		if t.Effect == corev1.TaintEffectPreferNoSchedule {
 			score -= 10
@@ -284,14 +298,10 @@ func (s *scheduler) promise(pod *corev1.Pod, times int64) {
 	s.promised[pod.Status.NominatedNodeName] = promise{p.cpu + times*cpu, p.memory + times*memory, p.pods + int(times)}
 }
 
-func (s *scheduler) fits(pod *corev1.Pod, h *host, spreads []spread) bool {
-	if h.node == nil {
-		return false
-	}
-	cpu, memory := asks(pod)
-	p := s.promised[h.node.Name]
-	can := h.node.Status.Allocatable
-	if h.cpu+p.cpu+cpu > can.Cpu().MilliValue() || h.memory+p.memory+memory > can.Memory().Value() || int64(len(h.pods)+p.pods+1) > can.Pods().Value() {
+// fits tells whether a pod that needs so much can go to a host.
+func (s *scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
+	p := s.promised[h.name]
+	if h.cpu+p.cpu+need.cpu > h.cpuAll || h.memory+p.memory+need.memory > h.memoryAll || int64(len(h.pods)+p.pods+1) > h.podsAll {
 		return false
 	}
 	return suits(pod, h.node) && s.isApart(pod, h) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
