@@ -67,6 +67,9 @@ func (p *Provider) tidyAll(ctx context.Context) error {
 	if err := p.learnMemory(ctx); err != nil {
 		return err
 	}
+	if err := p.noteMemory(ctx); err != nil {
+		return err
+	}
 	if err := p.templates.hydrate(ctx); err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (p *Provider) learnMemoryOf(class *awsv1.EC2NodeClass, node *corev1.Node) {
 	p.mu.Unlock()
 	current := ok && slices.ContainsFunc(class.Status.AMIs, func(a awsv1.AMI) bool { return a.ID == k.machine.ImageID })
 	if bytes := node.Status.Capacity.Memory().Value(); current && bytes > 0 {
-		p.memory.learn(class, k.machine.Type, bytes)
+		p.memory.learn(memoryKey{k.machine.Type, imagesKey(class)}, memorySeen{bytes, p.opts.Now()})
 	}
 }
 

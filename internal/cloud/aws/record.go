@@ -51,10 +51,10 @@ func pack(v any) ([]byte, error) {
 	var out bytes.Buffer
 	zw := gzip.NewWriter(&out)
 	if err := json.NewEncoder(zw).Encode(v); err != nil {
-		return nil, fmt.Errorf("write launch record: %w", err)
+		return nil, fmt.Errorf("write record: %w", err)
 	}
 	if err := zw.Close(); err != nil {
-		return nil, fmt.Errorf("write launch record: %w", err)
+		return nil, fmt.Errorf("write record: %w", err)
 	}
 	return out.Bytes(), nil
 }
@@ -62,10 +62,10 @@ func pack(v any) ([]byte, error) {
 func read(content []byte, into any) error {
 	zr, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
-		return fmt.Errorf("read launch record: %w", err)
+		return fmt.Errorf("read record: %w", err)
 	}
 	if err := json.NewDecoder(io.LimitReader(zr, recordBytesMost)).Decode(into); err != nil {
-		return fmt.Errorf("read launch record: %w", err)
+		return fmt.Errorf("read record: %w", err)
 	}
 	return nil
 }

@@ -66,7 +66,8 @@ func (p *Provider) classOf(ctx context.Context, class *awsv1.EC2NodeClass) (*ins
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", class.Name, err)
 	}
-	c := &instance.Class{Spec: &class.Spec, Status: &class.Status, Kubelet: config, Left: map[string]int{}, Memory: p.memory.of(class)}
+	p.memoryReady(ctx)
+	c := &instance.Class{Spec: &class.Spec, Status: &class.Status, Kubelet: config, Left: map[string]int{}, Memory: p.memory.of(class, p.opts.Now())}
 	for _, r := range class.Status.CapacityReservations {
 		c.Left[r.ID] = p.reserved.of(r.ID)
 	}
