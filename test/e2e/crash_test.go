@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +108,7 @@ type play struct {
 	t       *testing.T
 	cluster *testkit.Cluster
 	client  client.Client
+	rights  string // the kubeconfig of the controller
 	sim     *awssim.Sim
 	env     []string
 	witness *witness
@@ -126,6 +128,7 @@ func newPlay(t *testing.T) *play {
 	}
 	p.client = connect(t, p.cluster)
 	installDefinitions(t, p.client)
+	p.rights = asInstalled(t, p.cluster, p.client)
 	p.sim, p.env = account(t, p.cluster, p.client, awssim.Credentials{})
 	p.witness = bearWitness(t, p.cluster.Config, p.sim, rules{
 		goingMost: crashGoing, cpusMost: crashCPUs, held: crashHeld,
@@ -181,7 +184,7 @@ func (p *play) patch(o client.Object, patch string) {
 
 func (p *play) start() *process {
 	p.t.Helper()
-	return p.startAs(p.cluster.Kubeconfig, p.env, "--disable-leader-election=true")
+	return p.startAs(p.rights, p.env, "--disable-leader-election=true")
 }
 
 // startAs starts a controller that finds the servers by its own ways.
@@ -191,8 +194,14 @@ func (p *play) startAs(kubeconfig string, env []string, flags ...string) *proces
 		"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--cloud-provider=aws",
 		"--cluster-name=demo", "--interruption-queue=demo", "--batch-idle-duration=300ms", "--consolidation-rest=10s",
 	}, flags...)
-	p.process = startIn(p.t, env, args...)
-	return p.process
+	c := startIn(p.t, env, args...)
+	p.t.Cleanup(func() {
+		if strings.Contains(c.String(), "forbidden") {
+			p.t.Errorf("a controller was not allowed something: %s", c)
+		}
+	})
+	p.process = c
+	return c
 }
 
 // life has the controller work on an act until something has happened some times, and a

@@ -19,8 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 // border sees everything that replicas ask of the API server and of the account: each has
@@ -41,16 +39,20 @@ type gate struct {
 	env        []string
 }
 
-// openGate makes a way for a replica; env is how the account is reached without one.
-func (b *border) openGate(t *testing.T, replica string, cluster *testkit.Cluster, env []string) *gate {
+// openGate makes a way for a replica; rights and env are how the servers are reached without one.
+func (b *border) openGate(t *testing.T, replica, rights string, env []string) *gate {
 	t.Helper()
 	g := &gate{border: b, replica: replica, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	transport, err := rest.TransportFor(cluster.Config)
+	server, err := clientcmd.BuildConfigFromFlags("", rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: g.serve(t, cluster.Config.Host, transport)}
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: g.serve(t, server.Host, transport)}
 	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
 	config.CurrentContext = "c"
 	if err := clientcmd.WriteToFile(*config, g.kubeconfig); err != nil {

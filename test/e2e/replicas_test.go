@@ -24,7 +24,7 @@ func TestReplicas(t *testing.T) {
 	p := newPlay(t)
 	replicas := map[string]*replica{}
 	for _, name := range []string{"a", "b"} {
-		replicas[name] = &replica{gate: b.openGate(t, name, p.cluster, p.env)}
+		replicas[name] = &replica{gate: b.openGate(t, name, p.rights, p.env)}
 		replicas[name].start(p)
 		b.awaitLeader(t, "a")
 	}

@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/demo"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// serviceAccount is who the controller is by deploy/kubernetes.
+const serviceAccount = "system:serviceaccount:kube-system:dovetail"
+
+// asInstalled returns a kubeconfig for a controller with the rights that deploy/kubernetes gives
+// it, and no others.
+func asInstalled(t *testing.T, cluster *testkit.Cluster, c client.Client) (kubeconfig string) {
+	t.Helper()
+	objects, err := demo.Manifests(os.DirFS(filepath.Join("..", "..", "deploy", "kubernetes")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		to := client.NewDryRunClient(c) // the controller itself is one of ours
+		if strings.Contains(o.GetAPIVersion(), "rbac") || o.GetKind() == "ServiceAccount" {
+			to = c
+		}
+		if err := demo.Apply(t.Context(), to, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = serviceAccount
+	}
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
