@@ -205,7 +205,7 @@ func newDisaster(t *testing.T, seed uint64, begin ...awssim.Fault) *disaster {
 	had := map[string]string{} // by claim
 	d.server.locked(func() {
 		d.server.hearers = append(d.server.hearers, func(kind string, was, is client.Object) {
-			if record, ok := is.(*corev1.ConfigMap); ok && kind == "ConfigMap" {
+			if record, ok := is.(*corev1.ConfigMap); ok && strings.HasPrefix(record.Name, "launch-") {
 				d.orders[record.Name] = membersOf(t, record)
 			}
 			if kind == "NodeClaim" && is == nil {

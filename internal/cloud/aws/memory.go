@@ -193,11 +193,12 @@ func (p *Provider) writeMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	before := record.DeepCopy()
 	record.BinaryData = map[string][]byte{memoryField: content}
 	if record.ResourceVersion == "" {
 		err = p.client.Create(ctx, record)
 	} else {
-		err = p.client.Update(ctx, record)
+		err = p.client.Patch(ctx, record, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
 	if err != nil {
 		return fmt.Errorf("write memory of nodes: %w", err)

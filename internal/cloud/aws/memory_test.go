@@ -56,9 +56,9 @@ func TestMemoryIsWrittenDown(t *testing.T) {
 				}
 				return c.Create(ctx, obj, opts...)
 			},
-			Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				writes++
-				return c.Update(ctx, obj, opts...)
+				return c.Patch(ctx, obj, patch, opts...)
 			},
 		})
 		if err := p.tidyAll(t.Context()); !errors.Is(err, refused) {
