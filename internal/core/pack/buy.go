@@ -17,8 +17,9 @@ import (
 // buyRounds bounds how often what was left over is bought for once more.
 const buyRounds = 3
 
-// smallMax is up to how many pods it is worth buying once more without the machines' fee:
-// among few machines another order of things finds other fillings.
+// smallMax is up to how many pods it is worth buying once more without the machines' fee,
+// and exchanging places for those that are left over: among few machines another order of
+// things finds other fillings.
 const smallMax = 300
 
 // dearness returns what an answer costs, fees included; more than any other if it leaves

@@ -30,6 +30,8 @@ func (b *buyer) openAll(answer *cover.Solution) bool {
 	before := len(b.launches)
 	b.expectMachines(answer)
 	var waiting []entry
+	var bins []*opening
+	few := len(b.snap.Pending) <= smallMax
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
 		at, _ := slices.BinarySearch(b.base, int(p.Bin)+1)
@@ -40,6 +42,7 @@ func (b *buyer) openAll(answer *cover.Solution) bool {
 			if bin == nil {
 				break
 			}
+			bins = append(bins, bin)
 			waits := len(waiting)
 			for _, item := range p.Items {
 				switch sh := &b.shares[item.Class]; {
@@ -51,14 +54,17 @@ func (b *buyer) openAll(answer *cover.Solution) bool {
 					b.stuff(bin, sh, item.N)
 				}
 			}
-			if len(waiting) == waits || bin.pool.limited() {
+			if len(waiting) == waits && !few || bin.pool.limited() {
 				b.take(bin)
 			}
 		}
 	}
 	b.admit(waiting)
-	for i := range waiting {
-		b.take(waiting[i].bin)
+	if few && b.left() > 0 {
+		b.exchangeAll(bins)
+	}
+	for _, bin := range bins {
+		b.take(bin)
 	}
 	for _, l := range b.launches[before:] {
 		l.seal()
