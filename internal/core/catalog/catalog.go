@@ -35,9 +35,9 @@ func (t *Type) Allocatable() quantity.List {
 	return free
 }
 
-// Room returns what pods can use, in a space.
-func (t *Type) Room(space quantity.Space) quantity.Vector {
-	free := space.Room(t.Capacity)
+// FillRoom writes to free what pods can use, in a space.
+func (t *Type) FillRoom(space quantity.Space, free quantity.Vector) {
+	space.FillRoom(free, t.Capacity)
 	for i, name := range space {
 		if free[i] < quantity.Unlimited {
 			free[i] = max(0, free[i]-t.Overhead[name])
@@ -46,7 +46,6 @@ func (t *Type) Room(space quantity.Space) quantity.Vector {
 			free[i] = max(0, free[i]-t.pinned())
 		}
 	}
-	return free
 }
 
 // pinned returns the memory that huge pages take.

@@ -19,7 +19,8 @@ func TestRoomIsWhatIsAllocatable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ty := catalog.Type{Capacity: amounts.Draw(t, "capacity"), Overhead: amounts.Draw(t, "overhead")}
 		space := quantity.SpaceOf(amounts.Draw(t, "space"))
-		if got, want := ty.Room(space), space.Room(ty.Allocatable()); !slices.Equal(got, want) {
+		got, want := make(quantity.Vector, len(space)), space.Room(ty.Allocatable())
+		if ty.FillRoom(space, got); !slices.Equal(got, want) {
 			t.Fatalf("%v: room %v, allocatable %v", space, got, want)
 		}
 	})

@@ -116,6 +116,7 @@ type handout struct {
 	waiting  []int   // of each class
 	next     []int32 // of each kind, in members
 	patterns []Pattern
+	items    []Item // of all patterns
 }
 
 func newHandout(p *Problem, m *model) *handout {
@@ -137,7 +138,7 @@ func (h *handout) load(bin int32, times int, items []Item) {
 			h.skip(it.Class)
 			alike = max(1, min(alike, h.waiting[h.m.members[h.next[it.Class]]]/it.N))
 		}
-		given := make([]Item, 0, len(items))
+		first := len(h.items)
 		for _, it := range items {
 			for n := it.N; n > 0; {
 				h.skip(it.Class)
@@ -145,9 +146,10 @@ func (h *handout) load(bin int32, times int, items []Item) {
 				part := min(n, h.waiting[c]/alike)
 				h.waiting[c] -= part * alike
 				n -= part
-				given = append(given, Item{Class: c, N: part})
+				h.items = append(h.items, Item{Class: c, N: part})
 			}
 		}
+		given := h.items[first:len(h.items):len(h.items)]
 		slices.SortFunc(given, func(a, b Item) int { return int(a.Class - b.Class) })
 		h.patterns = append(h.patterns, Pattern{Bin: bin, Times: alike, Items: given})
 		times -= alike

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
@@ -124,9 +123,8 @@ func (s *solver) placeOfOpen(n *cluster.Node) topology.Place {
 // admits tells whether some of what has the atoms and the requirements may be what the
 // class allows, and whether some may be not.
 func (in *classIn) admits(atoms bitset, has label.Requirements) (some, notAll bool) {
-	both := newBitset(64 * len(atoms))
 	for _, t := range in.terms {
-		if _, conflict := has.Conflict(t.open); conflict || !both.intersection(atoms, t.atoms) {
+		if _, conflict := has.Conflict(t.open); conflict || !atoms.meets(t.atoms) {
 			continue
 		}
 		if atoms.within(t.atoms) && assured(has, t.open) {
@@ -139,6 +137,7 @@ func (in *classIn) admits(atoms bitset, has label.Requirements) (some, notAll bo
 
 // owners are the owners of spreading groups that admit the same of a pool.
 type owners struct {
+	terms  []label.Requirements // nil: any machine counts
 	in     classIn
 	groups []int
 }
@@ -148,29 +147,26 @@ func (s *solver) admitOwners() {
 	shapes := s.ledger.Shapes()
 	for _, pool := range s.model.pools {
 		var admitted []owners
-		alike := map[string]int{}
 		s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
 			if honorTaints && !fit.Taints(shapes[owner].Tolerations, pool.pool.Taints).IsYes() {
 				return
 			}
-			var terms strings.Builder
-			if !ignoreAffinity {
-				terms.WriteString("within")
-				for _, t := range shapes[owner].CountedTerms() {
-					terms.WriteString(" or " + t.String())
-				}
+			terms := shapes[owner].CountedTerms()
+			if ignoreAffinity {
+				terms = nil
 			}
-			at, ok := alike[terms.String()]
-			if !ok {
-				at = len(admitted)
-				alike[terms.String()] = at
+			recent := max(0, len(admitted)-askedMax)
+			at := slices.IndexFunc(admitted[recent:], func(o owners) bool { return slices.EqualFunc(o.terms, terms, label.Requirements.Equal) })
+			if at < 0 {
+				at = len(admitted) - recent
 				in := classIn{terms: []termIn{{atoms: fullBitset(len(pool.atoms))}}}
 				if !ignoreAffinity {
-					in = pool.admitLabels(shapes[owner].CountedTerms(), nil)
+					in = pool.admitLabels(terms, nil)
 				}
-				admitted = append(admitted, owners{in: in})
+				admitted = append(admitted, owners{terms: terms, in: in})
 			}
-			admitted[at].groups = append(admitted[at].groups, g)
+			o := &admitted[recent+at]
+			o.groups = append(o.groups, g)
 		})
 		s.counted = append(s.counted, admitted)
 	}
@@ -216,7 +212,7 @@ func (s *solver) locateLaunch(b *launchBin) {
 	if len(keys) == 0 {
 		return
 	}
-	b.place = topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
+	b.place = topology.Place{Domain: s.places.domains.take(len(keys)), Counts: s.places.flags.take(s.ledger.Groups())}
 	for k, key := range keys {
 		b.place.Domain[k] = topology.Open
 		if key == label.Hostname {
@@ -226,7 +222,9 @@ func (s *solver) locateLaunch(b *launchBin) {
 		}
 	}
 	s.recount(b)
-	if ways := s.companies(b, b.atoms); len(ways) == 1 {
+	if len(s.visible) == 0 {
+		b.company = company{settled: true}
+	} else if ways := s.companies(b, b.atoms); len(ways) == 1 {
 		s.settleCompany(b, ways[0])
 	}
 }

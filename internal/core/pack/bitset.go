@@ -71,6 +71,16 @@ func (b bitset) intersection(x, y bitset) bool {
 	return any != 0
 }
 
+// meets tells whether any member of b is in o.
+func (b bitset) meets(o bitset) bool {
+	for i := range b {
+		if b[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // within tells whether b is a subset of o.
 func (b bitset) within(o bitset) bool {
 	for i := range b {

@@ -71,6 +71,7 @@ type buyer struct {
 	openings slab[opening]
 	members  []member  // of shares of one class; memory is taken for many at once
 	sets     sets      // those worked out lately
+	sidesNow []side    // those of the share at hand
 	divided  []divided // so are these
 }
 

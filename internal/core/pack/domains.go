@@ -48,8 +48,11 @@ func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
 }
 
 // alive returns the atoms of the types that are left.
-func (b *launchBin) alive() bitset {
-	alive := newBitset(len(b.pool.atoms))
+func (b *launchBin) alive() bitset { return b.aliveIn(newBitset(len(b.pool.atoms))) }
+
+// aliveIn is alive that writes to a set.
+func (b *launchBin) aliveIn(alive bitset) bitset {
+	clear(alive)
 	for _, t := range b.types {
 		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
 			if b.atoms.has(a) {

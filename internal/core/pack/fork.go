@@ -20,6 +20,7 @@ func (s *solver) fork() *solver {
 		b.used, b.ports = slices.Clone(b.used), slices.Clip(b.ports)
 	}
 	f.ledger = s.ledger.Clone()
+	f.places = placeMemory{}
 	f.placed, f.refused = slices.Clone(s.placed), slices.Clone(s.refused)
 	return &f
 }

@@ -74,10 +74,7 @@ func (s *solver) nameable(b *launchBin) (types []int32, prices []float64) {
 	if b.pool.prices == nil {
 		b.pool.prices = make([]float64, len(b.pool.types))
 	}
-	alive := newBitset(len(b.pool.types))
-	for _, t := range b.types {
-		alive.set(int(t))
-	}
+	alive := b.pool.setOf(b.types)
 	best := math.Inf(1)
 	exact := len(b.minimum) == 0
 	// In the pool's order: nearly always it is the launch's too.

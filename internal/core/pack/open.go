@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
@@ -137,7 +136,7 @@ func (b *buyer) pin(l *launchBin, k, atom int) {
 	for i, v := range model.values {
 		if model.with[i].has(atom) {
 			l.place.Domain[k] = b.ledger.Domain(k, v)
-			l.terms = append(l.terms, label.Requirements{key: label.In(v)})
+			l.terms = append(l.terms, model.pin(key, i))
 			l.atoms.and(model.with[i])
 			l.types = slices.DeleteFunc(l.types, func(t int32) bool { return !l.atoms.anyIn(l.pool.types[t].first, l.pool.types[t].end) })
 			l.stale = true

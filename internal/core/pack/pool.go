@@ -35,6 +35,7 @@ type poolModel struct {
 	// every is all types, and roomMost the most that any has for pods.
 	every    []int32
 	roomMost quantity.Vector
+	some     bitset    // of types, see setOf
 	prices   []float64 // by type, of the launch that is being written down
 	// byName and byPrice are the types in the order of their names, and of their prices.
 	byName, byPrice []int32
@@ -69,7 +70,8 @@ type keyModel struct {
 	without bitset
 	// several: some atom leaves the choice among values open.
 	several bool
-	levels  []float64 // by value: how dear machines with it are; made when asked for
+	pins    []label.Requirements // by value: that it be this one; made when asked for
+	levels  []float64            // by value: how dear machines with it are; made when asked for
 }
 
 // minValuesRule is a minValues of the pool: types between them must offer need values.
@@ -123,10 +125,7 @@ func (p *poolModel) order() {
 
 // among returns those of the ordered types that are in the list.
 func (p *poolModel) among(ordered, types []int32) []int32 {
-	in := newBitset(len(p.types))
-	for _, t := range types {
-		in.set(int(t))
-	}
+	in := p.setOf(types)
 	out := make([]int32, 0, len(types))
 	for _, t := range ordered {
 		if in.has(int(t)) {
@@ -134,6 +133,18 @@ func (p *poolModel) among(ordered, types []int32) []int32 {
 		}
 	}
 	return out
+}
+
+// setOf returns the types as a set, until it is asked again.
+func (p *poolModel) setOf(types []int32) bitset {
+	if p.some == nil {
+		p.some = newBitset(len(p.types))
+	}
+	clear(p.some)
+	for _, t := range types {
+		p.some.set(int(t))
+	}
+	return p.some
 }
 
 // decided returns the model of a key that some type or offering decides. It is made when
@@ -260,6 +271,14 @@ func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open
 	return atoms, open, verdict.Verdict{}
 }
 
+// pin returns the requirement that the key be its i-th value.
+func (k *keyModel) pin(key string, i int) label.Requirements {
+	for len(k.pins) < len(k.values) {
+		k.pins = append(k.pins, label.Requirements{key: label.In(k.values[len(k.pins)])})
+	}
+	return k.pins[i]
+}
+
 // allow writes to mask the atoms whose value of the key q allows, those that leave it
 // open, and those without one if q is content with that.
 func (k *keyModel) allow(q label.Requirement, mask bitset) {
@@ -314,10 +333,12 @@ func (p *poolModel) admitLabels(terms []label.Requirements, wish label.Requireme
 
 // reserveForDaemons takes from each type what the daemons that would run on it need.
 func (p *poolModel) reserveForDaemons(daemons []cluster.Daemon) {
+	var memory slab[int64]
 	within := 0
 	for t := range p.types {
 		tm := &p.types[t]
-		tm.free = tm.Room(p.space)
+		tm.free = memory.take(len(p.space))
+		tm.FillRoom(p.space, tm.free)
 		if p.allowed.anyIn(tm.first, tm.end) {
 			within++
 		}

@@ -295,12 +295,13 @@ func (b *buyer) split(whole *share) {
 
 // sides returns the domains in which there is something to buy that holds a pod of a
 // share, those with the lowest prices first. It returns none if in some pool no atom
-// decides the key.
+// decides the key. They are good until it is asked again.
 func (b *buyer) sides(whole *share) []side {
 	for i := range b.divided {
 		d := &b.divided[i]
 		if d.key == whole.key && slices.Equal(d.size, whole.size) && slices.Equal(d.bins, whole.bins) {
-			return slices.Clone(d.sides)
+			b.sidesNow = append(b.sidesNow[:0], d.sides...)
+			return b.sidesNow
 		}
 	}
 	if len(b.divided) == dividedMax {
@@ -308,7 +309,8 @@ func (b *buyer) sides(whole *share) []side {
 	}
 	sides := b.sidesOf(whole)
 	b.divided = append(b.divided, divided{whole.key, whole.size, whole.bins, sides})
-	return slices.Clone(sides)
+	b.sidesNow = append(b.sidesNow[:0], sides...)
+	return b.sidesNow
 }
 
 // dividedMax is for how many shares is remembered what domains they may be divided to.
@@ -334,7 +336,8 @@ func (b *buyer) sidesOf(whole *share) []side {
 		if !indexed {
 			return nil
 		}
-		atoms := newBitset(len(pool.atoms))
+		atoms := bitset(b.words.take(len(own)))
+		sides = slices.Grow(sides, len(k.values))
 		for i, v := range k.values {
 			if !atoms.intersection(own, k.with[i]) || !pool.anyHolds(whole.size, atoms) {
 				continue

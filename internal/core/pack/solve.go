@@ -265,6 +265,7 @@ type solver struct {
 	byName   map[string]int32 // machine name → index into fixed
 	launches []*launchBin
 
+	places  placeMemory
 	placed  []placement // by pending pod
 	refused []verdict.Verdict
 }

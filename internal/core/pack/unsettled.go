@@ -16,15 +16,26 @@ type unsettled struct {
 	labels map[string]string // what is known already
 }
 
+// placeMemory is memory for places.
+type placeMemory struct {
+	domains slab[int32]
+	flags   slab[bool]
+	values  [][]string // of the place at hand, by key
+	both    bitset     // of the value at hand
+}
+
 // placeOfUnsettled returns the place of a machine that may be in several domains.
 func (s *solver) placeOfUnsettled(u *unsettled) topology.Place {
 	keys, groups := s.ledger.Keys(), s.ledger.Groups()
 	place := topology.Place{
-		Domain: make([]int32, len(keys)), Counts: make([]bool, groups), Doubt: make([]bool, groups),
+		Domain: s.places.domains.take(len(keys)), Counts: s.places.flags.take(groups), Doubt: s.places.flags.take(groups),
 	}
-	values := make([][]string, len(keys))
+	if s.places.values == nil {
+		s.places.values = make([][]string, len(keys))
+	}
+	values := s.places.values
 	for k, key := range keys {
-		values[k] = s.valuesOf(u, key)
+		values[k] = s.valuesOf(u, key, values[k][:0])
 		switch len(values[k]) {
 		case 0:
 			place.Domain[k] = topology.None
@@ -34,16 +45,17 @@ func (s *solver) placeOfUnsettled(u *unsettled) topology.Place {
 			place.Domain[k] = topology.Unsettled
 		}
 	}
-	anywhere := make([][]int32, len(keys))
-	for k := range keys {
-		for _, v := range values[k] {
-			if place.Domain[k] == topology.Unsettled {
-				anywhere[k] = append(anywhere[k], s.ledger.Domain(k, v))
-			}
-		}
-	}
+	var anywhere [][]int32
 	if slices.Contains(place.Domain, topology.Unsettled) {
 		place.May = make([][]int32, groups)
+		anywhere = make([][]int32, len(keys))
+		for k := range keys {
+			for _, v := range values[k] {
+				if place.Domain[k] == topology.Unsettled {
+					anywhere[k] = append(anywhere[k], s.ledger.Domain(k, v))
+				}
+			}
+		}
 	}
 	known := u.at >= 0 && u.atoms.within(s.model.pools[u.at].allowed) // else the pool has changed since
 	for g := range groups {
@@ -64,10 +76,13 @@ func (s *solver) placeOfUnsettled(u *unsettled) topology.Place {
 // domains if it is unsettled.
 func (s *solver) countOwners(u *unsettled, o *owners, values [][]string, place *topology.Place) {
 	some, notAll := o.in.admits(u.atoms, u.has)
-	may := make([][]int32, len(values))
+	var may [][]int32
+	if place.May != nil {
+		may = make([][]int32, len(values))
+	}
 	for k, key := range s.ledger.Keys() {
 		for _, v := range values[k] {
-			if some && place.Domain[k] == topology.Unsettled && s.countsAs(u, &o.in, key, v) {
+			if may != nil && some && place.Domain[k] == topology.Unsettled && s.countsAs(u, &o.in, key, v) {
 				may[k] = append(may[k], s.ledger.Domain(k, v))
 			}
 		}
@@ -79,19 +94,22 @@ func (s *solver) countOwners(u *unsettled, o *owners, values [][]string, place *
 	}
 }
 
-// valuesOf returns the values of a key that the machine may have.
-func (s *solver) valuesOf(u *unsettled, key string) (values []string) {
+// valuesOf appends the values of a key that the machine may have.
+func (s *solver) valuesOf(u *unsettled, key string, values []string) []string {
 	value, known := u.labels[key]
 	switch {
 	case known:
-		return []string{value}
+		return append(values, value)
 	case key == label.Hostname:
-		return []string{u.host}
+		return append(values, u.host)
 	}
 	want, ruled := u.has[key]
 	if u.at >= 0 {
 		if k, decided := s.model.pools[u.at].decided(key); decided {
-			both := newBitset(k.width)
+			for len(s.places.both) < len(u.atoms) {
+				s.places.both = append(s.places.both, 0)
+			}
+			both := s.places.both[:len(u.atoms)]
 			for i, v := range k.values {
 				if both.intersection(u.atoms, k.with[i]) && (!ruled || want.Allows(v)) {
 					values = append(values, v)
@@ -101,9 +119,9 @@ func (s *solver) valuesOf(u *unsettled, key string) (values []string) {
 		}
 	}
 	if want.Operator() == label.OpIn {
-		return want.Values()
+		return append(values, want.Values()...)
 	}
-	return nil
+	return values
 }
 
 // countsAs tells whether the machine may count for the owner of a group if it has the value.

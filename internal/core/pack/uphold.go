@@ -78,8 +78,11 @@ func (s *solver) recountAll(seats [][]int32) {
 
 // locateFinal gives a launch the place that the cloud's choices leave it.
 func (s *solver) locateFinal(i int, b *launchBin) {
-	has := b.pool.pool.Requirements.Intersect(b.open)
-	b.place = s.placeOfUnsettled(&unsettled{host: "launch " + strconv.Itoa(i), at: b.at, atoms: b.alive(), has: has})
+	has := b.pool.pool.Requirements
+	if len(b.open) > 0 {
+		has = has.Intersect(b.open)
+	}
+	b.place = s.placeOfUnsettled(&unsettled{host: "launch " + strconv.Itoa(i), at: b.at, atoms: b.aliveIn(b.scratch), has: has})
 	s.ledger.Present(&b.place)
 	for _, d := range b.company.daemons {
 		s.ledger.Count(s.visible[d].class, &b.place, 1, 0)

@@ -125,10 +125,15 @@ func (s Space) Fill(v Vector, l List) {
 // Room returns l in the space as what there is to be used, rather than what is asked for.
 func (s Space) Room(l List) Vector {
 	v := make(Vector, len(s))
+	s.FillRoom(v, l)
+	return v
+}
+
+// FillRoom writes to v what Room returns.
+func (s Space) FillRoom(v Vector, l List) {
 	for i, name := range s {
 		v[i] = l.room(name)
 	}
-	return v
 }
 
 // List returns v by name, without zeros.

@@ -219,7 +219,9 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	if !sp.IgnoreAffinity {
 		b.more("affinity")
 		for _, t := range sh.CountedTerms() {
-			b.more("or", t.String())
+			if b.more("or"); len(t) > 0 {
+				b.more(t.String())
+			}
 		}
 	}
 	if sp.HonorTaints {
