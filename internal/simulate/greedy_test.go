@@ -76,6 +76,10 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 				if saved > 0.02*ours.PricePerHour {
 					t.Errorf("a second look saves %.2f of %.2f $/h", saved, ours.PricePerHour)
 				}
+				// The bound does not know rules between pods.
+				if known := f.spread+f.apart == 0; known && nodes == 100 && eviction == 0.0005 && ours.PricePerHour > 1.05*plan.LowerBoundPerHour {
+					t.Errorf("%.2f $/h is more than 1.05 of the bound, %.2f", ours.PricePerHour, plan.LowerBoundPerHour)
+				}
 				cost, theirs := ours.PricePerHour+eviction*float64(ours.Evictions), g.price+eviction*float64(g.evictions)
 				if cost > theirs {
 					t.Errorf("price and evictions together cost %.2f, greed %.2f", cost, theirs)

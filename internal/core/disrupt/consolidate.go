@@ -198,17 +198,30 @@ func (c *consolidator) judge(h int) {
 	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
 }
 
-// bound works out what all machines together must cost at least: what the pods are worth,
-// and what those that may not go cost.
+// bound works out what all machines together must cost at least: what the pods are worth; or
+// what those cost that may not go, with what the pods of the others are worth beyond those
+// that these have room for.
 func (c *consolidator) bound() {
-	worth, stay := 0.0, 0.0
+	worth, stay, rest := 0.0, 0.0, 0.0
 	for h := range c.snap.Nodes {
-		worth += c.s.Least(h)
-		if price := c.s.Price(h); !math.IsNaN(price) && math.IsNaN(c.cost[h]) {
+		least := c.s.Least(h)
+		worth += least
+		switch price := c.s.Price(h); {
+		case !math.IsNaN(c.cost[h]):
+			rest += least
+		case !math.IsNaN(price):
 			stay += price
 		}
 	}
-	c.out.BoundHourly = min(max(worth, stay), c.out.PriceHourly)
+	if c.opts.Changed != nil {
+		rest = 0 // nearly all stay, and that takes long
+	}
+	for h := 0; h < len(c.snap.Nodes) && rest > 0; h++ {
+		if math.IsNaN(c.cost[h]) {
+			rest -= c.s.Spare(h)
+		}
+	}
+	c.out.BoundHourly = min(max(worth, stay+max(rest, 0)), c.out.PriceHourly)
 }
 
 const (

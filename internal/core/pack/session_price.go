@@ -160,6 +160,45 @@ func (s *Session) excess(h int) float64 {
 	return max(0, most*float64(len(s.model.space))-price)
 }
 
+// Spare returns what pods can be worth at most, as Least has it, that there is room for on the
+// machine now: the least of what each resource says by itself, and all by their prices.
+func (s *Session) Spare(h int) float64 {
+	host := &s.hosts[h]
+	if host.free == nil { // it is not known yet
+		return math.Inf(1)
+	}
+	priced, room := 0.0, 0.0
+	unit := make([]float64, len(host.free)) // what one of each resource is worth at most
+	for r, free := range host.free {
+		room += s.prices[r] * float64(max(free, 0))
+	}
+	for c := range s.classes {
+		need := s.classes[c].need
+		if s.least[c] <= 0 || !need.Fits(host.free) || !s.accepts(host, int32(c)) {
+			continue
+		}
+		sum := 0.0
+		for r, n := range need {
+			sum += s.prices[r] * float64(n)
+			unit[r] = max(unit[r], s.least[c]/float64(n)) // without end where it needs none
+		}
+		priced = max(priced, s.least[c]/sum)
+	}
+	if priced == 0 {
+		return 0
+	}
+	most := math.Inf(1)
+	for r, free := range host.free {
+		if !math.IsInf(unit[r], 1) {
+			most = min(most, unit[r]*float64(max(free, 0)))
+		}
+	}
+	if !math.IsInf(priced, 1) {
+		most = min(most, priced*room)
+	}
+	return most
+}
+
 // Room returns what the machine could hold, each resource by its price.
 func (s *Session) Room(h int) float64 {
 	host := &s.hosts[h]
