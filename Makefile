@@ -67,6 +67,10 @@ soak-world: ## let the whole controller live through SEEDS=n simulated storms, a
 	go test -count=1 -timeout 24h -run TestSeeds ./internal/world -args -seeds=$(or $(SEEDS),200) -stormy=2h -nodes=0
 	go test -count=1 -timeout 24h -v -run TestMutantsAreFound ./internal/world -args -mutant-seeds=$(or $(MUTANT_SEEDS),2000)
 
+.PHONY: soak-days
+soak-days: ## let DAYS=n small clusters live a day each, with every fault, from seed FROM on
+	go test -count=1 -timeout 0 -v -run TestDays ./internal/world -args -days=$(or $(DAYS),1000) -from=$(or $(FROM),1)
+
 .PHONY: soak-aws
 soak-aws: ## the whole product on a simulated AWS account: 300 of 600 nodes taken back, 20,000 pods at once, SEEDS=n hours of faults
 	go test -count=1 -timeout 8h -v ./test/disaster -args -storm-nodes=600 -scale-pods=20000 -hour-length=1h -hour-seeds=$(or $(SEEDS),5)

@@ -50,6 +50,14 @@ func TestDays(t *testing.T) {
 	}
 }
 
+// TestAnOrdinaryMorning plays a few hours of such a day.
+func TestAnOrdinaryMorning(t *testing.T) {
+	t.Parallel()
+	o := day(*nodes)
+	o.Stormy = 3 * time.Hour
+	play(t, *from, o)
+}
+
 // BenchmarkDay plays a day of a cluster: deployments, a load that follows the hour, Jobs,
 // interruptions, a roll-out of images, and every fault.
 func BenchmarkDay(b *testing.B) {
