@@ -7,7 +7,7 @@ const (
 	// machine.
 	exchangeMoves, exchangePair = 3, 2
 	// exchangeLooks bounds how often that is tried for all pods, exchangeOne for one.
-	exchangeLooks, exchangeOne = 150_000, 50_000
+	exchangeLooks, exchangeOne = 100_000, 50_000
 )
 
 // exchange finds places for pods that the rules between pods keep from where they were
