@@ -79,7 +79,7 @@ func bench(ctx context.Context, s settings) error {
 		return err
 	}
 	start := time.Now()
-	r := runner{bin: filepath.Dir(self), limit: s.limit, progress: os.Stderr}
+	r := runner{bin: filepath.Dir(self), limit: s.limit, procs: 1, progress: os.Stderr}
 	var rows []row
 	for i, c := range cases {
 		fmt.Fprintf(os.Stderr, "[%d/%d] %s\n", i+1, len(cases), c.name)

@@ -55,7 +55,8 @@ const howTo = "\n## How to read and repeat it\n\n" +
 	"  distance to the optimum is at most the ratio shown.\n" +
 	"- **First fit**: first-fit-decreasing alone, by Dovetail's own implementation.\n" +
 	"- **CPU**: user time of all threads for one solve: `pack.Solve`, compilation included, and `Scheduler.Solve`, without the building of its\n" +
-	"  topology. Reading and converting are not counted. Short solves are repeated up to half a second, and the mean is shown.\n" +
+	"  topology. Reading and converting are not counted. Short solves are repeated up to half a second, and the mean is shown. A process\n" +
+	"  has one processor, its garbage collector included (`GOMAXPROCS=1`). Karpenter solves what it needs up to half a minute for on all of them, too, and what took less counts.\n" +
 	"- **Allocations** are those of the first solve, per pod, all phases together. **Peak** is the process's high-water mark after it, scenario and catalogue included.\n" +
 	"- Karpenter's price of a node is that of the cheapest offering that its decision leaves open. Its plans differ a little from run to run.\n" +
 	"- Karpenter is built with the Kubernetes libraries that this repository uses, newer than the ones it was published with.\n"
