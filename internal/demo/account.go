@@ -75,6 +75,7 @@ func ClusterOf(config *rest.Config) (awssim.Cluster, error) {
 func (a *account) settle(s *operator.Settings) {
 	s.AWSSettings = operator.AWSSettings{
 		ClusterName: accountCluster, InterruptionQueue: accountCluster, VMMemoryOverheadPercent: s.VMMemoryOverheadPercent,
+		AMIRefreshInterval: s.AMIRefreshInterval, SubnetRefreshInterval: s.SubnetRefreshInterval,
 	}
 }
 

@@ -62,7 +62,7 @@ func awsOptions(s *Settings) (aws.Options, error) {
 		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
 		Namespace: leaseNamespace(s), VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
 		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], Reservations: gates["ReservedCapacity"],
-		ZonalShift: s.EnableZonalShift,
+		ZonalShift: s.EnableZonalShift, AMIRefresh: s.AMIRefreshInterval, SubnetRefresh: s.SubnetRefreshInterval,
 		Now: time.Now,
 	}, nil
 }

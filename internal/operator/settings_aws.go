@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 )
 
 // AWSSettings are those that only the provider aws reads.
@@ -21,7 +22,12 @@ type AWSSettings struct {
 	DisableDryRun           bool
 	EnableZonalShift        bool
 	AWSFeatureGates         string
+	AMIRefreshInterval      time.Duration
+	SubnetRefreshInterval   time.Duration
 }
+
+// refreshLeast is how often images and subnets may be looked up at most.
+const refreshLeast = time.Minute
 
 const awsFeatureGatesDefault = "NodeClassCEL=false"
 
@@ -37,6 +43,8 @@ func (s *AWSSettings) addAWSFlags(a adder) {
 	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of a machine that pods get no addresses from")
 	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: take node classes for valid without asking EC2 whether it would launch them")
 	a.flag(&s.EnableZonalShift, "enable-zonal-shift", false, "aws: leave zones alone that the cluster's traffic is shifted away from (Amazon Application Recovery Controller)")
+	a.duration(&s.AMIRefreshInterval, "ami-refresh-interval", 5*time.Minute, "aws: how often the images of node classes are looked up")
+	a.duration(&s.SubnetRefreshInterval, "subnet-refresh-interval", time.Minute, "aws: how often the subnets of node classes are looked up, and how many addresses they have left")
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored")
 }
 
@@ -46,7 +54,7 @@ func (s *AWSSettings) validateAWS(provider string) error {
 	if provider != providerAWS {
 		return nil
 	}
-	var name, endpoint, overhead, interfaces error
+	var name, endpoint, overhead, interfaces, refresh error
 	if s.ClusterName == "" {
 		name = errors.New("--cluster-name is empty; it must be the name of the EKS cluster")
 	}
@@ -59,6 +67,11 @@ func (s *AWSSettings) validateAWS(provider string) error {
 	if s.ReservedENIs < 0 {
 		interfaces = fmt.Errorf("--reserved-enis is %d; it may be 0 or more", s.ReservedENIs)
 	}
+	for flag, every := range map[string]time.Duration{"ami-refresh-interval": s.AMIRefreshInterval, "subnet-refresh-interval": s.SubnetRefreshInterval} {
+		if every < refreshLeast {
+			refresh = fmt.Errorf("--%s is %s; it may be %s or more", flag, every, refreshLeast)
+		}
+	}
 	_, gates := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)
-	return cmp.Or(name, endpoint, overhead, interfaces, gates)
+	return cmp.Or(name, endpoint, overhead, interfaces, refresh, gates)
 }

@@ -94,3 +94,22 @@ func TestConsolidationSettingsSayWhatTheyMayBe(t *testing.T) {
 		}
 	}
 }
+
+func TestAWSSettingsSayWhatTheyMayBe(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"--cluster-name=":                "--cluster-name is empty; it must be the name of the EKS cluster",
+		"--ami-refresh-interval=59s":     "--ami-refresh-interval is 59s; it may be 1m0s or more",
+		"--subnet-refresh-interval=0s":   "--subnet-refresh-interval is 0s; it may be 1m0s or more",
+		"--reserved-enis=-1":             "--reserved-enis is -1; it may be 0 or more",
+		"--vm-memory-overhead-percent=1": "--vm-memory-overhead-percent is 1; it may be 0 or more and less than 1",
+	} {
+		s := parsed(t, "--cloud-provider=aws", "--cluster-name=demo", word)
+		if err := s.Validate(); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", word, err, want)
+		}
+	}
+	if err := parsed(t, "--cloud-provider=aws", "--cluster-name=demo").Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+}

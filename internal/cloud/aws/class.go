@@ -32,9 +32,8 @@ const (
 	subnetsAgain = time.Minute
 	groupsAgain  = 5 * time.Minute
 	imagesAgain  = 5 * time.Minute
-	// lookKept and subnetsKept are how long what was found holds: a little less.
-	lookKept          = imagesAgain - 10*time.Second
-	subnetsKept       = subnetsAgain - 10*time.Second
+	// sooner is how much sooner what was found is old.
+	sooner            = 10 * time.Second
 	reservationsAgain = time.Minute
 	placementAgain    = 5 * time.Minute
 	validationAgain   = 10 * time.Minute
@@ -187,7 +186,7 @@ func (p *Provider) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass)
 		p.images.drop(lookKey(class))
 		return finding{reason: "AMINotFound", message: "no image matches spec.amiSelectorTerms", again: missingAgain}, nil
 	}
-	return finding{again: imagesAgain}, nil
+	return finding{again: p.opts.AMIRefresh}, nil
 }
 
 func (p *Provider) resolveReservations(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
@@ -226,7 +225,7 @@ func (p *Provider) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass
 		p.subnets.drop(lookKey(class))
 		return finding{reason: "SubnetsNotFound", message: "no subnet matches spec.subnetSelectorTerms", again: missingAgain}, nil
 	}
-	return finding{again: subnetsAgain}, nil
+	return finding{again: p.opts.SubnetRefresh}, nil
 }
 
 // stable returns the subnets in the order they had if they are the same: the order by free

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ type Options struct {
 	DisableDryRun bool
 	// KubeletExpressions: spec.kubelet may have expressions.
 	KubeletExpressions bool
+	// AMIRefresh and SubnetRefresh are for how long the images and subnets that were found for
+	// a class hold; 0: five minutes, and one.
+	AMIRefresh, SubnetRefresh time.Duration
 	// Reservations: capacity reservations are used.
 	Reservations bool
 	// ZonalShift: zones that are shifted away from are left alone.
@@ -183,6 +187,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	if opts.Meter == nil {
 		opts.Meter = deaf{}
 	}
+	opts.AMIRefresh, opts.SubnetRefresh = cmp.Or(opts.AMIRefresh, imagesAgain), cmp.Or(opts.SubnetRefresh, subnetsAgain)
 	p := &Provider{
 		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now}, shifts: shifts{now: opts.Now},
 		aliases:         cache[string]{now: opts.Now, ttl: latestKept},
@@ -191,9 +196,9 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		resolvers:       cache[string]{now: opts.Now, ttl: versionKept},
 		versions:        cache[string]{now: opts.Now, ttl: versionKept},
 		types:           cache[[]*catalog.Type]{now: opts.Now, ttl: typesKept, most: listsMost},
-		images:          cache[[]awsv1.AMI]{now: opts.Now, ttl: lookKept},
-		groups:          cache[[]awsv1.SecurityGroup]{now: opts.Now, ttl: lookKept},
-		subnets:         cache[[]awsv1.Subnet]{now: opts.Now, ttl: subnetsKept},
+		images:          cache[[]awsv1.AMI]{now: opts.Now, ttl: opts.AMIRefresh - sooner},
+		groups:          cache[[]awsv1.SecurityGroup]{now: opts.Now, ttl: groupsAgain - sooner},
+		subnets:         cache[[]awsv1.Subnet]{now: opts.Now, ttl: opts.SubnetRefresh - sooner},
 		tried:           cache[finding]{now: opts.Now, ttl: triedKept},
 		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
 		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
