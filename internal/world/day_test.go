@@ -28,7 +28,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestDays plays days of clusters, and tells what came of each.
+// TestDays plays days of clusters, and tells, with -v at once, what came of each.
 func TestDays(t *testing.T) {
 	if *days == 0 {
 		t.Skip("no -days")
@@ -42,10 +42,9 @@ func TestDays(t *testing.T) {
 		lasted, nodeHours = lasted+r.Lasted, nodeHours+r.NodeHours
 		if r.Violation != "" {
 			broken++
-			t.Fail()
-			fmt.Printf("seed %d, after %d events: %s\n%s\n", s, r.Events, r.Violation, command(s, &o)) // at once
+			t.Errorf("seed %d, after %d events: %s\n%s", s, r.Events, r.Violation, command(s, &o))
 		}
-		fmt.Printf("seed %d: %.1f days, %.0f node hours, %d violations, %s of cpu time, %.0f times real time\n",
+		t.Logf("seed %d: %.1f days, %.0f node hours, %d violations, %s of cpu time, %.0f times real time",
 			s, lasted.Hours()/24, nodeHours, broken, cpuTime(t).Round(time.Second), lasted.Seconds()/cpuTime(t).Seconds())
 	}
 }

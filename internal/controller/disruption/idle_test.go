@@ -102,8 +102,14 @@ func TestLooksInVainComeFurtherAndFurtherApart(t *testing.T) {
 		idle  bool
 		want  time.Duration
 	}{
-		{7, true, stillMin}, {7, true, 2 * stillMin}, {7, true, 4 * stillMin}, {7, true, stillMax},
-		{8, true, stillMin}, {8, true, 2 * stillMin}, {8, false, stillMin}, {8, true, stillMin},
+		{7, true, stillMin},
+		{7, true, 2 * stillMin},
+		{7, true, 4 * stillMin},
+		{7, true, stillMax},
+		{8, true, stillMin},
+		{8, true, 2 * stillMin},
+		{8, false, stillMin},
+		{8, true, stillMin},
 	} {
 		if m.looked(c.heard, c.idle); m.still != c.want {
 			t.Errorf("look %d: the next is in %s, want %s", i, m.still, c.want)
