@@ -11,10 +11,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// NormalKey returns the current name of a label key that Kubernetes once had another for.
+// ebsZone is the label that the CSI driver of EBS gives a Node: its zone, once the driver
+// runs there. Volumes name it, and no machine has it that is yet to be bought.
+const ebsZone = "topology.ebs.csi.aws.com/zone"
+
+// NormalKey returns the current name of a label key that Kubernetes once had another for, or
+// that somebody else has for the same.
 func NormalKey(key string) string {
 	switch key {
-	case corev1.LabelFailureDomainBetaZone:
+	case corev1.LabelFailureDomainBetaZone, ebsZone:
 		return corev1.LabelTopologyZone
 	case corev1.LabelFailureDomainBetaRegion:
 		return corev1.LabelTopologyRegion

@@ -108,6 +108,9 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 	}{
 		"a volume without affinity is reached from everywhere": {claims: []PodClaim{bound("c", testPV("v"))}, want: []string{""}},
 		"a bound volume's terms are alternatives":              {claims: []PodClaim{bound("c", testPV("v", zone("a"), zone("b")))}, want: []string{zoneKey + " In [a]", zoneKey + " In [b]"}},
+		"a volume of EBS names its zone by the driver's label": {
+			claims: []PodClaim{bound("c", testPV("v", []corev1.NodeSelectorRequirement{in("topology.ebs.csi.aws.com/zone", "a")}))}, want: []string{zoneKey + " In [a]"},
+		},
 		"an old volume's labels name its zones":                {claims: []PodClaim{bound("c", labelled)}, want: []string{zoneKey + " In [a b]"}},
 		"a volume that asks for a field is out of reach":       {claims: []PodClaim{bound("c", field)}, wrong: "volume claim c is bound to volume field, which no node can reach"},
 		"a local volume holds the pod on its machine":          {claims: []PodClaim{bound("c", local)}, want: []string{"kubernetes.io/hostname In [n1], " + zoneKey + " In [a]"}},
