@@ -25,8 +25,8 @@ type history struct {
 	// refusedBy are the hostnames of machines where kube-scheduler would not have it,
 	// though we meant it to be there.
 	refusedBy []string
-	// movedAt is when it was made in the place of an evicted one, as far as is known; zero: it
-	// was not.
+	// movedAt is when it was made in the place of an evicted one; zero: it was not, as far as is
+	// known.
 	movedAt time.Time
 	// home is the machine that a step of disruption meant it for, and homeOf that step.
 	home, homeOf string

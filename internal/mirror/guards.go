@@ -42,7 +42,7 @@ func (s *Store) residents(snap *cluster.Snapshot, shaper *shaper, now time.Time)
 			continue
 		}
 		n.Residents = s.residentsOf(n.Name, now, func(p *pod, r *cluster.Resident) {
-			r.Shape, r.Moved, r.Home = shaper.shape(p), p.movedAt, p.homeBy(n.Step)
+			r.Shape, r.Moved, r.Home = shaper.shape(p), s.movedTo(n, p), p.homeBy(n.Step)
 			if translate.Evictable(p.Pod, now) {
 				addGuards(r, p, guards[p.Namespace], selecting)
 			}

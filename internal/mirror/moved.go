@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -19,8 +20,7 @@ type evicted struct {
 }
 
 // seeMove takes note of an eviction, and of the pod that comes in the place of an evicted
-// one: the next that its controller makes. had is nil for a pod that is new. Any that was there
-// before we were may be such a one: an eviction is not to be read from what is left.
+// one: the next that its controller makes. had is nil for a pod that is new.
 func (s *Store) seeMove(had, p *pod) {
 	owner := metav1.GetControllerOf(p.Pod)
 	if owner == nil {
@@ -30,8 +30,6 @@ func (s *Store) seeMove(had, p *pod) {
 	switch {
 	case translate.Evicted(p.Pod) && (had == nil || !translate.Evicted(had.Pod)):
 		s.evicted[owner.UID] = evicted{e.pods + 1, now}
-	case had == nil && p.CreationTimestamp.Time.Before(s.opts.Started):
-		p.movedAt = p.CreationTimestamp.Time
 	case had == nil && e.pods > 0 && now.Sub(e.last) < movedKept && translate.Active(p.Pod):
 		p.movedAt = p.CreationTimestamp.Time
 		if e.pods--; e.pods == 0 {
@@ -40,6 +38,17 @@ func (s *Store) seeMove(had, p *pod) {
 		}
 		s.evicted[owner.UID] = e
 	}
+}
+
+// movedTo returns when a pod came to a machine, perhaps in the place of an evicted one; zero: it
+// did not. What was evicted before we were is not to be read from what is left, so any pod
+// may have been that is older than we are, as is its machine.
+func (s *Store) movedTo(n *cluster.Node, p *pod) time.Time {
+	ours := func(t time.Time) bool { return !t.Before(s.opts.Started) }
+	if made := p.CreationTimestamp.Time; p.movedAt.IsZero() && !ours(made) && !ours(n.Created) && metav1.GetControllerOf(p.Pod) != nil {
+		return made
+	}
+	return p.movedAt
 }
 
 // homeBy returns the machine that a step means the pod for; empty: none.

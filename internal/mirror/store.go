@@ -39,7 +39,7 @@ type Options struct {
 	// ReservationKey is the label key that names a reservation; empty: there are none.
 	ReservationKey string
 	// Started is when the process was: what was evicted before is not known, so pods of before
-	// may have come for it. Zero: they did not.
+	// may have come for it to machines of before. Zero: they did not.
 	Started time.Time
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
