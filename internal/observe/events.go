@@ -76,6 +76,17 @@ func Unconsolidatable(why string) Event {
 	return Event{Reason: "Unconsolidatable", Type: corev1.EventTypeNormal, Message: why, Dedupe: unconsolidatableDedupe}
 }
 
+// ConsolidationCandidate says on a Node or NodeClaim that consolidation is about to remove it,
+// and what comes of that.
+func ConsolidationCandidate(what string) Event {
+	return Event{Reason: "ConsolidationCandidate", Type: corev1.EventTypeNormal, Message: what, DedupeValues: []string{what}}
+}
+
+// ConsolidationRejected says on a Node or NodeClaim why it stays after all.
+func ConsolidationRejected(why string) Event {
+	return Event{Reason: "ConsolidationRejected", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
+}
+
 // DisruptionTerminating says on a Node or NodeClaim that it is removed, and why.
 func DisruptionTerminating(why string) Event {
 	return Event{Reason: "DisruptionTerminating", Type: corev1.EventTypeNormal, Message: "Disrupting: " + why, DedupeValues: []string{why}}

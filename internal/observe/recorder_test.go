@@ -30,6 +30,8 @@ func everyEvent() map[string]Event {
 		"DisruptionLaunching Normal 2m0s":                     DisruptionLaunching("Drifted"),
 		"DisruptionWaitingReadiness Normal 2m0s":              DisruptionWaitingReadiness(),
 		"Unconsolidatable Normal 15m0s":                       Unconsolidatable("no saving"),
+		"ConsolidationCandidate Normal 2m0s":                  ConsolidationCandidate("one for none"),
+		"ConsolidationRejected Normal 2m0s":                   ConsolidationRejected("pods came"),
 		"DisruptionTerminating Normal 2m0s":                   DisruptionTerminating("Empty"),
 		"TerminatingOnInterruption Warning 2m0s":              TerminatingOnInterruption("spot_interrupted"),
 		"ZonalShiftActive Warning 2m0s":                       ZonalShift(cloud.Notice{Kind: cloud.ZoneShifted, Zone: "a"}),

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +66,16 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 		t.Errorf("%d machines are left, want %d: %s", nodes, sparseNodes, w.last)
 	}
 	t.Logf("%d claims were made in all, %d are left", len(w.claims), len(w.last))
+	testkit.Eventually(t, patience, func() error { // events are written when there is time
+		var events corev1.EventList
+		if err := c.List(t.Context(), &events); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "ConsolidationCandidate" }) {
+			return errors.New("no event tells of consolidation")
+		}
+		return nil
+	})
 	if t.Failed() {
 		t.Logf("%s", p)
 	}

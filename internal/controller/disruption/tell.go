@@ -61,6 +61,10 @@ func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
 	var nodes, claims []string
 	for _, r := range s.Remove {
 		nodes = append(nodes, r.Node)
+		if err == nil && s.Reason == disrupt.Underutilized {
+			l.onMachine(r.Node, r.Claim, observe.ConsolidationCandidate(fmt.Sprintf(
+				"%d machines for %d: saves $%.4f per hour, evicts %d pods", len(s.Remove), len(s.Launch), s.SavingHourly, s.Evictions)))
+		}
 	}
 	for _, done := range launched {
 		claims = append(claims, done.Claim.Name)
@@ -83,6 +87,10 @@ func (l *Loop) tellUndo(u *plan.Undo) {
 	var nodes []string
 	for _, r := range u.Open {
 		nodes = append(nodes, r.Node)
+		if u.Reason == disrupt.Underutilized {
+			l.onMachine(r.Node, r.Claim, observe.ConsolidationRejected(u.Why.String()))
+			continue
+		}
 		l.onMachine(r.Node, r.Claim, observe.DisruptionBlocked(u.Why.String()))
 	}
 	l.Log.Info("took back a step", "step", u.Step, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
