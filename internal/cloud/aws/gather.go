@@ -18,6 +18,7 @@ const (
 // gatherer answers questions about single things by asking for many at once.
 type gatherer[V any] struct {
 	ask func(ctx context.Context, keys []string) (map[string]V, error)
+	now func() time.Time
 	// gathered is told for how long the questions of a request waited and how many they are.
 	gathered func(waited time.Duration, size int)
 
@@ -60,7 +61,7 @@ func (g *gatherer[V]) get(ctx context.Context, key string) (V, bool, error) {
 
 func (g *gatherer[V]) run(ctx context.Context, round *gathering[V]) {
 	defer close(round.done)
-	begun := time.Now()
+	begun := g.now()
 	wait := time.NewTimer(gatherWait)
 	defer wait.Stop()
 	select {
@@ -76,7 +77,7 @@ func (g *gatherer[V]) run(ctx context.Context, round *gathering[V]) {
 		keys = append(keys, key)
 	}
 	g.mu.Unlock()
-	g.gathered(time.Since(begun), len(keys))
+	g.gathered(g.now().Sub(begun), len(keys))
 	ctx, cancel := context.WithTimeout(ctx, gatherPatience)
 	defer cancel()
 	round.answers, round.err = g.ask(ctx, keys)

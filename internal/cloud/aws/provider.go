@@ -215,6 +215,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	gathered := func(what string) func(time.Duration, int) {
 		return func(waited time.Duration, size int) { p.opts.Meter.Gathered(what, waited, size) }
 	}
+	p.looks.now, p.ends.now = opts.Now, opts.Now
 	p.looks.gathered, p.ends.gathered, p.ledger.gathered = gathered("describe_instances"), gathered("terminate_instances"), gathered("create_fleet")
 	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send

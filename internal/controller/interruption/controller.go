@@ -159,7 +159,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 			}
 			return err
 		}
-	case cloud.Stopped, cloud.Ended:
+	case cloud.Stopped, cloud.Ended, cloud.ZoneShifted, cloud.ZoneRestored: // the last two never come here
 	}
 	if err := apply.Remove(ctx, l.Client, claim); err != nil {
 		return err
