@@ -52,7 +52,9 @@ func TestFallingPricesAreSeen(t *testing.T) {
 	}
 	unpriced := offering("b", 0.1)
 	unpriced.Priced = false
-	pools := func(name string, types ...*catalog.Type) []cluster.Pool { return []cluster.Pool{{Name: name, Types: types}} }
+	pools := func(name string, types ...*catalog.Type) []cluster.Pool {
+		return []cluster.Pool{{Name: name, Types: types}}
+	}
 	was := pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20), unpriced}})
 	short := offering("a", 0.20)
 	short.Available = false
