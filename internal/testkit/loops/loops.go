@@ -87,6 +87,9 @@ func (l *Loops) Run(t testing.TB, loops ...Loop) {
 			t.Errorf("manager: %v", err)
 		}
 	})
+	if !l.Manager.GetCache().WaitForCacheSync(t.Context()) { // till then nothing can be read
+		t.Fatal("the manager's cache did not start")
+	}
 }
 
 func must(t testing.TB, err error) {
