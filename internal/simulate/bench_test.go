@@ -10,7 +10,7 @@ import (
 
 // BenchmarkSolve is the solver alone on the larger public scenarios.
 func BenchmarkSolve(b *testing.B) {
-	for _, name := range []string{"p1a-diverse-aws-5000", "p1b-plain-aws-20000", "p1c-deploys-aws-10000", "p2-web-zonespread"} {
+	for _, name := range []string{"p1a-diverse-aws-5000", "p1b-plain-aws-1000", "p1b-plain-aws-20000", "p1c-deploys-aws-10000", "p2-web-zonespread"} {
 		c, err := Scenario(filepath.Join("testdata", name+".json.gz"), time.Unix(0, 0))
 		if err != nil {
 			b.Fatal(err)
