@@ -2,28 +2,37 @@ package simulate
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
 
-// fleet is the machines of a scenario whose pods have no rules, as bins.
+// fleet is the machines of a scenario whose pods have no rules.
 type fleet struct {
-	classes []cover.Class
-	fresh   []cover.Bin // what can be bought
-	owned   []cover.Bin // what there is, those that are alike once
-	pods    []int       // on each of the owned
-	all     int         // pods
+	sizes []vector // of pods, by class
+	fresh []priced // what can be bought
+	owned []priced // with the pods on it
+}
+
+// vector is cpu in millicores and memory in MiB: pods are rarely what a machine is full of.
+type vector [2]float64
+
+func (v vector) times(w vector) float64 { return v[0]*w[0] + v[1]*w[1] }
+
+// priced is a machine.
+type priced struct {
+	room  vector
+	price float64
+	pods  []int // classes
 }
 
 func newFleet(s *scenario.Scenario) *fleet {
 	f := &fleet{}
 	for i := range s.PodGroups {
-		g := &s.PodGroups[i]
-		f.classes = append(f.classes, cover.Class{Size: []int64{g.CPU, g.Mem, 1}})
+		f.sizes = append(f.sizes, vector{float64(s.PodGroups[i].CPU), float64(s.PodGroups[i].Mem)})
 	}
 	types := map[string]*scenario.InstanceType{}
 	prices := map[string]float64{}
@@ -34,128 +43,160 @@ func newFleet(s *scenario.Scenario) *fleet {
 			if prices[t.Name+o.Zone+o.CapacityType] = o.Price; o.Unavailable || !isAMD64(t) {
 				continue
 			}
-			f.fresh = append(f.fresh, cover.Bin{Capacity: roomOf(s, t), Price: o.Price})
+			f.fresh = append(f.fresh, priced{room: roomOf(s, t), price: o.Price})
 		}
 	}
-	type kind struct {
-		typ   string
-		price float64
-		pods  int
-	}
-	at := map[kind]int{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		k := kind{typ: n.Type, price: prices[n.Type+n.Zone+n.CapacityType]}
+		m := priced{room: roomOf(s, types[n.Type]), price: prices[n.Type+n.Zone+n.CapacityType]}
 		for _, share := range n.Pods {
-			k.pods += share.Count()
-			f.classes[share.Group()].Count += share.Count()
+			m.pods = append(m.pods, slices.Repeat([]int{share.Group()}, share.Count())...)
 		}
-		f.all += k.pods
-		b, seen := at[k]
-		if !seen {
-			b = len(f.owned)
-			at[k] = b
-			f.owned = append(f.owned, cover.Bin{Capacity: roomOf(s, types[n.Type]), Price: k.price})
-			f.pods = append(f.pods, k.pods)
-		}
-		f.owned[b].Left++
+		f.owned = append(f.owned, m)
 	}
 	return f
 }
 
 // roomOf returns what a machine of the type has for pods.
-func roomOf(s *scenario.Scenario, t *scenario.InstanceType) []int64 {
-	room := []int64{t.CPU - t.ReservedCPU, t.Mem - t.ReservedMem, t.Pods}
+func roomOf(s *scenario.Scenario, t *scenario.InstanceType) vector {
+	cpu, memory := t.CPU-t.ReservedCPU, t.Mem-t.ReservedMem
 	for i := range s.DaemonSets {
-		room[0], room[1], room[2] = room[0]-s.DaemonSets[i].CPU, room[1]-s.DaemonSets[i].Mem, room[2]-1
+		cpu, memory = cpu-s.DaemonSets[i].CPU, memory-s.DaemonSets[i].Mem
 	}
-	return room
+	return vector{float64(cpu), float64(memory)}
+}
+
+// worths are what things are worth, in evictions: a dollar an hour, a unit of each dimension.
+type worths struct {
+	dollar float64
+	room   vector
 }
 
 // least returns how many pods must be evicted at least before the machines cost no more
-// than a price, given what an eviction may save. Whatever is kept and bought: its price, and
-// what exceeds the goal, times the pods that a dollar is worth, is part of the sum; pods on
-// machines that are kept are taken off. What all bins cost at least, by that reckoning, when
-// they hold all pods, is a bound for every choice of podsPerDollar.
-func (f *fleet) least(price, podsPerDollar float64) float64 {
-	p := cover.Problem{Dims: 3}
-	sum := float64(f.all) - podsPerDollar*price
-	for i, b := range f.owned {
-		worth := podsPerDollar*b.Price - float64(f.pods[i])
-		sum += float64(b.Left) * min(0, worth) // those that are worth keeping cost nothing more
-		p.Bins = append(p.Bins, cover.Bin{Capacity: b.Capacity, Price: max(0, worth), Left: b.Left})
+// than a price, whatever the method: those of machines that stay may move, too. It is the
+// dual of the linear program for that, so it is a bound for all worths at which no new
+// machine holds more than it costs. Pods are worth their room wherever they are, and one more
+// where they need not move; a machine that stays holds no more than this for its price.
+func (f *fleet) least(price float64, w worths) float64 {
+	sum := -w.dollar * price
+	// Where one dimension stays free for want of the other, that is worth more than elsewhere:
+	// so much that still no pod is worth more than its room.
+	var scarce vector
+	for _, size := range f.sizes {
+		scarce[0] = max(scarce[0], w.room.times(size)/size[0])
+		scarce[1] = max(scarce[1], w.room.times(size)/size[1])
 	}
-	for _, b := range f.fresh {
-		p.Bins = append(p.Bins, cover.Bin{Capacity: b.Capacity, Price: podsPerDollar * b.Price})
+	for i := range f.owned {
+		m := &f.owned[i]
+		full := w.room.times(m.room) + float64(len(m.pods))
+		cpu, memory := scarce[0]*m.room[0], scarce[1]*m.room[1]
+		for _, c := range m.pods {
+			size := f.sizes[c]
+			worth := w.room.times(size)
+			sum += 1 + worth
+			cpu += max(0, 1+worth-scarce[0]*size[0])
+			memory += max(0, 1+worth-scarce[1]*size[1])
+		}
+		sum += min(0, w.dollar*m.price-min(full, cpu, memory))
 	}
-	everywhere := make([]uint64, (len(p.Bins)+63)/64)
-	for b := range p.Bins {
-		everywhere[b/64] |= 1 << (b % 64)
-	}
-	for _, c := range f.classes {
-		c.Bins = everywhere
-		p.Classes = append(p.Classes, c)
-	}
-	bound, _ := cover.Bound(&p)
-	return sum + bound
+	return sum
 }
 
-// floor returns the best of these bounds: they are highest somewhere in the middle.
+// floor returns the best of these bounds, which are a concave function of the worths.
 func (f *fleet) floor(price float64) int {
-	low, high := 0.0, 1000.0
-	best := 0.0
-	for range 30 {
-		a, b := low+(high-low)/3, high-(high-low)/3
-		x, y := f.least(price, a), f.least(price, b)
-		best = max(best, x, y)
-		if x < y {
-			low = a
-		} else {
-			high = b
+	best := peak(0, 1, func(memory float64) float64 {
+		room := vector{1 - memory, memory / 4}
+		dear := math.Inf(1) // what a new machine costs for its room, at least
+		for _, b := range f.fresh {
+			dear = min(dear, b.price/room.times(b.room))
 		}
-	}
+		return peak(0, 1000, func(dollar float64) float64 {
+			return peak(0, dollar*dear, func(scale float64) float64 {
+				return f.least(price, worths{dollar, vector{room[0] * scale, room[1] * scale}})
+			})
+		})
+	})
 	return int(math.Ceil(best - 1e-6))
 }
 
+// peak returns the highest value found of a function that rises and then falls, by golden
+// sections.
+func peak(low, high float64, of func(float64) float64) float64 {
+	const golden = 0.6180339887498949
+	a, b := high-golden*(high-low), low+golden*(high-low)
+	x, y := of(a), of(b)
+	best := max(x, y)
+	for range 20 {
+		if x < y {
+			low, a, x = a, b, y
+			b = low + golden*(high-low)
+			y = of(b)
+		} else {
+			high, b, y = b, a, x
+			a = high - golden*(high-low)
+			x = of(a)
+		}
+		best = max(best, x, y)
+	}
+	return best
+}
+
 // TestTheFloorIsBelowTheOptimum compares the floor with the fewest evictions by which a small
-// fleet can come to a price: those of the best set of machines to keep that leaves money for
-// one new machine, found by trying all sets.
+// fleet can come to a price, found by trying all places of all pods.
 func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		f := &fleet{classes: []cover.Class{{Size: []int64{1000, 1024, 1}}}}
-		price := 0.0
-		for range rapid.IntRange(1, 6).Draw(t, "machines") {
-			room := rapid.Int64Range(1, 8).Draw(t, "room")
-			b := cover.Bin{Capacity: []int64{1000 * room, 1024 * room, room}, Price: rapid.Float64Range(0.1, 1).Draw(t, "price"), Left: 1}
-			pods := int(rapid.Int64Range(0, room).Draw(t, "pods"))
-			f.owned, f.pods = append(f.owned, b), append(f.pods, pods)
-			f.all += pods
-			price += b.Price
+		machine := func(name string) priced {
+			cpu := rapid.IntRange(2, 8).Draw(t, name)
+			memory := cpu * rapid.IntRange(1, 8).Draw(t, "memory")
+			return priced{room: vector{float64(cpu), float64(memory)}, price: rapid.Float64Range(0.1, 1).Draw(t, "price")}
 		}
-		f.classes[0].Count = f.all
-		room := rapid.Int64Range(1, 8).Draw(t, "room of the new")
-		fresh := cover.Bin{Capacity: []int64{1000 * room, 1024 * room, room}, Price: rapid.Float64Range(0.1, 1).Draw(t, "price of the new")}
-		f.fresh = []cover.Bin{fresh}
-		goal := price * rapid.Float64Range(0.3, 1).Draw(t, "goal")
-		fewest := math.MaxInt
-		for set := range 1 << len(f.owned) {
-			evicted, spent, free := 0, 0.0, 0
-			for i, b := range f.owned {
-				if set>>i&1 == 0 {
-					evicted += f.pods[i]
-					continue
+		f := &fleet{sizes: []vector{{1, 1}, {1, 8}, {2, 4}}, fresh: []priced{machine("new")}}
+		before, home, pods := 0.0, []int{}, []int{}
+		for h := range rapid.IntRange(1, 3).Draw(t, "machines") {
+			m := machine("old")
+			left := m.room
+			for range rapid.IntRange(0, 2).Draw(t, "pods") {
+				c := rapid.IntRange(0, 2).Draw(t, "class")
+				if size := f.sizes[c]; size[0] <= left[0] && size[1] <= left[1] {
+					left = vector{left[0] - size[0], left[1] - size[1]}
+					m.pods, pods, home = append(m.pods, c), append(pods, c), append(home, h)
 				}
-				spent += b.Price
-				free += int(b.Capacity[2]) - f.pods[i]
 			}
-			for free < evicted {
-				spent, free = spent+fresh.Price, free+int(room)
+			f.owned = append(f.owned, m)
+			before += m.price
+		}
+		goal := before * rapid.Float64Range(0.2, 1).Draw(t, "goal")
+		all := slices.Concat(f.owned, f.fresh, f.fresh)
+		left := make([]vector, len(all))
+		for h := range all {
+			left[h] = all[h].room
+		}
+		fewest := math.MaxInt
+		var try func(p, evicted int)
+		try = func(p, evicted int) {
+			if p == len(pods) {
+				spent := 0.0
+				for h := range all {
+					if left[h] != all[h].room {
+						spent += all[h].price
+					}
+				}
+				if spent <= goal {
+					fewest = min(fewest, evicted)
+				}
+				return
 			}
-			if spent <= goal {
-				fewest = min(fewest, evicted)
+			size := f.sizes[pods[p]]
+			for h := range all {
+				if was := left[h]; size[0] <= was[0] && size[1] <= was[1] {
+					left[h] = vector{was[0] - size[0], was[1] - size[1]}
+					try(p+1, evicted+min(1, max(h-home[p], home[p]-h)))
+					left[h] = was
+				}
 			}
 		}
+		try(0, 0)
 		if floor := f.floor(goal); fewest < math.MaxInt && floor > fewest {
 			t.Fatalf("%d evictions are enough, the floor is %d", fewest, floor)
 		}
