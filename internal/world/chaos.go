@@ -141,6 +141,9 @@ func (c *chaos) arm() {
 			p := math.Pow(10, -1.3-2*w.rand.Float64()) // 5 % … 0.05 %
 			if f == CrashBefore || f == CrashAfter {
 				p /= 20
+				if w.opts.Ordinary {
+					p /= seldom
+				}
 			}
 			if on := w.chance(0.6); (on || w.opts.Ordinary) && !off(f) && c.stormy {
 				c.odds[f] = p

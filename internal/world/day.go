@@ -7,7 +7,8 @@ import (
 
 // How an ordinary day differs from a storm.
 const (
-	// seldom is how many times less often faults strike.
+	// seldom is how many times less often faults strike, those of writes and of the cloud aside.
+	// Of them only crashes do: as in a storm, they would be one every few minutes of much writing.
 	seldom = 12
 	// follows is how often the load is set to what the hour asks for, and swing by how much of
 	// itself it goes up and down with it.

@@ -79,20 +79,13 @@ func (w *World) startProcess() {
 		}
 	}
 	for _, n := range p.heard.sorted {
-		w.after(w.between(10*time.Millisecond, 400*time.Millisecond), func() {
-			if !p.dead {
-				n.relist(true)
-			}
-		})
+		p.after(w.between(10*time.Millisecond, 400*time.Millisecond), func() { n.relist(true) })
 	}
-	w.after(w.between(500*time.Millisecond, 2*time.Second), p.run)
+	p.after(w.between(500*time.Millisecond, 2*time.Second), p.run)
 }
 
 // run lets the loops begin.
 func (p *process) run() {
-	if p.dead {
-		return
-	}
 	p.w.note("process runs")
 	p.running = true
 	for _, l := range p.lookers {
@@ -107,8 +100,8 @@ func (p *process) look(l *looker, pause time.Duration) {
 		return
 	}
 	l.due = due
-	p.w.after(pause, func() {
-		if p.dead || !l.due.Equal(due) {
+	p.after(pause, func() {
+		if !l.due.Equal(due) {
 			return
 		}
 		l.due = time.Time{}
@@ -154,13 +147,16 @@ func (p *process) now() time.Time {
 	return now
 }
 
+// after makes something happen to the process after a pause, unless it has died by then.
+func (p *process) after(pause time.Duration, what func()) {
+	if !p.dead {
+		p.w.afterTo(p, pause, what)
+	}
+}
+
 // later is how the product does things after a pause.
 func (p *process) later(pause time.Duration, do func()) {
-	p.w.after(pause+p.w.chaos.delay(), func() {
-		if !p.dead {
-			p.act(do)
-		}
-	})
+	p.after(pause+p.w.chaos.delay(), func() { p.act(do) })
 }
 
 // crash ends a life at once. The next begins some time later.
@@ -177,6 +173,7 @@ func (p *process) crash() {
 func (p *process) end() {
 	p.dead = true
 	p.cancel()
+	p.w.forget(p)
 }
 
 // seen is what the product is shown of an object.

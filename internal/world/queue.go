@@ -30,19 +30,17 @@ func (q *queue[T]) Add(item T) {
 		return
 	}
 	q.ready[item] = true
-	q.p.w.after(q.p.w.between(0, handling), func() { q.turn(item) })
+	q.p.after(q.p.w.between(0, handling), func() { q.turn(item) })
 }
 
 func (q *queue[T]) turn(item T) {
-	switch {
-	case q.p.dead:
-	case !q.p.running:
-		q.p.w.after(50*time.Millisecond, func() { q.turn(item) })
-	default:
-		delete(q.ready, item)
-		q.now = item
-		q.p.act(func() { q.work(item) })
+	if !q.p.running {
+		q.p.after(50*time.Millisecond, func() { q.turn(item) })
+		return
 	}
+	delete(q.ready, item)
+	q.now = item
+	q.p.act(func() { q.work(item) })
 }
 
 // AddAfter has an item worked on after a pause.
@@ -54,14 +52,13 @@ func (q *queue[T]) AddAfter(item T, pause time.Duration) {
 		q.Add(item)
 		return
 	}
-	w := q.p.w
-	at := w.at.Add(pause)
+	at := q.p.w.at.Add(pause)
 	if had, ok := q.waiting[item]; ok && !had.After(at) {
 		return
 	}
 	q.waiting[item] = at
-	w.after(pause, func() {
-		if q.p.dead || !q.waiting[item].Equal(at) {
+	q.p.after(pause, func() {
+		if !q.waiting[item].Equal(at) {
 			return
 		}
 		delete(q.waiting, item)

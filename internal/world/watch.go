@@ -162,23 +162,20 @@ func (n *informer) hear(was, is client.Object) {
 	}
 	n.coming = append(n.coming, change{due, was, is})
 	if len(n.coming) == 1 {
-		w.after(due.Sub(w.at), n.deliver)
+		n.p.after(due.Sub(w.at), n.deliver)
 	}
 }
 
 // deliver hands over what is due.
 func (n *informer) deliver() {
 	w := n.p.w
-	if n.p.dead {
-		return
-	}
 	for len(n.coming) > 0 && !n.coming[0].due.After(w.at) {
 		c := n.coming[0]
 		n.coming = n.coming[1:]
 		n.take(c)
 	}
 	if len(n.coming) > 0 {
-		w.after(n.coming[0].due.Sub(w.at), n.deliver)
+		n.p.after(n.coming[0].due.Sub(w.at), n.deliver)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,10 +84,12 @@ type Result struct {
 	Violation string
 }
 
-// event is something that happens at a time.
+// event is something that happens at a time: to a process, unless it has died by then; nil: to
+// the world.
 type event struct {
 	at   time.Time
 	seq  uint64
+	to   *process
 	what func()
 }
 
@@ -198,8 +201,18 @@ func (w *World) next() {
 
 // after makes something happen after a pause.
 func (w *World) after(pause time.Duration, what func()) {
+	w.afterTo(nil, pause, what)
+}
+
+func (w *World) afterTo(p *process, pause time.Duration, what func()) {
 	w.seq++
-	heap.Push(&w.events, event{w.at.Add(pause), w.seq, what})
+	heap.Push(&w.events, event{w.at.Add(pause), w.seq, p, what})
+}
+
+// forget drops what was to happen to a process.
+func (w *World) forget(p *process) {
+	w.events = slices.DeleteFunc(w.events, func(e event) bool { return e.to == p })
+	heap.Init(&w.events)
 }
 
 // every makes something happen again and again.
