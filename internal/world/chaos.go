@@ -36,6 +36,7 @@ const (
 	CloudDown     Fault = "cloud-error"
 	NeverJoins    Fault = "node-never-joins"
 	JoinsLate     Fault = "node-joins-late"
+	DetachLate    Fault = "volume-detaches-late"
 
 	Crash       Fault = "crash"
 	WatchLags   Fault = "watch-lags"
@@ -59,6 +60,7 @@ var (
 	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, Refused, Conflict, Throttled}
 	launchFaults = []Fault{LaunchRefused, LaunchLost, LaunchUnready, CrashAfter}
 	joinFaults   = []Fault{NeverJoins, JoinsLate, CloudDown}
+	volumeFaults = []Fault{DetachLate}
 	// timed has the mean time between two of each.
 	timed = []struct {
 		fault Fault
@@ -117,6 +119,7 @@ func (c *chaos) begin() {
 		_ = w.api.create(p.DeepCopy())
 	}
 	w.workloads.addDaemon()
+	w.volumes.addClass()
 	c.makeApps()
 	w.startProcess()
 	w.every(10*time.Second, w.kubelets.look)
@@ -136,7 +139,7 @@ func (c *chaos) setReady() {
 func (c *chaos) arm() {
 	w := c.w
 	off := func(f Fault) bool { return slices.Contains(w.opts.Without, f) }
-	for _, faults := range [][]Fault{writeFaults, launchFaults, joinFaults} {
+	for _, faults := range [][]Fault{writeFaults, launchFaults, joinFaults, volumeFaults} {
 		for _, f := range faults {
 			p := math.Pow(10, -1.3-2*w.rand.Float64()) // 5 % … 0.05 %
 			if f == CrashBefore || f == CrashAfter {
@@ -304,7 +307,10 @@ func (c *chaos) makeApps() {
 	for i := 0; left > 0; i++ {
 		a := &app{
 			name: fmt.Sprintf("app-%02d", i), cpuMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), grace: pick(w, []int64{1, 10, 30, 60}),
-			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.04),
+			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.04), keeps: w.chance(0.12),
+		}
+		if w.chance(0.15) {
+			a.priority = important
 		}
 		a.memoryMiB = a.cpuMilli * pick(w, []int64{1, 2, 4})
 		a.replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.cpuMilli))))
@@ -312,7 +318,7 @@ func (c *chaos) makeApps() {
 			a.replicas *= 4
 		}
 		switch {
-		case a.apart:
+		case a.apart, a.keeps:
 			a.replicas = min(a.replicas, 6)
 		case a.held: // they keep nodes that users delete for ever
 			a.replicas = 1
@@ -320,7 +326,7 @@ func (c *chaos) makeApps() {
 		if !a.spread && w.chance(0.15) {
 			a.zone = "test-zone-" + pick(w, []string{"a", "b", "c", "d"})
 		}
-		if !a.spread && !a.apart && w.chance(0.15) {
+		if !a.spread && !a.apart && !a.keeps && w.chance(0.15) {
 			a.runs = w.between(time.Minute, 30*time.Minute)
 		}
 		left -= int64(a.replicas) * a.cpuMilli
@@ -460,7 +466,7 @@ func (c *chaos) jump() { c.skew = c.w.between(-90*time.Second, 90*time.Second) }
 
 func (c *chaos) scale() {
 	a := pick(c.w, c.w.workloads.apps)
-	if a.apart {
+	if a.apart || a.keeps {
 		return
 	}
 	factor := 0.3 + 2*c.w.rand.Float64()

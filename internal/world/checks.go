@@ -8,6 +8,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -225,6 +226,11 @@ func (c *checks) terminates(i *instance) {
 	for _, pod := range c.w.api.podsOn(i.node) {
 		if pod.Labels[appLabel] != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
 			c.w.fail("instance %s is ended though pod %s runs on it", i.ID, pod.Name)
+		}
+	}
+	for _, a := range all[*storagev1.VolumeAttachment](c.w.api) {
+		if a.Spec.NodeName == i.node && c.w.at.Sub(a.CreationTimestamp.Time) > blind {
+			c.w.fail("instance %s is ended though volume %s is attached to it", i.ID, *a.Spec.Source.PersistentVolumeName)
 		}
 	}
 }

@@ -73,6 +73,22 @@ func scripts() map[string][]step {
 			run(app{name: "small", replicas: 1, cpuMilli: 1200}, nil), nominate("small", "c"), open("c"), cordon("a", false),
 		},
 	}
+	all["important"] = []step{
+		joins("a", 2, "z1"), run(app{name: "web", replicas: 2}, nil), run(app{name: "vital", replicas: 1, priority: important}, nil),
+		joins("b", 1, "z1"), scale("vital", 3), run(app{name: "large", replicas: 1, cpuMilli: 4000, priority: important}, nil),
+	}
+	all["spared"] = []step{
+		joins("a", 1, "z1"), run(app{name: "guarded", replicas: 1}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: percent(0)}),
+		joins("b", 1, "z1"), run(app{name: "plain", replicas: 1}, nil), run(app{name: "vital", replicas: 1, priority: important}, nil), scale("vital", 2),
+	}
+	all["sets"] = []step{
+		joins("a", 3, "z1"), run(app{name: "db", replicas: 2, keeps: true}, one), evict("db", "a", 1), cordon("a", true), evict("db", "a", 2),
+		cordon("a", false), scale("db", 4), scale("db", 1),
+	}
+	all["volumes"] = []step{
+		disk("d", "z2"), joins("a", 4, "z1"), run(app{name: "web", replicas: 2, claim: "d"}, nil), joins("b", 4, "z2"), cordon("b", true), evict("web", "b", 1), cordon("b", false),
+		run(app{name: "lost", replicas: 1, claim: "nothing"}, nil),
+	}
 	all["writes"] = writes()
 	all["finalizers"] = finalizers()
 	all["owners"] = owners()
@@ -84,6 +100,26 @@ func (a *actor) bare(name string) *corev1.Node {
 	n := a.node(name, 0, "none", []string{hold})
 	n.Spec.Unschedulable = true
 	return n
+}
+
+// disk returns a step that makes a volume in a zone, and a claim that has it.
+func disk(name, zone string) step {
+	return write("disk "+name+" in "+zone, func(a *actor, c client.Client) error {
+		class := ""
+		size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		err := c.Create(a.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: a.name(name)}, Spec: corev1.PersistentVolumeSpec{
+			AccessModes: modes, Capacity: size, NodeAffinity: inZone(zone),
+			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: a.name(name)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
+		}})
+		if err != nil {
+			return err
+		}
+		return c.Create(a.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name(name)}, Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: modes, VolumeName: a.name(name), Resources: corev1.VolumeResourceRequirements{Requests: size},
+		}})
+	})
 }
 
 func create(name string, change func(a *actor, n *corev1.Node)) step {

@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -102,6 +103,9 @@ func run(a app, budget *policyv1.PodDisruptionBudgetSpec) step {
 			mine.cpuMilli = 1000
 		}
 		mine.memoryMiB, mine.grace = 64, max(1, a.grace)
+		if a.claim != "" {
+			mine.claim = on.name(a.claim)
+		}
 		on.apps[a.name] = &mine
 		if budget != nil {
 			budget = budget.DeepCopy()
@@ -344,6 +348,7 @@ func emptyWorld() *worldGround {
 	w.cloud = newCloud(w)
 	w.scheduler = newScheduler(w)
 	w.workloads = newWorkloads(w)
+	w.volumes = newVolumes(w)
 	w.kubelets = newKubelets(w)
 	w.chaos = newChaos(w)
 	w.every(10*time.Second, w.kubelets.look)
@@ -413,20 +418,29 @@ func (g *realGround) run(a *app, budget *policyv1.PodDisruptionBudgetSpec) error
 			return err
 		}
 	}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: a.name}
 	a.owner = &appsv1.ReplicaSet{}
 	spec := a.pod(0).Spec
+	if a.priority > leastPriority { // which admission writes
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Value: a.priority}
+		if err := g.c.Create(g.ctx, class); err != nil {
+			return err
+		}
+		spec.Priority, spec.PriorityClassName = nil, class.Name
+	}
 	if spec.NodeSelector == nil {
 		spec.NodeSelector = map[string]string{}
 	}
 	spec.NodeSelector[spotLabel] = g.script
-	replicas := int32(a.replicas)
-	return g.c.Create(g.ctx, &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name},
-		Spec: appsv1.ReplicaSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
-		},
-	})
+	replicas, selector := int32(a.replicas), &metav1.LabelSelector{MatchLabels: labels}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
+	if a.keeps {
+		template.Spec.Volumes = nil // their volumes would have to be made
+		return g.c.Create(g.ctx, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, Selector: selector, Template: template, PodManagementPolicy: appsv1.ParallelPodManagement,
+		}})
+	}
+	return g.c.Create(g.ctx, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector, Template: template}})
 }
 
 func (g *realGround) scale(a *app, replicas int) error {
@@ -434,6 +448,11 @@ func (g *realGround) scale(a *app, replicas int) error {
 	if err != nil {
 		return err
 	}
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name}}
+	var set client.Object = &appsv1.ReplicaSet{}
+	if a.keeps {
+		set = &appsv1.StatefulSet{}
+	}
+	set.SetNamespace(namespace)
+	set.SetName(a.name)
 	return g.c.Patch(g.ctx, set, client.RawPatch("application/merge-patch+json", patch))
 }

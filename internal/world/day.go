@@ -49,7 +49,7 @@ func (c *chaos) followHours() {
 		}
 		level := 1 + swing*math.Sin(2*math.Pi*w.at.Sub(start).Hours()/dayHours)
 		for i, a := range w.workloads.apps {
-			if want := max(1, int(math.Round(float64(base[i])*level))); !a.apart && a.replicas != want {
+			if want := max(1, int(math.Round(float64(base[i])*level))); !a.apart && !a.keeps && a.replicas != want {
 				a.replicas = want
 				w.workloads.stir(a)
 			}

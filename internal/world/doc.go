@@ -8,5 +8,5 @@
 //
 // Read world.go (the heap and a run), then api.go (the API server), patch.go, watch.go, client.go,
 // queue.go and process.go (how production is driven), then those who act: scheduler.go,
-// workloads.go, kubelet.go, cloud.go, chaos.go; and at last checks.go, which judges.
+// preempt.go, workloads.go, volumes.go, kubelet.go, cloud.go, chaos.go; and at last checks.go, which judges.
 package world

@@ -103,7 +103,7 @@ func (k *kubelets) start(pod *corev1.Pod) {
 	if !there || now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodPending {
 		return
 	}
-	if !w.cloud.kubeletUp(now.Spec.NodeName) {
+	if !w.cloud.kubeletUp(now.Spec.NodeName) || !w.volumes.isAttached(now) {
 		w.after(10*time.Second, func() { k.start(pod) })
 		return
 	}

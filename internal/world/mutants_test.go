@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -108,6 +109,11 @@ var mutants = []struct {
 	}, Evict: func(w *World, pod *corev1.Pod) bool {
 		_ = w.process.client.Delete(w.process.ctx, pod, client.GracePeriodSeconds(1))
 		return true
+	}}, 1},
+	{Mutant{Name: "volumes seem to be detached", See: func(_ *World, o client.Object) {
+		if a, ok := o.(*storagev1.VolumeAttachment); ok {
+			a.Spec.NodeName = "elsewhere"
+		}
 	}}, 1},
 }
 

@@ -21,15 +21,18 @@ const (
 )
 
 // scheduler stands in for kube-scheduler: it filters Nodes by taints, selectors, resources,
-// spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
+// volumes, spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
+// What fits nowhere drives out what is less important (preempt.go).
 type scheduler struct {
 	w       *World
 	pending map[key]*attempt
 	hosts   map[string]*host
 	sorted  []*host // by name
 	stirred bool
-	// promised is what the pods that wait in this round are nominated for, by Node.
-	promised map[string]promise
+	// promised is what the pods that wait in this round are nominated for, and ranks their
+	// priorities.
+	promised map[place]promise
+	ranks    []int32
 }
 
 // attempt is what is known of a pod that waits.
@@ -176,7 +179,7 @@ func (s *scheduler) stir() {
 	})
 }
 
-// round tries every pod that waits and whose pause is over, the oldest first.
+// round tries every pod that waits and whose pause is over, the most important and oldest first.
 func (s *scheduler) round() {
 	var pods []*corev1.Pod
 	var next time.Time
@@ -192,7 +195,7 @@ func (s *scheduler) round() {
 		}
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareKeys(keyOf(a), keyOf(b)))
+		return cmp.Or(cmp.Compare(priorityOf(b), priorityOf(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareKeys(keyOf(a), keyOf(b)))
 	})
 	s.promises()
 	for _, pod := range pods {
@@ -205,20 +208,26 @@ func (s *scheduler) round() {
 
 // try binds a pod, or says why not and has it wait.
 func (s *scheduler) try(pod *corev1.Pod) {
-	if h := s.choose(pod); h != nil {
+	need, spreads := demand{}, s.spreads(pod)
+	need.cpu, need.memory = asks(pod)
+	s.promise(pod.Status.NominatedNodeName, pod, -1) // what is kept for it does not keep it out
+	if h := s.choose(pod, need, spreads); h != nil {
 		s.w.count("pods bound")
-		s.promise(pod, -1)
+		s.w.volumes.provide(pod, h.node)
 		edit(s.w.api, pod, func(pod *corev1.Pod) {
 			pod.Spec.NodeName = h.node.Name
 			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: second(s.w.at)})
 		})
 		return
 	}
+	nominated := s.preempt(pod, need, spreads)
+	s.promise(nominated, pod, 1)
 	t := s.pending[keyOf(pod)]
 	t.pause = min(max(tryFirst, 2*t.pause), tryMost)
 	t.due = s.w.at.Add(t.pause)
 	s.w.after(t.pause, s.stir)
 	edit(s.w.api, pod, func(pod *corev1.Pod) {
+		pod.Status.NominatedNodeName = nominated
 		setPodCondition(pod, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 			Message: "no node fits", LastTransitionTime: second(s.w.at),
@@ -239,12 +248,7 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 }
 
 // choose returns where a pod goes; nil: nowhere.
-func (s *scheduler) choose(pod *corev1.Pod) *host {
-	s.promise(pod, -1) // what is kept for it does not keep it out
-	defer s.promise(pod, 1)
-	spreads := s.spreads(pod)
-	var need demand
-	need.cpu, need.memory = asks(pod)
+func (s *scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host {
 	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, need, h, spreads) {
 		return h
 	}
@@ -272,6 +276,12 @@ func (h *host) spare() float64 {
 	return score
 }
 
+// place is a Node, to pods of a priority.
+type place struct {
+	node     string
+	priority int32
+}
+
 // promise is what pods that are nominated for a Node will take there.
 type promise struct {
 	cpu, memory amount
@@ -280,31 +290,46 @@ type promise struct {
 
 // promises sums up what the pods that wait are nominated for.
 func (s *scheduler) promises() {
-	s.promised = map[string]promise{}
+	s.promised, s.ranks = map[place]promise{}, nil
 	for k := range s.pending {
 		if pod, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name); ok {
-			s.promise(pod, 1)
+			s.promise(pod.Status.NominatedNodeName, pod, 1)
 		}
 	}
 }
 
-// promise adds what a pod is nominated for so many times.
-func (s *scheduler) promise(pod *corev1.Pod, times int64) {
-	if pod.Status.NominatedNodeName == "" {
+// promise adds what a pod that is nominated for a Node needs there so many times.
+func (s *scheduler) promise(node string, pod *corev1.Pod, times int64) {
+	if node == "" {
 		return
 	}
 	cpu, memory := asks(pod)
-	p := s.promised[pod.Status.NominatedNodeName]
-	s.promised[pod.Status.NominatedNodeName] = promise{p.cpu + times*cpu, p.memory + times*memory, p.pods + int(times)}
+	at := place{node, priorityOf(pod)}
+	if !slices.Contains(s.ranks, at.priority) {
+		s.ranks = append(s.ranks, at.priority)
+	}
+	p := s.promised[at]
+	s.promised[at] = promise{p.cpu + times*cpu, p.memory + times*memory, p.pods + int(times)}
+}
+
+// kept returns what a Node keeps for waiting pods that are as important as this one.
+func (s *scheduler) kept(node string, priority int32) (sum promise) {
+	for _, rank := range s.ranks {
+		if rank >= priority {
+			p := s.promised[place{node, rank}]
+			sum = promise{sum.cpu + p.cpu, sum.memory + p.memory, sum.pods + p.pods}
+		}
+	}
+	return sum
 }
 
 // fits tells whether a pod that needs so much can go to a host.
 func (s *scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
-	p := s.promised[h.name]
+	p := s.kept(h.name, priorityOf(pod))
 	if h.cpu+p.cpu+need.cpu > h.cpuAll || h.memory+p.memory+need.memory > h.memoryAll || int64(len(h.pods)+p.pods+1) > h.podsAll {
 		return false
 	}
-	return suits(pod, h.node) && s.isApart(pod, h) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
+	return suits(pod, h.node) && s.w.volumes.reach(pod, h.node) && s.isApart(pod, h) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
 
 // suits tells whether a Node lets a pod come, room apart.

@@ -19,9 +19,12 @@ const (
 	appLabel      = "app"
 	revisionLabel = "revision"
 	namespace     = "default"
+	// daemonPriority is above everybody else's, important that of workloads that drive others out.
+	daemonPriority, important = 2_000_000, 1_000
 )
 
-// app is a Deployment, or with runs a Job: it keeps its pods at their number.
+// app is a Deployment, or with runs a Job, or with keeps a StatefulSet: it keeps its pods at
+// their number.
 type app struct {
 	name      string
 	replicas  int
@@ -32,14 +35,17 @@ type app struct {
 	spread    bool   // over zones
 	apart     bool   // one a node
 	held      bool   // do-not-disrupt
+	priority  int32
+	claim     string // that all of its pods use; empty: none
 	grace     int64
 	runs      time.Duration // zero: for ever
-	owner     *appsv1.ReplicaSet
+	keeps     bool          // each pod has a name and a volume that outlive it
+	owner     client.Object
 	stirred   bool
 }
 
-// workloads stands in for the controllers of pods: ReplicaSets, Jobs, DaemonSets and
-// disruption budgets.
+// workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
+// and disruption budgets.
 type workloads struct {
 	w      *World
 	apps   []*app
@@ -85,7 +91,11 @@ func (l *workloads) stir(a *app) {
 
 // add begins a workload, with a disruption budget unless most is empty.
 func (l *workloads) add(a *app, budget *policyv1.PodDisruptionBudgetSpec) {
-	a.owner = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name}}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: a.name}
+	a.owner = &appsv1.ReplicaSet{ObjectMeta: meta}
+	if a.keeps {
+		a.owner = &appsv1.StatefulSet{ObjectMeta: meta}
+	}
 	_ = l.w.api.create(a.owner) // names are unique
 	l.apps = append(l.apps, a)
 	l.of[a.name] = a
@@ -114,11 +124,11 @@ func (l *workloads) keep(a *app) {
 			}
 		}
 	}
-	for range a.replicas - len(active) {
-		l.made++
-		_ = l.w.api.create(a.pod(l.made)) // names are unique
-	}
+	l.fill(a, len(active))
 	for i := range len(active) - a.replicas {
+		if a.keeps {
+			i = len(active) - 1 - i
+		}
 		l.w.api.remove(active[i], graceOf(active[i]))
 	}
 	if len(old) > 0 && readyOnes == a.replicas && len(active) == a.replicas {
@@ -129,6 +139,24 @@ func (l *workloads) keep(a *app) {
 	}
 }
 
+// fill makes the pods that are missing. One of a StatefulSet is made when the last of its name
+// is gone.
+func (l *workloads) fill(a *app, active int) {
+	if !a.keeps {
+		for range a.replicas - active {
+			l.made++
+			_ = l.w.api.create(a.pod(l.made)) // names are unique
+		}
+		return
+	}
+	for n := range a.replicas {
+		if p := a.pod(n); l.w.api.get("Pod", namespace, p.Name) == nil {
+			l.w.volumes.ask(p.Name)
+			_ = l.w.api.create(p) // nobody has the name
+		}
+	}
+}
+
 // pod returns a new pod of a workload.
 func (a *app) pod(n int) *corev1.Pod {
 	yes := true
@@ -136,13 +164,23 @@ func (a *app) pod(n int) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: fmt.Sprintf("%s-%06d", a.name, n),
 			Labels:          map[string]string{appLabel: a.name, revisionLabel: fmt.Sprint(a.revision)},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: a.name, UID: a.owner.UID, Controller: &yes}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kindOf(a.owner), Name: a.name, UID: a.owner.GetUID(), Controller: &yes}},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: corev1.DefaultSchedulerName, TerminationGracePeriodSeconds: &a.grace,
 			Containers: []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Requests: requests(a.cpuMilli, a.memoryMiB)}}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if a.priority > leastPriority {
+		p.Spec.Priority = &a.priority
+	}
+	if a.keeps {
+		p.Name = fmt.Sprintf("%s-%d", a.name, n)
+		a.mount(p, claimOf(p.Name))
+	}
+	if a.claim != "" {
+		a.mount(p, a.claim)
 	}
 	if a.held {
 		p.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: "true"}
@@ -164,6 +202,13 @@ func (a *app) pod(n int) *corev1.Pod {
 	return p
 }
 
+// mount has a pod use a claim.
+func (a *app) mount(p *corev1.Pod, claim string) {
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}})
+}
+
 func requests(cpuMilli, memoryMiB int64) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(cpuMilli, resource.DecimalSI),
@@ -173,14 +218,14 @@ func requests(cpuMilli, memoryMiB int64) corev1.ResourceList {
 
 // addDaemon begins a DaemonSet that has a pod on every node.
 func (l *workloads) addDaemon() {
-	labels := map[string]string{"daemon": "agent"}
+	labels, priority := map[string]string{"daemon": "agent"}, int32(daemonPriority)
 	l.daemon = &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "agent"},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-				Containers:  []corev1.Container{{Name: "agent", Image: "agent", Resources: corev1.ResourceRequirements{Requests: requests(100, 128)}}},
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, Priority: &priority,
+				Containers: []corev1.Container{{Name: "agent", Image: "agent", Resources: corev1.ResourceRequirements{Requests: requests(100, 128)}}},
 			}},
 		},
 	}

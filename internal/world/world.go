@@ -54,6 +54,7 @@ type World struct {
 	cloud     *cloudSim
 	scheduler *scheduler
 	workloads *workloads
+	volumes   *volumes
 	kubelets  *kubelets
 	chaos     *chaos
 	checks    *checks
@@ -123,6 +124,7 @@ func Run(seed uint64, opts Options) Result {
 	w.cloud = newCloud(w)
 	w.scheduler = newScheduler(w)
 	w.workloads = newWorkloads(w)
+	w.volumes = newVolumes(w)
 	w.kubelets = newKubelets(w)
 	w.chaos = newChaos(w)
 	closeJournal := w.keepDecisions()

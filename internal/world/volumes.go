@@ -1,0 +1,215 @@
+package world
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/storage/volume"
+)
+
+const (
+	storageClass = "disk"
+	driver       = "disk.example"
+	// attachLeast and attachMost bound how long it takes to attach a volume or to detach it.
+	attachLeast, attachMost = 500 * time.Millisecond, 8 * time.Second
+	// detachLate is by how much longer it may take when that goes wrong.
+	detachLate = 3 * time.Minute
+)
+
+// volumes stands in for who makes volumes, attaches them to Nodes and detaches them. A volume
+// is in one zone, and on one Node at a time.
+type volumes struct{ w *World }
+
+func newVolumes(w *World) *volumes {
+	v := &volumes{w: w}
+	w.api.watchers = append(w.api.watchers, v.hear)
+	return v
+}
+
+// addClass begins a storage class whose volumes are made where their first pod goes.
+func (v *volumes) addClass() {
+	late := storagev1.VolumeBindingWaitForFirstConsumer
+	_ = v.w.api.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
+}
+
+// claimOf names the claim of a pod that has a volume of its own.
+func claimOf(pod string) string { return "data-" + pod }
+
+// ask makes the claim of a pod, unless there is one from its predecessor.
+func (v *volumes) ask(pod string) {
+	class := storageClass
+	_ = v.w.api.create(&corev1.PersistentVolumeClaim{ // there is one already
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimOf(pod)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	})
+}
+
+// claimsOf returns the claims that a pod names.
+func claimsOf(pod *corev1.Pod) (names []string) {
+	for i := range pod.Spec.Volumes {
+		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil {
+			names = append(names, c.ClaimName)
+		}
+	}
+	return names
+}
+
+// reach tells whether the volumes of a pod can be had on a Node.
+func (v *volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
+	for _, name := range claimsOf(pod) {
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		if !ok {
+			return false
+		}
+		if claim.Spec.VolumeName == "" {
+			continue
+		}
+		pv, ok := find[*corev1.PersistentVolume](v.w.api, "", claim.Spec.VolumeName)
+		if !ok || !isNear(pv, node) {
+			return false
+		}
+	}
+	return true
+}
+
+// isNear tells whether a volume is in the zone of a Node.
+func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
+	if pv.Spec.NodeAffinity == nil {
+		return true
+	}
+	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		if !slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return !slices.Contains(e.Values, node.Labels[e.Key]) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// provide makes the volumes that a pod still lacks, for the Node that it is going to.
+func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
+	for _, name := range claimsOf(pod) {
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		if !ok || claim.Spec.VolumeName != "" {
+			continue
+		}
+		pv := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: storageClass, AccessModes: claim.Spec.AccessModes, Capacity: claim.Spec.Resources.Requests,
+				ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: name, UID: claim.UID},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
+				NodeAffinity:           inZone(node.Labels[corev1.LabelTopologyZone]),
+			},
+			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+		}
+		_ = v.w.api.create(pv) // names are unique
+		v.bind(claim, pv.Name)
+	}
+}
+
+func inZone(zone string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+	}}}}
+}
+
+func (v *volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
+	edit(v.w.api, claim, func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.VolumeName, c.Status.Phase = pv, corev1.ClaimBound
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
+	})
+}
+
+// hear binds claims that name their volume, and attaches and detaches volumes as pods come and go.
+func (v *volumes) hear(kind string, was, is object) {
+	switch kind {
+	case "PersistentVolumeClaim":
+		if claim, _ := is.(*corev1.PersistentVolumeClaim); claim != nil && claim.Spec.VolumeName != "" && claim.Status.Phase != corev1.ClaimBound {
+			v.w.after(v.w.between(10*time.Millisecond, time.Second), func() { v.bind(claim, claim.Spec.VolumeName) })
+		}
+	case "Pod":
+		before, _ := was.(*corev1.Pod)
+		after, _ := is.(*corev1.Pod)
+		switch {
+		case before != nil && before.Spec.NodeName != "" && len(before.Spec.Volumes) > 0 && (after == nil || !isActive(after)):
+			v.each(before, v.detach)
+		case after != nil && after.Spec.NodeName != "" && len(after.Spec.Volumes) > 0 && (before == nil || before.Spec.NodeName == ""):
+			v.each(after, v.attach)
+		}
+	}
+}
+
+// each has something done to the volumes of a pod some time later.
+func (v *volumes) each(pod *corev1.Pod, do func(pv, node string)) {
+	for _, name := range claimsOf(pod) {
+		if claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
+			v.w.after(v.w.between(attachLeast, attachMost), func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
+		}
+	}
+}
+
+// attachment names the object that says that a volume is attached to a Node.
+func attachment(pv, node string) string { return strings.Join([]string{"csi", pv, node}, "-") }
+
+// isAttached tells whether the volumes of a pod are on its Node.
+func (v *volumes) isAttached(pod *corev1.Pod) bool {
+	for _, name := range claimsOf(pod) {
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		if !ok || v.w.api.get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// attach attaches a volume to the Node of the pod that uses it, once it is on no other.
+func (v *volumes) attach(pv, node string) {
+	if !v.inUse(pv, node) {
+		return
+	}
+	for _, a := range all[*storagev1.VolumeAttachment](v.w.api) {
+		if *a.Spec.Source.PersistentVolumeName == pv && a.Spec.NodeName != node {
+			v.w.after(attachMost, func() { v.attach(pv, node) })
+			return
+		}
+	}
+	v.w.count("volumes attached")
+	_ = v.w.api.create(&storagev1.VolumeAttachment{ // there is one already
+		ObjectMeta: metav1.ObjectMeta{Name: attachment(pv, node)},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
+		Status:     storagev1.VolumeAttachmentStatus{Attached: true},
+	})
+}
+
+// detach detaches a volume from a Node whose pods use it no more.
+func (v *volumes) detach(pv, node string) {
+	if v.inUse(pv, node) {
+		return
+	}
+	if v.w.chaos.draw(volumeFaults) == DetachLate {
+		v.w.after(v.w.between(0, detachLate), func() { v.detach(pv, node) })
+		return
+	}
+	if a, ok := find[*storagev1.VolumeAttachment](v.w.api, "", attachment(pv, node)); ok {
+		v.w.api.remove(a, 0)
+	}
+}
+
+// inUse tells whether a pod on a Node uses a volume.
+func (v *volumes) inUse(pv, node string) bool {
+	return slices.ContainsFunc(v.w.api.podsOn(node), func(pod *corev1.Pod) bool {
+		return isActive(pod) && slices.ContainsFunc(claimsOf(pod), func(name string) bool {
+			claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+			return ok && claim.Spec.VolumeName == pv
+		})
+	})
+}
