@@ -84,6 +84,8 @@ func (l *Loop) pass(ctx context.Context) error {
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.notice(snap.Pools)
 	l.memory.recall(&opts, heard, snap.At)
+	waiting := l.memory.isWaiting(snap)
+	opts.SkipConsolidation = opts.SkipConsolidation || waiting
 	start := l.Now()
 	p, err := l.decide(snap, opts)
 	if err != nil {
@@ -102,7 +104,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.tellBlocked(snap, &p)
 	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
 	under, settling := underWay(snap)
-	whole := sawAll(&opts, under)
+	whole := sawAll(&opts, under) || waiting
 	l.memory.looked(heard, !acted && !settling && err == nil && whole)
 	if !opts.UnderWayOnly {
 		l.memory.searchedAt = snap.At

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/budget"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -21,6 +22,9 @@ const (
 	// do and nothing was heard since: only time can change that, when it is not known. The time
 	// doubles from look to look. With a step under way it is for as long as calm.
 	stillMin, stillMax = 30 * time.Second, 2 * time.Minute
+	// patience is for how long nothing cheaper is looked for when all that was found waits for
+	// budgets, unless these let more machines go.
+	patience = 30 * time.Second
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
@@ -53,6 +57,10 @@ type memory struct {
 	settled      time.Time
 	stays        time.Duration
 	settledHeard uint64
+	// waits are the pools whose budgets all waits for that was found at foundAt, with how many
+	// more of their machines these let go; empty: it waits for something else, or nothing was.
+	waits   map[string]int
+	foundAt time.Time
 	// offered are the pools of the last look.
 	offered []cluster.Pool
 }
@@ -109,9 +117,26 @@ func (m *memory) pause(now time.Time) time.Duration {
 // notice has everything looked at again when something can be bought for less than before.
 func (m *memory) notice(pools []cluster.Pool) {
 	if disrupt.Cheaper(m.offered, pools) {
-		m.settled, m.stays = time.Time{}, 0
+		m.settled, m.stays, m.waits = time.Time{}, 0, nil
 	}
 	m.offered = pools
+}
+
+// isWaiting tells whether all that was found a short time ago still waits for budgets.
+func (m *memory) isWaiting(snap *cluster.Snapshot) bool {
+	if len(m.waits) == 0 || snap.At.Sub(m.foundAt) >= patience {
+		return false
+	}
+	books := budget.Open(snap)
+	for pool, had := range m.waits {
+		left := books.Left(pool, disrupt.Underutilized)
+		if left > had {
+			m.waits = nil
+			return false
+		}
+		m.waits[pool] = left
+	}
+	return true
 }
 
 // recall sets the options to what is remembered when that much has been heard, and forgets what
@@ -153,6 +178,9 @@ func (m *memory) searched(opts *disrupt.Options, now time.Time, took time.Durati
 
 // learn remembers what the plan, made when that much had been heard, found to be in vain.
 func (m *memory) learn(opts *disrupt.Options, heard uint64, p *plan.Plan) {
+	if !opts.SkipConsolidation {
+		m.waits, m.foundAt = maps.Clone(p.Waits), p.At
+	}
 	switch {
 	case opts.SkipConsolidation:
 	case !p.Settled:

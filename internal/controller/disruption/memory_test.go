@@ -176,3 +176,45 @@ func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 		t.Errorf("something is heard: everything is looked for at minutes %v, want every eight", got)
 	}
 }
+
+// TestWhatWaitsForBudgetsIsNotLookedForAgain, until these have room, or half a minute later.
+func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	after := func(pause time.Duration, marked, unwell int) *cluster.Snapshot {
+		snap := &cluster.Snapshot{At: noon.Add(pause), Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 2, Active: true}}}}}
+		for i := range 10 {
+			n := cluster.Node{Pool: "p", Claim: "c", Initialised: true, Ready: i >= unwell}
+			if i >= 10-marked {
+				n.Marked = "Underutilized"
+			}
+			snap.Nodes = append(snap.Nodes, n)
+		}
+		return snap
+	}
+	second := time.Second
+	for name, c := range map[string]struct {
+		waits map[string]int
+		skips bool
+		looks []*cluster.Snapshot
+		want  []bool
+	}{
+		"nothing waits":                {nil, false, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
+		"nothing was looked for":       {map[string]int{"p": 0}, true, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
+		"no step ends":                 {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(patience-second, 2, 0), after(patience, 2, 0)}, []bool{true, true, false}},
+		"a step ends":                  {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(2*second, 1, 0), after(3*second, 1, 0)}, []bool{true, false, false}},
+		"the room is too small":        {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
+		"a machine fails and recovers": {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 1), after(2*second, 1, 0)}, []bool{true, false}},
+		"another pool has room":        {map[string]int{"q": 0}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
+	} {
+		var m memory
+		m.learn(&disrupt.Options{SkipConsolidation: c.skips}, 0, &plan.Plan{At: noon, Waits: c.waits})
+		var got []bool
+		for _, snap := range c.looks {
+			got = append(got, m.isWaiting(snap))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: it is waited (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -92,6 +92,9 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 	}
 	w.dropObsolete()
 	for _, reason := range []string{Interrupted, Empty, Drifted, Expired, Underutilized} {
+		if reason == Underutilized && opts.SkipConsolidation {
+			continue // nobody knows
+		}
 		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Machines: w.eligible[reason]})
 	}
 	return w.out
@@ -174,14 +177,11 @@ func (w *work) busy(n *cluster.Node) verdict.Verdict {
 
 // begin adds a step that removes the machines with these indexes, as far as budgets let it.
 func (w *work) begin(machines []int, step plan.Step) {
-	need := map[string]int{}
 	w.eligible[step.Reason] += len(machines)
-	for _, i := range machines {
-		n := &w.snap.Nodes[i]
-		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, step.Reason) && !w.urgent(n, step.Reason) {
-			w.block(w.exhausted(n, step.Reason))
-			return
-		}
+	need, short := w.needOf(machines, step.Reason)
+	if short != nil {
+		w.block(w.exhausted(short, step.Reason))
+		return
 	}
 	for pool, count := range need {
 		w.books.Take(pool, step.Reason, count)
@@ -210,6 +210,19 @@ func (w *work) begin(machines []int, step plan.Step) {
 	w.over.settle(step.Moves)
 	w.over.holdLaunches(step.Launch)
 	w.out.Steps = append(w.out.Steps, step)
+}
+
+// needOf returns how many machines of each pool are among those with these indexes, and the
+// first for which its pool's budgets leave no room; nil: there is none.
+func (w *work) needOf(machines []int, reason string) (need map[string]int, short *cluster.Node) {
+	need = map[string]int{}
+	for _, i := range machines {
+		n := &w.snap.Nodes[i]
+		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, reason) && !w.urgent(n, reason) && short == nil {
+			short = n
+		}
+	}
+	return need, short
 }
 
 func (w *work) exhausted(n *cluster.Node, reason string) verdict.Verdict {

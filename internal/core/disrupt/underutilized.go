@@ -1,6 +1,7 @@
 package disrupt
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -35,10 +36,32 @@ func (w *work) underutilized() {
 			w.begin(w.machinesOf(&found.Steps[i]), found.Steps[i])
 		}
 	}
+	w.out.Waits = w.waitsFor(found.Steps)
 	w.shun(found.Steps)
 	for _, why := range found.Kept {
 		w.block(why)
 	}
+}
+
+// waitsFor returns the pools whose budgets keep steps from being begun; nil if something else
+// keeps one of them.
+func (w *work) waitsFor(steps []plan.Step) map[string]int {
+	pools := map[string]int{}
+	for i := range steps {
+		machines := w.machinesOf(&steps[i])
+		if slices.ContainsFunc(machines, func(h int) bool { return w.taken[h] }) {
+			continue // it has begun
+		}
+		_, short := w.needOf(machines, Underutilized)
+		if short == nil {
+			return nil
+		}
+		pools[short.Pool] = w.books.Left(short.Pool, Underutilized)
+	}
+	if len(pools) == 0 || w.opts.DrainOnly {
+		return nil
+	}
+	return pools
 }
 
 // anyLeft tells whether a budget allows consolidation of anything: else it need not be

@@ -30,6 +30,10 @@ type Plan struct {
 	FleetBoundHourly float64
 	// Settled tells that all machines were searched for something cheaper, and nothing found.
 	Settled bool
+	// Waits are pools, with how many more of their machines may go for being dear, where budgets
+	// are all that keeps the steps that were found from being begun; nil: nothing was found, or
+	// something else keeps one of them.
+	Waits map[string]int
 	// Shuns are Nodes from which pods are to be kept away softly, because a later step
 	// removes them; Unshuns those of which that is not true any more.
 	Shuns, Unshuns []string
