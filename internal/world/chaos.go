@@ -39,6 +39,7 @@ const (
 	DetachLate    Fault = "volume-detaches-late"
 
 	Crash       Fault = "crash"
+	Stopped     Fault = "leader-stopped"
 	WatchLags   Fault = "watch-lags"
 	WatchRelist Fault = "watch-relists"
 	Freeze      Fault = "node-not-ready"
@@ -67,7 +68,8 @@ var (
 		mean  time.Duration
 		does  func(*chaos)
 	}{
-		{Crash, 40 * time.Minute, func(c *chaos) { c.w.process.crash() }},
+		{Crash, 40 * time.Minute, (*chaos).crash},
+		{Stopped, 60 * time.Minute, (*chaos).stopLeader},
 		{WatchLags, 8 * time.Minute, (*chaos).lag},
 		{WatchRelist, 10 * time.Minute, (*chaos).relist},
 		{Freeze, 30 * time.Minute, (*chaos).freezeOne},
@@ -105,8 +107,10 @@ func (c *chaos) begin() {
 	w := c.w
 	c.stormy = w.opts.Stormy > 0
 	w.api.watchers = append(w.api.watchers, func(kind string, was, is object) {
-		if p := w.process; p != nil && !p.dead && p.heard.of[kind] != nil {
-			p.heard.of[kind].hear(was, is)
+		for _, p := range w.processes() {
+			if n := p.heard.of[kind]; n != nil {
+				n.hear(was, is)
+			}
 		}
 	})
 	for _, name := range []string{namespace, "kube-system"} {
@@ -349,6 +353,37 @@ func pickBudget(w *World) *intstr.IntOrString {
 		return number(1)
 	}
 	return percent(10 + w.rand.IntN(40))
+}
+
+func (c *chaos) crash() {
+	if p := c.w.process; p != c.w.former {
+		p.crash()
+	}
+}
+
+const (
+	// lease is for how long a leader that is not heard of leads.
+	lease = 15 * time.Second
+	// lastWords is how long one goes on that was stopped for longer, until it knows.
+	lastWords = 500 * time.Millisecond
+)
+
+// stopLeader has the process stand still for so long that another leads when it goes on where
+// it was.
+func (c *chaos) stopLeader() {
+	w := c.w
+	p := w.process
+	if p.dead || !p.running || w.former != nil {
+		return
+	}
+	w.former = p
+	next := w.between(lease, lease+2*time.Second)
+	p.stopped = w.at.Add(w.between(lease, 4*lease))
+	w.after(next, w.startProcess)
+	w.after(max(next, p.stopped.Sub(w.at))+w.between(0, lastWords), func() {
+		p.end()
+		w.former = nil
+	})
 }
 
 func (c *chaos) lag() {

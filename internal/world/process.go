@@ -43,6 +43,8 @@ type process struct {
 	lookers []*looker
 	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
 	running, dead bool
+	// stopped is until when it stands still.
+	stopped time.Time
 }
 
 // looker is a loop that looks again and again.
@@ -167,7 +169,9 @@ func (p *process) crash() {
 	p.w.note("crash")
 	p.w.count("crashes")
 	p.end()
-	p.w.after(p.w.between(time.Second, 40*time.Second), p.w.startProcess)
+	if p == p.w.process {
+		p.w.after(p.w.between(time.Second, 40*time.Second), p.w.startProcess)
+	}
 }
 
 func (p *process) end() {

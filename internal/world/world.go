@@ -58,7 +58,8 @@ type World struct {
 	kubelets  *kubelets
 	chaos     *chaos
 	checks    *checks
-	process   *process
+	// process leads. former led before and does not know yet that it no more does; nil: nobody.
+	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
 	decisions *journal.Journal
 
@@ -191,14 +192,29 @@ func (w *World) play() {
 // next makes the next event happen.
 func (w *World) next() {
 	e := heap.Pop(&w.events).(event)
+	if e.to != nil && e.to.stopped.After(e.at) {
+		e.at = e.to.stopped
+		heap.Push(&w.events, e)
+		return
+	}
 	if e.at.After(w.at) {
 		w.at = e.at
 	}
 	w.done++
 	e.what()
-	if w.process != nil {
-		w.process.readNews()
+	for _, p := range w.processes() {
+		p.readNews()
 	}
+}
+
+// processes returns those that live.
+func (w *World) processes() (all []*process) {
+	for _, p := range []*process{w.former, w.process} {
+		if p != nil && !p.dead {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // after makes something happen after a pause.
