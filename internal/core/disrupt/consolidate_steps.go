@@ -362,7 +362,7 @@ func (c *consolidator) relaunch(mark, first int) bool {
 // follow does what the draft says, but for buying better.
 func (c *consolidator) follow(d *draft, _ int) bool {
 	todo := slices.Clone(d.moves)
-	c.put(todo)
+	c.s.PutAll(todo)
 	price := 0.0
 	for _, p := range d.buy {
 		price += c.s.PriceOf(p.bin)
@@ -388,32 +388,18 @@ func (c *consolidator) buyAlike(d *draft, moves []pack.Move) bool {
 			todo = append(todo, pack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
 		}
 	}
-	c.put(todo)
+	c.s.PutAll(todo)
 	for _, h := range bought {
 		for i := range moves {
 			m := &moves[i]
 			m.N -= c.s.Put(m.Class, h, min(m.N, c.s.Loose(m.Class)))
 		}
 	}
-	c.put(append(moves, todo...))
+	c.s.PutAll(append(moves, todo...))
 	for _, h := range bought {
 		c.s.Close(h)
 	}
 	return true
-}
-
-// put moves loose pods. Rules between them may ask for another order than that in which
-// the moves were found, so it goes round as long as something is done.
-func (c *consolidator) put(todo []pack.Move) {
-	for progress := true; progress; {
-		progress = false
-		for i := range todo {
-			m := &todo[i]
-			n := c.s.Put(m.Class, int(m.Host), min(m.N, c.s.Loose(m.Class)))
-			m.N -= n
-			progress = progress || n > 0
-		}
-	}
 }
 
 // searchAnew looks for other places.

@@ -51,6 +51,7 @@ type Session struct {
 	change  int32 // number of the change under way
 	class   map[*cluster.Shape]int32
 	room    []firstRoom // by class
+	areas   []area      // nil: they are not known yet
 }
 
 // host is a machine with its pods.

@@ -59,45 +59,6 @@ func (s *Session) Least(h int) float64 {
 	return sum - s.excess(h)
 }
 
-// BuyMany is Buy that looks harder, for many pods. It knows no rules between pods: where
-// loose ones have some it is false.
-func (s *Session) BuyMany(limit float64) bool {
-	p := cover.Problem{Dims: s.problem.Dims, Bins: s.problem.Bins}
-	var classes []int32
-	pods := 0
-	for c, n := range s.loose {
-		if n == 0 {
-			continue
-		}
-		if s.fills.keyed[c] || len(s.classes[c].shape.Ports) > 0 {
-			return false
-		}
-		class := s.problem.Classes[c]
-		class.Count = int(n)
-		p.Classes, classes = append(p.Classes, class), append(classes, int32(c))
-		pods += class.Count
-	}
-	answer := cover.Solve(&p, cover.Effort{Passes: 8, Improve: 100})
-	if len(answer.Unplaced) > 0 || answer.Price >= limit {
-		return false
-	}
-	mark := len(s.log)
-	for _, pattern := range answer.Patterns {
-		var content []Share
-		for _, item := range pattern.Items {
-			content = append(content, Share{Class: classes[item.Class], N: int32(item.N)})
-		}
-		for range pattern.Times {
-			if !s.stock(int(pattern.Bin)) {
-				s.unwind(mark)
-				return false
-			}
-			s.place(int(pattern.Bin), content)
-		}
-	}
-	return true
-}
-
 // resourcePrices returns the prices of resources, none negative, that come nearest to what
 // the pods are worth: the least squares, found one price at a time.
 func (s *Session) resourcePrices(count []int) []float64 {
