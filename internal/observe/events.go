@@ -82,6 +82,12 @@ func ConsolidationCandidate(what string) Event {
 	return Event{Reason: "ConsolidationCandidate", Type: corev1.EventTypeNormal, Message: what, DedupeValues: []string{what}}
 }
 
+// ConsolidationApproved says on a Node and its NodeClaim, or on a NodePool where several go, that
+// the saving is worth the disruption to a pool that wants balance.
+func ConsolidationApproved(why string) Event {
+	return Event{Reason: "ConsolidationApproved", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
+}
+
 // ConsolidationRejected says on a Node or NodeClaim why it stays after all.
 func ConsolidationRejected(why string) Event {
 	return Event{Reason: "ConsolidationRejected", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}

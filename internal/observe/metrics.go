@@ -61,6 +61,8 @@ type Metrics struct {
 	VoluntaryDisruptionEligibleNodes                     *prometheus.GaugeVec
 	VoluntaryDisruptionQueueFailures                     *prometheus.CounterVec
 	VoluntaryDisruptionFailedValidations                 *prometheus.CounterVec
+	ConsolidationScore                                   *prometheus.HistogramVec
+	ConsolidationMoves                                   *prometheus.CounterVec
 	VoluntaryDisruptionConsolidationTimeouts             *prometheus.CounterVec
 
 	CloudProviderDurationSeconds *prometheus.HistogramVec
@@ -223,6 +225,9 @@ func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 		"decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionFailedValidations = f.counter(namespace, "voluntary_disruption", "failed_validations_total",
 		"Consolidations begun and taken back, because the cluster had changed.", "consolidation_type")
+	m.ConsolidationScore = f.histogram("consolidation", "score", "What pools that want balance found of steps: the share of price saved for the share of disruption.",
+		[]float64{.1, .25, .33, .5, 1, 2, 5, 10}, "decision", "nodepool", "policy")
+	m.ConsolidationMoves = f.counter(namespace, "consolidation", "moves_total", "Steps that pools which want balance approved, when they were begun, or rejected.", "decision", "nodepool", "policy")
 	m.VoluntaryDisruptionConsolidationTimeouts = f.counter(namespace, "voluntary_disruption", "consolidation_timeouts_total",
 		"Looks in which only a part of consolidation was searched, because all of it had just taken long.", "consolidation_type")
 }

@@ -37,6 +37,8 @@ func published() []string {
 		"karpenter_cluster_state_node_count",
 		"karpenter_cluster_state_synced",
 		"karpenter_cluster_state_unsynced_time_seconds",
+		"karpenter_consolidation_moves_total decision,nodepool,policy",
+		"karpenter_consolidation_score decision,nodepool,policy",
 		"karpenter_ec2nodeclasses_userdata_bytes nodeclass",
 		"karpenter_interruption_deleted_messages_total",
 		"karpenter_interruption_instance_status_unhealthy_total category",

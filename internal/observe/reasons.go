@@ -31,6 +31,12 @@ const (
 	DecisionReplace = "replace"
 )
 
+// What pools that want balance decided about a step: label decision of consolidation_moves_total.
+const (
+	MoveApproved = "approved"
+	MoveRejected = "rejected"
+)
+
 // Which error a cloud answered with: label error of cloudprovider_errors_total. Any
 // other error is the empty string.
 const (

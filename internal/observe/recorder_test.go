@@ -31,6 +31,7 @@ func everyEvent() map[string]Event {
 		"DisruptionWaitingReadiness Normal 2m0s":              DisruptionWaitingReadiness(),
 		"Unconsolidatable Normal 15m0s":                       Unconsolidatable("no saving"),
 		"ConsolidationCandidate Normal 2m0s":                  ConsolidationCandidate("one for none"),
+		"ConsolidationApproved Normal 2m0s":                   ConsolidationApproved("score 0.70"),
 		"ConsolidationRejected Normal 2m0s":                   ConsolidationRejected("pods came"),
 		"DisruptionTerminating Normal 2m0s":                   DisruptionTerminating("Empty"),
 		"TerminatingOnInterruption Warning 2m0s":              TerminatingOnInterruption("spot_interrupted"),

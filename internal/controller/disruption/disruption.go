@@ -101,6 +101,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.memory.learn(&opts, heard, &p)
 	l.tellPools(snap)
 	l.tellWaiting(snap)
+	l.tellScores(&p)
 	l.tellBlocked(snap, &p)
 	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
 	under, settling := underWay(snap)

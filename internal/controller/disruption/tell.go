@@ -169,6 +169,32 @@ func (l *Loop) tellWaiting(snap *cluster.Snapshot) {
 	}
 }
 
+// tellScores counts what pools that want balance found of steps, and says of those that are begun
+// that they did: on the machine, or on the pool where several go at once.
+func (l *Loop) tellScores(p *plan.Plan) {
+	for _, s := range p.Scores {
+		decision := observe.MoveRejected
+		if s.Approved {
+			decision = observe.MoveApproved
+		}
+		labels := []string{decision, s.Pool, observe.PolicyLabel(cluster.PolicyBalanced)}
+		l.Metrics.ConsolidationScore.WithLabelValues(labels...).Observe(s.Value)
+		l.Metrics.ConsolidationMoves.WithLabelValues(labels...).Inc()
+		for i := range p.Steps {
+			step := &p.Steps[i]
+			if !s.Approved || step.Remove[0].Node != s.Node {
+				continue
+			}
+			event := observe.ConsolidationApproved(fmt.Sprintf("saves $%.4f per hour, evicts %d pods: score %.2f", step.SavingHourly, step.Evictions, s.Value))
+			if len(step.Remove) > 1 {
+				l.onPool(s.Pool, event)
+				continue
+			}
+			l.onMachine(s.Node, step.Remove[0].Claim, event)
+		}
+	}
+}
+
 // tellBlocked says on each machine that is not disrupted though there would be a reason
 // why that is, and shows how many could be.
 func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Plan) {

@@ -76,6 +76,8 @@ type Consolidation struct {
 	Steps []plan.Step
 	// Kept says of each machine that is a candidate and stays, why.
 	Kept []verdict.Verdict
+	// Scores are what pools that want balance found of steps, those of Steps and others.
+	Scores []plan.Score
 	// PriceHourly is what the machines cost now whose price is known; AfterHourly what they
 	// would after all steps; BoundHourly what they must cost at least, wherever the pods are.
 	PriceHourly, AfterHourly, BoundHourly float64

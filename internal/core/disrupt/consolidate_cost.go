@@ -6,6 +6,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -105,6 +106,7 @@ func (c *consolidator) balanced(remove []int32, saving float64) bool {
 		lost[pool] += c.s.Price(int(h))
 		weight[pool] += 1 + c.weight[h]
 	}
+	approved, from := true, len(c.out.Scores)
 	for i := range c.snap.Pools {
 		pool := &c.snap.Pools[i]
 		if pool.Policy != cluster.PolicyBalanced || lost[pool.Name] == 0 {
@@ -112,11 +114,13 @@ func (c *consolidator) balanced(remove []int32, saving float64) bool {
 		}
 		total := c.totals(pool.Name)
 		score := saving * lost[pool.Name] / price / total.price / (weight[pool.Name] / total.weight)
-		if !(score >= balancedMin) {
-			return false
-		}
+		c.out.Scores = append(c.out.Scores, plan.Score{Node: c.snap.Nodes[remove[0]].Name, Pool: pool.Name, Value: score})
+		approved = approved && score >= balancedMin
 	}
-	return true
+	for i := range c.out.Scores[from:] {
+		c.out.Scores[from+i].Approved = approved
+	}
+	return approved
 }
 
 // total is what a pool's machines cost and would disrupt together.

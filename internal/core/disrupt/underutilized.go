@@ -37,6 +37,7 @@ func (w *work) underutilized() {
 		}
 	}
 	w.out.Waits = w.waitsFor(found.Steps)
+	w.tellScores(found)
 	w.shun(found.Steps)
 	for _, why := range found.Kept {
 		w.block(why)
@@ -62,6 +63,25 @@ func (w *work) waitsFor(steps []plan.Step) map[string]int {
 		return nil
 	}
 	return pools
+}
+
+// tellScores keeps the last score of each step that is begun, and of each that was rejected.
+func (w *work) tellScores(found Consolidation) {
+	goes, begun, told := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range found.Steps {
+		for _, r := range found.Steps[i].Remove {
+			goes[r.Node] = true
+		}
+	}
+	for i := range w.out.Steps {
+		begun[w.out.Steps[i].Remove[0].Node] = true
+	}
+	for _, s := range slices.Backward(found.Scores) {
+		if key := s.Pool + "/" + s.Node; !told[key] && (s.Approved && begun[s.Node] || !s.Approved && !goes[s.Node]) {
+			told[key] = true
+			w.out.Scores = append(w.out.Scores, s)
+		}
+	}
 }
 
 // anyLeft tells whether a budget allows consolidation of anything: else it need not be

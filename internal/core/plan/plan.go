@@ -40,6 +40,8 @@ type Plan struct {
 	// Steps are the changes of running machines that are worth making, best first. Each is
 	// safe by itself, and so is every beginning of the sequence.
 	Steps []Step
+	// Scores are what pools that want balance found of Steps, and of steps that they rejected.
+	Scores []Score
 	// Undos are steps under way that must be taken back.
 	Undos []Undo
 	// Eligible are how many machines could be disrupted for each reason, budgets aside.
@@ -120,6 +122,16 @@ type Step struct {
 type Join struct {
 	Pod          cluster.PodRef
 	Step, Launch int
+}
+
+// Score is how a pool that wants balance finds a step: the share of its price that the step saves,
+// for the share of its disruption that the step causes.
+type Score struct {
+	// Node is the first machine that the step removes.
+	Node, Pool string
+	Value      float64
+	// Approved: all such pools find that enough.
+	Approved bool
 }
 
 // Eligible is how many machines could be disrupted for a reason.

@@ -64,6 +64,9 @@ func Print(p *plan.Plan) string {
 	for _, n := range p.Unshuns {
 		fmt.Fprintf(&b, "shun %s no longer\n", n)
 	}
+	for _, s := range p.Scores {
+		fmt.Fprintf(&b, "score %.2f of %s for removing %s: %s\n", s.Value, s.Pool, s.Node, map[bool]string{true: "approved", false: "rejected"}[s.Approved])
+	}
 	for _, v := range p.Blocked {
 		fmt.Fprintf(&b, "keep %s (%s)\n", v, v.Reason)
 	}
