@@ -20,6 +20,8 @@ type fleet struct {
 // vector is cpu in millicores and memory in MiB: pods are rarely what a machine is full of.
 type vector [2]float64
 
+func vectorOf(room []int64) vector { return vector{float64(room[0]), float64(room[1])} }
+
 func (v vector) times(w vector) float64 { return v[0]*w[0] + v[1]*w[1] }
 
 // priced is a machine.
@@ -43,27 +45,18 @@ func newFleet(s *scenario.Scenario) *fleet {
 			if prices[t.Name+o.Zone+o.CapacityType] = o.Price; o.Unavailable || !isAMD64(t) {
 				continue
 			}
-			f.fresh = append(f.fresh, priced{room: roomOf(s, t), price: o.Price})
+			f.fresh = append(f.fresh, priced{room: vectorOf(roomOf(s, t)), price: o.Price})
 		}
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		m := priced{room: roomOf(s, types[n.Type]), price: prices[n.Type+n.Zone+n.CapacityType]}
+		m := priced{room: vectorOf(roomOf(s, types[n.Type])), price: prices[n.Type+n.Zone+n.CapacityType]}
 		for _, share := range n.Pods {
 			m.pods = append(m.pods, slices.Repeat([]int{share.Group()}, share.Count())...)
 		}
 		f.owned = append(f.owned, m)
 	}
 	return f
-}
-
-// roomOf returns what a machine of the type has for pods.
-func roomOf(s *scenario.Scenario, t *scenario.InstanceType) vector {
-	cpu, memory := t.CPU-t.ReservedCPU, t.Mem-t.ReservedMem
-	for i := range s.DaemonSets {
-		cpu, memory = cpu-s.DaemonSets[i].CPU, memory-s.DaemonSets[i].Mem
-	}
-	return vector{float64(cpu), float64(memory)}
 }
 
 // worths are what things are worth, in evictions: a dollar an hour, a unit of each dimension.
