@@ -105,8 +105,17 @@ func NotePodEvent(ctx context.Context, c client.Client, claim *karpenterv1.NodeC
 // Remove deletes a claim or Node, if it is still the one that was seen; one that is gone is no
 // error. A conflict is: it may be for a moment only, and then nobody else would try again.
 func Remove(ctx context.Context, c client.Client, obj client.Object) error {
-	uid := obj.GetUID()
-	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	return remove(ctx, c, obj, client.Preconditions{UID: new(obj.GetUID())})
+}
+
+// RemoveAsSeen is Remove, if nobody has written to the object since it was read: a leader that
+// stood still for so long that another leads by now must not act on what it saw before.
+func RemoveAsSeen(ctx context.Context, c client.Client, obj client.Object) error {
+	return remove(ctx, c, obj, client.Preconditions{UID: new(obj.GetUID()), ResourceVersion: new(obj.GetResourceVersion())})
+}
+
+func remove(ctx context.Context, c client.Client, obj client.Object, only client.Preconditions) error {
+	err := c.Delete(ctx, obj, only)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", obj.GetName(), err)
 	}

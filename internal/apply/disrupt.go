@@ -65,8 +65,8 @@ func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.No
 	if nc.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	if err := d.Client.Delete(ctx, &nc, client.Preconditions{UID: &nc.UID}); err != nil {
-		return nil, wrap("remove", r.Claim, err)
+	if err := RemoveAsSeen(ctx, d.Client, &nc); err != nil {
+		return nil, err
 	}
 	return &nc, nil
 }

@@ -185,6 +185,9 @@ func (c *productClient) Delete(_ context.Context, obj client.Object, opts ...cli
 		if o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != had.GetUID() {
 			return apierrors.NewConflict(resourceOf(kind), obj.GetName(), errors.New("another UID"))
 		}
+		if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil && *o.Preconditions.ResourceVersion != had.GetResourceVersion() {
+			return apierrors.NewConflict(resourceOf(kind), obj.GetName(), errors.New("it has changed since it was read"))
+		}
 		grace := graceOf(had)
 		if o.GracePeriodSeconds != nil {
 			grace = time.Duration(*o.GracePeriodSeconds) * time.Second

@@ -169,7 +169,7 @@ func label(value string) func(n *corev1.Node) {
 }
 
 func writes() []step {
-	other := types.UID("00000000-0000-0000-0000-000000000000")
+	other, old := types.UID("00000000-0000-0000-0000-000000000000"), "1"
 	return []step{
 		create("a", nil), create("a", nil), patch("label", "a", true, true, label("1")), patch("label", "a", false, true, label("2")),
 		patch("label", "a", false, false, label("3")), patch("label", "a", true, true, label("3")),
@@ -179,7 +179,7 @@ func writes() []step {
 		write("a JSON patch", func(a *actor, c client.Client) error {
 			return c.Patch(a.ctx, a.bare("a"), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations","value":{"a":"b"}}]`)))
 		}),
-		remove("a", client.Preconditions{UID: &other}), remove("a"), remove("a"),
+		remove("a", client.Preconditions{UID: &other}), remove("a", client.Preconditions{ResourceVersion: &old}), remove("a"), remove("a"),
 		write("patch what is gone", func(a *actor, c client.Client) error {
 			return c.Patch(a.ctx, a.bare("a"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`)))
 		}),

@@ -95,7 +95,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 	case core.InitialiseNode:
 		return apply.InitialiseNode(ctx, p.Client, p.node(step.Node))
 	case core.DeleteClaim:
-		if err := apply.Remove(ctx, p.Client, p.claim); err != nil {
+		if err := apply.RemoveAsSeen(ctx, p.Client, p.claim); err != nil {
 			return err
 		}
 		p.tellDeleted(ctx, step.Reason, answer)
