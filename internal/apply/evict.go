@@ -27,6 +27,10 @@ const (
 	evictRetryFirst = 100 * time.Millisecond
 	evictRetryMost  = 10 * time.Second
 	evictionQueue   = "eviction-queue"
+	// A pod that has a size is asked after turnFirst, when others have come that are to be asked
+	// beside it, and waits, looking every turnEvery, for larger ones until turnLast: together no
+	// longer than a drain takes at least.
+	turnFirst, turnEvery, turnLast = time.Second, 200 * time.Millisecond, 5 * time.Second
 )
 
 // Eviction asks one pod to leave its node.
@@ -37,6 +41,16 @@ type Eviction struct {
 	Deadline time.Time
 	// Reason is why the node is removed, in words for people.
 	Reason string
+	// Size has larger pods asked before smaller ones, so that those find room among what others
+	// have free: kube-scheduler puts what comes where most is free. 0: it is asked at once.
+	Size int
+}
+
+// wanted is an eviction in the queue.
+type wanted struct {
+	Eviction
+	since time.Time
+	now   bool // its time has come, whoever is larger
 }
 
 // EvictionResult is what became of one try.
@@ -79,8 +93,9 @@ type Evictor struct {
 	// Queue is where pods wait for their next try; NewEvictor makes one.
 	Queue workqueue.TypedRateLimitingInterface[cluster.PodRef]
 
-	mu     sync.Mutex
-	wanted map[cluster.PodRef]Eviction // guarded by mu; those in the queue
+	mu     sync.Mutex // guards all that follows
+	wanted map[cluster.PodRef]wanted
+	sizes  map[int]int // how many are wanted, by size
 }
 
 // NewEvictor returns an evictor that works once it is started.
@@ -88,31 +103,63 @@ func NewEvictor(c client.Client, now func() time.Time, told func(context.Context
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cluster.PodRef](evictRetryFirst, evictRetryMost)
 	config := workqueue.TypedRateLimitingQueueConfig[cluster.PodRef]{Name: evictionQueue}
 	return &Evictor{
-		Client: c, Now: now, Told: told, wanted: map[cluster.PodRef]Eviction{},
+		Client: c, Now: now, Told: told, wanted: map[cluster.PodRef]wanted{}, sizes: map[int]int{},
 		Queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config),
 	}
 }
 
 // Add asks for an eviction. Of several for one pod the earliest deadline counts.
-func (e *Evictor) Add(eviction Eviction) {
+func (e *Evictor) Add(eviction Eviction) { e.add(eviction, false) }
+
+func (e *Evictor) add(eviction Eviction, now bool) {
 	e.mu.Lock()
 	had, known := e.wanted[eviction.Pod]
 	sooner := !eviction.Deadline.IsZero() && (had.Deadline.IsZero() || eviction.Deadline.Before(had.Deadline))
 	if known && !sooner {
 		eviction.Deadline = had.Deadline
 	}
-	e.wanted[eviction.Pod] = eviction
+	if known {
+		eviction.Size = had.Size
+	} else {
+		had.since = e.Now()
+		e.sizes[eviction.Size]++
+	}
+	e.wanted[eviction.Pod] = wanted{eviction, had.since, had.now || now}
 	e.mu.Unlock()
-	if !known {
+	switch {
+	case now, !known && eviction.Size == 0:
 		e.Queue.Add(eviction.Pod)
+	case !known:
+		e.Queue.AddAfter(eviction.Pod, turnFirst)
 	}
 }
 
 // Force is Add for a pod whose time has come: it is looked at now, not when its pause
 // between two tries is over.
-func (e *Evictor) Force(eviction Eviction) {
-	e.Add(eviction)
-	e.Queue.Add(eviction.Pod)
+func (e *Evictor) Force(eviction Eviction) { e.add(eviction, true) }
+
+// forget drops an eviction that has ended.
+func (e *Evictor) forget(ref cluster.PodRef) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	size := e.wanted[ref].Size
+	if e.sizes[size]--; e.sizes[size] == 0 {
+		delete(e.sizes, size)
+	}
+	delete(e.wanted, ref)
+}
+
+// isTurn tells whether a pod may be asked: there is no larger one, or it has waited for long.
+func (e *Evictor) isTurn(w *wanted) bool {
+	if w.Size == 0 || w.now || e.Now().Sub(w.since) >= turnLast {
+		return true
+	}
+	for size := range e.sizes {
+		if size > w.Size {
+			return false
+		}
+	}
+	return true
 }
 
 // Start works until the context is over.
@@ -138,19 +185,22 @@ func (e *Evictor) Next(ctx context.Context) (more bool) {
 	}
 	defer e.Queue.Done(ref)
 	e.mu.Lock()
-	eviction, known := e.wanted[ref]
+	w, known := e.wanted[ref]
+	isTurn := known && e.isTurn(&w)
 	e.mu.Unlock()
-	if !known {
+	switch {
+	case !known:
+		return true
+	case !isTurn:
+		e.Queue.AddAfter(ref, turnEvery)
 		return true
 	}
-	outcome := e.try(ctx, eviction)
+	outcome := e.try(ctx, w.Eviction)
 	switch outcome.Result {
 	case Held, Blocked, Failed:
 		e.Queue.AddRateLimited(ref)
 	case Evicted, Forced, Gone:
-		e.mu.Lock()
-		delete(e.wanted, ref)
-		e.mu.Unlock()
+		e.forget(ref)
 		e.Queue.Forget(ref)
 	}
 	if e.Told != nil {

@@ -3,7 +3,10 @@ package apply
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -185,5 +189,74 @@ func TestEvictorKeepsTheEarliestDeadline(t *testing.T) {
 		if got, want := e.wanted[ref].Deadline, evictionOf(step.want).Deadline; !got.Equal(want) {
 			t.Errorf("after adding %s: deadline %s, want %s", step.add, got, want)
 		}
+	}
+}
+
+// TestLargerPodsAreAskedFirst when they are to find room among what others have free, but none
+// waits for long, and a pod whose deadline has come does not wait at all.
+func TestLargerPodsAreAskedFirst(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		sizes   map[string]int
+		blocked string // a pod whose budget says no for a long time
+		force   string
+		want    []string
+	}{
+		"none has a size":        {sizes: map[string]int{"a": 0, "b": 0}, want: []string{"a 0s", "b 0s"}},
+		"they are of one size":   {sizes: map[string]int{"a": 2, "b": 2}, want: []string{"a 1s", "b 1s"}},
+		"there are three sizes":  {sizes: map[string]int{"a": 1, "b": 2, "c": 3}, want: []string{"a 1.4s", "b 1.2s", "c 1s"}},
+		"the largest is blocked": {sizes: map[string]int{"a": 1, "b": 3}, blocked: "b", want: []string{"a 5s", "b 53.7s"}},
+		"time has come for one":  {sizes: map[string]int{"a": 1, "b": 3}, blocked: "b", force: "a", want: []string{"a 0s", "b 53.7s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				b := fake.NewClientBuilder()
+				for pod := range tt.sizes {
+					b = b.WithObjects(webPod(func(p *corev1.Pod) { p.Name, p.UID = pod, types.UID(pod) }))
+				}
+				c := b.WithInterceptorFuncs(interceptor.Funcs{
+					SubResourceCreate: func(_ context.Context, _ client.Client, _ string, obj, _ client.Object, _ ...client.SubResourceCreateOption) error {
+						if obj.GetName() == tt.blocked && time.Since(start) < 50*time.Second {
+							return apierrors.NewTooManyRequests("budget", 0)
+						}
+						return nil
+					},
+				}).Build()
+				var mu sync.Mutex
+				var told []string
+				ctx, cancel := context.WithCancel(t.Context())
+				e := NewEvictor(c, time.Now, func(_ context.Context, o EvictionOutcome) {
+					mu.Lock()
+					defer mu.Unlock()
+					if o.Result != Blocked {
+						told = append(told, o.Pod.Name+" "+time.Since(start).Round(10*time.Second/100).String())
+					}
+				})
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_ = e.Start(ctx)
+				}()
+				for _, pod := range slices.Sorted(maps.Keys(tt.sizes)) {
+					e.Add(Eviction{Pod: cluster.PodRef{Namespace: "ns", Name: pod, UID: pod}, Node: "n1", Size: tt.sizes[pod]})
+					if pod == tt.force {
+						e.Force(Eviction{Pod: cluster.PodRef{Namespace: "ns", Name: pod, UID: pod}, Node: "n1", Size: tt.sizes[pod]})
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				slices.Sort(told)
+				if diff := cmp.Diff(tt.want, told); diff != "" {
+					t.Errorf("pods left (-want +got):\n%s", diff)
+				}
+				if len(e.wanted)+len(e.sizes) != 0 {
+					t.Errorf("%d evictions of %d sizes are remembered for nothing", len(e.wanted), len(e.sizes))
+				}
+				cancel()
+				<-done
+			})
+		})
 	}
 }

@@ -84,6 +84,7 @@ func DrainClaim(nc *karpenterv1.NodeClaim) (*lifecycle.DrainClaim, error) {
 func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	p := lifecycle.DrainPod{
 		PodRef: PodRef(pod), IsDaemon: OwnedByDaemonSet(pod), IsCritical: Critical(pod), Finalizers: pod.Finalizers,
+		Size: lifecycle.SizeOf(PodRequests(pod)),
 	}
 	if pod.DeletionTimestamp != nil {
 		p.DeletedAt = pod.DeletionTimestamp.Time

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/mirror"
 	"github.com/dovetail-sh/dovetail/internal/observe"
@@ -170,6 +171,9 @@ func (p *pass) evict(view *lifecycle.DrainView, step *lifecycle.Step) {
 	}
 	for _, e := range step.Evict {
 		eviction.Pod = e.Pod
+		if eviction.Reason == disrupt.Underutilized {
+			eviction.Size = e.Size
+		}
 		if e.Force {
 			p.evictor.Force(eviction)
 			continue

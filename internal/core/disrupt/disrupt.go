@@ -109,7 +109,7 @@ type work struct {
 	over    *overlay
 	flights []*flight
 	// taken are machines that are part of a step, by index; waits are those that will be
-	// replaced when it is their turn.
+	// replaced, or filled, when it is their turn.
 	taken  []bool
 	waits  []bool
 	probes int

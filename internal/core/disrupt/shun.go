@@ -10,7 +10,7 @@ import (
 
 // shunsMax is how many machines are shunned, or are so no longer, in one look: each is a
 // write.
-const shunsMax = 100
+const shunsMax = 200
 
 // Spare returns the snapshot with machines closed that are shunned; the same if there are
 // none.
@@ -55,8 +55,28 @@ func (w *work) shun(steps []plan.Step) {
 			}
 		}
 	}
-	if !w.opts.DrainOnly { // else it is not the whole plan
-		w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
+	if w.opts.DrainOnly { // it is not the whole plan
+		return
+	}
+	if len(later) > 0 {
+		w.reserve(later)
+	}
+	w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
+}
+
+// reserve keeps pods away, softly, from machines that stay and need not take pods yet. Only when
+// nothing is under way are there more of them than before, and no more than go later: each is a
+// write.
+func (w *work) reserve(later map[string]bool) {
+	most := len(later)
+	for _, i := range w.reserves(later) {
+		n := &w.snap.Nodes[i]
+		if n.Shunned {
+			w.waits[i] = true
+		} else if len(w.flights) == 0 && most > 0 {
+			w.shunOne(i)
+			most--
+		}
 	}
 }
 

@@ -2,10 +2,12 @@ package lifecycle
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 const (
@@ -58,6 +60,8 @@ type DrainClaim struct {
 type DrainPod struct {
 	cluster.PodRef
 	IsDaemon, IsCritical bool
+	// Size is roughly how much room it needs elsewhere; see SizeOf.
+	Size int
 	// DeletedAt is when the pod is to have ended; zero: it was not told to.
 	DeletedAt time.Time
 	// Grace is how long the pod may take to end.
@@ -130,7 +134,7 @@ func waitForPods(v DrainView) Step {
 		force := p.PastDeadline(deadline, v.At)
 		asked := tier(p) == first && p.DeletedAt.IsZero() && !p.IsHeld
 		if force || asked {
-			step.Evict = append(step.Evict, Eviction{Pod: p.PodRef, Force: force})
+			step.Evict = append(step.Evict, Eviction{Pod: p.PodRef, Force: force, Size: p.Size})
 		}
 		if force || tier(p) == first {
 			step = step.blockedBy(keeperOf(&v, p)...)
@@ -169,6 +173,12 @@ func tier(p *DrainPod) int {
 		n += 2
 	}
 	return n
+}
+
+// SizeOf returns the size class of a pod that asks for so much, from 1 on: each class may ask for
+// twice as much as the one before. A cpu counts as much as 4 GiB of memory.
+func SizeOf(requests quantity.List) int {
+	return 1 + bits.Len64(uint64(requests[quantity.CPU]+requests[quantity.Memory]*1000/(4<<30)))
 }
 
 func waitForVolumes(v DrainView) Step {

@@ -84,6 +84,8 @@ type Eviction struct {
 	Pod cluster.PodRef
 	// Force: it is deleted, because its node's deadline leaves it just the time to end.
 	Force bool
+	// Size is the pod's.
+	Size int
 }
 
 // wait returns a step that only waits.

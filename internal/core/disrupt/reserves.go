@@ -1,0 +1,94 @@
+package disrupt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+// reservesMax is how many machines may stay for any of them to be held in reserve: each is
+// compared with each kind of pod under way.
+const reservesMax = 1000
+
+// reserves returns the machines that stay and have no need to take pods yet, emptiest first. The
+// others are those that the pods under way fill if they go where least is free, largest first.
+// kube-scheduler puts what comes where most is free, a little on each machine, and in the end no
+// room is left anywhere that a large pod fits in.
+func (w *work) reserves(later map[string]bool) (reserves []int) {
+	for i := range w.snap.Nodes {
+		n := &w.snap.Nodes[i]
+		if n.Initialised && n.Ready && !n.Leaving && !n.Empty && !w.taken[i] && !later[n.Name] && w.consolidates(n.Pool) {
+			reserves = append(reserves, i)
+		}
+	}
+	if len(reserves) > reservesMax {
+		return nil
+	}
+	used := make([]float64, len(w.snap.Nodes))
+	for _, i := range reserves {
+		used[i] = usedShare(&w.snap.Nodes[i])
+	}
+	slices.SortStableFunc(reserves, func(a, b int) int { return cmp.Compare(used[b], used[a]) })
+	needed := w.fill(reserves)
+	reserves = slices.DeleteFunc(reserves, func(i int) bool { return needed[i] })
+	slices.Reverse(reserves)
+	return reserves
+}
+
+// usedShare returns how much of a machine's cpu and memory is used, as kube-scheduler adds it up.
+func usedShare(n *cluster.Node) (share float64) {
+	for _, name := range []string{quantity.CPU, quantity.Memory} {
+		if all := n.Allocatable[name]; all > 0 {
+			share += float64(n.Used[name]) / float64(all)
+		}
+	}
+	return share
+}
+
+// fill returns which of the machines the pods under way need, if the first take all that they can.
+func (w *work) fill(machines []int) map[int]bool {
+	var shapes []*cluster.Shape
+	count := map[*cluster.Shape]int{}
+	add := func(s *cluster.Shape) {
+		if count[s]++; count[s] == 1 {
+			shapes = append(shapes, s)
+		}
+	}
+	for i := range w.snap.Pending {
+		add(w.snap.Pending[i].Shape)
+	}
+	for i, taken := range w.taken {
+		for r := range w.snap.Nodes[i].Residents {
+			if taken {
+				add(w.snap.Nodes[i].Residents[r].Shape)
+			}
+		}
+	}
+	slices.SortStableFunc(shapes, func(a, b *cluster.Shape) int {
+		return cmp.Compare(lifecycle.SizeOf(b.Requests), lifecycle.SizeOf(a.Requests))
+	})
+	needed, used := map[int]bool{}, map[int]quantity.List{}
+	for _, s := range shapes {
+		for _, i := range machines {
+			n := &w.snap.Nodes[i]
+			if used[i] == nil {
+				used[i] = n.Used
+			}
+			for count[s] > 0 && used[i][quantity.CPU]+s.Requests[quantity.CPU] <= n.Allocatable[quantity.CPU] {
+				sum := used[i].Plus(s.Requests)
+				if !sum.Fits(n.Allocatable) {
+					break
+				}
+				used[i], needed[i] = sum, true
+				count[s]--
+			}
+			if count[s] == 0 {
+				break
+			}
+		}
+	}
+	return needed
+}
