@@ -35,6 +35,9 @@ type history struct {
 // giveUp has pods planned for another machine than the one where kube-scheduler has
 // refused to bind them.
 func (s *Store) giveUp(now time.Time) {
+	if len(s.unbound) == 0 {
+		return
+	}
 	var stuck []nominate.Stuck
 	already := 0
 	claims := s.claimsByNode()

@@ -3,10 +3,13 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -61,7 +64,8 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 // changed. As long as it stays the same, only time changes the cluster.
 func (s *Store) Heard() uint64 { return s.heard.Load() }
 
-// HeardOfMachines returns how much the watches have told so far of Nodes and NodeClaims.
+// HeardOfMachines returns how often the watches have told so far of Nodes and NodeClaims in which
+// something was new that pools count: which there are, what they have and whether they go.
 func (s *Store) HeardOfMachines() uint64 { return s.machined.Load() }
 
 // count makes a handler that counts.
@@ -179,8 +183,10 @@ func asksForNode(p *corev1.Pod) bool {
 func (s *Store) upsertNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machined.Add(1)
 	had := s.nodes[n.Name]
+	if had == nil || !countsAlike(had, n) || had.Spec.ProviderID != n.Spec.ProviderID || !haveAlike(had.Status.Capacity, n.Status.Capacity) {
+		s.machined.Add(1)
+	}
 	if had != nil && had.Spec.ProviderID != n.Spec.ProviderID {
 		delete(s.providers, had.Spec.ProviderID)
 	}
@@ -192,6 +198,16 @@ func (s *Store) upsertNode(n *corev1.Node) {
 	if n.DeletionTimestamp != nil && (had == nil || had.DeletionTimestamp == nil) {
 		s.wake("node/" + n.Name)
 	}
+}
+
+// countsAlike tells whether two states of a machine belong to the same pool, cost the same, and
+// both or neither are on their way out.
+func countsAlike(had, now client.Object) bool {
+	return (had.GetDeletionTimestamp() == nil) == (now.GetDeletionTimestamp() == nil) && maps.Equal(had.GetLabels(), now.GetLabels())
+}
+
+func haveAlike(had, now corev1.ResourceList) bool {
+	return maps.EqualFunc(had, now, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }
 
 func (s *Store) removeNode(n *corev1.Node) {
@@ -210,8 +226,14 @@ func (s *Store) removeNode(n *corev1.Node) {
 func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machined.Add(1)
 	had, ok := s.claims[nc.Name]
+	ending := func(nc *karpenterv1.NodeClaim) bool {
+		return meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating)
+	}
+	if !ok || !had.assumedUntil.IsZero() || !countsAlike(had, nc) || had.Status.ProviderID != nc.Status.ProviderID || ending(had.NodeClaim) != ending(nc) ||
+		!haveAlike(had.Status.Capacity, nc.Status.Capacity) {
+		s.machined.Add(1)
+	}
 	s.claims[nc.Name] = claim{NodeClaim: nc}
 	launched := ok && had.Status.ProviderID == "" && nc.Status.ProviderID != ""
 	leaving := nc.DeletionTimestamp != nil && (!ok || had.DeletionTimestamp == nil)

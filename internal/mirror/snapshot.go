@@ -47,7 +47,7 @@ func (s *Store) Asking() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for _, p := range s.pods {
+	for _, p := range s.unbound {
 		if s.asks(p) {
 			n++
 		}
@@ -211,24 +211,26 @@ func (s *Store) countPod(running map[*sharedShape]*cluster.PodCount, p *pod, mov
 
 // pending adds the pods that ask for a node, and those whose node is going.
 func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
-	leaving := map[string]*cluster.Node{}
-	for i := range snap.Nodes {
-		if snap.Nodes[i].Leaving {
-			leaving[snap.Nodes[i].Name] = &snap.Nodes[i]
-		}
-	}
-	for uid, p := range s.pods {
-		n := leaving[p.Spec.NodeName]
-		if !s.asks(p) && !(n != nil && s.willMove(p.Pod, n.Deadline, now)) {
-			continue
-		}
-		planned := s.planned[uid]
-		if planned == "" && n != nil {
-			planned = p.homeBy(n.Step)
-		}
+	add := func(p *pod, planned string) {
 		snap.Pending = append(snap.Pending, cluster.Pod{
 			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: planned, Shape: shaper.shape(p),
 		})
+	}
+	for uid, p := range s.unbound {
+		if s.asks(p) {
+			add(p, s.planned[uid])
+		}
+	}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if !n.Leaving {
+			continue
+		}
+		for uid, p := range s.byNode[n.Name] {
+			if s.willMove(p.Pod, n.Deadline, now) {
+				add(p, cmp.Or(s.planned[uid], p.homeBy(n.Step)))
+			}
+		}
 	}
 	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

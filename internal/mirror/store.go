@@ -49,7 +49,7 @@ type Options struct {
 type Store struct {
 	opts  Options
 	heard atomic.Uint64
-	// machined counts what was heard of Nodes and claims.
+	// machined counts what was heard of Nodes and claims that pools count.
 	machined atomic.Uint64
 
 	mu         sync.Mutex // guards everything below
