@@ -139,7 +139,7 @@ func budget(b *karpenterv1.Budget, zone *time.Location, now time.Time) (cluster.
 	if err != nil {
 		return out, err
 	}
-	out.Active = w.open(now)
+	out.Active, out.Scheduled = w.open(now), true
 	return out, nil
 }
 

@@ -51,7 +51,7 @@ func TestWindowsFollowTheClocksOfTheirZone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(cluster.Budget{Active: tc.want}, scheduled(tc.schedule, tc.zone, tc.duration, at)); diff != "" {
+			if diff := cmp.Diff(cluster.Budget{Active: tc.want, Scheduled: true}, scheduled(tc.schedule, tc.zone, tc.duration, at)); diff != "" {
 				t.Errorf("budget (-want +got):\n%s", diff)
 			}
 		})

@@ -195,10 +195,10 @@ func TestBudgetsAreOpenWhenTheirScheduleSaysSo(t *testing.T) {
 	}{
 		"always":                  {karpenterv1.Budget{Nodes: "10%"}, noon, cluster.Budget{Nodes: 10, Percent: true, Active: true}},
 		"a count":                 {karpenterv1.Budget{Nodes: "3"}, noon, cluster.Budget{Nodes: 3, Active: true}},
-		"within its window":       {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon, cluster.Budget{Active: true}},
-		"at its first moment":     {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.Add(-time.Hour), cluster.Budget{Active: true}},
-		"after its window":        {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.Add(2 * time.Hour), cluster.Budget{}},
-		"in another time zone":    {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.In(time.FixedZone("x", 5*3600)), cluster.Budget{Active: true}},
+		"within its window":       {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon, cluster.Budget{Active: true, Scheduled: true}},
+		"at its first moment":     {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.Add(-time.Hour), cluster.Budget{Active: true, Scheduled: true}},
+		"after its window":        {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.Add(2 * time.Hour), cluster.Budget{Scheduled: true}},
+		"in another time zone":    {karpenterv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &hour}, noon.In(time.FixedZone("x", 5*3600)), cluster.Budget{Active: true, Scheduled: true}},
 		"unreadable: allows none": {karpenterv1.Budget{Nodes: "many"}, noon, cluster.Budget{Active: true, Invalid: `"many" is neither a number of nodes nor a percentage`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -230,6 +230,8 @@ type Budget struct {
 	Reasons []string
 	// Active tells whether the budget's schedule covers Snapshot.At.
 	Active bool
+	// Scheduled: it has a schedule, and so may become active, or cease to be, at any full minute.
+	Scheduled bool
 	// Invalid says why the budget cannot be read; such a one allows nothing. Empty: it can.
 	Invalid string
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // NextAt returns when time alone may next give a machine a reason to go, or take away what
-// keeps an empty one; zero: it is not known to.
+// keeps an empty one, or open or close a window of a budget; zero: it is not known to.
 func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	note := func(at time.Time) {
 		if at.After(snap.At) && (next.IsZero() || at.Before(next)) {
@@ -28,6 +28,9 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 		}
 		if !n.Expires.IsZero() {
 			note(due(n))
+		}
+		if slices.ContainsFunc(pool.Budgets, func(b cluster.Budget) bool { return b.Scheduled }) {
+			note(snap.At.Truncate(time.Minute).Add(time.Minute))
 		}
 	}
 	return next

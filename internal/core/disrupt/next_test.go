@@ -38,6 +38,13 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 			t.Errorf("%s: looked at again at %s, want %s", name, got, c.want)
 		}
 	}
+	scheduled := &cluster.Snapshot{
+		At: in(75), Nodes: []cluster.Node{machine(func(*cluster.Node) {})},
+		Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true}, {Scheduled: true}}}},
+	}
+	if got := disrupt.NextAt(scheduled); !got.Equal(in(120)) {
+		t.Errorf("one whose pool has a budget with a schedule is looked at again at %s, want the next full minute", got)
+	}
 	old := machine(func(n *cluster.Node) { n.Empty, n.Created, n.Expires = false, in(-3600), in(3600) })
 	snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p"}}, Nodes: []cluster.Node{old}}
 	if got := disrupt.NextAt(snap); got.Before(in(2000)) || got.After(in(3600)) {
