@@ -200,40 +200,46 @@ func TestLargerPodsAreAskedFirst(t *testing.T) {
 		sizes   map[string]int
 		blocked string // a pod whose budget says no for a long time
 		force   string
-		want    []string
+		order   []string // empty: none
+		from    time.Duration
+		until   time.Duration // when all but the blocked one have been asked
 	}{
-		"none has a size":        {sizes: map[string]int{"a": 0, "b": 0}, want: []string{"a 0s", "b 0s"}},
-		"they are of one size":   {sizes: map[string]int{"a": 2, "b": 2}, want: []string{"a 1s", "b 1s"}},
-		"there are three sizes":  {sizes: map[string]int{"a": 1, "b": 2, "c": 3}, want: []string{"a 1.4s", "b 1.2s", "c 1s"}},
-		"the largest is blocked": {sizes: map[string]int{"a": 1, "b": 3}, blocked: "b", want: []string{"a 5s", "b 53.7s"}},
-		"time has come for one":  {sizes: map[string]int{"a": 1, "b": 3}, blocked: "b", force: "a", want: []string{"a 0s", "b 53.7s"}},
+		"none has a size":        {sizes: map[string]int{"a": 0, "b": 0}},
+		"they are of one size":   {sizes: map[string]int{"a": 2, "b": 2}, from: turnFirst, until: turnFirst},
+		"there are three sizes":  {sizes: map[string]int{"a": 1, "b": 2, "c": 3}, order: []string{"c", "b", "a"}, from: turnFirst, until: turnFirst + 2*turnEvery},
+		"the largest is blocked": {sizes: map[string]int{"a": 1, "b": 3}, blocked: "b", from: turnLast, until: turnLast},
+		"time has come for one":  {sizes: map[string]int{"a": 1, "b": 3}, blocked: "b", force: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
+				var mu sync.Mutex
+				var order []string // in which they went, but for the blocked one
 				b := fake.NewClientBuilder()
 				for pod := range tt.sizes {
 					b = b.WithObjects(webPod(func(p *corev1.Pod) { p.Name, p.UID = pod, types.UID(pod) }))
 				}
 				c := b.WithInterceptorFuncs(interceptor.Funcs{
 					SubResourceCreate: func(_ context.Context, _ client.Client, _ string, obj, _ client.Object, _ ...client.SubResourceCreateOption) error {
-						if obj.GetName() == tt.blocked && time.Since(start) < 50*time.Second {
-							return apierrors.NewTooManyRequests("budget", 0)
+						after := time.Since(start)
+						if obj.GetName() == tt.blocked {
+							if after < time.Minute {
+								return apierrors.NewTooManyRequests("budget", 0)
+							}
+							return nil
 						}
+						if after < tt.from || after > tt.until {
+							t.Errorf("%s is asked after %s, want %s to %s", obj.GetName(), after, tt.from, tt.until)
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						order = append(order, obj.GetName())
 						return nil
 					},
 				}).Build()
-				var mu sync.Mutex
-				var told []string
 				ctx, cancel := context.WithCancel(t.Context())
-				e := NewEvictor(c, time.Now, func(_ context.Context, o EvictionOutcome) {
-					mu.Lock()
-					defer mu.Unlock()
-					if o.Result != Blocked {
-						told = append(told, o.Pod.Name+" "+time.Since(start).Round(10*time.Second/100).String())
-					}
-				})
+				e := NewEvictor(c, time.Now, nil)
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
@@ -247,9 +253,10 @@ func TestLargerPodsAreAskedFirst(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				slices.Sort(told)
-				if diff := cmp.Diff(tt.want, told); diff != "" {
-					t.Errorf("pods left (-want +got):\n%s", diff)
+				if len(tt.order) > 0 {
+					if diff := cmp.Diff(tt.order, order); diff != "" {
+						t.Errorf("the order in which they were asked (-want +got):\n%s", diff)
+					}
 				}
 				if len(e.wanted)+len(e.sizes) != 0 {
 					t.Errorf("%d evictions of %d sizes are remembered for nothing", len(e.wanted), len(e.sizes))

@@ -1,18 +1,21 @@
 package disruption
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -20,8 +23,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/observe"
 )
 
-// TestWhatBecomesOfConsolidationIsTold by events on machines and pools, and by metrics.
-func TestWhatBecomesOfConsolidationIsTold(t *testing.T) {
+// TestWhatIsDecidedIsTold by events on machines and pools, and by metrics.
+func TestWhatIsDecidedIsTold(t *testing.T) {
 	t.Parallel()
 	removals := func(nodes ...string) (all []plan.Removal) {
 		for _, n := range nodes {
@@ -35,6 +38,12 @@ func TestWhatBecomesOfConsolidationIsTold(t *testing.T) {
 	drifted := back
 	drifted.Reason = disrupt.Drifted
 	on := func(kind string) string { return " involvedObject{kind=" + kind + ",apiVersion=}" }
+	blocked := func(why verdict.Reason) func(*Loop) {
+		return func(l *Loop) {
+			l.tellBlocked(&cluster.Snapshot{Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p"}}},
+				&plan.Plan{Blocked: []verdict.Verdict{verdict.Of(why, "a", "why")}})
+		}
+	}
 	const saves = "saves $0.2000 per hour, evicts 3 pods: score 0.70"
 	for name, c := range map[string]struct {
 		tell    func(*Loop)
@@ -68,6 +77,51 @@ func TestWhatBecomesOfConsolidationIsTold(t *testing.T) {
 			events:  []string{"Normal DisruptionBlocked a: pods came" + on("Node"), "Normal DisruptionBlocked a: pods came" + on("NodeClaim")},
 			counted: map[string]float64{"queue failures delete drifted": 1},
 		},
+		"a step is begun": {
+			tell: func(l *Loop) { l.tellBegun(&one, nil, nil) },
+			events: []string{
+				"Normal ConsolidationCandidate 1 machines for 0: saves $0.2000 per hour, evicts 3 pods" + on("Node"),
+				"Normal ConsolidationCandidate 1 machines for 0: saves $0.2000 per hour, evicts 3 pods" + on("NodeClaim"),
+			},
+			counted: map[string]float64{"decisions single delete underutilized": 1, "pool's decisions single delete p underutilized": 1},
+		},
+		"a step could not be begun": {tell: func(l *Loop) { l.tellBegun(&two, nil, errors.New("conflict")) }},
+		"a replacement is not ready": {
+			tell: func(l *Loop) {
+				l.tellWaiting(&cluster.Snapshot{Nodes: []cluster.Node{
+					{Name: "old", Marked: disrupt.Drifted, Disruption: cluster.Disruption{Step: "s"}},
+					{Name: "a", Claim: "claim-a", Disruption: cluster.Disruption{Replaces: "s"}},
+				}})
+			},
+			events: []string{"Normal DisruptionWaitingReadiness The nodes that it replaces stay until it is initialised" + on("NodeClaim")},
+		},
+		"a replacement is ready": {
+			tell: func(l *Loop) {
+				l.tellWaiting(&cluster.Snapshot{Nodes: []cluster.Node{
+					{Name: "old", Marked: disrupt.Drifted, Disruption: cluster.Disruption{Step: "s"}},
+					{Name: "a", Claim: "claim-a", Initialised: true, Disruption: cluster.Disruption{Replaces: "s"}},
+				}})
+			},
+		},
+		"a pod keeps a machine":      {tell: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
+		"nothing is gained":          {tell: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
+		"the budgets keep a machine": {tell: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
+		"it only has to wait":        {tell: blocked(verdict.NotYetQuiet)},
+		"a budget allows nothing": {
+			tell: func(l *Loop) {
+				l.tellPools(&cluster.Snapshot{
+					Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p", Initialised: true, Ready: true}},
+					Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Reasons: []string{disrupt.Drifted}}}}},
+				})
+			},
+			events: []string{"Normal DisruptionBlocked the budgets allow no disruption for Drifted now" + on("NodePool")},
+		},
+		"a budget cannot be read": {
+			tell: func(l *Loop) {
+				l.tellPools(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Invalid: "no cron"}}}}})
+			},
+			events: []string{"Normal DisruptionBlocked spec.disruption.budgets[0] cannot be read and so allows nothing: no cron" + on("NodePool")},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,14 +153,14 @@ func TestWhatBecomesOfConsolidationIsTold(t *testing.T) {
 			if diff := cmp.Diff(c.events, events); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.counted, counted(t, metrics)); diff != "" {
+			if diff := cmp.Diff(c.counted, counted(t, metrics), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("counted (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// counted returns the metrics of consolidation that are not 0, and of steps taken back.
+// counted returns the metrics of steps that are not 0.
 func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -116,6 +170,7 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	short := map[string]string{
 		"karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
 		"karpenter_voluntary_disruption_failed_validations_total": "failed", "karpenter_voluntary_disruption_queue_failures_total": "queue failures",
+		"karpenter_voluntary_disruption_decisions_total": "decisions", "karpenter_voluntary_disruption_decisions_by_nodepool_total": "pool's decisions",
 	}
 	got := map[string]float64{}
 	for _, f := range families {
