@@ -58,10 +58,21 @@ func (w *work) shun(steps []plan.Step) {
 	if w.opts.DrainOnly { // it is not the whole plan
 		return
 	}
-	if len(later) > 0 {
+	if w.isOverSoon(len(later)) {
 		w.reserve(later)
 	}
 	w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
+}
+
+// isOverSoon tells whether budgets let so many machines go in a few rounds, if there are any.
+func (w *work) isOverSoon(later int) bool {
+	most := 0
+	for i := range w.snap.Pools {
+		if p := w.snap.Pools[i].Name; w.consolidates(p) {
+			most += w.books.Most(p, Underutilized)
+		}
+	}
+	return later > 0 && later <= reserveRounds*most
 }
 
 // reserve keeps pods away, softly, from machines that stay and need not take pods yet. Only when
