@@ -40,7 +40,8 @@ const (
 )
 
 // LeavingTaintKey is the key of the soft taint (PreferNoSchedule) of Nodes that consolidation
-// means to remove later: pods that are evicted before would only be evicted again there.
+// means to remove later, so that pods that are evicted before are not evicted again there, or to
+// fill later, when others are full.
 const LeavingTaintKey = "dovetail.sh/leaving"
 
 // LeavingTaint returns that taint.

@@ -63,6 +63,6 @@ type Disruption struct {
 	// Replaces is the id of the step that the machine was launched for; empty: none.
 	Replaces string
 	// Shunned: kube-scheduler is asked to put pods elsewhere if it can, because the machine
-	// is to go later.
+	// is to go later, or to be filled later.
 	Shunned bool
 }

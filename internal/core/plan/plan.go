@@ -35,7 +35,7 @@ type Plan struct {
 	// something else keeps one of them.
 	Waits map[string]int
 	// Shuns are Nodes from which pods are to be kept away softly, because a later step
-	// removes them; Unshuns those of which that is not true any more.
+	// removes them, or because others are to be filled first; Unshuns those of which that is not true any more.
 	Shuns, Unshuns []string
 	// Steps are the changes of running machines that are worth making, best first. Each is
 	// safe by itself, and so is every beginning of the sequence.
