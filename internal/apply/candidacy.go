@@ -22,17 +22,16 @@ type Candidacy struct {
 // SetCandidacy writes the conditions Drifted and Consolidatable, which are there only
 // while they are true.
 func SetCandidacy(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, is Candidacy, now time.Time) error {
-	return editStatus(ctx, c, claim, "say what may be disrupted about", func() {
+	return editStatus(ctx, c, claim, "say what may be disrupted about", func() (changed bool) {
 		set := condition.ForNodeClaim(claim)
 		if is.Drifted != "" {
-			set.Set(metav1.Condition{Type: karpenterv1.ConditionTypeDrifted, Status: metav1.ConditionTrue, Reason: is.Drifted, Message: is.Drifted}, now)
+			changed = set.Set(metav1.Condition{Type: karpenterv1.ConditionTypeDrifted, Status: metav1.ConditionTrue, Reason: is.Drifted, Message: is.Drifted}, now)
 		} else {
-			set.Clear(karpenterv1.ConditionTypeDrifted)
+			changed = set.Clear(karpenterv1.ConditionTypeDrifted)
 		}
 		if is.IsConsolidatable {
-			set.SetTrue(karpenterv1.ConditionTypeConsolidatable, now)
-		} else {
-			set.Clear(karpenterv1.ConditionTypeConsolidatable)
+			return set.SetTrue(karpenterv1.ConditionTypeConsolidatable, now) || changed
 		}
+		return set.Clear(karpenterv1.ConditionTypeConsolidatable) || changed
 	})
 }

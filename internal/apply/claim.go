@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -61,12 +62,14 @@ func RecordLaunch(ctx context.Context, c client.Client, claim *karpenterv1.NodeC
 	if err != nil {
 		return err
 	}
-	return editStatus(ctx, c, claim, "record launch of claim", func() {
+	return editStatus(ctx, c, claim, "record launch of claim", func() (changed bool) {
+		before := claim.Status.DeepCopy()
 		claim.Status.ProviderID = got.ID
 		claim.Status.ImageID = got.ImageID
 		claim.Status.Capacity = translate.ResourceList(got.Capacity)
 		claim.Status.Allocatable = translate.ResourceList(got.Allocatable)
 		condition.ForNodeClaim(claim).SetTrue(lifecycle.Launched, now)
+		return !equality.Semantic.DeepEqual(before, &claim.Status)
 	})
 }
 
@@ -74,16 +77,19 @@ func RecordLaunch(ctx context.Context, c client.Client, claim *karpenterv1.NodeC
 // returns the conditions that became True by it.
 func WriteNotes(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, step *lifecycle.Step, now time.Time) (turned []string, err error) {
 	set := condition.ForNodeClaim(claim)
-	err = editStatus(ctx, c, claim, "write conditions of claim", func() {
+	err = editStatus(ctx, c, claim, "write conditions of claim", func() (changed bool) {
 		for _, n := range step.Notes {
 			if n.Status == lifecycle.True && !set.IsTrue(n.Type) {
 				turned = append(turned, n.Type)
 			}
 			if n.Type == lifecycle.Registered && n.Status == lifecycle.True {
+				changed = changed || claim.Status.NodeName != step.Node
 				claim.Status.NodeName = step.Node
 			}
-			set.Set(metav1.Condition{Type: n.Type, Status: metav1.ConditionStatus(n.Status), Reason: n.Reason, Message: n.Message}, now)
+			c := metav1.Condition{Type: n.Type, Status: metav1.ConditionStatus(n.Status), Reason: n.Reason, Message: n.Message}
+			changed = set.Set(c, now) || changed
 		}
+		return changed
 	})
 	if err != nil {
 		return nil, err
@@ -136,16 +142,17 @@ func edit(ctx context.Context, c client.Client, obj client.Object, doing string,
 	return nil
 }
 
-// editStatus is edit for the status. The lock matters there too: a merge patch replaces
-// the whole list of conditions.
-func editStatus(ctx context.Context, c client.Client, obj client.Object, doing string, change func()) error {
-	before := obj.DeepCopyObject().(client.Object)
-	change()
-	if equality.Semantic.DeepEqual(before, obj) {
+// editStatus is edit for the status of a claim; change tells whether it changed anything, and
+// changes nothing in place but conditions. The lock matters there too: a merge patch replaces the
+// whole list of conditions.
+func editStatus(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, doing string, change func() bool) error {
+	before := *claim
+	before.Status.Conditions = slices.Clone(claim.Status.Conditions)
+	if !change() {
 		return nil
 	}
-	if err := c.Status().Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("%s %s: %w", doing, obj.GetName(), err)
+	if err := c.Status().Patch(ctx, claim, client.MergeFromWithOptions(&before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("%s %s: %w", doing, claim.Name, err)
 	}
 	return nil
 }

@@ -229,10 +229,21 @@ func (c *checks) terminates(i *instance) {
 		}
 	}
 	for _, a := range all[*storagev1.VolumeAttachment](c.w.api) {
-		if a.Spec.NodeName == i.node && c.w.at.Sub(a.CreationTimestamp.Time) > blind {
-			c.w.fail("instance %s is ended though volume %s is attached to it", i.ID, *a.Spec.Source.PersistentVolumeName)
+		if pv := *a.Spec.Source.PersistentVolumeName; a.Spec.NodeName == i.node && c.w.at.Sub(a.CreationTimestamp.Time) > blind && !c.isStuck(pv, i.node) {
+			c.w.fail("instance %s is ended though volume %s is attached to it", i.ID, pv)
 		}
 	}
+}
+
+// isStuck tells whether the pod that uses a volume should have ended more than a minute ago by
+// the product's clock: then neither is waited for.
+func (c *checks) isStuck(pv, node string) bool {
+	for _, pod := range c.w.api.podsOn(node) {
+		if pod.DeletionTimestamp != nil && c.w.volumes.uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
+			return true
+		}
+	}
+	return false
 }
 
 // pastDeadline tells whether a drain may use force.

@@ -35,24 +35,23 @@ func (c *chaos) meanOf(f Fault, inStorm time.Duration) time.Duration {
 	}
 }
 
-// followHours has the load follow the hour for as long as the storm lasts. A Job begins anew
-// each time.
+// followHours has the load follow the hour for as long as the storm lasts, each workload in its
+// own minutes. A Job begins anew each time.
 func (c *chaos) followHours() {
 	w := c.w
-	base := make([]int, len(w.workloads.apps))
-	for i, a := range w.workloads.apps {
-		base[i] = a.replicas
+	for _, a := range w.workloads.apps {
+		if a.apart || a.keeps {
+			continue
+		}
+		base := float64(a.replicas)
+		w.after(w.between(0, follows), func() {
+			w.every(follows, func() {
+				level := 1 + swing*math.Sin(2*math.Pi*w.at.Sub(start).Hours()/dayHours)
+				if want := max(1, int(math.Round(base*level))); c.stormy && a.replicas != want {
+					a.replicas = want
+					w.workloads.stir(a)
+				}
+			})
+		})
 	}
-	w.every(follows, func() {
-		if !c.stormy {
-			return
-		}
-		level := 1 + swing*math.Sin(2*math.Pi*w.at.Sub(start).Hours()/dayHours)
-		for i, a := range w.workloads.apps {
-			if want := max(1, int(math.Round(float64(base[i])*level))); !a.apart && !a.keeps && a.replicas != want {
-				a.replicas = want
-				w.workloads.stir(a)
-			}
-		}
-	})
 }

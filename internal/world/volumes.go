@@ -206,10 +206,12 @@ func (v *volumes) detach(pv, node string) {
 
 // inUse tells whether a pod on a Node uses a volume.
 func (v *volumes) inUse(pv, node string) bool {
-	return slices.ContainsFunc(v.w.api.podsOn(node), func(pod *corev1.Pod) bool {
-		return isActive(pod) && slices.ContainsFunc(claimsOf(pod), func(name string) bool {
-			claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
-			return ok && claim.Spec.VolumeName == pv
-		})
+	return slices.ContainsFunc(v.w.api.podsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.uses(pod, pv) })
+}
+
+func (v *volumes) uses(pod *corev1.Pod, pv string) bool {
+	return slices.ContainsFunc(claimsOf(pod), func(name string) bool {
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		return ok && claim.Spec.VolumeName == pv
 	})
 }
