@@ -58,8 +58,8 @@ type checks struct {
 	lastLaunch          time.Time
 	lastEviction        time.Time
 	why                 string // of them
-	// lastHeld is when a drain last waited for its deadline, after the storm: what budgets
-	// allow one by one waits for it.
+	// lastHeld is when a drain last waited for its deadline, after the storm, or of many nodes one
+	// that has drifted for its turn: what budgets allow one by one waits for it.
 	lastHeld time.Time
 }
 
@@ -470,6 +470,9 @@ func (c *checks) look() {
 	now := map[string]int{}
 	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
 		now[nc.Labels[karpenterv1.NodePoolLabelKey]]++
+		if _, waits := conditionOf(nc, karpenterv1.ConditionTypeDrifted); waits && !w.chaos.stormy && w.opts.Nodes > manyNodes {
+			c.lastHeld = w.at
+		}
 	}
 	for pool, n := range now {
 		c.most[pool] = max(c.most[pool], n)

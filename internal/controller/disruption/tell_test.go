@@ -3,6 +3,7 @@ package disruption
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -114,7 +115,22 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 					Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Reasons: []string{disrupt.Drifted}}}}},
 				})
 			},
-			events: []string{"Normal DisruptionBlocked the budgets allow no disruption for Drifted now" + on("NodePool")},
+			events:  []string{"Normal DisruptionBlocked the budgets allow no disruption for Drifted now" + on("NodePool")},
+			counted: map[string]float64{"allowed p Empty": math.MaxInt32, "allowed p Underutilized": math.MaxInt32},
+		},
+		"a budget allows some": {
+			tell: func(l *Loop) {
+				l.tellPools(&cluster.Snapshot{
+					Nodes: []cluster.Node{
+						{Name: "a", Claim: "claim-a", Pool: "p", Initialised: true, Ready: true, Marked: disrupt.Drifted}, {Name: "b", Claim: "claim-b", Pool: "p", Initialised: true, Ready: true},
+						{Name: "c", Claim: "claim-c", Pool: "p", Initialised: true}, {Name: "d", Claim: "claim-d", Pool: "p", Ready: true},
+					},
+					Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Nodes: 34, Percent: true}, {Active: true, Nodes: 1, Reasons: []string{disrupt.Empty}}}}},
+				})
+			},
+			counted: map[string]float64{
+				"allowed p Drifted": 2, "allowed p Empty": 1, "allowed p Underutilized": 2, "going p Drifted": 2, "going p Empty": 2, "going p Underutilized": 2,
+			},
 		},
 		"a budget cannot be read": {
 			tell: func(l *Loop) {
@@ -171,6 +187,7 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		"karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
 		"karpenter_voluntary_disruption_failed_validations_total": "failed", "karpenter_voluntary_disruption_queue_failures_total": "queue failures",
 		"karpenter_voluntary_disruption_decisions_total": "decisions", "karpenter_voluntary_disruption_decisions_by_nodepool_total": "pool's decisions",
+		"karpenter_nodepools_allowed_disruptions": "allowed", "karpenter_nodepools_nodes_consuming_budgets": "going",
 	}
 	got := map[string]float64{}
 	for _, f := range families {
@@ -181,7 +198,7 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 					key += " " + l.GetValue()
 				}
 			}
-			if value := m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum(); value > 0 && short[f.GetName()] != "" {
+			if value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum(); value > 0 && short[f.GetName()] != "" {
 				got[key] = value
 			}
 		}
