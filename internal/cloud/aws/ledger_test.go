@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,11 +116,10 @@ func TestOneMachineForOneToken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		cloud := &teller{byToken: map[string]verdict{}}
-		refuse := 0
+		var refuse atomic.Bool
 		api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				if refuse > 0 {
-					refuse--
+				if refuse.CompareAndSwap(true, false) { // several batches may be written at once
 					return errCut
 				}
 				return c.Create(ctx, obj, opts...)
@@ -149,7 +149,7 @@ func TestOneMachineForOneToken(t *testing.T) {
 			case 2:
 				cloud.short = 1
 			case 3:
-				refuse = 1
+				refuse.Store(true)
 			case 4:
 				cloud.closed = 1
 			case 5: // a crash
@@ -158,7 +158,8 @@ func TestOneMachineForOneToken(t *testing.T) {
 				ask(rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), func(s string) string { return s }).Draw(t, "asked"))
 			}
 		}
-		cloud.lost, cloud.unheard, cloud.short, cloud.closed, refuse = 0, 0, 0, 0, 0
+		cloud.lost, cloud.unheard, cloud.short, cloud.closed = 0, 0, 0, 0
+		refuse.Store(false)
 		for range 2 + len(all) { // those short of machines are asked for again
 			ask(all)
 		}
