@@ -122,8 +122,10 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 			tell: func(l *Loop) {
 				l.tellPools(&cluster.Snapshot{
 					Nodes: []cluster.Node{
-						{Name: "a", Claim: "claim-a", Pool: "p", Initialised: true, Ready: true, Marked: disrupt.Drifted}, {Name: "b", Claim: "claim-b", Pool: "p", Initialised: true, Ready: true},
-						{Name: "c", Claim: "claim-c", Pool: "p", Initialised: true}, {Name: "d", Claim: "claim-d", Pool: "p", Ready: true},
+						{Name: "a", Claim: "claim-a", Pool: "p", Initialised: true, Ready: true, Marked: disrupt.Drifted},
+						{Name: "b", Claim: "claim-b", Pool: "p", Initialised: true, Ready: true},
+						{Name: "c", Claim: "claim-c", Pool: "p", Initialised: true},
+						{Name: "d", Claim: "claim-d", Pool: "p", Ready: true},
 					},
 					Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Nodes: 34, Percent: true}, {Active: true, Nodes: 1, Reasons: []string{disrupt.Empty}}}}},
 				})
