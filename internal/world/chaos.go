@@ -87,6 +87,9 @@ var (
 	}
 )
 
+// zones are those of the cloud.
+var zones = []string{"test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"} //nolint:gochecknoglobals // a constant
+
 // manyNodes is from how many nodes on workloads are larger and machines smaller.
 const manyNodes = 50
 
@@ -328,7 +331,7 @@ func (c *chaos) makeApps() {
 			a.replicas = 1
 		}
 		if !a.spread && w.chance(0.15) {
-			a.zone = "test-zone-" + pick(w, []string{"a", "b", "c", "d"})
+			a.zone = pick(w, zones)
 		}
 		if !a.spread && !a.apart && !a.keeps && w.chance(0.15) {
 			a.runs = w.between(time.Minute, 30*time.Minute)

@@ -2,6 +2,7 @@ package world
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -513,10 +514,10 @@ func (c *checks) atRest() {
 	for _, a := range w.workloads.apps {
 		running := 0
 		for _, pod := range w.api.podsOf(a.name) {
-			if pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName) {
+			switch {
+			case pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
 				running++
-			}
-			if pod.Spec.NodeName == "" {
+			case pod.Spec.NodeName == "":
 				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.cpuMilli, w.at.Sub(pod.CreationTimestamp.Time))
 			}
 		}
@@ -552,6 +553,19 @@ func (c *checks) atRest() {
 		}
 	}
 	c.isQuiet()
+}
+
+// fitsNowhere tells whether a pod waits for good: in the zone of its volume there are more of its
+// kind than its rules allow.
+func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" {
+		return false
+	}
+	spreads := c.w.scheduler.spreads(pod)
+	return !slices.ContainsFunc(zones, func(zone string) bool {
+		there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+		return c.w.volumes.reach(pod, there) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(there) })
+	})
 }
 
 // expiring tells whether a machine has just been closed because it expires, which happens at
