@@ -2,7 +2,6 @@ package world
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -503,109 +501,4 @@ func (c *checks) hasPods(node string) bool {
 		}
 	}
 	return false
-}
-
-// atRest: some time after the last fault, all is as it should be.
-func (c *checks) atRest() {
-	w := c.w
-	if w.opts.Calm < restIn {
-		return
-	}
-	for _, a := range w.workloads.apps {
-		running := 0
-		for _, pod := range w.api.podsOf(a.name) {
-			switch {
-			case pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
-				running++
-			case pod.Spec.NodeName == "":
-				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.cpuMilli, w.at.Sub(pod.CreationTimestamp.Time))
-			}
-		}
-		if running != a.replicas {
-			w.fail("at rest, %d of %d pods of %s run", running, a.replicas, a.name)
-		}
-	}
-	for _, node := range all[*corev1.Node](w.api) {
-		i := w.cloud.byNode[node.Name]
-		switch {
-		case node.DeletionTimestamp != nil: // a young one is what isQuiet judges
-			if w.at.Sub(node.DeletionTimestamp.Time) > quietFor && !c.heldFor(node.Name) {
-				w.fail("at rest, node %s is being deleted since %s", node.Name, w.at.Sub(node.DeletionTimestamp.Time))
-			}
-		case i == nil || c.claimOf(i) == nil:
-			w.fail("at rest, node %s has no claim", node.Name)
-		case hasTaint(node, karpenterv1.DisruptedTaintKey):
-			if !c.expiring(c.claimOf(i)) {
-				w.fail("at rest, node %s is closed and stays", node.Name)
-			}
-		case node.Labels[karpenterv1.NodeInitializedLabelKey] != "true" && !c.isYoung(c.claimOf(i)):
-			w.fail("at rest, node %s is not initialised", node.Name)
-		}
-	}
-	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
-		if i := c.instanceOf(nc); nc.DeletionTimestamp == nil && (i == nil || i.state != joined) && !c.isYoung(nc) {
-			w.fail("at rest, claim %s has no node", nc.Name)
-		}
-	}
-	for _, i := range w.cloud.live() {
-		if c.claimOf(i) == nil {
-			w.fail("at rest, instance %s has no claim", i.ID)
-		}
-	}
-	c.isQuiet()
-}
-
-// fitsNowhere tells whether a pod waits for good: in the zone of its volume there are more of its
-// kind than its rules allow.
-func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" {
-		return false
-	}
-	spreads := c.w.scheduler.spreads(pod)
-	return !slices.ContainsFunc(zones, func(zone string) bool {
-		there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
-		return c.w.volumes.reach(pod, there) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(there) })
-	})
-}
-
-// expiring tells whether a machine has just been closed because it expires, which happens at
-// rest, too.
-func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
-	why := meta.FindStatusCondition(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)
-	return why != nil && why.Reason == "Expired" && c.w.at.Sub(why.LastTransitionTime.Time) < quietFor
-}
-
-// isYoung tells whether a claim is so new that isQuiet judges whether it may be.
-func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
-	return c.w.at.Sub(nc.CreationTimestamp.Time) < quietFor
-}
-
-// heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
-// budget never lets one go.
-func (c *checks) heldFor(node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
-		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
-			return true
-		}
-		for _, b := range c.w.api.budgetsOf(pod) {
-			if b.Status.DesiredHealthy >= b.Status.ExpectedPods {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isQuiet: launches and evictions have stopped, unless nodes expire.
-func (c *checks) isQuiet() {
-	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
-		if nc.Spec.ExpireAfter.Duration != nil {
-			return
-		}
-	}
-	for _, last := range []time.Time{c.lastLaunch, c.lastEviction} {
-		if c.w.at.Sub(last) < quietFor {
-			c.w.fail("at rest, it is not quiet: %s %s ago", c.why, c.w.at.Sub(last))
-		}
-	}
 }
