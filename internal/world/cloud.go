@@ -188,7 +188,6 @@ func (c *cloudSim) stop(i *instance, why string) {
 			c.stock[i.place] = left + 1
 		}
 		delete(c.byID, i.ID)
-		delete(c.byToken, i.Token)
 		c.all = slices.DeleteFunc(c.all, func(o *instance) bool { return o == i })
 		c.w.note("cloud ended %s", i.ID)
 	})

@@ -164,7 +164,7 @@ func (w *World) keepDecisions() func() {
 // waited for its deadline, at most heldMost longer than was asked for.
 const (
 	restIn    = 90 * time.Minute
-	afterHeld = 80 * time.Minute
+	afterHeld = 90 * time.Minute
 	heldMost  = 2 * time.Hour
 )
 

@@ -82,7 +82,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	heard := l.Mirror.Heard()
 	snap := l.Disrupter.Launcher.Snapshot()
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
-	l.memory.notice(snap.Pools)
+	l.memory.notice(snap)
 	l.memory.recall(&opts, heard, snap.At)
 	waiting := l.memory.isWaiting(snap)
 	opts.SkipConsolidation = opts.SkipConsolidation || waiting

@@ -31,7 +31,7 @@ const (
 	// settledMin and settledMax bound how long a search that found nothing saves others from
 	// looking again at machines to which nothing has happened: prices change without anything
 	// happening. The time doubles from search to search, to stillestMax while nothing at all is
-	// heard, of prices neither.
+	// heard, of prices neither, and no machine is young.
 	settledMin, settledMax, stillestMax = time.Minute, 8 * time.Minute, 64 * time.Minute
 )
 
@@ -61,8 +61,9 @@ type memory struct {
 	// more of their machines these let go; empty: it waits for something else, or nothing was.
 	waits   map[string]int
 	foundAt time.Time
-	// offered are the pools of the last look.
+	// offered are the pools of the last look, and young tells whether a machine was then.
 	offered []cluster.Pool
+	young   bool
 }
 
 // pause is how long a pool is left alone, and until when it is.
@@ -115,11 +116,11 @@ func (m *memory) pause(now time.Time) time.Duration {
 }
 
 // notice has everything looked at again when something can be bought for less than before.
-func (m *memory) notice(pools []cluster.Pool) {
-	if disrupt.Cheaper(m.offered, pools) {
+func (m *memory) notice(snap *cluster.Snapshot) {
+	if disrupt.Cheaper(m.offered, snap.Pools) {
 		m.settled, m.stays, m.waits = time.Time{}, 0, nil
 	}
-	m.offered = pools
+	m.offered, m.young = snap.Pools, disrupt.AnyYoung(snap)
 }
 
 // isWaiting tells whether all that was found a short time ago still waits for budgets.
@@ -187,7 +188,7 @@ func (m *memory) learn(opts *disrupt.Options, heard uint64, p *plan.Plan) {
 		m.settled, m.stays = time.Time{}, 0
 	case opts.Settled.IsZero():
 		most := settledMax
-		if heard == m.settledHeard {
+		if heard == m.settledHeard && !m.young {
 			most = stillestMax
 		}
 		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard

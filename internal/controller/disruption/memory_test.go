@@ -119,7 +119,7 @@ func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
 		again   bool
 	}{{0.2, true}, {0.2, false}, {0.3, false}, {0.25, true}, {0.25, false}} {
 		offering := catalog.Offering{Zone: "a", CapacityType: "spot", Priced: true, PriceHourly: c.dollars, Available: true}
-		m.notice([]cluster.Pool{{Name: "p", Types: []*catalog.Type{{Name: "four", Offerings: []catalog.Offering{offering}}}}})
+		m.notice(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Types: []*catalog.Type{{Name: "four", Offerings: []catalog.Offering{offering}}}}}})
 		var opts disrupt.Options
 		m.recall(&opts, 0, now)
 		if again := opts.Settled.IsZero(); again != c.again {
@@ -151,12 +151,12 @@ func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 }
 
 // TestASearchInVainHoldsForAsLongAsNothingIsHeard: for eight minutes at most while something
-// happens, for an hour while nothing does.
+// happens, or a machine is young (world, seed 102198), for an hour while nothing does.
 func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	searches := func(heardEach uint64) (minutes []int) {
-		var m memory
+	searches := func(heardEach uint64, young bool) (minutes []int) {
+		m := memory{young: young}
 		heard := uint64(1)
 		for now := noon; now.Sub(noon) < 3*time.Hour; now = now.Add(time.Minute) {
 			var opts disrupt.Options
@@ -169,10 +169,13 @@ func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 		}
 		return minutes
 	}
-	if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127}, searches(0)); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127}, searches(0, false)); diff != "" {
 		t.Errorf("nothing is heard: everything is looked for at these minutes (-want +got):\n%s", diff)
 	}
-	if got := searches(1); len(got) < 20 {
+	if got := searches(0, true); len(got) < 20 {
+		t.Errorf("a machine is young: everything is looked for at minutes %v, want every eight", got)
+	}
+	if got := searches(1, false); len(got) < 20 {
 		t.Errorf("something is heard: everything is looked for at minutes %v, want every eight", got)
 	}
 }

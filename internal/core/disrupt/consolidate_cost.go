@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -26,10 +27,17 @@ func evictionWeight(r *cluster.Resident, now time.Time) float64 {
 	return w
 }
 
-// youth makes it dearer to remove a machine that was bought not long ago: twice as much
-// at first, and no more after an hour.
+// young is for how long it is dearer to remove a machine that was bought not long ago.
+const young = time.Hour
+
+// youth makes it dearer to remove a young machine: twice as much at first.
 func youth(age time.Duration) float64 {
-	return 1 + max(0, 1-age.Hours())
+	return 1 + max(0, 1-age.Hours()/young.Hours())
+}
+
+// AnyYoung tells whether time alone makes it cheaper to remove one of our machines.
+func AnyYoung(snap *cluster.Snapshot) bool {
+	return slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return n.Claim != "" && snap.At.Sub(n.Created) < young })
 }
 
 // blocked returns why a machine may not be removed; yes: it may be. A machine that is not
