@@ -14,14 +14,22 @@ type turns struct {
 	moves []pack.Move
 	// open are goals that are bought and not full.
 	open []int
+	// kind is, by class, the class that stands for all whose pods can take each other's places
+	// on what is bought; classes are those of each. What is meant for whom goes by kinds: the
+	// pods of a few machines then fill few goals.
+	kind    []int32
+	classes [][]int32
 	// undo says what the step under way has done.
 	undo  []*int32
 	did   []int32
 	drawn []int   // goals that it has bought
-	room  []int32 // by class
+	room  []int32 // by kind
+	// near are the goals that the machines chosen for the next step will want bought.
+	near  []int
+	short []int32 // by kind: pods of the machine just chosen that have no place
 }
 
-// goal is a machine to be bought, and what is still to come to it.
+// goal is a machine to be bought, and what is still to come to it, by kind.
 type goal struct {
 	bin   int32
 	want  []pack.Share
@@ -41,14 +49,7 @@ func (c *consolidator) inTurn(d *draft) *draft {
 	if !ok {
 		return d
 	}
-	t := &turns{c: c, moves: whole.moves, room: make([]int32, c.s.Classes())}
-	for _, p := range whole.buy {
-		g := goal{bin: p.bin, want: p.pods, host: -1}
-		for _, sh := range p.pods {
-			g.worth += float64(sh.N) * c.s.WorthOf(sh.Class)
-		}
-		t.goals = append(t.goals, g)
-	}
+	t := newTurns(c, whole)
 	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
 	rest, from, was, gained := &draft{}, c.s.Begin(), c.out, c.gain
 	c.inTurns = true
@@ -80,6 +81,32 @@ func (c *consolidator) inTurn(d *draft) *draft {
 	return rest
 }
 
+func newTurns(c *consolidator, whole *draft) *turns {
+	n := c.s.Classes()
+	t := &turns{c: c, moves: whole.moves, kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n), short: make([]int32, n)}
+	for class, kind := range t.kind {
+		t.classes[kind] = append(t.classes[kind], int32(class))
+	}
+	for i := range t.moves {
+		t.moves[i].Class = t.kind[t.moves[i].Class]
+	}
+	for _, p := range whole.buy {
+		g := goal{bin: p.bin, host: -1}
+		for _, sh := range p.pods {
+			kind := t.kind[sh.Class]
+			g.worth += float64(sh.N) * c.s.WorthOf(kind)
+			k := slices.IndexFunc(g.want, func(o pack.Share) bool { return o.Class == kind })
+			if k < 0 {
+				k = len(g.want)
+				g.want = append(g.want, pack.Share{Class: kind})
+			}
+			g.want[k].N += sh.N
+		}
+		t.goals = append(t.goals, g)
+	}
+	return t
+}
+
 // atOnce returns what the draft comes to if all is done in one step.
 func (c *consolidator) atOnce(d *draft) (*draft, bool) {
 	mark, first := c.s.Begin(), c.s.Hosts()
@@ -94,9 +121,10 @@ func (c *consolidator) atOnce(d *draft) (*draft, bool) {
 }
 
 // choose returns the machines of the next step: those whose pods fill what is bought already,
-// else the worst.
+// or what will be for others of the step; else the worst.
 func (t *turns) choose(order []int32) (part []int32) {
 	clear(t.room)
+	t.near = t.near[:0]
 	for _, g := range t.open {
 		for _, sh := range t.goals[g].want {
 			t.room[sh.Class] += sh.N
@@ -105,34 +133,57 @@ func (t *turns) choose(order []int32) (part []int32) {
 	for _, m := range t.moves {
 		t.room[m.Class] += m.N
 	}
-	near := slices.Clone(order[:min(len(order), turnsLook)])
-	for len(near) > 0 && len(part) < t.c.opts.StepMax {
+	among := slices.Clone(order[:min(len(order), turnsLook)])
+	for len(among) > 0 && len(part) < t.c.opts.StepMax {
 		best, most := 0, -1.0
-		for i, h := range near {
+		for i, h := range among {
 			if share := t.covered(h); share > most {
 				best, most = i, share
 			}
 		}
-		h := near[best]
-		near = slices.Delete(near, best, best+1)
+		h := among[best]
+		among = slices.Delete(among, best, best+1)
 		if len(part) > 0 && !t.c.mayGo(append(part, h)) {
 			continue
 		}
 		part = append(part, h)
-		for _, sh := range t.c.s.Own(int(h)) {
-			t.room[sh.Class] -= min(sh.N, t.room[sh.Class])
-		}
+		t.foresee(h)
 	}
 	slices.Sort(part)
 	return part
 }
 
-// covered returns the share of a machine's worth that has a place already.
+// foresee takes the room that the pods of a machine will have, and adds what is left of that
+// of the goals that will be bought for them.
+func (t *turns) foresee(h int32) {
+	clear(t.short)
+	for _, sh := range t.c.s.Own(int(h)) {
+		kind := t.kind[sh.Class]
+		n := min(sh.N, t.room[kind])
+		t.room[kind] -= n
+		t.short[kind] += sh.N - n
+	}
+	for slices.ContainsFunc(t.short, func(n int32) bool { return n > 0 }) {
+		g := t.fullest(func(kind int32) int32 { return t.short[kind] })
+		if g < 0 {
+			break
+		}
+		t.near = append(t.near, g)
+		for _, sh := range t.goals[g].want {
+			n := min(sh.N, t.short[sh.Class])
+			t.short[sh.Class] -= n
+			t.room[sh.Class] += sh.N - n
+		}
+	}
+}
+
+// covered returns the share of a machine's worth that has a place already, as if each class had
+// the room of its kind for itself.
 func (t *turns) covered(h int32) float64 {
 	sum, all := 0.0, 0.0
 	for _, sh := range t.c.s.Own(int(h)) {
 		worth := t.c.s.WorthOf(sh.Class)
-		sum, all = sum+worth*float64(min(sh.N, t.room[sh.Class])), all+worth*float64(sh.N)
+		sum, all = sum+worth*float64(min(sh.N, t.room[t.kind[sh.Class]])), all+worth*float64(sh.N)
 	}
 	if all == 0 {
 		return 1
@@ -143,8 +194,9 @@ func (t *turns) covered(h int32) float64 {
 // follow puts loose pods where they are meant to be, and buys what it takes, fullest first.
 func (t *turns) follow(*draft, int) bool {
 	t.put()
+	t.near = t.near[:0]
 	for t.c.s.AnyLoose() {
-		g := t.fullest()
+		g := t.fullest(t.loose)
 		if g < 0 {
 			break
 		}
@@ -163,17 +215,18 @@ func (t *turns) follow(*draft, int) bool {
 	return true
 }
 
-// fullest returns the goal to be bought next: that which loose pods fill most of; -1: none.
-func (t *turns) fullest() int {
+// fullest returns the goal to be bought next: that of which so many pods of each kind fill
+// most; -1: none.
+func (t *turns) fullest(pods func(kind int32) int32) int {
 	best, most := -1, 0.0
 	for i := range t.goals {
 		g := &t.goals[i]
-		if g.host >= 0 {
+		if g.host >= 0 || slices.Contains(t.near, i) {
 			continue
 		}
 		sum := 0.0
 		for _, sh := range g.want {
-			sum += t.c.s.WorthOf(sh.Class) * float64(min(sh.N, t.c.s.Loose(sh.Class)))
+			sum += t.c.s.WorthOf(sh.Class) * float64(min(sh.N, pods(sh.Class)))
 		}
 		if sum > most*g.worth {
 			best, most = i, sum/g.worth
@@ -205,11 +258,21 @@ func (t *turns) fill(g int) (some bool) {
 	return some
 }
 
-// move puts loose pods of a class on a machine, as many as are wanted there.
-func (t *turns) move(class int32, host int, want *int32) bool {
-	n := min(*want, t.c.s.Loose(class))
-	if n > 0 {
-		n = t.c.s.Put(class, host, n)
+// loose returns how many pods of a kind have no machine.
+func (t *turns) loose(kind int32) (n int32) {
+	for _, class := range t.classes[kind] {
+		n += t.c.s.Loose(class)
+	}
+	return n
+}
+
+// move puts loose pods of a kind on a machine, as many as are wanted there.
+func (t *turns) move(kind int32, host int, want *int32) bool {
+	n := int32(0)
+	for _, class := range t.classes[kind] {
+		if most := min(*want-n, t.c.s.Loose(class)); most > 0 {
+			n += t.c.s.Put(class, host, most)
+		}
 	}
 	if n > 0 {
 		*want -= n

@@ -52,6 +52,8 @@ type Session struct {
 	class   map[*cluster.Shape]int32
 	room    []firstRoom // by class
 	areas   []area      // nil: they are not known yet
+	// spotPools is how many offerings a spot launch should leave open.
+	spotPools int
 }
 
 // host is a machine with its pods.
@@ -88,12 +90,12 @@ func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
 	for _, p := range byWeight(snap.Pools) {
 		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
 	}
-	s := &Session{solver: &solver{snap: snap, opts: opts, model: m}}
+	s := &Session{solver: &solver{snap: snap, opts: opts, model: m}, spotPools: spotPools}
 	at := s.addClasses()
 	s.class = at
 	s.ledger = newLedger(snap, s.classes)
 	s.addHosts(at)
-	s.addBins(spotPools)
+	s.addBins()
 	s.orderClasses()
 	s.price()
 	s.measure()

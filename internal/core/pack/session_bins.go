@@ -24,7 +24,7 @@ type freshBin struct {
 
 // addBins lists what can be bought, cheapest first, without offerings that are never
 // better than another.
-func (s *Session) addBins(spotPools int) {
+func (s *Session) addBins() {
 	f := &s.fills
 	f.none, f.free = make(quantity.Vector, len(s.model.space)), make(quantity.Vector, len(s.model.space))
 	blocks := (len(s.model.space) + 3) / 4
@@ -54,7 +54,7 @@ func (s *Session) addBins(spotPools int) {
 	}
 	byPrice := func(a, b freshBin) int { return cmp.Compare(a.price, b.price) }
 	slices.SortStableFunc(all, byPrice)
-	priced := spotPriced(all, spotPools)
+	priced := spotPriced(all, s.spotPools)
 	slices.SortStableFunc(priced, byPrice)
 	s.bins, s.offers = best(priced, byZone), best(all, false)
 	for i := range s.bins {

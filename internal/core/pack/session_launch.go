@@ -123,6 +123,9 @@ func (s *Session) narrow(b *launchBin, bin *freshBin, priceMax float64, keyed bo
 	chosen := b.pool.atoms[bin.atom]
 	pins := label.Requirements{label.CapacityType: label.In(chosen.CapacityType)}
 	zones := b.zonesWithin(bin, priceMax, keyed)
+	if chosen.CapacityType == label.Spot && b.openIn(zones, priceMax) < s.spotPools {
+		zones = b.mostOpen(zones, priceMax)
+	}
 	if len(zones) > 0 {
 		pins[label.Zone] = label.In(zones...)
 	}
@@ -177,6 +180,45 @@ func (b *launchBin) zonesWithin(bin *freshBin, priceMax float64, keyed bool) []s
 	}
 	slices.Sort(zones)
 	return slices.DeleteFunc(slices.Compact(zones), func(z string) bool { return slices.Contains(dear, z) })
+}
+
+// mostOpen leaves zones out, one after the other, as long as more spot offerings are left without:
+// a type that is too dear in one of the zones is none that may be launched.
+func (b *launchBin) mostOpen(zones []string, priceMax float64) []string {
+	for most := b.openIn(zones, priceMax); ; {
+		var best []string
+		for i := range zones {
+			without := slices.Delete(slices.Clone(zones), i, i+1)
+			if n := b.openIn(without, priceMax); n > most {
+				most, best = n, without
+			}
+		}
+		if best == nil {
+			return zones
+		}
+		zones = best
+	}
+}
+
+// openIn returns how many spot offerings the zones have of types that are within the price in
+// all of them.
+func (b *launchBin) openIn(zones []string, priceMax float64) (open int) {
+	for _, t := range b.types {
+		n := 0
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			o := b.pool.atoms[a]
+			if !b.atoms.has(a) || o.CapacityType != label.Spot || o.Reservation != "" || !slices.Contains(zones, o.Zone) {
+				continue
+			}
+			if o.Price() > priceMax {
+				n = 0
+				break
+			}
+			n++
+		}
+		open += n
+	}
+	return open
 }
 
 // pinDomains keeps the launch to the domains that its pods' rules were judged by.

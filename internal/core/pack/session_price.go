@@ -175,3 +175,25 @@ func (s *Session) Room(h int) float64 {
 	}
 	return sum
 }
+
+// Kinds returns for each class the first one whose pods could take the places of its own on
+// new machines, and the other way round. A class with rules between pods is a kind by itself.
+func (s *Session) Kinds() []int32 {
+	kinds := make([]int32, len(s.classes))
+	var first []int32
+	for c := range s.classes {
+		kinds[c] = int32(c)
+		if s.fills.keyed[c] || len(s.classes[c].shape.Ports) > 0 {
+			continue
+		}
+		k := slices.IndexFunc(first, func(o int32) bool {
+			return slices.Equal(s.classes[o].need, s.classes[c].need) && slices.Equal(s.problem.Classes[o].Bins, s.problem.Classes[c].Bins)
+		})
+		if k >= 0 {
+			kinds[c] = first[k]
+		} else {
+			first = append(first, int32(c))
+		}
+	}
+	return kinds
+}

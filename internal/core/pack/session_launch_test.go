@@ -1,0 +1,85 @@
+package pack
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// TestASpotLaunchLeavesOutDearZones: three types are cheap in zone a, one of them in zone b, too.
+// Both zones would leave that one alone, so where two offerings are too few there is but zone a.
+func TestASpotLaunchLeavesOutDearZones(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		pools int
+		types int
+		zones []string
+	}{
+		"two offerings are enough": {2, 1, []string{"a", "b"}},
+		"three are wanted":         {3, 3, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			snap, err := story.Parse("type one cpu=4 memory=8Gi spot=0.10 zones=a,b\ntype two cpu=4 memory=8Gi spot=0.11 zones=a,b\n" +
+				"type three cpu=4 memory=8Gi spot=0.12 zones=a,b\npool general\nnode n pool=general type=three zone=a\nrunning web on=n cpu=1\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, typ := range snap.Pools[0].Types[1:] {
+				for i := range typ.Offerings {
+					if typ.Offerings[i].Zone == "b" {
+						typ.Offerings[i].PriceHourly = 0.50
+					}
+				}
+			}
+			s := NewSession(snap, Options{}, test.pools)
+			mark := s.Begin()
+			s.Remove(0)
+			if _, ok := s.Buy(1); !ok {
+				t.Fatal("no machine can be bought")
+			}
+			l, pools, ok := s.Launch(s.Bought(mark)[0], 0.13)
+			if !ok || pools != test.pools || len(l.Types) != test.types {
+				t.Errorf("Launch = %v in %d offerings, %v; want %d types in %d", l.Types, pools, ok, test.types, test.pools)
+			}
+			if diff := cmp.Diff(label.In(test.zones...), l.Requirements[label.Zone]); diff != "" {
+				t.Errorf("zones (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestKindsAreOfOneSizeAndFreeOfRules: pods are of a kind that fit the same new machines alike.
+func TestKindsAreOfOneSizeAndFreeOfRules(t *testing.T) {
+	t.Parallel()
+	snap, err := story.Parse(`
+type four cpu=4 memory=8Gi price=0.20 zones=a,b
+pool general
+node n pool=general type=four zone=a cpu=20 memory=80Gi
+running web on=n cpu=1 app=web
+running api on=n cpu=1 app=api
+running big on=n cpu=2 app=big
+running db on=n cpu=1 app=db apart=host:db
+running far on=n cpu=1 app=far select=zone:a
+running door on=n cpu=1 app=door port=80
+running log on=n cpu=1 app=log
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSession(snap, Options{}, 1)
+	var got []string
+	app := func(class int32) string { return s.classes[class].shape.Labels["app"] }
+	for class, kind := range s.Kinds() {
+		got = append(got, app(int32(class))+" as "+app(kind))
+	}
+	slices.Sort(got)
+	want := []string{"api as api", "big as big", "db as db", "door as door", "far as far", "log as api", "web as api"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+}
