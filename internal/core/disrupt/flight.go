@@ -88,22 +88,38 @@ func split(pending []cluster.Pod) (planned, unplanned []cluster.Pod) {
 	return planned, unplanned
 }
 
-// house says where pending pods go: those of the machines, which have been removed, to
-// others that go soon only if there is no other way.
+// house says where pending pods go: those of the machines, which have been removed, to others
+// that there are, for kube-scheduler puts them there without asking what could be bought; and
+// to those that go soon only if there is no other way.
 func (w *work) house(machines []int) plan.Plan {
-	p := pack.Solve(closed(w.over.snap, w.goesSoon), w.opts.Pack)
+	spared := closed(w.over.snap, w.goesSoon)
+	if len(machines) > 0 {
+		there := *spared
+		there.Pools = nil
+		if p := pack.Solve(&there, w.opts.Pack); w.housesAll(machines, &p) {
+			return p
+		}
+	}
+	p := pack.Solve(spared, w.opts.Pack)
+	if !w.housesAll(machines, &p) {
+		return pack.Solve(w.over.snap, w.opts.Pack)
+	}
+	return p
+}
+
+// housesAll tells whether a plan has a place on a machine that there is for every pod of the
+// machines.
+func (w *work) housesAll(machines []int, p *plan.Plan) bool {
 	placed := make(map[cluster.PodRef]bool, len(p.Placements))
 	for _, m := range p.Placements {
 		placed[m.Pod] = true
 	}
 	for _, i := range machines {
-		for r := range w.snap.Nodes[i].Residents {
-			if !placed[w.snap.Nodes[i].Residents[r].PodRef] {
-				return pack.Solve(w.over.snap, w.opts.Pack)
-			}
+		if slices.ContainsFunc(w.snap.Nodes[i].Residents, func(r cluster.Resident) bool { return !placed[r.PodRef] }) {
+			return false
 		}
 	}
-	return p
+	return true
 }
 
 // arrived tells whether all replacements of a step are initialised.
