@@ -101,33 +101,42 @@ func (s *Store) pool(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 
 // machines adds every Node, and every claim that has none yet, in the order of names.
 func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
-	claimOf := map[string]*karpenterv1.NodeClaim{} // by node name
+	claimOf := make(map[string]*karpenterv1.NodeClaim, len(s.claims)) // by node name
 	plannedFor := map[string]int{}
 	for _, machine := range s.planned {
 		plannedFor[machine]++
 	}
-	for _, c := range s.claims {
+	type known struct {
+		name  string
+		node  *corev1.Node
+		claim *karpenterv1.NodeClaim
+	}
+	all := make([]known, 0, max(len(s.nodes), len(s.claims)))
+	for name, c := range s.claims {
 		if node, ok := s.providers[c.Status.ProviderID]; ok && c.Status.ProviderID != "" {
 			claimOf[node] = c.NodeClaim
-			continue
-		}
-		if ref := c.Spec.NodeClassRef; s.opts.Manages(ref.Group, ref.Kind) {
-			m := translate.Machine(nil, c.NodeClaim, now)
-			m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
-			s.reserve(&m, plannedFor, now)
-			snap.Nodes = append(snap.Nodes, m)
+		} else if ref := c.Spec.NodeClassRef; s.opts.Manages(ref.Group, ref.Kind) {
+			all = append(all, known{name, nil, c.NodeClaim})
 		}
 	}
 	for name, n := range s.nodes {
-		if claimOf[name] == nil && s.unclaimed(n) {
-			continue
+		if nc := claimOf[name]; nc != nil || !s.unclaimed(n) {
+			all = append(all, known{name, n, nc})
 		}
-		m := s.machine(n, claimOf[name], now)
-		s.attach(&m, name)
-		s.reserve(&m, plannedFor, now)
-		snap.Nodes = append(snap.Nodes, m)
 	}
-	slices.SortFunc(snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(a.name, b.name) })
+	snap.Nodes = make([]cluster.Node, len(all))
+	for i, k := range all {
+		m := &snap.Nodes[i]
+		if k.node == nil {
+			*m = translate.Machine(nil, k.claim, now)
+			m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
+		} else {
+			*m = s.machine(k.node, k.claim, now)
+			s.attach(m, k.name)
+		}
+		s.reserve(m, plannedFor, now)
+	}
 }
 
 // unclaimed tells whether a Node without a claim is one that a claim of ours will
