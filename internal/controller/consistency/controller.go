@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -46,7 +47,7 @@ type Controller struct {
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}).
+		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
 		Complete(c)
 	if err != nil {

@@ -5,9 +5,11 @@ package hydration
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,6 +25,8 @@ const (
 	claimControllerName = "nodeclaim.hydration"
 	nodeControllerName  = "node.hydration"
 	atOnce              = 10
+	// staleRetry is when to look again at what was written by another.
+	staleRetry = time.Second
 )
 
 // Controllers are the two loops. Their fields are set once, before Register.
@@ -34,7 +38,7 @@ type Controllers struct {
 // Register adds both loops to a manager. The cache must have mirror's indexes.
 func (c *Controllers) Register(mgr ctrl.Manager) error {
 	options := controller.Options{MaxConcurrentReconciles: atOnce}
-	err := ctrl.NewControllerManagedBy(mgr).Named(claimControllerName).For(&karpenterv1.NodeClaim{}).
+	err := ctrl.NewControllerManagedBy(mgr).Named(claimControllerName).For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
 		WithOptions(options).Complete(reconcile.Func(c.hydrateClaim))
 	if err != nil {
 		return fmt.Errorf("register %s: %w", claimControllerName, err)
@@ -52,7 +56,7 @@ func (c *Controllers) hydrateClaim(ctx context.Context, request reconcile.Reques
 	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return reconcile.Result{}, c.label(ctx, claim, claim)
+	return c.label(ctx, claim, claim)
 }
 
 func (c *Controllers) hydrateNode(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -64,18 +68,18 @@ func (c *Controllers) hydrateNode(ctx context.Context, request reconcile.Request
 	if err != nil || claim == nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, c.label(ctx, node, claim)
+	return c.label(ctx, node, claim)
 }
 
 // label puts the label of the claim's node class on the claim or its Node. A conflict is
-// no error: what was written meanwhile brings the object here again.
-func (c *Controllers) label(ctx context.Context, obj client.Object, claim *karpenterv1.NodeClaim) error {
+// no error: it is tried again soon.
+func (c *Controllers) label(ctx context.Context, obj client.Object, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
 	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
-		return nil
+		return reconcile.Result{}, nil
 	}
 	err := apply.LabelClass(ctx, c.Client, obj, translate.ClassLabel(claim.Spec.NodeClassRef), claim.Spec.NodeClassRef.Name)
 	if apply.IsStale(err) {
-		return nil
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	return err
+	return reconcile.Result{}, err
 }

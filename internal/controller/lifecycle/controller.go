@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -92,7 +93,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return nil
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}).
+		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
 		WatchesRawSource(answers).
 		WithOptions(controller.Options{
