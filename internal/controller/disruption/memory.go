@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
@@ -28,8 +29,11 @@ const (
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
-	// settledMin and settledMax bound how long a search that found nothing saves others from
-	// looking again at machines to which nothing has happened: prices change without anything
+	// lullMax bounds for how long nothing cheaper is looked for after searches that began
+	// nothing. The time doubles from search to search, from calm on.
+	lullMax = 4 * calm
+	// settledMin and settledMax bound how long a search that left nothing to be begun saves others
+	// from looking again at machines to which nothing has happened: prices change without anything
 	// happening. The time doubles from search to search, to stillestMax while nothing at all is
 	// heard, of prices neither, and no machine is young.
 	settledMin, settledMax, stillestMax = time.Minute, 8 * time.Minute, 64 * time.Minute
@@ -52,8 +56,9 @@ type memory struct {
 	next time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
 	drainsFrom, allFrom time.Time
-	// settled is when everything was looked for and nothing found, stays for how long that
-	// holds, and settledHeard how much had been heard then; zero: something was.
+	lull                time.Duration
+	// settled is when everything was looked for and nothing was left to be begun, stays for how
+	// long that holds, and settledHeard how much had been heard then; zero: something was.
 	settled      time.Time
 	stays        time.Duration
 	settledHeard uint64
@@ -182,16 +187,8 @@ func (m *memory) learn(opts *disrupt.Options, heard uint64, p *plan.Plan) {
 	if !opts.SkipConsolidation {
 		m.waits, m.foundAt = maps.Clone(p.Waits), p.At
 	}
-	switch {
-	case opts.SkipConsolidation:
-	case !p.Settled:
-		m.settled, m.stays = time.Time{}, 0
-	case opts.Settled.IsZero():
-		most := settledMax
-		if heard == m.settledHeard && !m.young {
-			most = stillestMax
-		}
-		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard
+	if !opts.SkipConsolidation {
+		m.learnSearch(opts, heard, p)
 	}
 	if m.pools == nil {
 		m.pools, m.nodes = map[string]pause{}, map[string]resting{}
@@ -218,5 +215,29 @@ func (m *memory) learn(opts *disrupt.Options, heard uint64, p *plan.Plan) {
 			wait := min(max(2*m.nodes[r.Node].wait, rest), pauseMax)
 			m.nodes[r.Node] = resting{p.Undos[i].Why, wait, p.At.Add(wait)}
 		}
+	}
+}
+
+// learnSearch remembers what a search for something cheaper came to.
+func (m *memory) learnSearch(opts *disrupt.Options, heard uint64, p *plan.Plan) {
+	begun := slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Reason == disrupt.Underutilized })
+	switch all := opts.Settled.IsZero(); {
+	case all && !p.Settled:
+		m.settled, m.stays = time.Time{}, 0
+	case all && begun:
+		m.settled, m.stays, m.settledHeard = p.At, settledMin, heard
+	case all:
+		most := settledMax
+		if heard == m.settledHeard && !m.young {
+			most = stillestMax
+		}
+		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard
+	}
+	m.lull = min(max(2*m.lull, calm), lullMax)
+	if begun || !p.Settled {
+		m.lull = 0
+	}
+	if until := p.At.Add(m.lull); until.After(m.drainsFrom) {
+		m.drainsFrom = until
 	}
 }

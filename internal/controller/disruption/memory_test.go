@@ -100,7 +100,7 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 	second := time.Second
 	for name, c := range map[string]struct{ got, want []string }{
 		"there is much to do": {search(false, second, second, second/2, 20*second), []string{"all", "nothing", "drains", "nothing", "all"}},
-		"nothing is found":    {search(true, 2*second, second/2, 20*second, 38*second), []string{"all", "changed", "nothing", "changed", "all"}},
+		"nothing is found":    {search(true, 2*second, second/2, 20*second, 38*second), []string{"all", "nothing", "nothing", "changed", "all"}},
 		"and nothing again":   {search(true, time.Minute, time.Minute, time.Minute), []string{"all", "all", "changed", "all"}},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
@@ -218,6 +218,63 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: it is waited (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestSearchesThatBeginNothingComeFurtherApart: at which seconds something cheaper is looked for.
+func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		begun   int // the second in which a search begins a step
+		settled bool
+		want    []int
+	}{
+		"nothing is found":            {-1, true, []int{0, 5, 15, 35, 55, 75}},
+		"a step is begun on the way":  {15, true, []int{0, 5, 15, 20, 25, 35, 55, 75}},
+		"what is found may not begin": {-1, false, []int{0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75}},
+	} {
+		var m memory
+		var got []int
+		for s := 0; s <= 75; s += int(calm.Seconds()) {
+			now := noon.Add(time.Duration(s) * time.Second)
+			p := plan.Plan{At: now, Settled: c.settled}
+			if s == c.begun {
+				p.Steps = []plan.Step{{Reason: disrupt.Underutilized}}
+			}
+			var opts disrupt.Options
+			if m.recall(&opts, uint64(s), now); !opts.SkipConsolidation {
+				got = append(got, s)
+			}
+			m.learn(&opts, uint64(s), &p)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: looked for (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestWhatHasBegunLeavesTheRestSettled: nothing happens to machines that no step concerns, so
+// they are not looked at together again for a minute.
+func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	begins := []plan.Step{{Reason: disrupt.Underutilized}}
+	for name, c := range map[string]struct {
+		found plan.Plan
+		after time.Duration
+		all   bool
+	}{
+		"all that was found has begun": {plan.Plan{At: noon, Settled: true, Steps: begins}, settledMin - time.Second, false},
+		"and a minute has passed":      {plan.Plan{At: noon, Settled: true, Steps: begins}, settledMin, true},
+		"some of it has not":           {plan.Plan{At: noon, Steps: begins}, calm, true},
+	} {
+		var m memory
+		var opts disrupt.Options
+		m.learn(&opts, 0, &c.found)
+		if m.recall(&opts, 1, noon.Add(c.after)); opts.Settled.IsZero() != c.all {
+			t.Errorf("%s: everything is looked at again after %s: %v, want %v", name, c.after, opts.Settled.IsZero(), c.all)
 		}
 	}
 }

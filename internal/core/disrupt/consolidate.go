@@ -108,6 +108,9 @@ func (c *consolidator) bestOfTries() Consolidation {
 	}
 	none, best, most := c.out, c.out, -1.0
 	for try := range tries {
+		if try >= triesInVain && most <= 0 {
+			break
+		}
 		mark := c.s.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
@@ -227,9 +230,10 @@ func (c *consolidator) bound() {
 }
 
 const (
-	// triesMax is how often a search is repeated with the machines in another order;
-	// machinesMax bounds the machines of all tries together.
-	triesMax, machinesMax = 20, 4000
+	// triesMax is how often a search is repeated with the machines in another order, and
+	// triesInVain how often when nothing is found; machinesMax bounds the machines of all
+	// tries together.
+	triesMax, triesInVain, machinesMax = 20, 5, 4000
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3

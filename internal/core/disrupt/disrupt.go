@@ -61,8 +61,8 @@ type Options struct {
 	// UnderWayOnly looks for nothing new. SkipConsolidation leaves out what takes longest,
 	// DrainOnly the most of it.
 	UnderWayOnly, SkipConsolidation, DrainOnly bool
-	// Settled is when a search for something cheaper found nothing; zero: none did. Machines
-	// to which nothing has happened since are not looked at together again.
+	// Settled is when all that a search for something cheaper found was begun; zero: it was not.
+	// Machines to which nothing has happened since are not looked at together again.
 	Settled time.Time
 	Pack    pack.Options
 }

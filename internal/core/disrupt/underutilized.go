@@ -30,11 +30,13 @@ func (w *work) underutilized() {
 	}
 	found := Consolidate(w.over.snap, opts)
 	w.out.FleetBoundHourly = found.BoundHourly
-	w.out.Settled = len(found.Steps) == 0 && !w.opts.DrainOnly
+	w.out.Settled = !w.opts.DrainOnly
 	for i := range found.Steps {
+		machines := w.machinesOf(&found.Steps[i])
 		if w.mayBegin(&found.Steps[i]) {
-			w.begin(w.machinesOf(&found.Steps[i]), found.Steps[i])
+			w.begin(machines, found.Steps[i])
 		}
+		w.out.Settled = w.out.Settled && w.taken[machines[0]]
 	}
 	w.out.Waits = w.waitsFor(found.Steps)
 	w.tellScores(found)

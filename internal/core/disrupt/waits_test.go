@@ -30,11 +30,12 @@ running web on=e cpu=1
 		drainOnly bool
 		steps     int
 		want      map[string]int
+		settled   bool
 	}{
-		"it begins":                   {"pool general\npool other", false, 1, nil},
-		"it waits":                    {"pool general budget=1\npool other", false, 0, map[string]int{"general": 0}},
-		"only drains were looked for": {"pool general budget=1\npool other", true, 0, nil},
-		"nothing is to gain":          {"pool general policy=WhenEmpty\npool other policy=WhenEmpty", false, 0, nil},
+		"it begins":                   {"pool general\npool other", false, 1, nil, true},
+		"it waits":                    {"pool general budget=1\npool other", false, 0, map[string]int{"general": 0}, false},
+		"only drains were looked for": {"pool general budget=1\npool other", true, 0, nil, false},
+		"nothing is to gain":          {"pool general policy=WhenEmpty\npool other policy=WhenEmpty", false, 0, nil, false},
 	} {
 		snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\n" + c.pools + machines)
 		if err != nil {
@@ -43,6 +44,9 @@ running web on=e cpu=1
 		p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second, DrainOnly: c.drainOnly})
 		if diff := cmp.Diff(c.want, p.Waits); diff != "" || len(p.Steps) != c.steps {
 			t.Errorf("%s: pools whose budgets are waited for (-want +got):\n%s\nof %s", name, diff, story.Print(&p))
+		}
+		if p.Settled != c.settled {
+			t.Errorf("%s: all that was found has begun: %v, want %v", name, p.Settled, c.settled)
 		}
 	}
 }

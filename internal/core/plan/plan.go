@@ -28,7 +28,8 @@ type Plan struct {
 	// FleetBoundHourly is what all machines must cost at least, in dollars, wherever their pods
 	// are; 0: it was not worked out.
 	FleetBoundHourly float64
-	// Settled tells that all machines were searched for something cheaper, and nothing found.
+	// Settled tells that all machines were searched for something cheaper, and that all that was
+	// found is begun.
 	Settled bool
 	// Waits are pools, with how many more of their machines may go for being dear, where budgets
 	// are all that keeps the steps that were found from being begun; nil: nothing was found, or
