@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
 
-// fleet is the machines of a scenario whose pods have no rules.
+// fleet is the machines of a scenario, as if its pods had no rules but that some may not move.
 type fleet struct {
 	sizes []vector // of pods, by class
 	fresh []priced // what can be bought
@@ -29,6 +29,7 @@ type priced struct {
 	room  vector
 	price float64
 	pods  []int // classes
+	stays bool  // there are pods that may not move
 }
 
 func newFleet(s *scenario.Scenario) *fleet {
@@ -53,6 +54,7 @@ func newFleet(s *scenario.Scenario) *fleet {
 		m := priced{room: vectorOf(roomOf(s, types[n.Type])), price: prices[n.Type+n.Zone+n.CapacityType]}
 		for _, share := range n.Pods {
 			m.pods = append(m.pods, slices.Repeat([]int{share.Group()}, share.Count())...)
+			m.stays = m.stays || stays(&s.PodGroups[share.Group()])
 		}
 		f.owned = append(f.owned, m)
 	}
@@ -69,7 +71,8 @@ type worths struct {
 // than a price, whatever the method: those of machines that stay may move, too. It is the
 // dual of the linear program for that, so it is a bound for all worths at which no new
 // machine holds more than it costs. Pods are worth their room wherever they are, and one more
-// where they need not move; a machine that stays holds no more than this for its price.
+// where they need not move; a machine that is kept holds no more than this for its price, and
+// one with pods that may not move is kept in any case.
 func (f *fleet) least(price float64, w worths) float64 {
 	sum := -w.dollar * price
 	// Where one dimension stays free for want of the other, that is worth more than elsewhere:
@@ -90,7 +93,11 @@ func (f *fleet) least(price float64, w worths) float64 {
 			cpu += max(0, 1+worth-scarce[0]*size[0])
 			memory += max(0, 1+worth-scarce[1]*size[1])
 		}
-		sum += min(0, w.dollar*m.price-min(full, cpu, memory))
+		kept := w.dollar*m.price - min(full, cpu, memory)
+		if !m.stays {
+			kept = min(0, kept)
+		}
+		sum += kept
 	}
 	return sum
 }
@@ -148,6 +155,7 @@ func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 		before, home, pods := 0.0, []int{}, []int{}
 		for h := range rapid.IntRange(1, 3).Draw(t, "machines") {
 			m := machine("old")
+			m.stays = rapid.Bool().Draw(t, "stays")
 			left := m.room
 			for range rapid.IntRange(0, 2).Draw(t, "pods") {
 				c := rapid.IntRange(0, 2).Draw(t, "class")
@@ -171,7 +179,7 @@ func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 			if p == len(pods) {
 				spent := 0.0
 				for h := range all {
-					if left[h] != all[h].room {
+					if all[h].stays || left[h] != all[h].room {
 						spent += all[h].price
 					}
 				}

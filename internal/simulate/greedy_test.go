@@ -76,13 +76,13 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 				if saved > 0.02*ours.PricePerHour {
 					t.Errorf("a second look saves %.2f of %.2f $/h", saved, ours.PricePerHour)
 				}
-				if nodes == 100 && eviction == 0.0005 {
+				if nodes <= 500 && eviction == 0.0005 { // above it takes too long
 					bound := plan.LowerBoundPerHour
-					if f.spread+f.apart > 0 { // that does not know rules between pods
+					if nodes > 100 || f.spread+f.apart > 0 { // that does not know rules between pods
 						bound = leastPrice(s)
 					}
 					t.Logf("eviction %.4f: %.2f $/h is x %.3f of what is needed at least, %.2f", eviction, ours.PricePerHour, ours.PricePerHour/bound, bound)
-					if ours.PricePerHour > 1.05*bound || ours.PricePerHour < bound {
+					if nodes == 100 && ours.PricePerHour > 1.05*bound || ours.PricePerHour < bound {
 						t.Errorf("%.2f $/h is more than 1.05 of the bound, %.2f, or less than it", ours.PricePerHour, bound)
 					}
 				}
@@ -91,7 +91,12 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 					t.Errorf("price and evictions together cost %.2f, greed %.2f", cost, theirs)
 				}
 			}
-			t.Logf("%s: from %.2f $/h greed comes to %.2f with %d evictions in %d commands; ours has that price with %d, and %.2f with no more", f.name, g.before, g.price, g.evictions, g.commands, fewest, cheapest)
+			floor := newFleet(s).floor(g.price)
+			t.Logf("%s: from %.2f $/h greed comes to %.2f with %d evictions in %d commands; ours has that price with %d (at least %d are needed), and %.2f with no more",
+				f.name, g.before, g.price, g.evictions, g.commands, fewest, floor, cheapest)
+			if fewest < floor {
+				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", fewest, floor)
+			}
 			if fewest >= g.evictions || cheapest >= g.price {
 				t.Errorf("greed is as good")
 			}
