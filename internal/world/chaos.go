@@ -282,7 +282,7 @@ func (c *chaos) makePools() {
 			np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}}
 		}
 		if w.chance(0.3) {
-			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.between(2*time.Hour, 12*time.Hour).Round(time.Minute))}
+			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.life())}
 		}
 		if w.chance(0.3) {
 			np.Spec.Template.Spec.TerminationGracePeriod = &metav1.Duration{Duration: w.between(5*time.Minute, time.Hour).Round(time.Second)}
