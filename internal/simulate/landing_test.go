@@ -66,6 +66,7 @@ type landing struct {
 	snap                  *cluster.Snapshot
 	rounds, begun, bought int
 	evictions, again      int
+	try                   int               // that found most in the last round
 	homes                 map[string]string // of pods of steps under way, by their UID
 }
 
@@ -91,8 +92,9 @@ func (l *landing) node(name string) *cluster.Node {
 // round begins what is proposed, and has all its machines go.
 func (l *landing) round(t *testing.T) bool {
 	t.Helper()
-	opts := disrupt.Options{Settle: 2 * time.Second, Pack: scenarioOptions()}
+	opts := disrupt.Options{Settle: 2 * time.Second, Pack: scenarioOptions(), Try: l.try}
 	p := disrupt.Propose(l.snap, opts)
+	l.try = p.Try
 	l.homes = map[string]string{}
 	for i := range p.Steps {
 		l.begin(&p.Steps[i])

@@ -26,6 +26,9 @@ const (
 	// patience is for how long nothing cheaper is looked for when all that was found waits for
 	// budgets, unless these let more machines go.
 	patience = 30 * time.Second
+	// retried is for how long only that of several searches is made again that found most, with
+	// few others, if it still finds something: all of them take long.
+	retried = 30 * time.Second
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
@@ -62,6 +65,9 @@ type memory struct {
 	settled      time.Time
 	stays        time.Duration
 	settledHeard uint64
+	// try is the search that found most of several; 0: none did. All were last made at triedAt.
+	try     int
+	triedAt time.Time
 	// waits are the pools whose budgets all waits for that was found at foundAt, with how many
 	// more of their machines these let go; empty: it waits for something else, or nothing was.
 	waits   map[string]int
@@ -167,6 +173,9 @@ func (m *memory) recall(opts *disrupt.Options, heard uint64, now time.Time) {
 	if now.Sub(m.settled) < stays {
 		opts.Settled = m.settled
 	}
+	if opts.Settled.IsZero() && now.Sub(m.triedAt) < retried {
+		opts.Try = m.try
+	}
 	opts.UnderWayOnly = m.busy && now.Sub(m.searchedAt) < calm && (m.next.IsZero() || now.Before(m.next))
 	opts.SkipConsolidation = opts.UnderWayOnly || now.Before(m.drainsFrom)
 	opts.DrainOnly = opts.Settled.IsZero() && now.Before(m.allFrom)
@@ -232,6 +241,12 @@ func (m *memory) learnSearch(opts *disrupt.Options, heard uint64, p *plan.Plan) 
 			most = stillestMax
 		}
 		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard
+	}
+	if opts.Settled.IsZero() {
+		m.try = p.Try
+		if opts.Try == 0 {
+			m.triedAt = p.At
+		}
 	}
 	m.lull = min(max(2*m.lull, calm), lullMax)
 	if begun || !p.Settled {

@@ -278,3 +278,21 @@ func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 		}
 	}
 }
+
+// TestTheSearchThatFoundMostIsMadeFirst for half a minute, as long as it finds something.
+func TestTheSearchThatFoundMostIsMadeFirst(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var m memory
+	for i, c := range []struct {
+		after time.Duration
+		hint  int // which search is made first
+		found int
+	}{{0, 0, 7}, {5 * time.Second, 7, 7}, {29 * time.Second, 7, 7}, {retried, 0, 3}, {35 * time.Second, 3, 9}, {40 * time.Second, 9, 0}, {45 * time.Second, 0, 0}} {
+		var opts disrupt.Options
+		if m.recall(&opts, 0, noon.Add(c.after)); opts.Try != c.hint {
+			t.Errorf("look %d, after %s: search %d is made first, want %d", i+1, c.after, opts.Try, c.hint)
+		}
+		m.learn(&opts, 0, &plan.Plan{At: noon.Add(c.after), Try: c.found})
+	}
+}

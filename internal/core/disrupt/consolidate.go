@@ -65,6 +65,9 @@ type ConsolidateOptions struct {
 	// nothing to do; nil: it may be. Windows of machines that are as they were are not
 	// looked at again.
 	Changed func(*cluster.Node) bool
+	// Try is the one that found most a moment ago: it is made first, and few others if it finds
+	// something; 0: all are made.
+	Try int
 	// Pack are the options of placement.
 	Pack pack.Options
 }
@@ -81,6 +84,8 @@ type Consolidation struct {
 	// PriceHourly is what the machines cost now whose price is known; AfterHourly what they
 	// would after all steps; BoundHourly what they must cost at least, wherever the pods are.
 	PriceHourly, AfterHourly, BoundHourly float64
+	// Try is the one of several that found these steps; 0: there are none.
+	Try int
 }
 
 // Consolidate returns the steps that make the price of all machines, and a price for
@@ -107,10 +112,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 		tries = 1
 	}
 	none, best, most := c.out, c.out, -1.0
-	for try := range tries {
-		if try >= triesInVain && most <= 0 {
-			break
-		}
+	attempt := func(try int) {
 		mark := c.s.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
@@ -119,8 +121,19 @@ func (c *consolidator) bestOfTries() Consolidation {
 		if c.gain > most {
 			c.tellKept()
 			best, most = c.out, c.gain
+			if len(best.Steps) > 0 {
+				best.Try = try + 1
+			}
 		}
 		c.s.Undo(mark)
+	}
+	if c.opts.Try > 0 {
+		if attempt(c.opts.Try - 1); most > 0 {
+			tries = min(tries, triesAgain)
+		}
+	}
+	for try := 0; try < tries && (try < triesInVain || most > 0); try++ {
+		attempt(try)
 	}
 	return best
 }
@@ -231,9 +244,9 @@ func (c *consolidator) bound() {
 
 const (
 	// triesMax is how often a search is repeated with the machines in another order, and
-	// triesInVain how often when nothing is found; machinesMax bounds the machines of all
-	// tries together.
-	triesMax, triesInVain, machinesMax = 20, 5, 4000
+	// triesInVain how often when nothing is found, triesAgain how often besides the try that found
+	// most a moment ago; machinesMax bounds the machines of all tries together.
+	triesMax, triesInVain, triesAgain, machinesMax = 20, 5, 2, 4000
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3

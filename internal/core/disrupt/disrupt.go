@@ -64,7 +64,10 @@ type Options struct {
 	// Settled is when all that a search for something cheaper found was begun; zero: it was not.
 	// Machines to which nothing has happened since are not looked at together again.
 	Settled time.Time
-	Pack    pack.Options
+	// Try is that of several searches for something cheaper that found most a moment ago: few
+	// others are made; 0: all are.
+	Try  int
+	Pack pack.Options
 }
 
 // Propose returns what should be done about machines that could go: steps to begin,

@@ -22,14 +22,14 @@ func (w *work) underutilized() {
 		return
 	}
 	opts := ConsolidateOptions{
-		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.opts.DrainOnly,
+		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.opts.DrainOnly, Try: w.opts.Try,
 		PoolMax: func(pool string) int { return w.books.Most(pool, Underutilized) },
 	}
 	if !w.opts.Settled.IsZero() {
 		opts.Changed = w.changed
 	}
 	found := Consolidate(w.over.snap, opts)
-	w.out.FleetBoundHourly = found.BoundHourly
+	w.out.FleetBoundHourly, w.out.Try = found.BoundHourly, found.Try
 	w.out.Settled = !w.opts.DrainOnly
 	for i := range found.Steps {
 		machines := w.machinesOf(&found.Steps[i])
