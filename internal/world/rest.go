@@ -87,14 +87,15 @@ func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
 }
 
 // heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
-// budget never lets one go.
+// budget never lets one go, be it that others of it have nowhere to run.
 func (c *checks) heldFor(node string) bool {
 	for _, pod := range c.w.api.podsOn(node) {
 		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
 			return true
 		}
 		for _, b := range c.w.api.budgetsOf(pod) {
-			if b.Status.DesiredHealthy >= b.Status.ExpectedPods {
+			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.podsOf(pod.Labels[appLabel]), c.fitsNowhere)
+			if stuck || b.Status.DesiredHealthy >= b.Status.ExpectedPods {
 				return true
 			}
 		}
