@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
@@ -120,34 +120,9 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 				}
 				now = now.Add(c.pause)
 			}
-			if diff := cmp.Diff(c.want, gathered(t, metrics)); diff != "" {
+			if diff := cmp.Diff(c.want, testkit.Gathered(t, metrics, "karpenter_nodeclaims_")); diff != "" {
 				t.Errorf("what is counted (-want +got):\n%s", diff)
 			}
 		})
 	}
-}
-
-// gathered returns the values of the metrics of claims, and the sums of those that measure.
-func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
-	t.Helper()
-	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		short, about := strings.CutPrefix(f.GetName(), "karpenter_nodeclaims_")
-		for _, m := range f.GetMetric() {
-			var labels []string
-			for _, l := range m.GetLabel() {
-				if l.GetValue() != "" {
-					labels = append(labels, l.GetValue())
-				}
-			}
-			if about {
-				values[short+"{"+strings.Join(labels, " ")+"}"] = m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
-			}
-		}
-	}
-	return values
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
@@ -75,40 +76,15 @@ func TestTheEndOfANodeIsCounted(t *testing.T) {
 		c.tellEviction(t.Context(), o)
 	}
 	want := map[string]float64{
-		"karpenter_nodes_drained_total{p}":                1,
-		"karpenter_nodes_terminated_total{p z}":           1,
-		"karpenter_nodes_termination_duration_seconds{p}": 10,
-		"karpenter_nodes_lifetime_duration_seconds{p}":    3610,
-		"karpenter_pods_eviction_requests_total{200}":     2,
-		"karpenter_pods_eviction_requests_total{404}":     1,
-		"karpenter_pods_drained_total{Drifted}":           2,
+		"nodes_drained_total{p}":                1,
+		"nodes_terminated_total{p z}":           1,
+		"nodes_termination_duration_seconds{p}": 10,
+		"nodes_lifetime_duration_seconds{p}":    3610,
+		"pods_eviction_requests_total{200}":     2,
+		"pods_eviction_requests_total{404}":     1,
+		"pods_drained_total{Drifted}":           2,
 	}
-	if diff := cmp.Diff(want, gathered(t, metrics)); diff != "" {
+	if diff := cmp.Diff(want, testkit.Gathered(t, metrics, "karpenter_")); diff != "" {
 		t.Errorf("what is counted (-want +got):\n%s", diff)
 	}
-}
-
-// gathered returns the values of the metrics that have labels, and the sums of those that measure.
-func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
-	t.Helper()
-	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := f.GetName() + "{"
-			for i, l := range m.GetLabel() {
-				if i > 0 {
-					name += " "
-				}
-				name += l.GetValue()
-			}
-			if len(m.GetLabel()) > 0 {
-				values[name+"}"] = m.GetCounter().GetValue() + m.GetSummary().GetSampleSum() + m.GetHistogram().GetSampleSum()
-			}
-		}
-	}
-	return values
 }
