@@ -71,9 +71,9 @@ func find[T client.Object](a *api, namespace, name string) (o T, ok bool) {
 // all returns the objects of a type, sorted by name. They are the server's own.
 func all[T client.Object](a *api) []T {
 	s := a.shelf(reflect.TypeFor[T]().Elem().Name())
-	out := make([]T, 0, len(s.keys))
-	for _, key := range s.keys {
-		out = append(out, s.objects[key].(T))
+	out := make([]T, 0, len(s.sorted))
+	for _, o := range s.sorted {
+		out = append(out, o.(T))
 	}
 	return out
 }

@@ -60,20 +60,23 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	typed := reflect.TypeOf(list).Elem()
 	kind := typed.Name()[:len(typed.Name())-len("List")]
 	s := r.shelf(kind)
-	keys := s.keys
+	from := s.sorted
 	if o.FieldSelector != nil {
 		for _, need := range o.FieldSelector.Requirements() {
 			found, known := s.find(need.Field, need.Value)
 			if !known {
 				return fmt.Errorf("world: %s has no index %s", kind, need.Field)
 			}
-			keys = found
+			from = make([]client.Object, len(found))
+			for i, key := range found {
+				from[i] = s.get(key)
+			}
 		}
 	}
-	chosen := make([]client.Object, 0, len(keys))
+	chosen := make([]client.Object, 0, len(from))
 	wanted := selector(o.LabelSelector)
-	for _, key := range keys {
-		if obj := s.get(key); (o.Namespace == "" || key.Namespace == o.Namespace) && wanted(obj.GetLabels()) {
+	for _, obj := range from {
+		if (o.Namespace == "" || obj.GetNamespace() == o.Namespace) && wanted(obj.GetLabels()) {
 			chosen = append(chosen, obj)
 		}
 	}

@@ -162,12 +162,18 @@ func (k *kubelets) look() {
 			w.api.remove(node, 0) // the cloud's own controller
 		}
 	}
-	for _, pod := range all[*corev1.Pod](w.api) {
-		if pod.Spec.NodeName == "" {
-			continue
-		}
-		if _, there := find[*corev1.Node](w.api, "", pod.Spec.NodeName); !there {
-			w.api.drop("Pod", pod)
+	k.collect()
+}
+
+// collect has the pods of Nodes that are gone go, too.
+func (k *kubelets) collect() {
+	there := map[string]bool{"": true}
+	for _, node := range all[*corev1.Node](k.w.api) {
+		there[node.Name] = true
+	}
+	for _, pod := range all[*corev1.Pod](k.w.api) {
+		if !there[pod.Spec.NodeName] {
+			k.w.api.drop("Pod", pod)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type object = client.Object
 type shelf struct {
 	objects map[key]client.Object
 	keys    []key
+	sorted  []client.Object // as keys
 	indexes map[string]*index
 }
 
@@ -41,10 +42,13 @@ func (s *shelf) put(o client.Object) {
 	k := keyOf(o)
 	if had := s.objects[k]; had != nil {
 		s.unindex(had)
-	} else {
-		s.keys = insert(s.keys, k)
 	}
 	s.objects[k] = o
+	i, found := slices.BinarySearchFunc(s.keys, k, compareKeys)
+	if !found {
+		s.keys, s.sorted = slices.Insert(s.keys, i, k), slices.Insert(s.sorted, i, o)
+	}
+	s.sorted[i] = o
 	for _, x := range s.indexes {
 		for _, v := range x.values(o) {
 			x.keys[v] = insert(x.keys[v], k)
@@ -59,7 +63,9 @@ func (s *shelf) take(k key) {
 	}
 	s.unindex(had)
 	delete(s.objects, k)
-	s.keys = withdraw(s.keys, k)
+	if i, found := slices.BinarySearchFunc(s.keys, k, compareKeys); found {
+		s.keys, s.sorted = slices.Delete(s.keys, i, i+1), slices.Delete(s.sorted, i, i+1)
+	}
 }
 
 func (s *shelf) unindex(had client.Object) {

@@ -109,7 +109,7 @@ func (l *workloads) add(a *app, budget *policyv1.PodDisruptionBudgetSpec) {
 // keep makes and removes pods until there are as many as there should be.
 func (l *workloads) keep(a *app) {
 	var active, old []*corev1.Pod
-	readyOnes := 0
+	readyOnes, revision := 0, fmt.Sprint(a.revision)
 	for _, pod := range l.w.api.podsOf(a.name) {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
@@ -119,7 +119,7 @@ func (l *workloads) keep(a *app) {
 			if ready(pod) {
 				readyOnes++
 			}
-			if pod.Labels[revisionLabel] != fmt.Sprint(a.revision) {
+			if pod.Labels[revisionLabel] != revision {
 				old = append(old, pod)
 			}
 		}
