@@ -38,9 +38,9 @@ func (w *work) land() {
 		}
 		waiting = append(waiting, f.machines...)
 	}
-	w.over = newOverlay(w.snap)
 	homes := map[cluster.PodRef]*cluster.Node{}
 	if !w.opts.UnderWayOnly || slices.ContainsFunc(w.flights, w.asksForHomes) {
+		w.over = newOverlay(w.snap)
 		w.findHomes(arrived, waiting, homes)
 	}
 	for _, f := range w.flights {
@@ -64,7 +64,9 @@ func (w *work) findHomes(arrived, waiting []int, homes map[cluster.PodRef]*clust
 		if i == 2 {
 			w.over.snap.Pending = append(w.over.snap.Pending, unplanned...)
 		}
-		w.over.remove(machines)
+		if len(machines) > 0 || i == 2 && len(unplanned) > 0 {
+			w.over.remove(machines) // which puts pending pods in order, too
+		}
 		if len(w.over.snap.Pending) == 0 {
 			continue
 		}
