@@ -44,6 +44,9 @@ type Session struct {
 	least []float64
 	// prices are what a unit of each resource is worth.
 	prices []float64
+	// yields says of each class whether it leaves on-demand machines to others: it may be on
+	// spot, and they may not.
+	yields []bool
 	// spare are hostname domains of machines that were not bought after all.
 	spare   []int32
 	present [][]int32 // by spreading group and domain: how many machines
@@ -66,6 +69,7 @@ type host struct {
 	kind  int32 // machines of one kind are alike in labels and taints, hostname aside
 	place topology.Place
 	price float64
+	spot  bool
 	taken bool // false: it takes no pods
 	gone  bool
 	since int32 // the change that bought it; -1
@@ -98,6 +102,7 @@ func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
 	s.addBins()
 	s.orderClasses()
 	s.price()
+	s.yield()
 	s.measure()
 	s.rank(nil)
 	s.seatPending(at)
@@ -170,7 +175,7 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]
 		h := &s.hosts[i]
-		*h = host{node: n, bin: -1, price: math.NaN(), since: -1}
+		*h = host{node: n, bin: -1, price: math.NaN(), since: -1, spot: n.Labels[label.CapacityType] == label.Spot}
 		if p, ok := prices.Of(n); ok {
 			h.price = p
 		}
@@ -324,11 +329,8 @@ func (s *Session) Bin(h int) int32 { return s.hosts[h].bin }
 // PriceOf returns what one machine of the bin costs per hour in dollars.
 func (s *Session) PriceOf(bin int32) float64 { return s.bins[bin].price }
 
-// IsSpot tells whether a machine that is to be bought is a spot machine.
-func (s *Session) IsSpot(h int) bool {
-	b := &s.bins[s.hosts[h].bin]
-	return b.pool.atoms[b.atom].CapacityType == label.Spot
-}
+// IsSpot tells whether a machine is a spot machine.
+func (s *Session) IsSpot(h int) bool { return s.hosts[h].spot }
 
 // MayLeave tells whether each pod of the machine, by itself, would find room elsewhere.
 func (s *Session) MayLeave(h int) bool {

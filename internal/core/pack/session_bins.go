@@ -22,6 +22,8 @@ type freshBin struct {
 	place   topology.Place
 }
 
+func (b *freshBin) isSpot() bool { return b.pool.atoms[b.atom].CapacityType == label.Spot }
+
 // addBins lists what can be bought, cheapest first, without offerings that are never
 // better than another.
 func (s *Session) addBins() {

@@ -426,7 +426,7 @@ func (s *Session) joins(bin *freshBin, c int32) bool {
 func (s *Session) place(b int, content []Share) int {
 	bin := &s.bins[b]
 	h := len(s.hosts)
-	s.hosts = append(s.hosts, host{bin: int32(b), free: slices.Clone(bin.free), price: bin.price, since: s.change})
+	s.hosts = append(s.hosts, host{bin: int32(b), free: slices.Clone(bin.free), price: bin.price, since: s.change, spot: bin.isSpot()})
 	host := &s.hosts[h]
 	if keys := s.ledger.Keys(); len(keys) > 0 {
 		host.place = topology.Place{Domain: slices.Clone(bin.place.Domain), Counts: bin.place.Counts}

@@ -194,10 +194,13 @@ const (
 	lookMax = 32
 	// visitsMax bounds the search for them.
 	visitsMax = 2000
+	// yieldShare is by how much less on-demand machines suit pods that leave them to others.
+	yieldShare = 0.1
 )
 
 // seat finds room for the loose pods of a class. Of the first few machines that have it,
-// each pod goes to the one of which it takes what is left most evenly.
+// each pod goes to the one of which it takes what is left most evenly, and to an on-demand machine
+// that others depend on only if that is by far the evenest.
 func (s *Session) seat(c int32) {
 	if s.room[c].known && s.room[c].hosts[0] < 0 {
 		return
@@ -211,7 +214,11 @@ func (s *Session) seat(c int32) {
 				continue
 			}
 			seen++
-			if even := s.evenness(need, s.hosts[h].free); even > bestEven {
+			even := s.evenness(need, s.hosts[h].free)
+			if s.yields[c] && !s.hosts[h].spot {
+				even *= yieldShare
+			}
+			if even > bestEven {
 				best, bestEven = h, even
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
 // price works out what a pod of each class costs at least on new machines, and from that
@@ -20,11 +19,30 @@ func (s *Session) price() {
 	s.problem = s.problemOf(s.bins, count)
 	_, s.worth = cover.Bound(&s.problem)
 	s.least = s.worth
-	if slices.ContainsFunc(s.offers, func(b freshBin) bool { return b.pool.atoms[b.atom].CapacityType == label.Spot }) {
+	if slices.ContainsFunc(s.offers, func(b freshBin) bool { return b.isSpot() }) {
 		offers := s.problemOf(s.offers, count)
 		_, s.least = cover.Bound(&offers)
 	}
 	s.prices = s.resourcePrices(count)
+}
+
+// yield notes which classes leave on-demand machines to others.
+func (s *Session) yield() {
+	s.yields = make([]bool, len(s.classes))
+	bound := false // there are pods that can be bought for, and not on spot
+	for c := range s.classes {
+		buyable := false
+		for b := range s.bins {
+			if s.bins[b].allowed.has(c) {
+				buyable = true
+				s.yields[c] = s.yields[c] || s.bins[b].isSpot()
+			}
+		}
+		bound = bound || buyable && !s.yields[c]
+	}
+	if !bound {
+		clear(s.yields)
+	}
 }
 
 // problemOf returns the problem of buying so many pods of each class anew.
