@@ -30,6 +30,8 @@ const (
 	blind = 25 * time.Second
 	// edited is for how long after an edit of a pool its old word may count.
 	edited = 15 * time.Minute
+	// forMoney is the reason for which machines go that cost more than they need.
+	forMoney = "Underutilized"
 	// quietFor is how long nothing may have happened when the world is at rest.
 	quietFor = 15 * time.Minute
 )
@@ -58,7 +60,8 @@ type checks struct {
 	lastEviction        time.Time
 	why                 string // of them
 	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
-	// drifted for its turn: what budgets allow one by one waits for it.
+	// drifted for its turn: what budgets allow one by one waits for it; or when a machine was last
+	// removed for money: what is bought for it is young for an hour, and spared.
 	lastHeld time.Time
 }
 
@@ -364,6 +367,9 @@ func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
 // disrupts judges a disruption by choice.
 func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 	c.w.count("disrupted: " + reason)
+	if reason == forMoney && !c.w.chaos.stormy {
+		c.lastHeld = c.w.at
+	}
 	c.keepsBudget(nc, reason)
 	c.keepsHolds(nc)
 	words := strings.Fields(nc.Annotations[stepKey])
@@ -413,7 +419,7 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 	if there < launches {
 		c.w.fail("claim %s goes with %d of %d replacements", nc.Name, there, launches)
 	}
-	if reason == "Underutilized" && after >= before && !ended {
+	if reason == forMoney && after >= before && !ended {
 		c.w.fail("step %s of claim %s saves nothing: %.3f before, %.3f after", id, nc.Name, before, after)
 	}
 }
