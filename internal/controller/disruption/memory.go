@@ -130,6 +130,7 @@ func (m *memory) pause(now time.Time) time.Duration {
 func (m *memory) notice(snap *cluster.Snapshot) {
 	if disrupt.Cheaper(m.offered, snap.Pools) {
 		m.settled, m.stays, m.waits = time.Time{}, 0, nil
+		m.lull, m.drainsFrom = 0, time.Time{}
 	}
 	m.offered, m.young = snap.Pools, disrupt.AnyYoung(snap)
 }
@@ -155,12 +156,15 @@ func (m *memory) isWaiting(snap *cluster.Snapshot) bool {
 // is over.
 func (m *memory) recall(opts *disrupt.Options, heard uint64, now time.Time) {
 	opts.Paused, opts.Resting = map[string]time.Time{}, map[string]verdict.Verdict{}
+	for pool, p := range m.pools {
+		opts.Paused[pool] = p.until
+		if p.until.After(m.settled) && !p.until.After(now) {
+			m.settled = time.Time{} // machines may be replaced again
+		}
+	}
 	// A pool that has been fine for as long as its last pause starts from the least again.
 	maps.DeleteFunc(m.pools, func(_ string, p pause) bool { return now.Sub(p.until) > p.wait })
 	maps.DeleteFunc(m.nodes, func(_ string, r resting) bool { return now.Sub(r.until) > r.wait })
-	for pool, p := range m.pools {
-		opts.Paused[pool] = p.until
-	}
 	for node, r := range m.nodes {
 		if now.Before(r.until) {
 			opts.Resting[node] = r.why

@@ -61,6 +61,9 @@ type ConsolidateOptions struct {
 	DrainOnly bool
 	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
 	Candidate func(*cluster.Node) verdict.Verdict
+	// Replaceable says why nothing is bought for a machine's pods, which may go where there is
+	// room; nil: it may be.
+	Replaceable func(*cluster.Node) verdict.Verdict
 	// Changed tells whether anything about a machine is not as it was when a look found
 	// nothing to do; nil: it may be. Windows of machines that are as they were are not
 	// looked at again.
@@ -332,6 +335,15 @@ func (c *consolidator) costOf(h int) float64 {
 	return c.cost[h]
 }
 
+// replaceable says why nothing is bought for a machine's pods; yes means that it may be.
+func (c *consolidator) replaceable(h int) verdict.Verdict {
+	n := c.s.Node(h)
+	if n == nil || c.opts.Replaceable == nil {
+		return verdict.Verdict{}
+	}
+	return c.opts.Replaceable(n)
+}
+
 // settle keeps the machines that steps have put pods on: nobody is to be evicted twice.
 func (c *consolidator) settle() {
 	for h := range c.home {
@@ -353,7 +365,7 @@ func (c *consolidator) replace() {
 	if len(c.snap.Nodes) > manyMachines {
 		rounds = roundsFew
 	}
-	c.windows(rounds, func(h int) bool { return !math.IsNaN(c.costOf(h)) }, func(hosts []int32) bool {
+	c.windows(rounds, func(h int) bool { return !math.IsNaN(c.costOf(h)) && c.replaceable(h).IsYes() }, func(hosts []int32) bool {
 		mark := c.s.Begin()
 		if !c.swap(mark, hosts) {
 			return false

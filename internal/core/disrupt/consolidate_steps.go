@@ -57,7 +57,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 			join(c.s.Since(h))
 		}
 	}
-	if c.limited && !c.mayGo(removed) {
+	if c.limited && !c.mayGo(removed) || !c.mayStock(mark, removed) {
 		return false
 	}
 	if len(c.snap.Nodes) <= manyMachines {
@@ -69,6 +69,12 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 	}
 	c.groups.removed[self] = removed
 	return true
+}
+
+// mayStock tells whether the machines may go if something was bought for them since the mark.
+func (c *consolidator) mayStock(mark int, hosts []int32) bool {
+	return c.opts.Replaceable == nil || len(c.s.Stocked(mark)) == 0 ||
+		!slices.ContainsFunc(hosts, func(h int32) bool { return !c.replaceable(int(h)).IsYes() })
 }
 
 // guarded tells whether all pods of the machines may be evicted at once.
@@ -289,7 +295,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 			step.Remove[i].Reason = Empty
 		}
 	}
-	if !do(d, mark) || c.s.AnyLoose() {
+	if !do(d, mark) || c.s.AnyLoose() || !c.mayStock(mark, d.remove) {
 		return step, 0, false
 	}
 	bought := c.s.Bought(mark)
@@ -498,6 +504,8 @@ func (c *consolidator) tellKept() {
 				c.out.Kept = append(c.out.Kept, c.why[h])
 			}
 		case math.IsNaN(c.cost[h]):
+		case !c.replaceable(h).IsYes():
+			c.out.Kept = append(c.out.Kept, c.replaceable(h))
 		default:
 			c.out.Kept = append(c.out.Kept, verdict.Of(verdict.Unconsolidatable, n.Name,
 				"nothing was found that saves enough: it costs %.4f an hour, its pods are worth %.4f on new machines, and removing it must save %.4f",

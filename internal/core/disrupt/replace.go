@@ -120,14 +120,20 @@ func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	if len(n.Residents) == 0 {
 		return verdict.Verdict{}
 	}
-	if until := w.opts.Paused[n.Pool]; until.After(w.snap.At) {
-		return w.paused(n.Name, n.Pool, until)
+	if why := w.replaceable(n); !why.IsYes() {
+		return why
 	}
 	return w.opts.Resting[n.Name]
 }
 
-func (w *work) paused(node, pool string, until time.Time) verdict.Verdict {
-	return verdict.Of(verdict.PoolPaused, node, "replacements of pool %s failed, the next try is not before %s", pool, until.UTC().Format(time.TimeOnly))
+// replaceable says whether something may be bought for the pods of a machine, which it may
+// not while replacements of its pool fail.
+func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
+	until := w.opts.Paused[n.Pool]
+	if !until.After(w.snap.At) {
+		return verdict.Verdict{}
+	}
+	return verdict.Of(verdict.PoolPaused, n.Name, "replacements of pool %s failed, the next try is not before %s", n.Pool, until.UTC().Format(time.TimeOnly))
 }
 
 // rehouse returns the step that replaces one machine: where its pods go, and what is

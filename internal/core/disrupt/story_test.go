@@ -15,7 +15,7 @@ import (
 )
 
 // TestStories runs the stories in testdata: "cluster" describes one, "propose" prints
-// what should go and what stays, "place" where pending pods go beside steps under way.
+// what should go and what stays, with pools that are paused for a minute, "place" where pending pods go beside steps under way.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -29,7 +29,13 @@ func TestStories(t *testing.T) {
 				}
 				return ""
 			case "propose":
-				p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
+				opts := disrupt.Options{Settle: 2 * time.Second, Paused: map[string]time.Time{}}
+				for _, arg := range d.CmdArgs {
+					for _, pool := range arg.Vals {
+						opts.Paused[pool] = snap.At.Add(time.Minute)
+					}
+				}
+				p := disrupt.Propose(snap, opts)
 				checkUnderWay(t, d.Pos, snap, &p)
 				return story.Print(&p)
 			case "place":

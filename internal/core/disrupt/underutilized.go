@@ -28,6 +28,11 @@ func (w *work) underutilized() {
 	if !w.opts.Settled.IsZero() {
 		opts.Changed = w.changed
 	}
+	for _, until := range w.opts.Paused {
+		if until.After(w.snap.At) {
+			opts.Replaceable = w.replaceable
+		}
+	}
 	found := Consolidate(w.over.snap, opts)
 	w.out.FleetBoundHourly, w.out.Try = found.BoundHourly, found.Try
 	w.out.Settled = !w.opts.DrainOnly
@@ -162,12 +167,6 @@ func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 func (w *work) mayBegin(s *plan.Step) bool {
 	if s.NotBefore.After(w.snap.At) || len(s.Joins) > 0 {
 		return false
-	}
-	for _, r := range s.Remove {
-		if until := w.opts.Paused[r.Pool]; len(s.Launch) > 0 && until.After(w.snap.At) {
-			w.block(w.paused(r.Node, r.Pool, until))
-			return false
-		}
 	}
 	if !w.over.withinLimits(s.Launch) { // the search reckons with what earlier steps remove
 		w.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other machines are gone"))
