@@ -28,7 +28,7 @@ const (
 	patience = 30 * time.Second
 	// retried is for how long only that of several searches is made again that found most, with
 	// few others, if it still finds something: all of them take long.
-	retried = 30 * time.Second
+	retried = 2 * time.Minute
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -50,6 +51,7 @@ type Controller struct {
 	Log     *slog.Logger
 
 	evictor *apply.Evictor
+	endings endings
 }
 
 // Register adds the loop and its eviction queue to a manager. The cache must have
@@ -77,6 +79,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.endings.forget(request.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ours := mirror.ManagesNode(c.Cloud.ClassKinds(), node) && controllerutil.ContainsFinalizer(node, karpenterv1.TerminationFinalizer)

@@ -77,8 +77,9 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 	if err != nil {
 		return view, err
 	}
+	p.endings.see(p.node, pods, view.At)
 	for i := range pods {
-		if !translate.WaitingEviction(&pods[i], view.At) {
+		if !translate.WaitingEviction(&pods[i], p.endings.clock(p.node, &pods[i], view.At)) {
 			continue
 		}
 		waiting := translate.DrainPod(&pods[i], view.At)
@@ -133,7 +134,7 @@ func (p *pass) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error)
 	}
 	staying := map[string]bool{}
 	for i := range pods {
-		if translate.Drainable(&pods[i], p.Now()) {
+		if translate.Drainable(&pods[i], p.endings.clock(p.node, &pods[i], p.Now())) {
 			continue
 		}
 		for _, claim := range translate.VolumeClaims(&pods[i]) {
