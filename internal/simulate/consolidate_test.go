@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -141,8 +142,8 @@ func TestPublicConsolidations(t *testing.T) {
 			}
 			k := want[name]
 			var lines []string
-			fewest, cheapest, low := -1, 0.0, 0.0
-			try := func(eviction float64) (price float64) {
+			a, low := approach{price: k.price, evictions: k.evictions, fewest: math.MaxInt, cheapest: math.Inf(1), above: 0.06}, math.Inf(1)
+			try := func(eviction float64) {
 				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction, StepMax: 1 << 20}}
 				file, r := steps(t, s, opts)
 				var p scenario.Plan
@@ -150,50 +151,31 @@ func TestPublicConsolidations(t *testing.T) {
 					t.Fatal(err)
 				}
 				lines = append(lines, fmt.Sprintf("  eviction %6.4f: %8.2f $/h (x %.3f), %5d evictions, %4d steps", eviction, r.PricePerHour, r.PricePerHour/p.LowerBoundPerHour, r.Evictions, len(p.Steps)))
-				for i := range r.Prices {
-					if r.Prices[i] <= k.price && (fewest < 0 || r.Evicted[i] < fewest) {
-						fewest = r.Evicted[i]
-					}
-					if r.Evicted[i] <= k.evictions && (cheapest == 0 || r.Prices[i] < cheapest) {
-						cheapest = r.Prices[i]
-					}
-				}
-				if low == 0 || r.PricePerHour/p.LowerBoundPerHour < low {
-					low = r.PricePerHour / p.LowerBoundPerHour
-				}
-				return r.PricePerHour
+				a.count(eviction, r)
+				low = min(low, r.PricePerHour/p.LowerBoundPerHour)
 			}
-			below, above := 0.0, 0.057 // prices of an eviction at which the plan ends below Karpenter's price, and above
 			for _, eviction := range []float64{0, 0.0002, 0.005, 0.0075, 0.009, 0.012, 0.02, 0.028, 0.057} {
-				if try(eviction) <= k.price {
-					below = eviction
-				} else {
-					above = min(above, eviction)
-				}
+				try(eviction)
 			}
 			for range 5 {
 				if len(s.Nodes) > 1000 {
 					break // no more is to be gained, and it takes long
 				}
-				if middle := (below + above) / 2; try(middle) <= k.price {
-					below = middle
-				} else {
-					above = middle
-				}
+				try(a.next())
 			}
 			floor := newFleet(s).floor(k.price)
-			if fewest < floor {
-				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", fewest, floor)
+			if a.fewest < floor {
+				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", a.fewest, floor)
 			}
-			if goal := k.evictions * 6 / 10; fewest > goal && floor <= goal {
-				t.Errorf("%d evictions, 40 %% fewer than Karpenter's are %d, and that is not shown to be impossible", fewest, goal)
+			if goal := k.evictions * 6 / 10; a.fewest > goal && floor <= goal {
+				t.Errorf("%d evictions, 40 %% fewer than Karpenter's are %d, and that is not shown to be impossible", a.fewest, goal)
 			}
-			if fewest < 0 || fewest >= k.evictions || cheapest == 0 || cheapest >= k.price || low > 1.05 {
-				t.Errorf("evictions %d, price %.2f, nearest to the bound %.3f: Karpenter has %d and %.2f, and 1.05 is wanted", fewest, cheapest, low, k.evictions, k.price)
+			if a.fewest >= k.evictions || a.cheapest >= k.price || low > 1.05 {
+				t.Errorf("evictions %d, price %.2f, nearest to the bound %.3f: Karpenter has %d and %.2f, and 1.05 is wanted", a.fewest, a.cheapest, low, k.evictions, k.price)
 			}
 			checkDefaults(t, s, k)
 			t.Logf("%s: at %.2f $/h %d evictions, Karpenter %d (%.0f %% fewer; 40 %% are %d, at least %d are needed); with at most as many %.2f $/h; nearest to the bound x %.3f\n%s", name,
-				k.price, fewest, k.evictions, 100*(1-float64(fewest)/float64(k.evictions)), k.evictions*6/10, floor, cheapest, low, strings.Join(lines, "\n"))
+				k.price, a.fewest, k.evictions, 100*(1-float64(a.fewest)/float64(k.evictions)), k.evictions*6/10, floor, a.cheapest, low, strings.Join(lines, "\n"))
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // TestFamiliesAgainstGreed compares the plans for clusters of every family with what a
-// simple loop ends with: there must be one that comes to its price with fewer evictions,
+// simple loop ends with: there must be one that comes to its price with 40 % fewer evictions,
 // one that is cheaper with no more, and none may be worse by what it makes small. A judge
 // that shares nothing with either carries the steps out, and a second look must find little.
 // CONSOLIDATE_NODES sets another size.
@@ -50,7 +50,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 			t.Parallel()
 			s := f.generate(t, nodes, 7)
 			g := greedy(t, s)
-			fewest, cheapest := math.MaxInt, math.Inf(1)
+			a := approach{price: g.price, evictions: g.evictions, fewest: math.MaxInt, cheapest: math.Inf(1), above: 0.06}
 			for _, eviction := range []float64{0.0005, 0.002, 0.01} {
 				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}}
 				text, ours := steps(t, s, opts)
@@ -61,14 +61,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 				if ours.EvictedAgain > 0 {
 					t.Errorf("%d pods are evicted twice", ours.EvictedAgain)
 				}
-				for i := range ours.Prices {
-					if ours.Prices[i] <= g.price {
-						fewest = min(fewest, ours.Evicted[i])
-					}
-					if ours.Evicted[i] <= g.evictions {
-						cheapest = min(cheapest, ours.Prices[i])
-					}
-				}
+				a.count(eviction, ours)
 				_, again := steps(t, after(s, &plan), opts)
 				saved := ours.PricePerHour - again.PricePerHour
 				t.Logf("eviction %.4f: %.2f $/h (x %.3f of the bound), %d evictions, %d steps; a second look saves %.2f with %d evictions",
@@ -91,18 +84,61 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 					t.Errorf("price and evictions together cost %.2f, greed %.2f", cost, theirs)
 				}
 			}
+			for range 6 {
+				if nodes > 1000 {
+					break // it takes long
+				}
+				eviction := a.next()
+				_, ours := steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}})
+				a.count(eviction, ours)
+			}
 			floor := newFleet(s).floor(g.price)
 			t.Logf("%s: from %.2f $/h greed comes to %.2f with %d evictions in %d commands; ours has that price with %d (at least %d are needed), and %.2f with no more",
-				f.name, g.before, g.price, g.evictions, g.commands, fewest, floor, cheapest)
-			if fewest < floor {
-				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", fewest, floor)
+				f.name, g.before, g.price, g.evictions, g.commands, a.fewest, floor, a.cheapest)
+			if a.fewest < floor {
+				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", a.fewest, floor)
 			}
-			if fewest >= g.evictions || cheapest >= g.price {
+			// Of tight budgets docs/internals/disruption.md tells what is known.
+			if goal := g.evictions * 6 / 10; a.fewest > goal && floor <= goal && f.name != "guarded" {
+				t.Errorf("%d evictions, 40 %% fewer than greed's are %d, and that is not shown to be impossible", a.fewest, goal)
+			}
+			if a.fewest >= g.evictions || a.cheapest >= g.price {
 				t.Errorf("greed is as good")
 			}
 		})
 	}
 }
+
+// approach is how near plans come to a rival, for several prices of an eviction.
+type approach struct {
+	price     float64 // the rival's, with
+	evictions int
+	fewest    int     // evictions by which the rival's price is reached
+	cheapest  float64 // price that is reached with no more evictions than the rival's
+	// below is the highest price of an eviction at which a plan ends no dearer than the rival,
+	// above the lowest beyond it at which one ends dearer.
+	below, above float64
+}
+
+// count takes note of a plan for a price of an eviction.
+func (a *approach) count(eviction float64, r scenario.StepsReport) {
+	for i := range r.Prices {
+		if r.Prices[i] <= a.price {
+			a.fewest = min(a.fewest, r.Evicted[i])
+		}
+		if r.Evicted[i] <= a.evictions {
+			a.cheapest = min(a.cheapest, r.Prices[i])
+		}
+	}
+	if r.PricePerHour <= a.price {
+		a.below = max(a.below, eviction)
+	} else if eviction > a.below {
+		a.above = min(a.above, eviction)
+	}
+}
+
+// next returns the price of an eviction that is to be tried to come nearer.
+func (a *approach) next() float64 { return (a.below + a.above) / 2 }
 
 // greed is what a simple loop ends with.
 type greed struct {
