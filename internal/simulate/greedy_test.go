@@ -21,7 +21,8 @@ import (
 // simple loop ends with: there must be one that comes to its price with 40 % fewer evictions,
 // one that is cheaper with no more, and none may be worse by what it makes small. A judge
 // that shares nothing with either carries the steps out, and a second look must find little.
-// CONSOLIDATE_NODES sets another size.
+// CONSOLIDATE_NODES sets another size, CONSOLIDATE_PROGRAM names a file for the program of the
+// fewest evictions.
 func TestFamiliesAgainstGreed(t *testing.T) {
 	t.Parallel()
 	nodes := 100
@@ -90,7 +91,13 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 				_, ours := steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}})
 				a.count(eviction, ours)
 			}
-			floor := newFleet(s).floor(g.price)
+			fleet := newFleet(s)
+			floor := fleet.floor(g.price)
+			if file := os.Getenv("CONSOLIDATE_PROGRAM"); file != "" {
+				if err := os.WriteFile(file, []byte(fleet.program(g.price)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			t.Logf("%s: from %.2f $/h greed comes to %.2f with %d evictions in %d commands; ours has that price with %d (at least %d are needed), and %.2f with no more",
 				f.name, g.before, g.price, g.evictions, g.commands, a.fewest, floor, a.cheapest)
 			if a.fewest < floor {

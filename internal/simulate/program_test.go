@@ -1,0 +1,131 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// program returns the integer program, in the LP format that solvers read, for the fewest
+// evictions by which any method comes to a price that evicts no pods but those of machines that
+// go: so many as the pods that could, less those of machines that are kept. Machines are whole here, and so are pods; nothing is known of
+// rules between pods. keep says that a machine is kept, buy how many there are of what can be
+// bought, come how many pods of a size a kept or a bought one gets.
+func (f *fleet) program(price float64) string {
+	var sizes []vector
+	for _, size := range f.sizes {
+		if !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	var rows, counts, choices []string
+	homes := make([]string, len(sizes)) // places of the pods of a size
+	total, kept, spent := make([]int, len(sizes)), "", ""
+	place := func(at string, room vector, atMost string) {
+		for d := range room {
+			row := ""
+			for c, size := range sizes {
+				row += fmt.Sprintf(" + %g come%s_%d", size[d], at, c)
+			}
+			rows = append(rows, row+fmt.Sprintf(atMost, room[d]))
+		}
+		for c := range sizes {
+			name := fmt.Sprintf("come%s_%d", at, c)
+			counts, homes[c] = append(counts, name), homes[c]+" + "+name
+		}
+	}
+	pods := 0
+	for h := range f.owned {
+		m := &f.owned[h]
+		left, count := m.room, make([]int, len(sizes))
+		for _, class := range m.pods {
+			left = vector{left[0] - f.sizes[class][0], left[1] - f.sizes[class][1]}
+			count[slices.Index(sizes, f.sizes[class])]++
+		}
+		at := fmt.Sprintf("H%d", h)
+		if m.stays {
+			price -= m.price
+			place(at, left, " <= %g")
+			continue
+		}
+		keep := "keep" + at
+		place(at, left, " - %g "+keep+" <= 0")
+		for c, n := range count {
+			total[c] += n
+			homes[c] += fmt.Sprintf(" + %d %s", n, keep)
+		}
+		pods += len(m.pods)
+		kept += fmt.Sprintf(" - %d %s", len(m.pods), keep)
+		spent += fmt.Sprintf(" + %g %s", m.price, keep)
+		choices = append(choices, keep)
+	}
+	for i, b := range f.fresh {
+		if slices.ContainsFunc(f.fresh[:i], b.within) || slices.ContainsFunc(f.fresh[i+1:], func(o priced) bool { return b.within(o) && !o.within(b) }) {
+			continue
+		}
+		buy := fmt.Sprintf("buyT%d", i)
+		place(fmt.Sprintf("T%d", i), b.room, " - %g "+buy+" <= 0")
+		spent += fmt.Sprintf(" + %g %s", b.price, buy)
+		counts = append(counts, buy)
+	}
+	for c := range sizes {
+		rows = append(rows, fmt.Sprintf("%s >= %d", homes[c], total[c]))
+	}
+	rows = append(rows, fmt.Sprintf("%s <= %g", spent, price))
+	return fmt.Sprintf("\\ %d pods could be evicted\n", pods) + strings.ReplaceAll("Minimize\n"+kept+"\nSubject To\n"+strings.Join(rows, "\n")+"\nGenerals\n"+strings.Join(counts, "\n")+"\nBinaries\n"+strings.Join(choices, "\n")+"\nEnd\n", " + ", "\n + ")
+}
+
+// within tells whether another machine has as much room and costs no more.
+func (p priced) within(o priced) bool {
+	return p.room[0] <= o.room[0] && p.room[1] <= o.room[1] && p.price >= o.price
+}
+
+// TestTheProgram compares the program for one machine that may go, one that stays, and one type
+// that can be bought, since the other is dearer.
+func TestTheProgram(t *testing.T) {
+	t.Parallel()
+	f := &fleet{
+		sizes: []vector{{1, 2}, {1, 2}},
+		fresh: []priced{{room: vector{4, 8}, price: 0.5}, {room: vector{4, 8}, price: 0.75}},
+		owned: []priced{{room: vector{8, 16}, price: 2, pods: []int{0, 0, 1}}, {room: vector{8, 16}, price: 2, pods: []int{1}, stays: true}},
+	}
+	want := `\ 3 pods could be evicted
+Minimize
+ - 3 keepH0
+Subject To
+
+ + 1 comeH0_0 - 5 keepH0 <= 0
+
+ + 2 comeH0_0 - 10 keepH0 <= 0
+
+ + 1 comeH1_0 <= 7
+
+ + 2 comeH1_0 <= 14
+
+ + 1 comeT0_0 - 4 buyT0 <= 0
+
+ + 2 comeT0_0 - 8 buyT0 <= 0
+
+ + comeH0_0
+ + 3 keepH0
+ + comeH1_0
+ + comeT0_0 >= 3
+
+ + 2 keepH0
+ + 0.5 buyT0 <= 1
+Generals
+comeH0_0
+comeH1_0
+comeT0_0
+buyT0
+Binaries
+keepH0
+End
+`
+	if diff := cmp.Diff(want, f.program(3)); diff != "" {
+		t.Errorf("the program is another (-want +got):\n%s", diff)
+	}
+}
