@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,8 +116,9 @@ type play struct {
 	random  *rand.Rand
 	load    int // pods of it
 	drifts  int
-	process *process
-	began   time.Time
+	// processes are all controllers so far, of which the last may be alive.
+	processes []*process
+	began     time.Time
 }
 
 func newPlay(t *testing.T) *play {
@@ -145,7 +147,7 @@ func newPlay(t *testing.T) *play {
 	p.createHeld()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the last controller: %s", p.process)
+			t.Logf("the last controller: %s", p.processes[len(p.processes)-1])
 		}
 	})
 	return p
@@ -200,7 +202,7 @@ func (p *play) startAs(kubeconfig string, env []string, flags ...string) *proces
 			p.t.Errorf("a controller was not allowed something: %s", c)
 		}
 	})
-	p.process = c
+	p.processes = append(p.processes, c)
 	return c
 }
 
@@ -368,5 +370,23 @@ func (p *play) report() {
 	p.t.Logf("%d claims, %d evictions; seen: %v; AWS refused %v", p.witness.seen["claim created"], p.witness.seen["pod evicted"], p.witness.seen, p.sim.Refused())
 	for _, b := range p.witness.broken {
 		p.t.Error(b)
+		for _, claim := range claimName.FindAllString(b, -1) {
+			p.tellOf(claim)
+		}
+	}
+}
+
+// claimName is how claims of the only pool are called.
+var claimName = regexp.MustCompile(`general-\w+`)
+
+// tellOf prints what all controllers said of a claim.
+func (p *play) tellOf(claim string) {
+	p.t.Helper()
+	for i, c := range p.processes {
+		for line := range strings.Lines(c.String()) {
+			if strings.Contains(line, claim) {
+				p.t.Logf("controller %d: %s", i+1, strings.TrimSpace(line))
+			}
+		}
 	}
 }

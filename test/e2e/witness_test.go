@@ -342,7 +342,7 @@ func (w *witness) checkDeletion(nc *karpenterv1.NodeClaim) {
 		return
 	}
 	if !is(nc, karpenterv1.ConditionTypeDisruptionReason) {
-		w.fail("claim %s was deleted for no reason", nc.Name)
+		w.fail("claim %s was deleted for no reason: instance %s, annotations %v", nc.Name, nc.Status.ProviderID, nc.Annotations)
 		return
 	}
 	var step, kind string
