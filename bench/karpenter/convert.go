@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -144,9 +145,29 @@ func pod(group *scenario.PodGroup, g, i int) *corev1.Pod {
 		Spec:   podSpec(group.CPU, group.Mem, group.Ext),
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
+	if group.DoNotDisrupt {
+		p.Annotations[karpenterv1.DoNotDisruptAnnotationKey] = "true"
+	}
 	p.Spec.NodeSelector = group.NodeSelector
 	constrain(&p.Spec, group)
 	return p
+}
+
+// budgets returns the disruption budgets of groups that have one.
+func (c *converted) budgets() []policyv1.PodDisruptionBudget {
+	var out []policyv1.PodDisruptionBudget
+	for g := range c.scenario.PodGroups {
+		group := &c.scenario.PodGroups[g]
+		if group.DisruptionsAllowed == nil {
+			continue
+		}
+		out = append(out, policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: strconv.Itoa(g)},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: group.Labels}},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: *group.DisruptionsAllowed},
+		})
+	}
+	return out
 }
 
 // constrain gives a pod the rules of its group.

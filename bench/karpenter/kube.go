@@ -23,6 +23,7 @@ import (
 type kube struct {
 	client.Client
 	pools   []*karpenterv1.NodePool
+	budgets []policyv1.PodDisruptionBudget
 	daemons []appsv1.DaemonSet
 	nodes   map[string]*corev1.Node
 	pods    map[string][]*corev1.Pod // by node
@@ -37,7 +38,7 @@ func (k *kube) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", into)}, key.Name)
 }
 
-// List lists pods, by node or by label, pools and daemon sets; nothing else is there.
+// List lists pods, by node or by label, pools, daemon sets and disruption budgets; nothing else is there.
 func (k *kube) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	var opts client.ListOptions
 	opts.ApplyOptions(options)
@@ -51,6 +52,7 @@ func (k *kube) List(_ context.Context, list client.ObjectList, options ...client
 	case *appsv1.DaemonSetList:
 		list.Items = k.daemons
 	case *policyv1.PodDisruptionBudgetList:
+		list.Items = k.budgets
 	default:
 		return fmt.Errorf("list %T: not foreseen", list)
 	}

@@ -48,7 +48,7 @@ func (accept) Validate(_ context.Context, cmd disruption.Command, _ time.Duratio
 func newWorld(ctx context.Context, c *converted) (*world, error) {
 	w := &world{
 		converted: c, clock: clock.RealClock{}, cloud: cloud{types: c.types}, recorder: events.NewRecorder(&record.FakeRecorder{}),
-		kube: &kube{pools: c.pools, nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{}},
+		kube: &kube{pools: c.pools, budgets: c.budgets(), nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{}},
 		pods: map[string]*corev1.Pod{}, price: map[string]float64{},
 	}
 	for _, p := range c.pools {

@@ -104,7 +104,7 @@ func steps(t tester, s *scenario.Scenario, opts disrupt.ConsolidateOptions) (str
 	return string(b), r
 }
 
-// karpenter is what Karpenter's loop ends with (design study, v1.14.1 and v1.15.0).
+// karpenter is what Karpenter's loop ends with (design study, v1.14.1 and v1.15.0; for families bench/karpenter).
 type karpenter struct {
 	price     float64
 	evictions int

@@ -19,6 +19,8 @@ type family struct {
 	fill                                float64 // share of a machine's room that pods ask for
 	small                               bool    // pods are small, and so many
 	thin                                int     // only one in so many types can be bought; 0: all
+	// karpenter is what Karpenter ends with, from 100 machines.
+	karpenter karpenter
 }
 
 const (
@@ -43,6 +45,10 @@ func (f family) generate(t tester, nodes int, seed uint64) *scenario.Scenario {
 		InstanceTypes: from.InstanceTypes, NodePools: []scenario.NodePool{{Name: "default", Requirements: []scenario.Requirement{
 			{Key: "kubernetes.io/arch", Op: "In", Values: []string{"amd64"}},
 		}}},
+	}
+	if f.spot == 0 { // else Karpenter asks for spot, of which there is none
+		pool := &s.NodePools[0]
+		pool.Requirements = append(pool.Requirements, scenario.Requirement{Key: capacityKey, Op: "In", Values: []string{onDemandType}})
 	}
 	if f.thin > 0 {
 		s.InstanceTypes = nil
@@ -198,4 +204,19 @@ func after(s *scenario.Scenario, p *scenario.Plan) *scenario.Scenario {
 		out.Nodes = append(out.Nodes, n)
 	}
 	return &out
+}
+
+// families returns those that are compared.
+func families() []family {
+	return []family{
+		{name: "on-demand", fill: 0.5, karpenter: karpenter{25.26, 934, true}},
+		{name: "spot", fill: 0.5, spot: 1, karpenter: karpenter{10.69, 148, true}},
+		{name: "mixed", fill: 0.4, spot: 0.5, karpenter: karpenter{12.53, 367, true}},
+		{name: "guarded", fill: 0.5, guarded: 0.4, karpenter: karpenter{32.07, 439, true}},
+		{name: "held", fill: 0.5, held: 0.05, karpenter: karpenter{27.38, 482, true}},
+		{name: "spread", fill: 0.5, spread: 0.4, karpenter: karpenter{26.60, 857, true}},
+		{name: "apart", fill: 0.5, apart: 0.4, karpenter: karpenter{24.23, 710, true}},
+		{name: "local", fill: 0.5, local: 0.2, karpenter: karpenter{19.54, 1051, true}},
+		{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, spread: 0.2, apart: 0.2, local: 0.1, karpenter: karpenter{19.68, 207, true}},
+	}
 }

@@ -32,17 +32,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	families := []family{
-		{name: "on-demand", fill: 0.5},
-		{name: "spot", fill: 0.5, spot: 1},
-		{name: "mixed", fill: 0.4, spot: 0.5},
-		{name: "guarded", fill: 0.5, guarded: 0.4},
-		{name: "held", fill: 0.5, held: 0.05},
-		{name: "spread", fill: 0.5, spread: 0.4},
-		{name: "apart", fill: 0.5, apart: 0.4},
-		{name: "local", fill: 0.5, local: 0.2},
-		{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, spread: 0.2, apart: 0.2, local: 0.1},
-	}
+	families := families()
 	if testkit.Raced {
 		families = families[:1]
 	}
@@ -93,11 +83,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 			}
 			fleet := newFleet(s)
 			floor := fleet.floor(g.price)
-			if file := os.Getenv("CONSOLIDATE_PROGRAM"); file != "" {
-				if err := os.WriteFile(file, []byte(fleet.program(g.price)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fleet.writeProgram(t, g.price)
 			t.Logf("%s: from %.2f $/h greed comes to %.2f with %d evictions in %d commands; ours has that price with %d (at least %d are needed), and %.2f with no more",
 				f.name, g.before, g.price, g.evictions, g.commands, a.fewest, floor, a.cheapest)
 			if a.fewest < floor {

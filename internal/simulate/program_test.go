@@ -2,12 +2,25 @@ package simulate
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// writeProgram writes the program to the file that CONSOLIDATE_PROGRAM names, if it does.
+func (f *fleet) writeProgram(t tester, price float64) {
+	t.Helper()
+	file := os.Getenv("CONSOLIDATE_PROGRAM")
+	if file == "" {
+		return
+	}
+	if err := os.WriteFile(file, []byte(f.program(price)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // program returns the integer program, in the LP format that solvers read, for the fewest
 // evictions by which any method comes to a price that evicts no pods but those of machines that
