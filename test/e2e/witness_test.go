@@ -336,9 +336,14 @@ func (w *witness) checkGoing() {
 	}
 }
 
-// checkDeletion: a machine goes for a reason, and after what replaces it takes pods.
+// checkDeletion: a machine goes for a reason, and after what replaces it takes pods; a
+// replacement that has none goes when its step is taken back.
 func (w *witness) checkDeletion(nc *karpenterv1.NodeClaim) {
 	if w.over || w.noticed[instanceID(nc.Status.ProviderID)] || !is(nc, karpenterv1.ConditionTypeInitialized) {
+		return
+	}
+	if nc.Annotations[translate.ReplacesAnnotationKey] != "" && !w.isUsed(nc.Status.NodeName) {
+		w.happened("replacement dropped")
 		return
 	}
 	if !is(nc, karpenterv1.ConditionTypeDisruptionReason) {
@@ -360,6 +365,16 @@ func (w *witness) checkDeletion(nc *karpenterv1.NodeClaim) {
 		w.fail("claim %s goes, and %d of the %d that replace it take pods", nc.Name, ready, launches)
 	}
 	w.happened("claim deleted with " + map[bool]string{true: "replacements", false: "none"}[launches > 0])
+}
+
+// isUsed tells whether pods of a workload are on a node that were not told to end.
+func (w *witness) isUsed(node string) bool {
+	for _, pod := range w.pods {
+		if pod.Spec.NodeName == node && pod.Labels["app"] != "" && pod.DeletionTimestamp == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // readBooks looks at the account again and again.
