@@ -147,7 +147,9 @@ func newPlay(t *testing.T) *play {
 	p.createHeld()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the last controller: %s", p.processes[len(p.processes)-1])
+			for _, last := range p.processes[max(0, len(p.processes)-1):] {
+				t.Logf("the last controller: %s", last)
+			}
 		}
 	})
 	return p
