@@ -152,8 +152,8 @@ func (a *api) put(kind string, was, is client.Object) {
 	is.SetResourceVersion(strconv.FormatUint(a.rv, 10))
 	a.shelf(kind).put(is)
 	for _, owner := range is.GetOwnerReferences() {
-		if r := (ref{kind, keyOf(is)}); !slices.Contains(a.owned[owner.UID], r) {
-			a.owned[owner.UID] = append(a.owned[owner.UID], r)
+		if was == nil || !slices.ContainsFunc(was.GetOwnerReferences(), func(x metav1.OwnerReference) bool { return x.UID == owner.UID }) {
+			a.owned[owner.UID] = append(a.owned[owner.UID], ref{kind, keyOf(is)})
 		}
 	}
 	verb := "create"

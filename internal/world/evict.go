@@ -57,13 +57,32 @@ func (a *api) ask(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
 }
 
 func (a *api) budgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
-	for _, b := range all[*policyv1.PodDisruptionBudget](a) {
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err == nil && b.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+	for _, o := range a.shelf("PodDisruptionBudget").sorted {
+		if b := o.(*policyv1.PodDisruptionBudget); b.Namespace == pod.Namespace && matches(b.Spec.Selector, pod.Labels) {
 			of = append(of, b)
 		}
 	}
 	return of
+}
+
+// matches tells whether a selector selects labels. Nearly all selectors only name labels, and
+// are not worth being compiled each time.
+func matches(s *metav1.LabelSelector, set labels.Set) bool {
+	if s != nil && len(s.MatchExpressions) == 0 {
+		return isSubset(s.MatchLabels, set)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(set)
+}
+
+// isSubset tells whether all labels of one are among the others.
+func isSubset(some, of map[string]string) bool {
+	for name, value := range some {
+		if had, ok := of[name]; !ok || had != value {
+			return false
+		}
+	}
+	return true
 }
 
 // countBudget does what the disruption controller does: it writes how many pods of a

@@ -131,13 +131,10 @@ func only(pods []*corev1.Pod, guarded map[*corev1.Pod]bool, yes bool) []*corev1.
 // asked.
 func (s *scheduler) guarded(pods []*corev1.Pod) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
-	left := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, b := range all[*policyv1.PodDisruptionBudget](s.w.api) {
-		left[b] = b.Status.DisruptionsAllowed
-	}
+	asked := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, pod := range pods {
 		for _, b := range s.w.api.budgetsOf(pod) {
-			if left[b]--; left[b] < 0 {
+			if asked[b]++; asked[b] > b.Status.DisruptionsAllowed {
 				against[pod] = true
 			}
 		}

@@ -334,12 +334,7 @@ func (s *scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread
 
 // suits tells whether a Node lets a pod come, room apart.
 func suits(pod *corev1.Pod, node *corev1.Node) bool {
-	for name, value := range pod.Spec.NodeSelector {
-		if node.Labels[name] != value {
-			return false
-		}
-	}
-	if node.Spec.Unschedulable {
+	if node.Spec.Unschedulable || !isSubset(pod.Spec.NodeSelector, node.Labels) {
 		return false
 	}
 	for i := range node.Spec.Taints {
@@ -413,7 +408,7 @@ func (s *scheduler) spreads(pod *corev1.Pod) []spread {
 
 // domainOf returns the domain that a host counts in for a pod; empty: in none.
 func (x spread) domainOf(pod *corev1.Pod, h *host) string {
-	if h == nil || h.node == nil || !selects(pod, h.node) {
+	if h == nil || h.node == nil || !isSubset(pod.Spec.NodeSelector, h.node.Labels) {
 		return ""
 	}
 	return h.node.Labels[x.key]
@@ -423,13 +418,4 @@ func (x spread) domainOf(pod *corev1.Pod, h *host) string {
 func (x spread) allows(node *corev1.Node) bool {
 	domain := node.Labels[x.key]
 	return x.in != nil && domain != "" && x.in[domain]+1-max(0, x.least) <= x.skew
-}
-
-func selects(pod *corev1.Pod, node *corev1.Node) bool {
-	for name, value := range pod.Spec.NodeSelector {
-		if node.Labels[name] != value {
-			return false
-		}
-	}
-	return true
 }
