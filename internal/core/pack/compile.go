@@ -217,11 +217,18 @@ func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, b
 		}
 		return b, !b.atoms.empty()
 	}
-	used := n.Used.Plus(daemonsFor(snap.Daemons, n).MinusFloor(n.UsedByDaemons))
 	b.ports = append(slices.Clip(b.ports), portsFor(snap.Daemons, n)...)
-	b.free = m.space.Room(n.Allocatable)
-	b.free.AddN(m.space.Vector(used), -1)
+	b.free = roomOf(m.space, n, daemonsFor(snap.Daemons, n))
 	return b, true
+}
+
+// roomOf returns what is free on a node whose daemons ask for so much together.
+func roomOf(space quantity.Space, n *cluster.Node, daemons quantity.List) quantity.Vector {
+	free := space.Room(n.Allocatable)
+	for r, name := range space {
+		free[r] -= n.Used[name] + max(0, daemons[name]-n.UsedByDaemons[name])
+	}
+	return free
 }
 
 // daemonsFor returns what the daemons that select the node ask for together.

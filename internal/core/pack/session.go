@@ -180,11 +180,7 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 			h.price = p
 		}
 		if n.Open == nil {
-			daemons := kinds.daemons(n)
-			h.free = s.model.space.Room(n.Allocatable)
-			for r, name := range s.model.space {
-				h.free[r] -= n.Used[name] + max(0, daemons[name]-n.UsedByDaemons[name])
-			}
+			h.free = roomOf(s.model.space, n, kinds.daemons(n))
 			h.taken = n.Initialised && n.Ready && !n.Leaving && !n.Closed && n.Marked == ""
 			h.kind = kinds.of(n)
 		}

@@ -23,6 +23,8 @@ type filler struct {
 	// at a time.
 	have, inverse, blocks [][4]float64
 	needs                 []int64 // of all classes
+	some                  []int32 // the classes that may be loose, in the order of size
+	total                 quantity.Vector
 	cand                  []int32
 	left                  []int32 // by class
 	content               []Share
@@ -32,6 +34,7 @@ type filler struct {
 	// merit is what bins carried when they were last filled, by how much was loose.
 	merit  [16][]float64
 	bucket int
+	top    [tryMax]int32
 }
 
 // Buy finds new machines for all loose pods for less than limit dollars per hour
@@ -39,8 +42,12 @@ type filler struct {
 func (s *Session) Buy(limit float64) (float64, bool) {
 	mark, spent := len(s.log), 0.0
 	least := 0.0
+	s.fills.some = s.fills.some[:0]
 	for _, c := range s.size {
-		least += float64(s.loose[c]) * s.worth[c]
+		if s.loose[c] > 0 {
+			s.fills.some = append(s.fills.some, c)
+			least += float64(s.loose[c]) * s.worth[c]
+		}
 	}
 	best, bestAt := math.Inf(1), -1 // completing with one machine after so many buys
 	s.hope(least)
@@ -151,19 +158,17 @@ func (s *Session) stock(b int) bool {
 
 // single returns the cheapest bin, below a price, that takes all loose pods; -1: none.
 func (s *Session) single(below float64) int {
-	clear(s.fills.free)
-	for c, n := range s.loose {
-		if n > 0 {
-			s.fills.free.AddN(s.classes[c].need, int64(n))
-		}
+	f := &s.fills
+	f.total = append(f.total[:0], f.none...)
+	for _, c := range f.some {
+		f.total.AddN(s.classes[c].need, int64(s.loose[c]))
 	}
-	total := slices.Clone(s.fills.free)
 	for b := range s.bins {
 		bin := &s.bins[b]
 		if bin.price >= below {
 			return -1
 		}
-		if !total.Fits(bin.free) || !s.stock(b) {
+		if !f.total.Fits(bin.free) || !s.stock(b) {
 			continue
 		}
 		if s.fill(b); s.took() {
@@ -176,8 +181,8 @@ func (s *Session) single(below float64) int {
 // took tells whether the last fill took all loose pods.
 func (s *Session) took() bool {
 	rest := int32(0)
-	for _, n := range s.loose {
-		rest += n
+	for _, c := range s.fills.some {
+		rest += s.loose[c]
 	}
 	for _, sh := range s.fills.content {
 		rest -= sh.N
@@ -243,16 +248,22 @@ func (s *Session) hope(worth float64) {
 		f.merit[f.bucket] = merit
 	}
 	clear(f.ratio)
-	for range tryMax {
-		top := -1
-		for b, m := range merit {
-			if f.ratio[b] == 0 && (top < 0 || m > merit[top]) {
-				top = b
+	top := f.top[:0] // the best so far, those first that did best, of equals the cheaper
+	for b, m := range merit {
+		if len(top) == tryMax {
+			if m <= merit[top[tryMax-1]] {
+				continue
 			}
+			top = top[:tryMax-1]
 		}
-		if top >= 0 {
-			f.ratio[top] = math.Inf(1)
+		at := len(top)
+		for at > 0 && m > merit[top[at-1]] {
+			at--
 		}
+		top = slices.Insert(top, at, int32(b))
+	}
+	for _, b := range top {
+		f.ratio[b] = math.Inf(1)
 	}
 	f.tried = f.tried[:0]
 	for b, m := range merit {
@@ -315,7 +326,7 @@ func (s *Session) fill(b int) float64 {
 	f.content, f.cand = f.content[:0], f.cand[:0]
 	free := f.free
 	copy(free, bin.free)
-	for _, c := range s.size {
+	for _, c := range f.some {
 		if s.loose[c] > 0 && bin.allowed.has(int(c)) && s.fits(c, free) {
 			f.cand = append(f.cand, c)
 			f.left[c] = s.loose[c]
