@@ -18,20 +18,23 @@ const fenceAfter = 12 * time.Second
 // errFenced is the error of requests of a leader that was held up.
 var errFenced = errors.New("this replica was held up for longer than its lease lasts: another one may lead by now")
 
-// fence keeps a leader that was held up (stopped, swapped out, moved to another machine) from
+// Fence keeps a leader that was held up (stopped, swapped out, moved to another machine) from
 // acting on what it knew before. Leader election alone notices that only at its next attempts to
 // renew the lease, up to renewDeadline later.
-type fence struct {
-	now func() time.Time
-	// lost is told at the first request that is refused.
+type Fence struct {
+	now  func() time.Time
 	lost func(error)
 
 	mu      sync.Mutex
 	renewed time.Time // guarded by mu; zero: it has not led yet
 }
 
-// check returns errFenced when the lease was not renewed for too long.
-func (f *fence) check() error {
+// NewFence returns the fence of a replica that does not lead yet. Lost is told of each request that
+// is refused.
+func NewFence(now func() time.Time, lost func(error)) *Fence { return &Fence{now: now, lost: lost} }
+
+// Check returns an error when the lease was not renewed for too long.
+func (f *Fence) Check() error {
 	f.mu.Lock()
 	renewed := f.renewed
 	f.mu.Unlock()
@@ -45,31 +48,31 @@ func (f *fence) check() error {
 }
 
 // guard returns a lock that tells the fence when the lease is renewed.
-func (f *fence) guard(lock resourcelock.Interface) resourcelock.Interface {
+func (f *Fence) guard(lock resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: lock, fence: f}
 }
 
 type fencedLock struct {
 	resourcelock.Interface
-	fence *fence
+	fence *Fence
 }
 
 // Create takes the lease for the first time.
 func (l *fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.fence.renew(func() error { return l.Interface.Create(ctx, r) })
+	return l.fence.Renew(func() error { return l.Interface.Create(ctx, r) })
 }
 
 // Update takes, renews or releases the lease. Who was held up does none of it: the lease that
 // it would release may be another's.
 func (l *fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	if err := l.fence.check(); err != nil {
+	if err := l.fence.Check(); err != nil {
 		return err
 	}
-	return l.fence.renew(func() error { return l.Interface.Update(ctx, r) })
+	return l.fence.Renew(func() error { return l.Interface.Update(ctx, r) })
 }
 
-// renew notes when a write of the lease began that succeeded.
-func (f *fence) renew(write func() error) error {
+// Renew notes when a write of the lease began that succeeded.
+func (f *Fence) Renew(write func() error) error {
 	began := f.now()
 	if err := write(); err != nil {
 		return err
@@ -81,19 +84,19 @@ func (f *fence) renew(write func() error) error {
 }
 
 // transport returns a way to the API server on which all that changes something is fenced.
-func (f *fence) transport(next http.RoundTripper) http.RoundTripper {
+func (f *Fence) transport(next http.RoundTripper) http.RoundTripper {
 	return fencedTransport{next, f}
 }
 
 type fencedTransport struct {
 	next  http.RoundTripper
-	fence *fence
+	fence *Fence
 }
 
 // RoundTrip sends a request, unless it is fenced.
 func (t fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
-		if err := t.fence.check(); err != nil {
+		if err := t.fence.Check(); err != nil {
 			if r.Body != nil {
 				_ = r.Body.Close() // nobody has read it
 			}
@@ -111,12 +114,12 @@ type doer interface {
 // fencedDoer is a way to AWS on which everything is fenced: there, reading is a POST too.
 type fencedDoer struct {
 	doer
-	fence *fence
+	fence *Fence
 }
 
 // Do sends a request, unless it is fenced.
 func (d fencedDoer) Do(r *http.Request) (*http.Response, error) {
-	if err := d.fence.check(); err != nil {
+	if err := d.fence.Check(); err != nil {
 		return nil, err
 	}
 	return d.doer.Do(r)

@@ -65,7 +65,7 @@ func TestALeaderThatWasHeldUpDoesNotAct(t *testing.T) {
 		"and who failed may not act on the way on": {[]string{first, renew, fail, fail}, fenceAfter, false},
 	} {
 		at, lost := time.Unix(0, 0), 0
-		f := &fence{now: func() time.Time { return at }, lost: func(error) { lost++ }}
+		f := NewFence(func() time.Time { return at }, func(error) { lost++ })
 		l := &lease{}
 		lock := f.guard(l)
 		for _, what := range c.does {

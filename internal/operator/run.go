@@ -51,7 +51,7 @@ type Options struct {
 	// journal keeps the decisions of all terms; nil: nobody does.
 	journal *journal.Journal
 	// fence is that of the present term.
-	fence *fence
+	fence *Fence
 }
 
 // Run runs the autoscaler until the context ends. What can heal is waited for, with one

@@ -56,7 +56,7 @@ func Scheme() *runtime.Scheme {
 func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *observe.Objects, srv *server) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	opts.fence = &fence{now: time.Now, lost: cancel}
+	opts.fence = NewFence(time.Now, cancel)
 	mgr, err := newManager(opts)
 	if err != nil {
 		return err

@@ -367,7 +367,8 @@ func (c *chaos) crash() {
 const (
 	// lease is for how long a leader that is not heard of leads.
 	lease = 15 * time.Second
-	// lastWords is how long one goes on that was stopped for longer, until it knows.
+	// lastWords is how long one goes on at most that was stopped for longer: it ends when its
+	// fence keeps something in.
 	lastWords = 500 * time.Millisecond
 )
 
@@ -380,6 +381,7 @@ func (c *chaos) stopLeader() {
 		return
 	}
 	w.former = p
+	_ = p.fence.Renew(func() error { return nil }) // the last time
 	next := w.between(lease, lease+2*time.Second)
 	p.stopped = w.at.Add(w.between(lease, 4*lease))
 	w.after(next, w.startProcess)

@@ -187,6 +187,13 @@ func (c *checks) instanceOf(nc *karpenterv1.NodeClaim) *instance {
 	return nil
 }
 
+// acts: nobody does anything while another leads.
+func (c *checks) acts(p *process, what string) {
+	if p != c.w.process {
+		c.w.fail("%s by a leader that stood still, while another leads", what)
+	}
+}
+
 // launched: one instance a claim, no pool beyond its limits, and nothing dearer than need be.
 func (c *checks) launched(i *instance) {
 	c.lastLaunch, c.why = c.w.at, "launch of "+i.Claim

@@ -136,8 +136,8 @@ func (c *productClient) RESTMapper() meta.RESTMapper { return nil }
 // write performs a write with the faults of the day.
 func (c *productClient) write(verb string, obj client.Object, effect func() error) error {
 	w := c.p.w
-	if c.p.dead {
-		return errGone
+	if err := c.p.mayAct(); err != nil {
+		return err
 	}
 	kind := kindName(obj)
 	fault := w.chaos.onWrite()
@@ -149,6 +149,7 @@ func (c *productClient) write(verb string, obj client.Object, effect func() erro
 		return errGone
 	}
 	w.note("product %s %s %s", verb, kind, obj.GetName())
+	w.checks.acts(c.p, verb+" "+kind)
 	w.checks.productWrites(verb, kind, obj)
 	w.checks.byProduct = true
 	err := effect()

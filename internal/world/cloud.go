@@ -236,7 +236,7 @@ var errCloud = errors.New("world: the cloud does not answer")
 
 // Types returns what is on offer.
 func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
-	if s.p.dead || s.cloud.w.chaos.cloudFails() {
+	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return nil, errCloud
 	}
 	if s.cloud.w.api.get(ref.Kind, "", ref.Name) == nil {
@@ -255,13 +255,14 @@ func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud
 			m.Launch(w, &r)
 		}
 		switch fault := w.chaos.onLaunch(); {
-		case s.p.dead:
+		case s.p.mayAct() != nil:
 			results[i].Err = errGone
 		case fault == LaunchRefused:
 			results[i].Err = errCloud
 		case fault == LaunchUnready:
 			results[i].Err = &cloud.Failure{Kind: cloud.ClassNotReady, Message: "the class is being looked at"}
 		default:
+			w.checks.acts(s.p, "launch")
 			results[i].Instance, results[i].Err = s.cloud.launch(&r)
 			if fault == LaunchLost && results[i].Err == nil {
 				results[i] = cloud.LaunchResult{Err: errCloud}
@@ -277,7 +278,7 @@ func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud
 // Terminate begins the end of an instance.
 func (s *seat) Terminate(_ context.Context, id string) error {
 	w := s.cloud.w
-	if s.p.dead || w.chaos.cloudFails() {
+	if s.p.mayAct() != nil || w.chaos.cloudFails() {
 		return errCloud
 	}
 	if m := w.opts.Mutant; m != nil && m.Terminate != nil {
@@ -290,6 +291,7 @@ func (s *seat) Terminate(_ context.Context, id string) error {
 		return cloud.ErrNotFound
 	}
 	w.note("product terminates %s", id)
+	w.checks.acts(s.p, "termination")
 	w.checks.terminates(i)
 	s.cloud.stop(i, "asked to")
 	if w.chaos.cloudFails() { // after it was done
@@ -300,7 +302,7 @@ func (s *seat) Terminate(_ context.Context, id string) error {
 
 // Get returns an instance.
 func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
-	if s.p.dead || s.cloud.w.chaos.cloudFails() {
+	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return cloud.Instance{}, errCloud
 	}
 	i := s.cloud.byID[id]
@@ -313,7 +315,7 @@ func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
 // List returns all instances.
 func (s *seat) List(context.Context) ([]cloud.Instance, error) {
 	w := s.cloud.w
-	if s.p.dead || w.chaos.cloudFails() {
+	if s.p.mayAct() != nil || w.chaos.cloudFails() {
 		return nil, errCloud
 	}
 	var list []cloud.Instance
@@ -328,7 +330,7 @@ func (s *seat) List(context.Context) ([]cloud.Instance, error) {
 
 // Drifted tells whether an instance has an old image.
 func (s *seat) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
-	if s.p.dead {
+	if s.p.mayAct() != nil {
 		return "", errCloud
 	}
 	i := s.cloud.byID[id]

@@ -352,7 +352,7 @@ func emptyWorld() *worldGround {
 	w.kubelets = newKubelets(w)
 	w.chaos = newChaos(w)
 	w.every(10*time.Second, w.kubelets.look)
-	p := &process{w: w, scheme: operator.Scheme()}
+	p := newProcess(w)
 	return &worldGround{w: w, c: &productClient{p: p, reader: reader{p: p, shelf: w.api.shelf}}}
 }
 

@@ -27,4 +27,6 @@ type Mutant struct {
 	// Pause changes for how long an item of a queue rests, Now what time it is.
 	Pause func(time.Duration) time.Duration
 	Now   func(time.Time) time.Time
+	// Unfenced lets a leader act that stood still.
+	Unfenced bool
 }

@@ -115,6 +115,7 @@ var mutants = []struct {
 			a.Spec.NodeName = "elsewhere"
 		}
 	}}, 1},
+	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 1},
 }
 
 func node(f func(w *World, n *corev1.Node, data []byte) []byte) func(*World, client.Object, []byte, bool) []byte {

@@ -45,6 +45,8 @@ type process struct {
 	running, dead bool
 	// stopped is until when it stands still.
 	stopped time.Time
+	// fence is production's: it lets nothing out when the lease was not renewed.
+	fence *operator.Fence
 }
 
 // looker is a loop that looks again and again.
@@ -55,9 +57,15 @@ type looker struct {
 	due  time.Time // of the next look; zero: none
 }
 
+func newProcess(w *World) *process {
+	p := &process{w: w, scheme: operator.Scheme()}
+	p.fence = operator.NewFence(func() time.Time { return w.at }, func(error) { p.end() })
+	return p
+}
+
 // startProcess begins a new life.
 func (w *World) startProcess() {
-	p := &process{w: w, scheme: operator.Scheme()}
+	p := newProcess(w)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	w.process = p
 	p.heard = newInformers(p)
@@ -172,6 +180,17 @@ func (p *process) crash() {
 	if p == p.w.process {
 		p.w.after(p.w.between(time.Second, 40*time.Second), p.w.startProcess)
 	}
+}
+
+// mayAct returns an error when nothing that the process does has an effect any more.
+func (p *process) mayAct() error {
+	if p.dead {
+		return errGone
+	}
+	if m := p.w.opts.Mutant; m != nil && m.Unfenced {
+		return nil
+	}
+	return p.fence.Check()
 }
 
 func (p *process) end() {
