@@ -1,8 +1,11 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/scenario"
@@ -19,8 +22,8 @@ type family struct {
 	fill                                float64 // share of a machine's room that pods ask for
 	small                               bool    // pods are small, and so many
 	thin                                int     // only one in so many types can be bought; 0: all
-	// karpenter is what Karpenter ends with, from 100 machines.
-	karpenter karpenter
+	// karpenter is what Karpenter ends with, by how many machines there are at first.
+	karpenter map[int]karpenter
 }
 
 const (
@@ -206,17 +209,27 @@ func after(s *scenario.Scenario, p *scenario.Plan) *scenario.Scenario {
 	return &out
 }
 
+// machines returns how many machines the clusters are to have: CONSOLIDATE_NODES says so.
+func machines(t tester) int {
+	t.Helper()
+	nodes, err := strconv.Atoi(cmp.Or(os.Getenv("CONSOLIDATE_NODES"), "100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes
+}
+
 // families returns those that are compared.
 func families() []family {
 	return []family{
-		{name: "on-demand", fill: 0.5, karpenter: karpenter{25.26, 934, true}},
-		{name: "spot", fill: 0.5, spot: 1, karpenter: karpenter{10.69, 148, true}},
-		{name: "mixed", fill: 0.4, spot: 0.5, karpenter: karpenter{12.53, 367, true}},
-		{name: "guarded", fill: 0.5, guarded: 0.4, karpenter: karpenter{32.07, 439, true}},
-		{name: "held", fill: 0.5, held: 0.05, karpenter: karpenter{27.38, 482, true}},
-		{name: "spread", fill: 0.5, spread: 0.4, karpenter: karpenter{26.60, 857, true}},
-		{name: "apart", fill: 0.5, apart: 0.4, karpenter: karpenter{24.23, 710, true}},
-		{name: "local", fill: 0.5, local: 0.2, karpenter: karpenter{19.54, 1051, true}},
-		{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, spread: 0.2, apart: 0.2, local: 0.1, karpenter: karpenter{19.68, 207, true}},
+		{name: "on-demand", fill: 0.5, karpenter: map[int]karpenter{100: {25.26, 934, true}}},
+		{name: "spot", fill: 0.5, spot: 1, karpenter: map[int]karpenter{100: {10.69, 148, true}, 500: {49.51, 1067, true}}},
+		{name: "mixed", fill: 0.4, spot: 0.5, karpenter: map[int]karpenter{100: {12.53, 367, true}, 500: {60.28, 2709, true}}},
+		{name: "guarded", fill: 0.5, guarded: 0.4, karpenter: map[int]karpenter{100: {32.07, 439, true}, 500: {172.09, 2188, true}}},
+		{name: "held", fill: 0.5, held: 0.05, karpenter: map[int]karpenter{100: {27.38, 482, true}, 500: {142.34, 3228, true}}},
+		{name: "spread", fill: 0.5, spread: 0.4, karpenter: map[int]karpenter{100: {26.60, 857, true}}},
+		{name: "apart", fill: 0.5, apart: 0.4, karpenter: map[int]karpenter{100: {24.23, 710, true}}},
+		{name: "local", fill: 0.5, local: 0.2, karpenter: map[int]karpenter{100: {19.54, 1051, true}, 500: {115.91, 5690, true}}},
+		{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, spread: 0.2, apart: 0.2, local: 0.1, karpenter: map[int]karpenter{100: {19.68, 207, true}}},
 	}
 }

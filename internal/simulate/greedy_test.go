@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -25,14 +23,7 @@ import (
 // fewest evictions.
 func TestFamiliesAgainstGreed(t *testing.T) {
 	t.Parallel()
-	nodes := 100
-	if text := os.Getenv("CONSOLIDATE_NODES"); text != "" {
-		var err error
-		if nodes, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	families := families()
+	nodes, families := machines(t), families()
 	if testkit.Raced {
 		families = families[:1]
 	}
