@@ -24,7 +24,7 @@ func vectorOf(room []int64) vector { return vector{float64(room[0]), float64(roo
 
 func (v vector) times(w vector) float64 { return v[0]*w[0] + v[1]*w[1] }
 
-// priced is a machine.
+// priced is a machine, without its pods that may not move and the room they take.
 type priced struct {
 	room  vector
 	price float64
@@ -53,8 +53,12 @@ func newFleet(s *scenario.Scenario) *fleet {
 		n := &s.Nodes[i]
 		m := priced{room: vectorOf(roomOf(s, types[n.Type])), price: prices[n.Type+n.Zone+n.CapacityType]}
 		for _, share := range n.Pods {
-			m.pods = append(m.pods, slices.Repeat([]int{share.Group()}, share.Count())...)
-			m.stays = m.stays || stays(&s.PodGroups[share.Group()])
+			if !stays(&s.PodGroups[share.Group()]) {
+				m.pods = append(m.pods, slices.Repeat([]int{share.Group()}, share.Count())...)
+				continue
+			}
+			size, count := f.sizes[share.Group()], float64(share.Count())
+			m.stays, m.room = true, vector{m.room[0] - count*size[0], m.room[1] - count*size[1]}
 		}
 		f.owned = append(f.owned, m)
 	}

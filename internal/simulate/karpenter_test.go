@@ -38,6 +38,12 @@ func TestFamiliesAgainstKarpenter(t *testing.T) {
 	}
 }
 
+// relaxed is how many evictions are needed at least by the relaxation of the program of anybody,
+// which knows what a pod of each size needs (cbc; docs/internals/disruption.md), where the floor
+// does not tell.
+var relaxed = map[string]int{"held-100": 304}
+
+// againstKarpenter compares the plans for one cluster.
 func (f family) againstKarpenter(t *testing.T, nodes int) {
 	t.Helper()
 	s := f.generate(t, nodes, 7)
@@ -61,9 +67,8 @@ func (f family) againstKarpenter(t *testing.T, nodes int) {
 	}
 	fleet := newFleet(s)
 	fleet.writeProgram(t, k.price)
-	floor, goal := fleet.floor(k.price), k.evictions*6/10
-	// Of 100 machines with held pods docs/internals/disruption.md tells what is known.
-	possible := floor <= goal && s.Name != "held-100"
+	floor, goal := max(fleet.floor(k.price), relaxed[s.Name]), k.evictions*6/10
+	possible := floor <= goal
 	for _, eviction := range []float64{0.002, 0.01, 0.02} {
 		try(eviction)
 	}
