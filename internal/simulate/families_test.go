@@ -222,7 +222,7 @@ func machines(t tester) int {
 // families returns those that are compared.
 func families() []family {
 	return []family{
-		{name: "on-demand", fill: 0.5, karpenter: map[int]karpenter{100: {25.26, 934, true}}},
+		{name: "on-demand", fill: 0.5, karpenter: map[int]karpenter{100: {25.26, 934, true}, 500: {117.93, 4797, true}}},
 		{name: "spot", fill: 0.5, spot: 1, karpenter: map[int]karpenter{100: {10.69, 148, true}, 500: {49.51, 1067, true}}},
 		{name: "mixed", fill: 0.4, spot: 0.5, karpenter: map[int]karpenter{100: {12.53, 367, true}, 500: {60.28, 2709, true}}},
 		{name: "guarded", fill: 0.5, guarded: 0.4, karpenter: map[int]karpenter{100: {32.07, 439, true}, 500: {172.09, 2188, true}}},
