@@ -110,7 +110,8 @@ func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation 
 // bestOfTries plans a few times where there are few machines, with these in another order
 // each time, and returns the plan that gains most.
 func (c *consolidator) bestOfTries() Consolidation {
-	tries := min(max(machinesMax/max(len(c.snap.Nodes), 1), 1), triesMax)
+	machines := len(c.snap.Nodes)
+	tries := min(max(machinesMax/max(machines, 1), 1), triesMax)
 	if c.opts.DrainOnly || c.opts.Changed != nil {
 		tries = 1
 	}
@@ -129,6 +130,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 			}
 		}
 		c.s.Undo(mark)
+		c.s.Remember(removed(c.out.Steps) <= machines/littleShare)
 	}
 	if c.opts.Try > 0 {
 		if attempt(c.opts.Try - 1); most > 0 {
@@ -139,6 +141,14 @@ func (c *consolidator) bestOfTries() Consolidation {
 		attempt(try)
 	}
 	return best
+}
+
+// removed returns how many machines the steps remove.
+func removed(steps []plan.Step) (n int) {
+	for i := range steps {
+		n += len(steps[i].Remove)
+	}
+	return n
 }
 
 // plan searches, makes steps of what it found, and looks again where that was not all.
@@ -253,6 +263,8 @@ const (
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3
+	// littleShare is of how many machines one removed is little.
+	littleShare = 5
 	// noiseShare is by how much the order differs from one try to the other.
 	noiseShare = 0.1
 )

@@ -49,6 +49,10 @@ func (s *Session) Buy(limit float64) (float64, bool) {
 			least += float64(s.loose[c]) * s.worth[c]
 		}
 	}
+	sum := s.sumOfLoose()
+	if s.vain.covers(sum, limit) {
+		return 0, false
+	}
 	best, bestAt := math.Inf(1), -1 // completing with one machine after so many buys
 	s.hope(least)
 	var bought []int32
@@ -93,6 +97,7 @@ func (s *Session) Buy(limit float64) (float64, bool) {
 	}
 	if bestAt < 0 || best >= limit {
 		s.unwind(mark)
+		s.vain.add(sum, limit)
 		return 0, false
 	}
 	return s.finish(mark, bestAt, limit)

@@ -208,9 +208,10 @@ func (s *Session) seat(c int32) {
 	need := s.classes[c].need
 	for s.loose[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
+		refused := refused{s: s, class: int(c)}
 		for at := s.slots.next(0, need, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, need, &visits) {
 			h := int(s.slots.host[at])
-			if !s.mayTake(c, h) {
+			if !s.isOpenTo(c, h) || !refused.allow(&s.hosts[h].place) {
 				continue
 			}
 			seen++
@@ -229,13 +230,43 @@ func (s *Session) seat(c int32) {
 	}
 }
 
+// refused are places where rules between pods keep one of a class away, as long as nothing
+// changes: those that are alike are not asked about again.
+type refused struct {
+	s      *Session
+	class  int
+	places [4]*topology.Place
+	n      int
+}
+
+// allow tells whether rules between pods allow one at the place.
+func (r *refused) allow(at *topology.Place) bool {
+	if len(r.s.classes[r.class].keys) == 0 {
+		return true
+	}
+	for _, o := range r.places[:r.n] {
+		if r.s.ledger.Alike(r.class, o, at) {
+			return false
+		}
+	}
+	ok := r.s.mayJoin(int32(r.class), at)
+	if !ok && r.n < len(r.places) {
+		r.places[r.n] = at
+		r.n++
+	}
+	return ok
+}
+
 // mayTake tells whether everything but resources allows a pod of the class on a machine.
 func (s *Session) mayTake(c int32, h int) bool {
+	return s.isOpenTo(c, h) && (len(s.classes[c].keys) == 0 || s.mayJoin(c, &s.hosts[h].place))
+}
+
+// isOpenTo tells whether everything but resources and rules between pods allows a pod of the
+// class on a machine.
+func (s *Session) isOpenTo(c int32, h int) bool {
 	cl, host := &s.classes[c], &s.hosts[h]
-	if host.gone || !host.taken || !s.accepts(host, c) || len(cl.shape.Ports) > 0 && s.portTaken(host, cl.shape.Ports) {
-		return false
-	}
-	return len(cl.keys) == 0 || s.ledger.Check(int(c), &host.place, cl.last().wishesFrom, false).IsYes()
+	return !host.gone && host.taken && s.accepts(host, c) && (len(cl.shape.Ports) == 0 || !s.portTaken(host, cl.shape.Ports))
 }
 
 // evenness is the square of the cosine between what is needed and what is free, each

@@ -97,3 +97,31 @@ func (l *Ledger) KeptFrom(class, key, wishesFrom int) iter.Seq[int] {
 
 // CountedIn returns the groups in which pods of a class count.
 func (l *Ledger) CountedIn(class int) []int { return l.rules[class].counted }
+
+// Alike tells whether the rules of a class see no difference between two places.
+func (l *Ledger) Alike(class int, a, b *Place) bool {
+	if a.May != nil || b.May != nil {
+		return false
+	}
+	r := &l.rules[class]
+	for i := range r.spread {
+		g := r.spread[i].group
+		if k := l.groups[g].key; a.Domain[k] != b.Domain[k] || a.counts(g) != b.counts(g) {
+			return false
+		}
+	}
+	same := func(uses []use) bool {
+		for i := range uses {
+			if k := l.groups[uses[i].group].key; a.Domain[k] != b.Domain[k] {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range r.attracting {
+		if !same(r.attracting[i].uses) {
+			return false
+		}
+	}
+	return same(r.repelling) && same(r.repelled)
+}
