@@ -228,8 +228,8 @@ func families() []family {
 		{name: "guarded", fill: 0.5, guarded: 0.4, karpenter: map[int]karpenter{100: {32.07, 439, true}, 500: {172.09, 2188, true}}},
 		{name: "held", fill: 0.5, held: 0.05, karpenter: map[int]karpenter{100: {27.38, 482, true}, 500: {142.34, 3228, true}}},
 		{name: "spread", fill: 0.5, spread: 0.4, karpenter: map[int]karpenter{100: {26.60, 857, true}, 500: {119.97, 4553, true}}},
-		{name: "apart", fill: 0.5, apart: 0.4, karpenter: map[int]karpenter{100: {24.23, 710, true}}},
+		{name: "apart", fill: 0.5, apart: 0.4, karpenter: map[int]karpenter{100: {24.23, 710, true}, 500: {120.69, 3840, true}}},
 		{name: "local", fill: 0.5, local: 0.2, karpenter: map[int]karpenter{100: {19.54, 1051, true}, 500: {115.91, 5690, true}}},
-		{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, spread: 0.2, apart: 0.2, local: 0.1, karpenter: map[int]karpenter{100: {19.68, 207, true}}},
+		{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, spread: 0.2, apart: 0.2, local: 0.1, karpenter: map[int]karpenter{100: {19.68, 207, true}, 500: {90.49, 1605, true}}},
 	}
 }
