@@ -51,8 +51,9 @@ type Session struct {
 	spare   []int32
 	present [][]int32 // by spreading group and domain: how many machines
 	fills   filler
-	vain    *vain // nil: it is not remembered
-	change  int32 // number of the change under way
+	vain    *vain                  // nil: it is not remembered
+	answers map[topology.Sum]*many // of BuyMany, by sumOfLoose
+	change  int32                  // number of the change under way
 	class   map[*cluster.Shape]int32
 	room    []firstRoom // by class
 	areas   []area      // nil: they are not known yet

@@ -41,17 +41,12 @@ type filler struct {
 // together. It returns what they cost; false, and nothing is bought, when it can't.
 func (s *Session) Buy(limit float64) (float64, bool) {
 	mark, spent := len(s.log), 0.0
-	least := 0.0
-	s.fills.some = s.fills.some[:0]
-	for _, c := range s.size {
-		if s.loose[c] > 0 {
-			s.fills.some = append(s.fills.some, c)
-			least += float64(s.loose[c]) * s.worth[c]
+	least := s.gather()
+	var sum topology.Sum
+	if s.vain != nil {
+		if sum = s.sumOfLoose(); s.vain.covers(sum, limit) {
+			return 0, false
 		}
-	}
-	sum := s.sumOfLoose()
-	if s.vain.covers(sum, limit) {
-		return 0, false
 	}
 	best, bestAt := math.Inf(1), -1 // completing with one machine after so many buys
 	s.hope(least)
@@ -97,10 +92,24 @@ func (s *Session) Buy(limit float64) (float64, bool) {
 	}
 	if bestAt < 0 || best >= limit {
 		s.unwind(mark)
-		s.vain.add(sum, limit)
+		if s.vain != nil {
+			s.vain.add(sum, limit)
+		}
 		return 0, false
 	}
 	return s.finish(mark, bestAt, limit)
+}
+
+// gather lists the classes that are loose, and returns what their pods are worth.
+func (s *Session) gather() (worth float64) {
+	s.fills.some = s.fills.some[:0]
+	for _, c := range s.size {
+		if s.loose[c] > 0 {
+			s.fills.some = append(s.fills.some, c)
+			worth += float64(s.loose[c]) * s.worth[c]
+		}
+	}
+	return worth
 }
 
 // finish takes back all but the first machines that were bought and completes with one.

@@ -18,17 +18,13 @@ type area struct {
 // before: in which zone each is to be, and what may not share a machine. Where that was not
 // enough, or pods want host ports, it is false.
 func (s *Session) BuyMany(limit float64) bool {
-	p, classes, ok := s.problemOfLoose()
-	if !ok {
-		return false
-	}
-	answer := cover.Solve(p, cover.Effort{Passes: 8, Improve: 100})
-	if len(answer.Unplaced) > 0 || answer.Price >= limit {
+	many := s.bestOfLoose()
+	if many == nil || many.Price >= limit {
 		return false
 	}
 	mark := len(s.log)
 	var ruled []Move
-	for _, pattern := range answer.Patterns {
+	for _, pattern := range many.Patterns {
 		for range pattern.Times {
 			h, ok := s.Open(pattern.Bin)
 			if !ok {
@@ -36,7 +32,7 @@ func (s *Session) BuyMany(limit float64) bool {
 				return false
 			}
 			for _, item := range pattern.Items {
-				c, n := classes[item.Class], int32(item.N)
+				c, n := many.classes[item.Class], int32(item.N)
 				if s.fills.keyed[c] {
 					ruled = append(ruled, Move{c, int32(h), n})
 					continue
@@ -54,6 +50,36 @@ func (s *Session) BuyMany(limit float64) bool {
 		return false
 	}
 	return true
+}
+
+// many is what would be bought for pods at once, with the session's class of each of its classes.
+type many struct {
+	cover.Solution
+	classes []int32
+}
+
+// manyMax is how many answers are remembered.
+const manyMax = 1024
+
+// bestOfLoose returns what would be bought for the loose pods, pools' limits aside; nil: nothing
+// that takes all. Searches ask for the same pods again, in every order that they try.
+func (s *Session) bestOfLoose() *many {
+	s.gather()
+	sum := s.sumOfLoose()
+	if m, known := s.answers[sum]; known {
+		return m
+	}
+	var m *many
+	if p, classes, ok := s.problemOfLoose(); ok {
+		if answer := cover.Solve(p, cover.Effort{Passes: 8, Improve: 100}); len(answer.Unplaced) == 0 {
+			m = &many{answer, classes}
+		}
+	}
+	if s.answers == nil || len(s.answers) == manyMax {
+		s.answers = map[topology.Sum]*many{}
+	}
+	s.answers[sum] = m
+	return m
 }
 
 // PutAll puts loose pods where the moves say, and takes those that were put off what the moves

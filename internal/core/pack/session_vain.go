@@ -23,29 +23,20 @@ func (s *Session) Remember(yes bool) {
 
 // covers tells whether nothing was found for as much.
 func (v *vain) covers(sum topology.Sum, limit float64) bool {
-	if v == nil {
-		return false
-	}
 	e := &v[sum%topology.Sum(len(v))]
 	return e.sum == sum && e.limit >= limit
 }
 
 func (v *vain) add(sum topology.Sum, limit float64) {
-	if v == nil {
-		return
-	}
 	e := &v[sum%topology.Sum(len(v))]
 	if e.sum != sum || e.limit < limit {
 		e.sum, e.limit = sum, limit
 	}
 }
 
-// sumOfLoose returns a sum of what is loose, and of what may be bought for it now: of what rules
+// sumOfLoose returns a sum of what is loose, as gathered, and of what may be bought for it now: of what rules
 // between pods count, and of what pools' limits leave.
 func (s *Session) sumOfLoose() (sum topology.Sum) {
-	if s.vain == nil {
-		return 0
-	}
 	for _, c := range s.fills.some {
 		sum = sum.Add(uint64(c)<<32 | uint64(s.loose[c]))
 		if s.fills.keyed[c] {
