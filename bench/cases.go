@@ -23,6 +23,9 @@ const (
 	headline     = "p1a-diverse-aws-5000"
 )
 
+// machines is how many there are in the scenario that shows how long consolidation takes.
+const machines = 5000
+
 // gather returns the scenarios to solve, with those that are generated written to the
 // directory.
 func gather(s settings, dir string) ([]testCase, error) {
@@ -56,6 +59,13 @@ func gather(s settings, dir string) ([]testCase, error) {
 			}
 			cases = append(cases, testCase{f.Scenario(pods, s.seed).Name, path, !s.quick || pods <= quickPodsMax})
 		}
+	}
+	if name := generate.MachinesName(machines); s.only.MatchString(name) {
+		path, err := generate.WriteMachines(dir, machines, s.seed)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, testCase{name, path, !s.quick})
 	}
 	if len(cases) == 0 {
 		return nil, errors.New("no scenario has such a name")

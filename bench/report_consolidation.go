@@ -28,7 +28,40 @@ func writeConsolidation(b *strings.Builder, rows []row) {
 		}
 		b.WriteByte('\n')
 	}
+	writePace(b, rows)
 	writeMeetings(b, rows)
+}
+
+// writePace shows how long each side takes until it knows what to do first, and that there is
+// nothing.
+func writePace(b *strings.Builder, rows []row) {
+	b.WriteString("\nWhat a look costs in CPU time. *First* is until the first machines to go are known: Dovetail's steps that need no new machine, Karpenter's first command.\n" +
+		"*All* is Dovetail's whole plan, and all that Karpenter did. *Nothing* is to know, once all is done, that there is no more: Dovetail after one pod has gone, Karpenter's last look.\n\n" +
+		"| scenario | nodes | pods | first D, K | all D, K | nothing D, K |\n|---|--:|--:|--:|--:|--:|\n")
+	for i := range rows {
+		if r := &rows[i]; !r.dovetail.cut {
+			d, k := paced(r.dovetail), paced(r.karpenter)
+			fmt.Fprintf(b, "| %s | %d | %d | %s, %s | %s, %s | %s, %s |\n", r.name, r.nodes, r.pods, d[0], k[0], d[1], k[1], d[2], k[2])
+		}
+	}
+}
+
+// paced returns the cells of one side: first, all, nothing.
+func paced(s *side) [3]string {
+	known := func(took float64) string {
+		if took == 0 {
+			return "–"
+		}
+		return seconds(took)
+	}
+	if s == nil || s.cut || s.Pace == nil {
+		return [3]string{"–", "–", "–"}
+	}
+	all := seconds(s.CPUSeconds)
+	if s.Note != "" {
+		all += "*"
+	}
+	return [3]string{known(s.Pace.First), all, known(s.Pace.Nothing)}
 }
 
 // writeMeetings compares the two where they meet: at the price that Karpenter ends at, and

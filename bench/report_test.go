@@ -32,6 +32,7 @@ func TestReport(t *testing.T) {
 	moved := func(price float64, evictions int, note string) *side {
 		s := answer(price, 0, 0.25, 0)
 		s.steps, s.Note, s.Plan.Steps = scenario.StepsReport{Nodes: 5, Evictions: evictions}, note, make([]scenario.Step, 2)
+		s.Pace = &measure.Pace{First: 0.012, Nothing: 0.0034}
 		s.others = []scenario.StepsReport{
 			{Prices: []float64{30, 15.9, 15, 14.8}, Evicted: []int{100, 300, 790, 900}},
 			{Prices: []float64{40, 15.8, 14.9}, Evicted: []int{50, 250, 850}, Violations: []string{"a"}},

@@ -73,6 +73,12 @@ func consolidate(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, 
 	if report.Plan, err = steps(s, snap, first); err != nil {
 		return measure.Report{}, err
 	}
+	if report.Pace, err = pace(s, snap, opts); err != nil {
+		return measure.Report{}, err
+	}
+	if len(s.Nodes) > othersMax {
+		return report, nil
+	}
 	for opts.EvictionHourly = evictionLow; opts.EvictionHourly < evictionHigh; opts.EvictionHourly *= evictionStep {
 		c := disrupt.Consolidate(snap, opts)
 		p, err := steps(s, snap, &c)
@@ -82,6 +88,55 @@ func consolidate(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, 
 		report.Others = append(report.Others, p)
 	}
 	return report, nil
+}
+
+const (
+	// othersMax is up to how many nodes other prices of an eviction are tried: with more it takes
+	// the judge long.
+	othersMax = 2000
+	// looksMax is how often steps are looked for until none is found.
+	looksMax = 8
+)
+
+// pace measures how long it takes to find the first steps, which need no new machine; and, when
+// all steps have been taken and one pod has gone, that nothing is to be done.
+func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts disrupt.ConsolidateOptions) (*measure.Pace, error) {
+	cost := func(opts disrupt.ConsolidateOptions) (float64, error) {
+		c, err := measure.Repeat(func() (func() error, error) {
+			return func() error {
+				disrupt.Consolidate(snap, opts)
+				return nil
+			}, nil
+		})
+		return c.CPUSeconds, err
+	}
+	drains := opts
+	drains.DrainOnly = true
+	first, err := cost(drains)
+	if err != nil {
+		return nil, err
+	}
+	for range looksMax {
+		c := disrupt.Consolidate(snap, opts)
+		if len(c.Steps) == 0 {
+			break
+		}
+		p, err := steps(s, snap, &c)
+		if err != nil {
+			return nil, err
+		}
+		s = s.After(p)
+		snap = s.Snapshot(time.Unix(0, 0))
+	}
+	if len(s.Nodes) == 0 || len(s.Nodes[0].Pods) == 0 {
+		return &measure.Pace{First: first}, nil
+	}
+	changed := s.Nodes[0].Name
+	s.Nodes[0].Pods[0][1]--
+	snap = s.Snapshot(time.Unix(0, 0))
+	opts.Changed = func(n *cluster.Node) bool { return n.Name == changed }
+	nothing, err := cost(opts)
+	return &measure.Pace{First: first, Nothing: nothing}, err
 }
 
 func steps(s *scenario.Scenario, snap *cluster.Snapshot, c *disrupt.Consolidation) (*scenario.Plan, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
@@ -50,5 +51,43 @@ func TestFamilies(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestMachines: the same seed makes the same machines, none overfull, and there is something to
+// be saved by steps that the judge accepts.
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := WriteCatalog(dir); err != nil {
+		t.Fatal(err)
+	}
+	var both [2]*scenario.Scenario
+	for i := range both {
+		path, err := WriteMachines(dir, 100, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if both[i], err = scenario.Read(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := both[0]
+	if diff := cmp.Diff(s.Nodes, both[1].Nodes); diff != "" || len(s.Nodes) != 100 {
+		t.Errorf("%d machines; the same seed makes other ones:\n%s", len(s.Nodes), diff)
+	}
+	snap := s.Snapshot(time.Unix(0, 0))
+	c := disrupt.Consolidate(snap, disrupt.ConsolidateOptions{Pack: pack.Options{BuyableBinds: true}})
+	file, err := scenario.Steps(s.Name, snap, c.Steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.PricePerHour = c.AfterHourly
+	r := scenario.CheckSteps(s, file)
+	if len(r.Violations) > 0 || r.PricePerHour > 0.8*c.PriceHourly {
+		t.Errorf("from %.2f to %.2f $/h: %v", c.PriceHourly, r.PricePerHour, r.Violations)
+	}
+	if after := s.After(file); len(after.Nodes) != r.Nodes {
+		t.Errorf("%d machines are left, the judge says %d", len(after.Nodes), r.Nodes)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"syscall"
 	"time"
 
 	karpenterv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -23,7 +22,7 @@ func stop() *time.Duration {
 // controller does, until none finds anything or the time is up.
 func consolidate(ctx context.Context, c *converted, limit time.Duration) (measure.Report, error) {
 	out := &scenario.Plan{Format: scenario.PlanFormat, Scenario: c.scenario.Name, Mode: "consolidate"}
-	report := measure.Report{Plan: out}
+	report := measure.Report{Plan: out, Pace: &measure.Pace{}}
 	var err error
 	report.Cost, err = measure.Repeat(func() (func() error, error) {
 		w, err := newWorld(ctx, c)
@@ -31,21 +30,27 @@ func consolidate(ctx context.Context, c *converted, limit time.Duration) (measur
 			return nil, err
 		}
 		return func() error {
-			out.Steps, report.Note = nil, ""
+			out.Steps, report.Note, *report.Pace = nil, "", measure.Pace{}
 			end := limit // since the start of the process, so that it need not be ended
 			// Within one command time is wall clock time, of which there is more.
 			limited, cancel := context.WithTimeout(ctx, 3*limit)
 			defer cancel()
 			for {
+				began := measure.UserTime()
 				step, err := w.next(limited)
 				if err != nil {
 					return err
 				}
+				took := (measure.UserTime() - began).Seconds()
 				if step == nil {
+					report.Pace.Nothing = took
 					break
 				}
+				if len(out.Steps) == 0 {
+					report.Pace.First = took
+				}
 				out.Steps = append(out.Steps, *step)
-				if cpuTime() > end || limited.Err() != nil {
+				if measure.UserTime() > end || limited.Err() != nil {
 					report.Note = fmt.Sprintf("cut off after %s", limit)
 					break
 				}
@@ -100,12 +105,4 @@ func disruptable(p *karpenterv1.NodePool) {
 		ConsolidationPolicy: karpenterv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
 		Budgets:             []karpenterv1.Budget{{Nodes: "100%"}},
 	}
-}
-
-func cpuTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano())
 }

@@ -27,8 +27,17 @@ type Report struct {
 	// FirstFitPrice is what first-fit-decreasing alone would have paid, in dollars per
 	// hour; 0: not asked.
 	FirstFitPrice float64
+	// Pace is what parts of consolidation took; nil: not asked.
+	Pace *Pace
 	// Note tells what a reader of the figures must know; empty: nothing.
 	Note string
+}
+
+// Pace is what parts of consolidation took, in seconds of CPU time.
+type Pace struct {
+	// First is until the first machines to go are known, Nothing until it is known that no more
+	// are to; 0: it did not come to that.
+	First, Nothing float64
 }
 
 // Cost is what solving took.
@@ -68,11 +77,11 @@ func Repeat(prepare func() (solve func() error, err error)) (Cost, error) {
 		runtime.GC()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		used, start := userTime(), time.Now()
+		used, start := UserTime(), time.Now()
 		if err := solve(); err != nil {
 			return c, err
 		}
-		cpu, wall = cpu+userTime()-used, wall+time.Since(start)
+		cpu, wall = cpu+UserTime()-used, wall+time.Since(start)
 		if c.Runs == 0 {
 			runtime.ReadMemStats(&after)
 			c.Allocs, c.AllocBytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
@@ -88,7 +97,8 @@ func Repeat(prepare func() (solve func() error, err error)) (Cost, error) {
 	return c, nil
 }
 
-func userTime() time.Duration {
+// UserTime returns what CPU time the process has used.
+func UserTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0

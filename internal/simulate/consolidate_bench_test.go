@@ -47,7 +47,7 @@ func BenchmarkConsolidate(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s = after(s, file)
+		s = s.After(file)
 		c.Snapshot = s.Snapshot(still())
 		if found = Consolidate(c, disrupt.ConsolidateOptions{}, clock); len(found.Steps) == 0 {
 			break

@@ -190,7 +190,7 @@ func checkDefaults(t *testing.T, s *scenario.Scenario, k karpenter) {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	_, again := steps(t, after(s, &p), disrupt.ConsolidateOptions{})
+	_, again := steps(t, s.After(&p), disrupt.ConsolidateOptions{})
 	saved := r.PricePerHour - again.PricePerHour
 	t.Logf("%s by default: %.2f $/h (x %.3f), %d evictions, %d steps; a second look saves %.2f with %d evictions",
 		s.Name, r.PricePerHour, r.PricePerHour/p.LowerBoundPerHour, r.Evictions, len(p.Steps), saved, again.Evictions)

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 )
@@ -163,50 +162,6 @@ func balanced(s *scenario.Scenario, g int, zone string, here int) bool {
 	}
 	count[zone] += here
 	return count[zone]+1-min(count["us-east-1a"], count["us-east-1b"], count["us-east-1c"]) <= int(s.PodGroups[g].Spread[0].MaxSkew)
-}
-
-// after returns the scenario as it is when the steps have been taken.
-func after(s *scenario.Scenario, p *scenario.Plan) *scenario.Scenario {
-	out := *s
-	pods, nodes := map[string]map[int]int{}, map[string]scenario.Node{}
-	var order []string
-	add := func(n scenario.Node) {
-		nodes[n.Name], pods[n.Name] = n, map[int]int{}
-		for _, share := range n.Pods {
-			pods[n.Name][share.Group()] += share.Count()
-		}
-		order = append(order, n.Name)
-	}
-	for _, n := range s.Nodes {
-		add(n)
-	}
-	for i := range p.Steps {
-		for _, l := range p.Steps[i].Launch {
-			add(scenario.Node{Name: l.Name, Type: l.Type, Zone: l.Zone, CapacityType: l.CapacityType, Pool: l.Pool})
-		}
-		for _, m := range p.Steps[i].Moves {
-			pods[m.From][m.Group] -= m.Count
-			pods[m.To][m.Group] += m.Count
-		}
-		for _, name := range p.Steps[i].Delete {
-			delete(nodes, name)
-		}
-	}
-	out.Nodes = nil
-	for _, name := range order {
-		n, there := nodes[name]
-		if !there {
-			continue
-		}
-		n.Pods, n.Name = nil, strings.Replace(n.Name, "new-", "was-", 1) // names are given anew
-		for g := range s.PodGroups {
-			if k := pods[name][g]; k > 0 {
-				n.Pods = append(n.Pods, scenario.Share{g, k})
-			}
-		}
-		out.Nodes = append(out.Nodes, n)
-	}
-	return &out
 }
 
 // machines returns how many machines the clusters are to have: CONSOLIDATE_NODES says so.

@@ -44,7 +44,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 					t.Errorf("%d pods are evicted twice", ours.EvictedAgain)
 				}
 				a.count(eviction, ours)
-				_, again := steps(t, after(s, &plan), opts)
+				_, again := steps(t, s.After(&plan), opts)
 				saved := ours.PricePerHour - again.PricePerHour
 				t.Logf("eviction %.4f: %.2f $/h (x %.3f of the bound), %d evictions, %d steps; a second look saves %.2f with %d evictions",
 					eviction, ours.PricePerHour, ours.PricePerHour/plan.LowerBoundPerHour, ours.Evictions, len(plan.Steps), saved, again.Evictions)
