@@ -54,8 +54,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestMachines: the same seed makes the same machines, none overfull, and there is something to
-// be saved by steps that the judge accepts.
+// TestMachines: the same seed makes the same machines, and there is something to be saved by steps that
+// the judge accepts.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

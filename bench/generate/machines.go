@@ -24,7 +24,7 @@ func WriteMachines(dir string, nodes int, seed uint64) (string, error) {
 }
 
 // Machines returns a scenario of machines of 4 to 16 cpus, all on demand, whose room is used to
-// between a quarter and three quarters by small pods of up to 300 workloads, 16 on each or so.
+// between a quarter and three quarters by small pods of up to 300 workloads, 14 on each or so.
 func Machines(nodes int, seed uint64) (*scenario.Scenario, error) {
 	catalog, err := Catalog()
 	if err != nil {
