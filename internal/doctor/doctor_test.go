@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -112,7 +113,9 @@ func TestDefinitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := definitions(t.Context(), fake.NewClientBuilder().WithObjects(tc.objects...).Build())
+			// The fake adds what it doesn't know to its scheme, which must not be the one all share.
+			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(tc.objects...).Build()
+			got := definitions(t.Context(), c)
 			if diff := cmp.Diff([]Finding{tc.want}, got); diff != "" {
 				t.Errorf("definitions() (-want +got):\n%s", diff)
 			}
