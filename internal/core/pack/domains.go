@@ -41,7 +41,7 @@ func (s *solver) keepDomain(b *launchBin, g, k int, key string) {
 	s.settleDomain(b, k, s.ledger.Domain(k, best.value))
 	b.terms = append(b.terms, label.Requirements{key: label.In(best.value)})
 	if best.atoms != nil {
-		b.keepAtoms(best.atoms.has)
+		b.keep(best.atoms)
 		s.recount(b)
 	}
 	s.ledger.Present(&b.place)

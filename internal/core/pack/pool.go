@@ -31,6 +31,7 @@ type poolModel struct {
 	keys             map[string]*keyModel // those asked for; nil: nothing decides it
 	minValues        []minValuesRule
 	memory           launchMemory
+	sale             *market            // see market; made when asked for
 	ownOpen          label.Requirements // see openRules; made when asked for
 	// every is all types, and roomMost the most that any has for pods.
 	every    []int32

@@ -88,9 +88,15 @@ func (b *launchBin) cheapestReservation(left map[string]int) (id string, ok bool
 func (b *launchBin) keepAtoms(keep func(a int) bool) {
 	for a := range b.pool.atoms {
 		if b.atoms.has(a) && !keep(a) {
-			b.atoms[a>>6] &^= 1 << (a & 63)
+			b.atoms.clear(a)
 		}
 	}
+	b.keep(b.atoms)
+}
+
+// keep drops the atoms that are not among these, and the types that then have none.
+func (b *launchBin) keep(atoms bitset) {
+	b.atoms.and(atoms)
 	b.types = slices.DeleteFunc(b.types, func(t int32) bool {
 		return !b.atoms.anyIn(b.pool.types[t].first, b.pool.types[t].end)
 	})

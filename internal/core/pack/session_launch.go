@@ -25,6 +25,12 @@ func (s *Session) Close(h int) {
 	s.slots.drop(h)
 }
 
+// Forgo takes back what Open has just bought, and was given nothing.
+func (s *Session) Forgo() {
+	s.unbuy()
+	s.log = s.log[:len(s.log)-1]
+}
+
 // Bought returns the machines that were bought since the mark, and are still there.
 func (s *Session) Bought(mark int) []int {
 	var hosts []int
@@ -117,40 +123,93 @@ func (s *Session) carry(b *launchBin, c *class, n int32, atom int) bool {
 	return false
 }
 
+// market is what launches of a pool are narrowed by.
+type market struct {
+	prices []float64         // by atom
+	sold   map[string]bitset // by capacity type: atoms that no reservation is for
+	zones  []string          // in order
+	in     []bitset          // by zone: its atoms
+	// narrowed, cheap and dear are memory.
+	narrowed, cheap, dear bitset
+}
+
+// market returns what launches of the pool are narrowed by, which is made when asked for.
+func (p *poolModel) market() *market {
+	if p.sale != nil {
+		return p.sale
+	}
+	n := len(p.atoms)
+	m := &market{prices: make([]float64, n), sold: map[string]bitset{}, narrowed: newBitset(n), cheap: newBitset(n), dear: newBitset(n)}
+	for _, o := range p.atoms {
+		if o.Zone != "" && !slices.Contains(m.zones, o.Zone) {
+			m.zones, m.in = append(m.zones, o.Zone), append(m.in, newBitset(n))
+		}
+	}
+	slices.Sort(m.zones)
+	for a, o := range p.atoms {
+		m.prices[a] = o.Price()
+		if o.Zone != "" {
+			m.in[slices.Index(m.zones, o.Zone)].set(a)
+		}
+		if o.Reservation != "" {
+			continue
+		}
+		if m.sold[o.CapacityType] == nil {
+			m.sold[o.CapacityType] = newBitset(n)
+		}
+		m.sold[o.CapacityType].set(a)
+	}
+	p.sale = m
+	return m
+}
+
+// split sorts the atoms of the types that are left into cheap and dear.
+func (m *market) split(b *launchBin, priceMax float64) {
+	clear(m.cheap)
+	clear(m.dear)
+	for _, t := range b.types {
+		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
+			switch {
+			case !b.atoms.has(a):
+			case m.prices[a] <= priceMax:
+				m.cheap.set(a)
+			default:
+				m.dear.set(a)
+			}
+		}
+	}
+}
+
 // narrow keeps a launch to offerings within the price, of one capacity type and of zones
 // in which each type that is left can be bought. It returns how many offerings are left.
 func (s *Session) narrow(b *launchBin, bin *freshBin, priceMax float64, keyed bool) int {
+	m := b.pool.market()
 	chosen := b.pool.atoms[bin.atom]
 	pins := label.Requirements{label.CapacityType: label.In(chosen.CapacityType)}
-	zones := b.zonesWithin(bin, priceMax, keyed)
+	b.keep(m.sold[chosen.CapacityType])
+	m.split(b, priceMax)
+	zones := b.zonesWithin(m, bin, keyed)
 	if chosen.CapacityType == label.Spot && b.openIn(zones, priceMax) < s.spotPools {
 		zones = b.mostOpen(zones, priceMax)
 	}
 	if len(zones) > 0 {
 		pins[label.Zone] = label.In(zones...)
+		clear(m.narrowed)
+		for _, z := range zones {
+			m.narrowed.or(m.in[slices.Index(m.zones, z)])
+		}
+		b.keep(m.narrowed)
 	}
 	if keyed {
 		s.pinDomains(b, bin, pins)
 	}
 	b.terms = append(b.terms, pins)
-	within := func(a int) bool {
-		o := b.pool.atoms[a]
-		return o.CapacityType == chosen.CapacityType && o.Reservation == "" && (len(zones) == 0 || slices.Contains(zones, o.Zone))
-	}
-	dear := map[string]bool{}
-	for _, t := range b.types {
-		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
-			if b.atoms.has(a) && within(a) && b.pool.atoms[a].Price() > priceMax {
-				dear[b.pool.types[t].Name] = true
-			}
-		}
-	}
-	b.keepAtoms(within)
-	b.types = slices.DeleteFunc(b.types, func(t int32) bool { return dear[b.pool.types[t].Name] && t != bin.typ })
+	m.dear.and(b.atoms)
+	b.dropDear(m, bin.typ)
 	left := 0
 	for _, t := range b.types {
 		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
-			if b.atoms.has(a) && !math.IsInf(b.pool.atoms[a].Price(), 1) {
+			if b.atoms.has(a) && !math.IsInf(m.prices[a], 1) {
 				left++
 			}
 		}
@@ -158,28 +217,41 @@ func (s *Session) narrow(b *launchBin, bin *freshBin, priceMax float64, keyed bo
 	return left
 }
 
-// zonesWithin returns the zones in which a type can be had for the price, and the bin's
-// type is not dearer. keyed: the bin's own zone only.
-func (b *launchBin) zonesWithin(bin *freshBin, priceMax float64, keyed bool) []string {
-	chosen := b.pool.atoms[bin.atom]
-	if keyed && chosen.Zone != "" {
-		return []string{chosen.Zone}
-	}
-	var zones, dear []string
-	for _, t := range b.types {
-		for a := b.pool.types[t].first; a < b.pool.types[t].end; a++ {
-			o := b.pool.atoms[a]
-			switch {
-			case !b.atoms.has(a) || o.CapacityType != chosen.CapacityType || o.Zone == "":
-			case o.Price() <= priceMax:
-				zones = append(zones, o.Zone)
-			case t == bin.typ:
-				dear = append(dear, o.Zone)
+// dropDear leaves types out of which some part that is left is dear, but for one.
+func (b *launchBin) dropDear(m *market, but int32) {
+	types, kept := b.pool.types, b.types[:0]
+	for i, end := 0, 0; i < len(b.types); i = end {
+		dear := false
+		for end = i; end < len(b.types) && types[b.types[end]].Type == types[b.types[i]].Type; end++ {
+			dear = dear || m.dear.anyIn(types[b.types[end]].first, types[b.types[end]].end)
+		}
+		for _, t := range b.types[i:end] {
+			if !dear || t == but {
+				kept = append(kept, t)
 			}
 		}
 	}
-	slices.Sort(zones)
-	return slices.DeleteFunc(slices.Compact(zones), func(z string) bool { return slices.Contains(dear, z) })
+	b.types = kept
+}
+
+// zonesWithin returns the zones in which a type can be had for the price, and the bin's
+// type is not dearer. keyed: the bin's own zone only.
+func (b *launchBin) zonesWithin(m *market, bin *freshBin, keyed bool) []string {
+	if chosen := b.pool.atoms[bin.atom]; keyed && chosen.Zone != "" {
+		return []string{chosen.Zone}
+	}
+	own := &b.pool.types[bin.typ]
+	var zones []string
+	for i, z := range m.zones {
+		dear := false
+		for a := own.first; a < own.end; a++ {
+			dear = dear || m.dear.has(a) && m.in[i].has(a)
+		}
+		if !dear && m.cheap.meets(m.in[i]) {
+			zones = append(zones, z)
+		}
+	}
+	return zones
 }
 
 // mostOpen leaves zones out, one after the other, as long as more spot offerings are left without:
@@ -234,7 +306,7 @@ func (s *Session) pinDomains(b *launchBin, bin *freshBin, pins label.Requirement
 		}
 		pins[key] = label.In(v)
 		if i, has := k.at[v]; has {
-			b.keepAtoms(k.with[i].has)
+			b.keep(k.with[i])
 		}
 	}
 }
