@@ -86,6 +86,11 @@ func (r *replayer) step(i int, st *Step) {
 	for _, m := range st.Moves {
 		r.move(m, doomed, away)
 	}
+	for _, n := range st.Launch {
+		if h := r.hosts[n.Name]; h != nil && len(h.added) == 0 {
+			r.violated("launch %s: no pod moves to it", n.Name)
+		}
+	}
 	r.guard(away, len(st.Delete))
 	r.judgeHosts(st)
 	for _, name := range st.Delete {

@@ -306,19 +306,19 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 		return step, 0, false
 	}
 	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
-	for _, h := range bought {
-		l, ok := c.launch(h, c.s.Price(h)+spare)
-		if !ok {
-			return step, 0, false
+	for i, h := range bought {
+		l := plan.Launch{PriceHourly: c.s.Price(h)}
+		if !c.inTurns || c.s.IsSpot(h) {
+			if l, ok = c.launch(h, c.s.Price(h)+spare); !ok {
+				return step, 0, false
+			}
 		}
 		step.SavingHourly += c.s.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
-	}
-	if !c.inTurns && !c.relaunch(mark, first) {
-		return step, 0, false
-	}
-	for i, h := range bought {
 		c.launched[h] = launched{len(c.out.Steps), i, c.s.Price(h) + spare}
+	}
+	if !c.inTurns && !c.relaunch(c.s.Stocked(mark), first) {
+		return step, 0, false
 	}
 	c.name(&step, d, bought, c.s.Moved(mark, first))
 	return step, step.SavingHourly - cost, true
@@ -337,24 +337,21 @@ func (c *consolidator) launch(h int, priceMax float64) (plan.Launch, bool) {
 	return l, ok && (!c.s.IsSpot(h) || pools >= c.opts.SpotPools)
 }
 
-// relaunch has launches of earlier steps hold what was put on them since the mark. It is
-// false, and nothing changes, where one can't.
-func (c *consolidator) relaunch(mark, first int) bool {
-	anew := map[int]plan.Launch{}
-	var hosts []int
-	for _, h := range c.s.Stocked(mark) {
-		if _, done := anew[h]; done || h >= first {
-			continue
-		}
-		l, ok := c.launch(h, c.launched[h].priceMax)
-		if !ok {
+// relaunch has launches of earlier steps hold what was put on the machines, of those that
+// come before first. It is false, and nothing changes, where one can't.
+func (c *consolidator) relaunch(hosts []int, first int) bool {
+	slices.Sort(hosts)
+	hosts = slices.DeleteFunc(slices.Compact(hosts), func(h int) bool { return h >= first })
+	anew := make([]plan.Launch, len(hosts))
+	for i, h := range hosts {
+		var ok bool
+		if anew[i], ok = c.launch(h, c.launched[h].priceMax); !ok {
 			return false
 		}
-		anew[h], hosts = l, append(hosts, h)
 	}
-	for _, h := range hosts {
+	for i, h := range hosts {
 		at := c.launched[h]
-		step, l := &c.out.Steps[at.step], anew[h]
+		step, l := &c.out.Steps[at.step], anew[i]
 		had := &step.Launch[at.at]
 		l.Pods = had.Pods
 		step.SavingHourly -= l.PriceHourly - had.PriceHourly

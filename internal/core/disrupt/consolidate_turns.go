@@ -24,9 +24,10 @@ type turns struct {
 	did   []int32
 	drawn []int   // goals that it has bought
 	room  []int32 // by kind
-	// near are the goals that the machines chosen for the next step will want bought.
-	near  []int
-	short []int32 // by kind: pods of the machine just chosen that have no place
+	// near are the goals that the machines chosen for the next step will want bought, and those
+	// that the step under way can't use.
+	near []int
+	next tally
 }
 
 // goal is a machine to be bought, and what is still to come to it, by kind.
@@ -34,7 +35,8 @@ type goal struct {
 	bin   int32
 	want  []pack.Share
 	worth float64
-	host  int // -1: it is not bought
+	host  int  // -1: it is not bought
+	near  bool // it is one of turns.near
 }
 
 // turnsLook is how many machines are compared for the next of a step.
@@ -68,7 +70,7 @@ func (c *consolidator) inTurn(d *draft) *draft {
 		t.settle()
 	}
 	c.inTurns = false
-	if !c.relaunch(from, c.s.Hosts()) {
+	if !c.relaunch(append(c.s.Stocked(from), c.s.Bought(from)...), c.s.Hosts()) {
 		c.s.Undo(from)
 		c.out, c.gain = was, gained
 		return d
@@ -83,7 +85,7 @@ func (c *consolidator) inTurn(d *draft) *draft {
 
 func newTurns(c *consolidator, whole *draft) *turns {
 	n := c.s.Classes()
-	t := &turns{c: c, moves: whole.moves, kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n), short: make([]int32, n)}
+	t := &turns{c: c, moves: whole.moves, kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
 	for class, kind := range t.kind {
 		t.classes[kind] = append(t.classes[kind], int32(class))
 	}
@@ -104,6 +106,7 @@ func newTurns(c *consolidator, whole *draft) *turns {
 		}
 		t.goals = append(t.goals, g)
 	}
+	t.next = newTally(c.s, t.goals)
 	return t
 }
 
@@ -124,7 +127,7 @@ func (c *consolidator) atOnce(d *draft) (*draft, bool) {
 // or what will be for others of the step; else the worst.
 func (t *turns) choose(order []int32) (part []int32) {
 	clear(t.room)
-	t.near = t.near[:0]
+	t.forget()
 	for _, g := range t.open {
 		for _, sh := range t.goals[g].want {
 			t.room[sh.Class] += sh.N
@@ -156,25 +159,29 @@ func (t *turns) choose(order []int32) (part []int32) {
 // foresee takes the room that the pods of a machine will have, and adds what is left of that
 // of the goals that will be bought for them.
 func (t *turns) foresee(h int32) {
-	clear(t.short)
+	t.next.clear()
 	for _, sh := range t.c.s.Own(int(h)) {
 		kind := t.kind[sh.Class]
 		n := min(sh.N, t.room[kind])
 		t.room[kind] -= n
-		t.short[kind] += sh.N - n
+		t.next.set(kind, t.next.pods[kind]+sh.N-n)
 	}
-	for slices.ContainsFunc(t.short, func(n int32) bool { return n > 0 }) {
-		g := t.fullest(func(kind int32) int32 { return t.short[kind] })
-		if g < 0 {
-			break
-		}
-		t.near = append(t.near, g)
+	for g := t.next.fullest(t.goals); g >= 0; g = t.next.fullest(t.goals) {
+		t.near, t.goals[g].near = append(t.near, g), true
 		for _, sh := range t.goals[g].want {
-			n := min(sh.N, t.short[sh.Class])
-			t.short[sh.Class] -= n
+			n := min(sh.N, t.next.pods[sh.Class])
+			t.next.set(sh.Class, t.next.pods[sh.Class]-n)
 			t.room[sh.Class] += sh.N - n
 		}
 	}
+}
+
+// forget leaves open again which goals will be bought next.
+func (t *turns) forget() {
+	for _, g := range t.near {
+		t.goals[g].near = false
+	}
+	t.near = t.near[:0]
 }
 
 // covered returns the share of a machine's worth that has a place already, as if each class had
@@ -194,9 +201,13 @@ func (t *turns) covered(h int32) float64 {
 // follow puts loose pods where they are meant to be, and buys what it takes, fullest first.
 func (t *turns) follow(*draft, int) bool {
 	t.put()
-	t.near = t.near[:0]
+	t.forget()
+	t.next.clear()
+	for kind := range t.classes {
+		t.next.set(int32(kind), t.loose(int32(kind)))
+	}
 	for t.c.s.AnyLoose() {
-		g := t.fullest(t.loose)
+		g := t.next.fullest(t.goals)
 		if g < 0 {
 			break
 		}
@@ -205,34 +216,22 @@ func (t *turns) follow(*draft, int) bool {
 			return false
 		}
 		t.goals[g].host = h
+		if !t.fill(g) { // rules say no to all of them, for now
+			t.c.s.Forgo()
+			t.goals[g].host = -1
+			t.near, t.goals[g].near = append(t.near, g), true
+			continue
+		}
 		t.open, t.drawn = append(t.open, g), append(t.drawn, g)
-		t.fill(g)
+		for _, sh := range t.goals[g].want {
+			t.next.set(sh.Class, t.loose(sh.Class))
+		}
 	}
 	if t.c.s.AnyLoose() { // rules may have asked for another order
 		t.put()
 		t.c.s.Settle()
 	}
 	return true
-}
-
-// fullest returns the goal to be bought next: that of which so many pods of each kind fill
-// most; -1: none.
-func (t *turns) fullest(pods func(kind int32) int32) int {
-	best, most := -1, 0.0
-	for i := range t.goals {
-		g := &t.goals[i]
-		if g.host >= 0 || slices.Contains(t.near, i) {
-			continue
-		}
-		sum := 0.0
-		for _, sh := range g.want {
-			sum += t.c.s.WorthOf(sh.Class) * float64(min(sh.N, pods(sh.Class)))
-		}
-		if sum > most*g.worth {
-			best, most = i, sum/g.worth
-		}
-	}
-	return best
 }
 
 // put moves loose pods to what is bought already, and to machines that there are.
@@ -298,5 +297,6 @@ func (t *turns) settle() {
 	t.open = slices.DeleteFunc(t.open, func(g int) bool {
 		return !slices.ContainsFunc(t.goals[g].want, func(sh pack.Share) bool { return sh.N > 0 })
 	})
+	t.next.drop(t.goals)
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
 }
