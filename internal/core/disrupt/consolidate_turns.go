@@ -35,8 +35,7 @@ type goal struct {
 	bin   int32
 	want  []pack.Share
 	worth float64
-	host  int  // -1: it is not bought
-	near  bool // it is one of turns.near
+	host  int // -1: it is not bought
 }
 
 // turnsLook is how many machines are compared for the next of a step.
@@ -166,8 +165,8 @@ func (t *turns) foresee(h int32) {
 		t.room[kind] -= n
 		t.next.set(kind, t.next.pods[kind]+sh.N-n)
 	}
-	for g := t.next.fullest(t.goals); g >= 0; g = t.next.fullest(t.goals) {
-		t.near, t.goals[g].near = append(t.near, g), true
+	for g := t.next.fullest(); g >= 0; g = t.next.fullest() {
+		t.near, t.next.closed[g] = append(t.near, g), true
 		for _, sh := range t.goals[g].want {
 			n := min(sh.N, t.next.pods[sh.Class])
 			t.next.set(sh.Class, t.next.pods[sh.Class]-n)
@@ -179,7 +178,7 @@ func (t *turns) foresee(h int32) {
 // forget leaves open again which goals will be bought next.
 func (t *turns) forget() {
 	for _, g := range t.near {
-		t.goals[g].near = false
+		t.next.closed[g] = false
 	}
 	t.near = t.near[:0]
 }
@@ -207,7 +206,7 @@ func (t *turns) follow(*draft, int) bool {
 		t.next.set(int32(kind), t.loose(int32(kind)))
 	}
 	for t.c.s.AnyLoose() {
-		g := t.next.fullest(t.goals)
+		g := t.next.fullest()
 		if g < 0 {
 			break
 		}
@@ -219,10 +218,10 @@ func (t *turns) follow(*draft, int) bool {
 		if !t.fill(g) { // rules say no to all of them, for now
 			t.c.s.Forgo()
 			t.goals[g].host = -1
-			t.near, t.goals[g].near = append(t.near, g), true
+			t.near, t.next.closed[g] = append(t.near, g), true
 			continue
 		}
-		t.open, t.drawn = append(t.open, g), append(t.drawn, g)
+		t.open, t.drawn, t.next.closed[g] = append(t.open, g), append(t.drawn, g), true
 		for _, sh := range t.goals[g].want {
 			t.next.set(sh.Class, t.loose(sh.Class))
 		}
@@ -286,7 +285,7 @@ func (t *turns) takeBack() {
 		*want += t.did[i]
 	}
 	for _, g := range t.drawn {
-		t.goals[g].host = -1
+		t.goals[g].host, t.next.closed[g] = -1, false
 	}
 	t.open = slices.DeleteFunc(t.open, func(g int) bool { return t.goals[g].host < 0 })
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]

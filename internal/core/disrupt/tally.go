@@ -9,17 +9,19 @@ import (
 // tally is how much of each goal some pods fill. There are thousands of goals, and a change
 // of the pods concerns few of them.
 type tally struct {
-	pods  []int32   // by kind
-	worth []float64 // by kind, of a pod
-	// wanting are, by kind, the goals that want pods of it, and how many. Those that are
-	// bought may be among them.
+	pods []int32 // by kind
+	// wanting are, by kind, the goals that want pods of it. Those that are bought may be
+	// among them.
 	wanting [][]wanted
-	filled  []float64 // by goal, what the pods that it would get are worth
+	filled  []float64 // by goal, the share of its worth that it would get
 	some    []int32   // goals of which something has been filled; one may be there twice
+	closed  []bool    // by goal: it is bought, or should not be now
 }
 
+// wanted says how many pods a goal wants, and what share of its worth is one.
 type wanted struct {
 	goal, n int32
+	share   float64
 }
 
 // fillMin is how much of a goal must be filled: less is what sums lose.
@@ -27,13 +29,10 @@ const fillMin = 1e-9
 
 func newTally(s *pack.Session, goals []goal) tally {
 	n := s.Classes()
-	y := tally{pods: make([]int32, n), worth: make([]float64, n), wanting: make([][]wanted, n), filled: make([]float64, len(goals))}
-	for kind := range y.worth {
-		y.worth[kind] = s.WorthOf(int32(kind))
-	}
+	y := tally{pods: make([]int32, n), wanting: make([][]wanted, n), filled: make([]float64, len(goals)), closed: make([]bool, len(goals))}
 	for g := range goals {
 		for _, sh := range goals[g].want {
-			y.wanting[sh.Class] = append(y.wanting[sh.Class], wanted{int32(g), sh.N})
+			y.wanting[sh.Class] = append(y.wanting[sh.Class], wanted{int32(g), sh.N, s.WorthOf(sh.Class) / goals[g].worth})
 		}
 	}
 	return y
@@ -50,7 +49,7 @@ func (y *tally) clear() {
 
 // set makes it n pods of a kind.
 func (y *tally) set(kind, n int32) {
-	was, worth := y.pods[kind], y.worth[kind]
+	was := y.pods[kind]
 	if n == was {
 		return
 	}
@@ -59,18 +58,16 @@ func (y *tally) set(kind, n int32) {
 		if y.filled[w.goal] == 0 {
 			y.some = append(y.some, w.goal)
 		}
-		y.filled[w.goal] += worth * float64(min(n, w.n)-min(was, w.n))
+		y.filled[w.goal] += w.share * float64(min(n, w.n)-min(was, w.n))
 	}
 }
 
 // fullest returns the goal to be bought next: that of which the pods fill most; -1: none.
-func (y *tally) fullest(goals []goal) int {
+func (y *tally) fullest() int {
 	best, most := int32(-1), fillMin
 	for _, g := range y.some {
-		if o := &goals[g]; o.host < 0 && !o.near {
-			if share := y.filled[g] / o.worth; share > most || share == most && g < best {
-				best, most = g, share
-			}
+		if share := y.filled[g]; (share > most || share == most && g < best) && !y.closed[g] {
+			best, most = g, share
 		}
 	}
 	return int(best)

@@ -429,8 +429,11 @@ func (s *Session) needOf(c int32) []int64 {
 }
 
 // fits tells whether what is free is enough for a pod of the class.
-func (s *Session) fits(c int32, free quantity.Vector) bool {
-	for r, amount := range s.needOf(c) {
+func (s *Session) fits(c int32, free quantity.Vector) bool { return fitsAsked(s.needOf(c), free) }
+
+// fitsAsked tells whether what is free is enough. What is not asked for may be short.
+func fitsAsked(need, free quantity.Vector) bool {
+	for r, amount := range need {
 		if amount > 0 && amount > free[r] {
 			return false
 		}

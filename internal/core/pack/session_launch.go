@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
@@ -85,14 +86,10 @@ func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok 
 	most := bin.pool.types[bin.typ].capacity
 	b.types = slices.DeleteFunc(b.types, func(t int32) bool { return !bin.pool.withinLimits(bin.pool.types[t].capacity, most) })
 	s.locateLaunch(b)
-	keyed := false
-	for _, sh := range host.added {
-		c := &s.classes[sh.Class]
-		keyed = keyed || len(c.keys) > 0
-		if !s.carry(b, c, sh.N, bin.atom) {
-			return l, 0, false
-		}
+	if !s.carry(b, host.added, bin.atom) {
+		return l, 0, false
 	}
+	keyed := slices.ContainsFunc(host.added, func(sh Share) bool { return len(s.classes[sh.Class].keys) > 0 })
 	if !slices.Contains(b.types, bin.typ) {
 		return l, 0, false
 	}
@@ -101,26 +98,34 @@ func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok 
 	return l, pools, refusal.IsYes()
 }
 
-// carry puts n pods of a class on a launch that must be able to become the atom.
-func (s *Session) carry(b *launchBin, c *class, n int32, atom int) bool {
-	in := &c.last().in[b.at]
-	for i := range in.terms {
-		t := &in.terms[i]
-		if !t.atoms.has(atom) || !b.scratch.intersection(b.atoms, t.atoms) {
-			continue
+// carry puts pods on a launch that must be able to become the atom.
+func (s *Session) carry(b *launchBin, pods []Share, atom int) bool {
+	for _, sh := range pods {
+		c := &s.classes[sh.Class]
+		terms := c.last().in[b.at].terms
+		k := slices.IndexFunc(terms, func(t termIn) bool { return t.atoms.has(atom) })
+		if k < 0 {
+			return false
 		}
-		for n > 0 {
-			k := b.addWithin(c, t, int(n))
-			if k == 0 {
-				return false
-			}
-			if n -= int32(k); n > 0 && !b.scratch.intersection(b.atoms, t.atoms) {
-				return false
-			}
+		t := &terms[k]
+		if _, conflict := b.open.Conflict(t.open); conflict {
+			return false
 		}
-		return true
+		b.scratch.intersection(b.atoms, t.atoms)
+		if b.fresh && len(b.minimum) > 0 && b.withMinValues(c, 1) == 0 {
+			return false
+		}
+		b.atoms, b.scratch, b.fresh = b.scratch, b.atoms, false
+		b.used.AddN(c.need, int64(sh.N))
+		b.ports = append(b.ports, c.shape.Ports...)
+		b.ask(t)
 	}
-	return false
+	b.types = slices.DeleteFunc(b.types, func(ty int32) bool {
+		tm := &b.pool.types[ty]
+		return !fitsAsked(b.used, tm.free) || !b.atoms.anyIn(tm.first, tm.end) || len(b.ports) > 0 && !fit.Ports(b.ports, tm.ports).IsYes()
+	})
+	b.stale = true
+	return b.offersMinimum(b.types)
 }
 
 // market is what launches of a pool are narrowed by.
