@@ -393,13 +393,19 @@ func (c *consolidator) replace() {
 // windows goes over windows of the machines that are wanted, worst first, as long as one
 // of them gains something.
 func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hosts []int32) bool) {
+	var order []int32
+	stale := true
 	for range rounds {
 		gained := false
 		for _, size := range []int{1, 3, 8, 32} {
-			order := c.ranked(c.s.Worth, want)
+			if stale {
+				order, stale = c.ranked(c.s.Worth, want), false
+			}
 			c.s.Survey()
 			for from := 0; from < len(order); from += size {
-				gained = gains(order[from:min(from+size, len(order))]) || gained
+				if gains(order[from:min(from+size, len(order))]) {
+					gained, stale = true, true
+				}
 			}
 		}
 		if !gained {
