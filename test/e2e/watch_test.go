@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -81,7 +83,12 @@ func watchEverything(t *testing.T, th *thinned) *everything {
 		if err := meta.EachListItem(list, func(o runtime.Object) error { w.see(o, false, false); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		changes, err := c.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: from}})
+		// Who is slow is cut off by the API server, and goes on where he was.
+		changes, err := watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return c.Watch(ctx, list, &client.ListOptions{Raw: &o})
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +233,8 @@ func (w *everything) runs(workload string, want int) error {
 		}
 	}
 	if there != want || w.healthy[workload] != want {
-		return fmt.Errorf("%d of %d pods of %s are healthy, want %d", w.healthy[workload], there, workload, want)
+		return fmt.Errorf("%d of %d pods of %s are healthy, want %d; seen so far: %d changes, the last %s ago, and broken %q",
+			w.healthy[workload], there, workload, want, w.events, time.Since(w.changed).Round(time.Second), w.broken)
 	}
 	return nil
 }
