@@ -105,7 +105,7 @@ func newTurns(c *consolidator, whole *draft) *turns {
 		}
 		t.goals = append(t.goals, g)
 	}
-	t.next = newTally(c.s, t.goals)
+	t.next = newTally(t.goals, n, c.s.WorthOf)
 	return t
 }
 

@@ -1,10 +1,6 @@
 package disrupt
 
-import (
-	"slices"
-
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
-)
+import "slices"
 
 // tally is how much of each goal some pods fill. There are thousands of goals, and a change
 // of the pods concerns few of them.
@@ -27,12 +23,12 @@ type wanted struct {
 // fillMin is how much of a goal must be filled: less is what sums lose.
 const fillMin = 1e-9
 
-func newTally(s *pack.Session, goals []goal) tally {
-	n := s.Classes()
-	y := tally{pods: make([]int32, n), wanting: make([][]wanted, n), filled: make([]float64, len(goals)), closed: make([]bool, len(goals))}
+// newTally makes the tally of so many kinds of pods, of which worth tells what one is worth.
+func newTally(goals []goal, kinds int, worth func(kind int32) float64) tally {
+	y := tally{pods: make([]int32, kinds), wanting: make([][]wanted, kinds), filled: make([]float64, len(goals)), closed: make([]bool, len(goals))}
 	for g := range goals {
 		for _, sh := range goals[g].want {
-			y.wanting[sh.Class] = append(y.wanting[sh.Class], wanted{int32(g), sh.N, s.WorthOf(sh.Class) / goals[g].worth})
+			y.wanting[sh.Class] = append(y.wanting[sh.Class], wanted{int32(g), sh.N, worth(sh.Class) / goals[g].worth})
 		}
 	}
 	return y
