@@ -36,7 +36,7 @@ func writeConsolidation(b *strings.Builder, rows []row) {
 // nothing.
 func writePace(b *strings.Builder, rows []row) {
 	b.WriteString("\nWhat a look costs in CPU time. *First* is until the first machines to go are known: Dovetail's steps that need no new machine, Karpenter's first command.\n" +
-		"*All* is Dovetail's whole plan, and all that Karpenter did. *Nothing* is to know, once all is done, that there is no more: Dovetail after one pod has gone, Karpenter's last look.\n\n" +
+		"*All* is Dovetail's whole plan, and all that Karpenter did. *Nothing* is to know, once all is done and with the nodes after it, that there is no more: Dovetail after one pod has gone, Karpenter's last look.\n\n" +
 		"| scenario | nodes | pods | first D, K | all D, K | nothing D, K |\n|---|--:|--:|--:|--:|--:|\n")
 	for i := range rows {
 		if r := &rows[i]; !r.dovetail.cut {
