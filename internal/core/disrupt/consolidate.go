@@ -177,11 +177,13 @@ type consolidator struct {
 	bought       int // machines from this index on are bought by the search under way
 	// launched says which launch a machine is that steps have bought.
 	launched map[int]launched
-	inTurns  bool // what is launched is worked out when all turns have been taken
-	groups   groups
-	total    map[string]total // by pool
-	gain     float64          // what the steps save beyond what they cost
-	out      Consolidation
+	// inTurns: steps are turns, and launches of earlier ones are worked out anew after the last; late:
+	// what is launched is worked out only then.
+	inTurns, late bool
+	groups        groups
+	total         map[string]total // by pool
+	gain          float64          // what the steps save beyond what they cost
+	out           Consolidation
 }
 
 func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolidator {

@@ -308,7 +308,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
 	for i, h := range bought {
 		l := plan.Launch{PriceHourly: c.s.Price(h)}
-		if !c.inTurns || c.s.IsSpot(h) {
+		if !c.late || c.s.IsSpot(h) {
 			if l, ok = c.launch(h, c.s.Price(h)+spare); !ok {
 				return step, 0, false
 			}

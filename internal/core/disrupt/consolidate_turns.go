@@ -41,7 +41,9 @@ type goal struct {
 // turnsLook is how many machines are compared for the next of a step.
 const turnsLook = 256
 
-// inTurn makes several steps of a draft, and returns what is left of it.
+// inTurn makes several steps of a draft, and returns what is left of it. What is launched is
+// written down when all turns have been taken; where that fails for one of the launches,
+// which nothing showed before, they are taken again with each written down at once.
 func (c *consolidator) inTurn(d *draft) *draft {
 	if len(d.remove) < 2 || c.opts.DrainOnly {
 		return d
@@ -50,10 +52,23 @@ func (c *consolidator) inTurn(d *draft) *draft {
 	if !ok {
 		return d
 	}
+	defer func() { c.inTurns, c.late = false, false }()
+	for _, late := range []bool{true, false} {
+		c.inTurns, c.late = true, late
+		if rest, ok := c.takeTurns(d, whole); ok {
+			return rest
+		}
+	}
+	return d
+}
+
+// takeTurns makes steps of a draft that comes to the whole, and returns what is left of it. It
+// is false, and nothing changes, where what was launched for one can't hold what others put on it.
+func (c *consolidator) takeTurns(d, whole *draft) (rest *draft, ok bool) {
 	t := newTurns(c, whole)
 	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
-	rest, from, was, gained := &draft{}, c.s.Begin(), c.out, c.gain
-	c.inTurns = true
+	from, was, gained := c.s.Begin(), c.out, c.gain
+	rest = &draft{}
 	for len(order) > 0 {
 		part := t.choose(order)
 		order = slices.DeleteFunc(order, func(h int32) bool { return slices.Contains(part, h) })
@@ -68,23 +83,22 @@ func (c *consolidator) inTurn(d *draft) *draft {
 		c.accept(mark, step, gain)
 		t.settle()
 	}
-	c.inTurns = false
 	if !c.relaunch(append(c.s.Stocked(from), c.s.Bought(from)...), c.s.Hosts()) {
 		c.s.Undo(from)
 		c.out, c.gain = was, gained
-		return d
+		return nil, false
 	}
 	for _, h := range c.s.Bought(from) {
 		c.s.Close(h)
 	}
 	c.s.Welcome(from)
 	slices.Sort(rest.remove)
-	return rest
+	return rest, true
 }
 
 func newTurns(c *consolidator, whole *draft) *turns {
 	n := c.s.Classes()
-	t := &turns{c: c, moves: whole.moves, kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
+	t := &turns{c: c, moves: slices.Clone(whole.moves), kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
 	for class, kind := range t.kind {
 		t.classes[kind] = append(t.classes[kind], int32(class))
 	}
