@@ -51,6 +51,7 @@ type Session struct {
 	spare   []int32
 	present [][]int32 // by spreading group and domain: how many machines
 	fills   filler
+	odds    [][]bitset             // see session_odds.go
 	vain    *vain                  // nil: it is not remembered
 	answers map[topology.Sum]*many // of BuyMany, by sumOfLoose
 	change  int32                  // number of the change under way
@@ -99,6 +100,7 @@ func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
 	s := &Session{solver: &solver{snap: snap, opts: opts, model: m}, spotPools: spotPools}
 	at := s.addClasses()
 	s.class = at
+	s.setOdds()
 	s.ledger = newLedger(snap, s.classes)
 	s.addHosts(at)
 	s.addBins()

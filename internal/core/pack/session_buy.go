@@ -317,7 +317,7 @@ func (s *Session) cheapestFor(b int) int {
 	clear(f.free)
 	keyed := false
 	for _, sh := range f.best {
-		if len(s.classes[sh.Class].shape.Ports) > 0 {
+		if len(s.classes[sh.Class].shape.Ports) > 0 || s.isOdd(sh.Class) {
 			return b
 		}
 		keyed = keyed || f.keyed[sh.Class]
@@ -353,6 +353,10 @@ func (s *Session) fill(b int) float64 {
 			break
 		}
 		c := f.cand[at]
+		if s.isAtOdds(bin.at, c, f.content) {
+			f.left[c] = 0
+			continue
+		}
 		if f.keyed[c] || len(s.classes[c].shape.Ports) > 0 {
 			if asked = true; !s.joins(bin, c) {
 				f.left[c] = 0

@@ -111,7 +111,7 @@ func (s *Session) problemOfLoose() (p *cover.Problem, classes []int32, ok bool) 
 		if s.loose[c] == 0 {
 			continue
 		}
-		if len(s.classes[c].shape.Ports) > 0 {
+		if len(s.classes[c].shape.Ports) > 0 || s.isOdd(c) {
 			return nil, nil, false
 		}
 		class := s.problem.Classes[c]

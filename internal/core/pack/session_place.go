@@ -266,7 +266,8 @@ func (s *Session) mayTake(c int32, h int) bool {
 // class on a machine.
 func (s *Session) isOpenTo(c int32, h int) bool {
 	cl, host := &s.classes[c], &s.hosts[h]
-	return !host.gone && host.taken && s.accepts(host, c) && (len(cl.shape.Ports) == 0 || !s.portTaken(host, cl.shape.Ports))
+	return !host.gone && host.taken && s.accepts(host, c) && (len(cl.shape.Ports) == 0 || !s.portTaken(host, cl.shape.Ports)) &&
+		(host.node != nil || !s.isAtOdds(s.bins[host.bin].at, c, host.added))
 }
 
 // evenness is the square of the cosine between what is needed and what is free, each

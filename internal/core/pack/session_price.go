@@ -195,13 +195,13 @@ func (s *Session) Room(h int) float64 {
 }
 
 // Kinds returns for each class the first one whose pods could take the places of its own on
-// new machines, and the other way round. A class with rules between pods is a kind by itself.
+// new machines, and the other way round. A class with rules between pods, or at odds with others, is a kind by itself.
 func (s *Session) Kinds() []int32 {
 	kinds := make([]int32, len(s.classes))
 	var first []int32
 	for c := range s.classes {
 		kinds[c] = int32(c)
-		if s.fills.keyed[c] || len(s.classes[c].shape.Ports) > 0 {
+		if s.fills.keyed[c] || len(s.classes[c].shape.Ports) > 0 || s.isOdd(int32(c)) {
 			continue
 		}
 		k := slices.IndexFunc(first, func(o int32) bool {
