@@ -40,7 +40,7 @@ func (s *Store) giveUp(now time.Time) {
 	}
 	var stuck []nominate.Stuck
 	already := 0
-	claims := s.claimsByNode()
+	var claims map[string]*karpenterv1.NodeClaim
 	for uid, p := range s.unbound {
 		if len(p.refusedBy) > 0 {
 			already++
@@ -50,6 +50,9 @@ func (s *Store) giveUp(now time.Time) {
 			continue
 		}
 		since := p.meantAt
+		if claims == nil {
+			claims = s.claimsByNode()
+		}
 		if c, ours := claims[n.Name]; ours {
 			initialised := meta.FindStatusCondition(c.Status.Conditions, karpenterv1.ConditionTypeInitialized)
 			if initialised == nil || initialised.Status != metav1.ConditionTrue {

@@ -20,25 +20,28 @@ type kept struct {
 	node    *corev1.Node
 	claim   *karpenterv1.NodeClaim
 	machine cluster.Node
+	limited bool // its Node says how many volumes it attaches
 	// residents are those that guards were looked up for when that many changes of them had
 	// been heard of; nil: they are not known.
 	residents []cluster.Resident
 	guarding  uint64
 }
 
-// machine returns a Node and its pods as the core sees them, but for volumes and plans.
-func (s *Store) machine(n *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
+// machine returns a Node and its pods as the core sees them, but for volumes and plans, and
+// whether it says itself how many volumes it attaches.
+func (s *Store) machine(n *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) (m cluster.Node, isLimited bool) {
 	if k := s.kept[n.Name]; k != nil && k.node == n && k.claim == nc {
-		return k.machine
+		return k.machine, k.limited
 	}
 	delete(s.kept, n.Name)
-	m := translate.Machine(n, nc, now)
+	m = translate.Machine(n, nc, now)
+	isLimited = limited(m.Allocatable)
 	s.settle(&m, now)
 	m.Ports, m.Daemons, m.Pods, m.Taints = slices.Clip(m.Ports), slices.Clip(m.Daemons), slices.Clip(m.Pods), slices.Clip(m.Taints)
 	if !m.Leaving && !isTimed(n) && (nc == nil || !isTimed(nc)) && !s.timedPods(n.Name) {
-		s.kept[n.Name] = &kept{node: n, claim: nc, machine: m}
+		s.kept[n.Name] = &kept{node: n, claim: nc, machine: m, limited: isLimited}
 	}
-	return m
+	return m, isLimited
 }
 
 // residentsOf returns the pods on a node that would want another, sorted; fill adds to each

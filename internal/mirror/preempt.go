@@ -12,7 +12,7 @@ import (
 // count, which is how kube-scheduler sees it.
 func (s *Store) keepPromises(snap *cluster.Snapshot) {
 	var promised []*pod
-	for _, p := range s.pods {
+	for _, p := range s.unbound {
 		if p.asksForNode && !s.asks(p) {
 			promised = append(promised, p)
 		}

@@ -132,8 +132,9 @@ func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
 			*m = translate.Machine(nil, k.claim, now)
 			m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
 		} else {
-			*m = s.machine(k.node, k.claim, now)
-			s.attach(m, k.name)
+			var isLimited bool
+			*m, isLimited = s.machine(k.node, k.claim, now)
+			s.attach(m, k.name, isLimited)
 		}
 		s.reserve(m, plannedFor, now)
 	}

@@ -164,12 +164,13 @@ func (s *Store) known(p *corev1.Pod, c *translate.PodClaim) {
 
 // attach counts the volumes that a machine has, against those that it can attach: those
 // of its pods, each once, and those that are attached without a pod.
-func (s *Store) attach(m *cluster.Node, node string) {
-	if limits := s.volumes.limits[node]; len(limits) > 0 {
+func (s *Store) attach(m *cluster.Node, node string, isLimited bool) {
+	limits := s.volumes.limits[node]
+	if len(limits) > 0 {
 		m.Allocatable = maps.Clone(m.Allocatable)
 		maps.Copy(m.Allocatable, limits)
 	}
-	if !limited(m.Allocatable) {
+	if !isLimited && !limited(limits) {
 		return
 	}
 	m.Used = maps.Clone(m.Used)
