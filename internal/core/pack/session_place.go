@@ -206,6 +206,10 @@ func (s *Session) seat(c int32) {
 		return
 	}
 	need := s.classes[c].need
+	if cl := &s.classes[c]; s.loose[c] > 1 && len(cl.keys) == 0 && len(cl.shape.Ports) == 0 {
+		s.seatAlike(c)
+		return
+	}
 	for s.loose[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
 		refused := refused{s: s, class: int(c)}
@@ -215,11 +219,7 @@ func (s *Session) seat(c int32) {
 				continue
 			}
 			seen++
-			even := s.evenness(need, s.hosts[h].free)
-			if s.yields[c] && !s.hosts[h].spot {
-				even *= yieldShare
-			}
-			if even > bestEven {
+			if even := s.suits(c, h); even > bestEven {
 				best, bestEven = h, even
 			}
 		}
@@ -228,6 +228,51 @@ func (s *Session) seat(c int32) {
 		}
 		s.add(c, best, 1)
 	}
+}
+
+// seatAlike is seat for pods that nothing but room tells apart from one to the next: only the
+// machine that took one is looked at again.
+func (s *Session) seatAlike(c int32) {
+	type candidate struct {
+		host int32
+		even float64
+	}
+	var buffer [lookMax]candidate
+	need, seen, at := s.classes[c].need, buffer[:0], -1
+	for s.loose[c] > 0 {
+		for visits := visitsMax; len(seen) < lookMax; {
+			if at = s.slots.next(at+1, need, &visits); at < 0 {
+				at = len(s.slots.host) // there are no more
+				break
+			}
+			if h := s.slots.host[at]; s.isOpenTo(c, int(h)) {
+				seen = append(seen, candidate{h, s.suits(c, int(h))})
+			}
+		}
+		best, bestEven := -1, -1.0
+		for i := range seen {
+			if seen[i].even > bestEven {
+				best, bestEven = i, seen[i].even
+			}
+		}
+		if best < 0 {
+			return
+		}
+		h := int(seen[best].host)
+		s.add(c, h, 1)
+		if seen[best].even = s.suits(c, h); !s.fits(c, s.hosts[h].free) {
+			seen = slices.Delete(seen, best, best+1)
+		}
+	}
+}
+
+// suits returns how well a pod of a class suits what is free on a machine.
+func (s *Session) suits(c int32, h int) float64 {
+	even := s.evenness(s.classes[c].need, s.hosts[h].free)
+	if s.yields[c] && !s.hosts[h].spot {
+		even *= yieldShare
+	}
+	return even
 }
 
 // refused are places where rules between pods keep one of a class away, as long as nothing
