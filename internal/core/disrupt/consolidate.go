@@ -9,6 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -121,6 +122,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
 		clear(c.launched)
+		clear(c.vain)
 		c.plan()
 		if c.gain > most {
 			c.tellKept()
@@ -174,7 +176,9 @@ type consolidator struct {
 	home         []bool // machines that steps have put pods on
 	limited      bool   // each change is to be small enough for a step
 	noise        noise
-	bought       int // machines from this index on are bought by the search under way
+	// vain are the windows that this try has looked at in vain, by sumOf.
+	vain   map[topology.Sum]bool
+	bought int // machines from this index on are bought by the search under way
 	// launched says which launch a machine is that steps have bought.
 	launched map[int]launched
 	// inTurns: steps are turns, and launches of earlier ones are worked out anew after the last; late:
@@ -188,7 +192,7 @@ type consolidator struct {
 
 func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolidator {
 	opts.Terms = opts.complete()
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}, launched: map[int]launched{}}
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}, launched: map[int]launched{}, vain: map[topology.Sum]bool{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
 	c.bought = n
@@ -416,9 +420,14 @@ func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hos
 	}
 }
 
-// swap removes machines and buys others for their pods, if that saves enough.
+// swap removes machines and buys others for their pods, if that saves enough. Windows that come
+// again as they were are left alone: while others change, room for their pods hardly gets more.
 func (c *consolidator) swap(mark int, hosts []int32) bool {
 	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
+		return false
+	}
+	sum := c.sumOf(hosts)
+	if c.vain[sum] {
 		return false
 	}
 	limit, worth := -leastSaving, 0.0
@@ -439,5 +448,18 @@ func (c *consolidator) swap(mark int, hosts []int32) bool {
 		return true
 	}
 	c.s.Undo(mark)
+	c.vain[sum] = true
 	return false
+}
+
+// sumOf returns a sum of machines, in any order, and of what was put on them.
+func (c *consolidator) sumOf(hosts []int32) (sum topology.Sum) {
+	for _, h := range hosts {
+		one := topology.Sum(0).Add(uint64(h)).Add(uint64(c.s.Bin(int(h))))
+		for _, sh := range c.s.Added(int(h)) {
+			one = one.Add(uint64(sh.Class)<<32 | uint64(sh.N))
+		}
+		sum += one
+	}
+	return sum
 }

@@ -418,7 +418,7 @@ func (p *poolModel) countLimits(snap *cluster.Snapshot) {
 	used := quantity.List{}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if n.Pool != p.pool.Name || n.Leaving {
+		if len(p.pool.Limits) == 0 || n.Pool != p.pool.Name || n.Leaving {
 			continue
 		}
 		used[quantity.Nodes]++
