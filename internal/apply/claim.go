@@ -100,9 +100,9 @@ func WriteNotes(ctx context.Context, c client.Client, claim *karpenterv1.NodeCla
 // NotePodEvent writes on a claim when a pod last came to its node or left it. It does
 // not mind what else is written meanwhile.
 func NotePodEvent(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, at time.Time) error {
-	before := claim.DeepCopy()
+	before := *claim
 	claim.Status.LastPodEventTime = metav1.NewTime(at)
-	if err := c.Status().Patch(ctx, claim, client.MergeFrom(before)); err != nil {
+	if err := c.Status().Patch(ctx, claim, mergeFrom(&before)); err != nil {
 		return fmt.Errorf("note pod event on claim %s: %w", claim.Name, err)
 	}
 	return nil
@@ -133,10 +133,10 @@ func remove(ctx context.Context, c client.Client, obj client.Object, only client
 func edit(ctx context.Context, c client.Client, obj client.Object, doing string, change func()) error {
 	before := obj.DeepCopyObject().(client.Object)
 	change()
-	if equality.Semantic.DeepEqual(before, obj) {
+	if !slices.ContainsFunc(differing(before, obj), part.matters) {
 		return nil
 	}
-	if err := c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.Patch(ctx, obj, mergeFromSeen(before)); err != nil {
 		return fmt.Errorf("%s %s: %w", doing, obj.GetName(), err)
 	}
 	return nil
@@ -151,7 +151,7 @@ func editStatus(ctx context.Context, c client.Client, claim *karpenterv1.NodeCla
 	if !change() {
 		return nil
 	}
-	if err := c.Status().Patch(ctx, claim, client.MergeFromWithOptions(&before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.Status().Patch(ctx, claim, mergeFromSeen(&before)); err != nil {
 		return fmt.Errorf("%s %s: %w", doing, claim.Name, err)
 	}
 	return nil

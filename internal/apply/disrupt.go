@@ -83,7 +83,7 @@ func (d *Disrupter) setReason(ctx context.Context, nc *karpenterv1.NodeClaim, re
 	if !changed {
 		return nil
 	}
-	err := d.Client.Status().Patch(ctx, nc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := d.Client.Status().Patch(ctx, nc, mergeFromSeen(before))
 	return wrap("mark", nc.Name, err)
 }
 
@@ -98,7 +98,7 @@ func (d *Disrupter) setStep(ctx context.Context, nc *karpenterv1.NodeClaim, text
 	} else {
 		metav1.SetMetaDataAnnotation(&nc.ObjectMeta, translate.StepAnnotationKey, text)
 	}
-	return wrap("mark", nc.Name, d.Client.Patch(ctx, nc, client.MergeFrom(before)))
+	return wrap("mark", nc.Name, d.Client.Patch(ctx, nc, mergeFrom(before)))
 }
 
 // Shun asks kube-scheduler to put pods elsewhere if it can.
@@ -132,7 +132,7 @@ func (d *Disrupter) taint(ctx context.Context, name string, taint corev1.Taint, 
 	if slices.Equal(taintNames(before.Spec.Taints), taintNames(node.Spec.Taints)) {
 		return nil
 	}
-	err := d.Client.Patch(ctx, &node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := d.Client.Patch(ctx, &node, mergeFromSeen(before))
 	return wrap("taint", name, err)
 }
 
