@@ -3,6 +3,7 @@ package nodepool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,7 @@ type count struct {
 	at       time.Time
 	machines uint64
 	pool     string // its resource version
+	written  string // and that after what was counted was written, which is no reason to count again
 }
 
 // reconcileUsage writes how much capacity the pool has, in its status and as metrics.
@@ -64,6 +66,7 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 		}
 	})
 	if err == nil {
+		now.written = np.ResourceVersion
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.counts[np.Name] = now
@@ -83,7 +86,8 @@ func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 		c.counts = map[string]count{}
 	}
 	had, known := c.counts[np.Name]
-	return now, c.Machines != nil && known && had.pool == now.pool && had.machines == now.machines && now.at.Sub(had.at) < countMax
+	isNews := !known || now.pool != had.pool && now.pool != had.written || now.machines != had.machines
+	return now, c.Machines != nil && !isNews && now.at.Sub(had.at) < countMax
 }
 
 // usage returns the capacity of a pool's machines and their number. Those on their way
@@ -120,13 +124,16 @@ func usage(claims []karpenterv1.NodeClaim, nodes []corev1.Node) quantity.List {
 // capacityOf returns what the machine has: as its Node says, and where that says
 // nothing (yet), as was promised at the launch.
 func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) quantity.List {
-	capacity := translate.Quantities(claim.Status.Capacity)
 	if node == nil {
-		return capacity
+		return translate.Quantities(claim.Status.Capacity)
 	}
-	for name, amount := range translate.Quantities(node.Status.Capacity) {
-		if amount != 0 {
-			capacity[name] = amount
+	capacity := translate.Quantities(node.Status.Capacity)
+	maps.DeleteFunc(capacity, func(_ string, amount int64) bool { return amount == 0 })
+	for name := range claim.Status.Capacity {
+		if _, said := capacity[string(name)]; !said {
+			promised := translate.Quantities(claim.Status.Capacity)
+			maps.Copy(promised, capacity)
+			return promised
 		}
 	}
 	return capacity
