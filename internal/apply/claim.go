@@ -35,6 +35,9 @@ func AdoptClaim(ctx context.Context, c client.Client, claim *karpenterv1.NodeCla
 
 // LabelClass puts a label, that of a node class, on a claim or Node.
 func LabelClass(ctx context.Context, c client.Client, obj client.Object, key, class string) error {
+	if had, is := obj.GetLabels()[key]; is && had == class {
+		return nil // which it nearly always has
+	}
 	return edit(ctx, c, obj, "label", func() { obj.SetLabels(overlay(obj.GetLabels(), map[string]string{key: class})) })
 }
 

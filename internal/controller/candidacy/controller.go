@@ -68,7 +68,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 // claimsOf asks for all claims of a pool.
 func (c *Controller) claimsOf(ctx context.Context, pool client.Object) []reconcile.Request {
 	var claims karpenterv1.NodeClaimList
-	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()}); err != nil {
+	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		c.Log.Error("listing claims of a pool", "pool", pool.GetName(), "error", err)
 		return nil
 	}

@@ -114,7 +114,7 @@ func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcil
 		return nil
 	}
 	var claims karpenterv1.NodeClaimList
-	if err := c.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: node.Spec.ProviderID}); err != nil {
+	if err := c.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
 		c.Log.Error("could not find the claim of a node", "node", node.Name, "error", err)
 		return nil
 	}
