@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -140,14 +139,5 @@ func TestPatchesAreThoseOfTheClient(t *testing.T) {
 				t.Errorf("making a patch changed the objects")
 			}
 		})
-	}
-}
-
-func TestPatchNeedsAVersionToLock(t *testing.T) {
-	t.Parallel()
-	fresh := patchClaim()
-	fresh.ResourceVersion = ""
-	if _, err := mergeFromSeen(fresh).Data(patchClaim()); !errors.Is(err, errUnlockable) {
-		t.Errorf("a patch with a lock on an object nobody has read: %v", err)
 	}
 }
