@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"reflect"
 	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -19,8 +20,24 @@ func OfLife() predicate.Predicate {
 		before, isClaim := e.ObjectOld.(*karpenterv1.NodeClaim)
 		after, _ := e.ObjectNew.(*karpenterv1.NodeClaim)
 		// A cache that tells everything again does so for those who missed something.
-		return !isClaim || before.ResourceVersion == after.ResourceVersion || !apiequality.Semantic.DeepEqual(lifeOf(before), lifeOf(after))
+		return !isClaim || before.ResourceVersion == after.ResourceVersion || !sameLife(before, after)
 	}}
+}
+
+// sameLife compares what changes most first, and then in the strict way, which is much faster
+// than Kubernetes' own.
+func sameLife(before, after *karpenterv1.NodeClaim) bool {
+	was, is := lifeOf(before), lifeOf(after)
+	return slices.EqualFunc(was.Status.Conditions, is.Status.Conditions, sameCondition) &&
+		(reflect.DeepEqual(&was, &is) || apiequality.Semantic.DeepEqual(&was, &is))
+}
+
+func sameCondition(a, b metav1.Condition) bool {
+	if !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
+		return false
+	}
+	a.LastTransitionTime = b.LastTransitionTime
+	return a == b
 }
 
 func lifeOf(claim *karpenterv1.NodeClaim) karpenterv1.NodeClaim {
