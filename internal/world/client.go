@@ -60,23 +60,13 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	typed := reflect.TypeOf(list).Elem()
 	kind := typed.Name()[:len(typed.Name())-len("List")]
 	s := r.shelf(kind)
-	from := s.sorted
-	if o.FieldSelector != nil {
-		for _, need := range o.FieldSelector.Requirements() {
-			found, known := s.find(need.Field, need.Value)
-			if !known {
-				return fmt.Errorf("world: %s has no index %s", kind, need.Field)
-			}
-			from = make([]client.Object, len(found))
-			for i, key := range found {
-				from[i] = s.get(key)
-			}
-		}
+	from, wanted, err := candidates(s, &o)
+	if err != nil {
+		return fmt.Errorf("world: list %s: %w", kind, err)
 	}
 	chosen := make([]client.Object, 0, len(from))
-	wanted := selector(o.LabelSelector)
 	for _, obj := range from {
-		if (o.Namespace == "" || obj.GetNamespace() == o.Namespace) && wanted(obj.GetLabels()) {
+		if (o.Namespace == "" || obj.GetNamespace() == o.Namespace) && (wanted == nil || wanted.Matches(labels.Set(obj.GetLabels()))) {
 			chosen = append(chosen, obj)
 		}
 	}
@@ -92,21 +82,35 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	return nil
 }
 
-// selector returns what a selector says of labels; nil selects all. Most ask for one value
-// of one label, which takes no time.
-func selector(s labels.Selector) func(map[string]string) bool {
-	if s == nil {
-		return func(map[string]string) bool { return true }
+// candidates returns what an index finds of what is asked for, or all there is, and the selector
+// that is left to be asked; nil: none.
+func candidates(s *shelf, o *client.ListOptions) (found []client.Object, left labels.Selector, err error) {
+	if o.FieldSelector == nil {
+		if label, value, only := oneLabel(o.LabelSelector); only {
+			return s.labelled(label, value), nil, nil
+		}
+		return s.sorted, o.LabelSelector, nil
 	}
-	if rules, _ := s.Requirements(); len(rules) == 1 && rules[0].Operator() == selection.Equals {
-		label := rules[0].Key()
-		value, _ := s.RequiresExactMatch(label)
-		return func(had map[string]string) bool {
-			v, is := had[label]
-			return is && v == value
+	found = s.sorted
+	for _, need := range o.FieldSelector.Requirements() {
+		var known bool
+		if found, known = s.find(need.Field, need.Value); !known {
+			return nil, nil, fmt.Errorf("there is no index %s", need.Field)
 		}
 	}
-	return func(had map[string]string) bool { return s.Matches(labels.Set(had)) }
+	return found, o.LabelSelector, nil
+}
+
+// oneLabel returns what a selector asks for that asks for one value of one label, as most do.
+func oneLabel(s labels.Selector) (label, value string, only bool) {
+	if s == nil {
+		return "", "", false
+	}
+	if rules, _ := s.Requirements(); len(rules) == 1 && rules[0].Operator() == selection.Equals {
+		value, _ = s.RequiresExactMatch(rules[0].Key())
+		return rules[0].Key(), value, true
+	}
+	return "", "", false
 }
 
 // productClient is the API server as a process sees it: it reads what it has heard, and

@@ -60,7 +60,7 @@ type amount = int64
 
 func newScheduler(w *World) *scheduler {
 	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}}
-	w.api.shelf("Pod").indexes[nodeIndex] = newIndex(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
+	w.api.shelf("Pod").indexes[nodeIndex] = byOne(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
 	w.api.watchers = append(w.api.watchers, s.hear)
 	return s
 }

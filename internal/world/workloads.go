@@ -57,7 +57,7 @@ type workloads struct {
 func newWorkloads(w *World) *workloads {
 	l := &workloads{w: w, of: map[string]*app{}}
 	pods := w.api.shelf("Pod")
-	pods.indexes[appLabel] = newIndex(func(o client.Object) string { return o.GetLabels()[appLabel] })
+	pods.indexes[appLabel] = byOne(func(o client.Object) string { return o.GetLabels()[appLabel] })
 	w.api.watchers = append(w.api.watchers, l.hear)
 	return l
 }
@@ -249,21 +249,17 @@ func (l *workloads) daemons(node string) {
 	_ = l.w.api.create(p) // there is one already
 }
 
-func newIndex(value func(client.Object) string) *index {
-	return &index{values: func(o client.Object) []string { return []string{value(o)} }, keys: map[string][]key{}}
-}
-
 // podsOf returns the pods of a workload, sorted by name.
 func (a *api) podsOf(name string) []*corev1.Pod { return a.pods(appLabel, name) }
 
 // podsOn returns the pods that are bound to a node, sorted by name.
 func (a *api) podsOn(node string) []*corev1.Pod { return a.pods(nodeIndex, node) }
 
-func (a *api) pods(field, value string) (pods []*corev1.Pod) {
-	s := a.shelf("Pod")
-	keys, _ := s.find(field, value)
-	for _, key := range keys {
-		pods = append(pods, s.get(key).(*corev1.Pod))
+func (a *api) pods(field, value string) []*corev1.Pod {
+	found, _ := a.shelf("Pod").find(field, value)
+	pods := make([]*corev1.Pod, len(found))
+	for i, o := range found {
+		pods[i] = o.(*corev1.Pod)
 	}
 	return pods
 }
