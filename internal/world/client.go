@@ -87,7 +87,7 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 func candidates(s *shelf, o *client.ListOptions) (found []client.Object, left labels.Selector, err error) {
 	if o.FieldSelector == nil {
 		if label, value, only := oneLabel(o.LabelSelector); only {
-			return s.labelled(label, value), nil, nil
+			return s.byLabel(label).find(value), nil, nil
 		}
 		return s.sorted, o.LabelSelector, nil
 	}

@@ -83,18 +83,15 @@ func (s *shelf) find(field, value string) (found []client.Object, known bool) {
 	if x == nil {
 		return nil, false
 	}
-	if r := x.rows[value]; r != nil {
-		found = r.sorted
-	}
-	return found, true
+	return x.find(value), true
 }
 
-// labelled returns those that have a label of that value. The first that asks for a label has an
-// index made.
-func (s *shelf) labelled(label, value string) []client.Object {
+// byLabel returns an index by a label's values. Who asks first has it made.
+func (s *shelf) byLabel(label string) *index {
 	field := "label " + label
-	if s.indexes[field] == nil {
-		x := newIndex(func(o client.Object) []string {
+	x := s.indexes[field]
+	if x == nil {
+		x = newIndex(func(o client.Object) []string {
 			if v, is := o.GetLabels()[label]; is {
 				return []string{v}
 			}
@@ -105,8 +102,14 @@ func (s *shelf) labelled(label, value string) []client.Object {
 		}
 		s.indexes[field] = x
 	}
-	found, _ := s.find(field, value)
-	return found
+	return x
+}
+
+func (x *index) find(value string) []client.Object {
+	if r := x.rows[value]; r != nil {
+		return r.sorted
+	}
+	return nil
 }
 
 // move puts an object in the place of what it was; nil: there was or is none.
