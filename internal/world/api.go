@@ -144,7 +144,7 @@ func ended(o client.Object) bool {
 
 func specChanged(was, is client.Object) bool {
 	a, b := reflect.ValueOf(was).Elem().FieldByName("Spec"), reflect.ValueOf(is).Elem().FieldByName("Spec")
-	return a.IsValid() && !reflect.DeepEqual(a.Interface(), b.Interface())
+	return a.IsValid() && !reflect.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
 }
 
 func (a *api) put(kind string, was, is client.Object) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
 // errGone is what a process hears that is not there any more.
@@ -46,8 +48,22 @@ func (r reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, 
 		u.SetGroupVersionKind(gvk)
 		return nil
 	}
-	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(had.DeepCopyObject()).Elem())
+	copyInto(obj, had)
 	return nil
+}
+
+// copyInto makes one object a copy of another, those of which there are many at once in place.
+func copyInto(into, from client.Object) {
+	switch from := from.(type) {
+	case *corev1.Pod:
+		from.DeepCopyInto(into.(*corev1.Pod))
+	case *corev1.Node:
+		from.DeepCopyInto(into.(*corev1.Node))
+	case *karpenterv1.NodeClaim:
+		from.DeepCopyInto(into.(*karpenterv1.NodeClaim))
+	default:
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
+	}
 }
 
 // List copies objects, unless it is told not to.
@@ -73,10 +89,11 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
 	out := reflect.MakeSlice(items.Type(), len(chosen), len(chosen))
 	for i, obj := range chosen {
-		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
-			obj = obj.DeepCopyObject().(client.Object)
+		if o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy {
+			out.Index(i).Set(reflect.ValueOf(obj).Elem())
+		} else {
+			copyInto(out.Index(i).Addr().Interface().(client.Object), obj)
 		}
-		out.Index(i).Set(reflect.ValueOf(obj).Elem())
 	}
 	items.Set(out)
 	return nil
@@ -224,7 +241,7 @@ func (c *productClient) patch(obj client.Object, patch client.Patch, verb string
 	return c.write(verb, obj, func() error {
 		is, err := c.p.w.api.patch(obj, patch.Type(), data, status)
 		if err == nil {
-			reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(is.DeepCopyObject()).Elem())
+			copyInto(obj, is)
 		}
 		return err
 	})

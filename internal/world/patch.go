@@ -46,7 +46,11 @@ func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status
 
 // patched applies a JSON patch.
 func patched(was client.Object, data []byte, status bool) (client.Object, error) {
-	before, err := json.Marshal(was)
+	from := shallow(was)
+	if !status && !bytes.Contains(data, []byte("/status")) {
+		clearStatus(from) // it need not be written out and read
+	}
+	before, err := json.Marshal(from)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", was.GetName(), err)
 	}
@@ -62,17 +66,36 @@ func patched(was client.Object, data []byte, status bool) (client.Object, error)
 	if err := json.Unmarshal(after, is); err != nil {
 		return nil, fmt.Errorf("read what was patched: %w", err)
 	}
-	from, into := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
 	if status {
-		kept := was.DeepCopyObject().(client.Object)
-		reflect.ValueOf(kept).Elem().FieldByName("Status").Set(into.FieldByName("Status"))
+		kept := shallow(was)
+		copyStatus(kept, is)
 		return kept, nil
 	}
-	if f := from.FieldByName("Status"); f.IsValid() {
-		into.FieldByName("Status").Set(f)
-	}
+	copyStatus(is, was)
 	return is, nil
 }
+
+// shallow returns a copy of an object that shares with it what it points to. So it is for who
+// replaces parts and changes none in place, and it is soon compared with what it is a copy of.
+func shallow(o client.Object) client.Object {
+	mine := reflect.New(reflect.TypeOf(o).Elem())
+	mine.Elem().Set(reflect.ValueOf(o).Elem())
+	return mine.Interface().(client.Object)
+}
+
+func copyStatus(into, from client.Object) {
+	if f := statusOf(from); f.IsValid() {
+		statusOf(into).Set(f)
+	}
+}
+
+func clearStatus(o client.Object) {
+	if f := statusOf(o); f.IsValid() {
+		f.SetZero()
+	}
+}
+
+func statusOf(o client.Object) reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Status") }
 
 // merged applies a merge patch, which may ask for a version of the object.
 func merged(was client.Object, data []byte, status bool) (client.Object, error) {
@@ -83,7 +106,7 @@ func merged(was client.Object, data []byte, status bool) (client.Object, error) 
 	var lock struct {
 		ResourceVersion string `json:"resourceVersion"`
 	}
-	if meta := parts["metadata"]; meta != nil {
+	if meta := parts["metadata"]; bytes.Contains(meta, []byte("resourceVersion")) {
 		if err := json.Unmarshal(meta, &lock); err != nil {
 			return nil, fmt.Errorf("read patch: %w", err)
 		}
@@ -91,7 +114,7 @@ func merged(was client.Object, data []byte, status bool) (client.Object, error) 
 	if v := lock.ResourceVersion; v != "" && v != was.GetResourceVersion() {
 		return nil, apierrors.NewConflict(resourceOf(kindOf(was)), was.GetName(), errors.New("it has changed since it was read"))
 	}
-	is := was.DeepCopyObject().(client.Object)
+	is := shallow(was)
 	for name, part := range parts {
 		if (name == "status") != status {
 			continue
@@ -107,7 +130,8 @@ func merged(was client.Object, data []byte, status bool) (client.Object, error) 
 
 var null = []byte("null") //nolint:gochecknoglobals // a constant
 
-// merge applies a part of a merge patch to a part of an object, without writing either out.
+// merge applies a part of a merge patch to a part of an object, without writing either out. What
+// the part points to belongs to others too, and is replaced.
 func merge(into reflect.Value, part json.RawMessage) error {
 	if bytes.Equal(part, null) {
 		into.SetZero()
@@ -132,7 +156,10 @@ func merge(into reflect.Value, part json.RawMessage) error {
 	case !reads && kind == reflect.Map:
 		return mergeMap(into, part)
 	case kind == reflect.Pointer && !into.IsNil():
-		return merge(into.Elem(), part) // it is a copy
+		mine := reflect.New(into.Type().Elem())
+		mine.Elem().Set(into.Elem())
+		into.Set(mine)
+		return merge(mine.Elem(), part)
 	default:
 		into.SetZero() // or what is read mixes with what there was
 		return json.Unmarshal(part, into.Addr().Interface())
@@ -144,9 +171,11 @@ func mergeMap(into reflect.Value, part json.RawMessage) error {
 	if err := json.Unmarshal(part, &parts); err != nil {
 		return err
 	}
-	if into.IsNil() {
-		into.Set(reflect.MakeMap(into.Type()))
+	mine := reflect.MakeMapWithSize(into.Type(), into.Len()+len(parts))
+	for had := into.MapRange(); had.Next(); {
+		mine.SetMapIndex(had.Key(), had.Value())
 	}
+	into.Set(mine)
 	for name, p := range parts {
 		key := reflect.ValueOf(name).Convert(into.Type().Key())
 		if bytes.Equal(p, null) {
