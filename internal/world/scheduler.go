@@ -238,7 +238,9 @@ func (s *scheduler) round() {
 	var turns []*attempt
 	var next time.Time
 	for _, t := range s.pending {
-		s.hosts[t.pod.Status.NominatedNodeName].promise(t, 1)
+		if node := t.pod.Status.NominatedNodeName; node != "" {
+			s.hosts[node].promise(t, 1)
+		}
 		switch {
 		case !t.due.After(s.w.at):
 			turns = append(turns, t)
@@ -293,15 +295,15 @@ func isSaidToWait(pod *corev1.Pod) bool {
 }
 
 func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
-	for i := range pod.Status.Conditions {
-		if had := &pod.Status.Conditions[i]; had.Type == c.Type {
-			if had.Status != c.Status || had.Reason != c.Reason {
-				*had = c
-			}
-			return
-		}
+	i := slices.IndexFunc(pod.Status.Conditions, func(had corev1.PodCondition) bool { return had.Type == c.Type })
+	if i < 0 {
+		pod.Status.Conditions = append(slices.Clip(pod.Status.Conditions), c)
+		return
 	}
-	pod.Status.Conditions = append(pod.Status.Conditions, c)
+	if had := &pod.Status.Conditions[i]; had.Status != c.Status || had.Reason != c.Reason {
+		pod.Status.Conditions = slices.Clone(pod.Status.Conditions)
+		pod.Status.Conditions[i] = c
+	}
 }
 
 // choose returns where a pod goes; nil: nowhere.
