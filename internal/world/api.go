@@ -100,7 +100,15 @@ func (a *api) create(o client.Object) error {
 	return nil
 }
 
-// update stores what change makes of an object. An object whose last finalizer goes while
+// shallow returns a copy of an object that shares with it what it points to. So it is for who
+// replaces parts and changes none in place, and it is soon compared with what it is a copy of.
+func shallow(o client.Object) client.Object {
+	mine := reflect.New(reflect.TypeOf(o).Elem())
+	mine.Elem().Set(reflect.ValueOf(o).Elem())
+	return mine.Interface().(client.Object)
+}
+
+// update stores what change makes of a shallow copy. An object whose last finalizer goes while
 // it is being deleted, goes.
 func (a *api) update(o client.Object, change func(client.Object)) {
 	kind := kindOf(o)
@@ -108,7 +116,7 @@ func (a *api) update(o client.Object, change func(client.Object)) {
 	if was == nil {
 		return
 	}
-	is := was.DeepCopyObject().(client.Object)
+	is := shallow(was)
 	change(is)
 	a.replace(kind, was, is)
 }
@@ -144,7 +152,7 @@ func ended(o client.Object) bool {
 
 func specChanged(was, is client.Object) bool {
 	a, b := reflect.ValueOf(was).Elem().FieldByName("Spec"), reflect.ValueOf(is).Elem().FieldByName("Spec")
-	return a.IsValid() && !reflect.DeepEqual(a.Interface(), b.Interface())
+	return a.IsValid() && !reflect.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
 }
 
 func (a *api) put(kind string, was, is client.Object) {
@@ -189,7 +197,7 @@ func (a *api) remove(o client.Object, grace time.Duration) {
 		a.drop(kind, was)
 		return
 	}
-	is := was.DeepCopyObject().(client.Object)
+	is := shallow(was)
 	at := second(a.w.at.Add(time.Duration(wait) * time.Second))
 	is.SetDeletionTimestamp(&at)
 	is.SetDeletionGracePeriodSeconds(&wait)
@@ -200,7 +208,7 @@ func (a *api) remove(o client.Object, grace time.Duration) {
 func (a *api) drop(kind string, o client.Object) {
 	was := a.shelf(kind).get(keyOf(o))
 	a.rv++
-	last := was.DeepCopyObject().(client.Object)
+	last := shallow(was)
 	last.SetResourceVersion(strconv.FormatUint(a.rv, 10))
 	a.shelf(kind).take(keyOf(o))
 	a.w.note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
@@ -222,7 +230,9 @@ func (a *api) collect(owner types.UID) {
 		case len(o.GetOwnerReferences()) == 1:
 			a.remove(o, graceOf(o))
 		default:
-			a.update(o, func(is client.Object) { is.SetOwnerReferences(slices.DeleteFunc(is.GetOwnerReferences(), isGone)) })
+			a.update(o, func(is client.Object) {
+				is.SetOwnerReferences(slices.DeleteFunc(slices.Clone(is.GetOwnerReferences()), isGone))
+			})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -484,15 +485,11 @@ func (c *checks) look() {
 		c.bugs(w.process)
 	}
 	c.nodeHours += float64(len(w.api.shelf("Node").keys)) * lookEvery.Hours()
-	now := map[string]int{}
-	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
-		now[nc.Labels[karpenterv1.NodePoolLabelKey]]++
-		if _, waits := conditionOf(nc, karpenterv1.ConditionTypeDrifted); waits && !w.chaos.stormy {
-			c.lastHeld = w.at
-		}
+	for pool, r := range w.api.shelf("NodeClaim").byLabel(karpenterv1.NodePoolLabelKey).rows {
+		c.most[pool] = max(c.most[pool], len(r.keys))
 	}
-	for pool, n := range now {
-		c.most[pool] = max(c.most[pool], n)
+	if !w.chaos.stormy && c.waitsForTurn() {
+		c.lastHeld = w.at
 	}
 	for _, i := range w.cloud.live() {
 		if nc := c.claimOf(i); nc != nil {
@@ -509,6 +506,14 @@ func (c *checks) look() {
 			w.fail("instance %s has been without a claim for %s", i.ID, orphanMost)
 		}
 	}
+}
+
+// waitsForTurn tells whether a machine has drifted, and is still there.
+func (c *checks) waitsForTurn() bool {
+	return slices.ContainsFunc(all[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
+		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)
+		return drifted
+	})
 }
 
 // hasPods tells whether something keeps a Node's drain.

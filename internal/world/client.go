@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
 // errGone is what a process hears that is not there any more.
@@ -46,8 +48,22 @@ func (r reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, 
 		u.SetGroupVersionKind(gvk)
 		return nil
 	}
-	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(had.DeepCopyObject()).Elem())
+	copyInto(obj, had)
 	return nil
+}
+
+// copyInto makes one object a copy of another, those of which there are many at once in place.
+func copyInto(into, from client.Object) {
+	switch from := from.(type) {
+	case *corev1.Pod:
+		from.DeepCopyInto(into.(*corev1.Pod))
+	case *corev1.Node:
+		from.DeepCopyInto(into.(*corev1.Node))
+	case *karpenterv1.NodeClaim:
+		from.DeepCopyInto(into.(*karpenterv1.NodeClaim))
+	default:
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
+	}
 }
 
 // List copies objects, unless it is told not to.
@@ -60,53 +76,58 @@ func (r reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	typed := reflect.TypeOf(list).Elem()
 	kind := typed.Name()[:len(typed.Name())-len("List")]
 	s := r.shelf(kind)
-	from := s.sorted
-	if o.FieldSelector != nil {
-		for _, need := range o.FieldSelector.Requirements() {
-			found, known := s.find(need.Field, need.Value)
-			if !known {
-				return fmt.Errorf("world: %s has no index %s", kind, need.Field)
-			}
-			from = make([]client.Object, len(found))
-			for i, key := range found {
-				from[i] = s.get(key)
-			}
-		}
+	from, wanted, err := candidates(s, &o)
+	if err != nil {
+		return fmt.Errorf("world: list %s: %w", kind, err)
 	}
 	chosen := make([]client.Object, 0, len(from))
-	wanted := selector(o.LabelSelector)
 	for _, obj := range from {
-		if (o.Namespace == "" || obj.GetNamespace() == o.Namespace) && wanted(obj.GetLabels()) {
+		if (o.Namespace == "" || obj.GetNamespace() == o.Namespace) && (wanted == nil || wanted.Matches(labels.Set(obj.GetLabels()))) {
 			chosen = append(chosen, obj)
 		}
 	}
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
 	out := reflect.MakeSlice(items.Type(), len(chosen), len(chosen))
 	for i, obj := range chosen {
-		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
-			obj = obj.DeepCopyObject().(client.Object)
+		if o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy {
+			out.Index(i).Set(reflect.ValueOf(obj).Elem())
+		} else {
+			copyInto(out.Index(i).Addr().Interface().(client.Object), obj)
 		}
-		out.Index(i).Set(reflect.ValueOf(obj).Elem())
 	}
 	items.Set(out)
 	return nil
 }
 
-// selector returns what a selector says of labels; nil selects all. Most ask for one value
-// of one label, which takes no time.
-func selector(s labels.Selector) func(map[string]string) bool {
-	if s == nil {
-		return func(map[string]string) bool { return true }
+// candidates returns what an index finds of what is asked for, or all there is, and the selector
+// that is left to be asked; nil: none.
+func candidates(s *shelf, o *client.ListOptions) (found []client.Object, left labels.Selector, err error) {
+	if o.FieldSelector == nil {
+		if label, value, only := oneLabel(o.LabelSelector); only {
+			return s.byLabel(label).find(value), nil, nil
+		}
+		return s.sorted, o.LabelSelector, nil
 	}
-	if rules, _ := s.Requirements(); len(rules) == 1 && rules[0].Operator() == selection.Equals {
-		label := rules[0].Key()
-		value, _ := s.RequiresExactMatch(label)
-		return func(had map[string]string) bool {
-			v, is := had[label]
-			return is && v == value
+	found = s.sorted
+	for _, need := range o.FieldSelector.Requirements() {
+		var known bool
+		if found, known = s.find(need.Field, need.Value); !known {
+			return nil, nil, fmt.Errorf("there is no index %s", need.Field)
 		}
 	}
-	return func(had map[string]string) bool { return s.Matches(labels.Set(had)) }
+	return found, o.LabelSelector, nil
+}
+
+// oneLabel returns what a selector asks for that asks for one value of one label, as most do.
+func oneLabel(s labels.Selector) (label, value string, only bool) {
+	if s == nil {
+		return "", "", false
+	}
+	if rules, _ := s.Requirements(); len(rules) == 1 && rules[0].Operator() == selection.Equals {
+		value, _ = s.RequiresExactMatch(rules[0].Key())
+		return rules[0].Key(), value, true
+	}
+	return "", "", false
 }
 
 // productClient is the API server as a process sees it: it reads what it has heard, and
@@ -220,7 +241,7 @@ func (c *productClient) patch(obj client.Object, patch client.Patch, verb string
 	return c.write(verb, obj, func() error {
 		is, err := c.p.w.api.patch(obj, patch.Type(), data, status)
 		if err == nil {
-			reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(is.DeepCopyObject()).Elem())
+			copyInto(obj, is)
 		}
 		return err
 	})

@@ -3,6 +3,8 @@ package world
 import (
 	"errors"
 	"maps"
+	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // evict does what the eviction subresource does: it asks the one budget that counts the
@@ -57,12 +60,23 @@ func (a *api) ask(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
 }
 
 func (a *api) budgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
-	for _, o := range a.shelf("PodDisruptionBudget").sorted {
-		if b := o.(*policyv1.PodDisruptionBudget); b.Namespace == pod.Namespace && matches(b.Spec.Selector, pod.Labels) {
-			of = append(of, b)
+	for _, app := range slices.Compact([]string{pod.Labels[appLabel], ""}) {
+		found, _ := a.shelf("PodDisruptionBudget").find(appLabel, app)
+		for _, o := range found {
+			if b := o.(*policyv1.PodDisruptionBudget); b.Namespace == pod.Namespace && matches(b.Spec.Selector, pod.Labels) {
+				of = append(of, b)
+			}
 		}
 	}
 	return of
+}
+
+// appOf returns the workload that a budget names; empty: its selector is about something else.
+func appOf(budget client.Object) string {
+	if s := budget.(*policyv1.PodDisruptionBudget).Spec.Selector; s != nil {
+		return s.MatchLabels[appLabel]
+	}
+	return ""
 }
 
 // matches tells whether a selector selects labels. Nearly all selectors only name labels, and
@@ -95,12 +109,13 @@ func (a *api) countBudget(b *policyv1.PodDisruptionBudget, replicas int) {
 		}
 	}
 	desired := desiredHealthy(b, replicas)
-	edit(a, b, func(b *policyv1.PodDisruptionBudget) {
-		b.Status = policyv1.PodDisruptionBudgetStatus{
-			ObservedGeneration: b.Generation, CurrentHealthy: healthy, DesiredHealthy: desired,
-			ExpectedPods: int32(replicas), DisruptionsAllowed: max(0, healthy-desired),
-		}
-	})
+	status := policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: b.Generation, CurrentHealthy: healthy, DesiredHealthy: desired,
+		ExpectedPods: int32(replicas), DisruptionsAllowed: max(0, healthy-desired),
+	}
+	if !reflect.DeepEqual(b.Status, status) {
+		edit(a, b, func(b *policyv1.PodDisruptionBudget) { b.Status = status })
+	}
 }
 
 func desiredHealthy(b *policyv1.PodDisruptionBudget, replicas int) int32 {
@@ -113,8 +128,8 @@ func desiredHealthy(b *policyv1.PodDisruptionBudget, replicas int) int32 {
 }
 
 func ready(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
 			return c.Status == corev1.ConditionTrue
 		}
 	}

@@ -167,14 +167,15 @@ func (k *kubelets) look() {
 
 // collect has the pods of Nodes that are gone go, too.
 func (k *kubelets) collect() {
-	there := map[string]bool{"": true}
-	for _, node := range all[*corev1.Node](k.w.api) {
-		there[node.Name] = true
-	}
-	for _, pod := range all[*corev1.Pod](k.w.api) {
-		if !there[pod.Spec.NodeName] {
-			k.w.api.drop("Pod", pod)
+	var left []*corev1.Pod
+	for node := range k.w.api.shelf("Pod").indexes[nodeIndex].rows {
+		if node != "" && k.w.api.get("Node", "", node) == nil {
+			left = append(left, k.w.api.podsOn(node)...)
 		}
+	}
+	slices.SortFunc(left, func(a, b *corev1.Pod) int { return compareKeys(keyOf(a), keyOf(b)) })
+	for _, pod := range left {
+		k.w.api.drop("Pod", pod)
 	}
 }
 

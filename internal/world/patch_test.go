@@ -76,16 +76,45 @@ func TestMergingIsWhatAPatchSays(t *testing.T) {
 		} else {
 			want.Status = was.Status
 		}
-		if diff := cmp.Diff(written(t, want), written(t, is)); diff != "" {
+		if diff := cmp.Diff(asJSON(t, want), asJSON(t, is)); diff != "" {
 			t.Errorf("%s makes (-want +got):\n%s", data, diff)
 		}
 	})
 }
 
-func written(t *rapid.T, o client.Object) string {
+func asJSON(t rapid.TB, o client.Object) string {
+	t.Helper()
 	data, err := json.MarshalIndent(o, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// TestNothingIsChangedInPlace: an object of the server's is for good what it was when it was
+// written, though the one in its place shares with it what did not change.
+func TestNothingIsChangedInPlace(t *testing.T) {
+	t.Parallel()
+	written := map[client.Object]string{}
+	listens := false
+	watch := &Mutant{Create: func(w *World, _ client.Object) { // which changes nothing
+		if listens {
+			return
+		}
+		listens = true
+		w.api.watchers = append(w.api.watchers, func(_ string, _, is object) {
+			if is != nil {
+				written[is] = asJSON(t, is)
+			}
+		})
+	}}
+	Run(*from, Options{Stormy: 30 * time.Minute, Nodes: 20, Mutant: watch})
+	if len(written) < 1000 {
+		t.Fatalf("only %d writes were heard of", len(written))
+	}
+	for o, then := range written {
+		if diff := cmp.Diff(then, asJSON(t, o)); diff != "" {
+			t.Fatalf("%s %s has changed (-then +now):\n%s", kindOf(o), o.GetName(), diff)
+		}
+	}
 }

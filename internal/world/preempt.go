@@ -40,12 +40,16 @@ func (s *scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 
 // makesRoom tells whether pods of lower priority than a pod's are leaving a host.
 func (h *host) makesRoom(pod *corev1.Pod) bool {
-	for _, other := range h.pods {
-		if other.DeletionTimestamp != nil && priorityOf(other) < priorityOf(pod) {
-			return true
-		}
+	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r resident) bool { return r.pod.DeletionTimestamp != nil })
+}
+
+// below returns the pods on a host of a lower priority.
+func (h *host) below(priority int32) []resident {
+	from := slices.IndexFunc(h.pods, func(r resident) bool { return priorityOf(r.pod) < priority })
+	if from < 0 {
+		return nil
 	}
-	return false
+	return h.pods[from:]
 }
 
 func priorityOf(pod *corev1.Pod) int32 {
@@ -76,37 +80,30 @@ func (e *eviction) compare(o *eviction) int {
 // victims returns the fewest pods of lower priority whose end makes room for a pod on a host,
 // those first spared that a budget guards; nil: it would have no room without them either.
 func (s *scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
-	var lower []*corev1.Pod
-	for _, other := range h.pods {
-		if priorityOf(other) < priorityOf(pod) {
-			lower = append(lower, other)
-		}
-	}
+	lower := h.below(priorityOf(pod))
 	if len(lower) == 0 {
 		return nil
 	}
-	slices.SortFunc(lower, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(priorityOf(b), priorityOf(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareKeys(keyOf(a), keyOf(b)))
-	})
-	guarded := s.guarded(lower)
-	lower = slices.Concat(only(lower, guarded, true), only(lower, guarded, false))
+	sum := h.taken.plus(h.kept(priorityOf(pod))).plus(need)
 	for _, other := range lower {
-		h.leave(keyOf(other))
+		sum = sum.minus(other.need)
+	}
+	if !sum.within(h.all) || !s.lets(pod, h, spreads) || !isApart(pod, h.pods[:len(h.pods)-len(lower)]) {
+		return nil
 	}
 	e := &eviction{from: h}
-	fits := s.fits(pod, need, h, spreads)
-	for _, other := range lower {
-		h.take(other)
-		if fits && !s.fits(pod, need, h, spreads) {
-			h.leave(keyOf(other))
-			e.add(other, guarded[other])
+	guarded := s.guarded(lower)
+	for _, first := range []bool{true, false} {
+		for i, other := range lower {
+			if guarded[other.pod] != first {
+				continue
+			}
+			if with := sum.plus(other.need); with.within(h.all) && isApart(pod, lower[i:i+1]) {
+				sum = with
+			} else {
+				e.add(other.pod, first)
+			}
 		}
-	}
-	for _, victim := range e.pods {
-		h.take(victim)
-	}
-	if !fits {
-		return nil
 	}
 	return e
 }
@@ -122,20 +119,15 @@ func (e *eviction) add(pod *corev1.Pod, guarded bool) {
 	e.pods, e.sum = append(e.pods, pod), e.sum+int64(p)
 }
 
-// only returns those of the pods that are guarded, or those that are not.
-func only(pods []*corev1.Pod, guarded map[*corev1.Pod]bool, yes bool) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return guarded[p] != yes })
-}
-
 // guarded returns which of some pods may not go together, as far as disruption budgets are
 // asked.
-func (s *scheduler) guarded(pods []*corev1.Pod) map[*corev1.Pod]bool {
+func (s *scheduler) guarded(pods []resident) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
 	asked := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, pod := range pods {
-		for _, b := range s.w.api.budgetsOf(pod) {
+	for _, r := range pods {
+		for _, b := range s.w.api.budgetsOf(r.pod) {
 			if asked[b]++; asked[b] > b.Status.DisruptionsAllowed {
-				against[pod] = true
+				against[r.pod] = true
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package world
 
 import (
 	"cmp"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -29,38 +31,57 @@ type scheduler struct {
 	hosts   map[string]*host
 	sorted  []*host // by name
 	stirred bool
-	// promised is what the pods that wait in this round are nominated for, and ranks their
-	// priorities.
-	promised map[place]promise
-	ranks    []int32
+	// counted is what spreads found, by workload, until one of its pods or a Node changes it.
+	counted map[key]count
 }
 
 // attempt is what is known of a pod that waits.
 type attempt struct {
-	uid   string
+	pod   *corev1.Pod // as it is now
+	need  demand
 	pause time.Duration
 	due   time.Time
 }
 
 // host is a Node, what is taken of it, and what it has.
 type host struct {
-	name        string
-	node        *corev1.Node
-	pods        map[key]*corev1.Pod
-	cpu, memory amount
-
-	cpuAll, memoryAll, podsAll amount
+	name       string
+	node       *corev1.Node
+	pods       []resident // the most important and oldest first
+	taken, all demand
+	// promised is what the pods that wait in this round and are nominated for it will take, by
+	// their priority.
+	promised []promise
 }
 
-// demand is what a pod asks for.
-type demand struct{ cpu, memory amount }
+// resident is a pod that is bound to a Node, and what it takes there.
+type resident struct {
+	pod  *corev1.Pod
+	need demand
+}
 
-// amount is milli-cpus or bytes.
+// demand is what a pod asks for, or several.
+type demand struct{ cpu, memory, pods amount }
+
+// amount is milli-cpus, bytes or pods.
 type amount = int64
 
+func (d demand) plus(o demand) demand {
+	return demand{d.cpu + o.cpu, d.memory + o.memory, d.pods + o.pods}
+}
+
+func (d demand) minus(o demand) demand {
+	return demand{d.cpu - o.cpu, d.memory - o.memory, d.pods - o.pods}
+}
+
+// within tells whether there is so much.
+func (d demand) within(all demand) bool {
+	return d.cpu <= all.cpu && d.memory <= all.memory && d.pods <= all.pods
+}
+
 func newScheduler(w *World) *scheduler {
-	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}}
-	w.api.shelf("Pod").indexes[nodeIndex] = newIndex(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
+	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}, counted: map[key]count{}}
+	w.api.shelf("Pod").indexes[nodeIndex] = byOne(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
 	w.api.watchers = append(w.api.watchers, s.hear)
 	return s
 }
@@ -82,6 +103,7 @@ func (s *scheduler) hearNode(was, is client.Object) {
 		if s.hosts[name] == nil {
 			return
 		}
+		clear(s.counted)
 		delete(s.hosts, name)
 		if i, ok := s.search(name); ok {
 			s.sorted = slices.Delete(s.sorted, i, i+1)
@@ -90,9 +112,12 @@ func (s *scheduler) hearNode(was, is client.Object) {
 	}
 	node := is.(*corev1.Node)
 	h := s.host(node.Name)
+	if h.node == nil || !maps.Equal(h.node.Labels, node.Labels) {
+		clear(s.counted)
+	}
 	h.node = node
 	can := node.Status.Allocatable
-	h.cpuAll, h.memoryAll, h.podsAll = can.Cpu().MilliValue(), can.Memory().Value(), can.Pods().Value()
+	h.all = demand{can.Cpu().MilliValue(), can.Memory().Value(), can.Pods().Value()}
 	s.stir()
 }
 
@@ -104,7 +129,7 @@ func (s *scheduler) search(name string) (at int, there bool) {
 func (s *scheduler) host(name string) *host {
 	h := s.hosts[name]
 	if h == nil {
-		h = &host{name: name, pods: map[key]*corev1.Pod{}}
+		h = &host{name: name}
 		s.hosts[name] = h
 		i, _ := s.search(name)
 		s.sorted = slices.Insert(s.sorted, i, h)
@@ -117,8 +142,9 @@ func (s *scheduler) host(name string) *host {
 
 func (s *scheduler) hearPod(was, is *corev1.Pod) {
 	if was != nil && was.Spec.NodeName != "" {
+		delete(s.counted, workloadOf(was))
 		if h := s.hosts[was.Spec.NodeName]; h != nil {
-			h.leave(keyOf(was))
+			h.leave(was)
 			s.stir()
 		}
 	}
@@ -127,18 +153,27 @@ func (s *scheduler) hearPod(was, is *corev1.Pod) {
 		return
 	}
 	k := keyOf(is)
+	t := s.pending[k]
 	switch {
 	case is.Spec.NodeName != "":
+		delete(s.counted, workloadOf(is))
 		delete(s.pending, k)
 		if h := s.hosts[is.Spec.NodeName]; h != nil && isActive(is) {
 			h.take(is)
 		}
 	case is.DeletionTimestamp != nil:
 		delete(s.pending, k)
-	case s.pending[k] == nil || s.pending[k].uid != string(is.UID):
-		s.pending[k] = &attempt{uid: string(is.UID)}
+	case t == nil || t.pod.UID != is.UID:
+		s.pending[k] = &attempt{pod: is, need: asks(is)}
 		s.stir()
+	default:
+		t.pod = is
 	}
+}
+
+// workloadOf names the workload of a pod.
+func workloadOf(pod *corev1.Pod) key {
+	return key{Namespace: pod.Namespace, Name: pod.Labels[appLabel]}
 }
 
 func isActive(pod *corev1.Pod) bool {
@@ -146,25 +181,41 @@ func isActive(pod *corev1.Pod) bool {
 }
 
 func (h *host) take(pod *corev1.Pod) {
-	cpu, memory := asks(pod)
-	h.pods[keyOf(pod)] = pod
-	h.cpu, h.memory = h.cpu+cpu, h.memory+memory
+	r := resident{pod, asks(pod)}
+	i, _ := h.search(pod)
+	h.pods, h.taken = slices.Insert(h.pods, i, r), h.taken.plus(r.need)
 }
 
-func (h *host) leave(k key) {
-	if pod := h.pods[k]; pod != nil {
-		cpu, memory := asks(pod)
-		delete(h.pods, k)
-		h.cpu, h.memory = h.cpu-cpu, h.memory-memory
+func (h *host) leave(pod *corev1.Pod) {
+	if i, there := h.search(pod); there {
+		h.taken = h.taken.minus(h.pods[i].need)
+		h.pods = slices.Delete(h.pods, i, i+1)
 	}
 }
 
-func asks(pod *corev1.Pod) (cpu, memory amount) {
+// search returns where a pod is among those of a host, or would be.
+func (h *host) search(pod *corev1.Pod) (at int, there bool) {
+	return slices.BinarySearchFunc(h.pods, pod, func(r resident, pod *corev1.Pod) int { return compareTurns(r.pod, pod) })
+}
+
+// compareTurns orders pods by whose turn is first: the most important and oldest.
+func compareTurns(a, b *corev1.Pod) int {
+	if p := cmp.Compare(priorityOf(b), priorityOf(a)); p != 0 {
+		return p
+	}
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	return compareKeys(keyOf(a), keyOf(b))
+}
+
+func asks(pod *corev1.Pod) demand {
+	sum := demand{pods: 1}
 	for i := range pod.Spec.Containers {
 		r := pod.Spec.Containers[i].Resources.Requests
-		cpu, memory = cpu+r.Cpu().MilliValue(), memory+r.Memory().Value()
+		sum.cpu, sum.memory = sum.cpu+r.Cpu().MilliValue(), sum.memory+r.Memory().Value()
 	}
-	return cpu, memory
+	return sum
 }
 
 // stir has a round begin soon.
@@ -181,25 +232,25 @@ func (s *scheduler) stir() {
 
 // round tries every pod that waits and whose pause is over, the most important and oldest first.
 func (s *scheduler) round() {
-	var pods []*corev1.Pod
+	for _, h := range s.sorted {
+		h.promised = h.promised[:0]
+	}
+	var turns []*attempt
 	var next time.Time
-	for k, try := range s.pending {
-		if try.due.After(s.w.at) {
-			if next.IsZero() || try.due.Before(next) {
-				next = try.due
-			}
-			continue
+	for _, t := range s.pending {
+		if node := t.pod.Status.NominatedNodeName; node != "" {
+			s.hosts[node].promise(t, 1)
 		}
-		if pod, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name); ok {
-			pods = append(pods, pod)
+		switch {
+		case !t.due.After(s.w.at):
+			turns = append(turns, t)
+		case next.IsZero() || t.due.Before(next):
+			next = t.due
 		}
 	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(priorityOf(b), priorityOf(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), compareKeys(keyOf(a), keyOf(b)))
-	})
-	s.promises()
-	for _, pod := range pods {
-		s.try(pod)
+	slices.SortFunc(turns, func(a, b *attempt) int { return compareTurns(a.pod, b.pod) })
+	for _, t := range turns {
+		s.try(t)
 	}
 	if !next.IsZero() {
 		s.w.after(next.Sub(s.w.at), s.stir)
@@ -207,11 +258,10 @@ func (s *scheduler) round() {
 }
 
 // try binds a pod, or says why not and has it wait.
-func (s *scheduler) try(pod *corev1.Pod) {
-	need, spreads := demand{}, s.spreads(pod)
-	need.cpu, need.memory = asks(pod)
-	s.promise(pod.Status.NominatedNodeName, pod, -1) // what is kept for it does not keep it out
-	if h := s.choose(pod, need, spreads); h != nil {
+func (s *scheduler) try(t *attempt) {
+	pod, spreads := t.pod, s.spreads(t.pod)
+	s.hosts[pod.Status.NominatedNodeName].promise(t, -1) // what is kept for it does not keep it out
+	if h := s.choose(pod, t.need, spreads); h != nil {
 		s.w.count("pods bound")
 		s.w.volumes.provide(pod, h.node)
 		edit(s.w.api, pod, func(pod *corev1.Pod) {
@@ -220,12 +270,14 @@ func (s *scheduler) try(pod *corev1.Pod) {
 		})
 		return
 	}
-	nominated := s.preempt(pod, need, spreads)
-	s.promise(nominated, pod, 1)
-	t := s.pending[keyOf(pod)]
+	nominated := s.preempt(pod, t.need, spreads)
+	s.hosts[nominated].promise(t, 1)
 	t.pause = min(max(tryFirst, 2*t.pause), tryMost)
 	t.due = s.w.at.Add(t.pause)
 	s.w.after(t.pause, s.stir)
+	if pod.Status.NominatedNodeName == nominated && isSaidToWait(pod) {
+		return // a write that changes nothing
+	}
 	edit(s.w.api, pod, func(pod *corev1.Pod) {
 		pod.Status.NominatedNodeName = nominated
 		setPodCondition(pod, corev1.PodCondition{
@@ -235,16 +287,23 @@ func (s *scheduler) try(pod *corev1.Pod) {
 	})
 }
 
+// isSaidToWait tells whether a pod's status says already that it fits nowhere.
+func isSaidToWait(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
 func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
-	for i := range pod.Status.Conditions {
-		if had := &pod.Status.Conditions[i]; had.Type == c.Type {
-			if had.Status != c.Status || had.Reason != c.Reason {
-				*had = c
-			}
-			return
-		}
+	i := slices.IndexFunc(pod.Status.Conditions, func(had corev1.PodCondition) bool { return had.Type == c.Type })
+	if i < 0 {
+		pod.Status.Conditions = append(slices.Clip(pod.Status.Conditions), c)
+		return
 	}
-	pod.Status.Conditions = append(pod.Status.Conditions, c)
+	if had := &pod.Status.Conditions[i]; had.Status != c.Status || had.Reason != c.Reason {
+		pod.Status.Conditions = slices.Clone(pod.Status.Conditions)
+		pod.Status.Conditions[i] = c
+	}
 }
 
 // choose returns where a pod goes; nil: nowhere.
@@ -267,7 +326,7 @@ func (s *scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host
 
 // spare scores a Node: the emptiest is best, one with a soft taint last.
 func (h *host) spare() float64 {
-	score := 1 - float64(h.cpu)/float64(max(1, h.cpuAll))
+	score := 1 - float64(h.taken.cpu)/float64(max(1, h.all.cpu))
 	for _, t := range h.node.Spec.Taints {
 		if t.Effect == corev1.TaintEffectPreferNoSchedule {
 			score -= 10
@@ -276,48 +335,33 @@ func (h *host) spare() float64 {
 	return score
 }
 
-// place is a Node, to pods of a priority.
-type place struct {
-	node     string
-	priority int32
-}
-
-// promise is what pods that are nominated for a Node will take there.
+// promise is what pods of a priority that are nominated for a Node will take there.
 type promise struct {
-	cpu, memory amount
-	pods        int
+	priority int32
+	sum      demand
 }
 
-// promises sums up what the pods that wait are nominated for.
-func (s *scheduler) promises() {
-	s.promised, s.ranks = map[place]promise{}, nil
-	for k := range s.pending {
-		if pod, ok := find[*corev1.Pod](s.w.api, k.Namespace, k.Name); ok {
-			s.promise(pod.Status.NominatedNodeName, pod, 1)
-		}
-	}
-}
-
-// promise adds what a pod that is nominated for a Node needs there so many times.
-func (s *scheduler) promise(node string, pod *corev1.Pod, times int64) {
-	if node == "" {
+// promise adds what a pod that is nominated for a host needs there so many times. Where there is
+// no host nothing is kept.
+func (h *host) promise(t *attempt, times amount) {
+	if h == nil {
 		return
 	}
-	cpu, memory := asks(pod)
-	at := place{node, priorityOf(pod)}
-	if !slices.Contains(s.ranks, at.priority) {
-		s.ranks = append(s.ranks, at.priority)
+	priority := priorityOf(t.pod)
+	i := slices.IndexFunc(h.promised, func(p promise) bool { return p.priority == priority })
+	if i < 0 {
+		i = len(h.promised)
+		h.promised = append(h.promised, promise{priority: priority})
 	}
-	p := s.promised[at]
-	s.promised[at] = promise{p.cpu + times*cpu, p.memory + times*memory, p.pods + int(times)}
+	sum := &h.promised[i].sum
+	*sum = sum.plus(demand{times * t.need.cpu, times * t.need.memory, times * t.need.pods})
 }
 
-// kept returns what a Node keeps for waiting pods that are as important as this one.
-func (s *scheduler) kept(node string, priority int32) (sum promise) {
-	for _, rank := range s.ranks {
-		if rank >= priority {
-			p := s.promised[place{node, rank}]
-			sum = promise{sum.cpu + p.cpu, sum.memory + p.memory, sum.pods + p.pods}
+// kept returns what a host keeps for waiting pods that are at least so important.
+func (h *host) kept(priority int32) (sum demand) {
+	for _, p := range h.promised {
+		if p.priority >= priority {
+			sum = sum.plus(p.sum)
 		}
 	}
 	return sum
@@ -325,11 +369,12 @@ func (s *scheduler) kept(node string, priority int32) (sum promise) {
 
 // fits tells whether a pod that needs so much can go to a host.
 func (s *scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
-	p := s.kept(h.name, priorityOf(pod))
-	if h.cpu+p.cpu+need.cpu > h.cpuAll || h.memory+p.memory+need.memory > h.memoryAll || int64(len(h.pods)+p.pods+1) > h.podsAll {
-		return false
-	}
-	return suits(pod, h.node) && s.w.volumes.reach(pod, h.node) && s.isApart(pod, h) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
+	return h.taken.plus(h.kept(priorityOf(pod))).plus(need).within(h.all) && s.lets(pod, h, spreads) && isApart(pod, h.pods)
+}
+
+// lets tells whether a host lets a pod come, room and the pods that are there apart.
+func (s *scheduler) lets(pod *corev1.Pod, h *host, spreads []spread) bool {
+	return suits(pod, h.node) && s.w.volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
 
 // suits tells whether a Node lets a pod come, room apart.
@@ -352,17 +397,9 @@ func tolerates(x corev1.Toleration, t *corev1.Taint) bool {
 		(x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
 }
 
-// isApart tells whether no pod on the Node and this one want to be apart.
-func (s *scheduler) isApart(pod *corev1.Pod, h *host) bool {
-	if pod.Spec.Affinity == nil {
-		return true
-	}
-	for _, other := range h.pods {
-		if other.Labels[appLabel] == pod.Labels[appLabel] && other.Namespace == pod.Namespace {
-			return false
-		}
-	}
-	return true
+// isApart tells whether none of some pods on a Node and this one want to be apart.
+func isApart(pod *corev1.Pod, pods []resident) bool {
+	return pod.Spec.Affinity == nil || !slices.ContainsFunc(pods, func(r resident) bool { return workloadOf(r.pod) == workloadOf(pod) })
 }
 
 // spread is how many pods there are in each domain of a rule that a pod wants kept even.
@@ -373,37 +410,60 @@ type spread struct {
 	least int
 }
 
-// spreads counts what a pod's rules are about; nil in: nothing satisfies the rule.
+// count is what was found of a pod's rules.
+type count struct {
+	pod     *corev1.Pod
+	spreads []spread
+}
+
+// spreads returns what a pod's rules are about.
 func (s *scheduler) spreads(pod *corev1.Pod) []spread {
-	spreads := make([]spread, len(pod.Spec.TopologySpreadConstraints))
-	for i := range spreads {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if err != nil {
+	if len(pod.Spec.TopologySpreadConstraints) == 0 {
+		return nil
+	}
+	had, ok := s.counted[workloadOf(pod)]
+	if !ok || !hasRulesOf(pod, had.pod) {
+		had = count{pod, make([]spread, len(pod.Spec.TopologySpreadConstraints))}
+		for i := range had.spreads {
+			had.spreads[i] = s.spread(pod, &pod.Spec.TopologySpreadConstraints[i])
+		}
+		s.counted[workloadOf(pod)] = had
+	}
+	return had.spreads
+}
+
+// hasRulesOf tells whether the rules of two pods are about the same.
+func hasRulesOf(a, b *corev1.Pod) bool {
+	return maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
+		reflect.DeepEqual(a.Spec.TopologySpreadConstraints, b.Spec.TopologySpreadConstraints)
+}
+
+// spread counts what a rule is about; nil in: nothing satisfies the rule.
+func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spread {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return spread{}
+	}
+	x := spread{key: c.TopologyKey, skew: int(c.MaxSkew), in: map[string]int{}, least: -1}
+	for _, h := range s.sorted {
+		if domain := x.domainOf(pod, h); domain != "" {
+			x.in[domain] += 0
+		}
+	}
+	for _, other := range s.w.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
+		if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
 			continue
 		}
-		x := spread{key: c.TopologyKey, skew: int(c.MaxSkew), in: map[string]int{}, least: -1}
-		for _, h := range s.hosts {
-			if domain := x.domainOf(pod, h); domain != "" {
-				x.in[domain] += 0
-			}
+		if domain := x.domainOf(pod, s.hosts[other.Spec.NodeName]); domain != "" {
+			x.in[domain]++
 		}
-		for _, other := range s.w.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
-			if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
-				continue
-			}
-			if domain := x.domainOf(pod, s.hosts[other.Spec.NodeName]); domain != "" {
-				x.in[domain]++
-			}
-		}
-		for _, n := range x.in {
-			if x.least < 0 || n < x.least {
-				x.least = n
-			}
-		}
-		spreads[i] = x
 	}
-	return spreads
+	for _, n := range x.in {
+		if x.least < 0 || n < x.least {
+			x.least = n
+		}
+	}
+	return x
 }
 
 // domainOf returns the domain that a host counts in for a pod; empty: in none.

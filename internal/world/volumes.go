@@ -1,6 +1,7 @@
 package world
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -125,6 +126,7 @@ func inZone(zone string) *corev1.VolumeNodeAffinity {
 func (v *volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
 	edit(v.w.api, claim, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = pv, corev1.ClaimBound
+		c.Annotations = maps.Clone(c.Annotations)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
 	})
 }

@@ -102,7 +102,7 @@ func (i *informers) WaitForCacheSync(context.Context) bool { return true }
 
 // IndexField adds an index.
 func (i *informers) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
-	i.informer(kindName(obj)).seen.indexes[field] = &index{values: values, keys: map[string][]types.NamespacedName{}}
+	i.informer(kindName(obj)).seen.indexes[field] = newIndex(values)
 	return nil
 }
 

@@ -57,7 +57,8 @@ type workloads struct {
 func newWorkloads(w *World) *workloads {
 	l := &workloads{w: w, of: map[string]*app{}}
 	pods := w.api.shelf("Pod")
-	pods.indexes[appLabel] = newIndex(func(o client.Object) string { return o.GetLabels()[appLabel] })
+	pods.indexes[appLabel] = byOne(func(o client.Object) string { return o.GetLabels()[appLabel] })
+	w.api.shelf("PodDisruptionBudget").indexes[appLabel] = byOne(appOf)
 	w.api.watchers = append(w.api.watchers, l.hear)
 	return l
 }
@@ -108,19 +109,16 @@ func (l *workloads) add(a *app, budget *policyv1.PodDisruptionBudgetSpec) {
 
 // keep makes and removes pods until there are as many as there should be.
 func (l *workloads) keep(a *app) {
-	var active, old []*corev1.Pod
-	readyOnes, revision := 0, fmt.Sprint(a.revision)
+	var active []*corev1.Pod
+	readyOnes := 0
 	for _, pod := range l.w.api.podsOf(a.name) {
 		switch {
-		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case !isActive(pod):
 			l.w.api.remove(pod, 0)
 		case pod.DeletionTimestamp == nil:
 			active = append(active, pod)
 			if ready(pod) {
 				readyOnes++
-			}
-			if pod.Labels[revisionLabel] != revision {
-				old = append(old, pod)
 			}
 		}
 	}
@@ -131,11 +129,25 @@ func (l *workloads) keep(a *app) {
 		}
 		l.w.api.remove(active[i], graceOf(active[i]))
 	}
-	if len(old) > 0 && readyOnes == a.replicas && len(active) == a.replicas {
-		l.w.api.remove(old[0], graceOf(old[0]))
+	if readyOnes == a.replicas && len(active) == a.replicas {
+		l.renew(a, active)
 	}
 	if b, ok := find[*policyv1.PodDisruptionBudget](l.w.api, namespace, a.name); ok {
 		l.w.api.countBudget(b, a.replicas)
+	}
+}
+
+// renew has the first pod go that is of an earlier revision.
+func (l *workloads) renew(a *app, active []*corev1.Pod) {
+	if a.revision == 0 {
+		return // there was none before
+	}
+	revision := fmt.Sprint(a.revision)
+	for _, pod := range active {
+		if pod.Labels[revisionLabel] != revision {
+			l.w.api.remove(pod, graceOf(pod))
+			return
+		}
 	}
 }
 
@@ -249,21 +261,17 @@ func (l *workloads) daemons(node string) {
 	_ = l.w.api.create(p) // there is one already
 }
 
-func newIndex(value func(client.Object) string) *index {
-	return &index{values: func(o client.Object) []string { return []string{value(o)} }, keys: map[string][]key{}}
-}
-
 // podsOf returns the pods of a workload, sorted by name.
 func (a *api) podsOf(name string) []*corev1.Pod { return a.pods(appLabel, name) }
 
 // podsOn returns the pods that are bound to a node, sorted by name.
 func (a *api) podsOn(node string) []*corev1.Pod { return a.pods(nodeIndex, node) }
 
-func (a *api) pods(field, value string) (pods []*corev1.Pod) {
-	s := a.shelf("Pod")
-	keys, _ := s.find(field, value)
-	for _, key := range keys {
-		pods = append(pods, s.get(key).(*corev1.Pod))
+func (a *api) pods(field, value string) []*corev1.Pod {
+	found, _ := a.shelf("Pod").find(field, value)
+	pods := make([]*corev1.Pod, len(found))
+	for i, o := range found {
+		pods[i] = o.(*corev1.Pod)
 	}
 	return pods
 }
