@@ -122,7 +122,6 @@ func (c *consolidator) bestOfTries() Consolidation {
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
 		clear(c.launched)
-		clear(c.vain)
 		c.plan()
 		if c.gain > most {
 			c.tellKept()
@@ -176,7 +175,7 @@ type consolidator struct {
 	home         []bool // machines that steps have put pods on
 	limited      bool   // each change is to be small enough for a step
 	noise        noise
-	// vain are the windows that this try has looked at in vain, by sumOf.
+	// vain are the windows that the search under way has looked at in vain, by sumOf.
 	vain   map[topology.Sum]bool
 	bought int // machines from this index on are bought by the search under way
 	// launched says which launch a machine is that steps have bought.
@@ -280,6 +279,7 @@ const (
 func (c *consolidator) search() []*draft {
 	mark := c.s.Begin()
 	c.bought, c.groups = c.s.Hosts(), groups{}
+	clear(c.vain)
 	c.drain()
 	if !c.opts.DrainOnly {
 		c.replace()

@@ -218,25 +218,31 @@ func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, b
 		return b, !b.atoms.empty()
 	}
 	b.ports = append(slices.Clip(b.ports), portsFor(snap.Daemons, n)...)
-	b.free = roomOf(m.space, n, daemonsFor(snap.Daemons, n))
+	b.free = roomOf(m.space, n, daemonsFor(m.space, snap.Daemons, n))
 	return b, true
 }
 
 // roomOf returns what is free on a node whose daemons ask for so much together.
-func roomOf(space quantity.Space, n *cluster.Node, daemons quantity.List) quantity.Vector {
+func roomOf(space quantity.Space, n *cluster.Node, daemons quantity.Vector) quantity.Vector {
 	free := space.Room(n.Allocatable)
 	for r, name := range space {
-		free[r] -= n.Used[name] + max(0, daemons[name]-n.UsedByDaemons[name])
+		free[r] -= n.Used[name]
+		if daemons[r] > 0 {
+			free[r] -= max(0, daemons[r]-n.UsedByDaemons[name])
+		}
 	}
 	return free
 }
 
 // daemonsFor returns what the daemons that select the node ask for together.
-func daemonsFor(daemons []cluster.Daemon, n *cluster.Node) quantity.List {
-	sum := quantity.List{}
+func daemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node) quantity.Vector {
+	sum := make(quantity.Vector, len(space))
 	for i := range daemons {
-		if selects(&daemons[i], n) {
-			sum.Add(daemons[i].Shape.Requests)
+		if !selects(&daemons[i], n) {
+			continue
+		}
+		for r, name := range space {
+			sum[r] += daemons[i].Shape.Requests[name]
 		}
 	}
 	return sum

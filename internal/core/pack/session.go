@@ -389,7 +389,7 @@ type kinds struct {
 	keys    []string // that classes ask about, hostname aside
 	byName  map[string]int32
 	example []*cluster.Node
-	sums    []quantity.List // what daemons ask for, by kind with all labels daemons ask about
+	sums    []quantity.Vector // what daemons ask for, by kind with all labels daemons ask about
 	buf     strings.Builder
 }
 
@@ -443,17 +443,17 @@ func (k *kinds) of(n *cluster.Node) int32 {
 }
 
 // daemons returns what the daemons that select the node ask for.
-func (k *kinds) daemons(n *cluster.Node) quantity.List {
+func (k *kinds) daemons(n *cluster.Node) quantity.Vector {
 	for i := range k.s.snap.Daemons {
 		for _, t := range k.s.snap.Daemons[i].Shape.Terms {
 			if _, ok := t[label.Hostname]; ok {
-				return daemonsFor(k.s.snap.Daemons, n)
+				return daemonsFor(k.s.model.space, k.s.snap.Daemons, n)
 			}
 		}
 	}
 	i := k.of(n)
 	if k.sums[i] == nil {
-		k.sums[i] = daemonsFor(k.s.snap.Daemons, n)
+		k.sums[i] = daemonsFor(k.s.model.space, k.s.snap.Daemons, n)
 	}
 	return k.sums[i]
 }

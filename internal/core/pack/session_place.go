@@ -238,11 +238,11 @@ func (s *Session) seatAlike(c int32) {
 		even float64
 	}
 	var buffer [lookMax]candidate
-	need, seen, at := s.classes[c].need, buffer[:0], -1
+	need, seen, at, visits := s.classes[c].need, buffer[:0], -1, visitsMax
 	for s.loose[c] > 0 {
-		for visits := visitsMax; len(seen) < lookMax; {
+		for len(seen) < lookMax && at < len(s.slots.host) {
 			if at = s.slots.next(at+1, need, &visits); at < 0 {
-				at = len(s.slots.host) // there are no more
+				at = len(s.slots.host) // there are no more, or they are not looked for
 				break
 			}
 			if h := s.slots.host[at]; s.isOpenTo(c, int(h)) {
@@ -260,8 +260,12 @@ func (s *Session) seatAlike(c int32) {
 		}
 		h := int(seen[best].host)
 		s.add(c, h, 1)
-		if seen[best].even = s.suits(c, h); !s.fits(c, s.hosts[h].free) {
-			seen = slices.Delete(seen, best, best+1)
+		if s.fits(c, s.hosts[h].free) {
+			seen[best].even = s.suits(c, h)
+			continue
+		}
+		if seen = slices.Delete(seen, best, best+1); visits <= 0 { // it was in the way of others
+			seen, at, visits = seen[:0], -1, visitsMax
 		}
 	}
 }
