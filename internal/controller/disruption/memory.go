@@ -16,8 +16,8 @@ const (
 	// pauseMin and pauseMax bound for how long a pool whose replacements failed is left
 	// alone; the time doubles from failure to failure.
 	pauseMin, pauseMax = time.Minute, 10 * time.Minute
-	// rest is how long a machine that cannot be replaced is left alone. The time of one for
-	// which steps are taken back doubles from step to step, up to pauseMax.
+	// rest is how long a machine that cannot be replaced is left alone. The time doubles from try to
+	// try, as that of one for which steps are taken back does from step to step, up to pauseMax.
 	rest = time.Minute
 	// stillMin and stillMax bound for how long nothing is decided anew when there was nothing to
 	// do and nothing was heard since: only time can change that, when it is not known. The time
@@ -126,11 +126,13 @@ func (m *memory) pause(now time.Time) time.Duration {
 	}
 }
 
-// notice has everything looked at again when something can be bought for less than before.
+// notice has everything looked at again when something can be bought that could not be before, or
+// for less.
 func (m *memory) notice(snap *cluster.Snapshot) {
 	if disrupt.Cheaper(m.offered, snap.Pools) {
 		m.settled, m.stays, m.waits = time.Time{}, 0, nil
 		m.lull, m.drainsFrom = 0, time.Time{}
+		maps.DeleteFunc(m.nodes, func(_ string, r resting) bool { return r.why.Reason == verdict.NoReplacement })
 	}
 	m.offered, m.young = snap.Pools, disrupt.AnyYoung(snap)
 }
@@ -219,16 +221,21 @@ func (m *memory) learn(opts *disrupt.Options, heard uint64, p *plan.Plan) {
 		}
 	}
 	for _, why := range p.Blocked {
-		if _, known := m.nodes[why.Subject]; why.Reason == verdict.NoReplacement && !known {
-			m.nodes[why.Subject] = resting{why: why, until: p.At.Add(rest)}
+		if _, rests := opts.Resting[why.Subject]; why.Reason == verdict.NoReplacement && !rests {
+			m.letRest(why.Subject, why, p.At)
 		}
 	}
 	for i := range p.Undos {
 		for _, r := range p.Undos[i].Open {
-			wait := min(max(2*m.nodes[r.Node].wait, rest), pauseMax)
-			m.nodes[r.Node] = resting{p.Undos[i].Why, wait, p.At.Add(wait)}
+			m.letRest(r.Node, p.Undos[i].Why, p.At)
 		}
 	}
+}
+
+// letRest leaves a machine alone for twice as long as the last time.
+func (m *memory) letRest(node string, why verdict.Verdict, now time.Time) {
+	wait := min(max(2*m.nodes[node].wait, rest), pauseMax)
+	m.nodes[node] = resting{why, wait, now.Add(wait)}
 }
 
 // learnSearch remembers what a search for something cheaper came to.

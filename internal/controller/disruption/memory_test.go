@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -84,6 +85,42 @@ func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 		if m.recall(&opts, 0, now.Add(at)); len(opts.Resting) != want {
 			t.Errorf("after %s %d machines rest, want %d", at, len(opts.Resting), want)
 		}
+	}
+}
+
+// TestAMachineThatCannotBeReplacedIsTriedLessAndLess, until something can be bought that could not
+// be before.
+func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var m memory
+	pools := []cluster.Pool{{Name: "p", Limits: quantity.List{"cpu": 1}}}
+	m.notice(&cluster.Snapshot{Pools: pools})
+	look := func() (tried bool) {
+		var opts disrupt.Options
+		m.recall(&opts, 0, now)
+		_, rests := opts.Resting["n"]
+		m.learn(&opts, 0, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n", "no room")}})
+		return !rests
+	}
+	untilTried := func() (passed time.Duration) {
+		for begun := now; ; now = now.Add(5 * time.Second) {
+			if look() {
+				return now.Sub(begun)
+			}
+		}
+	}
+	for i, minutes := range []int{0, 1, 2, 4, 8, 10, 10} {
+		if got, want := untilTried(), time.Duration(minutes)*time.Minute; got != want {
+			t.Errorf("try %d comes after %s, want %s", i+1, got, want)
+		}
+	}
+	m.notice(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Limits: quantity.List{"cpu": 2}}}})
+	if got := untilTried(); got != 0 {
+		t.Errorf("the limit is higher, and it is tried after %s", got)
+	}
+	if got := untilTried(); got != time.Minute {
+		t.Errorf("after that it is tried after %s, want a minute", got)
 	}
 }
 

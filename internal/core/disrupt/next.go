@@ -6,6 +6,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 // NextAt returns when time alone may next give a machine a reason to go, or take away what
@@ -36,13 +37,30 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	return next
 }
 
-// Cheaper tells whether something is offered to a pool for less than before, or anew.
+// Cheaper tells whether something can be bought for less than before, or could not be bought then: it
+// is offered anew, or a pool is new, is ready now or has higher limits.
 func Cheaper(before, now []cluster.Pool) bool {
 	for i := range now {
-		for k := range before {
-			if now[i].Name == before[k].Name && cheaper(before[k].Types, now[i].Types) {
-				return true
-			}
+		is := &now[i]
+		at := slices.IndexFunc(before, func(was cluster.Pool) bool { return was.Name == is.Name })
+		if at < 0 && len(before) > 0 {
+			return true
+		}
+		if at < 0 {
+			continue
+		}
+		if was := &before[at]; was.Unready != "" && is.Unready == "" || raised(was.Limits, is.Limits) || cheaper(was.Types, is.Types) {
+			return true
+		}
+	}
+	return false
+}
+
+// raised tells whether a limit is higher than before, or gone.
+func raised(before, now quantity.List) bool {
+	for name, was := range before {
+		if is, limited := now[name]; !limited || is > was {
+			return true
 		}
 	}
 	return false

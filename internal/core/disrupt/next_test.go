@@ -7,6 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 // TestTimeAloneIsKnownAhead: an empty machine that becomes quiet, or is held no longer for
@@ -77,9 +78,41 @@ func TestFallingPricesAreSeen(t *testing.T) {
 		"a price is known":    {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20), offering("b", 0.30)}}), true},
 		"a new type":          {pools("p", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.20)}}, &catalog.Type{Name: "six", Offerings: []catalog.Offering{offering("a", 0.90)}}), true},
 		"a type is gone":      {pools("p"), false},
-		"another pool":        {pools("q", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.10)}}), false},
+		"another pool":        {pools("q", &catalog.Type{Name: "four", Offerings: []catalog.Offering{offering("a", 0.10)}}), true},
+		"no pool":             {nil, false},
 	} {
 		if got := disrupt.Cheaper(was, c.now); got != c.want {
+			t.Errorf("%s: cheaper %v, want %v", name, got, c.want)
+		}
+	}
+	if disrupt.Cheaper(nil, was) {
+		t.Error("the first look takes all prices for news")
+	}
+}
+
+// TestRoomInAPoolIsSeen as soon as its limits or its class let something be bought.
+func TestRoomInAPoolIsSeen(t *testing.T) {
+	t.Parallel()
+	pool := func(unready string, limits quantity.List) []cluster.Pool {
+		return []cluster.Pool{{Name: "p", Unready: unready, Limits: limits}}
+	}
+	ten, more, other := quantity.List{"cpu": 10, "nodes": 4}, quantity.List{"cpu": 10, "nodes": 5}, quantity.List{"cpu": 10}
+	for name, c := range map[string]struct {
+		was, now []cluster.Pool
+		want     bool
+	}{
+		"the same":                {pool("", ten), pool("", ten), false},
+		"a limit is higher":       {pool("", ten), pool("", more), true},
+		"a limit is lower":        {pool("", more), pool("", ten), false},
+		"a limit is gone":         {pool("", ten), pool("", other), true},
+		"there is a limit":        {pool("", other), pool("", ten), false},
+		"it is ready":             {pool("class", ten), pool("", ten), true},
+		"it is ready no more":     {pool("", ten), pool("class", ten), false},
+		"it is still not ready":   {pool("class", ten), pool("type", ten), false},
+		"its pool was not there":  {[]cluster.Pool{{Name: "q"}}, append([]cluster.Pool{{Name: "q"}}, pool("", ten)...), true},
+		"another pool is no more": {append([]cluster.Pool{{Name: "q"}}, pool("", ten)...), pool("", ten), false},
+	} {
+		if got := disrupt.Cheaper(c.was, c.now); got != c.want {
 			t.Errorf("%s: cheaper %v, want %v", name, got, c.want)
 		}
 	}
