@@ -63,16 +63,16 @@ func (s *solver) locate() {
 	}
 	s.findVisible()
 	s.admitOwners()
-	at := map[string]int{}
+	at := make([]int, len(s.snap.Nodes)) // one more than the index among the fixed; 0: it is none
 	for i := range s.fixed {
 		s.fixed[i].place = s.placeOf(s.fixed[i].node)
-		at[s.fixed[i].node.Name] = i
+		at[s.fixed[i].index] = i + 1
 	}
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]
 		var place topology.Place
-		if f, ok := at[n.Name]; ok {
-			place = s.fixed[f].place
+		if f := at[i]; f > 0 {
+			place = s.fixed[f-1].place
 		} else {
 			place = s.placeOf(n)
 		}

@@ -15,6 +15,7 @@ import (
 // fixedBin is a machine of the snapshot.
 type fixedBin struct {
 	node       *cluster.Node
+	index      int             // among the snapshot's
 	free, used quantity.Vector // used is by pods of this plan
 	ports      []cluster.HostPort
 	// pool and atoms are of an open claim: the pods must be right on all that it may become.

@@ -77,7 +77,7 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 		m.pools[len(m.pools)-1].lift(len(snap.Pending))
 	}
 	s := &solver{
-		snap: snap, opts: opts, model: m, byName: map[string]int32{},
+		snap: snap, opts: opts, model: m,
 		placed: make([]placement, len(snap.Pending)), refused: make([]verdict.Verdict, len(snap.Pending)),
 	}
 	s.classes = classesOf(snap, m)
@@ -87,12 +87,6 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	s.fixed = fixedBins(snap, m)
 	s.locate()
 	s.before = s.ledger.Clone()
-	for i := range s.fixed {
-		s.byName[s.fixed[i].node.Name] = int32(i)
-		if claim := s.fixed[i].node.Claim; claim != "" {
-			s.byName[claim] = int32(i)
-		}
-	}
 	return s
 }
 
@@ -176,13 +170,14 @@ func byAge(snap *cluster.Snapshot) func(a, b int32) int {
 // fixedBins returns the machines that may take pods: initialised ones first, then those
 // that have a Node or are known, then open claims; each by name.
 func fixedBins(snap *cluster.Snapshot, m *model) []fixedBin {
-	var bins []fixedBin
+	bins := make([]fixedBin, 0, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if n.Leaving {
 			continue
 		}
 		if b, ok := newFixedBin(snap, m, n); ok {
+			b.index = i
 			bins = append(bins, b)
 		}
 	}

@@ -415,33 +415,38 @@ func (r *minValuesRule) offered(types []int32) int {
 // countLimits works out what is left of the limits after the machines there are. A claim
 // that is still open counts as the largest it may become.
 func (p *poolModel) countLimits(snap *cluster.Snapshot) {
-	used := quantity.List{}
+	used, nodes := make(quantity.Vector, len(p.space)), int64(0)
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if len(p.pool.Limits) == 0 || n.Pool != p.pool.Name || n.Leaving {
 			continue
 		}
-		used[quantity.Nodes]++
+		nodes++
 		if n.Open == nil {
-			used.Add(n.Capacity)
+			for r, name := range p.space {
+				used[r] += n.Capacity[name]
+			}
 			continue
 		}
 		largest := make(quantity.Vector, len(p.space))
 		for _, t := range p.typesNamed(n.Open.Types) {
 			raise(largest, p.types[t].capacity)
 		}
-		used.Add(p.space.List(largest))
+		used.AddN(largest, 1)
+	}
+	if at := slices.Index(p.space, quantity.Nodes); at >= 0 {
+		used[at] = nodes
 	}
 	p.left = make(quantity.Vector, len(p.space))
 	for i, name := range p.space {
 		p.left[i] = math.MaxInt64
 		if limit, ok := p.pool.Limits[name]; ok {
-			p.left[i] = limit - used[name]
+			p.left[i] = limit - used[i]
 		}
 	}
 	p.nodesLeft = math.MaxInt64
 	if limit, ok := p.pool.Limits[quantity.Nodes]; ok {
-		p.nodesLeft = limit - used[quantity.Nodes]
+		p.nodesLeft = limit - nodes
 	}
 }
 

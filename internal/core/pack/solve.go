@@ -262,7 +262,6 @@ type solver struct {
 	visible []visibleDaemon
 	// fixed are machines of the snapshot in the order of preference; launches are new.
 	fixed    []fixedBin
-	byName   map[string]int32 // machine name → index into fixed
 	launches []*launchBin
 
 	places  placeMemory
@@ -288,13 +287,23 @@ const (
 // one. Rules between pods are judged once all of them are there, because the order in
 // which they came is not known.
 func (s *solver) keepPlanned() {
+	if !slices.ContainsFunc(s.snap.Pending, func(p cluster.Pod) bool { return p.Planned != "" }) {
+		return
+	}
+	byName := make(map[string]int32, len(s.fixed))
+	for i := range s.fixed {
+		byName[s.fixed[i].node.Name] = int32(i)
+		if claim := s.fixed[i].node.Claim; claim != "" {
+			byName[claim] = int32(i)
+		}
+	}
 	var kept []keptPod
 	for c := range s.classes {
 		cl := &s.classes[c]
 		rest := cl.pods[:0]
 		for _, p := range cl.pods {
 			name := s.snap.Pending[p].Planned
-			at, ok := s.byName[name]
+			at, ok := byName[name]
 			if name == "" || !ok || s.fixed[at].add(cl, cl.last(), 1) == 0 {
 				rest = append(rest, p)
 				continue
