@@ -116,6 +116,8 @@ type work struct {
 	taken  []bool
 	waits  []bool
 	probes int
+	// inVain: no way was found to replace the last machine for which one was looked for.
+	inVain bool
 	told   map[blockKey]bool
 	// eligible counts machines that could be disrupted, by reason.
 	eligible map[string]int

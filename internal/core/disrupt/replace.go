@@ -138,14 +138,30 @@ func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 
 // rehouse returns the step that replaces one machine: where its pods go, and what is
 // bought for those that no machine that runs has room for. They do not go to machines
-// that are themselves to be replaced soon, unless there is no other way.
-func (w *work) rehouse(i int, reason string) (plan.Step, verdict.Verdict) {
+// that are themselves to be replaced soon, unless there is no other way. Where the machine
+// before had no way at all, that is asked first: often none has, for a pool is at its limits.
+func (w *work) rehouse(i int, reason string) (step plan.Step, why verdict.Verdict) {
 	snap := w.over.without([]int{i})
-	step, why := w.stepOf(i, reason, pack.Solve(closed(snap, w.goesSoon), w.opts.Pack))
-	if why.IsYes() {
-		return step, why
+	find := func(snap *cluster.Snapshot) (plan.Step, verdict.Verdict) {
+		return w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
 	}
-	return w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
+	var other *plan.Step
+	if w.inVain {
+		if step, why = find(snap); !why.IsYes() {
+			return step, why
+		}
+		w.inVain, other = false, &step
+	}
+	best, why := find(closed(snap, w.goesSoon))
+	switch {
+	case why.IsYes():
+		return best, why
+	case other != nil:
+		return *other, verdict.Verdict{}
+	}
+	step, why = find(snap)
+	w.inVain = !why.IsYes()
+	return step, why
 }
 
 // closed returns the snapshot with some machines closed to pods.
