@@ -50,3 +50,41 @@ running web on=e cpu=1
 		}
 	}
 }
+
+// TestOnlyWhatHappenedIsLookedAtAgain: a machine could go, but that was so when nothing was left to be
+// begun, so there was a reason for it to stay.
+func TestOnlyWhatHappenedIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settled, quiet time.Duration // so long ago; settled zero: it was not
+		steps          int
+	}{
+		"never looked at":                       {0, time.Hour, 1},
+		"nothing happened since":                {time.Minute, time.Hour, 0},
+		"a pod went since":                      {time.Minute, 30 * time.Second, 1},
+		"a pod went when it was last looked at": {time.Minute, 65 * time.Second, 1},
+	} {
+		snap, err := story.Parse(`
+type four cpu=4 memory=8Gi price=0.20
+pool general
+node a pool=general type=four
+running web on=a cpu=1
+node b pool=general type=four
+running web on=b cpu=1
+`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := disrupt.Options{}
+		if c.settled > 0 {
+			opts.Settled = snap.At.Add(-c.settled)
+		}
+		for i := range snap.Nodes {
+			snap.Nodes[i].QuietSince = snap.At.Add(-time.Hour)
+		}
+		snap.Nodes[1].QuietSince = snap.At.Add(-c.quiet)
+		if p := disrupt.Propose(snap, opts); len(p.Steps) != c.steps || !p.Settled {
+			t.Errorf("%s: want %d steps and nothing left, settled %v, got %s", name, c.steps, p.Settled, story.Print(&p))
+		}
+	}
+}
