@@ -115,12 +115,12 @@ func (l *Loop) pass(ctx context.Context) error {
 	return err
 }
 
-// underWay tells whether a step is: its end makes room in the budgets for the next; and
-// whether only time is to pass for one to go on.
+// underWay tells whether a step is of which something is yet to be decided, and whether only time
+// is to pass for one to go on. Of machines that have been told to go only the end is waited for.
 func underWay(snap *cluster.Snapshot) (under, settling bool) {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		under = under || n.Marked != ""
+		under = under || n.Marked != "" && !n.Leaving
 		settling = settling || n.Marked != "" && !n.Leaving && snap.At.Sub(n.MarkedSince) <= settle
 	}
 	return under, settling

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 )
 
@@ -89,6 +90,26 @@ func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
 	} {
 		if got := sawAll(&c.opts, c.under); got != c.want {
 			t.Errorf("%s: nothing more is to be decided: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestMachinesThatGoAreNotLookedAtAnyMore(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		node            cluster.Node
+		under, settling bool
+	}{
+		"it stays":                        {cluster.Node{}, false, false},
+		"it was marked a moment ago":      {cluster.Node{Marked: disrupt.Empty, MarkedSince: noon.Add(-settle)}, true, true},
+		"its replacement is to be ready":  {cluster.Node{Marked: disrupt.Drifted, MarkedSince: noon.Add(-time.Minute)}, true, false},
+		"it has been told to go":          {cluster.Node{Marked: disrupt.Drifted, MarkedSince: noon.Add(-time.Minute), Leaving: true}, false, false},
+		"it goes though nobody marked it": {cluster.Node{Leaving: true}, false, false},
+	} {
+		under, settling := underWay(&cluster.Snapshot{At: noon, Nodes: []cluster.Node{c.node}})
+		if under != c.under || settling != c.settling {
+			t.Errorf("%s: it is looked at every second: %v, want %v; time is to pass: %v, want %v", name, under, c.under, settling, c.settling)
 		}
 	}
 }
