@@ -61,10 +61,8 @@ type memory struct {
 	drainsFrom, allFrom time.Time
 	lull                time.Duration
 	// settled is when everything was looked for and nothing was left to be begun, stays for how
-	// long that holds, and settledHeard how much had been heard then; zero: something was. Since then
-	// nothing was left either of what had changed until changedSeen.
+	// long that holds, and settledHeard how much had been heard then; zero: something was.
 	settled      time.Time
-	changedSeen  time.Time
 	stays        time.Duration
 	settledHeard uint64
 	// try is the search that found most of several; 0: none did. All were last made at triedAt.
@@ -180,9 +178,6 @@ func (m *memory) recall(opts *disrupt.Options, heard uint64, now time.Time) {
 	}
 	if now.Sub(m.settled) < stays {
 		opts.Settled = m.settled
-		if m.changedSeen.After(m.settled) {
-			opts.Settled = m.changedSeen
-		}
 	}
 	if opts.Settled.IsZero() && now.Sub(m.triedAt) < retried {
 		opts.Try = m.try
@@ -251,8 +246,6 @@ func (m *memory) learnSearch(opts *disrupt.Options, heard uint64, p *plan.Plan) 
 		m.settled, m.stays = time.Time{}, 0
 	case all && begun:
 		m.settled, m.stays, m.settledHeard = p.At, settledMin, heard
-	case !all && p.Settled:
-		m.changedSeen = p.At
 	case all:
 		most := settledMax
 		if heard == m.settledHeard && !m.young {

@@ -206,30 +206,6 @@ func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 	}
 }
 
-// TestWhatChangedIsLookedAtOnce until everything is: what came of it holds from then on, unless it
-// left something.
-func TestWhatChangedIsLookedAtOnce(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
-	for i, c := range []struct {
-		after, settled time.Duration // settled negative: everything is looked at
-		nothingLeft    bool
-	}{{0, -1, true}, {10 * time.Second, 0, true}, {30 * time.Second, 10 * time.Second, false}, {50 * time.Second, 10 * time.Second, true}, {time.Minute, -1, true}, {70 * time.Second, time.Minute, true}} {
-		var opts disrupt.Options
-		m.recall(&opts, 0, noon.Add(c.after))
-		var want time.Time
-		if c.settled >= 0 {
-			want = noon.Add(c.settled)
-		}
-		if !opts.Settled.Equal(want) {
-			t.Errorf("look %d: machines that are as they were at %s are left alone, want %s", i+1, opts.Settled, want)
-		}
-		opts.SkipConsolidation = false
-		m.learn(&opts, 0, &plan.Plan{At: noon.Add(c.after), Settled: c.nothingLeft})
-	}
-}
-
 // TestASearchInVainHoldsForAsLongAsNothingIsHeard: for eight minutes at most while something
 // happens, or a machine is young (world, seed 102198), for an hour while nothing does.
 func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {

@@ -21,11 +21,6 @@ func (w *work) underutilized() {
 		w.tellStaying()
 		return
 	}
-	if !w.opts.Settled.IsZero() && !slices.ContainsFunc(w.over.snap.Nodes, func(n cluster.Node) bool { return w.changed(&n) }) {
-		w.out.Settled = true // nothing has come of all this a moment ago
-		w.shun(nil)
-		return
-	}
 	opts := ConsolidateOptions{
 		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.opts.DrainOnly, Try: w.opts.Try,
 		PoolMax: func(pool string) int { return w.books.Most(pool, Underutilized) },
