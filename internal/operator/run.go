@@ -213,7 +213,7 @@ func requiredKinds(s *Settings) []schema.GroupVersionKind {
 func plain(err error) string {
 	var u *url.Error
 	switch {
-	case errors.As(err, &u) && u.Timeout():
+	case errors.As(err, &u) && u.Timeout(), errors.Is(err, context.DeadlineExceeded): // the answer, or its rest
 		return fmt.Sprintf("no answer within %s", retryMost)
 	case errors.As(err, &u):
 		return u.Err.Error()
