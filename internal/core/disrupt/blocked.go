@@ -36,7 +36,7 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	case n.Held != "" && !(forgiven && n.HeldByPods):
 		return no("%s", n.Held)
 	case n.Planned > 0:
-		return no("%d pods are meant for it", n.Planned)
+		return meantFor(n)
 	case w.replaces(n):
 		return no("it replaces machines whose pods are still to come")
 	case forgiven:
@@ -54,6 +54,18 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 		}
 	}
 	return verdict.Verdict{}
+}
+
+// meant returns why a machine stays for pods that will come to it as far as that is known by now.
+func (w *work) meant(i int) verdict.Verdict {
+	if n := &w.ahead().snap.Nodes[i]; n.Planned > 0 {
+		return meantFor(n)
+	}
+	return verdict.Verdict{}
+}
+
+func meantFor(n *cluster.Node) verdict.Verdict {
+	return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
 }
 
 // replaces tells whether the machine was launched for a step from whose machines pods are

@@ -105,12 +105,17 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 
 // work is one look.
 type work struct {
-	snap  *cluster.Snapshot
-	opts  Options
-	books *budget.Books
-	// over is the snapshot as it will be when all that was decided is done.
-	over    *overlay
+	snap    *cluster.Snapshot
+	opts    Options
+	books   *budget.Books
 	flights []*flight
+	// over, homes and unplanned are what home and ahead have worked out so far, of which isAhead
+	// tells whether it is all: the cluster as it will be, where pods would be, and those that no
+	// plan has a place for yet.
+	over      *overlay
+	homes     map[cluster.PodRef]*cluster.Node
+	unplanned []cluster.Pod
+	isAhead   bool
 	// taken are machines that are part of a step, by index; waits are those that will be
 	// replaced, or filled, when it is their turn.
 	taken  []bool
@@ -155,15 +160,19 @@ func (w *work) strays() {
 
 // empty proposes machines that nobody needs.
 func (w *work) empty() {
-	for i := range w.over.snap.Nodes {
-		n := &w.over.snap.Nodes[i]
+	for i := range w.snap.Nodes {
+		n := &w.snap.Nodes[i]
 		if w.taken[i] || n.Leaving || n.Claim == "" || !n.Empty || !n.Initialised || w.replaces(n) {
 			continue
 		}
 		if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static {
 			continue
 		}
-		if why := w.busy(n); !why.IsYes() {
+		why := w.busy(n)
+		if why.IsYes() {
+			why = w.meant(i)
+		}
+		if !why.IsYes() {
 			w.block(why)
 			continue
 		}
@@ -211,7 +220,7 @@ func (w *work) begin(machines []int, step plan.Step) {
 			step.SavingHourly -= step.Launch[i].PriceHourly
 		}
 	}
-	w.over.remove(machines)
+	w.ahead().remove(machines)
 	w.over.settle(step.Moves)
 	w.over.holdLaunches(step.Launch)
 	w.out.Steps = append(w.out.Steps, step)

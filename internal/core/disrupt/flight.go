@@ -24,57 +24,65 @@ type flight struct {
 	since             time.Time
 }
 
-// land finds the steps under way, works out where all their pods would be, and decides
-// about each. Steps whose replacements are there come first: else pods that still wait
-// for theirs would seem to have taken them. Pending pods that no plan has a place for yet
-// come last: they are bought machines of their own (Reserve).
+// land finds the steps under way and decides about each.
 func (w *work) land() {
 	w.findFlights()
-	var arrived, waiting []int
 	for _, f := range w.flights {
-		if w.arrived(f) {
-			arrived = append(arrived, f.machines...)
-			continue
-		}
-		waiting = append(waiting, f.machines...)
-	}
-	homes := map[cluster.PodRef]*cluster.Node{}
-	if !w.opts.UnderWayOnly || slices.ContainsFunc(w.flights, w.asksForHomes) {
-		w.over = newOverlay(w.snap)
-		w.findHomes(arrived, waiting, homes)
-	}
-	for _, f := range w.flights {
-		w.decide(f, homes)
+		w.decide(f)
 	}
 }
 
-// asksForHomes tells whether what is decided about a step hangs on where its pods would be.
-func (w *work) asksForHomes(f *flight) bool {
-	return len(f.machines) > 0 && f.going == 0 && w.snap.At.Sub(f.since) >= w.opts.Settle && w.arrived(f)
+// home returns the machine that a pod of a step whose replacements are there would be on; nil: it
+// has none. These steps come first: else pods that still wait for their machines would seem to have
+// taken them.
+func (w *work) home(ref cluster.PodRef) *cluster.Node {
+	if w.over == nil {
+		w.over, w.homes = newOverlay(w.snap), map[cluster.PodRef]*cluster.Node{}
+		w.over.snap.Pending, w.unplanned = split(w.snap.Pending)
+		w.findHomes(w.inFlight(w.arrived))
+	}
+	return w.homes[ref]
 }
 
-// findHomes says where pods that have no machine, or whose machine goes, would be.
-func (w *work) findHomes(arrived, waiting []int, homes map[cluster.PodRef]*cluster.Node) {
-	planned, unplanned := split(w.snap.Pending)
-	w.over.snap.Pending = planned
-	for i, machines := range [][]int{arrived, waiting, nil} {
-		if i > 0 && w.opts.UnderWayOnly {
-			return // the others are for what is begun next
+// ahead returns the cluster as it will be when all that was decided is done. It takes longest of what
+// a look does but for its searches, and most looks find that nothing can be begun anyway: it is worked
+// out when it is first asked for. Pending pods that no plan has a place for yet come last: they are
+// bought machines of their own (Reserve).
+func (w *work) ahead() *overlay {
+	if !w.isAhead {
+		w.isAhead = true
+		w.home(cluster.PodRef{})
+		w.findHomes(w.inFlight(func(f *flight) bool { return !w.arrived(f) }))
+		if w.over.snap.Pending = append(w.over.snap.Pending, w.unplanned...); len(w.unplanned) > 0 {
+			w.over.remove(nil) // which puts pending pods in order
 		}
-		if i == 2 {
-			w.over.snap.Pending = append(w.over.snap.Pending, unplanned...)
+		w.findHomes(nil)
+	}
+	return w.over
+}
+
+// inFlight returns the machines of those steps under way.
+func (w *work) inFlight(which func(*flight) bool) (machines []int) {
+	for _, f := range w.flights {
+		if which(f) {
+			machines = append(machines, f.machines...)
 		}
-		if len(machines) > 0 || i == 2 && len(unplanned) > 0 {
-			w.over.remove(machines) // which puts pending pods in order, too
-		}
-		if len(w.over.snap.Pending) == 0 {
-			continue
-		}
-		p := w.house(machines)
-		w.over.settle(p.Placements)
-		for _, m := range p.Placements {
-			homes[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
-		}
+	}
+	return machines
+}
+
+// findHomes says where pending pods would be, and those of these machines, which go.
+func (w *work) findHomes(machines []int) {
+	if len(machines) > 0 {
+		w.over.remove(machines)
+	}
+	if len(w.over.snap.Pending) == 0 {
+		return
+	}
+	p := w.house(machines)
+	w.over.settle(p.Placements)
+	for _, m := range p.Placements {
+		w.homes[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
 	}
 }
 
@@ -174,7 +182,7 @@ func (w *work) findFlights() {
 }
 
 // decide says what becomes of a step under way.
-func (w *work) decide(f *flight, homes map[cluster.PodRef]*cluster.Node) {
+func (w *work) decide(f *flight) {
 	age := w.snap.At.Sub(f.since)
 	if len(f.machines) == 0 {
 		return // only the machines' end is waited for
@@ -198,7 +206,7 @@ func (w *work) decide(f *flight, homes map[cluster.PodRef]*cluster.Node) {
 		w.undo(f, broken(f, "%d of its %d replacements are gone or were never launched", missing, f.launches), true)
 		return
 	}
-	why, ready := w.ready(f, homes)
+	why, ready := w.ready(f)
 	switch {
 	case !why.IsYes():
 		w.undo(f, why, f.launches > 0)
@@ -258,7 +266,7 @@ func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
 // ready tells whether the machines of a step may go: all are closed, all replacements are
 // initialised, and every pod has a place on a machine that is. It returns a verdict when
 // that cannot become true any more.
-func (w *work) ready(f *flight, homes map[cluster.PodRef]*cluster.Node) (why verdict.Verdict, ready bool) {
+func (w *work) ready(f *flight) (why verdict.Verdict, ready bool) {
 	ready = true
 	for _, i := range f.machines {
 		if n := &w.snap.Nodes[i]; !n.Closed {
@@ -272,7 +280,7 @@ func (w *work) ready(f *flight, homes map[cluster.PodRef]*cluster.Node) (why ver
 	for _, i := range f.machines {
 		n := &w.snap.Nodes[i]
 		for r := range n.Residents {
-			home := homes[n.Residents[r].PodRef]
+			home := w.home(n.Residents[r].PodRef)
 			if home == nil {
 				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Residents[r].PodRef), false
 			}

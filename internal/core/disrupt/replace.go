@@ -72,16 +72,20 @@ func due(n *cluster.Node) time.Time {
 // replacement now is no reason not to look at the next.
 func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order func(a, b *cluster.Node) int) {
 	var candidates []int
-	for i := range w.over.snap.Nodes {
-		n := &w.over.snap.Nodes[i]
+	for i := range w.snap.Nodes {
+		n := &w.snap.Nodes[i]
 		if !w.taken[i] && !n.Leaving && n.Claim != "" && wanted(n) {
 			candidates = append(candidates, i)
 		}
 	}
 	slices.SortStableFunc(candidates, func(a, b int) int { return order(&w.snap.Nodes[a], &w.snap.Nodes[b]) })
 	for _, i := range candidates {
-		n := &w.over.snap.Nodes[i]
-		if why := w.irreplaceable(n, reason); !why.IsYes() {
+		n := &w.snap.Nodes[i]
+		why := w.irreplaceable(n, reason)
+		if why.IsYes() && !w.urgent(n, reason) {
+			why = w.meant(i)
+		}
+		if !why.IsYes() {
 			w.block(why)
 			w.shunWaiting(i, reason, why)
 			continue
@@ -93,7 +97,6 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 				continue // another look will come to it
 			}
 			w.probes--
-			var why verdict.Verdict
 			if step, why = w.rehouse(i, reason); !why.IsYes() {
 				w.block(why)
 				w.shunWaiting(i, reason, why)
@@ -141,7 +144,7 @@ func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 // that are themselves to be replaced soon, unless there is no other way. Where the machine
 // before had no way at all, that is asked first: often none has, for a pool is at its limits.
 func (w *work) rehouse(i int, reason string) (step plan.Step, why verdict.Verdict) {
-	snap := w.over.without([]int{i})
+	snap := w.ahead().without([]int{i})
 	find := func(snap *cluster.Snapshot) (plan.Step, verdict.Verdict) {
 		return w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
 	}
@@ -185,7 +188,7 @@ func (w *work) goesSoon(n *cluster.Node) bool {
 
 // stepOf reads the step that replaces a machine out of the plan for its pods.
 func (w *work) stepOf(i int, reason string, p plan.Plan) (plan.Step, verdict.Verdict) {
-	n := &w.over.snap.Nodes[i]
+	n := &w.snap.Nodes[i]
 	residents := make(map[cluster.PodRef]bool, len(n.Residents))
 	for r := range n.Residents {
 		residents[n.Residents[r].PodRef] = true

@@ -33,7 +33,7 @@ func (w *work) underutilized() {
 			opts.Replaceable = w.replaceable
 		}
 	}
-	found := Consolidate(w.over.snap, opts)
+	found := Consolidate(w.ahead().snap, opts)
 	w.out.FleetBoundHourly, w.out.Try = found.BoundHourly, found.Try
 	w.out.Settled = !w.opts.DrainOnly
 	for i := range found.Steps {
@@ -130,12 +130,12 @@ func (w *work) consolidates(pool string) bool {
 // tellStaying says of each machine why consolidation does not remove it, without having
 // worked out whether that would save anything.
 func (w *work) tellStaying() {
-	for i := range w.over.snap.Nodes {
-		n := &w.over.snap.Nodes[i]
+	for i := range w.snap.Nodes {
+		n := &w.snap.Nodes[i]
 		if n.Claim == "" || n.Leaving {
 			continue
 		}
-		why := w.consolidatable(n)
+		why := w.stays(i, n)
 		if why.IsYes() {
 			why = w.exhausted(n, Underutilized)
 		}
@@ -148,9 +148,13 @@ func (w *work) tellStaying() {
 // consolidatable returns why a machine is none that consolidation may remove; yes means
 // that it may.
 func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
+	return w.stays(w.over.at[n.Name], n)
+}
+
+func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 	pool, ok := w.snap.PoolByName(n.Pool)
 	switch {
-	case w.taken[w.over.at[n.Name]] || n.Empty || len(n.Residents) == 0 || w.replaces(n):
+	case w.taken[i] || n.Empty || len(n.Residents) == 0 || w.replaces(n):
 		return verdict.Of(verdict.NodeBlocked, "", "") // it goes, or is looked at, for another reason
 	case ok && pool.Static:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "pool %s has a fixed number of nodes", n.Pool)
