@@ -61,10 +61,11 @@ type memory struct {
 	drainsFrom, allFrom time.Time
 	lull                time.Duration
 	// settled is when everything was looked for and nothing was left to be begun, stays for how
-	// long that holds, and settledHeard how much had been heard then; zero: something was.
-	settled      time.Time
-	stays        time.Duration
-	settledHeard uint64
+	// long that holds, and settledHeard how much had been heard then; zero: something was. checked
+	// is when all that had happened since was looked at, and nothing was left of that either.
+	settled, checked time.Time
+	stays            time.Duration
+	settledHeard     uint64
 	// try is the search that found most of several; 0: none did. All were last made at triedAt.
 	try     int
 	triedAt time.Time
@@ -177,7 +178,7 @@ func (m *memory) recall(opts *disrupt.Options, heard uint64, now time.Time) {
 		stays = min(stays, settledMax)
 	}
 	if now.Sub(m.settled) < stays {
-		opts.Settled = m.settled
+		opts.Settled = m.checked
 	}
 	if opts.Settled.IsZero() && now.Sub(m.triedAt) < retried {
 		opts.Try = m.try
@@ -252,6 +253,9 @@ func (m *memory) learnSearch(opts *disrupt.Options, heard uint64, p *plan.Plan) 
 			most = stillestMax
 		}
 		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard
+	}
+	if p.Settled {
+		m.checked = p.At
 	}
 	if opts.Settled.IsZero() {
 		m.try = p.Try

@@ -335,6 +335,36 @@ func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 	}
 }
 
+// TestWhatWasLookedAtOnceIsNotLookedAtAgain: only what has happened since the last search, until
+// everything is looked at anew.
+func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	var m memory
+	for _, c := range []struct {
+		after, since time.Duration // negative: everything is looked at
+		settled      bool
+	}{
+		{0, -1, true},
+		{20 * time.Second, 0, true},
+		{40 * time.Second, 20 * time.Second, false}, // something that is left waits for its turn
+		{50 * time.Second, 20 * time.Second, true},
+		{59 * time.Second, 50 * time.Second, true},
+		{settledMin, -1, true},
+	} {
+		var opts disrupt.Options
+		m.recall(&opts, uint64(c.after), noon.Add(c.after))
+		var want time.Time
+		if c.since >= 0 {
+			want = noon.Add(c.since)
+		}
+		if !opts.Settled.Equal(want) {
+			t.Errorf("after %s what has happened since %s is looked at, want %s", c.after, opts.Settled, want)
+		}
+		m.learn(&opts, uint64(c.after), &plan.Plan{At: noon.Add(c.after), Settled: c.settled})
+	}
+}
+
 // TestTheSearchThatFoundMostIsMadeFirst for two minutes, as long as it finds something.
 func TestTheSearchThatFoundMostIsMadeFirst(t *testing.T) {
 	t.Parallel()
