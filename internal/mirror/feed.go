@@ -68,6 +68,9 @@ func (s *Store) Heard() uint64 { return s.heard.Load() }
 // something was new that pools count: which there are, what they have and whether they go.
 func (s *Store) HeardOfMachines() uint64 { return s.machined.Load() }
 
+// Initialised returns how many Nodes were seen to become initialised so far.
+func (s *Store) Initialised() uint64 { return s.initialised.Load() }
+
 // count makes a handler that counts.
 func (s *Store) count(handle func(any)) func(any) {
 	return func(o any) {
@@ -187,6 +190,9 @@ func (s *Store) upsertNode(n *corev1.Node) {
 	if had == nil || !countsAlike(had, n) || had.Spec.ProviderID != n.Spec.ProviderID || !haveAlike(had.Status.Capacity, n.Status.Capacity) {
 		s.machined.Add(1)
 	}
+	if isInitialised(n) && (had == nil || !isInitialised(had)) {
+		s.initialised.Add(1)
+	}
 	if had != nil && had.Spec.ProviderID != n.Spec.ProviderID {
 		delete(s.providers, had.Spec.ProviderID)
 	}
@@ -198,6 +204,10 @@ func (s *Store) upsertNode(n *corev1.Node) {
 	if n.DeletionTimestamp != nil && (had == nil || had.DeletionTimestamp == nil) {
 		s.wake("node/" + n.Name)
 	}
+}
+
+func isInitialised(n *corev1.Node) bool {
+	return n.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 }
 
 // countsAlike tells whether two states of a machine belong to the same pool, cost the same, and

@@ -51,6 +51,8 @@ type Store struct {
 	heard atomic.Uint64
 	// machined counts what was heard of Nodes and claims that pools count.
 	machined atomic.Uint64
+	// initialised counts Nodes that were seen to be.
+	initialised atomic.Uint64
 
 	mu         sync.Mutex // guards everything below
 	pods       map[types.UID]*pod

@@ -69,7 +69,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 		l.begun = true
 		return busy
 	}
-	if !l.memory.isIdle(l.Mirror.Heard(), l.Now()) {
+	if !l.memory.isIdle(l.Mirror.Heard(), l.Mirror.Initialised(), l.Now()) {
 		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
 			l.Log.Error("carrying out disruption", "error", err)
 		}
@@ -79,7 +79,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 
 // pass is one decision carried out.
 func (l *Loop) pass(ctx context.Context) error {
-	heard := l.Mirror.Heard()
+	heard, initialised := l.Mirror.Heard(), l.Mirror.Initialised()
 	snap := l.Disrupter.Launcher.Snapshot()
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.notice(snap)
@@ -89,7 +89,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	start := l.Now()
 	p, err := l.decide(snap, opts)
 	if err != nil {
-		l.memory.idle, l.memory.busy = false, false
+		l.memory.idle, l.memory.busy, l.memory.stepsAt = false, false, time.Time{}
 		return err
 	}
 	kept := &record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Plan: p, Took: l.Now().Sub(start)}
@@ -103,27 +103,21 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.tellWaiting(snap)
 	l.tellScores(&p)
 	l.tellBlocked(snap, &p)
-	acted := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) > 0
-	under, settling := underWay(snap)
+	begun := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Shuns)+len(p.Unshuns) > 0
+	acted, under := begun || len(p.Removals) > 0, !p.StepsAt.IsZero()
+	settling := under && p.StepsAt.After(snap.At) && p.StepsAt.Sub(snap.At) <= settle
 	whole := sawAll(&opts, under) || waiting
 	l.memory.looked(heard, !acted && !settling && err == nil && whole)
 	if !opts.UnderWayOnly {
 		l.memory.searchedAt = snap.At
 	}
 	l.memory.next = disrupt.NextAt(snap)
-	l.memory.busy = acted || under
-	return err
-}
-
-// underWay tells whether a step is of which something is yet to be decided, and whether only time
-// is to pass for one to go on. Of machines that have been told to go only the end is waited for.
-func underWay(snap *cluster.Snapshot) (under, settling bool) {
-	for i := range snap.Nodes {
-		n := &snap.Nodes[i]
-		under = under || n.Marked != "" && !n.Leaving
-		settling = settling || n.Marked != "" && !n.Leaving && snap.At.Sub(n.MarkedSince) <= settle
+	l.memory.busy = begun || under
+	l.memory.stepsAt, l.memory.initialised = p.StepsAt, initialised
+	if acted || err != nil {
+		l.memory.stepsAt = time.Time{}
 	}
-	return under, settling
+	return err
 }
 
 // decide proposes. A panic is a bug of ours: the look is given up, counted, and the next

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 )
 
@@ -23,11 +22,15 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		"time enough has passed":                    {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon}, 7, stillMin, false},
 		"a step is under way":                       {memory{idle: true, busy: true, still: stillMin, heard: 7, searchedAt: noon}, 7, busy, true},
 		"a step is under way for long":              {memory{idle: true, busy: true, still: stillMin, heard: 7, searchedAt: noon}, 7, calm, false},
+		"its replacement is not there yet":          {memory{stepsAt: noon.Add(time.Minute), busy: true, initialised: 3, searchedAt: noon}, 8, busy, true},
+		"a machine has come":                        {memory{stepsAt: noon.Add(time.Minute), busy: true, initialised: 2, searchedAt: noon}, 8, busy, false},
+		"and has had time enough":                   {memory{stepsAt: noon.Add(2 * time.Second), busy: true, initialised: 3, searchedAt: noon}, 8, 2 * time.Second, false},
+		"it is time to look at all again":           {memory{stepsAt: noon.Add(time.Minute), busy: true, initialised: 3, searchedAt: noon}, 8, calm, false},
 		"nobody has looked yet":                     {memory{}, 0, 0, false},
 		"a machine becomes quiet":                   {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon, next: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
 		"a machine becomes quiet later":             {memory{idle: true, still: stillMin, heard: 7, searchedAt: noon, next: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
-		if got := c.m.isIdle(c.heard, noon.Add(c.after)); got != c.want {
+		if got := c.m.isIdle(c.heard, 3, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)
 		}
 	}
@@ -90,26 +93,6 @@ func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
 	} {
 		if got := sawAll(&c.opts, c.under); got != c.want {
 			t.Errorf("%s: nothing more is to be decided: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
-func TestMachinesThatGoAreNotLookedAtAnyMore(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for name, c := range map[string]struct {
-		node            cluster.Node
-		under, settling bool
-	}{
-		"it stays":                        {cluster.Node{}, false, false},
-		"it was marked a moment ago":      {cluster.Node{Marked: disrupt.Empty, MarkedSince: noon.Add(-settle)}, true, true},
-		"its replacement is to be ready":  {cluster.Node{Marked: disrupt.Drifted, MarkedSince: noon.Add(-time.Minute)}, true, false},
-		"it has been told to go":          {cluster.Node{Marked: disrupt.Drifted, MarkedSince: noon.Add(-time.Minute), Leaving: true}, false, false},
-		"it goes though nobody marked it": {cluster.Node{Leaving: true}, false, false},
-	} {
-		under, settling := underWay(&cluster.Snapshot{At: noon, Nodes: []cluster.Node{c.node}})
-		if under != c.under || settling != c.settling {
-			t.Errorf("%s: it is looked at every second: %v, want %v; time is to pass: %v, want %v", name, under, c.under, settling, c.settling)
 		}
 	}
 }

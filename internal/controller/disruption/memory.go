@@ -50,11 +50,15 @@ type memory struct {
 	// idle: the last look, when that much had been heard, found nothing to do. It holds for still.
 	// busy: it began something, or something is under way. New steps were last looked for at
 	// searchedAt.
-	idle       bool
-	busy       bool
-	heard      uint64
-	still      time.Duration
-	searchedAt time.Time
+	// stepsAt is when one of the steps under way may go on if no machine is initialised beyond those
+	// that were then; zero: it is not known.
+	idle        bool
+	busy        bool
+	stepsAt     time.Time
+	heard       uint64
+	initialised uint64
+	still       time.Duration
+	searchedAt  time.Time
 	// next is when time alone may change what is decided; zero: it is not known.
 	next time.Time
 	// drainsFrom is when drains are looked for again, and allFrom when everything cheaper is.
@@ -91,12 +95,13 @@ type resting struct {
 }
 
 // isIdle tells whether nothing can have come of a look since the last one.
-func (m *memory) isIdle(heard uint64, now time.Time) bool {
+func (m *memory) isIdle(heard, initialised uint64, now time.Time) bool {
 	still := m.still
 	if m.busy {
 		still = calm
 	}
-	return m.idle && m.heard == heard && now.Sub(m.searchedAt) < still && (m.next.IsZero() || now.Before(m.next))
+	nothing := m.idle && m.heard == heard || m.initialised == initialised && now.Before(m.stepsAt)
+	return nothing && now.Sub(m.searchedAt) < still && (m.next.IsZero() || now.Before(m.next))
 }
 
 // looked remembers what a look came to that began when that much had been heard.

@@ -22,6 +22,8 @@ type flight struct {
 	replacements      []int
 	removes, launches int
 	since             time.Time
+	// ended: this look has finished it or taken it back.
+	ended bool
 }
 
 // land finds the steps under way and decides about each.
@@ -29,6 +31,24 @@ func (w *work) land() {
 	w.findFlights()
 	for _, f := range w.flights {
 		w.decide(f)
+		if at := w.goesOn(f); w.out.StepsAt.IsZero() || !at.IsZero() && at.Before(w.out.StepsAt) {
+			w.out.StepsAt = at
+		}
+	}
+}
+
+// goesOn returns when a step may go on, or has taken too long, if no other machine is initialised
+// before; zero: all of it that is left to be decided has been.
+func (w *work) goesOn(f *flight) time.Time {
+	switch settled := f.since.Add(w.opts.Settle); {
+	case len(f.machines) == 0 || f.ended:
+		return time.Time{}
+	case w.snap.At.Before(settled):
+		return settled
+	case w.arrived(f):
+		return w.snap.At
+	default:
+		return f.since.Add(w.opts.ReplaceWithin)
 	}
 }
 
@@ -292,6 +312,7 @@ func (w *work) ready(f *flight) (why verdict.Verdict, ready bool) {
 
 // finish lets the machines of a step go.
 func (w *work) finish(f *flight) {
+	f.ended = true
 	for _, i := range f.machines {
 		w.out.Removals = append(w.out.Removals, removal(&w.snap.Nodes[i], f.reason))
 	}
@@ -299,6 +320,7 @@ func (w *work) finish(f *flight) {
 
 // undo takes a step back: replacements without pods go, the machines are opened again.
 func (w *work) undo(f *flight, why verdict.Verdict, failed bool) {
+	f.ended = true
 	u := plan.Undo{Step: f.id, Reason: f.reason, Why: why, Failed: failed}
 	for _, i := range f.replacements {
 		if n := &w.snap.Nodes[i]; n.Empty && n.Planned == 0 {

@@ -117,3 +117,38 @@ func TestRoomInAPoolIsSeen(t *testing.T) {
 		}
 	}
 }
+
+// TestWhenStepsGoOnIsKnownAhead: nobody needs to look at them before, unless a machine comes.
+func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	in := func(d time.Duration) time.Time { return noon.Add(d) }
+	drifted := func(since time.Duration, launches int) cluster.Node {
+		return cluster.Node{
+			Name: "old", Claim: "old", Pool: "p", Initialised: true, Ready: true, Closed: true, Marked: disrupt.Drifted, MarkedSince: in(since),
+			Disruption: cluster.Disruption{Drifted: "Drift", Step: "s", StepRemoves: 1, StepLaunches: launches},
+			Residents:  []cluster.Resident{{Shape: &cluster.Shape{}}},
+		}
+	}
+	coming := cluster.Node{Name: "new", Claim: "new", Pool: "p", Empty: true, Disruption: cluster.Disruption{Replaces: "s"}}
+	leaving := drifted(-time.Minute, 0)
+	leaving.Leaving = true
+	idle := drifted(-time.Minute, 0)
+	idle.Marked, idle.Closed, idle.Step, idle.Drifted = "", false, "", ""
+	for name, c := range map[string]struct {
+		nodes []cluster.Node
+		want  time.Time
+	}{
+		"nothing is under way":             {[]cluster.Node{idle}, time.Time{}},
+		"a step was begun a moment ago":    {[]cluster.Node{drifted(-time.Second, 1), coming}, in(time.Second)},
+		"its replacement is to come":       {[]cluster.Node{drifted(-time.Minute, 1), coming}, in(9 * time.Minute)},
+		"its pods have nowhere to go now":  {[]cluster.Node{drifted(-2*time.Second, 0)}, time.Time{}}, // it is taken back
+		"it has been told to go":           {[]cluster.Node{leaving}, time.Time{}},
+		"a step that buys nothing settles": {[]cluster.Node{drifted(-time.Second, 0)}, in(time.Second)},
+	} {
+		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 100, Percent: true, Active: true}}}}, Nodes: c.nodes}
+		if got := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second, UnderWayOnly: true}).StepsAt; !got.Equal(c.want) {
+			t.Errorf("%s: looked at again at %s, want %s", name, got, c.want)
+		}
+	}
+}

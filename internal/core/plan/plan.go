@@ -37,6 +37,9 @@ type Plan struct {
 	// are all that keeps the steps that were found from being begun; nil: nothing was found, or
 	// something else keeps one of them.
 	Waits map[string]int
+	// StepsAt is when one of the steps under way may go on or has taken too long, unless another
+	// machine has been initialised before; zero: there are none.
+	StepsAt time.Time
 	// Shuns are Nodes from which pods are to be kept away softly, because a later step
 	// removes them, or because others are to be filled first; Unshuns those of which that is not true any more.
 	Shuns, Unshuns []string
