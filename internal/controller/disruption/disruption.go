@@ -103,20 +103,23 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.tellWaiting(snap)
 	l.tellScores(&p)
 	l.tellBlocked(snap, &p)
-	begun := len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Shuns)+len(p.Unshuns) > 0
-	acted, under := begun || len(p.Removals) > 0, !p.StepsAt.IsZero()
-	settling := under && p.StepsAt.After(snap.At) && p.StepsAt.Sub(snap.At) <= settle
-	whole := sawAll(&opts, under) || waiting
-	l.memory.looked(heard, !acted && !settling && err == nil && whole)
+	changed := len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Shuns)+len(p.Unshuns) > 0 || err != nil
+	acted := changed || len(p.Steps)+len(p.Removals) > 0
+	under := len(p.Steps) > 0 || !p.StepsAt.IsZero()
+	l.memory.stepsAt, l.memory.initialised = p.StepsAt, initialised
+	if settled := snap.At.Add(settle); len(p.Steps) > 0 && (p.StepsAt.IsZero() || p.StepsAt.After(settled)) {
+		l.memory.stepsAt = settled
+	}
+	settling := l.memory.stepsAt.After(snap.At) && l.memory.stepsAt.Sub(snap.At) <= settle
+	if changed {
+		l.memory.stepsAt = time.Time{}
+	}
+	l.memory.looked(heard, !acted && !settling && (sawAll(&opts, under) || waiting))
 	if !opts.UnderWayOnly {
 		l.memory.searchedAt = snap.At
 	}
 	l.memory.next = disrupt.NextAt(snap)
-	l.memory.busy = begun || under
-	l.memory.stepsAt, l.memory.initialised = p.StepsAt, initialised
-	if acted || err != nil {
-		l.memory.stepsAt = time.Time{}
-	}
+	l.memory.busy = changed || under
 	return err
 }
 
