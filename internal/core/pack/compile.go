@@ -84,7 +84,7 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	s.addStages()
 	s.ledger = newLedger(snap, s.classes)
 	s.order = s.ledger.Order(len(s.classes))
-	s.fixed = fixedBins(snap, m)
+	s.fixed = fixedBins(snap, m, s.classes)
 	s.locate()
 	s.before = s.ledger.Clone()
 	return s
@@ -167,18 +167,17 @@ func byAge(snap *cluster.Snapshot) func(a, b int32) int {
 	}
 }
 
-// fixedBins returns the machines that may take pods: initialised ones first, then those
-// that have a Node or are known, then open claims; each by name.
-func fixedBins(snap *cluster.Snapshot, m *model) []fixedBin {
-	bins := make([]fixedBin, 0, len(snap.Nodes))
+// fixedBins returns the machines that may take pods and have room for one: initialised ones
+// first, then those that have a Node or are known, then open claims; each by name. Most
+// machines of a cluster are full, and of those nothing else is worked out.
+func fixedBins(snap *cluster.Snapshot, m *model, classes []class) []fixedBin {
+	if len(classes) == 0 {
+		return nil
+	}
+	f := fixer{snap: snap, model: m, least: leastOf(classes)}
 	for i := range snap.Nodes {
-		n := &snap.Nodes[i]
-		if n.Leaving {
-			continue
-		}
-		if b, ok := newFixedBin(snap, m, n); ok {
-			b.index = i
-			bins = append(bins, b)
+		if n := &snap.Nodes[i]; !n.Leaving {
+			f.add(n, i)
 		}
 	}
 	rank := func(n *cluster.Node) int {
@@ -191,30 +190,87 @@ func fixedBins(snap *cluster.Snapshot, m *model) []fixedBin {
 			return 2
 		}
 	}
-	slices.SortStableFunc(bins, func(a, b fixedBin) int {
+	slices.SortStableFunc(f.bins, func(a, b fixedBin) int {
 		return cmp.Or(cmp.Compare(rank(a.node), rank(b.node)), cmp.Compare(a.node.Name, b.node.Name))
 	})
-	return bins
+	return f.bins
 }
 
-// newFixedBin returns the bin of a machine; false when it cannot be judged, because its
-// pool is gone before the cloud said what it is.
-func newFixedBin(snap *cluster.Snapshot, m *model, n *cluster.Node) (fixedBin, bool) {
-	b := fixedBin{node: n, pool: -1, ports: n.Ports, used: make(quantity.Vector, len(m.space))}
-	if n.Open != nil {
-		b.pool = slices.IndexFunc(m.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
-		if b.pool < 0 {
-			return b, false
+// leastOf returns of each resource the least that a pod of any class asks for.
+func leastOf(classes []class) quantity.Vector {
+	least := slices.Clone(classes[0].need)
+	for c := range classes {
+		for r, n := range classes[c].need {
+			least[r] = min(least[r], n)
 		}
-		b.atoms, b.free = m.pools[b.pool].promise(n.Open)
-		for _, t := range m.pools[b.pool].typesNamed(n.Open.Types) {
-			b.ports = append(slices.Clip(b.ports), m.pools[b.pool].types[t].ports...)
-		}
-		return b, !b.atoms.empty()
 	}
-	b.ports = append(slices.Clip(b.ports), portsFor(snap.Daemons, n)...)
-	b.free = roomOf(m.space, n, daemonsFor(m.space, snap.Daemons, n))
-	return b, true
+	return least
+}
+
+// fixer makes the bins of machines that are there.
+type fixer struct {
+	snap    *cluster.Snapshot
+	model   *model
+	least   quantity.Vector // what is asked for at least
+	amounts slab[int64]
+	free    quantity.Vector // of the machine at hand
+	bins    []fixedBin
+}
+
+// add makes the bin of a machine, unless there is no room on it, or it cannot be judged,
+// because its pool is gone before the cloud said what it is.
+func (f *fixer) add(n *cluster.Node, index int) {
+	b := fixedBin{node: n, index: index, pool: -1, ports: n.Ports}
+	if n.Open != nil {
+		b.pool = slices.IndexFunc(f.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
+		if b.pool < 0 {
+			return
+		}
+		pool := f.model.pools[b.pool]
+		if b.atoms, b.free = pool.promise(n.Open); b.atoms.empty() || !f.holds(b.free) {
+			return
+		}
+		for _, t := range pool.typesNamed(n.Open.Types) {
+			b.ports = append(slices.Clip(b.ports), pool.types[t].ports...)
+		}
+	} else {
+		if f.free == nil {
+			f.free = f.amounts.take(len(f.model.space))
+		}
+		if !f.measure(n) {
+			return
+		}
+		b.free, f.free = f.free, nil
+		b.ports = append(slices.Clip(b.ports), portsFor(f.snap.Daemons, n)...)
+	}
+	b.used = f.amounts.take(len(f.model.space))
+	f.bins = append(f.bins, b)
+}
+
+// holds tells whether there is of every resource what is asked for at least.
+func (f *fixer) holds(free quantity.Vector) bool {
+	for r, n := range f.least {
+		if n > 0 && free[r] < n {
+			return false
+		}
+	}
+	return true
+}
+
+// measure works out what is free on a machine. It stops, and returns false, where there is
+// too little of a resource for any pod.
+func (f *fixer) measure(n *cluster.Node) bool {
+	for r, name := range f.model.space {
+		f.free[r] = n.Allocatable.Room(name) - n.Used[name]
+		if f.least[r] > 0 && f.free[r] < f.least[r] {
+			return false
+		}
+	}
+	if len(f.snap.Daemons) == 0 {
+		return true
+	}
+	awaitDaemons(f.model.space, f.free, n, daemonsFor(f.model.space, f.snap.Daemons, n))
+	return f.holds(f.free)
 }
 
 // roomOf returns what is free on a node whose daemons ask for so much together.
@@ -222,11 +278,19 @@ func roomOf(space quantity.Space, n *cluster.Node, daemons quantity.Vector) quan
 	free := space.Room(n.Allocatable)
 	for r, name := range space {
 		free[r] -= n.Used[name]
+	}
+	awaitDaemons(space, free, n, daemons)
+	return free
+}
+
+// awaitDaemons takes from what is free on a node what daemons that ask for so much together
+// are yet to use.
+func awaitDaemons(space quantity.Space, free quantity.Vector, n *cluster.Node, daemons quantity.Vector) {
+	for r, name := range space {
 		if daemons[r] > 0 {
 			free[r] -= max(0, daemons[r]-n.UsedByDaemons[name])
 		}
 	}
-	return free
 }
 
 // daemonsFor returns what the daemons that select the node ask for together.

@@ -1,6 +1,10 @@
 package pack
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
 
 // fork returns a solver that goes on from the same point by itself. Nothing must have been
 // launched yet.
@@ -15,9 +19,12 @@ func (s *solver) fork() *solver {
 	f.model = &model{space: s.model.space, pools: pools}
 	f.classes = slices.Clone(s.classes)
 	f.fixed = slices.Clone(s.fixed)
+	amounts := make(quantity.Vector, len(f.fixed)*len(s.model.space))
 	for i := range f.fixed {
 		b := &f.fixed[i]
-		b.used, b.ports = slices.Clone(b.used), slices.Clip(b.ports)
+		used := amounts[:len(b.used):len(b.used)]
+		amounts = amounts[copy(used, b.used):]
+		b.used, b.ports = used, slices.Clip(b.ports)
 	}
 	f.ledger = s.ledger.Clone()
 	f.places = placeMemory{}

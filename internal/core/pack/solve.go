@@ -63,7 +63,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 		return s.plan()
 	}
 	var f *solver
-	if len(snap.Pending) <= firstFitMax {
+	if len(snap.Pending) <= firstFitMax && s.rest() {
 		f = s.fork()
 	}
 	s.placeOnFixed()

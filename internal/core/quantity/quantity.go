@@ -65,15 +65,15 @@ func (l List) MinusFloor(o List) List {
 // Fits tells whether every amount of l is within o.
 func (l List) Fits(o List) bool {
 	for name, amount := range l {
-		if amount > o.room(name) {
+		if amount > o.Room(name) {
 			return false
 		}
 	}
 	return true
 }
 
-// room returns how much there is of a resource.
-func (l List) room(name string) int64 {
+// Room returns how much there is of a resource, where l is what there is to be used.
+func (l List) Room(name string) int64 {
 	amount, ok := l[name]
 	if !ok && strings.HasPrefix(name, AttachPrefix) {
 		return Unlimited
@@ -132,7 +132,7 @@ func (s Space) Room(l List) Vector {
 // FillRoom writes to v what Room returns.
 func (s Space) FillRoom(v Vector, l List) {
 	for i, name := range s {
-		v[i] = l.room(name)
+		v[i] = l.Room(name)
 	}
 }
 
