@@ -99,6 +99,16 @@ func Labels(terms []label.Requirements, labels map[string]string) verdict.Verdic
 	return refusal
 }
 
+// Matches tells whether the labels satisfy at least one of the terms, or there are none.
+func Matches(terms []label.Requirements, labels map[string]string) bool {
+	for _, term := range terms {
+		if _, ok := term.Matches(labels); ok {
+			return true
+		}
+	}
+	return len(terms) == 0
+}
+
 // Ports returns a refusal when a wanted host port is taken.
 func Ports(want, taken []cluster.HostPort) verdict.Verdict {
 	for _, w := range want {

@@ -17,49 +17,58 @@ import (
 // fewDomains is how many domains of each key there are thought to be, machines aside.
 const fewDomains = 6
 
-// newLedger returns the ledger of all rules between pods. Classes come first, in their
-// order; shapes that only run follow, then the daemons.
-func newLedger(snap *cluster.Snapshot, classes []class) *topology.Ledger {
-	var shapes []*cluster.Shape
-	seen := map[*cluster.Shape]bool{}
+// newLedger returns the ledger of all rules between pods that matter to the classes. They
+// come first, in their order; shapes that only run follow, then the daemons. running is the
+// index of each entry of the nodes' pods, one node after another.
+func newLedger(snap *cluster.Snapshot, classes []class) (l *topology.Ledger, running []int32) {
+	entries := 0
+	for i := range snap.Nodes {
+		entries += len(snap.Nodes[i].Pods)
+	}
+	running = make([]int32, 0, entries)
+	shapes := make([]*cluster.Shape, 0, len(classes)+len(snap.Daemons))
+	index := make(map[*cluster.Shape]int32, len(classes))
 	for c := range classes {
+		index[classes[c].shape] = int32(c)
 		shapes = append(shapes, classes[c].shape)
-		seen[classes[c].shape] = true
 	}
 	for i := range snap.Nodes {
-		for _, p := range snap.Nodes[i].Pods {
-			if !seen[p.Shape] {
-				seen[p.Shape] = true
-				shapes = append(shapes, p.Shape)
+		for p := range snap.Nodes[i].Pods {
+			sh := snap.Nodes[i].Pods[p].Shape
+			at, known := index[sh]
+			if !known {
+				at = int32(len(shapes))
+				index[sh] = at
+				shapes = append(shapes, sh)
 			}
+			running = append(running, at)
 		}
 	}
+	daemons := len(shapes)
 	for i := range snap.Daemons {
 		shapes = append(shapes, snap.Daemons[i].Shape)
 	}
-	l := topology.New(shapes, snap.Namespaces)
+	l = topology.New(shapes, snap.Namespaces)
+	l.OnlyFor(func(c int) bool { return c < len(classes) || c >= daemons })
 	for k, key := range l.Keys() {
-		domains := fewDomains
-		if key == label.Hostname {
-			domains += len(snap.Nodes)
+		if domains := fewDomains; l.AsksOf(k) {
+			if key == label.Hostname {
+				domains += len(snap.Nodes)
+			}
+			l.Expect(k, domains)
 		}
-		l.Expect(k, domains)
 	}
 	for c := range classes {
 		classes[c].keys = l.KeysOf(c)
 	}
-	return l
+	return l, running
 }
 
-// locate finds the place of every machine there is, counts the pods that run, and notes
-// where machines could be bought.
-func (s *solver) locate() {
+// locate finds the place of every machine there is, counts the pods that run, as the ledger's
+// list of them says, and notes where machines could be bought.
+func (s *solver) locate(running []int32) {
 	if len(s.ledger.Keys()) == 0 {
 		return
-	}
-	index := map[*cluster.Shape]int{}
-	for i, sh := range s.ledger.Shapes() {
-		index[sh] = i
 	}
 	s.findVisible()
 	s.admitOwners()
@@ -68,19 +77,25 @@ func (s *solver) locate() {
 		s.fixed[i].place = s.placeOf(s.fixed[i].node)
 		at[s.fixed[i].index] = i + 1
 	}
+	other := s.newPlace()
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]
-		var place topology.Place
-		if f := at[i]; f > 0 {
-			place = s.fixed[f-1].place
-		} else {
-			place = s.placeOf(n)
+		place := &other
+		switch f := at[i]; {
+		case f > 0:
+			place = &s.fixed[f-1].place
+		case n.Open != nil:
+			open := s.placeOfOpen(n)
+			place = &open
+		default:
+			s.settle(n, place)
 		}
-		s.ledger.Present(&place)
-		for _, p := range n.Pods {
-			s.ledger.Count(index[p.Shape], &place, p.Count, p.Leaving)
+		s.ledger.Present(place)
+		for p := range n.Pods {
+			s.ledger.Count(int(running[p]), place, n.Pods[p].Count, n.Pods[p].Leaving)
 		}
-		s.expect(n, &place)
+		running = running[len(n.Pods):]
+		s.expect(n, place)
 	}
 	s.locatePools()
 }
@@ -90,24 +105,84 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 	if n.Open != nil {
 		return s.placeOfOpen(n)
 	}
-	keys := s.ledger.Keys()
-	place := topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
-	for k, key := range keys {
+	place := s.newPlace()
+	s.settle(n, &place)
+	return place
+}
+
+// newPlace returns memory for a place.
+func (s *solver) newPlace() topology.Place {
+	return topology.Place{Domain: s.places.domains.take(len(s.ledger.Keys())), Counts: s.places.flags.take(s.ledger.Groups())}
+}
+
+// settle writes to a place where a machine is that has a Node, as far as anyone asks.
+func (s *solver) settle(n *cluster.Node, place *topology.Place) {
+	for k, key := range s.ledger.Keys() {
+		place.Domain[k] = topology.None
+		if !s.ledger.AsksOf(k) {
+			continue
+		}
 		value, ok := n.Labels[key]
 		if key == label.Hostname && !ok {
 			value, ok = n.Name, true
 		}
-		if place.Domain[k] = topology.None; ok {
+		if ok {
 			place.Domain[k] = s.ledger.Domain(k, value)
 		}
 	}
-	shapes := s.ledger.Shapes()
+	for i := range s.watchers {
+		w := &s.watchers[i]
+		counts := (w.terms == nil || fit.Matches(w.terms, n.Labels)) &&
+			(!w.honorTaints || fit.Taints(w.tolerations, n.Taints).IsYes())
+		for _, g := range w.groups {
+			place.Counts[g] = counts
+		}
+	}
+}
+
+// watcher is what owners of spreading groups that are asked about want of a machine for it to
+// count.
+type watcher struct {
+	terms       []label.Requirements // nil: nothing
+	honorTaints bool
+	tolerations []cluster.Toleration
+	groups      []int
+}
+
+// findWatchers finds out what machines must be to count in spreads. Few owners differ in it.
+func (s *solver) findWatchers() {
+	shapes, asked := s.ledger.Shapes(), make([]bool, s.ledger.Groups())
+	for k := range s.ledger.Keys() {
+		for _, g := range s.ledger.Spreads(k) {
+			asked[g] = true
+		}
+	}
 	s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
-		sh := shapes[owner]
-		place.Counts[g] = (ignoreAffinity || fit.Labels(sh.CountedTerms(), n.Labels).IsYes()) &&
-			(!honorTaints || fit.Taints(sh.Tolerations, n.Taints).IsYes())
+		if !asked[g] {
+			return
+		}
+		w := watcher{honorTaints: honorTaints}
+		if w.terms = shapes[owner].CountedTerms(); ignoreAffinity || anyEmpty(w.terms) {
+			w.terms = nil
+		}
+		if honorTaints {
+			w.tolerations = shapes[owner].Tolerations
+		}
+		recent := s.watchers[max(0, len(s.watchers)-askedMax):]
+		at := slices.IndexFunc(recent, func(o watcher) bool {
+			return o.honorTaints == w.honorTaints && slices.Equal(o.tolerations, w.tolerations) && slices.EqualFunc(o.terms, w.terms, label.Requirements.Equal)
+		})
+		if at < 0 {
+			s.watchers = append(s.watchers, w)
+			at, recent = 0, s.watchers[len(s.watchers)-1:]
+		}
+		recent[at].groups = append(recent[at].groups, g)
 	})
-	return place
+}
+
+// anyEmpty tells whether one of the terms is right for every machine.
+func anyEmpty(terms []label.Requirements) bool {
+	return slices.ContainsFunc(terms, func(t label.Requirements) bool { return len(t) == 0 })
 }
 
 // placeOfOpen returns the place of a claim that the cloud has not answered for: it may be
@@ -144,6 +219,7 @@ type owners struct {
 
 // admitOwners notes for each pool what the owner of each spreading group admits of it.
 func (s *solver) admitOwners() {
+	s.findWatchers()
 	shapes := s.ledger.Shapes()
 	for _, pool := range s.model.pools {
 		var admitted []owners

@@ -82,10 +82,11 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	}
 	s.classes = classesOf(snap, m)
 	s.addStages()
-	s.ledger = newLedger(snap, s.classes)
+	ledger, running := newLedger(snap, s.classes)
+	s.ledger = ledger
 	s.order = s.ledger.Order(len(s.classes))
 	s.fixed = fixedBins(snap, m, s.classes)
-	s.locate()
+	s.locate(running)
 	s.before = s.ledger.Clone()
 	return s
 }

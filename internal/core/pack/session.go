@@ -101,8 +101,9 @@ func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
 	at := s.addClasses()
 	s.class = at
 	s.setOdds()
-	s.ledger = newLedger(snap, s.classes)
-	s.addHosts(at)
+	ledger, running := newLedger(snap, s.classes)
+	s.ledger = ledger
+	s.addHosts(at, running)
 	s.addBins()
 	s.orderClasses()
 	s.price()
@@ -164,15 +165,12 @@ func (s *Session) addClasses() map[*cluster.Shape]int32 {
 	return at
 }
 
-// addHosts makes a host of each machine, in the snapshot's order.
-func (s *Session) addHosts(at map[*cluster.Shape]int32) {
+// addHosts makes a host of each machine, in the snapshot's order. running is the ledger's
+// list of the pods there.
+func (s *Session) addHosts(at map[*cluster.Shape]int32, running []int32) {
 	kinds := s.newKinds()
 	prices := cluster.NewPrices(s.snap)
 	ruled := len(s.ledger.Keys()) > 0
-	index := map[*cluster.Shape]int{}
-	for i, sh := range s.ledger.Shapes() {
-		index[sh] = i
-	}
 	s.present = make([][]int32, s.ledger.Groups())
 	s.admitOwners()
 	s.hosts = make([]host, len(s.snap.Nodes))
@@ -192,10 +190,11 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32) {
 		if ruled {
 			h.place = s.placeOf(n)
 			s.appear(&h.place)
-			for _, p := range n.Pods {
-				s.ledger.Count(index[p.Shape], &h.place, p.Count, p.Leaving)
+			for p := range n.Pods {
+				s.ledger.Count(int(running[p]), &h.place, n.Pods[p].Count, n.Pods[p].Leaving)
 			}
 		}
+		running = running[len(n.Pods):]
 	}
 	s.fills.allowed = kinds.allowed()
 	if ruled {

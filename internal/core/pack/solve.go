@@ -258,6 +258,8 @@ type solver struct {
 	before *topology.Ledger
 	// counted tells, by pool, what the owners of spreading groups admit of it.
 	counted [][]owners
+	// watchers are whom it matters for which machines count in a spread.
+	watchers []watcher
 	// visible are the daemons that rules of pods see.
 	visible []visibleDaemon
 	// fixed are machines of the snapshot in the order of preference; launches are new.

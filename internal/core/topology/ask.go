@@ -2,7 +2,6 @@ package topology
 
 import (
 	"iter"
-	"maps"
 	"slices"
 )
 
@@ -11,9 +10,10 @@ func (l *Ledger) Clone() *Ledger {
 	c := *l
 	c.keySets, c.scratch = slices.Clip(l.keySets), nil
 	c.sizes, c.groups, c.domains = slices.Clone(l.sizes), slices.Clone(l.groups), slices.Clone(l.domains)
-	for k := range c.domains {
-		c.domains[k] = maps.Clone(l.domains[k])
+	for k := range l.shared {
+		l.shared[k] = true
 	}
+	c.shared = slices.Clone(l.shared)
 	numbers, flags := 0, 0
 	for g := range c.groups {
 		gr := &c.groups[g]

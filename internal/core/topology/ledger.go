@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -24,10 +25,13 @@ type Ledger struct {
 	namespaces map[string]map[string]string
 	keys       []string
 	domains    []map[string]int32 // by key
+	shared     []bool             // by key: a clone has the same domains, so none may be added
 	sizes      []int32            // by key: how many domains
 	groups     []group
 	rules      []classRules
-	spreads    [][]int // by key: the spreading groups
+	spreads    [][]int // by key: the spreading groups that are asked about
+	asked      []bool  // by group; nil: all are
+	keysAsked  []bool  // by key: some group that is asked about has it; nil: all
 	keySets    [][]int // that classes have, for others
 	scratch    []int
 	// soldOut: domains in which machines could be bought count no more.
@@ -83,6 +87,52 @@ func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledg
 	return l
 }
 
+// OnlyFor has the ledger count only what some class asks about that matters says yes to.
+// It is called before anything is counted. The other classes are counted where those look,
+// but must not be asked about themselves.
+func (l *Ledger) OnlyFor(matters func(class int) bool) {
+	l.asked, l.keysAsked = make([]bool, len(l.groups)), make([]bool, len(l.keys))
+	for c := range l.rules {
+		if matters(c) {
+			l.rules[c].each(func(group int) { l.asked[group], l.keysAsked[l.groups[group].key] = true, true })
+		}
+	}
+	unasked := func(group int) bool { return !l.asked[group] }
+	for c := range l.rules {
+		if r := &l.rules[c]; !matters(c) {
+			r.counted = slices.DeleteFunc(r.counted, unasked)
+			r.spread = slices.DeleteFunc(r.spread, func(u use) bool { return unasked(u.group) })
+		}
+	}
+	for k := range l.spreads {
+		l.spreads[k] = slices.DeleteFunc(l.spreads[k], unasked)
+	}
+}
+
+// asks tells whether anyone asks about a group.
+func (l *Ledger) asks(group int) bool { return l.asked == nil || l.asked[group] }
+
+// AsksOf tells whether anyone asks in which domain of a key a machine is.
+func (l *Ledger) AsksOf(key int) bool { return l.keysAsked == nil || l.keysAsked[key] }
+
+// each calls f for each group that matters to the class or in which its pods count. Some
+// come more than once.
+func (r *classRules) each(f func(group int)) {
+	for _, uses := range [...][]use{r.spread, r.repelling, r.repelled} {
+		for _, u := range uses {
+			f(u.group)
+		}
+	}
+	for i := range r.attracting {
+		for _, u := range r.attracting[i].uses {
+			f(u.group)
+		}
+	}
+	for _, g := range r.counted {
+		f(g)
+	}
+}
+
 // Keys returns the label keys that rules mention; a Place has a domain for each.
 func (l *Ledger) Keys() []string { return l.keys }
 
@@ -95,20 +145,7 @@ func (l *Ledger) KeysOf(class int) []int {
 			l.scratch = append(l.scratch, k)
 		}
 	}
-	r := &l.rules[class]
-	for _, uses := range [][]use{r.spread, r.repelling, r.repelled} {
-		for _, u := range uses {
-			note(u.group)
-		}
-	}
-	for i := range r.attracting {
-		for _, u := range r.attracting[i].uses {
-			note(u.group)
-		}
-	}
-	for _, g := range r.counted {
-		note(g)
-	}
+	l.rules[class].each(note)
 	if len(l.scratch) == 0 {
 		return nil
 	}
@@ -147,6 +184,9 @@ func (l *Ledger) Leads(leader, follower int) bool {
 func (l *Ledger) Domain(key int, value string) int32 {
 	d, ok := l.domains[key][value]
 	if !ok {
+		if l.shared[key] {
+			l.domains[key], l.shared[key] = maps.Clone(l.domains[key]), false
+		}
 		d = l.NewDomain(key)
 		l.domains[key][value] = d
 	}
@@ -171,14 +211,14 @@ func (l *Ledger) Expect(key, domains int) {
 	lists := len(l.spreads[key])
 	flags := make([]bool, 2*each*lists)
 	for g := range l.groups {
-		if l.groups[g].key == key {
+		if l.groups[g].key == key && l.asks(g) {
 			lists++
 		}
 	}
 	numbers := make([]int32, each*lists)
 	for g := range l.groups {
 		gr := &l.groups[g]
-		if gr.key != key {
+		if gr.key != key || !l.asks(g) {
 			continue
 		}
 		numbers, gr.counts = moved(numbers, gr.counts, each)
@@ -195,8 +235,8 @@ func moved[T any](memory, list []T, most int) (rest, at []T) {
 	return memory[most:], append(memory[:0:most], list...)
 }
 
-// Spreading calls f for each spreading group with the class whose policies say which
-// machines count, and the policies.
+// Spreading calls f for each spreading group, also those that nobody asks about, with the
+// class whose policies say which machines count, and the policies.
 func (l *Ledger) Spreading(f func(group, owner int, ignoreAffinity, honorTaints bool)) {
 	for g := range l.groups {
 		if gr := &l.groups[g]; gr.kind == spreading {
@@ -204,6 +244,9 @@ func (l *Ledger) Spreading(f func(group, owner int, ignoreAffinity, honorTaints 
 		}
 	}
 }
+
+// Spreads are the spreading groups of a key that are asked about.
+func (l *Ledger) Spreads(key int) []int { return l.spreads[key] }
 
 // IsSpreading tells whether a group is of a spread.
 func (l *Ledger) IsSpreading(group int) bool { return l.groups[group].kind == spreading }
@@ -243,6 +286,9 @@ func grown[T any](list []T, domain int32) []T {
 // Possible notes for one spreading group that a machine that counts could be bought in
 // the domain, and brings so many pods that count with it, at least.
 func (l *Ledger) Possible(group int, domain, brings int32) {
+	if !l.asks(group) {
+		return
+	}
 	g := &l.groups[group]
 	least, noted := g.floor[domain]
 	if g.possible[domain] && !noted || noted && least <= brings {
@@ -344,7 +390,7 @@ func (b *builder) keyOf(key string) int {
 	}
 	b.keys = append(b.keys, key)
 	b.domains = append(b.domains, map[string]int32{})
-	b.sizes = append(b.sizes, 0)
+	b.shared, b.sizes = append(b.shared, false), append(b.sizes, 0)
 	return len(b.keys) - 1
 }
 

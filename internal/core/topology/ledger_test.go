@@ -103,3 +103,57 @@ func TestUnsettledMachinesAreWhereItIsWorst(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyForCountsWhatIsAskedAbout has a spread of web that nobody asks about, and then asks
+// about it from either side.
+func TestOnlyForCountsWhatIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	const web, rival, stranger = 0, 1, 2
+	for name, c := range map[string]struct {
+		class int
+		asks  bool
+	}{
+		"the owner":         {web, true},
+		"whom it counts":    {rival, true},
+		"who has no part":   {stranger, false},
+		"nobody in the end": {-1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			labels := map[string]string{"app": "web"}
+			spread := cluster.Rules{Spread: []cluster.Spread{{Key: label.Zone, MaxSkew: 1, Selector: selectsWeb()}}}
+			l := topology.New([]*cluster.Shape{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil)
+			l.OnlyFor(func(class int) bool { return class == c.class })
+			if l.AsksOf(0) != c.asks || (len(l.Spreads(0)) > 0) != c.asks {
+				t.Fatalf("asks of zones: %t, spreads: %v", l.AsksOf(0), l.Spreads(0))
+			}
+			a, b := &topology.Place{Domain: []int32{l.Domain(0, "a")}}, &topology.Place{Domain: []int32{l.Domain(0, "b")}}
+			l.Present(a)
+			l.Present(b)
+			l.Possible(0, l.Domain(0, "c"), 0)
+			l.Count(web, a, 1, 0)
+			l.Count(rival, a, 1, 0)
+			if !c.asks {
+				return
+			}
+			if l.Check(c.class, a, 0, true).IsYes() || !l.Check(c.class, b, 0, true).IsYes() {
+				t.Error("of those in zone a, who run and were not asked about, not all count")
+			}
+		})
+	}
+}
+
+// TestClonesHaveDomainsOfTheirOwn adds a domain to a ledger and another to its clone.
+func TestClonesHaveDomainsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	l := webAndRival(cluster.Rules{Spread: []cluster.Spread{{Key: label.Zone, MaxSkew: 1, Selector: selectsWeb()}}})
+	a := l.Domain(0, "a")
+	clone := l.Clone()
+	b, c := l.Domain(0, "b"), clone.Domain(0, "c")
+	if clone.Domain(0, "a") != a || l.Domain(0, "b") != b || clone.Domain(0, "c") != c {
+		t.Error("a domain changed its number")
+	}
+	if b != c || clone.Domain(0, "b") == b || l.Domain(0, "c") == c {
+		t.Error("what one got the other has, too")
+	}
+}

@@ -1,7 +1,11 @@
 package topology
 
 // Absent notes that no machine that counts in a spreading group is in the domain any more.
-func (l *Ledger) Absent(group int, domain int32) { l.groups[group].present[domain] = false }
+func (l *Ledger) Absent(group int, domain int32) {
+	if l.asks(group) {
+		l.groups[group].present[domain] = false
+	}
+}
 
 // ForgetPossible leaves out of every spread the domains in which machines could only be
 // bought: kube-scheduler does not know of them. Hostnames stay, because a machine that is
