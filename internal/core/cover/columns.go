@@ -265,7 +265,6 @@ func (s *solver) round(c *master, p *packing, rounds int, dive bool) {
 	}
 	copy(s.value, c.value)
 	s.valueItems()
-	s.hopes()
 	b.even = 0.4
 	b.cover(p, s.hope, inf)
 }

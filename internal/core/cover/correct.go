@@ -5,13 +5,12 @@ package cover
 func (s *solver) correct(passes int) {
 	n := len(s.m.kinds)
 	s.value = append(s.value[:0], s.tariff.value...)
-	s.hope = make([]float64, len(s.m.bins))
+	s.hopes()
 	paid, weight := make([]float64, n), make([]float64, n)
 	for pass := range passes {
 		s.buyer.even = evenness(pass)
 		s.trial.reset()
 		s.valueItems()
-		s.hopes()
 		s.buyer.everything()
 		s.buyer.cover(&s.trial, s.hope, inf)
 		if pass == 0 || s.trial.better(&s.best) {
@@ -47,6 +46,7 @@ func (s *solver) valueItems() {
 
 // hopes estimates the value for money of each bin from what its room is worth.
 func (s *solver) hopes() {
+	s.hope = make([]float64, len(s.m.bins))
 	for i := range s.m.bins {
 		s.hope[i] = s.tariff.held(int32(i)) / max(s.m.bins[i].price, tiny)
 	}

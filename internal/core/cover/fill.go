@@ -22,6 +22,8 @@ type filler struct {
 	free   []int64
 	weight []float32 // of a dimension: the scarcer, the dearer
 	share  []float64 // of each dimension in what the bin's room is worth
+	empty  []float64 // of each bin that is known, see shares: those parts, then what is free
+	known  []bool
 	even   float64   // how much all dimensions count alike, whatever they are worth
 	within []float32 // what is free, as size counts
 	taken  []int     // of each kind; zero but for those in items
@@ -46,6 +48,9 @@ type cand struct {
 // widest is how many items are chosen at most between two looks at what is scarce.
 const widest = 48
 
+// perKind is for how many items that fit one kind more is chosen at once.
+const perKind = 16
+
 // sampleBase and sampleMore, for each item that fits, is how many kinds are candidates of
 // one filling at most.
 const (
@@ -61,6 +66,7 @@ func newFiller(m *model) *filler {
 		free: make([]int64, m.dims), weight: make([]float32, m.dims), share: make([]float64, m.dims), within: make([]float32, m.dims),
 		taken: make([]int, n), barred: make([]int32, n),
 		cands: make([]cand, n), more: make([]float32, n*max(m.dims-4, 0)),
+		empty: make([]float64, 2*len(m.bins)*m.dims), known: make([]bool, len(m.bins)),
 		top: make([]int32, 0, widest), score: make([]float32, 0, widest),
 	}
 	for d := range f.unit {
@@ -99,7 +105,6 @@ func (f *filler) begin(b int32) {
 	f.serial++
 	copy(f.free, f.m.bins[b].room)
 	f.shares(b)
-	f.reweigh()
 }
 
 // end returns what was placed and forgets it.
@@ -115,15 +120,30 @@ func (f *filler) end() ([]Item, float64) {
 }
 
 // shares works out what part of the bin's worth each dimension is. One that is worth
-// nothing still counts, for it may run short.
+// nothing still counts, for it may run short. That part, and what is free in units of the
+// dimension, stay the same as long as the bin is empty.
 func (f *filler) shares(b int32) {
-	sum := 0.0
-	for d, r := range f.m.bins[b].room {
-		f.share[d] = f.rate[int(f.atomOf[b])*f.m.dims+d] * float64(r)
-		sum += f.share[d]
+	d, room := f.m.dims, f.m.bins[b].room
+	part, free := f.empty[2*int(b)*d:][:d], f.empty[(2*int(b)+1)*d:][:d]
+	if !f.known[b] {
+		f.known[b] = true
+		sum := 0.0
+		for d, r := range room {
+			part[d] = f.rate[int(f.atomOf[b])*f.m.dims+d] * float64(r)
+			sum += part[d]
+		}
+		for d, r := range room {
+			part[d] /= max(sum, tiny)
+			free[d] = float64(r) / f.unit[d]
+		}
 	}
-	for d, r := range f.m.bins[b].room {
-		f.share[d] = (f.share[d]/max(sum, tiny) + f.even) * float64(r) / f.unit[d]
+	for d, r := range room {
+		f.share[d] = (part[d] + f.even) * float64(r) / f.unit[d]
+		f.within[d] = float32(free[d] * slack)
+		f.weight[d] = 0
+		if r > 0 {
+			f.weight[d] = float32(f.share[d] / free[d])
+		}
 	}
 }
 
@@ -194,7 +214,14 @@ func (f *filler) fits() int {
 }
 
 // wanted returns how many kinds to choose at once: few when few more items fit.
-func (f *filler) wanted() int { return max(1, min(widest, f.fits()/16)) }
+func (f *filler) wanted() int {
+	for d, r := range f.free {
+		if float64(r) < (2*perKind-1)*f.mean[d] { // nearly always
+			return 1
+		}
+	}
+	return max(1, min(widest, f.fits()/perKind))
+}
 
 // scan drops the kinds of which nothing fits any more and chooses the best of the rest
 // into top. It returns how many are left.

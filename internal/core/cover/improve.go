@@ -48,7 +48,6 @@ func (im *improver) round(bins int) {
 		b.value[k] = float32(max(v*(1+noise*(im.luck.unit()-0.5)), s.least))
 	}
 	b.even = 0.1 + 0.9*im.luck.unit()
-	s.hopes()
 	im.repair.reset()
 	if len(b.active) <= stuffKinds && im.luck.below(stuffEvery) == 0 {
 		im.stuff()
