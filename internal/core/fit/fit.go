@@ -69,6 +69,16 @@ func Taints(tolerations []cluster.Toleration, taints []cluster.Taint) verdict.Ve
 	return verdict.Verdict{}
 }
 
+// Tolerated tells whether Taints refuses nothing.
+func Tolerated(tolerations []cluster.Toleration, taints []cluster.Taint) bool {
+	for _, t := range taints {
+		if t.Effect != cluster.PreferNoSchedule && !Tolerates(tolerations, t) {
+			return false
+		}
+	}
+	return true
+}
+
 // Undesired tells whether a PreferNoSchedule taint is not tolerated.
 func Undesired(tolerations []cluster.Toleration, taints []cluster.Taint) bool {
 	for _, t := range taints {
@@ -99,7 +109,8 @@ func Labels(terms []label.Requirements, labels map[string]string) verdict.Verdic
 	return refusal
 }
 
-// Matches tells whether the labels satisfy at least one of the terms, or there are none.
+// Matches tells whether Labels refuses nothing: the labels satisfy one of the terms, or there
+// are none.
 func Matches(terms []label.Requirements, labels map[string]string) bool {
 	for _, term := range terms {
 		if _, ok := term.Matches(labels); ok {

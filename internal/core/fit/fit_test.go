@@ -75,6 +75,9 @@ func TestLabelsLikeKubernetes(t *testing.T) {
 		if got := fit.Labels(sh.Terms, node.Labels).IsYes(); got != want {
 			t.Fatalf("selector %v and terms %v on %v: %v, Kubernetes says %v", pod.Spec.NodeSelector, terms, node.Labels, got, want)
 		}
+		if got := fit.Matches(sh.Terms, node.Labels); got != want {
+			t.Fatalf("selector %v and terms %v on %v match: %v, Kubernetes says %v", pod.Spec.NodeSelector, terms, node.Labels, got, want)
+		}
 	})
 }
 

@@ -46,14 +46,14 @@ func (b *fixedBin) add(c *class, st *stage, most int) int {
 
 // accepts tells whether labels and taints are right for the class.
 func (b *fixedBin) accepts(c *class, st *stage) bool {
-	if st.tidy && fit.Undesired(c.shape.Tolerations, b.node.Taints) || !fit.Taints(c.shape.Tolerations, b.node.Taints).IsYes() {
+	if st.tidy && fit.Undesired(c.shape.Tolerations, b.node.Taints) || !fit.Tolerated(c.shape.Tolerations, b.node.Taints) {
 		return false
 	}
 	if b.node.Open == nil {
 		if _, granted := st.wish.Matches(b.node.Labels); !granted {
 			return false
 		}
-		return fit.Labels(c.shape.Terms, b.node.Labels).IsYes()
+		return fit.Matches(c.shape.Terms, b.node.Labels)
 	}
 	in := &st.in[b.pool]
 	if !in.refusal.IsYes() {

@@ -74,7 +74,7 @@ func (s *solver) expect(n *cluster.Node, place *topology.Place) {
 	}
 	for i := range s.visible {
 		v := &s.visible[i]
-		comes := fit.Taints(v.shape.Tolerations, n.Taints).IsYes() && fit.Labels(v.shape.Terms, n.Labels).IsYes()
+		comes := fit.Tolerated(v.shape.Tolerations, n.Taints) && fit.Matches(v.shape.Terms, n.Labels)
 		if n.Open != nil {
 			comes = s.mayCome(v, n)
 		}
