@@ -274,14 +274,12 @@ func (f *fixer) measure(n *cluster.Node) bool {
 	return f.holds(f.free)
 }
 
-// roomOf returns what is free on a node whose daemons ask for so much together.
-func roomOf(space quantity.Space, n *cluster.Node, daemons quantity.Vector) quantity.Vector {
-	free := space.Room(n.Allocatable)
+// measureRoom writes to free what is free on a node whose daemons ask for so much together.
+func measureRoom(free quantity.Vector, space quantity.Space, n *cluster.Node, daemons quantity.Vector) {
 	for r, name := range space {
-		free[r] -= n.Used[name]
+		free[r] = n.Allocatable.Room(name) - n.Used[name]
 	}
 	awaitDaemons(space, free, n, daemons)
-	return free
 }
 
 // awaitDaemons takes from what is free on a node what daemons that ask for so much together
@@ -320,5 +318,5 @@ func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPo
 
 // selects tells whether a node is to carry a daemon.
 func selects(d *cluster.Daemon, n *cluster.Node) bool {
-	return fit.Taints(d.Shape.Tolerations, n.Taints).IsYes() && fit.Labels(d.Shape.Terms, n.Labels).IsYes()
+	return fit.Tolerated(d.Shape.Tolerations, n.Taints) && fit.Matches(d.Shape.Terms, n.Labels)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
@@ -174,6 +173,8 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32, running []int32) {
 	s.present = make([][]int32, s.ledger.Groups())
 	s.admitOwners()
 	s.hosts = make([]host, len(s.snap.Nodes))
+	var amounts slab[int64]
+	var shares []Share
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]
 		h := &s.hosts[i]
@@ -182,11 +183,13 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32, running []int32) {
 			h.price = p
 		}
 		if n.Open == nil {
-			h.free = roomOf(s.model.space, n, kinds.daemons(n))
-			h.taken = n.Initialised && n.Ready && !n.Leaving && !n.Closed && n.Marked == ""
 			h.kind = kinds.of(n)
+			h.free = amounts.take(len(s.model.space))
+			measureRoom(h.free, s.model.space, n, kinds.daemons(n, h.kind))
+			h.taken = n.Initialised && n.Ready && !n.Leaving && !n.Closed && n.Marked == ""
 		}
-		h.own = sharesOf(n.Residents, at)
+		shares = sharesOf(shares[:0], n.Residents, at)
+		h.own = slices.Clip(slices.Clone(shares))
 		if ruled {
 			h.place = s.placeOf(n)
 			s.appear(&h.place)
@@ -205,15 +208,17 @@ func (s *Session) addHosts(at map[*cluster.Shape]int32, running []int32) {
 	}
 }
 
-// sharesOf counts pods by class.
-func sharesOf(pods []cluster.Resident, at map[*cluster.Shape]int32) []Share {
-	var shares []Share
+// sharesOf appends to an empty list the pods by class.
+func sharesOf(shares []Share, pods []cluster.Resident, at map[*cluster.Shape]int32) []Share {
+	var last *cluster.Shape
+	c, k := int32(0), 0
 	for i := range pods {
-		c := at[pods[i].Shape]
-		k := slices.IndexFunc(shares, func(s Share) bool { return s.Class == c })
-		if k < 0 {
-			k = len(shares)
-			shares = append(shares, Share{Class: c, Change: -1})
+		if sh := pods[i].Shape; sh != last {
+			last, c = sh, at[sh]
+			if k = slices.IndexFunc(shares, func(s Share) bool { return s.Class == c }); k < 0 {
+				k = len(shares)
+				shares = append(shares, Share{Class: c, Change: -1})
+			}
 		}
 		shares[k].N++
 	}
@@ -389,7 +394,8 @@ type kinds struct {
 	byName  map[string]int32
 	example []*cluster.Node
 	sums    []quantity.Vector // what daemons ask for, by kind with all labels daemons ask about
-	buf     strings.Builder
+	byHost  bool              // a daemon asks for a hostname
+	buf     []byte
 }
 
 func (s *Session) newKinds() *kinds {
@@ -408,53 +414,50 @@ func (s *Session) newKinds() *kinds {
 	}
 	for i := range s.snap.Daemons {
 		note(s.snap.Daemons[i].Shape.Terms)
+		k.byHost = k.byHost || asksHost(s.snap.Daemons[i].Shape.Terms)
 	}
 	slices.Sort(k.keys)
 	return k
 }
 
+// asksHost tells whether one of the terms asks for a hostname.
+func asksHost(terms []label.Requirements) bool {
+	return slices.ContainsFunc(terms, func(t label.Requirements) bool { _, ok := t[label.Hostname]; return ok })
+}
+
 func (k *kinds) of(n *cluster.Node) int32 {
-	k.buf.Reset()
+	name := k.buf[:0]
 	for _, key := range k.keys {
 		if v, ok := n.Labels[key]; ok {
-			k.buf.WriteString(v)
-			k.buf.WriteByte(0)
+			name = append(append(name, v...), 0)
 		}
-		k.buf.WriteByte(1)
+		name = append(name, 1)
 	}
 	for _, t := range n.Taints {
-		k.buf.WriteString(t.Key)
-		k.buf.WriteByte(0)
-		k.buf.WriteString(t.Value)
-		k.buf.WriteByte(0)
-		k.buf.WriteString(t.Effect)
-		k.buf.WriteByte(1)
+		name = append(append(name, t.Key...), 0)
+		name = append(append(name, t.Value...), 0)
+		name = append(append(name, t.Effect...), 1)
 	}
-	name := k.buf.String()
-	i, ok := k.byName[name]
+	k.buf = name
+	i, ok := k.byName[string(name)]
 	if !ok {
 		i = int32(len(k.example))
-		k.byName[name] = i
+		k.byName[string(name)] = i
 		k.example = append(k.example, n)
 		k.sums = append(k.sums, nil)
 	}
 	return i
 }
 
-// daemons returns what the daemons that select the node ask for.
-func (k *kinds) daemons(n *cluster.Node) quantity.Vector {
-	for i := range k.s.snap.Daemons {
-		for _, t := range k.s.snap.Daemons[i].Shape.Terms {
-			if _, ok := t[label.Hostname]; ok {
-				return daemonsFor(k.s.model.space, k.s.snap.Daemons, n)
-			}
-		}
+// daemons returns what the daemons that select a node of the kind ask for.
+func (k *kinds) daemons(n *cluster.Node, kind int32) quantity.Vector {
+	if k.byHost {
+		return daemonsFor(k.s.model.space, k.s.snap.Daemons, n)
 	}
-	i := k.of(n)
-	if k.sums[i] == nil {
-		k.sums[i] = daemonsFor(k.s.model.space, k.s.snap.Daemons, n)
+	if k.sums[kind] == nil {
+		k.sums[kind] = daemonsFor(k.s.model.space, k.s.snap.Daemons, n)
 	}
-	return k.sums[i]
+	return k.sums[kind]
 }
 
 // allowed returns for each class the kinds whose labels and taints are right. For classes
@@ -463,12 +466,12 @@ func (k *kinds) allowed() []bitset {
 	out := make([]bitset, len(k.s.classes))
 	for c := range k.s.classes {
 		sh := k.s.classes[c].shape
-		if slices.ContainsFunc(sh.Terms, func(t label.Requirements) bool { _, ok := t[label.Hostname]; return ok }) {
+		if asksHost(sh.Terms) {
 			continue
 		}
 		out[c] = newBitset(len(k.example))
 		for i, n := range k.example {
-			if sh.Invalid == "" && fit.Taints(sh.Tolerations, n.Taints).IsYes() && fit.Labels(sh.Terms, n.Labels).IsYes() {
+			if sh.Invalid == "" && fit.Tolerated(sh.Tolerations, n.Taints) && fit.Matches(sh.Terms, n.Labels) {
 				out[c].set(i)
 			}
 		}

@@ -54,10 +54,8 @@ func (s *Session) addBins() {
 			all = append(all, s.binsOf(p, at)...)
 		}
 	}
-	byPrice := func(a, b freshBin) int { return cmp.Compare(a.price, b.price) }
-	slices.SortStableFunc(all, byPrice)
-	priced := spotPriced(all, s.spotPools)
-	slices.SortStableFunc(priced, byPrice)
+	all = byPrice(all)
+	priced := byPrice(spotPriced(all, s.spotPools))
 	s.bins, s.offers = best(priced, byZone), best(all, false)
 	for i := range s.bins {
 		s.locateBin(&s.bins[i])
@@ -65,15 +63,38 @@ func (s *Session) addBins() {
 	f.ratio = make([]float64, len(s.bins))
 }
 
+// byPrice returns the bins, cheapest first; of equals the earlier.
+func byPrice(bins []freshBin) []freshBin {
+	order := make([]*freshBin, len(bins))
+	for i := range bins {
+		order[i] = &bins[i]
+	}
+	slices.SortStableFunc(order, func(a, b *freshBin) int { return cmp.Compare(a.price, b.price) })
+	sorted := make([]freshBin, len(bins))
+	for i, b := range order {
+		sorted[i] = *b
+	}
+	return sorted
+}
+
 // best leaves out bins that are never better than one before them.
 func best(bins []freshBin, byZone bool) (out []freshBin) {
 	for i := range bins {
-		b := &bins[i]
-		if !slices.ContainsFunc(out, func(o freshBin) bool { return o.covers(b, byZone) }) {
+		if b := &bins[i]; !anyCovers(out, b, byZone) {
 			out = append(out, *b)
 		}
 	}
 	return out
+}
+
+// anyCovers tells whether b, which is not cheaper, is never better than one of the bins.
+func anyCovers(bins []freshBin, b *freshBin, byZone bool) bool {
+	for i := range bins {
+		if bins[i].covers(b, byZone) {
+			return true
+		}
+	}
+	return false
 }
 
 // spotPriced gives each spot bin the price of the last of so many, cheapest first, that
