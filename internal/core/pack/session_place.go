@@ -212,10 +212,10 @@ func (s *Session) seat(c int32) {
 	}
 	for s.loose[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
-		refused := refused{s: s, class: int(c)}
+		judged := judged{s: s, class: int(c)}
 		for at := s.slots.next(0, need, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, need, &visits) {
 			h := int(s.slots.host[at])
-			if !s.isOpenTo(c, h) || !refused.allow(&s.hosts[h].place) {
+			if !s.isOpenTo(c, h) || !judged.allow(&s.hosts[h].place) {
 				continue
 			}
 			seen++
@@ -279,29 +279,33 @@ func (s *Session) suits(c int32, h int) float64 {
 	return even
 }
 
-// refused are places where rules between pods keep one of a class away, as long as nothing
-// changes: those that are alike are not asked about again.
-type refused struct {
+// judged are places and whether rules between pods allow one of a class there, as long as
+// nothing changes: those that are alike are not asked about again.
+type judged struct {
 	s      *Session
 	class  int
 	places [4]*topology.Place
+	ok     [4]bool
 	n      int
 }
 
 // allow tells whether rules between pods allow one at the place.
-func (r *refused) allow(at *topology.Place) bool {
-	if len(r.s.classes[r.class].keys) == 0 {
+func (j *judged) allow(at *topology.Place) bool {
+	if len(j.s.classes[j.class].keys) == 0 {
 		return true
 	}
-	for _, o := range r.places[:r.n] {
-		if r.s.ledger.Alike(r.class, o, at) {
-			return false
+	if j.s.ledger.MindsHosts(j.class) { // none are alike
+		return j.s.mayJoin(int32(j.class), at)
+	}
+	for i, o := range j.places[:j.n] {
+		if j.s.ledger.Alike(j.class, o, at) {
+			return j.ok[i]
 		}
 	}
-	ok := r.s.mayJoin(int32(r.class), at)
-	if !ok && r.n < len(r.places) {
-		r.places[r.n] = at
-		r.n++
+	ok := j.s.mayJoin(int32(j.class), at)
+	if j.n < len(j.places) {
+		j.places[j.n], j.ok[j.n] = at, ok
+		j.n++
 	}
 	return ok
 }
@@ -355,7 +359,7 @@ func (s *Session) accepts(host *host, c int32) bool {
 		return allowed.has(int(host.kind))
 	}
 	sh := s.classes[c].shape
-	return sh.Invalid == "" && fit.Taints(sh.Tolerations, host.node.Taints).IsYes() && fit.Labels(sh.Terms, host.node.Labels).IsYes()
+	return sh.Invalid == "" && fit.Tolerated(sh.Tolerations, host.node.Taints) && fit.Matches(sh.Terms, host.node.Labels)
 }
 
 // portTaken tells whether a host port is taken on the machine.

@@ -125,3 +125,6 @@ func (l *Ledger) Alike(class int, a, b *Place) bool {
 	}
 	return same(r.repelling) && same(r.repelled)
 }
+
+// MindsHosts tells whether a rule of the class, or one that keeps it away, is on the hostname.
+func (l *Ledger) MindsHosts(class int) bool { return l.rules[class].mindsHosts }

@@ -67,6 +67,8 @@ type classRules struct {
 	attracting []affinity
 	// counted are the groups in which a pod of the class counts.
 	counted []int
+	// mindsHosts: one of the uses is on the hostname.
+	mindsHosts bool
 }
 
 // affinity is a set of terms that one pod must match all of.

@@ -78,6 +78,10 @@ func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledg
 			}
 		}
 	}
+	for c := range l.rules {
+		r := &l.rules[c]
+		r.uses(func(u use) { r.mindsHosts = r.mindsHosts || l.isHostname(l.groups[u.group].key) })
+	}
 	l.spreads = make([][]int, len(l.keys))
 	for g := range l.groups {
 		if gr := &l.groups[g]; gr.kind == spreading {
@@ -109,6 +113,11 @@ func (l *Ledger) OnlyFor(matters func(class int) bool) {
 	}
 }
 
+// Counts tells whether pods of the class count anywhere that someone asks about.
+func (l *Ledger) Counts(class int) bool {
+	return len(l.rules[class].counted) > 0 || len(l.rules[class].spread) > 0
+}
+
 // asks tells whether anyone asks about a group.
 func (l *Ledger) asks(group int) bool { return l.asked == nil || l.asked[group] }
 
@@ -118,18 +127,23 @@ func (l *Ledger) AsksOf(key int) bool { return l.keysAsked == nil || l.keysAsked
 // each calls f for each group that matters to the class or in which its pods count. Some
 // come more than once.
 func (r *classRules) each(f func(group int)) {
+	r.uses(func(u use) { f(u.group) })
+	for _, g := range r.counted {
+		f(g)
+	}
+}
+
+// uses calls f for each use that the class has for a group.
+func (r *classRules) uses(f func(u use)) {
 	for _, uses := range [...][]use{r.spread, r.repelling, r.repelled} {
 		for _, u := range uses {
-			f(u.group)
+			f(u)
 		}
 	}
 	for i := range r.attracting {
 		for _, u := range r.attracting[i].uses {
-			f(u.group)
+			f(u)
 		}
-	}
-	for _, g := range r.counted {
-		f(g)
 	}
 }
 
