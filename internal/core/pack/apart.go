@@ -80,6 +80,8 @@ func (s *solver) locate(running []int32) {
 	other := s.newPlace()
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]
+		here := running[:len(n.Pods)]
+		running = running[len(n.Pods):]
 		place := &other
 		switch f := at[i]; {
 		case f > 0:
@@ -88,13 +90,12 @@ func (s *solver) locate(running []int32) {
 			open := s.placeOfOpen(n)
 			place = &open
 		default:
-			s.settle(n, place)
+			s.settle(n, place, len(s.visible) > 0 || slices.ContainsFunc(here, func(c int32) bool { return s.ledger.Counts(int(c)) }))
 		}
 		s.ledger.Present(place)
-		for p := range n.Pods {
-			s.ledger.Count(int(running[p]), place, n.Pods[p].Count, n.Pods[p].Leaving)
+		for p, c := range here {
+			s.ledger.Count(int(c), place, n.Pods[p].Count, n.Pods[p].Leaving)
 		}
-		running = running[len(n.Pods):]
 		s.expect(n, place)
 	}
 	s.locatePools()
@@ -106,7 +107,7 @@ func (s *solver) placeOf(n *cluster.Node) topology.Place {
 		return s.placeOfOpen(n)
 	}
 	place := s.newPlace()
-	s.settle(n, &place)
+	s.settle(n, &place, true)
 	return place
 }
 
@@ -115,11 +116,12 @@ func (s *solver) newPlace() topology.Place {
 	return topology.Place{Domain: s.places.domains.take(len(s.ledger.Keys())), Counts: s.places.flags.take(s.ledger.Groups())}
 }
 
-// settle writes to a place where a machine is that has a Node, as far as anyone asks.
-func (s *solver) settle(n *cluster.Node, place *topology.Place) {
+// settle writes to a place where a machine is that has a Node, as far as anyone asks. Of a
+// machine that has no pods that count, and gets none, only spreads ask.
+func (s *solver) settle(n *cluster.Node, place *topology.Place, counts bool) {
 	for k, key := range s.ledger.Keys() {
 		place.Domain[k] = topology.None
-		if !s.ledger.AsksOf(k) {
+		if !s.ledger.AsksOf(k) || !counts && len(s.ledger.Spreads(k)) == 0 {
 			continue
 		}
 		value, ok := n.Labels[key]
@@ -133,7 +135,7 @@ func (s *solver) settle(n *cluster.Node, place *topology.Place) {
 	for i := range s.watchers {
 		w := &s.watchers[i]
 		counts := (w.terms == nil || fit.Matches(w.terms, n.Labels)) &&
-			(!w.honorTaints || fit.Taints(w.tolerations, n.Taints).IsYes())
+			(!w.honorTaints || fit.Tolerated(w.tolerations, n.Taints))
 		for _, g := range w.groups {
 			place.Counts[g] = counts
 		}
@@ -224,7 +226,7 @@ func (s *solver) admitOwners() {
 	for _, pool := range s.model.pools {
 		var admitted []owners
 		s.ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
-			if honorTaints && !fit.Taints(shapes[owner].Tolerations, pool.pool.Taints).IsYes() {
+			if honorTaints && !fit.Tolerated(shapes[owner].Tolerations, pool.pool.Taints) {
 				return
 			}
 			terms := shapes[owner].CountedTerms()

@@ -416,6 +416,12 @@ func (r *minValuesRule) offered(types []int32) int {
 // that is still open counts as the largest it may become.
 func (p *poolModel) countLimits(snap *cluster.Snapshot) {
 	used, nodes := make(quantity.Vector, len(p.space)), int64(0)
+	var limited []int
+	for r, name := range p.space {
+		if _, ok := p.pool.Limits[name]; ok {
+			limited = append(limited, r)
+		}
+	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if len(p.pool.Limits) == 0 || n.Pool != p.pool.Name || n.Leaving {
@@ -423,8 +429,8 @@ func (p *poolModel) countLimits(snap *cluster.Snapshot) {
 		}
 		nodes++
 		if n.Open == nil {
-			for r, name := range p.space {
-				used[r] += n.Capacity[name]
+			for _, r := range limited {
+				used[r] += n.Capacity[p.space[r]]
 			}
 			continue
 		}
