@@ -48,8 +48,7 @@ func newLedger(snap *cluster.Snapshot, classes []class) (l *topology.Ledger, run
 	for i := range snap.Daemons {
 		shapes = append(shapes, snap.Daemons[i].Shape)
 	}
-	l = topology.New(shapes, snap.Namespaces)
-	l.OnlyFor(func(c int) bool { return c < len(classes) || c >= daemons })
+	l = topology.NewFor(shapes, snap.Namespaces, func(c int) bool { return c < len(classes) || c >= daemons })
 	for k, key := range l.Keys() {
 		if domains := fewDomains; l.AsksOf(k) {
 			if key == label.Hostname {

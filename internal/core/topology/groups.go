@@ -84,12 +84,23 @@ type builder struct {
 	*Ledger
 	byName map[string]int
 	name   []byte // of the group at hand
-	// byLabel are the classes by the labels they have, every all of them; nil: not asked yet.
+	// byLabel are the classes by the labels they have; nil: not asked yet. every is all classes.
 	byLabel map[labelled][]int
 	every   []int
 	uses    short[use]
 	numbers short[int]
+	matters []bool     // by class: whether anyone asks about it
+	filled  []filledBy // by group
 }
+
+// filledBy is whether the classes are noted that count in a group.
+type filledBy uint8
+
+const (
+	nobody      filledBy = iota
+	nobodyAsked          // and only classes have it that do not matter
+	somebody
+)
 
 // short makes lists that mostly have one element. Memory is taken for shortMany at once.
 type short[T any] struct{ free []T }
@@ -111,15 +122,18 @@ func (s *short[T]) add(list []T, v T) []T {
 
 type labelled struct{ key, value string }
 
-func newBuilder(l *Ledger) *builder {
-	return &builder{Ledger: l, byName: map[string]int{}}
+func newBuilder(l *Ledger, matters func(class int) bool) *builder {
+	b := &builder{Ledger: l, byName: map[string]int{}, matters: make([]bool, len(l.shapes)), every: make([]int, len(l.shapes))}
+	for c := range b.every {
+		b.every[c], b.matters[c] = c, matters(c)
+	}
+	return b
 }
 
 // sort finds out which labels the classes have.
 func (b *builder) sort() {
-	b.byLabel, b.every = map[labelled][]int{}, make([]int, 0, len(b.shapes))
+	b.byLabel = map[labelled][]int{}
 	for c, sh := range b.shapes {
-		b.every = append(b.every, c)
 		for key, value := range sh.Labels {
 			at := labelled{key, value}
 			b.byLabel[at] = b.numbers.add(b.byLabel[at], c)
@@ -127,8 +141,14 @@ func (b *builder) sort() {
 	}
 }
 
+// fewShapes is of how many shapes each is asked whether a selector selects it.
+const fewShapes = 64
+
 // candidates returns classes among which are all that the selector selects, in order.
 func (b *builder) candidates(s *cluster.Selector) []int {
+	if len(b.shapes) <= fewShapes {
+		return b.every
+	}
 	if b.byLabel == nil {
 		b.sort()
 	}
@@ -155,16 +175,35 @@ func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
 	return in && t.Selector.Selects(sh.Labels)
 }
 
-// group returns the group of the name that is in the buffer, making it if need be: it is
-// new then, and nobody has noted yet which classes count in it.
-func (b *builder) group(g group) (i int, isNew bool) {
+// group returns the group of the name that is in the buffer, making it if need be.
+func (b *builder) group(g group) int {
 	if i, ok := b.byName[string(b.name)]; ok {
-		return i, false
+		return i
 	}
-	i = len(b.groups)
+	i := len(b.groups)
 	b.byName[string(b.name)] = i
-	b.groups = append(b.groups, g)
-	return i, true
+	b.groups, b.filled = append(b.groups, g), append(b.filled, nobody)
+	return i
+}
+
+// fill calls f for each class that a selector and the rest of its rule select, unless that
+// has been done for the group. It waits as long as nobody asks about the group: of those
+// that matter neither the class whose rule it is nor one that it selects.
+func (b *builder) fill(group, class int, s *cluster.Selector, selects func(class int) bool, f func(class int)) {
+	if b.filled[group] == somebody || b.filled[group] == nobodyAsked && !b.matters[class] {
+		return
+	}
+	among := b.candidates(s)
+	if !b.matters[class] && !slices.ContainsFunc(among, func(c int) bool { return b.matters[c] && selects(c) }) {
+		b.filled[group] = nobodyAsked
+		return
+	}
+	b.filled[group] = somebody
+	for _, c := range among {
+		if selects(c) {
+			f(c)
+		}
+	}
 }
 
 // call begins a name in the buffer.
@@ -235,7 +274,7 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 	b.name = strconv.AppendInt(b.name, int64(sp.MaxSkew), 10)
 	b.more("")
 	b.name = strconv.AppendInt(b.name, int64(sp.MinDomains), 10)
-	i, isNew := b.group(group{
+	i := b.group(group{
 		kind: spreading, key: b.keyOf(sp.Key), maxSkew: sp.MaxSkew, minDomains: sp.MinDomains, owner: class,
 		ignoreAffinity: sp.IgnoreAffinity, honorTaints: sp.HonorTaints,
 	})
@@ -244,14 +283,10 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 		u.self = 1
 	}
 	b.rules[class].spread = b.uses.add(b.rules[class].spread, u)
-	if !isNew {
-		return
-	}
-	for _, c := range b.candidates(&sp.Selector) {
-		if other := b.shapes[c]; other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels) {
-			b.count(c, i)
-		}
-	}
+	b.fill(i, class, &sp.Selector, func(c int) bool {
+		other := b.shapes[c]
+		return other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels)
+	}, func(c int) { b.count(c, i) })
 }
 
 // addAffinity adds the groups of a set of affinity terms that pods must match together.
@@ -268,20 +303,13 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 		for j := range terms {
 			b.term(&terms[j])
 		}
-		g, isNew := b.group(group{kind: attracting, key: b.keyOf(terms[i].Key)})
+		g := b.group(group{kind: attracting, key: b.keyOf(terms[i].Key)})
 		u := use{group: g, wish: wish}
 		if a.self {
 			u.self = 1
 		}
 		a.uses = append(a.uses, u)
-		if !isNew {
-			continue
-		}
-		for _, c := range b.candidates(&terms[i].Selector) {
-			if matchesAll(b.shapes[c]) {
-				b.count(c, g)
-			}
-		}
+		b.fill(g, class, &terms[i].Selector, func(c int) bool { return matchesAll(b.shapes[c]) }, func(c int) { b.count(c, g) })
 	}
 	b.rules[class].attracting = append(b.rules[class].attracting, a)
 }
@@ -291,34 +319,24 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	b.call("anti")
 	b.term(t)
-	selected, isNew := b.group(group{kind: repelling, key: b.keyOf(t.Key)})
+	selected := b.group(group{kind: repelling, key: b.keyOf(t.Key)})
+	selects := func(c int) bool { return b.selects(t, b.shapes[c]) }
 	u := use{group: selected, wish: wish}
-	if b.selects(t, b.shapes[class]) {
+	if selects(class) {
 		u.self = 1
 	}
 	b.rules[class].repelling = b.uses.add(b.rules[class].repelling, u)
-	if isNew {
-		for _, c := range b.candidates(&t.Selector) {
-			if b.selects(t, b.shapes[c]) {
-				b.count(c, selected)
-			}
-		}
-	}
+	b.fill(selected, class, &t.Selector, selects, func(c int) { b.count(c, selected) })
 	if wish >= 0 {
 		return
 	}
 	b.call("owners")
 	b.term(t)
-	owners, isNew := b.group(group{kind: repelled, key: b.keyOf(t.Key)})
+	owners := b.group(group{kind: repelled, key: b.keyOf(t.Key)})
 	b.count(class, owners)
-	if !isNew {
-		return
-	}
-	for _, c := range b.candidates(&t.Selector) {
-		if b.selects(t, b.shapes[c]) {
-			b.rules[c].repelled = b.uses.add(b.rules[c].repelled, use{group: owners, wish: -1})
-		}
-	}
+	b.fill(owners, class, &t.Selector, selects, func(c int) {
+		b.rules[c].repelled = b.uses.add(b.rules[c].repelled, use{group: owners, wish: -1})
+	})
 }
 
 // count notes that pods of the class count in the group.

@@ -30,8 +30,8 @@ type Ledger struct {
 	groups     []group
 	rules      []classRules
 	spreads    [][]int // by key: the spreading groups that are asked about
-	asked      []bool  // by group; nil: all are
-	keysAsked  []bool  // by key: some group that is asked about has it; nil: all
+	asked      []bool  // by group
+	keysAsked  []bool  // by key: some group that is asked about has it
 	keySets    [][]int // that classes have, for others
 	scratch    []int
 	// soldOut: domains in which machines could be bought count no more.
@@ -57,8 +57,14 @@ type Place struct {
 // New returns the ledger of all rules that pods of these shapes have. Shapes that only
 // run, and are not to be placed, belong in it too: others' rules count them.
 func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledger {
+	return NewFor(shapes, namespaces, func(int) bool { return true })
+}
+
+// NewFor is New that counts only what some class asks about that matters says yes to. The
+// other classes are counted where those look, but must not be asked about themselves.
+func NewFor(shapes []*cluster.Shape, namespaces map[string]map[string]string, matters func(class int) bool) *Ledger {
 	l := &Ledger{shapes: shapes, namespaces: namespaces, rules: make([]classRules, len(shapes))}
-	b := newBuilder(l)
+	b := newBuilder(l, matters)
 	for c, sh := range shapes {
 		for i := range sh.Spread {
 			b.addSpread(c, &sh.Spread[i], -1)
@@ -88,22 +94,21 @@ func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledg
 			l.spreads[gr.key] = append(l.spreads[gr.key], g)
 		}
 	}
+	l.onlyFor(b.matters)
 	return l
 }
 
-// OnlyFor has the ledger count only what some class asks about that matters says yes to.
-// It is called before anything is counted. The other classes are counted where those look,
-// but must not be asked about themselves.
-func (l *Ledger) OnlyFor(matters func(class int) bool) {
+// onlyFor forgets the groups that no class that matters asks about, but for their numbers.
+func (l *Ledger) onlyFor(matters []bool) {
 	l.asked, l.keysAsked = make([]bool, len(l.groups)), make([]bool, len(l.keys))
 	for c := range l.rules {
-		if matters(c) {
+		if matters[c] {
 			l.rules[c].each(func(group int) { l.asked[group], l.keysAsked[l.groups[group].key] = true, true })
 		}
 	}
 	unasked := func(group int) bool { return !l.asked[group] }
 	for c := range l.rules {
-		if r := &l.rules[c]; !matters(c) {
+		if r := &l.rules[c]; !matters[c] {
 			r.counted = slices.DeleteFunc(r.counted, unasked)
 			r.spread = slices.DeleteFunc(r.spread, func(u use) bool { return unasked(u.group) })
 		}
@@ -119,10 +124,10 @@ func (l *Ledger) Counts(class int) bool {
 }
 
 // asks tells whether anyone asks about a group.
-func (l *Ledger) asks(group int) bool { return l.asked == nil || l.asked[group] }
+func (l *Ledger) asks(group int) bool { return l.asked[group] }
 
 // AsksOf tells whether anyone asks in which domain of a key a machine is.
-func (l *Ledger) AsksOf(key int) bool { return l.keysAsked == nil || l.keysAsked[key] }
+func (l *Ledger) AsksOf(key int) bool { return l.keysAsked[key] }
 
 // each calls f for each group that matters to the class or in which its pods count. Some
 // come more than once.

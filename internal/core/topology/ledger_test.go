@@ -104,9 +104,9 @@ func TestUnsettledMachinesAreWhereItIsWorst(t *testing.T) {
 	}
 }
 
-// TestOnlyForCountsWhatIsAskedAbout has a spread of web that nobody asks about, and then asks
+// TestNewForCountsWhatIsAskedAbout has a spread of web that nobody asks about, and then asks
 // about it from either side.
-func TestOnlyForCountsWhatIsAskedAbout(t *testing.T) {
+func TestNewForCountsWhatIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	const web, rival, stranger = 0, 1, 2
 	for name, c := range map[string]struct {
@@ -122,8 +122,8 @@ func TestOnlyForCountsWhatIsAskedAbout(t *testing.T) {
 			t.Parallel()
 			labels := map[string]string{"app": "web"}
 			spread := cluster.Rules{Spread: []cluster.Spread{{Key: label.Zone, MaxSkew: 1, Selector: selectsWeb()}}}
-			l := topology.New([]*cluster.Shape{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil)
-			l.OnlyFor(func(class int) bool { return class == c.class })
+			l := topology.NewFor([]*cluster.Shape{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil,
+				func(class int) bool { return class == c.class })
 			if l.AsksOf(0) != c.asks || (len(l.Spreads(0)) > 0) != c.asks {
 				t.Fatalf("asks of zones: %t, spreads: %v", l.AsksOf(0), l.Spreads(0))
 			}
