@@ -136,7 +136,7 @@ func remove(ctx context.Context, c client.Client, obj client.Object, only client
 func edit(ctx context.Context, c client.Client, obj client.Object, doing string, change func()) error {
 	before := obj.DeepCopyObject().(client.Object)
 	change()
-	if was, is := differing(before, obj); equality.Semantic.DeepEqual(was, is) {
+	if isSame(before, obj) {
 		return nil
 	}
 	if err := c.Patch(ctx, obj, mergeFromSeen(before)); err != nil {
