@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +106,7 @@ func WriteNotes(ctx context.Context, c client.Client, claim *karpenterv1.NodeCla
 func NotePodEvent(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, at time.Time) error {
 	before := *claim
 	claim.Status.LastPodEventTime = metav1.NewTime(at)
-	if err := c.Status().Patch(ctx, claim, mergeFrom(&before)); err != nil {
+	if err := sendStatus(ctx, c, claim, mergeFrom(&before)); err != nil {
 		return fmt.Errorf("note pod event on claim %s: %w", claim.Name, err)
 	}
 	return nil
@@ -131,18 +132,33 @@ func remove(ctx context.Context, c client.Client, obj client.Object, only client
 	return nil
 }
 
-// edit changes an object's metadata or spec and sends the difference, on the condition
+// edit changes an object's metadata or a Node's taints and sends the difference, on the condition
 // that nobody has written since it was read. No difference, no request.
+//
+// Here as in all that writes claims and Nodes, what an object points to may be a cache's: it is
+// not changed in place.
 func edit(ctx context.Context, c client.Client, obj client.Object, doing string, change func()) error {
-	before := obj.DeepCopyObject().(client.Object)
+	before := shallow(obj)
+	loosen(obj)
 	change()
 	if isSame(before, obj) {
 		return nil
 	}
-	if err := c.Patch(ctx, obj, mergeFromSeen(before)); err != nil {
+	if err := send(ctx, c, obj, mergeFromSeen(before)); err != nil {
 		return fmt.Errorf("%s %s: %w", doing, obj.GetName(), err)
 	}
 	return nil
+}
+
+// loosen gives an object maps and slices of its own where edits change them in place.
+func loosen(obj client.Object) {
+	obj.SetLabels(maps.Clone(obj.GetLabels()))
+	obj.SetAnnotations(maps.Clone(obj.GetAnnotations()))
+	obj.SetFinalizers(slices.Clone(obj.GetFinalizers()))
+	obj.SetOwnerReferences(slices.Clone(obj.GetOwnerReferences()))
+	if node, is := obj.(*corev1.Node); is {
+		node.Spec.Taints = slices.Clone(node.Spec.Taints)
+	}
 }
 
 // editStatus is edit for the status of a claim; change tells whether it changed anything, and
@@ -150,11 +166,11 @@ func edit(ctx context.Context, c client.Client, obj client.Object, doing string,
 // whole list of conditions.
 func editStatus(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, doing string, change func() bool) error {
 	before := *claim
-	before.Status.Conditions = slices.Clone(claim.Status.Conditions)
+	claim.Status.Conditions = slices.Clone(claim.Status.Conditions)
 	if !change() {
 		return nil
 	}
-	if err := c.Status().Patch(ctx, claim, mergeFromSeen(&before)); err != nil {
+	if err := sendStatus(ctx, c, claim, mergeFromSeen(&before)); err != nil {
 		return fmt.Errorf("%s %s: %w", doing, claim.Name, err)
 	}
 	return nil

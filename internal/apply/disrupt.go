@@ -34,7 +34,7 @@ func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 		return err
 	}
 	var nc karpenterv1.NodeClaim
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc, client.UnsafeDisableDeepCopy); err != nil {
 		return wrap("open", r.Claim, err)
 	}
 	if err := d.setReason(ctx, &nc, ""); err != nil {
@@ -46,7 +46,7 @@ func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 // mark says on a machine's claim which step it is part of, and why.
 func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error {
 	var nc karpenterv1.NodeClaim
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("mark %s: %w", r.Claim, err) // gone: the step is not what it was
 	}
 	if err := d.setStep(ctx, &nc, step); err != nil {
@@ -59,7 +59,7 @@ func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error
 // the claim, or nil when it was gone already.
 func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.NodeClaim, error) {
 	var nc karpenterv1.NodeClaim
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, wrap("remove", r.Claim, err)
 	}
 	if nc.DeletionTimestamp != nil {
@@ -73,7 +73,8 @@ func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.No
 
 // setReason writes the condition; an empty reason takes it away.
 func (d *Disrupter) setReason(ctx context.Context, nc *karpenterv1.NodeClaim, reason string) error {
-	before := nc.DeepCopy()
+	before := *nc
+	nc.Status.Conditions = slices.Clone(nc.Status.Conditions)
 	set := condition.ForNodeClaim(nc)
 	changed := set.Clear(karpenterv1.ConditionTypeDisruptionReason)
 	if reason != "" {
@@ -83,8 +84,7 @@ func (d *Disrupter) setReason(ctx context.Context, nc *karpenterv1.NodeClaim, re
 	if !changed {
 		return nil
 	}
-	err := d.Client.Status().Patch(ctx, nc, mergeFromSeen(before))
-	return wrap("mark", nc.Name, err)
+	return wrap("mark", nc.Name, sendStatus(ctx, d.Client, nc, mergeFromSeen(&before)))
 }
 
 // setStep says on a claim which step it is part of; an empty text takes that away.
@@ -92,13 +92,14 @@ func (d *Disrupter) setStep(ctx context.Context, nc *karpenterv1.NodeClaim, text
 	if nc.Annotations[translate.StepAnnotationKey] == text {
 		return nil
 	}
-	before := nc.DeepCopy()
+	before := shallow(nc)
+	loosen(nc)
 	if text == "" {
 		delete(nc.Annotations, translate.StepAnnotationKey)
 	} else {
 		metav1.SetMetaDataAnnotation(&nc.ObjectMeta, translate.StepAnnotationKey, text)
 	}
-	return wrap("mark", nc.Name, d.Client.Patch(ctx, nc, mergeFrom(before)))
+	return wrap("mark", nc.Name, send(ctx, d.Client, nc, mergeFrom(before)))
 }
 
 // Shun asks kube-scheduler to put pods elsewhere if it can.
@@ -118,13 +119,14 @@ func (d *Disrupter) setTaint(ctx context.Context, r plan.Removal, closed bool) e
 // taint gives a Node a taint, or takes it away.
 func (d *Disrupter) taint(ctx context.Context, name string, taint corev1.Taint, there bool) error {
 	var node corev1.Node
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: name}, &node, client.UnsafeDisableDeepCopy); err != nil {
 		return wrap("taint", name, err)
 	}
 	if !there && node.DeletionTimestamp != nil {
 		return nil // whoever drains it wants it closed
 	}
-	before := node.DeepCopy()
+	before := node
+	loosen(&node)
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
 	if there {
 		node.Spec.Taints = append(node.Spec.Taints, taint)
@@ -132,8 +134,7 @@ func (d *Disrupter) taint(ctx context.Context, name string, taint corev1.Taint, 
 	if slices.Equal(taintNames(before.Spec.Taints), taintNames(node.Spec.Taints)) {
 		return nil
 	}
-	err := d.Client.Patch(ctx, &node, mergeFromSeen(before))
-	return wrap("taint", name, err)
+	return wrap("taint", name, send(ctx, d.Client, &node, mergeFromSeen(&before)))
 }
 
 func taintNames(taints []corev1.Taint) []string {

@@ -213,7 +213,7 @@ func (e *Evictor) Next(ctx context.Context) (more bool) {
 func (e *Evictor) try(ctx context.Context, eviction Eviction) EvictionOutcome {
 	outcome := EvictionOutcome{Eviction: eviction}
 	pod := &corev1.Pod{}
-	err := e.Client.Get(ctx, types.NamespacedName{Namespace: eviction.Pod.Namespace, Name: eviction.Pod.Name}, pod)
+	err := e.Client.Get(ctx, types.NamespacedName{Namespace: eviction.Pod.Namespace, Name: eviction.Pod.Name}, pod, client.UnsafeDisableDeepCopy)
 	now := e.Now()
 	switch {
 	case apierrors.IsNotFound(err), err == nil && string(pod.UID) != eviction.Pod.UID:

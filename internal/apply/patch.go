@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"context"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -49,6 +50,36 @@ func shallow(o client.Object) client.Object {
 	mine := reflect.New(reflect.TypeOf(o).Elem())
 	mine.Elem().Set(reflect.ValueOf(o).Elem())
 	return mine.Interface().(client.Object)
+}
+
+// send sends a patch of an object, but for its status.
+func send(ctx context.Context, c client.Client, obj client.Object, patch client.Patch) error {
+	made, err := cut(obj, patch)
+	if err != nil {
+		return err
+	}
+	return c.Patch(ctx, obj, made)
+}
+
+// sendStatus sends a patch of an object's status.
+func sendStatus(ctx context.Context, c client.Client, obj client.Object, patch client.Patch) error {
+	made, err := cut(obj, patch)
+	if err != nil {
+		return err
+	}
+	return c.Status().Patch(ctx, obj, made)
+}
+
+// cut makes a patch of an object while that still shares with what it was before all that is the
+// same, which is then compared at once. After that the object shares nothing: the answer of the
+// API server is read into it.
+func cut(obj client.Object, patch client.Patch) (client.Patch, error) {
+	data, err := patch.Data(obj)
+	if err != nil {
+		return nil, err
+	}
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
+	return client.RawPatch(patch.Type(), data), nil
 }
 
 // isSame tells whether two objects mean the same. Nearly all of their fields are equal in the

@@ -28,8 +28,8 @@ type reader struct {
 	shelf func(kind string) *shelf
 }
 
-// Get copies an object.
-func (r reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+// Get copies an object, unless it is told not to copy what that points to.
+func (r reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if r.p.dead {
 		return errGone
 	}
@@ -46,6 +46,12 @@ func (r reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, 
 		gvk := u.GroupVersionKind()
 		u.Object = content
 		u.SetGroupVersionKind(gvk)
+		return nil
+	}
+	var o client.GetOptions
+	o.ApplyOptions(opts)
+	if o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy {
+		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(had).Elem())
 		return nil
 	}
 	copyInto(obj, had)

@@ -82,14 +82,14 @@ func (c *Controller) claimsOf(ctx context.Context, pool client.Object) []reconci
 // Reconcile looks at one claim.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if claim.DeletionTimestamp != nil || !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
 		return reconcile.Result{}, nil
 	}
 	pool := &karpenterv1.NodePool{}
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, pool); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, pool, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err) // a claim of no pool is nobody's to disrupt
 	}
 	now := c.Now()

@@ -60,7 +60,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 // minutes.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ready := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInitialized) && claim.DeletionTimestamp == nil

@@ -53,7 +53,7 @@ func (c *Controllers) Register(mgr ctrl.Manager) error {
 
 func (c *Controllers) hydrateClaim(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	return c.label(ctx, claim, claim)
@@ -61,7 +61,7 @@ func (c *Controllers) hydrateClaim(ctx context.Context, request reconcile.Reques
 
 func (c *Controllers) hydrateNode(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	claim, err := mirror.ClaimOfNode(ctx, c.Client, node)

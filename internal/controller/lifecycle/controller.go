@@ -128,7 +128,7 @@ func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcil
 // Reconcile takes one claim as far as it goes now.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,7 +96,7 @@ func (c *Controllers) Register(mgr ctrl.Manager) error {
 func (c *Controllers) forPool(do func(context.Context, *karpenterv1.NodePool) error, forget func(string), every time.Duration) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		np := &karpenterv1.NodePool{}
-		err := c.Client.Get(ctx, request.NamespacedName, np)
+		err := c.Client.Get(ctx, request.NamespacedName, np, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) && forget != nil {
 			forget(request.Name)
 		}
@@ -163,19 +162,4 @@ func (c *Controllers) class(ctx context.Context, np *karpenterv1.NodePool) (*uns
 		return nil, fmt.Errorf("get node class %s/%s: %w", kind.Kind, name, err)
 	}
 	return class, nil
-}
-
-// patchStatus writes what change does to the pool's status, if it does anything. A pool
-// that is newer than np is a conflict.
-func (c *Controllers) patchStatus(ctx context.Context, np *karpenterv1.NodePool, change func()) error {
-	before := np.DeepCopy()
-	change()
-	if apiequality.Semantic.DeepEqual(before.Status, np.Status) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.Client.Status().Patch(ctx, np, patch); err != nil {
-		return fmt.Errorf("write status of pool %s: %w", np.Name, err)
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
@@ -28,7 +29,7 @@ func (c *Controllers) reconcileHash(ctx context.Context, np *karpenterv1.NodePoo
 			}
 		}
 	}
-	return c.annotate(ctx, np, map[string]string{
+	return apply.Annotate(ctx, c.Client, np, map[string]string{
 		karpenterv1.NodePoolHashAnnotationKey: hash, karpenterv1.NodePoolHashVersionAnnotationKey: karpenterv1.NodePoolHashVersion,
 	})
 }
@@ -43,27 +44,5 @@ func (c *Controllers) migrateClaim(ctx context.Context, claim *karpenterv1.NodeC
 	if !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeDrifted) {
 		annotations[karpenterv1.NodePoolHashAnnotationKey] = hash
 	}
-	return c.annotate(ctx, claim, annotations)
-}
-
-// annotate sets annotations that are not set yet.
-func (c *Controllers) annotate(ctx context.Context, obj client.Object, annotations map[string]string) error {
-	before := obj.DeepCopyObject().(client.Object)
-	merged := obj.GetAnnotations()
-	if merged == nil {
-		merged = map[string]string{}
-	}
-	changed := false
-	for key, value := range annotations {
-		changed = changed || merged[key] != value
-		merged[key] = value
-	}
-	if !changed {
-		return nil
-	}
-	obj.SetAnnotations(merged)
-	if err := c.Client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("annotate %s: %w", obj.GetName(), err)
-	}
-	return nil
+	return apply.Annotate(ctx, c.Client, claim, annotations)
 }

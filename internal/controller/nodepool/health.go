@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
@@ -35,7 +36,7 @@ type generations struct{ pool, class int64 }
 // claim that no present pool owns says nothing.
 func (c *Controllers) Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool) {
 	np := &karpenterv1.NodePool{}
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, np); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, np, client.UnsafeDisableDeepCopy); err != nil {
 		return
 	}
 	if !slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" && o.UID == np.UID }) {
@@ -93,7 +94,7 @@ func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodeP
 	had := condition.ForNodePool(np).Get(healthy)
 	changed := had.Status == "" || had.ObservedGeneration != np.Generation || generation != np.Status.NodeClassObservedGeneration
 	l := c.look(np, changed, generations{np.Generation, generation})
-	return c.patchStatus(ctx, np, func() {
+	return apply.EditPool(ctx, c.Client, np, func() {
 		np.Status.NodeClassObservedGeneration = generation
 		conditions := condition.ForNodePool(np)
 		switch status := l.health.Status(); {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
@@ -23,7 +24,7 @@ func (c *Controllers) reconcileReadiness(ctx context.Context, np *karpenterv1.No
 		ref := np.Spec.Template.Spec.NodeClassRef
 		message = fmt.Sprintf("there is no %s %s", ref.Kind, ref.Name)
 	}
-	return c.patchStatus(ctx, np, func() {
+	return apply.EditPool(ctx, c.Client, np, func() {
 		conditions := condition.ForNodePool(np)
 		if status {
 			conditions.SetTrue(karpenterv1.ConditionTypeNodeClassReady, c.Now())

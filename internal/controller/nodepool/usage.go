@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -58,7 +59,7 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	ref := np.Spec.Template.Spec.NodeClassRef
 	types, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
 	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(claims.Items, types))
-	err := c.patchStatus(ctx, np, func() {
+	err := apply.EditPool(ctx, c.Client, np, func() {
 		nodes := used[quantity.Nodes]
 		np.Status.Nodes = &nodes
 		if list := translate.ResourceList(used); !apiequality.Semantic.DeepEqual(list, np.Status.Resources) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/apply"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
@@ -12,7 +13,7 @@ import (
 // API server could not know.
 func (c *Controllers) reconcileValidation(ctx context.Context, np *karpenterv1.NodePool) error {
 	wrong := translate.ValidatePool(np, c.Vocabulary)
-	return c.patchStatus(ctx, np, func() {
+	return apply.EditPool(ctx, c.Client, np, func() {
 		conditions := condition.ForNodePool(np)
 		if wrong != nil {
 			conditions.SetFalse(karpenterv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", wrong.Error(), c.Now())

@@ -83,7 +83,7 @@ func moves(now func() time.Time) predicate.Predicate {
 // Reconcile writes on the Node's claim that something has just happened.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {

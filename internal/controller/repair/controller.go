@@ -61,7 +61,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 // Reconcile looks after one Node.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	ailment, sick := lifecycle.Diagnose(translate.NodeConditions(node), c.policies())

@@ -78,7 +78,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 // Reconcile takes one Node's end as far as it goes now.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node); err != nil {
+	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			c.endings.forget(request.Name)
 		}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/apply"
@@ -139,7 +140,7 @@ func (p *pass) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error)
 		}
 		for _, claim := range translate.VolumeClaims(&pods[i]) {
 			var pvc corev1.PersistentVolumeClaim
-			err := p.Client.Get(ctx, types.NamespacedName{Namespace: pods[i].Namespace, Name: claim}, &pvc)
+			err := p.Client.Get(ctx, types.NamespacedName{Namespace: pods[i].Namespace, Name: claim}, &pvc, client.UnsafeDisableDeepCopy)
 			switch {
 			case apierrors.IsNotFound(err):
 			case err != nil:

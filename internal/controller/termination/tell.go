@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/apply"
@@ -93,7 +94,7 @@ func (c *Controller) tellEviction(ctx context.Context, o apply.EvictionOutcome) 
 
 func (c *Controller) tellBlocked(ctx context.Context, o *apply.EvictionOutcome) {
 	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node); err != nil {
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node, client.UnsafeDisableDeepCopy); err != nil {
 		return // the Node is gone, so there is nobody to tell
 	}
 	c.Events.Event(node, observe.FailedDraining(o.Err.Error()))

@@ -1,0 +1,43 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+// EditPool writes what change does to a pool's status, if it does anything. A pool that is newer
+// than this is a conflict.
+func EditPool(ctx context.Context, c client.Client, np *karpenterv1.NodePool, change func()) error {
+	before := *np
+	np.Status = *np.Status.DeepCopy()
+	change()
+	if equality.Semantic.DeepEqual(&before.Status, &np.Status) {
+		return nil
+	}
+	if err := sendStatus(ctx, c, np, mergeFromSeen(&before)); err != nil {
+		return fmt.Errorf("write status of pool %s: %w", np.Name, err)
+	}
+	return nil
+}
+
+// Annotate sets annotations that are not set yet, whatever else is written meanwhile.
+func Annotate(ctx context.Context, c client.Client, obj client.Object, annotations map[string]string) error {
+	had, changed := obj.GetAnnotations(), false
+	for key, value := range annotations {
+		changed = changed || had[key] != value
+	}
+	if !changed {
+		return nil
+	}
+	before := shallow(obj)
+	obj.SetAnnotations(overlay(had, annotations))
+	if err := send(ctx, c, obj, mergeFrom(before)); err != nil {
+		return fmt.Errorf("annotate %s: %w", obj.GetName(), err)
+	}
+	return nil
+}
