@@ -3,12 +3,12 @@ package nodepool
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -95,70 +95,90 @@ func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 // out do not count, nor do claims that are not launched yet.
 func usage(claims []karpenterv1.NodeClaim, nodes []corev1.Node) quantity.List {
 	used := quantity.List{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0, quantity.EphemeralStorage: 0, quantity.Nodes: 0}
-	unclaimed := map[string]*corev1.Node{}
+	unclaimed := make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
 		if id := nodes[i].Spec.ProviderID; id != "" {
 			unclaimed[id] = &nodes[i]
 		}
 	}
-	add := func(capacity quantity.List) {
-		used.Add(capacity)
-		used[quantity.Nodes]++
-	}
+	machines := int64(0)
 	for i := range claims {
 		claim := &claims[i]
+		if claim.Status.ProviderID == "" {
+			continue
+		}
 		node := unclaimed[claim.Status.ProviderID]
 		delete(unclaimed, claim.Status.ProviderID)
-		leaving := claim.DeletionTimestamp != nil || condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInstanceTerminating)
-		if claim.Status.ProviderID != "" && !leaving {
-			add(capacityOf(claim, node))
+		if claim.DeletionTimestamp == nil && !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInstanceTerminating) {
+			addCapacity(used, claim, node)
+			machines++
 		}
 	}
 	for _, node := range unclaimed {
 		if node.DeletionTimestamp == nil {
-			add(translate.Quantities(node.Status.Capacity))
+			used.Add(translate.Quantities(node.Status.Capacity))
+			machines++
 		}
 	}
+	used[quantity.Nodes] += machines
 	return used
 }
 
-// capacityOf returns what the machine has: as its Node says, and where that says
-// nothing (yet), as was promised at the launch.
-func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) quantity.List {
-	if node == nil {
-		return translate.Quantities(claim.Status.Capacity)
+// addCapacity adds what a machine has: as its Node says, and where that says nothing (yet), as was
+// promised at the launch.
+func addCapacity(used quantity.List, claim *karpenterv1.NodeClaim, node *corev1.Node) {
+	var said corev1.ResourceList
+	if node != nil {
+		said = node.Status.Capacity
 	}
-	capacity := translate.Quantities(node.Status.Capacity)
-	maps.DeleteFunc(capacity, func(_ string, amount int64) bool { return amount == 0 })
-	for name := range claim.Status.Capacity {
-		if _, said := capacity[string(name)]; !said {
-			promised := translate.Quantities(claim.Status.Capacity)
-			maps.Copy(promised, capacity)
-			return promised
+	for name, amount := range said {
+		if n := units(name, amount); n != 0 {
+			used[string(name)] += n
 		}
 	}
-	return capacity
+	for name, amount := range claim.Status.Capacity {
+		if has, ok := said[name]; !ok || has.IsZero() {
+			used[string(name)] += units(name, amount)
+		}
+	}
+}
+
+// units returns an amount in the core's units, as translate.Quantities does of many.
+func units(name corev1.ResourceName, amount resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return amount.MilliValue()
+	}
+	return amount.Value()
 }
 
 // cost returns what the claims' instances cost in dollars per hour. What is not known to
 // have a price counts as nothing.
 func cost(claims []karpenterv1.NodeClaim, types []*catalog.Type) float64 {
-	type offer struct{ instanceType, zone, capacityType string }
-	prices := map[offer]float64{}
+	byName := make(map[string]*catalog.Type, len(types))
 	for _, t := range types {
-		for i := range t.Offerings {
-			if o := &t.Offerings[i]; o.Priced {
-				prices[offer{t.Name, o.Zone, o.CapacityType}] = o.PriceHourly
-			}
-		}
+		byName[t.Name] = t
 	}
 	var sum float64
 	for i := range claims {
-		if labels := claims[i].Labels; claims[i].Status.ProviderID != "" {
-			sum += prices[offer{labels[label.InstanceType], labels[label.Zone], labels[label.CapacityType]}]
+		if claims[i].Status.ProviderID != "" {
+			sum += price(claims[i].Labels, byName[claims[i].Labels[label.InstanceType]])
 		}
 	}
 	return sum
+}
+
+// price returns what a type costs, nil if it is not known, where some labels say it is.
+func price(labels map[string]string, t *catalog.Type) (hourly float64) {
+	if t == nil {
+		return 0
+	}
+	zone, capacityType := labels[label.Zone], labels[label.CapacityType]
+	for i := range t.Offerings {
+		if o := &t.Offerings[i]; o.Priced && o.Zone == zone && o.CapacityType == capacityType {
+			hourly = o.PriceHourly
+		}
+	}
+	return hourly
 }
 
 // gaugeOf is one pool's part of one metric.
