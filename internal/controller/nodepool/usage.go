@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -34,6 +35,7 @@ type count struct {
 	machines uint64
 	pool     string // its resource version
 	written  string // and that after what was counted was written, which is no reason to count again
+	shares   []share
 }
 
 // reconcileUsage writes how much capacity the pool has, in its status and as metrics.
@@ -53,12 +55,13 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	if err := c.Client.List(ctx, &nodes, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list nodes of pool %s: %w", np.Name, err)
 	}
-	used := usage(claims.Items, nodes.Items)
+	machines, unclaimed := shares(claims.Items, nodes.Items, c.sharesOf(np.Name))
+	used := usage(machines, unclaimed)
 	c.gauge(c.Metrics.NodePoolsLimit, np.Name, translate.Quantities(np.Spec.Limits))
 	c.gauge(c.Metrics.NodePoolsUsage, np.Name, used)
 	ref := np.Spec.Template.Spec.NodeClassRef
-	types, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
-	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(claims.Items, types))
+	known, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
+	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(machines, known))
 	err := apply.EditPool(ctx, c.Client, np, func() {
 		nodes := used[quantity.Nodes]
 		np.Status.Nodes = &nodes
@@ -67,12 +70,24 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 		}
 	})
 	if err == nil {
-		now.written = np.ResourceVersion
+		now.written, now.shares = np.ResourceVersion, machines
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.counts[np.Name] = now
 	}
 	return err
+}
+
+// sharesOf returns what the machines of a pool were of it when it was last counted, by claim.
+func (c *Controllers) sharesOf(pool string) map[types.UID]share {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	had := c.counts[pool].shares
+	byClaim := make(map[types.UID]share, len(had))
+	for i := range had {
+		byClaim[had[i].claim.uid] = had[i]
+	}
+	return byClaim
 }
 
 // counted returns what is known of a pool now, and whether it was counted knowing that.
@@ -93,25 +108,15 @@ func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 
 // usage returns the capacity of a pool's machines and their number. Those on their way
 // out do not count, nor do claims that are not launched yet.
-func usage(claims []karpenterv1.NodeClaim, nodes []corev1.Node) quantity.List {
+func usage(shares []share, unclaimed map[string]*corev1.Node) quantity.List {
 	used := quantity.List{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0, quantity.EphemeralStorage: 0, quantity.Nodes: 0}
-	unclaimed := make(map[string]*corev1.Node, len(nodes))
-	for i := range nodes {
-		if id := nodes[i].Spec.ProviderID; id != "" {
-			unclaimed[id] = &nodes[i]
-		}
-	}
 	machines := int64(0)
-	for i := range claims {
-		claim := &claims[i]
-		if claim.Status.ProviderID == "" {
-			continue
-		}
-		node := unclaimed[claim.Status.ProviderID]
-		delete(unclaimed, claim.Status.ProviderID)
-		if claim.DeletionTimestamp == nil && !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInstanceTerminating) {
-			addCapacity(used, claim, node)
+	for i := range shares {
+		if shares[i].isUsed {
 			machines++
+			for _, a := range shares[i].has {
+				used[a.name] += a.n
+			}
 		}
 	}
 	for _, node := range unclaimed {
@@ -124,23 +129,82 @@ func usage(claims []karpenterv1.NodeClaim, nodes []corev1.Node) quantity.List {
 	return used
 }
 
-// addCapacity adds what a machine has: as its Node says, and where that says nothing (yet), as was
-// promised at the launch.
-func addCapacity(used quantity.List, claim *karpenterv1.NodeClaim, node *corev1.Node) {
+// share is what a launched claim's machine is of its pool, as of the versions of the claim and
+// its Node. Most are as they were when the next count comes.
+type share struct {
+	claim, node state
+	isUsed      bool // it is not on its way out
+	has         []amount
+	offer
+}
+
+// state tells a state of an object from all others.
+type state struct {
+	uid     types.UID
+	version string
+}
+
+func stateOf(o client.Object) state { return state{o.GetUID(), o.GetResourceVersion()} }
+
+type amount struct {
+	name string
+	n    int64
+}
+
+// offer is where a price stands.
+type offer struct{ instanceType, zone, capacityType string }
+
+// shares returns those of the claims that are launched, in their order, and the Nodes by provider
+// ID that are of none of them. What had of a claim that is as it was, and its Node too, still holds.
+func shares(claims []karpenterv1.NodeClaim, nodes []corev1.Node, had map[types.UID]share) (all []share, unclaimed map[string]*corev1.Node) {
+	unclaimed = make(map[string]*corev1.Node, len(nodes))
+	for i := range nodes {
+		if id := nodes[i].Spec.ProviderID; id != "" {
+			unclaimed[id] = &nodes[i]
+		}
+	}
+	all = make([]share, 0, len(claims))
+	for i := range claims {
+		claim := &claims[i]
+		if claim.Status.ProviderID == "" {
+			continue
+		}
+		node := unclaimed[claim.Status.ProviderID]
+		delete(unclaimed, claim.Status.ProviderID)
+		now := share{claim: stateOf(claim)}
+		if node != nil {
+			now.node = stateOf(node)
+		}
+		if before, ok := had[claim.UID]; ok && before.claim == now.claim && before.node == now.node {
+			all = append(all, before)
+			continue
+		}
+		now.isUsed = claim.DeletionTimestamp == nil && !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInstanceTerminating)
+		now.has = capacityOf(claim, node)
+		now.offer = offer{claim.Labels[label.InstanceType], claim.Labels[label.Zone], claim.Labels[label.CapacityType]}
+		all = append(all, now)
+	}
+	return all, unclaimed
+}
+
+// capacityOf returns what a machine has: as its Node says, and where that says nothing (yet), as
+// was promised at the launch.
+func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) (has []amount) {
 	var said corev1.ResourceList
 	if node != nil {
 		said = node.Status.Capacity
 	}
-	for name, amount := range said {
-		if n := units(name, amount); n != 0 {
-			used[string(name)] += n
+	for name, q := range said {
+		if n := units(name, q); n != 0 {
+			has = append(has, amount{string(name), n})
 		}
 	}
-	for name, amount := range claim.Status.Capacity {
-		if has, ok := said[name]; !ok || has.IsZero() {
-			used[string(name)] += units(name, amount)
+	for name, q := range claim.Status.Capacity {
+		if now, ok := said[name]; !ok || now.IsZero() {
+			has = append(has, amount{string(name), units(name, q)})
 		}
 	}
+	return has
 }
 
 // units returns an amount in the core's units, as translate.Quantities does of many.
@@ -151,30 +215,27 @@ func units(name corev1.ResourceName, amount resource.Quantity) int64 {
 	return amount.Value()
 }
 
-// cost returns what the claims' instances cost in dollars per hour. What is not known to
-// have a price counts as nothing.
-func cost(claims []karpenterv1.NodeClaim, types []*catalog.Type) float64 {
-	byName := make(map[string]*catalog.Type, len(types))
-	for _, t := range types {
+// cost returns what the machines cost in dollars per hour. What is not known to have a price
+// counts as nothing.
+func cost(shares []share, known []*catalog.Type) float64 {
+	byName := make(map[string]*catalog.Type, len(known))
+	for _, t := range known {
 		byName[t.Name] = t
 	}
 	var sum float64
-	for i := range claims {
-		if claims[i].Status.ProviderID != "" {
-			sum += price(claims[i].Labels, byName[claims[i].Labels[label.InstanceType]])
-		}
+	for i := range shares {
+		sum += price(&shares[i].offer, byName[shares[i].instanceType])
 	}
 	return sum
 }
 
-// price returns what a type costs, nil if it is not known, where some labels say it is.
-func price(labels map[string]string, t *catalog.Type) (hourly float64) {
+// price returns what an offer of a type costs, nil if the type is not known.
+func price(at *offer, t *catalog.Type) (hourly float64) {
 	if t == nil {
 		return 0
 	}
-	zone, capacityType := labels[label.Zone], labels[label.CapacityType]
 	for i := range t.Offerings {
-		if o := &t.Offerings[i]; o.Priced && o.Zone == zone && o.CapacityType == capacityType {
+		if o := &t.Offerings[i]; o.Priced && o.Zone == at.zone && o.CapacityType == at.capacityType {
 			hourly = o.PriceHourly
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -44,11 +45,39 @@ func TestCapacityIsWhatTheNodeSaysAndElseWhatWasPromised(t *testing.T) {
 			}
 			claim := &karpenterv1.NodeClaim{Status: karpenterv1.NodeClaimStatus{Capacity: promised}}
 			got := quantity.List{}
-			addCapacity(got, claim, node)
+			for _, a := range capacityOf(claim, node) {
+				got[a.name] += a.n
+			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("capacity (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhatIsAsItWasStillHolds: a machine is looked at again only if its claim or its Node has changed.
+func TestWhatIsAsItWasStillHolds(t *testing.T) {
+	t.Parallel()
+	claim, node := karpenterv1.NodeClaim{}, corev1.Node{}
+	claim.UID, claim.ResourceVersion, claim.Status.ProviderID = "c", "1", "i"
+	node.UID, node.ResourceVersion, node.Spec.ProviderID = "n", "2", "i"
+	had := map[types.UID]share{"c": {claim: stateOf(&claim), node: stateOf(&node), has: []amount{{"kept", 1}}}}
+	for name, tt := range map[string]struct {
+		change func(*karpenterv1.NodeClaim, *corev1.Node)
+		kept   bool
+	}{
+		"nothing happened":         {func(*karpenterv1.NodeClaim, *corev1.Node) {}, true},
+		"the claim was written to": {func(c *karpenterv1.NodeClaim, _ *corev1.Node) { c.ResourceVersion = "3" }, false},
+		"the Node was written to":  {func(_ *karpenterv1.NodeClaim, n *corev1.Node) { n.ResourceVersion = "3" }, false},
+		"another Node came":        {func(_ *karpenterv1.NodeClaim, n *corev1.Node) { n.UID = "m" }, false},
+		"the Node has gone":        {func(_ *karpenterv1.NodeClaim, n *corev1.Node) { n.Spec.ProviderID = "j" }, false},
+	} {
+		c, n := claim.DeepCopy(), node.DeepCopy()
+		tt.change(c, n)
+		got, _ := shares([]karpenterv1.NodeClaim{*c}, []corev1.Node{*n}, had)
+		if kept := len(got) == 1 && len(got[0].has) == 1; kept != tt.kept {
+			t.Errorf("%s: kept %v, want %v", name, kept, tt.kept)
+		}
 	}
 }
 
