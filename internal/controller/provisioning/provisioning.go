@@ -87,8 +87,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 	}
 	l.batch.next()
 	if l.Mirror.Asking() == 0 && !l.Mirror.Draining() {
-		l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
-		l.told = ""
+		l.tellNone()
 	} else if err := l.pass(ctx); err != nil && ctx.Err() == nil {
 		l.Log.Error("carrying out the plan", "error", err)
 	}
@@ -112,6 +111,10 @@ func (l *Loop) sync() bool {
 // pass is one decision, carried out and told.
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
+	if len(snap.Pending) == 0 {
+		l.tellNone()
+		return nil
+	}
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
 	snap, p, took, err := l.decideSparing(snap)
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
@@ -213,6 +216,12 @@ func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 			l.Events.Event(np, observe.NoCompatibleInstanceTypes(idle.Detail))
 		}
 	}
+}
+
+// tellNone tells that no pod asks for a node.
+func (l *Loop) tellNone() {
+	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
+	l.told = ""
 }
 
 func (l *Loop) tellLaunch(done apply.Launched) {
