@@ -40,7 +40,6 @@ func (s *Store) giveUp(now time.Time) {
 	}
 	var stuck []nominate.Stuck
 	already := 0
-	var claims map[string]*karpenterv1.NodeClaim
 	for uid, p := range s.unbound {
 		if len(p.refusedBy) > 0 {
 			already++
@@ -50,10 +49,7 @@ func (s *Store) giveUp(now time.Time) {
 			continue
 		}
 		since := p.meantAt
-		if claims == nil {
-			claims = s.claimsByNode()
-		}
-		if c, ours := claims[n.Name]; ours {
+		if c := s.claimOf(n.Name); c != nil {
 			initialised := meta.FindStatusCondition(c.Status.Conditions, karpenterv1.ConditionTypeInitialized)
 			if initialised == nil || initialised.Status != metav1.ConditionTrue {
 				continue
@@ -72,15 +68,4 @@ func (s *Store) giveUp(now time.Time) {
 		delete(s.planned, uid)
 		s.hints.tell(Refused)
 	}
-}
-
-// claimsByNode returns the claims whose Nodes have joined, by the names of those.
-func (s *Store) claimsByNode() map[string]*karpenterv1.NodeClaim {
-	claims := map[string]*karpenterv1.NodeClaim{}
-	for _, c := range s.claims {
-		if node, ok := s.providers[c.Status.ProviderID]; ok && c.Status.ProviderID != "" {
-			claims[node] = c.NodeClaim
-		}
-	}
-	return claims
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,7 +103,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	}
 	had := s.pods[p.UID]
 	asked := had != nil && s.asks(had)
-	now := &pod{Pod: p, asksForNode: asksForNode(p), shape: s.shape(p)}
+	now := &pod{Pod: p, asksForNode: asksForNode(p), claims: len(translate.ClaimsOf(p)) > 0, shape: s.shape(p)}
 	if had != nil {
 		now.history = had.history
 	}
@@ -113,11 +115,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	if p.Spec.NodeName != "" {
 		delete(s.planned, p.UID)
 		delete(s.unbound, p.UID)
-		if s.byNode[p.Spec.NodeName] == nil {
-			s.byNode[p.Spec.NodeName] = map[types.UID]*pod{}
-		}
-		s.byNode[p.Spec.NodeName][p.UID] = now
-		delete(s.kept, p.Spec.NodeName)
+		s.bind(now)
 		s.noteDaemonPod(p)
 	}
 	if s.asks(now) && !asked {
@@ -146,13 +144,36 @@ func (s *Store) forgetPodState(p *pod) {
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(s.shapes, p.shape.key)
 	}
-	if on := s.byNode[p.Spec.NodeName]; on != nil {
-		delete(on, p.UID)
-		delete(s.kept, p.Spec.NodeName)
-		if len(on) == 0 {
-			delete(s.byNode, p.Spec.NodeName)
-		}
+	s.unbind(p)
+}
+
+// bind adds a pod to those of its node.
+func (s *Store) bind(p *pod) {
+	on := s.byNode[p.Spec.NodeName]
+	at, _ := slices.BinarySearchFunc(on, p, byName)
+	s.byNode[p.Spec.NodeName] = slices.Insert(on, at, p)
+	s.unsettle(p.Spec.NodeName)
+}
+
+// unbind takes a pod from those of its node, if it has one.
+func (s *Store) unbind(p *pod) {
+	on := s.byNode[p.Spec.NodeName]
+	at, is := slices.BinarySearchFunc(on, p, byName)
+	if !is {
+		return
 	}
+	s.unsettle(p.Spec.NodeName)
+	if len(on) == 1 {
+		delete(s.byNode, p.Spec.NodeName)
+		return
+	}
+	s.byNode[p.Spec.NodeName] = slices.Delete(on, at, at+1)
+}
+
+// byName is the order of the pods of a node, so that what is said of the node does not change
+// from one snapshot to the next.
+func byName(a, b *pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // shape returns the shared shape of the pod, one pod richer.
@@ -193,12 +214,20 @@ func (s *Store) upsertNode(n *corev1.Node) {
 	if isInitialised(n) && (had == nil || !isInitialised(had)) {
 		s.initialised.Add(1)
 	}
+	if had == nil || !maps.Equal(had.Labels, n.Labels) || had.Spec.ProviderID != n.Spec.ProviderID {
+		s.listed = nil
+	}
 	if had != nil && had.Spec.ProviderID != n.Spec.ProviderID {
 		delete(s.providers, had.Spec.ProviderID)
 	}
 	s.nodes[n.Name] = n
-	if n.Spec.ProviderID != "" {
-		s.providers[n.Spec.ProviderID] = n.Name
+	if had == nil {
+		s.onNode[n.Name] = &machine{name: n.Name}
+	}
+	s.onNode[n.Name].node = n
+	if id := n.Spec.ProviderID; id != "" && s.providers[id] != n.Name {
+		s.providers[id] = n.Name
+		s.listed = nil
 	}
 	s.stirHints()
 	if n.DeletionTimestamp != nil && (had == nil || had.DeletionTimestamp == nil) {
@@ -225,7 +254,8 @@ func (s *Store) removeNode(n *corev1.Node) {
 	defer s.mu.Unlock()
 	s.machined.Add(1)
 	delete(s.nodes, n.Name)
-	delete(s.kept, n.Name)
+	delete(s.onNode, n.Name)
+	s.listed = nil
 	s.stirHints()
 	delete(s.nominated, n.Name)
 	if s.providers[n.Spec.ProviderID] == n.Name {
@@ -244,9 +274,16 @@ func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
 		!haveAlike(had.Status.Capacity, nc.Status.Capacity) {
 		s.machined.Add(1)
 	}
-	s.claims[nc.Name] = claim{NodeClaim: nc}
+	if !ok || had.Status.ProviderID != nc.Status.ProviderID || !ptr.Equal(had.Spec.NodeClassRef, nc.Spec.NodeClassRef) {
+		s.listed = nil
+	}
 	launched := ok && had.Status.ProviderID == "" && nc.Status.ProviderID != ""
 	leaving := nc.DeletionTimestamp != nil && (!ok || had.DeletionTimestamp == nil)
+	if !ok {
+		had = &claim{}
+		s.claims[nc.Name] = had
+	}
+	*had = claim{NodeClaim: nc}
 	if launched || leaving {
 		s.wake("claim/" + nc.Name + "/" + nc.ResourceVersion)
 	}
@@ -257,6 +294,7 @@ func (s *Store) removeClaim(nc *karpenterv1.NodeClaim) {
 	defer s.mu.Unlock()
 	s.machined.Add(1)
 	delete(s.claims, nc.Name)
+	s.listed = nil
 	delete(s.nominated, nc.Name)
 	s.wake("claim/" + nc.Name)
 }

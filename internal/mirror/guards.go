@@ -36,13 +36,14 @@ func (s *Store) residents(snap *cluster.Snapshot, shaper *shaper, now time.Time)
 	defer func(wanted bool) { s.volumes.wanted = wanted }(s.volumes.wanted)
 	guards := s.guards(snap)
 	selecting := map[guardKey][]*guard{}
+	machines := s.list()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if n.Leaving {
 			continue
 		}
-		n.Residents = s.residentsOf(n.Name, now, func(p *pod, r *cluster.Resident) {
-			r.Shape, r.Moved, r.Home = shaper.shape(p), s.movedTo(n, p), p.homeBy(n.Step)
+		n.Residents = s.residentsOf(machines[i], shaper, now, func(p *pod, r *cluster.Resident) {
+			r.Moved, r.Home = s.movedTo(n, p), p.homeBy(n.Step)
 			if translate.Evictable(p.Pod, now) {
 				addGuards(r, p, guards[p.Namespace], selecting)
 			}

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -9,93 +10,197 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
-// TestWhatIsKeptIsWhatThereIs: a snapshot that is made of what the last one found out is the
-// same as one that is made from nothing, whatever happens between the two.
+// TestWhatIsKeptIsWhatThereIs: a snapshot that is made of what the last ones found out is the
+// same as that of a store that heard all of it and was never asked before, whatever happens
+// between two of them; and none changes once it is taken.
 func TestWhatIsKeptIsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon
-		s := newTestStore(func() time.Time { return now })
+		asked := newTestStore(func() time.Time { return now })
+		asked.opts.Started = noon
+		var heard []told
+		var last, lastWant *cluster.Snapshot
 		ops := map[string]func(*rapid.T){
-			"pod":         func(t *rapid.T) { s.upsertPod(anyPod(t)) },
-			"pod gone":    func(t *rapid.T) { s.removePod(anyPod(t)) },
-			"node":        func(t *rapid.T) { s.upsertNode(anyNode(t)) },
-			"node gone":   func(t *rapid.T) { s.removeNode(anyNode(t)) },
-			"claim":       func(t *rapid.T) { s.upsertClaim(anyClaim(t)) },
-			"claim gone":  func(t *rapid.T) { s.removeClaim(anyClaim(t)) },
-			"budget":      func(t *rapid.T) { s.upsertPDB(anyBudget(t)) },
-			"budget gone": func(t *rapid.T) { s.removePDB(anyBudget(t)) },
-			"time":        func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "minutes")) * time.Minute) },
-			"": func(t *rapid.T) {
-				got := s.Snapshot()
-				clear(s.kept)
-				if diff := cmp.Diff(s.Snapshot(), got, cmp.AllowUnexported(cluster.Snapshot{})); diff != "" {
-					t.Fatalf("from nothing (-) and from what was kept (+):\n%s", diff)
-				}
-				s.Snapshot() // and keep it again
+			"time": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 5400).Draw(t, "seconds")) * time.Second)
 			},
+			"": func(t *rapid.T) {
+				got, want := asked.Snapshot(), neverAsked(heard, now).Snapshot()
+				wantSame(t, "a snapshot", want, got)
+				wantSame(t, "the one before it", lastWant, last)
+				last, lastWant = got, want
+				heard = append(heard, told{now, (*Store).forget})
+			},
+		}
+		for name, any := range news {
+			ops[name] = func(t *rapid.T) {
+				e := told{now, any(t)}
+				heard = append(heard, e)
+				e.by(asked)
+			}
 		}
 		t.Repeat(ops)
 	})
 }
 
-func oneOf[T any](t *rapid.T, name string, of ...T) T { return rapid.SampledFrom(of).Draw(t, name) }
+// keptCase is a change of something that what was kept was made of.
+type keptCase struct {
+	before []client.Object
+	change func(*Store)
+}
 
-func annotated(t *rapid.T) map[string]string {
-	if v := oneOf(t, "annotation", "", "", "", "true", "30m"); v != "" {
-		return map[string]string{karpenterv1.DoNotDisruptAnnotationKey: v}
+// volumeCases change volumes, and what they depend on.
+func volumeCases() map[string]keptCase {
+	claim, volume := boundPair("v", "a")
+	_, moved := boundPair("v", "b")
+	p := withClaims(boundPod("p", "n0"), "v")
+
+	own, _ := boundPair("e-own", "a")
+	own.OwnerReferences = []metav1.OwnerReference{{UID: "e", Controller: ptr.To(true)}}
+	ephemeral := boundPod("e", "n0")
+	ephemeral.Spec.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+
+	waiting := waitingPVC("w")
+	waiting.Annotations = map[string]string{"volume.kubernetes.io/selected-node": "n0"}
+	far := withClaims(boundPod("far", "n1"), "w")
+	renamed := testNode("n0", "kwok://n0", true)
+	renamed.Labels[corev1.LabelHostname] = "h"
+
+	single, other := claim.DeepCopy(), withClaims(boundPod("q", "n1"), "v")
+	single.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+
+	return map[string]keptCase{
+		"a volume goes":                             {[]client.Object{p, claim, volume}, func(s *Store) { s.removePV(volume) }},
+		"a volume is in another zone":               {[]client.Object{p, claim, volume}, func(s *Store) { s.upsertPV(moved) }},
+		"a volume claim goes":                       {[]client.Object{p, claim, volume}, func(s *Store) { s.removePVC(claim) }},
+		"a class is another":                        {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { s.upsertStorageClass(zonalClass("b")) }},
+		"a class goes":                              {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { s.removeStorageClass(zonalClass("a")) }},
+		"the Node of a volume has another hostname": {[]client.Object{far, waiting, zonalClass("a")}, func(s *Store) { s.upsertNode(renamed) }},
+		"the only pod that may have a volume goes":  {[]client.Object{p, other, single, volume}, func(s *Store) { s.removePod(p) }},
 	}
-	return nil
 }
 
-func deleted(t *rapid.T) *metav1.Time {
-	if oneOf(t, "deleted", false, false, false, true) {
-		return &metav1.Time{Time: noon}
+// planCases change what is meant for pods.
+func planCases() map[string]keptCase {
+	p := boundPod("p", "n0")
+	p.Labels = map[string]string{"app": "a"}
+	joined, leaving := testClaim("c0", "kwok://n0"), testClaim("c0", "kwok://n0")
+	joined.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("step1", 1, 0)}
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+	budget.Spec.Selector, budget.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: p.Labels}, ptr.To(intstr.FromInt32(0))
+	return map[string]keptCase{
+		"a step means a pod for a home":               {[]client.Object{p, joined}, func(s *Store) { s.MeantBy("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
+		"a budget holds a pod of a machine that goes": {[]client.Object{p, leaving}, func(s *Store) { s.upsertPDB(budget) }},
 	}
-	return nil
 }
 
-func anyPod(t *rapid.T) *corev1.Pod {
-	p := boundPod(fmt.Sprint("p", rapid.IntRange(0, 5).Draw(t, "pod")), oneOf(t, "on", "n0", "n1", "n2"))
-	p.Labels = map[string]string{"app": oneOf(t, "app", "a", "b")}
-	p.Annotations, p.DeletionTimestamp = annotated(t), deleted(t)
-	p.Status.StartTime = &metav1.Time{Time: noon}
-	p.Status.Phase = oneOf(t, "phase", corev1.PodRunning, corev1.PodRunning, corev1.PodSucceeded)
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: oneOf(t, "ready", corev1.ConditionTrue, corev1.ConditionFalse)}}
-	if oneOf(t, "daemon", false, false, true) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d"}}
+// TestWhatIsKeptGoesWithWhatItWasMadeOf: what chance rarely brings about.
+func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
+	t.Parallel()
+	cases := volumeCases()
+	maps.Copy(cases, planCases())
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setUp := func(s *Store) {
+				if err := s.Observe(append(tc.before, testNode("n0", "kwok://n0", true), testNode("n1", "kwok://n1", true))...); err != nil {
+					t.Error(err)
+				}
+			}
+			heard := []told{{noon, setUp}, {noon, tc.change}}
+			s := newTestStore(atNoon)
+			s.opts.Started = noon
+			setUp(s)
+			before := s.Snapshot()
+			wantSame(t, "a snapshot", neverAsked(heard[:1], noon).Snapshot(), before)
+			tc.change(s)
+			after := s.Snapshot()
+			wantSame(t, "the next one", neverAsked(heard, noon).Snapshot(), after)
+			wantSame(t, "the first one", neverAsked(heard[:1], noon).Snapshot(), before)
+			if cmp.Equal(before, after, cmp.AllowUnexported(cluster.Snapshot{})) {
+				t.Error("nothing has changed")
+			}
+		})
 	}
-	return p
 }
 
-func anyNode(t *rapid.T) *corev1.Node {
-	i := rapid.IntRange(0, 2).Draw(t, "node")
-	n := testNode(fmt.Sprint("n", i), fmt.Sprint("kwok://n", i), oneOf(t, "registered", true, true, false))
-	n.Annotations, n.DeletionTimestamp = annotated(t), deleted(t)
-	return n
+// told is something that a store was told.
+type told struct {
+	at time.Time
+	by func(*Store)
 }
 
-func anyClaim(t *rapid.T) *karpenterv1.NodeClaim {
-	i := rapid.IntRange(0, 2).Draw(t, "claim")
-	nc := testClaim(fmt.Sprint("c", i), oneOf(t, "provider", "", fmt.Sprint("kwok://n", i)))
-	nc.Annotations, nc.DeletionTimestamp = annotated(t), deleted(t)
-	return nc
-}
-
-func anyBudget(t *rapid.T) *policyv1.PodDisruptionBudget {
-	always := policyv1.AlwaysAllow
-	return &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: oneOf(t, "budget", "x", "y"), UID: types.UID(oneOf(t, "uid", "1", "2"))},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}, UnhealthyPodEvictionPolicy: &always,
-		},
-		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(rapid.IntRange(0, 2).Draw(t, "allowed"))},
+// neverAsked returns a store that was told all of it, and from which no snapshot was taken.
+func neverAsked(heard []told, now time.Time) *Store {
+	var at time.Time
+	s := newTestStore(func() time.Time { return at })
+	s.opts.Started = noon
+	for _, e := range heard {
+		at = e.at
+		e.by(s)
 	}
+	at = now
+	s.listed = nil
+	return s
+}
+
+// forget does what a snapshot does to a store but for what it keeps for the next one.
+func (s *Store) forget() {
+	s.listed = nil
+	s.expire(s.opts.Now())
+	s.giveUp(s.opts.Now())
+}
+
+func wantSame(t rapid.TB, what string, want, got *cluster.Snapshot) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(cluster.Snapshot{})); diff != "" {
+		t.Fatalf("%s: of a store that was never asked before (-) and of one that was (+):\n%s", what, diff)
+	}
+	if want == nil {
+		return
+	}
+	wants, gots := shapesIn(want), shapesIn(got)
+	same, back := map[*cluster.Shape]*cluster.Shape{}, map[*cluster.Shape]*cluster.Shape{}
+	for i := range wants {
+		w, g := wants[i].shape, gots[i].shape
+		if same[w] == nil && back[g] == nil {
+			same[w], back[g] = g, w
+		}
+		if same[w] != g || back[g] != w {
+			t.Fatalf("%s: the shape of %s is not that of the pods that are alike", what, gots[i].whose)
+		}
+	}
+}
+
+// shapeOf is a shape in a snapshot, and where that is.
+type shapeOf struct {
+	whose string
+	shape *cluster.Shape
+}
+
+// shapesIn returns the shapes of a snapshot in the order in which they are there.
+func shapesIn(snap *cluster.Snapshot) (all []shapeOf) {
+	for _, p := range snap.Pending {
+		all = append(all, shapeOf{"pending " + p.Name, p.Shape})
+	}
+	for _, n := range snap.Nodes {
+		for i, p := range n.Pods {
+			all = append(all, shapeOf{fmt.Sprintf("the pods %d of %s", i, n.Name), p.Shape})
+		}
+		for _, r := range n.Residents {
+			all = append(all, shapeOf{r.Name + " on " + n.Name, r.Shape})
+		}
+	}
+	return all
 }

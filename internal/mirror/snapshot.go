@@ -77,7 +77,12 @@ func (s *Store) PodObject(ref cluster.PodRef) (*corev1.Pod, bool) {
 // expire drops what was remembered for too long: claims that never showed up,
 // nominations that are over, pods' meanings whose machine is gone.
 func (s *Store) expire(now time.Time) {
-	maps.DeleteFunc(s.claims, func(_ string, c claim) bool { return !c.assumedUntil.IsZero() && now.After(c.assumedUntil) })
+	for name, c := range s.claims {
+		if !c.assumedUntil.IsZero() && now.After(c.assumedUntil) {
+			delete(s.claims, name)
+			s.listed = nil
+		}
+	}
 	maps.DeleteFunc(s.nominated, func(_ string, until time.Time) bool { return now.After(until) })
 	maps.DeleteFunc(s.evicted, func(_ types.UID, e evicted) bool { return now.Sub(e.last) >= movedKept })
 	maps.DeleteFunc(s.planned, func(_ types.UID, machine string) bool {
@@ -101,42 +106,18 @@ func (s *Store) pool(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 
 // machines adds every Node, and every claim that has none yet, in the order of names.
 func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
-	claimOf := make(map[string]*karpenterv1.NodeClaim, len(s.claims)) // by node name
 	plannedFor := map[string]int{}
 	for _, machine := range s.planned {
 		plannedFor[machine]++
 	}
-	type known struct {
-		name  string
-		node  *corev1.Node
-		claim *karpenterv1.NodeClaim
-	}
-	all := make([]known, 0, max(len(s.nodes), len(s.claims)))
-	for name, c := range s.claims {
-		if node, ok := s.providers[c.Status.ProviderID]; ok && c.Status.ProviderID != "" {
-			claimOf[node] = c.NodeClaim
-		} else if ref := c.Spec.NodeClassRef; s.opts.Manages(ref.Group, ref.Kind) {
-			all = append(all, known{name, nil, c.NodeClaim})
-		}
-	}
-	for name, n := range s.nodes {
-		if nc := claimOf[name]; nc != nil || !s.unclaimed(n) {
-			all = append(all, known{name, n, nc})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b known) int { return cmp.Compare(a.name, b.name) })
+	all := s.list()
 	snap.Nodes = make([]cluster.Node, len(all))
-	for i, k := range all {
-		m := &snap.Nodes[i]
-		if k.node == nil {
-			*m = translate.Machine(nil, k.claim, now)
-			m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
-		} else {
-			var isLimited bool
-			*m, isLimited = s.machine(k.node, k.claim, now)
-			s.attach(m, k.name, isLimited)
-		}
-		s.reserve(m, plannedFor, now)
+	for i, m := range all {
+		s.refresh(m, now)
+		n := &snap.Nodes[i]
+		*n = m.made
+		s.attach(n, m)
+		s.reserve(n, plannedFor, now)
 	}
 }
 
@@ -154,30 +135,38 @@ func (s *Store) unclaimed(n *corev1.Node) bool {
 	return ours && n.Labels[karpenterv1.NodeRegisteredLabelKey] != karpenterv1.LabelValueTrue
 }
 
-// settle adds to a machine what its pods mean for it.
-func (s *Store) settle(m *cluster.Node, now time.Time) {
-	m.Used, m.UsedByDaemons, m.Empty = quantity.List{}, quantity.List{}, true
+// settle has a machine say what its pods mean for it.
+func (s *Store) settle(m *machine, now time.Time) {
+	n := &m.made
+	n.Used, n.UsedByDaemons, n.Empty = quantity.List{}, quantity.List{}, true
+	n.Ports, n.Daemons, n.Pods = nil, nil, nil
+	if n.HeldByPods {
+		n.Held, n.HeldByPods = "", false
+	}
+	m.claiming = false
 	running := map[*sharedShape]*cluster.PodCount{}
-	for _, p := range s.podsOn(m.Name) {
-		s.countPod(running, p, m.Leaving && s.willMove(p.Pod, m.Deadline, now))
-		m.Used.Add(p.shape.Requests)
-		m.Ports = append(m.Ports, p.shape.Ports...)
+	for _, p := range s.byNode[m.name] {
+		s.countPod(running, p, n.Leaving && s.willMove(p.Pod, n.Deadline, now))
+		n.Used.Add(p.shape.Requests)
+		n.Ports = append(n.Ports, p.shape.Ports...)
 		if translate.OwnedByDaemonSet(p.Pod) {
-			m.UsedByDaemons.Add(p.shape.Requests)
-			m.Daemons = append(m.Daemons, daemonOf(p.Pod))
+			n.UsedByDaemons.Add(p.shape.Requests)
+			n.Daemons = append(n.Daemons, daemonOf(p.Pod))
 		}
 		if translate.Reschedulable(p.Pod) {
-			m.Empty = false
+			n.Empty = false
 		}
-		if m.Held == "" && translate.Active(p.Pod) && translate.DoNotDisrupt(p.Pod, now).Active {
-			m.HeldByPods = true
-			m.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.Namespace, p.Name, karpenterv1.DoNotDisruptAnnotationKey)
+		if n.Held == "" && translate.Active(p.Pod) && translate.DoNotDisrupt(p.Pod, now).Active {
+			n.HeldByPods = true
+			n.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.Namespace, p.Name, karpenterv1.DoNotDisruptAnnotationKey)
 		}
+		m.claiming = m.claiming || p.claims
 	}
-	slices.Sort(m.Daemons)
+	slices.Sort(n.Daemons)
 	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
-		m.Pods = append(m.Pods, *running[sh])
+		n.Pods = append(n.Pods, *running[sh])
 	}
+	n.Ports, n.Daemons, n.Pods, n.Taints = slices.Clip(n.Ports), slices.Clip(n.Daemons), slices.Clip(n.Pods), slices.Clip(n.Taints)
 }
 
 // reserve says how many pods are meant for a machine that are not there.
@@ -193,14 +182,6 @@ func (s *Store) reserve(m *cluster.Node, plannedFor map[string]int, now time.Tim
 	if until.After(now) {
 		m.Planned, m.PlannedUntil = max(m.Planned, 1), until
 	}
-}
-
-// podsOn returns the pods of a node in the order of their names, so that what is said of
-// the node does not change from one snapshot to the next.
-func (s *Store) podsOn(node string) []*pod {
-	return slices.SortedFunc(maps.Values(s.byNode[node]), func(a, b *pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 }
 
 // countPod adds a running pod to the counts by shape, unless it is planned for elsewhere.
@@ -222,8 +203,9 @@ func (s *Store) countPod(running map[*sharedShape]*cluster.PodCount, p *pod, mov
 // pending adds the pods that ask for a node, and those whose node is going.
 func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
 	add := func(p *pod, planned string) {
+		shape, _ := shaper.shape(p)
 		snap.Pending = append(snap.Pending, cluster.Pod{
-			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: planned, Shape: shaper.shape(p),
+			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: planned, Shape: shape,
 		})
 	}
 	for uid, p := range s.unbound {
@@ -236,9 +218,9 @@ func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
 		if !n.Leaving {
 			continue
 		}
-		for uid, p := range s.byNode[n.Name] {
+		for _, p := range s.byNode[n.Name] {
 			if s.willMove(p.Pod, n.Deadline, now) {
-				add(p, cmp.Or(s.planned[uid], p.homeBy(n.Step)))
+				add(p, cmp.Or(s.planned[p.UID], p.homeBy(n.Step)))
 			}
 		}
 	}
@@ -279,7 +261,10 @@ func (s *Store) ClaimObject(name string) (*karpenterv1.NodeClaim, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.claims[name]
-	return c.NodeClaim, ok
+	if !ok {
+		return nil, false
+	}
+	return c.NodeClaim, true
 }
 
 // NodeObject returns a Node as last seen.

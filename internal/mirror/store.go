@@ -57,15 +57,16 @@ type Store struct {
 	mu         sync.Mutex // guards everything below
 	pods       map[types.UID]*pod
 	unbound    map[types.UID]*pod // those of them that no node has
-	byNode     map[string]map[types.UID]*pod
+	byNode     map[string][]*pod  // in the order of names
 	nodes      map[string]*corev1.Node
 	providers  map[string]string // providerID → node name
-	claims     map[string]claim
+	claims     map[string]*claim
 	pools      map[string]*karpenterv1.NodePool
 	daemons    daemons
 	pdbs       map[types.NamespacedName]*policyv1.PodDisruptionBudget
 	guarding   uint64                       // counts changes of what budgets select
-	kept       map[string]*kept             // by node
+	onNode     map[string]*machine          // of Nodes, by name
+	listed     []*machine                   // what list returns; nil: that has changed
 	namespaces map[string]map[string]string // name → labels
 	shapes     map[string]*sharedShape
 	types      map[cloud.ClassRef]typesKnown
@@ -84,6 +85,7 @@ type pod struct {
 	*corev1.Pod
 	shape       *sharedShape
 	asksForNode bool
+	claims      bool // it has volume claims
 	history
 }
 
@@ -92,9 +94,12 @@ type sharedShape struct {
 	*cluster.Shape
 	key  string
 	pods int
+	// with are those that volumes make of it, as of that many changes of volumes.
+	with    map[string]*cluster.Shape
+	storing uint64
 }
 
-// claim is a NodeClaim; assumedUntil is set while only we know that it exists.
+// claim is a NodeClaim as last seen; assumedUntil is set while only we know that it exists.
 type claim struct {
 	*karpenterv1.NodeClaim
 	assumedUntil time.Time
@@ -110,16 +115,16 @@ type typesKnown struct {
 func NewStore(opts Options) *Store {
 	return &Store{
 		opts: opts,
-		pods: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string]map[types.UID]*pod{},
+		pods: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{},
 		nodes: map[string]*corev1.Node{}, providers: map[string]string{},
-		claims: map[string]claim{}, pools: map[string]*karpenterv1.NodePool{},
+		claims: map[string]*claim{}, pools: map[string]*karpenterv1.NodePool{},
 		daemons: newDaemons(), pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},
 		namespaces: map[string]map[string]string{},
 		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
 		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
 		planned:  map[types.UID]string{}, nominated: map[string]time.Time{},
 		volumes: newVolumes(), wake: func(string) {}, evicted: map[types.UID]evicted{},
-		kept: map[string]*kept{},
+		onNode: map[string]*machine{},
 	}
 }
 
@@ -196,7 +201,8 @@ func (s *Store) AssumeClaim(nc *karpenterv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.claims[nc.Name]; !ok {
-		s.claims[nc.Name] = claim{nc, s.opts.Now().Add(assumedMax)}
+		s.claims[nc.Name] = &claim{nc, s.opts.Now().Add(assumedMax)}
+		s.listed = nil
 	}
 }
 
@@ -229,7 +235,7 @@ func (s *Store) MeantBy(step string, pods []cluster.PodRef, machine string) {
 	for _, ref := range pods {
 		if p, ok := s.pods[types.UID(ref.UID)]; ok {
 			p.home, p.homeOf = machine, step
-			delete(s.kept, p.Spec.NodeName)
+			s.unsettle(p.Spec.NodeName)
 		}
 	}
 }

@@ -25,6 +25,8 @@ type volumes struct {
 	classes map[string]*storagev1.StorageClass
 	limits  map[string]quantity.List                          // node → what it can attach
 	made    map[string]map[string]*storagev1.VolumeAttachment // node → name
+	// changes counts those of claims, volumes and classes; it begins with 1.
+	changes uint64
 	// wanted: a pod with volumes waited for a node when the last snapshot was taken.
 	wanted bool
 }
@@ -33,7 +35,7 @@ func newVolumes() volumes {
 	return volumes{
 		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, all: map[string]*corev1.PersistentVolume{},
 		loose: map[string]map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
-		limits: map[string]quantity.List{}, made: map[string]map[string]*storagev1.VolumeAttachment{},
+		limits: map[string]quantity.List{}, changes: 1, made: map[string]map[string]*storagev1.VolumeAttachment{},
 	}
 }
 
@@ -51,6 +53,7 @@ func (s *Store) volumeKinds() []watched {
 func (s *Store) upsertPVC(c *corev1.PersistentVolumeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.volumes.changes++
 	s.volumes.claims[client.ObjectKeyFromObject(c)] = c
 	s.wakeForVolumes("pvc/"+c.Namespace, c)
 }
@@ -58,12 +61,14 @@ func (s *Store) upsertPVC(c *corev1.PersistentVolumeClaim) {
 func (s *Store) removePVC(c *corev1.PersistentVolumeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.volumes.changes++
 	delete(s.volumes.claims, client.ObjectKeyFromObject(c))
 }
 
 func (s *Store) upsertPV(pv *corev1.PersistentVolume) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.volumes.changes++
 	s.loosen(s.volumes.all[pv.Name], false)
 	s.volumes.all[pv.Name] = pv
 	s.loosen(pv, true)
@@ -73,6 +78,7 @@ func (s *Store) upsertPV(pv *corev1.PersistentVolume) {
 func (s *Store) removePV(pv *corev1.PersistentVolume) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.volumes.changes++
 	s.loosen(s.volumes.all[pv.Name], false)
 	delete(s.volumes.all, pv.Name)
 }
@@ -99,6 +105,7 @@ func (s *Store) loosen(pv *corev1.PersistentVolume, there bool) {
 func (s *Store) upsertStorageClass(c *storagev1.StorageClass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.volumes.changes++
 	s.volumes.classes[c.Name] = c
 	s.wakeForVolumes("storageclass", c)
 }
@@ -106,6 +113,7 @@ func (s *Store) upsertStorageClass(c *storagev1.StorageClass) {
 func (s *Store) removeStorageClass(c *storagev1.StorageClass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.volumes.changes++
 	delete(s.volumes.classes, c.Name)
 }
 
@@ -113,12 +121,14 @@ func (s *Store) upsertCSINode(n *storagev1.CSINode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.volumes.limits[n.Name] = translate.AttachLimits(n)
+	s.remake(n.Name)
 }
 
 func (s *Store) removeCSINode(n *storagev1.CSINode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.volumes.limits, n.Name)
+	s.remake(n.Name)
 }
 
 func (s *Store) upsertAttachment(a *storagev1.VolumeAttachment) {
@@ -164,25 +174,20 @@ func (s *Store) known(p *corev1.Pod, c *translate.PodClaim) {
 
 // attach counts the volumes that a machine has, against those that it can attach: those
 // of its pods, each once, and those that are attached without a pod.
-func (s *Store) attach(m *cluster.Node, node string, isLimited bool) {
-	limits := s.volumes.limits[node]
-	if len(limits) > 0 {
-		m.Allocatable = maps.Clone(m.Allocatable)
-		maps.Copy(m.Allocatable, limits)
-	}
-	if !isLimited && !limited(limits) {
+func (s *Store) attach(n *cluster.Node, m *machine) {
+	if !m.limited || !m.claiming && len(s.volumes.made[m.name]) == 0 {
 		return
 	}
-	m.Used = maps.Clone(m.Used)
+	n.Used = maps.Clone(n.Used)
 	has := map[[2]string]bool{} // driver, handle
-	for _, p := range s.byNode[node] {
+	for _, p := range s.byNode[m.name] {
 		for _, c := range translate.ClaimsOf(p.Pod) {
 			s.known(p.Pod, &c)
 			driver, handle := c.Attachment()
 			has[[2]string{driver, handle}] = true
 		}
 	}
-	for _, a := range s.volumes.made[node] {
+	for _, a := range s.volumes.made[m.name] {
 		if name := a.Spec.Source.PersistentVolumeName; name != nil && s.volumes.all[*name] != nil {
 			driver, handle := translate.VolumeHandle(s.volumes.all[*name])
 			has[[2]string{driver, handle}] = true
@@ -190,8 +195,8 @@ func (s *Store) attach(m *cluster.Node, node string, isLimited bool) {
 	}
 	for volume := range has {
 		// One too many must not keep out pods that have no volumes.
-		if name := quantity.AttachPrefix + volume[0]; m.Used[name] < m.Allocatable[name] {
-			m.Used[name]++
+		if name := quantity.AttachPrefix + volume[0]; n.Used[name] < n.Allocatable[name] {
+			n.Used[name]++
 		}
 	}
 }

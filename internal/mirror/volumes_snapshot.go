@@ -16,54 +16,62 @@ import (
 // shaper gives the pods of one snapshot the shapes that their volumes make of them. Pods
 // that were alike, and whose volumes ask for the same, are alike still.
 type shaper struct {
-	store  *Store
-	shapes map[volumeShape]*cluster.Shape
-	loose  map[string][]*corev1.PersistentVolume // by class, sorted
-	first  map[types.NamespacedName]*pod         // by claim; nil until asked for
-}
-
-type volumeShape struct {
-	*sharedShape
-	volumes string
+	store *Store
+	loose map[string][]*corev1.PersistentVolume // by class, sorted
+	first map[types.NamespacedName]*pod         // by claim; nil until asked for
 }
 
 func (s *Store) newShaper() *shaper {
 	s.volumes.wanted = false
-	return &shaper{store: s, shapes: map[volumeShape]*cluster.Shape{}, loose: map[string][]*corev1.PersistentVolume{}}
+	return &shaper{store: s, loose: map[string][]*corev1.PersistentVolume{}}
 }
 
-// shape returns everything that decides where a pod can go.
-func (sh *shaper) shape(p *pod) *cluster.Shape {
-	if len(p.refusedBy) > 0 {
-		return sh.withVolumes(p).Without(p.refusedBy...)
+// shape returns everything that decides where a pod can go. It is lasting if the next snapshots
+// will say the same until something is heard of the pod, or of claims, volumes or classes.
+func (sh *shaper) shape(p *pod) (shape *cluster.Shape, lasting bool) {
+	if shape, lasting = sh.withVolumes(p); len(p.refusedBy) > 0 {
+		return shape.Without(p.refusedBy...), false
 	}
-	return sh.withVolumes(p)
+	return shape, lasting
 }
 
-func (sh *shaper) withVolumes(p *pod) *cluster.Shape {
-	claims := translate.ClaimsOf(p.Pod)
-	if len(claims) == 0 {
-		return p.shape.Shape
+func (sh *shaper) withVolumes(p *pod) (shape *cluster.Shape, lasting bool) {
+	if !p.claims {
+		return p.shape.Shape, true
 	}
 	sh.store.volumes.wanted = true
+	claims := translate.ClaimsOf(p.Pod)
+	lasting = true
 	for i := range claims {
 		c := &claims[i]
 		sh.store.known(p.Pod, c)
 		if c.Claim != nil && c.Claim.Spec.VolumeName == "" {
 			c.Loose = sh.looseOf(volume.GetPersistentVolumeClaimClass(c.Claim))
+			lasting = false // it depends on Nodes
 		}
 		if c.Claim != nil && slices.Contains(c.Claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			if first := sh.firstOf(types.NamespacedName{Namespace: p.Namespace, Name: c.Name}); first != p {
 				c.TakenBy = first.Namespace + "/" + first.Name
 			}
+			lasting = false // it depends on other pods
 		}
 	}
 	volumes := translate.Volumes(p.Pod, claims, p.Spec.NodeName != "")
-	key := volumeShape{p.shape, volumes.String()}
-	if sh.shapes[key] == nil {
-		sh.shapes[key] = p.shape.WithVolumes(&volumes)
+	return p.shape.withVolumes(&volumes, sh.store.volumes.changes), lasting
+}
+
+// withVolumes returns the shape with volumes. It is the same one for volumes that ask for the
+// same, as long as nothing is heard of volumes: changes counts what was. That bounds how many
+// there are, as does the shape's own life.
+func (sh *sharedShape) withVolumes(v *cluster.Volumes, changes uint64) *cluster.Shape {
+	if sh.storing != changes {
+		sh.with, sh.storing = map[string]*cluster.Shape{}, changes
 	}
-	return sh.shapes[key]
+	key := v.String()
+	if sh.with[key] == nil {
+		sh.with[key] = sh.WithVolumes(v)
+	}
+	return sh.with[key]
 }
 
 func (sh *shaper) looseOf(class string) []*corev1.PersistentVolume {
