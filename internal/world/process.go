@@ -265,10 +265,11 @@ func (m *fakeManager) GetScheme() *runtime.Scheme { return m.p.scheme }
 // GetLogger is for controller-runtime's own lines, which nobody reads here.
 func (m *fakeManager) GetLogger() logr.Logger { return logr.Discard() }
 
-// GetControllerOptions has controllers subscribe without starting workers, and panic.
+// GetControllerOptions has controllers subscribe without starting workers, and panic. Their pauses
+// are those of production's queue, which is controller-runtime's own.
 func (m *fakeManager) GetControllerOptions() config.Controller {
 	yes, no := true, false
-	return config.Controller{SkipNameValidation: &yes, EnableWarmup: &yes, UsePriorityQueue: &no, RecoverPanic: &no, Logger: logr.Discard()}
+	return config.Controller{SkipNameValidation: &yes, EnableWarmup: &yes, UsePriorityQueue: &yes, RecoverPanic: &no, Logger: logr.Discard()}
 }
 
 // Add takes a loop or a controller. What only measures is left out.
@@ -299,6 +300,9 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 // exported, but its type is not.
 func drive(p *process, c reconcile.Reconciler) {
 	made := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		if _, ok := limiter.(*workqueue.TypedItemExponentialFailureRateLimiter[reconcile.Request]); !ok {
+			panic(fmt.Sprintf("the pauses of %s may hang on a real clock: %T", name, limiter))
+		}
 		q := newQueue(p, limiter)
 		q.work = func(request reconcile.Request) {
 			result, err := c.Reconcile(p.ctx, request)
