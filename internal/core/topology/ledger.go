@@ -226,6 +226,9 @@ func (l *Ledger) NewDomain(key int) int32 {
 
 // Expect takes memory for so many new domains of a key at once.
 func (l *Ledger) Expect(key, domains int) {
+	if len(l.domains[key]) == 0 {
+		l.domains[key], l.shared[key] = make(map[string]int32, domains), false
+	}
 	each := int(l.sizes[key]) + domains
 	lists := len(l.spreads[key])
 	flags := make([]bool, 2*each*lists)
