@@ -24,6 +24,7 @@ type api struct {
 	rv     uint64
 	made   int
 	owned  map[types.UID][]ref
+	merger merger
 	// watchers hear of every change, in the order in which they came.
 	watchers []func(kind string, was, is client.Object)
 }

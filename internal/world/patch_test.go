@@ -65,7 +65,7 @@ func TestMergingIsWhatAPatchSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		is, err := merged(was, data, status)
+		is, err := new(merger).merged(was, data, status)
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
