@@ -33,6 +33,8 @@ type scheduler struct {
 	stirred bool
 	// counted is what spreads found, by workload, until one of its pods or a Node changes it.
 	counted map[key]count
+	// zones are where Nodes stand in what pods are spread over.
+	zones map[zoning]*domains
 }
 
 // attempt is what is known of a pod that waits.
@@ -80,7 +82,7 @@ func (d demand) within(all demand) bool {
 }
 
 func newScheduler(w *World) *scheduler {
-	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}, counted: map[key]count{}}
+	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}, counted: map[key]count{}, zones: map[zoning]*domains{}}
 	w.api.shelf("Pod").indexes[nodeIndex] = byOne(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
 	w.api.watchers = append(w.api.watchers, s.hear)
 	return s
@@ -103,7 +105,7 @@ func (s *scheduler) hearNode(was, is client.Object) {
 		if s.hosts[name] == nil {
 			return
 		}
-		clear(s.counted)
+		s.rezone(name, nil)
 		delete(s.hosts, name)
 		if i, ok := s.search(name); ok {
 			s.sorted = slices.Delete(s.sorted, i, i+1)
@@ -113,7 +115,7 @@ func (s *scheduler) hearNode(was, is client.Object) {
 	node := is.(*corev1.Node)
 	h := s.host(node.Name)
 	if h.node == nil || !maps.Equal(h.node.Labels, node.Labels) {
-		clear(s.counted)
+		s.rezone(node.Name, node)
 	}
 	h.node = node
 	can := node.Status.Allocatable
@@ -445,16 +447,15 @@ func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 		return spread{}
 	}
 	x := spread{key: c.TopologyKey, skew: int(c.MaxSkew), in: map[string]int{}, least: -1}
-	for _, h := range s.sorted {
-		if domain := x.domainOf(pod, h); domain != "" {
-			x.in[domain] += 0
-		}
+	zones := s.zonesOf(pod, c.TopologyKey)
+	for domain := range zones.nodes {
+		x.in[domain] = 0
 	}
 	for _, other := range s.w.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
 		if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
 			continue
 		}
-		if domain := x.domainOf(pod, s.hosts[other.Spec.NodeName]); domain != "" {
+		if domain := zones.of[other.Spec.NodeName]; domain != "" {
 			x.in[domain]++
 		}
 	}
@@ -466,12 +467,56 @@ func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 	return x
 }
 
-// domainOf returns the domain that a host counts in for a pod; empty: in none.
-func (x spread) domainOf(pod *corev1.Pod, h *host) string {
-	if h == nil || h.node == nil || !isSubset(pod.Spec.NodeSelector, h.node.Labels) {
-		return ""
+// zoning is a rule's label and the workload whose pods have it.
+type zoning struct {
+	workload key
+	label    string
+}
+
+// domains are in which domain each Node counts for pods with a selector.
+type domains struct {
+	zoning
+	selector map[string]string
+	of       map[string]string // by the Node's name; those that are not here count in none
+	nodes    map[string]int    // by domain
+}
+
+// zonesOf returns in which domains of a label Nodes count for a pod.
+func (s *scheduler) zonesOf(pod *corev1.Pod, label string) *domains {
+	k := zoning{workloadOf(pod), label}
+	z := s.zones[k]
+	if z == nil || !maps.Equal(z.selector, pod.Spec.NodeSelector) {
+		z = &domains{zoning: k, selector: pod.Spec.NodeSelector, of: map[string]string{}, nodes: map[string]int{}}
+		for _, h := range s.sorted {
+			z.put(h.name, h.node)
+		}
+		s.zones[k] = z
 	}
-	return h.node.Labels[x.key]
+	return z
+}
+
+// rezone takes note of a Node that is new, has other labels, or is gone: nil.
+func (s *scheduler) rezone(name string, node *corev1.Node) {
+	clear(s.counted)
+	for _, z := range s.zones {
+		z.put(name, node)
+	}
+}
+
+func (z *domains) put(name string, node *corev1.Node) {
+	if had := z.of[name]; had != "" {
+		delete(z.of, name)
+		if z.nodes[had]--; z.nodes[had] == 0 {
+			delete(z.nodes, had)
+		}
+	}
+	if node == nil || !isSubset(z.selector, node.Labels) {
+		return
+	}
+	if domain := node.Labels[z.label]; domain != "" {
+		z.of[name] = domain
+		z.nodes[domain]++
+	}
 }
 
 // allows tells whether one more pod on the Node keeps the domains as even as is asked.
