@@ -95,7 +95,7 @@ func (l *Loop) Sweep(ctx context.Context) error {
 	// The claims are read first. An instance launched between the two reads is then one
 	// too many, and too young to count; the other way round it would be missing.
 	var claims karpenterv1.NodeClaimList
-	if err := l.Uncached.List(ctx, &claims); err != nil {
+	if err := l.Uncached.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil { // nothing is done to them here
 		return fmt.Errorf("list claims: %w", err)
 	}
 	instances, err := l.Cloud.List(ctx)
