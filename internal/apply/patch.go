@@ -184,16 +184,39 @@ func appendMember(out []byte, name string, was, is reflect.Value) ([]byte, error
 // appendValue appends a value that a patch replaces whole, or cuts what is there off where its
 // member begins if it is written as it was.
 func appendValue(out []byte, from int, was, is reflect.Value) ([]byte, error) {
-	start := len(out)
-	out, err := appendJSON(out, is)
+	same, err := isWrittenAlike(was, is)
 	if err != nil {
 		return nil, err
 	}
-	before, err := appendJSON(nil, was)
-	if err == nil && bytes.Equal(before, out[start:]) {
-		out = out[:from]
+	if same {
+		return out[:from], nil
 	}
-	return out, err
+	return appendJSON(out, is)
+}
+
+// isWrittenAlike tells whether two values of a type that are not equal are still the same in JSON.
+func isWrittenAlike(was, is reflect.Value) (bool, error) {
+	if is.Kind() == reflect.Slice && is.Len()*was.Len() > 0 && !writesItself(is.Type()) {
+		if is.Len() != was.Len() {
+			return false, nil
+		}
+		for i := range is.Len() {
+			had, has := was.Index(i), is.Index(i)
+			if reflect.DeepEqual(had.Addr().Interface(), has.Addr().Interface()) {
+				continue
+			}
+			if same, err := isWrittenAlike(had, has); !same {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	before, err := appendJSON(nil, was)
+	if err != nil {
+		return false, err
+	}
+	after, err := appendJSON(nil, is)
+	return bytes.Equal(before, after), err
 }
 
 func appendJSON(out []byte, v reflect.Value) ([]byte, error) {
