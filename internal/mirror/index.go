@@ -50,26 +50,27 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // NodesOfClaim returns the Nodes that say they are the claim's instance: one, unless it
-// has not joined (none) or something is wrong (several).
+// has not joined (none) or something is wrong (several). What they point to is the cache's own: read
+// only.
 func NodesOfClaim(ctx context.Context, c client.Reader, claim *karpenterv1.NodeClaim) ([]corev1.Node, error) {
 	if claim.Status.ProviderID == "" {
 		return nil, nil
 	}
 	var nodes corev1.NodeList
-	if err := c.List(ctx, &nodes, client.MatchingFields{NodeProviderID: claim.Status.ProviderID}); err != nil {
+	if err := c.List(ctx, &nodes, client.MatchingFields{NodeProviderID: claim.Status.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes of claim %s: %w", claim.Name, err)
 	}
 	return nodes.Items, nil
 }
 
 // ClaimOfNode returns the claim that the Node's instance was launched for, and nil when
-// there is none. ErrDuplicate: there are several.
+// there is none. ErrDuplicate: there are several. What it points to is the cache's own: read only.
 func ClaimOfNode(ctx context.Context, c client.Reader, node *corev1.Node) (*karpenterv1.NodeClaim, error) {
 	if node.Spec.ProviderID == "" {
 		return nil, nil
 	}
 	var claims karpenterv1.NodeClaimList
-	if err := c.List(ctx, &claims, client.MatchingFields{ClaimProviderID: node.Spec.ProviderID}); err != nil {
+	if err := c.List(ctx, &claims, client.MatchingFields{ClaimProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list claims of node %s: %w", node.Name, err)
 	}
 	switch len(claims.Items) {
