@@ -139,7 +139,9 @@ func (c *consolidator) bestOfTries() Consolidation {
 		}
 	}
 	for try := 0; try < tries && (try < triesInVain || most > 0); try++ {
-		attempt(try)
+		if try != c.opts.Try-1 { // it has been made
+			attempt(try)
+		}
 	}
 	return best
 }
