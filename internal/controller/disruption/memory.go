@@ -9,6 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -29,6 +30,8 @@ const (
 	// retried is for how long only that of several searches is made again that found most, with
 	// few others, if it still finds something: all of them take long.
 	retried = 2 * time.Minute
+	// roomFor is how many machines that could not be replaced are tried again when limits leave more room.
+	roomFor = 4
 	// thrift is how many times longer than the search for something cheaper took the next
 	// one is put off.
 	thrift = 10
@@ -77,6 +80,8 @@ type memory struct {
 	// more of their machines these let go; empty: it waits for something else, or nothing was.
 	waits   map[string]int
 	foundAt time.Time
+	// room is what limits left when that was last asked.
+	room map[string]quantity.List
 	// offered are the pools of the last look, and young tells whether a machine was then.
 	offered []cluster.Pool
 	young   bool
@@ -141,6 +146,47 @@ func (m *memory) notice(snap *cluster.Snapshot) {
 		maps.DeleteFunc(m.nodes, func(_ string, r resting) bool { return r.why.Reason == verdict.NoReplacement })
 	}
 	m.offered, m.young = snap.Pools, disrupt.AnyYoung(snap)
+	m.noticeRoom(snap)
+}
+
+// noticeRoom has some machines tried again that could not be replaced, those first whose turn was
+// next anyway, where limits leave more room than a look ago.
+func (m *memory) noticeRoom(snap *cluster.Snapshot) {
+	if len(m.nodes) == 0 {
+		m.room = nil
+		return
+	}
+	room := disrupt.Room(snap)
+	for pool, now := range room {
+		had, known := m.room[pool]
+		if !known || !anyMore(had, now) {
+			continue
+		}
+		var waiting []string
+		for i := range snap.Nodes {
+			n := &snap.Nodes[i]
+			if r, rests := m.nodes[n.Name]; rests && n.Pool == pool && r.why.Reason == verdict.NoReplacement && snap.At.Before(r.until) {
+				waiting = append(waiting, n.Name)
+			}
+		}
+		slices.SortStableFunc(waiting, func(a, b string) int { return m.nodes[a].until.Compare(m.nodes[b].until) })
+		for _, name := range waiting[:min(len(waiting), roomFor)] {
+			r := m.nodes[name]
+			r.until = snap.At
+			m.nodes[name] = r
+		}
+	}
+	m.room = room
+}
+
+// anyMore tells whether there is more of anything than before.
+func anyMore(had, now quantity.List) bool {
+	for name, n := range now {
+		if n > had[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // isWaiting tells whether all that was found a short time ago still waits for budgets.

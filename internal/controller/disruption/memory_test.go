@@ -1,6 +1,9 @@
 package disruption
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,6 +124,45 @@ func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	}
 	if got := untilTried(); got != time.Minute {
 		t.Errorf("after that it is tried after %s, want a minute", got)
+	}
+}
+
+// TestRoomThatComesIsTriedAtOnce: of machines that could not be replaced, perhaps for limits, a few
+// are tried as soon as these leave more room.
+func TestRoomThatComesIsTriedAtOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	var m memory
+	machine := func(name string) cluster.Node {
+		return cluster.Node{Name: name, Claim: name, Pool: "p", Capacity: quantity.List{quantity.CPU: 4000}}
+	}
+	nodes := []cluster.Node{machine("a"), machine("b"), machine("c"), machine("d"), machine("e"), machine("f")}
+	snap := func() *cluster.Snapshot {
+		return &cluster.Snapshot{At: now, Nodes: slices.Clone(nodes), Pools: []cluster.Pool{{Name: "p", Limits: quantity.List{quantity.CPU: 24000}}}}
+	}
+	rest := func() (names string) {
+		m.notice(snap())
+		var opts disrupt.Options
+		m.recall(&opts, 0, now)
+		return strings.Join(slices.Sorted(maps.Keys(opts.Resting)), "")
+	}
+	rest()
+	for _, name := range []string{"f", "a", "b", "c", "d", "e"} { // f first
+		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, name, "no room")}})
+		now = now.Add(time.Second)
+	}
+	if got := rest(); got != "abcdef" {
+		t.Errorf("%q rest, want all", got)
+	}
+	if now = now.Add(time.Second); rest() != "abcdef" {
+		t.Error("some are tried again though there is no more room")
+	}
+	nodes[4].Leaving = true
+	if now = now.Add(time.Second); rest() != "de" {
+		t.Errorf("%q rest, want d and e: there is room", rest())
+	}
+	if now = now.Add(time.Second); rest() != "de" {
+		t.Errorf("%q rest, want d and e: there is no more room than that", rest())
 	}
 }
 

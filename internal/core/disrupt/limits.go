@@ -42,37 +42,56 @@ func (o *overlay) holdLaunches(launches []plan.Launch) {
 // withinLimits tells whether the limits allow the launches of a step, beside all that is
 // there and what earlier steps launch.
 func (o *overlay) withinLimits(launches []plan.Launch) bool {
+	room := Room(o.snap)
 	for i := range launches {
-		p, ok := o.snap.PoolByName(launches[i].Pool)
-		if !ok || len(p.Limits) == 0 {
+		left, limited := room[launches[i].Pool]
+		if !limited {
 			continue
 		}
-		used := quantity.List{}
-		for k := range launches[:i+1] {
-			if launches[k].Pool == p.Name {
-				used.Add(largest(p, launches[k].Types))
-				used[quantity.Nodes]++
-			}
-		}
-		for k := range o.snap.Nodes {
-			n := &o.snap.Nodes[k]
-			if n.Pool != p.Name || n.Leaving {
-				continue
-			}
-			used[quantity.Nodes]++
-			if n.Open != nil {
-				used.Add(largest(p, n.Open.Types))
-				continue
-			}
-			used.Add(n.Capacity)
-		}
-		for name, limit := range p.Limits {
-			if used[name] > limit {
+		p, _ := o.snap.PoolByName(launches[i].Pool)
+		takeMachine(left, largest(p, launches[i].Types))
+		for _, n := range left {
+			if n < 0 {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// Room returns what the limits of each pool that has some leave beside its machines. What is on its
+// way out leaves room already.
+func Room(snap *cluster.Snapshot) map[string]quantity.List {
+	room := map[string]quantity.List{}
+	for i := range snap.Pools {
+		if p := &snap.Pools[i]; len(p.Limits) > 0 {
+			room[p.Name] = maps.Clone(p.Limits)
+		}
+	}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		left, limited := room[n.Pool]
+		switch {
+		case !limited || n.Leaving:
+		case n.Open != nil:
+			p, _ := snap.PoolByName(n.Pool)
+			takeMachine(left, largest(p, n.Open.Types))
+		default:
+			takeMachine(left, n.Capacity)
+		}
+	}
+	return room
+}
+
+// takeMachine takes what one machine has of what is left.
+func takeMachine(left, machine quantity.List) {
+	for name := range left {
+		if name == quantity.Nodes {
+			left[name]--
+			continue
+		}
+		left[name] -= machine[name]
+	}
 }
 
 // beside returns why a pod was refused, without the numbers of limits: those are less what is
