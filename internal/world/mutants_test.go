@@ -58,7 +58,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 7},
+	})}, 23},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialised)
