@@ -141,7 +141,7 @@ func edit(ctx context.Context, c client.Client, obj client.Object, doing string,
 	before := shallow(obj)
 	loosen(obj)
 	change()
-	if isSame(before, obj) {
+	if was, is := differing(before, obj); equality.Semantic.DeepEqual(was, is) {
 		return nil
 	}
 	if err := send(ctx, c, obj, mergeFromSeen(before)); err != nil {

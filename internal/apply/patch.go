@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -82,21 +81,6 @@ func cut(obj client.Object, patch client.Patch) (client.Patch, error) {
 	}
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
 	return client.RawPatch(patch.Type(), data), nil
-}
-
-// isSame tells whether two objects mean the same. Nearly all of their fields are equal in the
-// strict way, which is much faster than Kubernetes' own.
-func isSame(before, after client.Object) bool {
-	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
-	for part := range b.NumField() {
-		for field := range b.Field(part).NumField() {
-			had, has := b.Field(part).Field(field).Addr().Interface(), a.Field(part).Field(field).Addr().Interface()
-			if !reflect.DeepEqual(had, has) && !equality.Semantic.DeepEqual(had, has) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // shallow returns a copy of an object that shares what it points to.

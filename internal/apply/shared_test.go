@@ -20,8 +20,15 @@ import (
 // answering answers patches as a client of the API server does: it reads the answer into what is
 // there.
 type answering struct {
-	client.Client // of which nothing else is used
+	client.Client              // of which nothing else is used
+	node          *corev1.Node // what Get lends
 	answers       int
+}
+
+// Get lends the Node.
+func (a *answering) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	*obj.(*corev1.Node) = *a.node
+	return nil
 }
 
 // Status writes statuses.
@@ -89,6 +96,14 @@ func TestWhatACacheHasIsNotChanged(t *testing.T) {
 		"adopt a Node": func(ctx context.Context, c client.Client, o objects) error { return AdoptNode(ctx, c, o.node, o.claim) },
 		"register a Node": func(ctx context.Context, c client.Client, o objects) error {
 			return RegisterNode(ctx, c, o.node, o.claim)
+		},
+		"register a Node without taints": func(ctx context.Context, c client.Client, o objects) error {
+			o.claim.Spec.Taints, o.claim.Spec.StartupTaints = nil, nil
+			return RegisterNode(ctx, c, o.node, o.claim)
+		},
+		"take a taint away": func(ctx context.Context, c client.Client, o objects) error {
+			c.(*answering).node = o.node
+			return (&Disrupter{Client: c}).taint(ctx, o.node.Name, karpenterv1.UnregisteredTaint(), false)
 		},
 		"initialise a Node": func(ctx context.Context, c client.Client, o objects) error { return InitialiseNode(ctx, c, o.node) },
 		"close a Node":      func(ctx context.Context, c client.Client, o objects) error { return CloseNode(ctx, c, o.node) },

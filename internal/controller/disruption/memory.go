@@ -99,7 +99,8 @@ type resting struct {
 	until time.Time
 }
 
-// isIdle tells whether nothing can have come of a look since the last one.
+// isIdle tells whether nothing that can't wait can have come since the last look: nothing was heard, or
+// nothing by which steps under way go on.
 func (m *memory) isIdle(heard, initialised uint64, now time.Time) bool {
 	still := m.still
 	if m.busy {

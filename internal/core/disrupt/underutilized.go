@@ -151,6 +151,7 @@ func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 	return w.stays(w.over.at[n.Name], n)
 }
 
+// stays is consolidatable for the machine with an index, as it is now or will be.
 func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 	pool, ok := w.snap.PoolByName(n.Pool)
 	switch {
