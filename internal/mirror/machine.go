@@ -98,6 +98,17 @@ func (s *Store) claimOf(node string) *claim {
 	return nil
 }
 
+// isLeaving tells whether a Node goes, or has gone.
+func (s *Store) isLeaving(node string) bool {
+	m := s.onNode[node]
+	if m == nil {
+		return true
+	}
+	s.list()
+	s.refresh(m, s.opts.Now())
+	return m.made.Leaving
+}
+
 // refresh brings made up to date.
 func (s *Store) refresh(m *machine, now time.Time) {
 	var nc *karpenterv1.NodeClaim

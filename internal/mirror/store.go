@@ -213,8 +213,8 @@ func (s *Store) Meant(pods []cluster.PodRef, machine string) {
 	defer s.mu.Unlock()
 	for _, ref := range pods {
 		p, ok := s.pods[types.UID(ref.UID)]
-		if !ok {
-			continue
+		if !ok || p.Spec.NodeName != "" && !s.isLeaving(p.Spec.NodeName) {
+			continue // it has gone since the plan was made, or was bound
 		}
 		if s.planned[p.UID] != machine {
 			s.planned[p.UID], p.meantAt = machine, s.opts.Now()

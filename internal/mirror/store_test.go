@@ -203,6 +203,27 @@ func TestAMachineIsHeldForPodsYetToBeEvicted(t *testing.T) {
 	}
 }
 
+// TestAPodThatIsBoundWhileItIsPlannedForIsThere: a plan takes a while. Nothing need ever be heard
+// again of pods that were bound meanwhile, and their machines would be held for them for good.
+func TestAPodThatIsBoundWhileItIsPlannedForIsThere(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []string{"n1", "n2"} {
+		s := newTestStore(atNoon)
+		s.upsertClaim(testClaim("c1", "kwok://n1"))
+		s.upsertNode(testNode("n1", "kwok://n1", true))
+		s.upsertNode(testNode("n2", "kwok://n2", true))
+		s.upsertPod(pendingPod("web"))
+		planned := s.Snapshot().Pending[0].PodRef
+		s.upsertPod(boundPod("web", bound))
+		s.Meant([]cluster.PodRef{planned}, "n1")
+		for _, n := range s.Snapshot().Nodes {
+			if n.Planned != 0 {
+				t.Errorf("bound to %s: %d pods are meant for %s, until %v", bound, n.Planned, n.Name, n.PlannedUntil)
+			}
+		}
+	}
+}
+
 func TestAnAssumedClaimThatNeverShowsUpIsForgotten(t *testing.T) {
 	t.Parallel()
 	now := noon
@@ -417,7 +438,9 @@ func TestAMachineIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.upsertNode(testNode("n1", "id-1", true))
+	leaving, deleted := testNode("n1", "id-1", true), metav1.NewTime(noon)
+	leaving.DeletionTimestamp = &deleted
+	s.upsertNode(leaving)
 	s.upsertNode(testNode("n2", "id-2", true))
 	s.upsertPod(boundPod("web-1", "n1"))
 	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web-1", UID: "web-1"}}, "n2")
