@@ -27,6 +27,7 @@ const (
 	CrashBefore   Fault = "crash-before-write"
 	CrashAfter    Fault = "crash-after-write"
 	AnswerLost    Fault = "answer-lost"
+	AnswerSlow    Fault = "answer-slow"
 	Refused       Fault = "write-refused"
 	Conflict      Fault = "conflict"
 	Throttled     Fault = "throttled"
@@ -37,6 +38,7 @@ const (
 	NeverJoins    Fault = "node-never-joins"
 	JoinsLate     Fault = "node-joins-late"
 	DetachLate    Fault = "volume-detaches-late"
+	ThinksLong    Fault = "thinks-long"
 
 	Crash       Fault = "crash"
 	Stopped     Fault = "leader-stopped"
@@ -58,10 +60,11 @@ const (
 
 //nolint:gochecknoglobals // what there is, which nobody changes
 var (
-	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, Refused, Conflict, Throttled}
+	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, AnswerSlow, Refused, Conflict, Throttled}
 	launchFaults = []Fault{LaunchRefused, LaunchLost, LaunchUnready, CrashAfter}
 	joinFaults   = []Fault{NeverJoins, JoinsLate, CloudDown}
 	volumeFaults = []Fault{DetachLate}
+	thinkFaults  = []Fault{ThinksLong}
 	// timed has the mean time between two of each.
 	timed = []struct {
 		fault Fault
@@ -86,6 +89,9 @@ var (
 		{Rollout, 60 * time.Minute, (*chaos).rollout},
 	}
 )
+
+// slowest is how long an answer takes at most that comes, or a decision.
+const slowest = 3 * time.Second
 
 // zones are those of the cloud.
 var zones = []string{"test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"} //nolint:gochecknoglobals // a constant
@@ -146,7 +152,7 @@ func (c *chaos) setReady() {
 func (c *chaos) arm() {
 	w := c.w
 	off := func(f Fault) bool { return slices.Contains(w.opts.Without, f) }
-	for _, faults := range [][]Fault{writeFaults, launchFaults, joinFaults, volumeFaults} {
+	for _, faults := range [][]Fault{writeFaults, launchFaults, joinFaults, volumeFaults, thinkFaults} {
 		for _, f := range faults {
 			p := math.Pow(10, -1.3-2*w.rand.Float64()) // 5 % … 0.05 %
 			if f == CrashBefore || f == CrashAfter {
@@ -217,6 +223,9 @@ func (c *chaos) onWrite() Fault { return c.draw(writeFaults) }
 
 // onLaunch decides what goes wrong with a launch.
 func (c *chaos) onLaunch() Fault { return c.draw(launchFaults) }
+
+// onThought decides whether a decision takes long.
+func (c *chaos) onThought() Fault { return c.draw(thinkFaults) }
 
 func (c *chaos) cloudFails() bool { return c.odds[CloudDown] > 0 && c.w.chance(c.odds[CloudDown]) }
 

@@ -60,6 +60,7 @@ type checks struct {
 	lastLaunch          time.Time
 	lastEviction        time.Time
 	why                 string // of them
+	lastExpired         time.Time
 	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
 	// drifted for its turn: what budgets allow one by one waits for it; or when a machine was last
 	// removed for money: what is bought for it is young for an hour, and spared.
@@ -375,6 +376,9 @@ func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
 // disrupts judges a disruption by choice.
 func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 	c.w.count("disrupted: " + reason)
+	if reason == "Expired" {
+		c.lastExpired = c.w.at
+	}
 	if reason == forMoney && !c.w.chaos.stormy {
 		c.lastHeld = c.w.at
 	}

@@ -188,6 +188,12 @@ func (c *productClient) write(verb string, obj client.Object, effect func() erro
 	case CrashAfter:
 		c.p.crash()
 		return errGone
+	case AnswerSlow:
+		w.elapse(w.between(0, slowest))
+		if c.p.dead {
+			return errGone
+		}
+		return err
 	case AnswerLost:
 		return apierrors.NewTimeoutError("world: the answer was lost", 1)
 	default:

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dovetail-sh/dovetail/internal/apply"
+	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/loop"
 	"github.com/dovetail-sh/dovetail/internal/observe"
@@ -157,6 +159,15 @@ func (p *process) now() time.Time {
 	return now
 }
 
+// thinking is the clock of loops that decide, which look at it before and after. While they do, the
+// world goes on.
+func (p *process) thinking() time.Time {
+	if !p.dead && p.w.chaos.onThought() == ThinksLong {
+		p.w.elapse(p.w.between(0, slowest))
+	}
+	return p.now()
+}
+
 // after makes something happen to the process after a pause, unless it has died by then.
 func (p *process) after(pause time.Duration, what func()) {
 	if !p.dead {
@@ -275,6 +286,12 @@ func (m *fakeManager) GetControllerOptions() config.Controller {
 // Add takes a loop or a controller. What only measures is left out.
 func (m *fakeManager) Add(r manager.Runnable) error {
 	p := m.p
+	switch r := r.(type) {
+	case *provisioning.Loop:
+		r.Now = p.thinking
+	case *disruption.Loop:
+		r.Now = p.thinking
+	}
 	switch r := r.(type) {
 	case *apply.Evictor:
 		q := newQueue(p, workqueue.NewTypedItemExponentialFailureRateLimiter[cluster.PodRef](100*time.Millisecond, 10*time.Second))

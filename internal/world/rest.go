@@ -11,23 +11,29 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
+// movesFor is how long it takes at most until the successor of an evicted pod runs, if there is room.
+const movesFor = 3 * time.Minute
+
 // atRest: some time after the last fault, all is as it should be.
 func (c *checks) atRest() {
 	w := c.w
 	if w.opts.Calm < restIn {
 		return
 	}
+	moving := w.at.Sub(c.lastEviction) < movesFor
 	for _, a := range w.workloads.apps {
 		running := 0
 		for _, pod := range w.api.podsOf(a.name) {
 			switch {
 			case pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
 				running++
+			case moving && w.at.Sub(pod.CreationTimestamp.Time) < movesFor:
+				running++
 			case pod.Spec.NodeName == "":
 				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.cpuMilli, w.at.Sub(pod.CreationTimestamp.Time))
 			}
 		}
-		if running != a.replicas {
+		if running != a.replicas && !moving {
 			w.fail("at rest, %d of %d pods of %s run", running, a.replicas, a.name)
 		}
 	}
@@ -35,7 +41,7 @@ func (c *checks) atRest() {
 		i := w.cloud.byNode[node.Name]
 		switch {
 		case node.DeletionTimestamp != nil: // a young one is what isQuiet judges
-			if w.at.Sub(node.DeletionTimestamp.Time) > quietFor && !c.heldFor(node.Name) {
+			if w.at.Sub(node.DeletionTimestamp.Time) > quietFor && w.at.Sub(c.lastHeld) > quietFor && !c.heldFor(node.Name) {
 				w.fail("at rest, node %s is being deleted since %s", node.Name, w.at.Sub(node.DeletionTimestamp.Time))
 			}
 		case i == nil || c.claimOf(i) == nil:
@@ -103,8 +109,12 @@ func (c *checks) heldFor(node string) bool {
 	return false
 }
 
-// isQuiet: launches and evictions have stopped, unless nodes expire.
+// isQuiet: launches and evictions have stopped, and no node is left that has no pods, unless nodes
+// expire or their pool's budget is spent.
 func (c *checks) isQuiet() {
+	if c.w.at.Sub(c.lastExpired) < 2*quietFor {
+		return
+	}
 	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
 		if nc.Spec.ExpireAfter.Duration != nil {
 			return
@@ -113,6 +123,17 @@ func (c *checks) isQuiet() {
 	for _, last := range []time.Time{c.lastLaunch, c.lastEviction} {
 		if c.w.at.Sub(last) < quietFor {
 			c.w.fail("at rest, it is not quiet: %s %s ago", c.why, c.w.at.Sub(last))
+		}
+	}
+	spent := map[string]bool{} // by drains that are held for good
+	for _, node := range all[*corev1.Node](c.w.api) {
+		if node.DeletionTimestamp != nil {
+			spent[node.Labels[karpenterv1.NodePoolLabelKey]] = true
+		}
+	}
+	for _, node := range all[*corev1.Node](c.w.api) {
+		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.podsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[appLabel] != "" }) {
+			c.w.fail("at rest, node %s has no pods and stays", node.Name)
 		}
 	}
 }

@@ -162,7 +162,14 @@ func (n *informer) hear(was, is client.Object) {
 	}
 	n.coming = append(n.coming, change{due, was, is})
 	if len(n.coming) == 1 {
-		n.p.after(due.Sub(w.at), n.deliver)
+		n.later(due.Sub(w.at))
+	}
+}
+
+// later delivers after a pause.
+func (n *informer) later(pause time.Duration) {
+	if !n.p.dead {
+		n.p.w.push(event{to: n.p, news: true, what: n.deliver}, pause)
 	}
 }
 
@@ -175,7 +182,7 @@ func (n *informer) deliver() {
 		n.take(c)
 	}
 	if len(n.coming) > 0 {
-		n.p.after(n.coming[0].due.Sub(w.at), n.deliver)
+		n.later(n.coming[0].due.Sub(w.at))
 	}
 }
 

@@ -87,11 +87,12 @@ type Result struct {
 }
 
 // event is something that happens at a time: to a process, unless it has died by then; nil: to
-// the world.
+// the world. What news does happens while the process waits for an answer, too.
 type event struct {
 	at   time.Time
 	seq  uint64
 	to   *process
+	news bool
 	what func()
 }
 
@@ -207,6 +208,26 @@ func (w *World) next() {
 	}
 }
 
+// elapse has time go by while a process waits for an answer: it hears what happens, but its loops
+// and controllers, and those of another, do nothing until then.
+func (w *World) elapse(pause time.Duration) {
+	until := w.at.Add(pause)
+	var waiting []event
+	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(until) {
+		if e := w.events[0]; e.to != nil && !e.news {
+			waiting = append(waiting, heap.Pop(&w.events).(event))
+			continue
+		}
+		w.next()
+	}
+	w.at = until
+	for _, e := range waiting {
+		if !e.to.dead {
+			heap.Push(&w.events, e)
+		}
+	}
+}
+
 // processes returns those that live.
 func (w *World) processes() (all []*process) {
 	for _, p := range []*process{w.former, w.process} {
@@ -223,8 +244,13 @@ func (w *World) after(pause time.Duration, what func()) {
 }
 
 func (w *World) afterTo(p *process, pause time.Duration, what func()) {
+	w.push(event{to: p, what: what}, pause)
+}
+
+func (w *World) push(e event, pause time.Duration) {
 	w.seq++
-	heap.Push(&w.events, event{w.at.Add(pause), w.seq, p, what})
+	e.at, e.seq = w.at.Add(pause), w.seq
+	heap.Push(&w.events, e)
 }
 
 // forget drops what was to happen to a process.
