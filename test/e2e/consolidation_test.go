@@ -50,6 +50,11 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := controller(t, cluster.Kubeconfig, "--disable-leader-election=true", "--batch-idle-duration", "300ms")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s", p)
+		}
+	})
 	deploy(t, c, densePods)
 	awaitRunning(t, c, densePods)
 	spareOneEach(t, c)
@@ -76,9 +81,6 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 		}
 		return nil
 	})
-	if t.Failed() {
-		t.Logf("%s", p)
-	}
 }
 
 // spareOneEach has all pods but one of each node be the first to go.
