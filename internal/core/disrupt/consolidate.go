@@ -280,7 +280,8 @@ const (
 // was before.
 func (c *consolidator) search() []*draft {
 	mark := c.s.Begin()
-	c.bought, c.groups = c.s.Hosts(), groups{}
+	c.bought = c.s.Hosts()
+	c.groups.forget()
 	clear(c.vain)
 	c.drain()
 	if !c.opts.DrainOnly {

@@ -18,6 +18,11 @@ type groups struct {
 	removed [][]int32 // by change that is its own parent: machines of the snapshot
 }
 
+// forget makes each change one that is alone.
+func (g *groups) forget() {
+	g.parent, g.removed = g.parent[:0], g.removed[:0]
+}
+
 func (g *groups) find(change int32) int32 {
 	for int(change) >= len(g.parent) {
 		g.parent, g.removed = append(g.parent, int32(len(g.parent))), append(g.removed, nil)
