@@ -31,6 +31,7 @@ type filler struct {
 	best                  []Share
 	ratio                 []float64 // by bin: at least what it was when last filled
 	tried                 []int32   // bins whose ratio may be above zero, in order
+	open                  []int32   // those of them that may be better than the best
 	// merit is what bins carried when they were last filled, by how much was loose.
 	merit  [16][]float64
 	bucket int
@@ -228,16 +229,23 @@ func (s *Session) densest() int {
 			try(int(b))
 		}
 	}
+	// Those that can't be better than the best are not looked at again: it only gets better.
+	open := append(f.open[:0], f.tried...)
 	for {
-		top := -1
-		for _, b := range f.tried {
-			if f.ratio[b] > bestRatio && (top < 0 || f.ratio[b] > f.ratio[top]) {
+		top, kept := -1, open[:0]
+		for _, b := range open {
+			if f.ratio[b] <= bestRatio {
+				continue
+			}
+			if kept = append(kept, b); top < 0 || f.ratio[b] > f.ratio[top] {
 				top = int(b)
 			}
 		}
 		if top < 0 {
+			f.open = open
 			return best
 		}
+		open = kept
 		try(top)
 	}
 }
@@ -340,6 +348,9 @@ func (s *Session) fill(b int) float64 {
 	f.content, f.cand = f.content[:0], f.cand[:0]
 	free := f.free
 	copy(free, bin.free)
+	for r := range free {
+		f.setFree(r, free[r])
+	}
 	for _, c := range f.some {
 		if s.loose[c] > 0 && bin.allowed.has(int(c)) && s.fits(c, free) {
 			f.cand = append(f.cand, c)
@@ -366,6 +377,11 @@ func (s *Session) fill(b int) float64 {
 			s.ledger.Count(int(c), &bin.place, 1, 0)
 		}
 		free.AddN(s.classes[c].need, -int64(n))
+		for r, amount := range s.classes[c].need {
+			if amount != 0 {
+				f.setFree(r, free[r])
+			}
+		}
 		f.left[c] -= n
 		value += s.worth[c] * float64(n)
 		k := slices.IndexFunc(f.content, func(sh Share) bool { return sh.Class == c })
@@ -385,16 +401,19 @@ func (s *Session) fill(b int) float64 {
 	return value
 }
 
+// setFree says how much of a resource is free in the bin that is being filled.
+func (f *filler) setFree(r int, amount int64) {
+	have, inverse := 0.0, 0.0
+	if amount > 0 {
+		have, inverse = float64(amount), 1/float64(amount)
+	}
+	f.have[r/4][r%4], f.inverse[r/4][r%4] = have, inverse
+}
+
 // pick returns the candidate that is worth most for what it takes, and how many of it to
 // put in at once. Candidates that do not fit any more are dropped.
 func (s *Session) pick(free quantity.Vector) (at int, n int32) {
 	f := &s.fills
-	for r, amount := range free {
-		f.have[r/4][r%4], f.inverse[r/4][r%4] = 0, 0
-		if amount > 0 {
-			f.have[r/4][r%4], f.inverse[r/4][r%4] = float64(amount), 1/float64(amount)
-		}
-	}
 	best, kept := -1.0, f.cand[:0]
 	at = -1
 candidates:
