@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -189,7 +190,36 @@ func writes() []step {
 		write("evict what is gone", func(a *actor, c client.Client) error {
 			return c.SubResource("eviction").Create(a.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name("nobody")}}, &policyv1.Eviction{})
 		}),
+		write("evict what is held", evictHeld),
 	}
+}
+
+// evictHeld evicts a pod that a finalizer holds, and says what that tells about itself, as an error.
+func evictHeld(a *actor, c client.Client) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name("held"), Finalizers: []string{finalizer}},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{spotLabel: "none"},
+			Containers:   []corev1.Container{{Name: "c", Image: "c", Resources: corev1.ResourceRequirements{Requests: requests(100, 64)}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if err := c.Create(a.ctx, pod); err != nil {
+		return err
+	}
+	evicted := c.SubResource("eviction").Create(a.ctx, pod, &policyv1.Eviction{})
+	if err := c.Get(a.ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return err
+	}
+	why := "nothing"
+	for i := range pod.Status.Conditions {
+		if r := &pod.Status.Conditions[i]; r.Type == corev1.DisruptionTarget {
+			why = fmt.Sprintf("%s, %s", r.Status, r.Reason)
+		}
+	}
+	before := pod.DeepCopy()
+	pod.Finalizers = nil
+	return errors.Join(fmt.Errorf("eviction %s, deleted %v, it tells %s", reason(evicted), before.DeletionTimestamp != nil, why), c.Patch(a.ctx, pod, client.MergeFrom(before)))
 }
 
 func finalizers() []step {

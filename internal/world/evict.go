@@ -16,7 +16,7 @@ import (
 )
 
 // evict does what the eviction subresource does: it asks the one budget that counts the
-// pod, and deletes it.
+// pod, says on the pod that it was, and deletes it.
 func (a *api) evict(asked *corev1.Pod) error {
 	pod, ok := find[*corev1.Pod](a, asked.Namespace, asked.Name)
 	if !ok {
@@ -36,6 +36,13 @@ func (a *api) evict(asked *corev1.Pod) error {
 	}
 	a.w.count("evictions")
 	a.w.checks.evicted(pod)
+	if pod.DeletionTimestamp == nil {
+		edit(a, pod, func(p *corev1.Pod) {
+			setPodCondition(p, corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: second(a.w.at),
+			})
+		})
+	}
 	a.remove(pod, graceOf(pod))
 	return nil
 }
