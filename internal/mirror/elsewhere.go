@@ -28,6 +28,8 @@ type history struct {
 	// movedAt is when it was made in the place of an evicted one; zero: it was not, as far as is
 	// known.
 	movedAt time.Time
+	// moves is how many times in a row that was, each soon after the last.
+	moves int
 	// home is the machine that a step of disruption meant it for, and homeOf that step.
 	home, homeOf string
 }

@@ -43,7 +43,7 @@ func (s *Store) residents(snap *cluster.Snapshot, shaper *shaper, now time.Time)
 			continue
 		}
 		n.Residents = s.residentsOf(machines[i], shaper, now, func(p *pod, r *cluster.Resident) {
-			r.Moved, r.Home = s.movedTo(n, p), p.homeBy(n.Step)
+			r.Moved, r.Moves, r.Home = s.movedTo(n, p), p.moves, p.homeBy(n.Step)
 			if translate.Evictable(p.Pod, now) {
 				addGuards(r, p, guards[p.Namespace], selecting)
 			}

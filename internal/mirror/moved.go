@@ -13,10 +13,20 @@ import (
 // to come: it bounds how many controllers are.
 const movedKept = 10 * time.Minute
 
+const (
+	// soon is within what time after a pod came in the place of an evicted one it is evicted soon: it
+	// doubles from move to move, as the time does for which consolidation lets it be.
+	soon = 30 * time.Minute
+	// movesMost is how many moves in a row are counted.
+	movesMost = 8
+)
+
 // evicted are the evictions of one controller's pods in whose place no pod has come yet.
 type evicted struct {
 	pods int
 	last time.Time
+	// moves is how many times in a row one of them had to move.
+	moves int
 }
 
 // seeMove takes note of an eviction, and of the pod that comes in the place of an evicted
@@ -29,15 +39,23 @@ func (s *Store) seeMove(had, p *pod) {
 	now, e := s.opts.Now(), s.evicted[owner.UID]
 	switch {
 	case translate.Evicted(p.Pod) && (had == nil || !translate.Evicted(had.Pod)):
-		s.evicted[owner.UID] = evicted{e.pods + 1, now}
+		s.evicted[owner.UID] = evicted{e.pods + 1, now, max(e.moves, p.movesBy(now))}
 	case had == nil && e.pods > 0 && now.Sub(e.last) < movedKept && translate.Active(p.Pod):
-		p.movedAt = p.CreationTimestamp.Time
+		p.movedAt, p.moves = p.CreationTimestamp.Time, e.moves
 		if e.pods--; e.pods == 0 {
 			delete(s.evicted, owner.UID)
 			return
 		}
 		s.evicted[owner.UID] = e
 	}
+}
+
+// movesBy returns how many times in a row a pod has moved that is evicted now.
+func (h *history) movesBy(now time.Time) int {
+	if h.movedAt.IsZero() || now.Sub(h.movedAt) >= soon<<(h.moves-1) {
+		return 1
+	}
+	return min(h.moves+1, movesMost)
 }
 
 // movedTo returns when a pod came to a machine, perhaps in the place of an evicted one; zero: it

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -60,6 +61,35 @@ func TestAPodThatComesForAnEvictedOneIsKnown(t *testing.T) {
 		if !got[name].Equal(moved) {
 			t.Errorf("%s came in the place of another at %v, want %v", name, got[name], moved)
 		}
+	}
+}
+
+// TestAPodThatMovesAgainAndAgainIsKnown: moves are counted as long as each comes soon after the last.
+func TestAPodThatMovesAgainAndAgainIsKnown(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	pod := ownedPod("web-0", "web", noon.Add(-time.Hour))
+	s.upsertPod(pod)
+	var got []int
+	for i, stays := range []time.Duration{0, 29 * time.Minute, 59 * time.Minute, 2 * time.Hour, 29 * time.Minute} {
+		now = now.Add(stays)
+		evict(s, pod)
+		pod = ownedPod(fmt.Sprint("web-", i+1), "web", now)
+		s.upsertPod(pod)
+		got = append(got, s.Snapshot().Nodes[0].Residents[0].Moves)
+	}
+	if want := []int{1, 2, 3, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("moves in a row: %d, want %d", got, want)
+	}
+	for range 2 * movesMost {
+		evict(s, pod)
+		pod = ownedPod(pod.Name+"x", "web", now)
+		s.upsertPod(pod)
+	}
+	if got := s.Snapshot().Nodes[0].Residents[0].Moves; got != movesMost {
+		t.Errorf("%d moves are counted, want %d at most", got, movesMost)
 	}
 }
 

@@ -15,7 +15,7 @@ func (s *Settings) addConsolidation(a adder) {
 	a.factor(&s.ConsolidationGapMax, "consolidation-gap-max", d.GapMax, "how much all nodes may cost above the least that they must, as a share of it, with consolidation not looking for more; 0: it always looks")
 	a.number(&s.ConsolidationStepMax, "consolidation-step-max", d.StepMax, "most nodes that one step of consolidation removes")
 	a.number(&s.ConsolidationSpotPools, "consolidation-spot-pools", d.SpotPools, "least number of instance types and zones that a spot launch of consolidation must be able to choose from")
-	a.duration(&s.ConsolidationRest, "consolidation-rest", d.Rest, "how long a pod that came in the place of an evicted one is not evicted by consolidation")
+	a.duration(&s.ConsolidationRest, "consolidation-rest", d.Rest, "how long a pod that came in the place of an evicted one is not evicted by consolidation; twice as long each time that it is evicted again soon after")
 }
 
 func (s *Settings) validateConsolidation() error {

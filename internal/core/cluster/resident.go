@@ -22,6 +22,9 @@ type Resident struct {
 	// Moved is when it came, perhaps in the place of a pod that was evicted; zero: it did not, or
 	// that is long ago.
 	Moved time.Time
+	// Moves is how many times in a row that was, each not long after the last; 0: once, as far as is
+	// known.
+	Moves int
 	// Home is the claim or node that the step under way means the pod for; empty: it is not
 	// known.
 	Home string

@@ -94,10 +94,16 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 
 // resting returns why a pod is let be that may have come in the place of an evicted one.
 func (t *Terms) resting(r *cluster.Resident, at time.Time) verdict.Verdict {
-	if ago := at.Sub(r.Moved); !r.Moved.IsZero() && ago < t.Rest {
-		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), t.Rest)
+	if ago, rest := at.Sub(r.Moved), t.restOf(r); !r.Moved.IsZero() && ago < rest {
+		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), rest)
 	}
 	return verdict.Verdict{}
+}
+
+// restOf returns for how long a pod is let be when it has come. The time doubles when it has to move
+// again and again: what is saved by that comes back, for a reason that is not seen.
+func (t *Terms) restOf(r *cluster.Resident) time.Duration {
+	return t.Rest << max(r.Moves-1, 0)
 }
 
 // balancedMin is the score that pools whose policy is Balanced ask for, fixed by the API.

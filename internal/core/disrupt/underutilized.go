@@ -113,7 +113,7 @@ func (w *work) changed(n *cluster.Node) bool {
 		return true
 	}
 	for i := range n.Residents {
-		if moved := n.Residents[i].Moved; !moved.IsZero() && moved.Add(w.opts.Terms.Rest).After(w.opts.Settled) {
+		if r := &n.Residents[i]; !r.Moved.IsZero() && r.Moved.Add(w.opts.Terms.restOf(r)).After(w.opts.Settled) {
 			return true
 		}
 	}

@@ -273,7 +273,7 @@ func (p *parser) addRunning(name string, a *args) error {
 		Home: a.text("home", ""), DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
 	}
 	if ago := a.duration("moved", 0); ago > 0 {
-		resident.Moved = Now().Add(-ago)
+		resident.Moved, resident.Moves = Now().Add(-ago), int(a.number("moves", 0))
 	}
 	for _, guard := range a.all("guard") {
 		g := slices.IndexFunc(p.snap.Guards, func(g cluster.Guard) bool { return g.Name == guard })
