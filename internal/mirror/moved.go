@@ -52,7 +52,7 @@ func (s *Store) seeMove(had, p *pod) {
 
 // movesBy returns how many times in a row a pod has moved that is evicted now.
 func (h *history) movesBy(now time.Time) int {
-	if h.movedAt.IsZero() || now.Sub(h.movedAt) >= soon<<(h.moves-1) {
+	if h.movedAt.IsZero() || now.Sub(h.movedAt) >= soon<<max(h.moves-1, 0) {
 		return 1
 	}
 	return min(h.moves+1, movesMost)

@@ -1,0 +1,30 @@
+package disrupt_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+)
+
+// TestAMachineIsLookedAtAgainWhenItsPodHasRested: a machine whose pod was let be when everything
+// was looked at is not one to which nothing has happened, once that is over.
+func TestAMachineIsLookedAtAgainWhenItsPodHasRested(t *testing.T) {
+	t.Parallel()
+	snap, err := story.Parse(`
+type four cpu=4 memory=8Gi price=0.20
+type one cpu=1.5 memory=4Gi price=0.05
+pool general
+node a pool=general type=four quiet=2h
+running web on=a cpu=1 moved=25m moves=2
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for settled, want := range map[time.Duration]int{6 * time.Minute: 1, 4 * time.Minute: 0} { // it rested until 5 minutes ago
+		if p := disrupt.Propose(snap, disrupt.Options{Settled: snap.At.Add(-settled)}); len(p.Steps) != want {
+			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Steps), want, story.Print(&p))
+		}
+	}
+}
