@@ -98,11 +98,11 @@ func (s *Store) claimOf(node string) *claim {
 	return nil
 }
 
-// isLeaving tells whether a Node goes, or has gone.
+// isLeaving tells whether a Node is known to go. One that is not known may not have been heard of yet.
 func (s *Store) isLeaving(node string) bool {
 	m := s.onNode[node]
 	if m == nil {
-		return true
+		return false
 	}
 	s.list()
 	s.refresh(m, s.opts.Now())

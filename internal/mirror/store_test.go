@@ -184,30 +184,11 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 	}
 }
 
-// TestAMachineIsHeldForPodsYetToBeEvicted: their successors are other pods, so the plan
-// for them is remembered by the machine, for a while.
-func TestAMachineIsHeldForPodsYetToBeEvicted(t *testing.T) {
-	t.Parallel()
-	now := noon
-	s := newTestStore(func() time.Time { return now })
-	s.upsertNode(testNode("n2", "kwok://n2", true))
-	s.upsertPod(boundPod("web", "n1"))
-	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "n2")
-	s.removePod(boundPod("web", "n1"))
-	if n := s.Snapshot().Nodes[0]; n.Planned != 1 {
-		t.Errorf("%d pods are meant for it, want the successor", n.Planned)
-	}
-	now = now.Add(time.Minute)
-	if n := s.Snapshot().Nodes[0]; n.Planned != 0 {
-		t.Errorf("%d pods are still meant for it", n.Planned)
-	}
-}
-
 // TestAPodThatIsBoundWhileItIsPlannedForIsThere: a plan takes a while. Nothing need ever be heard
 // again of pods that were bound meanwhile, and their machines would be held for them for good.
 func TestAPodThatIsBoundWhileItIsPlannedForIsThere(t *testing.T) {
 	t.Parallel()
-	for _, bound := range []string{"n1", "n2"} {
+	for _, bound := range []string{"n1", "n2", "not heard of yet"} {
 		s := newTestStore(atNoon)
 		s.upsertClaim(testClaim("c1", "kwok://n1"))
 		s.upsertNode(testNode("n1", "kwok://n1", true))
@@ -432,8 +413,8 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 	}
 }
 
-// TestAMachineIsHeldForASuccessorAsLongAsItSays: the pod that comes for a running one is
-// another, so the machine that it is meant for is held for a time, and that time is told.
+// TestAMachineIsHeldForASuccessorAsLongAsItSays: the pod that comes for one that is yet to be evicted
+// is another, so the machine that it is meant for is held for a time, and that time is told.
 func TestAMachineIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	now := noon
