@@ -138,9 +138,15 @@ func (c *consolidator) bestOfTries() Consolidation {
 			tries = min(tries, triesAgain)
 		}
 	}
-	for try := 0; try < tries && (try < triesInVain || most > 0); try++ {
-		if try != c.opts.Try-1 { // it has been made
-			attempt(try)
+	for try, vain := 0, 0; try < tries && vain < triesInVain; try++ {
+		if try == c.opts.Try-1 {
+			continue // it has been made
+		}
+		had := most
+		if attempt(try); most > max(had, 0)+moreShare*none.PriceHourly {
+			vain = 0
+		} else {
+			vain++
 		}
 	}
 	return best
@@ -264,9 +270,12 @@ func (c *consolidator) bound() {
 
 const (
 	// triesMax is how often a search is repeated with the machines in another order, and
-	// triesInVain how often when nothing is found, triesAgain how often besides the try that found
-	// most a moment ago; machinesMax bounds the machines of all tries together.
+	// triesInVain after how many in a row it ends that find hardly more, triesAgain how often it is
+	// repeated besides the try that found most a moment ago; machinesMax bounds the machines of all
+	// tries together.
 	triesMax, triesInVain, triesAgain, machinesMax = 20, 5, 2, 4000
+	// moreShare of the price is hardly more.
+	moreShare = 0.0002
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3
