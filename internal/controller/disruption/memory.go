@@ -41,8 +41,9 @@ const (
 	// settledMin and settledMax bound how long a search that left nothing to be begun saves others
 	// from looking again at machines to which nothing has happened: prices change without anything
 	// happening. The time doubles from search to search, to stillestMax while nothing at all is
-	// heard, of prices neither, and no machine is young.
-	settledMin, settledMax, stillestMax = time.Minute, 8 * time.Minute, 64 * time.Minute
+	// heard, of prices neither, and no machine is young: events that say why machines stay last
+	// an hour.
+	settledMin, settledMax, stillestMax = time.Minute, 8 * time.Minute, 32 * time.Minute
 )
 
 // memory is what was tried in vain a short time ago. The zero memory knows nothing;

@@ -28,3 +28,25 @@ running web on=a cpu=1 moved=25m moves=2
 		}
 	}
 }
+
+// TestNothingIsSearchedUntilSomethingIsOver: since everything was looked at, nothing has happened to
+// any machine that is not still going on. Here it was looked at 5 minutes ago.
+func TestNothingIsSearchedUntilSomethingIsOver(t *testing.T) {
+	t.Parallel()
+	for quiet, want := range map[string]int{"2h": 0, "6m": 0, "5m30s": 1, "2m": 1, "30s": 0} { // pool asks for a minute of it
+		snap, err := story.Parse(`
+type four cpu=4 memory=8Gi price=0.20
+pool general after=1m
+node a pool=general type=four quiet=2h
+node b pool=general type=four quiet=` + quiet + `
+running web on=a cpu=1
+running api on=b cpu=2
+`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := disrupt.Propose(snap, disrupt.Options{Settled: snap.At.Add(-5 * time.Minute)}); len(p.Steps) != want {
+			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.Print(&p))
+		}
+	}
+}

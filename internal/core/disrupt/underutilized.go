@@ -26,7 +26,11 @@ func (w *work) underutilized() {
 		PoolMax: func(pool string) int { return w.books.Most(pool, Underutilized) },
 	}
 	if !w.opts.Settled.IsZero() {
-		opts.Changed = w.changed
+		if opts.Changed = w.changed; !slices.ContainsFunc(w.snap.Nodes, func(n cluster.Node) bool { return w.changed(&n) }) {
+			w.out.Settled = true
+			w.unshun(func(*cluster.Node) bool { return true })
+			return
+		}
 	}
 	for _, until := range w.opts.Paused {
 		if until.After(w.snap.At) {
@@ -102,22 +106,21 @@ func (w *work) anyLeft() bool {
 	return false
 }
 
-// changed tells whether something has happened to a machine since the last search found
-// nothing, or kept it from being looked at then.
+// changed tells whether something that had happened to a machine has been over for long enough only
+// since the last search found nothing.
 func (w *work) changed(n *cluster.Node) bool {
-	since := n.QuietSince
+	over := n.QuietSince
 	if pool, ok := w.snap.PoolByName(n.Pool); ok {
-		since = since.Add(max(eventLag, pool.ConsolidateAfter))
-	}
-	if since.After(w.opts.Settled) {
-		return true
+		over = over.Add(max(eventLag, pool.ConsolidateAfter))
 	}
 	for i := range n.Residents {
-		if r := &n.Residents[i]; !r.Moved.IsZero() && r.Moved.Add(w.opts.Terms.restOf(r)).After(w.opts.Settled) {
-			return true
+		if r := &n.Residents[i]; !r.Moved.IsZero() {
+			if rested := r.Moved.Add(w.opts.Terms.restOf(r)); rested.After(over) {
+				over = rested
+			}
 		}
 	}
-	return false
+	return over.After(w.opts.Settled) && !over.After(w.snap.At)
 }
 
 // consolidates tells whether a pool wants its machines consolidated and its budgets allow
