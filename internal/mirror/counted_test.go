@@ -40,8 +40,9 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		"its conditions change": {node(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
 		}), false},
+		"it has another label":     {node(func(n *corev1.Node) { n.Labels["team"] = "blue" }), false},
 		"its capacity changes":     {node(func(n *corev1.Node) { n.Status.Capacity = cpu(77) }), true},
-		"its pool changes":         {node(func(n *corev1.Node) { n.Labels = map[string]string{karpenterv1.NodePoolLabelKey: "other"} }), true},
+		"its pool changes":         {node(func(n *corev1.Node) { n.Labels[karpenterv1.NodePoolLabelKey] = "other" }), true},
 		"it has another instance":  {node(func(n *corev1.Node) { n.Spec.ProviderID = "kwok://m" }), true},
 		"it is deleted":            {node(func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: noon} }), true},
 		"it goes":                  {func(s *Store) { s.removeNode(testNode("n", "kwok://n", true)) }, true},
@@ -62,10 +63,13 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		s.upsertNode(testNode("n", "kwok://n", true))
 		s.upsertClaim(testClaim("c", "kwok://n"))
 		s.AssumeClaim(testClaim("made", ""))
-		before := s.HeardOfMachines()
+		before, others := s.HeardOfMachines("general"), s.HeardOfMachines("other")
 		c.does(s)
-		if heard := s.HeardOfMachines() != before; heard != c.heard {
-			t.Errorf("%s: a pool is to be counted %v, want %v", name, heard, c.heard)
+		if heard := s.HeardOfMachines("general") != before; heard != c.heard {
+			t.Errorf("%s: its pool is to be counted %v, want %v", name, heard, c.heard)
+		}
+		if heard := s.HeardOfMachines("other") != others; heard != (name == "its pool changes") {
+			t.Errorf("%s: another pool is to be counted: %v", name, heard)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
@@ -66,9 +67,13 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 // changed. As long as it stays the same, only time changes the cluster.
 func (s *Store) Heard() uint64 { return s.heard.Load() }
 
-// HeardOfMachines returns how often the watches have told so far of Nodes and NodeClaims in which
-// something was new that pools count: which there are, what they have and whether they go.
-func (s *Store) HeardOfMachines() uint64 { return s.machined.Load() }
+// HeardOfMachines returns how often the watches have told so far of Nodes and NodeClaims of a pool in
+// which something was new that the pool counts: which there are, what they have and whether they go.
+func (s *Store) HeardOfMachines(pool string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.machined[pool]
+}
 
 // Initialised returns how many Nodes were seen to become initialised so far.
 func (s *Store) Initialised() uint64 { return s.initialised.Load() }
@@ -208,8 +213,11 @@ func (s *Store) upsertNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	had := s.nodes[n.Name]
-	if had == nil || !countsAlike(had, n) || had.Spec.ProviderID != n.Spec.ProviderID || !haveAlike(had.Status.Capacity, n.Status.Capacity) {
-		s.machined.Add(1)
+	switch {
+	case had == nil:
+		s.toCount(n)
+	case !countsAlike(had, n) || had.Spec.ProviderID != n.Spec.ProviderID || !haveAlike(had.Status.Capacity, n.Status.Capacity):
+		s.toCount(had, n)
 	}
 	if isInitialised(n) && (had == nil || !isInitialised(had)) {
 		s.initialised.Add(1)
@@ -239,11 +247,23 @@ func isInitialised(n *corev1.Node) bool {
 	return n.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 }
 
+// toCount has the pools counted anew that a machine is of.
+func (s *Store) toCount(states ...client.Object) {
+	for _, o := range states {
+		s.machined[o.GetLabels()[karpenterv1.NodePoolLabelKey]]++
+	}
+}
+
 // countsAlike tells whether two states of a machine belong to the same pool, cost the same, and
 // both or neither are on their way out.
 func countsAlike(had, now client.Object) bool {
-	return (had.GetDeletionTimestamp() == nil) == (now.GetDeletionTimestamp() == nil) && maps.Equal(had.GetLabels(), now.GetLabels())
+	was, is := had.GetLabels(), now.GetLabels()
+	return (had.GetDeletionTimestamp() == nil) == (now.GetDeletionTimestamp() == nil) &&
+		!slices.ContainsFunc(countedLabels[:], func(key string) bool { return was[key] != is[key] })
 }
+
+// countedLabels say what pool a machine is of and what it costs.
+var countedLabels = [...]string{karpenterv1.NodePoolLabelKey, label.InstanceType, label.Zone, label.CapacityType}
 
 func haveAlike(had, now corev1.ResourceList) bool {
 	return maps.EqualFunc(had, now, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
@@ -252,7 +272,7 @@ func haveAlike(had, now corev1.ResourceList) bool {
 func (s *Store) removeNode(n *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machined.Add(1)
+	s.toCount(n)
 	delete(s.nodes, n.Name)
 	delete(s.onNode, n.Name)
 	s.listed = nil
@@ -270,9 +290,12 @@ func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
 	ending := func(nc *karpenterv1.NodeClaim) bool {
 		return meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating)
 	}
-	if !ok || !had.assumedUntil.IsZero() || !countsAlike(had, nc) || had.Status.ProviderID != nc.Status.ProviderID || ending(had.NodeClaim) != ending(nc) ||
-		!haveAlike(had.Status.Capacity, nc.Status.Capacity) {
-		s.machined.Add(1)
+	switch {
+	case !ok:
+		s.toCount(nc)
+	case !had.assumedUntil.IsZero() || !countsAlike(had, nc) || had.Status.ProviderID != nc.Status.ProviderID || ending(had.NodeClaim) != ending(nc) ||
+		!haveAlike(had.Status.Capacity, nc.Status.Capacity):
+		s.toCount(had, nc)
 	}
 	if !ok || had.Status.ProviderID != nc.Status.ProviderID || !ptr.Equal(had.Spec.NodeClassRef, nc.Spec.NodeClassRef) {
 		s.listed = nil
@@ -292,7 +315,7 @@ func (s *Store) upsertClaim(nc *karpenterv1.NodeClaim) {
 func (s *Store) removeClaim(nc *karpenterv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.machined.Add(1)
+	s.toCount(nc)
 	delete(s.claims, nc.Name)
 	s.listed = nil
 	delete(s.nominated, nc.Name)

@@ -49,12 +49,11 @@ type Options struct {
 type Store struct {
 	opts  Options
 	heard atomic.Uint64
-	// machined counts what was heard of Nodes and claims that pools count.
-	machined atomic.Uint64
 	// initialised counts Nodes that were seen to be.
 	initialised atomic.Uint64
 
-	mu         sync.Mutex // guards everything below
+	mu         sync.Mutex        // guards everything below
+	machined   map[string]uint64 // by pool: how often something was heard of its Nodes and claims that it counts
 	pods       map[types.UID]*pod
 	unbound    map[types.UID]*pod // those of them that no node has
 	byNode     map[string][]*pod  // in the order of names
@@ -114,8 +113,8 @@ type typesKnown struct {
 // NewStore returns an empty mirror.
 func NewStore(opts Options) *Store {
 	return &Store{
-		opts: opts,
-		pods: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{},
+		opts:     opts,
+		machined: map[string]uint64{}, pods: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{},
 		nodes: map[string]*corev1.Node{}, providers: map[string]string{},
 		claims: map[string]*claim{}, pools: map[string]*karpenterv1.NodePool{},
 		daemons: newDaemons(), pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{},

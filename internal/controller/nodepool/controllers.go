@@ -40,9 +40,9 @@ type Controllers struct {
 	Vocabulary translate.Vocabulary
 	// Types returns the instance types of a class as last heard, for their prices.
 	Types func(cloud.ClassRef) ([]*catalog.Type, error)
-	// Machines counts what was heard of claims and Nodes: capacity is not counted anew while
+	// Machines counts what was heard of claims and Nodes of a pool: capacity is not counted anew while
 	// that stays the same. Nil: it is not known.
-	Machines func() uint64
+	Machines func(pool string) uint64
 	// Synced tells whether the caches are whole; capacity is not counted before. Nil: they are.
 	Synced  func() bool
 	Now     func() time.Time

@@ -94,7 +94,7 @@ func (c *Controllers) sharesOf(pool string) map[types.UID]share {
 func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 	now = count{at: c.Now(), pool: np.ResourceVersion}
 	if c.Machines != nil {
-		now.machines = c.Machines()
+		now.machines = c.Machines(np.Name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -104,7 +104,7 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	c := &Controllers{
 		Client: api, Metrics: observe.NewMetrics(prometheus.NewRegistry()),
 		Types:    func(cloud.ClassRef) ([]*catalog.Type, error) { return nil, nil },
-		Machines: func() uint64 { return heard }, Now: func() time.Time { return now },
+		Machines: func(string) uint64 { return heard }, Now: func() time.Time { return now },
 	}
 	read := func() *karpenterv1.NodePool {
 		var seen karpenterv1.NodePool
