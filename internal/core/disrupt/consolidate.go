@@ -122,7 +122,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.home)
 		clear(c.launched)
-		c.plan()
+		c.plan(most)
 		if c.gain > most {
 			c.tellKept()
 			best, most = c.out, c.gain
@@ -161,14 +161,30 @@ func removed(steps []plan.Step) (n int) {
 }
 
 // plan searches, makes steps of what it found, and looks again where that was not all.
-func (c *consolidator) plan() {
+func (c *consolidator) plan(least float64) {
 	for range looksMax {
-		if all := c.makeSteps(c.search()); all || c.opts.DrainOnly {
+		drafts := c.search()
+		if c.hopeOf(drafts) < 0.95*least {
+			return
+		}
+		if all := c.makeSteps(drafts); all || c.opts.DrainOnly {
 			return
 		}
 		c.settle()
 		c.limited = true
 	}
+}
+
+// hopeOf returns what drafts would save beyond what they cost, with all steps made so far.
+func (c *consolidator) hopeOf(drafts []*draft) float64 {
+	sum := c.gain
+	for _, d := range drafts {
+		sum += d.saving
+		for _, h := range d.remove {
+			sum -= c.cost[h]
+		}
+	}
+	return sum
 }
 
 // consolidator is one search under way. Indexes of machines are those of the session.

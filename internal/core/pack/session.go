@@ -41,8 +41,9 @@ type Session struct {
 	worth []float64
 	// least is worth by offers.
 	least []float64
-	// prices are what a unit of each resource is worth.
-	prices []float64
+	// prices are what a unit of each resource is worth, priced what a pod of each class takes of
+	// each, and norms the sums of the squares of that.
+	prices, priced, norms []float64
 	// yields says of each class whether it leaves on-demand machines to others: it may be on
 	// spot, and they may not.
 	yields []bool
@@ -366,9 +367,9 @@ func (s *Session) roomFor(c int32) [2]int32 {
 		return r.hosts
 	}
 	*r = firstRoom{[2]int32{-1, -1}, true}
-	visits, at := visitsMax, -1
+	want, visits, at := s.slots.wish(need), visitsMax, -1
 	for k := range r.hosts {
-		if at = s.slots.next(at+1, need, &visits); at < 0 {
+		if at = s.slots.next(at+1, want, &visits); at < 0 {
 			break
 		}
 		r.hosts[k] = s.slots.host[at]

@@ -205,15 +205,15 @@ func (s *Session) seat(c int32) {
 	if s.room[c].known && s.room[c].hosts[0] < 0 {
 		return
 	}
-	need := s.classes[c].need
 	if cl := &s.classes[c]; s.loose[c] > 1 && len(cl.keys) == 0 && len(cl.shape.Ports) == 0 {
 		s.seatAlike(c)
 		return
 	}
+	want := s.slots.wish(s.classes[c].need)
 	for s.loose[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
 		judged := judged{s: s, class: int(c)}
-		for at := s.slots.next(0, need, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, need, &visits) {
+		for at := s.slots.next(0, want, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, want, &visits) {
 			h := int(s.slots.host[at])
 			if !s.isOpenTo(c, h) || !judged.allow(&s.hosts[h].place) {
 				continue
@@ -238,10 +238,10 @@ func (s *Session) seatAlike(c int32) {
 		even float64
 	}
 	var buffer [lookMax]candidate
-	need, seen, at, visits := s.classes[c].need, buffer[:0], -1, visitsMax
+	want, seen, at, visits := s.slots.wish(s.classes[c].need), buffer[:0], -1, visitsMax
 	for s.loose[c] > 0 {
 		for len(seen) < lookMax && at < len(s.slots.host) {
-			if at = s.slots.next(at+1, need, &visits); at < 0 {
+			if at = s.slots.next(at+1, want, &visits); at < 0 {
 				at = len(s.slots.host) // there are no more, or they are not looked for
 				break
 			}
@@ -272,7 +272,7 @@ func (s *Session) seatAlike(c int32) {
 
 // suits returns how well a pod of a class suits what is free on a machine.
 func (s *Session) suits(c int32, h int) float64 {
-	even := s.evenness(s.classes[c].need, s.hosts[h].free)
+	even := s.evenness(c, s.hosts[h].free)
 	if s.yields[c] && !s.hosts[h].spot {
 		even *= yieldShare
 	}
@@ -323,20 +323,20 @@ func (s *Session) isOpenTo(c int32, h int) bool {
 		(host.node != nil || !s.isAtOdds(s.bins[host.bin].at, c, host.added))
 }
 
-// evenness is the square of the cosine between what is needed and what is free, each
+// evenness is the square of the cosine between what a pod of a class needs and what is free, each
 // resource by its price.
-func (s *Session) evenness(need, free quantity.Vector) float64 {
-	dot, nn, ff := 0.0, 0.0, 0.0
-	for r, n := range need {
+func (s *Session) evenness(c int32, free quantity.Vector) float64 {
+	dot, ff := 0.0, 0.0
+	for r, x := range s.priced[int(c)*len(free):][:len(free)] {
 		if p := s.prices[r]; p > 0 {
-			x, y := float64(n)*p, float64(free[r])*p
-			dot, nn, ff = dot+x*y, nn+x*x, ff+y*y
+			y := float64(free[r]) * p
+			dot, ff = dot+x*y, ff+y*y
 		}
 	}
-	if nn == 0 || ff == 0 {
+	if s.norms[c] == 0 || ff == 0 {
 		return 0
 	}
-	return dot * dot / (nn * ff)
+	return dot * dot / (s.norms[c] * ff)
 }
 
 // Put puts up to most loose pods of a class on a machine, as far as every rule allows it,

@@ -24,6 +24,14 @@ func (s *Session) price() {
 		_, s.least = cover.Bound(&offers)
 	}
 	s.prices = s.resourcePrices(count)
+	s.priced, s.norms = make([]float64, 0, len(s.classes)*len(s.prices)), make([]float64, len(s.classes))
+	for c := range s.classes {
+		for r, p := range s.prices {
+			x := float64(s.classes[c].need[r]) * p
+			s.priced = append(s.priced, x)
+			s.norms[c] += x * x
+		}
+	}
 }
 
 // yield notes which classes leave on-demand machines to others.

@@ -153,14 +153,22 @@ func (t *slots) holds(h int32, need quantity.Vector) bool {
 	return h < 0 || t.at[h] >= 0 && t.fits(int(t.at[h]), need)
 }
 
+// wish is what room is looked for, and the bits of it that the words keep.
+type wish struct {
+	need quantity.Vector
+	word uint64
+}
+
+func (t *slots) wish(need quantity.Vector) wish { return wish{need, t.word(need)} }
+
 // next returns the first position from the given one on that has room; -1: none. It gives
 // up when visits, which it counts down, is used up: where what is free is in pieces, most
 // inner nodes promise what no machine below has.
-func (t *slots) next(from int, need quantity.Vector, visits *int) int {
+func (t *slots) next(from int, want wish, visits *int) int {
 	if from >= len(t.host) {
 		return -1
 	}
-	word, guards, most := t.word(need), t.guards, t.most
+	word, guards, most := want.word, t.guards, t.most
 	i := t.leaves + from
 	for *visits > 0 {
 		*visits--
@@ -169,7 +177,7 @@ func (t *slots) next(from int, need quantity.Vector, visits *int) int {
 				i *= 2
 				continue
 			}
-			if t.fits(i-t.leaves, need) {
+			if t.fits(i-t.leaves, want.need) {
 				return i - t.leaves
 			}
 		}
