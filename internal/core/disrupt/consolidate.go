@@ -69,6 +69,9 @@ type ConsolidateOptions struct {
 	// nothing to do; nil: it may be. Windows of machines that are as they were are not
 	// looked at again.
 	Changed func(*cluster.Node) bool
+	// MayBegin returns how many of the steps may be begun now; nil: all. Where these are few of those
+	// that are found, what comes next is searched again anyway, and few tries are made.
+	MayBegin func([]plan.Step) int
 	// Try is the one that found most a moment ago: it is made first, and few others if it finds
 	// something; 0: all are made.
 	Try int
@@ -133,9 +136,15 @@ func (c *consolidator) bestOfTries() Consolidation {
 		c.s.Undo(mark)
 		c.s.Remember(removed(c.out.Steps) <= machines/littleShare)
 	}
+	few := func() bool {
+		return c.opts.MayBegin != nil && len(best.Steps) >= fewShare && len(best.Steps) >= fewShare*c.opts.MayBegin(best.Steps)
+	}
 	if c.opts.Try > 0 {
 		if attempt(c.opts.Try - 1); most > 0 {
 			tries = min(tries, triesAgain)
+		}
+		if few() {
+			return best
 		}
 	}
 	for try, vain := 0, 0; try < tries && vain < triesInVain; try++ {
@@ -147,6 +156,9 @@ func (c *consolidator) bestOfTries() Consolidation {
 			vain = 0
 		} else {
 			vain++
+		}
+		if few() {
+			tries = min(tries, triesAgain)
 		}
 	}
 	return best
@@ -292,6 +304,8 @@ const (
 	triesMax, triesInVain, triesAgain, machinesMax = 20, 5, 2, 4000
 	// moreShare of the price is hardly more.
 	moreShare = 0.0002
+	// fewShare is of how many steps one that may be begun is few.
+	fewShare = 16
 	// looksMax is how often it is looked again because some of what was found could not be
 	// made steps of.
 	looksMax = 3

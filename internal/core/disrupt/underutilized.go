@@ -23,7 +23,8 @@ func (w *work) underutilized() {
 	}
 	opts := ConsolidateOptions{
 		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.opts.DrainOnly, Try: w.opts.Try,
-		PoolMax: func(pool string) int { return w.books.Most(pool, Underutilized) },
+		PoolMax:  func(pool string) int { return w.books.Most(pool, Underutilized) },
+		MayBegin: w.mayBeginOf,
 	}
 	if !w.opts.Settled.IsZero() {
 		if opts.Changed = w.changed; !slices.ContainsFunc(w.snap.Nodes, func(n cluster.Node) bool { return w.changed(&n) }) {
@@ -53,6 +54,29 @@ func (w *work) underutilized() {
 	for _, why := range found.Kept {
 		w.block(why)
 	}
+}
+
+// mayBeginOf returns how many of the steps budgets let begin now, those first that come first.
+func (w *work) mayBeginOf(steps []plan.Step) (n int) {
+	taken := map[string]int{}
+	for i := range steps {
+		need := map[string]int{}
+		for _, r := range steps[i].Remove {
+			need[r.Pool]++
+		}
+		fits := true
+		for pool, count := range need {
+			fits = fits && taken[pool]+count <= w.books.Left(pool, Underutilized)
+		}
+		if !fits {
+			continue
+		}
+		n++
+		for pool, count := range need {
+			taken[pool] += count
+		}
+	}
+	return n
 }
 
 // waitsFor returns the pools whose budgets keep steps from being begun; nil if something else
