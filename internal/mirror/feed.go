@@ -263,7 +263,7 @@ func countsAlike(had, now client.Object) bool {
 }
 
 // countedLabels say what pool a machine is of and what it costs.
-var countedLabels = [...]string{karpenterv1.NodePoolLabelKey, label.InstanceType, label.Zone, label.CapacityType}
+var countedLabels = [...]string{karpenterv1.NodePoolLabelKey, label.InstanceType, label.Zone, label.CapacityType} //nolint:gochecknoglobals // a constant list
 
 func haveAlike(had, now corev1.ResourceList) bool {
 	return maps.EqualFunc(had, now, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })

@@ -172,14 +172,15 @@ func removed(steps []plan.Step) (n int) {
 	return n
 }
 
-// plan searches, makes steps of what it found, and looks again where that was not all.
-func (c *consolidator) plan(least float64) {
+// plan searches, makes steps of what it found, and looks again where that was not all, unless it
+// would find the same. It gives up what can't come near what was gained before.
+func (c *consolidator) plan(gained float64) {
 	for range looksMax {
-		drafts := c.search()
-		if c.hopeOf(drafts) < 0.95*least {
+		had, drafts := len(c.out.Steps), c.search()
+		if c.hopeOf(drafts) < hopelessShare*gained {
 			return
 		}
-		if all := c.makeSteps(drafts); all || c.opts.DrainOnly {
+		if all := c.makeSteps(drafts); all || c.opts.DrainOnly || c.limited && len(c.out.Steps) == had {
 			return
 		}
 		c.settle()
@@ -302,8 +303,9 @@ const (
 	// repeated besides the try that found most a moment ago; machinesMax bounds the machines of all
 	// tries together.
 	triesMax, triesInVain, triesAgain, machinesMax = 20, 5, 2, 4000
-	// moreShare of the price is hardly more.
-	moreShare = 0.0002
+	// moreShare of the price is hardly more, and hopelessShare of what another try gained nothing that
+	// steps could still make better.
+	moreShare, hopelessShare = 0.0002, 0.95
 	// fewShare is of how many steps one that may be begun is few.
 	fewShare = 16
 	// looksMax is how often it is looked again because some of what was found could not be
