@@ -72,6 +72,7 @@ type memory struct {
 	// long that holds, and settledHeard how much had been heard then; zero: something was. checked
 	// is when all that had happened since was looked at, and nothing was left of that either.
 	settled, checked time.Time
+	unlooked         []string // machines that might not go at checked
 	stays            time.Duration
 	settledHeard     uint64
 	// try is the search that found most of several; 0: none did. All were last made at triedAt.
@@ -231,7 +232,7 @@ func (m *memory) recall(opts *disrupt.Options, heard uint64, now time.Time) {
 		stays = min(stays, settledMax)
 	}
 	if now.Sub(m.settled) < stays {
-		opts.Settled = m.checked
+		opts.Settled, opts.Unlooked = m.checked, m.unlooked
 	}
 	if opts.Settled.IsZero() && now.Sub(m.triedAt) < retried {
 		opts.Try = m.try
@@ -308,7 +309,7 @@ func (m *memory) learnSearch(opts *disrupt.Options, heard uint64, p *plan.Plan) 
 		m.settled, m.stays, m.settledHeard = p.At, min(max(2*m.stays, settledMin), most), heard
 	}
 	if p.Settled {
-		m.checked = p.At
+		m.checked, m.unlooked = p.At, p.Unlooked
 	}
 	if opts.Settled.IsZero() {
 		m.try = p.Try

@@ -383,6 +383,7 @@ func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var m memory
+	var unlooked []string // since the last look that left nothing
 	for _, c := range []struct {
 		after, since time.Duration // negative: everything is looked at
 		settled      bool
@@ -403,7 +404,13 @@ func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 		if !opts.Settled.Equal(want) {
 			t.Errorf("after %s what has happened since %s is looked at, want %s", c.after, opts.Settled, want)
 		}
-		m.learn(&opts, uint64(c.after), &plan.Plan{At: noon.Add(c.after), Settled: c.settled})
+		if c.since >= 0 && !slices.Equal(opts.Unlooked, unlooked) {
+			t.Errorf("after %s machines %v might not go at the last look, want %v", c.after, opts.Unlooked, unlooked)
+		}
+		p := &plan.Plan{At: noon.Add(c.after), Settled: c.settled, Unlooked: []string{c.after.String()}}
+		if m.learn(&opts, uint64(c.after), p); c.settled {
+			unlooked = p.Unlooked
+		}
 	}
 }
 

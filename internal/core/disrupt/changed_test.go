@@ -1,6 +1,7 @@
 package disrupt_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,38 @@ running api on=b cpu=2
 		}
 		if p := disrupt.Propose(snap, disrupt.Options{Settled: snap.At.Add(-5 * time.Minute)}); len(p.Steps) != want {
 			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.Print(&p))
+		}
+	}
+}
+
+// TestAMachineThatMayGoNowIsLookedAt: nothing has happened to it since everything was looked at 5
+// minutes ago, but then it might not go. It can be emptied, or another one bought for its pod.
+func TestAMachineThatMayGoNowIsLookedAt(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{"node b pool=general type=four quiet=2h\nrunning api on=b cpu=2", ""} {
+		snap, err := story.Parse(`
+type four cpu=4 memory=8Gi price=0.20
+type one cpu=1.5 memory=4Gi price=0.05
+pool general
+node a pool=general type=four quiet=2h
+running web on=a cpu=1
+` + other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := disrupt.Options{Settled: snap.At.Add(-5 * time.Minute)}
+		if p := disrupt.Propose(snap, opts); len(p.Steps) != 0 || len(p.Unlooked) != 0 {
+			t.Errorf("it might go then: %d steps, unlooked %v: %s", len(p.Steps), p.Unlooked, story.Print(&p))
+		}
+		held := *snap
+		held.Nodes = slices.Clone(snap.Nodes)
+		held.Nodes[0].Held = "annotation"
+		opts.Unlooked = disrupt.Propose(&held, opts).Unlooked
+		if p := disrupt.Propose(&held, opts); len(p.Steps) != 0 || !slices.Equal(p.Unlooked, []string{"a"}) {
+			t.Errorf("it may not go: %d steps, unlooked %v: %s", len(p.Steps), p.Unlooked, story.Print(&p))
+		}
+		if p := disrupt.Propose(snap, opts); len(p.Steps) != 1 || len(p.Unlooked) != 0 {
+			t.Errorf("it may go now: %d steps, unlooked %v: %s", len(p.Steps), p.Unlooked, story.Print(&p))
 		}
 	}
 }

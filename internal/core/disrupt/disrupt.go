@@ -64,6 +64,8 @@ type Options struct {
 	// Settled is when all that a search for something cheaper found was begun; zero: it was not.
 	// Machines to which nothing has happened since are not looked at together again.
 	Settled time.Time
+	// Unlooked are machines that might not go then, and were not looked at.
+	Unlooked []string
 	// Try is that of several searches for something cheaper that found most a moment ago: few
 	// others are made; 0: all are.
 	Try  int
@@ -121,6 +123,8 @@ type work struct {
 	taken  []bool
 	waits  []bool
 	probes int
+	// unlooked are those of the options, by name.
+	unlooked map[string]bool
 	// inVain: no way was found to replace the last machine for which one was looked for.
 	inVain bool
 	told   map[blockKey]bool

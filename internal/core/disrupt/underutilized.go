@@ -26,8 +26,13 @@ func (w *work) underutilized() {
 		PoolMax:  func(pool string) int { return w.books.Most(pool, Underutilized) },
 		MayBegin: w.mayBeginOf,
 	}
-	if !w.opts.Settled.IsZero() {
-		if opts.Changed = w.changed; !slices.ContainsFunc(w.snap.Nodes, func(n cluster.Node) bool { return w.changed(&n) }) {
+	if w.noteUnlooked(); !w.opts.Settled.IsZero() {
+		w.unlooked = make(map[string]bool, len(w.opts.Unlooked))
+		for _, name := range w.opts.Unlooked {
+			w.unlooked[name] = true
+		}
+		opts.Changed = func(n *cluster.Node) bool { return w.unlooked[n.Name] || w.happened(n) }
+		if !w.anyChanged() {
 			w.out.Settled = true
 			w.unshun(func(*cluster.Node) bool { return true })
 			return
@@ -130,9 +135,29 @@ func (w *work) anyLeft() bool {
 	return false
 }
 
-// changed tells whether something that had happened to a machine has been over for long enough only
-// since the last search found nothing.
-func (w *work) changed(n *cluster.Node) bool {
+// noteUnlooked notes which machines may not go now.
+func (w *work) noteUnlooked() {
+	for i := range w.snap.Nodes {
+		if n := &w.snap.Nodes[i]; n.Claim != "" && !n.Leaving && !w.stays(i, n).IsYes() {
+			w.out.Unlooked = append(w.out.Unlooked, n.Name)
+		}
+	}
+}
+
+// anyChanged tells whether there is a machine to be looked at of which the last search that found
+// nothing did not know.
+func (w *work) anyChanged() bool {
+	for i := range w.snap.Nodes {
+		if n := &w.snap.Nodes[i]; w.happened(n) || w.unlooked[n.Name] && w.stays(i, n).IsYes() {
+			return true
+		}
+	}
+	return false
+}
+
+// happened tells whether something that had happened to a machine has been over for long enough only
+// since the last search that found nothing.
+func (w *work) happened(n *cluster.Node) bool {
 	over := n.QuietSince
 	if pool, ok := w.snap.PoolByName(n.Pool); ok {
 		over = over.Add(max(eventLag, pool.ConsolidateAfter))

@@ -31,6 +31,8 @@ type Plan struct {
 	// Settled tells that all machines were searched for something cheaper, and that all that was
 	// found is begun.
 	Settled bool
+	// Unlooked are machines that might not go for being dear, and were not looked at.
+	Unlooked []string
 	// Try is which of several searches found what is cheapest; 0: none did.
 	Try int
 	// Waits are pools, with how many more of their machines may go for being dear, where budgets
