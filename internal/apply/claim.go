@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -141,7 +142,11 @@ func edit(ctx context.Context, c client.Client, obj client.Object, doing string,
 	before := shallow(obj)
 	loosen(obj)
 	change()
-	if was, is := differing(before, obj); equality.Semantic.DeepEqual(was, is) {
+	same := true
+	eachDifference(before, obj, false, func(_, _ int, had, has reflect.Value) {
+		same = same && equality.Semantic.DeepEqual(had.Interface(), has.Interface())
+	})
+	if same {
 		return nil
 	}
 	if err := send(ctx, c, obj, mergeFromSeen(before)); err != nil {

@@ -14,7 +14,7 @@ import (
 // mergeFrom is client.MergeFrom, which writes both objects out whole to find that one field
 // changed, of what differs alone: the same patch in a fraction of the time.
 func mergeFrom(before client.Object) client.Patch {
-	return mergePatch{client.MergeFrom(before), before, client.MergeFrom, false}
+	return mergePatch{Patch: client.MergeFrom(before), before: before, of: client.MergeFrom}
 }
 
 // mergeFromSeen is mergeFrom on the condition that nobody has written since the object was read.
@@ -22,7 +22,7 @@ func mergeFromSeen(before client.Object) client.Patch {
 	locked := func(o client.Object) client.Patch {
 		return client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})
 	}
-	return mergePatch{locked(before), before, locked, true}
+	return mergePatch{Patch: locked(before), before: before, of: locked, lock: true}
 }
 
 type mergePatch struct {
@@ -30,6 +30,8 @@ type mergePatch struct {
 	before client.Object
 	of     func(before client.Object) client.Patch
 	lock   bool
+	// statusOnly: nothing else is patched, so nothing else is compared.
+	statusOnly bool
 }
 
 // Data returns the patch that makes what was before into the object.
@@ -37,7 +39,7 @@ func (p mergePatch) Data(obj client.Object) ([]byte, error) {
 	if says, ok := p.plain(obj); ok {
 		return json.Marshal(says)
 	}
-	was, is := differing(p.before, obj)
+	was, is := differing(p.before, obj, p.statusOnly)
 	return p.of(was).Data(is)
 }
 
@@ -52,7 +54,7 @@ func (p mergePatch) plain(obj client.Object) (says map[string]map[string]any, ok
 		says["metadata"] = map[string]any{}
 	}
 	ok = true
-	eachDifference(p.before, obj, func(part, field int, had, has reflect.Value) {
+	eachDifference(p.before, obj, p.statusOnly, func(part, field int, had, has reflect.Value) {
 		in := reflect.TypeOf(obj).Elem().Field(part)
 		partName, name := nameOf(in), nameOf(in.Type.Field(field))
 		value, plain := whole(had, has)
@@ -102,10 +104,13 @@ func whole(had, has reflect.Value) (says any, ok bool) {
 	return has.Interface(), has.Kind() == reflect.Slice && has.Len() > 0
 }
 
-// eachDifference goes over the fields of metadata, spec and status that differ.
-func eachDifference(before, after client.Object, do func(part, field int, had, has reflect.Value)) {
+// eachDifference goes over the fields of metadata, spec and status that differ, or of status alone.
+func eachDifference(before, after client.Object, statusOnly bool, do func(part, field int, had, has reflect.Value)) {
 	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	for part := range b.NumField() {
+		if statusOnly && b.Type().Field(part).Name != "Status" {
+			continue
+		}
 		for field := range b.Field(part).NumField() {
 			had, has := b.Field(part).Field(field), a.Field(part).Field(field)
 			if !reflect.DeepEqual(had.Addr().Interface(), has.Addr().Interface()) {
@@ -117,9 +122,9 @@ func eachDifference(before, after client.Object, do func(part, field int, had, h
 
 // differing returns two objects of one kind without the fields of their metadata, spec and status
 // that are the same in both, but for the version that they were read at.
-func differing(before, after client.Object) (was, is client.Object) {
+func differing(before, after client.Object, statusOnly bool) (was, is client.Object) {
 	w, i := reflect.New(reflect.TypeOf(before).Elem()), reflect.New(reflect.TypeOf(after).Elem())
-	eachDifference(before, after, func(part, field int, had, has reflect.Value) {
+	eachDifference(before, after, statusOnly, func(part, field int, had, has reflect.Value) {
 		w.Elem().Field(part).Field(field).Set(had)
 		i.Elem().Field(part).Field(field).Set(has)
 	})
@@ -140,6 +145,10 @@ func send(ctx context.Context, c client.Client, obj client.Object, patch client.
 
 // sendStatus sends a patch of an object's status.
 func sendStatus(ctx context.Context, c client.Client, obj client.Object, patch client.Patch) error {
+	if ours, is := patch.(mergePatch); is {
+		ours.statusOnly = true
+		patch = ours
+	}
 	made, err := cut(obj, patch)
 	if err != nil {
 		return err
