@@ -137,16 +137,23 @@ func (l *Loop) pass(ctx context.Context) error {
 // was decided about.
 func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Plan, time.Duration, error) {
 	snap = disrupt.Reserve(snap)
-	p, took, err := l.decide(snap)
 	sparing := disrupt.Spare(snap)
-	if sparing == snap || err != nil {
+	if sparing == snap {
+		p, took, err := l.decide(snap)
 		return snap, p, took, err
 	}
 	other, more, err := l.decide(sparing)
-	if err == nil && len(other.Launches) <= len(p.Launches) && len(other.Refusals) <= len(p.Refusals) {
+	if err == nil && len(other.Launches)+len(other.Refusals) == 0 { // no plan has fewer
+		return sparing, other, more, nil
+	}
+	p, took, failed := l.decide(snap)
+	if failed == nil && err == nil && len(other.Launches) <= len(p.Launches) && len(other.Refusals) <= len(p.Refusals) {
 		return sparing, other, took + more, nil
 	}
-	return snap, p, took + more, err
+	if failed == nil {
+		failed = err
+	}
+	return snap, p, took + more, failed
 }
 
 // decide solves the snapshot. A panic is a bug of ours: the cycle is given up, counted,
