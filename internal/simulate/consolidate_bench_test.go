@@ -72,7 +72,7 @@ func BenchmarkConsolidate(b *testing.B) {
 		for i := range c.Snapshot.Nodes {
 			c.Snapshot.Nodes[i].QuietSince = c.Snapshot.At.Add(-time.Hour)
 		}
-		c.Snapshot.Nodes[at].QuietSince = c.Snapshot.At
+		c.Snapshot.Nodes[at].QuietSince = c.Snapshot.At.Add(-10 * time.Second) // which is over now
 		for b.Loop() {
 			start := userTime()
 			p := disrupt.Propose(c.Snapshot, disrupt.Options{Pack: c.Options, Settled: settled})

@@ -297,6 +297,9 @@ func (c *checks) productDeletes(o object, forced bool) {
 	case *karpenterv1.NodeClaim:
 		c.lastEviction, c.why = c.w.at, "deletion of "+o.Name
 		reason, chosen := conditionOf(o, karpenterv1.ConditionTypeDisruptionReason)
+		if chosen && reason.Reason == forMoney && !c.w.chaos.stormy {
+			c.lastHeld = c.w.at
+		}
 		switch {
 		case c.mustGo(o) || c.isInVain(o):
 		case chosen:
@@ -378,9 +381,6 @@ func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 	c.w.count("disrupted: " + reason)
 	if reason == "Expired" {
 		c.lastExpired = c.w.at
-	}
-	if reason == forMoney && !c.w.chaos.stormy {
-		c.lastHeld = c.w.at
 	}
 	c.keepsBudget(nc, reason)
 	c.keepsHolds(nc)
