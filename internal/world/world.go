@@ -166,7 +166,7 @@ func (w *World) keepDecisions() func() {
 const (
 	restIn    = 90 * time.Minute
 	afterHeld = 90 * time.Minute
-	heldMost  = 2 * time.Hour
+	heldMost  = 4 * time.Hour
 )
 
 // play runs events until the end or the first violation.
