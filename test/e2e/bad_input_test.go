@@ -113,9 +113,11 @@ func TestTheControllerOutlivesItsCluster(t *testing.T) {
 	installPool(t, c, chaosCPUs)
 	deploy(t, c, 5)
 	awaitRunning(t, c, 5)
-	// An API server that is starting may also be seen listening and not answering.
-	if lines := p.errors(); len(lines) > 3 || slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting }) {
-		t.Errorf("on the way to a cluster in order it wrote other errors than what it waited for:\n%s", p)
+	// An API server that is starting may also be seen listening and not answering, and with some of the definitions.
+	lines := p.errors()
+	again := slices.CompactFunc(slices.Clone(lines), func(a, b entry) bool { return a.Error == b.Error })
+	if len(again) < len(lines) || slices.ContainsFunc(lines, func(e entry) bool { return e.Message != waiting }) {
+		t.Errorf("on the way to a cluster in order it wrote other errors than what it waited for, or one twice:\n%s", p)
 	}
 
 	before := len(p.errors())
