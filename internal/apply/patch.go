@@ -14,21 +14,24 @@ import (
 // mergeFrom is client.MergeFrom, which writes both objects out whole to find that one field
 // changed, of what differs alone: the same patch in a fraction of the time.
 func mergeFrom(before client.Object) client.Patch {
-	return mergePatch{Patch: client.MergeFrom(before), before: before, of: client.MergeFrom}
+	return mergePatch{Patch: clientPatch(before, false), before: before}
 }
 
 // mergeFromSeen is mergeFrom on the condition that nobody has written since the object was read.
 func mergeFromSeen(before client.Object) client.Patch {
-	locked := func(o client.Object) client.Patch {
-		return client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})
+	return mergePatch{Patch: clientPatch(before, true), before: before, lock: true}
+}
+
+func clientPatch(before client.Object, lock bool) client.Patch {
+	if lock {
+		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	}
-	return mergePatch{Patch: locked(before), before: before, of: locked, lock: true}
+	return client.MergeFrom(before)
 }
 
 type mergePatch struct {
 	client.Patch
 	before client.Object
-	of     func(before client.Object) client.Patch
 	lock   bool
 	// statusOnly: nothing else is patched, so nothing else is compared.
 	statusOnly bool
@@ -40,7 +43,7 @@ func (p mergePatch) Data(obj client.Object) ([]byte, error) {
 		return json.Marshal(says)
 	}
 	was, is := differing(p.before, obj, p.statusOnly)
-	return p.of(was).Data(is)
+	return clientPatch(was, p.lock).Data(is)
 }
 
 // plain returns what the patch says, by part and field, if no field differs but such as are written

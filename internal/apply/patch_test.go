@@ -169,3 +169,31 @@ func TestPatchesAreThoseOfTheClient(t *testing.T) {
 		})
 	}
 }
+
+// TestAStatusIsPatchedAlone: what else differs is not for the API server's status to change; the lock
+// is kept.
+func TestAStatusIsPatchedAlone(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]func(*karpenterv1.NodeClaim){
+		"a word":    func(c *karpenterv1.NodeClaim) { c.Status.NodeName = "m" },
+		"no word":   func(c *karpenterv1.NodeClaim) { c.Status.NodeName = "" }, // which is not plain
+		"the whole": func(c *karpenterv1.NodeClaim) { c.Status = karpenterv1.NodeClaimStatus{} },
+	} {
+		before, after := patchClaim(), patchClaim()
+		by(after)
+		want, err := mergeFromSeen(before).Data(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after.Labels, after.Spec.TerminationGracePeriod = map[string]string{"zone": "b"}, nil
+		patch := mergeFromSeen(before).(mergePatch)
+		patch.statusOnly = true
+		got, err := patch.Data(after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(read(t, want), read(t, got)); diff != "" {
+			t.Errorf("%s: the patch is (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 		c.s.Remember(removed(c.out.Steps) <= machines/littleShare)
 	}
 	few := func() bool {
-		return c.opts.MayBegin != nil && len(best.Steps) >= fewShare && len(best.Steps) >= fewShare*c.opts.MayBegin(best.Steps)
+		return c.opts.MayBegin != nil && len(best.Steps) >= fewShare*max(c.opts.MayBegin(best.Steps), 1)
 	}
 	if c.opts.Try > 0 {
 		if attempt(c.opts.Try - 1); most > 0 {
