@@ -203,6 +203,15 @@ func (c *cloudSim) freeze(i *instance, d time.Duration) {
 	})
 }
 
+// costs returns what runs costs an hour.
+func (c *cloudSim) costs() float64 {
+	sum := 0.0
+	for _, i := range c.live() {
+		sum += i.price
+	}
+	return sum
+}
+
 // live returns the instances that are there, the oldest first.
 func (c *cloudSim) live() []*instance {
 	var live []*instance

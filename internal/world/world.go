@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -162,7 +163,9 @@ func (w *World) keepDecisions() func() {
 
 // restIn is how long the calm must be for the world to be asked for rest: machines are young for
 // an hour, in which consolidation spares them. It gets afterHeld more after the last drain that
-// waited for its deadline, at most heldMost longer than was asked for.
+// waited for its deadline, or the last removal for money, up to heldMost longer than was asked for,
+// and still more as long as what runs got cheaper each time: pods that were moved are let be for an
+// hour and more, so what takes the place of ten machines that drifted gets cheaper in rounds.
 const (
 	restIn    = 90 * time.Minute
 	afterHeld = 90 * time.Minute
@@ -173,21 +176,33 @@ const (
 func (w *World) play() {
 	w.chaos.begin()
 	end := start.Add(w.opts.Stormy + w.opts.Calm)
-	most := end.Add(heldMost)
-	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(end) {
-		w.next()
-		if until := w.checks.lastHeld.Add(afterHeld); until.After(end) && w.opts.Calm >= restIn {
-			end = until
-			if end.After(most) {
-				end = most
-			}
+	most, cost := end.Add(heldMost), math.Inf(1)
+	for {
+		w.playUntil(end)
+		rest := w.checks.lastHeld.Add(afterHeld)
+		if w.said != "" || w.opts.Calm < restIn || !rest.After(end) {
+			break
 		}
+		costs := w.cloud.costs()
+		if rest.After(most) && costs >= cost {
+			if !end.Before(most) {
+				break
+			}
+			rest = most
+		}
+		end, cost = rest, costs
 	}
 	if w.said == "" {
 		w.at = end
 		w.checks.atRest()
 	}
 	w.process.end()
+}
+
+func (w *World) playUntil(end time.Time) {
+	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(end) {
+		w.next()
+	}
 }
 
 // next makes the next event happen.
