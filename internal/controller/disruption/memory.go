@@ -26,7 +26,7 @@ const (
 	stillMin, stillMax = 30 * time.Second, 2 * time.Minute
 	// patience is for how long nothing cheaper is looked for when all that was found waits for
 	// budgets, unless these let more machines go.
-	patience = 2 * time.Minute
+	patience = 30 * time.Second
 	// retried is for how long only that of several searches is made again that found most, with
 	// few others, if it still finds something: all of them take long.
 	retried = 2 * time.Minute

@@ -278,7 +278,7 @@ func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsForBudgetsIsNotLookedForAgain, until these have room, or two minutes later.
+// TestWhatWaitsForBudgetsIsNotLookedForAgain, until these have room, or half a minute later.
 func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
