@@ -110,8 +110,8 @@ func (l *Loop) demote(ctx context.Context, claim *karpenterv1.NodeClaim, capacit
 	for i := range nodes {
 		objects = append(objects, &nodes[i])
 	}
-	for _, obj := range append(objects, claim) {
-		before := obj.DeepCopyObject().(client.Object)
+	for _, before := range append(objects, claim) {
+		obj := before.DeepCopyObject().(client.Object) // a Node is the cache's own
 		labels := obj.GetLabels()
 		for _, key := range l.Cloud.Vocabulary().ReservationKeys {
 			delete(labels, key)

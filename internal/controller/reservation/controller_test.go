@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -67,11 +68,23 @@ func TestDemotion(t *testing.T) {
 				Status:     karpenterv1.NodeClaimStatus{ProviderID: c.instance},
 			}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: c.nodeHas}, Spec: corev1.NodeSpec{ProviderID: "i-1"}}
-			api := fakeapi.New(t, claim, node).Build()
+			var listed map[string]string // the labels of the Node as a cache shows it to all
+			api := fakeapi.New(t, claim, node).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					err := c.List(ctx, list, opts...)
+					if nodes, ok := list.(*corev1.NodeList); ok && len(nodes.Items) > 0 {
+						listed = nodes.Items[0].Labels
+					}
+					return err
+				},
+			}).Build()
 			account := &oneInstance{capacityType: c.is}
 			loop := &reservation.Loop{Client: api, Cloud: account, Log: slog.New(slog.DiscardHandler)}
 			if err := loop.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.nodeHas, listed); listed != nil && diff != "" {
+				t.Errorf("the cache's own Node was changed (-was +is):\n%s", diff)
 			}
 			for _, obj := range []client.Object{claim, node} {
 				if err := api.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
