@@ -58,6 +58,14 @@ verify: ## check that generated files, go.mod files and formatting are as they s
 demo: build ## show pods getting nodes on a real control plane and a simulated AWS account; DEMO_EXIT=1 ends by itself, PROVIDER=kwok does without AWS
 	./bin/dovetail demo $(if $(PROVIDER),--cloud-provider $(PROVIDER)) $(if $(DEMO_EXIT),--exit)
 
+.PHONY: test-moto
+test-moto: moto-installed build ## the whole product on moto, an emulator of AWS by others, and a table of what moto lacks
+	TEST_MOTO=1 go test -count=1 -timeout 30m -v -run '^TestMoto' ./test/e2e
+
+.PHONY: moto-installed
+moto-installed: # asked before anything is built for it
+	@command -v moto_server >/dev/null || { echo "moto_server is not installed; to install it: pip install 'moto[server]'" >&2; exit 1; }
+
 .PHONY: soak
 soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SEEDS=n for more
 	ORACLE_SEEDS=$(or $(SEEDS),1000) go test -count=1 -timeout 2h -v -run TestPlansHold ./test/oracle
@@ -82,6 +90,14 @@ soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also 
 .PHONY: soak-crash
 soak-crash: build ## kill -9 the controller at KILLS=n (50) random moments on a simulated AWS account, and stop a leader PAUSES=n (5) times; SEED=n chooses
 	go test -count=1 -parallel 1 -timeout 2h -v -run 'TestCrash$$|TestReplicas$$' ./test/e2e -args -crashes=$(or $(KILLS),50) -pauses=$(or $(PAUSES),5) -crash-seed=$(or $(SEED),1)
+
+.PHONY: soak-hostile
+soak-hostile: build ## apply OBJECTS=n (500) hostile objects with lists of up to MOST=n (50) to a real API server beside ordinary pods; SEED=n chooses
+	go test -count=1 -parallel 1 -timeout 4h -v -run 'TestHostileObjects$$' ./test/e2e -args -hostile-objects=$(or $(OBJECTS),500) -hostile-most=$(or $(MOST),50) -hostile-rounds=$(or $(ROUNDS),5) -hostile-slower=2 -hostile-wait=0 -hostile-seed=$(or $(SEED),1)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz test for FUZZTIME=10m each; ONLY=FuzzPod runs those of that name
+	FUZZTIME=$(FUZZTIME) ONLY=$(ONLY) tools/fuzz.sh
 
 .PHONY: bench
 bench: ## solve the same scenarios with Dovetail and with Karpenter, and write docs/performance.md; QUICK=1 takes minutes

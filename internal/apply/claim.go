@@ -50,6 +50,13 @@ func RemoveFinalizer(ctx context.Context, c client.Client, obj client.Object) er
 	})
 }
 
+// ClearDeadline takes back what SetDeadline wrote.
+func ClearDeadline(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim) error {
+	return edit(ctx, c, claim, "clear deadline of claim", func() {
+		delete(claim.Annotations, karpenterv1.NodeClaimTerminationTimestampAnnotationKey)
+	})
+}
+
 // SetDeadline writes on a claim when its drain ends what is left.
 func SetDeadline(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, deadline time.Time) error {
 	return edit(ctx, c, claim, "set deadline of claim", func() {

@@ -176,7 +176,7 @@ func (o *Orders) send(ctx context.Context) {
 		if i < len(results) {
 			result = results[i]
 		}
-		o.tellShort(&request, result.Err)
+		o.tellShort(&request, &result)
 		o.settle(request.Token, result)
 	}
 }
@@ -184,19 +184,23 @@ func (o *Orders) send(ctx context.Context) {
 // shortKept is for how long a place is left alone that had nothing.
 const shortKept = 3 * time.Minute
 
-// tellShort passes on what the cloud was short of.
-func (o *Orders) tellShort(request *cloud.LaunchRequest, err error) {
+// tellShort passes on what the cloud was short of, whether or not it launched.
+func (o *Orders) tellShort(request *cloud.LaunchRequest, result *cloud.LaunchResult) {
+	places, keep := result.Short, result.Keep
 	var failure *cloud.Failure
-	if o.Short == nil || !errors.As(err, &failure) || failure.Kind != cloud.NoCapacity {
-		return
+	failed := errors.As(result.Err, &failure)
+	if failed && len(failure.Short) > 0 {
+		places, keep = failure.Short, failure.Keep
 	}
-	places := failure.Short
-	if len(places) == 0 {
+	if len(places) == 0 && failed && failure.Kind == cloud.NoCapacity {
+		keep = failure.Keep
 		for _, offer := range request.Offers {
 			places = append(places, catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType})
 		}
 	}
-	o.Short(places, cmp.Or(failure.Keep, shortKept))
+	if o.Short != nil && len(places) > 0 {
+		o.Short(places, cmp.Or(keep, shortKept))
+	}
 }
 
 func (o *Orders) settle(token string, result cloud.LaunchResult) {

@@ -27,7 +27,7 @@ func patchMeta() metav1.ObjectMeta {
 }
 
 func patchClaim() *karpenterv1.NodeClaim {
-	term := metav1.Duration{Duration: time.Hour}
+	term := karpenterv1.Duration{Duration: time.Hour}
 	return &karpenterv1.NodeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim"}, ObjectMeta: patchMeta(),
 		Spec: karpenterv1.NodeClaimSpec{

@@ -15,11 +15,12 @@ const module = "github.com/dovetail-sh/dovetail/"
 // floors only: not from its own and not from above. An entry covers its subtree
 // unless a longer entry does.
 var floors = [][]string{
+	{"internal/core/effort"},
 	{"api", "config/crd", "examples", "internal/core/quantity", "internal/core/label", "internal/core/verdict", "internal/core/cover"},
 	{"internal/core/catalog"},
 	{"internal/core/cluster"},
 	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
-	{"internal/core/pack", "internal/core/lifecycle", "internal/core/nominate"},
+	{"internal/core/pack", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/disrupt"},
 	{"internal/condition", "internal/loop", "internal/record"},
 	{"internal/translate", "internal/cloud", "internal/journal", "internal/scenario", "internal/ec2catalog"},

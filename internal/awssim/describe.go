@@ -100,7 +100,7 @@ func describeTypes(s *Sim, c *call) (any, error) {
 		}
 	}
 	return describeAll(c, "instanceTypeSet", 100, all, described[*machine]{
-		key: func(m *machine) string { return m.name }, tags: noTags[*machine], write: (*machine).describe, property: machineProperty,
+		key: func(m *machine) string { return m.name }, tags: noTags[*machine], write: func(m *machine) fields { return m.describe(s.opts.Beliefs.BandwidthUnsaid) }, property: machineProperty,
 	})
 }
 
@@ -111,7 +111,7 @@ func machineProperty(m *machine, filter string) ([]string, bool) {
 	case "processor-info.supported-architecture":
 		return only(m.arch)
 	case "supported-virtualization-type":
-		return only(m.describe().text("supportedVirtualizationTypes"))
+		return only(m.describe(false).text("supportedVirtualizationTypes"))
 	case "bare-metal":
 		return only(strconv.FormatBool(m.metal))
 	case "hypervisor":

@@ -27,6 +27,8 @@ const (
 	FaultExpired = "credentials-expired"
 	// FaultDenied: no policy allows the operation.
 	FaultDenied = "denied"
+	// FaultRefused: answers are 400 with Target as the code.
+	FaultRefused = "refused"
 	// FaultInconsistent: new things stay unseen for up to Delay.
 	FaultInconsistent = "inconsistent"
 	// FaultShort: the pools have no capacity.
@@ -119,7 +121,7 @@ func (f *Fault) check() error {
 
 func conditions() []string {
 	return []string{
-		FaultDown, FaultCut, FaultError, FaultThrottle, FaultExpired, FaultDenied, FaultInconsistent,
+		FaultDown, FaultCut, FaultError, FaultThrottle, FaultExpired, FaultDenied, FaultRefused, FaultInconsistent,
 		FaultShort, FaultZone, FaultQuota, FaultAddresses,
 	}
 }
@@ -227,13 +229,18 @@ func (s *Sim) faultsOf(kind string, now time.Time) []*Fault {
 
 // strikes tells whether a condition of the kind hits this call.
 func (s *Sim) strikes(kind, operation string, now time.Time) bool {
+	return s.striking(kind, operation, now) != nil
+}
+
+// striking returns the condition of the kind that hits this call; nil: there is none.
+func (s *Sim) striking(kind, operation string, now time.Time) *Fault {
 	for _, f := range s.faultsOf(kind, now) {
 		if matches(f.Operation, operation) && (f.Rate == 0 || s.rng.Float64() < f.Rate) {
 			f.struck++
-			return true
+			return f
 		}
 	}
-	return false
+	return nil
 }
 
 // isCut tells whether the connection ends without an answer: the request was not read

@@ -2,6 +2,7 @@ package awssim
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -36,6 +37,8 @@ type order struct {
 	left         int
 	// instanceType is what was asked for; there may be no such machine.
 	instanceType string
+	// missing is what to say if the template does not exist.
+	missing *apiError
 }
 
 func createFleet(s *Sim, c *call) (any, error) {
@@ -43,8 +46,11 @@ func createFleet(s *Sim, c *call) (any, error) {
 	if kind := f.text("Type"); kind != "instant" {
 		return nil, fail("InvalidParameterValue", "awssim launches fleets of type instant only, not %q", kind)
 	}
-	if c.size > fleetBodyMax {
-		return nil, fail("InvalidInput", "The request body is too large: %d bytes, at most %d", c.size, fleetBodyMax)
+	if most := cmp.Or(s.opts.Beliefs.FleetBodyMax, fleetBodyMax); c.size > most {
+		return nil, fail("InvalidInput", "The request body is too large: %d bytes, at most %d", c.size, most)
+	}
+	if kind := f.text("TargetCapacitySpecification", "DefaultTargetCapacityType"); s.opts.Beliefs.NoReservedFleets && (kind == "capacity-block" || kind == "reserved-capacity") {
+		return nil, fail("InvalidParameterValue", "The value '%s' for DefaultTargetCapacityType is not supported by fleets of type instant", kind)
 	}
 	total, err := strconv.Atoi(f.text("TargetCapacitySpecification", "TotalTargetCapacity"))
 	if err != nil || total < 1 || total > 10000 {
@@ -64,15 +70,12 @@ func createFleet(s *Sim, c *call) (any, error) {
 	}
 	token, request := f.text("ClientToken"), f.String()
 	if old := s.fleets[token]; old != nil && token != "" {
-		if old.request != request {
-			return nil, fail("IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
-		}
-		return old.answer, nil
+		return s.repeated(c, old, orders, total)
 	}
 	out := s.launchFleet(c, orders, total)
 	if token != "" {
 		s.fleets[token] = &answered{request, out}
-		s.at(c.now.Add(answersKept), func(time.Time) { delete(s.fleets, token) })
+		s.at(c.now.Add(cmp.Or(s.opts.Beliefs.TokenKept, answersKept)), func(time.Time) { delete(s.fleets, token) })
 	}
 	return out, nil
 }
@@ -86,7 +89,12 @@ func (s *Sim) orders(c *call) ([]*order, error) {
 	capacityType := cmp.Or(c.form.text("TargetCapacitySpecification", "DefaultTargetCapacityType"), capacityOnDemand)
 	var orders []*order
 	for _, config := range configs {
-		t, err := s.template(config.at("LaunchTemplateSpecification"), c.now)
+		spec := config.at("LaunchTemplateSpecification")
+		t, err := s.template(spec, c.now)
+		var missing *apiError
+		if errors.As(err, &missing) && s.opts.Beliefs.TemplateErrorInside {
+			t, err = &template{name: spec.text("LaunchTemplateName"), id: spec.text("LaunchTemplateId"), data: &form{}}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +103,13 @@ func (s *Sim) orders(c *call) ([]*order, error) {
 			overrides = []*form{{}}
 		}
 		for _, o := range overrides {
-			orders = append(orders, s.order(c, t, o, capacityType))
+			order := s.order(c, t, o, capacityType)
+			order.missing = missing
+			orders = append(orders, order)
 		}
+	}
+	if s.opts.Beliefs.EqualByCapacity {
+		slices.SortStableFunc(orders, func(a, b *order) int { return cmp.Compare(b.left, a.left) })
 	}
 	sortOrders(orders, c.form, capacityType)
 	return orders, nil
@@ -173,7 +186,7 @@ func compareBools(a, b bool) int {
 func (s *Sim) launchFleet(c *call, orders []*order, total int) fields {
 	id := s.id("fleet")
 	tags := c.form.tagsFor("instance")
-	var instances, errors list
+	var instances, refusals list
 	left := total
 	for _, o := range orders {
 		if left == 0 {
@@ -184,7 +197,7 @@ func (s *Sim) launchFleet(c *call, orders []*order, total int) fields {
 			in, refusal := s.launch(o, c.now)
 			if refusal != nil {
 				s.refused["ec2:CreateFleet "+refusal.code]++
-				errors = append(errors, fields{
+				refusals = append(refusals, fields{
 					{"launchTemplateAndOverrides", o.describe()},
 					{"lifecycle", o.capacityType},
 					{"errorCode", refusal.code},
@@ -210,7 +223,7 @@ func (s *Sim) launchFleet(c *call, orders []*order, total int) fields {
 			})
 		}
 	}
-	return fields{{"fleetId", id}, {"errorSet", errors}, {"fleetInstanceSet", instances}}
+	return fields{{"fleetId", id}, {"errorSet", refusals}, {"fleetInstanceSet", instances}}
 }
 
 func (o *order) describe() fields {
@@ -245,17 +258,60 @@ func runInstances(s *Sim, c *call) (any, error) {
 	}
 	override := &form{children: map[string]*form{"InstanceType": c.form.at("InstanceType"), "SubnetId": c.form.at("SubnetId")}}
 	if nics := c.form.list("NetworkInterface"); len(nics) > 0 {
-		override.children["SubnetId"] = nics[0].at("SubnetId")
+		merged, err := s.mergeInterfaces(t.data.list("NetworkInterface"), nics)
+		if err != nil {
+			return nil, err
+		}
+		t = &template{data: t.data.with("NetworkInterface", listForm(merged))}
+		override.children["SubnetId"] = merged[0].at("SubnetId")
 	}
 	o := s.order(c, t, override, capacityOnDemand)
 	if err := checkTags(c.form.tagsFor("instance")); err != nil {
 		return nil, err
 	}
-	if refusal := s.valid(o, c.now); refusal != nil {
+	if refusal := s.valid(o, c.now); refusal != nil && !s.opts.Beliefs.BlindDryRun {
 		return nil, refusal
 	}
 	if err := dryRun(c); err != nil {
 		return nil, err
 	}
 	return nil, fail("UnsupportedOperation", "awssim launches by CreateFleet only")
+}
+
+// mergeInterfaces returns the network interfaces that a request with some of its own has
+// with those of its template. Each needs a subnet, all in one zone, and is there once.
+func (s *Sim) mergeInterfaces(template, request []*form) ([]*form, error) {
+	type place struct{ card, device int }
+	at := func(nic *form) place { return place{nic.number(0, "NetworkCardIndex"), nic.number(0, "DeviceIndex")} }
+	var out []*form
+	if !s.opts.Beliefs.ReplaceInterfaces {
+		out = slices.Clone(template)
+	}
+	asked := map[place]bool{}
+	for _, nic := range request {
+		if asked[at(nic)] {
+			return nil, fail("InvalidParameterValue", "Each network interface requires a unique device index.")
+		}
+		asked[at(nic)] = true
+		i := slices.IndexFunc(out, func(had *form) bool { return at(had) == at(nic) })
+		if i < 0 {
+			out = append(out, nic)
+			continue
+		}
+		for field, value := range nic.children {
+			out[i] = out[i].with(field, value)
+		}
+	}
+	for _, nic := range out {
+		subnet, first := s.subnets[nic.text("SubnetId")], s.subnets[out[0].text("SubnetId")]
+		switch {
+		case !nic.isSet("SubnetId"):
+			return nil, fail("MissingParameter", "The network interface of device index %d has no subnet", at(nic).device)
+		case subnet == nil:
+			return nil, fail("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", nic.text("SubnetId"))
+		case subnet.Zone != first.Zone:
+			return nil, fail("InvalidParameterCombination", "The network interfaces are in different Availability Zones")
+		}
+	}
+	return out, nil
 }

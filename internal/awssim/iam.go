@@ -90,6 +90,13 @@ func createProfile(s *Sim, c *call) (any, error) {
 	if err := checkTags(tags); err != nil {
 		return nil, fail("LimitExceeded", "%v", err)
 	}
+	keys := map[string]bool{}
+	for key := range tags {
+		if keys[strings.ToLower(key)] {
+			return nil, fail("InvalidInput", "Duplicate tag keys found. Please note that Tag keys are case insensitive.")
+		}
+		keys[strings.ToLower(key)] = true
+	}
 	p := &profile{
 		name: name, path: orDefault(c.form.text("Path"), "/"), id: s.id("AIPA"), tags: tags, created: c.now, visible: s.visible(c.now),
 	}

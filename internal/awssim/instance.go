@@ -24,6 +24,7 @@ type instance struct {
 	image                        *Image
 	template                     *template
 	capacityType                 string
+	quota                        string // that its vCPUs count against
 	state, reason                string
 	launched, visible, ended     time.Time
 	addresses                    []netip.Addr
@@ -33,6 +34,8 @@ type instance struct {
 	placement                    placed
 	// node is the name of its Node once it has joined; bootError why it will not.
 	node, bootError string
+	// protected: it may not be terminated by whoever asks.
+	protected bool
 	// interrupted is when its notice was given.
 	interrupted   time.Time
 	impairedSince time.Time
@@ -106,7 +109,7 @@ func describeInstances(s *Sim, c *call) (any, error) {
 // named returns the instances that a request names, or all that are seen.
 func (s *Sim) named(c *call, ids []string) ([]*instance, error) {
 	if len(ids) == 0 {
-		return slices.DeleteFunc(slices.Collect(maps.Values(s.instances)), func(in *instance) bool { return in.visible.After(c.now) }), nil
+		return slices.DeleteFunc(slices.Collect(maps.Values(s.instances)), func(in *instance) bool { return s.unseen(in, c.now) }), nil
 	}
 	var out []*instance
 	for _, id := range ids {
@@ -114,7 +117,7 @@ func (s *Sim) named(c *call, ids []string) ([]*instance, error) {
 			return nil, fail("InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id)
 		}
 		in := s.instances[id]
-		if in == nil || in.visible.After(c.now) {
+		if in == nil || s.unseen(in, c.now) {
 			return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 		}
 		out = append(out, in)
@@ -273,6 +276,11 @@ func terminateInstances(s *Sim, c *call) (any, error) {
 	if err := dryRun(c); err != nil {
 		return nil, err
 	}
+	for _, in := range all {
+		if in.protected {
+			return nil, fail("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", in.id)
+		}
+	}
 	var changes list
 	for _, in := range all {
 		before := in.state
@@ -282,6 +290,15 @@ func terminateInstances(s *Sim, c *call) (any, error) {
 		})
 	}
 	return fields{{"instancesSet", changes}}, nil
+}
+
+// Protect gives an instance termination protection, or takes it away.
+func (s *Sim) Protect(id string, protected bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.instances[id]; in != nil {
+		in.protected = protected
+	}
 }
 
 // terminate begins an instance's end. What it took comes back when it is over.
@@ -307,7 +324,7 @@ func (in *instance) bill(now time.Time) float64 {
 }
 
 func (s *Sim) giveBack(in *instance) {
-	s.vcpus[quotaOf(in.machine, in.capacityType)] -= in.machine.vcpus
+	s.vcpus[in.quota] -= in.machine.vcpus
 	for _, a := range in.addresses {
 		delete(in.subnet.used, a)
 	}

@@ -69,7 +69,7 @@ func (s *Sim) booted(in *instance) boot.Machine {
 		InstanceID: in.id, InstanceType: m.name, Arch: m.arch, Zone: in.subnet.Zone, ZoneID: in.subnet.zoneID, Region: s.opts.Region,
 		NodeName: in.name(s.opts.Region), Local: in.addresses[0].String(), Cluster: s.opts.Cluster.Name,
 		KubeletVersion: fmt.Sprintf("v%s.2-eks-%s", s.opts.Cluster.Version, hashHex([]byte(in.image.ID))[:7]),
-		VCPUs:          m.vcpus, MemoryBytes: s.memory(m), ENIs: m.enis, Addresses: m.addresses,
+		VCPUs:          m.vcpus, MemoryBytes: s.memory(m), ENIs: m.enis + s.opts.Beliefs.MoreInterfaces, Addresses: m.addresses,
 		StorageBytes: int64(m.nvmeGB) * 1e9, Volumes: in.volumes(), Devices: in.devices(),
 	}
 }
@@ -82,7 +82,7 @@ func (s *Sim) memory(m *machine) int64 {
 	}
 	kept := int64(math.Ceil(float64(size) * keptByHypervisor))
 	seen := (size - kept) * mebibyte
-	if e := s.opts.MemoryError; e > 0 {
+	if e := s.opts.Beliefs.MemoryError; e > 0 {
 		h := fnv.New64a()
 		fmt.Fprint(h, s.opts.Seed, m.name)
 		seen += int64(float64(size*mebibyte) * e * (float64(h.Sum64()%2001)/1000 - 1))

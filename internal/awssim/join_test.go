@@ -96,7 +96,7 @@ func TestBrokenUserData(t *testing.T) {
 func TestMemoryError(t *testing.T) {
 	t.Parallel()
 	api := &nodes{joined: map[string]*corev1.Node{}}
-	w := newWorld(t, func(o *awssim.Options) { o.Registrar, o.MemoryError = api, 0.02 })
+	w := newWorld(t, func(o *awssim.Options) { o.Registrar, o.Beliefs.MemoryError = api, 0.02 })
 	w.template(t.Context(), t, nodeadm, nil)
 	if _, err := w.ec2.CreateFleet(t.Context(), fleet(1, "on-demand", override("m5.large", subnetA))); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func defaultQuotas() map[string]int {
 }
 
 // quotaOf names the quota that a machine counts against.
-func quotaOf(m *machine, capacityType string) string {
+func (s *Sim) quotaOf(m *machine, capacityType string) string {
 	letters := m.family
 	if i := strings.IndexFunc(letters, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
 		letters = letters[:i]
@@ -38,6 +38,9 @@ func quotaOf(m *machine, capacityType string) string {
 		capacityType = capacityOnDemand
 	}
 	for class, families := range quotaFamilies() {
+		if s.opts.Beliefs.OneQuota {
+			break
+		}
 		if slices.Contains(families, letters) || class == "high-memory" && strings.HasPrefix(m.family, "u") {
 			return capacityType + "/" + class
 		}
@@ -83,6 +86,8 @@ func (s *Sim) capacityLeft(k poolKey, now time.Time) int {
 func (s *Sim) valid(o *order, now time.Time) *apiError {
 	im := s.images[o.imageID]
 	switch {
+	case o.missing != nil:
+		return o.missing
 	case o.machine == nil:
 		return fail("InvalidParameterValue", "Invalid value '%s' for InstanceType.", o.instanceType)
 	case o.subnet == nil:
@@ -175,7 +180,7 @@ func (s *Sim) launch(o *order, now time.Time) (*instance, *apiError) {
 
 // quota is how many vCPUs may run of a machine's class.
 func (s *Sim) quota(m *machine, capacityType string, now time.Time) int {
-	name := quotaOf(m, capacityType)
+	name := s.quotaOf(m, capacityType)
 	for _, f := range s.faultsOf(FaultQuota, now) {
 		if matches(f.Target, name) {
 			return f.Count
@@ -185,13 +190,14 @@ func (s *Sim) quota(m *machine, capacityType string, now time.Time) int {
 }
 
 func (s *Sim) overQuota(o *order, now time.Time) bool {
-	name := quotaOf(o.machine, o.capacityType)
+	name := s.quotaOf(o.machine, o.capacityType)
 	return s.vcpus[name]+o.machine.vcpus > s.quota(o.machine, o.capacityType, now)
 }
 
 // plan says when the instance runs and when its Node joins.
 func (s *Sim) plan(in *instance, now time.Time) {
-	s.vcpus[quotaOf(in.machine, in.capacityType)] += in.machine.vcpus
+	in.quota = s.quotaOf(in.machine, in.capacityType)
+	s.vcpus[in.quota] += in.machine.vcpus
 	boot := s.between(s.opts.MinBoot, s.opts.MaxBoot)
 	s.at(now.Add(min(boot/2, s.between(2*time.Second, 8*time.Second))), func(now time.Time) {
 		if in.state == statePending {

@@ -69,6 +69,9 @@ func (s *Sim) admit(c *call, r *http.Request, body []byte) error {
 	case s.strikes(FaultError, name, now):
 		return &apiError{http.StatusInternalServerError, "InternalError", "An internal error has occurred"}
 	}
+	if f := s.striking(FaultRefused, name, now); f != nil {
+		return fail(f.Target, "The request was refused")
+	}
 	if s.opts.Unlimited || c.service != "ec2" {
 		return nil
 	}

@@ -213,7 +213,8 @@ func (m *machine) enaSupport() string {
 }
 
 // describe writes the type as DescribeInstanceTypes does.
-func (m *machine) describe() fields {
+// Unsaid: what the network always carries is left out.
+func (m *machine) describe(unsaid bool) fields {
 	enclaves := "unsupported"
 	if m.nitro && !m.metal && m.vcpus >= 4 && !strings.HasPrefix(m.family, "t") {
 		enclaves = "supported"
@@ -237,7 +238,7 @@ func (m *machine) describe() fields {
 		{"memoryInfo", fields{{"sizeInMiB", m.memoryMiB}}},
 		{"instanceStorageSupported", m.nvmeGB > 0},
 		{"ebsInfo", m.ebs()},
-		{"networkInfo", m.network()},
+		{"networkInfo", m.network(unsaid)},
 		{"placementGroupInfo", fields{{"supportedStrategies", texts(m.strategies())}}},
 		{"burstablePerformanceSupported", strings.HasPrefix(m.family, "t") && !strings.HasPrefix(m.family, "trn")},
 		{"nitroEnclavesSupport", enclaves},
@@ -261,10 +262,17 @@ func (m *machine) ebs() fields {
 	}}}
 }
 
-func (m *machine) network() fields {
+// baseline is what one network card always carries, in Gbit/s; made up, of the true size.
+func (m *machine) baseline() float64 { return min(0.375*float64(m.vcpus)/float64(m.cards), 100) }
+
+func (m *machine) network(unsaid bool) fields {
 	var cards list
 	for i := range m.cards {
-		cards = append(cards, fields{{"networkCardIndex", i}, {"maximumNetworkInterfaces", m.enis}})
+		card := fields{{"networkCardIndex", i}, {"maximumNetworkInterfaces", m.enis}}
+		if !unsaid {
+			card = append(card, field{"baselineBandwidthInGbps", m.baseline()})
+		}
+		cards = append(cards, card)
 	}
 	out := fields{
 		{"maximumNetworkInterfaces", m.enis * m.cards},

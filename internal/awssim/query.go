@@ -2,6 +2,7 @@ package awssim
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -48,6 +49,25 @@ func (f *form) at(path ...string) *form {
 	return f
 }
 
+// with returns a copy in which a child is another.
+func (f *form) with(name string, child *form) *form {
+	children := maps.Clone(f.children)
+	if children == nil {
+		children = map[string]*form{}
+	}
+	children[name] = child
+	return &form{f.value, children}
+}
+
+// listForm returns the node that list reads as these.
+func listForm(items []*form) *form {
+	f := &form{children: map[string]*form{}}
+	for i, item := range items {
+		f.children[strconv.Itoa(i+1)] = item
+	}
+	return f
+}
+
 func (f *form) text(path ...string) string { return f.at(path...).value }
 
 func (f *form) flag(path ...string) bool { return f.text(path...) == "true" }
@@ -74,7 +94,7 @@ func (f *form) list(path ...string) []*form {
 	}
 	var numbers []int
 	for k := range g.children {
-		if n, err := strconv.Atoi(k); err == nil {
+		if n, err := strconv.Atoi(k); err == nil && strconv.Itoa(n) == k { // not 01
 			numbers = append(numbers, n)
 		}
 	}

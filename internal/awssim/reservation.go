@@ -207,7 +207,10 @@ func describePlacements(s *Sim, c *call) (any, error) {
 		for _, v := range c.form.texts(by.param) {
 			all = slices.DeleteFunc(all, func(g placementGroup) bool { return by.get(g) != v })
 			if len(all) == 0 {
-				return nil, fail("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", v)
+				if by.param == "GroupId" {
+					return nil, s.noGroup(v, "")
+				}
+				return nil, s.noGroup("", v)
 			}
 		}
 	}
@@ -247,7 +250,7 @@ func (s *Sim) placementFor(o *order) (placed, *apiError) {
 	}
 	i := slices.IndexFunc(s.placements, func(g placementGroup) bool { return g.ID == id || name != "" && g.Name == name })
 	if i < 0 {
-		return placed{}, fail("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", orDefault(id, name))
+		return placed{}, s.noGroup(id, name)
 	}
 	g := s.placements[i]
 	if !slices.Contains(o.machine.strategies(), g.Strategy) {

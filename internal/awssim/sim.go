@@ -75,9 +75,8 @@ type Options struct {
 	Unlimited bool
 	// Capacity tells how many machines each pool has; nil: enough.
 	Capacity func(capacityType, instanceType, zone string) int
-	// MemoryError is by how much of its size the memory that a kubelet reports may differ from
-	// what a VM_MEMORY_OVERHEAD_PERCENT of 0.075 predicts, up or down; drawn for each type.
-	MemoryError float64
+	// Beliefs are what AWS does where nobody has confirmed it.
+	Beliefs Beliefs
 }
 
 // Sim is one account. Make it with New.

@@ -22,8 +22,11 @@ func newController() *cobra.Command {
 KUBECONFIG or ~/.kube/config. Every flag can be given as an environment variable: its
 name in capitals with underscores (--batch-idle-duration is BATCH_IDLE_DURATION).
 
-An API server that is away, definitions that are not installed and a lost lease are
-waited for; the log says what is missing.`,
+An API server that is away, definitions that are not installed, missing rights and a lost
+lease are waited for; the log and /readyz say what is missing.
+
+Flags are read as Karpenter reads them: -name is --name. In a pod that has CLUSTER_NAME or
+KARPENTER_SERVICE in its environment this is what dovetail does without a command.`,
 		Example: `  dovetail controller --kubeconfig ~/.kube/config --leader-election-namespace kube-system
   dovetail controller --log-level debug --batch-idle-duration 500ms`,
 		Args: cobra.NoArgs,

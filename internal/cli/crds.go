@@ -14,7 +14,7 @@ func newCRDs() *cobra.Command {
 	return &cobra.Command{
 		Use:     "crds",
 		Short:   "Print the definitions of NodePool, NodeClaim and the other kinds",
-		Example: "  dovetail crds | kubectl apply --server-side -f -",
+		Example: "  dovetail crds | kubectl apply --server-side --force-conflicts -f -",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			files := crd.Files()

@@ -24,8 +24,9 @@ stays, or why it goes.
 
 The name is NAME, NAMESPACE/NAME of a pod, or pod/NAME, node/NAME, nodeclaim/NAME.
 
-The controller's metrics port must be reachable, as after
-  kubectl port-forward -n NAMESPACE deploy/NAME 8080
+The controller's debug port, which answers on its loopback address only, must be
+reachable, as after
+  kubectl port-forward -n NAMESPACE deploy/NAME 8082
 or the journal must be a file: --journal.`,
 		Example: `  dovetail explain pod/web-7x2kq
   dovetail explain shop/web-7x2kq --address http://localhost:9090

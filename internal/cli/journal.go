@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// addressDefault is where a port-forward to the controller's metrics port answers.
-	addressDefault = "http://localhost:8080"
+	// addressDefault is where a port-forward to the controller's debug port answers.
+	addressDefault = "http://localhost:8082"
 	// journalPatience bounds how long a controller may take to hand its journal over.
 	journalPatience = time.Minute
 )
@@ -32,7 +32,7 @@ func (f *journalFlags) addPath(cmd *cobra.Command) {
 }
 
 func (f *journalFlags) addAddress(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "address", addressDefault, "the metrics port of a controller")
+	cmd.Flags().StringVar(&f.address, "address", addressDefault, "the debug port of a controller")
 }
 
 // read returns the journal. What could not be read of it is said on stderr.
@@ -70,11 +70,11 @@ func (f *journalFlags) fetch(ctx context.Context) (*journal.File, error) {
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8080), or give a file", address, err)
+		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8082), or give a file", address, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read only
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %s for its journal: it answers %s; the address must be the metrics port of a controller that keeps one (--journal-memory-bytes above 0)", address, answer.Status)
+		return nil, fmt.Errorf("ask %s for its journal: it answers %s; the address must be the debug port of a controller that keeps one (--journal-memory-bytes above 0)", address, answer.Status)
 	}
 	return journal.ReadFrom(answer.Body, address)
 }

@@ -18,11 +18,15 @@ const version = "0.1.0-dev"
 // Main runs the command line and returns the exit status: 0, or 1 after one line that
 // says what is wrong, 2 if it was called wrongly, or what a statusError says.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot() //nolint:contextcheck // cobra hands each command its context
-	root.SetArgs(args)
+	controller := newController() //nolint:contextcheck // cobra hands each command its context
+	root := newRoot(controller)   //nolint:contextcheck // likewise
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	args, err := asCalled(controller, args)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
 	var usage *usageError
 	var status *statusError
 	switch {
@@ -54,7 +58,7 @@ type statusError struct {
 	status int
 }
 
-func newRoot() *cobra.Command {
+func newRoot(controller *cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dovetail",
 		Short: "A just-in-time node autoscaler for Kubernetes that speaks Karpenter's API",
@@ -67,7 +71,7 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, err) })
-	root.AddCommand(newAWSSim(), newController(), newCRDs(), newDemo(), newDoctor(), newExplain(), newReplay(), newSimulate(), newSnapshot(), newVersion())
+	root.AddCommand(newAWSSim(), controller, newCRDs(), newDemo(), newDoctor(), newExplain(), newReplay(), newSimulate(), newSnapshot(), newUntaint(), newVersion())
 	for _, c := range append(root.Commands(), root) {
 		args := c.Args
 		c.Args = func(cmd *cobra.Command, given []string) error {

@@ -23,7 +23,7 @@ const (
 func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
-	var consolidate, prove bool
+	var consolidate, prove, spotToSpot bool
 	var evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -36,7 +36,7 @@ The table shows the nodes by type and zone with their pods and price; what the p
 least whatever the plan, and what first-fit-decreasing would pay; and why pods are refused.
 
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
-DaemonSets, and Nodes that are there, if any; or what dovetail snapshot wrote. What can be
+DaemonSets, PodGroups, and Nodes that are there, if any; or what dovetail snapshot wrote. What can be
 bought is the catalog's.
 
 With --consolidate, say instead which machines that run would be removed or replaced to
@@ -65,7 +65,7 @@ input is wrong.`,
 				return &statusError{error: err, status: statusBadInput}
 			}
 			if consolidate {
-				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: evictionHourly}}, output)
+				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: evictionHourly, SpotToSpot: spotToSpot}}, output)
 			}
 			c.Options.Prove = prove
 			return simulateLaunches(cmd, c, output)
@@ -78,6 +78,7 @@ input is wrong.`,
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
 	cmd.Flags().BoolVar(&consolidate, "consolidate", false, "say what would make the machines that run cheaper")
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
+	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
 	cmd.Flags().BoolVar(&prove, "prove", false, "work the lower bound out to the last where that can be done, which can take a minute")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd

@@ -15,9 +15,14 @@ func TestSimulateTellsByItsStatus(t *testing.T) {
 		status         int
 		stdout, stderr string // parts
 	}{
-		"every pod finds a place":     {[]string{"--scenario", filepath.Join(scenarios, "p2-tiny-cluster.json.gz")}, 0, " would be launched for 25 pods, at ", ""},
-		"a plan as a file":            {[]string{"--scenario", filepath.Join(scenarios, "p2-tiny-cluster.json.gz"), "-o", "json"}, 0, `{"format":"kplan/1","scenario":"p2-tiny-cluster"`, ""},
-		"a pod is refused":            {[]string{"-f", filepath.Join("..", "..", "examples", "kwok")}, 3, "1 pod of default/nowhere: pool general: no instance type has", ""},
+		"every pod finds a place": {[]string{"--scenario", filepath.Join(scenarios, "p2-tiny-cluster.json.gz")}, 0, " would be launched for 25 pods, at ", ""},
+		"a plan as a file":        {[]string{"--scenario", filepath.Join(scenarios, "p2-tiny-cluster.json.gz"), "-o", "json"}, 0, `{"format":"kplan/1","scenario":"p2-tiny-cluster"`, ""},
+		"a pod is refused":        {[]string{"-f", filepath.Join("..", "..", "examples", "kwok")}, 3, "1 pod of default/nowhere: pool general: no instance type has", ""},
+		"pods that nothing can hold": {
+			[]string{"-f", filepath.Join("testdata", "giants.yaml")},
+			3,
+			"1 pod of default/two-halves: pool general: no instance type holds 2Ei or more memory; the largest, m-256x-", "",
+		},
 		"a file that is not there":    {[]string{"--scenario", "no-such.json"}, 2, "", "dovetail: open no-such.json: no such file or directory\n"},
 		"a file of another kind":      {[]string{"--scenario", "simulate.go"}, 2, "", "dovetail: simulate.go:1: "},
 		"a catalog that there is not": {[]string{"-f", "simulate.go", "--catalog", "moon"}, 2, "", `there is no catalog "moon"`},

@@ -153,6 +153,10 @@ type LaunchRequest struct {
 // LaunchResult is the answer to one request: an instance, or Err.
 type LaunchResult struct {
 	Instance Instance
+	// Short are places that had nothing, whatever became of the request, and Keep is for how
+	// long to leave them alone; 0: the usual time. A *Failure has its own.
+	Short []catalog.Place
+	Keep  time.Duration
 	// Err is a *Failure when the cloud said no. Any other error means that it is not
 	// known whether an instance was made: repeat the request with the same token.
 	Err error
@@ -195,7 +199,7 @@ type Failure struct {
 	// Reason is a condition reason; empty: Kind.
 	Reason  string
 	Message string
-	// Short are the places that had nothing, of kind NoCapacity; empty: all that were
+	// Short are the places that had nothing; empty, of kind NoCapacity: all that were
 	// offered. Keep is for how long to leave them alone; 0: the usual time.
 	Short []catalog.Place
 	Keep  time.Duration

@@ -75,7 +75,7 @@ func ClusterOf(config *rest.Config) (awssim.Cluster, error) {
 func (a *account) settle(s *operator.Settings) {
 	s.AWSSettings = operator.AWSSettings{
 		ClusterName: accountCluster, InterruptionQueue: accountCluster, VMMemoryOverheadPercent: s.VMMemoryOverheadPercent,
-		AMIRefreshInterval: s.AMIRefreshInterval, SubnetRefreshInterval: s.SubnetRefreshInterval,
+		AMIRefreshInterval: s.AMIRefreshInterval, SubnetRefreshInterval: s.SubnetRefreshInterval, GroupRefreshInterval: s.GroupRefreshInterval,
 	}
 }
 

@@ -77,7 +77,7 @@ func judgeVersion(v *version.Info, host string) Finding {
 
 // definitions compares the definitions that are installed with ours.
 func definitions(ctx context.Context, c client.Client) []Finding {
-	const check, remedy = "definitions", "dovetail crds | kubectl apply --server-side -f -"
+	const check, remedy = "definitions", "dovetail crds | kubectl apply --server-side --force-conflicts -f -"
 	own, err := ownDefinitions()
 	if err != nil {
 		return []Finding{{Check: check, Status: checkup.Failed, Found: err.Error()}}

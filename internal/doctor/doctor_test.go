@@ -84,7 +84,7 @@ func TestDefinitions(t *testing.T) {
 		}
 		return out
 	}
-	const remedy = "dovetail crds | kubectl apply --server-side -f -"
+	const remedy = "dovetail crds | kubectl apply --server-side --force-conflicts -f -"
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    Finding

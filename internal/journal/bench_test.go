@@ -75,10 +75,7 @@ func BenchmarkKeep(b *testing.B) {
 		}
 	})
 	bench("unpack", func(b *testing.B, j *Journal) {
-		file, err := j.File(1)
-		if err != nil {
-			b.Fatal(err)
-		}
+		file := fileOf(b, j, 1)
 		for b.Loop() {
 			unpackAll(b, file)
 		}

@@ -84,10 +84,7 @@ func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
 		return err.Error() + "\n"
 	}
 	j, _ := keep(t, Options{}, s.decisions...)
-	file, err := j.File(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := fileOf(t, j, 0)
 	f, err := ReadFrom(bytes.NewReader(file), "journal")
 	if err != nil {
 		t.Fatal(err)
@@ -120,10 +117,7 @@ func TestAReplacementIsExplainedByItsStep(t *testing.T) {
 		}
 	}
 	j, _ := keep(t, Options{}, step, later)
-	file, err := j.File(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := fileOf(t, j, 0)
 	f, err := ReadFrom(bytes.NewReader(file), "journal")
 	if err != nil {
 		t.Fatal(err)

@@ -13,11 +13,11 @@
 package journal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -294,37 +294,52 @@ func (j *Journal) Refusals() []Refused {
 // ErrNoDecision is returned where a decision is asked for that there is not, or is no more.
 var ErrNoDecision = errors.New("there is no such decision")
 
-// File returns what is in memory in the form of a file: all of it, or with an id above 0
-// that decision alone.
-func (j *Journal) File(id int64) ([]byte, error) {
+// WriteFile writes what is in memory in the form of a file: all of it, or with an id above 0
+// that decision alone. Nothing waits for the writer: what it writes was kept when it began.
+func (j *Journal) WriteFile(w io.Writer, id int64) error {
+	lines, refusals := j.held(id)
+	if id > 0 && len(lines) == 0 {
+		return fmt.Errorf("decision %d: %w", id, ErrNoDecision)
+	}
+	if id <= 0 {
+		if err := writeLine(w, &line{Refusals: refusals}); err != nil {
+			return err
+		}
+	}
+	for i := range lines {
+		k := &lines[i]
+		if _, err := w.Write(k.line); err != nil {
+			return err
+		}
+		if k.head.Again > 0 {
+			if err := writeLine(w, &line{Same: &same{k.head.ID, k.head.Again, k.head.Until}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeLine(w io.Writer, l *line) error {
+	b, err := l.bytes()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+// held returns the decisions in memory, or with an id above 0 that one, and the refusals. The
+// lines are shared: nobody changes them.
+func (j *Journal) held(id int64) ([]kept, []Refused) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out bytes.Buffer
 	if id <= 0 {
-		b, err := (&line{Refusals: j.refusals.list()}).bytes()
-		if err != nil {
-			return nil, err
-		}
-		out.Write(b)
+		return slices.Clone(j.kept), j.refusals.list()
 	}
-	found := id <= 0
-	for i := range j.kept {
-		k := &j.kept[i]
-		if id > 0 && k.head.ID != id {
-			continue
-		}
-		found = true
-		out.Write(k.line)
-		if k.head.Again > 0 {
-			b, err := (&line{Same: &same{k.head.ID, k.head.Again, k.head.Until}}).bytes()
-			if err != nil {
-				return nil, err
-			}
-			out.Write(b)
-		}
+	i := slices.IndexFunc(j.kept, func(k kept) bool { return k.head.ID == id })
+	if i < 0 {
+		return nil, nil
 	}
-	if !found {
-		return nil, fmt.Errorf("decision %d: %w", id, ErrNoDecision)
-	}
-	return out.Bytes(), nil
+	return []kept{j.kept[i]}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +71,16 @@ func keep(t testing.TB, opts Options, decisions ...*record.Decision) (j *Journal
 	return j, outcomes
 }
 
+// fileOf returns what WriteFile writes.
+func fileOf(t testing.TB, j *Journal, id int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := j.WriteFile(&b, id); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 func TestOnlyNewsIsKept(t *testing.T) {
 	t.Parallel()
 	refusedPod := "pod w cpu=9\n"
@@ -85,7 +96,7 @@ func TestOnlyNewsIsKept(t *testing.T) {
 		t.Errorf("heads: %+v", heads)
 	}
 	want := []Refused{{
-		Namespace: "default", Name: "w", UID: "w", Reason: verdict.ResourceShort, Why: j.Refusals()[0].Why,
+		Namespace: "default", Name: "w", UID: "w", Reason: verdict.TooLarge, Why: j.Refusals()[0].Why,
 		First: story.Now(), Last: story.Now().Add(4 * time.Second), Times: 5,
 	}}
 	if diff := cmp.Diff(want, j.Refusals()); diff != "" {
@@ -134,8 +145,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	if len(heads) == 0 || len(heads) == 40 || heads[len(heads)-1].ID != 40 {
 		t.Errorf("%d decisions kept: %+v", len(heads), heads)
 	}
-	if file, err := j.File(0); err != nil || len(file) > 21_000 {
-		t.Errorf("the file has %d bytes, error %v", len(file), err)
+	if file := fileOf(t, j, 0); len(file) > 21_000 {
+		t.Errorf("the file has %d bytes", len(file))
 	}
 }
 
@@ -241,10 +252,7 @@ func TestDiskIsBounded(t *testing.T) {
 func TestATornLineIsSkippedAndTold(t *testing.T) {
 	t.Parallel()
 	j, _ := keep(t, Options{}, decide(t, 0, "pod w cpu=1\n"), decide(t, 1, "pod x cpu=9\n"))
-	whole, err := j.File(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := fileOf(t, j, 0)
 	lastLine := strings.LastIndexByte(string(whole[:len(whole)-1]), '\n') + 1
 	for cut := lastLine + 1; cut < len(whole)-1; cut++ {
 		f, err := ReadFrom(strings.NewReader(string(whole[:cut])), "j")
@@ -310,8 +318,7 @@ func TestHandler(t *testing.T) {
 		Path + "/3":    {404, 0, "decision 3: there is no such decision"},
 		Path + "/tree": {400, 0, `"tree" is no number of a decision`},
 	} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
+		t.Run(path, func(t *testing.T) { // one after the other: readers are few
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -335,5 +342,64 @@ func TestHandler(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// stuck is a reader that does not read: each write waits until it is let go.
+type stuck struct {
+	httptest.ResponseRecorder
+	reading, release chan struct{}
+	longest          int
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	select {
+	case s.reading <- struct{}{}:
+	default:
+	}
+	<-s.release
+	s.longest = max(s.longest, len(b))
+	return len(b), nil
+}
+
+// TestAReaderThatDoesNotReadHoldsNobodyUp has as many readers as there may be, none of which reads:
+// decisions are taken in as ever, one reader more is turned away, and what they are given later is
+// written line by line.
+func TestAReaderThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	j, _ := keep(t, Options{}, decide(t, 0, "pod w cpu=1\n"), decide(t, 1, "pod x cpu=9\n"))
+	whole := len(fileOf(t, j, 0))
+	h, release := j.Handler(), make(chan struct{})
+	ask := func(w http.ResponseWriter) { h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, Path+"/all", nil)) }
+	var readers [readersMost]*stuck
+	var answered sync.WaitGroup
+	for i := range readers {
+		readers[i] = &stuck{ResponseRecorder: *httptest.NewRecorder(), reading: make(chan struct{}, 1), release: release}
+		answered.Go(func() { ask(readers[i]) })
+		<-readers[i].reading
+	}
+	late := httptest.NewRecorder()
+	ask(late)
+	if late.Code != http.StatusTooManyRequests {
+		t.Errorf("one reader more is answered %d, want %d", late.Code, http.StatusTooManyRequests)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j.opts.Count = func(record.Loop, string) {}
+	j.Add(decide(t, 2, "pod y cpu=2\n"))
+	j.Run(ctx) // returns when it has taken in what waits
+	if n := len(j.Heads()); n != 3 {
+		t.Errorf("%d decisions are kept while two read, want 3", n)
+	}
+	close(release)
+	answered.Wait()
+	for _, r := range readers {
+		if r.longest == 0 || r.longest > whole*3/4 {
+			t.Errorf("the longest write has %d of the file's %d bytes: it is not written line by line", r.longest, whole)
+		}
+	}
+	after := httptest.NewRecorder()
+	if ask(after); after.Code != http.StatusOK {
+		t.Errorf("with the readers gone: %d", after.Code)
 	}
 }

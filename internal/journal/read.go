@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/dovetail-sh/dovetail/internal/record"
@@ -118,11 +119,12 @@ func (f *File) add(text []byte, index *refusals, first bool) error {
 	case l.Format != format:
 		return fmt.Errorf("the format is %q; this program reads %q", l.Format, format)
 	case l.Decision != nil:
+		l.Decision.Again = max(l.Decision.Again, 0)
 		f.Decisions = append(f.Decisions, Entry{*l.Decision, l.Body})
 	case l.Same != nil:
 		for i := len(f.Decisions) - 1; i >= 0; i-- {
 			if e := &f.Decisions[i]; e.ID == l.Same.ID {
-				e.Again, e.Until = e.Again+l.Same.Again, l.Same.Until
+				e.Again, e.Until = e.Again+min(max(l.Same.Again, 0), math.MaxInt64-e.Again), l.Same.Until
 				break
 			}
 		}

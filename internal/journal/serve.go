@@ -11,6 +11,10 @@ import (
 // Path is where Handler answers.
 const Path = "/debug/journal"
 
+// readersMost bounds how many may read the journal at once: what one has not read yet is kept
+// in memory for it, though the journal may have dropped it since.
+const readersMost = 2
+
 // Listing is what Path answers: what is in memory, at a glance.
 type Listing struct {
 	Decisions []Head    `json:"decisions"`
@@ -18,7 +22,7 @@ type Listing struct {
 }
 
 // Handler answers for the journal: Path lists it, Path/all is the whole of it as a file,
-// Path/ID one decision of it, which dovetail replay opens.
+// Path/ID one decision of it, which dovetail replay opens. One reader too many is turned away.
 func (j *Journal) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, j.answerList)
@@ -32,7 +36,16 @@ func (j *Journal) Handler() http.Handler {
 		}
 		j.answerFile(w, id)
 	})
-	return mux
+	readers := make(chan struct{}, readersMost)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case readers <- struct{}{}:
+			defer func() { <-readers }()
+			mux.ServeHTTP(w, r)
+		default:
+			http.Error(w, fmt.Sprintf("%d others read the journal at this moment; ask again later", readersMost), http.StatusTooManyRequests)
+		}
+	})
 }
 
 func (j *Journal) answerList(w http.ResponseWriter, _ *http.Request) {
@@ -46,20 +59,14 @@ func (j *Journal) answerList(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (j *Journal) answerFile(w http.ResponseWriter, id int64) {
-	b, err := j.File(id)
-	switch {
-	case errors.Is(err, ErrNoDecision):
-		http.Error(w, err.Error(), http.StatusNotFound)
-		return
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	name := "all"
 	if id > 0 {
 		name = strconv.FormatInt(id, 10)
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name+suffix))
-	_, _ = w.Write(b) // who asked is gone
+	if err := j.WriteFile(w, id); errors.Is(err, ErrNoDecision) { // any other: who asked is gone
+		w.Header().Del("Content-Disposition")
+		http.Error(w, err.Error(), http.StatusNotFound)
+	}
 }

@@ -101,14 +101,35 @@ func daemonOf(p *corev1.Pod) string {
 	return ""
 }
 
-// daemonShapes returns what every node must carry, sorted by name.
-func (s *Store) daemonShapes() []cluster.Daemon {
+// daemonShapes returns what every node must carry, sorted by name. DaemonSets whose pods need
+// ResourceClaims run only where the devices are. A DaemonSet that no instance type of the pools
+// holds is left out, too: none of its pods will ever run on a node of ours, and with it no node
+// would have room for any other pod.
+func (s *Store) daemonShapes(pools []cluster.Pool) []cluster.Daemon {
 	var out []cluster.Daemon
 	for _, d := range s.daemons.sets {
-		out = append(out, s.daemonShape(d))
+		if len(d.set.Spec.Template.Spec.ResourceClaims) > 0 {
+			continue
+		}
+		if shape := s.daemonShape(d); fitsSomeType(&shape, pools) {
+			out = append(out, shape)
+		}
 	}
 	slices.SortFunc(out, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// fitsSomeType tells whether an instance type of the pools has room for a daemon, or there are none.
+func fitsSomeType(d *cluster.Daemon, pools []cluster.Pool) bool {
+	types := 0
+	for i := range pools {
+		for _, t := range pools[i].Types {
+			if types++; d.Shape.Requests.Fits(t.Allocatable()) {
+				return true
+			}
+		}
+	}
+	return types == 0
 }
 
 func (s *Store) daemonShape(d *daemon) cluster.Daemon {

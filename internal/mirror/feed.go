@@ -108,7 +108,8 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	}
 	had := s.pods[p.UID]
 	asked := had != nil && s.asks(had)
-	now := &pod{Pod: p, asksForNode: asksForNode(p), claims: len(translate.ClaimsOf(p)) > 0, shape: s.shape(p)}
+	asksNow, failed := asksForNode(p)
+	now := &pod{Pod: p, asksForNode: asksNow, failed: failed, claims: len(translate.ClaimsOf(p)) > 0, shape: s.shape(p)}
 	if had != nil {
 		now.history = had.history
 	}
@@ -116,6 +117,7 @@ func (s *Store) upsertPod(p *corev1.Pod) {
 	s.forgetPodState(had)
 	s.pods[p.UID] = now
 	s.unbound[p.UID] = now
+	s.joinGang(now)
 	s.seeHint(had, now)
 	if p.Spec.NodeName != "" {
 		delete(s.planned, p.UID)
@@ -150,6 +152,7 @@ func (s *Store) forgetPodState(p *pod) {
 		delete(s.shapes, p.shape.key)
 	}
 	s.unbind(p)
+	s.partGang(p)
 }
 
 // bind adds a pod to those of its node.
@@ -195,18 +198,21 @@ func (s *Store) shape(p *corev1.Pod) *sharedShape {
 }
 
 // asksForNode tells whether a pod waits for a machine, as far as its nomination lets it
-// (asks): kube-scheduler found none for it, and it is not bound to certain nodes anyway.
-func asksForNode(p *corev1.Pod) bool {
+// (asks): kube-scheduler found none for it, and it is not bound to certain nodes anyway. Where
+// there is no Node at all, kube-scheduler 1.37 failed with an error instead if the pod is of a
+// PodGroup.
+func asksForNode(p *corev1.Pod) (asks, failed bool) {
 	if p.Spec.NodeName != "" || !translate.Active(p) ||
 		translate.OwnedByDaemonSet(p) || translate.Mirror(p) || translate.Unwanted(p) {
-		return false
+		return false, false
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
-			return c.Reason == corev1.PodReasonUnschedulable
+			failed = c.Reason == corev1.PodReasonSchedulerError && translate.PodGroupOf(p) != ""
+			return failed || c.Reason == corev1.PodReasonUnschedulable, failed
 		}
 	}
-	return false
+	return false, false
 }
 
 func (s *Store) upsertNode(n *corev1.Node) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +54,8 @@ func (s *Store) Observe(objects ...client.Object) error {
 			s.upsertCSINode(o)
 		case *storagev1.VolumeAttachment:
 			s.upsertAttachment(o)
+		case *schedulingv1beta1.PodGroup:
+			s.upsertPodGroup(o)
 		default:
 			return fmt.Errorf("observe %T: the mirror does not watch this kind", o)
 		}

@@ -224,8 +224,13 @@ func (s *Store) joined(machine string) *corev1.Node {
 // asks tells whether a pod waits for a machine. One that kube-scheduler makes room for
 // does not, but one that we nominated does, and one that is nominated for what is not there.
 func (s *Store) asks(p *pod) bool {
+	return p.asksForNode && !s.hasRoomMade(p) && (!p.failed || len(s.nodes) == 0 || s.planned[p.UID] != "")
+}
+
+// hasRoomMade tells whether kube-scheduler makes room for a pod on a machine that is there.
+func (s *Store) hasRoomMade(p *pod) bool {
 	nominated := p.Status.NominatedNodeName
-	return p.asksForNode && (nominated == "" || s.nodes[nominated] == nil || s.isOurs(p))
+	return nominated != "" && s.nodes[nominated] != nil && !s.isOurs(p)
 }
 
 // isOurs tells whether a pod is nominated for a machine because we meant it for that.

@@ -13,7 +13,7 @@ import (
 func (s *Store) keepPromises(snap *cluster.Snapshot) {
 	var promised []*pod
 	for _, p := range s.unbound {
-		if p.asksForNode && !s.asks(p) {
+		if p.asksForNode && s.hasRoomMade(p) {
 			promised = append(promised, p)
 		}
 	}

@@ -33,11 +33,12 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 			snap.Pools = append(snap.Pools, s.pool(np, now))
 		}
 	}
-	snap.Daemons = s.daemonShapes()
+	snap.Daemons = s.daemonShapes(snap.Pools)
 	s.machines(snap, now)
 	s.keepPromises(snap)
 	shaper := s.newShaper()
 	s.pending(snap, shaper, now)
+	s.addGangs(snap)
 	s.residents(snap, shaper, now)
 	return snap
 }
@@ -116,6 +117,10 @@ func (s *Store) machines(snap *cluster.Snapshot, now time.Time) {
 		s.refresh(m, now)
 		n := &snap.Nodes[i]
 		*n = m.made
+		if np := s.pools[n.Pool]; m.claim != nil && np != nil && translate.Static(np) {
+			ageless := translate.Ageless(m.claim.NodeClaim)
+			n.Expires, n.Reclaimed = translate.Expires(ageless), translate.Reclaimed(ageless)
+		}
 		s.attach(n, m)
 		s.reserve(n, plannedFor, now)
 	}
@@ -205,7 +210,7 @@ func (s *Store) pending(snap *cluster.Snapshot, shaper *shaper, now time.Time) {
 	add := func(p *pod, planned string) {
 		shape, _ := shaper.shape(p)
 		snap.Pending = append(snap.Pending, cluster.Pod{
-			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: planned, Shape: shape,
+			PodRef: translate.PodRef(p.Pod), Created: p.CreationTimestamp.Time, Planned: planned, Shape: shape, Gang: s.gangOf(p),
 		})
 	}
 	for uid, p := range s.unbound {

@@ -72,6 +72,7 @@ type Store struct {
 	shortages  catalog.Shortages
 	siblings   siblings
 	volumes    volumes
+	gangs      gangs
 	planned    map[types.UID]string // pod → machine
 	nominated  map[string]time.Time // machine → until
 	wake       func(id string)
@@ -84,6 +85,7 @@ type pod struct {
 	*corev1.Pod
 	shape       *sharedShape
 	asksForNode bool
+	failed      bool // it asks, but for an error of kube-scheduler, which it may be because there is no Node
 	claims      bool // it has volume claims
 	history
 }
@@ -122,7 +124,7 @@ func NewStore(opts Options) *Store {
 		shapes:     map[string]*sharedShape{}, types: map[cloud.ClassRef]typesKnown{},
 		siblings: siblings{services: map[types.UID]*corev1.Service{}, selectors: map[types.UID]*metav1.LabelSelector{}},
 		planned:  map[types.UID]string{}, nominated: map[string]time.Time{},
-		volumes: newVolumes(), wake: func(string) {}, evicted: map[types.UID]evicted{},
+		volumes: newVolumes(), gangs: newGangs(), wake: func(string) {}, evicted: map[types.UID]evicted{},
 		onNode: map[string]*machine{},
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"pgregory.net/rapid"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -327,6 +329,83 @@ func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {
 	s.upsertPod(live)
 	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 1000 {
 		t.Errorf("requests of a live pod: %dm cpu, want 1000m", got)
+	}
+}
+
+// TestDaemonsThatClaimDevicesAreNotOnEveryNode: their pods run where the devices are.
+func TestDaemonsThatClaimDevicesAreNotOnEveryNode(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "gpus", UID: "ds"}}
+	ds.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	s.upsertDaemon(ds)
+	if got := s.Snapshot().Daemons; len(got) > 0 {
+		t.Errorf("every node would carry %v", got)
+	}
+}
+
+// TestNodesOfAStaticPoolDoNotExpire: nothing would launch another. The cloud may take one away
+// though, also one that would have expired before.
+func TestNodesOfAStaticPoolDoNotExpire(t *testing.T) {
+	t.Parallel()
+	by := noon.Add(time.Hour)
+	for name, c := range map[string]struct {
+		replicas  *int64
+		reclaimed bool
+		want      time.Time
+	}{
+		"another pool":                     {nil, false, noon.Add(-time.Hour)},
+		"a static pool":                    {new(int64(1)), false, time.Time{}},
+		"a static pool, and it is claimed": {new(int64(1)), true, by},
+	} {
+		s := newTestStore(atNoon)
+		np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{Replicas: c.replicas}}
+		np.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
+		nc := testClaim("c1", "kwok://c1")
+		nc.Labels = map[string]string{karpenterv1.NodePoolLabelKey: "general"}
+		nc.CreationTimestamp, nc.Spec.ExpireAfter.Duration = metav1.NewTime(noon.Add(-2*time.Hour)), new(time.Hour)
+		if c.reclaimed {
+			nc.Annotations = map[string]string{translate.ReplaceByAnnotationKey: by.Format(time.RFC3339), translate.InterruptionAnnotationKey: "spot_interrupted"}
+		}
+		s.upsertClaim(nc)
+		s.Snapshot() // made before the pool is heard of
+		s.upsertPool(np)
+		if n := s.Snapshot().Nodes[0]; !n.Expires.Equal(c.want) || n.Reclaimed != "" != c.reclaimed {
+			t.Errorf("%s: it expires at %s, want %s; reclaimed %q", name, n.Expires, c.want, n.Reclaimed)
+		}
+	}
+}
+
+// TestADaemonThatNothingHoldsIsNotCounted checks that a DaemonSet that asks for more than any node
+// has leaves room on nodes to others.
+func TestADaemonThatNothingHoldsIsNotCounted(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	for name, memory := range map[string]string{"absurd": "8Ei", "large": "16Gi", "small": "1Gi"} {
+		ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name, UID: types.UID(name)}}
+		ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}}}
+		s.upsertDaemon(ds)
+	}
+	seen := func() (names []string) {
+		for _, d := range s.Snapshot().Daemons {
+			names = append(names, d.Name)
+		}
+		return names
+	}
+	if diff := cmp.Diff([]string{"tenant/absurd", "tenant/large", "tenant/small"}, seen()); diff != "" {
+		t.Errorf("while no types are known (-want +got):\n%s", diff)
+	}
+	ref := &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"}
+	np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
+	np.Spec.Template.Spec.NodeClassRef = ref
+	s.upsertPool(np)
+	var sizes []*catalog.Type
+	for name, gib := range map[string]int64{"a": 8, "b": 32} {
+		sizes = append(sizes, &catalog.Type{Name: name, Capacity: quantity.List{quantity.CPU: 4000, quantity.Memory: gib << 30, quantity.Pods: 110}})
+	}
+	s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, sizes, nil)
+	if diff := cmp.Diff([]string{"tenant/large", "tenant/small"}, seen()); diff != "" {
+		t.Errorf("with types of 8 and 32 GiB (-want +got):\n%s", diff)
 	}
 }
 

@@ -3,6 +3,8 @@ package observe
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
 const (
@@ -92,13 +94,32 @@ type Metrics struct {
 	BatchTime, BatchSize *prometheus.HistogramVec
 	// UserDataBytes is the size of what machines of a class run at their start.
 	UserDataBytes *prometheus.GaugeVec
+	// PricesReadTimestampSeconds is when the prices that decisions use were read.
+	PricesReadTimestampSeconds *prometheus.GaugeVec
 	// PodsLanded counts pods that were meant for a machine, by what became of them.
 	PodsLanded *prometheus.CounterVec
 	// JournalDecisions counts decisions handed to the journal, by loop and by what became
 	// of them.
 	JournalDecisions *prometheus.CounterVec
+	// DecisionsGivenUp counts decisions that were given up and made again without some pods, by
+	// loop and cause: effort or bug. DecisionsSlow counts those that took over ten seconds.
+	DecisionsGivenUp, DecisionsSlow *prometheus.CounterVec
+	// QuarantinedPods are pods that are decided about apart, because decisions could not cope
+	// with them.
+	QuarantinedPods prometheus.Gauge
 	// Bugs counts cycles abandoned because something impossible was found.
 	Bugs prometheus.Counter
+}
+
+// GaveUp counts decisions of a loop that were given up for these causes (see plan.Plan.GivenUp).
+func (m *Metrics) GaveUp(loop string, causes []string) {
+	for _, cause := range causes {
+		if cause != plan.CauseEffort {
+			m.Bugs.Inc()
+			cause = "bug"
+		}
+		m.DecisionsGivenUp.WithLabelValues(loop, cause).Inc()
+	}
 }
 
 // NewMetrics registers all metrics with reg and returns them. It panics if one of them
@@ -121,6 +142,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			"Pods meant for a machine, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
 			"Decisions handed to the journal, by loop and by what became of them: written, same, idle, dropped, failed.", "loop", "outcome"),
+		DecisionsGivenUp: f.counter(own, "", "decisions_given_up_total",
+			"Decisions that were given up, and made again without some of the pods, by loop and cause: effort, bug.", "loop", "cause"),
+		DecisionsSlow: f.counter(own, "", "decisions_slow_total", "Decisions that took over ten seconds, by loop.", "loop"),
+		QuarantinedPods: f.NewGauge(prometheus.GaugeOpts{
+			Namespace: own, Name: "quarantined_pods", Help: "Pending pods that are decided about apart, because a decision about them was given up.",
+		}),
 		Bugs: f.NewCounter(prometheus.CounterOpts{
 			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because something impossible was found.",
 		}),
@@ -176,6 +203,9 @@ func (m *Metrics) addAWS(f factory) {
 	m.BatchTime = f.histogram("cloudprovider", "batcher_batch_time_seconds", "Time for which a request to EC2 was gathered.", durationBuckets(), "batcher")
 	m.BatchSize = f.histogram("cloudprovider", "batcher_batch_size", "How many a request to EC2 was for.", []float64{1, 2, 4, 5, 10, 25, 50, 100, 200}, "batcher")
 	m.UserDataBytes = f.gauge("ec2nodeclasses", "userdata_bytes", "Size of the user data of a class, before it is encoded; EC2 takes 16384.", "nodeclass")
+	m.PricesReadTimestampSeconds = f.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: own, Name: "prices_read_timestamp_seconds", Help: "When the prices in use were read, in seconds since 1970; those in the binary count from their day.",
+	}, []string{"capacity_type"})
 	m.AWSRequests = f.counter("aws_sdk_go", "", "request_total", "Requests to AWS.", labels...)
 	m.AWSRequestDuration = histogram("request_duration_seconds", "Time that requests to AWS took, repeats included.", durationBuckets())
 	m.AWSRetries = histogram("request_retry_count", "Repeats of requests to AWS.", prometheus.LinearBuckets(0, 1, 11))

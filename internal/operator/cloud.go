@@ -26,6 +26,22 @@ const (
 	providerAWS  = "aws"
 )
 
+// provider returns which cloud the other settings are for.
+func (s *Settings) provider() string {
+	if s.ClusterName != "" || s.InterruptionQueue != "" {
+		return providerAWS
+	}
+	return providerKWOK
+}
+
+// whyProvider says why it is that one, where --cloud-provider does not.
+func whyProvider(s *Settings) string {
+	if s.CloudProvider == providerAWS {
+		return "--cloud-provider is not set, and --cluster-name or --interruption-queue is"
+	}
+	return "neither --cloud-provider nor --cluster-name is set: instances are simulated"
+}
+
 // newProvider returns the cloud of --cloud-provider.
 func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *observe.Metrics) (cloud.Provider, error) {
 	s := &opts.Settings
@@ -60,9 +76,9 @@ func awsOptions(s *Settings) (aws.Options, error) {
 	}
 	return aws.Options{
 		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
-		Namespace: leaseNamespace(s), VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
+		VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
 		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], Reservations: gates["ReservedCapacity"],
-		ZonalShift: s.EnableZonalShift, AMIRefresh: s.AMIRefreshInterval, SubnetRefresh: s.SubnetRefreshInterval,
+		ZonalShift: s.EnableZonalShift, AMIRefresh: s.AMIRefreshInterval, SubnetRefresh: s.SubnetRefreshInterval, GroupRefresh: s.GroupRefreshInterval,
 		Now: time.Now,
 	}, nil
 }
@@ -134,6 +150,10 @@ func (c meter) UserData(class string, bytes int) {
 }
 
 func (c meter) Unhealthy(category string) { c.m.InstanceUnhealthy.WithLabelValues(category).Inc() }
+
+func (c meter) PricesRead(capacityType string, at time.Time) {
+	c.m.PricesReadTimestampSeconds.WithLabelValues(capacityType).Set(float64(at.Unix()))
+}
 
 // caBundle returns the certificate by which the process itself knows the API server.
 func caBundle(config *rest.Config) (string, error) {

@@ -42,7 +42,9 @@ func (s *Settings) validateConsolidation() error {
 // terms returns what the settings say of consolidation. The core reads 0 as the default,
 // and less as none.
 func (s *Settings) terms() disrupt.Terms {
+	gates, _ := s.Gates() // Validate has read them
 	t := disrupt.Terms{
+		SpotToSpot:     gates["SpotToSpotConsolidation"],
 		EvictionHourly: s.ConsolidationEvictionDollars, ShareMin: s.ConsolidationSavingShareMin, GapMax: s.ConsolidationGapMax,
 		StepMax: s.ConsolidationStepMax, SpotPools: s.ConsolidationSpotPools, Rest: s.ConsolidationRest,
 	}

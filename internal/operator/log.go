@@ -68,6 +68,8 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case slog.MessageKey:
 		a.Key = "message"
+	case "message": // which the line has already
+		a.Key = "detail"
 	case slog.SourceKey:
 		if src, ok := a.Value.Any().(*slog.Source); ok {
 			return slog.String("caller", fmt.Sprintf("%s:%d", src.File, src.Line))

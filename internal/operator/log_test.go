@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,5 +47,19 @@ func TestBodiesAreNeverLogged(t *testing.T) {
 	log.V(8).Info("Response Body", "body", "a secret")
 	if got := out.String(); !strings.Contains(got, "GET https") || strings.Contains(got, "a secret") {
 		t.Errorf("the log of somebody who debugs is\n%s", got)
+	}
+}
+
+// TestALineHasOneMessage: of two keys alike, readers of JSON take the last.
+func TestALineHasOneMessage(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: karpenterKeys})).Info("deleted claim", "message", "why")
+	var line map[string]string
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line["message"] != "deleted claim" || line["detail"] != "why" {
+		t.Errorf("the line is %s", out.String())
 	}
 }

@@ -32,8 +32,10 @@ const (
 	// retryFirst and retryMost bound the wait between looks at an API server that is away
 	// or lacks our kinds.
 	retryFirst, retryMost = 500 * time.Millisecond, 5 * time.Second
-	// stopPatience is how long loops may take to end.
-	stopPatience = 20 * time.Second
+	// stopPatience is how long loops may take to end, and endPatience how long the process may
+	// take to do so in order: after that it ends as it is. What was under way is found again at
+	// the next start, as after a crash.
+	stopPatience, endPatience = 6 * time.Second, 8 * time.Second
 )
 
 // Options are what Run needs besides the settings.
@@ -56,8 +58,33 @@ type Options struct {
 
 // Run runs the autoscaler until the context ends. What can heal is waited for, with one
 // line that says what is missing: an API server that is away, kinds that are not
-// installed, a lease that was lost. An error means that a person must change something.
+// installed, a lease that was lost. An error means that a person must change something. It
+// returns within endPatience after the context's end, whatever hangs; the process must end then.
 func Run(ctx context.Context, opts Options) error {
+	return within(ctx, endPatience, func() error { return run(ctx, opts) })
+}
+
+// within returns what f does, or an error when it has not returned so long after the context's end.
+func within(ctx context.Context, patience time.Duration, f func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%s after it was asked to end something still ran: ending without it", patience)
+	}
+}
+
+func run(ctx context.Context, opts Options) error {
+	chosen := opts.Settings.CloudProvider == ""
 	if err := opts.Settings.Validate(); err != nil {
 		return err
 	}
@@ -65,8 +92,11 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range opts.Settings.Warnings {
+	for _, w := range append(opts.Settings.Warnings, opts.Settings.inert()...) {
 		opts.Log.Warn("setting ignored", "why", w)
+	}
+	if chosen {
+		opts.Log.Info("cloud provider chosen", "cloud_provider", opts.Settings.CloudProvider, "why", whyProvider(&opts.Settings))
 	}
 	if limit := opts.Settings.MemoryLimit; limit > 0 {
 		debug.SetMemoryLimit(limit / 10 * 9)
@@ -101,7 +131,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	defer srv.close()
 	opts.Log.Info("started", "version", opts.Version, "cloud_provider", opts.Settings.CloudProvider,
-		"metrics", srv.metricsAddress(), "health", srv.healthAddress())
+		"metrics", srv.metrics.address(), "health", srv.health.address(), "debug", srv.debug.address())
 	for {
 		if !awaitCluster(ctx, &opts) {
 			return nil
@@ -197,7 +227,7 @@ func clusterMissing(opts *Options) string {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Sprintf("the cluster does not know %s; install the definitions: dovetail crds | kubectl apply --server-side -f -", strings.Join(missing, ", "))
+		return fmt.Sprintf("the cluster does not know %s; install the definitions: dovetail crds | kubectl apply --server-side --force-conflicts -f -", strings.Join(missing, ", "))
 	}
 	return ""
 }

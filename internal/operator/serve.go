@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -15,54 +16,78 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/journal"
 )
 
-// headerPatience bounds how long a client may take to say what it wants.
-const headerPatience = 10 * time.Second
+const (
+	// headerPatience bounds how long a client may take to say what it wants.
+	headerPatience = 10 * time.Second
+	// answerPatience bounds how long it may take to read the answer, the making included: a
+	// profile lasts 30 seconds.
+	answerPatience = time.Minute
+	// anyAddress and loopback are where a server listens: pods of others reach the first only.
+	anyAddress, loopback = "", "127.0.0.1"
+)
 
-// server answers for the process: /metrics and /debug/journal on one port, /healthz and /readyz on another.
+// server answers for the process: /metrics on one port, /healthz and /readyz on another, and
+// on a third, which nobody else's pod reaches, what tells of the whole cluster: /debug.
 // It lives as long as the process, so that a process that waits for its cluster is seen
 // to be alive.
 type server struct {
-	metrics, health             *http.Server
-	metricsListen, healthListen net.Listener
+	metrics, health, debug endpoint
 	// ready tells what is missing; no function: everything.
 	ready atomic.Pointer[func() error]
 }
 
-// serve binds both ports and answers on them. The error names the flag of a port that is taken.
+// endpoint is one port and who answers there.
+type endpoint struct {
+	http.Server
+	listener net.Listener // nil: nobody listens
+}
+
+// serve binds the ports and answers on them. The error names the flag of a port that is taken.
 func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal) (*server, error) {
+	metrics, probes, debug := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
 	srv := &server{}
-	var err error
-	if srv.metricsListen, err = listen("metrics-port", s.MetricsPort); err != nil {
-		return nil, err
-	}
-	if srv.healthListen, err = listen("health-probe-port", s.HealthProbePort); err != nil {
-		return nil, errors.Join(err, srv.metricsListen.Close())
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-	if s.JournalMemoryBytes > 0 {
-		mux.Handle(journal.Path, kept.Handler())
-		mux.Handle(journal.Path+"/", kept.Handler())
-	}
-	if s.EnableProfiling {
-		addProfiling(mux)
-	}
-	probes := http.NewServeMux()
+	metrics.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
 	probes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	probes.HandleFunc("/readyz", srv.answerReady)
-	srv.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience}
-	srv.health = &http.Server{Handler: probes, ReadHeaderTimeout: headerPatience}
-	go func() { _ = srv.metrics.Serve(srv.metricsListen) }()
-	go func() { _ = srv.health.Serve(srv.healthListen) }()
+	if s.JournalMemoryBytes > 0 {
+		debug.Handle(journal.Path, kept.Handler())
+		debug.Handle(journal.Path+"/", kept.Handler())
+	}
+	if s.EnableProfiling {
+		addProfiling(debug)
+	}
+	err := cmp.Or(
+		srv.metrics.open("metrics-port", anyAddress, s.MetricsPort, metrics),
+		srv.health.open("health-probe-port", anyAddress, s.HealthProbePort, probes),
+	)
+	if err == nil && (s.JournalMemoryBytes > 0 || s.EnableProfiling) {
+		err = srv.debug.open("debug-port", loopback, s.DebugPort, debug)
+	}
+	if err != nil {
+		srv.close()
+		return nil, err
+	}
 	return srv, nil
 }
 
-func listen(flag string, port int) (net.Listener, error) {
-	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+// open listens and answers.
+func (e *endpoint) open(flag, host string, port int, handler http.Handler) error {
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, port))
 	if err != nil {
-		return nil, fmt.Errorf("--%s %d: %w; stop what listens there or choose another port", flag, port, errors.Unwrap(err))
+		return fmt.Errorf("--%s %d: %w; stop what listens there or choose another port", flag, port, errors.Unwrap(err))
 	}
-	return l, nil
+	e.listener = l
+	e.Handler, e.ReadHeaderTimeout, e.ReadTimeout, e.WriteTimeout = handler, headerPatience, headerPatience, answerPatience
+	go func() { _ = e.Serve(l) }()
+	return nil
+}
+
+// address returns where the endpoint listens; empty: nowhere.
+func (e *endpoint) address() string {
+	if e.listener == nil {
+		return ""
+	}
+	return e.listener.Addr().String()
 }
 
 func addProfiling(mux *http.ServeMux) {
@@ -94,10 +119,8 @@ func (s *server) setReady(check func() error) {
 	s.ready.Store(&check)
 }
 
-func (s *server) metricsAddress() string { return s.metricsListen.Addr().String() }
-func (s *server) healthAddress() string  { return s.healthListen.Addr().String() }
-
 func (s *server) close() {
-	_ = s.metrics.Close()
-	_ = s.health.Close()
+	for _, e := range []*endpoint{&s.metrics, &s.health, &s.debug} {
+		_ = e.Close()
+	}
 }

@@ -20,6 +20,7 @@ type Settings struct {
 	KarpenterService                 string
 	CloudProvider                    string
 	MetricsPort, HealthProbePort     int
+	DebugPort                        int
 	KubeClientQPS, KubeClientBurst   int
 	EnableProfiling                  bool
 	DisableControllerWarmup          bool
@@ -37,6 +38,7 @@ type Settings struct {
 	PreferencePolicy                 string
 	MinValuesPolicy                  string
 	IgnoreDRARequests                bool
+	LegacyNodeRepair                 bool
 	FeatureGates                     string
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
@@ -59,41 +61,43 @@ type Settings struct {
 	Warnings []string
 }
 
-const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false"
+const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false,PodDeletionCostManagement=false"
 
 // AddFlags adds every setting to a flag set. A flag that is not given takes its value
 // from the environment variable of the same name in capitals, else its default.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
-	a.text(&s.CloudProvider, "cloud-provider", "kwok", "who makes the machines: kwok, aws")
+	a.text(&s.CloudProvider, "cloud-provider", "", "who makes the instances: aws or kwok, which simulates them; empty: aws if --cluster-name or --interruption-queue is set, else kwok")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
 	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
+	a.number(&s.DebugPort, "debug-port", 8082, "port of /debug, which answers on the loopback address only, as kubectl port-forward reaches it; 0 takes any free one")
 	a.number(&s.KubeClientQPS, "kube-client-qps", 200, "sustained requests per second to the API server")
 	a.number(&s.KubeClientBurst, "kube-client-burst", 300, "requests at once to the API server")
-	a.flag(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on the metrics port")
-	a.flag(&s.DisableControllerWarmup, "disable-controller-warmup", true, "do not fill caches while waiting for the lease")
+	a.flag(&s.EnableProfiling, "enable-profiling", false, "serve /debug/pprof on the debug port")
+	a.flag(&s.DisableControllerWarmup, "disable-controller-warmup", true, "accepted for compatibility, without effect: caches are always filled while waiting for the lease")
 	a.flag(&s.DisableLeaderElection, "disable-leader-election", false, "run without the lease; for one process alone")
 	a.flag(&s.DisableClusterStateObservability, "disable-cluster-state-observability", false, "drop the metrics of single pods, nodes and pools")
 	a.text(&s.LeaderElectionName, "leader-election-name", "karpenter-leader-election", "name of the lease")
 	a.text(&s.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; empty: the pod's own, or kube-system")
 	a.bytes(&s.MemoryLimit, "memory-limit", -1, "memory of the container in bytes; the collector aims at 90 % of it; -1: no limit")
-	a.number(&s.CPURequests, "cpu-requests", 1000, "cpu of the container in millicores; scales the number of workers")
+	a.number(&s.CPURequests, "cpu-requests", 1000, "cpu of the container in millicores; accepted for compatibility, without effect: the number of workers is fixed")
 	a.text(&s.LogLevel, "log-level", "info", "debug, info or error")
 	a.text(&s.LogOutputPaths, "log-output-paths", "stdout", "where logs go: stdout, stderr or files, comma separated")
-	a.text(&s.LogErrorOutputPaths, "log-error-output-paths", "stderr", "where errors of logging itself go")
-	a.duration(&s.BatchMaxDuration, "batch-max-duration", 10*time.Second, "longest time for which pending pods are gathered before a decision")
+	a.text(&s.LogErrorOutputPaths, "log-error-output-paths", "stderr", "where errors of logging itself go; accepted for compatibility, without effect")
+	a.duration(&s.BatchMaxDuration, "batch-max-duration", 10*time.Second, "longest time for which pending pods are gathered before a decision; below the idle duration it is the only one that counts")
 	a.duration(&s.BatchIdleDuration, "batch-idle-duration", time.Second, "time without a new pending pod after which they are decided about")
 	a.text(&s.PreferencePolicy, "preference-policy", "Respect", "Respect or Ignore preferred affinities")
 	a.text(&s.MinValuesPolicy, "min-values-policy", "Strict", "Strict, or BestEffort: lower minValues to what there is")
-	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "leave pods with resource claims alone")
-	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored")
+	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "leave pods with resource claims alone; false has no effect")
+	a.flag(&s.LegacyNodeRepair, "legacy-node-repair", false, "with the gate NodeRepair: repair as Karpenter 1.14 does, past budgets and PodDisruptionBudgets; true is what Dovetail does in any case")
+	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored with a warning")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "how many times the price of its cheapest instance type the other types of a launch may cost; spot names dearer ones too, until it has 15 types and zones to choose from")
 	s.addConsolidation(a)
 	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time a ready node is kept closed until its pods can safely take it; it is short unless kube-scheduler has very much to do")
-	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "most memory for past decisions, which dovetail explain and replay read from /debug/journal on the metrics port; 0: keep none and do not serve it")
+	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "most memory for past decisions, which dovetail explain and replay read from /debug/journal on the debug port; 0: keep none and do not serve it")
 	a.text(&s.JournalDir, "journal-dir", "", "directory to keep past decisions in; empty: nowhere")
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "most that --journal-dir may take; the oldest decisions go")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
@@ -114,8 +118,8 @@ func (s *Settings) Validate() error {
 		}
 		return fmt.Errorf("--%s is %d; it may be %d to %d", flag, value, least, most)
 	}
-	if s.CPURequests <= 0 {
-		s.CPURequests = 1000
+	if s.CloudProvider == "" {
+		s.CloudProvider = s.provider()
 	}
 	var priceCap error
 	if !(s.LaunchPriceCap >= 1) {
@@ -127,15 +131,15 @@ func (s *Settings) Validate() error {
 		schedulerErr = fmt.Errorf("--scheduler-config: %w", schedulerErr)
 	}
 	var durations error
-	if s.BatchIdleDuration <= 0 || s.BatchMaxDuration < s.BatchIdleDuration {
-		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; both must be positive and the second not below the first", s.BatchIdleDuration, s.BatchMaxDuration)
+	if s.BatchIdleDuration < 0 || s.BatchMaxDuration < 0 {
+		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; they may be 0s or more", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
 		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS), s.validateAWS(s.CloudProvider),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
-		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535),
+		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535), between("debug-port", s.DebugPort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
 		priceCap, durations, gateErr, schedulerErr, s.validateJournal(), s.validateConsolidation(),
 	)
@@ -222,5 +226,4 @@ func (a adder) duration(p *time.Duration, name string, def time.Duration, usage 
 
 func (a adder) flag(p *bool, name string, def bool, usage string) {
 	a.fs.BoolVar(p, name, env(a, name, def, strconv.ParseBool), usage)
-	a.fs.Lookup(name).NoOptDefVal = "" // a value is asked for: --name=true or --name true
 }

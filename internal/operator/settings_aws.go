@@ -24,12 +24,13 @@ type AWSSettings struct {
 	AWSFeatureGates         string
 	AMIRefreshInterval      time.Duration
 	SubnetRefreshInterval   time.Duration
+	GroupRefreshInterval    time.Duration
 }
 
-// refreshLeast is how often images and subnets may be looked up at most.
+// refreshLeast is how often images, subnets and security groups may be looked up at most.
 const refreshLeast = time.Minute
 
-const awsFeatureGatesDefault = "NodeClassCEL=false"
+const awsFeatureGatesDefault = "NodeClassCEL=false,DRANVIDIAGPU=false,DRAEFA=false,RebootForRepair=false"
 
 func (s *AWSSettings) addAWSFlags(a adder) {
 	a.text(&s.ClusterName, "cluster-name", "", "aws: name of the EKS cluster; what is made in AWS is tagged with it")
@@ -45,7 +46,8 @@ func (s *AWSSettings) addAWSFlags(a adder) {
 	a.flag(&s.EnableZonalShift, "enable-zonal-shift", false, "aws: leave zones alone that the cluster's traffic is shifted away from (Amazon Application Recovery Controller)")
 	a.duration(&s.AMIRefreshInterval, "ami-refresh-interval", 5*time.Minute, "aws: how often the images of node classes are looked up")
 	a.duration(&s.SubnetRefreshInterval, "subnet-refresh-interval", time.Minute, "aws: how often the subnets of node classes are looked up, and how many addresses they have left")
-	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored")
+	a.duration(&s.GroupRefreshInterval, "security-group-refresh-interval", time.Minute, "aws: how often the security groups of node classes are looked up")
+	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored with a warning")
 }
 
 // validateAWS returns an error that names the flag and what it may be; provider is that of
@@ -67,7 +69,7 @@ func (s *AWSSettings) validateAWS(provider string) error {
 	if s.ReservedENIs < 0 {
 		interfaces = fmt.Errorf("--reserved-enis is %d; it may be 0 or more", s.ReservedENIs)
 	}
-	for flag, every := range map[string]time.Duration{"ami-refresh-interval": s.AMIRefreshInterval, "subnet-refresh-interval": s.SubnetRefreshInterval} {
+	for flag, every := range map[string]time.Duration{"ami-refresh-interval": s.AMIRefreshInterval, "subnet-refresh-interval": s.SubnetRefreshInterval, "security-group-refresh-interval": s.GroupRefreshInterval} {
 		if every < refreshLeast {
 			refresh = fmt.Errorf("--%s is %s; it may be %s or more", flag, every, refreshLeast)
 		}

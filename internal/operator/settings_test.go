@@ -62,6 +62,10 @@ func TestConsolidationSettingsAreTheCoresTerms(t *testing.T) {
 			},
 			disrupt.Terms{EvictionHourly: 0.01, ShareMin: 0.1, GapMax: 0.05, StepMax: 4, SpotPools: 15, Rest: 60 * 60e9},
 		},
+		"spot to spot is a gate": {
+			[]string{"--feature-gates=SpotToSpotConsolidation=true"},
+			disrupt.Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, SpotPools: 3, Rest: 10 * 60e9, SpotToSpot: true},
+		},
 		"nothing is less than the default": {
 			[]string{"--consolidation-gap-max=0", "--consolidation-rest=0s"},
 			disrupt.Terms{ShareMin: 0.02, GapMax: -1, StepMax: 32, SpotPools: 3, Rest: -1},
@@ -98,11 +102,12 @@ func TestConsolidationSettingsSayWhatTheyMayBe(t *testing.T) {
 func TestAWSSettingsSayWhatTheyMayBe(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
-		"--cluster-name=":                "--cluster-name is empty; it must be the name of the EKS cluster",
-		"--ami-refresh-interval=59s":     "--ami-refresh-interval is 59s; it may be 1m0s or more",
-		"--subnet-refresh-interval=0s":   "--subnet-refresh-interval is 0s; it may be 1m0s or more",
-		"--reserved-enis=-1":             "--reserved-enis is -1; it may be 0 or more",
-		"--vm-memory-overhead-percent=1": "--vm-memory-overhead-percent is 1; it may be 0 or more and less than 1",
+		"--cluster-name=":                      "--cluster-name is empty; it must be the name of the EKS cluster",
+		"--ami-refresh-interval=59s":           "--ami-refresh-interval is 59s; it may be 1m0s or more",
+		"--subnet-refresh-interval=0s":         "--subnet-refresh-interval is 0s; it may be 1m0s or more",
+		"--security-group-refresh-interval=1s": "--security-group-refresh-interval is 1s; it may be 1m0s or more",
+		"--reserved-enis=-1":                   "--reserved-enis is -1; it may be 0 or more",
+		"--vm-memory-overhead-percent=1":       "--vm-memory-overhead-percent is 1; it may be 0 or more and less than 1",
 	} {
 		s := parsed(t, "--cloud-provider=aws", "--cluster-name=demo", word)
 		if err := s.Validate(); err == nil || err.Error() != want {
@@ -111,5 +116,75 @@ func TestAWSSettingsSayWhatTheyMayBe(t *testing.T) {
 	}
 	if err := parsed(t, "--cloud-provider=aws", "--cluster-name=demo").Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
+	}
+}
+
+func TestTheProviderFollowsFromTheSettings(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"":                          providerKWOK,
+		"--cluster-name=prod":       providerAWS,
+		"--interruption-queue=prod": providerAWS,
+		"--cluster-name=prod --cloud-provider=kwok": providerKWOK,
+		"--cloud-provider=aws":                      providerAWS,
+	} {
+		s := parsed(t, strings.Fields(words)...)
+		_ = s.Validate() // a queue without a cluster's name will not do
+		if s.CloudProvider != want {
+			t.Errorf("%q: %s, want %s", words, s.CloudProvider, want)
+		}
+	}
+}
+
+func TestWhatHasNoEffectIsSaid(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"": "",
+		"--feature-gates=NodeOverlay=false,SpotToSpotConsolidation=true,ReservedCapacity=true,NodeRepair=false": "",
+		"--feature-gates=NodeOverlay=true":                     "--feature-gates: NodeOverlay=true has no effect",
+		"--feature-gates=StaticCapacity=true":                  "--feature-gates: StaticCapacity=true has no effect",
+		"--feature-gates=CapacityBuffer=true":                  "--feature-gates: CapacityBuffer=true has no effect",
+		"--feature-gates=TerminateFirstDrift=true":             "--feature-gates: TerminateFirstDrift=true has no effect",
+		"--feature-gates=Teleport=false":                       "--feature-gates: Teleport is no gate that Dovetail knows",
+		"--aws-feature-gates=DRAEFA=true":                      "--aws-feature-gates: DRAEFA=true has no effect",
+		"--aws-feature-gates=NodeClassCEL=true":                "",
+		"--feature-gates=NodeRepair=true":                      "--legacy-node-repair=false has no effect",
+		"--feature-gates=NodeRepair=true --legacy-node-repair": "",
+		"--cpu-requests=4000":                                  "--cpu-requests=4000 has no effect",
+		"--disable-controller-warmup=false":                    "--disable-controller-warmup=false has no effect",
+		"--log-error-output-paths=/tmp/e":                      "--log-error-output-paths=/tmp/e has no effect",
+		"--ignore-dra-requests=false":                          "--ignore-dra-requests=false has no effect",
+		"--cluster-name=prod --cloud-provider=kwok":            "--cluster-name and --interruption-queue have no effect",
+	} {
+		s := parsed(t, strings.Fields(words)...)
+		if err := s.Validate(); err != nil {
+			t.Errorf("%q: %v", words, err)
+		}
+		got := s.inert()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], want)) {
+			t.Errorf("%q: said %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestBatchesMayBeAsKarpenterLetsThem(t *testing.T) {
+	t.Parallel()
+	for words, ok := range map[string]bool{
+		"--batch-max-duration=0s":                          true,
+		"--batch-max-duration=500ms":                       true, // less than the idle duration
+		"--batch-idle-duration=0s":                         true,
+		"--batch-max-duration=0s --batch-idle-duration=0s": true,
+		"--batch-max-duration=-1s":                         false,
+	} {
+		if err := parsed(t, strings.Fields(words)...).Validate(); (err == nil) != ok {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
+
+func TestBooleanFlagsNeedNoValue(t *testing.T) {
+	t.Parallel()
+	if s := parsed(t, "--enable-profiling", "--legacy-node-repair"); !s.EnableProfiling || !s.LegacyNodeRepair {
+		t.Errorf("%+v", s)
 	}
 }

@@ -57,11 +57,13 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	opts.fence = NewFence(time.Now, cancel)
-	mgr, err := newManager(opts)
+	denied, noted := newDenials(time.Now, opts.Log), rest.CopyConfig(opts.Config)
+	noted.Wrap(denied.transport)
+	mgr, err := newManager(opts, noted)
 	if err != nil {
 		return err
 	}
-	clientset, err := kubernetes.NewForConfig(opts.Config)
+	clientset, err := kubernetes.NewForConfig(noted)
 	if err != nil {
 		return &configError{err}
 	}
@@ -82,24 +84,62 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err := p.Assemble(ctx); err != nil {
 		return err
 	}
-	srv.setReady(p.Ready)
+	feed := func(ctx context.Context) error { return p.mirror.FeedPodGroups(ctx, mgr.GetCache()) }
+	if err := mgr.Add(&podGroups{feed: feed, log: opts.Log}); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)
-	return cmp.Or(mgr.Start(ctx), context.Cause(ctx))
+	return cmp.Or(startManager(ctx, mgr), context.Cause(ctx))
 }
 
+// startManager returns when the manager has ended. Before its caches are filled a manager does not
+// notice that it should end; nothing else has begun by then, and it is left to itself.
+func startManager(ctx context.Context, mgr manager.Manager) error {
+	filled := make(chan struct{})
+	if err := mgr.Add(afterCaches(func() { close(filled) })); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-filled:
+		return <-ended
+	default:
+		return nil
+	}
+}
+
+// afterCaches is called when the manager's caches are filled, whoever leads.
+type afterCaches func()
+
+// Start calls it.
+func (f afterCaches) Start(context.Context) error {
+	f()
+	return nil
+}
+
+// NeedLeaderElection tells that it does not wait for the lease.
+func (afterCaches) NeedLeaderElection() bool { return false }
+
 // newManager returns a manager whose writes are fenced.
-func newManager(opts *Options) (manager.Manager, error) {
+func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 	s := &opts.Settings
 	patience, skip := stopPatience, true
 	// One identity for the whole process: after an outage it takes its own lease up again
 	// without waiting for it to run out.
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, leaseNamespace(s), s.LeaderElectionName,
-		resourcelock.ResourceLockConfig{Identity: opts.identity}, rest.AddUserAgent(opts.Config, "leader-election"), renewDeadline)
+		resourcelock.ResourceLockConfig{Identity: opts.identity}, rest.AddUserAgent(noted, "leader-election"), renewDeadline)
 	if err != nil {
 		return nil, &configError{fmt.Errorf("leader election: %w", err)}
 	}
-	fenced := rest.CopyConfig(opts.Config)
+	fenced := rest.CopyConfig(noted)
 	fenced.Wrap(opts.fence.transport)
 	mgr, err := ctrl.NewManager(fenced, manager.Options{
 		Scheme:                              Scheme(),

@@ -12,10 +12,15 @@ import (
 	"time"
 )
 
+// depthMax bounds how deep values may be within one another: a verdict has verdicts, and a stack
+// that is full ends the process.
+const depthMax = 1000
+
 // decoder reads what encoder wrote.
 type decoder struct {
 	json   *json.Decoder
 	tables []rows
+	depth  int
 }
 
 // rows are the values of one table.
@@ -111,6 +116,10 @@ func (d *decoder) lookUp(t *rows, v reflect.Value) error {
 }
 
 func (d *decoder) whole(v reflect.Value) error {
+	if d.depth++; d.depth > depthMax {
+		return fmt.Errorf(": it is deeper than %d values", depthMax)
+	}
+	defer func() { d.depth-- }()
 	if own := v.Addr().Interface(); v.Kind() != reflect.Pointer {
 		switch own := own.(type) {
 		case *time.Time:

@@ -97,7 +97,7 @@ func (d *Decision) Redo() (p plan.Plan, bug string) {
 	}()
 	switch d.Loop {
 	case Provisioning:
-		return pack.Solve(d.Snapshot, d.Pack), ""
+		return pack.Decide(d.Snapshot, d.Pack), ""
 	case Disruption:
 		return disrupt.Propose(d.Snapshot, d.Disrupt), ""
 	default:

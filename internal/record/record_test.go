@@ -179,8 +179,8 @@ func TestDifferences(t *testing.T) {
 func TestTheCoreThatDiesIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{Pending: []cluster.Pod{{}}}} // a pod without a shape
-	if _, bug := d.Redo(); bug == "" {
-		t.Error("the core packed a pod without a shape")
+	if p, bug := d.Redo(); bug != "" || len(p.GivenUp) == 0 || len(p.Refusals) != 1 {
+		t.Errorf("a pod without a shape: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", bug, p.GivenUp, len(p.Refusals))
 	}
 	d.Snapshot.Pending[0].Shape = &cluster.Shape{Terms: []label.Requirements{{}}}
 	p, bug := d.Redo()

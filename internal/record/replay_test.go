@@ -20,7 +20,7 @@ import (
 func TestReplayGivesTheSamePlan(t *testing.T) {
 	t.Parallel()
 	for loop, decide := range map[record.Loop]func(*cluster.Snapshot) plan.Plan{
-		record.Provisioning: func(s *cluster.Snapshot) plan.Plan { return pack.Solve(s, pack.Options{}) },
+		record.Provisioning: func(s *cluster.Snapshot) plan.Plan { return pack.Decide(s, pack.Options{}) },
 		record.Disruption:   func(s *cluster.Snapshot) plan.Plan { return disrupt.Propose(s, disrupt.Options{}) },
 	} {
 		t.Run(string(loop), func(t *testing.T) {

@@ -84,10 +84,14 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
+// anySpot lets spot nodes be replaced by any spot node, as in the published figures.
+func anySpot() disrupt.Terms { return disrupt.Terms{SpotToSpot: true, SpotTypesMin: -1} }
+
 // steps returns the answer as a file, and what the judge says of it; it fails when that
 // is anything bad.
 func steps(t tester, s *scenario.Scenario, opts disrupt.ConsolidateOptions) (string, scenario.StepsReport) {
 	t.Helper()
+	opts.SpotToSpot, opts.SpotTypesMin = anySpot().SpotToSpot, anySpot().SpotTypesMin
 	a := Consolidate(Case{Name: s.Name, Snapshot: s.Snapshot(time.Unix(0, 0)), Options: scenarioOptions()}, opts, stillClock())
 	file, err := a.File()
 	if err != nil {

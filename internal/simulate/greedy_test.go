@@ -135,7 +135,7 @@ type greed struct {
 func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 	t.Helper()
 	snap := s.Snapshot(time.Unix(0, 0))
-	session := pack.NewSession(snap, scenarioOptions(), 3)
+	session := pack.NewSession(snap, scenarioOptions(), 3, nil)
 	held := make([]bool, len(snap.Nodes))
 	for h := range snap.Nodes {
 		held[h] = slices.ContainsFunc(snap.Nodes[h].Residents, func(r cluster.Resident) bool {

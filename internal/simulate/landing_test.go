@@ -37,7 +37,7 @@ func TestWhatIsBegunIsFinished(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLanding(f.generate(t, 40, 1).Snapshot(time.Unix(1e9, 0)))
-			promised := disrupt.Consolidate(l.snap, disrupt.ConsolidateOptions{Pack: scenarioOptions()}).AfterHourly
+			promised := disrupt.Consolidate(l.snap, disrupt.ConsolidateOptions{Terms: anySpot(), Pack: scenarioOptions()}).AfterHourly
 			for idle := 0; idle < landingRest && !t.Failed(); {
 				if idle++; l.round(t) {
 					idle = 0
@@ -92,7 +92,7 @@ func (l *landing) node(name string) *cluster.Node {
 // round begins what is proposed, and has all its machines go.
 func (l *landing) round(t *testing.T) bool {
 	t.Helper()
-	opts := disrupt.Options{Settle: 2 * time.Second, Pack: scenarioOptions(), Try: l.try}
+	opts := disrupt.Options{Settle: 2 * time.Second, Terms: anySpot(), Pack: scenarioOptions(), Try: l.try}
 	p := disrupt.Propose(l.snap, opts)
 	l.try = p.Try
 	l.homes = map[string]string{}

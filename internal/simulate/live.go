@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +33,8 @@ func watched() []client.ObjectList {
 		&karpenterv1.NodePoolList{}, &corev1.NamespaceList{}, &karpenterv1.NodeClaimList{}, &corev1.NodeList{},
 		&storagev1.StorageClassList{}, &storagev1.CSINodeList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{},
 		&storagev1.VolumeAttachmentList{}, &policyv1.PodDisruptionBudgetList{},
-		&corev1.LimitRangeList{}, &nodev1.RuntimeClassList{}, &appsv1.DaemonSetList{}, &corev1.PodList{},
+		&corev1.LimitRangeList{}, &nodev1.RuntimeClassList{}, &appsv1.DaemonSetList{},
+		&schedulingv1beta1.PodGroupList{}, &corev1.PodList{},
 	}
 }
 
@@ -43,7 +45,11 @@ func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 	for _, empty := range watched() {
 		for next, more := "", true; more; more = next != "" {
 			list := empty.DeepCopyObject().(client.ObjectList) // what is read adds to what there is
-			if err := r.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
+			err := r.List(ctx, list, client.Limit(pageSize), client.Continue(next))
+			if _, optional := list.(*schedulingv1beta1.PodGroupList); optional && meta.IsNoMatchError(err) {
+				break // few API servers serve them
+			}
+			if err != nil {
 				return nil, listError(list, err)
 			}
 			if err := meta.EachListItem(list, func(o runtime.Object) error {
@@ -67,7 +73,7 @@ func listError(list client.ObjectList, err error) error {
 	kinds += "s"
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("read %s: the cluster does not know them; install the definitions: dovetail crds | kubectl apply --server-side -f -", kinds)
+		return fmt.Errorf("read %s: the cluster does not know them; install the definitions: dovetail crds | kubectl apply --server-side --force-conflicts -f -", kinds)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("read %s: %w; the account needs list on them", kinds, err)
 	}
@@ -132,6 +138,8 @@ func bare(o client.Object) client.Object {
 		o.Parameters = nil
 	case *nodev1.RuntimeClass:
 		o.Handler = "none"
+	case *schedulingv1beta1.PodGroup:
+		o.Spec, o.Status = schedulingv1beta1.PodGroupSpec{SchedulingPolicy: o.Spec.SchedulingPolicy}, schedulingv1beta1.PodGroupStatus{}
 	}
 	return o
 }

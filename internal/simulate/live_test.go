@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,10 @@ func TestObjectsSaysWhatCannotBeRead(t *testing.T) {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
 		})
+	}
+	groups := fmt.Sprintf("%T", &schedulingv1beta1.PodGroupList{})
+	if objects, err := Objects(t.Context(), &paged{pods: 1, fails: map[string]error{groups: &meta.NoKindMatchError{}}}); err != nil || len(objects) != 1 {
+		t.Errorf("a cluster without PodGroups: %d objects, error %v", len(objects), err)
 	}
 	if _, err := Live(t.Context(), &paged{}, "x", Catalog{}, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "the cluster has no NodePools") {
 		t.Errorf("a cluster without pools: %v", err)

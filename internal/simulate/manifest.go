@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -259,6 +260,8 @@ func objectOf(apiVersion, kind string) client.Object {
 		return &storagev1.VolumeAttachment{}
 	case "policy/v1 PodDisruptionBudget":
 		return &policyv1.PodDisruptionBudget{}
+	case "scheduling.k8s.io/v1beta1 PodGroup":
+		return &schedulingv1beta1.PodGroup{}
 	}
 	return nil
 }
@@ -270,15 +273,19 @@ func (m *manifests) sortIn(o client.Object) error {
 		o.SetNamespace(cmp.Or(o.GetNamespace(), defaultNamespace))
 		return o.GetNamespace()
 	}
-	add := func(kind string, template *corev1.PodTemplateSpec, pods *int32) {
+	add := func(kind string, template *corev1.PodTemplateSpec, pods *int32) error {
 		n := 1
 		if pods != nil {
 			n = int(*pods)
 		}
+		if n < 0 {
+			return fmt.Errorf("%s %s: it has %d pods; it may have 0 and more", kind, o.GetName(), n)
+		}
 		if len(o.GetOwnerReferences()) > 0 { // its owner is there, or made its pods already
-			return
+			return nil
 		}
 		m.workloads = append(m.workloads, workload{kind, inNamespace(), o.GetName(), template, n})
+		return nil
 	}
 	switch o := o.(type) {
 	case *karpenterv1.NodePool:
@@ -286,18 +293,23 @@ func (m *manifests) sortIn(o client.Object) error {
 			return fmt.Errorf("NodePool %s: spec.template.spec.nodeClassRef is missing", o.Name)
 		}
 		m.pools = append(m.pools, o)
+	case *karpenterv1.NodeClaim:
+		if o.Spec.NodeClassRef == nil {
+			return fmt.Errorf("NodeClaim %s: spec.nodeClassRef is missing", o.Name)
+		}
+		m.others = append(m.others, o)
 	case *appsv1.Deployment:
-		add("Deployment", &o.Spec.Template, o.Spec.Replicas)
+		return add("Deployment", &o.Spec.Template, o.Spec.Replicas)
 	case *appsv1.StatefulSet:
-		add("StatefulSet", &o.Spec.Template, o.Spec.Replicas)
+		return add("StatefulSet", &o.Spec.Template, o.Spec.Replicas)
 	case *appsv1.ReplicaSet:
-		add("ReplicaSet", &o.Spec.Template, o.Spec.Replicas)
+		return add("ReplicaSet", &o.Spec.Template, o.Spec.Replicas)
 	case *batchv1.Job:
 		pods := o.Spec.Parallelism
 		if c := o.Spec.Completions; c != nil && (pods != nil && *c < *pods) {
 			pods = c
 		}
-		add("Job", &o.Spec.Template, pods)
+		return add("Job", &o.Spec.Template, pods)
 	case *corev1.Pod:
 		inNamespace()
 		m.pods = append(m.pods, o)
@@ -314,7 +326,7 @@ func (m *manifests) sortIn(o client.Object) error {
 		ns := inNamespace()
 		m.admission.ranges[ns] = append(m.admission.ranges[ns], o)
 		m.others = append(m.others, o)
-	case *appsv1.DaemonSet, *policyv1.PodDisruptionBudget, *corev1.PersistentVolumeClaim:
+	case *appsv1.DaemonSet, *policyv1.PodDisruptionBudget, *corev1.PersistentVolumeClaim, *schedulingv1beta1.PodGroup:
 		inNamespace()
 		m.others = append(m.others, o)
 	default:

@@ -156,6 +156,31 @@ items:
 `,
 			groups: []string{"default/web-abc"}, want: []scenario.Share{{0, 1}},
 		},
+		"a gang is launched for whole or not at all": { // three cores each, and the pool may have eight
+			text: strings.Replace(poolText, "spec:", "spec:\n  limits: {cpu: \"8\"}", 1) + `
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 4}}}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: loose}
+spec: {schedulingPolicy: {basic: {}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec: {parallelism: 4, template: {spec: {schedulingGroup: {podGroupName: train}, containers: [{name: a, image: a, resources: {requests: {cpu: "3"}}}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {replicas: 2, template: {spec: {schedulingGroup: {podGroupName: loose}, ` + container + `}}}
+`,
+			groups: []string{"default/train", "default/web"}, want: []scenario.Share{{1, 2}}, refused: 4,
+		},
 		"a pod that nothing can take is refused": {
 			text: poolText + `
 ---
@@ -207,6 +232,8 @@ func TestManifestsNameWhatIsWrong(t *testing.T) {
 		"a field that there is not":    {"---\n" + strings.Replace(poolText, "requirements", "requirments", 1), `: document 1 (line 2): NodePool: error unmarshaling JSON: while decoding JSON: json: unknown field "requirments"`},
 		"a requirement that cannot be": {strings.Replace(poolText, "operator: In", "operator: Like", 1), ": document 1 (line 1): NodePool general: "},
 		"a pool without a class":       {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\n", ": document 1 (line 1): NodePool a: spec.template.spec.nodeClassRef is missing"},
+		"a claim without a class":      {"apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: a}\n", ": document 1 (line 1): NodeClaim a: spec.nodeClassRef is missing"},
+		"fewer pods than none":         {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: -1}\n", ": document 1 (line 1): Deployment a: it has -1 pods; it may have 0 and more"},
 		"an object without a name":     {"apiVersion: v1\nkind: Pod\n", ": document 1 (line 1): Pod: metadata.name is missing"},
 	}
 	for name, tc := range cases {

@@ -54,6 +54,7 @@ const (
 	ofPV        = "pv"
 	ofStorage   = "storage"
 	ofRuntime   = "runtime"
+	ofPodGroup  = "podgroup"
 	ofHandle    = "handle"
 	ofProvider  = "provider"
 	ofOwner     = "owner"
@@ -116,6 +117,7 @@ func (r *redactor) object(o map[string]any) {
 	classes := map[string]string{
 		"Namespace": ofNamespace, "Pod": ofPod, "Node": ofMachine, "NodeClaim": ofMachine, "CSINode": ofMachine, "NodePool": ofPool,
 		"PersistentVolumeClaim": ofPVC, "PersistentVolume": ofPV, "StorageClass": ofStorage, "RuntimeClass": ofRuntime,
+		"PodGroup": ofPodGroup,
 	}
 	class := classes[kind]
 	if class == "" {
@@ -170,7 +172,7 @@ func (r *redactor) tree(v any) {
 		for field, class := range map[string]string{
 			"namespace": ofNamespace, "nodeName": ofMachine, "nominatedNodeName": ofMachine, "claimName": ofPVC, "volumeName": ofPV,
 			"persistentVolumeName": ofPV, "uid": ofUID, "storageClassName": ofStorage, "volumeHandle": ofHandle, "providerID": ofProvider,
-			"runtimeClassName": ofRuntime,
+			"runtimeClassName": ofRuntime, "podGroupName": ofPodGroup,
 		} {
 			r.rename(v, field, class)
 		}

@@ -106,6 +106,19 @@ spec:
   nodeSelector: {acme.com/zone: acme-north}
   tolerations: [{key: acme.com/dedicated, operator: Exists}]
   containers: [{name: acme-stray, image: acme.com/stray, resources: {requests: {cpu: "1"}}}]
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: acme-train, namespace: acme-shop}
+spec: {workloadRef: {workloadName: acme-job, templateName: acme-part}, priorityClassName: acme-high, schedulingPolicy: {gang: {minCount: 2}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: acme-train-0, namespace: acme-shop, uid: u10}
+spec:
+  schedulingGroup: {podGroupName: acme-train}
+  tolerations: [{key: acme.com/dedicated, operator: Exists}]
+  containers: [{name: acme-train, image: acme.com/train, resources: {requests: {cpu: "1"}}}]
 `
 
 // web is a pod that must be apart from its like, and where its pool is.
@@ -192,7 +205,7 @@ func TestRedactedMeansTheSameAndNamesNobody(t *testing.T) {
 		t.Errorf("a name is left: …%s…", list[max(0, at-80):min(len(list), at+40)])
 	}
 	want, got := kinds(t, privateCase(t, []byte(content))), kinds(t, privateCase(t, list))
-	if diff := cmp.Diff(want, got); diff != "" || len(want) != 5 || !slices.Contains(want, "refused RequirementUnmet") {
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != 6 || !slices.Contains(want, "refused RequirementUnmet") || !slices.Contains(want, "refused GangIncomplete") {
 		t.Errorf("as it was and redacted (-want +got):\n%s\nin all %q", diff, want)
 	}
 }

@@ -72,7 +72,7 @@ func scenarioOptions() pack.Options { return pack.Options{BuyableBinds: true} }
 // Run answers a case.
 func Run(c Case, clock Clock) (*Answer, error) {
 	start, used := clock.Now(), clock.CPU()
-	p := pack.Solve(c.Snapshot, c.Options)
+	p := pack.Decide(c.Snapshot, c.Options)
 	a := &Answer{Case: c, Plan: p, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
 	file, err := scenario.Answer(c.Name, c.Snapshot, &p)
 	if err != nil {

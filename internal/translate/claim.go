@@ -76,10 +76,12 @@ func launchLabels(r label.Requirements, v Vocabulary) map[string]string {
 			if !bounded {
 				n = 0
 			}
-			for !q.Allows(strconv.FormatInt(n, 10)) {
-				n++
+			for i := range int64(len(q.Values())) + 1 { // of so many, one at least is not excluded
+				if text := strconv.FormatInt(n+i, 10); q.Allows(text) {
+					labels[key] = text
+					break
+				}
 			}
-			labels[key] = strconv.FormatInt(n, 10)
 		}
 	}
 	return labels

@@ -172,7 +172,7 @@ func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
 	if p.Spec.Priority != nil {
 		r.Priority = *p.Spec.Priority
 	}
-	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil {
+	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil && !math.IsNaN(cost) {
 		r.DeletionCost = cost
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil {

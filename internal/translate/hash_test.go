@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
@@ -47,7 +46,7 @@ func TestPoolHashEqualsKarpenters(t *testing.T) {
 			template.Spec.StartupTaints = []corev1.Taint{{Key: "s", Effect: corev1.TaintEffectNoExecute}}
 		}, "1451707533036324969"},
 		{"terminationGracePeriod", func() {
-			template.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
+			template.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: time.Hour}
 		}, "3844462589782954288"},
 		{"what is not hashed", func() {
 			weight, replicas := int32(7), int64(3)

@@ -99,10 +99,14 @@ func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	return p
 }
 
+// graceMax bounds the grace period of a pod, in seconds: a hundred years, which is within what a
+// time can be moved by. The API server takes any number.
+const graceMax = int64(100 * 365 * 24 * time.Hour / time.Second)
+
 // Grace returns how long a pod may take to end.
 func Grace(pod *corev1.Pod) time.Duration {
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
-		return time.Duration(*grace) * time.Second
+		return time.Duration(min(max(*grace, 0), graceMax)) * time.Second
 	}
 	return 0
 }
@@ -119,6 +123,14 @@ func Expires(nc *karpenterv1.NodeClaim) time.Time {
 		return old
 	}
 	return expires
+}
+
+// Ageless returns the claim as one that its age does not end: nothing would be launched in the
+// place of a node of a static pool.
+func Ageless(nc *karpenterv1.NodeClaim) *karpenterv1.NodeClaim {
+	ageless := *nc
+	ageless.Spec.ExpireAfter = karpenterv1.NillableDuration{}
+	return &ageless
 }
 
 // Reclaimed returns why the cloud ends a claim's machine when it expires; empty: it is not

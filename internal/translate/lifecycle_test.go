@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func TestLifecycleClaim(t *testing.T) {
 			},
 		},
 		"a bound on the drain of zero is a bound": {
-			change: func(nc *karpenterv1.NodeClaim) { nc.Spec.TerminationGracePeriod = &metav1.Duration{} },
+			change: func(nc *karpenterv1.NodeClaim) { nc.Spec.TerminationGracePeriod = &karpenterv1.Duration{} },
 			want:   func(c *lifecycle.Claim) { c.HasGrace = true },
 		},
 		"a deadline is read": {
@@ -154,5 +155,21 @@ func TestTheSoonerOfAgeAndCloudEndsAMachine(t *testing.T) {
 				t.Errorf("Reclaimed() = %q, want %q", got, tc.why)
 			}
 		})
+	}
+}
+
+// TestGraceOfAPod checks that no grace that the API server takes overflows.
+func TestGraceOfAPod(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int64]time.Duration{
+		0: 0, 30: 30 * time.Second, math.MaxInt64: 876_000 * time.Hour, math.MaxInt64/int64(time.Second) + 1: 876_000 * time.Hour, -1: 0,
+	} {
+		p := &corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &seconds}}
+		if got := translate.Grace(p); got != want {
+			t.Errorf("a pod with a grace of %d s has %s, want %s", seconds, got, want)
+		}
+	}
+	if got := translate.Grace(&corev1.Pod{}); got != 0 {
+		t.Errorf("a pod without a grace has %s", got)
 	}
 }

@@ -22,9 +22,13 @@ func PodRef(p *corev1.Pod) cluster.PodRef {
 	return cluster.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 }
 
-// PodRequests returns what a pod asks for as kube-scheduler counts it, itself included.
+// PodRequests returns what a pod asks for as kube-scheduler counts it, itself included. Nothing of it
+// is below zero: a pod gives no room to others.
 func PodRequests(p *corev1.Pod) quantity.List {
 	l := Quantities(resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true}))
+	for name, amount := range l {
+		l[name] = max(0, amount)
+	}
 	l[quantity.Pods] = 1
 	return l
 }
@@ -41,6 +45,13 @@ func Unwanted(p *corev1.Pod) bool {
 	return false
 }
 
+// ClaimsDevices reports whether kube-scheduler allocates devices to the pod (dynamic resource
+// allocation). Which node would have such devices is not known, so none is launched for the pod
+// and none that it runs on is removed by choice.
+func ClaimsDevices(p *corev1.Pod) bool {
+	return len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil
+}
+
 // ShapeKey is equal for pods that are alike to the scheduler.
 func ShapeKey(p *corev1.Pod) string {
 	key := struct {
@@ -52,9 +63,10 @@ func ShapeKey(p *corev1.Pod) string {
 		Ports       []cluster.HostPort
 		Namespace   string
 		Labels      map[string]string
+		Devices     bool
 	}{
 		PodRequests(p), p.Spec.NodeSelector, p.Spec.Affinity, p.Spec.TopologySpreadConstraints, p.Spec.Tolerations,
-		HostPorts(p), p.Namespace, selectable(p.Labels),
+		HostPorts(p), p.Namespace, selectable(p.Labels), ClaimsDevices(p),
 	}
 	b, err := json.Marshal(key)
 	if err != nil { // none of these types can fail
@@ -71,11 +83,14 @@ func PodShape(p *corev1.Pod, restricted Vocabulary) *cluster.Shape {
 		Namespace: p.Namespace, Labels: selectable(p.Labels),
 	}
 	problems := addRules(sh, p)
+	if ClaimsDevices(p) {
+		problems = append(problems, "the pod needs ResourceClaims, and no node is launched or removed for a pod that does")
+	}
 	selector := label.Requirements{}
 	for key, value := range p.Spec.NodeSelector {
 		key = NormalKey(key)
 		problems = append(problems, restricted.problem("nodeSelector", key, []string{value})...)
-		selector = selector.With(key, label.In(value))
+		selector.Add(key, label.In(value))
 	}
 	terms := requiredTerms(p)
 	for _, term := range terms {
@@ -133,7 +148,7 @@ func termRequirements(term corev1.NodeSelectorTerm, restricted Vocabulary) (r la
 			problems = append(problems, fmt.Sprintf("required node affinity: %s: %s", key, err))
 			continue
 		}
-		r = r.With(key, q)
+		r.Add(key, q)
 	}
 	return r, problems
 }

@@ -20,7 +20,7 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 	p := cluster.Pool{
 		Name: np.Name, Types: types, Taints: Taints(np.Spec.Template.Spec.Taints),
 		Limits: Quantities(np.Spec.Limits), Unready: unready(np),
-		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: np.Spec.Replicas != nil, Budgets: budgets(np, now),
+		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: Static(np), Budgets: budgets(np, now),
 		EvictionHourly: positive(np, EvictionHourlyAnnotationKey), SavingShareMin: positive(np, SavingShareMinAnnotationKey),
 	}
 	if np.Spec.Weight != nil {
@@ -40,15 +40,23 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 	labels[karpenterv1.NodeRegisteredLabelKey] = karpenterv1.LabelValueTrue
 	labels[karpenterv1.NodeInitializedLabelKey] = karpenterv1.LabelValueTrue
 	p.Requirements = own.Intersect(label.OfLabels(labels))
+	for _, key := range p.Requirements.Keys() {
+		if p.Unready == "" && p.Requirements[key].IsImpossible() {
+			p.Unready = fmt.Sprintf("no node can be what its requirements and labels say of %s", key)
+		}
+	}
 	return p
 }
+
+// Static reports whether a pool has a fixed number of nodes.
+func Static(np *karpenterv1.NodePool) bool { return np.Spec.Replicas != nil }
 
 // unready says why nothing may be launched from the pool; empty: it is ready.
 func unready(np *karpenterv1.NodePool) string {
 	switch {
 	case np.DeletionTimestamp != nil:
 		return "it is being deleted"
-	case np.Spec.Replicas != nil:
+	case Static(np):
 		return "it has a fixed number of replicas"
 	}
 	for _, c := range np.Status.Conditions {

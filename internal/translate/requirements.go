@@ -48,7 +48,7 @@ func Requirements(list []karpenterv1.NodeSelectorRequirementWithMinValues) (labe
 		if r.MinValues != nil {
 			q.MinValues = *r.MinValues
 		}
-		out = out.With(NormalKey(r.Key), q)
+		out.Add(NormalKey(r.Key), q)
 	}
 	return out, errors.Join(errs...)
 }

@@ -7,18 +7,37 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Quantities returns a resource list in the core's units: cpu in millicores, everything
-// else in whole units, rounded up.
+// Quantities returns a resource list in the core's units, see Amount.
 func Quantities(list corev1.ResourceList) quantity.List {
 	l := make(quantity.List, len(list))
 	for name, q := range list {
-		if name == corev1.ResourceCPU {
-			l[quantity.CPU] = q.MilliValue()
-			continue
-		}
-		l[string(name)] = q.Value()
+		l[string(name)] = Amount(name, q)
 	}
 	return l
+}
+
+// Amount returns how much of a resource that is, in the core's units: cpu in millicores, everything
+// else in whole units, rounded away from zero. Value and MilliValue return anything for what no
+// int64 holds (0 for a cpu of 9Ei), so they are not asked for that.
+func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
+	approximately := q.AsApproximateFloat64()
+	if name == corev1.ResourceCPU {
+		approximately *= 1000
+	}
+	switch {
+	case approximately >= quantity.Max:
+		return quantity.Max
+	case approximately <= -quantity.Max:
+		return -quantity.Max
+	case approximately < 0: // of these, too, not all are returned right
+		q = q.DeepCopy()
+		q.Neg()
+		return -Amount(name, q)
+	case name == corev1.ResourceCPU:
+		return quantity.Clamp(q.MilliValue())
+	default:
+		return quantity.Clamp(q.Value())
+	}
 }
 
 // ResourceList is the inverse of Quantities.

@@ -24,7 +24,7 @@ func selector(s *metav1.LabelSelector) (cluster.Selector, error) {
 		if err != nil {
 			return cluster.Selector{}, fmt.Errorf("label selector: %s: %w", e.Key, err)
 		}
-		out.Requirements = out.Requirements.With(e.Key, q)
+		out.Requirements.Add(e.Key, q)
 	}
 	return out, nil
 }
@@ -32,14 +32,17 @@ func selector(s *metav1.LabelSelector) (cluster.Selector, error) {
 // narrowed returns a selector that also asks for the pod's own values of the keys, or
 // for any but these. A key that the pod does not have is left out.
 func narrowed(s cluster.Selector, labels map[string]string, keys []string, mismatch bool) cluster.Selector {
+	if len(keys) > 0 {
+		s.Requirements = s.Requirements.Intersect(nil) // it may be another's
+	}
 	for _, key := range keys {
 		value, ok := labels[key]
 		switch {
 		case !ok || !s.Some:
 		case mismatch:
-			s.Requirements = s.Requirements.With(key, label.NotIn(value))
+			s.Requirements.Add(key, label.NotIn(value))
 		default:
-			s.Requirements = s.Requirements.With(key, label.In(value))
+			s.Requirements.Add(key, label.In(value))
 		}
 	}
 	return s
@@ -150,7 +153,7 @@ func nodeWishes(terms []corev1.PreferredSchedulingTerm) (out []cluster.Wish) {
 		for _, e := range t.Preference.MatchExpressions {
 			q, err := label.Parse(label.Operator(e.Operator), e.Values)
 			readable = readable && err == nil
-			r = r.With(NormalKey(e.Key), q)
+			r.Add(NormalKey(e.Key), q)
 		}
 		if readable && len(r) > 0 {
 			out = append(out, cluster.Wish{Node: r})

@@ -12,6 +12,10 @@ import (
 // that begins at a full one, no clock is moved.
 const quarter = 15 * time.Minute
 
+// lookBackMax bounds how far back the begin of a window is sought. Whatever comes at all comes
+// within eight years: the 29th of February, where a year without one falls between.
+const lookBackMax = 8 * 366 * 24 * time.Hour
+
 // windows are the spans of time that begin when a schedule says so, by the clocks of a
 // zone, and last as long as duration.
 type windows struct {
@@ -37,10 +41,15 @@ func parseWindows(schedule string, zone *time.Location, duration time.Duration) 
 // they are put forward, those that are left out do not come at all. (The library's own
 // search loses a day when clocks move by less than an hour.)
 func (w *windows) open(now time.Time) bool {
-	after := now.Add(-w.duration)
+	after := now.Add(-min(w.duration, lookBackMax))
 	for from := now.Truncate(quarter); from.Add(quarter).After(after); from = from.Add(-quarter) {
 		local := from.In(w.zone)
-		if !has(w.spec.Hour, local.Hour()) || !w.onDay(local) {
+		if !w.onDay(local) {
+			// To the small hours of the same day: no zone's clocks move by more than two hours.
+			from = from.Add(-time.Duration(max(0, local.Hour()-3)) * time.Hour)
+			continue
+		}
+		if !has(w.spec.Hour, local.Hour()) {
 			continue
 		}
 		for i := range int(quarter / time.Minute) {

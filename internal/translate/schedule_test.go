@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/robfig/cron/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -20,7 +19,7 @@ func scheduled(schedule, zone string, duration time.Duration, at time.Time) clus
 	np := &karpenterv1.NodePool{}
 	np.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{}
 	np.Annotations = map[string]string{translate.TimeZoneAnnotationKey: zone}
-	np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "0", Schedule: &schedule, Duration: &metav1.Duration{Duration: duration}}}
+	np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "0", Schedule: &schedule, Duration: &karpenterv1.Duration{Duration: duration}}}
 	return translate.Pool(np, nil, at).Budgets[0]
 }
 
@@ -43,6 +42,11 @@ func TestWindowsFollowTheClocksOfTheirZone(t *testing.T) {
 		"clocks that move by half an hour":               {"0 3 * * *", "Australia/Lord_Howe", time.Hour, "2026-04-04T17:00:00Z", true},
 		"the 13th and Fridays":                           {"0 0 13 * fri", "", 24 * time.Hour, "2026-11-20T12:00:00Z", true},
 		"a day that never comes":                         {"0 0 30 2 *", "", 24 * time.Hour, "2026-11-20T12:00:00Z", false},
+		"a window of a year, two years and more ago":     {"0 0 29 2 *", "", 8760 * time.Hour, "2026-11-20T12:00:00Z", false},
+		"a window of three years, two years ago":         {"0 0 29 2 *", "", 26280 * time.Hour, "2026-11-20T12:00:00Z", true},
+		"a window for ever, eight years ago":             {"59 23 29 2 *", "America/New_York", 2562047 * time.Hour, "2104-02-29T23:00:00Z", true},
+		"for ever, of a day that never comes":            {"0 0 30 2 *", "Pacific/Apia", 2562047 * time.Hour, "2026-11-20T12:00:00Z", false},
+		"for ever, before its first":                     {"0 13 20 11 *", "", 23 * time.Hour, "2026-11-20T12:00:00Z", false},
 		"a window of a month that began three weeks ago": {"@monthly", "", 720 * time.Hour, "2026-11-21T12:00:00Z", true},
 	} {
 		t.Run(name, func(t *testing.T) {

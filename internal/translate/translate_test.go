@@ -42,6 +42,8 @@ func TestPodRequestsCountAsTheSchedulerDoes(t *testing.T) {
 		"overhead comes on top":                     {corev1.PodSpec{Containers: []corev1.Container{container("1")}, Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}}, 1250},
 		"the pod's own request stands for all":      {podLevel, 5000},
 		"nothing is asked for":                      {corev1.PodSpec{Containers: []corev1.Container{{}}}, 0},
+		"less than nothing is nothing":              {corev1.PodSpec{Containers: []corev1.Container{container("-4")}}, 0},
+		"more than can be counted is the most":      {corev1.PodSpec{Containers: []corev1.Container{container("9Ei"), container("9Ei")}}, quantity.Max},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,6 +76,31 @@ func TestPodShapeRefusesWhatNoNodeOfOursCanBe(t *testing.T) {
 				t.Errorf("%s=%s: %q, want %q", tc.key, tc.value, sh.Invalid, tc.want)
 			}
 		})
+	}
+}
+
+// TestNoNodeIsRightForAPodThatClaimsDevices: a node launched for it might not have them.
+func TestNoNodeIsRightForAPodThatClaimsDevices(t *testing.T) {
+	t.Parallel()
+	const refused = "the pod needs ResourceClaims, and no node is launched or removed for a pod that does"
+	gpu := "gpu"
+	for name, tc := range map[string]struct {
+		pod  corev1.Pod
+		want string
+	}{
+		"none":       {corev1.Pod{}, ""},
+		"a claim":    {corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: gpu, ResourceClaimName: &gpu}}}}, refused},
+		"a template": {corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: gpu, ResourceClaimTemplateName: &gpu}}}}, refused},
+		"a claim that kube-scheduler made for an extended resource": {
+			corev1.Pod{Status: corev1.PodStatus{ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: gpu}}}, refused,
+		},
+	} {
+		if got := translate.PodShape(&tc.pod, translate.NewVocabulary(nil, nil)).Invalid; got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		if same := translate.ShapeKey(&tc.pod) == translate.ShapeKey(&corev1.Pod{}); same != (tc.want == "") {
+			t.Errorf("%s: alike to a pod without: %t", name, same)
+		}
 	}
 }
 
@@ -169,7 +196,15 @@ func TestPoolReadiness(t *testing.T) {
 		"judged for an older generation": {func(np *karpenterv1.NodePool) { np.Generation = 4 }, "not ready: not checked since it changed"},
 		"not judged":                     {func(np *karpenterv1.NodePool) { np.Status.Conditions = nil }, "not ready: not checked yet"},
 		"going":                          {func(np *karpenterv1.NodePool) { np.DeletionTimestamp = &deleted }, "it is being deleted"},
-		"static":                         {func(np *karpenterv1.NodePool) { np.Spec.Replicas = &replicas }, "it has a fixed number of replicas"},
+		"labels against requirements": {func(np *karpenterv1.NodePool) {
+			np.Spec.Template.Spec.Requirements = []karpenterv1.NodeSelectorRequirementWithMinValues{{Key: "team", Operator: corev1.NodeSelectorOpIn, Values: []string{"blue"}}}
+		}, "no node can be what its requirements and labels say of team"},
+		"requirements without a number": {func(np *karpenterv1.NodePool) {
+			np.Spec.Template.Spec.Requirements = []karpenterv1.NodeSelectorRequirementWithMinValues{
+				{Key: "rack", Operator: "Gte", Values: []string{"5"}}, {Key: "rack", Operator: "Lte", Values: []string{"5"}}, {Key: "rack", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"5"}},
+			}
+		}, "no node can be what its requirements and labels say of rack"},
+		"static": {func(np *karpenterv1.NodePool) { np.Spec.Replicas = &replicas }, "it has a fixed number of replicas"},
 		"not ready": {func(np *karpenterv1.NodePool) {
 			np.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, ObservedGeneration: 3, Reason: "UnhealthyDependents", Message: "NodeClassReady=False"}
 		}, "not ready: UnhealthyDependents NodeClassReady=False"},
@@ -187,7 +222,7 @@ func TestPoolReadiness(t *testing.T) {
 
 func TestBudgetsAreOpenWhenTheirScheduleSaysSo(t *testing.T) {
 	t.Parallel()
-	schedule, hour := "0 11 * * *", metav1.Duration{Duration: 2 * time.Hour}
+	schedule, hour := "0 11 * * *", karpenterv1.Duration{Duration: 2 * time.Hour}
 	for name, tc := range map[string]struct {
 		budget karpenterv1.Budget
 		at     time.Time
@@ -249,6 +284,37 @@ func TestClaimOfALaunch(t *testing.T) {
 	}
 	if got := nc.Spec.Resources.Requests.Cpu().String(); got != "1500m" || nc.GenerateName != "general-" {
 		t.Errorf("cpu %s, generateName %s", got, nc.GenerateName)
+	}
+}
+
+// TestClaimOfALaunchThatNothingCanBe checks that labels are not sought for ever where the API
+// server takes requirements that no value satisfies, of pods or of pools.
+func TestClaimOfALaunchThatNothingCanBe(t *testing.T) {
+	t.Parallel()
+	parse := func(op label.Operator, values ...string) label.Requirement {
+		r, err := label.Parse(op, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for name, r := range map[string]label.Requirement{
+		"below zero":                   label.Exists().Intersect(parse(label.OpLt, "0")),
+		"between a number and itself":  parse(label.OpGt, "4").Intersect(parse(label.OpLt, "6")).Intersect(label.NotIn("5")),
+		"the last number is excluded":  parse(label.OpGte, "9223372036854775807").Intersect(label.NotIn("9223372036854775807")),
+		"two lists without a value":    label.In("a").Intersect(label.In("b")),
+		"above the last number":        parse(label.OpGt, "9223372036854775807"),
+		"a value, and none":            label.Exists().Intersect(label.DoesNotExist()),
+		"bounds that miss one another": label.Between(8, 9).Intersect(label.Between(1, 2)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &plan.Launch{Pool: "general", Requirements: label.Requirements{"rack": r}}
+			nc := translate.NodeClaim(testPool(), l, translate.NewVocabulary(nil, nil))
+			if value, ok := nc.Labels["rack"]; ok {
+				t.Errorf("label rack=%q, though nothing is %s", value, r)
+			}
+		})
 	}
 }
 
@@ -316,6 +382,16 @@ func TestAMachineIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 		m := translate.Machine(&corev1.Node{ObjectMeta: meta(c.node)}, &karpenterv1.NodeClaim{ObjectMeta: meta(c.claim)}, podNow)
 		if m.Held != c.want {
 			t.Errorf("%s: Held is %q, want %q", name, m.Held, c.want)
+		}
+	}
+}
+
+func TestADeletionCostThatIsNoNumberIsNone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{"12": 12, "NaN": 0, "much": 0, "": 0} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.PodDeletionCost: text}}}
+		if got := translate.Resident(p, noon).DeletionCost; got != want {
+			t.Errorf("%q is a cost of %v, want %v", text, got, want)
 		}
 	}
 }

@@ -64,10 +64,15 @@ func ClaimsOf(p *corev1.Pod) []PodClaim {
 func Volumes(p *corev1.Pod, claims []PodClaim, moves bool) cluster.Volumes {
 	out := cluster.Volumes{Terms: []label.Requirements{{}}, Attach: quantity.List{}}
 	counted := map[string]bool{}
+	var met [][]label.Requirements // what earlier claims ask, each once: claims of one class ask the same
 	for i := range claims {
 		c := &claims[i]
 		terms, problem := c.terms(p, moves)
-		if problem == "" {
+		asksTheSame := func(earlier []label.Requirements) bool {
+			return slices.EqualFunc(earlier, terms, label.Requirements.Equal)
+		}
+		if problem == "" && !slices.ContainsFunc(met, asksTheSame) {
+			met = append(met, terms)
 			if out.Terms = cluster.Meet(out.Terms, terms); len(out.Terms) == 0 {
 				problem = "needs another place than the pod's other volumes"
 			}
@@ -202,7 +207,7 @@ func reachTerm(t *corev1.NodeSelectorTerm, ignoreHost bool) (r label.Requirement
 			return nil, false
 		}
 		if key := NormalKey(e.Key); !ignoreHost || key != label.Hostname {
-			r = r.With(key, q)
+			r.Add(key, q)
 		}
 	}
 	return r, true
@@ -220,7 +225,7 @@ func allowedTopologies(class *storagev1.StorageClass) []label.Requirements {
 		}
 		r := label.Requirements{}
 		for _, e := range t.MatchLabelExpressions {
-			r = r.With(NormalKey(e.Key), label.In(e.Values...))
+			r.Add(NormalKey(e.Key), label.In(e.Values...))
 		}
 		terms = append(terms, r)
 	}

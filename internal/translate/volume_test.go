@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -145,6 +146,21 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 				t.Errorf("wrong %q, want %q; terms (-want +got):\n%s", got.Invalid, tc.wrong, diff)
 			}
 		})
+	}
+}
+
+// TestManyClaimsOfOneClass ask for what one of them does. Each pair of alternatives would else be
+// met with each other, for each claim, whenever a snapshot is taken.
+func TestManyClaimsOfOneClass(t *testing.T) {
+	t.Parallel()
+	class := testClass("ebs", "a|b", "b|c", "c|d")
+	claims := make([]PodClaim, 0, 30)
+	for i := range cap(claims) {
+		claims = append(claims, unbound(fmt.Sprint("data-", i), class))
+	}
+	one, many := Volumes(&corev1.Pod{}, claims[:1], false), Volumes(&corev1.Pod{}, claims, false)
+	if diff := cmp.Diff(one.Terms, many.Terms, cmp.Comparer(label.Requirement.Equal)); diff != "" {
+		t.Errorf("terms of 30 claims (-one claim +30 claims):\n%s", diff)
 	}
 }
 

@@ -138,6 +138,7 @@ func (c *chaos) begin() {
 	w.every(10*time.Second, w.kubelets.look)
 	w.every(lookEvery, w.checks.look)
 	c.arm()
+	w.tenant.begin()
 	w.after(w.opts.Stormy, c.end)
 }
 
@@ -294,7 +295,7 @@ func (c *chaos) makePools() {
 			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.life())}
 		}
 		if w.chance(0.3) {
-			np.Spec.Template.Spec.TerminationGracePeriod = &metav1.Duration{Duration: w.between(5*time.Minute, time.Hour).Round(time.Second)}
+			np.Spec.Template.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: w.between(5*time.Minute, time.Hour).Round(time.Second)}
 		}
 		np.Spec.Disruption = karpenterv1.Disruption{
 			ConsolidationPolicy: karpenterv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
@@ -511,7 +512,10 @@ func (c *chaos) deletePool() {
 
 func (c *chaos) drift() { c.w.cloud.image++ }
 
-func (c *chaos) jump() { c.skew = c.w.between(-90*time.Second, 90*time.Second) }
+func (c *chaos) jump() {
+	c.w.tenant.look() // while it is known by which clock
+	c.skew = c.w.between(-90*time.Second, 90*time.Second)
+}
 
 func (c *chaos) scale() {
 	a := pick(c.w, c.w.workloads.apps)

@@ -8,6 +8,6 @@
 //
 // Read world.go (the heap and a run), then api.go (the API server), patch.go, watch.go, client.go,
 // queue.go and process.go (how production is driven), then those who act: scheduler.go,
-// preempt.go, workloads.go, volumes.go, kubelet.go, cloud.go, chaos.go; and at last checks.go, which judges,
+// preempt.go, workloads.go, volumes.go, kubelet.go, cloud.go, chaos.go, tenant.go; and at last checks.go, which judges,
 // at the end by rest.go.
 package world

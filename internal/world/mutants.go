@@ -27,6 +27,8 @@ type Mutant struct {
 	// Pause changes for how long an item of a queue rests, Now what time it is.
 	Pause func(time.Duration) time.Duration
 	Now   func(time.Time) time.Time
+	// Unquarantined has provisioning forget before each look which pods it could not cope with.
+	Unquarantined bool
 	// Unfenced lets a leader act that stood still.
 	Unfenced bool
 }

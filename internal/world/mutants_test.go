@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,6 +117,41 @@ var mutants = []struct {
 		}
 	}}, 1},
 	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 1},
+	{Mutant{Name: "quarantines are forgotten", Unquarantined: true}, seedHeavy},
+	{Mutant{Name: "sums wrap", See: pod(func(_ *World, p *corev1.Pod) { wrap(p) })}, seedAbsurd},
+}
+
+// seedHeavy and seedAbsurd have heavy pods, and absurd ones, early and as long as it takes.
+const seedHeavy, seedAbsurd = 21, 22
+
+// wrap has a pod of several containers ask for what 64 bits are left with of their sum, or for nothing.
+func wrap(p *corev1.Pod) {
+	if len(p.Spec.Containers) < 2 {
+		return
+	}
+	var cpu, memory int64
+	for i := range p.Spec.Containers {
+		asks := p.Spec.Containers[i].Resources.Requests
+		cpu, memory = cpu+1000*asks.Cpu().Value(), memory+asks.Memory().Value()
+	}
+	p.Spec.Containers = p.Spec.Containers[:1]
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(max(0, cpu), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(max(0, memory), resource.BinarySI),
+	}
+}
+
+// TestMutantsOfTenantsAreFoundByWhatTheyDo: the seeds that find them have no violation without.
+func TestMutantsOfTenantsAreFoundByWhatTheyDo(t *testing.T) {
+	t.Parallel()
+	for _, s := range []uint64{seedHeavy, seedAbsurd} {
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
+			t.Parallel()
+			if isFound(t, s, nil) {
+				t.Error("a violation without a mutant")
+			}
+		})
+	}
 }
 
 func node(f func(w *World, n *corev1.Node, data []byte) []byte) func(*World, client.Object, []byte, bool) []byte {

@@ -74,7 +74,7 @@ func (w *World) startProcess() {
 	p.client = &productClient{p: p, reader: p.heard.reader}
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("world", pflag.ContinueOnError))
-	settings.FeatureGates = "NodeRepair=true"
+	settings.FeatureGates = "NodeRepair=true,SpotToSpotConsolidation=true"
 	seat := &seat{p: p, cloud: w.cloud}
 	p.parts = &operator.Parts{
 		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Hints: p.client, Now: p.now,
@@ -241,6 +241,9 @@ func (e eventRecorder) Event(o runtime.Object, _, reason, message string) {
 		name = obj.GetName()
 	}
 	e.w.note("event %s %s: %s", name, reason, message)
+	if obj, ok := o.(client.Object); ok {
+		e.w.tenant.event(obj, reason, message)
+	}
 }
 
 // Eventf is not used.
@@ -288,7 +291,7 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 	p := m.p
 	switch r := r.(type) {
 	case *provisioning.Loop:
-		r.Now = p.thinking
+		r.Now, r.Pack.Effort = p.thinking, p.w.tenant.effort()
 	case *disruption.Loop:
 		r.Now = p.thinking
 	}
@@ -298,7 +301,11 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		q.work = func(cluster.PodRef) { r.Next(p.ctx) }
 		r.Queue = q
 	case loop.Looker:
-		l := &looker{Looker: r, name: strings.TrimPrefix(fmt.Sprintf("%T", r), "*")}
+		name := strings.TrimPrefix(fmt.Sprintf("%T", r), "*")
+		if l, ok := r.(*provisioning.Loop); ok && p.w.opts.Mutant != nil && p.w.opts.Mutant.Unquarantined {
+			r = forgetful{l, l, func() { l.Quarantine = &apply.Quarantine{} }}
+		}
+		l := &looker{Looker: r, name: name}
 		if n, ok := r.(loop.Newsreader); ok {
 			l.news = n.News()
 		}

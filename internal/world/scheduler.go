@@ -3,6 +3,7 @@ package world
 import (
 	"cmp"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -215,9 +216,15 @@ func asks(pod *corev1.Pod) demand {
 	sum := demand{pods: 1}
 	for i := range pod.Spec.Containers {
 		r := pod.Spec.Containers[i].Resources.Requests
-		sum.cpu, sum.memory = sum.cpu+r.Cpu().MilliValue(), sum.memory+r.Memory().Value()
+		sum.cpu, sum.memory = sumOf(sum.cpu, r.Cpu().MilliValue()), sumOf(sum.memory, r.Memory().Value())
 	}
 	return sum
+}
+
+// sumOf adds what is asked for, up to more than there can be.
+func sumOf(a, b amount) amount {
+	const most = math.MaxInt64 / 4
+	return min(min(a, most)+min(b, most), most)
 }
 
 // stir has a round begin soon.

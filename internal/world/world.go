@@ -59,6 +59,7 @@ type World struct {
 	kubelets  *kubelets
 	chaos     *chaos
 	checks    *checks
+	tenant    *tenant
 	// process leads. former led before and does not know yet that it no more does; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -130,6 +131,7 @@ func Run(seed uint64, opts Options) Result {
 	w.volumes = newVolumes(w)
 	w.kubelets = newKubelets(w)
 	w.chaos = newChaos(w)
+	w.tenant = newTenant(w, seed)
 	closeJournal := w.keepDecisions()
 	w.play()
 	closeJournal()

@@ -41,7 +41,7 @@ func poolEntries() map[string]entry {
 		"spec.weight minimum":         {accept: "1", refuse: "0", why: "greater than or equal to 1"},
 		"spec.weight maximum":         {accept: "100", refuse: "101", why: "less than or equal to 100"},
 		"spec.replicas minimum":       {accept: "0", refuse: "-1", why: "greater than or equal to 0"},
-		"spec.limits{} pattern":       {at: "spec.limits", field: "spec.limits.cpu", accept: "{cpu: 1500m, nodes: 3, memory: 1.5Gi}", refuse: "{cpu: many}", why: "should match"},
+		"spec.limits{} pattern":       {at: "spec.limits", field: "spec.limits.cpu", accept: "{cpu: 1500m, nodes: 3, memory: 1.5Gi}", refuse: "{cpu: 1E2000000000}", why: "should match"},
 		fixed:                         {update: true, from: "{replicas: 1}", accept: "{replicas: 2}", refuse: "{replicas: null}"},
 		onlyNodes:                     {accept: "{replicas: 1, limits: {nodes: 3}}", refuse: "{replicas: 1, limits: {nodes: 3, cpu: 4}}"},
 		noWeight:                      {accept: "{replicas: 1}", refuse: "{replicas: 1, weight: 5}"},
@@ -88,7 +88,7 @@ func disruptionEntries() map[string]entry {
 		budgets + "[].nodes pattern":        {at: budgets, field: first + ".nodes", accept: "[{nodes: 100%}, {nodes: '250'}, {nodes: 0%}]", refuse: "[{nodes: 101%}]", why: "should match"},
 		budgets + "[].reasons maxItems":     {at: budgets, field: first + ".reasons", accept: "[{reasons: [Empty, Drifted, Underutilized]}]", refuse: "[{reasons: " + list(51, same("Empty")) + "}]", why: "Too many"},
 		budgets + "[].reasons set":          {at: budgets, field: first + ".reasons[1]", accept: "[{reasons: [Empty, Drifted]}]", refuse: "[{reasons: [Empty, Empty]}]", why: "Duplicate"},
-		budgets + "[].reasons[] enum":       {at: budgets, field: first + ".reasons[0]", accept: "[{reasons: [Empty, Drifted, Underutilized]}]", refuse: "[{reasons: [Expired]}]", why: `supported values: "Underutilized", "Empty", "Drifted"`},
+		budgets + "[].reasons[] enum":       {at: budgets, field: first + ".reasons[0]", accept: "[{reasons: [Empty, Drifted, Underutilized, Unhealthy]}]", refuse: "[{reasons: [Expired]}]", why: `supported values: "Underutilized", "Empty", "Drifted", "Unhealthy"`},
 		budgets + "[].schedule pattern":     {at: budgets, field: first + ".schedule", accept: scheduled("0 9 * * mon-fri", "8h"), refuse: scheduled("often", "8h"), why: "should match"},
 		budgets + "[].duration pattern":     {at: budgets, field: first + ".duration", accept: scheduled("@daily", "1h30m0s"), refuse: scheduled("@daily", "30s"), why: "should match"},
 	}

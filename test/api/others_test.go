@@ -76,7 +76,7 @@ apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
 `,
 	entries: map[string]entry{
-		"spec.nodeRegistrationDelay pattern": {accept: "1m30s", refuse: "-1s", why: "should match"},
+		"spec.nodeRegistrationDelay pattern": {accept: "1m30s", refuse: "2562048h", why: "should match"},
 	},
 }
 

@@ -118,7 +118,7 @@ func (w *world) kill() {
 func (w *world) provider(c *product) *provider.Provider {
 	cr := w.sim.Options().Credentials
 	p, err := provider.New(c, provider.Options{
-		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=", Namespace: "kube-system",
+		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=",
 		VMMemoryOverheadPercent: 0.075, Reservations: true, InterruptionQueue: "demo", Now: time.Now, Log: w.log, Reader: c.reader,
 		KubernetesVersion: func(context.Context) (string, error) { return "1.35", nil },
 		Config: aws.Config{

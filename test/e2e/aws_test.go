@@ -32,7 +32,7 @@ func TestAWS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := startIn(t, env, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0",
+	p := startIn(t, env, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
 		"--cloud-provider=aws", "--cluster-name=demo", "--interruption-queue=demo", "--batch-idle-duration=500ms")
 	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), c) })
 

@@ -71,7 +71,7 @@ func thinCluster(t *testing.T) *thinned {
 		np.Spec.Disruption.ConsolidationPolicy = karpenterv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "20%"}}
 	})
-	th.process = controller(t, th.cluster.Kubeconfig, "--disable-leader-election=true", "--batch-idle-duration", "300ms")
+	th.process = controller(t, th.cluster.Kubeconfig, "--disable-leader-election=true", "--batch-idle-duration", "300ms", "--feature-gates", "SpotToSpotConsolidation=true")
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s", th.process)
@@ -203,7 +203,7 @@ func (th *thinned) letGo(t *testing.T) {
 	})
 }
 
-// promise is what dovetail simulate --consolidate --live says of the cluster as it is.
+// promise is what dovetail simulate --consolidate --spot-to-spot --live says of the cluster as it is.
 func (th *thinned) promise(t *testing.T) *simulate.Saving {
 	t.Helper()
 	types, err := simulate.CatalogNamed("kwok")
@@ -214,7 +214,7 @@ func (th *thinned) promise(t *testing.T) *simulate.Saving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return simulate.Consolidate(c, disrupt.ConsolidateOptions{}, simulate.Clock{Now: time.Now, CPU: func() time.Duration { return 0 }})
+	return simulate.Consolidate(c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{SpotToSpot: true}}, simulate.Clock{Now: time.Now, CPU: func() time.Duration { return 0 }})
 }
 
 // TestConsolidationKeepsItsPromise lets machines that are used too little be consolidated

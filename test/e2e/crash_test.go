@@ -38,6 +38,9 @@ const (
 	// crashLife is how long a life may last when what it waits for does not happen; eventsMost
 	// how often it has to, fuseMost how long it may last after that.
 	crashLife, eventsMost, fuseMost = 8 * time.Second, 3, 300 * time.Millisecond
+	// settleMost is how long the end of all work is waited for. kube-scheduler tries a pod again only
+	// after five minutes if it has overlooked what made room for it.
+	settleMost = 8 * time.Minute
 	// restAfter is after how many deaths the controller may come to an end of its work.
 	restAfter = 8
 )
@@ -147,6 +150,11 @@ func newPlay(t *testing.T) *play {
 	p.createHeld()
 	t.Cleanup(func() {
 		if t.Failed() {
+			p.witness.mu.Lock()
+			for _, b := range p.witness.broken {
+				t.Logf("broken: %s", b)
+			}
+			p.witness.mu.Unlock()
 			for _, last := range p.processes[max(0, len(p.processes)-1):] {
 				t.Logf("the last controller: %s", last)
 			}
@@ -195,7 +203,7 @@ func (p *play) start() *process {
 func (p *play) startAs(kubeconfig string, env []string, flags ...string) *process {
 	p.t.Helper()
 	args := append([]string{
-		"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--cloud-provider=aws",
+		"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0", "--cloud-provider=aws",
 		"--cluster-name=demo", "--interruption-queue=demo", "--batch-idle-duration=300ms", "--consolidation-rest=10s",
 	}, flags...)
 	c := startIn(p.t, env, args...)
@@ -309,13 +317,20 @@ func (p *play) judgeBudgets() {
 func (p *play) settle(pods int) {
 	p.t.Helper()
 	p.scale(pods)
-	testkit.Eventually(p.t, 4*patience, func() error {
-		if quiet := p.witness.quiet(); quiet < stillFor {
+	told := false
+	testkit.Eventually(p.t, settleMost, func() error {
+		quiet := p.witness.quiet()
+		if quiet < stillFor {
 			return fmt.Errorf("it was quiet for %s: %s", quiet, p.witness)
 		}
 		now, err := look(p.t.Context(), p.client)
 		if err != nil {
 			return err
+		}
+		if quiet > time.Minute && !told {
+			told = true
+			p.stage("nothing happened for a minute")
+			p.logWaiting(now)
 		}
 		if want := pods + guardedPods + heldPods; now.running() != want || len(now.pods) != want {
 			return fmt.Errorf("%d of %d pods run, want %d", now.running(), len(now.pods), want)
@@ -330,6 +345,23 @@ func (p *play) settle(pods int) {
 		}
 		return agree(p.t, p.client, p.sim)
 	})
+}
+
+// logWaiting logs the pods that have no node, what kube-scheduler says of them, and the nodes.
+func (p *play) logWaiting(now *picture) {
+	p.t.Helper()
+	used := map[string][]string{}
+	for i := range now.pods {
+		pod := &now.pods[i]
+		used[pod.Spec.NodeName] = append(used[pod.Spec.NodeName], pod.Name)
+		if pod.Spec.NodeName == "" {
+			p.t.Logf("pod %s has no node; nominated for %q, conditions %v", pod.Name, pod.Status.NominatedNodeName, pod.Status.Conditions)
+		}
+	}
+	for i := range now.nodes {
+		n := &now.nodes[i]
+		p.t.Logf("node %s, deleted %v, allocatable cpu %s, taints %v, pods %v", n.Name, n.DeletionTimestamp, n.Status.Allocatable.Cpu(), n.Spec.Taints, used[n.Name])
+	}
 }
 
 // end takes everything away: nothing is left in the account.

@@ -41,7 +41,7 @@ func TestCredentialsAreTakenNowhere(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	p := startIn(t, env, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--log-level", "debug",
+	p := startIn(t, env, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0", "--log-level", "debug",
 		"--journal-dir", dir, "--enable-profiling", "true", "--cloud-provider=aws", "--cluster-name=demo", "--interruption-queue=demo", "--batch-idle-duration=500ms")
 	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), c) })
 	for _, kind := range []string{awssim.FaultDenied, awssim.FaultExpired, awssim.FaultError, awssim.FaultDown, awssim.FaultCut, awssim.FaultThrottle} {
@@ -114,8 +114,9 @@ func leftBehind(ctx context.Context, t *testing.T, c client.Client, sim *awssim.
 	for _, in := range sim.Instances() {
 		left["user data and tags of "+in.ID] = fmt.Sprint(in.UserData, in.Tags)
 	}
-	for _, path := range []string{"/metrics", "/debug/journal", "/debug/pprof/goroutine?debug=2", "/debug/pprof/cmdline"} {
-		left[path] = get(ctx, t, p.metricsAddress()+path)
+	left["/metrics"] = get(ctx, t, p.address("metrics")+"/metrics")
+	for _, path := range []string{"/debug/journal", "/debug/pprof/goroutine?debug=2", "/debug/pprof/cmdline"} {
+		left[path] = get(ctx, t, p.address("debug")+path)
 	}
 	return left
 }

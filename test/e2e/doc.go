@@ -5,6 +5,7 @@
 // harness_test.go has the process under test and what the tests read of the cluster;
 // chaos_test.go kills it again and again; crash_test.go does so on a simulated AWS account,
 // with witness_test.go judging from outside; bad_input_test.go gives it what it cannot use
-// and takes its API server away; journal_test.go asks it before and after; bench_test.go
+// and takes its API server away; moto_test.go runs it on an emulator of AWS that others have
+// written; journal_test.go asks it before and after; bench_test.go
 // measures a scale-up.
 package e2e

@@ -75,8 +75,15 @@ func start(t testing.TB, args ...string) *process {
 // startIn is start with something in the environment, as "NAME=value".
 func startIn(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary(t), args...), gone: make(chan struct{})}
-	p.cmd.Env = append(env, "HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"))
+	cmd := exec.Command(binary(t), args...)
+	cmd.Env = append(env, "HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"))
+	return follow(t, cmd)
+}
+
+// follow starts a process and keeps what it prints. It is killed when the test ends.
+func follow(t testing.TB, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, gone: make(chan struct{})}
 	p.cmd.SysProcAttr = withParent()
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -113,7 +120,7 @@ func startIn(t testing.TB, env []string, args ...string) *process {
 // controller starts dovetail controller on free ports.
 func controller(t testing.TB, kubeconfig string, args ...string) *process {
 	t.Helper()
-	return start(t, append([]string{"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0"}, args...)...)
+	return start(t, append([]string{"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0"}, args...)...)
 }
 
 func (p *process) read(from io.Reader, into *[]string) {

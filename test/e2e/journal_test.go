@@ -65,7 +65,7 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 		}
 		return err
 	})
-	address := p.metricsAddress()
+	address := p.address("debug")
 	told := expect(t, 0, "explain", "pod/nowhere", "--address", address)
 	if want := "pool general: no instance type has topology.kubernetes.io/zone In [atlantis-1]"; !strings.Contains(told, want) {
 		t.Errorf("explain says\n%s\nwant %s", told, want)
@@ -171,19 +171,21 @@ func decided(d *record.Decision) []string {
 	return machines
 }
 
-// metricsAddress returns where the controller answers, which its log says.
-func (p *process) metricsAddress() string {
+// address returns where the controller answers with its metrics, its health or what is for debugging,
+// which its log says.
+func (p *process) address(what string) string {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, line := range p.stdout {
-		var said struct {
-			Metrics string `json:"metrics"`
+		var said map[string]any
+		if err := json.Unmarshal([]byte(line), &said); err != nil || said["message"] != "started" {
+			continue
 		}
-		if err := json.Unmarshal([]byte(line), &said); err == nil && said.Metrics != "" {
-			return "http://localhost" + said.Metrics[strings.LastIndex(said.Metrics, ":"):]
+		if at, _ := said[what].(string); at != "" {
+			return "http://localhost" + at[strings.LastIndex(at, ":"):]
 		}
 	}
-	p.t.Fatal("the log does not say where the metrics are")
+	p.t.Fatalf("the log does not say where its %s is:\n%s", what, strings.Join(p.stdout, "\n"))
 	return ""
 }

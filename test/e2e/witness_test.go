@@ -49,8 +49,9 @@ type allowance struct{ pods, awayMost int }
 // witness sees every change of pods, claims and Nodes and the books of an account, and judges
 // after each. It shares nothing with what it watches but names.
 type witness struct {
-	rules rules
-	sim   *awssim.Sim
+	rules         rules
+	sim           *awssim.Sim
+	isInitialized func(node string) bool
 
 	mu     sync.Mutex // guards all that follows
 	pods   map[types.UID]*corev1.Pod
@@ -84,6 +85,7 @@ func bearWitness(t *testing.T, config *rest.Config, sim *awssim.Sim, r rules) *w
 		stir: make(chan struct{}), changed: time.Now(),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	w.isInitialized = func(node string) bool { return isInitialized(ctx, c, node) }
 	var readers sync.WaitGroup
 	t.Cleanup(func() { cancel(); readers.Wait() })
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &karpenterv1.NodeClaimList{}, &corev1.NodeList{}} {
@@ -357,7 +359,7 @@ func (w *witness) checkDeletion(nc *karpenterv1.NodeClaim) {
 	}
 	ready := 0
 	for _, other := range w.claims {
-		if other.Annotations[translate.ReplacesAnnotationKey] == step && is(other, karpenterv1.ConditionTypeInitialized) {
+		if other.Annotations[translate.ReplacesAnnotationKey] == step && (is(other, karpenterv1.ConditionTypeInitialized) || w.isInitialized(other.Status.NodeName)) {
 			ready++
 		}
 	}
@@ -365,6 +367,15 @@ func (w *witness) checkDeletion(nc *karpenterv1.NodeClaim) {
 		w.fail("claim %s goes, and %d of the %d that replace it take pods", nc.Name, ready, launches)
 	}
 	w.happened("claim deleted with " + map[bool]string{true: "replacements", false: "none"}[launches > 0])
+}
+
+// isInitialized reports whether a Node is labelled as initialized. The label is written before the
+// condition of the NodeClaim, and the controller may be killed in between. The Node is read from the
+// API server, because the watches of Nodes and NodeClaims are not in step.
+func isInitialized(ctx context.Context, c client.Client, node string) bool {
+	n := &corev1.Node{}
+	err := c.Get(ctx, client.ObjectKey{Name: node}, n)
+	return err == nil && n.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 }
 
 // isUsed tells whether pods of a workload are on a node that were not told to end.

@@ -1,6 +1,6 @@
 // Command crdtweak finishes the CRDs that controller-gen writes: it adds the
 // rules for fields whose Go types are not ours (taints, conditions, the values
-// of label maps), where no marker can stand. Usage: crdtweak DIR.
+// of label maps, quantities), where no marker can stand. Usage: crdtweak DIR.
 package main
 
 import (
@@ -16,7 +16,11 @@ import (
 const (
 	qualifiedName   = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`
 	labelValue      = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	anyExponent     = `([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+)))`
 	conditionReason = `^([A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?|)$`
+	// shortExponent stands for anyExponent in the pattern of quantities: clients that read 1E2000000000
+	// work out all its digits, for hours.
+	shortExponent = `([eE](\+|-)?[0-9]{1,3})`
 )
 
 // tweak changes the schema node at path, a dotted walk that starts at the
@@ -31,11 +35,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: crdtweak DIR")
 		os.Exit(2)
 	}
-	for file, tweaks := range tweaks() {
-		if err := apply(filepath.Join(os.Args[1], file), tweaks); err != nil {
-			fmt.Fprintln(os.Stderr, "crdtweak:", err)
-			os.Exit(1)
+	files, err := filepath.Glob(filepath.Join(os.Args[1], "*.yaml"))
+	for _, file := range files {
+		if err == nil {
+			err = apply(file, tweaks()[filepath.Base(file)])
 		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crdtweak:", err)
+		os.Exit(1)
 	}
 }
 
@@ -97,6 +105,7 @@ func apply(path string, tweaks []tweak) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	out = bytes.ReplaceAll(out, []byte(anyExponent), []byte(shortExponent))
 	return os.WriteFile(path, append([]byte("---\n"), bytes.TrimPrefix(out, []byte("---\n"))...), 0o644)
 }
 

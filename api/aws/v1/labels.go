@@ -56,6 +56,11 @@ const (
 	AnnotationHashVersion = Group + "/ec2nodeclass-hash-version"
 	// AnnotationInstanceProfile names the instance profile that a NodeClaim was launched with.
 	AnnotationInstanceProfile = Group + "/instance-profile-name"
+	// AnnotationLaunch says on a NodeClaim in which launch its instance was ordered last; the
+	// instance has a tag of the same key with the name of that launch.
+	AnnotationLaunch = Group + "/launch"
+	// AnnotationMemory says on a class what memory its nodes reported, by instance type.
+	AnnotationMemory = Group + "/observed-memory"
 	// AnnotationTagged is "true" on a NodeClaim whose instance has all its tags.
 	AnnotationTagged = Group + "/tagged"
 )

@@ -18,6 +18,8 @@ func TestNillableDurationIsWrittenAsItWasRead(t *testing.T) {
 		"an unusual spelling":            {in: `"90m30s"`, out: `"90m30s"`, want: 90*time.Minute + 30*time.Second},
 		"Never is no duration":           {in: `"Never"`, out: `"Never"`, never: true},
 		"null is Never":                  {in: `null`, out: `"Never"`, never: true},
+		"longer than it can be":          {in: `"99999999999999h"`, out: `"99999999999999h"`, want: 2562047 * time.Hour},
+		"one hour longer than it can be": {in: `"2562048h"`, out: `"2562048h"`, want: 2562047 * time.Hour},
 		"a month in hours stays in them": {in: `"720h"`, out: `"720h"`, want: 720 * time.Hour},
 	}
 	for name, tt := range tests {
@@ -51,6 +53,29 @@ func TestNillableDurationThatWasChanged(t *testing.T) {
 	for _, bad := range []string{`"soon"`, `"never"`, `10`, `{}`} {
 		if err := json.Unmarshal([]byte(bad), &d); err == nil {
 			t.Errorf("%s was read as %v, want an error", bad, d)
+		}
+	}
+}
+
+// TestDurationIsReadWhateverItsLength checks that nothing that the definitions take keeps objects
+// from being read, and that what is written is taken again.
+func TestDurationIsReadWhateverItsLength(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`"1h"`: `"1h0m0s"`, `"90m30s"`: `"1h30m30s"`, `"0s"`: `"0s"`, `"99999999999999999999999h"`: `"2562047h0m0s"`, `"2562047h59m"`: `"2562047h0m0s"`, `"9h9h9223372036854775807s"`: `"2562047h0m0s"`,
+	} {
+		var d Duration
+		if err := json.Unmarshal([]byte(in), &d); err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if out, err := json.Marshal(d); err != nil || string(out) != want || !span.MatchString(d.String()) {
+			t.Errorf("%s is written as %s, %v, want %s", in, out, err, want)
+		}
+	}
+	for _, bad := range []string{`"soon"`, `""`, `"Never"`, `10`, `{}`, `"1"`} {
+		if err := json.Unmarshal([]byte(bad), &Duration{}); err == nil {
+			t.Errorf("%s was read, want an error", bad)
 		}
 	}
 }

@@ -135,7 +135,7 @@ type NodeClaimTemplateSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
 	// +kubebuilder:validation:Type="string"
 	// +optional
-	TerminationGracePeriod *metav1.Duration `json:"terminationGracePeriod,omitempty"`
+	TerminationGracePeriod *Duration `json:"terminationGracePeriod,omitempty"`
 	// ExpireAfter is the age at which a node is removed, or "Never".
 	// +kubebuilder:default:="720h"
 	// +kubebuilder:validation:Pattern=`^(([0-9]+(s|m|h))+|Never)$`
@@ -161,14 +161,15 @@ const (
 
 // DisruptionReason is why we remove or replace a node by our own choice.
 //
-// +kubebuilder:validation:Enum:={Underutilized,Empty,Drifted}
+// +kubebuilder:validation:Enum:={Underutilized,Empty,Drifted,Unhealthy}
 type DisruptionReason string
 
-// The values of DisruptionReason.
+// The values of DisruptionReason. Nothing here is disrupted for Unhealthy: repair asks no budget.
 const (
 	DisruptionReasonUnderutilized DisruptionReason = "Underutilized"
 	DisruptionReasonEmpty         DisruptionReason = "Empty"
 	DisruptionReasonDrifted       DisruptionReason = "Drifted"
+	DisruptionReasonUnhealthy     DisruptionReason = "Unhealthy"
 )
 
 // Disruption says when and how fast nodes of a pool may be removed or replaced.
@@ -218,7 +219,7 @@ type Budget struct {
 	// +kubebuilder:validation:Pattern=`^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$`
 	// +kubebuilder:validation:Type="string"
 	// +optional
-	Duration *metav1.Duration `json:"duration,omitempty" hash:"ignore"`
+	Duration *Duration `json:"duration,omitempty" hash:"ignore"`
 }
 
 // NodePoolStatus is what is known of a NodePool.

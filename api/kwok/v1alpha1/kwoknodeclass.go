@@ -65,7 +65,7 @@ type KWOKNodeClassList struct {
 // KWOKNodeClassSpec is how nodes of a KWOKNodeClass behave.
 type KWOKNodeClassSpec struct {
 	// NodeRegistrationDelay is how long after the launch the Node appears.
-	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(s|m|h)){1,10}$`
 	// +kubebuilder:validation:Type="string"
 	// +optional
 	NodeRegistrationDelay *metav1.Duration `json:"nodeRegistrationDelay,omitempty"`

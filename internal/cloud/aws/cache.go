@@ -47,6 +47,14 @@ func (c *cache[V]) get(ctx context.Context, key string, fetch func(context.Conte
 	return v, nil
 }
 
+// last returns the answer that was remembered last, however old it is.
+func (c *cache[V]) last(key string) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	return e.value, ok
+}
+
 // drop forgets one answer.
 func (c *cache[V]) drop(key string) {
 	c.mu.Lock()

@@ -15,6 +15,8 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 const (
@@ -25,6 +27,8 @@ const (
 	tagEvery = 15 * time.Second
 	// profilesEvery is how often instance profiles that no class needs are deleted.
 	profilesEvery = 30 * time.Minute
+	// profileKeptIdle is how long one stays that nothing needs: a launch may be under way.
+	profileKeptIdle = time.Hour
 )
 
 // Start performs what has to be done besides answering, until the context ends.
@@ -32,23 +36,28 @@ func (p *Provider) Start(ctx context.Context) error {
 	var group sync.WaitGroup
 	for _, chore := range []func(context.Context) time.Duration{
 		p.stall.refresh,
+		p.stall.refreshQuotes(p.stall.onDemand),
+		p.stall.refreshQuotes(p.stall.spot),
 		p.every(tidyEvery, "tidy up", p.tidyAll),
 		p.every(tagEvery, "tag instances", p.tagInstances),
 		p.every(profilesEvery, "delete instance profiles", p.sweepProfiles),
 	} {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				timer := time.NewTimer(chore(ctx))
-				select {
-				case <-ctx.Done():
-				case <-timer.C:
-				}
-				timer.Stop()
-			}
-		})
+		group.Go(func() { repeat(ctx, chore) })
 	}
 	group.Wait()
 	return nil
+}
+
+// repeat performs a chore whenever it asks for it, until the context ends.
+func repeat(ctx context.Context, chore func(context.Context) time.Duration) {
+	for ctx.Err() == nil {
+		timer := time.NewTimer(chore(ctx))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
 }
 
 // every returns a chore that says what went wrong and is repeated all the same.
@@ -63,7 +72,7 @@ func (p *Provider) every(period time.Duration, what string, do func(context.Cont
 
 func (p *Provider) tidyAll(ctx context.Context) error {
 	p.tidy()
-	p.ledger.tidy(ctx)
+	p.ledger.tidy()
 	if err := p.learnMemory(ctx); err != nil {
 		return err
 	}
@@ -89,23 +98,51 @@ func (p *Provider) learnMemory(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list nodes of node class %s: %w", class.Name, err)
 		}
+		if len(nodes.Items) == 0 {
+			continue
+		}
+		kept := map[string]int64{}                                                                      // from pods, by type
+		types, _ := p.Types(ctx, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: class.Name}) // without them what nodes keep is learnt the next time
+		for _, t := range types {
+			kept[t.Name] = t.Overhead[quantity.Memory]
+		}
 		for j := range nodes.Items {
-			p.learnMemoryOf(class, &nodes.Items[j])
+			p.learnMemoryOf(class, &nodes.Items[j], kept)
 		}
 	}
 	return nil
 }
 
-// learnMemoryOf reads the memory of a node that runs an image the class still uses.
-func (p *Provider) learnMemoryOf(class *awsv1.EC2NodeClass, node *corev1.Node) {
+// learnMemoryOf reads the memory of a node that runs an image the class still uses. Kept is what
+// is expected to be kept from pods, by type: a kubelet that was told what the class says now and
+// keeps more has so much less for pods.
+func (p *Provider) learnMemoryOf(class *awsv1.EC2NodeClass, node *corev1.Node, kept map[string]int64) {
 	id, _ := instanceID(node.Spec.ProviderID)
 	p.mu.Lock()
 	k, ok := p.known[id]
 	p.mu.Unlock()
 	current := ok && slices.ContainsFunc(class.Status.AMIs, func(a awsv1.AMI) bool { return a.ID == k.machine.ImageID })
-	if bytes := node.Status.Capacity.Memory().Value(); current && bytes > 0 {
-		p.memory.learn(memoryKey{k.machine.Type, imagesKey(class)}, memorySeen{bytes, p.opts.Now()})
+	bytes := node.Status.Capacity.Memory().Value()
+	if !current || bytes <= 0 {
+		return
 	}
+	expected, known := kept[k.machine.Type]
+	hash := class.Annotations[awsv1.AnnotationHash]
+	if free := node.Status.Allocatable.Memory().Value(); known && free > 0 && hash != "" && k.machine.Tags[awsv1.AnnotationHash] == hash {
+		bytes = min(bytes, quantity.Add(quantity.Add(free, hugePages(node)), expected))
+	}
+	p.memory.learn(memoryKey{k.machine.Type, bootKey(class)}, memorySeen{bytes, p.opts.Now()})
+}
+
+// hugePages returns the memory that a node has set apart in huge pages, which is not in what it
+// has for pods otherwise.
+func hugePages(node *corev1.Node) (bytes int64) {
+	for name, amount := range node.Status.Capacity {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			bytes = quantity.Add(bytes, amount.Value())
+		}
+	}
+	return bytes
 }
 
 // tagInstances gives each instance that was launched lately its own tags: its claim, which
@@ -152,8 +189,8 @@ func (p *Provider) tag(ctx context.Context, m *machine) error {
 	return nil
 }
 
-// sweepProfiles deletes the instance profiles of this cluster that neither a class nor a
-// claim names. Those of classes that still are stay: a claim may be about to use them.
+// sweepProfiles deletes the instance profiles of this cluster that have been idle for long:
+// no class has them, and no instance. A class whose role was changed has another than before.
 func (p *Provider) sweepProfiles(ctx context.Context) error {
 	if p.opts.IsolatedVPC {
 		return nil
@@ -162,10 +199,34 @@ func (p *Provider) sweepProfiles(ctx context.Context) error {
 	if err := p.opts.Reader.List(ctx, &classes); err != nil {
 		return fmt.Errorf("list node classes: %w", err)
 	}
+	instances, err := p.describe(ctx)
+	if err != nil {
+		return err
+	}
+	needed := map[string]bool{}
+	for i := range classes.Items {
+		needed[p.profileName(&classes.Items[i])], needed[classes.Items[i].Status.InstanceProfile] = true, true
+	}
+	for _, m := range instances {
+		needed[m.Profile] = true
+	}
+	now, idle := p.opts.Now(), map[string]time.Time{}
 	prefix := fmt.Sprintf("/karpenter/%s/%s/", p.opts.Config.Region, p.opts.ClusterName)
-	return p.deleteProfiles(ctx, prefix, func(path string) bool {
-		return slices.ContainsFunc(classes.Items, func(c awsv1.EC2NodeClass) bool { return strings.HasPrefix(path, p.profilePath(&c)) })
+	err = p.deleteProfiles(ctx, prefix, func(name string) bool {
+		if needed[name] {
+			return true
+		}
+		since, seen := p.idleProfiles[name]
+		if !seen {
+			since = now
+		}
+		idle[name] = since
+		return now.Sub(since) < profileKeptIdle
 	})
+	if err == nil {
+		p.idleProfiles = idle
+	}
+	return err
 }
 
 // dropLatest forgets the images of an alias for latest, so that they are looked up again.

@@ -48,6 +48,8 @@ type finding struct {
 	reason, message string
 	// unknown: it cannot be said yet.
 	unknown bool
+	// inconclusive: it could not be found out, as message says. The condition stays as it was.
+	inconclusive bool
 	// again is when to look again; 0: when something changes.
 	again time.Duration
 }
@@ -132,6 +134,10 @@ func (p *Provider) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (agai
 			return
 		}
 		switch {
+		case f.inconclusive:
+			if was := set.Get(conditionType); !stands(&was, class.Generation) {
+				set.SetUnknown(conditionType, condition.ReasonAwaiting, f.message, p.opts.Now())
+			}
 		case f.reason == "":
 			set.SetTrue(conditionType, p.opts.Now())
 		case f.unknown:
@@ -153,6 +159,14 @@ func (p *Provider) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (agai
 	look(awsv1.ConditionTypeInstanceProfileReady, p.resolveProfile)
 	look(awsv1.ConditionTypeValidationSucceeded, p.validate)
 	return again, errors.Join(errs...)
+}
+
+// stands reports whether a condition still says what it said while its dry run is
+// inconclusive: that of this generation, if it is true or a dry run made it false. The other
+// reasons to be false were looked at before the dry run, and are over.
+func stands(c *metav1.Condition, generation int64) bool {
+	dryRuns := []string{reasonTemplateDenied, reasonFleetDenied, reasonInstancesDenied, reasonUserDataSize, reasonProfileMissing}
+	return c.ObservedGeneration == generation && (c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse && slices.Contains(dryRuns, c.Reason))
 }
 
 // lookKey is the same until the spec of a class is edited.
@@ -207,6 +221,8 @@ func (p *Provider) resolvePlacementGroup(ctx context.Context, class *awsv1.EC2No
 	}
 	group, err := p.findPlacementGroup(ctx, class)
 	switch {
+	case err != nil && isInconclusive(err):
+		return finding{}, err
 	case err != nil:
 		return finding{reason: "PlacementGroupResolutionFailed", message: err.Error(), again: missingAgain}, nil //nolint:nilerr // the condition tells it
 	case group == nil:
@@ -250,7 +266,7 @@ func (p *Provider) resolveSecurityGroups(ctx context.Context, class *awsv1.EC2No
 		p.groups.drop(lookKey(class))
 		return finding{reason: "SecurityGroupsNotFound", message: "no security group matches spec.securityGroupSelectorTerms", again: missingAgain}, nil
 	}
-	return finding{again: groupsAgain}, nil
+	return finding{again: p.opts.GroupRefresh}, nil
 }
 
 func (p *Provider) resolveProfile(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
@@ -280,10 +296,14 @@ func (p *Provider) finalizeClass(ctx context.Context, class *awsv1.EC2NodeClass)
 		if err := p.deleteProfiles(ctx, p.profilePath(class), func(string) bool { return false }); err != nil {
 			return reconcile.Result{}, err
 		}
+		if err := p.deleteLegacyProfile(ctx, class.Name); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err := p.templates.removeOf(ctx, class.Name); err != nil {
 		return reconcile.Result{}, err
 	}
+	p.tried.drop(class.Name)
 	p.opts.Meter.UserData(class.Name, 0)
 	before := class.DeepCopy()
 	controllerutil.RemoveFinalizer(class, awsv1.TerminationFinalizer)

@@ -54,7 +54,7 @@ func refusals(out *ec2.CreateFleetOutput) []refusal {
 var shortCodes = []string{ //nolint:gochecknoglobals // a table
 	"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
 	"InsufficientFreeAddressesInSubnet", "MaxFleetCountExceeded", "ReservationCapacityExceeded", "InstanceLimitExceeded",
-	codeNoSpotRole, "InsufficientCapacityOnHost", "InsufficientReservedInstanceCapacity",
+	codeNoSpotRole, "InsufficientCapacityOnHost", "InsufficientReservedInstanceCapacity", "SpotMaxPriceTooLow", "InvalidCapacityReservationState.Unavailable",
 }
 
 const (
@@ -73,27 +73,53 @@ func failureOf(o *order, all []refusal) error {
 	if slices.ContainsFunc(all, func(r refusal) bool { return isTemplateGone(r.Code) }) {
 		return errTemplateGone
 	}
-	for _, r := range all {
-		if !slices.Contains(shortCodes, r.Code) && !strings.Contains(r.Message, spreadFull) {
-			return &cloud.Failure{Kind: cloud.Rejected, Reason: reasonOf(r.Code, r.Message), Message: tellRefusals(all)}
-		}
-	}
 	f := &cloud.Failure{Kind: cloud.NoCapacity, Message: tellRefusals(all)}
 	if len(all) == 0 {
 		f.Message = "EC2 launched fewer instances than were asked for and gave no reason"
 		return f
 	}
-	offered := o.places()
+	f.Short, f.Keep = shortages(o, all)
 	f.Reason = reasonOf(all[0].Code, all[0].Message)
-	for _, r := range all {
-		short, keep := shortOf(r, offered)
-		f.Short, f.Keep = append(f.Short, short...), max(f.Keep, keep)
+	if at := slices.IndexFunc(all, func(r refusal) bool { return !isShort(r) }); at >= 0 {
+		f.Kind, f.Reason = cloud.Rejected, reasonOf(all[at].Code, all[at].Message)
 	}
-	slices.SortFunc(f.Short, func(a, b catalog.Place) int {
+	if f.Reason == string(cloud.Rejected) && o.isForReservations() { // or claims would wait for it, though other offers would do
+		f.Kind, f.Short = cloud.NoCapacity, o.places()
+	}
+	return f
+}
+
+// isForReservations reports whether an order is for a fleet of a kind that EC2 may not take at
+// all: that it launches capacity blocks and interruptible reservations so is not documented.
+func (o *order) isForReservations() bool {
+	target := o.Input.TargetCapacitySpecification
+	if target == nil {
+		return false
+	}
+	kind := target.DefaultTargetCapacityType
+	return kind == types.DefaultTargetCapacityTypeCapacityBlock || kind == types.DefaultTargetCapacityTypeReservedCapacity
+}
+
+// isShort tells whether a refusal says that something is used up.
+func isShort(r refusal) bool {
+	return slices.Contains(shortCodes, r.Code) || strings.Contains(r.Message, spreadFull)
+}
+
+// shortages returns the places of an order that its refusals say are used up, whatever else
+// they say and whatever was launched, and for how long to leave them alone.
+func shortages(o *order, all []refusal) (places []catalog.Place, keep time.Duration) {
+	offered := o.places()
+	for _, r := range all {
+		if !isShort(r) {
+			continue
+		}
+		short, its := shortOf(r, offered)
+		places, keep = append(places, short...), max(keep, its)
+	}
+	slices.SortFunc(places, func(a, b catalog.Place) int {
 		return strings.Compare(a.Type+"/"+a.Zone+"/"+a.CapacityType, b.Type+"/"+b.Zone+"/"+b.CapacityType)
 	})
-	f.Short = slices.Compact(f.Short)
-	return f
+	return slices.Compact(places), keep
 }
 
 // shortOf returns the offered places that a refusal speaks for, and for how long to leave
@@ -159,8 +185,8 @@ func tellRefusals(all []refusal) string {
 }
 
 // answerError says what an error of CreateFleet means: a verdict, or that the outcome is
-// not known. After an attempt of unknown outcome only success is definite, because a
-// refusal may come before EC2 looks at the token.
+// not known. After an attempt of unknown outcome no refusal is definite: it may come before
+// EC2 looks at the token, or because of it.
 func answerError(o *order, err error, doubtful bool) (verdict, error) {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -170,8 +196,10 @@ func answerError(o *order, err error, doubtful bool) (verdict, error) {
 	switch {
 	case isThrottling(code) || isAtTheDoor(code):
 		return verdict{}, fmt.Errorf("create fleet: %w: %s: %s", errUnseen, code, message)
-	case doubtful || api.ErrorFault() == smithy.FaultServer || isOutage(code):
+	case api.ErrorFault() == smithy.FaultServer || isOutage(code):
 		return verdict{}, fmt.Errorf("create fleet: %w", err)
+	case doubtful || code == "IdempotentParameterMismatch":
+		return verdict{}, fmt.Errorf("create fleet: %w: %s: %s", errRepeated, code, message)
 	default:
 		return verdict{failure: failureOf(o, []refusal{{Code: code, Message: message}})}, nil
 	}
@@ -180,7 +208,7 @@ func answerError(o *order, err error, doubtful bool) (verdict, error) {
 // isOutage tells whether a code is about the way to EC2 rather than the request.
 func isOutage(code string) bool {
 	return slices.Contains([]string{
-		"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout", "IdempotentParameterMismatch",
+		"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout",
 	}, code) || isAtTheDoor(code)
 }
 
@@ -198,7 +226,7 @@ func isTemplateGone(code string) bool {
 func isNotFound(code string) bool {
 	return isTemplateGone(code) || slices.Contains([]string{
 		"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidCapacityReservationId.NotFound",
-		"InvalidPlacementGroup.Unknown", "NoSuchEntity", "NoSuchEntityException", "ParameterNotFound", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist",
+		"InvalidPlacementGroup.Unknown", "InvalidPlacementGroupId.Malformed", "NoSuchEntity", "NoSuchEntityException", "ParameterNotFound", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist",
 	}, code)
 }
 
@@ -229,6 +257,8 @@ func reasonOf(code, message string) string {
 		{"InsufficientInstanceCapacity", string(cloud.NoCapacity)},
 		{"UnfulfillableCapacity", string(cloud.NoCapacity)},
 		{codeReservedFull, string(cloud.NoCapacity)},
+		{"SpotMaxPriceTooLow", string(cloud.NoCapacity)},
+		{"InvalidCapacityReservationState.Unavailable", string(cloud.NoCapacity)},
 	} {
 		if strings.Contains(text, known.mark) {
 			return known.reason

@@ -78,10 +78,20 @@ func TestRefusals(t *testing.T) {
 			[]refusal{{Code: "UnfulfillableCapacity", Type: "c5.large", Zone: "a"}, {Code: "UnfulfillableCapacity", Type: "c5.large", Zone: "a"}},
 			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.OnDemand, "c5.large/a")},
 		},
+		"a spot price above the highest is a shortage": {
+			label.Spot,
+			[]refusal{{Code: "SpotMaxPriceTooLow", Type: "c5.large", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.Spot, "c5.large/a")},
+		},
+		"a reservation that is being reclaimed is a shortage": {
+			label.Reserved,
+			[]refusal{{Code: "InvalidCapacityReservationState.Unavailable", Type: "c5.large", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.Reserved, "c5.large/a")},
+		},
 		"one refusal of another kind is not about capacity": {
 			label.OnDemand,
 			[]refusal{{Code: "InsufficientInstanceCapacity", Type: "c5.large", Zone: "a"}, {Code: "UnauthorizedOperation", Message: "no"}},
-			cloud.Failure{Kind: cloud.Rejected, Reason: "Unauthorized"},
+			cloud.Failure{Kind: cloud.Rejected, Reason: "Unauthorized", Short: at(label.OnDemand, "c5.large/a")},
 		},
 	} {
 		var got *cloud.Failure

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 // draft is a shot with its launch templates made: what is asked of EC2, but for how many.
@@ -37,6 +38,13 @@ func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
 	d.offers, err = p.templates.ensure(ctx, s, d.tags)
 	if err != nil {
 		return nil, err
+	}
+	kept := make([]catalog.Offer, 0, len(d.offers))
+	for _, o := range d.offers {
+		kept = append(kept, o.Offer)
+	}
+	if why := s.rules.unmet(kept); why != "" {
+		return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: reasonMinValues, Message: why}
 	}
 	return d, nil
 }
@@ -65,7 +73,10 @@ func (d *draft) order() order {
 		instance[awsv1.AnnotationHash], instance[awsv1.AnnotationHashVersion] = hash, s.class.Annotations[awsv1.AnnotationHashVersion]
 	}
 	efaOnly := slices.ContainsFunc(s.class.Spec.NetworkInterfaces, func(i awsv1.NetworkInterface) bool { return i.InterfaceType == awsv1.InterfaceTypeEFAOnly })
-	o := order{EFA: s.efa || efaOnly, CapacityType: s.capacityType, Tenancy: s.tenancy, Partition: s.partition, Reservations: map[string]string{}}
+	o := order{
+		EFA: s.efa || efaOnly, CapacityType: s.capacityType, Tenancy: s.tenancy, Partition: s.partition,
+		Reservations: map[string]string{}, Addresses: map[string]int{},
+	}
 	o.Input = &ec2.CreateFleetInput{
 		Type:                        types.FleetTypeInstant,
 		Context:                     s.class.Spec.Context,
@@ -124,11 +135,21 @@ func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
 			InstanceType: types.InstanceType(offer.Type.Name), AvailabilityZone: aws.String(offer.Offering.Zone),
 			SubnetId: aws.String(d.subnets[offer.Offering.Zone]), ImageId: aws.String(offer.image), Priority: aws.Float64(priority),
 		})
+		o.Addresses[offer.Type.Name] = d.shot.addresses(offer.Type)
 		if offer.Offering.Reservation != "" {
 			o.Reservations[offer.Type.Name+"/"+offer.Offering.Zone] = offer.Offering.Reservation
 		}
 	}
 	return out
+}
+
+// addresses returns how many addresses of its subnet a machine of a type takes: with IPv4 the
+// CNI takes one for each pod that the machine may have, with IPv6 the machine takes one.
+func (s *shot) addresses(t *catalog.Type) int {
+	if s.isIPv6() {
+		return 1
+	}
+	return max(1, int(t.Capacity[quantity.Pods]))
 }
 
 // send gives an order to EC2, once: repeats are the ledger's business.
@@ -140,20 +161,21 @@ func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, 
 	}
 	v := verdict{machines: launched(o, out)}
 	for i := range v.machines {
-		p.addresses.take(v.machines[i].SubnetID, 1)
+		p.addresses.take(v.machines[i].SubnetID, max(1, o.Addresses[v.machines[i].Type]))
 		p.reserved.take(v.machines[i].Reservation)
 	}
-	if len(v.machines) < len(o.Members) {
-		all := refusals(out)
-		p.countRefusals(o, all)
-		for _, r := range all {
-			switch {
-			case r.Code == codeNoAddresses && r.Subnet != "":
-				p.addresses.exhausted(r.Subnet)
-			case r.Code == codeReservedFull:
-				p.reserved.learn(o.Reservations[r.Type+"/"+r.Zone], 0)
-			}
+	all := refusals(out) // a fleet that is filled may have some, too
+	p.countRefusals(o, all)
+	for _, r := range all {
+		switch {
+		case r.Code == codeNoAddresses && r.Subnet != "":
+			p.addresses.exhausted(r.Subnet)
+		case r.Code == codeReservedFull:
+			p.reserved.learn(o.Reservations[r.Type+"/"+r.Zone], 0)
 		}
+	}
+	v.short, v.keep = shortages(o, all)
+	if len(v.machines) < len(o.Members) {
 		v.failure = failureOf(o, all)
 	}
 	return v, nil

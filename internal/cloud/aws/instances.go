@@ -1,7 +1,9 @@
 package aws
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -50,6 +53,9 @@ func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
 	p.remember(seen)
+	p.mu.Lock()
+	p.listed = p.opts.Now()
+	p.mu.Unlock()
 	for _, unseen := range []map[string]machine{p.recent(), p.held()} {
 		for id, m := range unseen {
 			if _, ok := seen[id]; !ok {
@@ -60,7 +66,7 @@ func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
 	out := make([]cloud.Instance, 0, len(seen))
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		m := seen[id]
-		if m.Ended || p.ledger.unsettled(m.Tags[launchTag]) {
+		if m.Ended || p.ledger.unsettled(&m) {
 			continue
 		}
 		out = append(out, instanceOf(&m, p.typesFor(ctx, &m)))
@@ -80,12 +86,12 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	if p.isAway(m.Zone) {
 		return fmt.Errorf("terminate instance %s: %w", id, errAway(&m))
 	}
-	_, ended, err := p.ends.get(ctx, m.ID)
-	if err != nil {
+	ended, _, err := p.ends.get(ctx, m.ID)
+	if err = cmp.Or(err, ended.err); err != nil {
 		p.opts.Meter.TerminationFailed(m.Zone, p.zoneID(m.Zone))
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
-	if ended { // else it is too young to be known everywhere: it is asked for again
+	if ended.known { // else it is too young to be known everywhere: it is asked for again
 		p.mu.Lock()
 		p.ended[m.ID] = p.opts.Now()
 		p.mu.Unlock()
@@ -109,7 +115,7 @@ func (p *Provider) lookup(ctx context.Context, id string) (machine, error) {
 	if err != nil {
 		return machine{}, err
 	}
-	if ok && p.ledger.unsettled(m.Tags[launchTag]) {
+	if ok && p.ledger.unsettled(&m) {
 		p.ledger.settleAll(ctx)
 		if launched, known := p.ledger.machines()[name]; known {
 			m.Claim, m.Token = launched.Claim, launched.Token
@@ -124,6 +130,16 @@ func (p *Provider) lookup(ctx context.Context, id string) (machine, error) {
 	return m, nil
 }
 
+// find describes instances by the launches that they come from.
+func (p *Provider) find(ctx context.Context, launches []string) (map[string][]machine, error) {
+	seen, err := p.describe(ctx, types.Filter{Name: aws.String("tag:" + launchTag), Values: launches})
+	found := map[string][]machine{}
+	for _, m := range seen {
+		found[m.Tags[launchTag]] = append(found[m.Tags[launchTag]], m)
+	}
+	return found, err
+}
+
 // look describes instances by their ids.
 func (p *Provider) look(ctx context.Context, ids []string) (map[string]machine, error) {
 	seen, err := p.describe(ctx, types.Filter{Name: aws.String("instance-id"), Values: ids})
@@ -133,31 +149,37 @@ func (p *Provider) look(ctx context.Context, ids []string) (map[string]machine, 
 	return seen, err
 }
 
-// end ends instances and returns those that EC2 knew. Where one is unknown EC2 ends none,
-// so then each is asked for by itself.
-func (p *Provider) end(ctx context.Context, ids []string) (map[string]bool, error) {
-	ended := map[string]bool{}
+// ending is what EC2 said when it was asked to end an instance.
+type ending struct {
+	known bool // it is on its way out
+	err   error
+}
+
+// end ends instances. EC2 ends none, or not all, where it refuses one of them: then each half
+// is asked for by itself, so that what is wrong with one is the answer for that one alone.
+func (p *Provider) end(ctx context.Context, ids []string) (map[string]ending, error) {
+	answers := map[string]ending{}
 	_, err := p.clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	code := errorCode(err)
+	var refused smithy.APIError
+	aboutAll := !errors.As(err, &refused) || refused.ErrorFault() == smithy.FaultServer || isThrottling(code) || isOutage(code)
 	switch {
 	case err == nil:
 		for _, id := range ids {
-			ended[id] = true
+			answers[id] = ending{known: true}
 		}
-		return ended, nil
-	case !isNotFound(errorCode(err)):
-		return nil, err
-	case len(ids) == 1:
-		return ended, nil
-	}
-	for _, id := range ids {
-		_, err := p.clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
-		if err != nil && !isNotFound(errorCode(err)) {
-			return nil, err
+	case len(ids) == 1 && isNotFound(code):
+	case len(ids) == 1 || aboutAll:
+		for _, id := range ids {
+			answers[id] = ending{err: err}
 		}
-		ended[id] = err == nil
+	default:
+		for _, half := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
+			its, _ := p.end(ctx, half) // it has its errors inside
+			maps.Copy(answers, its)
+		}
 	}
-	maps.DeleteFunc(ended, func(_ string, ok bool) bool { return !ok })
-	return ended, nil
+	return answers, nil
 }
 
 // describe returns the cluster's instances that pass the filters, by id, with the claims
@@ -221,11 +243,11 @@ func (p *Provider) tidy() {
 	now := p.opts.Now()
 	away := p.shifts.away()
 	maps.DeleteFunc(p.known, func(_ string, k known) bool {
-		return now.Sub(k.at) > recordKept && !slices.Contains(away, p.zones[k.machine.Zone])
+		return now.Sub(k.at) > batchKept && !slices.Contains(away, p.zones[k.machine.Zone])
 	})
 	maps.DeleteFunc(p.tagged, func(id string, _ bool) bool {
 		_, seen := p.known[id]
 		return !seen
 	})
-	maps.DeleteFunc(p.ended, func(_ string, at time.Time) bool { return now.Sub(at) > recordKept })
+	maps.DeleteFunc(p.ended, func(_ string, at time.Time) bool { return now.Sub(at) > batchKept })
 }

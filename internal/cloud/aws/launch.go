@@ -11,13 +11,10 @@ import (
 	"maps"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -73,33 +70,26 @@ func (p *Provider) launch(ctx context.Context, requests []cloud.LaunchRequest, a
 			rounds[b] = p.ledger.begin(ctx, b)
 		}
 	}
+	told := map[*batch]bool{}
 	for _, i := range at {
 		if batches[i] == nil {
 			continue
 		}
 		m, err := p.ledger.answer(ctx, batches[i], rounds[batches[i]], requests[i].Token)
+		if !told[batches[i]] { // once is enough
+			short, keep := p.ledger.shortOf(batches[i])
+			results[i].Short, results[i].Keep = append(results[i].Short, short...), max(results[i].Keep, keep)
+			told[batches[i]] = true
+		}
 		if errors.Is(err, errTemplateGone) {
 			p.templates.forget(batches[i])
 			again = append(again, i)
 		}
-		if err != nil {
-			results[i] = cloud.LaunchResult{Err: err}
-			continue
+		if results[i].Err = err; err == nil {
+			results[i].Instance = instanceOf(&m, p.typesFor(ctx, &m))
 		}
-		results[i] = cloud.LaunchResult{Instance: instanceOf(&m, p.typesFor(ctx, &m))}
 	}
 	return again
-}
-
-// waits tells whether the claim of a request is there and is to stay. Unless that can be
-// told for certain, it does.
-func (p *Provider) waits(ctx context.Context, m member) bool {
-	claim := &karpenterv1.NodeClaim{}
-	err := p.client.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)
-	if err != nil {
-		return !apierrors.IsNotFound(err)
-	}
-	return string(claim.UID) == m.Token && claim.DeletionTimestamp == nil
 }
 
 // place returns the batch that answers for a request: the one that did before, or the
@@ -164,6 +154,9 @@ type shot struct {
 	partition string
 	// offers are of one capacity type, best first.
 	offers []catalog.Offer
+	// rules of minValues, which the offers keep, and needed the types that they cannot do without.
+	rules  minValues
+	needed map[string]bool
 }
 
 // newShot returns what a request comes down to. The best offer decides the capacity type:
@@ -173,17 +166,44 @@ func newShot(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*shot, error) {
 		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
 	}
 	s := &shot{
-		class: class, capacityType: r.Offers[0].Offering.CapacityType, tenancy: awsv1.TenancyDefault,
+		class: class, rules: minValuesOf(r.Requirements), tenancy: awsv1.TenancyDefault,
 		labels: r.Labels, taints: r.Taints, partition: partitionFor(r),
 		efa: r.Requests[awsv1.ResourceEFA] > 0, enclave: r.Requests[awsv1.ResourceNitroSandbox] > 0,
 	}
 	if only, ok := r.Requirements[awsv1.LabelInstanceTenancy]; ok && only.Allows(awsv1.TenancyDedicated) && !only.Allows(awsv1.TenancyDefault) {
 		s.tenancy = awsv1.TenancyDedicated
 	}
-	s.offers = trim(slices.DeleteFunc(slices.Clone(r.Offers), func(o catalog.Offer) bool {
+	offers := slices.DeleteFunc(slices.Clone(r.Offers), func(o catalog.Offer) bool {
 		return o.Offering.Labels[awsv1.LabelPlacementGroupPartition] != s.partition
-	}))
+	})
+	why := s.choose(offers)
+	if why != "" {
+		return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: reasonMinValues, Message: why}
+	}
+	s.capacityType = s.offers[0].Offering.CapacityType
 	return s, nil
+}
+
+// choose takes the offers of the best capacity type whose types keep the rules of minValues,
+// or says why none does.
+func (s *shot) choose(offers []catalog.Offer) (why string) {
+	tried := map[string]bool{}
+	for i := range offers {
+		kind := offers[i].Offering.CapacityType
+		if tried[kind] {
+			continue
+		}
+		tried[kind] = true
+		same := alike(offers[i:])
+		s.needed = s.rules.needed(same)
+		s.offers = trim(same, s.needed)
+		unmet := s.rules.unmet(s.offers)
+		if unmet == "" {
+			return ""
+		}
+		why = cmp.Or(why, fmt.Sprintf("of the instance types to be had as %s, %s", kind, unmet))
+	}
+	return why
 }
 
 // partitionFor returns the partition of the placement group that a machine goes into, one of
@@ -204,12 +224,11 @@ func partitionFor(r *cloud.LaunchRequest) string {
 	return among[int(sum[0])%len(among)]
 }
 
-// trim returns the offers that go into one fleet: those of the best one's capacity type
-// and, of reserved ones, those that are bought in the same way.
-func trim(offers []catalog.Offer) []catalog.Offer {
+// alike returns the offers that may go into one fleet with the first: those of its capacity
+// type and, of reserved ones, those that are bought in the same way; one for each place.
+func alike(offers []catalog.Offer) []catalog.Offer {
 	best := offers[0].Offering
 	kind := reservedKind(best)
-	types := map[string]bool{}
 	places := map[catalog.Place]bool{}
 	var out []catalog.Offer
 	for _, o := range offers {
@@ -220,12 +239,39 @@ func trim(offers []catalog.Offer) []catalog.Offer {
 		if kind == awsv1.CapacityReservationTypeCapacityBlock && o.Offering.Reservation != best.Reservation {
 			continue // a fleet takes one block
 		}
-		if !types[at.Type] && len(types) == typesMost {
+		places[at] = true
+		out = append(out, o)
+	}
+	return out
+}
+
+// trim returns the best offers, as many as go into one fleet. The needed types are among them,
+// each with its best offer at least.
+func trim(offers []catalog.Offer, needed map[string]bool) []catalog.Offer {
+	types := maps.Clone(needed)
+	first := map[string]bool{} // types whose best offer was seen
+	kept := make([]bool, len(offers))
+	left := overridesMost
+	for i, o := range offers {
+		if needed[o.Type.Name] && !first[o.Type.Name] && left > 0 {
+			kept[i], first[o.Type.Name] = true, true
+			left--
+		}
+	}
+	for i, o := range offers {
+		if left == 0 {
+			break
+		}
+		if kept[i] || !types[o.Type.Name] && len(types) >= typesMost {
 			continue
 		}
-		types[at.Type], places[at] = true, true
-		if out = append(out, o); len(out) == overridesMost {
-			break
+		kept[i], types[o.Type.Name] = true, true
+		left--
+	}
+	var out []catalog.Offer
+	for i, o := range offers {
+		if kept[i] {
+			out = append(out, o)
 		}
 	}
 	return out
@@ -252,7 +298,7 @@ func (s *shot) key() string {
 	h := sha256.New()
 	encoder := json.NewEncoder(h)
 	for _, part := range []any{
-		s.class.UID, s.class.Name, s.class.Spec, s.class.Annotations, statusUsed(&s.class.Status),
+		s.class.UID, s.class.Name, s.class.Spec, s.class.Annotations[awsv1.AnnotationHash], statusUsed(&s.class.Status),
 		s.capacityType, s.tenancy, s.labels, s.taints, s.efa, s.enclave, s.partition, places,
 	} {
 		if err := encoder.Encode(part); err != nil {

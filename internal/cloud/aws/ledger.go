@@ -1,26 +1,23 @@
 package aws
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
 
 const (
@@ -28,15 +25,15 @@ const (
 	batchMost = 50
 	// settlePatience is how long one attempt to settle a batch may take.
 	settlePatience = 2 * time.Minute
-	// recordKept is how long a batch is remembered. No claim waits that long for its
+	// shownAfter is how long after its last mark a batch of another process can still bring
+	// instances that EC2 does not show: its request may have been under way for as long as
+	// requests may take.
+	shownAfter = requestPatience + seenAfter
+	// batchKept is how long a batch is remembered. No claim waits that long for its
 	// instance, so nobody asks for a token of an older one.
-	recordKept = 15 * time.Minute
+	batchKept = 15 * time.Minute
 
-	recordPrefix = "launch-"
-	recordLabel  = awsv1.Group + "/launch"
-	recordValue  = "batch"
-	launchTag    = recordLabel // on every instance, with the name of its batch
-	clusterLabel = awsv1.Group + "/cluster"
+	launchTag = awsv1.AnnotationLaunch // on every instance, with the name of its batch
 )
 
 var (
@@ -44,6 +41,14 @@ var (
 	errElsewhere = errors.New("another process is launching for the same claims")
 	// errUnseen says that EC2 refused a request without looking at it.
 	errUnseen = errors.New("refused by EC2 unseen")
+	// errRepeated says that EC2 refused the repeat of a request of unknown outcome.
+	errRepeated = errors.New("refused by EC2 when it was repeated")
+	// errUnsettled says that what became of a fleet is not known yet.
+	errUnsettled = errors.New("it is not known yet what became of an earlier request; its instances are looked for")
+	// errLost says that a request of unknown outcome brought nothing.
+	errLost = errors.New("an earlier request brought no instance")
+	// errLeft says that a claim is gone, or is to go.
+	errLeft = errors.New("the NodeClaim is gone")
 )
 
 // member is one request of a batch.
@@ -51,7 +56,7 @@ type member struct {
 	Token, Claim string
 }
 
-// order is a batch as it is written down: enough to send it again as it was.
+// order is what is asked of EC2 for a batch.
 type order struct {
 	ClientToken string
 	Begun       time.Time
@@ -62,7 +67,10 @@ type order struct {
 	// EFA: the machines have the interfaces that pods may ask for.
 	EFA          bool
 	Reservations map[string]string
-	Input        *ec2.CreateFleetInput
+	// Addresses is how many a machine takes of its subnet, by type.
+	Addresses map[string]int
+	// Input is nil in a batch of another process.
+	Input *ec2.CreateFleetInput
 }
 
 // verdict is EC2's definite answer to an order: machines for the first members, the
@@ -70,19 +78,35 @@ type order struct {
 type verdict struct {
 	machines []machine
 	failure  error
+	// short are the places that had nothing, for so long.
+	short []catalog.Place
+	keep  time.Duration
 }
 
 // batch is an order and what became of it. It is guarded by the ledger's lock; while a
-// round is on, its order belongs to the round alone.
+// round is on, its order and what is known of its outcome belong to the round alone.
 type batch struct {
-	name    string // of the record
-	key     string // what its members want
-	order   order
-	open    bool // for more members, if there is room
-	written bool
-	// doubtful: it was sent, or may have been, and nobody knows what became of it.
+	name  string // on its claims and instances
+	key   string // what its members want
+	order order
+	open  bool // for more members, if there is room
+
+	// size is how many instances were ordered, and places for whom, by token: the nth
+	// instance by id is the nth member's. Both are set when the first mark is written.
+	size   int
+	places map[string]int
+	// adopted are the ids of instances that claims had when the batch was read from its marks.
+	adopted map[string]bool
+
+	// doubtful: it was sent, or may have been, and nobody knows what became of it. From shown
+	// on, EC2 shows whatever it brought.
 	doubtful bool
-	left     bool // nobody waits for what becomes of it
+	shown    time.Time
+	// heard: EC2 has answered a repeat, so there are no more. That answer is believed as far
+	// as it names instances, and no further: what EC2 does with a used token is not promised.
+	heard    bool
+	answered []machine
+	refused  error
 
 	round   chan struct{} // closed when the attempt has ended; nil: none was made
 	running bool
@@ -90,19 +114,24 @@ type batch struct {
 	err     error // of the last attempt, while not settled
 	got     map[string]machine
 	failure error
+	// short are the places that EC2 had nothing in, for so long.
+	short []catalog.Place
+	keep  time.Duration
 }
 
 // ledger is what was ordered from EC2 lately, by anybody of this cluster.
 type ledger struct {
-	client    client.Client
-	reader    client.Reader // not behind
-	namespace string
-	cluster   string
-	now       func() time.Time
-	log       *slog.Logger
+	now func() time.Time
+	log *slog.Logger
 	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
 	// an earlier attempt may have been carried out.
 	send func(ctx context.Context, o *order, doubtful bool) (verdict, error)
+	// find returns the instances that EC2 shows of a batch.
+	find func(ctx context.Context, name string) ([]machine, error)
+	// note writes a mark on a claim unless it has another that holds. errLeft: the claim is gone.
+	note func(ctx context.Context, m mark, holds func(mark) bool) error
+	// marks returns the marks on all claims, and the ids of the instances that claims have.
+	marks func(ctx context.Context) ([]mark, map[string]bool, error)
 	// waits tells whether the claim of a request is there.
 	waits func(context.Context, member) bool
 	// turn waits until a new batch may be sent. Meanwhile the batch takes in others: the
@@ -112,28 +141,41 @@ type ledger struct {
 	// many they are.
 	gathered func(waited time.Duration, size int)
 
-	loading turnstile // one reading of old records at a time
+	loading turnstile // one reading of marks at a time
 	mu      sync.Mutex
 	loaded  bool
-	batches map[string]*batch // by the name of the record; those not written yet are absent
+	batches map[string]*batch // by name, from their first mark on
 	opened  map[string]*batch // by what they want
 	byToken map[string]*batch // the batch that answers for a token
 }
 
-// answers tells whether a batch is the one to ask about a member.
-func (b *batch) answers(m member) bool {
-	if _, ok := b.got[m.Token]; ok || b.settled {
-		return ok
-	}
-	return slices.Contains(b.order.Members, m)
-}
-
-// deal settles a batch: machines are for the first members.
+// deal settles a batch. Who was marked with it gets the instance of the same place, the one
+// that has its tag before any other; instances that claims have already are nobody else's.
 func (b *batch) deal(machines []machine, failure error) {
 	b.settled, b.failure, b.got = true, failure, map[string]machine{}
-	for i, m := range machines[:min(len(machines), len(b.order.Members))] {
-		m.Token, m.Claim = b.order.Members[i].Token, b.order.Members[i].Claim
-		b.got[m.Token] = m
+	taken := map[string]bool{}
+	maps.Copy(taken, b.adopted)
+	give := func(m member, at int) {
+		if _, has := b.got[m.Token]; has || at < 0 || at >= len(machines) || taken[machines[at].ID] {
+			return
+		}
+		its := machines[at]
+		its.Token, its.Claim = m.Token, m.Claim
+		b.got[m.Token], taken[its.ID] = its, true
+	}
+	for _, m := range b.order.Members {
+		give(m, slices.IndexFunc(machines, func(has machine) bool { return has.Claim == m.Claim && !taken[has.ID] }))
+	}
+	for _, m := range b.order.Members {
+		give(m, b.places[m.Token])
+	}
+	if len(machines) <= b.size {
+		return
+	}
+	for _, m := range b.order.Members { // there are more than were ordered
+		for at := range machines {
+			give(m, at)
+		}
 	}
 }
 
@@ -147,13 +189,13 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.byToken[m.Token]; b != nil {
-		b.left = false
 		return b
 	}
 	b := l.opened[key]
 	if b == nil {
 		b = &batch{key: key, order: draft(), open: true}
 		b.order.ClientToken, b.order.Begun = string(uuid.NewUUID()), l.now()
+		b.name = batchPrefix + b.order.ClientToken
 		l.opened[key] = b
 	}
 	b.order.Members = append(b.order.Members, m)
@@ -164,15 +206,18 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	return b
 }
 
-// holding returns the batch that answers for a token that is asked for; nil: there is none.
+// holding returns the batch that answers for a token; nil: there is none.
 func (l *ledger) holding(token string) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.byToken[token]
-	if b != nil {
-		b.left = false
-	}
-	return b
+	return l.byToken[token]
+}
+
+// shortOf returns the places that EC2 had nothing in when it settled a batch.
+func (l *ledger) shortOf(b *batch) ([]catalog.Place, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return b.short, b.keep
 }
 
 // answer waits for a round of a batch, which begin returned, and returns the answer for a
@@ -191,7 +236,7 @@ func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, to
 	if m, ok := b.got[token]; ok {
 		return m, nil
 	}
-	return machine{}, b.failure
+	return machine{}, cmp.Or(b.failure, errLeft)
 }
 
 // begin starts a round for a batch unless one is on or it is settled.
@@ -210,7 +255,7 @@ func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 		if err == nil {
 			got, err = l.settle(ctx, b)
 		}
-		l.end(ctx, b, got, err)
+		l.end(b, got, err)
 	}()
 	return b.round
 }
@@ -231,128 +276,178 @@ func (l *ledger) gather(ctx context.Context, b *batch) error {
 	return err
 }
 
-// settle sends a batch that was written down, once more if it was sent before.
+// settle sends a batch, or makes out what became of it. What was sent and not answered is
+// looked for among EC2's instances before anything else is believed or done: a repeat may be
+// answered with the same instances, with none, with an error or with others, and what it
+// brings beyond those that are dealt out is an instance without a claim, which is swept.
 func (l *ledger) settle(ctx context.Context, b *batch) (verdict, error) {
-	if !b.written {
-		if err := l.write(ctx, b); err != nil {
-			return verdict{}, err
+	if b.doubtful {
+		if v, err := l.seek(ctx, b); !errors.Is(err, errUnsettled) {
+			return v, err
 		}
+		if b.heard || !slices.ContainsFunc(b.order.Members, func(m member) bool { return l.waits(ctx, m) }) {
+			return verdict{}, errUnsettled
+		}
+	}
+	switch err := l.mark(ctx, b); {
+	case errors.Is(err, errElsewhere) && b.doubtful:
+		b.heard = true
+		return verdict{}, errUnsettled
+	case errors.Is(err, errElsewhere) || errors.Is(err, errLeft):
+		return verdict{failure: err}, nil
+	case err != nil:
+		return verdict{}, err
 	}
 	v, err := l.send(ctx, &b.order, b.doubtful)
 	switch {
-	case errors.Is(err, errUnseen) && !b.doubtful:
-		// Who still wants a machine asks anew; the others may have left.
-		return verdict{failure: err}, nil
-	case err != nil && !errors.Is(err, errUnseen):
-		b.doubtful = true
+	case errors.Is(err, errUnseen):
+		if !b.doubtful { // who still wants a machine asks anew; the others may have left
+			return verdict{failure: err}, nil
+		}
+	case errors.Is(err, errRepeated):
+		if b.heard = true; !b.doubtful { // somebody else has used the token
+			b.doubtful, b.shown = true, l.now().Add(seenAfter)
+		}
+	case err != nil:
+		b.doubtful, b.shown = true, l.now().Add(seenAfter)
+	case b.doubtful:
+		b.heard, b.answered, b.refused = true, v.machines, v.failure
+		found, err := l.seek(ctx, b)
+		found.short, found.keep = v.short, v.keep
+		return found, err
 	}
 	return v, err
 }
 
-// end notes how a round has ended. The record of a batch that got nothing goes first, so
-// that its members find none of that name when they are launched anew.
-func (l *ledger) end(ctx context.Context, b *batch, v verdict, err error) {
-	nothing := err == nil && len(v.machines) == 0
-	switch {
-	case nothing:
-		l.erase(ctx, b.name)
-	case err == nil:
-		l.note(ctx, b.name, v.machines)
+// seek looks for the instances of a batch. Fewer than were ordered are all there are only when
+// EC2 has had the time to show them.
+func (l *ledger) seek(ctx context.Context, b *batch) (verdict, error) {
+	over := !l.now().Before(b.shown) // before the question, which takes a while
+	found, err := l.find(ctx, b.name)
+	if err != nil {
+		return verdict{}, fmt.Errorf("find instances of %s: %w", b.name, err)
 	}
+	for _, m := range b.answered {
+		if !slices.ContainsFunc(found, func(f machine) bool { return f.ID == m.ID }) {
+			found = append(found, m)
+		}
+	}
+	slices.SortFunc(found, func(a, b machine) int { return strings.Compare(a.ID, b.ID) })
+	if len(found) < b.size && !over {
+		return verdict{}, errUnsettled
+	}
+	if len(found) > b.size {
+		l.log.Error("EC2 launched more instances than were asked for; those without a NodeClaim will be terminated", "launch", b.name, "ordered", b.size, "found", len(found))
+	}
+	return verdict{machines: found, failure: cmp.Or(b.refused, errLost)}, nil
+}
+
+// mark writes on each claim of a batch that it is about to be sent, so that whoever comes next
+// looks for its instances before it launches for the same claims. Claims that have left are
+// taken out of a batch that was not sent yet.
+func (l *ledger) mark(ctx context.Context, b *batch) error {
+	l.mu.Lock()
+	if b.size == 0 {
+		slices.SortFunc(b.order.Members, func(x, y member) int { return strings.Compare(x.Token, y.Token) })
+	}
+	l.batches[b.name] = b
+	l.mu.Unlock()
+	for {
+		members, now := b.order.Members, l.now()
+		left := make([]bool, len(members))
+		group, marking := errgroup.WithContext(ctx)
+		group.SetLimit(marksAtOnce)
+		for i, m := range members {
+			group.Go(func() error {
+				err := l.note(marking, mark{m, b.name, i, len(members), now}, func(other mark) bool { return l.holds(b, other) })
+				if left[i] = errors.Is(err, errLeft); left[i] {
+					return nil
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			if errors.Is(err, errElsewhere) {
+				err = errors.Join(err, l.load(ctx))
+			}
+			return fmt.Errorf("launch batch %s: %w", b.name, err)
+		}
+		if b.size > 0 {
+			return nil
+		}
+		if !slices.Contains(left, true) {
+			l.seal(b, now)
+			return nil
+		}
+		var stay []member
+		for i, m := range members {
+			if !left[i] {
+				stay = append(stay, m)
+			}
+		}
+		if len(stay) == 0 {
+			return errLeft
+		}
+		l.mu.Lock()
+		b.order.Members = stay
+		l.mu.Unlock()
+	}
+}
+
+// seal makes a batch ready to be sent for the members that it has. It counts from now on.
+func (l *ledger) seal(b *batch, now time.Time) {
+	b.order.seal(b.name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.order.Begun = now
+	b.size, b.places = len(b.order.Members), map[string]int{}
+	for i, m := range b.order.Members {
+		b.places[m.Token] = i
+	}
+}
+
+// holds tells whether a mark keeps another batch from launching for its claim: the batch that
+// it names may bring an instance.
+func (l *ledger) holds(b *batch, m mark) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.batch == b.name || l.now().Sub(m.begun) > batchKept {
+		return false
+	}
+	other := l.batches[m.batch]
+	if other == nil || !other.settled {
+		return true
+	}
+	_, has := other.got[m.Token]
+	return has
+}
+
+// end notes how a round has ended.
+func (l *ledger) end(b *batch, v verdict, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer close(b.round)
 	b.running, b.err = false, err
-	if errors.Is(err, errElsewhere) {
-		l.release(b)
-	}
 	if err != nil {
 		return
 	}
 	b.deal(v.machines, v.failure)
-	l.release(b)
-	if nothing {
-		delete(l.batches, b.name)
-	}
-}
-
-// release lets go of the members that got nothing: they may be launched anew, unless that
-// was done already, by a later batch that a predecessor left.
-func (l *ledger) release(b *batch) {
-	for _, m := range b.order.Members {
-		if _, ok := b.got[m.Token]; ok || l.byToken[m.Token] != b {
-			continue
-		}
-		delete(l.byToken, m.Token)
-		for _, other := range l.batches {
-			if other != b && other.answers(m) {
-				l.byToken[m.Token] = other
-			}
+	b.short, b.keep = v.short, v.keep
+	for _, m := range slices.Collect(maps.Keys(l.byToken)) { // those that got nothing may be launched anew
+		if _, ok := b.got[m]; !ok && l.byToken[m] == b {
+			l.release(m)
 		}
 	}
 }
 
-// write writes a batch down. Its name says whom it is for, so that of two processes that
-// want the same one writes and the other finds what was written.
-func (l *ledger) write(ctx context.Context, b *batch) error {
-	b.name = recordName(b.order.Members)
-	b.order.seal(b.name)
-	content, err := pack(&b.order)
-	if err != nil {
-		return err
-	}
-	record := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: b.name, Namespace: l.namespace,
-			Labels: map[string]string{recordLabel: recordValue, clusterLabel: clusterValue(l.cluster)},
-		},
-		BinaryData: map[string][]byte{recordField: content},
-	}
-	err = l.client.Create(ctx, record)
-	if apierrors.IsAlreadyExists(err) {
-		if err := l.reader.Get(ctx, client.ObjectKeyFromObject(record), record); err != nil {
-			return fmt.Errorf("read launch record %s: %w", b.name, err)
+// release lets go of a token, which an unsettled batch of another process may answer for.
+func (l *ledger) release(token string) {
+	delete(l.byToken, token)
+	for _, other := range l.batches {
+		if _, has := other.places[token]; has && !other.settled {
+			l.byToken[token] = other
 		}
-		found, err := unpack(record.BinaryData[recordField])
-		if err != nil {
-			return fmt.Errorf("read launch record %s: %w", b.name, err)
-		}
-		b.order, b.doubtful = found, true
-	} else if err != nil {
-		return fmt.Errorf("write launch record %s: %w", b.name, err)
 	}
-	l.mu.Lock()
-	l.batches[b.name], b.written = b, true
-	l.mu.Unlock()
-	return l.yield(ctx, b, record.ResourceVersion)
-}
-
-// yield takes a batch back that has just been written if an older one, which this process
-// did not know of, is for some of the same claims. The lease keeps two processes from
-// launching at once; one that lost it in its sleep ends up here.
-func (l *ledger) yield(ctx context.Context, b *batch, version string) error {
-	others, err := l.load(ctx, func(r *corev1.ConfigMap) bool {
-		return older(r.ResourceVersion, version) || len(noted(r)) > 0 // which was written since
-	})
-	if err != nil {
-		return err
-	}
-	for _, other := range others {
-		if !slices.ContainsFunc(b.order.Members, other.answers) {
-			continue
-		}
-		l.mu.Lock()
-		delete(l.batches, b.name)
-		for _, m := range other.order.Members {
-			if other.answers(m) {
-				l.byToken[m.Token] = other
-			}
-		}
-		l.mu.Unlock()
-		l.erase(ctx, b.name)
-		return fmt.Errorf("launch batch %s: %w", b.name, errElsewhere)
-	}
-	return nil
 }
 
 // ready reads what a predecessor left, once.
@@ -363,7 +458,7 @@ func (l *ledger) ready(ctx context.Context) error {
 	if loaded {
 		return nil
 	}
-	if _, err := l.load(ctx, func(*corev1.ConfigMap) bool { return true }); err != nil {
+	if err := l.load(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -372,79 +467,61 @@ func (l *ledger) ready(ctx context.Context) error {
 	return nil
 }
 
-// load reads the records that this process does not know and returns their batches.
-// Those that nobody waits for any more are erased.
-func (l *ledger) load(ctx context.Context, wanted func(*corev1.ConfigMap) bool) ([]*batch, error) {
+// load reads the marks on claims and learns of the batches that this process does not know.
+func (l *ledger) load(ctx context.Context) error {
 	if err := l.loading.enter(ctx); err != nil {
-		return nil, fmt.Errorf("list launch records: %w", err)
+		return fmt.Errorf("read what NodeClaims are marked with: %w", err)
 	}
 	defer l.loading.leave()
-	var records corev1.ConfigMapList
-	err := l.reader.List(ctx, &records, client.InNamespace(l.namespace), client.MatchingLabels{recordLabel: recordValue, clusterLabel: clusterValue(l.cluster)})
+	all, adopted, err := l.marks(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list launch records: %w", err)
+		return fmt.Errorf("read what NodeClaims are marked with: %w", err)
 	}
-	var found []*batch
-	for i := range records.Items {
-		r := &records.Items[i]
-		if !wanted(r) {
-			continue
-		}
-		o, err := unpack(r.BinaryData[recordField])
-		if err != nil {
-			l.log.Error("launch record is damaged and left aside", "record", r.Name, "error", err)
-			continue
-		}
-		if l.now().Sub(o.Begun) > recordKept {
-			l.erase(ctx, r.Name)
-			continue
-		}
-		if b := l.learn(r.Name, o, noted(r)); b != nil {
-			found = append(found, b)
-		}
-	}
-	return found, nil
-}
-
-// learn takes a batch of somebody else in, with what became of it if that was noted; nil: it
-// is known.
-func (l *ledger) learn(name string, o order, outcome []machine) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.batches[name] != nil {
-		return nil
-	}
-	b := &batch{name: name, order: o, written: true, doubtful: true}
-	if len(outcome) > 0 {
-		b.deal(outcome, nil)
-		b.round = make(chan struct{})
-		close(b.round)
-	}
-	l.batches[name] = b
-	for _, m := range o.Members {
-		if l.byToken[m.Token] == nil && b.answers(m) {
-			l.byToken[m.Token] = b
+	found := map[string]*batch{}
+	for _, m := range all {
+		if l.batches[m.batch] == nil && l.now().Sub(m.begun) <= batchKept {
+			l.learn(found, m, adopted)
 		}
 	}
-	return b
+	maps.Copy(l.batches, found)
+	return nil
 }
 
-// settleAll waits until every batch that was written down is settled, or cannot be now. One
-// that nobody waits for any more is left as it is: it may never have been carried out, and
-// would be now.
+// learn adds a claim to the batch that it is marked with, which is of another process: it is
+// never sent again, as only that process knows what it ordered.
+func (l *ledger) learn(found map[string]*batch, m mark, adopted map[string]bool) {
+	b := found[m.batch]
+	if b == nil {
+		b = &batch{name: m.batch, doubtful: true, heard: true, places: map[string]int{}, adopted: adopted}
+		found[m.batch] = b
+	}
+	if now := l.now(); m.begun.After(now) { // nobody else's clock is trusted
+		m.begun = now
+	}
+	if m.begun.After(b.order.Begun) {
+		b.order.Begun, b.shown = m.begun, m.begun.Add(shownAfter)
+	}
+	b.size = max(b.size, m.of)
+	b.places[m.Token] = m.at
+	b.order.Members = append(b.order.Members, m.member)
+	if l.byToken[m.Token] == nil {
+		l.byToken[m.Token] = b
+	}
+}
+
+// settleAll waits until every batch that was sent is settled, or cannot be now.
 func (l *ledger) settleAll(ctx context.Context) {
 	l.mu.Lock()
 	var rounds []*batch
 	for _, b := range l.batches {
-		if !b.settled {
+		if !b.settled && b.size > 0 { // the others were not sent
 			rounds = append(rounds, b)
 		}
 	}
 	l.mu.Unlock()
 	for _, b := range rounds {
-		if l.leave(ctx, b) {
-			continue
-		}
 		select {
 		case <-l.begin(ctx, b):
 		case <-ctx.Done():
@@ -453,29 +530,12 @@ func (l *ledger) settleAll(ctx context.Context) {
 	}
 }
 
-// leave notes that a batch is left as it is if none of its claims is there any more.
-func (l *ledger) leave(ctx context.Context, b *batch) bool {
-	l.mu.Lock()
-	var members []member
-	if !b.running {
-		members = b.order.Members
-	}
-	l.mu.Unlock()
-	if len(members) == 0 || slices.ContainsFunc(members, func(m member) bool { return l.waits(ctx, m) }) {
-		return false
-	}
+// unsettled tells whether nobody can say yet whose an instance is.
+func (l *ledger) unsettled(m *machine) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.left = !b.running
-	return b.left
-}
-
-// unsettled tells whether somebody waits for a batch whose outcome is not known.
-func (l *ledger) unsettled(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b := l.batches[name]
-	return b != nil && !b.settled && !b.left
+	b := l.batches[m.Tags[launchTag]]
+	return b != nil && !b.settled && !b.adopted[m.ID]
 }
 
 // machines returns all that were launched lately, by instance id.
@@ -492,56 +552,10 @@ func (l *ledger) machines() map[string]machine {
 }
 
 // tidy forgets the batches that nobody waits for any more.
-func (l *ledger) tidy(ctx context.Context) {
+func (l *ledger) tidy() {
 	l.mu.Lock()
-	var old []string
-	for name, b := range l.batches {
-		if b.running || l.now().Sub(b.order.Begun) <= recordKept {
-			continue
-		}
-		old = append(old, name)
-		delete(l.batches, name)
-		for _, m := range b.order.Members {
-			if l.byToken[m.Token] == b {
-				delete(l.byToken, m.Token)
-			}
-		}
-	}
-	l.mu.Unlock()
-	for _, name := range old {
-		l.erase(ctx, name)
-	}
-}
-
-// erase deletes a record. What remains of one is found by its age the next time.
-func (l *ledger) erase(ctx context.Context, name string) {
-	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.namespace}}
-	if err := l.client.Delete(ctx, record); client.IgnoreNotFound(err) != nil {
-		l.log.Warn("launch record could not be deleted", "record", name, "error", err)
-	}
-}
-
-// recordName returns the name for a batch of these members: the same for every order of them.
-func recordName(members []member) string {
-	tokens := make([]string, 0, len(members))
-	for _, m := range members {
-		tokens = append(tokens, m.Token)
-	}
-	slices.Sort(tokens)
-	sum := sha256.Sum256([]byte(strings.Join(tokens, "\n")))
-	return recordPrefix + hex.EncodeToString(sum[:16])
-}
-
-// clusterValue returns the cluster's name as a label value.
-func clusterValue(cluster string) string {
-	sum := sha256.Sum256([]byte(cluster))
-	return hex.EncodeToString(sum[:8])
-}
-
-// older tells whether one resource version was given out before another: they are
-// numbers that the API server counts up.
-func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
+	defer l.mu.Unlock()
+	old := func(_ string, b *batch) bool { return !b.running && l.now().Sub(b.order.Begun) > batchKept }
+	maps.DeleteFunc(l.batches, old)
+	maps.DeleteFunc(l.byToken, old)
 }

@@ -5,37 +5,61 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/awssim"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// teller is EC2 as the ledger sees it: it answers a client token with what it launched
-// for it first, and loses answers.
+// teller is EC2 as the ledger sees it: it loses answers, answers a client token that it has
+// seen as it is believed to, and shows its instances late.
 type teller struct {
 	mu      sync.Mutex
+	now     time.Time
 	byToken map[string]verdict
 	made    int
+	shown   map[string]time.Time // from when on, by instance id
+	tagged  map[string][]machine // by the name of the batch
 	// The next orders fail in these ways.
 	lost, unheard, short, closed int
+	// repeat is one of awssim's ways to answer a repeated token; late is how long a new
+	// instance is not shown.
+	repeat string
+	late   time.Duration
+}
+
+func newTeller() *teller {
+	return &teller{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), byToken: map[string]verdict{}, shown: map[string]time.Time{}, tagged: map[string][]machine{}}
 }
 
 var errCut = errors.New("connection cut")
+
+func (c *teller) launch(o *order) (v verdict) {
+	n := int(*o.Input.TargetCapacitySpecification.TotalTargetCapacity)
+	if c.short > 0 {
+		c.short--
+		n /= 2
+		v.failure = &cloud.Failure{Kind: cloud.NoCapacity, Message: "none left"}
+	}
+	tags := tagsOf(o.Input.TagSpecifications[0].Tags)
+	for range n {
+		c.made++
+		m := machine{ID: fmt.Sprintf("i-%08x", c.made), Tags: tags}
+		v.machines = append(v.machines, m)
+		c.shown[m.ID] = c.now.Add(c.late)
+		c.tagged[tags[launchTag]] = append(c.tagged[tags[launchTag]], m)
+	}
+	return v
+}
 
 func (c *teller) send(_ context.Context, o *order, _ bool) (verdict, error) {
 	c.mu.Lock()
@@ -49,33 +73,101 @@ func (c *teller) send(_ context.Context, o *order, _ bool) (verdict, error) {
 		return verdict{}, errCut
 	}
 	v, repeated := c.byToken[*o.Input.ClientToken]
-	if !repeated {
-		n := int(*o.Input.TargetCapacitySpecification.TotalTargetCapacity)
-		if c.short > 0 {
-			c.short--
-			n /= 2
-			v.failure = &cloud.Failure{Kind: cloud.NoCapacity, Message: "none left"}
-		}
-		for range n {
-			c.made++
-			v.machines = append(v.machines, machine{ID: fmt.Sprintf("i-%08x", c.made)})
-		}
+	switch {
+	case !repeated || c.repeat == awssim.RepeatOthers:
+		v = c.launch(o)
 		c.byToken[*o.Input.ClientToken] = v
+	case c.repeat == awssim.RepeatNothing:
+		v = verdict{}
+	case c.repeat != awssim.RepeatSame:
+		return verdict{}, errRepeated
 	}
 	if c.lost > 0 {
 		c.lost--
 		return verdict{}, errCut
 	}
-	return verdict{append([]machine(nil), v.machines...), v.failure}, nil
+	return verdict{machines: slices.Clone(v.machines), failure: v.failure}, nil
 }
 
-func testLedger(c client.Client, send func(context.Context, *order, bool) (verdict, error)) *ledger {
+func (c *teller) find(_ context.Context, name string) (found []machine, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.tagged[name] {
+		if !c.now.Before(c.shown[m.ID]) {
+			found = append(found, m)
+		}
+	}
+	return found, nil
+}
+
+func (c *teller) wait(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// register stands for the NodeClaims and what they are marked with.
+type register struct {
+	mu      sync.Mutex
+	marked  map[member]mark
+	adopted map[string]string // the instance of a token, once its claim says so
+	gone    map[string]bool   // tokens
+	refuse  bool              // the next write
+}
+
+func newRegister() *register {
+	return &register{marked: map[member]mark{}, adopted: map[string]string{}, gone: map[string]bool{}}
+}
+
+func (r *register) note(_ context.Context, m mark, holds func(mark) bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	had, is := r.marked[m.member]
+	switch {
+	case r.refuse:
+		r.refuse = false
+		return errCut
+	case r.gone[m.Token]:
+		return errLeft
+	case is && holds(had):
+		return errElsewhere
+	}
+	r.marked[m.member] = m
+	return nil
+}
+
+func (r *register) marks(context.Context) (marks []mark, adopted map[string]bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	adopted = map[string]bool{}
+	for _, id := range r.adopted {
+		adopted[id] = true
+	}
+	for m, is := range r.marked {
+		if r.adopted[m.Token] == "" && !r.gone[m.Token] {
+			marks = append(marks, is)
+		}
+	}
+	return marks, adopted, nil
+}
+
+func (r *register) adopt(got map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.adopted, got)
+}
+
+func (c *teller) ledger(r *register) *ledger {
 	l := newLedger()
-	l.client, l.reader, l.namespace, l.cluster = c, c, "kube-system", "test"
-	l.now, l.log, l.send = time.Now, slog.New(slog.DiscardHandler), send
+	l.now = func() time.Time {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.now
+	}
+	l.log, l.send, l.find, l.note, l.marks = slog.New(slog.DiscardHandler), c.send, c.find, r.note, r.marks
 	l.turn = func(context.Context) error { return nil }
 	l.gathered = func(time.Duration, int) {}
-	l.waits = func(context.Context, member) bool { return true }
+	l.waits = func(_ context.Context, m member) bool { return !r.gone[m.Token] }
 	return l
 }
 
@@ -87,7 +179,7 @@ func emptyOrder() order {
 }
 
 // launchAll asks for all tokens at once, as the provider does.
-func launchAll(ctx context.Context, l *ledger, tokens []string) map[string]string {
+func launchAll(ctx context.Context, l *ledger, tokens ...string) map[string]string {
 	got := map[string]string{}
 	if l.ready(ctx) != nil {
 		return got
@@ -108,32 +200,27 @@ func launchAll(ctx context.Context, l *ledger, tokens []string) map[string]strin
 	return got
 }
 
-// TestOneMachineForOneToken orders machines from an EC2 that loses requests and answers
-// and has too few, through ledgers that forget everything and an API server that refuses
-// writes. Whatever happens, all who ask for a token are told the same machine, no two
-// tokens share one, and every machine that was made has somebody who asked for it.
+func repeats() []string {
+	return []string{awssim.RepeatSame, awssim.RepeatNothing, awssim.RepeatMismatch, awssim.RepeatRefused, awssim.RepeatOthers}
+}
+
+// TestOneMachineForOneToken orders machines from an EC2 that loses requests and answers, has
+// too few, shows them late and answers a repeated token in any way, through ledgers that forget
+// everything and an API server that refuses writes. Whatever happens, every claim ends up with
+// one machine and no two share one. More are made only if EC2 launches twice for one token,
+// and those have nobody who asked for them, so that they are swept.
 func TestOneMachineForOneToken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		cloud := &teller{byToken: map[string]verdict{}}
-		var refuse atomic.Bool
-		api := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				if refuse.CompareAndSwap(true, false) { // several batches may be written at once
-					return errCut
-				}
-				return c.Create(ctx, obj, opts...)
-			},
-		}).Build()
+		ec2, claims := newTeller(), newRegister()
+		ec2.repeat = rapid.SampledFrom(repeats()).Draw(t, "repeat")
+		ec2.late = time.Duration(rapid.IntRange(0, 8).Draw(t, "late")) * 10 * time.Second
 		ctx := context.Background()
-		l := testLedger(api, cloud.send)
-		told := map[string]string{}
-		ask := func(tokens []string) {
-			for token, id := range launchAll(ctx, l, tokens) {
-				if had := told[token]; had != "" && had != id {
-					t.Fatalf("token %s was answered with %s and then with %s", token, had, id)
-				}
-				told[token] = id
+		l := ec2.ledger(claims)
+		ask := func(tokens []string, isRecorded bool) {
+			tokens = slices.DeleteFunc(slices.Clone(tokens), func(token string) bool { return claims.adopted[token] != "" })
+			if got := launchAll(ctx, l, tokens...); isRecorded {
+				claims.adopt(got)
 			}
 		}
 		all := make([]string, rapid.IntRange(1, 8).Draw(t, "tokens"))
@@ -141,205 +228,188 @@ func TestOneMachineForOneToken(t *testing.T) {
 			all[i] = fmt.Sprintf("t%d", i)
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			ec2.wait(time.Duration(rapid.IntRange(0, 4).Draw(t, "wait")) * 15 * time.Second)
 			switch rapid.IntRange(0, 7).Draw(t, "step") {
 			case 0:
-				cloud.lost = 1
+				ec2.lost = 1
 			case 1:
-				cloud.unheard = 1
+				ec2.unheard = 1
 			case 2:
-				cloud.short = 1
+				ec2.short = 1
 			case 3:
-				refuse.Store(true)
+				claims.refuse = true
 			case 4:
-				cloud.closed = 1
+				ec2.closed = 1
 			case 5: // a crash
-				l = testLedger(api, cloud.send)
+				l = ec2.ledger(claims)
 			default:
-				ask(rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), func(s string) string { return s }).Draw(t, "asked"))
+				some := rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, len(all), func(s string) string { return s }).Draw(t, "asked")
+				ask(some, rapid.Bool().Draw(t, "recorded"))
 			}
 		}
-		cloud.lost, cloud.unheard, cloud.short, cloud.closed = 0, 0, 0, 0
-		refuse.Store(false)
-		for range 2 + len(all) { // those short of machines are asked for again
-			ask(all)
+		ec2.lost, ec2.unheard, ec2.short, ec2.closed, claims.refuse = 0, 0, 0, 0, false
+		for range 4 + len(all) { // those short of machines are asked for again
+			ask(all, true)
+			ec2.wait(shownAfter)
 		}
 		holders := map[string]string{}
 		for _, token := range all {
-			if told[token] == "" {
+			id := claims.adopted[token]
+			if id == "" {
 				t.Fatalf("token %s has no machine", token)
 			}
-			if other := holders[told[token]]; other != "" {
-				t.Fatalf("tokens %s and %s share machine %s", token, other, told[token])
+			if other := holders[id]; other != "" {
+				t.Fatalf("tokens %s and %s share machine %s", token, other, id)
 			}
-			holders[told[token]] = token
+			holders[id] = token
 		}
-		if cloud.made != len(all) {
-			t.Fatalf("%d machines were made for %d tokens", cloud.made, len(all))
+		if ec2.made != len(all) && ec2.repeat != awssim.RepeatOthers {
+			t.Fatalf("%d machines were made for %d tokens", ec2.made, len(all))
+		}
+		for id, m := range l.machines() {
+			if holders[id] != m.Token {
+				t.Fatalf("machine %s is told as that of %s, and %s has it", id, m.Token, holders[id])
+			}
 		}
 	})
 }
 
-// TestRecordsGo shows that what is written down does not stay.
-func TestRecordsGo(t *testing.T) {
+// TestRepeatedToken loses the answer to a fleet. However EC2 answers the repeat, and whenever it
+// shows what the first brought, both claims have one machine each when it had the time to show it.
+func TestRepeatedToken(t *testing.T) {
 	t.Parallel()
-	api := fake.NewClientBuilder().Build()
-	cloud := &teller{byToken: map[string]verdict{}}
-	l := testLedger(api, cloud.send)
-	launchAll(t.Context(), l, []string{"a", "b"})
-	records := func() int {
-		var list corev1.ConfigMapList
-		if err := api.List(t.Context(), &list); err != nil {
-			t.Fatal(err)
-		}
-		return len(list.Items)
-	}
-	if n := records(); n != 1 {
-		t.Errorf("after a launch there are %d records, want one", n)
-	}
-	l.now = func() time.Time { return time.Now().Add(recordKept + time.Second) }
-	l.tidy(t.Context())
-	if n := records(); n != 0 {
-		t.Errorf("long after the launch there are %d records, want none", n)
-	}
-	if l.holding("a") != nil {
-		t.Error("the token is still held")
-	}
-}
-
-// TestLaterBatchAnswers shows that a token that got nothing in one batch is not launched a
-// third time while a second batch, which a predecessor left, may have a machine for it.
-func TestLaterBatchAnswers(t *testing.T) {
-	t.Parallel()
-	for i := range 8 { // the names decide which batch is read first
-		a, b, c := fmt.Sprint("a", i), fmt.Sprint("b", i), fmt.Sprint("c", i)
-		api := fake.NewClientBuilder().Build()
-		cloud := &teller{byToken: map[string]verdict{}, short: 1}
-		l := testLedger(api, cloud.send)
-		launchAll(t.Context(), l, []string{a, b}) // b gets nothing
-		cloud.lost = 1
-		launchAll(t.Context(), l, []string{b, c})
-		l = testLedger(api, cloud.send) // a crash
-		for range 3 {
-			launchAll(t.Context(), l, []string{a, b})
-		}
-		if got := launchAll(t.Context(), l, []string{a, b, c}); len(got) != 3 || cloud.made != 3 {
-			t.Errorf("%d machines were made, and the tokens have %v; want three", cloud.made, got)
+	for _, repeat := range repeats() {
+		for _, late := range []time.Duration{0, 20 * time.Second, seenAfter} {
+			for _, short := range []int{0, 1} {
+				ec2, claims := newTeller(), newRegister()
+				ec2.repeat, ec2.late, ec2.short, ec2.lost = repeat, late, short, 1
+				l := ec2.ledger(claims)
+				if got := launchAll(t.Context(), l, "a", "b"); len(got) > 0 {
+					t.Fatalf("the answer was lost, and yet there is %v", got)
+				}
+				got := map[string]string{}
+				for range 12 {
+					for token, id := range launchAll(t.Context(), l, "a", "b") {
+						if got[token] != "" && got[token] != id {
+							t.Errorf("%q, shown after %s: %s has %s and then %s", repeat, late, token, got[token], id)
+						}
+						got[token] = id
+					}
+					ec2.wait(10 * time.Second)
+				}
+				if len(got) != 2 || got["a"] == got["b"] || len(l.machines()) != 2 {
+					t.Errorf("%q, shown after %s, %d short: the claims have %v, and %d machines are somebody's", repeat, late, short, got, len(l.machines()))
+				}
+				if ec2.made != 2 && repeat != awssim.RepeatOthers {
+					t.Errorf("%q, shown after %s, %d short: %d machines were made", repeat, late, short, ec2.made)
+				}
+			}
 		}
 	}
 }
 
-// TestNothingIsBoughtForThoseWhoLeft has claims give up while EC2 lets nobody in, or after a
-// request of which nobody knows whether it arrived.
+// TestAfterACrash starts anew while nobody knows what became of a fleet. What EC2 launched is
+// found by its tag and dealt out by the places on the claims, but for what claims have already;
+// what it did not launch is ordered once EC2 would show it, and not before.
+func TestAfterACrash(t *testing.T) {
+	t.Parallel()
+	t.Run("EC2 had launched", func(t *testing.T) {
+		t.Parallel()
+		ec2, claims := newTeller(), newRegister()
+		first := launchAll(t.Context(), ec2.ledger(claims), "a", "b", "c")
+		claims.adopt(map[string]string{"b": first["b"]})
+		l := ec2.ledger(claims)
+		if got := launchAll(t.Context(), l, "a", "c"); got["a"] != first["a"] || got["c"] != first["c"] || ec2.made != 3 {
+			t.Errorf("after the crash the claims have %v of %v, and %d machines were made", got, first, ec2.made)
+		}
+		if b := (machine{ID: first["b"], Tags: map[string]string{launchTag: claims.marked[member{"b", "claim-b"}].batch}}); l.unsettled(&b) {
+			t.Error("a machine that a claim has is waited for")
+		}
+	})
+	t.Run("EC2 had launched one too few", func(t *testing.T) {
+		t.Parallel()
+		ec2, claims := newTeller(), newRegister()
+		ec2.short = 1
+		first := launchAll(t.Context(), ec2.ledger(claims), "a", "b")
+		l := ec2.ledger(claims)
+		if got := launchAll(t.Context(), l, "a", "b"); len(got) > 0 {
+			t.Errorf("%v was told before EC2 had the time to show all", got)
+		}
+		ec2.wait(shownAfter)
+		launchAll(t.Context(), l, "a", "b")
+		if got := launchAll(t.Context(), l, "a", "b"); got["a"] != first["a"] || len(got) != 2 || ec2.made != 2 {
+			t.Errorf("the claims have %v, %v before the crash, and %d machines were made", got, first, ec2.made)
+		}
+	})
+	t.Run("EC2 had not", func(t *testing.T) {
+		t.Parallel()
+		ec2, claims := newTeller(), newRegister()
+		ec2.unheard = 1
+		launchAll(t.Context(), ec2.ledger(claims), "a", "b")
+		l := ec2.ledger(claims)
+		launchAll(t.Context(), l, "a", "b")
+		ec2.wait(shownAfter - 2*time.Second)
+		if got := launchAll(t.Context(), l, "a", "b"); len(got) > 0 || ec2.made > 0 {
+			t.Errorf("%v was told before EC2 had the time to show all", got)
+		}
+		ec2.wait(2 * time.Second)
+		launchAll(t.Context(), l, "a", "b")
+		if got := launchAll(t.Context(), l, "a", "b"); len(got) != 2 || ec2.made != 2 {
+			t.Errorf("the claims have %v, and %d machines were made", got, ec2.made)
+		}
+	})
+}
+
+// TestNothingIsBoughtForThoseWhoLeft has claims give up while EC2 lets nobody in, after a
+// request of which nobody knows whether it arrived, or before their fleet is sent.
 func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	t.Parallel()
-	cloud := &teller{byToken: map[string]verdict{}, closed: 1}
-	l := testLedger(fake.NewClientBuilder().Build(), cloud.send)
-	launchAll(t.Context(), l, []string{"a", "b"})
+	ec2, claims := newTeller(), newRegister()
+	ec2.closed = 1
+	l := ec2.ledger(claims)
+	launchAll(t.Context(), l, "a", "b")
 	l.settleAll(t.Context())
-	if cloud.made != 0 {
-		t.Errorf("%d machines were made for those who were not let in, and did not ask again", cloud.made)
+	if ec2.made != 0 {
+		t.Errorf("%d machines were made for those who were not let in, and did not ask again", ec2.made)
 	}
-	if got := launchAll(t.Context(), l, []string{"a"}); len(got) != 1 || cloud.made != 1 {
-		t.Errorf("%d machines were made when one of two asked again, who has %v; want one", cloud.made, got)
+	if got := launchAll(t.Context(), l, "a"); len(got) != 1 || ec2.made != 1 {
+		t.Errorf("%d machines were made when one of two asked again, who has %v; want one", ec2.made, got)
 	}
-
-	cloud.unheard = 1
-	launchAll(t.Context(), l, []string{"c"})
-	name := l.byToken["c"].name
-	if !l.unsettled(name) {
-		t.Error("nobody waits for a batch of unknown outcome that was just asked for")
-	}
-	l.waits = func(context.Context, member) bool { return false }
+	ec2.unheard = 1
+	launchAll(t.Context(), l, "c")
+	its := machine{Tags: map[string]string{launchTag: l.byToken["c"].name}}
+	claims.gone["c"] = true
 	l.settleAll(t.Context())
-	if cloud.made != 1 || l.unsettled(name) {
-		t.Errorf("%d machines were made, one of them for a claim that has long left; that is waited for: %t", cloud.made, l.unsettled(name))
+	if ec2.made != 1 || !l.unsettled(&its) {
+		t.Errorf("%d machines were made, one of them for a claim that has left; its fleet is waited for: %t", ec2.made, l.unsettled(&its))
 	}
-	if got := launchAll(t.Context(), l, []string{"c"}); len(got) != 1 || cloud.made != 2 {
-		t.Errorf("%d machines were made when it asked after all, and it has %v; want two", cloud.made, got)
+	ec2.wait(seenAfter)
+	l.settleAll(t.Context())
+	if ec2.made != 1 || l.unsettled(&its) {
+		t.Errorf("when EC2 had the time to show it, %d machines were made, and it is waited for: %t", ec2.made, l.unsettled(&its))
+	}
+	if got := launchAll(t.Context(), l, "c", "d", "e"); len(got) != 2 || ec2.made != 3 {
+		t.Errorf("%d machines were made, and those who stayed have %v; want one each", ec2.made, got)
 	}
 }
 
-// TestWaits asks which claims still wait for their instance.
-func TestWaits(t *testing.T) {
-	t.Parallel()
-	claim := func(name string, deleted bool) *karpenterv1.NodeClaim {
-		c := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), Finalizers: []string{"test/held"}}}
-		if deleted {
-			c.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		}
-		return c
-	}
-	scheme := runtime.NewScheme()
-	if err := karpenterv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	away := false
-	p := &Provider{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim("there", false), claim("going", true)).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			if away {
-				return errCut
-			}
-			return c.Get(ctx, k, obj, opts...)
-		},
-	}).Build()}
-	for m, want := range map[member]bool{
-		{"there-uid", "there"}: true, {"going-uid", "going"}: false, {"gone-uid", "gone"}: false, {"older-uid", "there"}: false,
-	} {
-		if got := p.waits(t.Context(), m); got != want {
-			t.Errorf("waits(%+v) = %t, want %t", m, got, want)
-		}
-	}
-	away = true
-	if !p.waits(t.Context(), member{"gone-uid", "gone"}) {
-		t.Error("a claim does not wait of which nobody can say whether it is there")
-	}
-}
-
-// TestOutcomeIsNoted restarts after a fleet that had a machine too few: EC2 is not asked
-// again for what it gave, and the one who got nothing is launched anew.
-func TestOutcomeIsNoted(t *testing.T) {
-	t.Parallel()
-	api := fake.NewClientBuilder().Build()
-	cloud := &teller{byToken: map[string]verdict{}, short: 1}
-	first := launchAll(t.Context(), testLedger(api, cloud.send), []string{"a", "b"})
-	sent := 0
-	l := testLedger(api, func(ctx context.Context, o *order, doubtful bool) (verdict, error) {
-		sent++
-		return cloud.send(ctx, o, doubtful)
-	})
-	if err := l.ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l.settleAll(t.Context())
-	if len(first) != 1 || sent != 0 {
-		t.Fatalf("the first fleet gave %v, and %d were sent after the restart; want one machine and none", first, sent)
-	}
-	if got := launchAll(t.Context(), l, []string{"a", "b"}); got["a"] != first["a"] || got["b"] == "" || cloud.made != 2 || sent != 1 {
-		t.Errorf("%d machines were made by %d fleets, and the tokens have %v; want %s as before and another", cloud.made, sent, got, first["a"])
-	}
-}
-
-// TestAnotherHasLaunched has two processes: one launched for a and b, and b got nothing. The
-// other, which has not heard of it, may launch for b, and finds a's machine.
+// TestAnotherHasLaunched has two processes, one of which the other has not heard of: it finds the
+// other's mark and that one's machine, and launches for those who got nothing.
 func TestAnotherHasLaunched(t *testing.T) {
 	t.Parallel()
-	api := fake.NewClientBuilder().Build()
-	cloud := &teller{byToken: map[string]verdict{}, short: 1}
-	other := testLedger(api, cloud.send)
+	ec2, claims := newTeller(), newRegister()
+	other := ec2.ledger(claims)
 	if err := other.ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	first := launchAll(t.Context(), testLedger(api, cloud.send), []string{"a", "b"})
-	launchAll(t.Context(), other, []string{"a"}) // learns that somebody was there before
-	if got := launchAll(t.Context(), other, []string{"a"}); got["a"] != first["a"] || cloud.made != 1 {
-		t.Errorf("%d machines were made, and a has %v; want %v", cloud.made, got, first)
-	}
-	if got := launchAll(t.Context(), other, []string{"b"}); len(got) != 1 || cloud.made != 2 {
-		t.Errorf("%d machines were made, and b has %v; want a second one", cloud.made, got)
+	first := launchAll(t.Context(), ec2.ledger(claims), "a", "b")
+	launchAll(t.Context(), other, "a", "x") // learns that somebody was there before
+	if got := launchAll(t.Context(), other, "a", "x"); got["a"] != first["a"] || got["x"] == "" || ec2.made != 3 {
+		t.Errorf("%d machines were made, and there is %v; want %v and one for x", ec2.made, got, first)
 	}
 }
 
-// TestSomeHaveLeft sends an order whole whose outcome is not known though one of its claims
+// TestSomeHaveLeft repeats an order whole whose outcome is not known though one of its claims
 // has gone: the others get theirs, and the one too many is told as the one's who left, so
 // that it is swept.
 func TestSomeHaveLeft(t *testing.T) {
@@ -347,16 +417,16 @@ func TestSomeHaveLeft(t *testing.T) {
 	for name, heard := range map[string]bool{"EC2 had launched": true, "EC2 had not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud := &teller{byToken: map[string]verdict{}}
-			if cloud.unheard = 1; heard {
-				cloud.lost, cloud.unheard = 1, 0
+			ec2, claims := newTeller(), newRegister()
+			if ec2.unheard = 1; heard {
+				ec2.lost, ec2.unheard = 1, 0
 			}
-			l := testLedger(fake.NewClientBuilder().Build(), cloud.send)
-			l.waits = func(_ context.Context, m member) bool { return m.Token != "gone" }
-			launchAll(t.Context(), l, []string{"a", "gone", "b"})
+			l := ec2.ledger(claims)
+			launchAll(t.Context(), l, "a", "gone", "b")
+			claims.gone["gone"] = true
 			l.settleAll(t.Context())
-			if cloud.made != 3 || len(cloud.byToken) != 1 {
-				t.Fatalf("%d machines were made by %d fleets, want three by one", cloud.made, len(cloud.byToken))
+			if ec2.made != 3 || len(ec2.byToken) != 1 {
+				t.Fatalf("%d machines were made by %d fleets, want three by one", ec2.made, len(ec2.byToken))
 			}
 			holders := map[string]string{}
 			for id, m := range l.machines() {
@@ -365,9 +435,59 @@ func TestSomeHaveLeft(t *testing.T) {
 			if len(holders) != 3 || holders["gone"] == "" {
 				t.Errorf("the machines are told as of %v", holders)
 			}
-			if got := launchAll(t.Context(), l, []string{"a", "b"}); got["a"] != holders["a"] || got["b"] != holders["b"] || cloud.made != 3 {
+			if got := launchAll(t.Context(), l, "a", "b"); got["a"] != holders["a"] || got["b"] != holders["b"] || ec2.made != 3 {
 				t.Errorf("those who stayed got %v of %v", got, holders)
 			}
 		})
+	}
+}
+
+// TestBatchesAreForgotten shows that the ledger does not grow for ever.
+func TestBatchesAreForgotten(t *testing.T) {
+	t.Parallel()
+	ec2 := newTeller()
+	l := ec2.ledger(newRegister())
+	launchAll(t.Context(), l, "a", "b")
+	ec2.wait(batchKept)
+	if l.tidy(); len(l.batches) != 1 || l.holding("a") == nil {
+		t.Errorf("%d batches are remembered, want one", len(l.batches))
+	}
+	ec2.wait(time.Second)
+	if l.tidy(); len(l.batches)+len(l.byToken)+len(l.opened) != 0 {
+		t.Errorf("long after the launch there are %v and %v", l.batches, l.byToken)
+	}
+}
+
+// TestForeignMarks reads marks that somebody else has written: none names a batch without end,
+// a place that there is not, or a time that keeps its claim waiting.
+func TestForeignMarks(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"launch-1 0/1 2026-11-01T12:00:00Z":                               true,
+		"launch-1 49/50 2026-11-01T12:00:00Z":                             true,
+		"launch-1 1/1 2026-11-01T12:00:00Z":                               false,
+		"launch-1 -1/1 2026-11-01T12:00:00Z":                              false,
+		"launch-1 0/51 2026-11-01T12:00:00Z":                              false,
+		"other-1 0/1 2026-11-01T12:00:00Z":                                false,
+		"launch-1 0/1":                                                    false,
+		"launch-1 0/1 yesterday":                                          false,
+		"launch-1 a/b 2026-11-01T12:00:00Z":                               false,
+		"launch-" + strings.Repeat("1", 99) + " 0/1 2026-11-01T12:00:00Z": false,
+		"": false,
+	} {
+		m, ok := parseMark(text)
+		if ok != want || ok && m.String() != text {
+			t.Errorf("parseMark(%q) = %s, %t", text, &m, ok)
+		}
+	}
+	ec2, claims := newTeller(), newRegister()
+	a := member{"a", "claim-a"}
+	claims.marked[a] = mark{a, "launch-of-a-stranger", 0, 50, ec2.now.Add(100 * 365 * 24 * time.Hour)}
+	l := ec2.ledger(claims)
+	launchAll(t.Context(), l, "a")
+	ec2.wait(shownAfter)
+	launchAll(t.Context(), l, "a")
+	if got := launchAll(t.Context(), l, "a"); len(got) != 1 || ec2.made != 1 {
+		t.Errorf("with a stranger's mark the claim has %v after %s", got, shownAfter)
 	}
 }

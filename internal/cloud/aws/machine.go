@@ -23,6 +23,7 @@ import (
 type machine struct {
 	ID, Type, Zone, CapacityType, Tenancy string
 	ImageID, SubnetID                     string
+	Profile                               string // name of the instance profile; empty: not known
 	Reservation, PlacementGroup           string // that it takes up, and is in; empty: none
 	Partition                             string // of the placement group; empty: none
 	SecurityGroups                        []string
@@ -59,6 +60,10 @@ func described(i *types.Instance) machine {
 		Tags: tagsOf(i.Tags), Created: aws.ToTime(i.LaunchTime),
 	}
 	m.Claim = m.Tags[awsv1.TagNodeClaim]
+	if i.IamInstanceProfile != nil {
+		arn := aws.ToString(i.IamInstanceProfile.Arn)
+		m.Profile = arn[strings.LastIndex(arn, "/")+1:]
+	}
 	if i.Placement != nil {
 		m.PlacementGroup = aws.ToString(i.Placement.GroupId)
 		if n := aws.ToInt32(i.Placement.PartitionNumber); n > 0 {

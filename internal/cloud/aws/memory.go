@@ -6,14 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -26,13 +24,13 @@ const (
 	memoryKept = 60 * 24 * time.Hour
 	// memoryNoted is how old what is written down about a node that still runs may get.
 	memoryNoted = 24 * time.Hour
-
-	memoryPrefix = "memory-"
-	memoryField  = "memory"
+	// notedMost bounds what is written on one class: an object has room for 256 KiB of
+	// annotations, and a type takes less than 100 bytes.
+	notedMost = 500
 )
 
-// memory is what nodes said they have, which is less than EC2 says of their type. The least
-// ever seen counts. It is written down, so that the first nodes after a restart are judged by it.
+// memory is what nodes said they have, which is less than EC2 says of their type, less what they
+// keep from pods beyond what is expected. The least ever seen counts. It is written on the classes, so that the first nodes after a restart are judged by it.
 type memory struct {
 	mu      sync.Mutex
 	loaded  bool
@@ -43,23 +41,28 @@ type memory struct {
 type memoryKey struct{ Type, Images string }
 
 type memorySeen struct {
-	Bytes int64
-	At    time.Time // the last time
+	Bytes int64     `json:"bytes"`
+	At    time.Time `json:"at"` // the last time
 }
 
-// memoryNote is what is written down of one type.
+// memoryNote is what is written on a class, of its images at that time.
 type memoryNote struct {
-	memoryKey
-	memorySeen
+	Images string                `json:"images"`
+	Types  map[string]memorySeen `json:"types"`
 }
 
-// imagesKey is the same for classes that start machines from the same images.
-func imagesKey(class *awsv1.EC2NodeClass) string {
+// bootKey is the same for classes whose nodes boot alike: from the same images, with the same
+// user data and settings of the kubelet.
+func bootKey(class *awsv1.EC2NodeClass) string {
 	ids := make([]string, 0, len(class.Status.AMIs))
 	for _, a := range class.Status.AMIs {
 		ids = append(ids, a.ID)
 	}
-	text, _ := json.Marshal(ids) // strings can always be written
+	alike := any(ids)
+	if class.Spec.UserData != nil || class.Spec.Kubelet != nil {
+		alike = []any{ids, class.Spec.UserData, class.Spec.Kubelet}
+	}
+	text, _ := json.Marshal(alike) // what came as JSON can always be written
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
@@ -85,7 +88,7 @@ func (m *memory) learn(key memoryKey, said memorySeen) {
 func (m *memory) of(class *awsv1.EC2NodeClass, now time.Time) map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	images := imagesKey(class)
+	images := bootKey(class)
 	out := map[string]int64{}
 	for key, said := range m.seen {
 		if key.Images == images && now.Sub(said.At) < memoryKept {
@@ -96,38 +99,49 @@ func (m *memory) of(class *awsv1.EC2NodeClass, now time.Time) map[string]int64 {
 }
 
 // merge adds what was written down, but for what is too old.
-func (m *memory) merge(notes []memoryNote, now time.Time) {
+func (m *memory) merge(note memoryNote, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen == nil {
 		m.seen = map[memoryKey]memorySeen{}
 	}
-	for _, n := range notes {
-		if had, ok := m.seen[n.memoryKey]; ok {
-			n.Bytes = min(n.Bytes, had.Bytes)
-			if had.At.After(n.At) {
-				n.At = had.At
+	for name, said := range note.Types {
+		key := memoryKey{name, note.Images}
+		if had, ok := m.seen[key]; ok {
+			said.Bytes = min(said.Bytes, had.Bytes)
+			if had.At.After(said.At) {
+				said.At = had.At
 			}
 		}
-		if now.Sub(n.At) < memoryKept && len(m.seen) < memoryMost {
-			m.seen[n.memoryKey] = n.memorySeen
+		if said.Bytes > 0 && now.Sub(said.At) < memoryKept && len(m.seen) < memoryMost {
+			m.seen[key] = said
 		}
 	}
-	m.loaded = true
 }
 
-// notes returns all that is known, in order.
-func (m *memory) notes() []memoryNote {
+// note returns what is known of the types that are started from some images, as it is written
+// down; empty: nothing.
+func (m *memory) note(images string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]memoryNote, 0, len(m.seen))
-	for key, said := range m.seen {
-		out = append(out, memoryNote{key, said})
+	var names []string
+	for key := range m.seen {
+		if key.Images == images {
+			names = append(names, key.Type)
+		}
 	}
-	slices.SortFunc(out, func(a, b memoryNote) int {
-		return cmp.Or(cmp.Compare(a.Images, b.Images), cmp.Compare(a.Type, b.Type))
+	if len(names) == 0 {
+		return ""
+	}
+	slices.SortFunc(names, func(a, b string) int { // the last seen first
+		return cmp.Or(m.seen[memoryKey{b, images}].At.Compare(m.seen[memoryKey{a, images}].At), cmp.Compare(a, b))
 	})
-	return out
+	note := memoryNote{Images: images, Types: map[string]memorySeen{}}
+	for _, name := range names[:min(len(names), notedMost)] {
+		note.Types[name] = m.seen[memoryKey{name, images}]
+	}
+	text, _ := json.Marshal(note) // numbers, words and times can always be written
+	return string(text)
 }
 
 // memoryReady reads what was written down, once. What cannot be read is learnt from nodes.
@@ -138,32 +152,36 @@ func (p *Provider) memoryReady(ctx context.Context) {
 	if loaded {
 		return
 	}
-	if _, err := p.readMemory(ctx); err != nil && ctx.Err() == nil {
-		p.opts.Log.Warn("what nodes said of their memory could not be read, will try again", "error", err)
-	}
-}
-
-// readMemory adds what was written down to what is known, and returns where that is; without a
-// version: nowhere yet.
-func (p *Provider) readMemory(ctx context.Context) (*corev1.ConfigMap, error) {
-	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Name: memoryPrefix + clusterValue(p.opts.ClusterName), Namespace: p.opts.Namespace, Labels: map[string]string{clusterLabel: clusterValue(p.opts.ClusterName)},
-	}}
-	err := p.opts.Reader.Get(ctx, client.ObjectKeyFromObject(record), record)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read memory of nodes: %w", err)
-	}
-	var notes []memoryNote
-	if content := record.BinaryData[memoryField]; len(content) > 0 {
-		if err := read(content, &notes); err != nil {
-			p.opts.Log.Error("what nodes said of their memory is damaged and is learnt anew", "record", record.Name, "error", err)
+	var classes awsv1.EC2NodeClassList
+	if err := p.opts.Reader.List(ctx, &classes); err != nil {
+		if ctx.Err() == nil {
+			p.opts.Log.Warn("what nodes said of their memory could not be read, will try again", "error", err)
 		}
+		return
 	}
-	p.memory.merge(notes, p.opts.Now())
-	return record, nil
+	for i := range classes.Items {
+		p.mergeMemory(&classes.Items[i])
+	}
+	p.memory.mu.Lock()
+	p.memory.loaded = true
+	p.memory.mu.Unlock()
 }
 
-// noteMemory writes down what nodes said, if they said something new.
+// mergeMemory adds what is written on a class to what is known.
+func (p *Provider) mergeMemory(class *awsv1.EC2NodeClass) {
+	text, ok := class.Annotations[awsv1.AnnotationMemory]
+	if !ok {
+		return
+	}
+	var note memoryNote
+	if err := json.Unmarshal([]byte(text), &note); err != nil {
+		p.opts.Log.Error("what nodes said of their memory is damaged and is learnt anew", "class", class.Name, "annotation", awsv1.AnnotationMemory, "error", err)
+		return
+	}
+	p.memory.merge(note, p.opts.Now())
+}
+
+// noteMemory writes on the classes what nodes said, if they said something new.
 func (p *Provider) noteMemory(ctx context.Context) error {
 	p.memory.mu.Lock()
 	changed := p.memory.changed
@@ -178,30 +196,30 @@ func (p *Provider) noteMemory(ctx context.Context) error {
 		p.memory.changed = true
 		p.memory.mu.Unlock()
 	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return nil // somebody else wrote it: the next time
-	}
 	return err
 }
 
 func (p *Provider) writeMemory(ctx context.Context) error {
-	record, err := p.readMemory(ctx)
-	if err != nil {
-		return err
+	var classes awsv1.EC2NodeClassList
+	if err := p.client.List(ctx, &classes); err != nil {
+		return fmt.Errorf("list node classes: %w", err)
 	}
-	content, err := pack(p.memory.notes())
-	if err != nil {
-		return err
+	var errs []error
+	for i := range classes.Items {
+		class := &classes.Items[i]
+		p.mergeMemory(class)
+		text := p.memory.note(bootKey(class))
+		if text == "" || text == class.Annotations[awsv1.AnnotationMemory] {
+			continue
+		}
+		before := class.DeepCopy()
+		if class.Annotations == nil {
+			class.Annotations = map[string]string{}
+		}
+		class.Annotations[awsv1.AnnotationMemory] = text
+		if err := p.client.Patch(ctx, class, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("write memory of nodes on node class %s: %w", class.Name, err))
+		}
 	}
-	before := record.DeepCopy()
-	record.BinaryData = map[string][]byte{memoryField: content}
-	if record.ResourceVersion == "" {
-		err = p.client.Create(ctx, record)
-	} else {
-		err = p.client.Patch(ctx, record, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	}
-	if err != nil {
-		return fmt.Errorf("write memory of nodes: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }

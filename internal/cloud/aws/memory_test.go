@@ -50,14 +50,10 @@ func TestMemoryIsWrittenDown(t *testing.T) {
 		say("token-1", promised-10<<20)
 		refused, writes := errors.New("refused"), 0
 		p.client = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				if writes++; writes == 1 {
 					return refused
 				}
-				return c.Create(ctx, obj, opts...)
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-				writes++
 				return c.Patch(ctx, obj, patch, opts...)
 			},
 		})
@@ -101,17 +97,21 @@ func TestMemoryOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		one, two := w.provider(t), w.provider(t)
+		class := &awsv1.EC2NodeClass{}
+		if err := w.api.Get(t.Context(), named("default"), class); err != nil {
+			t.Fatal(err)
+		}
 		two.memoryReady(t.Context())
 		for i, p := range []*Provider{one, two} {
-			p.memory.learn(memoryKey{fmt.Sprint("type-", i), "images"}, memorySeen{1 << 30, time.Now()})
+			p.memory.learn(memoryKey{fmt.Sprint("type-", i), bootKey(class)}, memorySeen{1 << 30, time.Now()})
 			if err := p.noteMemory(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		three := w.provider(t)
 		three.memoryReady(t.Context())
-		if n := len(three.memory.notes()); n != 2 {
-			t.Errorf("%d types are written down, want both: %v", n, three.memory.notes())
+		if known := three.memory.of(class, time.Now()); len(known) != 2 {
+			t.Errorf("%d types are written down, want both: %v", len(known), known)
 		}
 	})
 }

@@ -37,6 +37,7 @@ func (c *tally) LaunchFailed(zone, zoneID, capacityType, reason string) {
 func (c *tally) TerminationFailed(zone, zoneID string)           { c.add("end %s %s", zone, zoneID) }
 func (c *tally) Gathered(what string, _ time.Duration, size int) { c.add("%s of %d", what, size) }
 func (c *tally) Unhealthy(category string)                       { c.add("%s", category) }
+func (c *tally) PricesRead(string, time.Time)                    {}
 func (c *tally) UserData(class string, bytes int)                { c.userData[class] = bytes }
 
 // take returns what was counted since the last time, and forgets it.
@@ -83,7 +84,7 @@ func TestMeter(t *testing.T) {
 		expect("a launch", map[string]int{"create_fleet of 3": 1})
 
 		inject(awssim.Fault{Kind: awssim.FaultShort})
-		rs[0].Token = "another"
+		rs[0].Token, rs[0].Claim = "another", "another"
 		if err := p.Launch(t.Context(), rs[:1])[0].Err; err == nil {
 			t.Error("a machine was launched where there is none")
 		}

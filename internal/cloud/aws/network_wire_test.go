@@ -145,7 +145,7 @@ func TestEFA(t *testing.T) {
 			"not asked for": {quantity.List{quantity.CPU: 1000}, 0, []string{"DeviceIndex=0"}},
 		} {
 			rs := requests(t, p, 1, onDemand)
-			rs[0].Token, rs[0].Offers, rs[0].Requests = name, offers[:1], c.requests
+			rs[0].Token, rs[0].Claim, rs[0].Offers, rs[0].Requests = name, name, offers[:1], c.requests
 			result := p.Launch(t.Context(), rs)[0]
 			if result.Err != nil {
 				t.Fatalf("%s: %v", name, result.Err)

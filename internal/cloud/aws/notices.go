@@ -38,6 +38,9 @@ const (
 	// how long they must have.
 	statusEvery = time.Minute
 	brokenAfter = 2 * time.Minute
+	// listKept is for how long the list of our instances tells which notices are about others'.
+	// It is less than the time for which what was seen is remembered.
+	listKept = 10 * time.Minute
 	// noOp is the kind of messages that nothing follows from.
 	noOp = "no_op"
 )
@@ -238,6 +241,7 @@ func (p *Provider) pass(ctx context.Context, n cloud.Notice, tell func(context.C
 func (p *Provider) noticed(ctx context.Context, id string) (machine, error) {
 	p.mu.Lock()
 	k, ok := p.known[id]
+	listed := p.listed
 	p.mu.Unlock()
 	if ok {
 		return k.machine, nil
@@ -245,7 +249,9 @@ func (p *Provider) noticed(ctx context.Context, id string) (machine, error) {
 	if m, ok := p.ledger.machines()[id]; ok {
 		return m, nil
 	}
-	if _, valid := instanceID("aws:///zone/" + id); !valid {
+	// Most notices are about others' instances: EC2 is not asked about what is not in the list
+	// that is read every few minutes, unless that is too old to say.
+	if _, valid := instanceID("aws:///zone/" + id); !valid || p.opts.Now().Sub(listed) < listKept {
 		return machine{}, cloud.ErrNotFound
 	}
 	m, ok, err := p.looks.get(ctx, id)

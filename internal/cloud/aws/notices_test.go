@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -63,10 +64,32 @@ func TestMessages(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	f.Add(`{"version":"0","source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"2026-11-01T12:00:00Z","detail":{"instance-id":"i-1"}}`)
 	f.Add(`{"version":"0","source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{}]}}`)
+	f.Add(`{"version":"0","source":"aws.health","detail-type":"AWS Health Event","time":"9999-12-31T23:59:59Z","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","startTime":"Sat, 07 Nov 2026 03:00:00 GMT","affectedEntities":[{"entityValue":"i-1"},{"entityValue":"i-1"}]}}`)
+	f.Add(`{"version":"0","source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping","state":"running"}}`)
+	f.Add(`{"version":"0","source":"aws.ec2","detail-type":"EC2 Capacity Reservation Instance Interruption Warning","time":"0001-01-01T00:00:00Z","detail":null}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		notices, _, err := parseMessage(body)
+		notices, sent, err := parseMessage(body)
 		if err != nil && notices != nil {
 			t.Errorf("malformed, and yet it says %v", notices)
+		}
+		if len(notices) > len(body)/2 {
+			t.Errorf("%d notices from %d bytes", len(notices), len(body))
+		}
+		for _, n := range notices {
+			if n.Kind == "" || n.Kind == cloud.NoticeKind(noOp) {
+				t.Errorf("a notice of no kind: %+v", n)
+			}
+			if (n.Kind == cloud.Reclaimed || n.Kind == cloud.ReservationReclaimed) && !n.Ends.Equal(sent.Add(noticeSpot)) {
+				t.Errorf("sent at %s, it ends at %s", sent, n.Ends)
+			}
+		}
+		again, _, _ := parseMessage(body)
+		if diff := cmp.Diff(notices, again, cmp.Comparer(time.Time.Equal)); diff != "" {
+			t.Errorf("it says something else the second time (-first +second):\n%s", diff)
+		}
+		// Whatever says nothing of ours says nothing within another envelope.
+		if wrapped, _, err := parseMessage(`{"version":"0","source":"aws.s3","detail-type":"Object Created","detail":` + body + `}`); len(wrapped) > 0 && err == nil && json.Valid([]byte(body)) {
+			t.Errorf("a stranger's message says %v", wrapped)
 		}
 	})
 }

@@ -6,7 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,6 +22,8 @@ import (
 
 // profileNameMost is how long IAM lets the name of an instance profile be.
 const profileNameMost = 128
+
+var validProfileName = regexp.MustCompile(`^[\w+=,.@-]{1,128}$`)
 
 // profileName returns the instance profile for a role in a class: always the same one, so
 // that a half-made one is found again and finished.
@@ -75,16 +80,8 @@ func (p *Provider) makeProfile(ctx context.Context, class *awsv1.EC2NodeClass) (
 }
 
 func (p *Provider) createProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
-	tags := maps.Clone(class.Spec.Tags)
-	if tags == nil {
-		tags = map[string]string{}
-	}
-	tags[awsv1.TagClusterPrefix+p.opts.ClusterName] = awsv1.TagClusterOwned
-	tags[awsv1.TagEKSClusterName] = p.opts.ClusterName
-	tags[awsv1.TagNodeClass] = class.Name
-	tags[corev1.LabelTopologyRegion] = p.opts.Config.Region
 	var list []types.Tag
-	for _, t := range tagList(tags) {
+	for _, t := range tagList(p.profileTags(class)) {
 		list = append(list, types.Tag{Key: t.Key, Value: t.Value})
 	}
 	_, err := p.clients.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
@@ -96,8 +93,66 @@ func (p *Provider) createProfile(ctx context.Context, class *awsv1.EC2NodeClass,
 	return nil
 }
 
-// deleteProfiles deletes the instance profiles under a path but those in a path to keep.
-func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(path string) bool) error {
+// profileTags returns the tags of a class's instance profile. To IAM keys that differ in
+// case alone are the same, and twice the same is an error: ours count, and then the first.
+func (p *Provider) profileTags(class *awsv1.EC2NodeClass) map[string]string {
+	tags := map[string]string{
+		awsv1.TagClusterPrefix + p.opts.ClusterName: awsv1.TagClusterOwned,
+		awsv1.TagEKSClusterName:                     p.opts.ClusterName,
+		awsv1.TagNodeClass:                          class.Name,
+		corev1.LabelTopologyRegion:                  p.opts.Config.Region,
+	}
+	taken := map[string]bool{}
+	for key := range tags {
+		taken[strings.ToLower(key)] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(class.Spec.Tags)) {
+		if lower := strings.ToLower(key); !taken[lower] {
+			taken[lower], tags[key] = true, class.Spec.Tags[key]
+		}
+	}
+	return tags
+}
+
+// legacyProfileName is that of the instance profile that early versions of Karpenter made for
+// a class; later ones delete it with the class (1.14).
+func (p *Provider) legacyProfileName(class string) string {
+	h := fnv.New64()
+	h.Write([]byte(p.opts.Config.Region + class))
+	return fmt.Sprintf("%s_%d", p.opts.ClusterName, h.Sum64())
+}
+
+// deleteLegacyProfile deletes the instance profile that Karpenter once made for a class, if
+// there is one and its tags say that it is the class's. It is not ours: where that is not
+// allowed, its name is logged.
+func (p *Provider) deleteLegacyProfile(ctx context.Context, class string) error {
+	name := p.legacyProfileName(class)
+	if !validProfileName.MatchString(name) {
+		return nil
+	}
+	found, err := p.clients.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	if isNotFound(errorCode(err)) {
+		return nil
+	}
+	if err == nil {
+		tags := map[string]string{}
+		for _, t := range found.InstanceProfile.Tags {
+			tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		}
+		if tags[awsv1.TagClusterPrefix+p.opts.ClusterName] != awsv1.TagClusterOwned || tags[awsv1.TagNodeClass] != class {
+			return nil
+		}
+		err = p.deleteProfile(ctx, found.InstanceProfile)
+	}
+	if err != nil && reasonOf(errorCode(err), "") == "Unauthorized" {
+		p.opts.Log.Warn("an instance profile that Karpenter made may be left; delete it if nothing needs it", "instance_profile", name, "class", class, "error", err)
+		return nil
+	}
+	return err
+}
+
+// deleteProfiles deletes the instance profiles under a path but those to keep.
+func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(name string) bool) error {
 	var errs []error
 	pages := iam.NewListInstanceProfilesPaginator(p.clients.IAM, &iam.ListInstanceProfilesInput{PathPrefix: &path})
 	for pages.HasMorePages() {
@@ -106,7 +161,7 @@ func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(pa
 			return fmt.Errorf("list instance profiles: %w", err)
 		}
 		for i := range page.InstanceProfiles {
-			if !keep(aws.ToString(page.InstanceProfiles[i].Path)) {
+			if !keep(aws.ToString(page.InstanceProfiles[i].InstanceProfileName)) {
 				errs = append(errs, p.deleteProfile(ctx, &page.InstanceProfiles[i]))
 			}
 		}

@@ -54,8 +54,6 @@ type Options struct {
 	ClusterEndpoint string
 	// ClusterCABundle is the certificate of that API server, PEM in base64.
 	ClusterCABundle string
-	// Namespace is where launches are written down.
-	Namespace string
 	// VMMemoryOverheadPercent is the part of a machine's memory that its hypervisor keeps, of 1.
 	VMMemoryOverheadPercent float64
 	// ReservedENIs are interfaces of every machine that pods do not get addresses from.
@@ -70,9 +68,9 @@ type Options struct {
 	DisableDryRun bool
 	// KubeletExpressions: spec.kubelet may have expressions.
 	KubeletExpressions bool
-	// AMIRefresh and SubnetRefresh are for how long the images and subnets that were found for
-	// a class hold; 0: five minutes, and one.
-	AMIRefresh, SubnetRefresh time.Duration
+	// AMIRefresh, SubnetRefresh and GroupRefresh are for how long the images, subnets and
+	// security groups that were found for a class hold; 0: five minutes, one, and five.
+	AMIRefresh, SubnetRefresh, GroupRefresh time.Duration
 	// Reservations: capacity reservations are used.
 	Reservations bool
 	// ZonalShift: zones that are shifted away from are left alone.
@@ -107,6 +105,9 @@ type Meter interface {
 	// Unhealthy is told of each machine of which EC2 says something bad that it did not say
 	// before: instance_status, system_status, event_status.
 	Unhealthy(category string)
+	// PricesRead is told, whenever prices of a capacity type were read or could not be, when
+	// those in use were read.
+	PricesRead(capacityType string, at time.Time)
 }
 
 // deaf is the meter of those who do not count.
@@ -117,6 +118,7 @@ func (deaf) TerminationFailed(_, _ string)       {}
 func (deaf) Gathered(string, time.Duration, int) {}
 func (deaf) UserData(string, int)                {}
 func (deaf) Unhealthy(string)                    {}
+func (deaf) PricesRead(string, time.Time)        {}
 
 // clients are those of the services of AWS.
 type clients struct {
@@ -141,7 +143,7 @@ type Provider struct {
 	reserved  reserved
 	shifts    shifts
 	templates *templates
-	stall     stall
+	stall     *stall
 	memory    memory
 	profiles  cache[string] // made sure of
 	// aliases and parameters are values of SSM parameters; empty: there is none.
@@ -149,20 +151,26 @@ type Provider struct {
 	versions, resolvers cache[string]
 	clusters            cache[eksCluster]
 	types               cache[[]*catalog.Type]
-	tried               cache[finding] // of dry runs
+	tried               trials
 	images              cache[[]awsv1.AMI]
 	groups              cache[[]awsv1.SecurityGroup]
 	subnets             cache[[]awsv1.Subnet]
 	// placementGroups has nil for those that do not exist.
 	placementGroups cache[*ec2types.PlacementGroup]
 	looks           gatherer[machine]
-	ends            gatherer[bool]
+	ends            gatherer[ending]
+	finds           gatherer[[]machine]
 
 	mu     sync.Mutex
 	zones  map[string]string    // their ids, by name, as far as a class has a subnet there
 	known  map[string]known     // by instance id; what EC2 said last
 	ended  map[string]time.Time // by instance id
 	tagged map[string]bool      // by instance id
+	listed time.Time            // when known had all instances that EC2 showed
+
+	// idleProfiles is since when instance profiles are needed by nothing, by name. One chore
+	// uses it.
+	idleProfiles map[string]time.Time
 }
 
 type known struct {
@@ -188,6 +196,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		opts.Meter = deaf{}
 	}
 	opts.AMIRefresh, opts.SubnetRefresh = cmp.Or(opts.AMIRefresh, imagesAgain), cmp.Or(opts.SubnetRefresh, subnetsAgain)
+	opts.GroupRefresh = cmp.Or(opts.GroupRefresh, groupsAgain)
 	p := &Provider{
 		client: c, opts: opts, budget: newBudget(opts.Now, opts.Called), addresses: &addresses{now: opts.Now}, shifts: shifts{now: opts.Now},
 		aliases:         cache[string]{now: opts.Now, ttl: latestKept},
@@ -197,9 +206,8 @@ func New(c client.Client, opts Options) (*Provider, error) {
 		versions:        cache[string]{now: opts.Now, ttl: versionKept},
 		types:           cache[[]*catalog.Type]{now: opts.Now, ttl: typesKept, most: listsMost},
 		images:          cache[[]awsv1.AMI]{now: opts.Now, ttl: opts.AMIRefresh - sooner},
-		groups:          cache[[]awsv1.SecurityGroup]{now: opts.Now, ttl: groupsAgain - sooner},
+		groups:          cache[[]awsv1.SecurityGroup]{now: opts.Now, ttl: opts.GroupRefresh - sooner},
 		subnets:         cache[[]awsv1.Subnet]{now: opts.Now, ttl: opts.SubnetRefresh - sooner},
-		tried:           cache[finding]{now: opts.Now, ttl: triedKept},
 		profiles:        cache[string]{now: opts.Now, ttl: profileKept},
 		placementGroups: cache[*ec2types.PlacementGroup]{now: opts.Now, ttl: placementGroupKept},
 		ledger:          newLedger(), zones: map[string]string{}, known: map[string]known{}, ended: map[string]time.Time{}, tagged: map[string]bool{},
@@ -211,17 +219,22 @@ func New(c client.Client, opts Options) (*Provider, error) {
 			return facts.version, err
 		}
 	}
-	p.looks.ask, p.ends.ask = p.look, p.end
+	p.looks.ask, p.ends.ask, p.finds.ask = p.look, p.end, p.find
 	gathered := func(what string) func(time.Duration, int) {
 		return func(waited time.Duration, size int) { p.opts.Meter.Gathered(what, waited, size) }
 	}
-	p.looks.now, p.ends.now = opts.Now, opts.Now
+	p.looks.now, p.ends.now, p.finds.now = opts.Now, opts.Now, opts.Now
 	p.looks.gathered, p.ends.gathered, p.ledger.gathered = gathered("describe_instances"), gathered("terminate_instances"), gathered("create_fleet")
-	p.ledger.client, p.ledger.reader, p.ledger.namespace, p.ledger.cluster = c, opts.Reader, opts.Namespace, opts.ClusterName
+	p.finds.gathered = p.looks.gathered
+	marked := claims{c, opts.Reader}
+	p.ledger.note, p.ledger.marks, p.ledger.waits = marked.note, marked.marks, marked.waits
 	p.ledger.now, p.ledger.log, p.ledger.send = opts.Now, opts.Log, p.send
+	p.ledger.find = func(ctx context.Context, launch string) ([]machine, error) {
+		found, _, err := p.finds.get(ctx, launch)
+		return found, err
+	}
 	p.ledger.turn = func(ctx context.Context) error { return p.budget.turn(ctx, "CreateFleet") }
-	p.ledger.waits = p.waits
-	p.stall.p, p.stall.reading = p, newTurnstile()
+	p.stall = newStall(p)
 	p.templates = newTemplates(p)
 	return p, nil
 }

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/awssim"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -104,7 +106,7 @@ func TestPlacementGroup(t *testing.T) {
 		} {
 			rs := requestsOf(t, p, ref, 8, c.want)
 			for i := range rs {
-				rs[i].Token += name
+				rs[i].Token, rs[i].Claim = rs[i].Token+name, rs[i].Claim+name
 			}
 			used := map[string]bool{}
 			for _, result := range p.Launch(t.Context(), rs) {
@@ -149,13 +151,13 @@ func TestNothingSecretIsTold(t *testing.T) {
 				}
 			}
 		}
-		for name, b := range p.ledger.batches {
-			content, err := pack(&b.order)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(content), keys.SecretKey) {
-				t.Errorf("record %s has a credential", name)
+		var claims karpenterv1.NodeClaimList
+		if err := w.api.List(t.Context(), &claims); err != nil || len(claims.Items) != 2 {
+			t.Fatalf("there are %d claims, error %v", len(claims.Items), err)
+		}
+		for _, c := range claims.Items {
+			if strings.Contains(fmt.Sprint(c), keys.SecretKey) {
+				t.Errorf("NodeClaim %s has a credential", c.Name)
 			}
 		}
 	})

@@ -28,10 +28,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 const (
 	templatePrefix = awsv1.Group + "/"
+	// ownPrefix is that of the names that we give. Karpenter's begin with templatePrefix as
+	// well and have the same tags; one that runs beside us, or takes over, needs its own.
+	ownPrefix = templatePrefix + "dovetail-"
 	// templateKept is how long a launch template stays that nobody launches with. EC2 has
 	// room for 5,000 of them.
 	templateKept = time.Hour
@@ -85,8 +89,13 @@ func (t *templates) ensure(ctx context.Context, s *shot, tags map[string]string)
 		}
 		key := v.key()
 		name, seen := names[key]
-		if !seen {
-			if name, err = t.obtain(ctx, s, config, &v, tags, &allowed); err != nil {
+		left, needed := &allowed, s.needed[offer.Type.Name]
+		if needed { // minValues cannot do without it
+			one := 1
+			left = &one
+		}
+		if !seen || name == "" && needed {
+			if name, err = t.obtain(ctx, s, config, &v, tags, left); err != nil {
 				return nil, err
 			}
 			names[key] = name
@@ -116,7 +125,7 @@ func (t *templates) obtain(ctx context.Context, s *shot, c *instance.Class, v *v
 		return "", fmt.Errorf("write launch template: %w", err)
 	}
 	sum := sha256.Sum256(text)
-	name := templatePrefix + hex.EncodeToString(sum[:10])
+	name := ownPrefix + hex.EncodeToString(sum[:10])
 	if t.use(name) {
 		return name, nil
 	}
@@ -223,7 +232,7 @@ func (t *templates) hydrate(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range names {
-		if _, known := t.used[name]; !known {
+		if _, known := t.used[name]; !known && strings.HasPrefix(name, ownPrefix) {
 			t.used[name] = t.p.opts.Now()
 		}
 	}
@@ -366,7 +375,7 @@ func volumes(spec *awsv1.EC2NodeClassSpec) []types.LaunchTemplateBlockDeviceMapp
 			}
 			if e.VolumeSize != nil {
 				const gibibyte = 1 << 30
-				v.Ebs.VolumeSize = aws.Int32(int32(math.Ceil(float64(e.VolumeSize.Value()) / gibibyte)))
+				v.Ebs.VolumeSize = aws.Int32(int32(min(math.MaxInt32, math.Ceil(float64(translate.Amount(corev1.ResourceEphemeralStorage, *e.VolumeSize))/gibibyte))))
 			}
 		}
 		out = append(out, v)

@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -59,9 +60,13 @@ type eksCluster struct {
 	cidr string
 }
 
-// cluster asks EKS about the cluster. What matters here hardly ever changes.
+// errNoServiceRange is EKS' answer that lacks what it should have.
+var errNoServiceRange = errors.New("it does not say the range of its services")
+
+// cluster asks EKS about the cluster. What matters here hardly ever changes: while EKS
+// cannot be asked, what it said last holds.
 func (p *Provider) cluster(ctx context.Context) (eksCluster, error) {
-	return p.clusters.get(ctx, "", func(ctx context.Context) (eksCluster, error) {
+	facts, err := p.clusters.get(ctx, "", func(ctx context.Context) (eksCluster, error) {
 		out, err := p.clients.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &p.opts.ClusterName})
 		if err != nil {
 			return eksCluster{}, fmt.Errorf("describe cluster %s: %w", p.opts.ClusterName, err)
@@ -71,10 +76,15 @@ func (p *Provider) cluster(ctx context.Context) (eksCluster, error) {
 			facts.cidr = cmp.Or(aws.ToString(network.ServiceIpv4Cidr), aws.ToString(network.ServiceIpv6Cidr))
 		}
 		if facts.cidr == "" {
-			return facts, fmt.Errorf("describe cluster %s: it does not say the range of its services", p.opts.ClusterName)
+			return facts, fmt.Errorf("describe cluster %s: %w", p.opts.ClusterName, errNoServiceRange)
 		}
 		return facts, nil
 	})
+	if last, ok := p.clusters.last(""); err != nil && ok && isInconclusive(err) {
+		p.opts.Log.Warn("EKS could not be asked about the cluster; using what it said last", "error", err)
+		return last, nil
+	}
+	return facts, err
 }
 
 // dns returns the address of the cluster's DNS; empty: there is no Service of that name.

@@ -9,49 +9,55 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/class"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
 const (
-	// triedKept is how long the outcome of a dry run holds.
+	// triedKept is how long the outcome of a dry run is not asked for again.
 	triedKept = 30 * time.Minute
-	// tryAgain is when a dry run is repeated that said nothing.
-	tryAgain = 5 * time.Second
+	// tryAgain is the pause after a dry run that said nothing; it doubles with each that says
+	// nothing again, up to tryAgainMost.
+	tryAgain     = 5 * time.Second
+	tryAgainMost = 5 * time.Minute
+	// subnetsTried is in how many subnets one dry run asks for an instance.
+	subnetsTried = 6
 	// dryRunOK is the code of the error that says that a dry run would have worked.
 	dryRunOK = "DryRunOperation"
+)
+
+// Reasons that dry runs give for ValidationSucceeded.
+const (
+	reasonTemplateDenied  = "CreateLaunchTemplateAuthCheckFailed"
+	reasonFleetDenied     = "CreateFleetAuthCheckFailed"
+	reasonInstancesDenied = "RunInstancesAuthCheckFailed"
+	reasonUserDataSize    = "UserDataSizeLimitExceeded"
+	reasonProfileMissing  = "InstanceProfileNotFound"
 )
 
 // hash returns what a class's machines are compared by.
 func (p *Provider) hash(c *awsv1.EC2NodeClass) string { return class.Hash(c, p.opts.ClusterCABundle) }
 
-// validate judges whether machines of a class can be launched: by what is known, and then
-// by trying it out without launching any.
+// validate judges whether nodes of a class can be launched: by what is known, and then by
+// trying it out without launching any. An error says that it could not be found out.
 func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
-	m, err := p.stall.get(ctx)
+	facts, err := p.factsOf(ctx, c)
 	if err != nil {
 		return finding{}, err
-	}
-	facts := &class.Facts{Expressions: p.opts.KubeletExpressions}
-	if family.Of(&c.Spec).Name == family.AL2023 {
-		cluster, err := p.cluster(ctx)
-		facts.CIDR, facts.CIDRError = cluster.cidr, err
-	}
-	if config, err := p.classOf(ctx, c); err == nil { // else the verdict says what is wrong
-		for i := range m.infos {
-			facts.Machines = append(facts.Machines, instance.Machine(&m.infos[i], p.region(m), config))
-		}
 	}
 	if v := class.Validate(c, facts); v.Reason != "" {
 		f := finding{reason: v.Reason, message: v.Message, unknown: v.Unknown, again: validationAgain}
@@ -67,16 +73,122 @@ func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) (finding
 	if err != nil {
 		return finding{}, err
 	}
-	f, err := p.tried.get(ctx, key, func(ctx context.Context) (finding, error) { return p.try(ctx, c) })
-	var later *notYet
-	if errors.As(err, &later) {
-		return finding{reason: class.ReasonDependencies, message: later.Error(), unknown: true, again: tryAgain}, nil
-	}
-	return f, err
+	return p.tryOut(ctx, c, key), nil
 }
 
-// notYet is why a dry run says nothing so far; it is not remembered.
-type notYet struct{ error }
+// factsOf returns what the validation of a class needs to know beside it.
+func (p *Provider) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.Facts, error) {
+	facts := &class.Facts{Expressions: p.opts.KubeletExpressions}
+	if family.Of(&c.Spec).Name == family.AL2023 {
+		cluster, err := p.cluster(ctx)
+		if err != nil && isInconclusive(err) && !errors.Is(err, errNoServiceRange) {
+			return nil, err
+		}
+		facts.CIDR, facts.CIDRError = cluster.cidr, err
+	}
+	if _, err := kubelet.Parse(c.Spec.Kubelet); err != nil {
+		return facts, nil //nolint:nilerr // the verdict says what is wrong with it
+	}
+	m, err := p.stall.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config, err := p.classOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.infos {
+		facts.Machines = append(facts.Machines, instance.Machine(&m.infos[i], p.region(m), config))
+	}
+	return facts, nil
+}
+
+// isInconclusive reports whether an error says nothing about what was asked: AWS was not
+// reached, was too busy, failed by itself, or did not let us in.
+func isInconclusive(err error) bool {
+	code := errorCode(err)
+	var api smithy.APIError
+	return code == "Unknown" || isThrottling(code) || isOutage(code) || errors.As(err, &api) && api.ErrorFault() == smithy.FaultServer
+}
+
+// trial is what dry runs have said of a class so far. One goroutine at a time uses it: the
+// reconciler works on a class once at a time.
+type trial struct {
+	// key is that of the class as it was tried out.
+	key string
+	// outcome is the last conclusive one, which is good until fresh and kept after that until
+	// there is another; nil: there was none.
+	outcome *finding
+	fresh   time.Time
+	// failures is how many dry runs in a row were inconclusive; why is what the last one
+	// said, and next is when the next one is due.
+	failures int
+	why      string
+	next     time.Time
+}
+
+// trials has those of the classes that exist.
+type trials struct {
+	mu      sync.Mutex
+	byClass map[string]*trial
+}
+
+// of returns the trial of a class: a new one if the class is not as it was.
+func (t *trials) of(class, key string) *trial {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byClass == nil {
+		t.byClass = map[string]*trial{}
+	}
+	if had := t.byClass[class]; had != nil && had.key == key {
+		return had
+	}
+	t.byClass[class] = &trial{key: key}
+	return t.byClass[class]
+}
+
+// drop forgets a class.
+func (t *trials) drop(class string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byClass, class)
+}
+
+// tryOut returns what a dry run says of a class, or said of it if that is fresh. After an
+// inconclusive one it is what was known before, and the next one waits.
+func (p *Provider) tryOut(ctx context.Context, c *awsv1.EC2NodeClass, key string) finding {
+	t := p.tried.of(c.Name, key)
+	now := p.opts.Now()
+	if t.outcome != nil && now.Before(t.fresh) {
+		return *t.outcome
+	}
+	if !now.Before(t.next) {
+		f, err := p.try(ctx, c)
+		if err == nil {
+			*t = trial{key: key, outcome: &f, fresh: now.Add(keptOf(&f))}
+			return f
+		}
+		pause := min(tryAgain<<min(t.failures, 10), tryAgainMost)
+		t.failures, t.why, t.next = t.failures+1, err.Error(), p.opts.Now().Add(pause)
+		p.opts.Log.Warn("a dry run of a node class was inconclusive, will try again", "class", c.Name, "in_a_row", t.failures, "again", pause, "error", err)
+	}
+	again := max(time.Second, t.next.Sub(p.opts.Now()))
+	if t.outcome == nil {
+		return finding{inconclusive: true, message: t.why, again: again}
+	}
+	f := *t.outcome
+	f.again = again
+	return f
+}
+
+// keptOf returns for how long the outcome of a dry run is not asked for again: that a
+// profile is missing is soon over once somebody has made it.
+func keptOf(f *finding) time.Duration {
+	if f.reason == reasonProfileMissing {
+		return f.again
+	}
+	return triedKept
+}
 
 // triedKey is the same while a dry run would have the same outcome. Annotations are part
 // of it, so that a person can ask for another.
@@ -88,8 +200,8 @@ func triedKey(c *awsv1.EC2NodeClass) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// try makes the launch template of some machine of the class and asks EC2 whether it would
-// launch it.
+// try makes the launch template of some node of the class and asks EC2 whether it would
+// launch it. An error is an inconclusive outcome.
 func (p *Provider) try(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
 	s, err := p.sample(ctx, c)
 	if err != nil {
@@ -99,20 +211,18 @@ func (p *Provider) try(ctx context.Context, c *awsv1.EC2NodeClass) (finding, err
 	var failure *cloud.Failure
 	switch {
 	case errors.As(err, &failure) && failure.Reason == "Unauthorized":
-		return finding{reason: "CreateLaunchTemplateAuthCheckFailed", message: failure.Message, again: validationAgain}, nil
-	case errors.As(err, &failure) && failure.Kind == cloud.NoCapacity:
-		return finding{}, &notYet{failure}
-	case errors.As(err, &failure):
+		return finding{reason: reasonTemplateDenied, message: failure.Message, again: validationAgain}, nil
+	case errors.As(err, &failure) && failure.Reason == reasonUserDataSize:
 		return finding{reason: failure.Reason, message: failure.Message, again: validationAgain}, nil
 	case err != nil:
-		return finding{}, &notYet{err}
+		return finding{}, err
 	}
 	o := d.order()
 	if code, message := p.tryFleet(ctx, &o); code != dryRunOK {
-		return p.dryRunFailed(c, "CreateFleetAuthCheckFailed", code, message)
+		return p.dryRunFailed(c, reasonFleetDenied, code, message)
 	}
 	if code, message := p.tryInstance(ctx, c, d); code != dryRunOK {
-		return p.dryRunFailed(c, "RunInstancesAuthCheckFailed", code, message)
+		return p.dryRunFailed(c, reasonInstancesDenied, code, message)
 	}
 	return finding{again: validationAgain}, nil
 }
@@ -124,11 +234,11 @@ func (p *Provider) dryRunFailed(c *awsv1.EC2NodeClass, unauthorized, code, messa
 	case reasonOf(code, message) == "Unauthorized":
 		return finding{reason: unauthorized, message: "not allowed, as a dry run says: " + message, again: validationAgain}, nil
 	case profileMissing && c.Spec.InstanceProfile != nil:
-		return finding{}, &notYet{fmt.Errorf("instance profile %s does not exist: %s", *c.Spec.InstanceProfile, message)}
+		return finding{reason: reasonProfileMissing, message: fmt.Sprintf("instance profile %s does not exist: %s", *c.Spec.InstanceProfile, message), again: missingAgain}, nil
 	case profileMissing: // IAM takes a while to tell EC2
-		return finding{}, &notYet{fmt.Errorf("EC2 does not know instance profile %s yet", c.Status.InstanceProfile)}
+		return finding{}, fmt.Errorf("EC2 does not know instance profile %s yet", c.Status.InstanceProfile)
 	default:
-		return finding{}, &notYet{fmt.Errorf("dry run: %s: %s", code, message)}
+		return finding{}, fmt.Errorf("dry run: %s: %s", code, message)
 	}
 }
 
@@ -152,7 +262,7 @@ func (p *Provider) sample(ctx context.Context, c *awsv1.EC2NodeClass) (*shot, er
 		offers = catalog.Offers(types, want, nil)
 	}
 	if len(offers) == 0 {
-		return nil, &notYet{errors.New("no type on demand is sold in a zone of the class's subnets, for which it has an image")}
+		return nil, errors.New("no type on demand is sold in a zone of the class's subnets, for which it has an image")
 	}
 	return newShot(c, &cloud.LaunchRequest{Offers: offers[:1]})
 }
@@ -167,26 +277,49 @@ func (p *Provider) tryFleet(ctx context.Context, o *order) (code, message string
 	return errorCode(err), fmt.Sprint(err)
 }
 
-// tryInstance asks for one instance in each subnet until one would do. The first subnet
-// speaks for all if none would.
+// tryInstance asks for one instance in one subnet after the other, those of the offer's
+// zone first, until one would do. The first subnet speaks for all if none would.
 func (p *Provider) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *draft) (code, message string) {
 	var specs []types.TagSpecification
 	for _, kind := range []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface} {
 		specs = append(specs, types.TagSpecification{ResourceType: kind, Tags: tagList(d.tags)})
 	}
-	for i, subnet := range c.Status.Subnets {
+	offer := d.offers[0]
+	in := func(zone string) int {
+		if zone == offer.Offering.Zone {
+			return 0
+		}
+		return 1
+	}
+	subnets := slices.SortedStableFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return in(a.Zone) - in(b.Zone) })
+	for i, subnet := range subnets[:min(len(subnets), subnetsTried)] {
 		_, err := p.clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
-			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(d.offers[0].Type.Name),
-			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(d.offers[0].template), Version: aws.String("$Latest")},
-			NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet.ID)}},
-			TagSpecifications: specs,
+			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(offer.Type.Name),
+			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(offer.template), Version: aws.String("$Latest")},
+			NetworkInterfaces: interfacesIn(c, subnet.ID), TagSpecifications: specs,
 		}, dry)
 		if i == 0 || errorCode(err) == dryRunOK {
 			code, message = errorCode(err), fmt.Sprint(err)
 		}
-		if code == dryRunOK {
+		if code == dryRunOK || isInconclusive(err) {
 			break
 		}
 	}
 	return code, message
+}
+
+// interfacesIn returns the network interfaces of a class, all of them in one subnet:
+// whether EC2 merges them into those of the launch template or takes them in their place,
+// each has a subnet.
+func interfacesIn(c *awsv1.EC2NodeClass, subnet string) []types.InstanceNetworkInterfaceSpecification {
+	if len(c.Spec.NetworkInterfaces) == 0 {
+		return []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &subnet}}
+	}
+	var out []types.InstanceNetworkInterfaceSpecification
+	for _, i := range c.Spec.NetworkInterfaces {
+		out = append(out, types.InstanceNetworkInterfaceSpecification{
+			NetworkCardIndex: aws.Int32(i.NetworkCardIndex), DeviceIndex: aws.Int32(i.DeviceIndex), InterfaceType: aws.String(i.InterfaceType), SubnetId: &subnet,
+		})
+	}
+	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,7 +88,7 @@ func (w *world) provider(t *testing.T) *Provider {
 		url, over = "http://awssim.local", w.sim.Transport()
 	}
 	p, err := New(w.api, Options{
-		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=", Namespace: "kube-system",
+		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=",
 		VMMemoryOverheadPercent: 0.075, Reservations: true, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		KubernetesVersion: func(context.Context) (string, error) { return "1.35", nil },
 		Config: aws.Config{
@@ -98,7 +99,16 @@ func (w *world) provider(t *testing.T) *Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.ledger.waits = func(context.Context, member) bool { return true } // their claims are not written
+	marked := claims{w.api, w.api}
+	p.ledger.note = func(ctx context.Context, m mark, holds func(mark) bool) error {
+		// Requests of tests come without their claims.
+		claim := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: m.Claim, UID: types.UID(m.Token)}}
+		if err := w.api.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return marked.note(ctx, m, holds)
+	}
+	p.ledger.marks, p.ledger.waits = marked.marks, func(context.Context, member) bool { return true }
 	return p
 }
 

@@ -8,13 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,27 +59,74 @@ type Controller struct {
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	// What a pool counts of itself in its status is nothing to its claims.
 	asks := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
+	b := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
 		For(&karpenterv1.NodeClaim{}).
 		Watches(&karpenterv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf), builder.WithPredicates(asks)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
-		Complete(c)
-	if err != nil {
+		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce})
+	for _, kind := range c.Cloud.ClassKinds() {
+		// By its own type, as the provider reads it: what the watch has heard of, the provider sees.
+		made, err := mgr.GetScheme().New(kind)
+		if err != nil {
+			return fmt.Errorf("register %s: %w", controllerName, err)
+		}
+		class, ok := made.(client.Object)
+		if !ok {
+			return fmt.Errorf("register %s: %s is no object of the API server", controllerName, kind)
+		}
+		b = b.Watches(class, handler.EnqueueRequestsFromMapFunc(c.claimsOfClass(kind)), builder.WithPredicates(classChanged()))
+	}
+	if err := b.Complete(c); err != nil {
 		return fmt.Errorf("register %s: %w", controllerName, err)
 	}
 	return nil
 }
 
+// classChanged lets through what may make nodes of a class drift: its spec, its annotations
+// and what it has found, but not its conditions.
+func classChanged() predicate.Predicate {
+	found := func(class client.Object) any {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(class)
+		status, ok := content["status"].(map[string]any)
+		if err != nil || !ok {
+			return err
+		}
+		delete(status, "conditions")
+		return status
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
+			!reflect.DeepEqual(found(e.ObjectOld), found(e.ObjectNew))
+	}}
+}
+
+// claimsOfClass returns what asks for all claims of a class.
+func (c *Controller) claimsOfClass(kind schema.GroupVersionKind) handler.MapFunc {
+	return func(ctx context.Context, class client.Object) []reconcile.Request {
+		return c.requests(ctx, "class", class.GetName(), func(claim *karpenterv1.NodeClaim) bool {
+			ref := claim.Spec.NodeClassRef
+			return ref != nil && ref.Group == kind.Group && ref.Kind == kind.Kind && ref.Name == class.GetName()
+		})
+	}
+}
+
 // claimsOf asks for all claims of a pool.
 func (c *Controller) claimsOf(ctx context.Context, pool client.Object) []reconcile.Request {
+	return c.requests(ctx, "pool", pool.GetName(), func(*karpenterv1.NodeClaim) bool { return true }, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()})
+}
+
+// requests asks for the claims in a list that are meant; owner and name say whose they are.
+func (c *Controller) requests(ctx context.Context, owner, name string, meant func(*karpenterv1.NodeClaim) bool, list ...client.ListOption) []reconcile.Request {
 	var claims karpenterv1.NodeClaimList
-	if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		c.Log.Error("listing claims of a pool", "pool", pool.GetName(), "error", err)
+	if err := c.Client.List(ctx, &claims, append(list, client.UnsafeDisableDeepCopy)...); err != nil {
+		c.Log.Error("listing claims", owner, name, "error", err)
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range claims.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
+		if meant(&claims.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
+		}
 	}
 	return requests
 }

@@ -101,9 +101,9 @@ func missing(claim *karpenterv1.NodeClaim, node *corev1.Node) string {
 // shortfall looks at the resources that were asked for.
 func shortfall(asked, promised, has quantity.List) string {
 	for _, name := range asked.Names() {
-		if asked[name] > 0 && promised[name] > 0 && has[name]*100 < promised[name]*leastPercent {
+		if asked[name] > 0 && promised[name] > 0 && quantity.Mul(has[name], 100) < quantity.Mul(promised[name], leastPercent) {
 			return fmt.Sprintf("node has %d%% of the %s that its instance type promises, less than %d%%",
-				has[name]*100/promised[name], name, leastPercent)
+				quantity.Mul(has[name], 100)/promised[name], name, leastPercent)
 		}
 	}
 	return ""

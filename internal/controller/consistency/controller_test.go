@@ -30,6 +30,9 @@ func TestShortfall(t *testing.T) {
 			asked: quantity.List{"gpu": 1}, promised: quantity.List{"gpu": 8}, has: quantity.List{},
 			want: "node has 0% of the gpu that its instance type promises, less than 90%",
 		},
+		"more than can be counted is not less than much": {
+			asked: quantity.List{"memory": 1}, promised: quantity.List{"memory": 8 << 30}, has: quantity.List{"memory": quantity.Max},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

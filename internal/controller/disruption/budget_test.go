@@ -64,7 +64,7 @@ func (w *window) budget() karpenterv1.Budget {
 			return fmt.Sprint(n)
 		}
 		text := field(w.minute) + " " + field(w.hour) + " * * " + field(w.day)
-		b.Schedule, b.Duration = &text, &metav1.Duration{Duration: w.duration}
+		b.Schedule, b.Duration = &text, &karpenterv1.Duration{Duration: w.duration}
 	}
 	return b
 }

@@ -32,6 +32,8 @@ const (
 	calm, busy = 5 * time.Second, time.Second
 	// settle is how long a node stays marked before it goes: far longer than a watch lags.
 	settle = 2 * time.Second
+	// slow is from how long on a decision is counted as slow.
+	slow = 10 * time.Second
 )
 
 // Loop is the disruption loop. Its fields are set once, before Register.
@@ -45,6 +47,8 @@ type Loop struct {
 	Synced    func() bool
 	Pack      pack.Options
 	Terms     disrupt.Terms
+	// Quarantine has the pods that no decision of this loop is about.
+	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 
@@ -80,7 +84,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 // pass is one decision carried out.
 func (l *Loop) pass(ctx context.Context) error {
 	heard, initialised := l.Mirror.Heard(), l.Mirror.Initialised()
-	snap := l.Disrupter.Launcher.Snapshot()
+	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.notice(snap)
 	l.memory.recall(&opts, heard, snap.At)
@@ -92,7 +96,16 @@ func (l *Loop) pass(ctx context.Context) error {
 		l.memory.idle, l.memory.busy, l.memory.stepsAt = false, false, time.Time{}
 		return err
 	}
-	kept := &record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Plan: p, Took: l.Now().Sub(start)}
+	took := l.Now().Sub(start)
+	l.Metrics.GaveUp(string(record.Disruption), p.GivenUp)
+	if took > slow {
+		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Disruption)).Inc()
+		l.Log.Warn("a decision about disruption took long", "nodes", len(snap.Nodes), "took", took)
+	}
+	if len(p.GivenUp) > 0 {
+		l.Log.Error("gave up searches for nodes to disrupt", "causes", p.GivenUp, "nodes", len(snap.Nodes))
+	}
+	kept := &record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Plan: p, Took: took}
 	err = l.carryOut(ctx, snap, &p)
 	if err != nil {
 		kept.Error = err.Error()

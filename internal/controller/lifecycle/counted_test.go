@@ -78,7 +78,7 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 		"its time is over": {
 			change: func(nc *karpenterv1.NodeClaim) {
 				nc.Spec.ExpireAfter.Duration = new(time.Hour)
-				nc.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Minute}
+				nc.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: time.Minute}
 			},
 			after: time.Hour + time.Second,
 			looks: 1,

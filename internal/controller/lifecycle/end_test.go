@@ -29,7 +29,7 @@ func (w *world) attach(t *testing.T, node *corev1.Node, name string) *storagev1.
 
 func givesVolumeUp(t *testing.T, w *world) {
 	claim := w.claim(t, "stuck-volume", func(c *karpenterv1.NodeClaim) {
-		c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: 7 * time.Second}
+		c.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: 7 * time.Second}
 	})
 	node := w.ready(t, claim)
 	attachment := w.attach(t, node, "stuck")
@@ -80,7 +80,7 @@ func (w *world) breaks(t *testing.T, node *corev1.Node, status corev1.ConditionS
 
 func repairs(t *testing.T, w *world) {
 	claim := w.claim(t, "repair", func(c *karpenterv1.NodeClaim) {
-		c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
+		c.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: time.Hour}
 	})
 	node := w.ready(t, claim)
 	held := w.pod(t, node, "repair-held", func(p *corev1.Pod) {

@@ -43,6 +43,15 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 	token := string(p.claim.UID)
 	answer, launched := p.orders.Answer(token)
 	view := core.View{At: p.Now(), Claim: translate.LifecycleClaim(p.claim), Answer: answer, Instance: p.instance}
+	if expires := view.Claim.Expires; !expires.IsZero() && !view.At.Before(expires) {
+		static, err := p.isStatic(ctx)
+		if err != nil {
+			return core.Step{}, err
+		}
+		if static {
+			view.Claim = translate.LifecycleClaim(translate.Ageless(p.claim))
+		}
+	}
 	for i := range p.nodes {
 		view.Nodes = append(view.Nodes, translate.LifecycleNode(&p.nodes[i]))
 	}
@@ -69,6 +78,16 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 		}
 	}
 	return step, p.perform(ctx, &step, answer, &launched)
+}
+
+// isStatic reports whether the claim is of a pool with a fixed number of nodes.
+func (p *pass) isStatic(ctx context.Context) (bool, error) {
+	np := &karpenterv1.NodePool{}
+	err := p.Client.Get(ctx, client.ObjectKey{Name: p.pool()}, np, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return translate.Static(np), nil
 }
 
 func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer, launched *cloud.Instance) error {

@@ -2,6 +2,7 @@ package nodepool_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ func TestLoops(t *testing.T) {
 		"a good pool becomes ready and has its hash":     becomesReady,
 		"the class decides whether the pool is ready":    followsClass,
 		"a spec that makes no sense is said to be so":    saysWhatIsWrong,
+		"a static pool says that it is left alone":       saysStaticIsLeftAlone,
 		"an old hash moves on without making drift":      migratesHash,
 		"capacity is counted and shown":                  countsCapacity,
 		"two failed launches make a pool unhealthy":      tellsHealth,
@@ -136,6 +138,22 @@ func saysWhatIsWrong(t *testing.T, w *world) {
 	w.until(t, np, func() error {
 		if !condition.ForNodePool(np).IsTrue("ValidationSucceeded") {
 			return fmt.Errorf("ValidationSucceeded is %+v", condition.ForNodePool(np).Get("ValidationSucceeded"))
+		}
+		return nil
+	})
+}
+
+func saysStaticIsLeftAlone(t *testing.T, w *world) {
+	np := pool("fixed", "any")
+	np.Spec.Replicas = new(int64(2))
+	w.create(t, np)
+	w.until(t, np, func() error {
+		got := condition.ForNodePool(np).Get("ValidationSucceeded")
+		if got.Status != metav1.ConditionFalse || got.Reason != "NodePoolValidationFailed" || !strings.HasPrefix(got.Message, "spec.replicas: static capacity is not supported") {
+			return fmt.Errorf("ValidationSucceeded is %+v", got)
+		}
+		if ready := condition.ForNodePool(np).Get("Ready"); ready.Status != metav1.ConditionFalse {
+			return fmt.Errorf("Ready is %+v", ready)
 		}
 		return nil
 	})

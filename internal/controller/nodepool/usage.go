@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,7 +114,7 @@ func usage(shares []share, unclaimed map[string]*corev1.Node) quantity.List {
 		if shares[i].isUsed {
 			machines++
 			for _, a := range shares[i].has {
-				used[a.name] += a.n
+				used[a.name] = quantity.Add(used[a.name], a.n)
 			}
 		}
 	}
@@ -195,24 +194,16 @@ func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) (has []amount) 
 		said = node.Status.Capacity
 	}
 	for name, q := range said {
-		if n := units(name, q); n != 0 {
+		if n := translate.Amount(name, q); n != 0 {
 			has = append(has, amount{string(name), n})
 		}
 	}
 	for name, q := range claim.Status.Capacity {
 		if now, ok := said[name]; !ok || now.IsZero() {
-			has = append(has, amount{string(name), units(name, q)})
+			has = append(has, amount{string(name), translate.Amount(name, q)})
 		}
 	}
 	return has
-}
-
-// units returns an amount in the core's units, as translate.Quantities does of many.
-func units(name corev1.ResourceName, amount resource.Quantity) int64 {
-	if name == corev1.ResourceCPU {
-		return amount.MilliValue()
-	}
-	return amount.Value()
 }
 
 // cost returns what the machines cost in dollars per hour. What is not known to have a price
@@ -235,7 +226,7 @@ func price(at *offer, t *catalog.Type) (hourly float64) {
 		return 0
 	}
 	for i := range t.Offerings {
-		if o := &t.Offerings[i]; o.Priced && o.Zone == at.zone && o.CapacityType == at.capacityType {
+		if o := &t.Offerings[i]; o.HasPrice() && o.Zone == at.zone && o.CapacityType == at.capacityType {
 			hourly = o.PriceHourly
 		}
 	}

@@ -144,3 +144,17 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 		}
 	}
 }
+
+// TestUsageSaturates adds up nodes that say they have more than can be counted.
+func TestUsageSaturates(t *testing.T) {
+	t.Parallel()
+	vast := corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("9Ei"), "memory": resource.MustParse("4Ei")}}}
+	unclaimed := map[string]*corev1.Node{"a": &vast, "b": &vast, "c": &vast, "d": &vast}
+	claim := &karpenterv1.NodeClaim{}
+	all := []share{{isUsed: true, has: capacityOf(claim, &vast)}, {isUsed: true, has: capacityOf(claim, &vast)}}
+	for name, got := range map[string]quantity.List{"nodes without a claim": usage(nil, unclaimed), "claims": usage(all, nil), "both": usage(all, unclaimed)} {
+		if got[quantity.CPU] != quantity.Max || got[quantity.Memory] != quantity.Max {
+			t.Errorf("%s have %s, want the most of cpu and memory", name, got)
+		}
+	}
+}

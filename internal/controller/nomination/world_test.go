@@ -132,7 +132,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 		&provisioning.Loop{
 			Mirror: w.mirror, Launcher: &apply.Launcher{Client: c, Mirror: w.mirror, Vocabulary: vocabulary, Turns: &apply.Turns{}},
 			Events: events, Metrics: metrics, Log: log, Now: time.Now, Synced: synced,
-			BatchIdle: time.Second, BatchMax: 10 * time.Second,
+			BatchIdle: time.Second, BatchMax: 10 * time.Second, Quarantine: &apply.Quarantine{},
 		},
 	} {
 		must(t, loop.Register(mgr))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 	syncPoll = 50 * time.Millisecond
 	// typesLogged is how many instance types a log line names.
 	typesLogged = 5
+	// slow is from how long on a decision is counted as slow: others wait for it.
+	slow = 10 * time.Second
 )
 
 // Loop is the provisioner. Its fields are set once, before Register.
@@ -44,6 +47,8 @@ type Loop struct {
 	// Synced tells whether the mirror has everything there was at the start.
 	Synced func() bool
 	Pack   pack.Options
+	// Quarantine is shared with the disruption loop.
+	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
@@ -108,28 +113,93 @@ func (l *Loop) sync() bool {
 	return true
 }
 
-// pass is one decision, carried out and told.
+// pass decides about the pods that ask for a node: first about those that are not quarantined,
+// then about those whose quarantine is over, so that nobody else waits for these.
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
 	if len(snap.Pending) == 0 {
 		l.tellNone()
 		return nil
 	}
+	parts := l.Quarantine.Divide(snap)
+	l.Metrics.QuarantinedPods.Set(float64(len(parts.Due.Pending) + len(parts.Waiting)))
+	refused, err := parts.Waiting, error(nil)
+	if len(parts.Ordinary.Pending) > 0 {
+		refused, err = l.passOf(ctx, parts.Ordinary, refused)
+	}
+	if len(parts.Ordinary.Pending)+len(parts.Due.Pending) == 0 {
+		l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(parts.Waiting)))
+		l.tellRefusals(&plan.Plan{Refusals: parts.Waiting})
+	}
+	if len(parts.Due.Pending) > 0 && err == nil {
+		again := *l.Launcher.Snapshot() // with what was launched just now
+		again.Pending = stillPending(&again, parts.Due)
+		due := make(map[cluster.PodRef]bool, len(again.Pending))
+		for i := range again.Pending {
+			due[again.Pending[i].PodRef] = true
+		}
+		refused = slices.DeleteFunc(refused, func(r plan.Refusal) bool { return due[r.Pod] })
+		_, err = l.passOf(ctx, &again, refused)
+	}
+	return err
+}
+
+// stillPending returns the pods of a part that are pending in the snapshot, and the others that a
+// plan has a place for: they keep it. Gangs that have pods among those are there whole.
+func stillPending(snap, part *cluster.Snapshot) (pods []cluster.Pod) {
+	wanted := make(map[cluster.PodRef]bool, len(part.Pending))
+	for i := range part.Pending {
+		wanted[part.Pending[i].PodRef] = true
+	}
+	type gang struct{ namespace, name string }
+	gangs := map[gang]bool{}
+	for i := range snap.Pending {
+		if p := &snap.Pending[i]; p.Gang != "" && (wanted[p.PodRef] || p.Planned != "") {
+			gangs[gang{p.Namespace, p.Gang}] = true
+		}
+	}
+	for i := range snap.Pending {
+		if p := &snap.Pending[i]; wanted[p.PodRef] || p.Planned != "" || gangs[gang{p.Namespace, p.Gang}] {
+			pods = append(pods, *p)
+		}
+	}
+	return pods
+}
+
+// passOf is one decision, carried out and told. others are pods that it is not about and that are
+// refused; it returns them with those that it refuses.
+func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan.Refusal) ([]plan.Refusal, error) {
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
 	snap, p, took, err := l.decideSparing(snap)
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
 	if err != nil {
-		return err
+		return others, err
 	}
+	l.Quarantine.Learn(snap, &p)
+	l.tellGivenUp(snap, &p, took)
 	l.Mirror.MeantAll(p.Placements)
+	l.Mirror.NotMeant(refusedWithGangs(&p))
 	launched, err := l.Launcher.Launch(ctx, &p)
 	if errors.Is(err, apply.ErrOvertaken) {
 		l.batch.trigger("overtaken")
-		return nil
+		return others, nil
 	}
 	l.keep(snap, &p, launched, took, err)
+	p.Refusals = append(slices.Clip(p.Refusals), others...)
 	l.tell(snap, &p, launched, took)
-	return err
+	return p.Refusals, err
+}
+
+// refusedWithGangs returns the pods of gangs that can't start: no machine is held for them.
+func refusedWithGangs(p *plan.Plan) (pods []cluster.PodRef) {
+	for _, r := range p.Refusals {
+		switch r.Why.Reason {
+		case verdict.GangUnknown, verdict.GangIncomplete, verdict.GangShort:
+			pods = append(pods, r.Pod)
+		default:
+		}
+	}
+	return pods
 }
 
 // decideSparing leaves the room of replacements to the pods of their steps, and keeps others
@@ -156,8 +226,8 @@ func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Pl
 	return snap, p, took + more, failed
 }
 
-// decide solves the snapshot. A panic is a bug of ours: the cycle is given up, counted,
-// and the next one tries again.
+// decide solves the snapshot. pack.Decide leaves out pods that it panics about; a panic all the
+// same is a bug of ours: the cycle is given up, counted, and the next one tries again.
 func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, took time.Duration, err error) {
 	start := l.Now()
 	defer l.Metrics.SchedulerUnfinishedWork.Begin(controllerName, l.Now)()
@@ -169,7 +239,7 @@ func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, took time.Duration, 
 			err = fmt.Errorf("deciding about %d pods: bug: %v", len(snap.Pending), r)
 		}
 	}()
-	p = pack.Solve(snap, l.Pack)
+	p = pack.Decide(snap, l.Pack)
 	return p, took, nil
 }
 
@@ -187,6 +257,26 @@ func (l *Loop) keep(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 		d.Error = err.Error()
 	}
 	l.Journal.Add(d)
+}
+
+// tellGivenUp tells of decisions that were given up, and of one that took long.
+func (l *Loop) tellGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Duration) {
+	if took > slow {
+		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Provisioning)).Inc()
+		l.Log.Warn("a decision took long", "pods", len(snap.Pending), "took", took, "effort", p.Effort)
+	}
+	l.Metrics.GaveUp(string(record.Provisioning), p.GivenUp)
+	if len(p.GivenUp) == 0 {
+		return
+	}
+	left := map[string]int{}
+	for _, r := range p.Refusals {
+		if r.Why.Reason == verdict.TooMuchEffort || r.Why.Reason == verdict.DecisionFailed {
+			left[r.Pod.Namespace]++
+		}
+	}
+	l.Log.Error("gave up a decision and made it again without some pods", "causes", slices.Compact(slices.Clone(p.GivenUp)),
+		"times", len(p.GivenUp), "pods", len(snap.Pending), "left_out_by_namespace", left, "took", took)
 }
 
 func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration) {
@@ -228,6 +318,7 @@ func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 // tellNone tells that no pod asks for a node.
 func (l *Loop) tellNone() {
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
+	l.Metrics.QuarantinedPods.Set(0)
 	l.told = ""
 }
 

@@ -13,6 +13,8 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -64,8 +66,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	ailment, sick := lifecycle.Diagnose(translate.NodeConditions(node), c.policies())
-	if !sick || !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
+	if !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
 		return reconcile.Result{}, nil
 	}
 	claim, err := mirror.ClaimOfNode(ctx, c.Client, node)
@@ -77,13 +78,53 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	view := lifecycle.RepairView{At: c.Now(), Conditions: translate.NodeConditions(node), Policies: c.policies(), IsDeleting: claim.DeletionTimestamp != nil}
 	view.Deadline, _ = translate.Deadline(claim) // one that cannot be read is replaced
-	if !view.At.Before(ailment.Due) {
-		if view.Crowds, err = c.crowds(ctx, node.Labels[karpenterv1.NodePoolLabelKey]); err != nil {
+	ailment, sick := lifecycle.Diagnose(view.Conditions, view.Policies)
+	if sick && !view.At.Before(ailment.Due) {
+		pool := node.Labels[karpenterv1.NodePoolLabelKey]
+		if view.Crowds, err = c.crowds(ctx, pool); err != nil {
+			return reconcile.Result{}, err
+		}
+		if view.Static, err = c.static(ctx, pool); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
 	step := lifecycle.Repair(view)
+	if step.Act == lifecycle.SetDeadline {
+		if err := c.setDeadline(ctx, claim, step.Deadline); err != nil {
+			return stale(err)
+		}
+		// What was decided is finished at once, before the Node can look well again.
+		view.Deadline = step.Deadline
+		step = lifecycle.Repair(view)
+	}
 	return c.perform(ctx, node, claim, &step, ailment)
+}
+
+// setDeadline writes the deadline of a claim. If another loop has written the claim since it was
+// read, it reads the claim again at once: a second later the Node may look well.
+func (c *Controller) setDeadline(ctx context.Context, claim *karpenterv1.NodeClaim, deadline time.Time) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := apply.SetDeadline(ctx, c.Client, claim, deadline)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		current := &karpenterv1.NodeClaim{}
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
+			return fmt.Errorf("read claim %s again: %w", claim.Name, err)
+		}
+		if current.UID == claim.UID {
+			*claim = *current
+		}
+		return err
+	})
+}
+
+// stale returns when to look again after a write failed.
+func stale(err error) (reconcile.Result, error) {
+	if apply.IsStale(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	return reconcile.Result{}, err
 }
 
 func (c *Controller) perform(
@@ -96,12 +137,8 @@ func (c *Controller) perform(
 		}
 		c.tellRepaired(ctx, node, claim, ailment)
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
-	case lifecycle.SetDeadline:
-		err := apply.SetDeadline(ctx, c.Client, claim, step.Deadline)
-		if apply.IsStale(err) {
-			return reconcile.Result{RequeueAfter: staleRetry}, nil
-		}
-		return reconcile.Result{}, err
+	case lifecycle.ClearDeadline:
+		return stale(apply.ClearDeadline(ctx, c.Client, claim))
 	default:
 	}
 	if len(step.Blocked) > 0 {
@@ -112,6 +149,16 @@ func (c *Controller) perform(
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{RequeueAfter: max(step.Until.Sub(c.Now()), time.Millisecond)}, nil
+}
+
+// static returns the name of the pool if it has a fixed number of nodes.
+func (c *Controller) static(ctx context.Context, pool string) (string, error) {
+	np := &karpenterv1.NodePool{}
+	err := c.Client.Get(ctx, client.ObjectKey{Name: pool}, np, client.UnsafeDisableDeepCopy)
+	if err != nil || !translate.Static(np) {
+		return "", client.IgnoreNotFound(err)
+	}
+	return pool, nil
 }
 
 // crowds counts the sick in the cluster and, unless the Node is of none, in its pool.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,11 +35,11 @@ func (classless) ClassKinds() []schema.GroupVersionKind {
 }
 
 // server is an API server with a Node that has been sick for an hour, and its claim. The
-// write of that number, from 1, is lost on its way.
-func server(t *testing.T, lost int) client.Client {
+// write of that number, from 1, fails with that error.
+func server(t *testing.T, failing int, failure error, others ...client.Object) client.Client {
 	t.Helper()
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"karpenter.test/class": "x"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"karpenter.test/class": "x", karpenterv1.NodePoolLabelKey: "p"}},
 		Spec:       corev1.NodeSpec{ProviderID: "test://1"},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))},
@@ -50,12 +51,12 @@ func server(t *testing.T, lost int) client.Client {
 	}
 	writes := 0
 	fails := func() error {
-		if writes++; writes == lost {
-			return errors.New("connection reset")
+		if writes++; writes == failing {
+			return failure
 		}
 		return nil
 	}
-	return fakeapi.New(t, node, claim).
+	return fakeapi.New(t, append(others, node, claim)...).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				if err := fails(); err != nil {
@@ -72,31 +73,91 @@ func server(t *testing.T, lost int) client.Client {
 		}).Build()
 }
 
-// TestRepairHealsAfterALostWrite looks again after each look, failed or not, as a
-// controller does that was killed in between. A claim that lives must never have a
-// deadline: it would end the pods of a later drain at once.
-func TestRepairHealsAfterALostWrite(t *testing.T) {
+// TestRepairEndsWhateverTheNodeDoes looks again after each look, failed or not, as a controller
+// does that was killed in between, with a Node that stays sick or is well after the first look. A
+// claim that is going must have its deadline, or a pod could hold the drain for ever; one that
+// lives must not, or the pods of a later drain would end at once.
+func TestRepairEndsWhateverTheNodeDoes(t *testing.T) {
 	t.Parallel()
-	for lost := range 4 { // the first loses none
-		api, now := server(t, lost), func() time.Time { return noon }
-		var claim karpenterv1.NodeClaim
-		for range 4 {
-			c := &Controller{
-				Client: api, Cloud: classless{}, Now: now, Policies: []cloud.RepairPolicy{{ConditionType: "Ready", ConditionStatus: "False"}},
-				Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-				Events: observe.NewRecorder(record.NewFakeRecorder(20), now),
+	lost := errors.New("connection reset")
+	written := apierrors.NewConflict(schema.GroupResource{Group: karpenterv1.Group, Resource: "nodeclaims"}, "c1", errors.New("written meanwhile"))
+	for name, c := range map[string]struct {
+		failing  int // the write that fails, from 1
+		failure  error
+		recovers bool
+		lives    bool
+	}{
+		"the node stays sick":                                        {},
+		"the node is well as soon as it is decided":                  {recovers: true},
+		"the deadline is lost, and the node stays sick":              {failing: 1, failure: lost},
+		"the deadline is lost, and the node is well again":           {failing: 1, failure: lost, recovers: true, lives: true},
+		"another writes the claim first, and the node is well again": {failing: 1, failure: written, recovers: true},
+		"the deletion is lost, and the node stays sick":              {failing: 2, failure: lost},
+		"the deletion is lost, and the node is well again":           {failing: 2, failure: lost, recovers: true, lives: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := server(t, c.failing, c.failure)
+			look(t, api)
+			if c.recovers {
+				heal(t, api)
 			}
-			_, _ = c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}}) // a lost write is an error
+			for range 3 {
+				look(t, api)
+			}
+			var claim karpenterv1.NodeClaim
 			if err := api.Get(t.Context(), client.ObjectKey{Name: "c1"}, &claim); err != nil {
 				t.Fatal(err)
 			}
-			if deadline, _ := translate.Deadline(&claim); claim.DeletionTimestamp == nil && !deadline.IsZero() {
-				t.Errorf("write %d lost: the claim lives and has deadline %s", lost, deadline)
+			deadline, err := translate.Deadline(&claim)
+			if lives := claim.DeletionTimestamp == nil; err != nil || lives != c.lives || deadline.Equal(noon) == c.lives {
+				t.Errorf("the claim lives: %t, want %t; its deadline is %v, %v", lives, c.lives, deadline, err)
 			}
+		})
+	}
+}
+
+// look has a new controller look after the Node once. A write that is lost is an error of its own.
+func look(t *testing.T, api client.Client) {
+	t.Helper()
+	now := func() time.Time { return noon }
+	c := &Controller{
+		Client: api, Cloud: classless{}, Now: now, Policies: []cloud.RepairPolicy{{ConditionType: "Ready", ConditionStatus: "False"}},
+		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		Events: observe.NewRecorder(record.NewFakeRecorder(20), now),
+	}
+	_, _ = c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
+}
+
+// heal makes the Node ready.
+func heal(t *testing.T, api client.Client) {
+	t.Helper()
+	var node corev1.Node
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "n1"}, &node); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions[0].Status = corev1.ConditionTrue
+	if err := api.Status().Update(t.Context(), &node); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestANodeOfAStaticPoolIsNotRepaired: nothing would launch another.
+func TestANodeOfAStaticPoolIsNotRepaired(t *testing.T) {
+	t.Parallel()
+	for _, static := range []bool{false, true} {
+		pool := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+		if static {
+			pool.Spec.Replicas = new(int64(3))
 		}
-		deadline, err := translate.Deadline(&claim)
-		if err != nil || claim.DeletionTimestamp == nil || !deadline.Equal(noon) {
-			t.Errorf("write %d lost: the claim was deleted at %v, with deadline %v, %v", lost, claim.DeletionTimestamp, deadline, err)
+		api := server(t, 0, nil, pool)
+		look(t, api)
+		var claim karpenterv1.NodeClaim
+		if err := api.Get(t.Context(), client.ObjectKey{Name: "c1"}, &claim); err != nil {
+			t.Fatal(err)
+		}
+		if lives := claim.DeletionTimestamp == nil; lives != static || len(claim.Annotations) > 0 == static {
+			t.Errorf("static %t: the claim lives: %t, with annotations %v", static, lives, claim.Annotations)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Type struct {
 func (t *Type) Allocatable() quantity.List {
 	free := t.Capacity.MinusFloor(t.Overhead)
 	if pinned := t.pinned(); pinned > 0 {
-		free[quantity.Memory] = max(0, free[quantity.Memory]-pinned)
+		free[quantity.Memory] = max(0, quantity.Sub(free[quantity.Memory], pinned))
 	}
 	return free
 }
@@ -40,10 +40,10 @@ func (t *Type) FillRoom(space quantity.Space, free quantity.Vector) {
 	space.FillRoom(free, t.Capacity)
 	for i, name := range space {
 		if free[i] < quantity.Unlimited {
-			free[i] = max(0, free[i]-t.Overhead[name])
+			free[i] = max(0, quantity.Sub(free[i], t.Overhead[name]))
 		}
 		if name == quantity.Memory {
-			free[i] = max(0, free[i]-t.pinned())
+			free[i] = max(0, quantity.Sub(free[i], t.pinned()))
 		}
 	}
 }
@@ -52,7 +52,7 @@ func (t *Type) FillRoom(space quantity.Space, free quantity.Vector) {
 func (t *Type) pinned() (sum int64) {
 	for name, amount := range t.Capacity {
 		if strings.HasPrefix(name, "hugepages-") {
-			sum += amount
+			sum = quantity.Add(sum, amount)
 		}
 	}
 	return sum
@@ -106,9 +106,15 @@ func (o *Offering) Decides(key string) bool {
 	return decides
 }
 
+// priceMax is more than anything costs, in dollars an hour, and small enough for sums.
+const priceMax = 1e9
+
+// HasPrice tells whether the price is known, and can be one: a provider may read anything.
+func (o *Offering) HasPrice() bool { return o.Priced && o.PriceHourly >= 0 && o.PriceHourly < priceMax }
+
 // Price returns the price for comparing: an unknown price is above every known one.
 func (o *Offering) Price() float64 {
-	if !o.Priced {
+	if !o.HasPrice() {
 		return math.Inf(1)
 	}
 	return o.PriceHourly

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -66,5 +67,16 @@ func TestOffersGoByWhatTheOfferingSays(t *testing.T) {
 				t.Errorf("offers are in zones %q, want %q", got, tc.zone)
 			}
 		})
+	}
+}
+
+// TestAPriceThatCannotBeIsNone: whatever was read, no sum or comparison sees it.
+func TestAPriceThatCannotBeIsNone(t *testing.T) {
+	t.Parallel()
+	for price, known := range map[float64]bool{0: true, 0.1: true, -0.1: false, math.NaN(): false, math.Inf(1): false, math.Inf(-1): false, 1e300: false} {
+		o := catalog.Offering{PriceHourly: price, Priced: true}
+		if o.HasPrice() != known || known && o.Price() != price || !known && !math.IsInf(o.Price(), 1) {
+			t.Errorf("a price of %v is known: %v, and counts as %v", price, o.HasPrice(), o.Price())
+		}
 	}
 }

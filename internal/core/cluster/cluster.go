@@ -21,6 +21,9 @@ type Snapshot struct {
 	// Pending are the pods that ask for a node: no node has them, and kube-scheduler said
 	// that none can.
 	Pending []Pod
+	// Gangs are those that pending pods are of, as far as they are known; sorted by namespace
+	// and name.
+	Gangs []Gang
 	// Nodes are the machines that may take pods, and those on their way.
 	Nodes   []Node
 	Pools   []Pool
@@ -49,6 +52,9 @@ type Pod struct {
 	Created time.Time
 	// Planned is the claim or node that an earlier plan chose for the pod; empty: none.
 	Planned string
+	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:
+	// it is of none.
+	Gang string
 	// Shape is shared by all pods that are alike to the scheduler.
 	Shape *Shape
 }

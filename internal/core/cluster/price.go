@@ -34,7 +34,7 @@ func (p *Prices) Of(n *Node) (dollars float64, known bool) {
 	}
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.Priced &&
+		if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.HasPrice() &&
 			(o.Reservation == "" || o.Reservation == n.Labels[p.reservationKey]) {
 			return o.PriceHourly, true
 		}

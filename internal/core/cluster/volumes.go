@@ -69,9 +69,11 @@ func Meet(a, b []label.Requirements) (both []label.Requirements) {
 			if _, conflict := x.Conflict(y); conflict {
 				continue
 			}
-			z := x.Intersect(y)
-			if len(both) < alternativesMax && !slices.ContainsFunc(both, z.Equal) {
+			if z := x.Intersect(y); !slices.ContainsFunc(both, z.Equal) {
 				both = append(both, z)
+			}
+			if len(both) == alternativesMax {
+				return both
 			}
 		}
 	}

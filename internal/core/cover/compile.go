@@ -17,8 +17,8 @@ type model struct {
 	groups []bitset
 	// members are the classes of the problem in each kind, in order.
 	members []int32
-	rivalry bool    // whether any kind has rivals
-	total   []int64 // of all kinds by dimension
+	rivalry bool      // whether any kind has rivals
+	total   []float64 // of all kinds by dimension
 	count   int
 }
 
@@ -210,7 +210,7 @@ func (m *model) compileKinds(p *Problem, dims []int, group []int32) {
 	for i := range of {
 		of[i] = -1
 	}
-	m.total = make([]int64, d)
+	m.total = make([]float64, d)
 	m.members = order
 	for i, c := range order {
 		size := slab[int(c)*d : int(c+1)*d]
@@ -232,7 +232,7 @@ func (m *model) compileKinds(p *Problem, dims []int, group []int32) {
 		m.count += p.Classes[c].Count
 		of[c] = int32(last)
 		for x, s := range size {
-			m.total[x] += s * int64(p.Classes[c].Count)
+			m.total[x] += float64(s) * float64(p.Classes[c].Count)
 		}
 	}
 	m.compileRivals(p, of)

@@ -74,7 +74,7 @@ func newFiller(m *model) *filler {
 		for _, b := range m.bins {
 			f.unit[d] = max(f.unit[d], float64(b.room[d]))
 		}
-		f.mean[d] = float64(m.total[d]) / float64(max(m.count, 1))
+		f.mean[d] = m.total[d] / float64(max(m.count, 1))
 	}
 	for i, s := range m.size {
 		f.size[i] = float32(float64(s) / f.unit[i%m.dims])

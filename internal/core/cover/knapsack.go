@@ -132,7 +132,7 @@ func (k *knapsack) improve() bool {
 	return true
 }
 
-func (k *knapsack) room(d int) float64 { return float64(max(k.m.total[d], 1)) }
+func (k *knapsack) room(d int) float64 { return max(k.m.total[d], 1) }
 
 // pivot moves the column up or down until it or one of the basis meets a bound.
 func (k *knapsack) pivot(enter int32, sign float64) {

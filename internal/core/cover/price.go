@@ -113,8 +113,8 @@ func (m *model) lean(k int) int {
 	if m.dims < 2 {
 		return 0
 	}
-	a := float64(m.size[k*m.dims]) / float64(max(m.total[0], 1))
-	b := float64(m.size[k*m.dims+1]) / float64(max(m.total[1], 1))
+	a := float64(m.size[k*m.dims]) / max(m.total[0], 1)
+	b := float64(m.size[k*m.dims+1]) / max(m.total[1], 1)
 	switch {
 	case a > 2*b:
 		return 0
@@ -197,7 +197,7 @@ func (t *tariff) solve() {
 	m := t.m
 	scale := make([]float64, m.dims) // a dimension's total need counts as one
 	for d := range scale {
-		scale[d] = 1 / float64(max(m.total[d], 1))
+		scale[d] = 1 / max(m.total[d], 1)
 	}
 	dearest := tiny
 	for _, p := range t.price {

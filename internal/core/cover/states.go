@@ -198,10 +198,11 @@ func (c *master) possible(bin int32, left []int, items []Item) bool {
 	m := c.s.m
 	for d, room := range m.bins[bin].room {
 		for _, it := range items {
-			room -= m.sizeOf(int(it.Class))[d] * int64(it.N)
-		}
-		if room < 0 {
-			return false
+			size := m.sizeOf(int(it.Class))[d]
+			if size > room/int64(max(it.N, 1)) { // the product may be more than there is
+				return false
+			}
+			room -= size * int64(it.N)
 		}
 	}
 	return !slices.ContainsFunc(items, func(it Item) bool {

@@ -56,6 +56,15 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
+// fixed returns why a node of a static pool stays: nothing would be launched in its place. One
+// that the cloud takes away is lost anyway.
+func (w *work) fixed(n *cluster.Node, reason string) verdict.Verdict {
+	if pool, ok := w.snap.PoolByName(n.Pool); !ok || !pool.Static || reason == Interrupted {
+		return verdict.Verdict{}
+	}
+	return verdict.Of(verdict.NodeBlocked, n.Name, "pool %s has a fixed number of nodes, and nothing would replace it", n.Pool)
+}
+
 // meant returns why a machine stays for pods that will come to it as far as that is known by now.
 func (w *work) meant(i int) verdict.Verdict {
 	if n := &w.ahead().snap.Nodes[i]; n.Planned > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -32,10 +33,20 @@ type Terms struct {
 	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
 	SpotPools int
+	// SpotToSpot lets spot nodes be launched in the place of spot nodes (the gate
+	// SpotToSpotConsolidation).
+	SpotToSpot bool
+	// SpotTypesMin is how many cheaper instance types a spot node that is launched in the place of
+	// one spot node must have to choose from, or the next cheaper one would soon follow; 0: 15.
+	// Negative: any number.
+	SpotTypesMin int
 	// Rest is how long a pod that has come in the place of an evicted one is let be, with its
 	// machine; 0: ten minutes. Negative: it is not.
 	Rest time.Duration
 }
+
+// spotTypesMin is what 0 stands for in Terms.SpotTypesMin: Karpenter's number.
+const spotTypesMin = 15
 
 // DefaultTerms returns what zero values of Terms stand for.
 func DefaultTerms() Terms {
@@ -48,6 +59,7 @@ func (t Terms) complete() Terms {
 	return Terms{
 		EvictionHourly: t.EvictionHourly, ShareMin: cmp.Or(t.ShareMin, d.ShareMin), GapMax: cmp.Or(t.GapMax, d.GapMax),
 		StepMax: cmp.Or(t.StepMax, d.StepMax), SpotPools: cmp.Or(t.SpotPools, d.SpotPools), Rest: cmp.Or(t.Rest, d.Rest),
+		SpotToSpot: t.SpotToSpot, SpotTypesMin: cmp.Or(t.SpotTypesMin, spotTypesMin),
 	}
 }
 
@@ -93,6 +105,10 @@ type Consolidation struct {
 	PriceHourly, AfterHourly, BoundHourly float64
 	// Try is the one of several that found these steps; 0: there are none.
 	Try int
+	// Effort is how many units of package effort the search took. GivenUp are the causes for which
+	// searches were given up, as in plan.Plan: the nodes whose pods have most rules were left out then.
+	Effort  int64
+	GivenUp []string
 }
 
 // Consolidate returns the steps that make the price of all machines, and a price for
@@ -102,24 +118,61 @@ type Consolidation struct {
 // those that carry most; then windows of the worst that are left are replaced by new
 // ones, many by many. Pods that only moved in thought move again for nothing, so that no
 // pod is evicted twice.
+//
+// A search may take so much effort and no more: then what it has found is the answer. If that is
+// nothing, or the search ends in a bug, it is made again without the nodes whose pods have most rules.
 func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
-	c := newConsolidator(snap, opts)
+	var givenUp []string
+	for attempt := 0; ; attempt++ {
+		out, cause := tryConsolidate(snap, opts)
+		if cause != "" {
+			givenUp = append(givenUp, cause)
+		}
+		if cause == "" || len(out.Steps) > 0 || attempt == searchesMax {
+			out.GivenUp = givenUp
+			return out
+		}
+		snap = withoutHeavy(snap)
+	}
+}
+
+// tryConsolidate is one search. cause is empty, or why it did not come to its end: then out is
+// what it had found.
+func tryConsolidate(snap *cluster.Snapshot, opts ConsolidateOptions) (out Consolidation, cause string) {
+	meter := effort.New(searchEffort(snap, opts))
+	defer func() {
+		if r := recover(); r != nil {
+			out, cause = Consolidation{}, effort.Bug(r)
+		}
+		out.Effort = meter.Spent()
+	}()
+	if !meter.Run(func() { consolidate(snap, opts, meter, &out) }) {
+		cause = plan.CauseEffort
+	}
+	return out, cause
+}
+
+// consolidate is one search. It writes to best whenever it has found something better.
+func consolidate(snap *cluster.Snapshot, opts ConsolidateOptions, meter *effort.Meter, best *Consolidation) {
+	c := newConsolidator(snap, opts, meter)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
-		return c.bestOfTries()
+		c.bestOfTries(best)
+		return
 	}
 	c.tellKept()
-	return c.out
+	*best = c.out
 }
 
 // bestOfTries plans a few times where there are few machines, with these in another order
-// each time, and returns the plan that gains most.
-func (c *consolidator) bestOfTries() Consolidation {
+// each time, and leaves the plan that gains most in best.
+func (c *consolidator) bestOfTries(best *Consolidation) {
 	machines := len(c.snap.Nodes)
 	tries := min(max(machinesMax/max(machines, 1), 1), triesMax)
 	if c.opts.DrainOnly || c.opts.Changed != nil {
 		tries = 1
 	}
-	none, best, most := c.out, c.out, -1.0
+	none, most := c.out, -1.0
+	*best = none
 	attempt := func(try int) {
 		mark := c.s.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
@@ -128,7 +181,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 		c.plan(most)
 		if c.gain > most {
 			c.tellKept()
-			best, most = c.out, c.gain
+			*best, most = c.out, c.gain
 			if len(best.Steps) > 0 {
 				best.Try = try + 1
 			}
@@ -144,7 +197,7 @@ func (c *consolidator) bestOfTries() Consolidation {
 			tries = min(tries, triesAgain)
 		}
 		if few() {
-			return best
+			return
 		}
 	}
 	for try, vain := 0, 0; try < tries && vain < triesInVain; try++ {
@@ -161,7 +214,6 @@ func (c *consolidator) bestOfTries() Consolidation {
 			tries = min(tries, triesAgain)
 		}
 	}
-	return best
 }
 
 // removed returns how many machines the steps remove.
@@ -220,15 +272,17 @@ type consolidator struct {
 	// inTurns: steps are turns, and launches of earlier ones are worked out anew after the last; late:
 	// what is launched is worked out only then.
 	inTurns, late bool
-	groups        groups
-	total         map[string]total // by pool
-	gain          float64          // what the steps save beyond what they cost
-	out           Consolidation
+	// fewTypes are spot nodes that stay because too few cheaper types could be launched for them.
+	fewTypes map[int32]bool
+	groups   groups
+	total    map[string]total // by pool
+	gain     float64          // what the steps save beyond what they cost
+	out      Consolidation
 }
 
-func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions) *consolidator {
+func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions, meter *effort.Meter) *consolidator {
 	opts.Terms = opts.complete()
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools), total: map[string]total{}, launched: map[int]launched{}, vain: map[topology.Sum]bool{}}
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, vain: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
 	c.bought = n

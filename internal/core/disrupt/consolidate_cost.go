@@ -77,6 +77,9 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	if r.Held != "" {
 		return verdict.Of(verdict.NodeBlocked, "", "pod %s has %s", r.PodRef, r.Held)
 	}
+	if why := r.Shape.Invalid; why != "" {
+		return verdict.Of(verdict.Unconsolidatable, "", "pod %s would have nowhere to go: %s", r.PodRef, why)
+	}
 	if v := c.opts.resting(r, c.snap.At); !v.IsYes() {
 		return v
 	}

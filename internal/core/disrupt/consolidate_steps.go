@@ -62,7 +62,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 			join(c.s.Since(h))
 		}
 	}
-	if c.limited && !c.mayGo(removed) || !c.mayStock(mark, removed) {
+	if c.limited && !c.mayGo(removed) || !c.mayStock(mark, removed) || c.spotIn(roots) > c.spotMost(removed) {
 		return false
 	}
 	if len(c.snap.Nodes) <= manyMachines {
@@ -303,24 +303,28 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if !do(d, mark) || c.s.AnyLoose() || !c.mayStock(mark, d.remove) {
 		return step, 0, false
 	}
-	bought := c.s.Bought(mark)
+	bought, spot := c.s.Bought(mark), 0
 	for _, h := range bought {
 		step.SavingHourly -= c.s.Price(h)
+		if c.s.IsSpot(h) {
+			spot++
+		}
 	}
-	if step.SavingHourly < cost || !c.balanced(d.remove, step.SavingHourly) {
+	if step.SavingHourly < cost || spot > c.spotMost(d.remove) || !c.balanced(d.remove, step.SavingHourly) {
 		return step, 0, false
 	}
-	spare := (step.SavingHourly - cost) / float64(max(1, len(bought)))
+	spare, typesMin := (step.SavingHourly-cost)/float64(max(1, len(bought))), c.typesMin(d.remove)
 	for i, h := range bought {
 		l := plan.Launch{PriceHourly: c.s.Price(h)}
 		if !c.late || c.s.IsSpot(h) {
-			if l, ok = c.launch(h, c.s.Price(h)+spare); !ok {
+			if l, ok = c.launch(h, c.s.Price(h)+spare, typesMin); !ok {
+				c.fewTypes[d.remove[0]] = typesMin > 0
 				return step, 0, false
 			}
 		}
 		step.SavingHourly += c.s.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
-		c.launched[h] = launched{len(c.out.Steps), i, c.s.Price(h) + spare}
+		c.launched[h] = launched{len(c.out.Steps), i, c.s.Price(h) + spare, typesMin}
 	}
 	if !c.inTurns && !c.relaunch(c.s.Stocked(mark), first) {
 		return step, 0, false
@@ -333,12 +337,16 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 type launched struct {
 	step, at int
 	priceMax float64
+	typesMin int
 }
 
 // launch returns what is to be bought for a machine; false where that is nothing that may be
 // bought.
-func (c *consolidator) launch(h int, priceMax float64) (plan.Launch, bool) {
-	l, pools, ok := c.s.Launch(h, priceMax)
+func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launch, bool) {
+	if !c.s.IsSpot(h) {
+		typesMin = 0
+	}
+	l, pools, ok := c.s.Launch(h, priceMax, typesMin)
 	return l, ok && (!c.s.IsSpot(h) || pools >= c.opts.SpotPools)
 }
 
@@ -350,7 +358,7 @@ func (c *consolidator) relaunch(hosts []int, first int) bool {
 	anew := make([]plan.Launch, len(hosts))
 	for i, h := range hosts {
 		var ok bool
-		if anew[i], ok = c.launch(h, c.launched[h].priceMax); !ok {
+		if anew[i], ok = c.launch(h, c.launched[h].priceMax, c.launched[h].typesMin); !ok {
 			return false
 		}
 	}
@@ -508,6 +516,8 @@ func (c *consolidator) tellKept() {
 		case math.IsNaN(c.cost[h]):
 		case !c.replaceable(h).IsYes():
 			c.out.Kept = append(c.out.Kept, c.replaceable(h))
+		case !c.spotStays(h).IsYes():
+			c.out.Kept = append(c.out.Kept, c.spotStays(h))
 		default:
 			c.out.Kept = append(c.out.Kept, verdict.Of(verdict.Unconsolidatable, n.Name,
 				"nothing was found that saves enough: it costs %.4f an hour, its pods are worth %.4f on new machines, and removing it must save %.4f",

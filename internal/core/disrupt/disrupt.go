@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -88,12 +89,12 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 	if opts.UnderWayOnly {
 		return w.out
 	}
-	timed(Interrupted, "", w.interrupted)
-	timed(Empty, "empty", w.empty)
-	timed(Drifted, "", w.drifted)
-	timed(Expired, "", w.expired)
+	timed(Interrupted, "", w.contained(w.interrupted))
+	timed(Empty, "empty", w.contained(w.empty))
+	timed(Drifted, "", w.contained(w.drifted))
+	timed(Expired, "", w.contained(w.expired))
 	if !opts.SkipConsolidation {
-		timed(Underutilized, "multi", w.underutilized)
+		timed(Underutilized, "multi", w.contained(w.underutilized))
 	}
 	w.dropObsolete()
 	for _, reason := range []string{Interrupted, Empty, Drifted, Expired, Underutilized} {
@@ -103,6 +104,27 @@ func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind 
 		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Machines: w.eligible[reason]})
 	}
 	return w.out
+}
+
+// contained is a search that, when it ends in a bug, does not take the others with it: what it
+// had begun to do by then is done.
+func (w *work) contained(search func()) func() {
+	return func() {
+		defer func() {
+			if r := recover(); r != nil {
+				w.out.GivenUp = append(w.out.GivenUp, effort.Bug(r))
+			}
+		}()
+		search()
+	}
+}
+
+// decidePods says where the pending pods of a snapshot would go. Decisions that were given up are
+// counted with the plan's own.
+func (w *work) decidePods(snap *cluster.Snapshot) plan.Plan {
+	p := pack.Decide(snap, w.opts.Pack)
+	w.out.GivenUp = append(w.out.GivenUp, p.GivenUp...)
+	return p
 }
 
 // work is one look.

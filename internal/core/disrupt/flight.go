@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -106,11 +105,14 @@ func (w *work) findHomes(machines []int) {
 	}
 }
 
-// split divides pending pods into those that a plan has a place for, and the others.
+// split divides pending pods into those that a plan has a place for, and the others. The former
+// keep it, whether their gangs are whole or not: that is for the next plan to say.
 func split(pending []cluster.Pod) (planned, unplanned []cluster.Pod) {
 	for i := range pending {
 		if pending[i].Planned != "" {
-			planned = append(planned, pending[i])
+			p := pending[i]
+			p.Gang = ""
+			planned = append(planned, p)
 			continue
 		}
 		unplanned = append(unplanned, pending[i])
@@ -126,13 +128,13 @@ func (w *work) house(machines []int) plan.Plan {
 	if len(machines) > 0 {
 		there := *spared
 		there.Pools = nil
-		if p := pack.Solve(&there, w.opts.Pack); w.housesAll(machines, &p) {
+		if p := w.decidePods(&there); w.housesAll(machines, &p) {
 			return p
 		}
 	}
-	p := pack.Solve(spared, w.opts.Pack)
+	p := w.decidePods(spared)
 	if !w.housesAll(machines, &p) {
-		return pack.Solve(w.over.snap, w.opts.Pack)
+		return w.decidePods(w.over.snap)
 	}
 	return p
 }
@@ -265,6 +267,9 @@ func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
 		return reasonGone("the cloud does not take it away any more")
 	case w.urgent(n, f.reason):
 		return verdict.Verdict{}
+	}
+	if why := w.fixed(n, f.reason); !why.IsYes() {
+		return why
 	}
 	for i := range n.Residents {
 		if why := w.opts.Terms.resting(&n.Residents[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {

@@ -26,7 +26,7 @@ func hold(snap *cluster.Snapshot, pool string, amount quantity.List) {
 		if name == quantity.Nodes {
 			n = 1
 		}
-		p.Limits[name] -= n
+		p.Limits[name] = quantity.Sub(p.Limits[name], n)
 	}
 }
 
@@ -90,7 +90,7 @@ func takeMachine(left, machine quantity.List) {
 			left[name]--
 			continue
 		}
-		left[name] -= machine[name]
+		left[name] = quantity.Sub(left[name], machine[name])
 	}
 }
 

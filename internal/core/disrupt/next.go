@@ -77,8 +77,8 @@ func cheaper(before, now []*catalog.Type) bool {
 	for _, t := range now {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			if was := had[t.Name]; o.Priced && (was == nil || !slices.ContainsFunc(was.Offerings, func(w catalog.Offering) bool {
-				return w.Priced && w.Zone == o.Zone && w.CapacityType == o.CapacityType && w.Reservation == o.Reservation && w.PriceHourly <= o.PriceHourly
+			if was := had[t.Name]; o.HasPrice() && (was == nil || !slices.ContainsFunc(was.Offerings, func(w catalog.Offering) bool {
+				return w.HasPrice() && w.Zone == o.Zone && w.CapacityType == o.CapacityType && w.Reservation == o.Reservation && w.PriceHourly <= o.PriceHourly
 			})) {
 				return true
 			}

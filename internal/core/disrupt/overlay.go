@@ -105,7 +105,7 @@ func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
 			sameReservation := o.Reservation == "" || o.Reservation == n.Labels[snap.ReservationKey]
-			if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.Priced && sameReservation {
+			if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.HasPrice() && sameReservation {
 				return o.PriceHourly
 			}
 		}

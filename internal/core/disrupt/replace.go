@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -113,6 +112,9 @@ func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	if w.urgent(n, reason) {
 		return w.unmovable(n)
 	}
+	if why := w.fixed(n, reason); !why.IsYes() {
+		return why
+	}
 	if why := w.blocked(n, true); !why.IsYes() {
 		return why
 	}
@@ -146,7 +148,7 @@ func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 func (w *work) rehouse(i int, reason string) (step plan.Step, why verdict.Verdict) {
 	snap := w.ahead().without([]int{i})
 	find := func(snap *cluster.Snapshot) (plan.Step, verdict.Verdict) {
-		return w.stepOf(i, reason, pack.Solve(snap, w.opts.Pack))
+		return w.stepOf(i, reason, w.decidePods(snap))
 	}
 	var other *plan.Step
 	if w.inVain {
@@ -183,7 +185,7 @@ func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Sna
 const closingTaint = "dovetail.sh/to-be-replaced"
 
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return n.Drifted != "" || n.Shunned || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.Shunned || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }
 
 // stepOf reads the step that replaces a machine out of the plan for its pods.

@@ -82,7 +82,7 @@ func (w *work) fill(machines []int) map[int]bool {
 			if used[i] == nil {
 				used[i] = n.Used
 			}
-			for count[s] > 0 && used[i][quantity.CPU]+s.Requests[quantity.CPU] <= n.Allocatable[quantity.CPU] {
+			for count[s] > 0 && quantity.Add(used[i][quantity.CPU], s.Requests[quantity.CPU]) <= n.Allocatable[quantity.CPU] {
 				sum := used[i].Plus(s.Requests)
 				if !sum.Fits(n.Allocatable) {
 					break

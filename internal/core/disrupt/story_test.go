@@ -15,7 +15,7 @@ import (
 )
 
 // TestStories runs the stories in testdata: "cluster" describes one, "propose" prints
-// what should go and what stays, with pools that are paused for a minute, "place" where pending pods go beside steps under way.
+// what should go and what stays, with pools that are paused for a minute, or with spot-to-spot, "place" where pending pods go beside steps under way.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -31,6 +31,7 @@ func TestStories(t *testing.T) {
 			case "propose":
 				opts := disrupt.Options{Settle: 2 * time.Second, Paused: map[string]time.Time{}}
 				for _, arg := range d.CmdArgs {
+					opts.Terms.SpotToSpot = opts.Terms.SpotToSpot || arg.Key == "spot-to-spot"
 					for _, pool := range arg.Vals {
 						opts.Paused[pool] = snap.At.Add(time.Minute)
 					}

@@ -45,6 +45,7 @@ func (w *work) underutilized() {
 	}
 	found := Consolidate(w.ahead().snap, opts)
 	w.out.FleetBoundHourly, w.out.Try = found.BoundHourly, found.Try
+	w.out.GivenUp = append(w.out.GivenUp, found.GivenUp...)
 	w.out.Settled = !w.opts.DrainOnly
 	for i := range found.Steps {
 		machines := w.machinesOf(&found.Steps[i])

@@ -4,6 +4,7 @@
 package fit
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -156,9 +157,55 @@ func Amount(resource string, n int64) string {
 		const mib = 1 << 20
 		return strconv.FormatInt((n+mib-1)/mib, 10) + "Mi " + resource
 	default:
-		if driver, ok := strings.CutPrefix(resource, quantity.AttachPrefix); ok {
-			resource = "attachable volumes of " + driver
+		return strconv.FormatInt(n, 10) + " " + Resource(resource)
+	}
+}
+
+// Resource returns the name of a resource as people write it.
+func Resource(name string) string {
+	if driver, ok := strings.CutPrefix(name, quantity.AttachPrefix); ok {
+		return "attachable volumes of " + driver
+	}
+	return name
+}
+
+// AtLeast returns an amount, not below zero, without its resource: in the largest unit, rounded up
+// to a tenth of it.
+func AtLeast(resource string, n int64) string {
+	if n >= quantity.Max {
+		return rounded(resource, n, true) + " or more"
+	}
+	return rounded(resource, n, true)
+}
+
+// AtMost is AtLeast rounded down.
+func AtMost(resource string, n int64) string { return rounded(resource, n, false) }
+
+func rounded(resource string, n int64, up bool) string {
+	switch resource {
+	case quantity.CPU:
+		const large = 10_000
+		switch {
+		case n < large && n%1000 != 0:
+			return strconv.FormatInt(n, 10) + "m"
+		case up:
+			n += 999
 		}
-		return strconv.FormatInt(n, 10) + " " + resource
+		return strconv.FormatInt(n/1000, 10)
+	case quantity.Memory, quantity.EphemeralStorage:
+		units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+		at := max(0, bits.Len64(uint64(n))-1) / 10
+		unit := uint64(1) << (10 * at)
+		tenths := uint64(n)/unit*10 + uint64(n)%unit*10/unit
+		if up && uint64(n)%unit*10%unit != 0 {
+			tenths++
+		}
+		text := strconv.FormatUint(tenths/10, 10)
+		if tenths%10 != 0 {
+			text += "." + strconv.FormatUint(tenths%10, 10)
+		}
+		return text + units[at]
+	default:
+		return strconv.FormatInt(n, 10)
 	}
 }

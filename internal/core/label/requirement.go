@@ -100,6 +100,8 @@ func parseBound(op Operator, values []string) (Requirement, error) {
 		return Between(n+1, math.MaxInt64), nil
 	case op == OpGte:
 		return Between(n, math.MaxInt64), nil
+	case op == OpLt && n == 0:
+		return Requirement{demanded: true}, nil // likewise: no label's value begins with a minus sign
 	case op == OpLt:
 		return Between(math.MinInt64, n-1), nil
 	default:
@@ -154,6 +156,9 @@ func (r Requirement) Allows(value string) bool {
 	return r.inBounds(value)
 }
 
+// IsImpossible tells whether a value is demanded, and none is allowed.
+func (r Requirement) IsImpossible() bool { return r.demanded && !r.complement && len(r.values) == 0 }
+
 // AllowsAbsence tells whether an object without the label satisfies r.
 func (r Requirement) AllowsAbsence() bool { return !r.demanded }
 
@@ -184,6 +189,9 @@ func (r Requirement) intersect(o Requirement) Requirement {
 				}
 			}
 			both.values = set(both.values)
+			if both.exhausted() {
+				return DoesNotExist()
+			}
 		}
 		return both
 	case r.complement:
@@ -196,6 +204,21 @@ func (r Requirement) intersect(o Requirement) Requirement {
 		}
 	}
 	return In(kept...)
+}
+
+// exhausted tells whether the exclusions of a complement leave no integer within its bounds.
+// Integers count as FormatInt writes them: another spelling of one is no value that anybody sets.
+func (r Requirement) exhausted() bool {
+	span := uint64(r.upper) - uint64(r.lower) // of int64 it cannot overflow
+	if span >= uint64(len(r.values)) {
+		return false
+	}
+	for i := range span + 1 {
+		if _, excluded := slices.BinarySearch(r.values, strconv.FormatInt(r.lower+int64(i), 10)); !excluded {
+			return false
+		}
+	}
+	return true
 }
 
 // Overlaps tells whether some value satisfies both, or both are content with absence.

@@ -27,6 +27,7 @@ func TestParseAndString(t *testing.T) {
 		"gte is taken as it stands":           {op: label.OpGte, values: []string{"4"}, want: "Exists >=4"},
 		"lte is taken as it stands":           {op: label.OpLte, values: []string{"4"}, want: "Exists <=4"},
 		"nothing is greater than the largest": {op: label.OpGt, values: []string{strconv.Itoa(math.MaxInt64)}, want: "DoesNotExist"},
+		"no value is negative":                {op: label.OpLt, values: []string{"0"}, want: "DoesNotExist"},
 		"a bound is one integer":              {op: label.OpGt, values: []string{"1", "2"}, fails: true},
 		"a bound is no word":                  {op: label.OpGt, values: []string{"x"}, fails: true},
 		"a bound is not negative":             {op: label.OpLt, values: []string{"-1"}, fails: true},
@@ -54,6 +55,9 @@ func TestIntersect(t *testing.T) {
 		"bounds that miss each other":                 {label.Between(1, 3), label.Between(4, 9), label.In("a").Intersect(label.In("b"))},
 		"exclusions add up":                           {label.NotIn("a"), label.NotIn("b"), label.NotIn("a", "b")},
 		"exclusions outside bounds vanish":            {label.NotIn("1", "5"), label.Between(4, 9), label.Between(4, 9).Intersect(label.NotIn("5"))},
+		"a range without its only number is nothing":  {label.Between(5, 5), label.NotIn("5"), label.In("a").Intersect(label.In("b"))},
+		"a range without its last number is nothing":  {label.Between(math.MaxInt64, math.MaxInt64), label.NotIn("9223372036854775807"), label.In("a").Intersect(label.In("b"))},
+		"a range without some of its numbers is left": {label.Between(5, 7), label.NotIn("5", "7"), label.Between(5, 7).Intersect(label.NotIn("5")).Intersect(label.NotIn("7"))},
 		"in and not in: nothing, and absence neither": {label.In("a"), label.NotIn("a"), label.In("a").Intersect(label.In("b"))},
 		"the larger minValues wins":                   {label.Exists().WithMinValues(2), label.In("a").WithMinValues(3), label.In("a").WithMinValues(3)},
 	} {

@@ -35,6 +35,14 @@ func OfLabels(labels map[string]string) Requirements {
 	return r
 }
 
+// Weight returns how many keys and values the requirements have together.
+func (r Requirements) Weight() (w int) {
+	for _, q := range r {
+		w += 1 + len(q.values)
+	}
+	return w
+}
+
 // Keys returns the keys, sorted.
 func (r Requirements) Keys() []string { return slices.Sorted(maps.Keys(r)) }
 
@@ -43,16 +51,22 @@ func (r Requirements) With(key string, q Requirement) Requirements {
 	return r.Intersect(Requirements{key: q})
 }
 
+// Add adds one more requirement to r itself, intersected where the key has one. It is for
+// requirements that are being made: none that was handed out may be changed.
+func (r Requirements) Add(key string, q Requirement) {
+	if had, ok := r[key]; ok {
+		q = had.Intersect(q)
+	}
+	r[key] = q
+}
+
 // Intersect returns what both allow, key by key. Whether anything is left is for
 // Conflict to say.
 func (r Requirements) Intersect(o Requirements) Requirements {
 	both := make(Requirements, len(r)+len(o))
 	maps.Copy(both, r)
 	for k, q := range o {
-		if had, ok := both[k]; ok {
-			q = had.Intersect(q)
-		}
-		both[k] = q
+		both.Add(k, q)
 	}
 	return both
 }

@@ -178,7 +178,7 @@ func tier(p *DrainPod) int {
 // SizeOf returns the size class of a pod that asks for so much, from 1 on: each class may ask for
 // twice as much as the one before. A cpu counts as much as 4 GiB of memory.
 func SizeOf(requests quantity.List) int {
-	return 1 + bits.Len64(uint64(requests[quantity.CPU]+requests[quantity.Memory]*1000/(4<<30)))
+	return 1 + bits.Len64(uint64(max(0, requests[quantity.CPU]+quantity.Mul(requests[quantity.Memory], 1000)/(4<<30))))
 }
 
 func waitForVolumes(v DrainView) Step {

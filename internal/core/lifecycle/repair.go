@@ -35,6 +35,8 @@ type RepairView struct {
 	// IsDeleting and Deadline are the claim's.
 	IsDeleting bool
 	Deadline   time.Time
+	// Static is the Node's pool, if that has a fixed number of nodes; empty: it has not.
+	Static string
 }
 
 // Crowd is a number of Nodes and how many of them are sick, the one in question included.
@@ -69,14 +71,18 @@ func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (first Ailmen
 // rounded up.
 func (c Crowd) TooSick() bool { return c.Sick > (c.Nodes+sickPart-1)/sickPart }
 
-// Repair returns what to do for a Node that may be broken: wait until that is sure,
-// delete its claim, and end its pods at once, since nobody knows whether they still run.
-// Budgets and do-not-disrupt are not asked. A Node that is well gets a step that waits
+// Repair returns what to do for a Node that may be broken: wait until that is sure, set
+// its claim's deadline to now, since nobody knows whether its pods still run, and delete the
+// claim. Budgets and do-not-disrupt are not asked. A Node that is well gets a step that waits
 // for nothing.
+//
+// The deadline comes first: a claim that is being deleted has it then whatever becomes of the
+// Node, so the drain ends. It would end the pods of a later drain too, so a claim that lives
+// and whose Node is well loses it: the deletion did not reach the API server.
 func Repair(v RepairView) Step {
 	a, sick := Diagnose(v.Conditions, v.Policies)
 	if !sick {
-		return Step{}
+		return forget(v)
 	}
 	why := fmt.Sprintf("condition %s is %s", a.Type, a.Status)
 	if v.At.Before(a.Due) {
@@ -90,13 +96,23 @@ func Repair(v RepairView) Step {
 		}
 	}
 	switch {
-	// In this order: a claim that lives must never have a deadline that is over, for when
-	// its Node recovers that would end the pods of a later drain.
-	case !v.IsDeleting:
-		return Step{Act: DeleteClaim, Reason: ReasonUnhealthy}
+	case v.Static != "" && !v.IsDeleting:
+		const why = "it has a fixed number of nodes, and nothing would replace this one"
+		return wait(time.Time{}, "pool %s: %s", v.Static, why).
+			blockedBy(Blocker{Kind: "repair", Name: "of pool " + v.Static, Since: a.Due, Why: why})
 	case v.Deadline.IsZero() || v.Deadline.After(v.At):
 		return Step{Act: SetDeadline, Deadline: v.At}
+	case !v.IsDeleting:
+		return Step{Act: DeleteClaim, Reason: ReasonUnhealthy}
 	default:
 		return Step{}
 	}
+}
+
+// forget takes a deadline that is over from a claim that lives.
+func forget(v RepairView) Step {
+	if v.IsDeleting || v.Deadline.IsZero() || v.Deadline.After(v.At) {
+		return Step{}
+	}
+	return Step{Act: ClearDeadline}
 }

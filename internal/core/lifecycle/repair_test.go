@@ -27,6 +27,7 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 		at         time.Duration
 		deleting   bool
 		deadline   time.Duration // 0: none
+		static     string
 		want       string
 	}{
 		"a node that is well needs nothing": {
@@ -40,12 +41,12 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 			want: "wait: condition Ready is Unknown, which is tolerated until 1970-01-01T00:10:00Z",
 		},
 		"then it goes": {
-			conditions: []lifecycle.NodeCondition{is("Ready", "Unknown")}, at: 600 * time.Second, want: "delete claim unhealthy",
+			conditions: []lifecycle.NodeCondition{is("Ready", "Unknown")}, at: 600 * time.Second, want: "set deadline",
 		},
 		"of two ailments the one that is due first counts": {
-			conditions: []lifecycle.NodeCondition{is("Ready", "False"), is("DiskBroken", "True")}, at: time.Minute, want: "delete claim unhealthy",
+			conditions: []lifecycle.NodeCondition{is("Ready", "False"), is("DiskBroken", "True")}, at: time.Minute, want: "set deadline",
 		},
-		"its pods end at once": {
+		"its pods end at once, though its claim is going already": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, deleting: true, want: "set deadline",
 		},
 		"whatever grace there was": {
@@ -54,11 +55,28 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 		"a deadline that is over is left as it is": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, deleting: true, deadline: 30 * time.Minute, want: "settled",
 		},
-		"one that was forgotten on a claim that lives does not save it": {
-			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, deadline: 30 * time.Minute, want: "delete claim unhealthy",
+		"with its deadline set it goes": {
+			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, deadline: time.Hour, want: "delete claim unhealthy",
+		},
+		"a claim that is going keeps its deadline though the node is well again": {
+			conditions: []lifecycle.NodeCondition{is("Ready", "True")}, at: time.Hour, deleting: true, deadline: 30 * time.Minute, want: "settled",
+		},
+		"a claim that lives does not, for it would end the pods of a later drain": {
+			conditions: []lifecycle.NodeCondition{is("Ready", "True")}, at: time.Hour, deadline: 30 * time.Minute, want: "clear deadline",
+		},
+		"a deadline to come is not repair's": {
+			conditions: []lifecycle.NodeCondition{is("Ready", "True")}, at: time.Hour, deadline: 2 * time.Hour, want: "settled",
+		},
+		"a node of a static pool stays, for nothing would replace it": {
+			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, static: "fixed",
+			want: "blocked by repair of pool fixed since 1970-01-01T00:10:00Z: it has a fixed number of nodes, and nothing would replace this one\n" +
+				"wait: pool fixed: it has a fixed number of nodes, and nothing would replace this one",
+		},
+		"but one that is going ends": {
+			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, static: "fixed", deleting: true, want: "set deadline",
 		},
 		"one in five may be sick, rounded up": {
-			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(3, 11), want: "delete claim unhealthy",
+			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(3, 11), want: "set deadline",
 		},
 		"more are an outage, which new machines would only make worse": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(4, 11),
@@ -72,7 +90,7 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 				"wait: the cluster: 3 of 10 nodes are sick, more than a fifth",
 		},
 	} {
-		v := lifecycle.RepairView{At: start.Add(c.at), Conditions: c.conditions, Policies: policies, Crowds: c.crowds, IsDeleting: c.deleting}
+		v := lifecycle.RepairView{At: start.Add(c.at), Conditions: c.conditions, Policies: policies, Crowds: c.crowds, IsDeleting: c.deleting, Static: c.static}
 		if c.deadline != 0 {
 			v.Deadline = start.Add(c.deadline)
 		}
@@ -80,7 +98,7 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 		if got := step.String(); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, c.want)
 		}
-		if step.Why != "" && !step.Until.After(v.At) {
+		if step.Why != "" && c.static == "" && !step.Until.After(v.At) {
 			t.Errorf("%s: waits until %s, which is over", name, step.Until)
 		}
 	}

@@ -21,6 +21,7 @@ const (
 	InitialiseNode  Act = "initialise node"
 	DeleteClaim     Act = "delete claim"
 	SetDeadline     Act = "set deadline"
+	ClearDeadline   Act = "clear deadline"
 	DeleteNodes     Act = "delete nodes"
 	AskInstance     Act = "ask for instance"
 	TaintNode       Act = "taint node"

@@ -304,6 +304,8 @@ func (s *story) perform(step lifecycle.Step, at time.Time) {
 		}
 	case lifecycle.SetDeadline:
 		c.Deadline = step.Deadline
+	case lifecycle.ClearDeadline:
+		c.Deadline = time.Time{}
 	case lifecycle.DeleteNodes:
 		for _, n := range s.nodes {
 			n.Deleting = true

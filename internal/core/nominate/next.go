@@ -14,6 +14,10 @@ const (
 	givenFast  = 10
 	givenPause = time.Second
 	givenMost  = 30
+	// weightMost is the most that a pod weighs (cluster.Shape.Weight) that is hinted. What a heavier
+	// pod asks is held against every pod hinted to its node each time; kube-scheduler finds a node
+	// for it without a hint. Ordinary pods weigh less than 24.
+	weightMost = 200
 )
 
 // Next returns what to do now.
@@ -106,6 +110,8 @@ func (l *look) hint(p *Pod) {
 		}
 		return
 	case p.Hint != "" && !p.Ours:
+		return
+	case p.Hint == "" && p.Shape != nil && p.Shape.Weight() > weightMost:
 		return
 	case !open, l.hinted.crowd(p):
 		if p.Hint != "" {

@@ -62,6 +62,15 @@ func spreadShape(app string, maxSkew int32) *cluster.Shape {
 	}
 }
 
+// heavyShape returns the shape of a pod that is spread more often than any pod that people write.
+func heavyShape() *cluster.Shape {
+	shape := spreadShape("heavy", 1)
+	for len(shape.Spread) <= weightMost/2 {
+		shape.Spread = append(shape.Spread, shape.Spread[0])
+	}
+	return shape
+}
+
 const waitMost = 20 * time.Second
 
 func TestNext(t *testing.T) {
@@ -195,6 +204,10 @@ func TestNext(t *testing.T) {
 		},
 		"one that is not hinted for that keeps no node closed": {
 			View{Heard: quiet, Nodes: []Node{waiting("n1", 0)}, Pods: []Pod{meant("a", "n1", 0).of(web).hinted(true), meant("b", "n1", 0).of(web)}},
+			"open n1\nlook again at 12:00:20.000\n",
+		},
+		"a pod with very many rules is not hinted, and keeps no node closed": {
+			View{Heard: quiet, Nodes: []Node{waiting("n1", 0)}, Pods: []Pod{meant("a", "n1", 0).of(heavyShape()), meant("b", "n1", 0).of(web).hinted(true)}},
 			"open n1\nlook again at 12:00:20.000\n",
 		},
 		"and a hint of before goes": {

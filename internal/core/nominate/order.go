@@ -31,13 +31,14 @@ func (l *look) safe(ready []*Node) []*Node {
 	first := l.firstTries()
 	slices.SortStableFunc(ready, func(a, b *Node) int { return -cmp.Compare(first[a.Name], first[b.Name]) })
 	opening, tried, pods := l.opening(), 0, 0
+	othersWait := l.othersWait()
 	if !l.quiet() {
 		tried = triesBehind
 		l.until(l.Heard.Add(quietAfter))
 	}
 	var chosen []*Node
 	for _, n := range ready {
-		if last := n.ReadyAt.Add(spareMost); n.Spare && l.othersWait() && last.After(l.At) {
+		if last := n.ReadyAt.Add(spareMost); n.Spare && othersWait && last.After(l.At) {
 			l.until(last)
 			continue
 		}
@@ -66,9 +67,15 @@ func (l *look) opening() int {
 
 // othersWait tells whether pods are meant for nodes that are closed and have no room to spare.
 func (l *look) othersWait() bool {
-	return l.Coming > 0 || slices.ContainsFunc(l.Nodes, func(n Node) bool {
-		return !n.Spare && (n.Stage == Closed || n.Stage == Waiting)
-	})
+	if l.Coming > 0 {
+		return true
+	}
+	for i := range l.Nodes {
+		if n := &l.Nodes[i]; !n.Spare && (n.Stage == Closed || n.Stage == Waiting) {
+			return true
+		}
+	}
+	return false
 }
 
 // quiet tells whether kube-scheduler has nothing to try.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -20,7 +21,7 @@ const fewDomains = 6
 // newLedger returns the ledger of all rules between pods that matter to the classes. They
 // come first, in their order; shapes that only run follow, then the daemons. running is the
 // index of each entry of the nodes' pods, one node after another.
-func newLedger(snap *cluster.Snapshot, classes []class) (l *topology.Ledger, running []int32) {
+func newLedger(snap *cluster.Snapshot, classes []class, meter *effort.Meter) (l *topology.Ledger, running []int32) {
 	entries := 0
 	for i := range snap.Nodes {
 		entries += len(snap.Nodes[i].Pods)
@@ -48,7 +49,7 @@ func newLedger(snap *cluster.Snapshot, classes []class) (l *topology.Ledger, run
 	for i := range snap.Daemons {
 		shapes = append(shapes, snap.Daemons[i].Shape)
 	}
-	l = topology.NewFor(shapes, snap.Namespaces, func(c int) bool { return c < len(classes) || c >= daemons })
+	l = topology.NewFor(shapes, snap.Namespaces, meter, func(c int) bool { return c < len(classes) || c >= daemons })
 	for k, key := range l.Keys() {
 		if domains := fewDomains; l.AsksOf(k) {
 			if key == label.Hostname {
@@ -350,7 +351,7 @@ func (s *solver) placeOne(c *class, st *stage) (placement, bool) {
 func (s *solver) addSettled(b *launchBin, c *class, st *stage) bool {
 	in := &st.in[b.at]
 	if b.full(c) || !in.refusal.IsYes() || st.tidy && fit.Undesired(c.shape.Tolerations, b.pool.pool.Taints) ||
-		len(c.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, b.ports).IsYes() {
+		len(c.shape.Ports) > 0 && !portsFree(s.model.meter, c.shape.Ports, b.ports) {
 		return false
 	}
 	if b.company.settled {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -22,6 +23,17 @@ type fixedBin struct {
 	pool  int
 	atoms bitset
 	place topology.Place
+	meter *effort.Meter
+}
+
+// portsUnit is how many pairs of host ports are compared for a unit of effort.
+const portsUnit = 4
+
+// portsFree reports whether a pod that wants these host ports may be beside those that took
+// the others.
+func portsFree(meter *effort.Meter, want, taken []cluster.HostPort) bool {
+	meter.Spend(len(want) * len(taken) / portsUnit)
+	return fit.Ports(want, taken).IsYes()
 }
 
 // add places up to most pods of the class and returns how many.
@@ -34,7 +46,7 @@ func (b *fixedBin) add(c *class, st *stage, most int) int {
 		return 0
 	}
 	if len(c.shape.Ports) > 0 {
-		if !fit.Ports(c.shape.Ports, b.ports).IsYes() {
+		if !portsFree(b.meter, c.shape.Ports, b.ports) {
 			return 0
 		}
 		n = 1
@@ -99,6 +111,7 @@ type launchBin struct {
 	fresh   bool
 	stale   bool
 	sealed  float64 // the price that further pods must leave it at; 0: any
+	named   int     // how many types it names, minValues aside; 0: those within the price cap
 	scratch bitset
 	refusal verdict.Verdict
 }
@@ -118,7 +131,7 @@ func (b *launchBin) add(c *class, st *stage, most int) int {
 		return 0
 	}
 	if len(c.shape.Ports) > 0 {
-		if !fit.Ports(c.shape.Ports, b.ports).IsYes() {
+		if !portsFree(b.pool.meter, c.shape.Ports, b.ports) {
 			return 0
 		}
 		most = 1
@@ -141,6 +154,7 @@ func (b *launchBin) addUnder(c *class, t *termIn, most int) int {
 
 // addWithin is addUnder for the atoms that are in scratch.
 func (b *launchBin) addWithin(c *class, t *termIn, most int) int {
+	b.pool.meter.Spend(1 + (len(b.types)+len(b.atoms))/typesUnit)
 	if _, conflict := b.open.Conflict(t.open); conflict {
 		return 0
 	}
@@ -159,10 +173,13 @@ func (b *launchBin) addWithin(c *class, t *termIn, most int) int {
 	return int(n)
 }
 
+// typesUnit is how many instance types are held against a class for a unit of effort.
+const typesUnit = 4
+
 // hosts tells whether a type still has an atom in scratch, and its daemons leave the class's ports free.
 func (b *launchBin) hosts(ty int32, c *class) bool {
 	tm := &b.pool.types[ty]
-	return b.scratch.anyIn(tm.first, tm.end) && (len(c.shape.Ports) == 0 || fit.Ports(c.shape.Ports, tm.ports).IsYes())
+	return b.scratch.anyIn(tm.first, tm.end) && (len(c.shape.Ports) == 0 || portsFree(b.pool.meter, c.shape.Ports, tm.ports))
 }
 
 // affords tells whether a type can be had with these atoms at the price the bin is sealed at.
@@ -359,9 +376,9 @@ func (b *launchBin) hold(v quantity.Vector) {
 			continue
 		}
 		if b.holds != nil {
-			b.pool.left[i] += b.holds[i]
+			b.pool.left[i] = quantity.Add(b.pool.left[i], b.holds[i])
 		}
-		b.pool.left[i] -= v[i]
+		b.pool.left[i] = quantity.Sub(b.pool.left[i], v[i])
 	}
 	b.holds = v
 }

@@ -31,7 +31,7 @@ func (s *solver) bound() float64 {
 	for _, p := range s.model.pools {
 		usable := p.buyable.clone()
 		for a := range usable.all() {
-			if !p.atoms[a].Priced {
+			if !p.atoms[a].HasPrice() {
 				usable.clear(a)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
-	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
@@ -140,7 +139,7 @@ func (b *buyer) look() {
 			within := p.nodesLeft > 0 && tm.capacity.Fits(p.left)
 			for a := tm.first; a < tm.end; a++ {
 				o := p.atoms[a]
-				if !within || !o.Priced || o.Reservation != "" && b.reserved[o.Reservation] <= 0 {
+				if !within || !o.HasPrice() || o.Reservation != "" && b.reserved[o.Reservation] <= 0 {
 					usable.clear(a)
 				}
 			}
@@ -222,6 +221,7 @@ func (b *buyer) conflicts() [][]int32 {
 		for i := range b.shares {
 			c, st := b.shares[i].lead()
 			for g := range b.ledger.KeptFrom(c.index, b.hostname, st.wishesFrom) {
+				b.model.meter.Spend(1 + len(counted[g]))
 				for _, j := range counted[g] {
 					conflict(i, j)
 				}
@@ -238,7 +238,8 @@ func (b *buyer) conflicts() [][]int32 {
 		c, x := b.shares[i].lead()
 		for _, j := range wary[:n] {
 			d, y := b.shares[j].lead()
-			apart := len(c.shape.Ports) > 0 && len(d.shape.Ports) > 0 && !fit.Ports(c.shape.Ports, d.shape.Ports).IsYes()
+			b.model.meter.Spend(1 + len(b.model.pools))
+			apart := len(c.shape.Ports) > 0 && len(d.shape.Ports) > 0 && !portsFree(b.model.meter, c.shape.Ports, d.shape.Ports)
 			for at := range b.model.pools {
 				apart = apart || openConflict(&x.in[at], &y.in[at])
 			}

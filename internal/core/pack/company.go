@@ -6,7 +6,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
@@ -35,14 +34,14 @@ type way struct {
 	atoms   bitset
 }
 
-// findVisible finds the daemons that rules see. Where machines are matters to their rules:
-// every class has to settle it.
+// findVisible finds the daemons that rules see. Only classes that have a part in those rules
+// settle where a machine is; for what others leave open, uphold asks the rules once more. If
+// every class settled it, one pod with a rule on instance types could make all machines small.
 func (s *solver) findVisible() {
 	first := len(s.ledger.Shapes()) - len(s.snap.Daemons)
 	for i := range s.snap.Daemons {
 		v := visibleDaemon{name: s.snap.Daemons[i].Name, shape: s.snap.Daemons[i].Shape, class: first + i}
-		keys := s.ledger.KeysOf(v.class)
-		if len(keys) == 0 {
+		if len(s.ledger.KeysOf(v.class)) == 0 {
 			continue
 		}
 		for _, pool := range s.model.pools {
@@ -57,13 +56,6 @@ func (s *solver) findVisible() {
 			v.on = append(v.on, on)
 		}
 		s.visible = append(s.visible, v)
-		for c := range s.classes {
-			for _, k := range keys {
-				if s.ledger.Keys()[k] != label.Hostname && !slices.Contains(s.classes[c].keys, k) {
-					s.classes[c].keys = append(s.classes[c].keys, k)
-				}
-			}
-		}
 	}
 }
 
@@ -128,6 +120,19 @@ func (s *solver) settleCompany(b *launchBin, w way) {
 	for _, d := range b.company.daemons {
 		s.ledger.Count(s.visible[d].class, &b.place, 1, 0)
 	}
+}
+
+// arrivals returns the visible daemons that come with the machine, or may come.
+func (s *solver) arrivals(b *launchBin) []int {
+	if b.company.settled {
+		return b.company.daemons
+	}
+	var some []int
+	for _, w := range s.companies(b, b.aliveIn(b.scratch)) {
+		some = append(some, w.daemons...)
+	}
+	slices.Sort(some)
+	return slices.Compact(some)
 }
 
 // depart takes back what settleCompany did.

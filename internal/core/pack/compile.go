@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -16,6 +17,7 @@ import (
 type model struct {
 	space quantity.Space
 	pools []*poolModel // by weight
+	meter *effort.Meter
 }
 
 // class is all pending pods of one shape. Its index among the classes is its class in
@@ -28,8 +30,12 @@ type class struct {
 	stages []stage
 	// keys are those of the ledger on which it matters where the class's pods are.
 	keys []int
+	// weight is the effort of holding a pod of the class against the labels and taints of one place.
+	weight int
 	// apart is the last miss that had to do with other pods.
 	apart topology.Miss
+	// tooLarge: its pods were refused before anything was placed.
+	tooLarge bool
 }
 
 // stage is a class's rules with some of its wishes given up. The last has none left.
@@ -70,10 +76,12 @@ func (c *class) take(placed []placement, n int, at placement) {
 	c.pods = c.pods[n:]
 }
 
-func compile(snap *cluster.Snapshot, opts Options) *solver {
-	m := &model{space: spaceOf(snap)}
+// compile states the snapshot in the solver's terms. The work, and all that the solver does
+// later, is taken from the meter.
+func compile(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *solver {
+	m := &model{space: spaceOf(snap), meter: meter}
 	for _, p := range byWeight(snap.Pools) {
-		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
+		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts, meter))
 		m.pools[len(m.pools)-1].lift(len(snap.Pending))
 	}
 	s := &solver{
@@ -82,12 +90,13 @@ func compile(snap *cluster.Snapshot, opts Options) *solver {
 	}
 	s.classes = classesOf(snap, m)
 	s.addStages()
-	ledger, running := newLedger(snap, s.classes)
+	ledger, running := newLedger(snap, s.classes, meter)
 	s.ledger = ledger
 	s.order = s.ledger.Order(len(s.classes))
 	s.fixed = fixedBins(snap, m, s.classes)
 	s.locate(running)
 	s.before = s.ledger.Clone()
+	s.refuseTooLarge()
 	return s
 }
 
@@ -137,6 +146,7 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 		if cl.shape == nil {
 			cl.shape, cl.need, needs = snap.Pending[i].Shape, needs[:len(m.space):len(m.space)], needs[len(m.space):]
 			m.space.Fill(cl.need, cl.shape.Requests)
+			cl.weight = labelWeight(cl.shape)
 		}
 		cl.pods = append(cl.pods, int32(i))
 	}
@@ -156,6 +166,12 @@ func classesOf(snap *cluster.Snapshot, m *model) []class {
 	}
 	return classes
 }
+
+// labelsUnit is how many requirements, tolerations and ports are held against a place for a
+// unit of effort.
+const labelsUnit = 4
+
+func labelWeight(sh *cluster.Shape) int { return 1 + sh.LabelWeight()/labelsUnit }
 
 // byAge returns the order of pending pods by age; of equals by name.
 func byAge(snap *cluster.Snapshot) func(a, b int32) int {
@@ -221,7 +237,7 @@ type fixer struct {
 // add makes the bin of a machine, unless there is no room on it, or it cannot be judged,
 // because its pool is gone before the cloud said what it is.
 func (f *fixer) add(n *cluster.Node, index int) {
-	b := fixedBin{node: n, index: index, pool: -1, ports: n.Ports}
+	b := fixedBin{node: n, index: index, pool: -1, ports: n.Ports, meter: f.model.meter}
 	if n.Open != nil {
 		b.pool = slices.IndexFunc(f.model.pools, func(p *poolModel) bool { return p.pool.Name == n.Pool })
 		if b.pool < 0 {
@@ -262,7 +278,7 @@ func (f *fixer) holds(free quantity.Vector) bool {
 // too little of a resource for any pod.
 func (f *fixer) measure(n *cluster.Node) bool {
 	for r, name := range f.model.space {
-		f.free[r] = n.Allocatable.Room(name) - n.Used[name]
+		f.free[r] = quantity.Sub(n.Allocatable.Room(name), n.Used[name])
 		if f.least[r] > 0 && f.free[r] < f.least[r] {
 			return false
 		}
@@ -277,7 +293,7 @@ func (f *fixer) measure(n *cluster.Node) bool {
 // measureRoom writes to free what is free on a node whose daemons ask for so much together.
 func measureRoom(free quantity.Vector, space quantity.Space, n *cluster.Node, daemons quantity.Vector) {
 	for r, name := range space {
-		free[r] = n.Allocatable.Room(name) - n.Used[name]
+		free[r] = quantity.Sub(n.Allocatable.Room(name), n.Used[name])
 	}
 	awaitDaemons(space, free, n, daemons)
 }
@@ -287,7 +303,7 @@ func measureRoom(free quantity.Vector, space quantity.Space, n *cluster.Node, da
 func awaitDaemons(space quantity.Space, free quantity.Vector, n *cluster.Node, daemons quantity.Vector) {
 	for r, name := range space {
 		if daemons[r] > 0 {
-			free[r] -= max(0, daemons[r]-n.UsedByDaemons[name])
+			free[r] = quantity.Sub(free[r], max(0, quantity.Sub(daemons[r], n.UsedByDaemons[name])))
 		}
 	}
 }
@@ -300,7 +316,7 @@ func daemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node)
 			continue
 		}
 		for r, name := range space {
-			sum[r] += daemons[i].Shape.Requests[name]
+			sum[r] = quantity.Add(sum[r], daemons[i].Shape.Requests[name])
 		}
 	}
 	return sum

@@ -79,7 +79,7 @@ func (s *solver) nameable(b *launchBin) (types []int32, prices []float64) {
 	exact := len(b.minimum) == 0
 	// In the pool's order: nearly always it is the launch's too.
 	for _, t := range b.pool.byPrice {
-		if exact && b.pool.types[t].priceMin > best*s.opts.PriceCap {
+		if exact && b.named == 0 && b.pool.types[t].priceMin > best*s.opts.PriceCap {
 			break
 		}
 		if !alive.has(int(t)) {
@@ -106,6 +106,12 @@ func (b *launchBin) flexible(types []int32, prices []float64, opts Options) int 
 	places, spot := 0, b.best(types[0]).CapacityType == label.Spot
 	n := 0
 	for ; n < min(len(types), opts.TypesMax); n++ {
+		if b.named > 0 && n < b.named {
+			continue
+		}
+		if b.named > 0 && b.offersMinimum(types[:n]) {
+			break
+		}
 		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.offersMinimum(types[:n]) {
 			break
 		}

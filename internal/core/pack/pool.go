@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -17,6 +18,7 @@ import (
 // left of its limits.
 type poolModel struct {
 	pool      *cluster.Pool
+	meter     *effort.Meter
 	wellKnown map[string]bool
 	space     quantity.Space
 	relax     bool // minValues is best effort
@@ -83,8 +85,8 @@ type minValuesRule struct {
 	has    []bitset // by type: which values
 }
 
-func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Pool, opts Options) *poolModel {
-	p := &poolModel{pool: pool, wellKnown: snap.WellKnown, space: space, relax: opts.MinValuesBestEffort}
+func newPoolModel(space quantity.Space, snap *cluster.Snapshot, pool *cluster.Pool, opts Options, meter *effort.Meter) *poolModel {
+	p := &poolModel{pool: pool, meter: meter, wellKnown: snap.WellKnown, space: space, relax: opts.MinValuesBestEffort}
 	p.lay(p.within(snap))
 	if parts := p.apart(snap.Daemons); parts != nil {
 		p.lay(parts)
@@ -253,6 +255,7 @@ func (p *poolModel) match(want label.Requirements, own bool) (atoms bitset, open
 			continue
 		}
 		if indexed {
+			p.meter.Spend(1 + len(k.values) + len(atoms))
 			if mask == nil {
 				mask = newBitset(len(p.atoms))
 			}
@@ -311,6 +314,7 @@ func (p *poolModel) admitLabels(terms []label.Requirements, wish label.Requireme
 	var in classIn
 	var first verdict.Verdict
 	for _, term := range terms {
+		p.meter.Spend(1 + term.Weight() + wish.Weight())
 		if len(wish) > 0 {
 			term = term.Intersect(wish)
 		}
@@ -430,7 +434,7 @@ func (p *poolModel) countLimits(snap *cluster.Snapshot) {
 		nodes++
 		if n.Open == nil {
 			for _, r := range limited {
-				used[r] += n.Capacity[p.space[r]]
+				used[r] = quantity.Add(used[r], n.Capacity[p.space[r]])
 			}
 			continue
 		}
@@ -447,12 +451,12 @@ func (p *poolModel) countLimits(snap *cluster.Snapshot) {
 	for i, name := range p.space {
 		p.left[i] = math.MaxInt64
 		if limit, ok := p.pool.Limits[name]; ok {
-			p.left[i] = limit - used[i]
+			p.left[i] = quantity.Sub(limit, used[i])
 		}
 	}
 	p.nodesLeft = math.MaxInt64
 	if limit, ok := p.pool.Limits[quantity.Nodes]; ok {
-		p.nodesLeft = limit - nodes
+		p.nodesLeft = quantity.Sub(limit, nodes)
 	}
 }
 

@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"slices"
+
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -22,7 +24,29 @@ func (s *solver) why(c *class) verdict.Verdict {
 	if len(all.Causes) == 1 {
 		return all.Causes[0]
 	}
+	if !slices.ContainsFunc(all.Causes, func(v verdict.Verdict) bool { return v.Reason != verdict.TooLarge }) {
+		all.Reason = verdict.TooLarge
+	}
 	return all
+}
+
+// refuseTooLarge refuses the pods that ask for more of a resource than any type or running node
+// has, before they cost anybody else anything.
+func (s *solver) refuseTooLarge() {
+	most := make(quantity.Vector, len(s.model.space))
+	for _, p := range s.model.pools {
+		raise(most, p.roomMost)
+	}
+	for i := range s.fixed {
+		raise(most, s.fixed[i].free)
+	}
+	for c := range s.classes {
+		if cl := &s.classes[c]; !roomFor(most, cl.need) {
+			s.refuse(cl)
+			s.tooLarge += len(cl.pods)
+			cl.pods, cl.tooLarge = nil, true
+		}
+	}
 }
 
 // why returns the nearest miss of one pool.
@@ -30,20 +54,51 @@ func (p *poolModel) why(c *class, in *classIn) verdict.Verdict {
 	switch {
 	case !in.refusal.IsYes():
 		return in.refusal
-	case p.buyable.empty():
-		return verdict.Of(verdict.NoCompatibleType, "", "no instance type within its requirements is available")
-	case p.nodesLeft <= 0:
-		return p.limitReached(quantity.Nodes)
+	case len(p.types) == 0:
+		return noType()
 	}
 	atoms := newBitset(len(p.atoms))
-	var any bool
 	for i := range in.terms {
 		atoms.or(in.terms[i].atoms)
 	}
-	if any = atoms.intersection(atoms, p.buyable); !any {
+	refusal := p.whyTooLarge(c, atoms)
+	switch {
+	case !refusal.IsYes():
+		return refusal
+	case p.buyable.empty():
+		return noType()
+	case p.nodesLeft <= 0:
+		return p.limitReached(quantity.Nodes)
+	case !atoms.intersection(atoms, p.buyable):
 		return verdict.Of(verdict.NoOffering, "", "no offering that the pod allows is available")
 	}
 	return p.whyTooSmall(c, atoms)
+}
+
+func noType() verdict.Verdict {
+	return verdict.Of(verdict.NoCompatibleType, "", "no instance type within its requirements is available")
+}
+
+// whyTooLarge is for a pod that asks for more of one resource than any type has, available or not,
+// of those that it allows.
+func (p *poolModel) whyTooLarge(c *class, atoms bitset) verdict.Verdict {
+	for r, need := range c.need {
+		var largest *typeModel
+		for t := range p.types {
+			if tm := &p.types[t]; atoms.anyIn(tm.first, tm.end) && (largest == nil || tm.free[r] > largest.free[r]) {
+				largest = tm
+			}
+		}
+		switch {
+		case need <= 0 || largest == nil || need <= largest.free[r]:
+		case largest.free[r] <= 0:
+			return verdict.Of(verdict.TooLarge, "", "no instance type has %s for pods", fit.Resource(p.space[r]))
+		default:
+			return verdict.Of(verdict.TooLarge, "", "no instance type holds %s %s; the largest, %s, has %s for pods",
+				fit.AtLeast(p.space[r], need), fit.Resource(p.space[r]), largest.Name, fit.AtMost(p.space[r], largest.free[r]))
+		}
+	}
+	return verdict.Verdict{}
 }
 
 // whyTooSmall is for a class that finds types, but none with room: too small, held back

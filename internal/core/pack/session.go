@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -87,21 +88,21 @@ type Share struct {
 
 // NewSession returns the session of a snapshot. Pods that wait for a machine are given
 // room on those there are first, as far as there is any. Spot is reckoned at the price at
-// which so many offerings can be had that hold as much.
-func NewSession(snap *cluster.Snapshot, opts Options, spotPools int) *Session {
+// which so many offerings can be had that hold as much. All work is taken from the meter.
+func NewSession(snap *cluster.Snapshot, opts Options, spotPools int, meter *effort.Meter) *Session {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
 	opts.PriceCap = math.Inf(1) // Launch has its own
-	m := &model{space: sessionSpace(snap)}
+	m := &model{space: sessionSpace(snap), meter: meter}
 	for _, p := range byWeight(snap.Pools) {
-		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts))
+		m.pools = append(m.pools, newPoolModel(m.space, snap, p, opts, meter))
 	}
 	s := &Session{solver: &solver{snap: snap, opts: opts, model: m}, spotPools: spotPools}
 	at := s.addClasses()
 	s.class = at
 	s.setOdds()
-	ledger, running := newLedger(snap, s.classes)
+	ledger, running := newLedger(snap, s.classes, meter)
 	s.ledger = ledger
 	s.addHosts(at, running)
 	s.addBins()
@@ -141,7 +142,7 @@ func (s *Session) addClasses() map[*cluster.Shape]int32 {
 			return
 		}
 		at[sh] = int32(len(s.classes))
-		c := class{shape: sh, index: len(s.classes), need: s.model.space.Vector(sh.Requests)}
+		c := class{shape: sh, index: len(s.classes), need: s.model.space.Vector(sh.Requests), weight: labelWeight(sh)}
 		st := stage{wishesFrom: math.MaxInt}
 		for _, p := range s.model.pools {
 			st.in = append(st.in, p.admit(sh, nil))
@@ -471,6 +472,7 @@ func (k *kinds) allowed() []bitset {
 			continue
 		}
 		out[c] = newBitset(len(k.example))
+		k.s.model.meter.Spend(len(k.example) * k.s.classes[c].weight)
 		for i, n := range k.example {
 			if sh.Invalid == "" && fit.Tolerated(sh.Tolerations, n.Taints) && fit.Matches(sh.Terms, n.Labels) {
 				out[c].set(i)

@@ -137,7 +137,7 @@ func (s *Session) binsOf(p *poolModel, at int) []freshBin {
 	for t := range p.types {
 		tm := &p.types[t]
 		for a := tm.first; a < tm.end; a++ {
-			if first[a] = -1; p.buyable.has(a) && p.atoms[a].Priced && p.atoms[a].Reservation == "" {
+			if first[a] = -1; p.buyable.has(a) && p.atoms[a].HasPrice() && p.atoms[a].Reservation == "" {
 				first[a] = len(bins)
 				bins = append(bins, freshBin{
 					pool: p, at: at, typ: int32(t), atom: a, free: tm.free, price: p.atoms[a].PriceHourly, allowed: newBitset(len(s.classes)),

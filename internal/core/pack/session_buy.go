@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -178,6 +177,7 @@ func (s *Session) single(below float64) int {
 	for _, c := range f.some {
 		f.total.AddN(s.classes[c].need, int64(s.loose[c]))
 	}
+	s.model.meter.Spend(1 + len(s.bins)/classesUnit)
 	for b := range s.bins {
 		bin := &s.bins[b]
 		if bin.price >= below {
@@ -345,6 +345,7 @@ func (s *Session) cheapestFor(b int) int {
 // returned.
 func (s *Session) fill(b int) float64 {
 	f, bin := &s.fills, &s.bins[b]
+	s.model.meter.Spend(1 + len(f.some))
 	f.content, f.cand = f.content[:0], f.cand[:0]
 	free := f.free
 	copy(free, bin.free)
@@ -467,7 +468,7 @@ func fitsAsked(need, free quantity.Vector) bool {
 // joins tells whether a pod of the class may be on the bin with what is in it.
 func (s *Session) joins(bin *freshBin, c int32) bool {
 	if want := s.classes[c].shape.Ports; len(want) > 0 &&
-		(!fit.Ports(want, bin.pool.types[bin.typ].ports).IsYes() || s.portAmong(s.fills.content, want)) {
+		(!portsFree(s.model.meter, want, bin.pool.types[bin.typ].ports) || s.portAmong(s.fills.content, want)) {
 		return false
 	}
 	return s.ledger.Check(int(c), &bin.place, s.classes[c].last().wishesFrom, false).IsYes()

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
@@ -72,8 +71,10 @@ type Move struct {
 
 // Launch returns what is to be bought for a machine of the session. Every offering that
 // it leaves open costs at most priceMax per hour. pools is how many of them there are: a
-// type in a zone is one. It is false when the pods do not fit after all.
-func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok bool) {
+// type in a zone is one. typesMin above 0 is how many instance types it must name, and it names
+// no more than these, cheapest first, and what minValues wants. It is false when there are fewer,
+// or the pods do not fit after all.
+func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, pools int, ok bool) {
 	host := &s.hosts[h]
 	bin := &s.bins[host.bin]
 	s.release(h, 1)
@@ -94,8 +95,9 @@ func (s *Session) Launch(h int, priceMax float64) (l plan.Launch, pools int, ok 
 		return l, 0, false
 	}
 	pools = s.narrow(b, bin, priceMax, keyed)
+	b.named = typesMin
 	l, refusal := s.launch(b, &written{})
-	return l, pools, refusal.IsYes()
+	return l, pools, refusal.IsYes() && len(l.Types) >= typesMin
 }
 
 // carry puts pods on a launch that must be able to become the atom.
@@ -122,7 +124,7 @@ func (s *Session) carry(b *launchBin, pods []Share, atom int) bool {
 	}
 	b.types = slices.DeleteFunc(b.types, func(ty int32) bool {
 		tm := &b.pool.types[ty]
-		return !fitsAsked(b.used, tm.free) || !b.atoms.anyIn(tm.first, tm.end) || len(b.ports) > 0 && !fit.Ports(b.ports, tm.ports).IsYes()
+		return !fitsAsked(b.used, tm.free) || !b.atoms.anyIn(tm.first, tm.end) || len(b.ports) > 0 && !portsFree(s.model.meter, b.ports, tm.ports)
 	})
 	b.stale = true
 	return b.offersMinimum(b.types)

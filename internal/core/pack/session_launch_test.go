@@ -1,7 +1,9 @@
 package pack
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,13 +38,13 @@ func TestASpotLaunchLeavesOutDearZones(t *testing.T) {
 					}
 				}
 			}
-			s := NewSession(snap, Options{}, test.pools)
+			s := NewSession(snap, Options{}, test.pools, nil)
 			mark := s.Begin()
 			s.Remove(0)
 			if _, ok := s.Buy(1); !ok {
 				t.Fatal("no machine can be bought")
 			}
-			l, pools, ok := s.Launch(s.Bought(mark)[0], 0.13)
+			l, pools, ok := s.Launch(s.Bought(mark)[0], 0.13, 0)
 			if !ok || pools != test.pools || len(l.Types) != test.types {
 				t.Errorf("Launch = %v in %d offerings, %v; want %d types in %d", l.Types, pools, ok, test.types, test.pools)
 			}
@@ -50,6 +52,35 @@ func TestASpotLaunchLeavesOutDearZones(t *testing.T) {
 				t.Errorf("zones (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestALaunchNamesSoManyOfTheCheapest, and is none where there are not so many within the price.
+func TestALaunchNamesSoManyOfTheCheapest(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 18 {
+		fmt.Fprintf(&text, "type t%02d cpu=4 memory=8Gi spot=0.%d zones=a,b\n", i, 20+i)
+	}
+	snap, err := story.Parse(text.String() + "type big cpu=16 memory=32Gi spot=0.95\npool general\nnode n pool=general type=big\nrunning web on=n cpu=1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		priceMax float64
+		min      int
+		ok       bool
+	}{{0.90, 15, true}, {0.90, 18, true}, {0.90, 19, false}, {0.33, 15, false}, {0.34, 15, true}} {
+		s := NewSession(snap, Options{PriceCap: 1.5, TypesMax: 600}, 3, nil)
+		mark := s.Begin()
+		s.Remove(0)
+		if _, ok := s.Buy(1); !ok {
+			t.Fatal("no machine can be bought")
+		}
+		l, _, ok := s.Launch(s.Bought(mark)[0], test.priceMax, test.min)
+		if ok != test.ok || ok && (len(l.Types) != test.min || l.Types[0] != "t00" || l.Types[test.min-1] != fmt.Sprintf("t%02d", test.min-1)) {
+			t.Errorf("up to %.2f: Launch = %v, %t; want the %d cheapest, %t", test.priceMax, l.Types, ok, test.min, test.ok)
+		}
 	}
 }
 
@@ -71,7 +102,7 @@ running log on=n cpu=1 app=log
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSession(snap, Options{}, 1)
+	s := NewSession(snap, Options{}, 1, nil)
 	var got []string
 	app := func(class int32) string { return s.classes[class].shape.Labels["app"] }
 	for class, kind := range s.Kinds() {

@@ -242,6 +242,7 @@ func (s *Session) addConflicts(p *cover.Problem, classes []int32) {
 			continue
 		}
 		s.ledger.Count(int(c), &at[i], 1, 0)
+		s.model.meter.Spend(len(classes) - i)
 		for k := i + 1; k < len(classes); k++ {
 			if ruled[k] && classes[k] != c && !s.mayJoin(classes[k], &at[i]) {
 				p.Classes[i].Conflicts = append(p.Classes[i].Conflicts, int32(k))

@@ -34,7 +34,7 @@ func TestManyAreBoughtByTheRules(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := NewSession(snap, Options{}, 1)
+			s := NewSession(snap, Options{}, 1, nil)
 			mark := s.Begin()
 			remove := func() {
 				for h := range snap.Nodes {

@@ -20,6 +20,7 @@ func (s *Session) setOdds() {
 			if len(in.terms) != 1 || len(in.terms[0].open) == 0 {
 				continue
 			}
+			s.model.meter.Spend(1 + len(asked))
 			k := slices.IndexFunc(asked, func(o label.Requirements) bool { return sameMap(o, in.terms[0].open) })
 			if k < 0 {
 				k = len(asked)
@@ -29,6 +30,7 @@ func (s *Session) setOdds() {
 		}
 		for x := range asked {
 			var odd bitset
+			s.model.meter.Spend(1 + len(asked))
 			for y := range asked {
 				if _, conflict := asked[x].Conflict(asked[y]); !conflict {
 					continue

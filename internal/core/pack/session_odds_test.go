@@ -27,7 +27,7 @@ func TestPodsAtOddsNeverShareAMachineThatIsBought(t *testing.T) {
 			r.Shape.Terms = []label.Requirements{{"team": label.In([]string{"blue", "green"}[i])}}
 		}
 	}
-	s := NewSession(snap, Options{}, 1)
+	s := NewSession(snap, Options{}, 1, nil)
 	class := func(i int) int32 { return s.Class(snap.Nodes[0].Residents[i].Shape) }
 	s.Begin()
 	s.Remove(0)
@@ -44,7 +44,7 @@ func TestPodsAtOddsNeverShareAMachineThatIsBought(t *testing.T) {
 			t.Errorf("%d pods of %s are put on it, want %d", got, put.pod, put.want)
 		}
 	}
-	l, _, ok := s.Launch(h, 1)
+	l, _, ok := s.Launch(h, 1, 0)
 	if team, only := l.Requirements["team"].Only(); !ok || !only || team != "blue" {
 		t.Errorf("it is launched with team %s (%v), want blue", l.Requirements["team"], ok)
 	}

@@ -87,7 +87,7 @@ func (p *poolModel) count(v quantity.Vector, sign int64) {
 	}
 	for i := range p.left {
 		if _, limited := p.pool.Limits[p.space[i]]; limited {
-			p.left[i] += sign * v[i]
+			p.left[i] = quantity.Add(p.left[i], quantity.Mul(sign, v[i]))
 		}
 	}
 }
@@ -166,6 +166,7 @@ func (s *Session) vanish(at *topology.Place) {
 // as room is found. It tells whether none is left.
 func (s *Session) Settle() bool {
 	all := true
+	s.model.meter.Spend(1 + len(s.size)/classesUnit)
 	for _, c := range s.size {
 		if s.loose[c] > 0 {
 			s.seat(c)
@@ -178,6 +179,7 @@ func (s *Session) Settle() bool {
 // SettleOrFail is Settle that searches long, and gives up at the first class that finds
 // no place.
 func (s *Session) SettleOrFail() bool {
+	s.model.meter.Spend(1 + len(s.size)/classesUnit)
 	for _, c := range s.size {
 		if s.loose[c] > 0 {
 			s.seat(c)
@@ -196,6 +198,8 @@ const (
 	visitsMax = 2000
 	// yieldShare is by how much less on-demand machines suit pods that leave them to others.
 	yieldShare = 0.1
+	// classesUnit is how many classes are asked whether they are loose for a unit of effort.
+	classesUnit = 16
 )
 
 // seat finds room for the loose pods of a class. Of the first few machines that have it,
@@ -212,6 +216,7 @@ func (s *Session) seat(c int32) {
 	want := s.slots.wish(s.classes[c].need)
 	for s.loose[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
+		s.model.meter.Spend(1 + lookMax)
 		judged := judged{s: s, class: int(c)}
 		for at := s.slots.next(0, want, &visits); at >= 0 && seen < lookMax; at = s.slots.next(at+1, want, &visits) {
 			h := int(s.slots.host[at])
@@ -240,6 +245,7 @@ func (s *Session) seatAlike(c int32) {
 	var buffer [lookMax]candidate
 	want, seen, at, visits := s.slots.wish(s.classes[c].need), buffer[:0], -1, visitsMax
 	for s.loose[c] > 0 {
+		s.model.meter.Spend(1)
 		for len(seen) < lookMax && at < len(s.slots.host) {
 			if at = s.slots.next(at+1, want, &visits); at < 0 {
 				at = len(s.slots.host) // there are no more, or they are not looked for
@@ -365,15 +371,15 @@ func (s *Session) accepts(host *host, c int32) bool {
 // portTaken tells whether a host port is taken on the machine.
 func (s *Session) portTaken(host *host, want []cluster.HostPort) bool {
 	if host.node != nil {
-		return !fit.Ports(want, host.node.Ports).IsYes() || s.portAmong(host.added, want)
+		return !portsFree(s.model.meter, want, host.node.Ports) || s.portAmong(host.added, want)
 	}
 	b := &s.bins[host.bin]
-	return !fit.Ports(want, b.pool.types[b.typ].ports).IsYes() || s.portAmong(host.added, want)
+	return !portsFree(s.model.meter, want, b.pool.types[b.typ].ports) || s.portAmong(host.added, want)
 }
 
 // portAmong tells whether one of the pods has a host port that is wanted.
 func (s *Session) portAmong(pods []Share, want []cluster.HostPort) bool {
-	return slices.ContainsFunc(pods, func(sh Share) bool { return !fit.Ports(want, s.classes[sh.Class].shape.Ports).IsYes() })
+	return slices.ContainsFunc(pods, func(sh Share) bool { return !portsFree(s.model.meter, want, s.classes[sh.Class].shape.Ports) })
 }
 
 func (s *Session) add(c int32, h int, n int32) {

@@ -30,7 +30,7 @@ running web on=old cpu=1 memory=2Gi ` + test.pod)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := NewSession(snap, Options{}, 1)
+			s := NewSession(snap, Options{}, 1, nil)
 			mark, first := s.Begin(), s.Hosts()
 			s.Remove(2)
 			s.Settle()

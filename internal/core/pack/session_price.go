@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 // price works out what a pod of each class costs at least on new machines, and from that
@@ -194,7 +195,7 @@ func (s *Session) Room(h int) float64 {
 		amount := free
 		for _, list := range [][]Share{host.own, host.added} {
 			for _, sh := range list {
-				amount += s.classes[sh.Class].need[r] * int64(sh.N)
+				amount = quantity.Add(amount, quantity.Mul(s.classes[sh.Class].need[r], int64(sh.N)))
 			}
 		}
 		sum += s.prices[r] * float64(amount)

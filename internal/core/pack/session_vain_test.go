@@ -44,7 +44,7 @@ running db on=other cpu=1 memory=1Gi app=db`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := NewSession(snap, Options{}, 1)
+			s := NewSession(snap, Options{}, 1, nil)
 			s.Rank([]int32{}) // nobody takes pods
 			s.Remember(true)
 			buy := func(limit float64) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -31,6 +32,9 @@ type Options struct {
 	BuyableBinds bool
 	// Prove works the bound out to the last where that can be done, which can take a minute.
 	Prove bool
+	// Effort bounds the work of one decision, in units of package effort; 0: what a decision
+	// about that many pods and nodes may need (see effortFor).
+	Effort int64
 	// FirstFitOnly gives the answer of first-fit-decreasing alone, to compare with.
 	FirstFitOnly bool
 }
@@ -48,14 +52,32 @@ const (
 // way. For those left, machines are bought: by weight of their pools, and together at the
 // least price that is found. First-fit decreasing is tried as well, and its plan taken
 // if it is cheaper.
+//
+// A decision that takes more effort than opts allow refuses every pod; Decide leaves out those
+// that took the most instead.
 func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
+	if p, ended := trySolve(snap, opts); ended {
+		return p
+	}
+	return refuseAll(snap, tooMuchEffort(opts.effortFor(snap)))
+}
+
+// trySolve is Solve that reports whether the effort sufficed. If not there is no plan.
+func trySolve(snap *cluster.Snapshot, opts Options) (p plan.Plan, ended bool) {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = typesMaxDefault
 	}
 	if opts.PriceCap == 0 {
 		opts.PriceCap = priceCapDefault
 	}
-	s := compile(snap, opts)
+	meter := effort.New(opts.effortFor(snap))
+	ended = meter.Run(func() { p = solve(snap, opts, meter) })
+	p.Effort = meter.Spent()
+	return p, ended
+}
+
+func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan {
+	s := compile(snap, opts, meter)
 	s.keepPlanned()
 	if opts.FirstFitOnly {
 		s.firstFit()
@@ -75,7 +97,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	plain := pods > 0 && pods == s.onLaunches() && c.refused == 0
 	if !plain && (c.refused > 0 || c.launches > 0 && s.onLaunches() <= firstFitMax) {
 		if f == nil {
-			f = compile(snap, opts)
+			f = compile(snap, opts, meter)
 			f.keepPlanned()
 		}
 		f.firstFit()
@@ -120,7 +142,7 @@ func (s *solver) awaits(c int) bool {
 func (s *solver) placeOneFixed(c *class, st *stage) (placement, bool) {
 	for i := range s.fixed {
 		b := &s.fixed[i]
-		if quantity.Times(b.free, b.used, c.need, 1) == 0 ||
+		if s.model.meter.Spend(c.weight); quantity.Times(b.free, b.used, c.need, 1) == 0 ||
 			!s.ledger.Check(c.index, &b.place, st.wishesFrom, st.courteous).IsYes() || b.add(c, st, 1) == 0 {
 			continue
 		}
@@ -130,8 +152,8 @@ func (s *solver) placeOneFixed(c *class, st *stage) (placement, bool) {
 	return placement{}, false
 }
 
-// cost is what a solve comes to: pods refused, launches of unknown price, dollars an hour,
-// and launches.
+// cost is what a solve comes to: pods refused (but for those that nothing can hold), launches of
+// unknown price, dollars an hour, and launches.
 type cost struct {
 	refused, unknown int
 	hourly           float64
@@ -140,6 +162,7 @@ type cost struct {
 
 // cost returns what the solve comes to.
 func (s *solver) cost() (c cost) {
+	c.refused = -s.tooLarge
 	for _, p := range s.placed {
 		if p.kind == nowhere || p.kind == onLaunch && !s.launches[p.index].refusal.IsYes() {
 			c.refused++
@@ -266,9 +289,10 @@ type solver struct {
 	fixed    []fixedBin
 	launches []*launchBin
 
-	places  placeMemory
-	placed  []placement // by pending pod
-	refused []verdict.Verdict
+	places   placeMemory
+	placed   []placement // by pending pod
+	refused  []verdict.Verdict
+	tooLarge int // how many pods nothing can hold
 }
 
 // placement is where a pending pod went: an index into fixed or launches, or nowhere.
@@ -372,6 +396,7 @@ func (s *solver) placeAll() {
 // fillFixed places pods of a class whose place does not matter to others on machines
 // there are.
 func (s *solver) fillFixed(c *class, st *stage) {
+	s.model.meter.Spend(len(s.fixed) * c.weight)
 	for i := range s.fixed {
 		c.take(s.placed, s.fixed[i].add(c, st, len(c.pods)), placement{onFixed, int32(i)})
 	}
@@ -379,6 +404,7 @@ func (s *solver) fillFixed(c *class, st *stage) {
 
 // fillLaunches places pods of a class on machines that are to be bought.
 func (s *solver) fillLaunches(c *class, st *stage) {
+	s.model.meter.Spend(1 + len(s.launches))
 	for i, b := range s.launches {
 		switch {
 		case len(c.pods) == 0:

@@ -22,6 +22,7 @@ func (s *solver) addStages() {
 	var asked []*class // that wish for nothing, each for something else
 	for c := range s.classes {
 		cl := &s.classes[c]
+		s.model.meter.Spend(1 + len(asked))
 		before := slices.IndexFunc(asked, func(o *class) bool { return asksSame(o.shape, cl.shape) })
 		if before >= 0 {
 			cl.stages = asked[before].stages

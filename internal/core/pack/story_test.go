@@ -11,7 +11,7 @@ import (
 )
 
 // TestStories runs the stories in testdata: "cluster" describes one, "solve" prints the
-// whole plan for it. Run with -rewrite to write the answers anew, and read the difference.
+// whole plan for it, "decide" that of Decide. Run with -rewrite to write the answers anew, and read the difference.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -24,6 +24,9 @@ func TestStories(t *testing.T) {
 					d.Fatalf(t, "%v", err)
 				}
 				return ""
+			case "decide":
+				p := pack.Decide(snap, pack.Options{})
+				return story.Print(&p)
 			case "solve":
 				opts := pack.Options{MinValuesBestEffort: d.HasArg("best-effort"), IgnorePreferences: d.HasArg("ignore-preferences")}
 				d.MaybeScanArgs(t, "types-max", &opts.TypesMax)

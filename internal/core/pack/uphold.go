@@ -84,7 +84,7 @@ func (s *solver) locateFinal(i int, b *launchBin) {
 	}
 	b.place = s.placeOfUnsettled(&unsettled{host: "launch " + strconv.Itoa(i), at: b.at, atoms: b.aliveIn(b.scratch), has: has})
 	s.ledger.Present(&b.place)
-	for _, d := range b.company.daemons {
+	for _, d := range s.arrivals(b) {
 		s.ledger.Count(s.visible[d].class, &b.place, 1, 0)
 	}
 }
@@ -153,7 +153,7 @@ func (s *solver) readmit() (any bool) {
 	for again := true; again; {
 		again = false
 		for _, c := range s.order {
-			for len(refused[c]) > 0 {
+			for len(refused[c]) > 0 && !s.classes[c].tooLarge {
 				if tries--; tries < 0 {
 					return any
 				}

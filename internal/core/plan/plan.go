@@ -58,7 +58,15 @@ type Plan struct {
 	Blocked []verdict.Verdict
 	// Idle are the pools of which no instance type can be launched, with the reason.
 	Idle []verdict.Verdict
+	// GivenUp are the causes for which the decision was given up, and made again without some of
+	// the pods: CauseEffort, or a bug in words. Nil: it was made at once.
+	GivenUp []string
+	// Effort is how many units of package effort the decision took, if not given up.
+	Effort int64
 }
+
+// CauseEffort is in Plan.GivenUp for a decision that took too much effort.
+const CauseEffort = "effort"
 
 // Placement means one pod for one node or claim of the snapshot.
 type Placement struct {

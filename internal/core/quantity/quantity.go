@@ -5,12 +5,16 @@
 //
 // List is the form at the edges, by name. Vector is the form inside the solver, by
 // position in a Space.
+//
+// Amounts saturate: each is within [-Max, Max], and so is what the functions here return. A pod or
+// a node may claim what no int64 holds, and a sum that wraps around would pass for a small one.
 package quantity
 
 import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -29,8 +33,41 @@ const (
 // driver. What does not mention such a resource has no limit of it.
 const AttachPrefix = "attachable-volumes-csi-"
 
-// Unlimited is more than anyone asks for, and small enough for sums.
-const Unlimited = math.MaxInt64 / 4
+// Max is the largest amount, and -Max the least: what is beyond counts as that much. The sum of two
+// amounts and their difference are exact; of more, see Add.
+const Max = math.MaxInt64 / 4
+
+// Unlimited is more than anyone asks for.
+const Unlimited = Max
+
+// Clamp returns the amount that is nearest to n.
+func Clamp(n int64) int64 { return max(-Max, min(Max, n)) }
+
+// Add returns a + b as an amount.
+func Add(a, b int64) int64 { return Clamp(Clamp(a) + Clamp(b)) }
+
+// Sub returns a - b as an amount.
+func Sub(a, b int64) int64 { return Clamp(Clamp(a) - Clamp(b)) }
+
+// Mul returns a * n as an amount.
+func Mul(a, n int64) int64 {
+	high, low := bits.Mul64(magnitude(a), magnitude(n))
+	product := int64(Max)
+	if high == 0 && low < Max {
+		product = int64(low)
+	}
+	if (a < 0) != (n < 0) {
+		return -product
+	}
+	return product
+}
+
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
 
 // List is amounts by resource name. A missing name means zero, but see AttachPrefix. Lists are shared
 // between values and never changed once they are handed out.
@@ -40,16 +77,14 @@ type List map[string]int64
 func (l List) Plus(o List) List {
 	sum := make(List, len(l)+1)
 	maps.Copy(sum, l)
-	for name, amount := range o {
-		sum[name] += amount
-	}
+	sum.Add(o)
 	return sum
 }
 
 // Add adds o to l in place.
 func (l List) Add(o List) {
 	for name, amount := range o {
-		l[name] += amount
+		l[name] = Add(l[name], amount)
 	}
 }
 
@@ -57,7 +92,7 @@ func (l List) Add(o List) {
 func (l List) MinusFloor(o List) List {
 	rest := make(List, len(l))
 	for name, amount := range l {
-		rest[name] = max(0, amount-o[name])
+		rest[name] = max(0, Sub(amount, o[name]))
 	}
 	return rest
 }
@@ -118,7 +153,7 @@ func (s Space) Vector(l List) Vector {
 // Fill writes l in the space to v.
 func (s Space) Fill(v Vector, l List) {
 	for i, name := range s {
-		v[i] = l[name]
+		v[i] = Clamp(l[name])
 	}
 }
 
@@ -132,7 +167,7 @@ func (s Space) Room(l List) Vector {
 // FillRoom writes to v what Room returns.
 func (s Space) FillRoom(v Vector, l List) {
 	for i, name := range s {
-		v[i] = l.Room(name)
+		v[i] = Clamp(l.Room(name))
 	}
 }
 
@@ -147,7 +182,8 @@ func (s Space) List(v Vector) List {
 	return l
 }
 
-// Vector is amounts by position in a Space. Vectors of one solve have equal length.
+// Vector is amounts by position in a Space. Vectors of one solve have equal length. A difference of
+// two elements, as in Times, is exact.
 type Vector []int64
 
 // Fits tells whether v is within free in every dimension.
@@ -163,7 +199,10 @@ func (v Vector) Fits(free Vector) bool {
 // AddN adds n times o to v in place.
 func (v Vector) AddN(o Vector, n int64) {
 	for i, amount := range o {
-		v[i] += amount * n
+		if n != 1 { // as nearly always
+			amount = Mul(amount, n)
+		}
+		v[i] = Add(v[i], amount)
 	}
 }
 

@@ -20,6 +20,7 @@ func (l *Ledger) Clone() *Ledger {
 		numbers += len(gr.counts) + len(gr.owners) + len(gr.maybe)
 		flags += len(gr.present) + len(gr.possible) + len(gr.awaited)
 	}
+	l.meter.Spend(len(c.groups) + (numbers+flags)/numbersUnit)
 	n, f := make([]int32, numbers), make([]bool, flags)
 	for g := range c.groups {
 		gr := &c.groups[g]
@@ -42,6 +43,7 @@ func (l *Ledger) Suppose() (forget func()) {
 		present = append(present, l.groups[g].present...)
 		ends[g] = len(present)
 	}
+	l.meter.Spend(len(l.groups) + len(present)/numbersUnit)
 	return func() {
 		first := 0
 		for g, end := range ends {
@@ -104,6 +106,7 @@ func (l *Ledger) Alike(class int, a, b *Place) bool {
 		return false
 	}
 	r := &l.rules[class]
+	l.meter.Spend(r.weight)
 	for i := range r.spread {
 		g := r.spread[i].group
 		if k := l.groups[g].key; a.Domain[k] != b.Domain[k] || a.counts(g) != b.counts(g) {

@@ -41,6 +41,7 @@ func (m Miss) Verdict() verdict.Verdict {
 // machine that has none of those nobody minds, for they can have one of their own.
 func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) Miss {
 	if courteous {
+		l.meter.Spend(len(l.rules[class].counted))
 		for _, g := range l.rules[class].counted {
 			gr := &l.groups[g]
 			if gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 && (!gr.buyable || !l.isHostname(gr.key) || gr.owners[at.Domain[gr.key]] > 0) {
@@ -62,6 +63,7 @@ func (l *Ledger) Holds(class int, at *Place) Miss {
 // Welcome tells whether a pod of the class that has been counted at the place breaks no
 // rule there, neither its own nor a spread of others.
 func (l *Ledger) Welcome(class int, at *Place) bool {
+	l.meter.Spend(len(l.rules[class].counted))
 	for _, g := range l.rules[class].counted {
 		if gr := &l.groups[g]; gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 {
 			if !l.spread(&use{group: g, self: 1}, at, 1).IsYes() {
@@ -75,6 +77,7 @@ func (l *Ledger) Welcome(class int, at *Place) bool {
 // judge applies every rule. counted: the pod is in the counts already.
 func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss {
 	r := &l.rules[class]
+	l.meter.Spend(r.weight)
 	kept := func(wish int) bool { return wish < 0 || wish >= wishesFrom }
 	already := func(u *use) int32 {
 		if counted {
@@ -105,11 +108,8 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 	for i := range r.repelled {
 		u := &r.repelled[i]
 		g := &l.groups[u.group]
-		own := int32(0)
-		if counted && l.owns(class, u.group) {
-			own = 1
-		}
-		if l.at(u.group, at)-own > 0 {
+		n := l.at(u.group, at)
+		if n > 1 || n == 1 && !(counted && l.owns(class, u.group)) { // it may be the pod itself
 			return Miss{reason: verdict.AntiAffinityUnmet, format: "anti-affinity: its %s has a pod that does not want to be with it", key: l.keys[g.key]}
 		}
 	}
@@ -146,7 +146,9 @@ func (g *group) sure(domain int32) int32 {
 	return 0
 }
 
+// owns tells whether pods of the class count in the group.
 func (l *Ledger) owns(class, group int) bool {
+	l.meter.Spend(len(l.rules[class].counted) / numbersUnit)
 	for _, g := range l.rules[class].counted {
 		if g == group {
 			return true
@@ -190,6 +192,7 @@ func (l *Ledger) fewest(group int, at *Place, domain int32) int32 {
 	if g.buyable && !l.soldOut && l.isHostname(g.key) && len(g.floor) == 0 {
 		return 0
 	}
+	l.meter.Spend(len(g.counts) / numbersUnit)
 	least, domains, own := int32(math.MaxInt32), int32(0), -1
 	if at.counts(group) {
 		own = int(domain)

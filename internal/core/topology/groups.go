@@ -69,6 +69,14 @@ type classRules struct {
 	counted []int
 	// mindsHosts: one of the uses is on the hostname.
 	mindsHosts bool
+	// weight is the effort of asking about all rules once.
+	weight int
+}
+
+// weigh notes how many rules there are.
+func (r *classRules) weigh() {
+	r.weight = 1
+	r.uses(func(use) { r.weight++ })
 }
 
 // affinity is a set of terms that one pod must match all of.
@@ -89,18 +97,10 @@ type builder struct {
 	every   []int
 	uses    short[use]
 	numbers short[int]
-	matters []bool     // by class: whether anyone asks about it
-	filled  []filledBy // by group
+	matters []bool // by class: whether anyone asks about it
+	filled  []bool // by group: whether the classes are noted that count in it
+	running *running
 }
-
-// filledBy is whether the classes are noted that count in a group.
-type filledBy uint8
-
-const (
-	nobody      filledBy = iota
-	nobodyAsked          // and only classes have it that do not matter
-	somebody
-)
 
 // short makes lists that mostly have one element. Memory is taken for shortMany at once.
 type short[T any] struct{ free []T }
@@ -163,6 +163,11 @@ func (b *builder) candidates(s *cluster.Selector) []int {
 	return best
 }
 
+// effortOf is the effort of asking whether a term selects a pod.
+func effortOf(t *cluster.PodTerm) int {
+	return 1 + len(t.Selector.Requirements) + len(t.NamespaceSelector.Requirements) + len(t.Namespaces)/numbersUnit
+}
+
 // selects tells whether the term selects a pod of the shape.
 func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
 	in := slices.Contains(t.Namespaces, sh.Namespace)
@@ -177,28 +182,33 @@ func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
 
 // group returns the group of the name that is in the buffer, making it if need be.
 func (b *builder) group(g group) int {
+	b.meter.Spend(1 + len(b.name)/numbersUnit)
 	if i, ok := b.byName[string(b.name)]; ok {
 		return i
 	}
 	i := len(b.groups)
 	b.byName[string(b.name)] = i
-	b.groups, b.filled = append(b.groups, g), append(b.filled, nobody)
+	b.groups, b.filled = append(b.groups, g), append(b.filled, false)
 	return i
 }
 
 // fill calls f for each class that a selector and the rest of its rule select, unless that
-// has been done for the group. It waits as long as nobody asks about the group: of those
-// that matter neither the class whose rule it is nor one that it selects.
-func (b *builder) fill(group, class int, s *cluster.Selector, selects func(class int) bool, f func(class int)) {
-	if b.filled[group] == somebody || b.filled[group] == nobodyAsked && !b.matters[class] {
+// has been done for the group, or nobody asks about it: of those that matter neither the class
+// whose rule it is, which are read first, nor one of its namespace that it selects. Each class
+// that is asked costs so much effort.
+func (b *builder) fill(group, class int, s *cluster.Selector, each int, selects func(class int) bool, f func(class int)) {
+	if b.filled[group] {
 		return
+	}
+	b.filled[group] = true
+	if !b.matters[class] {
+		mine := b.running.among(&cluster.PodTerm{Selector: *s, Namespaces: []string{b.shapes[class].Namespace}})
+		if b.meter.Spend(1 + len(mine)*each); !slices.ContainsFunc(mine, selects) {
+			return
+		}
 	}
 	among := b.candidates(s)
-	if !b.matters[class] && !slices.ContainsFunc(among, func(c int) bool { return b.matters[c] && selects(c) }) {
-		b.filled[group] = nobodyAsked
-		return
-	}
-	b.filled[group] = somebody
+	b.meter.Spend(1 + len(among)*each)
 	for _, c := range among {
 		if selects(c) {
 			f(c)
@@ -225,6 +235,7 @@ func (b *builder) term(t *cluster.PodTerm) {
 	b.more(t.Key)
 	b.selector(&t.Selector)
 	namespaces := t.Namespaces
+	b.meter.Spend(len(namespaces))
 	if len(namespaces) > 1 {
 		namespaces = slices.Sorted(slices.Values(namespaces))
 	}
@@ -249,6 +260,7 @@ func (b *builder) selector(s *cluster.Selector) {
 			}
 		}
 	}
+	b.meter.Spend(s.Requirements.Weight())
 	b.more("some", s.Requirements.String())
 }
 
@@ -283,10 +295,10 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 		u.self = 1
 	}
 	b.rules[class].spread = b.uses.add(b.rules[class].spread, u)
-	b.fill(i, class, &sp.Selector, func(c int) bool {
+	b.fill(i, class, &sp.Selector, 1+len(sp.Selector.Requirements), func(c int) bool {
 		other := b.shapes[c]
 		return other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels)
-	}, func(c int) { b.count(c, i) })
+	}, func(c int) { b.countNew(c, i) })
 }
 
 // addAffinity adds the groups of a set of affinity terms that pods must match together.
@@ -298,6 +310,10 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 		return !slices.ContainsFunc(terms, func(t cluster.PodTerm) bool { return !b.selects(&t, sh) })
 	}
 	a := affinity{wish: wish, self: matchesAll(b.shapes[class])}
+	each := 0
+	for i := range terms {
+		each += effortOf(&terms[i])
+	}
 	for i := range terms {
 		b.call("affinity", terms[i].Key)
 		for j := range terms {
@@ -309,16 +325,20 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 			u.self = 1
 		}
 		a.uses = append(a.uses, u)
-		b.fill(g, class, &terms[i].Selector, func(c int) bool { return matchesAll(b.shapes[c]) }, func(c int) { b.count(c, g) })
+		b.fill(g, class, &terms[i].Selector, each, func(c int) bool { return matchesAll(b.shapes[c]) }, func(c int) { b.countNew(c, g) })
 	}
 	b.rules[class].attracting = append(b.rules[class].attracting, a)
 }
 
 // addAntiAffinity adds the two groups of an anti-affinity term: the pods it selects, from
 // which the owner keeps away, and, if it is required, its owners, from which those keep away.
+// A term that selects none of all classes keeps nobody apart: there is nothing to ask.
 func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	b.call("anti")
 	b.term(t)
+	if b.selectsNone(class, t) {
+		return
+	}
 	selected := b.group(group{kind: repelling, key: b.keyOf(t.Key)})
 	selects := func(c int) bool { return b.selects(t, b.shapes[c]) }
 	u := use{group: selected, wish: wish}
@@ -326,7 +346,7 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 		u.self = 1
 	}
 	b.rules[class].repelling = b.uses.add(b.rules[class].repelling, u)
-	b.fill(selected, class, &t.Selector, selects, func(c int) { b.count(c, selected) })
+	b.fill(selected, class, &t.Selector, effortOf(t), selects, func(c int) { b.countNew(c, selected) })
 	if wish >= 0 {
 		return
 	}
@@ -334,14 +354,37 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	b.term(t)
 	owners := b.group(group{kind: repelled, key: b.keyOf(t.Key)})
 	b.count(class, owners)
-	b.fill(owners, class, &t.Selector, selects, func(c int) {
-		b.rules[c].repelled = b.uses.add(b.rules[c].repelled, use{group: owners, wish: -1})
+	b.fill(owners, class, &t.Selector, effortOf(t), selects, func(c int) {
+		b.keepAway(c, owners)
 	})
 }
 
-// count notes that pods of the class count in the group.
-func (b *builder) count(class, group int) {
-	if c := &b.rules[class].counted; !slices.Contains(*c, group) {
-		*c = b.numbers.add(*c, group)
+// selectsNone tells whether a term of a class, whose name is in the buffer, selects no class.
+func (b *builder) selectsNone(class int, t *cluster.PodTerm) bool {
+	if g, known := b.byName[string(b.name)]; known {
+		return g < 0
 	}
+	if b.selects(t, b.shapes[class]) { // as it mostly is
+		return false
+	}
+	for _, c := range b.candidates(&t.Selector) {
+		b.meter.Spend(effortOf(t))
+		if b.selects(t, b.shapes[c]) {
+			return false
+		}
+	}
+	b.byName[string(b.name)] = -1
+	return true
+}
+
+// count notes that pods of the class count in the group, if that is not known.
+func (b *builder) count(class, group int) {
+	if !b.owns(class, group) {
+		b.countNew(class, group)
+	}
+}
+
+// countNew notes that pods of the class count in a group in which they did not so far.
+func (b *builder) countNew(class, group int) {
+	b.rules[class].counted = b.numbers.add(b.rules[class].counted, group)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
@@ -34,9 +35,14 @@ type Ledger struct {
 	keysAsked  []bool  // by key: some group that is asked about has it
 	keySets    [][]int // that classes have, for others
 	scratch    []int
+	// meter is what all that is asked and counted is taken from.
+	meter *effort.Meter
 	// soldOut: domains in which machines could be bought count no more.
 	soldOut bool
 }
+
+// numbersUnit is how many numbers are copied, or compared in a row, for a unit of effort.
+const numbersUnit = 16
 
 // keySetsMax is how many sets of keys are kept to be shared.
 const keySetsMax = 16
@@ -57,15 +63,19 @@ type Place struct {
 // New returns the ledger of all rules that pods of these shapes have. Shapes that only
 // run, and are not to be placed, belong in it too: others' rules count them.
 func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledger {
-	return NewFor(shapes, namespaces, func(int) bool { return true })
+	return NewFor(shapes, namespaces, nil, func(int) bool { return true })
 }
 
 // NewFor is New that counts only what some class asks about that matters says yes to. The
-// other classes are counted where those look, but must not be asked about themselves.
-func NewFor(shapes []*cluster.Shape, namespaces map[string]map[string]string, matters func(class int) bool) *Ledger {
-	l := &Ledger{shapes: shapes, namespaces: namespaces, rules: make([]classRules, len(shapes))}
+// other classes are counted where those look, but must not be asked about themselves. The
+// work, and all that the ledger is asked later, is taken from the meter.
+func NewFor(shapes []*cluster.Shape, namespaces map[string]map[string]string, meter *effort.Meter, matters func(class int) bool) *Ledger {
+	l := &Ledger{shapes: shapes, namespaces: namespaces, rules: make([]classRules, len(shapes)), meter: meter}
 	b := newBuilder(l, matters)
 	for c, sh := range shapes {
+		if !b.matters[c] {
+			continue
+		}
 		for i := range sh.Spread {
 			b.addSpread(c, &sh.Spread[i], -1)
 		}
@@ -84,9 +94,11 @@ func NewFor(shapes []*cluster.Shape, namespaces map[string]map[string]string, ma
 			}
 		}
 	}
+	b.addRunning()
 	for c := range l.rules {
 		r := &l.rules[c]
 		r.uses(func(u use) { r.mindsHosts = r.mindsHosts || l.isHostname(l.groups[u.group].key) })
+		r.weigh()
 	}
 	l.spreads = make([][]int, len(l.keys))
 	for g := range l.groups {
@@ -190,6 +202,7 @@ func (l *Ledger) Follows(class int) bool {
 func (l *Ledger) Leads(leader, follower int) bool {
 	for i := range l.rules[follower].attracting {
 		a := &l.rules[follower].attracting[i]
+		l.meter.Spend(1 + len(a.uses))
 		for _, u := range a.uses {
 			if a.wish < 0 && l.owns(leader, u.group) {
 				return true
@@ -216,6 +229,7 @@ func (l *Ledger) Domain(key int, value string) int32 {
 func (l *Ledger) NewDomain(key int) int32 {
 	d := l.sizes[key]
 	l.sizes[key]++
+	l.meter.Spend(1 + len(l.spreads[key]))
 	for _, g := range l.spreads[key] {
 		gr := &l.groups[g]
 		gr.counts, gr.owners = append(gr.counts, 0), append(gr.owners, 0)
@@ -237,6 +251,7 @@ func (l *Ledger) Expect(key, domains int) {
 			lists++
 		}
 	}
+	l.meter.Spend(each * lists / numbersUnit)
 	numbers := make([]int32, each*lists)
 	for g := range l.groups {
 		gr := &l.groups[g]
@@ -260,6 +275,7 @@ func moved[T any](memory, list []T, most int) (rest, at []T) {
 // Spreading calls f for each spreading group, also those that nobody asks about, with the
 // class whose policies say which machines count, and the policies.
 func (l *Ledger) Spreading(f func(group, owner int, ignoreAffinity, honorTaints bool)) {
+	l.meter.Spend(1 + len(l.groups)/numbersUnit)
 	for g := range l.groups {
 		if gr := &l.groups[g]; gr.kind == spreading {
 			f(g, gr.owner, gr.ignoreAffinity, gr.honorTaints)
@@ -279,6 +295,7 @@ func (l *Ledger) Groups() int { return len(l.groups) }
 // Present notes that a machine is there: its domains are ones in which pods can be few.
 func (l *Ledger) Present(at *Place) {
 	for key, groups := range l.spreads {
+		l.meter.Spend(len(groups))
 		for _, g := range groups {
 			if !at.counts(g) {
 				continue
@@ -349,6 +366,7 @@ func (l *Ledger) OnlyPresent(class int) (changed bool) {
 // told to end, and count for affinity but not for spread.
 func (l *Ledger) Count(class int, at *Place, n, leaving int32) {
 	r := &l.rules[class]
+	l.meter.Spend(1 + len(r.counted) + len(r.spread))
 	for _, g := range r.counted {
 		l.count(g, at, n, leaving)
 	}
@@ -362,6 +380,7 @@ func (l *Ledger) Count(class int, at *Place, n, leaving int32) {
 
 // CountUnder is Count for the rules on one key.
 func (l *Ledger) CountUnder(class int, at *Place, key int, n int32) {
+	l.meter.Spend(1 + len(l.rules[class].counted))
 	for _, g := range l.rules[class].counted {
 		if l.groups[g].key == key {
 			l.count(g, at, n, 0)

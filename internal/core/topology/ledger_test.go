@@ -122,7 +122,7 @@ func TestNewForCountsWhatIsAskedAbout(t *testing.T) {
 			t.Parallel()
 			labels := map[string]string{"app": "web"}
 			spread := cluster.Rules{Spread: []cluster.Spread{{Key: label.Zone, MaxSkew: 1, Selector: selectsWeb()}}}
-			l := topology.NewFor([]*cluster.Shape{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil,
+			l := topology.NewFor([]*cluster.Shape{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil, nil,
 				func(class int) bool { return class == c.class })
 			if l.AsksOf(0) != c.asks || (len(l.Spreads(0)) > 0) != c.asks {
 				t.Fatalf("asks of zones: %t, spreads: %v", l.AsksOf(0), l.Spreads(0))

@@ -19,6 +19,7 @@ func (l *Ledger) Order(n int) []int {
 		for _, g := range l.rules[c].counted {
 			w.left[g]++
 		}
+		l.meter.Spend(len(l.rules[c].counted) / numbersUnit)
 	}
 	return append(w.order(free), w.order(followers)...)
 }
@@ -45,6 +46,7 @@ func (w *waiting) order(classes []int) []int {
 			start++
 		}
 		next, kind := start, -1
+		w.meter.Spend(1 + (len(classes)-start)/numbersUnit)
 		for i := start; i < len(classes); i++ {
 			if done[i] {
 				continue

@@ -34,6 +34,7 @@ func (l *Ledger) Sum(class int, sum Sum) Sum {
 
 func (l *Ledger) sumOf(group int, sum Sum) Sum {
 	g := &l.groups[group]
+	l.meter.Spend(1 + len(g.counts)/numbersUnit)
 	sum = sum.Add(uint64(g.total))
 	if l.isHostname(g.key) {
 		return sum

@@ -197,6 +197,7 @@ func (a *args) taints() (taints []cluster.Taint) {
 func (a *args) shape() *cluster.Shape {
 	sh := &cluster.Shape{Requests: a.list("cpu", "memory", "ephemeral-storage", "gpu")}
 	sh.Requests[quantity.Pods] = 1
+	sh.Invalid = strings.ReplaceAll(a.text("invalid", ""), "_", " ")
 	selector := label.Requirements{}
 	for _, kv := range a.all("select") {
 		k, v, _ := strings.Cut(kv, ":")

@@ -11,6 +11,7 @@
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
 //	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
+//	gang train minimum=4 waiting=1                        a PodGroup; pod … gang=train, running … gang=train. waiting pods do not ask
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
 //	guard web allowed=1                                   a PodDisruptionBudget; running … guard=web
 //
@@ -33,12 +34,14 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // Now is the instant of every story.
@@ -48,7 +51,7 @@ func Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 func Parse(text string) (*cluster.Snapshot, error) {
 	p := &parser{snap: &cluster.Snapshot{At: Now(), ReservationKey: reservation, WellKnown: map[string]bool{
 		label.Zone: true, label.CapacityType: true, label.InstanceType: true, label.NodePool: true, arch: true, reservation: true,
-	}}, types: map[string]*catalog.Type{}}
+	}}, types: map[string]*catalog.Type{}, bound: map[string]int{}, asking: map[string]int{}}
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		words := strings.Fields(line)
@@ -73,6 +76,8 @@ type parser struct {
 	types map[string]*catalog.Type
 	order []*catalog.Type
 	pods  int
+	// bound and asking are how many pods of each gang are and do.
+	bound, asking map[string]int
 }
 
 // line reads one thing.
@@ -95,12 +100,17 @@ func (p *parser) line(words []string) error {
 		err = p.addRunning(words[1], args)
 	case "guard":
 		p.snap.Guards = append(p.snap.Guards, cluster.Guard{Name: words[1], Allowed: int32(args.number("allowed", 0))})
+	case "gang":
+		minimum := int(args.number("minimum", 1))
+		p.snap.Gangs = append(p.snap.Gangs, cluster.Gang{
+			Namespace: "default", Name: words[1], Created: Now().Add(-args.duration("age", time.Hour)), Minimum: minimum, Known: int(args.number("waiting", 0)),
+		})
 	case "daemon":
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Shape: args.shape()})
 	case "pod":
 		p.addPods(words[1], args)
 	default:
-		return fmt.Errorf("no such thing; use type, pool, node, claim, running, guard, daemon, pod")
+		return fmt.Errorf("no such thing; use type, pool, node, claim, running, guard, gang, daemon, pod")
 	}
 	if err != nil {
 		return err
@@ -240,10 +250,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 }
 
 func (p *parser) addPods(name string, a *args) {
-	sh, count, planned := a.shape(), a.number("count", 0), a.text("planned", "")
-	if why := a.text("invalid", ""); why != "" {
-		sh.Invalid = strings.ReplaceAll(why, "_", " ")
-	}
+	sh, count, planned, gang := a.shape(), a.number("count", 0), a.text("planned", ""), a.text("gang", "")
 	names := []string{name}
 	if count > 0 {
 		names = nil
@@ -251,11 +258,12 @@ func (p *parser) addPods(name string, a *args) {
 			names = append(names, fmt.Sprintf("%s-%d", name, i+1))
 		}
 	}
+	p.asking[gang] += len(names)
 	for _, n := range names {
 		p.pods++
 		p.snap.Pending = append(p.snap.Pending, cluster.Pod{
 			PodRef: cluster.PodRef{Namespace: "default", Name: n, UID: n}, Created: Now().Add(time.Duration(p.pods) * time.Second),
-			Shape: sh, Planned: planned,
+			Shape: sh, Planned: planned, Gang: gang,
 		})
 	}
 }
@@ -283,6 +291,7 @@ func (p *parser) addRunning(name string, a *args) error {
 		resident.Guards = append(resident.Guards, g)
 	}
 	n.Pods = append(n.Pods, cluster.PodCount{Shape: sh, Count: int32(count)})
+	p.bound[a.text("gang", "")] += int(count)
 	for i := range count {
 		n.Used.Add(sh.Requests)
 		if daemon {
@@ -302,6 +311,12 @@ func (p *parser) finish() {
 	slices.SortFunc(p.snap.Pools, func(a, b cluster.Pool) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Pending, func(a, b cluster.Pod) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.snap.Gangs, func(a, b cluster.Gang) int { return strings.Compare(a.Name, b.Name) })
+	for i := range p.snap.Gangs {
+		g := &p.snap.Gangs[i]
+		g.Bound = p.bound[g.Name]
+		g.Known += g.Bound + p.asking[g.Name]
+	}
 	for i := range p.snap.Nodes {
 		slices.SortFunc(p.snap.Nodes[i].Residents, func(a, b cluster.Resident) int { return strings.Compare(a.Name, b.Name) })
 	}
@@ -313,8 +328,5 @@ func amount(name, text string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if name == quantity.CPU {
-		return q.MilliValue(), nil
-	}
-	return q.Value(), nil
+	return translate.Amount(corev1.ResourceName(name), q), nil
 }

@@ -2,6 +2,7 @@ package class_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,6 +26,15 @@ func classOf(t testing.TB, spec string) *awsv1.EC2NodeClass {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue})
 	}
 	return c
+}
+
+// manyTags returns so many tags, as YAML.
+func manyTags(n int) string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("team-%d: web", i))
+	}
+	return strings.Join(out, ", ")
 }
 
 const base = `{role: node, amiSelectorTerms: [{alias: al2023@latest}], tags: {a: b}, userData: echo,
@@ -179,6 +189,9 @@ func TestValidate(t *testing.T) {
 		"an expression that fails for a type":  {spec: "{" + images + "kubelet: {maxPods: '1 / (vcpus - 1)'}}", want: "KubeletExpressionEvaluationFailed: spec.kubelet.maxPods on t3.nano: division by zero"},
 		"a tag that is ours":                   {spec: "{" + images + "tags: {karpenter.sh/nodepool: a}}", want: `TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not yours to set; take it out`, settle: true},
 		"a tag of another cluster":             {spec: "{" + images + "tags: {kubernetes.io/cluster/other: owned}}", want: `TagValidationFailed: spec.tags: "kubernetes.io/cluster/other" is not yours`, settle: true},
+		"more tags than there is room for":     {spec: "{" + images + "tags: {" + manyTags(42) + "}}", want: "TagValidationFailed: spec.tags: EC2 takes 50 tags, and 9 are ours: take out 1 of your 42", settle: true},
+		"as many tags as there is room for":    {spec: "{" + images + "tags: {" + manyTags(41) + "}}"},
+		"a name takes the place of ours":       {spec: "{" + images + "tags: {Name: web, " + manyTags(41) + "}}"},
 		"several at once: the first":           {spec: "{" + images + "kubelet: {maxPod: 3}, tags: {karpenter.sh/nodepool: a}}", want: "InvalidKubeletConfiguration: ", settle: true},
 		"Custom may be told anything it likes": {spec: "{amiFamily: Custom, kubelet: {serializeImagePulls: false}, userData: 'MIME-Version: what'}"},
 	} {

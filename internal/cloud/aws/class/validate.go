@@ -139,7 +139,15 @@ func validateExpressions(config *kubelet.Config, f *Facts) Verdict {
 
 var clusterTags = regexp.MustCompile(`^kubernetes\.io/cluster/[0-9A-Za-z][A-Za-z0-9\-_]*$`)
 
-// validateTags refuses the tags that are ours to set, for classes that were created before
+const (
+	// tagsMost is how many tags EC2 takes on an instance.
+	tagsMost = 50
+	// tagsOurs is how many of them may be ours: the cluster's two, pool, class, claim, launch,
+	// hash and its version, and the name.
+	tagsOurs = 9
+)
+
+// validateTags refuses more tags than there is room for, and the tags that are ours to set, for classes that were created before
 // the API server did.
 func validateTags(c *awsv1.EC2NodeClass) Verdict {
 	ours := []string{awsv1.TagEKSClusterName, awsv1.TagNodePool, awsv1.TagNodeClaim, awsv1.TagNodeClass}
@@ -147,6 +155,13 @@ func validateTags(c *awsv1.EC2NodeClass) Verdict {
 		if slices.Contains(ours, key) || clusterTags.MatchString(key) {
 			return Verdict{Reason: ReasonTags, Message: fmt.Sprintf("spec.tags: %q is not yours to set; take it out", key), Settled: true}
 		}
+	}
+	room := tagsMost - tagsOurs
+	if _, named := c.Spec.Tags[awsv1.TagName]; named { // in place of ours
+		room++
+	}
+	if n := len(c.Spec.Tags); n > room {
+		return Verdict{Reason: ReasonTags, Message: fmt.Sprintf("spec.tags: EC2 takes %d tags, and %d are ours: take out %d of your %d", tagsMost, tagsMost-room, n-room, n), Settled: true}
 	}
 	return Verdict{}
 }

@@ -83,7 +83,7 @@ func named(name string) Family {
 	case Bottlerocket:
 		f.ENILimitedOverhead, f.PodsPerCore = false, false
 		f.EphemeralDevice = "/dev/xvdb"
-		f.Volumes = []awsv1.BlockDeviceMapping{volume("/dev/xvda", "4Gi"), volume("/dev/xvdb", "20Gi")}
+		f.Volumes = []awsv1.BlockDeviceMapping{volume("/dev/xvda", "6Gi"), volume("/dev/xvdb", "20Gi")}
 	case Windows2019, Windows2022, Windows2025:
 		f.ENILimitedDensity, f.ENILimitedOverhead = false, false
 		f.OS, f.WindowsBuild, f.Flags = "windows", windowsBuild(name), true

@@ -5,11 +5,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 const (
@@ -102,7 +104,7 @@ func sizeOf(m *awsv1.BlockDeviceMapping) int64 {
 	if m.EBS == nil || m.EBS.VolumeSize == nil {
 		return 0
 	}
-	return m.EBS.VolumeSize.Value()
+	return translate.Amount(corev1.ResourceEphemeralStorage, *m.EBS.VolumeSize)
 }
 
 // pods returns how many pods the kubelet takes.

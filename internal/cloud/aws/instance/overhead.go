@@ -6,11 +6,12 @@ import (
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"k8s.io/apimachinery/pkg/api/resource"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // overhead returns what of the capacity is not for pods: what the kubelet keeps for itself
@@ -84,13 +85,9 @@ func threshold(s *kubelet.Settings, capacity quantity.List) quantity.List {
 func amounts(reserved map[string]string) quantity.List {
 	out := quantity.List{}
 	for name, text := range reserved {
-		q, err := resource.ParseQuantity(text)
-		switch {
-		case err != nil || name == "pid": // an amount was checked, and is a quantity
-		case name == quantity.CPU:
-			out[name] = q.MilliValue()
-		default:
-			out[name] = q.Value()
+		q, err := kubelet.ParseQuantity(text)
+		if err == nil && name != "pid" { // an amount was checked, and is a quantity
+			out[name] = translate.Amount(corev1.ResourceName(name), q)
 		}
 	}
 	return out

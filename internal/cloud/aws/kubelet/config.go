@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	kjson "sigs.k8s.io/json"
@@ -42,11 +41,14 @@ var managed = []string{ //nolint:gochecknoglobals // a constant that Go cannot s
 // ExpressionError to say.
 func Parse(raw *runtime.RawExtension) (*Config, error) {
 	c := &Config{fields: map[string]any{}}
-	if raw == nil || len(raw.Raw) == 0 || string(raw.Raw) == "null" {
+	if raw == nil || len(raw.Raw) == 0 {
 		return c, nil
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &c.fields); err != nil {
 		return nil, fmt.Errorf("spec.kubelet: not an object: %w", err)
+	}
+	if c.fields == nil { // null
+		return &Config{fields: map[string]any{}}, nil
 	}
 	plain := maps.Clone(c.fields)
 	if _, expression := plain["maxPods"].(string); expression {
@@ -116,7 +118,7 @@ func (c *Config) expressions() map[string]string {
 	}
 	for field, list := range c.reserved() {
 		for key, value := range list {
-			if _, err := resource.ParseQuantity(value); err != nil {
+			if _, err := ParseQuantity(value); err != nil {
 				found[field+"."+key] = value
 			}
 		}

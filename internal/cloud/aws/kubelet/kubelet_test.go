@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
@@ -214,7 +215,7 @@ func TestFamiliesTakeWhatTheyKnow(t *testing.T) {
 
 func TestThreshold(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]int64{"10%": 101, "100%": 0, "0%": 0, "100Mi": 100 << 20, "1k": 1000} {
+	for value, want := range map[string]int64{"10%": 101, "100%": 0, "0%": 0, "100Mi": 100 << 20, "1k": 1000, "100E": quantity.Max, "1e300%": quantity.Max, "1E2000000000": 0} {
 		if got := kubelet.Threshold(value, 1001); got != want {
 			t.Errorf("Threshold(%s, 1001) = %d, want %d", value, got, want)
 		}
@@ -235,7 +236,10 @@ func TestJSONIsTheSameForEqualConfigurations(t *testing.T) {
 // FuzzParse checks that no configuration breaks what reads it, and that what is accepted
 // can be worked out.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{`{}`, `null`, `{"maxPods":"vcpus*2"}`, `{"kubeReserved":{"cpu":"max(1,2.5)"}}`, `{"evictionHard":{"memory.available":"5%"}}`, `{"maxPods":1e99}`, `[`} {
+	for _, text := range []string{
+		`{}`, `null`, `{"maxPods":"vcpus*2"}`, `{"kubeReserved":{"cpu":"max(1,2.5)"}}`, `{"evictionHard":{"memory.available":"5%"}}`, `{"maxPods":1e99}`, `[`,
+		`{"kubeReserved":{"cpu":"1E2000000000"},"evictionHard":{"memory.available":"1E2000000000"}}`,
+	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

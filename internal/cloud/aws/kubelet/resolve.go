@@ -9,7 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // Machine is what expressions can name of a type of machine.
@@ -82,7 +85,7 @@ func (c *Config) resolveReserved(field string, list map[string]string, m Machine
 	out := maps.Clone(list)
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(list)) {
-		if _, err := resource.ParseQuantity(list[key]); err == nil {
+		if _, err := ParseQuantity(list[key]); err == nil {
 			continue
 		}
 		delete(out, key)
@@ -116,7 +119,7 @@ func amount(key string, n int64) string {
 	}
 }
 
-func stepUp(n, step int64) int64 { return (n + step - 1) / step * step }
+func stepUp(n, step int64) int64 { return quantity.Add(n, step-1) / step * step }
 
 // Threshold returns how much an eviction threshold keeps free of a capacity in bytes; 100%
 // turns the threshold off. A value that Parse would refuse keeps nothing.
@@ -126,11 +129,11 @@ func Threshold(value string, capacity int64) int64 {
 		if err != nil || p == 100 {
 			return 0
 		}
-		return int64(math.Ceil(float64(capacity) * p / 100))
+		return quantity.Clamp(int64(math.Ceil(min(float64(capacity)*p/100, quantity.Max))))
 	}
-	q, err := resource.ParseQuantity(value)
+	q, err := ParseQuantity(value)
 	if err != nil {
 		return 0
 	}
-	return q.Value()
+	return translate.Amount(corev1.ResourceMemory, q)
 }

@@ -59,7 +59,7 @@ func (n *Node) setKubernetes(settings map[string]any) {
 	settings["node-taints"] = taints
 	for key, list := range map[string]map[string]string{
 		"system-reserved": k.SystemReserved, "kube-reserved": k.KubeReserved,
-		"eviction-hard": evictionHard(k), "eviction-soft": k.EvictionSoft, "eviction-soft-grace-period": k.EvictionSoftGracePeriod,
+		"eviction-hard": n.evictionHard(), "eviction-soft": k.EvictionSoft, "eviction-soft-grace-period": k.EvictionSoftGracePeriod,
 	} {
 		if len(list) > 0 {
 			settings[key] = list

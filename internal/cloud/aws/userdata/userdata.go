@@ -111,7 +111,7 @@ func (n *Node) kubeletArgs() []string {
 	}{
 		{"system-reserved", k.SystemReserved, "="},
 		{"kube-reserved", k.KubeReserved, "="},
-		{"eviction-hard", evictionHard(k), "<"},
+		{"eviction-hard", n.evictionHard(), "<"},
 		{"eviction-soft", k.EvictionSoft, "<"},
 		{"eviction-soft-grace-period", k.EvictionSoftGracePeriod, "="},
 	} {
@@ -136,12 +136,15 @@ func (n *Node) kubeletArgs() []string {
 
 // evictionHard returns the thresholds that a kubelet is told which takes them as a whole:
 // one that is not named would be off, so the defaults stand beside those of the class.
-func evictionHard(k *kubelet.Settings) map[string]string {
-	if len(k.EvictionHard) == 0 {
+func (n *Node) evictionHard() map[string]string {
+	if len(n.Kubelet.EvictionHard) == 0 {
 		return nil
 	}
-	whole := map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
-	maps.Copy(whole, k.EvictionHard)
+	whole := map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
+	if n.Family.WindowsBuild == "" { // which has no inodes
+		whole["nodefs.inodesFree"] = "5%"
+	}
+	maps.Copy(whole, n.Kubelet.EvictionHard)
 	return whole
 }
 

@@ -197,3 +197,21 @@ func bottlerocket(t *testing.T, text string) {
 		t.Errorf("read back: %v, %+v\n%s", err, read, got)
 	}
 }
+
+// TestWindowsHasNoInodes: a kubelet that is told its thresholds as a whole is told of
+// inodes where there are any.
+func TestWindowsHasNoInodes(t *testing.T) {
+	t.Parallel()
+	for name, inodes := range map[string]bool{family.AL2: true, family.Bottlerocket: true, family.Windows2022: false} {
+		got, err := userdata.Make(node(t, name, "{evictionHard: {memory.available: 5%}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(got, "nodefs.available") || strings.Contains(got, "nodefs.inodesFree") != inodes {
+			t.Errorf("%s: want inodes to be named: %t\n%s", name, inodes, got)
+		}
+	}
+	if got, err := userdata.Make(node(t, family.Windows2022, "{evictionHard: {nodefs.inodesFree: 5%}}")); err != nil || !strings.Contains(got, "nodefs.inodesFree") {
+		t.Errorf("what a class names is left out: %v\n%s", err, got)
+	}
+}

@@ -1,0 +1,74 @@
+package aws
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// reasonMinValues is the reason of a launch that could not keep minValues.
+const reasonMinValues = "MinValuesUnmet"
+
+// minValues are a claim's rules of minValues: how many different values of a label the types
+// of its fleet have between them at least. The core keeps them when it plans a launch; a fleet
+// that takes fewer types than that has to keep them itself.
+type minValues map[string]int
+
+func minValuesOf(want label.Requirements) minValues {
+	rules := minValues{}
+	for key, r := range want {
+		if r.MinValues > 0 {
+			rules[key] = r.MinValues
+		}
+	}
+	return rules
+}
+
+// needed returns the types that the rules cannot do without: for each rule the best that have
+// its values, as few as a walk from the best to the worst finds.
+func (v minValues) needed(offers []catalog.Offer) map[string]bool {
+	types := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		has := map[string]bool{}
+		for _, o := range offers { // those that other rules need count first
+			if types[o.Type.Name] {
+				v.add(has, key, o.Type)
+			}
+		}
+		for _, o := range offers {
+			if len(has) >= v[key] {
+				break
+			}
+			if v.add(has, key, o.Type) {
+				types[o.Type.Name] = true
+			}
+		}
+	}
+	return types
+}
+
+// add notes the values of a key that a type has, and tells whether any is new.
+func (minValues) add(has map[string]bool, key string, t *catalog.Type) (isNew bool) {
+	for _, value := range t.Requirements[key].Values() {
+		isNew = isNew || !has[value]
+		has[value] = true
+	}
+	return isNew
+}
+
+// unmet says which rule offers do not keep; empty: they keep all.
+func (v minValues) unmet(offers []catalog.Offer) string {
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		has := map[string]bool{}
+		for _, o := range offers {
+			v.add(has, key, o.Type)
+		}
+		if len(has) < v[key] {
+			return fmt.Sprintf("one fleet can have %d values of %s; minValues demands %d", len(has), key, v[key])
+		}
+	}
+	return ""
+}

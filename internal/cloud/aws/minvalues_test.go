@@ -1,0 +1,73 @@
+package aws
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+// TestMinValuesHoldToTheLast cuts offers down to one fleet. What is left keeps the rules of
+// minValues, or the launch is refused with the rule that nothing keeps.
+func TestMinValuesHoldToTheLast(t *testing.T) {
+	t.Parallel()
+	const family = "karpenter.k8s.aws/instance-family"
+	// offers has n types of each family, cheapest first, all in one zone.
+	offers := func(capacityType string, n int, families ...string) (out []catalog.Offer) {
+		for _, f := range families {
+			for i := range n {
+				name := fmt.Sprintf("%s.%03d", f, i)
+				out = append(out, catalog.Offer{
+					Type:     &catalog.Type{Name: name, Requirements: label.Requirements{family: label.In(f), "type": label.In(name)}},
+					Offering: &catalog.Offering{Zone: "a", CapacityType: capacityType, Available: true},
+				})
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		offers  []catalog.Offer
+		rules   minValues
+		want    string // the capacity type that is taken
+		refused string
+	}{
+		"without a rule the best go": {offers(label.Spot, 100, "c"), nil, label.Spot, ""},
+		"families beyond the first sixty types": {
+			offers(label.Spot, 70, "c", "m", "r"), minValues{family: 3}, label.Spot, "",
+		},
+		"two rules together": {
+			offers(label.Spot, 70, "c", "m"), minValues{family: 2, "type": 50}, label.Spot, "",
+		},
+		"spot has too few families, on-demand has them": {
+			append(offers(label.Spot, 5, "c"), offers(label.OnDemand, 5, "c", "m")...), minValues{family: 2}, label.OnDemand, "",
+		},
+		"neither has them": {
+			append(offers(label.Spot, 5, "c"), offers(label.OnDemand, 5, "m")...),
+			minValues{family: 2},
+			"",
+			"of the instance types to be had as spot, one fleet can have 1 values of " + family + "; minValues demands 2",
+		},
+		"more types than a fleet has room for": {offers(label.Spot, 400, "c"), minValues{"type": 350}, "", "minValues demands 350"},
+	} {
+		s := &shot{rules: c.rules}
+		why := s.choose(c.offers)
+		if !strings.Contains(why, c.refused) || (why == "") != (c.refused == "") {
+			t.Errorf("%s: refused with %q, want %q", name, why, c.refused)
+		}
+		if c.want == "" {
+			continue
+		}
+		if got := s.offers[0].Offering.CapacityType; got != c.want {
+			t.Errorf("%s: takes %s, want %s", name, got, c.want)
+		}
+		types := map[string]bool{}
+		for _, o := range s.offers {
+			types[o.Type.Name] = true
+		}
+		if unmet := c.rules.unmet(s.offers); unmet != "" || len(types) > max(typesMost, len(s.needed)) || len(s.offers) > overridesMost {
+			t.Errorf("%s: %d types, %d offers, unmet: %s", name, len(types), len(s.offers), unmet)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// This file keeps pods that a decision can't cope with from the others: a decision that takes
+// too much effort, or that panics, is made again without the pods that it died of.
+
+const (
+	// effortBase, effortPod and effortNode are the units that a decision may take, whatever it is
+	// about, for each pending pod, and for each node. Decisions about ordinary pods take less
+	// than a fifth (docs/internals/solver.md).
+	effortBase, effortPod, effortNode = 2_000_000, 4_000, 1_000
+	// halvesMax bounds how often a decision that takes too much effort is made again: with half of the
+	// pods' weight each time, then of the pods that weigh no more than plainWeight, as ordinary ones do, and
+	// in the end of plain pods only.
+	halvesMax, plainWeight = 4, 24
+	// searchesMax bounds how many decisions are made to find the pods that one panics about, and
+	// givenUpMax how many are given up before all pods are refused.
+	searchesMax, givenUpMax = 60, 12
+)
+
+// effortFor returns how many units a decision about the snapshot may take.
+func (o Options) effortFor(snap *cluster.Snapshot) int64 {
+	return cmp.Or(o.Effort, effortBase+effortPod*int64(len(snap.Pending))+effortNode*int64(len(snap.Nodes)))
+}
+
+// Decide is Solve for pods that anybody may have made. Pods for which a decision takes too
+// much effort, or panics, are refused, and the decision is made for the rest: the same snapshot
+// gives the same plan. Plan.GivenUp has the cause of each decision that was given up.
+//
+// Where the effort does not suffice, namespaces share what there is: no namespace gives up a
+// pod while its pods weigh less than those that another one keeps.
+//
+// Gangs have enough places or none (gang.go); Solve does not know of them.
+func Decide(snap *cluster.Snapshot, opts Options) plan.Plan {
+	return wholeGangs(snap, func(snap *cluster.Snapshot) plan.Plan {
+		d := decider{opts: opts, solve: trySolve}
+		return d.decide(snap)
+	})
+}
+
+// decider is one decision, made as often as it takes.
+type decider struct {
+	opts Options
+	// solve is trySolve, but for tests.
+	solve   func(*cluster.Snapshot, Options) (p plan.Plan, ended bool)
+	givenUp []string
+	// searches is how many decisions were made to find pods.
+	searches int
+}
+
+func (d *decider) decide(snap *cluster.Snapshot) plan.Plan {
+	p, cause := d.attempt(snap)
+	switch {
+	case cause == plan.CauseEffort:
+		p = d.withoutHeavy(snap)
+	case cause != "":
+		p = d.withoutFatal(snap)
+	}
+	p.GivenUp = d.givenUp
+	return p
+}
+
+// attempt makes the decision once. cause is empty, or why there is no plan.
+func (d *decider) attempt(snap *cluster.Snapshot) (p plan.Plan, cause string) {
+	defer func() {
+		if r := recover(); r != nil {
+			cause = effort.Bug(r)
+			d.givenUp = append(d.givenUp, cause)
+		}
+	}()
+	p, ended := d.solve(snap, d.opts)
+	if !ended {
+		cause = plan.CauseEffort
+		d.givenUp = append(d.givenUp, cause)
+	}
+	return p, cause
+}
+
+// withoutHeavy decides about the pods that weigh least in their namespaces, half of all weight
+// each time, then about those that weigh little, and in the end about the plain ones.
+func (d *decider) withoutHeavy(snap *cluster.Snapshot) plan.Plan {
+	out := newLeftOut(snap, tooMuchEffort(d.opts.effortFor(snap)))
+	for half := range halvesMax {
+		switch half {
+		case halvesMax - 1:
+			out.leave(notPlain(out.kept))
+		case halvesMax - 2:
+			out.leave(notLight(out.kept))
+		default:
+			out.leave(Heavy(out.kept.Pending))
+		}
+		switch p, cause := d.attempt(out.kept); {
+		case cause == "":
+			return out.with(p)
+		case cause != plan.CauseEffort:
+			return out.with(d.withoutFatal(out.kept))
+		}
+	}
+	return out.with(refuseAll(out.kept, out.why))
+}
+
+// withoutFatal decides without the pods that the decision panics about, and without more where
+// there are others.
+func (d *decider) withoutFatal(snap *cluster.Snapshot) plan.Plan {
+	out := newLeftOut(snap, verdict.Of(verdict.DecisionFailed, "", "a decision about the pod ended in a bug of Dovetail (%s)", d.givenUp[len(d.givenUp)-1]))
+	for len(d.givenUp) < givenUpMax {
+		out.leave(setOf(d.fatal(out.kept, shapesOf(out.kept), nil)))
+		switch p, cause := d.attempt(out.kept); cause {
+		case "":
+			return out.with(p)
+		case plan.CauseEffort:
+			return out.with(d.withoutHeavy(out.kept))
+		}
+	}
+	return out.with(refuseAll(out.kept, out.why))
+}
+
+// fatal returns those of the shapes, at least one, that a decision about them and the others
+// needs to panic. They are sought by halves: where neither half panics with the others, some of
+// each are needed, and those of one half are sought with all of the other.
+func (d *decider) fatal(snap *cluster.Snapshot, shapes, others []*cluster.Shape) []*cluster.Shape {
+	if len(shapes) == 1 || d.searches == searchesMax {
+		return shapes
+	}
+	first, second := shapes[:len(shapes)/2], shapes[len(shapes)/2:]
+	for _, half := range [][]*cluster.Shape{first, second} {
+		if d.searches++; d.panics(only(snap, setOf(slices.Concat(half, others)))) {
+			return d.fatal(snap, half, others)
+		}
+	}
+	some := d.fatal(snap, first, slices.Concat(others, second))
+	return slices.Concat(some, d.fatal(snap, second, slices.Concat(others, some)))
+}
+
+// panics reports whether a decision about the snapshot ends in a bug.
+func (d *decider) panics(snap *cluster.Snapshot) bool {
+	search := decider{opts: d.opts, solve: d.solve}
+	_, cause := search.attempt(snap)
+	return cause != "" && cause != plan.CauseEffort
+}
+
+// shapesOf returns the shapes of the pending pods, those that weigh most first.
+func shapesOf(snap *cluster.Snapshot) []*cluster.Shape {
+	var shapes []*cluster.Shape
+	seen := map[*cluster.Shape]bool{}
+	for i := range snap.Pending {
+		if sh := snap.Pending[i].Shape; !seen[sh] {
+			seen[sh] = true
+			shapes = append(shapes, sh)
+		}
+	}
+	slices.SortStableFunc(shapes, func(a, b *cluster.Shape) int { return cmp.Compare(b.Weight(), a.Weight()) })
+	return shapes
+}
+
+func setOf(shapes []*cluster.Shape) map[*cluster.Shape]bool {
+	set := make(map[*cluster.Shape]bool, len(shapes))
+	for _, sh := range shapes {
+		set[sh] = true
+	}
+	return set
+}
+
+// only returns the snapshot with the pending pods of these shapes alone.
+func only(snap *cluster.Snapshot, shapes map[*cluster.Shape]bool) *cluster.Snapshot {
+	part := *snap
+	part.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool { return !shapes[p.Shape] })
+	return &part
+}
+
+// leftOut divides the pending pods of a snapshot into those that are decided about, and those
+// that are refused without.
+type leftOut struct {
+	kept     *cluster.Snapshot
+	why      verdict.Verdict
+	refusals []plan.Refusal
+}
+
+func newLeftOut(snap *cluster.Snapshot, why verdict.Verdict) *leftOut {
+	kept := *snap
+	return &leftOut{kept: &kept, why: why}
+}
+
+// leave refuses the kept pods of these shapes.
+func (l *leftOut) leave(shapes map[*cluster.Shape]bool) {
+	kept := make([]cluster.Pod, 0, len(l.kept.Pending))
+	for i := range l.kept.Pending {
+		p := &l.kept.Pending[i]
+		if shapes[p.Shape] {
+			l.refusals = append(l.refusals, plan.Refusal{Pod: p.PodRef, Why: l.why})
+			continue
+		}
+		kept = append(kept, *p)
+	}
+	l.kept.Pending = kept
+}
+
+// with returns the plan for the kept pods with the refusals of the others, in the order of
+// the pods' names.
+func (l *leftOut) with(p plan.Plan) plan.Plan {
+	p.Refusals = append(slices.Clip(p.Refusals), l.refusals...)
+	slices.SortStableFunc(p.Refusals, func(a, b plan.Refusal) int {
+		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+	})
+	return p
+}
+
+// notLight returns the shapes that weigh more than those of ordinary pods.
+func notLight(snap *cluster.Snapshot) map[*cluster.Shape]bool {
+	set := map[*cluster.Shape]bool{}
+	for i := range snap.Pending {
+		if sh := snap.Pending[i].Shape; sh.Weight() > plainWeight {
+			set[sh] = true
+		}
+	}
+	return set
+}
+
+// notPlain returns the shapes that have rules about other pods, preferences, host ports, or much of
+// anything.
+func notPlain(snap *cluster.Snapshot) map[*cluster.Shape]bool {
+	set := map[*cluster.Shape]bool{}
+	for i := range snap.Pending {
+		sh := snap.Pending[i].Shape
+		if len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity)+len(sh.Wishes)+len(sh.Ports) > 0 || sh.Weight() > plainWeight {
+			set[sh] = true
+		}
+	}
+	return set
+}
+
+// Heavy returns the shapes of pods to be left out so that half of all weight is left. Namespaces
+// share that half: one that weighs no more than its share keeps all its pods, the others keep
+// those that weigh least, up to the same weight for each. Every pod weighs what its shape does.
+func Heavy(pods []cluster.Pod) map[*cluster.Shape]bool {
+	type shapePods struct {
+		shape *cluster.Shape
+		each  int // weight of one pod
+		all   int
+	}
+	byNamespace := map[string][]*shapePods{}
+	byShape := map[*cluster.Shape]*shapePods{}
+	var namespaces []string
+	total := 0
+	for i := range pods {
+		p := &pods[i]
+		s := byShape[p.Shape]
+		if s == nil {
+			s = &shapePods{shape: p.Shape, each: p.Shape.Weight()}
+			byShape[p.Shape] = s
+			if byNamespace[p.Namespace] == nil {
+				namespaces = append(namespaces, p.Namespace)
+			}
+			byNamespace[p.Namespace] = append(byNamespace[p.Namespace], s)
+		}
+		s.all += s.each
+		total += s.each
+	}
+	weightOf := func(namespace string) (sum int) {
+		for _, s := range byNamespace[namespace] {
+			sum += s.all
+		}
+		return sum
+	}
+	slices.SortStableFunc(namespaces, func(a, b string) int { return cmp.Compare(weightOf(a), weightOf(b)) })
+	out, left := map[*cluster.Shape]bool{}, total/2
+	for i, namespace := range namespaces {
+		share := left / (len(namespaces) - i)
+		shapes := byNamespace[namespace]
+		slices.SortStableFunc(shapes, func(a, b *shapePods) int { return cmp.Compare(a.each, b.each) })
+		kept := 0
+		for _, s := range shapes {
+			if kept+s.all > share {
+				out[s.shape] = true
+				continue
+			}
+			kept += s.all
+		}
+		left -= kept
+	}
+	return out
+}
+
+// tooMuchEffort is why pods are refused for which a decision took that many units.
+func tooMuchEffort(units int64) verdict.Verdict {
+	return verdict.Of(verdict.TooMuchEffort, "", "a decision with the pod takes too much effort (over %d units): it and others like it have too many rules, alternatives or preferences", units)
+}
+
+// refuseAll returns the plan that refuses every pending pod.
+func refuseAll(snap *cluster.Snapshot, why verdict.Verdict) plan.Plan {
+	p := plan.Plan{At: snap.At}
+	for i := range snap.Pending {
+		p.Refusals = append(p.Refusals, plan.Refusal{Pod: snap.Pending[i].PodRef, Why: why})
+	}
+	return p
+}

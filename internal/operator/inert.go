@@ -1,0 +1,61 @@
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// gatesInert are the gates that Karpenter has and nothing here acts on.
+var gatesInert = []string{ //nolint:gochecknoglobals // a constant
+	"NodeOverlay", "StaticCapacity", "CapacityBuffer", "TerminateFirstDrift", "TerminateFirstRepair", "PodDeletionCostManagement",
+	"DRANVIDIAGPU", "DRAEFA", "RebootForRepair",
+}
+
+// inert returns a line for each setting that asks for something and has no effect.
+func (s *Settings) inert() []string {
+	lines := append(inertGates("feature-gates", featureGatesDefault, s.FeatureGates), inertGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)...)
+	gates, err := s.Gates()
+	if err != nil {
+		return lines // Validate says so
+	}
+	for _, c := range []struct {
+		asks bool
+		line string
+	}{
+		{s.CPURequests != 1000, fmt.Sprintf("--cpu-requests=%d has no effect: the number of workers is fixed", s.CPURequests)},
+		{!s.DisableControllerWarmup, "--disable-controller-warmup=false has no effect: caches are always filled while waiting for the lease"},
+		{s.LogErrorOutputPaths != "stderr", fmt.Sprintf("--log-error-output-paths=%s has no effect: errors of logging itself are not written", s.LogErrorOutputPaths)},
+		{!s.IgnoreDRARequests, "--ignore-dra-requests=false has no effect: nothing is launched for pods with resource claims"},
+		{gates["NodeRepair"] && !s.LegacyNodeRepair, "--legacy-node-repair=false has no effect: the gate NodeRepair repairs as Karpenter 1.14 does, past budgets; set it to true to say that you know"},
+		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
+	} {
+		if c.asks {
+			lines = append(lines, c.line)
+		}
+	}
+	return lines
+}
+
+// inertGates returns a line for each gate of a list that is on without effect, or that nobody knows.
+func inertGates(flag, known, given string) []string {
+	knows, err := readGates(flag, known)
+	if err != nil {
+		return nil
+	}
+	asked, err := readGates(flag, given)
+	if err != nil {
+		return nil // Validate says so
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		_, isKnown := knows[name]
+		switch {
+		case !isKnown:
+			lines = append(lines, fmt.Sprintf("--%s: %s is no gate that Dovetail knows", flag, name))
+		case asked[name] && slices.Contains(gatesInert, name):
+			lines = append(lines, fmt.Sprintf("--%s: %s=true has no effect: Dovetail does not act on it", flag, name))
+		}
+	}
+	return lines
+}

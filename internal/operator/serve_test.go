@@ -1,0 +1,83 @@
+package operator
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/record"
+)
+
+// TestWhatTellsOfTheClusterIsOnLoopbackOnly asks every port for everything.
+func TestWhatTellsOfTheClusterIsOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	kept, err := journal.Open(journal.Options{MemoryBytes: 1 << 20, Now: time.Now, Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, prometheus.NewRegistry(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	host, port, err := net.SplitHostPort(srv.debug.address())
+	if err != nil || !net.ParseIP(host).IsLoopback() || port == "0" {
+		t.Errorf("/debug is served on %s", srv.debug.address())
+	}
+	for path, at := range map[string]*endpoint{
+		"/metrics": &srv.metrics, "/healthz": &srv.health, "/readyz": &srv.health,
+		"/debug/journal": &srv.debug, "/debug/journal/all": &srv.debug, "/debug/pprof/": &srv.debug, "/debug/pprof/cmdline": &srv.debug,
+	} {
+		for _, e := range []*endpoint{&srv.metrics, &srv.health, &srv.debug} {
+			_, port, err := net.SplitHostPort(e.address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if serves := answer.StatusCode != http.StatusNotFound; serves != (e == at) {
+				t.Errorf("%s on %s: status %d", path, e.address(), answer.StatusCode)
+			}
+		}
+	}
+}
+
+func TestEveryServerHasItsBounds(t *testing.T) {
+	t.Parallel()
+	srv, err := serve(&Settings{EnableProfiling: true}, prometheus.NewRegistry(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	for _, e := range []*endpoint{&srv.metrics, &srv.health, &srv.debug} {
+		if e.ReadHeaderTimeout == 0 || e.ReadTimeout == 0 || e.WriteTimeout == 0 {
+			t.Errorf("%s waits for ever for whoever does not write or read", e.address())
+		}
+	}
+}
+
+func TestAPortThatIsTakenIsNamedByItsFlag(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	port := taken.Addr().(*net.TCPAddr).Port
+	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, prometheus.NewRegistry(), nil); err == nil || !strings.Contains(err.Error(), "--debug-port") {
+		t.Errorf("error %v, want --debug-port in it", err)
+	}
+}

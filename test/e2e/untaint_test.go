@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+	"github.com/dovetail-sh/dovetail/internal/translate"
+)
+
+// TestUntaintTakesOurTaintAndNoOther: who goes back to another autoscaler must not be left with a
+// taint that nobody removes. The second time there is nothing to do.
+func TestUntaintTakesOurTaintAndNoOther(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.StartCluster(t)
+	c := connect(t, cluster)
+	other := corev1.Taint{Key: "example.com/other", Effect: corev1.TaintEffectPreferNoSchedule}
+	for name, taints := range map[string][]corev1.Taint{
+		"shunned": {other, translate.LeavingTaint()}, "plain": {other},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: taints}}
+		if err := c.Create(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"removed taint dovetail.sh/leaving from 1 of 2 nodes", "removed taint dovetail.sh/leaving from 0 of 2 nodes"} {
+		p := start(t, "untaint", "--kubeconfig", cluster.Kubeconfig)
+		if status := p.awaitEnd(); status != 0 || !strings.Contains(p.String(), want) {
+			t.Fatalf("status %d, want 0 and %q:\n%s", status, want, p)
+		}
+	}
+	for _, name := range []string{"shunned", "plain"} {
+		var node corev1.Node
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, &node); err != nil {
+			t.Fatal(err)
+		}
+		var ours []string
+		found := false
+		for _, taint := range node.Spec.Taints {
+			found = found || taint.MatchTaint(&other)
+			if strings.HasPrefix(taint.Key, "dovetail.sh/") {
+				ours = append(ours, taint.Key)
+			}
+		}
+		if diff := cmp.Diff([]string(nil), ours); diff != "" || !found {
+			t.Errorf("node %s: taints of ours (-want +got), the other is there: %t\n%s", name, found, diff)
+		}
+	}
+}
