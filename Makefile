@@ -27,7 +27,7 @@ bin/devcluster: $(DEVCLUSTER_SOURCES)
 test: build ## run every test: the product's with the race detector, then the dev cluster's
 	@echo "testing (the first run compiles the product once more, for the race detector)…"
 	go test -race -timeout 30m ./...
-	go test ./internal/core/pack ./internal/simulate ./internal/world ./test/disaster # in full; less of them above
+	go test ./internal/core/pack ./internal/decision/simulate ./internal/sim/world ./test/disaster # in full; less of them above
 	cd devcluster && go test ./...
 	cd bench && go test -mod=mod ./...
 
@@ -72,12 +72,12 @@ soak: build ## let kube-scheduler judge plans for 1000 fresh random clusters; SE
 
 .PHONY: soak-world
 soak-world: ## let the whole controller live through SEEDS=n simulated storms, and seek every mutant
-	go test -count=1 -timeout 24h -run TestSeeds ./internal/world -args -seeds=$(or $(SEEDS),200) -stormy=2h -nodes=0
-	go test -count=1 -timeout 24h -v -run TestMutantsAreFound ./internal/world -args -mutant-seeds=$(or $(MUTANT_SEEDS),2000)
+	go test -count=1 -timeout 24h -run TestSeeds ./internal/sim/world -args -seeds=$(or $(SEEDS),200) -stormy=2h -nodes=0
+	go test -count=1 -timeout 24h -v -run TestMutantsAreFound ./internal/sim/world -args -mutant-seeds=$(or $(MUTANT_SEEDS),2000)
 
 .PHONY: soak-days
 soak-days: ## let DAYS=n small clusters live a day each, with every fault, from seed FROM on
-	go test -count=1 -timeout 0 -v -run TestDays ./internal/world -args -days=$(or $(DAYS),1000) -from=$(or $(FROM),1)
+	go test -count=1 -timeout 0 -v -run TestDays ./internal/sim/world -args -days=$(or $(DAYS),1000) -from=$(or $(FROM),1)
 
 .PHONY: soak-aws
 soak-aws: ## the whole product on a simulated AWS account: 300 of 600 nodes taken back, 20,000 pods at once, SEEDS=n hours of faults

@@ -1,6 +1,6 @@
 // Command bench solves the same scenarios with Dovetail and with published Karpenter,
 // each solve in a process of its own, one after the other, has every plan judged by
-// internal/scenario, and writes what came out side by side as docs/performance.md.
+// internal/decision/scenario, and writes what came out side by side as docs/performance.md.
 //
 // Read cases.go (what is solved), run.go (one process), report.go (the page). Beside it
 // are the two solvers (dovetail, karpenter), which measure themselves with measure, and
@@ -36,7 +36,7 @@ func main() {
 	var s settings
 	only := ""
 	flag.BoolVar(&s.quick, "quick", false, "a few minutes: leave out what takes Karpenter long")
-	flag.StringVar(&s.scenarios, "scenarios", "../internal/simulate/testdata", "directory of the public scenarios")
+	flag.StringVar(&s.scenarios, "scenarios", "../internal/decision/simulate/testdata", "directory of the public scenarios")
 	flag.StringVar(&s.out, "out", "../docs/performance.md", "page to write; - for standard output")
 	flag.StringVar(&only, "only", "", "solve only scenarios whose name matches the regular expression")
 	flag.DurationVar(&s.limit, "limit", limitDefault, "end a process that has used so much CPU time, and say so")

@@ -20,7 +20,7 @@ func report(rows []row, s settings, bin string, start time.Time) (string, error)
 
 Written by %s on %s; the next run writes it anew. The same scenarios are solved by Dovetail and by the
 scheduler of %s, used as a library with one worker, its fastest setting. Each solve has a process of its own,
-one after the other. Every plan of both is judged by `+"`internal/scenario`"+`, which shares no code with either.
+one after the other. Every plan of both is judged by `+"`internal/decision/scenario`"+`, which shares no code with either.
 
 | machine | |
 |---|---|
@@ -47,7 +47,7 @@ const howTo = "\n## How to read and repeat it\n\n" +
 	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a process after ten minutes of CPU (`LIMIT=2m` after two);\n" +
 	"`make bench QUICK=1` takes some minutes, without Karpenter's longest. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
 	"`../bin/bench/bench -write DIR` writes the generated scenarios, for `dovetail simulate`. The public ones (`p1`, `p2`, `p3`) are files in\n" +
-	"`internal/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain\n" +
+	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain\n" +
 	"deployments; mixed spot and on-demand; rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
 	"with such); GPUs; and the whole catalogue (wide).\n\n" +
 	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/cover`), or where it is marked `°`\n" +

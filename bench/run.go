@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/bench/measure"
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // row is one scenario and what became of it.

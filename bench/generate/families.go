@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/dovetail-sh/dovetail/internal/core/label"
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // Family is one kind of cluster.

@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/cloud/ec2catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
-	"github.com/dovetail-sh/dovetail/internal/ec2catalog"
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // CatalogFile is the file that the scenarios name as their catalogue.

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
 
 	"github.com/dovetail-sh/dovetail/bench/measure"
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // stop returns how much CPU time consolidation may take before it is cut off.

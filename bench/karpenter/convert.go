@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 	"sigs.k8s.io/karpenter/pkg/test/v1alpha1"
 
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // errNodes tells that a scenario has machines and pending pods.

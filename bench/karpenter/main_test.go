@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // small returns a scenario of two types in which pods want two cores each.

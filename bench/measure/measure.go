@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // Report is what a process says of the one scenario that it solved.

@@ -14,7 +14,7 @@ const root = "../.."
 // "cmd/dovetail". The first word of each of its lines that does not start with a
 // space is a room:
 //
-//	internal/mirror          the package in that directory
+//	internal/kube/mirror          the package in that directory
 //	internal/controller/*    every package below that directory, at any depth
 //
 // Every package of the module must be in a room, and every room must exist, if

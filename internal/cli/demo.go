@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dovetail-sh/dovetail/internal/demo"
+	"github.com/dovetail-sh/dovetail/internal/cli/demo"
 )
 
 // demoPods is enough for several machines of the example pool.

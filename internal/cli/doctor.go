@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dovetail-sh/dovetail/internal/cli/doctor"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
-	"github.com/dovetail-sh/dovetail/internal/doctor"
 )
 
 // doctorInput is what the flags say.

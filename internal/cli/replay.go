@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dovetail-sh/dovetail/internal/journal"
-	"github.com/dovetail-sh/dovetail/internal/record"
-	"github.com/dovetail-sh/dovetail/internal/simulate"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 )
 
 const (

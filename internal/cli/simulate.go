@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/simulate"
+	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 )
 
 // Exit statuses of simulate, besides 0.

@@ -9,7 +9,7 @@ import (
 
 func TestSimulateTellsByItsStatus(t *testing.T) {
 	t.Parallel()
-	scenarios := filepath.Join("..", "simulate", "testdata")
+	scenarios := filepath.Join("..", "decision", "simulate", "testdata")
 	cases := map[string]struct {
 		args           []string
 		status         int

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 	"github.com/dovetail-sh/dovetail/internal/operator"
-	"github.com/dovetail-sh/dovetail/internal/simulate"
 )
 
 func newSnapshot() *cobra.Command {

@@ -23,9 +23,9 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
-	"github.com/dovetail-sh/dovetail/internal/journal"
-	"github.com/dovetail-sh/dovetail/internal/observe"
-	"github.com/dovetail-sh/dovetail/internal/record"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 const (

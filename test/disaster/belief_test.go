@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

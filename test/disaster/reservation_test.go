@@ -10,7 +10,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
 // reserve has the account reserve machines and the class use them, in a pool that buys

@@ -7,7 +7,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
 // TestNodesAreSmaller has nodes offer less than is expected of their type, so that pods that would

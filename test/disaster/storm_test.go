@@ -13,7 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
 var stormNodes = flag.Int("storm-nodes", 40, "how many nodes there are when half of them are taken back")

@@ -14,8 +14,8 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/awssim"
-	"github.com/dovetail-sh/dovetail/internal/awssim/kubelets"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim/kubelets"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

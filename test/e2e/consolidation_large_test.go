@@ -18,7 +18,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/simulate"
+	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

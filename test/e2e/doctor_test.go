@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/internal/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

@@ -28,11 +28,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/demo"
+	"github.com/dovetail-sh/dovetail/internal/cli/demo"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 	"github.com/dovetail-sh/dovetail/internal/testkit/hostile"
-	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 var (

@@ -10,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/dovetail-sh/dovetail/internal/demo"
-	"github.com/dovetail-sh/dovetail/internal/journal"
-	"github.com/dovetail-sh/dovetail/internal/record"
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/cli/demo"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

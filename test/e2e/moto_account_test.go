@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/awssim/boot"
-	"github.com/dovetail-sh/dovetail/internal/awssim/kubelets"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/policy"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim/boot"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim/kubelets"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/demo"
+	"github.com/dovetail-sh/dovetail/internal/cli/demo"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

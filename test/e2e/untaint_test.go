@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
-	"github.com/dovetail-sh/dovetail/internal/translate"
 )
 
 // TestUntaintTakesOurTaintAndNoOther: who goes back to another autoscaler must not be left with a

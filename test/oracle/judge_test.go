@@ -24,8 +24,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/nominate"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/mirror"
-	"github.com/dovetail-sh/dovetail/internal/translate"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // How long a placed pod may stay Pending while nothing else happens: longer than the

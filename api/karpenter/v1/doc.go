@@ -5,10 +5,10 @@
 //
 // The types are what the API server stores and nothing more: fields, the
 // markers from which the CRDs in config/crd are generated, and (un)marshalling.
-// What the values mean is decided in internal/translate and below it.
+// What the values mean is decided in internal/kube/translate and below it.
 //
 // The names of the structs and fields under NodeClaimTemplate are part of the
-// NodePool's hash (internal/translate, PoolHash): renaming one would make every
+// NodePool's hash (internal/kube/translate, PoolHash): renaming one would make every
 // node of every cluster look drifted.
 //
 // Read labels.go first, then nodepool.go and nodeclaim.go.

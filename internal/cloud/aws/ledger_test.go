@@ -16,8 +16,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"pgregory.net/rapid"
 
-	"github.com/dovetail-sh/dovetail/internal/awssim"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
 // teller is EC2 as the ledger sees it: it loses answers, answers a client token that it has

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 
-	"github.com/dovetail-sh/dovetail/internal/ec2catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud/ec2catalog"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/awssim"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
 // TestZonalShift moves a cluster's traffic away from the zone of a machine, which EC2 then

@@ -20,8 +20,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
-	"github.com/dovetail-sh/dovetail/internal/mirror"
-	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 // TestWhatIsDecidedIsTold by events on machines and pools, and by metrics.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/dovetail-sh/dovetail/internal/observe"
-	"github.com/dovetail-sh/dovetail/internal/translate"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // Loop measures on the leader only, so that nothing is counted twice. Its fields are set

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 )
 
 // window returns when the batch's next window closes, driven as the loop drives it.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 // TestPriceAndBoundAreOfTheLastPlanWithLaunches: a pass that buys nothing leaves them.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/observe"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 func TestAnEvictedPodIsToldWhyItsAnnotationDidNotHold(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package cluster is the world as the core sees it: one value, Snapshot, with
-// everything a decision may depend on, "now" included. It is built by internal/mirror
+// everything a decision may depend on, "now" included. It is built by internal/kube/mirror
 // (or by a test from a file) and never changed afterwards.
 //
 // Read Snapshot first; then Pod and Shape, Node, Pool.

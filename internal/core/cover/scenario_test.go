@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
 // readProblem reads a public scenario as a Problem: pods of nodes count as pending, so that the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
-	"github.com/dovetail-sh/dovetail/internal/translate"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // anySelector draws a label selector that the API server would take; nil, now and then.

@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
-	"github.com/dovetail-sh/dovetail/internal/awssim"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
 // account is a simulated account that lacks nothing, and who asks it.

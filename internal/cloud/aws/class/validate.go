@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/userdata"
-	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/kube/condition"
 )
 
 // Reasons for which ValidationSucceeded is not true, beside those that EC2 gives.

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
-	"github.com/dovetail-sh/dovetail/internal/translate"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
+	"github.com/dovetail-sh/dovetail/internal/cloud/ec2catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
-	"github.com/dovetail-sh/dovetail/internal/ec2catalog"
 )
 
 // said returns the labels of the provider that a type has a word on.
@@ -156,7 +156,7 @@ func TestEveryTypeSaysOfEveryLabel(t *testing.T) {
 }
 
 // TestAgreesWithTheCatalogue compares two programs: what is worked out here from what EC2
-// would say of a type, and what internal/ec2catalog has worked out of its table.
+// would say of a type, and what internal/cloud/ec2catalog has worked out of its table.
 func TestAgreesWithTheCatalogue(t *testing.T) {
 	t.Parallel()
 	want, err := ec2catalog.Types()

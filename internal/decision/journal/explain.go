@@ -1,0 +1,373 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+)
+
+// Kinds of what can be asked about.
+const (
+	KindPod   = "pod"
+	KindNode  = "node"
+	KindClaim = "nodeclaim"
+)
+
+// Subject is what is asked about. Kind is one of the above or empty: whatever has the
+// name. Namespace is of pods; empty: any.
+type Subject struct {
+	Kind, Namespace, Name string
+}
+
+// ParseSubject reads what a person asks about: NAME, NAMESPACE/NAME of a pod, or a kind
+// before either: pod/NAME, pod/NAMESPACE/NAME, node/NAME, nodeclaim/NAME.
+func ParseSubject(text string) (Subject, error) {
+	parts := strings.Split(text, "/")
+	kinds := map[string]string{
+		"pod": KindPod, "pods": KindPod, "po": KindPod, "node": KindNode, "nodes": KindNode, "no": KindNode,
+		"nodeclaim": KindClaim, "nodeclaims": KindClaim, "claim": KindClaim,
+	}
+	kind := ""
+	if len(parts) > 1 && kinds[parts[0]] != "" {
+		kind, parts = kinds[parts[0]], parts[1:]
+	}
+	if slices.Contains(parts, "") || len(parts) > 2 || len(parts) == 2 && kind != "" && kind != KindPod {
+		return Subject{}, fmt.Errorf("%q names nothing: give NAME, NAMESPACE/NAME, pod/NAME, node/NAME or nodeclaim/NAME", text)
+	}
+	if len(parts) == 2 {
+		return Subject{KindPod, parts[0], parts[1]}, nil
+	}
+	return Subject{Kind: kind, Name: parts[0]}, nil
+}
+
+// Answer is all that a journal knows of one pod or machine.
+type Answer struct {
+	Kind string `json:"kind"`
+	// Name is that of the pod, with its namespace, or what the machine was asked for by.
+	Name  string `json:"name"`
+	Node  string `json:"node,omitempty"`
+	Claim string `json:"claim,omitempty"`
+	Pool  string `json:"pool,omitempty"`
+	// Facts are what the newest decision about it saw of it.
+	Facts []string `json:"facts,omitempty"`
+	// Says are what was decided about it, the newest first.
+	Says []Say `json:"says"`
+}
+
+// Say is one thing that was decided, as long as it was said again and again.
+type Say struct {
+	// First and Last are when it was said, Times how often.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	Times int64     `json:"times"`
+	// Decision is the id of the last decision that said it; 0: it is no longer there.
+	Decision int64       `json:"decision,omitempty"`
+	Loop     record.Loop `json:"loop"`
+	What     string      `json:"what"`
+	// Details are a line each: the nearest miss of each pool, or why no other machine.
+	Details []string `json:"details,omitempty"`
+}
+
+// Explain returns what the journal knows of the subject: nothing, when no decision
+// mentions it.
+func (f *File) Explain(s Subject) ([]Answer, error) {
+	x := &explainer{subject: s, answers: map[string]*Answer{}}
+	// A machine has two names, and the decision that launched it knows one of them.
+	for i := len(f.Decisions) - 1; i >= 0 && x.alias == "" && s.Kind != KindPod; i-- {
+		if ok, err := x.open(&f.Decisions[i]); err != nil {
+			return nil, err
+		} else if ok {
+			x.learnNames()
+		}
+	}
+	for i := range f.Decisions {
+		ok, err := x.open(&f.Decisions[i])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			x.pods()
+			x.machines()
+		}
+	}
+	for i := range f.Refusals {
+		x.remembered(&f.Refusals[i])
+	}
+	return x.list(), nil
+}
+
+// explainer gathers answers, one decision after another.
+type explainer struct {
+	subject Subject
+	answers map[string]*Answer // by kind and name; of pods and their UID
+	// alias is the claim of the node that is asked about, or the node of the claim.
+	alias string
+	// step is what the machine was launched for, if it was for one.
+	step string
+
+	entry    *Entry
+	decision *record.Decision
+}
+
+// open takes a decision up if it may be about the subject.
+func (x *explainer) open(e *Entry) (ok bool, err error) {
+	for _, name := range []string{x.subject.Name, x.alias, x.step} {
+		if name == "" || ok {
+			continue
+		}
+		if ok, err = e.mentions(name); err != nil {
+			return false, err
+		}
+	}
+	if !ok {
+		return false, nil
+	}
+	x.entry = e
+	x.decision, err = e.Decision()
+	return err == nil, err
+}
+
+// pods looks at what was decided about pods of the name.
+func (x *explainer) pods() {
+	if x.subject.Kind != "" && x.subject.Kind != KindPod {
+		return
+	}
+	p := &x.decision.Plan
+	for i := range p.Placements {
+		if a := x.pod(p.Placements[i].Pod); a != nil {
+			x.say(a, "planned for "+machine(p.Placements[i].Node, p.Placements[i].Claim))
+		}
+	}
+	for i := range p.Launches {
+		for _, ref := range p.Launches[i].Pods {
+			if a := x.pod(ref); a != nil {
+				x.say(a, "a new machine for it"+others(len(p.Launches[i].Pods))+": "+x.bought(i), x.price(&p.Launches[i]))
+			}
+		}
+	}
+	for i := range p.Refusals {
+		if a := x.pod(p.Refusals[i].Pod); a != nil {
+			why := &p.Refusals[i].Why
+			x.say(a, refused(why.Reason), misses(why)...)
+		}
+	}
+	for i := range p.Steps {
+		x.podsOfStep(&p.Steps[i])
+	}
+	for i := range x.decision.Snapshot.Pending {
+		pod := &x.decision.Snapshot.Pending[i]
+		if a := x.pod(pod.PodRef); a != nil {
+			a.Facts = []string{"created " + stamp(pod.Created)}
+			if pod.Shape != nil {
+				a.Facts = append(a.Facts, "asks for "+amounts(pod.Shape.Requests))
+			}
+			if x.decision.Bug != "" {
+				x.say(a, "the decision failed: "+x.decision.Bug)
+			}
+		}
+	}
+}
+
+func (x *explainer) podsOfStep(s *plan.Step) {
+	for i := range s.Moves {
+		if a := x.pod(s.Moves[i].Pod); a != nil {
+			x.say(a, fmt.Sprintf("to move to %s: %s", machine(s.Moves[i].Node, s.Moves[i].Claim), worth(s)))
+		}
+	}
+	for i := range s.Launch {
+		for _, ref := range s.Launch[i].Pods {
+			if a := x.pod(ref); a != nil {
+				x.say(a, "to move to a new machine: "+worth(s), x.price(&s.Launch[i]))
+			}
+		}
+	}
+}
+
+// pod returns the answer about a pod if it is asked about.
+func (x *explainer) pod(ref cluster.PodRef) *Answer {
+	if ref.Name != x.subject.Name || x.subject.Namespace != "" && ref.Namespace != x.subject.Namespace {
+		return nil
+	}
+	return x.answer(KindPod, ref.String(), ref.UID)
+}
+
+func (x *explainer) answer(kind, name, uid string) *Answer {
+	key := kind + " " + name + " " + uid
+	a := x.answers[key]
+	if a == nil {
+		a = &Answer{Kind: kind, Name: name}
+		x.answers[key] = a
+	}
+	return a
+}
+
+// say notes what the decision at hand said. What is said again in a row is said once, with
+// the last details: what changes with every look are amounts.
+func (x *explainer) say(a *Answer, what string, details ...string) {
+	e := x.entry
+	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
+	until, times := e.At, 1+e.Again
+	if e.Again > 0 {
+		until = e.Until
+	}
+	if n := len(a.Says); n > 0 && a.Says[n-1].What == what && a.Says[n-1].Loop == e.Loop && alike(a.Says[n-1].Details, details) {
+		last := &a.Says[n-1]
+		last.Last, last.Times, last.Decision, last.Details = until, last.Times+times, e.ID, details
+		return
+	}
+	a.Says = append(a.Says, Say{First: e.At, Last: until, Times: times, Decision: e.ID, Loop: e.Loop, What: what, Details: details})
+}
+
+// remembered takes a refusal in of which the decisions may be gone.
+func (x *explainer) remembered(r *Refused) {
+	if x.subject.Kind != "" && x.subject.Kind != KindPod {
+		return
+	}
+	a := x.pod(r.Pod())
+	if a == nil {
+		return
+	}
+	for i := range a.Says {
+		if s := &a.Says[i]; s.What == refused(r.Reason) && strings.Join(s.Details, "; ") == r.Why {
+			if r.First.Before(s.First) {
+				s.First = r.First
+			}
+			if r.Last.After(s.Last) {
+				s.Last = r.Last
+			}
+			s.Times = max(s.Times, r.Times)
+			return
+		}
+	}
+	a.Says = append(a.Says, Say{First: r.First, Last: r.Last, Times: r.Times, Loop: record.Provisioning, What: refused(r.Reason), Details: []string{r.Why}})
+}
+
+// list returns the answers in the order of their names, in each the newest word first.
+func (x *explainer) list() []Answer {
+	var all []Answer
+	for _, a := range x.answers {
+		slices.SortStableFunc(a.Says, func(p, q Say) int { return cmp.Or(q.Last.Compare(p.Last), cmp.Compare(q.Decision, p.Decision)) })
+		all = append(all, *a)
+	}
+	slices.SortFunc(all, func(a, b Answer) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), newest(&b).Compare(newest(&a)))
+	})
+	return all
+}
+
+func newest(a *Answer) time.Time {
+	if len(a.Says) == 0 {
+		return time.Time{}
+	}
+	return a.Says[0].Last
+}
+
+func refused(reason verdict.Reason) string { return fmt.Sprintf("refused (%s)", reason) }
+
+// misses returns why a pod was refused: a line for each pool where that is all there is
+// to say.
+func misses(why *verdict.Verdict) []string {
+	if len(why.Causes) < 2 || why.Subject != "" || why.Detail != "" {
+		return []string{why.String()}
+	}
+	lines := make([]string, len(why.Causes))
+	for i := range why.Causes {
+		lines[i] = why.Causes[i].String()
+	}
+	return lines
+}
+
+// alike tells whether details say the same but for amounts.
+func alike(a, b []string) bool {
+	return slices.EqualFunc(a, b, func(x, y string) bool { return withoutDigits(x) == withoutDigits(y) })
+}
+
+// bought names the claim that launch i became.
+func (x *explainer) bought(i int) string {
+	l := &x.decision.Plan.Launches[i]
+	if i < len(x.decision.Claims) && x.decision.Claims[i] != "" {
+		return fmt.Sprintf("claim %s of pool %s", x.decision.Claims[i], l.Pool)
+	}
+	return fmt.Sprintf("pool %s, but no claim was made%s", l.Pool, because(x.decision.Error))
+}
+
+func because(err string) string {
+	if err == "" {
+		return ""
+	}
+	return ": " + err
+}
+
+// price says what a launch costs and what the choice was.
+func (x *explainer) price(l *plan.Launch) string {
+	if len(l.Types) == 0 {
+		return ""
+	}
+	if len(l.Types) == 1 {
+		return fmt.Sprintf("%s at $%.4f per hour, the one type that holds its pods", l.Types[0], l.PriceHourly)
+	}
+	return fmt.Sprintf("%s at $%.4f per hour, the cheapest of %d types that hold its pods", l.Types[0], l.PriceHourly, len(l.Types))
+}
+
+func others(pods int) string {
+	switch pods {
+	case 1:
+		return " alone"
+	case 2:
+		return " and 1 other pod"
+	default:
+		return fmt.Sprintf(" and %d other pods", pods-1)
+	}
+}
+
+func machine(node, claim string) string {
+	switch {
+	case claim == "":
+		return "node " + node
+	case node == claim:
+		return "claim " + claim + ", whose node was on its way"
+	default:
+		return fmt.Sprintf("node %s (claim %s)", node, claim)
+	}
+}
+
+// worth says what a step is for.
+func worth(s *plan.Step) string {
+	var going []string
+	for _, r := range s.Remove {
+		going = append(going, r.Node)
+	}
+	return fmt.Sprintf("%s %s, which saves $%.4f per hour at %d evictions", strings.Join(going, ", "), goes(len(going)), s.SavingHourly, s.Evictions)
+}
+
+func goes(n int) string {
+	if n == 1 {
+		return "goes"
+	}
+	return "go"
+}
+
+// amounts says resources, other than room for pods, as a person writes them.
+func amounts(l quantity.List) string {
+	var parts []string
+	for _, name := range l.Names() {
+		if l[name] != 0 && name != quantity.Pods {
+			parts = append(parts, fit.Amount(name, l[name]))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

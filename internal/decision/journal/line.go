@@ -1,0 +1,182 @@
+package journal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+)
+
+// format is in every line, so that a line is known for what it is wherever it turns up.
+const format = "dovetail-journal/1"
+
+// Head is what is known of a decision without unpacking it.
+type Head struct {
+	ID   int64       `json:"id"`
+	At   time.Time   `json:"at"`
+	Loop record.Loop `json:"loop"`
+	// Written is the version of the program that decided.
+	Written string        `json:"written,omitempty"`
+	Took    time.Duration `json:"tookNanoseconds,omitempty"`
+	// Pending is how many pods asked for a node. Placed, Launched and Refused are those of
+	// them that machines which are there, new machines, and none can take.
+	Pending  int `json:"pending,omitempty"`
+	Placed   int `json:"placed,omitempty"`
+	Launched int `json:"launched,omitempty"`
+	Refused  int `json:"refused,omitempty"`
+	// Nodes are the machines there were, Launches those to be bought, Removals those to go;
+	// those of steps are among them.
+	Nodes    int `json:"nodes,omitempty"`
+	Launches int `json:"launches,omitempty"`
+	Removals int `json:"removals,omitempty"`
+	// Steps are the changes of running machines that were found worth making.
+	Steps int `json:"steps,omitempty"`
+	// PriceBefore is what the machines cost that were not leaving, in dollars per hour, as
+	// far as their prices are known; PriceAfter what they come to with the plan. Bound is
+	// what the launches must cost at least; 0: not known.
+	PriceBefore float64 `json:"priceBeforeHourly,omitempty"`
+	PriceAfter  float64 `json:"priceAfterHourly,omitempty"`
+	Bound       float64 `json:"launchBoundHourly,omitempty"`
+	// FleetBound is what all machines must cost at least, wherever their pods are; 0: not
+	// worked out.
+	FleetBound float64 `json:"fleetBoundHourly,omitempty"`
+	// Error says what went wrong when the plan was carried out, Bug what the core died of.
+	Error string `json:"error,omitempty"`
+	Bug   string `json:"bug,omitempty"`
+	// Again is how many later looks came to the same decision, Until the last of them.
+	Again int64     `json:"again,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// same says that a decision was come to again: so many times more, the last at Until.
+type same struct {
+	ID    int64     `json:"id"`
+	Again int64     `json:"again"`
+	Until time.Time `json:"until"`
+}
+
+// line is one line of a journal; one of Decision, Same and Refusals is there.
+type line struct {
+	Format   string    `json:"format"`
+	Decision *Head     `json:"decision,omitempty"`
+	Body     []byte    `json:"body,omitempty"` // a record, compressed
+	Same     *same     `json:"same,omitempty"`
+	Refusals []Refused `json:"refusals,omitzero"`
+}
+
+// bytes returns the line as it is written, its end included.
+func (l *line) bytes() ([]byte, error) {
+	l.Format = format
+	b, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("write journal line: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// headOf returns what is known of a decision at a glance.
+func headOf(d *record.Decision, id int64, version string) Head {
+	p := &d.Plan
+	h := Head{
+		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
+		Placed: len(p.Placements), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(p.Removals),
+		Steps: len(p.Steps), Bound: p.BoundHourly, FleetBound: p.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
+	}
+	for i := range p.Launches {
+		h.Launched += len(p.Launches[i].Pods)
+	}
+	prices, going := cluster.NewPrices(d.Snapshot), map[string]bool{}
+	for _, r := range p.Removals {
+		going[r.Node] = true
+	}
+	for i := range d.Snapshot.Nodes {
+		n := &d.Snapshot.Nodes[i]
+		dollars, known := prices.Of(n)
+		if n.Leaving || !known {
+			continue
+		}
+		h.PriceBefore += dollars
+		if going[n.Name] {
+			h.PriceAfter -= dollars
+		}
+	}
+	h.PriceAfter += h.PriceBefore + p.PriceHourly()
+	for i := range p.Steps {
+		h.PriceAfter -= p.Steps[i].SavingHourly
+		h.Removals += len(p.Steps[i].Remove)
+		h.Launches += len(p.Steps[i].Launch)
+	}
+	return h
+}
+
+// compress packs a record: fast, because a controller does it all the time.
+func compress(text []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// expandedMax bounds what a compressed record may become.
+const expandedMax = 1 << 30
+
+func expand(body []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, expandedMax+1))
+	if err == nil && len(text) > expandedMax {
+		err = fmt.Errorf("it has more than %d bytes", expandedMax)
+	}
+	return text, err
+}
+
+// essence returns what makes a decision news: two decisions of the same essence say the
+// same thing to whoever reads them. Times and amounts in the reasons for which machines
+// stay change with every look, and so do the names of steps: they are no news.
+func essence(d *record.Decision) []byte {
+	p := d.Plan
+	p.At, p.BoundHourly, p.FleetBoundHourly, p.Settled, p.Unlooked, p.Try, p.Waits, p.StepsAt = time.Time{}, 0, 0, false, nil, 0, nil, time.Time{}
+	p.Blocked = append(p.Blocked[:0:0], p.Blocked...)
+	for i := range p.Blocked {
+		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)
+		p.Blocked[i].Causes = nil
+	}
+	p.Steps = append([]plan.Step(nil), p.Steps...)
+	for i := range p.Steps {
+		p.Steps[i].ID, p.Steps[i].NotBefore = "", time.Time{}
+	}
+	return append(record.EncodePlan(&p), string(d.Loop)+d.Error+d.Bug...)
+}
+
+// idle tells whether a decision is to do nothing.
+func idle(d *record.Decision) bool {
+	p := &d.Plan
+	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) == 0 &&
+		d.Error == "" && d.Bug == ""
+}
+
+func withoutDigits(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			out = append(out, s[i])
+		}
+	}
+	return string(out)
+}

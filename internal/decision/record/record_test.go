@@ -1,0 +1,190 @@
+package record_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+)
+
+// fill sets everything that can be set in v, so that what is lost on the way is seen.
+func fill(v reflect.Value, seed *int64, depth int) {
+	*seed++
+	if depth == 0 { // a verdict has verdicts below it
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(*seed % 100)
+	case reflect.Float64:
+		v.SetFloat(float64(*seed) / 7)
+	case reflect.String:
+		v.SetString(string(rune('a'+*seed%26)) + `"é<`)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(v.Index(i), seed, depth-1)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range 2 {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			fill(key, seed, depth-1)
+			fill(value, seed, depth-1)
+			v.SetMapIndex(key, value)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), seed, depth-1)
+	case reflect.Struct:
+		switch p := v.Addr().Interface().(type) {
+		case *time.Time:
+			*p = time.Unix(*seed, *seed).UTC()
+			return
+		case *label.Requirement:
+			*p = label.Between(*seed, *seed+2).Intersect(label.NotIn("x")).WithMinValues(2)
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i), seed, depth-1)
+		}
+	default: // what has no written form fails when it is written
+	}
+}
+
+// TestNothingIsLost writes a decision in which every field is set, those that somebody
+// adds to the core tomorrow included, and wants it back.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	want, seed := &record.Decision{}, int64(0)
+	fill(reflect.ValueOf(want).Elem(), &seed, 12)
+	text, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := record.Decode(text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("written and read (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsSharedStaysShared(t *testing.T) {
+	t.Parallel()
+	sh := &cluster.Shape{Requests: quantity.List{quantity.CPU: 1}, Terms: []label.Requirements{{}}}
+	alike := *sh
+	alike.OwnTerms, alike.Ports = []label.Requirements{}, nil
+	ty := &catalog.Type{Name: "t", Offerings: []catalog.Offering{{PriceHourly: math.Inf(1), Priced: true}}}
+	want := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{
+		Pending: []cluster.Pod{{Shape: sh}, {Shape: sh}, {Shape: &alike}},
+		Pools:   []cluster.Pool{{Types: []*catalog.Type{ty}, Requirements: label.Requirements{}}, {Types: []*catalog.Type{ty}}},
+	}}
+	text, err := want.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := record.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := d.Snapshot
+	if got.Pending[0].Shape != got.Pending[1].Shape || got.Pending[0].Shape == got.Pending[2].Shape {
+		t.Error("shapes are not shared as before")
+	}
+	if got.Pools[0].Types[0] != got.Pools[1].Types[0] {
+		t.Error("types are not shared as before")
+	}
+	if sh := got.Pending[2].Shape; sh.OwnTerms == nil || sh.Ports != nil {
+		t.Errorf("no list and an empty one are not told apart: %+v", sh)
+	}
+	if got.Pools[0].Requirements == nil || got.Pools[1].Requirements != nil || !math.IsInf(got.Pools[0].Types[0].Offerings[0].PriceHourly, 1) {
+		t.Errorf("nothing and empty, or infinity, are not told apart: %+v", got.Pools)
+	}
+}
+
+func TestDecodeSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ text, want string }{
+		"another format":               {`{"format":"x/1"}`, `the format is "x/1"; this program reads "dovetail-decision/1"`},
+		"a field of tomorrow":          {`{"format":"dovetail-decision/1","decision":{"Snapshot":{"Tides":1}}}`, "decision.Snapshot.Tides: there is no such field; a newer version wrote it"},
+		"a text for a number":          {`{"format":"dovetail-decision/1","decision":{"Took":"long"}}`, "decision.Took: long is no time.Duration"},
+		"an index into nothing":        {`{"format":"dovetail-decision/1","decision":{"Plan":{"Placements":[{"Pod":3}]}}}`, "decision.Plan.Placements[0].Pod: 3 is not the index of one of 0 pods"},
+		"a number too large":           {`{"format":"dovetail-decision/1","decision":{"Snapshot":{"Pools":[{"Weight":5000000000}]}}}`, "value out of range"},
+		"an end before the end":        {`{"format":"dovetail-decision/1","decision":{"Plan":{`, "unexpected EOF"},
+		"no snapshot":                  {`{"format":"dovetail-decision/1","decision":{}}`, "it has no Snapshot"},
+		"a table that there is not":    {`{"format":"dovetail-decision/1","moons":[]}`, "moons: there is no such table"},
+		"something else altogether":    {`hello`, "invalid character"},
+		"a promoted name is no field":  {`{"format":"dovetail-decision/1","decision":{"Snapshot":{"Pending":[{"UID":"u"}]}}}`, "Pending[0].UID: there is no such field"},
+		"a requirement of two kinds":   {`{"format":"dovetail-decision/1","decision":{"Snapshot":{"Pools":[{"Requirements":{"k":{}}}]}}}`, `Pools[0].Requirements["k"]: requirement {}: want either in or notIn`},
+		"a list where an object is":    {`{"format":"dovetail-decision/1","decision":[]}`, "decision: [, want {"},
+		"an object where a list is":    {`{"format":"dovetail-decision/1","pods":{}}`, "pods: {, want ["},
+		"a pointer that is no object":  {`{"format":"dovetail-decision/1","decision":{"Snapshot":7}}`, "Snapshot: 7, want an object"},
+		"a flag that is no flag":       {`{"format":"dovetail-decision/1","decision":{"Pack":{"FirstFitOnly":"yes"}}}`, "FirstFitOnly: yes is no bool"},
+		"a shared thing by its fields": {`{"format":"dovetail-decision/1","decision":{"Plan":{"Refusals":[{"Pod":{}}]}}}`, "Pod: { is not the index of one of 0 pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := record.Decode([]byte(tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Decode(%s): %v, want %s", tc.text, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	pod := func(name string) cluster.PodRef { return cluster.PodRef{Namespace: "default", Name: name, UID: name} }
+	a := plan.Plan{
+		Placements: []plan.Placement{{Pod: pod("a"), Node: "n1"}, {Pod: pod("b"), Node: "n1"}},
+		Refusals:   []plan.Refusal{{Pod: pod("c"), Why: verdict.Of(verdict.NoPlace, "", "no room")}},
+	}
+	b := a
+	b.Placements = []plan.Placement{{Pod: pod("a"), Node: "n1"}}
+	b.Launches = []plan.Launch{{Pool: "general", Pods: []cluster.PodRef{pod("b")}, Types: []string{"small", "large"}, PriceHourly: 0.5}}
+	want := []string{
+		"+ launch 0: from pool general: small (or 1 more types) at $0.5000 per hour; requests ; ",
+		"+ pod default/b: to launch 0",
+		"- pod default/b: to n1",
+	}
+	if diff := cmp.Diff(want, record.Differences(&a, &b)); diff != "" {
+		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+	if got := record.Differences(&a, &a); got != nil {
+		t.Errorf("a plan differs from itself: %v", got)
+	}
+	c := a
+	c.At = time.Unix(1, 0)
+	if got := record.Differences(&a, &c); len(got) != 1 || !strings.Contains(got[0], "the written plans part at byte") {
+		t.Errorf("plans that differ in their time alone: %v", got)
+	}
+}
+
+func TestTheCoreThatDiesIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{Pending: []cluster.Pod{{}}}} // a pod without a shape
+	if p, bug := d.Redo(); bug != "" || len(p.GivenUp) == 0 || len(p.Refusals) != 1 {
+		t.Errorf("a pod without a shape: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", bug, p.GivenUp, len(p.Refusals))
+	}
+	d.Snapshot.Pending[0].Shape = &cluster.Shape{Terms: []label.Requirements{{}}}
+	p, bug := d.Redo()
+	if want := pack.Solve(d.Snapshot, d.Pack); bug != "" || !record.SamePlan(&p, &want) {
+		t.Errorf("decided again: %v, bug %q; want %v", p, bug, want)
+	}
+}

@@ -1,0 +1,108 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
+)
+
+// Saving is what consolidation would do about a case, and how long it took to decide.
+type Saving struct {
+	Case
+	disrupt.Consolidation
+	Wall, CPU time.Duration
+}
+
+// Consolidate answers a case with the steps that would make its machines cheaper. Budgets
+// of pools, which say how many steps may be under way at once, are not looked at.
+func Consolidate(c Case, opts disrupt.ConsolidateOptions, clock Clock) *Saving {
+	c.groupResidents()
+	opts.Pack = c.Options
+	if opts.Candidate == nil {
+		opts.Candidate = c.wantsIt
+	}
+	start, used := clock.Now(), clock.CPU()
+	out := disrupt.Consolidate(c.Snapshot, opts)
+	return &Saving{Case: c, Consolidation: out, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
+}
+
+// wantsIt returns why a machine's pool does not want it removed.
+func (c *Case) wantsIt(n *cluster.Node) verdict.Verdict {
+	pool, ok := c.Snapshot.PoolByName(n.Pool)
+	if ok && pool.Policy == cluster.PolicyEmpty && len(n.Residents) > 0 {
+		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
+	}
+	return verdict.Verdict{}
+}
+
+// groupResidents gives running pods that have none a group, as files count pods: those
+// that are alike share one, which has the name of the first.
+func (c *Case) groupResidents() {
+	grouped := true
+	for i := range c.Snapshot.Nodes {
+		for r := range c.Snapshot.Nodes[i].Residents {
+			_, err := strconv.Atoi(c.Snapshot.Nodes[i].Residents[r].UID)
+			grouped = grouped && err == nil
+		}
+	}
+	if grouped {
+		return
+	}
+	snap := *c.Snapshot
+	snap.Nodes = slices.Clone(snap.Nodes)
+	group := map[*cluster.Shape]int{}
+	for i := range snap.Nodes {
+		snap.Nodes[i].Residents = slices.Clone(snap.Nodes[i].Residents)
+		for r := range snap.Nodes[i].Residents {
+			p := &snap.Nodes[i].Residents[r]
+			g, ok := group[p.Shape]
+			if !ok {
+				g = len(c.Groups)
+				group[p.Shape] = g
+				c.Groups = append(slices.Clip(c.Groups), p.Namespace+"/"+p.Name)
+			}
+			p.UID = strconv.Itoa(g)
+		}
+	}
+	c.Snapshot, c.Named = &snap, true
+}
+
+// File returns the answer as kplan/1.
+func (a *Saving) File() (*scenario.Plan, error) {
+	file, err := scenario.Steps(a.Name, a.Snapshot, a.Steps)
+	if err != nil {
+		return nil, fmt.Errorf("simulate %s: %w", a.Name, err)
+	}
+	file.SolveWallSeconds, file.SolveUserSeconds = a.Wall.Seconds(), a.CPU.Seconds()
+	file.PricePerHour, file.LowerBoundPerHour = a.AfterHourly, a.BoundHourly
+	if a.Named {
+		file.Groups = a.Groups
+	}
+	return file, nil
+}
+
+// Print writes the answer in one of the forms.
+func (a *Saving) Print(w io.Writer, form string) error {
+	if form != JSON {
+		_, err := io.WriteString(w, a.table())
+		return err
+	}
+	file, err := a.File()
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(file)
+	if err != nil {
+		return fmt.Errorf("print the steps of %s: %w", a.Name, err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}

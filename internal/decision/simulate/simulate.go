@@ -1,0 +1,112 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
+)
+
+// Forms of output.
+const (
+	Table = "table"
+	JSON  = "json"
+)
+
+// Clock tells the time and how much CPU time the process has used, all threads together.
+type Clock struct {
+	Now func() time.Time
+	CPU func() time.Duration
+}
+
+// Case is a question: a cluster with pods that wait. The UID of each pod is the index of
+// its group.
+type Case struct {
+	Name     string
+	Snapshot *cluster.Snapshot
+	// Groups are what people call the groups. Named tells that only this case does: they
+	// belong in the answer.
+	Groups []string
+	Named  bool
+	// Options are those of the solver.
+	Options pack.Options
+	// Notes tell what a reader should know of how the question was understood.
+	Notes []string
+}
+
+// Answer is what would be done, and how long it took to decide.
+type Answer struct {
+	Case
+	Plan      plan.Plan
+	File      *scenario.Plan
+	Wall, CPU time.Duration
+	// FirstFit is what first-fit-decreasing alone would have answered; nil: not asked.
+	FirstFit *plan.Plan
+}
+
+// Scenario returns the case of a kscen/1 file.
+func Scenario(path string, at time.Time) (Case, error) {
+	s, err := scenario.Read(path)
+	if err != nil {
+		return Case{}, err
+	}
+	c := Case{Name: s.Name, Snapshot: s.Snapshot(at), Options: scenarioOptions()}
+	for i := range s.PodGroups {
+		name := s.PodGroups[i].Name
+		if name == "" {
+			name = fmt.Sprintf("group %d", i)
+		}
+		c.Groups = append(c.Groups, name)
+	}
+	return c, nil
+}
+
+// scenarioOptions are those by whose rules scenarios are judged.
+func scenarioOptions() pack.Options { return pack.Options{BuyableBinds: true} }
+
+// Run answers a case.
+func Run(c Case, clock Clock) (*Answer, error) {
+	start, used := clock.Now(), clock.CPU()
+	p := pack.Decide(c.Snapshot, c.Options)
+	a := &Answer{Case: c, Plan: p, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
+	file, err := scenario.Answer(c.Name, c.Snapshot, &p)
+	if err != nil {
+		return nil, fmt.Errorf("simulate %s: %w", c.Name, err)
+	}
+	file.SolveWallSeconds, file.SolveUserSeconds = a.Wall.Seconds(), a.CPU.Seconds()
+	if c.Named {
+		file.Groups = c.Groups
+	}
+	a.File = file
+	return a, nil
+}
+
+// AskFirstFit adds what first-fit-decreasing alone would have answered, to compare with.
+func (a *Answer) AskFirstFit() {
+	opts := a.Options
+	opts.FirstFitOnly = true
+	p := pack.Solve(a.Snapshot, opts)
+	a.FirstFit = &p
+}
+
+// Refused returns how many pods found no place.
+func (a *Answer) Refused() int { return len(a.Plan.Refusals) }
+
+// Print writes the answer in one of the forms.
+func (a *Answer) Print(w io.Writer, form string) error {
+	if form == JSON {
+		b, err := json.Marshal(a.File)
+		if err != nil {
+			return fmt.Errorf("print the plan of %s: %w", a.Name, err)
+		}
+		_, err = w.Write(append(b, '\n'))
+		return err
+	}
+	_, err := io.WriteString(w, a.table())
+	return err
+}

@@ -1,0 +1,136 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
+)
+
+// TestThePromiseIsKeptWherePodsSpread consolidates machines a fifth at a time, and puts the pods
+// where kube-scheduler would: on the machine with most free, on those that are kept for later, or
+// go later, only if there is no other. They come largest first, as they are evicted. Without the
+// machines that are kept for later it ends at 1.15 to 1.21 of the promise.
+func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s := &spreading{landing: newLanding(alike(100, seed).Snapshot(time.Unix(1e9, 0)))}
+			s.empty = s.snap.Nodes[0]
+			s.empty.Residents, s.empty.Pods, s.empty.Used = nil, nil, quantity.List{}
+			s.snap.Pools[0].Budgets = []cluster.Budget{{Nodes: 20, Percent: true, Active: true}}
+			promised := disrupt.Consolidate(s.snap, disrupt.ConsolidateOptions{Pack: scenarioOptions()}).AfterHourly
+			for s.rounds = 1; s.round(t); s.rounds++ {
+				if s.rounds == landingRounds {
+					t.Fatalf("there is no end after %d rounds", s.rounds)
+				}
+			}
+			t.Logf("%.3f $/h after %d rounds, promised %.3f; %d evictions, %d bought, %d taints", s.price(), s.rounds, promised, s.evictions, s.bought, s.taints)
+			if s.price() > 1.03*promised {
+				t.Errorf("it ended at %.3f of the promise", s.price()/promised)
+			}
+			if i := slices.IndexFunc(s.snap.Nodes, func(n cluster.Node) bool { return n.Shunned }); i >= 0 {
+				t.Errorf("pods are kept from %s though all is over", s.snap.Nodes[i].Name)
+			}
+		})
+	}
+}
+
+// alike returns a cluster of machines of one type, used to two fifths by pods of three sizes.
+func alike(nodes int, seed uint64) *scenario.Scenario {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := &scenario.Scenario{
+		Format: scenario.Format, Name: "alike", NodePools: []scenario.NodePool{{Name: "default"}},
+		InstanceTypes: []scenario.InstanceType{{
+			Name: "four", CPU: 4000, Mem: 16384, Pods: 110, ReservedCPU: 100, ReservedMem: 500,
+			Offerings: []scenario.Offering{{Zone: "a", CapacityType: onDemandType, Price: 0.076}},
+		}},
+	}
+	for _, milli := range []int64{500, 1000, 1500} {
+		s.PodGroups = append(s.PodGroups, scenario.PodGroup{CPU: milli, Mem: 100, Labels: map[string]string{"app": fmt.Sprint(milli)}})
+	}
+	for i := range nodes {
+		n := scenario.Node{Name: fmt.Sprintf("node-%05d", i), Type: "four", Zone: "a", CapacityType: onDemandType, Pool: "default"}
+		count := map[int]int{r.IntN(3): 1}
+		if second := r.IntN(3); r.IntN(3) > 0 && second < 2 {
+			count[second]++
+		}
+		for g := range s.PodGroups {
+			if count[g] > 0 {
+				n.Pods = append(n.Pods, scenario.Share{g, count[g]})
+			}
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	return s
+}
+
+// spreading is a landing in which pods go where kube-scheduler puts them.
+type spreading struct {
+	*landing
+	empty  cluster.Node
+	taints int
+}
+
+// round carries out what is proposed; false: that is nothing any more.
+func (s *spreading) round(t *testing.T) bool {
+	t.Helper()
+	p := disrupt.Propose(s.snap, disrupt.Options{Pack: scenarioOptions(), Try: s.try})
+	s.try = p.Try
+	for _, name := range p.Shuns {
+		s.node(name).Shunned = true
+	}
+	for _, name := range p.Unshuns {
+		s.node(name).Shunned = false
+	}
+	s.taints += len(p.Shuns) + len(p.Unshuns)
+	var pods []cluster.Resident
+	for i := range p.Steps {
+		for _, r := range p.Steps[i].Remove {
+			pods = append(pods, s.node(r.Node).Residents...)
+			s.snap.Nodes = slices.DeleteFunc(s.snap.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b cluster.Resident) int {
+		return lifecycle.SizeOf(b.Shape.Requests) - lifecycle.SizeOf(a.Shape.Requests)
+	})
+	for i := range pods {
+		s.bind(t, pods[i])
+	}
+	s.snap.At = s.snap.At.Add(20 * time.Second)
+	return len(p.Steps)+len(p.Unshuns) > 0
+}
+
+// bind puts a pod where most is free.
+func (s *spreading) bind(t *testing.T, pod cluster.Resident) {
+	t.Helper()
+	if s.evictions++; !pod.Moved.IsZero() {
+		t.Errorf("%s is evicted twice", pod.Name)
+	}
+	var best *cluster.Node
+	for i := range s.snap.Nodes {
+		n := &s.snap.Nodes[i]
+		better := best == nil || best.Shunned && !n.Shunned || best.Shunned == n.Shunned && n.Used[quantity.CPU] < best.Used[quantity.CPU]
+		if better && n.Used.Plus(pod.Shape.Requests).Fits(n.Allocatable) {
+			best = n
+		}
+	}
+	if best == nil { // so one is bought for it
+		s.bought++
+		s.snap.Nodes = append(s.snap.Nodes, s.empty)
+		best = &s.snap.Nodes[len(s.snap.Nodes)-1]
+		best.Name = fmt.Sprintf("new-%d", s.bought)
+		best.Claim, best.Created = best.Name, s.snap.At
+	}
+	pod.Moved = s.snap.At
+	best.Residents, best.Used, best.Empty, best.QuietSince = append(best.Residents, pod), best.Used.Plus(pod.Shape.Requests), false, s.snap.At
+	best.Pods = append(slices.Clip(best.Pods), cluster.PodCount{Shape: pod.Shape, Count: 1})
+}

@@ -1,0 +1,81 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// Begin closes the machines of a step to new pods, says on their claims which step they
+// are part of and why, and launches what the step launches. Each machine's claim is
+// written before its Node, so that a taint is never without its reason. What is left of a
+// Begin that fails halfway is seen to be incomplete, and taken back, by whoever looks
+// next. Where the step means its pods to be is remembered only; who does not know looks
+// for other places.
+func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error) {
+	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // then nothing is to be marked in vain
+		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
+	}
+	text := translate.StepAnnotation(s.ID, len(s.Remove), len(s.Launch))
+	errs := each(len(s.Remove), d.OneByOne, func(i int) error {
+		r := s.Remove[i]
+		if err := d.mark(ctx, r, text); err != nil {
+			return err
+		}
+		return d.setTaint(ctx, r, true)
+	})
+	if errs != nil {
+		return nil, errs
+	}
+	for _, m := range s.Moves {
+		d.Launcher.Mirror.MeantBy(s.ID, []cluster.PodRef{m.Pod}, m.Node)
+	}
+	if len(s.Launch) == 0 {
+		return nil, nil
+	}
+	done, err := d.Launcher.Launch(ctx, &plan.Plan{Launches: s.Launch})
+	for i := range done {
+		d.Launcher.Mirror.MeantBy(s.ID, done[i].Launch.Pods, done[i].Claim.Name)
+	}
+	if err == nil && len(done) < len(s.Launch) {
+		err = fmt.Errorf("begin step %s: %d of %d launches have no pool any more", s.ID, len(s.Launch)-len(done), len(s.Launch))
+	}
+	return done, err
+}
+
+// Undo takes a step back: first the machines that were launched for it, so that a crash
+// in between finds a step that lacks some, then the marks.
+func (d *Disrupter) Undo(ctx context.Context, u *plan.Undo) error {
+	errs := each(len(u.Drop), d.OneByOne, func(i int) error {
+		_, err := d.Remove(ctx, u.Drop[i])
+		return err
+	})
+	if errs != nil {
+		return errs
+	}
+	return each(len(u.Open), d.OneByOne, func(i int) error { return d.Unmark(ctx, u.Open[i]) })
+}
+
+// each does n things, some of them at once unless told otherwise, and joins what went wrong.
+func each(n int, oneByOne bool, do func(i int) error) error {
+	errs := make([]error, n)
+	var g errgroup.Group
+	g.SetLimit(claimsAtOnce)
+	if oneByOne {
+		g.SetLimit(1)
+	}
+	for i := range n {
+		g.Go(func() error {
+			errs[i] = do(i)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,63 @@
+package apply_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+)
+
+// TestTwoLoopsNeverLaunchForTheSameRoom: what one loop decided before the other launched in a
+// pool with limits is decided anew; its own launches, and pools without limits, are no matter.
+func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
+	t.Parallel()
+	c := server(t, &fault{})
+	informers := &informertest.FakeInformers{Scheme: c.Scheme()}
+	store := mirror.NewStore(mirror.Options{Now: func() time.Time { return roadStart }, Manages: func(string, string) bool { return true }})
+	if _, err := store.Feed(t.Context(), informers); err != nil {
+		t.Fatal(err)
+	}
+	pools, err := informers.FakeInformerFor(t.Context(), &karpenterv1.NodePool{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := &karpenterv1.NodeClassReference{Group: "g.test", Kind: "Class", Name: "default"}
+	for name, limits := range map[string]corev1.ResourceList{"limited": {corev1.ResourceCPU: resource.MustParse("32")}, "free": nil} {
+		np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		np.Spec.Limits = limits
+		np.Spec.Template.Spec.NodeClassRef = class
+		pools.Add(np)
+	}
+	turns := &apply.Turns{}
+	one := &apply.Launcher{Client: c, Mirror: store, Turns: turns}
+	other := &apply.Launcher{Client: c, Mirror: store, Turns: turns}
+	launch := func(l *apply.Launcher, pool string, launched int, overtaken bool) {
+		t.Helper()
+		launches := []plan.Launch{{Pool: pool, Types: []string{"four"}}}
+		if was := l.Overtaken(launches); was != overtaken {
+			t.Errorf("in pool %s: overtaken %t, want %t", pool, was, overtaken)
+		}
+		done, err := l.Launch(t.Context(), &plan.Plan{Launches: launches})
+		if len(done) != launched || errors.Is(err, apply.ErrOvertaken) != overtaken {
+			t.Errorf("in pool %s: launched %d, %v; want %d, overtaken %t", pool, len(done), err, launched, overtaken)
+		}
+	}
+	one.Snapshot()
+	other.Snapshot()
+	launch(one, "limited", 1, false)
+	launch(one, "limited", 1, false)
+	launch(other, "limited", 0, true)
+	launch(other, "free", 1, false)
+	other.Snapshot()
+	launch(other, "limited", 1, false)
+	launch(one, "limited", 0, true)
+}

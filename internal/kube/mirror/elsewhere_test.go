@@ -1,0 +1,101 @@
+package mirror
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// openStore returns a store in which pod p is meant for Node n1 of claim c1, which takes
+// pods since the given time; zero: not yet.
+func openStore(now *time.Time, since time.Time) (*Store, *corev1.Pod) {
+	s := newTestStore(func() time.Time { return *now })
+	c := testClaim("c1", "id-1")
+	if !since.IsZero() {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+			Type: karpenterv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(since),
+		})
+	}
+	s.upsertClaim(c)
+	s.upsertNode(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelHostname: "host-1"}},
+		Spec:       corev1.NodeSpec{ProviderID: "id-1"},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	})
+	p := pendingPod("p")
+	s.upsertPod(p)
+	s.Meant([]cluster.PodRef{translate.PodRef(p)}, "n1")
+	return s, p
+}
+
+// refuse has kube-scheduler say once more that it cannot bind the pod.
+func refuse(s *Store, p *corev1.Pod, why string) *corev1.Pod {
+	p = p.DeepCopy()
+	p.Status.Conditions[0].Message = why
+	s.upsertPod(p)
+	return p
+}
+
+func TestAPodThatIsRefusedIsPlannedElsewhere(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s, p := openStore(&now, noon)
+	var landed []Landing
+	s.OnLanded(func(l Landing) { landed = append(landed, l) })
+	now = noon.Add(20 * time.Second)
+	p = refuse(s, p, "0/1 nodes are available")
+	if got := s.Snapshot().Pending[0]; got.Planned != "n1" {
+		t.Fatalf("after 20 s it is planned for %q, want n1", got.Planned)
+	}
+	now = noon.Add(40 * time.Second)
+	got := s.Snapshot().Pending[0]
+	if got.Planned != "" || got.Shape.Terms[0][label.Hostname].Allows("host-1") || !got.Shape.Terms[0][label.Hostname].AllowsAbsence() {
+		t.Errorf("after 40 s it is planned for %q, with terms %v", got.Planned, got.Shape.Terms)
+	}
+	if len(got.Shape.CountedTerms()[0]) > 0 {
+		t.Errorf("what it counts for spread has changed: %v", got.Shape.CountedTerms())
+	}
+	if diff := cmp.Diff([]Landing{Refused}, landed); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	bound := p.DeepCopy()
+	bound.Spec.NodeName = "n1"
+	s.upsertPod(bound)
+	if s.pods[p.UID].refusedBy != nil {
+		t.Error("it is bound, and what refused it is still remembered")
+	}
+}
+
+func TestAPodThatIsNotTriedKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		since time.Time
+		tried time.Duration
+	}{
+		"kube-scheduler is down":                 {noon, 0},
+		"it was tried before the machine opened": {noon.Add(time.Hour), time.Minute},
+		"the machine is not initialised":         {time.Time{}, 90 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := noon
+			s, p := openStore(&now, c.since)
+			now = noon.Add(c.tried)
+			if c.tried > 0 {
+				refuse(s, p, "0/1 nodes are available")
+			}
+			now = noon.Add(2 * time.Hour)
+			if got := s.Snapshot().Pending[0].Planned; got != "n1" {
+				t.Errorf("it is planned for %q, want n1", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,206 @@
+package mirror
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// TestWhatIsKeptIsWhatThereIs: a snapshot that is made of what the last ones found out is the
+// same as that of a store that heard all of it and was never asked before, whatever happens
+// between two of them; and none changes once it is taken.
+func TestWhatIsKeptIsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		now := noon
+		asked := newTestStore(func() time.Time { return now })
+		asked.opts.Started = noon
+		var heard []told
+		var last, lastWant *cluster.Snapshot
+		ops := map[string]func(*rapid.T){
+			"time": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 5400).Draw(t, "seconds")) * time.Second)
+			},
+			"": func(t *rapid.T) {
+				got, want := asked.Snapshot(), neverAsked(heard, now).Snapshot()
+				wantSame(t, "a snapshot", want, got)
+				wantSame(t, "the one before it", lastWant, last)
+				last, lastWant = got, want
+				heard = append(heard, told{now, (*Store).forget})
+			},
+		}
+		for name, any := range news {
+			ops[name] = func(t *rapid.T) {
+				e := told{now, any(t)}
+				heard = append(heard, e)
+				e.by(asked)
+			}
+		}
+		t.Repeat(ops)
+	})
+}
+
+// keptCase is a change of something that what was kept was made of.
+type keptCase struct {
+	before []client.Object
+	change func(*Store)
+}
+
+// volumeCases change volumes, and what they depend on.
+func volumeCases() map[string]keptCase {
+	claim, volume := boundPair("v", "a")
+	_, moved := boundPair("v", "b")
+	p := withClaims(boundPod("p", "n0"), "v")
+
+	own, _ := boundPair("e-own", "a")
+	own.OwnerReferences = []metav1.OwnerReference{{UID: "e", Controller: ptr.To(true)}}
+	ephemeral := boundPod("e", "n0")
+	ephemeral.Spec.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+
+	waiting := waitingPVC("w")
+	waiting.Annotations = map[string]string{"volume.kubernetes.io/selected-node": "n0"}
+	far := withClaims(boundPod("far", "n1"), "w")
+	renamed := testNode("n0", "kwok://n0", true)
+	renamed.Labels[corev1.LabelHostname] = "h"
+
+	single, other := claim.DeepCopy(), withClaims(boundPod("q", "n1"), "v")
+	single.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+
+	return map[string]keptCase{
+		"a volume goes":                             {[]client.Object{p, claim, volume}, func(s *Store) { s.removePV(volume) }},
+		"a volume is in another zone":               {[]client.Object{p, claim, volume}, func(s *Store) { s.upsertPV(moved) }},
+		"a volume claim goes":                       {[]client.Object{p, claim, volume}, func(s *Store) { s.removePVC(claim) }},
+		"a class is another":                        {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { s.upsertStorageClass(zonalClass("b")) }},
+		"a class goes":                              {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { s.removeStorageClass(zonalClass("a")) }},
+		"the Node of a volume has another hostname": {[]client.Object{far, waiting, zonalClass("a")}, func(s *Store) { s.upsertNode(renamed) }},
+		"the only pod that may have a volume goes":  {[]client.Object{p, other, single, volume}, func(s *Store) { s.removePod(p) }},
+	}
+}
+
+// planCases change what is meant for pods.
+func planCases() map[string]keptCase {
+	p := boundPod("p", "n0")
+	p.Labels = map[string]string{"app": "a"}
+	joined, leaving := testClaim("c0", "kwok://n0"), testClaim("c0", "kwok://n0")
+	joined.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("step1", 1, 0)}
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+	budget.Spec.Selector, budget.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: p.Labels}, ptr.To(intstr.FromInt32(0))
+	return map[string]keptCase{
+		"a step means a pod for a home":               {[]client.Object{p, joined}, func(s *Store) { s.MeantBy("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
+		"a budget holds a pod of a machine that goes": {[]client.Object{p, leaving}, func(s *Store) { s.upsertPDB(budget) }},
+	}
+}
+
+// TestWhatIsKeptGoesWithWhatItWasMadeOf: what chance rarely brings about.
+func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
+	t.Parallel()
+	cases := volumeCases()
+	maps.Copy(cases, planCases())
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setUp := func(s *Store) {
+				if err := s.Observe(append(tc.before, testNode("n0", "kwok://n0", true), testNode("n1", "kwok://n1", true))...); err != nil {
+					t.Error(err)
+				}
+			}
+			heard := []told{{noon, setUp}, {noon, tc.change}}
+			s := newTestStore(atNoon)
+			s.opts.Started = noon
+			setUp(s)
+			before := s.Snapshot()
+			wantSame(t, "a snapshot", neverAsked(heard[:1], noon).Snapshot(), before)
+			tc.change(s)
+			after := s.Snapshot()
+			wantSame(t, "the next one", neverAsked(heard, noon).Snapshot(), after)
+			wantSame(t, "the first one", neverAsked(heard[:1], noon).Snapshot(), before)
+			if cmp.Equal(before, after, cmp.AllowUnexported(cluster.Snapshot{})) {
+				t.Error("nothing has changed")
+			}
+		})
+	}
+}
+
+// told is something that a store was told.
+type told struct {
+	at time.Time
+	by func(*Store)
+}
+
+// neverAsked returns a store that was told all of it, and from which no snapshot was taken.
+func neverAsked(heard []told, now time.Time) *Store {
+	var at time.Time
+	s := newTestStore(func() time.Time { return at })
+	s.opts.Started = noon
+	for _, e := range heard {
+		at = e.at
+		e.by(s)
+	}
+	at = now
+	s.listed = nil
+	return s
+}
+
+// forget does what a snapshot does to a store but for what it keeps for the next one.
+func (s *Store) forget() {
+	s.listed = nil
+	s.expire(s.opts.Now())
+	s.giveUp(s.opts.Now())
+}
+
+func wantSame(t rapid.TB, what string, want, got *cluster.Snapshot) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(cluster.Snapshot{})); diff != "" {
+		t.Fatalf("%s: of a store that was never asked before (-) and of one that was (+):\n%s", what, diff)
+	}
+	if want == nil {
+		return
+	}
+	wants, gots := shapesIn(want), shapesIn(got)
+	same, back := map[*cluster.Shape]*cluster.Shape{}, map[*cluster.Shape]*cluster.Shape{}
+	for i := range wants {
+		w, g := wants[i].shape, gots[i].shape
+		if same[w] == nil && back[g] == nil {
+			same[w], back[g] = g, w
+		}
+		if same[w] != g || back[g] != w {
+			t.Fatalf("%s: the shape of %s is not that of the pods that are alike", what, gots[i].whose)
+		}
+	}
+}
+
+// shapeOf is a shape in a snapshot, and where that is.
+type shapeOf struct {
+	whose string
+	shape *cluster.Shape
+}
+
+// shapesIn returns the shapes of a snapshot in the order in which they are there.
+func shapesIn(snap *cluster.Snapshot) (all []shapeOf) {
+	for _, p := range snap.Pending {
+		all = append(all, shapeOf{"pending " + p.Name, p.Shape})
+	}
+	for _, n := range snap.Nodes {
+		for i, p := range n.Pods {
+			all = append(all, shapeOf{fmt.Sprintf("the pods %d of %s", i, n.Name), p.Shape})
+		}
+		for _, r := range n.Residents {
+			all = append(all, shapeOf{r.Name + " on " + n.Name, r.Shape})
+		}
+	}
+	return all
+}

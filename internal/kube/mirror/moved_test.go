@@ -1,0 +1,180 @@
+package mirror
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// ownedPod returns a pod that runs on n1 and that a controller made now.
+func ownedPod(name, controller string, now time.Time) *corev1.Pod {
+	p, yes := boundPod(name, "n1"), true
+	p.CreationTimestamp = metav1.NewTime(now)
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: controller, UID: types.UID(controller), Controller: &yes}}
+	return p
+}
+
+// evict has the eviction API tell the pod to end.
+func evict(s *Store, p *corev1.Pod) {
+	p = p.DeepCopy()
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+	s.upsertPod(p)
+	p = p.DeepCopy()
+	p.DeletionTimestamp = &metav1.Time{Time: s.opts.Now()}
+	s.upsertPod(p)
+	s.removePod(p)
+}
+
+// TestAPodThatComesForAnEvictedOneIsKnown: of three pods that a controller makes after two
+// were evicted, two have moved; what others make has not.
+func TestAPodThatComesForAnEvictedOneIsKnown(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	for _, name := range []string{"web-1", "web-2", "web-3"} {
+		s.upsertPod(ownedPod(name, "web", noon.Add(-time.Hour)))
+	}
+	evict(s, ownedPod("web-1", "web", noon.Add(-time.Hour)))
+	evict(s, ownedPod("web-2", "web", noon.Add(-time.Hour)))
+	now = noon.Add(time.Second)
+	s.upsertPod(ownedPod("web-3", "web", noon.Add(-time.Hour))) // seen again
+	s.upsertPod(ownedPod("db-1", "db", now))
+	for _, name := range []string{"web-4", "web-5", "web-6"} {
+		s.upsertPod(ownedPod(name, "web", now))
+	}
+	want := map[string]time.Time{"web-3": {}, "db-1": {}, "web-4": now, "web-5": now, "web-6": {}}
+	got := map[string]time.Time{}
+	for _, r := range s.Snapshot().Nodes[0].Residents {
+		got[r.Name] = r.Moved
+	}
+	for name, moved := range want {
+		if !got[name].Equal(moved) {
+			t.Errorf("%s came in the place of another at %v, want %v", name, got[name], moved)
+		}
+	}
+}
+
+// TestAPodThatMovesAgainAndAgainIsKnown: moves are counted as long as each comes soon after the last.
+func TestAPodThatMovesAgainAndAgainIsKnown(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	pod := ownedPod("web-0", "web", noon.Add(-time.Hour))
+	s.upsertPod(pod)
+	var got []int
+	for i, stays := range []time.Duration{0, 29 * time.Minute, 59 * time.Minute, 2 * time.Hour, 29 * time.Minute} {
+		now = now.Add(stays)
+		evict(s, pod)
+		pod = ownedPod(fmt.Sprint("web-", i+1), "web", now)
+		s.upsertPod(pod)
+		got = append(got, s.Snapshot().Nodes[0].Residents[0].Moves)
+	}
+	if want := []int{1, 2, 3, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("moves in a row: %d, want %d", got, want)
+	}
+	for range 2 * movesMost {
+		evict(s, pod)
+		pod = ownedPod(pod.Name+"x", "web", now)
+		s.upsertPod(pod)
+	}
+	if got := s.Snapshot().Nodes[0].Residents[0].Moves; got != movesMost {
+		t.Errorf("%d moves are counted, want %d at most", got, movesMost)
+	}
+}
+
+// TestEvictionsAreForgotten: a pod that comes long after an eviction has not come for it,
+// and nothing is kept.
+func TestEvictionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(testNode("n1", "id-1", true))
+	old := ownedPod("web-1", "web", noon.Add(-time.Hour))
+	s.upsertPod(old)
+	evict(s, old)
+	now = noon.Add(movedKept)
+	s.upsertPod(ownedPod("web-2", "web", now))
+	if r := s.Snapshot().Nodes[0].Residents[0]; !r.Moved.IsZero() {
+		t.Errorf("%s is said to have come for another at %v", r.Name, r.Moved)
+	}
+	if len(s.evicted) > 0 {
+		t.Errorf("evictions are still known of %d controllers", len(s.evicted))
+	}
+}
+
+// TestWhoWasThereBeforeUsMayHaveMoved: after a restart nobody knows what was evicted before,
+// so pods are let be that were made before, on machines that were there. Lone ones came for
+// nobody.
+func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
+	t.Parallel()
+	minuteAgo := noon.Add(-time.Minute)
+	for machine, want := range map[time.Time]map[string]time.Time{
+		noon.Add(-time.Hour):  {"lone-1": {}, "web-1": minuteAgo, "web-2": {}},
+		noon.Add(time.Second): {"lone-1": {}, "web-1": {}, "web-2": {}},
+	} {
+		s := newTestStore(func() time.Time { return noon })
+		s.opts.Started = noon
+		node := testNode("n1", "id-1", true)
+		node.CreationTimestamp = metav1.NewTime(machine)
+		s.upsertNode(node)
+		lone := ownedPod("lone-1", "lone", minuteAgo)
+		lone.OwnerReferences = nil
+		for _, p := range []*corev1.Pod{lone, ownedPod("web-1", "web", minuteAgo), ownedPod("web-2", "web", noon)} {
+			s.upsertPod(p)
+			s.upsertPod(p.DeepCopy()) // seen again
+		}
+		got := map[string]time.Time{}
+		for _, r := range s.Snapshot().Nodes[0].Residents {
+			got[r.Name] = r.Moved
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("on a machine made at %s they may have moved at (-want +got):\n%s", machine, diff)
+		}
+	}
+}
+
+// TestAPodHasAHomeAsLongAsItsStep: where a step means pods to be is said of those that run and
+// of those whose machine is told to go, until they or the step are gone.
+func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	claim := testClaim("c1", "kwok://n1")
+	claim.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("s1", 1, 0)}
+	s.upsertClaim(claim)
+	s.upsertNode(testNode("n1", "kwok://n1", true))
+	s.upsertPod(boundPod("web", "n1"))
+	home := func() string { return s.Snapshot().Nodes[0].Residents[0].Home }
+	before := home()
+	s.MeantBy("s1", []cluster.PodRef{{UID: "web"}, {UID: "gone"}}, "n2")
+	during := home()
+	s.upsertPod(boundPod("web", "n1"))
+	if got := []string{before, during, home()}; !slices.Equal(got, []string{"", "n2", "n2"}) {
+		t.Errorf("homes before, and when it was meant for n2: %q", got)
+	}
+	if n := s.Snapshot().Nodes[0]; n.Planned > 0 {
+		t.Errorf("%d pods are meant for the machine that they are to leave", n.Planned)
+	}
+	leaving := claim.DeepCopy()
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	s.upsertClaim(leaving)
+	if pending := s.Snapshot().Pending; len(pending) != 1 || pending[0].Planned != "n2" {
+		t.Errorf("told to go: %+v", pending)
+	}
+	another := claim.DeepCopy()
+	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation("s2", 1, 0)
+	s.upsertClaim(another)
+	if home() != "" {
+		t.Errorf("of another step: %q", home())
+	}
+}

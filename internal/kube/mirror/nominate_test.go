@@ -1,0 +1,207 @@
+package mirror
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/nominate"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// hintStore returns a store that knows nodes n1 and n2, and the pending pod p, nominated
+// for a node if one is named.
+func hintStore(nominated string) (*Store, *corev1.Pod) {
+	s := newTestStore(atNoon)
+	for _, name := range []string{"n1", "n2"} {
+		s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	p := pendingPod("p")
+	p.Status.NominatedNodeName = nominated
+	s.upsertPod(p)
+	return s, p
+}
+
+func TestOurHintsDoNotHidePods(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		nominated, planned, assumed string
+		asks                        bool
+	}{
+		"no hint":                                {"", "n1", "", true},
+		"nominated for the node it is meant for": {"n1", "n1", "", true},
+		"nominated by us for another before":     {"n1", "n2", "n1", true},
+		"kube-scheduler makes room elsewhere":    {"n2", "n1", "", false},
+		"nominated by who knows whom":            {"n1", "", "", false},
+		"nominated for a node that is not there": {"gone", "", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p := hintStore(c.nominated)
+			ref := translate.PodRef(p)
+			if c.planned != "" {
+				s.Meant([]cluster.PodRef{ref}, c.planned)
+			}
+			if c.assumed != "" {
+				s.AssumeHint(ref, c.assumed)
+			}
+			snap := s.Snapshot()
+			if got := len(snap.Pending) == 1; got != c.asks || (s.Asking() == 1) != c.asks {
+				t.Fatalf("asks for a node: %v, want %v", got, c.asks)
+			}
+			if c.asks && snap.Pending[0].Planned != c.planned {
+				t.Errorf("planned for %q, want %q", snap.Pending[0].Planned, c.planned)
+			}
+		})
+	}
+}
+
+func TestHints(t *testing.T) {
+	t.Parallel()
+	unregistered := karpenterv1.UnregisteredTaint()
+	s, p := hintStore("")
+	ref := translate.PodRef(p)
+	var landed []Landing
+	s.OnLanded(func(l Landing) { landed = append(landed, l) })
+	view := func() nominate.View {
+		v := s.Hints()
+		v.Heard = noon
+		return v
+	}
+	expect := func(why string, pods []nominate.Pod, nodes []nominate.Node, coming int) {
+		t.Helper()
+		want := nominate.View{At: noon, Heard: noon, Pods: pods, Nodes: nodes, Coming: coming}
+		if diff := cmp.Diff(want, view()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", why, diff)
+		}
+	}
+	expect("meant for nothing", nil, nil, 0)
+
+	s.upsertClaim(&karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
+	s.Meant([]cluster.PodRef{ref}, "c")
+	expect("the machine has not joined", nil, nil, 1)
+
+	joined := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	joined.Status.ProviderID = "id"
+	s.upsertClaim(joined)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3"}, Spec: corev1.NodeSpec{ProviderID: "id", Taints: []corev1.Taint{unregistered}}}
+	s.upsertNode(node)
+	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon, Shape: s.pods[p.UID].shape.Shape}
+	expect("it has joined", []nominate.Pod{once}, []nominate.Node{{Name: "n3", Stage: nominate.Closed}}, 0)
+
+	node = node.DeepCopy()
+	node.Spec.Taints = nil
+	s.upsertNode(node)
+	s.AssumeHint(ref, "n3")
+	open := []nominate.Node{{Name: "n3"}}
+	hinted := once
+	hinted.Hint, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
+	expect("a hint counts before it is shown", []nominate.Pod{hinted}, open, 0)
+
+	p = p.DeepCopy()
+	p.Status.NominatedNodeName = "n3"
+	s.upsertPod(p)
+	hinted.Stands = true
+	expect("it stands once it is shown", []nominate.Pod{hinted}, open, 0)
+
+	cleared := p.DeepCopy()
+	cleared.Status.NominatedNodeName = ""
+	s.upsertPod(cleared)
+	twice := once
+	twice.Given, twice.GivenAt, twice.Tries = 1, noon, 2
+	expect("one that was shown and taken away is gone", []nominate.Pod{twice}, open, 0)
+
+	bound := p.DeepCopy()
+	bound.Spec.NodeName, bound.Status.NominatedNodeName = "n3", ""
+	s.upsertPod(bound)
+	s.upsertPod(bound.DeepCopy())
+	expect("a bound pod needs none", nil, nil, 0)
+	if diff := cmp.Diff([]Landing{AsPlanned}, landed); diff != "" {
+		t.Errorf("told of pods that landed (-want +got):\n%s", diff)
+	}
+}
+
+func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
+	t.Parallel()
+	s, p := hintStore("gone")
+	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods[p.UID].shape.Shape}}
+	v := s.Hints()
+	if diff := cmp.Diff(want, v.Pods); diff != "" {
+		t.Errorf("Hints (-want +got):\n%s", diff)
+	}
+	if step := nominate.Next(v); len(step.Clear) != 1 {
+		t.Errorf("the step is %q, want the hint cleared", step)
+	}
+}
+
+func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newTestStore(func() time.Time { return now })
+	s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	p := pendingPod("p")
+	s.upsertPod(p)
+	s.Meant([]cluster.PodRef{translate.PodRef(p)}, "n1")
+	s.AssumeHint(translate.PodRef(p), "n1")
+	for _, c := range []struct {
+		what   string
+		change func(*corev1.Pod)
+		heard  bool
+	}{
+		{"our hint is shown", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, false},
+		{"kube-scheduler writes why", func(p *corev1.Pod) { p.Status.Conditions[0].Message = "no" }, true},
+		{"it takes the hint away", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" }, true},
+	} {
+		now = now.Add(time.Second)
+		p = p.DeepCopy()
+		c.change(p)
+		s.upsertPod(p)
+		if v := s.Hints(); v.Heard.Equal(now) != c.heard || v.Pods[0].TriedAt.Equal(now) != c.heard {
+			t.Errorf("%s: heard at %s and tried at %s, now is %s", c.what, v.Heard, v.Pods[0].TriedAt, now)
+		}
+	}
+}
+
+func TestWhichNodesHaveRoomToSpare(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cpu, there, elsewhere, coming int
+		spare                         bool
+	}{
+		"nobody else":                       {3, 1, 0, 0, false},
+		"others, and no room for them":      {1, 1, 1, 0, false},
+		"others, and room":                  {2, 1, 1, 0, true},
+		"room for one whose node will come": {2, 1, 0, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTestStore(atNoon)
+			for _, node := range []string{"n1", "n2"} {
+				s.upsertNode(&corev1.Node{
+					ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{karpenterv1.UnregisteredTaint()}},
+					Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+						corev1.ResourceCPU: *resource.NewQuantity(int64(c.cpu), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("9"),
+					}},
+				})
+			}
+			s.upsertClaim(testClaim("later", ""))
+			for machine, pods := range map[string]int{"n1": c.there, "n2": c.elsewhere, "later": c.coming} {
+				for i := range pods {
+					p := pendingPod(fmt.Sprint(machine, i))
+					s.upsertPod(p)
+					s.Meant([]cluster.PodRef{translate.PodRef(p)}, machine)
+				}
+			}
+			if got := s.Hints().Nodes[0]; got.Name != "n1" || got.Spare != c.spare {
+				t.Errorf("node %s: spare is %v, want n1, %v", got.Name, got.Spare, c.spare)
+			}
+		})
+	}
+}

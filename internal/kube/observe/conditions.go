@@ -1,0 +1,281 @@
+package observe
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+)
+
+// operatorNamespace is that of metrics that tools know from many operators.
+const operatorNamespace = "operator"
+
+// Conditions shows the status conditions of claims, pools and Nodes of ours: how they are
+// now, read from the cache when asked, and how often and after how long they changed. It
+// is a prometheus.Collector.
+type Conditions struct {
+	classes []schema.GroupVersionKind
+	now     func() time.Time
+	reader  atomic.Pointer[client.Reader]
+	kinds   []*conditionKind
+}
+
+// conditionKind is one kind of object and its metrics. Those under the older names, which
+// have the kind as a label, are nil for Nodes.
+type conditionKind struct {
+	name       string
+	group      string
+	list       client.ObjectList
+	labelKeys  []string
+	under, old *conditionMetrics
+}
+
+// conditionMetrics are the six metrics of one kind, or of all kinds under the older names.
+type conditionMetrics struct {
+	count, current, terminating *prometheus.Desc
+	transitions                 *prometheus.CounterVec
+	lasted, terminated          *prometheus.HistogramVec
+}
+
+// Transition is a condition that changed its status.
+type Transition struct {
+	metav1.Condition
+	// From is empty when the condition was not there.
+	From metav1.ConditionStatus
+}
+
+// NewConditions returns a collector that shows no object before it is given a reader.
+// Classes are the kinds of our provider's node classes: other objects are not ours.
+func NewConditions(classes []schema.GroupVersionKind, now func() time.Time) *Conditions {
+	var classKeys []string
+	for _, k := range classes {
+		classKeys = append(classKeys, karpenterv1.NodeClassLabelKey(k.Group, strings.ToLower(k.Kind)))
+	}
+	owned := append(classKeys, karpenterv1.NodePoolLabelKey)
+	old := newConditionMetrics("", []string{"group", "kind"})
+	kinds := []*conditionKind{
+		{name: "NodeClaim", group: karpenterv1.Group, list: &karpenterv1.NodeClaimList{}, labelKeys: owned, old: old},
+		{name: "NodePool", group: karpenterv1.Group, list: &karpenterv1.NodePoolList{}, old: old},
+		{name: "Node", list: &corev1.NodeList{}, labelKeys: append(slices.Clone(owned), karpenterv1.NodeInitializedLabelKey)},
+	}
+	for _, k := range kinds {
+		var labels []string
+		for _, key := range k.labelKeys {
+			labels = append(labels, strings.NewReplacer("/", "_", "-", "_", ".", "_").Replace(key))
+		}
+		k.under = newConditionMetrics(strings.ToLower(k.name)+"_", labels)
+	}
+	return &Conditions{classes: classes, now: now, kinds: kinds}
+}
+
+// newConditionMetrics makes the metrics of one kind. All have its labels last.
+func newConditionMetrics(prefix string, more []string) *conditionMetrics {
+	labels := func(first ...string) []string { return slices.Concat(first, more) }
+	object := []string{"namespace", "name", "type", "status", "reason"}
+	gauge := func(name, help string, of ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(operatorNamespace, "", prefix+name), help, labels(of...), nil)
+	}
+	histogram := func(name, help string, of ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: operatorNamespace, Name: prefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.5, 2, 15),
+		}, labels(of...))
+	}
+	return &conditionMetrics{
+		count:       gauge("status_condition_count", "Always 1; the labels say how a condition of an object is.", object...),
+		current:     gauge("status_condition_current_status_seconds", "How long a condition has been as it is.", object...),
+		terminating: gauge("termination_current_time_seconds", "How long an object has been on its way out.", "namespace", "name"),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: operatorNamespace, Name: prefix + "status_condition_transitions_total", Help: "Changes of conditions, by what they became.",
+		}, labels("type", "status", "reason")),
+		lasted:     histogram("status_condition_transition_seconds", "How long conditions had been as they were when they changed.", "type", "status"),
+		terminated: histogram("termination_duration_seconds", "How long objects took from their deletion until they were gone."),
+	}
+}
+
+// Use makes the collector read from r, a cache, from now on; nil: from nothing.
+func (c *Conditions) Use(r client.Reader) {
+	if r == nil {
+		c.reader.Store(nil)
+		return
+	}
+	c.reader.Store(&r)
+}
+
+// Changed counts what is different between two states of one object, and returns it.
+func (c *Conditions) Changed(before, after client.Object) []Transition {
+	k := c.kindOf(after)
+	if k == nil || !c.ours(after) {
+		return nil
+	}
+	had := conditionsOf(before)
+	var turned []Transition
+	for _, now := range conditionsOf(after) {
+		was := meta.FindStatusCondition(had, now.Type)
+		if was != nil && was.Status == now.Status {
+			continue
+		}
+		t := Transition{Condition: now}
+		if was != nil {
+			t.From = was.Status
+		}
+		turned = append(turned, t)
+		k.each(after, func(m *conditionMetrics, labels []string) {
+			m.transitions.WithLabelValues(slices.Concat([]string{now.Type, string(now.Status), now.Reason}, labels)...).Inc()
+			if was != nil {
+				lasted := now.LastTransitionTime.Sub(was.LastTransitionTime.Time).Seconds()
+				m.lasted.WithLabelValues(slices.Concat([]string{was.Type, string(was.Status)}, labels)...).Observe(lasted)
+			}
+		})
+	}
+	return turned
+}
+
+// Gone counts an object of ours that is no more, and tells whether it was one that was
+// deleted in good order.
+func (c *Conditions) Gone(o client.Object) bool {
+	k, at := c.kindOf(o), o.GetDeletionTimestamp()
+	if k == nil || at == nil || !c.ours(o) {
+		return false
+	}
+	k.each(o, func(m *conditionMetrics, labels []string) {
+		m.terminated.WithLabelValues(labels...).Observe(c.now().Sub(at.Time).Seconds())
+	})
+	return true
+}
+
+// Describe sends the descriptions.
+func (c *Conditions) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range c.metrics() {
+		for _, d := range []*prometheus.Desc{m.count, m.current, m.terminating} {
+			ch <- d
+		}
+		m.transitions.Describe(ch)
+		m.lasted.Describe(ch)
+		m.terminated.Describe(ch)
+	}
+}
+
+// Collect sends what was counted, and a picture of the objects as the cache has them.
+func (c *Conditions) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c.metrics() {
+		m.transitions.Collect(ch)
+		m.lasted.Collect(ch)
+		m.terminated.Collect(ch)
+	}
+	r := c.reader.Load()
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTakesMost)
+	defer cancel()
+	for _, k := range c.kinds {
+		list := k.list.DeepCopyObject().(client.ObjectList)
+		if (*r).List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+			return // the cache is not there yet, or not any more
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			return
+		}
+		for _, o := range objects {
+			if obj, ok := o.(client.Object); ok && c.ours(obj) {
+				k.collect(ch, obj, c.now())
+			}
+		}
+	}
+}
+
+// collect sends how one object is now.
+func (k *conditionKind) collect(ch chan<- prometheus.Metric, o client.Object, now time.Time) {
+	k.each(o, func(m *conditionMetrics, labels []string) {
+		for _, condition := range conditionsOf(o) {
+			of := slices.Concat([]string{o.GetNamespace(), o.GetName(), condition.Type, string(condition.Status), condition.Reason}, labels)
+			ch <- prometheus.MustNewConstMetric(m.count, prometheus.GaugeValue, 1, of...)
+			ch <- prometheus.MustNewConstMetric(m.current, prometheus.GaugeValue, now.Sub(condition.LastTransitionTime.Time).Seconds(), of...)
+		}
+		if at := o.GetDeletionTimestamp(); at != nil {
+			of := slices.Concat([]string{o.GetNamespace(), o.GetName()}, labels)
+			ch <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, now.Sub(at.Time).Seconds(), of...)
+		}
+	})
+}
+
+// each calls do with the metrics of the kind, and the labels that all of them end with.
+func (k *conditionKind) each(o client.Object, do func(m *conditionMetrics, labels []string)) {
+	labels := make([]string, 0, len(k.labelKeys))
+	for _, key := range k.labelKeys {
+		labels = append(labels, o.GetLabels()[key])
+	}
+	do(k.under, labels)
+	if k.old != nil {
+		do(k.old, []string{k.group, k.name})
+	}
+}
+
+// metrics returns those of all kinds, each once.
+func (c *Conditions) metrics() []*conditionMetrics {
+	all := []*conditionMetrics{c.kinds[0].old}
+	for _, k := range c.kinds {
+		all = append(all, k.under)
+	}
+	return all
+}
+
+func (c *Conditions) kindOf(o client.Object) *conditionKind {
+	switch o.(type) {
+	case *karpenterv1.NodeClaim:
+		return c.kinds[0]
+	case *karpenterv1.NodePool:
+		return c.kinds[1]
+	case *corev1.Node:
+		return c.kinds[2]
+	default:
+		return nil
+	}
+}
+
+// ours tells whether an object is of one of our provider's node classes.
+func (c *Conditions) ours(o client.Object) bool {
+	switch o := o.(type) {
+	case *karpenterv1.NodeClaim:
+		return mirror.ManagesClaim(c.classes, o)
+	case *karpenterv1.NodePool:
+		ref := o.Spec.Template.Spec.NodeClassRef
+		return ref != nil && slices.ContainsFunc(c.classes, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
+	case *corev1.Node:
+		return mirror.ManagesNode(c.classes, o)
+	default:
+		return false
+	}
+}
+
+// conditionsOf returns the conditions of an object in one form.
+func conditionsOf(o client.Object) []metav1.Condition {
+	switch o := o.(type) {
+	case *karpenterv1.NodeClaim:
+		return o.Status.Conditions
+	case *karpenterv1.NodePool:
+		return o.Status.Conditions
+	case *corev1.Node:
+		conditions := make([]metav1.Condition, 0, len(o.Status.Conditions))
+		for _, c := range o.Status.Conditions {
+			conditions = append(conditions, metav1.Condition{
+				Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+			})
+		}
+		return conditions
+	default:
+		return nil
+	}
+}

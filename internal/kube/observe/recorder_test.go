@@ -1,0 +1,173 @@
+package observe
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// everyEvent is one of each kind with what is published about it: reason, type, and for
+// how long it is not repeated (spec/core.md 7.5).
+func everyEvent() map[string]Event {
+	return map[string]Event{
+		"Nominated Normal 2m0s":                               Nominated("c", "n"),
+		"FailedScheduling Warning 5m0s":                       FailedScheduling("no room"),
+		"NoCompatibleInstanceTypes Warning 1m0s":              NoCompatibleInstanceTypes("none"),
+		"DisruptionBlocked Normal 2m0s":                       DisruptionBlocked("held"),
+		"DisruptionBlocked Normal 1m0s":                       PoolDisruptionBlocked("held"),
+		"AnnotationIgnored Warning 15m0s":                     AnnotationIgnored("it is no number"),
+		"DisruptionLaunching Normal 2m0s":                     DisruptionLaunching("Drifted"),
+		"DisruptionWaitingReadiness Normal 2m0s":              DisruptionWaitingReadiness(),
+		"Unconsolidatable Normal 15m0s":                       Unconsolidatable("no saving"),
+		"ConsolidationCandidate Normal 2m0s":                  ConsolidationCandidate("one for none"),
+		"ConsolidationApproved Normal 2m0s":                   ConsolidationApproved("score 0.70"),
+		"ConsolidationRejected Normal 2m0s":                   ConsolidationRejected("pods came"),
+		"DisruptionTerminating Normal 2m0s":                   DisruptionTerminating("Empty"),
+		"TerminatingOnInterruption Warning 2m0s":              TerminatingOnInterruption("spot_interrupted"),
+		"ZonalShiftActive Warning 2m0s":                       ZonalShift(cloud.Notice{Kind: cloud.ZoneShifted, Zone: "a"}),
+		"ZonalShiftCleared Normal 2m0s":                       ZonalShift(cloud.Notice{Kind: cloud.ZoneRestored, Zone: "a"}),
+		"SpotInterrupted Warning 2m0s":                        Interrupted("spot_interrupted", time.Unix(0, 0)),
+		"CapacityReservationInstanceInterrupted Warning 2m0s": Interrupted("capacity_reservation_interrupted", time.Unix(0, 0)),
+		"SpotRebalanceRecommendation Normal 2m0s":             Interrupted("rebalance_recommendation", time.Time{}),
+		"InstanceStopping Warning 2m0s":                       Interrupted("instance_stopped", time.Time{}),
+		"InstanceTerminating Warning 2m0s":                    Interrupted("instance_terminated", time.Time{}),
+		"InstanceUnhealthy Warning 2m0s":                      Interrupted("system_status", time.Time{}),
+		"Evicted Normal 2m0s":                                 Evicted("Empty"),
+		"Disrupted Normal 2m0s":                               Disrupted("deadline"),
+		"FailedDraining Warning 2m0s":                         FailedDraining("2 pods"),
+		"TerminationGracePeriodExpiring Warning 2m0s":         TerminationGracePeriodExpiring(time.Unix(0, 0)),
+		"Finalized Normal 2m0s":                               Finalized(),
+		"FailedTermination Warning 2m0s":                      FailedTermination("instance"),
+		"NodeRepairBlocked Warning 15m0s":                     NodeRepairBlocked("too many"),
+		"AwaitingVolumeDetachment Normal 2m0s":                AwaitingVolumeDetachment([]string{"a"}),
+		"FailedConsistencyCheck Warning 2m0s":                 FailedConsistencyCheck("small"),
+		"InsufficientCapacityError Warning 2m0s":              InsufficientCapacityError("none left"),
+		"UnregisteredTaintMissing Warning 2m0s":               UnregisteredTaintMissing(),
+		"NodeClassNotReady Warning 2m0s":                      NodeClassNotReady("not yet"),
+		"InvalidDoNotDisruptAnnotation Warning 2m0s":          InvalidDoNotDisruptAnnotation("maybe"),
+		"DoNotDisruptUntil Normal 2m0s":                       DoNotDisruptUntil(time.Unix(0, 0)),
+		"DoNotDisruptGracePeriodElapsed Normal 2m0s":          DoNotDisruptGracePeriodElapsed(),
+	}
+}
+
+func TestEventsAreThePublishedOnes(t *testing.T) {
+	t.Parallel()
+	for want, e := range everyEvent() {
+		if got := fmt.Sprintf("%s %s %s", e.Reason, e.Type, dedupeOf(e)); got != want {
+			t.Errorf("event is %q, want %q", got, want)
+		}
+		if e.Message == "" {
+			t.Errorf("event %q has no message", want)
+		}
+	}
+}
+
+func TestDocsNameEveryEvent(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../../docs/reference/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| (\\w+) \\|").FindAllStringSubmatch(string(doc), -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
+	for _, e := range everyEvent() {
+		want = append(want, e.Reason+" "+e.Type)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+		t.Errorf("docs/reference/events.md (-want +got):\n%s", diff)
+	}
+}
+
+func TestRecorderSaysNothingTwiceWithinDedupe(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	sink := record.NewFakeRecorder(100)
+	r := NewRecorder(sink, func() time.Time { return now })
+	for _, step := range []struct {
+		after time.Duration
+		pod   string
+		event Event
+		want  int
+	}{
+		{0, "a", FailedScheduling("x"), 1},
+		{0, "a", FailedScheduling("other words"), 0},
+		{0, "b", FailedScheduling("x"), 1},
+		{0, "a", Evicted("x"), 1},
+		{0, "a", InvalidDoNotDisruptAnnotation("x"), 1},
+		{0, "a", InvalidDoNotDisruptAnnotation("y"), 1},
+		{2 * time.Minute, "a", FailedScheduling("x"), 0},
+		{0, "a", Evicted("x"), 1},
+		{3 * time.Minute, "a", FailedScheduling("x"), 1},
+	} {
+		now = now.Add(step.after)
+		r.Event(testPod(step.pod), step.event)
+		if got := drain(sink); got != step.want {
+			t.Errorf("at %s, event %s on %s: %d written, want %d", now.UTC(), step.event.Reason, step.pod, got, step.want)
+		}
+	}
+}
+
+func TestNominatedIsLimitedAndTriesAgain(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	sink := record.NewFakeRecorder(100)
+	r := NewRecorder(sink, func() time.Time { return now })
+	for i := range 30 {
+		r.Event(testPod(fmt.Sprint(i)), Nominated("claim", ""))
+	}
+	if got := drain(sink); got != 10 {
+		t.Errorf("%d of 30 events at one instant were written, want 10", got)
+	}
+	now = now.Add(time.Second)
+	for i := range 30 {
+		r.Event(testPod(fmt.Sprint(i)), Nominated("claim", ""))
+	}
+	if got := drain(sink); got != 5 {
+		t.Errorf("%d events were written a second later, want the 5 of those left out before", got)
+	}
+}
+
+func TestRecorderForgetsInsteadOfGrowing(t *testing.T) {
+	t.Parallel()
+	r := NewRecorder(&record.FakeRecorder{}, func() time.Time { return time.Unix(1000, 0) })
+	for i := range rememberedMost + 10 {
+		r.Event(testPod(fmt.Sprint(i)), Evicted("x"))
+	}
+	if len(r.said) > rememberedMost {
+		t.Errorf("remembers %d events, want at most %d", len(r.said), rememberedMost)
+	}
+}
+
+func dedupeOf(e Event) time.Duration {
+	if e.Dedupe == 0 {
+		return defaultDedupe
+	}
+	return e.Dedupe
+}
+
+func testPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
+}
+
+func drain(sink *record.FakeRecorder) int {
+	n := len(sink.Events)
+	for range n {
+		<-sink.Events
+	}
+	return n
+}

@@ -1,0 +1,353 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// state is how far an instance is.
+type state int
+
+const (
+	booting state = iota
+	joined
+	stopping
+	gone
+)
+
+// instance is one machine.
+type instance struct {
+	cloud.Instance
+	place catalog.Place
+	price float64
+	image int
+	node  string
+	state state
+	// silentSince is when its kubelet was last heard, while it is silent; frozen is until
+	// when it is. orphanSince is since when nothing in the API server accounts for it.
+	silentSince, frozen, orphanSince time.Time
+	ordered                          cloud.LaunchRequest
+}
+
+// cloudSim is a cloud with stock, prices and failures.
+type cloudSim struct {
+	w       *World
+	words   *kwok.Provider // for its vocabulary
+	types   []*catalog.Type
+	stock   map[catalog.Place]int
+	all     []*instance // in the order of launches
+	byID    map[string]*instance
+	byToken map[string]*instance
+	byNode  map[string]*instance
+	image   int // that the class launches now
+	made    int
+}
+
+func newCloud(w *World) *cloudSim {
+	words, err := kwok.New(nil, kwok.Options{Now: func() time.Time { return w.at }})
+	if err != nil {
+		panic(err)
+	}
+	c := &cloudSim{
+		w: w, words: words, stock: map[catalog.Place]int{},
+		byID: map[string]*instance{}, byToken: map[string]*instance{}, byNode: map[string]*instance{},
+	}
+	largest := int64(16000)
+	if w.opts.Nodes > manyNodes {
+		largest = 8000 // so that there are as many nodes as are asked for
+	}
+	for _, t := range kwok.DefaultTypes() {
+		if strings.HasSuffix(t.Name, "-amd64-linux") && t.Capacity[quantity.CPU] <= largest {
+			c.types = append(c.types, t)
+		}
+	}
+	return c
+}
+
+// kubeletUp tells whether a Node's kubelet works.
+func (c *cloudSim) kubeletUp(node string) bool {
+	i := c.byNode[node]
+	return i != nil && i.state == joined && !i.frozen.After(c.w.at)
+}
+
+// launch starts an instance on the best offer that is in stock.
+func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
+	if had := c.byToken[r.Token]; had != nil {
+		return had.Instance, nil
+	}
+	var short []catalog.Place
+	for _, offer := range r.Offers {
+		place := catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType}
+		left, limited := c.stock[place]
+		if limited && left <= 0 {
+			if !slices.Contains(short, place) {
+				short = append(short, place)
+			}
+			continue
+		}
+		if limited {
+			c.stock[place]--
+		}
+		return c.boot(r, offer, place).Instance, nil
+	}
+	c.w.count("launches without capacity")
+	return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "nothing in stock", Short: short}
+}
+
+func (c *cloudSim) boot(r *cloud.LaunchRequest, offer catalog.Offer, place catalog.Place) *instance {
+	n := c.made
+	c.made++
+	facts := map[string]string{corev1.LabelTopologyZone: place.Zone}
+	for name, requirement := range offer.Type.Requirements {
+		if value, ok := requirement.Only(); ok {
+			facts[name] = value
+		}
+	}
+	for name, requirement := range offer.Offering.Requirements() {
+		facts[name], _ = requirement.Only()
+	}
+	i := &instance{
+		Instance: cloud.Instance{
+			ID: fmt.Sprintf("world:///%s/i-%06d", place.Zone, n), Token: r.Token, Claim: r.Claim, ImageID: fmt.Sprintf("image-%d", c.image),
+			Labels: facts, Capacity: offer.Type.Capacity, Allocatable: offer.Type.Allocatable(), Created: c.w.at.Truncate(time.Second),
+		},
+		place: place, price: offer.Offering.Price(), image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
+	}
+	c.all = append(c.all, i)
+	c.byID[i.ID], c.byToken[i.Token], c.byNode[i.node] = i, i, i
+	c.w.note("cloud launched %s for %s: %s %s %s", i.ID, r.Claim, place.Type, place.Zone, place.CapacityType)
+	c.w.count("instances")
+	c.w.checks.launched(i)
+	if wait, joins := c.w.chaos.joining(); joins {
+		c.w.after(wait, func() { c.join(i) })
+	}
+	return i
+}
+
+// join makes the instance's Node, which is ready a little later.
+func (c *cloudSim) join(i *instance) {
+	if i.state != booting {
+		return
+	}
+	i.state = joined
+	labels := maps.Clone(i.ordered.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, i.Labels)
+	labels[corev1.LabelHostname] = i.node
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: i.node, Labels: labels},
+		Spec:       corev1.NodeSpec{ProviderID: i.ID, Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{
+			Capacity: translate.ResourceList(i.Capacity), Allocatable: translate.ResourceList(i.Allocatable),
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: second(c.w.at)}},
+		},
+	}
+	for _, t := range i.ordered.Taints {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	if err := c.w.api.create(node); err != nil {
+		panic(err) // names are unique
+	}
+	c.w.after(c.w.between(2*time.Second, 8*time.Second), func() {
+		if now, ok := find[*corev1.Node](c.w.api, "", i.node); ok && c.kubeletUp(i.node) {
+			c.w.kubelets.mark(now, true)
+		}
+	})
+}
+
+// stop begins the end of an instance.
+func (c *cloudSim) stop(i *instance, why string) {
+	if i.state >= stopping {
+		return
+	}
+	c.w.note("cloud stops %s: %s", i.ID, why)
+	i.state, i.Terminating = stopping, true
+	if i.silentSince.IsZero() {
+		i.silentSince = c.w.at
+	}
+	c.w.after(c.w.between(3*time.Second, 40*time.Second), func() {
+		i.state = gone
+		if left, limited := c.stock[i.place]; limited {
+			c.stock[i.place] = left + 1
+		}
+		delete(c.byID, i.ID)
+		c.all = slices.DeleteFunc(c.all, func(o *instance) bool { return o == i })
+		c.w.note("cloud ended %s", i.ID)
+	})
+}
+
+// freeze silences an instance's kubelet for a while.
+func (c *cloudSim) freeze(i *instance, d time.Duration) {
+	i.frozen, i.silentSince = c.w.at.Add(d), c.w.at
+	c.w.after(d, func() {
+		if i.state == joined {
+			i.silentSince = time.Time{}
+		}
+	})
+}
+
+// costs returns what runs costs an hour.
+func (c *cloudSim) costs() float64 {
+	sum := 0.0
+	for _, i := range c.live() {
+		sum += i.price
+	}
+	return sum
+}
+
+// live returns the instances that are there, the oldest first.
+func (c *cloudSim) live() []*instance {
+	var live []*instance
+	for _, i := range c.all {
+		if i.state < stopping {
+			live = append(live, i)
+		}
+	}
+	return live
+}
+
+// seat is the cloud as one process sees it: a provider on the production seam.
+type seat struct {
+	p     *process
+	cloud *cloudSim
+}
+
+// Name returns what metrics call it.
+func (s *seat) Name() string { return "world" }
+
+// ClassKinds returns KWOKNodeClass.
+func (s *seat) ClassKinds() []schema.GroupVersionKind { return s.cloud.words.ClassKinds() }
+
+// Vocabulary returns the labels of the instance types.
+func (s *seat) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary() }
+
+// RepairPolicies says that a Node that is not ready for ten minutes is broken.
+func (s *seat) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
+
+var errCloud = errors.New("world: the cloud does not answer")
+
+// Types returns what is on offer.
+func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
+		return nil, errCloud
+	}
+	if s.cloud.w.api.get(ref.Kind, "", ref.Name) == nil {
+		return nil, cloud.ErrNotFound
+	}
+	return s.cloud.types, nil
+}
+
+// Launch starts instances.
+func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+	w := s.cloud.w
+	results := make([]cloud.LaunchResult, len(requests))
+	for i := range requests {
+		r := requests[i]
+		if m := w.opts.Mutant; m != nil && m.Launch != nil {
+			m.Launch(w, &r)
+		}
+		switch fault := w.chaos.onLaunch(); {
+		case s.p.mayAct() != nil:
+			results[i].Err = errGone
+		case fault == LaunchRefused:
+			results[i].Err = errCloud
+		case fault == LaunchUnready:
+			results[i].Err = &cloud.Failure{Kind: cloud.ClassNotReady, Message: "the class is being looked at"}
+		default:
+			w.checks.acts(s.p, "launch")
+			results[i].Instance, results[i].Err = s.cloud.launch(&r)
+			if fault == LaunchLost && results[i].Err == nil {
+				results[i] = cloud.LaunchResult{Err: errCloud}
+			}
+			if fault == CrashAfter {
+				s.p.crash()
+			}
+		}
+	}
+	return results
+}
+
+// Terminate begins the end of an instance.
+func (s *seat) Terminate(_ context.Context, id string) error {
+	w := s.cloud.w
+	if s.p.mayAct() != nil || w.chaos.cloudFails() {
+		return errCloud
+	}
+	if m := w.opts.Mutant; m != nil && m.Terminate != nil {
+		if done, err := m.Terminate(id); done {
+			return err
+		}
+	}
+	i := s.cloud.byID[id]
+	if i == nil {
+		return cloud.ErrNotFound
+	}
+	w.note("product terminates %s", id)
+	w.checks.acts(s.p, "termination")
+	w.checks.terminates(i)
+	s.cloud.stop(i, "asked to")
+	if w.chaos.cloudFails() { // after it was done
+		return errCloud
+	}
+	return nil
+}
+
+// Get returns an instance.
+func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
+	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
+		return cloud.Instance{}, errCloud
+	}
+	i := s.cloud.byID[id]
+	if i == nil || i.state >= stopping {
+		return cloud.Instance{}, cloud.ErrNotFound
+	}
+	return i.Instance, nil
+}
+
+// List returns all instances.
+func (s *seat) List(context.Context) ([]cloud.Instance, error) {
+	w := s.cloud.w
+	if s.p.mayAct() != nil || w.chaos.cloudFails() {
+		return nil, errCloud
+	}
+	var list []cloud.Instance
+	for _, i := range s.cloud.all {
+		list = append(list, i.Instance)
+	}
+	if m := w.opts.Mutant; m != nil && m.List != nil {
+		list = m.List(list)
+	}
+	return list, nil
+}
+
+// Drifted tells whether an instance has an old image.
+func (s *seat) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
+	if s.p.mayAct() != nil {
+		return "", errCloud
+	}
+	i := s.cloud.byID[id]
+	if i == nil {
+		return "", cloud.ErrNotFound
+	}
+	if i.image != s.cloud.image {
+		return "ImageDrifted", nil
+	}
+	return "", nil
+}
