@@ -59,6 +59,8 @@ const (
 	eventsEach = 50
 	// appliers is how many objects are applied at once.
 	appliers = 8
+	// strangelySlow times as long as the median takes a round of which all is shown that was logged.
+	strangelySlow = 3
 )
 
 // TestHostileObjects applies a corpus of hostile objects to a real API server. Whatever that
@@ -123,6 +125,8 @@ type round struct {
 	// cpu is what the controller spent on it, and launched how many claims were made meanwhile.
 	cpu      time.Duration
 	launched int
+	// logged is what the controller logged meanwhile.
+	logged []string
 }
 
 // median returns what the middle one of the rounds took; of two, the shorter.
@@ -286,6 +290,11 @@ func (s *siege) print() {
 	for i, r := range s.rounds {
 		s.t.Logf("%s, round %d: of %d pods kube-scheduler found no node for the last after %.1f s, 99 of 100 ran after %.1f s, all after %.1f s; %d claims, %s of CPU; kube-scheduler alone: %.1f s",
 			s.name, i+1, ordinaryPods, r.asked.Seconds(), r.p99.Seconds(), r.last.Seconds(), r.launched, r.cpu, s.alone[i].p99.Seconds())
+		if r.p99 > strangelySlow*median(s.rounds) {
+			for _, line := range r.logged {
+				s.t.Logf("round %d: %.400s", i+1, line)
+			}
+		}
 	}
 }
 
@@ -299,10 +308,10 @@ func (s *siege) round(alone bool) round {
 		d.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/alone": name}
 		nodes = s.nodesFor(name)
 	}
-	before, used, start := s.launched(), s.cpu(), time.Now()
+	before, used, said, start := s.launched(), s.cpu(), s.controller.lines(), time.Now()
 	s.must(s.client.Create(s.t.Context(), d))
 	ran, asked := s.awaitPods(start, name)
-	r := round{cpu: s.cpu() - used, launched: s.launched() - before, p99: ran[len(ran)-1-len(ran)/100], last: ran[len(ran)-1], asked: asked}
+	r := round{cpu: s.cpu() - used, launched: s.launched() - before, p99: ran[len(ran)-1-len(ran)/100], last: ran[len(ran)-1], asked: asked, logged: s.controller.since(said)}
 	s.must(s.client.Delete(s.t.Context(), d, client.PropagationPolicy("Background")))
 	s.await(func() error {
 		var pods corev1.PodList
@@ -407,6 +416,20 @@ func (s *siege) await(check func() error) {
 		}
 		return err
 	})
+}
+
+// lines returns how many lines the process has written to stdout.
+func (p *process) lines() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.stdout)
+}
+
+// since returns the lines of stdout after the first n.
+func (p *process) since(n int) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.stdout[n:])
 }
 
 // logEnd logs the end of what the controller has said, if the test has failed.

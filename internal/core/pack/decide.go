@@ -240,7 +240,11 @@ func notPlain(snap *cluster.Snapshot) map[*cluster.Shape]bool {
 
 // Heavy returns the shapes of pods to be left out so that half of all weight is left. Namespaces
 // share that half: one that weighs no more than its share keeps all its pods, the others keep
-// those that weigh least, up to the same weight for each. Every pod weighs what its shape does.
+// those that weigh least, up to the same weight for each, and at least the lightest if it weighs
+// no more than ordinary ones.
+//
+// A shape weighs once, and each of its pods what it weighs beyond plainWeight: ordinary pods cost a
+// decision less than each of them adds to its effort, so many of them do not make a heavy namespace.
 func Heavy(pods []cluster.Pod) map[*cluster.Shape]bool {
 	type shapePods struct {
 		shape *cluster.Shape
@@ -256,14 +260,16 @@ func Heavy(pods []cluster.Pod) map[*cluster.Shape]bool {
 		s := byShape[p.Shape]
 		if s == nil {
 			s = &shapePods{shape: p.Shape, each: p.Shape.Weight()}
+			s.all = s.each
+			total += s.each
 			byShape[p.Shape] = s
 			if byNamespace[p.Namespace] == nil {
 				namespaces = append(namespaces, p.Namespace)
 			}
 			byNamespace[p.Namespace] = append(byNamespace[p.Namespace], s)
 		}
-		s.all += s.each
-		total += s.each
+		s.all += max(0, s.each-plainWeight)
+		total += max(0, s.each-plainWeight)
 	}
 	weightOf := func(namespace string) (sum int) {
 		for _, s := range byNamespace[namespace] {
@@ -278,8 +284,8 @@ func Heavy(pods []cluster.Pod) map[*cluster.Shape]bool {
 		shapes := byNamespace[namespace]
 		slices.SortStableFunc(shapes, func(a, b *shapePods) int { return cmp.Compare(a.each, b.each) })
 		kept := 0
-		for _, s := range shapes {
-			if kept+s.all > share {
+		for i, s := range shapes {
+			if lightest := i == 0 && s.each <= plainWeight; kept+s.all > share && !lightest {
 				out[s.shape] = true
 				continue
 			}

@@ -108,6 +108,26 @@ func TestNamespacesShareTheEffort(t *testing.T) {
 	}
 }
 
+// TestManyOrdinaryPodsAreNotLeftOut: what is left of a heavy namespace when most of it is in
+// quarantine weighs less together than many ordinary pods do, which are not to pay for it.
+func TestManyOrdinaryPodsAreNotLeftOut(t *testing.T) {
+	t.Parallel()
+	ordinary, monster := plainShape("ordinary"), heavyShape("hostile", 30)
+	ordinary.Terms = []label.Requirements{{"example.com/pool": label.In("a"), "example.com/rack": label.In("b")}}
+	snap := pendingPods(50, ordinary)
+	snap.Pending = append(snap.Pending, pendingPods(1, monster).Pending...)
+	for i := range 90 {
+		snap.Pending = append(snap.Pending, pendingPods(1, heavyShape("hostile", i%2)).Pending...)
+	}
+	if heavy := Heavy(snap.Pending); heavy[ordinary] || !heavy[monster] {
+		t.Errorf("left out: the ordinary pods: %t, the heaviest: %t, want the heaviest alone", heavy[ordinary], heavy[monster])
+	}
+	alone := pendingPods(5, plainShape("a"), plainShape("b"))
+	if heavy := Heavy(alone.Pending); len(heavy) > 0 {
+		t.Errorf("%d of the shapes of two ordinary namespaces are left out, want none", len(heavy))
+	}
+}
+
 // TestFewRulesAreNotLeftOutForMany: where a quarter of the weight is too much as well, ordinary pods
 // with a rule or two do not pay for those with hundreds.
 func TestFewRulesAreNotLeftOutForMany(t *testing.T) {
