@@ -16,7 +16,7 @@ var kwok embed.FS
 // AWS returns the manifests for EC2, *.yaml in the root.
 func AWS() fs.FS { return sub(aws, "aws") }
 
-// KWOK returns the manifests for simulated machines, *.yaml in the root.
+// KWOK returns the manifests for simulated nodes, *.yaml in the root.
 func KWOK() fs.FS { return sub(kwok, "kwok") }
 
 func sub(files embed.FS, dir string) fs.FS {

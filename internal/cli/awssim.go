@@ -30,7 +30,7 @@ func newAWSSim() *cobra.Command {
 Pricing and what else an autoscaler calls, with capacity that runs out, spot interruptions
 and faults on demand (docs/reference/awssim.md). No AWS account is needed or touched.
 
-With --kubeconfig the machines boot: each reads its user data as its image would, and its
+With --kubeconfig the instances boot: each reads its user data as its image would, and its
 Node joins that cluster, where KWOK plays its kubelet.`,
 		Example: `  dovetail awssim
   dovetail awssim --kubeconfig demo.kubeconfig --scenario bad-day.yaml`,

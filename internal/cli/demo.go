@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cli/demo"
 )
 
-// demoPods is enough for several machines of the example pool.
+// demoPods is enough for several nodes of the example pool.
 const demoPods = 50
 
 func newDemo() *cobra.Command {
@@ -19,14 +19,14 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show pods getting nodes, on a real control plane of its own",
-		Long: `Start a real Kubernetes control plane on this machine, a simulated AWS account and the
+		Long: `Start a real Kubernetes control plane on this computer, a simulated AWS account and the
 autoscaler, apply the manifests of examples/, and tell what happens: pods come and get
-machines, EC2 takes a spot machine away, a pod that nothing can take is told why, the pods
-go and the machines leave. Nothing outside the cluster's directory is touched, and no real
+nodes, EC2 takes a spot node away, a pod that nothing can take is told why, the pods
+go and the nodes leave. Nothing outside the cluster's directory is touched, and no real
 cloud is asked for anything, whatever the environment says of one.`,
 		Example: `  dovetail demo
   dovetail demo --exit --pods 200
-  dovetail demo --cloud-provider kwok   # machines of no cloud at all
+  dovetail demo --cloud-provider kwok   # nodes without a cloud
   dovetail demo --dir ~/dovetail-demo   # keeps the cluster for the next time`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +35,7 @@ cloud is asked for anything, whatever the environment says of one.`,
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Exit, "exit", false, "end after the story, with status 0 if every step held")
-	cmd.Flags().StringVar(&opts.Provider, "cloud-provider", "aws", "who makes the machines: aws, in a simulated account, or kwok")
+	cmd.Flags().StringVar(&opts.Provider, "cloud-provider", "aws", "who makes the nodes: aws, in a simulated account, or kwok")
 	cmd.Flags().IntVar(&opts.Pods, "pods", demoPods, "how many pods come")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the cluster; empty: a temporary one")
 	cmd.Flags().StringVar(&opts.Devcluster, "devcluster", "", "path of the devcluster binary; empty: beside this one")

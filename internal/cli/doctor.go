@@ -43,7 +43,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, or kwok: no account is looked at")
 	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
 	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
-	fs.StringVar(&input.role, "node-role", "", "name of the role that machines get; empty: KarpenterNodeRole-<cluster>")
+	fs.StringVar(&input.role, "node-role", "", "name of the role that instances get; empty: KarpenterNodeRole-<cluster>")
 	fs.StringVarP(&input.output, "output", "o", "table", "table or json")
 	return cmd
 }

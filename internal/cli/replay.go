@@ -43,8 +43,8 @@ came of it. With --id, or when there is just one, decide it again from what was 
 then, with this program's solver, and say whether the plan is the same. Nothing is asked
 of a cluster or a cloud, and nothing is done.
 
-$/H is what the machines cost that were not leaving, as far as it is known, AFTER what they
-come to with the plan; NEW machines come, and GO machines go.
+$/H is what the nodes cost that were not leaving, as far as it is known, AFTER what they
+cost with the plan. NEW is how many nodes are launched, GO how many are removed.
 
 FILE is a journal file, a directory of them, or a single record. Without it the
 controller behind --address is asked.

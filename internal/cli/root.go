@@ -62,8 +62,8 @@ func newRoot(controller *cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dovetail",
 		Short: "A just-in-time node autoscaler for Kubernetes that speaks Karpenter's API",
-		Long: `Dovetail watches for pods that no node can take, launches the machines that fit them at
-the lowest price, and removes machines that are not needed. It speaks the Karpenter API:
+		Long: `Dovetail watches for pods that no node can take, launches the nodes that fit them at
+the lowest price, and removes nodes that are not needed. It speaks the Karpenter API:
 NodePools, NodeClaims and their labels mean here what they mean there.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: cobra.NoArgs,

@@ -28,7 +28,7 @@ func newSimulate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Say what would be launched for pods, at what price, and why",
-		Long: `Read pods, machines and pools from files, or from a cluster (--live), and say what the
+		Long: `Read pods, nodes and pools from files, or from a cluster (--live), and say what the
 controller would launch for them, with the same solver. Nothing is asked of a cloud, and
 nothing is changed.
 
@@ -39,7 +39,7 @@ Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Job
 DaemonSets, PodGroups, and Nodes that are there, if any; or what dovetail snapshot wrote. What can be
 bought is the catalog's.
 
-With --consolidate, say instead which machines that run would be removed or replaced to
+With --consolidate, say instead which nodes that run would be removed or replaced to
 make them cheaper, step by step, what that saves, and why the others stay.
 
 The exit status is 0 when every pod found a place, 3 when one was refused, 2 when the
@@ -76,7 +76,7 @@ input is wrong.`,
 	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
 	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	cmd.Flags().BoolVar(&consolidate, "consolidate", false, "say what would make the machines that run cheaper")
+	cmd.Flags().BoolVar(&consolidate, "consolidate", false, "say what would make the nodes that run cheaper")
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
 	cmd.Flags().BoolVar(&prove, "prove", false, "work the lower bound out to the last where that can be done, which can take a minute")
@@ -84,7 +84,7 @@ input is wrong.`,
 	return cmd
 }
 
-// simulateSavings prints what would make machines cheaper.
+// simulateSavings prints what would make nodes cheaper.
 func simulateSavings(cmd *cobra.Command, c simulate.Case, opts disrupt.ConsolidateOptions, output string) error {
 	told := tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
 	saving := simulate.Consolidate(c, opts, simulate.Clock{Now: time.Now, CPU: cpuTime})

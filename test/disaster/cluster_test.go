@@ -394,10 +394,10 @@ func (c *cluster) collect() {
 	}
 }
 
-// Join and Leave are what the account's machines do.
+// Join and Leave are what the account's instances do.
 func (c *cluster) Join(node *corev1.Node) {
 	c.s.locked(func() {
-		if old, ok := find[*corev1.Node](c.s, "", node.Name); ok { // of a machine that had the address before
+		if old, ok := find[*corev1.Node](c.s, "", node.Name); ok { // of an instance that had the address before
 			c.s.drop("Node", old)
 			c.collect()
 		}

@@ -29,7 +29,7 @@ var (
 func during(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
 // trouble is what the account does to us, and how one sees that it did: an answer that it
-// gave, or else that more machines were launched than are needed without it.
+// gave, or else that more instances were launched than are needed without it.
 type trouble struct {
 	faults []awssim.Fault
 	sign   string
@@ -53,20 +53,20 @@ func troubles() map[string]trouble {
 			{Kind: awssim.FaultCut, Operation: "ec2:CreateFleet", Times: 2, For: during(4 * time.Minute)},
 			{Kind: awssim.FaultCut, Rate: 0.7, For: during(4 * time.Minute)},
 		}, "ec2:CreateFleet cut"},
-		"new things are unseen for 30 s":          one("DryRunOperation", awssim.Fault{Kind: awssim.FaultInconsistent, Delay: during(30 * time.Second), For: during(8 * time.Minute)}), // they are asked for by filters, which just find nothing
-		"launch templates are deleted by hand":    twice("InvalidLaunchTemplateName.NotFoundException", awssim.Fault{Kind: awssim.FaultDeleteTemplates, Target: "*"}),
-		"instances are terminated by hand":        twice("", awssim.Fault{Kind: awssim.FaultTerminate, Count: 3}),
-		"images are deprecated":                   one("", awssim.Fault{Kind: awssim.FaultDeprecate, Target: "*"}),
-		"the credentials have expired":            one("RequestExpired", awssim.Fault{Kind: awssim.FaultExpired, For: during(3 * time.Minute)}),
-		"the endpoints are down":                  one("ec2:CreateFleet down", awssim.Fault{Kind: awssim.FaultDown, For: during(3 * time.Minute)}),
-		"spot machines are taken back":            one("", awssim.Fault{Kind: awssim.FaultInterrupt, Count: 4}),
-		"machines fail their checks":              one("", awssim.Fault{Kind: awssim.FaultImpair, Count: 2}),
-		"machines are retired in ten minutes":     one("", awssim.Fault{Kind: awssim.FaultMaintenance, Count: 3, Delay: during(10 * time.Minute)}),
-		"leaving some spot machines is suggested": one("DryRunOperation", awssim.Fault{Kind: awssim.FaultRebalance, Count: 4}), // and nothing follows
+		"new things are unseen for 30 s":           one("DryRunOperation", awssim.Fault{Kind: awssim.FaultInconsistent, Delay: during(30 * time.Second), For: during(8 * time.Minute)}), // they are asked for by filters, which just find nothing
+		"launch templates are deleted by hand":     twice("InvalidLaunchTemplateName.NotFoundException", awssim.Fault{Kind: awssim.FaultDeleteTemplates, Target: "*"}),
+		"instances are terminated by hand":         twice("", awssim.Fault{Kind: awssim.FaultTerminate, Count: 3}),
+		"images are deprecated":                    one("", awssim.Fault{Kind: awssim.FaultDeprecate, Target: "*"}),
+		"the credentials have expired":             one("RequestExpired", awssim.Fault{Kind: awssim.FaultExpired, For: during(3 * time.Minute)}),
+		"the endpoints are down":                   one("ec2:CreateFleet down", awssim.Fault{Kind: awssim.FaultDown, For: during(3 * time.Minute)}),
+		"spot instances are taken back":            one("", awssim.Fault{Kind: awssim.FaultInterrupt, Count: 4}),
+		"instances fail their checks":              one("", awssim.Fault{Kind: awssim.FaultImpair, Count: 2}),
+		"instances are retired in ten minutes":     one("", awssim.Fault{Kind: awssim.FaultMaintenance, Count: 3, Delay: during(10 * time.Minute)}),
+		"leaving some spot instances is suggested": one("DryRunOperation", awssim.Fault{Kind: awssim.FaultRebalance, Count: 4}), // and nothing follows
 	}
 }
 
-// TestFaults has each fault happen by itself, while more machines are needed: in an account that
+// TestFaults has each fault happen by itself, while more instances are needed: in an account that
 // is as believed, and in one where all is otherwise. Under the race detector it has one of them.
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -96,14 +96,14 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// enough is how many machines are launched when nothing goes wrong, 7 and then 5 more.
+// enough is how many instances are launched when nothing goes wrong, 7 and then 5 more.
 const enough = 12
 
 // shows fails the test if there is no sign that the fault did anything.
 func (d *disaster) shows(sign string) {
 	d.t.Helper()
 	if launched := len(d.sim.Instances()); sign == "" && launched <= enough {
-		d.t.Errorf("%d machines were launched, as many as without a fault", launched)
+		d.t.Errorf("%d instances were launched, as many as without a fault", launched)
 	}
 	for answer := range d.sim.Refused() {
 		if strings.Contains(answer, sign) {
@@ -114,7 +114,7 @@ func (d *disaster) shows(sign string) {
 }
 
 // TestClassTurnsReady has pods wait for a class that is made after them: as soon as it can
-// be used, machines are bought.
+// be used, instances are bought.
 func TestClassTurnsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestClassTurnsReady(t *testing.T) {
 		d.until(time.Minute, d.poolReady)
 		d.until(5*time.Second, func() string {
 			if len(d.sim.Instances()) == 0 {
-				return "no machine was bought"
+				return "no instance was bought"
 			}
 			return ""
 		})

@@ -154,7 +154,7 @@ func (w *world) lastSaid(k key) string {
 	return w.said[k.String()]
 }
 
-// furnish makes a class and a pool whose machines have so many cpus.
+// furnish makes a class and a pool whose instances have so many cpus.
 func (w *world) furnish(cpus ...string) {
 	tags := map[string]string{"karpenter.sh/discovery": "demo"}
 	in := func(key string, values ...string) karpenterv1.NodeSelectorRequirementWithMinValues {

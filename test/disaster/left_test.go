@@ -12,7 +12,7 @@ import (
 )
 
 // TestSomeClaimsHaveLeft kills the product while nobody knows what became of its fleets, and
-// deletes half of the claims meanwhile. Afterwards the others have their machines, what was
+// deletes half of the claims meanwhile. Afterwards the others have their instances, what was
 // launched for those who left is gone within three minutes, and nothing was launched twice.
 func TestSomeClaimsHaveLeft(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestSomeClaimsHaveLeft(t *testing.T) {
 					return d.agree()
 				})
 				if launched := len(d.sim.Instances()); launched > claims {
-					t.Errorf("%d machines were launched for %d claims", launched, claims)
+					t.Errorf("%d instances were launched for %d claims", launched, claims)
 				}
 			})
 		})

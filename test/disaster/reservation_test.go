@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// reserve has the account reserve machines and the class use them, in a pool that buys
+// reserve has the account reserve instances and the class use them, in a pool that buys
 // nothing else.
 func (w *world) reserve(r awssim.Reservation) string {
 	w.t.Helper()
@@ -53,7 +53,7 @@ func (w *world) inReservation(id string) (nodes, claims int) {
 	return nodes, claims
 }
 
-// fill has pods that need all machines of the reservation.
+// fill has pods that need all instances of the reservation.
 func (w *world) fill(id string) {
 	w.t.Helper()
 	w.begin()
@@ -66,7 +66,7 @@ func (w *world) fill(id string) {
 	}
 }
 
-// TestReservationIsCancelled has machines run on when their reservation is no more: within
+// TestReservationIsCancelled has instances run on when their reservation is no more: within
 // two minutes Nodes and claims say that they are paid for on demand, and none is replaced
 // for it.
 func TestReservationIsCancelled(t *testing.T) {
@@ -91,7 +91,7 @@ func TestReservationIsCancelled(t *testing.T) {
 	})
 }
 
-// TestCapacityBlockEnds has the machines of a capacity block replaced before EC2 begins to
+// TestCapacityBlockEnds has the instances of a capacity block replaced before EC2 begins to
 // take them back, half an hour before the block's end.
 func TestCapacityBlockEnds(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestCapacityBlockEnds(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if nodes, claims := w.inReservation(id); nodes+claims > 0 {
-			t.Errorf("when EC2 takes the machines back %d Nodes and %d claims are left in the block", nodes, claims)
+			t.Errorf("when EC2 takes the instances back %d Nodes and %d claims are left in the block", nodes, claims)
 		}
 		if least < 3 {
 			t.Errorf("only %d of 6 pods ran meanwhile", least)

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the scale-up, 20 for each machine")
+var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the scale-up, 20 for each instance")
 
-// TestScaleUp creates pods all at once, 20 for each machine: 20,000 need 1,000. EC2's token
+// TestScaleUp creates pods all at once, 20 for each instance: 20,000 need 1,000. EC2's token
 // buckets are on, and may not run dry.
 func TestScaleUp(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func scaleUp(t *testing.T, pods int) {
 			calls += n
 		}
 	}
-	t.Logf("%d machines, %.2f calls for each; from a pod's creation to EC2's answer for the machine it runs on: p50 %s, p99 %s; the batch window is 1 s without news, 10 s at most",
+	t.Logf("%d instances, %.2f calls for each; from a pod's creation to EC2's answer for the instance it runs on: p50 %s, p99 %s; the batch window is 1 s without news, 10 s at most",
 		len(launched), float64(calls)/float64(len(launched)), waits[len(waits)/2], waits[len(waits)*99/100])
 	for answer, n := range w.sim.Refused() {
 		if strings.Contains(answer, "RequestLimitExceeded") {
@@ -74,6 +74,6 @@ func scaleUp(t *testing.T, pods int) {
 		}
 	}
 	if want := pods / 20; len(launched) > want+want/20 {
-		t.Errorf("%d machines were launched for %d pods, 20 on each", len(launched), pods)
+		t.Errorf("%d instances were launched for %d pods, 20 on each", len(launched), pods)
 	}
 }

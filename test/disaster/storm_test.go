@@ -24,7 +24,7 @@ const answered = 15 * time.Second
 
 // TestSpotStorm takes half of the nodes of a cluster back: each gets its two minutes'
 // notice within one minute. When a node's two minutes end, none of its pods may be left on
-// it, and each pod of the cluster runs or has a node, or is told for which machine it
+// it, and each pod of the cluster runs or has a node, or is told for which instance it
 // waits, or what was short. The pool's budget, a tenth of the nodes, does not matter.
 func TestSpotStorm(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestSpotStorm(t *testing.T) {
 		defer s.end()
 		s.rage(t)
 		if most := s.pods / 50; s.waiting > most {
-			t.Errorf("%d pods waited for a machine when theirs was gone, more than %d: replacements come before the drain, whatever the pool's budget", s.waiting, most)
+			t.Errorf("%d pods waited for an instance when theirs was gone, more than %d: replacements come before the drain, whatever the pool's budget", s.waiting, most)
 		}
 		if s.refused > 0 || len(s.held) > 0 {
 			t.Errorf("%d pods were refused and %d were not let go, though nothing was short", s.refused, len(s.held))
@@ -58,17 +58,17 @@ func TestSpotStormWithoutCapacity(t *testing.T) {
 	})
 }
 
-// storm is a world half of whose machines are taken back.
+// storm is a world half of whose instances are taken back.
 type storm struct {
 	*world
 	pods, nodes int
-	// ends is when the time of machines is over, by instance id.
+	// ends is when the time of instances is over, by instance id.
 	ends map[string]time.Time
 	// late are pods on a node at its end, and held those among them that their disruption
 	// budget kept there; lost are those without a node that nobody spoke of.
 	late, held, lost map[key]string
 	// refused and waiting are how many pods without a node there were at most at the end of
-	// a node: refused, and told for which machine they wait.
+	// a node: refused, and told for which instance they wait.
 	refused, waiting int
 }
 
@@ -106,7 +106,7 @@ func (s *storm) rage(t *testing.T) {
 		s.judge()
 		least = min(least, s.picture().running)
 	}
-	t.Logf("%d nodes were taken back; at their ends %d pods were still on one (%d more because of budgets), %d waited for a machine at most, %d were refused, %d had no answer; %d pods ran at least",
+	t.Logf("%d nodes were taken back; at their ends %d pods were still on one (%d more because of budgets), %d waited for an instance at most, %d were refused, %d had no answer; %d pods ran at least",
 		struck, len(s.late), len(s.held), s.waiting, s.refused, len(s.lost), least)
 	for _, lines := range []map[key]string{s.late, s.lost} {
 		for k, why := range lines {
@@ -118,7 +118,7 @@ func (s *storm) rage(t *testing.T) {
 	t.Logf("after the storm: %s", s.picture())
 }
 
-// judge looks when the time of a machine is just over.
+// judge looks when the time of an instance is just over.
 func (s *storm) judge() {
 	over := map[string]bool{}
 	for instance, at := range s.ends {

@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// TestAWS runs the whole product against a simulated account: pods get machines of EC2, all
-// that take a spot machine back are replaced in time, and in the end nothing is left.
+// TestAWS runs the whole product against a simulated account: pods get EC2 instances, all
+// that take a spot instance back are replaced in time, and in the end nothing is left.
 func TestAWS(t *testing.T) {
 	t.Parallel()
 	cluster := testkit.StartCluster(t)
@@ -79,7 +79,7 @@ func TestAWS(t *testing.T) {
 	}
 }
 
-// account starts an account whose machines join the cluster, and returns the environment by
+// account starts an account whose instances join the cluster, and returns the environment by
 // which it is reached.
 func account(t *testing.T, cluster *testkit.Cluster, c client.Client, keys awssim.Credentials) (*awssim.Sim, []string) {
 	t.Helper()

@@ -14,13 +14,13 @@ import (
 
 const (
 	benchPods = 500
-	// benchCPUs is the size of the largest machine: 15 pods fit on it.
+	// benchCPUs is the size of the largest node: 15 pods fit on it.
 	benchCPUs = 16
 )
 
 // BenchmarkScaleUp500 measures from the creation of a Deployment of 500 pods of 1 cpu, in
 // an empty cluster, to the last NodeClaim created, to the last pod bound, and to the last
-// pod running. The kubelets are KWOK's, and the control plane shares the machine.
+// pod running. The kubelets are KWOK's, and the control plane shares the computer.
 func BenchmarkScaleUp500(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -56,14 +56,14 @@ func BenchmarkScaleUp500(b *testing.B) {
 		b.ReportMetric((bound - before).Seconds(), "s-to-last-bound")
 		b.ReportMetric((running - before).Seconds(), "s-to-last-running")
 		b.ReportMetric(float64(claims), "claims")
-		b.Logf("%s: %d pods on %d machines; %s/%s, %d cpus, %s", created(b, c), benchPods, claims, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+		b.Logf("%s: %d pods on %d nodes; %s/%s, %d cpus, %s", created(b, c), benchPods, claims, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 		p.kill()
 		cluster.Kill()
 		b.StartTimer()
 	}
 }
 
-// awaitPool returns when machines may be launched from the pool.
+// awaitPool returns when nodes may be launched from the pool.
 func awaitPool(b *testing.B, c client.Client) {
 	b.Helper()
 	testkit.Eventually(b, patience, func() error { return poolReady(b.Context(), c) })

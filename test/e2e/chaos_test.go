@@ -23,7 +23,7 @@ import (
 
 const (
 	chaosPods = 100
-	// chaosCPUs makes machines small, so that there are many: three pods fit on the largest.
+	// chaosCPUs makes nodes small, so that there are many: three pods fit on the largest.
 	chaosCPUs = 4
 	// killsEach is how often the controller is killed on the way up, and on the way down.
 	killsEach = 10
@@ -93,7 +93,7 @@ func (m *monkey) start() *process {
 	return controller(m.t, m.kubeconfig, "--disable-leader-election=true", "--batch-idle-duration", "300ms")
 }
 
-// delayRegistration has the machines join so long after their launch.
+// delayRegistration has the nodes join so long after their launch.
 func delayRegistration(t testing.TB, c client.Client, delay string) {
 	t.Helper()
 	class := &unstructured.Unstructured{}
@@ -145,8 +145,8 @@ func (m *monkey) look() *picture {
 	return p
 }
 
-// checkRoom fails if more machines were ever decided than so many pods need: some of them
-// then were decided about twice. A plan buys the smallest machines that hold its pods, so
+// checkRoom fails if more nodes were ever decided than so many pods need: some of them
+// then were decided about twice. A plan buys the smallest nodes that hold its pods, so
 // that each leaves room for one more at the most, and there is one plan a life or two.
 func (m *monkey) checkRoom(pods int) {
 	m.t.Helper()
@@ -189,7 +189,7 @@ func shrunk(p *picture) int {
 	return n
 }
 
-// agree returns an error unless instances, claims and Nodes are the same machines, and
+// agree returns an error unless instances, claims and Nodes are the same nodes, and
 // all pods run on them.
 func (m *monkey) agree() error {
 	p := m.look()
@@ -219,7 +219,7 @@ func (m *monkey) agree() error {
 	return nil
 }
 
-// instances returns the IDs of the machines that kwok has: those that are Nodes, and
+// instances returns the IDs of the nodes that kwok has: those that are Nodes, and
 // those that have not joined.
 func (m *monkey) instances(p *picture) (map[string]bool, error) {
 	var waiting coordinationv1.LeaseList

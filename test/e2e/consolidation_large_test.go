@@ -26,9 +26,9 @@ const (
 	// largeEnv asks for the sizes of the issue instead of small ones.
 	largeEnv = "E2E_LARGE"
 	// useKept is the share of all cpus that pods ask for before consolidation, useMost the
-	// share of those of one machine.
+	// share of those of one node.
 	useKept, useMost = 0.4, 0.6
-	// promiseMost is how much dearer than promised the end may be; where machines are so few
+	// promiseMost is how much dearer than promised the end may be; where nodes are so few
 	// that one is about as much, one more is let pass.
 	promiseMost = 1.1
 	// awayMost is how many pods of a workload its PodDisruptionBudget lets be away.
@@ -37,7 +37,7 @@ const (
 	pulser = "pulser"
 )
 
-// thinned is a cluster of machines that are used too little.
+// thinned is a cluster of nodes that are used too little.
 type thinned struct {
 	cluster  *testkit.Cluster
 	client   client.Client
@@ -49,8 +49,8 @@ type thinned struct {
 	replicas map[string]int
 }
 
-// thinCluster starts a cluster and fills machines of four cpus with workloads, each under
-// a PodDisruptionBudget; then it scales them down, so that on each machine some pods are
+// thinCluster starts a cluster and fills nodes of four cpus with workloads, each under
+// a PodDisruptionBudget; then it scales them down, so that on each node some pods are
 // left. Nothing is consolidated before letGo.
 func thinCluster(t *testing.T) *thinned {
 	t.Helper()
@@ -77,7 +77,7 @@ func thinCluster(t *testing.T) *thinned {
 			t.Logf("%s", th.process)
 		}
 	})
-	each := nodes * 7 / 2 / workloads // machines of four cpus hold three and a half pods on average
+	each := nodes * 7 / 2 / workloads // nodes of four cpus hold three and a half pods on average
 	for i := range workloads {
 		milli := []int64{500, 1000, 1500}[i%3]
 		if workloads%3 == 1 && i == workloads-1 {
@@ -145,7 +145,7 @@ func (th *thinned) awaitRunning(t *testing.T, pods int) {
 	})
 }
 
-// thin scales the workloads down so that each machine keeps its first pods.
+// thin scales the workloads down so that each node keeps its first pods.
 func (th *thinned) thin(t *testing.T) {
 	t.Helper()
 	p, err := look(t.Context(), th.client)
@@ -161,7 +161,7 @@ func (th *thinned) thin(t *testing.T) {
 	th.replicas = map[string]int{}
 	used, kept := map[string]int64{}, int64(0)
 	keeps := map[string]bool{}
-	for _, first := range []bool{true, false} { // each machine keeps one, then some keep more
+	for _, first := range []bool{true, false} { // each node keeps one, then some keep more
 		for i := range p.pods {
 			pod := &p.pods[i]
 			node, milli := pod.Spec.NodeName, pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
@@ -191,7 +191,7 @@ func (th *thinned) thin(t *testing.T) {
 		scaleWorkload(t, th.client, name, pods)
 	}
 	th.awaitRunning(t, len(keeps))
-	t.Logf("%d machines, %d in use, with %d pods of %d workloads: %.0f %% of their cpus", len(cpus), len(used), len(keeps), len(th.replicas), 100*float64(kept)/float64(all))
+	t.Logf("%d nodes, %d in use, with %d pods of %d workloads: %.0f %% of their cpus", len(cpus), len(used), len(keeps), len(th.replicas), 100*float64(kept)/float64(all))
 }
 
 // letGo lets consolidation begin.
@@ -217,7 +217,7 @@ func (th *thinned) promise(t *testing.T) *simulate.Saving {
 	return simulate.Consolidate(c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{SpotToSpot: true}}, simulate.Clock{Now: time.Now, CPU: func() time.Duration { return 0 }})
 }
 
-// TestConsolidationKeepsItsPromise lets machines that are used too little be consolidated
+// TestConsolidationKeepsItsPromise lets nodes that are used too little be consolidated
 // until nothing happens any more, and compares the price with what was promised for them.
 func TestConsolidationKeepsItsPromise(t *testing.T) {
 	t.Parallel()
@@ -241,7 +241,7 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 		t.Error("nothing was promised")
 	}
 	if w.everShunned() == 0 {
-		t.Error("no machine was shunned before its step began, though the budgets do not allow all steps at once")
+		t.Error("no node was shunned before its step began, though the budgets do not allow all steps at once")
 	}
 	most := promised.AfterHourly * promiseMost
 	if os.Getenv(largeEnv) == "" {
@@ -252,8 +252,8 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 	}
 }
 
-// TestConsolidationEndsAfterLoadThatPulses has a workload grow and shrink while machines
-// are consolidated. When it stops, so do launches: one more plan may buy machines, but none
+// TestConsolidationEndsAfterLoadThatPulses has a workload grow and shrink while nodes
+// are consolidated. When it stops, so do launches: one more plan may buy nodes, but none
 // that the next removes.
 func TestConsolidationEndsAfterLoadThatPulses(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// densePods fill twelve machines of four cpus; of sparsePods one is left on each, and
+	// densePods fill twelve nodes of four cpus; of sparsePods one is left on each, and
 	// all fit on four.
 	densePods, sparsePods = 36, 12
 	sparseNodes           = 4
@@ -29,7 +29,7 @@ const (
 )
 
 // TestConsolidationPacksWhatIsLeft scales a Deployment down and watches from outside how
-// the machines that are left half empty are emptied: never more pods away than the
+// the nodes that are left half empty are emptied: never more pods away than the
 // PodDisruptionBudget allows, no claim made that did not have to be, and an end.
 func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 	w := &packWatch{client: c, claims: map[types.UID]bool{}}
 	testkit.Eventually(t, 2*patience, func() error { return w.still(t) })
 	if nodes := len(w.last); nodes > sparseNodes {
-		t.Errorf("%d machines are left, want %d: %s", nodes, sparseNodes, w.last)
+		t.Errorf("%d nodes are left, want %d: %s", nodes, sparseNodes, w.last)
 	}
 	t.Logf("%d claims were made in all, %d are left", len(w.claims), len(w.last))
 	testkit.Eventually(t, patience, func() error { // events are written when there is time
@@ -105,7 +105,7 @@ func spareOneEach(t *testing.T, c client.Client) {
 	}
 }
 
-// packWatch looks at machines that are being packed.
+// packWatch looks at nodes that are being packed.
 type packWatch struct {
 	client client.Client
 	claims map[types.UID]bool // all that were ever seen
@@ -135,7 +135,7 @@ func (w *packWatch) still(t *testing.T) error {
 		w.last, w.since = names, now
 	}
 	if time.Since(w.since) < stillFor {
-		return fmt.Errorf("machines: %s", names)
+		return fmt.Errorf("nodes: %s", names)
 	}
 	return nil
 }

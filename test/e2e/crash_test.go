@@ -163,7 +163,7 @@ func newPlay(t *testing.T) *play {
 	return p
 }
 
-// crashPool is a pool of small machines, spot where there is any, that is consolidated eagerly.
+// crashPool is a pool of small nodes, spot where there is any, that is consolidated eagerly.
 func crashPool() *karpenterv1.NodePool {
 	np := awsPool()
 	second := time.Second
@@ -255,7 +255,7 @@ func (p *play) scale(pods int) {
 	scaleWorkload(p.t, p.client, crashLoad, pods)
 }
 
-// drift changes what the pool's machines should be like.
+// drift changes what the pool's nodes should be like.
 func (p *play) drift() {
 	p.drifts++
 	changePool(p.t, p.client, func(np *karpenterv1.NodePool) {
@@ -263,7 +263,7 @@ func (p *play) drift() {
 	})
 }
 
-// interrupt gives one or two spot machines their notice.
+// interrupt gives one or two spot instances their notice.
 func (p *play) interrupt() {
 	p.t.Helper()
 	var spot []string
@@ -312,7 +312,7 @@ func (p *play) judgeBudgets() {
 	p.witness.judged = true
 }
 
-// settle gives the load a last size, and returns when nothing happens any more and machines,
+// settle gives the load a last size, and returns when nothing happens any more and nodes,
 // claims and Nodes are one to one.
 func (p *play) settle(pods int) {
 	p.t.Helper()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// rollPods fill rollNodes machines of four cpus, three on each.
+	// rollPods fill rollNodes nodes of four cpus, three on each.
 	rollPods, rollNodes = 15, 5
 )
 

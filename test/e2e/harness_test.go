@@ -31,7 +31,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// patience bounds every wait. It is many times what an idle machine needs.
+// patience bounds every wait. It is many times what an idle computer needs.
 const patience = 90 * time.Second
 
 func TestMain(m *testing.M) {
@@ -231,7 +231,7 @@ func installDefinitions(t testing.TB, c client.Client) {
 	}
 }
 
-// installPool applies the example node class and pool, with machines of at most so many cpus.
+// installPool applies the example node class and pool, with nodes of at most so many cpus.
 func installPool(t testing.TB, c client.Client, cpuMost int) {
 	t.Helper()
 	for _, o := range exampleObjects(t) {
@@ -283,7 +283,7 @@ func set(t testing.TB, o *unstructured.Unstructured, value any, path ...string) 
 	}
 }
 
-// picture is what the API server has of pods and machines.
+// picture is what the API server has of pods and nodes.
 type picture struct {
 	pods   []corev1.Pod // of the default namespace
 	nodes  []corev1.Node

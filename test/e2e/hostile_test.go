@@ -197,7 +197,7 @@ func (s *siege) launched() (n int) {
 	return n
 }
 
-// installPool installs the example pool with small machines and no bound. Whoever asks for a rack may have it.
+// installPool installs the example pool with small nodes and no bound. Whoever asks for a rack may have it.
 func (s *siege) installPool() {
 	s.t.Helper()
 	for _, o := range exampleObjects(s.t) {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestADecisionCanBeForeseenAskedAboutAndRepeated asks simulate about a cluster before the
-// controller runs, by a dump and live; lets the controller launch and remove machines; and
+// controller runs, by a dump and live; lets the controller launch and remove nodes; and
 // asks its journal, by HTTP and, after it was killed, on disk.
 func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func expect(t *testing.T, status int, args ...string) string {
 	return strings.Join(p.stdout, "\n")
 }
 
-// foresee returns what simulate says would be launched, a line for each machine. One pod
+// foresee returns what simulate says would be launched, a line for each node. One pod
 // is refused.
 func foresee(t *testing.T, args ...string) []string {
 	t.Helper()
@@ -133,16 +133,16 @@ func foresee(t *testing.T, args ...string) []string {
 	if err := json.Unmarshal([]byte(expect(t, 3, append([]string{"simulate", "-o", "json"}, args...)...)), &plan); err != nil {
 		t.Fatal(err)
 	}
-	var machines []string
+	var nodes []string
 	for _, n := range plan.NewNodes {
 		pods := 0
 		for _, share := range n.Pods {
 			pods += share.Count()
 		}
-		machines = append(machines, fmt.Sprintf("%s for %d pods", n.Type, pods))
+		nodes = append(nodes, fmt.Sprintf("%s for %d pods", n.Type, pods))
 	}
-	slices.Sort(machines)
-	return machines
+	slices.Sort(nodes)
+	return nodes
 }
 
 // launching returns the first decision of a journal to launch something.
@@ -163,12 +163,12 @@ func launching(t *testing.T, file *journal.File) *record.Decision {
 
 // decided returns what a decision launched, as foresee says it.
 func decided(d *record.Decision) []string {
-	var machines []string
+	var nodes []string
 	for _, l := range d.Plan.Launches {
-		machines = append(machines, fmt.Sprintf("%s for %d pods", l.Types[0], len(l.Pods)))
+		nodes = append(nodes, fmt.Sprintf("%s for %d pods", l.Types[0], len(l.Pods)))
 	}
-	slices.Sort(machines)
-	return machines
+	slices.Sort(nodes)
+	return nodes
 }
 
 // address returns where the controller answers with its metrics, its health or what is for debugging,

@@ -19,7 +19,7 @@ import (
 )
 
 // terminationGrace is how long Kubernetes waits by default between SIGTERM and SIGKILL. The process
-// needs ten seconds at most; this bound is for a machine that has much else to do.
+// needs ten seconds at most; this bound is for a computer that has much else to do.
 const terminationGrace = 30 * time.Second
 
 // mute is an API server that knows all that is needed and falls silent where it is told to.

@@ -316,7 +316,7 @@ func (w *everything) report(t *testing.T) {
 	for name, want := range w.replicas {
 		away = max(away, want-w.fewest[name])
 	}
-	t.Logf("%d machines are left, %d were launched; %d evictions; at most %d pods of a workload were away, in %d changes", len(w.claims), w.launches, w.evictions, away, w.events)
+	t.Logf("%d nodes are left, %d were launched; %d evictions; at most %d pods of a workload were away, in %d changes", len(w.claims), w.launches, w.evictions, away, w.events)
 	for _, b := range w.broken {
 		t.Error(b)
 	}

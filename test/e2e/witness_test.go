@@ -35,7 +35,7 @@ const (
 
 // rules is what a witness holds the product to.
 type rules struct {
-	goingMost int   // machines of the pool that may go at once by choice
+	goingMost int   // nodes of the pool that may go at once by choice
 	cpusMost  int64 // of the pool
 	// budgets are the pods and the most that may be away, by workload; workloads that are not
 	// here are not judged.
@@ -217,7 +217,7 @@ func (w *witness) seePod(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// checkEviction: nothing is evicted that must not be, or from a machine that stays.
+// checkEviction: nothing is evicted that must not be, or from a node that stays.
 func (w *witness) checkEviction(pod *corev1.Pod) {
 	if pod.Labels["app"] == w.rules.held && !w.over {
 		w.fail("pod %s was evicted, which must not be disrupted", pod.Name)
@@ -334,11 +334,11 @@ func (w *witness) checkGoing() {
 	}
 	if len(going) > w.rules.goingMost && !w.over {
 		slices.Sort(going)
-		w.fail("%d machines are on their way out, the budget lets %d: %s", len(going), w.rules.goingMost, going)
+		w.fail("%d nodes are on their way out, the budget lets %d: %s", len(going), w.rules.goingMost, going)
 	}
 }
 
-// checkDeletion: a machine goes for a reason, and after what replaces it takes pods; a
+// checkDeletion: a node goes for a reason, and after what replaces it takes pods; a
 // replacement that has none goes when its step is taken back.
 func (w *witness) checkDeletion(nc *karpenterv1.NodeClaim) {
 	if w.over || w.noticed[instanceID(nc.Status.ProviderID)] || !is(nc, karpenterv1.ConditionTypeInitialized) {

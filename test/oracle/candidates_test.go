@@ -19,10 +19,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// askedMost is how often the scheduler is asked for yet another machine for a pod.
+// askedMost is how often the scheduler is asked for yet another node for a pod.
 const askedMost = 30
 
-// refusals makes every machine that could be bought and checks that the scheduler
+// refusals makes every node that could be bought and checks that the scheduler
 // refuses what the plan refused: of each workload one pod.
 func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 	if len(p.Refusals) == 0 {
@@ -61,7 +61,7 @@ func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 	return nil
 }
 
-// wronglyRefused returns a machine that the scheduler finds for a pod; nil if there is none.
+// wronglyRefused returns a node that the scheduler finds for a pod; nil if there is none.
 // One that a pool with minValues would have to buy is none by itself: there must be enough
 // of them that differ in nothing but the values that the pool counts.
 func (r *run) wronglyRefused(ctx context.Context, ref cluster.PodRef) (*corev1.Node, error) {
@@ -109,7 +109,7 @@ func (r *run) wronglyRefused(ctx context.Context, ref cluster.PodRef) (*corev1.N
 	return nil, nil
 }
 
-// shut closes a machine to pods, or opens it again.
+// shut closes a node to pods, or opens it again.
 func (r *run) shut(ctx context.Context, name string, closed bool) error {
 	patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, closed)
 	_, err := r.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -140,7 +140,7 @@ func (r *run) anew(ctx context.Context, p *corev1.Pod, try int) (cluster.PodRef,
 	})
 }
 
-// candidates makes one machine of every kind that could be bought, and returns the name
+// candidates makes one node of every kind that could be bought, and returns the name
 // of the last.
 func (r *run) candidates(ctx context.Context) (last string, err error) {
 	bought := &budget{s: r.s}
@@ -154,7 +154,7 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 					continue
 				}
 				for _, more := range openLabels(np) {
-					n := machine(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
+					n := launchedNode(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
 					if !within(np, n) || bought.over(np, n) != "" || bought.reservedOut(catalog.Offer{Type: t, Offering: &t.Offerings[o]}) {
 						continue
 					}
@@ -213,7 +213,7 @@ func openLabels(np *karpenterv1.NodePool) []map[string]string {
 	return []map[string]string{nil}
 }
 
-// within tells whether a machine is within the pool's requirements, by the reading of
+// within tells whether a node is within the pool's requirements, by the reading of
 // Kubernetes' own library.
 func within(np *karpenterv1.NodePool, n *corev1.Node) bool {
 	var term corev1.NodeSelectorTerm
@@ -227,11 +227,11 @@ func within(np *karpenterv1.NodePool, n *corev1.Node) bool {
 	return err == nil && s.Match(n)
 }
 
-// budget counts machines against the limits of their pools.
+// budget counts nodes against the limits of their pools.
 type budget struct {
 	s    *scenario
 	used map[string]corev1.ResourceList // by pool
-	// reserved is how many machines of the plan each reservation covers.
+	// reserved is how many nodes of the plan each reservation covers.
 	reserved map[string]int
 }
 
@@ -262,7 +262,7 @@ func (b *budget) add(n *corev1.Node) {
 	}
 }
 
-// over returns the first resource of which one more machine would pass the pool's limit.
+// over returns the first resource of which one more node would pass the pool's limit.
 func (b *budget) over(np *karpenterv1.NodePool, n *corev1.Node) corev1.ResourceName {
 	for name, limit := range np.Spec.Limits {
 		sum := b.used[np.Name][name]
@@ -274,14 +274,14 @@ func (b *budget) over(np *karpenterv1.NodePool, n *corev1.Node) corev1.ResourceN
 	return ""
 }
 
-// counted returns what a machine counts against limits: its capacity, and itself.
+// counted returns what a node counts against limits: its capacity, and itself.
 func counted(n *corev1.Node) corev1.ResourceList {
 	list := n.Status.Capacity.DeepCopy()
 	list["nodes"] = resource.MustParse("1")
 	return list
 }
 
-// reservedOut tells whether an offer is of a reservation that covers no further machine.
+// reservedOut tells whether an offer is of a reservation that covers no further node.
 func (b *budget) reservedOut(o catalog.Offer) bool {
 	if o.Offering.Reservation == "" {
 		return false
@@ -294,7 +294,7 @@ func wantsValues(np *karpenterv1.NodePool) bool {
 	return slices.ContainsFunc(np.Spec.Template.Spec.Requirements, func(q karpenterv1.NodeSelectorRequirementWithMinValues) bool { return q.MinValues != nil })
 }
 
-// enoughValues tells whether the machines have the values that the pool wants to be named.
+// enoughValues tells whether the nodes have the values that the pool wants to be named.
 func enoughValues(np *karpenterv1.NodePool, nodes []*corev1.Node) bool {
 	for _, q := range np.Spec.Template.Spec.Requirements {
 		seen := map[string]bool{}

@@ -1,8 +1,8 @@
 // Package oracle lets the real kube-scheduler judge Dovetail's plans. Random clusters of
 // pods with constraints of every kind, in all pairs and many triples, are made on a real
-// control plane (TestEveryPairOfKindsIsCovered counts them); Dovetail plans for them; the planned machines are created, and
+// control plane (TestEveryPairOfKindsIsCovered counts them); Dovetail plans for them; the planned nodes are created, and
 // kube-scheduler binds. Two things must hold: no pod that the plan placed stays Pending,
-// and no pod that the plan refused can be scheduled on a machine that some allowed
+// and no pod that the plan refused can be scheduled on a node that some allowed
 // offering would give.
 //
 // The one idea: pods are created with a scheduling gate. So everything of a scenario is

@@ -76,7 +76,7 @@ func some[T any](g *gen, n int, from []T) []T {
 }
 
 func (g *gen) types() {
-	shapes := []machineType{
+	shapes := []instanceType{
 		{Name: "c2", CPU: 2, MemoryGiB: 4},
 		{Name: "m2", CPU: 2, MemoryGiB: 8},
 		{Name: "c4", CPU: 4, MemoryGiB: 8},
@@ -102,13 +102,13 @@ func (g *gen) pools() {
 	}
 }
 
-// nodes makes up to three machines that are there already, each of some type and pool.
+// nodes makes up to three nodes that are there already, each of some type and pool.
 func (g *gen) nodes() {
 	for i := range g.IntN(4) {
 		m := &g.s.Types[g.IntN(len(g.s.Types))]
 		np := &g.s.Pools[g.IntN(len(g.s.Pools))]
 		t := m.catalogType()
-		labels := machineLabels(np, t, &t.Offerings[g.IntN(len(t.Offerings))])
+		labels := nodeLabels(np, t, &t.Offerings[g.IntN(len(t.Offerings))])
 		if g.chance(20) { // one that is nobody's
 			maps.DeleteFunc(labels, func(key, _ string) bool { return strings.Contains(key, "karpenter") })
 		}
@@ -256,7 +256,7 @@ func (w *workload) nodeAffinity() *corev1.NodeAffinity {
 	return a.NodeAffinity
 }
 
-// rule returns a requirement on a label that some machines have and some values of it.
+// rule returns a requirement on a label that some nodes have and some values of it.
 func (g *gen) rule() corev1.NodeSelectorRequirement {
 	const cpuKey = kwokv1alpha1.InstanceCPULabelKey
 	in, notIn := corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn

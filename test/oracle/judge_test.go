@@ -121,9 +121,9 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	return o, r.refusals(ctx, &p, &o)
 }
 
-// inDoubt tells whether the plan was made before the cloud had said what some machines are:
+// inDoubt tells whether the plan was made before the cloud had said what some nodes are:
 // those of claims in flight, and those that it bought from pools with minValues, which are
-// kept larger choices than one machine is.
+// kept larger choices than one node is.
 func (r *run) inDoubt() bool {
 	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" }) ||
 		slices.ContainsFunc(r.bought, func(n corev1.Node) bool { return wantsValues(r.s.pool(n.Labels[label.NodePool])) })
@@ -237,7 +237,7 @@ func asking(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// enact makes the machines of the plan and returns where each pod was meant to go. Of
+// enact makes the nodes of the plan and returns where each pod was meant to go. Of
 // the offerings that a launch leaves open it buys the cheapest, on odd seeds any.
 func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.PodRef]string, error) {
 	target := map[cluster.PodRef]string{}
@@ -267,7 +267,7 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 			offer = offers[rng.IntN(len(offers))]
 		}
 		name := fmt.Sprintf("%s-l%d", r.id, len(r.bought)+1)
-		n := machine(name, np, offer.Type, offer.Offering, claim.Labels)
+		n := launchedNode(name, np, offer.Type, offer.Offering, claim.Labels)
 		if over := bought.over(np, n); over != "" {
 			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, offer.Type.Name, over)
 		}

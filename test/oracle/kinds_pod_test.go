@@ -7,7 +7,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-// nodeKinds are the constraints between one pod and one machine.
+// nodeKinds are the constraints between one pod and one node.
 var nodeKinds = []kind{
 	{"taints", (*gen).taints},
 	{"softTaints", (*gen).softTaints},
@@ -244,7 +244,7 @@ func (g *gen) daemons() {
 	}
 }
 
-// starting makes machines that joined but are not through with starting: taints that
+// starting makes nodes that joined but are not through with starting: taints that
 // will go are still on them.
 func (g *gen) starting() {
 	if len(g.s.Nodes) == 0 {
@@ -309,7 +309,7 @@ func (g *gen) unavailable() {
 	}
 }
 
-// limits caps what pools may have, the machines that are there included.
+// limits caps what pools may have, the nodes that are there included.
 func (g *gen) limits() {
 	for i := range g.s.Pools {
 		limits := corev1.ResourceList{}
@@ -323,7 +323,7 @@ func (g *gen) limits() {
 	}
 }
 
-// inFlight makes machines that are launched and have not joined yet.
+// inFlight makes nodes that are launched and have not joined yet.
 func (g *gen) inFlight() {
 	for i := range g.s.Nodes {
 		n := &g.s.Nodes[i]

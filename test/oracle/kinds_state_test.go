@@ -25,7 +25,7 @@ var stateKinds = []kind{
 	{"reserved", (*gen).reserved},
 }
 
-// openClaims makes claims that the cloud has not answered for: the machine will be one of
+// openClaims makes claims that the cloud has not answered for: the node will be one of
 // some types, zones and capacity types.
 func (g *gen) openClaims() {
 	if len(g.s.Nodes) == 0 {
@@ -40,18 +40,18 @@ func (g *gen) openClaims() {
 		n.Annotations = with(with(n.Annotations, flightKey, "true"), openKey, "true")
 		// The pool's word, as launches from it have it, and the type's; what was there may be older.
 		n.Spec.Taints = np.Spec.Template.Spec.Taints
-		if i := slices.IndexFunc(g.s.Types, func(t machineType) bool { return t.Name == n.Labels[corev1.LabelInstanceTypeStable] }); i >= 0 {
+		if i := slices.IndexFunc(g.s.Types, func(t instanceType) bool { return t.Name == n.Labels[corev1.LabelInstanceTypeStable] }); i >= 0 {
 			t := g.s.Types[i].catalogType()
-			n.Status = machine(n.Name, np, t, &t.Offerings[0], nil).Status
+			n.Status = launchedNode(n.Name, np, t, &t.Offerings[0], nil).Status
 		}
 		maps.Copy(n.Labels, np.Spec.Template.Labels)
 	}
 }
 
-// claimOptions returns what a claim in flight leaves open, the machine that it became among it.
+// claimOptions returns what a claim in flight leaves open, the node that it became among it.
 func (s *scenario) claimOptions(n *corev1.Node) []karpenterv1.NodeSelectorRequirementWithMinValues {
-	own := machineType{Name: n.Labels[corev1.LabelInstanceTypeStable], CapacityTypes: []string{n.Labels[karpenterv1.CapacityTypeLabelKey]}}
-	if i := slices.IndexFunc(s.Types, func(t machineType) bool { return t.Name == own.Name }); i >= 0 {
+	own := instanceType{Name: n.Labels[corev1.LabelInstanceTypeStable], CapacityTypes: []string{n.Labels[karpenterv1.CapacityTypeLabelKey]}}
+	if i := slices.IndexFunc(s.Types, func(t instanceType) bool { return t.Name == own.Name }); i >= 0 {
 		own = s.Types[i]
 	}
 	types := []string{own.Name}
@@ -88,7 +88,7 @@ func (g *gen) notReady() {
 	}
 }
 
-// startupTaints are on machines of a pool until they are through with starting.
+// startupTaints are on nodes of a pool until they are through with starting.
 func (g *gen) startupTaints() {
 	for i := range g.s.Pools {
 		spec := &g.s.Pools[i].Spec.Template.Spec
@@ -173,7 +173,7 @@ func (g *gen) limitRanges() {
 	}
 }
 
-// minValues wants launches to name several types, or machines of several sizes.
+// minValues wants launches to name several types, or nodes of several sizes.
 func (g *gen) minValues() {
 	least := 2
 	for i := range g.s.Pools {
@@ -188,7 +188,7 @@ func (g *gen) minValues() {
 	}
 }
 
-// reserved makes reservations, which cover few machines.
+// reserved makes reservations, which cover few nodes.
 func (g *gen) reserved() {
 	for i := range g.s.Types {
 		t := &g.s.Types[i]

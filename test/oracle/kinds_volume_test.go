@@ -88,7 +88,7 @@ func (g *gen) boundVolumes() {
 			switch g.IntN(5) {
 			case 0: // its zone is a label, as it once was
 				pv.Labels = map[string]string{corev1.LabelTopologyZone: pick(g, "zone-a", "zone-b", "zone-a__zone-c")}
-			case 1: // on a machine's own disk
+			case 1: // on a node's own disk
 				if len(g.s.Nodes) > 0 && g.s.Nodes[0].Annotations[flightKey] == "" {
 					pv = volumeIn(name, "", corev1.LabelHostname, pick(g, g.s.Nodes...).Name)
 				}
@@ -150,7 +150,7 @@ func (g *gen) freeVolumes() {
 	}
 }
 
-// attachLimits caps how many volumes machines attach; some do not say.
+// attachLimits caps how many volumes nodes attach; some do not say.
 func (g *gen) attachLimits() {
 	for i := range g.s.Types {
 		t := &g.s.Types[i]

@@ -214,7 +214,7 @@ func (l *lane) clear(ctx context.Context, id string, nodes []string) error {
 }
 
 // beat renews the leases of nodes, as their kubelets would: without, they are taken for
-// dead after some 40 seconds, which a busy machine can take for one scenario.
+// dead after some 40 seconds, which a busy computer can take for one scenario.
 func (w *world) beat(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()

@@ -38,7 +38,7 @@ type run struct {
 	services []*corev1.Service
 	owners   []client.Object
 	bought   []corev1.Node // by the plan
-	// answered: the cloud has said what the machines of all claims are.
+	// answered: the cloud has said what the nodes of all claims are.
 	answered bool
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
@@ -439,9 +439,9 @@ func (r *run) claims() (claims []*karpenterv1.NodeClaim) {
 	return claims
 }
 
-// machineLabels returns the labels of a machine of a pool that are the same for all
+// nodeLabels returns the labels of a node of a pool that are the same for all
 // that could be launched as this offering.
-func machineLabels(np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offering) map[string]string {
+func nodeLabels(np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offering) map[string]string {
 	labels := map[string]string{}
 	for key, q := range t.Requirements {
 		if v, ok := q.Only(); ok {
@@ -459,9 +459,9 @@ func machineLabels(np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offerin
 	return labels
 }
 
-// machine returns the Node that a launch of the pool as this offering becomes.
-func machine(name string, np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offering, more map[string]string) *corev1.Node {
-	labels := machineLabels(np, t, o)
+// launchedNode returns the Node that a launch of the pool as this offering becomes.
+func launchedNode(name string, np *karpenterv1.NodePool, t *catalog.Type, o *catalog.Offering, more map[string]string) *corev1.Node {
+	labels := nodeLabels(np, t, o)
 	maps.Copy(labels, more)
 	labels[corev1.LabelHostname] = name
 	n := &corev1.Node{

@@ -45,7 +45,7 @@ const (
 	allocatedKey = "oracle.dovetail.test/allocated"
 	// urgentKey marks a pod for which the scheduler shall make room, and its node.
 	urgentKey = "oracle.dovetail.test/urgent"
-	// candidateKey marks, as annotation, a machine that was made because it could be bought.
+	// candidateKey marks, as annotation, a node that was made because it could be bought.
 	candidateKey = "oracle.dovetail.test/candidate"
 	// ownerHold keeps the owners of pods from going.
 	ownerHold = "oracle.dovetail.test/hold"
@@ -72,7 +72,7 @@ type scenario struct {
 	Note    string                 `json:"note,omitempty"`
 	Seed    uint64                 `json:"seed"`
 	Kinds   []string               `json:"kinds"`
-	Types   []machineType          `json:"types"`
+	Types   []instanceType         `json:"types"`
 	Pools   []karpenterv1.NodePool `json:"pools"`
 	Nodes   []corev1.Node          `json:"nodes,omitempty"`
 	Daemons []appsv1.DaemonSet     `json:"daemons,omitempty"`
@@ -89,9 +89,9 @@ type scenario struct {
 	Claims      []corev1.PersistentVolumeClaim `json:"claims,omitempty"`
 }
 
-// machineType is an instance type. Every zone is offered at every capacity type but for
+// instanceType is an instance type. Every zone is offered at every capacity type but for
 // those in Unavailable, written zone/capacity-type.
-type machineType struct {
+type instanceType struct {
 	Name          string           `json:"name"`
 	CPU           int64            `json:"cpu"` // cores
 	MemoryGiB     int64            `json:"memoryGiB"`
@@ -101,12 +101,12 @@ type machineType struct {
 	Zones         []string         `json:"zones"`
 	CapacityTypes []string         `json:"capacityTypes"`
 	Unavailable   []string         `json:"unavailable,omitempty"`
-	// Attach is how many volumes of the one driver a machine attaches; nil: it does not say.
+	// Attach is how many volumes of the one driver a node attaches; nil: it does not say.
 	Attach   *int64        `json:"attach,omitempty"`
 	Reserved []reservation `json:"reserved,omitempty"`
 }
 
-// reservation is some machines of a type in a zone that are paid for already.
+// reservation is some nodes of a type in a zone that are paid for already.
 type reservation struct {
 	Zone string `json:"zone"`
 	Left int    `json:"left"`
@@ -123,7 +123,7 @@ type owner struct {
 const gibibyte = int64(1) << 30
 
 // catalogType returns the type in the provider's words.
-func (m *machineType) catalogType() *catalog.Type {
+func (m *instanceType) catalogType() *catalog.Type {
 	t := &catalog.Type{
 		Name: m.Name,
 		Requirements: label.Requirements{

@@ -1,5 +1,5 @@
 // Package v1 holds the wire types of karpenter.k8s.aws/v1: the EC2NodeClass, which says
-// how machines of EC2 are made into nodes, and the keys (labels, annotations, tags,
+// how EC2 instances are made into nodes, and the keys (labels, annotations, tags,
 // resources) that the AWS provider gives meaning to.
 //
 // The types are what the API server stores and nothing more. What the values mean is

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// EC2NodeClass says how machines of EC2 are made into nodes.
+// EC2NodeClass says how EC2 instances are made into nodes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ec2nodeclasses,scope=Cluster,categories=karpenter,shortName={ec2nc,ec2ncs}
@@ -18,7 +18,7 @@ type EC2NodeClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted of the machines.
+	// Spec is what is wanted of the instances.
 	// +required
 	Spec EC2NodeClassSpec `json:"spec"`
 	// Status is what was found for it in the account.
@@ -36,7 +36,7 @@ type EC2NodeClassList struct {
 	Items []EC2NodeClass `json:"items"`
 }
 
-// EC2NodeClassSpec is what is wanted of the machines of an EC2NodeClass.
+// EC2NodeClassSpec is what is wanted of the instances of an EC2NodeClass.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="exactly one of spec.role and spec.instanceProfile must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.amiFamily) || self.amiSelectorTerms.exists(t, has(t.alias))",message="spec.amiFamily must be set unless spec.amiSelectorTerms has an alias"
@@ -57,19 +57,19 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.name) || !(has(t.tags) || has(t.id)))",message="'name' stands alone in a term"
 	// +required
 	SecurityGroupSelectorTerms []SecurityGroupSelectorTerm `json:"securityGroupSelectorTerms"`
-	// CapacityReservationSelectorTerms select the capacity reservations that machines may use.
+	// CapacityReservationSelectorTerms select the capacity reservations that instances may use.
 	// +kubebuilder:validation:MaxItems:=30
 	// +kubebuilder:validation:XValidation:rule="self.all(t, has(t.tags) || has(t.id) || has(t.instanceMatchCriteria))",message="each term must have one of 'tags', 'id' and 'instanceMatchCriteria'"
 	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.id) || !(has(t.tags) || has(t.ownerID) || has(t.instanceMatchCriteria)))",message="'id' stands alone in a term"
 	// +optional
 	CapacityReservationSelectorTerms []CapacityReservationSelectorTerm `json:"capacityReservationSelectorTerms,omitempty"`
-	// PlacementGroupSelector names the placement group that machines are launched into.
+	// PlacementGroupSelector names the placement group that instances are launched into.
 	// +optional
 	PlacementGroupSelector *PlacementGroupSelector `json:"placementGroupSelector,omitempty"`
-	// AssociatePublicIPAddress says whether machines get a public address. Unset: as the subnet says.
+	// AssociatePublicIPAddress says whether instances get a public address. Unset: as the subnet says.
 	// +optional
 	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
-	// IPPrefixCount is how many address prefixes a machine's first interface starts with.
+	// IPPrefixCount is how many address prefixes an instance's first interface starts with.
 	// +kubebuilder:validation:Minimum:=0
 	// +optional
 	IPPrefixCount *int32 `json:"ipPrefixCount,omitempty"`
@@ -86,15 +86,15 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:Enum:={AL2,AL2023,Bottlerocket,Custom,Windows2019,Windows2022,Windows2025}
 	// +optional
 	AMIFamily *string `json:"amiFamily,omitempty"`
-	// UserData is the user's own part of what a machine runs at its start, in the form
+	// UserData is the user's own part of what an instance runs at its start, in the form
 	// that the family asks for.
 	// +optional
 	UserData *string `json:"userData,omitempty"`
-	// Role is the IAM role of the machines; an instance profile is made for it.
+	// Role is the IAM role of the instances; an instance profile is made for it.
 	// +kubebuilder:validation:MinLength:=1
 	// +optional
 	Role string `json:"role,omitempty"`
-	// InstanceProfile is the instance profile of the machines.
+	// InstanceProfile is the instance profile of the instances.
 	// +kubebuilder:validation:MinLength:=1
 	// +optional
 	InstanceProfile *string `json:"instanceProfile,omitempty"`
@@ -118,11 +118,11 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(m, has(m.rootVolume) && m.rootVolume).size() <= 1",message="at most one mapping may have rootVolume"
 	// +optional
 	BlockDeviceMappings []BlockDeviceMapping `json:"blockDeviceMappings,omitempty"`
-	// InstanceStorePolicy says what becomes of the machine's own disks. Unset: they are left alone.
+	// InstanceStorePolicy says what becomes of the instance's own disks. Unset: they are left alone.
 	// +kubebuilder:validation:Enum:={RAID0}
 	// +optional
 	InstanceStorePolicy *InstanceStorePolicy `json:"instanceStorePolicy,omitempty"`
-	// NetworkInterfaces are the interfaces that a machine starts with. Unset: one, or as many
+	// NetworkInterfaces are the interfaces that an instance starts with. Unset: one, or as many
 	// EFA interfaces as pods ask for.
 	// +kubebuilder:validation:MaxItems:=150
 	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.exists(i, i.networkCardIndex == 0 && i.deviceIndex == 0 && i.interfaceType == 'interface')",message="there must be one of type 'interface' at networkCardIndex 0 and deviceIndex 0"
@@ -192,7 +192,7 @@ type CapacityReservationSelectorTerm struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]{12}$`
 	// +optional
 	OwnerID string `json:"ownerID,omitempty"`
-	// InstanceMatchCriteria says which machines the reservation takes in.
+	// InstanceMatchCriteria says which instances the reservation takes in.
 	// +kubebuilder:validation:Enum:={open,targeted}
 	// +optional
 	InstanceMatchCriteria string `json:"instanceMatchCriteria,omitempty"`
@@ -243,7 +243,7 @@ type AMISelectorTerm struct {
 
 // BlockDeviceMapping is one volume.
 type BlockDeviceMapping struct {
-	// DeviceName is the name under which the machine sees it, as in /dev/xvda.
+	// DeviceName is the name under which the instance sees it, as in /dev/xvda.
 	// +optional
 	DeviceName *string `json:"deviceName,omitempty"`
 	// RootVolume marks the volume that holds the kubelet's directory.
@@ -258,7 +258,7 @@ type BlockDeviceMapping struct {
 
 // BlockDevice is a volume of EBS.
 type BlockDevice struct {
-	// DeleteOnTermination says whether the volume ends with the machine.
+	// DeleteOnTermination says whether the volume ends with the instance.
 	// +optional
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`
 	// Encrypted says whether the volume is encrypted.
@@ -293,7 +293,7 @@ type BlockDevice struct {
 	VolumeType *string `json:"volumeType,omitempty"`
 }
 
-// InstanceStorePolicy says what becomes of a machine's own disks.
+// InstanceStorePolicy says what becomes of an instance's own disks.
 type InstanceStorePolicy string
 
 // InstanceStorePolicyRAID0 makes one RAID-0 array of the disks, which holds the
@@ -306,7 +306,7 @@ const (
 	InterfaceTypeEFAOnly   = "efa-only"
 )
 
-// NetworkInterface is one interface that a machine starts with.
+// NetworkInterface is one interface that an instance starts with.
 type NetworkInterface struct {
 	// NetworkCardIndex is the card that the interface is on.
 	// +kubebuilder:validation:Minimum:=0
@@ -371,7 +371,7 @@ type ConnectionTracking struct {
 
 // CPUOptions are options of the processor.
 type CPUOptions struct {
-	// NestedVirtualization lets a machine run virtual machines; only types that can are used.
+	// NestedVirtualization lets an instance run virtual machines; only types that can are used.
 	// +kubebuilder:validation:Enum:={enabled,disabled}
 	// +optional
 	NestedVirtualization *string `json:"nestedVirtualization,omitempty"`

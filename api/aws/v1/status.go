@@ -37,11 +37,11 @@ type EC2NodeClassStatus struct {
 	// CapacityReservations that match, by id.
 	// +optional
 	CapacityReservations []CapacityReservation `json:"capacityReservations,omitempty"`
-	// AMIs that match, the newest first. A machine is started from the first whose
+	// AMIs that match, the newest first. A instance is started from the first whose
 	// requirements its type meets.
 	// +optional
 	AMIs []AMI `json:"amis,omitempty"`
-	// InstanceProfile that machines are started with.
+	// InstanceProfile that instances are started with.
 	// +optional
 	InstanceProfile string `json:"instanceProfile,omitempty"`
 	// Conditions say whether the class can be used.
@@ -86,7 +86,7 @@ type CapacityReservation struct {
 	// +kubebuilder:validation:Pattern=`^cr-[0-9a-z]+$`
 	// +required
 	ID string `json:"id"`
-	// InstanceMatchCriteria says which machines the reservation takes in.
+	// InstanceMatchCriteria says which instances the reservation takes in.
 	// +kubebuilder:validation:Enum:={open,targeted}
 	// +required
 	InstanceMatchCriteria string `json:"instanceMatchCriteria"`
@@ -102,10 +102,10 @@ type CapacityReservation struct {
 	// +kubebuilder:validation:Enum:={default,capacity-block}
 	// +optional
 	ReservationType string `json:"reservationType,omitempty"`
-	// Interruptible says that its owner may take machines back.
+	// Interruptible says that its owner may take instances back.
 	// +optional
 	Interruptible bool `json:"interruptible,omitempty"`
-	// State is expiring when the machines of a capacity block are about to be taken back.
+	// State is expiring when the instances of a capacity block are about to be taken back.
 	// +kubebuilder:default:=active
 	// +kubebuilder:validation:Enum:={active,expiring}
 	// +optional

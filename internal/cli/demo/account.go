@@ -22,12 +22,12 @@ import (
 const (
 	// accountCluster is the name of the EKS cluster that examples/aws/ is about, and of its queue.
 	accountCluster = "demo"
-	// bootLeast and bootMost are how long a machine of the demo takes to boot; real ones
+	// bootLeast and bootMost are how long a instance of the demo takes to boot; real ones
 	// take some ten times that.
 	bootLeast, bootMost = 3 * time.Second, 6 * time.Second
 	// answerTime is what most answers of the account take.
 	answerTime = 40 * time.Millisecond
-	// noticeTime is how long EC2 leaves a spot machine after its notice.
+	// noticeTime is how long EC2 leaves a spot instance after its notice.
 	noticeTime = 2 * time.Minute
 )
 
@@ -37,7 +37,7 @@ type account struct {
 	url string
 }
 
-// startAccount serves an account whose machines join the cluster, until ctx ends.
+// startAccount serves an account whose instances join the cluster, until ctx ends.
 func startAccount(ctx context.Context, config *rest.Config, c client.Client) (*account, error) {
 	cluster, err := ClusterOf(config)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *account) reach() *aws.Account {
 	}
 }
 
-// bill fills in what the machines cost, which no Node says.
+// bill fills in what the instances cost, which no Node says.
 func (a *account) bill(s *state) {
 	s.spent, s.isBilled, s.priceHourly = a.sim.Spent(), true, 0
 	price := map[string]float64{}
@@ -97,12 +97,12 @@ func (a *account) bill(s *state) {
 			s.priceHourly += in.PriceHourly
 		}
 	}
-	for i := range s.machines {
-		s.machines[i].priceHourly = price[s.machines[i].instance]
+	for i := range s.instances {
+		s.instances[i].priceHourly = price[s.instances[i].instance]
 	}
 }
 
-// interrupt gives a spot machine its notice.
+// interrupt gives a spot instance its notice.
 func (a *account) interrupt(instance string) error {
 	return a.sim.Inject(awssim.Fault{Kind: awssim.FaultInterrupt, Target: instance, Count: 1})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// actPatience bounds each step: some ten times what it takes on an idle machine.
+	// actPatience bounds each step: some ten times what it takes on an idle computer.
 	actPatience = 2 * time.Minute
 	// component is the name under which the controller writes events.
 	component = "karpenter"
@@ -139,9 +139,9 @@ func (s *stage) play(ctx context.Context) error {
 	return nil
 }
 
-// up creates the pods and waits until all of them run on machines of ours.
+// up creates the pods and waits until all of them run on nodes of ours.
 func (s *stage) up(ctx context.Context) error {
-	s.act("%d pods, and no machine for them", s.opts.Pods)
+	s.act("%d pods, and no node for them", s.opts.Pods)
 	began := s.tell.elapsed()
 	if err := s.apply(ctx, deployment); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *stage) up(ctx context.Context) error {
 	}
 	s.tell.line("done", "%d pods Running %.1f s after they were created, %.1f s after the start of the demo",
 		s.opts.Pods, (s.tell.elapsed() - began).Seconds(), s.tell.elapsed().Seconds())
-	for _, line := range table(last.machines) {
+	for _, line := range table(last.instances) {
 		s.tell.more("%s", line)
 	}
 	return nil
@@ -167,7 +167,7 @@ func (s *stage) up(ctx context.Context) error {
 
 // refuse creates a pod that nothing can take and waits for an event that says why.
 func (s *stage) refuse(ctx context.Context) error {
-	s.act("a pod that no machine can take: it is told why")
+	s.act("a pod that no node can take: it is told why")
 	if err := s.apply(ctx, "Pod"); err != nil {
 		return err
 	}
@@ -202,9 +202,9 @@ func (s *stage) verdict(ctx context.Context) string {
 	return ""
 }
 
-// down takes the pods away and waits until no machine of ours is left.
+// down takes the pods away and waits until no node of ours is left.
 func (s *stage) down(ctx context.Context) error {
-	s.act("no pods any more: the machines leave when they have been empty for some seconds")
+	s.act("no pods any more: the nodes leave when they have been empty for some seconds")
 	began := s.tell.elapsed()
 	deployments, err := s.examples(deployment)
 	if err != nil {

@@ -53,9 +53,9 @@ func newBoard(ctx context.Context, config *rest.Config, a *account) (*board, err
 type state struct {
 	// A pod is counted once.
 	pending, bound, running int
-	// A machine that is ready is registered as well, and claimed.
+	// A node that is ready is registered as well, and claimed.
 	claimed, registered, ready int
-	// nodes are the Node objects of machines of ours.
+	// nodes are the Node objects of our NodeClaims.
 	nodes       int
 	priceHourly float64
 	// spent is the bill so far, in dollars, if isBilled.
@@ -63,14 +63,14 @@ type state struct {
 	isBilled bool
 	// elsewhere is how many pods run on a node that is not ours.
 	elsewhere int
-	// machines are those that the cloud has answered for, by claim name.
-	machines []machine
+	// instances are those that the cloud has answered for, by claim name.
+	instances []instance
 	// poolsReady tells that there is a pool, and that all are ready.
 	poolsReady bool
 }
 
-// machine is what a claim turned out to be.
-type machine struct {
+// instance is what a NodeClaim turned out to be.
+type instance struct {
 	claim, pool, instance, node, instanceType, zone, capacityType, arch string
 
 	priceHourly float64 // 0: not known yet
@@ -92,7 +92,7 @@ func (s *state) bill() string {
 	return fmt.Sprintf(", $%.4f so far", s.spent)
 }
 
-// empty tells that no machine of ours is left, nor on its way.
+// empty tells that no node of ours is left, nor on its way.
 func (s *state) empty() bool { return s.claimed == 0 && s.nodes == 0 }
 
 // look returns the state now.
@@ -140,7 +140,7 @@ func summarise(pods []corev1.Pod, nodes []corev1.Node, claims []karpenterv1.Node
 			s.ready++
 		}
 		if isTrue(c.Status.Conditions, karpenterv1.ConditionTypeLaunched) {
-			s.machines = append(s.machines, machine{
+			s.instances = append(s.instances, instance{
 				claim: c.Name, pool: c.Labels[karpenterv1.NodePoolLabelKey], instance: instanceID(c.Status.ProviderID), node: c.Status.NodeName,
 				instanceType: c.Labels[corev1.LabelInstanceTypeStable], zone: c.Labels[corev1.LabelTopologyZone],
 				capacityType: c.Labels[karpenterv1.CapacityTypeLabelKey], arch: c.Labels[corev1.LabelArchStable],
@@ -148,7 +148,7 @@ func summarise(pods []corev1.Pod, nodes []corev1.Node, claims []karpenterv1.Node
 			})
 		}
 	}
-	slices.SortFunc(s.machines, func(a, b machine) int { return strings.Compare(a.claim, b.claim) })
+	slices.SortFunc(s.instances, func(a, b instance) int { return strings.Compare(a.claim, b.claim) })
 	for i := range pools {
 		s.poolsReady = s.poolsReady && isTrue(pools[i].Status.Conditions, karpenterv1.ConditionTypeReady)
 	}

@@ -30,7 +30,7 @@ type Options struct {
 	Now func() time.Time
 	// Exit ends the demo after the story. Otherwise everything runs on until the context ends.
 	Exit bool
-	// Provider is who makes the machines: aws, in a simulated account, or kwok.
+	// Provider is who makes the instances: aws, in a simulated account, or kwok.
 	Provider string
 	// Pods is the size of the scale-up.
 	Pods int
@@ -65,7 +65,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		}
 	}
 	tell := &teller{out: opts.Out, now: opts.Now, began: opts.Now()}
-	tell.plain("dovetail demo: a real control plane, %d pods, and the machines they need", opts.Pods)
+	tell.plain("dovetail demo: a real control plane, %d pods, and the nodes they need", opts.Pods)
 	logs := newTail()
 	err = run(ctx, &opts, binary, tell, logs)
 	ended := ctx.Err() != nil
@@ -119,7 +119,7 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 			return err
 		}
 		s.story = awsStory()
-		tell.line("start", "a simulated AWS account, %s; its machines boot in %s to %s", s.account.url, bootLeast, bootMost)
+		tell.line("start", "a simulated AWS account, %s; its nodes boot in %s to %s", s.account.url, bootLeast, bootMost)
 	}
 	if err := s.install(ctx); err != nil {
 		return err

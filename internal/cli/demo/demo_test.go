@@ -30,15 +30,15 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			log: func(l *slog.Logger) {
 				l.Info("planned launches", "pods", 20, "placed", 4, "launches", 1, "refused", 1, "price_hourly", 0.304, "took", 1234567*time.Nanosecond)
 			},
-			want: "   2.0s  plan     20 pods: 15 to 1 new machine for $0.30 per hour, 4 to machines there are, 1 refused; decided in 1.2ms\n",
+			want: "   2.0s  plan     20 pods: 15 to 1 new node for $0.30 per hour, 4 to existing nodes, 1 refused; decided in 1.2ms\n",
 		},
-		"a launch is told with the machine that it became": {
+		"a launch is told with the node that it became": {
 			log: func(l *slog.Logger) {
 				l.With("commit", "abc").Info("created claim", "claim", "general-a", "pool", "general", "pods", 1, "instance_types_total", 3, "price_hourly", 0.5)
 			},
 			want: "   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: the cheapest of 3 types of pool general that hold 1 pod\n",
 		},
-		"a launch without a machine waits": {
+		"a launch without a node waits": {
 			log:  func(l *slog.Logger) { l.Info("created claim", "claim", "general-b") },
 			want: "",
 		},
@@ -64,11 +64,11 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			},
 			want: "   2.0s  heard    general-a will be taken away: it is to be replaced, and drained from 08:30:00 on at the latest\n",
 		},
-		"a replacement is told with the machine that it became": {
+		"a replacement is told with the node that it became": {
 			log: func(l *slog.Logger) {
 				l.Info("began step", "nodes", []string{"n1", "n2"}, "replacements", []string{"general-a"}, "reason", "Expired")
 			},
-			want: "   2.0s  replace  n1, n2 (Expired) by 1 new machine\n" +
+			want: "   2.0s  replace  n1, n2 (Expired) by 1 new node\n" +
 				"   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: in place of n1, n2\n",
 		},
 		"a step that only removes is told by its removals": {
@@ -89,7 +89,7 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			now := &state{machines: []machine{{claim: "general-a", instanceType: "c-16x", zone: "zone-a", capacityType: "spot", priceHourly: 0.304}}}
+			now := &state{instances: []instance{{claim: "general-a", instanceType: "c-16x", zone: "zone-a", capacityType: "spot", priceHourly: 0.304}}}
 			s := &stage{
 				tell:  &teller{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
 				heard: newNews(slog.DiscardHandler),
@@ -126,7 +126,7 @@ func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
 	}
 }
 
-func TestSummariseCountsPodsOnceAndMachinesByHowFarTheyAre(t *testing.T) {
+func TestSummariseCountsPodsOnceAndNodesByHowFarTheyAre(t *testing.T) {
 	t.Parallel()
 	pod := func(namespace, node string, phase corev1.PodPhase) corev1.Pod {
 		return corev1.Pod{
@@ -155,12 +155,12 @@ func TestSummariseCountsPodsOnceAndMachinesByHowFarTheyAre(t *testing.T) {
 	)
 	want := &state{
 		pending: 1, bound: 1, running: 2, elsewhere: 1, claimed: 3, registered: 2, ready: 1, nodes: 2, priceHourly: 0.75,
-		machines: []machine{
+		instances: []instance{
 			{claim: "c1", instance: "i-c1", node: "n1", priceHourly: 0.25, pods: 3, isReady: true},
 			{claim: "c2", instance: "i-c2", node: "n2", priceHourly: 0.5},
 		},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(state{}, machine{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(state{}, instance{})); diff != "" {
 		t.Errorf("summarise (-want +got):\n%s", diff)
 	}
 }
@@ -239,26 +239,26 @@ func TestDeploymentsShareThePods(t *testing.T) {
 
 func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
 	t.Parallel()
-	victim := machine{claim: "old"}
+	victim := instance{claim: "old"}
 	tests := map[string]struct {
-		looks [][]machine
+		looks [][]instance
 		want  leave
 	}{
-		"it stays": {looks: [][]machine{{victim}}},
+		"it stays": {looks: [][]instance{{victim}}},
 		"after its replacement is ready": {
-			looks: [][]machine{{victim, {claim: "new"}}, {{claim: "old", leaves: true}, {claim: "new", isReady: true}}},
+			looks: [][]instance{{victim, {claim: "new"}}, {{claim: "old", leaves: true}, {claim: "new", isReady: true}}},
 			want:  leave{drained: true, ready: map[string]bool{"new": true}},
 		},
 		"before": {
-			looks: [][]machine{{{claim: "old", leaves: true}, {claim: "new"}}, {{claim: "new", isReady: true}}},
+			looks: [][]instance{{{claim: "old", leaves: true}, {claim: "new"}}, {{claim: "new", isReady: true}}},
 			want:  leave{drained: true, ready: map[string]bool{"new": false}, early: true},
 		},
 		"before anybody has thought of one": {
-			looks: [][]machine{{{claim: "old", leaves: true}}, {{claim: "late"}}},
+			looks: [][]instance{{{claim: "old", leaves: true}}, {{claim: "late"}}},
 			want:  leave{drained: true, ready: map[string]bool{}, early: true},
 		},
 		"without one, since there was room": {
-			looks: [][]machine{{{claim: "other", isReady: true}}},
+			looks: [][]instance{{{claim: "other", isReady: true}}},
 			want:  leave{drained: true, ready: map[string]bool{}},
 		},
 	}
@@ -267,13 +267,13 @@ func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
 			t.Parallel()
 			l := &leave{victim: victim, had: map[string]bool{"old": true, "other": true}}
 			begun := 0
-			for _, machines := range test.looks {
-				if l.look(&state{machines: machines}) {
+			for _, instances := range test.looks {
+				if l.look(&state{instances: instances}) {
 					begun++
 				}
 			}
 			test.want.victim, test.want.had = l.victim, l.had
-			if diff := cmp.Diff(test.want, *l, cmp.AllowUnexported(leave{}, machine{})); diff != "" || l.drained != (begun == 1) {
+			if diff := cmp.Diff(test.want, *l, cmp.AllowUnexported(leave{}, instance{})); diff != "" || l.drained != (begun == 1) {
 				t.Errorf("%d drains; leave (-want +got):\n%s", begun, diff)
 			}
 		})

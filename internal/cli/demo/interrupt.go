@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// interrupt has EC2 take the spot machine with most pods away, and waits until they run
-// elsewhere and the machine was let go.
+// interrupt has EC2 take the spot instance with most pods away, and waits until they run
+// elsewhere and the node was let go.
 func (s *stage) interrupt(ctx context.Context) error {
-	s.act("EC2 takes a spot machine away in two minutes: it is replaced first, and then drained")
+	s.act("EC2 takes a spot instance away in two minutes: it is replaced first, and then drained")
 	now, err := s.board.look(ctx)
 	if err != nil {
 		return err
 	}
 	victim, ok := now.busiestSpot()
 	if !ok {
-		return errors.New("there is no spot machine to take away")
+		return errors.New("there is no spot instance to take away")
 	}
 	if err := s.account.interrupt(victim.instance); err != nil {
 		return fmt.Errorf("give %s its notice: %w", victim.instance, err)
@@ -24,7 +24,7 @@ func (s *stage) interrupt(ctx context.Context) error {
 	began := s.tell.elapsed()
 	s.tell.line("notice", "instance %s, which is %s with %s", victim.instance, victim.claim, count(int64(victim.pods), "pod"))
 	w := &leave{victim: victim, had: map[string]bool{}}
-	for _, m := range now.machines {
+	for _, m := range now.instances {
 		w.had[m.claim] = true
 	}
 	err = s.await(ctx, fmt.Sprintf("the pods of %s run elsewhere and its instance is gone", victim.claim), actPatience, func(now *state) bool {
@@ -40,15 +40,15 @@ func (s *stage) interrupt(ctx context.Context) error {
 		return fmt.Errorf("%s was drained before its replacement was ready", victim.claim)
 	}
 	took := s.tell.elapsed() - began
-	s.tell.line("done", "%d pods run %.1f s after the notice; the machine was given back %.0f s before its end",
+	s.tell.line("done", "%d pods run %.1f s after the notice; the node was given back %.0f s before its end",
 		s.opts.Pods, took.Seconds(), (noticeTime - took).Seconds())
 	return nil
 }
 
-// busiestSpot returns the spot machine with most pods.
-func (s *state) busiestSpot() (machine, bool) {
-	var most machine
-	for _, m := range s.machines {
+// busiestSpot returns the spot instance with most pods.
+func (s *state) busiestSpot() (instance, bool) {
+	var most instance
+	for _, m := range s.instances {
 		if m.capacityType == "spot" && (most.claim == "" || m.pods > most.pods) {
 			most = m
 		}
@@ -56,14 +56,14 @@ func (s *state) busiestSpot() (machine, bool) {
 	return most, most.claim != ""
 }
 
-// leave follows a machine out.
+// leave follows a node out.
 type leave struct {
-	victim machine
+	victim instance
 	// had are the claims that there were before.
 	had map[string]bool
-	// ready are the new machines that were ready when its drain began.
+	// ready are the new nodes that were ready when its drain began.
 	ready map[string]bool
-	// drained: its drain has begun; early: there is a new machine that was not ready then.
+	// drained: its drain has begun; early: there is a new node that was not ready then.
 	drained, early bool
 }
 
@@ -71,7 +71,7 @@ type leave struct {
 func (l *leave) look(now *state) bool {
 	there, leaves := false, false
 	ready := map[string]bool{}
-	for _, m := range now.machines {
+	for _, m := range now.instances {
 		switch {
 		case m.claim == l.victim.claim:
 			there, leaves = true, m.leaves

@@ -34,14 +34,14 @@ type stage struct {
 	board  *board
 	heard  *news
 	story  story
-	// account is who is billed for the machines; nil with kwok.
+	// account is who is billed for the nodes; nil with kwok.
 	account *account
 
 	status   string
 	statusAt time.Duration
 	// acts is how many have begun.
 	acts int
-	// planned are the claims that were decided and whose machines have not been told.
+	// planned are the claims that were decided and whose nodes have not been told.
 	planned []planned
 }
 
@@ -89,7 +89,7 @@ func (s *stage) report(now *state, last bool) {
 	for _, i := range s.heard.take() {
 		s.tellItem(i)
 	}
-	s.tellMachines(now)
+	s.tellNodes(now)
 	since := s.tell.elapsed() - s.statusAt
 	if line := now.line(); line != s.status && (last || since >= statusEvery) || s.account != nil && since >= billEvery {
 		s.status, s.statusAt = line, s.tell.elapsed()
@@ -127,19 +127,19 @@ func (s *stage) tellItem(i item) {
 	}
 }
 
-// tellStep tells of machines that are replaced; that others only leave is told when they do.
+// tellStep tells of nodes that are replaced; that others only leave is told when they do.
 func (s *stage) tellStep(i item) {
 	nodes, claims := strings.Join(i.names("nodes"), ", "), i.names("replacements")
 	if len(claims) == 0 {
 		return
 	}
-	s.tell.line("replace", "%s (%s) by %s", nodes, i.text("reason"), count(int64(len(claims)), "new machine"))
+	s.tell.line("replace", "%s (%s) by %s", nodes, i.text("reason"), count(int64(len(claims)), "new node"))
 	for _, claim := range claims {
 		s.planned = append(s.planned, planned{claim: claim, why: "in place of " + nodes})
 	}
 }
 
-// removeLine says why a machine goes.
+// removeLine says why a node goes.
 func removeLine(i item) string {
 	line := i.text("node") + ": " + i.text("reason")
 	if quiet := i.duration("quiet_for"); quiet > 0 {
@@ -151,9 +151,9 @@ func removeLine(i item) string {
 // planLine says what becomes of the pods that a plan is about.
 func planLine(i item) string {
 	pods, placed, refused := i.number("pods"), i.number("placed"), i.number("refused")
-	parts := []string{fmt.Sprintf("%d to %s for $%.2f per hour", pods-placed-refused, count(i.number("launches"), "new machine"), i.price("price_hourly"))}
+	parts := []string{fmt.Sprintf("%d to %s for $%.2f per hour", pods-placed-refused, count(i.number("launches"), "new node"), i.price("price_hourly"))}
 	if placed > 0 {
-		parts = append(parts, fmt.Sprintf("%d to machines there are", placed))
+		parts = append(parts, fmt.Sprintf("%d to existing nodes", placed))
 	}
 	if refused > 0 {
 		parts = append(parts, fmt.Sprintf("%d refused", refused))
@@ -175,11 +175,11 @@ func errorLine(i item) string {
 	return i.message
 }
 
-// tellMachines tells of the launches whose machines are known by now.
-func (s *stage) tellMachines(now *state) {
+// tellNodes tells of the launches whose nodes are known by now.
+func (s *stage) tellNodes(now *state) {
 	var still []planned
 	for _, p := range s.planned {
-		m, ok := now.machine(p.claim)
+		m, ok := now.instance(p.claim)
 		if !ok {
 			still = append(still, p)
 			continue
@@ -190,13 +190,13 @@ func (s *stage) tellMachines(now *state) {
 	s.planned = still
 }
 
-func (s *state) machine(claim string) (machine, bool) {
-	for _, m := range s.machines {
+func (s *state) instance(claim string) (instance, bool) {
+	for _, m := range s.instances {
 		if m.claim == claim && m.instanceType != "" {
 			return m, true
 		}
 	}
-	return machine{}, false
+	return instance{}, false
 }
 
 // act starts an act; they are numbered.
@@ -205,13 +205,13 @@ func (s *stage) act(format string, args ...any) {
 	s.tell.plain("\n%d. %s", s.acts, fmt.Sprintf(format, args...))
 }
 
-// table shows machines, one a line.
-func table(machines []machine) []string {
+// table shows nodes, one a line.
+func table(instances []instance) []string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, tableGap, ' ', 0)
-	fmt.Fprintln(w, "MACHINE\tTYPE\tARCH\tCAPACITY\tZONE\tPODS\tPER HOUR")
-	for i := range machines {
-		m := &machines[i]
+	fmt.Fprintln(w, "NODECLAIM\tTYPE\tARCH\tCAPACITY\tZONE\tPODS\tPER HOUR")
+	for i := range instances {
+		m := &instances[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%4d\t$%.4f\n", m.claim, m.instanceType, m.arch, m.capacityType, m.zone, m.pods, m.priceHourly)
 	}
 	_ = w.Flush() // a Builder takes all

@@ -47,7 +47,7 @@ func summary(found []Finding) string {
 	return fmt.Sprintf("Of %d checks %d failed, %d warned, %d were skipped.", len(found), n[checkup.Failed], n[checkup.Warning], n[checkup.Skipped])
 }
 
-// JSON writes findings for machines.
+// JSON writes findings for programs.
 func JSON(w io.Writer, found []Finding) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

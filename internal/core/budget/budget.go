@@ -15,18 +15,18 @@ type Books struct {
 	pools map[string]*account
 }
 
-// account is one pool's. Machines count once they are initialised and until their
+// account is one pool's. Nodes count once they are initialised and until their
 // instance has been told to end.
 type account struct {
 	budgets []cluster.Budget
-	// total counts all machines; going are marked or leaving; unwell are the others that
+	// total counts all nodes; going are marked or leaving; unwell are the others that
 	// are not ready.
 	total, going, unwell int
 	// goingFor counts those that are marked, or leave after having been, by reason.
 	goingFor map[string]int
 }
 
-// Open counts the machines of a snapshot.
+// Open counts the nodes of a snapshot.
 func Open(snap *cluster.Snapshot) *Books {
 	b := &Books{pools: map[string]*account{}}
 	for i := range snap.Pools {
@@ -50,7 +50,7 @@ func Open(snap *cluster.Snapshot) *Books {
 	return b
 }
 
-// Allowed returns how many machines of the pool may be disrupted at once for the reason,
+// Allowed returns how many nodes of the pool may be disrupted at once for the reason,
 // those that are included. Without budgets there is no limit; a pool that is not there
 // allows nothing.
 func (b *Books) Allowed(pool, reason string) int {
@@ -61,7 +61,7 @@ func (b *Books) Allowed(pool, reason string) int {
 	return allowed(a.budgets, reason, a.total)
 }
 
-// Used returns how many machines of the pool use its budgets up.
+// Used returns how many nodes of the pool use its budgets up.
 func (b *Books) Used(pool string) int {
 	a := b.pools[pool]
 	if a == nil {
@@ -70,10 +70,10 @@ func (b *Books) Used(pool string) int {
 	return a.going + a.unwell
 }
 
-// Left returns how many more machines of the pool may be disrupted for the reason.
+// Left returns how many more nodes of the pool may be disrupted for the reason.
 func (b *Books) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
 
-// Most returns how many machines of the pool may be disrupted for the reason once those
+// Most returns how many nodes of the pool may be disrupted for the reason once those
 // that are being disrupted now have gone.
 func (b *Books) Most(pool, reason string) int {
 	a := b.pools[pool]
@@ -83,7 +83,7 @@ func (b *Books) Most(pool, reason string) int {
 	return max(0, b.Allowed(pool, reason)-a.unwell)
 }
 
-// Overdrawn tells whether more machines of the pool are being disrupted for the reason
+// Overdrawn tells whether more nodes of the pool are being disrupted for the reason
 // than it allows: a window closed after they were begun. Those that go for other reasons,
 // which may have been allowed more, do not make it so, nor those that are not well.
 func (b *Books) Overdrawn(pool, reason string) bool {
@@ -91,7 +91,7 @@ func (b *Books) Overdrawn(pool, reason string) bool {
 	return a == nil || a.goingFor[reason] > b.Allowed(pool, reason)
 }
 
-// Return takes back that one machine of the pool is disrupted for the reason. Its place
+// Return takes back that one node of the pool is disrupted for the reason. Its place
 // is free only when the books are opened again: it may not be well.
 func (b *Books) Return(pool, reason string) {
 	if a := b.pools[pool]; a != nil {
@@ -99,7 +99,7 @@ func (b *Books) Return(pool, reason string) {
 	}
 }
 
-// Take counts n more machines of the pool as being disrupted for the reason.
+// Take counts n more nodes of the pool as being disrupted for the reason.
 func (b *Books) Take(pool, reason string, n int) {
 	if a := b.pools[pool]; a != nil {
 		a.going += n

@@ -66,11 +66,11 @@ func TestBooksAreKept(t *testing.T) {
 		t.Errorf("left %d after two, want 0", got)
 	}
 	if b.Overdrawn("p", "Empty") {
-		t.Error("overdrawn by a machine that is not well")
+		t.Error("overdrawn by a node that is not well")
 	}
 	b.Take("p", "Drifted", 1)
 	if b.Overdrawn("p", "Empty") {
-		t.Error("overdrawn by a machine that goes for another reason")
+		t.Error("overdrawn by a node that goes for another reason")
 	}
 	b.Take("p", "Empty", 1)
 	if !b.Overdrawn("p", "Empty") {
@@ -78,7 +78,7 @@ func TestBooksAreKept(t *testing.T) {
 	}
 	b.Return("p", "Empty")
 	if b.Overdrawn("p", "Empty") {
-		t.Error("overdrawn by a machine that stays after all")
+		t.Error("overdrawn by a node that stays after all")
 	}
 	if got := b.Left("gone", "Empty"); got != 0 {
 		t.Errorf("a pool that is not there allows %d", got)

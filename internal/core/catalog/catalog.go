@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Type is one machine shape. Types are shared between snapshots and never changed.
+// Type is one instance type. Types are shared between snapshots and never changed.
 type Type struct {
 	Name string
 	// Requirements has every label that the type decides. Values that every offering decides
@@ -70,10 +70,10 @@ type Offering struct {
 	Priced      bool
 	Available   bool
 	// Risk is how much dearer than its price the offering counts as, as a share of the
-	// price, because it was short or machines were taken back lately.
+	// price, because it was short or instances were taken back lately.
 	Risk float64
 	// Reservation is what was reserved, for capacity type reserved; Left is how many more
-	// machines it covers.
+	// nodes it covers.
 	Reservation string
 	Left        int
 }

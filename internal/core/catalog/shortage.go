@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Place is where a cloud has machines of one type: a zone and a capacity type.
+// Place is where a cloud has instances of one type: a zone and a capacity type.
 type Place struct {
 	Type, Zone, CapacityType string
 }
 
-// Shortages remembers where clouds were short of machines, and where they took some back.
-// A place that is short is not bought from for a while; then, and where machines were
+// Shortages remembers where clouds were short of instances, and where they took some back.
+// A place that is short is not bought from for a while; then, and where instances were
 // taken back, it counts as dearer than it is, and less so as time goes by. The zero value
 // remembers nothing. It is not safe for concurrent use.
 type Shortages struct {
@@ -44,7 +44,7 @@ func (s *Shortages) Short(p Place, now time.Time, keep time.Duration) {
 	s.places[p] = t
 }
 
-// Reclaimed notes that a machine was taken back at a place.
+// Reclaimed notes that an instance was taken back at a place.
 func (s *Shortages) Reclaimed(p Place, now time.Time) { s.places[p] = s.report(p, now) }
 
 func (s *Shortages) report(p Place, now time.Time) trouble {

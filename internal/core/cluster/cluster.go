@@ -24,7 +24,7 @@ type Snapshot struct {
 	// Gangs are those that pending pods are of, as far as they are known; sorted by namespace
 	// and name.
 	Gangs []Gang
-	// Nodes are the machines that may take pods, and those on their way.
+	// Nodes are the nodes that may take pods, and NodeClaims whose Nodes are still to come.
 	Nodes   []Node
 	Pools   []Pool
 	Daemons []Daemon
@@ -131,13 +131,13 @@ func (t Toleration) String() string {
 	return strings.TrimSuffix(t.Key+t.Operator+t.Value+":"+t.Effect, ":")
 }
 
-// Node is a machine: a Node object, or a claim whose Node is still to come.
+// Node is a node of the cluster: a Node object, or a NodeClaim whose Node is still to come.
 type Node struct {
 	// Name is the Node's, or the claim's while there is no Node.
 	Name  string
 	Claim string // empty: not ours
 	Pool  string // empty: of no pool
-	// Labels are what the machine is known to carry.
+	// Labels are what the node is known to carry.
 	Labels map[string]string
 	// Taints are those that pods must tolerate to be meant for the node. Those that go
 	// away before it takes pods (start-up, not ready) are left out.
@@ -152,10 +152,10 @@ type Node struct {
 	// Pods are those that other pods' rules may count, by shape. Pods that are pending in
 	// the snapshot, because their node is going, are not among them.
 	Pods []PodCount
-	// Residents are the pods that would want another machine if this one went, sorted as
-	// Pending is. They are among Pods too, unless the machine is leaving.
+	// Residents are the pods that would want another node if this one went, sorted as
+	// Pending is. They are among Pods too, unless the node is leaving.
 	Residents []Resident
-	// Open is set while the cloud has not yet said what the machine is.
+	// Open is set while the cloud has not yet said what the node is.
 	Open *OpenClaim
 
 	Initialised bool
@@ -167,7 +167,7 @@ type Node struct {
 	Created time.Time
 	// Expires is when it is removed because of its age, budgets or not; zero: never.
 	Expires time.Time
-	// Reclaimed is why the cloud takes the machine away then, whatever its age: the kind of
+	// Reclaimed is why the cloud takes the node away then, whatever its age: the kind of
 	// its notice; empty: it does not.
 	Reclaimed string
 	// Empty tells that no pod would have to go elsewhere if it were removed.
@@ -184,7 +184,7 @@ type Node struct {
 	// Planned is how many pods an earlier plan meant for it that are not there. Of those that
 	// come for pods that are to be evicted, nobody knows how many: they count as one.
 	Planned int
-	// PlannedUntil is until when the machine is held for those; zero or past: it is not.
+	// PlannedUntil is until when the node is held for those; zero or past: it is not.
 	PlannedUntil time.Time
 	Disruption
 }
@@ -222,7 +222,7 @@ type Pool struct {
 	// EvictionHourly is what consolidation must save for each ordinary pod that it evicts
 	// from the pool's nodes, in dollars per hour; 0: what the operator says.
 	EvictionHourly float64
-	// SavingShareMin is the share of the price of the pool's machines that their removal must
+	// SavingShareMin is the share of the price of the pool's nodes that their removal must
 	// save besides; 0: what the operator says.
 	SavingShareMin float64
 }

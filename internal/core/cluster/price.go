@@ -5,13 +5,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// Prices finds what the machines of a snapshot cost.
+// Prices finds what the nodes of a snapshot cost.
 type Prices struct {
 	reservationKey string
 	types          map[string]map[string]*catalog.Type // by pool and name
 }
 
-// NewPrices returns the prices of a snapshot's machines.
+// NewPrices returns the prices of a snapshot's nodes.
 func NewPrices(s *Snapshot) *Prices {
 	p := &Prices{reservationKey: s.ReservationKey, types: map[string]map[string]*catalog.Type{}}
 	for i := range s.Pools {

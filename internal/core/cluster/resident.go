@@ -2,7 +2,7 @@ package cluster
 
 import "time"
 
-// Resident is a pod on a machine that would want another machine if that one went.
+// Resident is a pod that needs another node if its node is removed.
 type Resident struct {
 	PodRef
 	Created time.Time
@@ -44,14 +44,14 @@ const (
 	PolicyBalanced      = "Balanced"
 )
 
-// Disruption is what is known of a machine that may have to go by our choice, or is
-// about to. The zero value is a machine that nothing is wrong with.
+// Disruption is what is known of a node that may have to go by our choice, or is
+// about to. The zero value is a node that nothing is wrong with.
 type Disruption struct {
-	// HeldByPods tells that Held is about one of its pods, not about the machine itself.
+	// HeldByPods tells that Held is about one of its pods, not about the node itself.
 	HeldByPods bool
 	// HasGrace: its claim has a terminationGracePeriod, so pods cannot hold it for ever.
 	HasGrace bool
-	// Drifted says how the machine differs from what its pool would launch now; empty: it
+	// Drifted says how the node differs from what its pool would launch now; empty: it
 	// does not. DriftedSince is when that was found.
 	Drifted      string
 	DriftedSince time.Time
@@ -59,13 +59,13 @@ type Disruption struct {
 	Deadline time.Time
 	// Ending: its instance has been told to end; only that is waited for.
 	Ending bool
-	// Step is the id of the step that the machine was marked for; empty: none. The step
-	// removes StepRemoves machines and launched StepLaunches.
+	// Step is the id of the step that the node was marked for; empty: none. The step
+	// removes StepRemoves nodes and launched StepLaunches.
 	Step                      string
 	StepRemoves, StepLaunches int
-	// Replaces is the id of the step that the machine was launched for; empty: none.
+	// Replaces is the id of the step that the node was launched for; empty: none.
 	Replaces string
-	// Shunned: kube-scheduler is asked to put pods elsewhere if it can, because the machine
+	// Shunned: kube-scheduler is asked to put pods elsewhere if it can, because the node
 	// is to go later, or to be filled later.
 	Shunned bool
 }

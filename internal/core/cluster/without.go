@@ -2,7 +2,7 @@ package cluster
 
 import "github.com/dovetail-sh/dovetail/internal/core/label"
 
-// Without returns the shape of a pod that is not to be placed on machines with these
+// Without returns the shape of a pod that is not to be placed on nodes with these
 // hostname labels. kube-scheduler knows of no such rule, so it does not change what the
 // pod's spread counts.
 func (s *Shape) Without(hosts ...string) *Shape {

@@ -1,5 +1,5 @@
 // Package cover buys bins for classes of identical items at a price near a proven lower
-// bound. It knows nothing of pods and machines: an item is a vector of sizes, a bin a
+// bound. It knows nothing of pods and nodes: an item is a vector of sizes, a bin a
 // vector of capacities with a price, and a class says in which bins its items may be.
 //
 // The one idea: what a class is worth comes first, where it goes follows. A small linear

@@ -69,7 +69,7 @@ type Solution struct {
 }
 
 // Effort is how much work Solve may do, in counts, so that the same effort gives the same
-// answer on every machine. The zero value is a single pass.
+// answer on every node. The zero value is a single pass.
 type Effort struct {
 	// Passes is how often everything is packed anew with corrected prices; less than one is one.
 	Passes int

@@ -1,4 +1,4 @@
-// Package drift answers whether a machine is what its pool would launch now.
+// Package drift answers whether a node is what its pool would launch now.
 package drift
 
 import (
@@ -16,7 +16,7 @@ const (
 	TypeGone            = "InstanceTypeNotFound"
 )
 
-// typeAge is how old a machine must be before its type may be missed: what a cloud offers
+// typeAge is how old a node must be before its type may be missed: what a cloud offers
 // is not always told at once.
 const typeAge = time.Hour
 
@@ -25,10 +25,10 @@ type Hash struct {
 	Value, Version string
 }
 
-// View is what is known of a machine and its pool at one instant.
+// View is what is known of a node and its pool at one instant.
 type View struct {
 	At, Created time.Time
-	// Launched: the cloud has said what the machine is. Before that nothing can differ.
+	// Launched: the cloud has said what the node is. Before that nothing can differ.
 	Launched bool
 	// Pool is the hash of the pool's template as it is, Claim as it was at the launch.
 	Pool, Claim Hash
@@ -43,7 +43,7 @@ type View struct {
 	Provider string
 }
 
-// Reason returns why the machine should be replaced: the first that applies of the pool's
+// Reason returns why the node should be replaced: the first that applies of the pool's
 // template, its requirements, the instance type, the provider. Empty: it should not.
 func Reason(v View) string {
 	switch {
@@ -71,8 +71,8 @@ func satisfied(want label.Requirements, labels map[string]string) bool {
 	return ok
 }
 
-// offered tells whether the machine's type has an offering that is what the machine is,
-// available or not. A reserved machine is also what is sold on demand.
+// offered tells whether the node's type has an offering that is what the node is,
+// available or not. A reserved node is also what is sold on demand.
 func offered(v *View) bool {
 	is := label.OfLabels(v.Labels)
 	if v.Labels[label.CapacityType] == label.Reserved {

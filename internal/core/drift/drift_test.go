@@ -28,7 +28,7 @@ func TestReason(t *testing.T) {
 		"a label that the pool does not want":          {func(v *drift.View) { v.Requirements = label.Requirements{"team": label.NotIn("red")} }, ""},
 		"a template and requirements":                  {func(v *drift.View) { v.Pool.Value, v.Requirements = "2", label.Requirements{"team": label.Exists()} }, drift.PoolDrifted},
 		"a type that is gone":                          {func(v *drift.View) { v.Types = []*catalog.Type{} }, drift.TypeGone},
-		"a type that is gone, on a young machine":      {func(v *drift.View) { v.Types, v.Created = []*catalog.Type{}, noon.Add(-time.Hour) }, ""},
+		"a type that is gone, on a young node":         {func(v *drift.View) { v.Types, v.Created = []*catalog.Type{}, noon.Add(-time.Hour) }, ""},
 		"types that are not known":                     {func(v *drift.View) { v.Types = nil }, ""},
 		"a zone in which the type is not sold":         {func(v *drift.View) { v.Labels[label.Zone] = "b" }, drift.TypeGone},
 		"a reservation that is over":                   {func(v *drift.View) { v.Labels[label.CapacityType], v.Labels["reservation"] = label.Reserved, "r" }, ""},

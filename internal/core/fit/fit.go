@@ -1,4 +1,4 @@
-// Package fit holds the rules that decide whether one pod may be on one machine, each
+// Package fit holds the rules that decide whether one pod may be on one node, each
 // as a pure function of the two. They agree with kube-scheduler: whoever uses them adds
 // nothing and leaves nothing out.
 package fit

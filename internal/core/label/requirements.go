@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Keys the core itself must know: they decide where a machine can be.
+// Keys the core itself must know: they decide where a node can be.
 const (
 	Zone         = "topology.kubernetes.io/zone"
 	InstanceType = "node.kubernetes.io/instance-type"

@@ -30,7 +30,7 @@ type RepairView struct {
 	Conditions []NodeCondition
 	Policies   []RepairPolicy
 	// Crowds are those that the Node belongs to: its pool, the cluster. Where too many are
-	// sick, the reason lies elsewhere and new machines would not be better.
+	// sick, the reason lies elsewhere and new nodes would not be better.
 	Crowds []Crowd
 	// IsDeleting and Deadline are the claim's.
 	IsDeleting bool

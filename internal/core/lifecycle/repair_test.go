@@ -78,7 +78,7 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 		"one in five may be sick, rounded up": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(3, 11), want: "set deadline",
 		},
-		"more are an outage, which new machines would only make worse": {
+		"more are an outage, which new nodes would only make worse": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(4, 11),
 			want: "blocked by repair of pool general since 1970-01-01T00:10:00Z: 4 of 11 nodes are sick, more than a fifth\n" +
 				"wait: pool general: 4 of 11 nodes are sick, more than a fifth",

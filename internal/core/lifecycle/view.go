@@ -59,7 +59,7 @@ type Claim struct {
 	Requests      quantity.List
 	// Expires is when the claim is removed because of its age, whoever minds; zero: never.
 	Expires time.Time
-	// Reclaimed is why the cloud ends the machine then, as a reason for DeleteClaim; empty: it
+	// Reclaimed is why the cloud ends the node then, as a reason for DeleteClaim; empty: it
 	// does not.
 	Reclaimed string
 	// Grace bounds the drain, if HasGrace. Deadline is when it ends; zero: not set yet,

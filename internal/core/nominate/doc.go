@@ -1,6 +1,6 @@
 // Package nominate decides how a plan is handed to kube-scheduler: which pods carry the
-// name of the machine they are meant for (status.nominatedNodeName, a hint), when a
-// machine is opened to pods, and which pod is not to be expected there any more.
+// name of the node they are meant for (status.nominatedNodeName, a hint), when a
+// node is opened to pods, and which pod is not to be expected there any more.
 //
 // What kube-scheduler does with hints (1.37, read and measured 2026-11): it tries a hinted
 // node first, and keeps the pod's room there from pods of equal or lower priority. But

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// elsewhereAfter is how long a machine has been open to a pod before the pod is tried
+	// elsewhereAfter is how long a node has been open to a pod before the pod is tried
 	// elsewhere; twice as long each time, and not more than elsewhereMost times.
 	elsewhereAfter = 30 * time.Second
 	elsewhereMost  = 3
-	// elsewhereSettled is how long kube-scheduler may take to see that a machine is open.
+	// elsewhereSettled is how long kube-scheduler may take to see that a node is open.
 	elsewhereSettled = 5 * time.Second
 	// elsewhereAtOnce is how many pods are tried elsewhere at the same time. If we are
 	// wrong about all pods of a cluster, that is all that it costs.
 	elsewhereAtOnce = 10
 )
 
-// Stuck is a pod that no node has, though it is meant for a machine that is open.
+// Stuck is a pod that no node has, though it is meant for a node that is open.
 type Stuck struct {
 	cluster.PodRef
-	// Since is when the machine was open and the pod meant for it.
+	// Since is when the node was open and the pod meant for it.
 	Since time.Time
 	// TriedAt is when kube-scheduler is last known to have tried the pod in vain.
 	TriedAt time.Time
@@ -29,7 +29,7 @@ type Stuck struct {
 	Times int
 }
 
-// Elsewhere returns the pods that are to be planned for another machine: those that
+// Elsewhere returns the pods that are to be planned for another node: those that
 // kube-scheduler has refused to bind where we meant them to be. A pod that it has not got
 // round to, because it is slow or down, waits. Already is how many pods that no node has
 // were tried elsewhere before.

@@ -20,9 +20,9 @@ func TestWhoIsTriedElsewhere(t *testing.T) {
 		want    bool
 	}{
 		"refused where it was meant to be":                      {Stuck{Since: open, TriedAt: ago(time.Second)}, 0, true},
-		"refused, but the machine has only just opened":         {Stuck{Since: ago(29 * time.Second), TriedAt: ago(time.Second)}, 0, false},
+		"refused, but the node has only just opened":            {Stuck{Since: ago(29 * time.Second), TriedAt: ago(time.Second)}, 0, false},
 		"refused, but kube-scheduler may not have seen it open": {Stuck{Since: open, TriedAt: open.Add(elsewhereSettled)}, 0, false},
-		"not tried since the machine opened":                    {Stuck{Since: open, TriedAt: ago(time.Hour)}, 0, false},
+		"not tried since the node opened":                       {Stuck{Since: open, TriedAt: ago(time.Hour)}, 0, false},
 		"never tried":                                           {Stuck{Since: open}, 0, false},
 		"refused a second time, waits longer":                   {Stuck{Since: ago(59 * time.Second), TriedAt: noon, Times: 1}, 1, false},
 		"refused a second time":                                 {Stuck{Since: open, TriedAt: noon, Times: 1}, 1, true},
@@ -46,7 +46,7 @@ func TestWhoIsTriedElsewhere(t *testing.T) {
 
 // TestTryingElsewhereIsBounded lives through ten hours of a cluster in which
 // kube-scheduler refuses every pod, wherever it is meant to be, and through as many in
-// which it is down: that costs few machines, or none.
+// which it is down: that costs few nodes, or none.
 func TestTryingElsewhereIsBounded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -56,7 +56,7 @@ func TestTryingElsewhereIsBounded(t *testing.T) {
 		for i := range pods {
 			pods[i] = Stuck{PodRef: cluster.PodRef{Name: fmt.Sprintf("p%03d", i)}, Since: noon, TriedAt: noon.Add(-time.Minute)}
 		}
-		machines, tried := 0, map[string]bool{}
+		nodes, tried := 0, map[string]bool{}
 		for at := noon; at.Before(noon.Add(10 * time.Hour)); at = at.Add(time.Duration(1+random.IntN(20)) * time.Second) {
 			if i := random.IntN(len(pods)); !down {
 				pods[i].TriedAt = at
@@ -67,16 +67,16 @@ func TestTryingElsewhereIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				pods[i].Times, pods[i].Since, tried[ref.Name] = pods[i].Times+1, at, true
-				machines++
+				nodes++
 			}
 		}
-		if down && machines > 0 {
-			t.Errorf("seed %d: kube-scheduler is down and %d pods were tried elsewhere", seed, machines)
+		if down && nodes > 0 {
+			t.Errorf("seed %d: kube-scheduler is down and %d pods were tried elsewhere", seed, nodes)
 		}
-		if machines > elsewhereAtOnce*elsewhereMost {
-			t.Errorf("seed %d: %d pods cost %d machines", seed, len(pods), machines)
+		if nodes > elsewhereAtOnce*elsewhereMost {
+			t.Errorf("seed %d: %d pods cost %d nodes", seed, len(pods), nodes)
 		}
-		if !down && machines == 0 && len(pods) < 100 {
+		if !down && nodes == 0 && len(pods) < 100 {
 			t.Errorf("seed %d: none of %d pods was tried elsewhere", seed, len(pods))
 		}
 	}

@@ -183,7 +183,7 @@ func TestNext(t *testing.T) {
 			View{Nodes: []Node{{Name: "n2"}}, Pods: []Pod{meant("a", "n2", 0).hinted(true)}},
 			"hint d/a to n2\n",
 		},
-		"and is cleared when the new machine has not come yet": {
+		"and is cleared when the new node has not come yet": {
 			View{Pods: []Pod{meant("a", "", 0).hinted(true)}},
 			"clear d/a\n",
 		},

@@ -13,10 +13,10 @@ type View struct {
 	At time.Time
 	// Nodes are those that ask to be opened, and those that pods of the view are meant for.
 	Nodes []Node
-	// Pods are those that no node has yet and that are meant for a machine or carry a hint
+	// Pods are those that no node has yet and that are meant for a node or carry a hint
 	// of ours.
 	Pods []Pod
-	// Coming is how many pods are meant for machines that have not joined.
+	// Coming is how many pods are meant for nodes that have not joined.
 	Coming int
 	// Heard is when something was last heard of one of the pods: kube-scheduler writes why
 	// whenever it has tried one in vain.
@@ -25,7 +25,7 @@ type View struct {
 	WaitMost time.Duration
 }
 
-// Node is a machine that has joined.
+// Node is a node that has joined.
 type Node struct {
 	Name  string
 	Stage Stage

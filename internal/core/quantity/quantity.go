@@ -1,5 +1,5 @@
 // Package quantity holds amounts of resources: how much a pod asks for, how much a
-// machine has. Amounts are int64 in one unit per resource, so that sums are exact and
+// node has. Amounts are int64 in one unit per resource, so that sums are exact and
 // comparisons need no parsing: millicores for cpu, bytes for memory and storage, counts
 // for everything else.
 //
@@ -19,13 +19,13 @@ import (
 	"strings"
 )
 
-// Names of the resources every machine has.
+// Names of the resources every node has.
 const (
 	CPU              = "cpu"
 	Memory           = "memory"
 	EphemeralStorage = "ephemeral-storage"
 	Pods             = "pods"
-	// Nodes is the pseudo resource that pool limits use to count machines.
+	// Nodes is the pseudo resource that pool limits use to count nodes.
 	Nodes = "nodes"
 )
 

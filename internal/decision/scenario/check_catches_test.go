@@ -77,7 +77,7 @@ func brokenLabels() map[string]breakage {
 		"a selector for a label that the node lacks": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[1].NodeSelector = map[string]string{"example.com/gpu": "l4"}
 		}, "its labels do not satisfy"},
-		"a pool that wants other machines": {func(s *Scenario, _ *Plan) {
+		"a pool that wants other nodes": {func(s *Scenario, _ *Plan) {
 			s.NodePools[0].Requirements = append(s.NodePools[0].Requirements, Requirement{Key: "example.com/gpu", Op: "DoesNotExist"})
 		}, "newNodes[2]: its labels do not satisfy"},
 		"a pool above its limit": {func(s *Scenario, _ *Plan) { s.NodePools[0].LimitCPU = 15000 }, "above its limits"},

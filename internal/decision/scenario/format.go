@@ -27,7 +27,7 @@ func (s *Scenario) Consolidates() bool {
 	return len(s.Nodes) > 0 && !slices.ContainsFunc(s.PodGroups, func(g PodGroup) bool { return g.N > 0 })
 }
 
-// InstanceType is a machine that can be launched.
+// InstanceType is an instance type that can be launched.
 type InstanceType struct {
 	Name        string           `json:"name"`
 	CPU         int64            `json:"cpu"`
@@ -55,7 +55,7 @@ type Offering struct {
 	Unavailable  bool    `json:"unavailable,omitempty"`
 }
 
-// NodePool is a set of rules under which machines may be launched. A limit of 0 is none.
+// NodePool is a set of rules under which nodes may be launched. A limit of 0 is none.
 type NodePool struct {
 	Name         string        `json:"name"`
 	Weight       int32         `json:"weight,omitempty"`
@@ -71,7 +71,7 @@ type DaemonSet struct {
 	Mem  int64  `json:"mem"`
 }
 
-// Node is a machine that is there, with the pods bound to it.
+// Node is a running node with the pods bound to it.
 type Node struct {
 	Name         string  `json:"name"`
 	Type         string  `json:"type"`

@@ -49,7 +49,7 @@ func (s *Scenario) Snapshot(at time.Time) *cluster.Snapshot {
 	shapes := s.shapes()
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		snap.Nodes = append(snap.Nodes, s.machine(n, types[byName[n.Type]], shapes))
+		snap.Nodes = append(snap.Nodes, s.runningNode(n, types[byName[n.Type]], shapes))
 	}
 	for g := range s.PodGroups {
 		for k := range s.PodGroups[g].N {
@@ -67,7 +67,7 @@ func (s *Scenario) Snapshot(at time.Time) *cluster.Snapshot {
 }
 
 // decidedKeys returns the labels that somebody asks about and that a type has or lacks,
-// sorted. What every machine has is not among them.
+// sorted. What every node has is not among them.
 func (s *Scenario) decidedKeys() []string {
 	var keys []string
 	for i := range s.InstanceTypes {
@@ -96,7 +96,7 @@ func (s *Scenario) decidedKeys() []string {
 }
 
 // catalogType returns the type in the core's words. A label that it does not list, a
-// machine of it does not have.
+// node of it does not have.
 func (t *InstanceType) catalogType(keys []string) *catalog.Type {
 	out := &catalog.Type{
 		Name:         t.Name,
@@ -179,7 +179,7 @@ func (g *PodGroup) shape() *cluster.Shape {
 		Namespace: namespace, Labels: g.Labels,
 	}
 	for _, sp := range g.Spread {
-		// All machines count, whatever the group selects, unless it selects by this very key.
+		// All nodes count, whatever the group selects, unless it selects by this very key.
 		_, narrowed := g.NodeSelector[sp.Key]
 		rule := cluster.Spread{Key: sp.Key, MaxSkew: sp.MaxSkew, Selector: selector(sp.MatchLabels), IgnoreAffinity: !narrowed}
 		if sp.Soft {
@@ -206,8 +206,8 @@ func requests(cpu, mem int64, ext map[string]int64) quantity.List {
 	return quantity.List{quantity.CPU: cpu, quantity.Memory: mem * mebibyte, quantity.Pods: 1}.Plus(ext)
 }
 
-// machine returns a node that is there, with its pods.
-func (s *Scenario) machine(n *Node, t *catalog.Type, shapes []*cluster.Shape) cluster.Node {
+// runningNode returns a running node with its pods.
+func (s *Scenario) runningNode(n *Node, t *catalog.Type, shapes []*cluster.Shape) cluster.Node {
 	out := cluster.Node{
 		Name: n.Name, Pool: n.Pool, Capacity: t.Capacity, Allocatable: t.Allocatable(), Used: quantity.List{},
 		Initialised: true, Ready: true,

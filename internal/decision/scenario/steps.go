@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// Step is one change of the machines that there are: first Launch, then Moves in their
+// Step is one change of the nodes that there are: first Launch, then Moves in their
 // order, then Delete.
 type Step struct {
 	Launch []NamedNode `json:"launch,omitempty"`
@@ -46,7 +46,7 @@ func (s *Scenario) guards() []cluster.Guard {
 	return guards
 }
 
-// inhabit adds the pods of a node, one by one, to a machine. The UID of each is the index
+// inhabit adds the pods of a scenario's node, one by one, to a node of the snapshot. The UID of each is the index
 // of its group.
 func (s *Scenario) inhabit(m *cluster.Node, n *Node, shapes []*cluster.Shape) {
 	if m.Pool != "" {

@@ -39,7 +39,7 @@ func baselines() map[string]baseline {
 	}
 }
 
-// lots are prices that are reached only where machines are bought for lots of shares, in the
+// lots are prices that are reached only where nodes are bought for lots of shares, in the
 // zones where they are missed: bought share by share, they are 5 to 10 % higher. That of 100
 // pods is 1.05 of the proven bound, and needs places to be exchanged.
 func lots() map[string]float64 {
@@ -83,7 +83,7 @@ func TestPublicScenarios(t *testing.T) {
 				t.Errorf("price %.2f is below the bound %.2f: one of them is wrong", r.PricePerHour, base.bound)
 			}
 			if most := lots()[name]; most > 0 && r.PricePerHour > most {
-				t.Errorf("price %.2f is above %.2f: were machines bought for lots, and places exchanged?", r.PricePerHour, most)
+				t.Errorf("price %.2f is above %.2f: were nodes bought for lots, and places exchanged?", r.PricePerHour, most)
 			}
 			bound := 0.0
 			if base.bound > 0 {

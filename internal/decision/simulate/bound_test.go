@@ -9,17 +9,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// leastPrice returns what machines cost at least that hold all pods of a scenario of a family,
+// leastPrice returns what nodes cost at least that hold all pods of a scenario of a family,
 // when those stay whose pods may not go. Unlike the bound of a plan it knows that pods that are
-// apart need a machine each, and that machines are bought whole; it knows nothing of zones.
+// apart need a node each, and that nodes are bought whole; it knows nothing of zones.
 func leastPrice(s *scenario.Scenario) float64 { return leastPriceOf(s, poolMin) }
 
-// leastPriceOf is leastPrice with machines that stay taken together where there are more than so many.
+// leastPriceOf is leastPrice with nodes that stay taken together where there are more than so many.
 func leastPriceOf(s *scenario.Scenario, most int) float64 {
 	m := market{goes: make([]int, len(s.PodGroups))}
 	m.addFresh(s)
 	m.addNodes(s)
-	without := make([]int, len(s.PodGroups)) // machines that stay and have no pod of the group
+	without := make([]int, len(s.PodGroups)) // nodes that stay and have no pod of the group
 	for i := range without {
 		for _, has := range m.has {
 			if !has[i] {
@@ -53,7 +53,7 @@ func leastPriceOf(s *scenario.Scenario, most int) float64 {
 			}
 		}
 		switch apart := len(g.AntiAffinity) > 0; {
-		case apart && pooled: // so many may be on machines that stay, one on each
+		case apart && pooled: // so many may be on nodes that stay, one on each
 			add(m.goes[i]-without[i], 1, func(b int) bool { return b < m.fresh })
 			add(min(m.goes[i], without[i]), 0, func(int) bool { return true })
 		case apart:
@@ -65,14 +65,14 @@ func leastPriceOf(s *scenario.Scenario, most int) float64 {
 	return cover.Solve(&p, cover.Effort{Passes: 4, Columns: 60, Prove: true}).Bound
 }
 
-// market is what can be bought, and after it the machines that stay, as if they had to be
+// market is what can be bought, and after it the nodes that stay, as if they had to be
 // bought for what they cost: for each there is a token that only it has room for. Room is of
 // cpu, memory, pods and tokens.
 type market struct {
 	bins       []cover.Bin
 	capacities []string // types of capacity, by bin
 	fresh      int
-	has        []map[int]bool // groups on the machines that stay
+	has        []map[int]bool // groups on the nodes that stay
 	goes       []int          // pods on the others, by group
 }
 
@@ -111,12 +111,12 @@ func (m *market) addNodes(s *scenario.Scenario) {
 	}
 }
 
-// More than poolMin machines that stay are reckoned with in poolParts parts for each type of
-// capacity, each as if it were one machine: what fits them then fits no less, so that the bound
+// More than poolMin nodes that stay are reckoned with in poolParts parts for each type of
+// capacity, each as if it were one node: what fits them then fits no less, so that the bound
 // is no higher, and it takes no time. With 500 nodes it is 81.11 where it would be 81.27.
 const poolMin, poolParts = 500, 4
 
-// pool makes one of machines that stay and have cpu and memory left in about the same measure.
+// pool makes one of nodes that stay and have cpu and memory left in about the same measure.
 func (m *market) pool() {
 	measure := func(b int) float64 { return float64(m.bins[b].Capacity[0]) / float64(m.bins[b].Capacity[1]+1) }
 	bins, capacities := slices.Clone(m.bins[:m.fresh]), slices.Clone(m.capacities[:m.fresh])
@@ -142,12 +142,12 @@ func (m *market) pool() {
 	m.bins, m.capacities, m.has = bins, capacities, make([]map[int]bool, len(bins)-m.fresh)
 }
 
-// stays tells whether machines with a pod of the group may not go.
+// stays tells whether nodes with a pod of the group may not go.
 func stays(g *scenario.PodGroup) bool {
 	return g.DoNotDisrupt || g.NodeSelector[hostnameKey] != "" || g.DisruptionsAllowed != nil && *g.DisruptionsAllowed < 1
 }
 
-// roomOf returns the cpu, memory and pods that an empty machine of the type has room for.
+// roomOf returns the cpu, memory and pods that an empty node of the type has room for.
 func roomOf(s *scenario.Scenario, t *scenario.InstanceType) []int64 {
 	room := []int64{t.CPU - t.ReservedCPU, t.Mem - t.ReservedMem, t.Pods}
 	for i := range s.DaemonSets {
@@ -156,8 +156,8 @@ func roomOf(s *scenario.Scenario, t *scenario.InstanceType) []int64 {
 	return room
 }
 
-// TestTheBoundOfMachinesTakenTogether is no higher than that of each by itself, and little lower.
-func TestTheBoundOfMachinesTakenTogether(t *testing.T) {
+// TestTheBoundOfNodesTakenTogether is no higher than that of each by itself, and little lower.
+func TestTheBoundOfNodesTakenTogether(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{0, 7} {
 		s := family{name: "all", fill: 0.5, spot: 0.5, guarded: 0.2, held: 0.02, apart: 0.4, local: 0.1}.generate(t, 60, seed)

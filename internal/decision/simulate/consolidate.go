@@ -21,7 +21,7 @@ type Saving struct {
 	Wall, CPU time.Duration
 }
 
-// Consolidate answers a case with the steps that would make its machines cheaper. Budgets
+// Consolidate answers a case with the steps that would make its nodes cheaper. Budgets
 // of pools, which say how many steps may be under way at once, are not looked at.
 func Consolidate(c Case, opts disrupt.ConsolidateOptions, clock Clock) *Saving {
 	c.groupResidents()
@@ -34,7 +34,7 @@ func Consolidate(c Case, opts disrupt.ConsolidateOptions, clock Clock) *Saving {
 	return &Saving{Case: c, Consolidation: out, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
 }
 
-// wantsIt returns why a machine's pool does not want it removed.
+// wantsIt returns why a node's pool does not want it removed.
 func (c *Case) wantsIt(n *cluster.Node) verdict.Verdict {
 	pool, ok := c.Snapshot.PoolByName(n.Pool)
 	if ok && pool.Policy == cluster.PolicyEmpty && len(n.Residents) > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkConsolidate is the whole plan for 5,000 nodes with about 80,000 pods of 300
-// workloads; the steps that need no new machine; and the answer when nothing is left to be
+// workloads; the steps that need no new node; and the answer when nothing is left to be
 // done after one pod has gone. One core: -cpu 1.
 func BenchmarkConsolidate(b *testing.B) {
 	f := family{fill: 0.55, small: true}

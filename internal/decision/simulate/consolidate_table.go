@@ -14,7 +14,7 @@ import (
 const (
 	// hoursPerMonth is what clouds reckon with.
 	hoursPerMonth = 730
-	// stepsMax and keptMax are how many lines of steps, and of machines that stay, are shown.
+	// stepsMax and keptMax are how many lines of steps, and of nodes that stay, are shown.
 	stepsMax, keptMax = 40, 15
 )
 
@@ -66,7 +66,7 @@ func (a *Saving) writeSteps(b *strings.Builder) {
 	}
 }
 
-// removals names the machines that a step removes, as far as there is room.
+// removals names the nodes that a step removes, as far as there is room.
 func removals(s *plan.Step) string {
 	if len(s.Remove) == 1 {
 		return s.Remove[0].Node

@@ -10,18 +10,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// family is a kind of cluster to be consolidated: machines of many types, each with some
+// family is a kind of cluster to be consolidated: nodes of many types, each with some
 // pods of many workloads, a good part of its room unused.
 type family struct {
 	name string
-	// spot is the share of spot offerings, of machines and of what can be bought: 0, 1 or between.
+	// spot is the share of spot offerings, of nodes and of what can be bought: 0, 1 or between.
 	spot float64
 	// Shares of workloads with each trait.
 	guarded, held, spread, apart, local float64
-	fill                                float64 // share of a machine's room that pods ask for
+	fill                                float64 // share of a node's room that pods ask for
 	small                               bool    // pods are small, and so many
 	thin                                int     // only one in so many types can be bought; 0: all
-	// karpenter is what Karpenter ends with, by how many machines there are at first.
+	// karpenter is what Karpenter ends with, by how many nodes there are at first.
 	karpenter map[int]karpenter
 }
 
@@ -120,7 +120,7 @@ func (f family) workloads(s *scenario.Scenario, r *rand.Rand, n int) {
 	}
 }
 
-// node adds a machine with pods.
+// node adds a node with pods.
 func (f family) node(s *scenario.Scenario, r *rand.Rand, types []*scenario.InstanceType, i int) {
 	t := types[r.IntN(len(types))]
 	o := t.Offerings[r.IntN(len(t.Offerings))]
@@ -150,7 +150,7 @@ func (f family) node(s *scenario.Scenario, r *rand.Rand, types []*scenario.Insta
 }
 
 // balanced tells whether one more pod of a group that is spread over zones may be in one,
-// with those of the machine that is being filled.
+// with those of the node that is being filled.
 func balanced(s *scenario.Scenario, g int, zone string, here int) bool {
 	count := map[string]int{"us-east-1a": 0, "us-east-1b": 0, "us-east-1c": 0}
 	for i := range s.Nodes {
@@ -164,8 +164,8 @@ func balanced(s *scenario.Scenario, g int, zone string, here int) bool {
 	return count[zone]+1-min(count["us-east-1a"], count["us-east-1b"], count["us-east-1c"]) <= int(s.PodGroups[g].Spread[0].MaxSkew)
 }
 
-// machines returns how many machines the clusters are to have: CONSOLIDATE_NODES says so.
-func machines(t tester) int {
+// nodeCount returns how many nodes the clusters are to have: CONSOLIDATE_NODES says so.
+func nodeCount(t tester) int {
 	t.Helper()
 	nodes, err := strconv.Atoi(cmp.Or(os.Getenv("CONSOLIDATE_NODES"), "100"))
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// fleet is the machines of a scenario, as if its pods had no rules but that some may not move.
+// fleet is the nodes of a scenario, as if its pods had no rules but that some may not move.
 type fleet struct {
 	sizes []vector // of pods, by class
 	fresh []priced // what can be bought
 	owned []priced // with the pods on it
 }
 
-// vector is cpu in millicores and memory in MiB: pods are rarely what a machine is full of.
+// vector is cpu in millicores and memory in MiB: pods are rarely what a node is full of.
 type vector [2]float64
 
 func vectorOf(room []int64) vector { return vector{float64(room[0]), float64(room[1])} }
 
 func (v vector) times(w vector) float64 { return v[0]*w[0] + v[1]*w[1] }
 
-// priced is a machine, without its pods that may not move and the room they take.
+// priced is a node, without its pods that may not move and the room they take.
 type priced struct {
 	room  vector
 	price float64
@@ -71,11 +71,11 @@ type worths struct {
 	room   vector
 }
 
-// least returns how many pods must be evicted at least before the machines cost no more
-// than a price, whatever the method: those of machines that stay may move, too. It is the
+// least returns how many pods must be evicted at least before the nodes cost no more
+// than a price, whatever the method: those of nodes that stay may move, too. It is the
 // dual of the linear program for that, so it is a bound for all worths at which no new
-// machine holds more than it costs. Pods are worth their room wherever they are, and one more
-// where they need not move; a machine that is kept holds no more than this for its price, and
+// node holds more than it costs. Pods are worth their room wherever they are, and one more
+// where they need not move; a node that is kept holds no more than this for its price, and
 // one with pods that may not move is kept in any case.
 func (f *fleet) least(price float64, w worths) float64 {
 	sum := -w.dollar * price
@@ -110,7 +110,7 @@ func (f *fleet) least(price float64, w worths) float64 {
 func (f *fleet) floor(price float64) int {
 	best := peak(0, 1, func(memory float64) float64 {
 		room := vector{1 - memory, memory / 4}
-		dear := math.Inf(1) // what a new machine costs for its room, at least
+		dear := math.Inf(1) // what a new node costs for its room, at least
 		for _, b := range f.fresh {
 			dear = min(dear, b.price/room.times(b.room))
 		}
@@ -150,15 +150,15 @@ func peak(low, high float64, of func(float64) float64) float64 {
 func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		machine := func(name string) priced {
+		node := func(name string) priced {
 			cpu := rapid.IntRange(2, 8).Draw(t, name)
 			memory := cpu * rapid.IntRange(1, 8).Draw(t, "memory")
 			return priced{room: vector{float64(cpu), float64(memory)}, price: rapid.Float64Range(0.1, 1).Draw(t, "price")}
 		}
-		f := &fleet{sizes: []vector{{1, 1}, {1, 8}, {2, 4}}, fresh: []priced{machine("new")}}
+		f := &fleet{sizes: []vector{{1, 1}, {1, 8}, {2, 4}}, fresh: []priced{node("new")}}
 		before, home, pods := 0.0, []int{}, []int{}
-		for h := range rapid.IntRange(1, 3).Draw(t, "machines") {
-			m := machine("old")
+		for h := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+			m := node("old")
 			m.stays = rapid.Bool().Draw(t, "stays")
 			left := m.room
 			for range rapid.IntRange(0, 2).Draw(t, "pods") {

@@ -23,7 +23,7 @@ import (
 // fewest evictions.
 func TestFamiliesAgainstGreed(t *testing.T) {
 	t.Parallel()
-	nodes, families := machines(t), families()
+	nodes, families := nodeCount(t), families()
 	if testkit.Raced {
 		families = families[:1]
 	}
@@ -128,7 +128,7 @@ type greed struct {
 	evictions, commands int
 }
 
-// greedy removes one set of machines after the other, as long as their pods find cheaper
+// greedy removes one set of nodes after the other, as long as their pods find cheaper
 // homes: the longest prefix of those with fewest pods that a search by halves finds, 100
 // at most, and single ones if there is none. It is better than Karpenter's loop in that it
 // may replace them by several.

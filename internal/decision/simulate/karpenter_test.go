@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// TestFamiliesAgainstKarpenter compares the plans for 100 and 500 machines of every family with
+// TestFamiliesAgainstKarpenter compares the plans for 100 and 500 nodes of every family with
 // what Karpenter's own consolidation ends with: one must come to its price with 40 % fewer
 // evictions, unless nobody can, and one must be cheaper with no more. CONSOLIDATE_NODES asks for one
 // size, CONSOLIDATE_SCENARIOS names a directory for the scenarios, which bin/bench/karpenter reads,
@@ -27,7 +27,7 @@ func TestFamiliesAgainstKarpenter(t *testing.T) {
 	for _, f := range families() {
 		sizes := slices.Sorted(maps.Keys(f.karpenter))
 		if os.Getenv("CONSOLIDATE_NODES") != "" {
-			sizes = []int{machines(t)}
+			sizes = []int{nodeCount(t)}
 		}
 		for _, nodes := range sizes {
 			t.Run(fmt.Sprintf("%s-%d", f.name, nodes), func(t *testing.T) {
@@ -58,7 +58,7 @@ func (f family) againstKarpenter(t *testing.T, nodes int) {
 	}
 	k, known := f.karpenter[nodes]
 	if !known {
-		t.Skipf("what Karpenter ends with from %d machines is not known", nodes)
+		t.Skipf("what Karpenter ends with from %d nodes is not known", nodes)
 	}
 	a := approach{price: k.price, evictions: k.evictions, fewest: math.MaxInt, cheapest: math.Inf(1), above: 0.06}
 	try := func(eviction float64) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestWhatIsBegunIsFinished carries out what is proposed, as many steps at once as there are,
-// until nothing is. When the replacements are there, the look before the machines go finds a
+// until nothing is. When the replacements are there, the look before the nodes go finds a
 // place for every pod, as the search did, however full that makes the others. (Of pods that
 // are spread some may have to wait: a later step takes from a zone what an earlier one counts
 // on.) Where budgets let few pods go at a time the plan is made anew many times, and steps
@@ -89,7 +89,7 @@ func (l *landing) node(name string) *cluster.Node {
 	return &l.snap.Nodes[i]
 }
 
-// round begins what is proposed, and has all its machines go.
+// round begins what is proposed, and has all its nodes go.
 func (l *landing) round(t *testing.T) bool {
 	t.Helper()
 	opts := disrupt.Options{Settle: 2 * time.Second, Terms: anySpot(), Pack: scenarioOptions(), Try: l.try}
@@ -117,7 +117,7 @@ func (l *landing) round(t *testing.T) bool {
 	return len(p.Steps) > 0
 }
 
-// price returns what all machines cost.
+// price returns what all nodes cost.
 func (l *landing) price() (sum float64) {
 	prices := cluster.NewPrices(l.snap)
 	for i := range l.snap.Nodes {
@@ -127,7 +127,7 @@ func (l *landing) price() (sum float64) {
 	return sum
 }
 
-// begin marks the machines of a step, and has what it launches be there.
+// begin marks the nodes of a step, and has what it launches be there.
 func (l *landing) begin(s *plan.Step) {
 	l.begun++
 	for _, m := range s.Moves {
@@ -152,7 +152,7 @@ func (l *landing) begin(s *plan.Step) {
 	slices.SortFunc(l.snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// launched returns the machine of the cheapest offering of a launch.
+// launched returns the node of the cheapest offering of a launch.
 func (l *landing) launched(name string, launch *plan.Launch) (out cluster.Node) {
 	cheapest := -1.0
 	for _, t := range l.snap.Pools[0].Types {
@@ -182,10 +182,10 @@ func (l *landing) launched(name string, launch *plan.Launch) (out cluster.Node) 
 	return out
 }
 
-// remove takes machines away, and puts their pods where they are meant to be.
-func (l *landing) remove(t *testing.T, machines []plan.Removal) {
+// remove takes nodes away, and puts their pods where they are meant to be.
+func (l *landing) remove(t *testing.T, nodes []plan.Removal) {
 	t.Helper()
-	for _, r := range machines {
+	for _, r := range nodes {
 		gone := *l.node(r.Node)
 		l.snap.Nodes = slices.DeleteFunc(l.snap.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
 		for _, pod := range gone.Residents {

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// TestALargeClusterComesNearTheBound: what is found for thousands of machines together is worth
+// TestALargeClusterComesNearTheBound: what is found for thousands of nodes together is worth
 // nothing unless it can be done in steps of 32, each of which buys what the next ones fill.
 // CONSOLIDATE_FAMILY names another family than mixed; of all of it a plan takes minutes.
 func TestALargeClusterComesNearTheBound(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // writeProgram writes the programs to the file that CONSOLIDATE_PROGRAM names, if it does: that of
-// anybody, and beside it, as going-*.lp, that of who evicts no pods but those of machines that go.
+// anybody, and beside it, as going-*.lp, that of who evicts no pods but those of nodes that go.
 func (f *fleet) writeProgram(t tester, price float64) {
 	t.Helper()
 	file := os.Getenv("CONSOLIDATE_PROGRAM")
@@ -27,9 +27,9 @@ func (f *fleet) writeProgram(t tester, price float64) {
 }
 
 // program returns the integer program, in the LP format that solvers read, for the fewest
-// evictions by which anybody comes to a price, or who evicts no pods but those of machines that go.
-// Its objective is how many of the pods that could be evicted are not, below zero. Machines are
-// whole here, and so are pods; nothing is known of rules between pods. keep says that a machine is
+// evictions by which anybody comes to a price, or who evicts no pods but those of nodes that go.
+// Its objective is how many of the pods that could be evicted are not, below zero. Nodes are
+// whole here, and so are pods; nothing is known of rules between pods. keep says that a node is
 // kept, buy how many there are of what can be bought, stay how many pods of a size remain where
 // they are, come how many a kept or a bought one gets.
 func (f *fleet) program(price float64, anybody bool) string {
@@ -116,12 +116,12 @@ func (f *fleet) program(price float64, anybody bool) string {
 		"\nGenerals\n"+strings.Join(counts, "\n")+"\nBinaries\n"+strings.Join(choices, "\n")+"\nEnd\n", " + ", "\n + ")
 }
 
-// within tells whether another machine has as much room and costs no more.
+// within tells whether another node has as much room and costs no more.
 func (p priced) within(o priced) bool {
 	return p.room[0] <= o.room[0] && p.room[1] <= o.room[1] && p.price >= o.price
 }
 
-// TestTheProgram compares the programs for one machine that may go, one that stays, and one type
+// TestTheProgram compares the programs for one node that may go, one that stays, and one type
 // that can be bought, since the other is dearer.
 func TestTheProgram(t *testing.T) {
 	t.Parallel()

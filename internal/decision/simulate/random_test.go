@@ -151,7 +151,7 @@ func TestScenariosThatFailedOnce(t *testing.T) {
 // TestManyRandomScenarios judges plans for 2,000 scenarios, others from RANDOM_FROM on. A
 // seed that it names goes into violations(rapid.Custom(drawScenario).Example(seed)). About
 // one of 15,000 has pods refused that the judge would place, who lets pods be bound in the
-// best order and knows in which zone each new machine will be: kube-scheduler need not take
+// best order and knows in which zone each new node will be: kube-scheduler need not take
 // that order, the cloud may take another zone, and the next plan has the pods.
 func TestManyRandomScenarios(t *testing.T) {
 	t.Parallel()
@@ -192,7 +192,7 @@ func TestProvenBounds(t *testing.T) {
 	t.Logf("%d of %d plans are proven to be the cheapest there are", exact, scenarios)
 }
 
-// TestProofKnowsHostRules has pods that one machine would hold but for a spread over hosts.
+// TestProofKnowsHostRules has pods that one node would hold but for a spread over hosts.
 func TestProofKnowsHostRules(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{"app": "web"}

@@ -16,7 +16,7 @@ import (
 // that people chose is another: those of objects, of labels and taints that are nobody's
 // standard, and the values of labels. What was equal stays equal, and what sorted before
 // something sorts before it still, so that the same is decided about them. Numbers stay
-// what they are, and so do the labels that say where and what a machine is.
+// what they are, and so do the labels that say where and what a node is.
 func Redact(objects []client.Object) ([]map[string]any, error) {
 	trees := make([]map[string]any, len(objects))
 	for i, o := range objects {
@@ -46,7 +46,7 @@ func Redact(objects []client.Object) ([]map[string]any, error) {
 const (
 	ofNamespace = "namespace"
 	ofPod       = "pod"
-	ofMachine   = "machine"
+	ofNode      = "node"
 	ofPool      = "pool"
 	ofNodeClass = "class"
 	ofVolume    = "volume"
@@ -115,7 +115,7 @@ func (r *redactor) object(o map[string]any) {
 	delete(meta, "generateName")
 	name := text(meta, "name")
 	classes := map[string]string{
-		"Namespace": ofNamespace, "Pod": ofPod, "Node": ofMachine, "NodeClaim": ofMachine, "CSINode": ofMachine, "NodePool": ofPool,
+		"Namespace": ofNamespace, "Pod": ofPod, "Node": ofNode, "NodeClaim": ofNode, "CSINode": ofNode, "NodePool": ofPool,
 		"PersistentVolumeClaim": ofPVC, "PersistentVolume": ofPV, "StorageClass": ofStorage, "RuntimeClass": ofRuntime,
 		"PodGroup": ofPodGroup,
 	}
@@ -170,7 +170,7 @@ func (r *redactor) tree(v any) {
 			delete(v, field)
 		}
 		for field, class := range map[string]string{
-			"namespace": ofNamespace, "nodeName": ofMachine, "nominatedNodeName": ofMachine, "claimName": ofPVC, "volumeName": ofPV,
+			"namespace": ofNamespace, "nodeName": ofNode, "nominatedNodeName": ofNode, "claimName": ofPVC, "volumeName": ofPV,
 			"persistentVolumeName": ofPV, "uid": ofUID, "storageClassName": ofStorage, "volumeHandle": ofHandle, "providerID": ofProvider,
 			"runtimeClassName": ofRuntime, "podGroupName": ofPodGroup,
 		} {
@@ -198,7 +198,7 @@ func (r *redactor) listed(v map[string]any) {
 		}
 	}
 	for _, e := range items(v, "matchFields") { // of nodes, and there is only their name
-		r.list(e, "values", func(s string) string { return r.name(ofMachine, s) })
+		r.list(e, "values", func(s string) string { return r.name(ofNode, s) })
 	}
 	r.list(v, "namespaces", func(s string) string { return r.name(ofNamespace, s) })
 	for _, field := range []string{"matchLabelKeys", "mismatchLabelKeys", "topologyKeys"} {
@@ -211,7 +211,7 @@ func (r *redactor) listed(v map[string]any) {
 		r.rename(child(v, field), "name", class)
 	}
 	annotations := child(v, "annotations")
-	r.rename(annotations, "volume.kubernetes.io/selected-node", ofMachine)
+	r.rename(annotations, "volume.kubernetes.io/selected-node", ofNode)
 }
 
 // keyed renames key and values of one requirement, taint or toleration.
@@ -261,7 +261,7 @@ func (r *redactor) value(key, value string) string {
 	_, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case key == label.Hostname:
-		return r.name(ofMachine, value)
+		return r.name(ofNode, value)
 	case key == label.NodePool:
 		return r.name(ofPool, value)
 	case key == "kubernetes.io/metadata.name":

@@ -14,10 +14,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// TestThePromiseIsKeptWherePodsSpread consolidates machines a fifth at a time, and puts the pods
-// where kube-scheduler would: on the machine with most free, on those that are kept for later, or
+// TestThePromiseIsKeptWherePodsSpread consolidates nodes a fifth at a time, and puts the pods
+// where kube-scheduler would: on the node with most free, on those that are kept for later, or
 // go later, only if there is no other. They come largest first, as they are evicted. Without the
-// machines that are kept for later it ends at 1.15 to 1.21 of the promise.
+// nodes that are kept for later it ends at 1.15 to 1.21 of the promise.
 func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -44,7 +44,7 @@ func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
 	}
 }
 
-// alike returns a cluster of machines of one type, used to two fifths by pods of three sizes.
+// alike returns a cluster of nodes of one type, used to two fifths by pods of three sizes.
 func alike(nodes int, seed uint64) *scenario.Scenario {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &scenario.Scenario{

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// TestTeamsAreConsolidatedApart: the pool leaves the label team open, so each machine gets that
+// TestTeamsAreConsolidatedApart: the pool leaves the label team open, so each node gets that
 // of its pods. Two thirds of the pods ask for one of two teams, the others for none. The bound
 // knows nothing of that.
 func TestTeamsAreConsolidatedApart(t *testing.T) {
@@ -61,13 +61,13 @@ func TestTeamsAreConsolidatedApart(t *testing.T) {
 	}
 }
 
-// checkTeam fails where pods that a launch is for ask for another team than its machine has.
+// checkTeam fails where pods that a launch is for ask for another team than its node has.
 func checkTeam(t *testing.T, l *plan.Launch, pods []cluster.PodRef, teamOf map[cluster.PodRef]string) {
 	t.Helper()
 	for _, pod := range pods {
 		if team := teamOf[pod]; team != "" {
 			if has, ok := l.Requirements["team"].Only(); !ok || has != team {
-				t.Errorf("pod %s of team %s is meant for a machine with team %s", pod, team, l.Requirements["team"])
+				t.Errorf("pod %s of team %s is meant for a node with team %s", pod, team, l.Requirements["team"])
 			}
 		}
 	}

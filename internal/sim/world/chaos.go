@@ -96,7 +96,7 @@ const slowest = 3 * time.Second
 // zones are those of the cloud.
 var zones = []string{"test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"} //nolint:gochecknoglobals // a constant
 
-// manyNodes is from how many nodes on workloads are larger and machines smaller.
+// manyNodes is from how many nodes on workloads are larger and instance types smaller.
 const manyNodes = 50
 
 // chaos is what the seed decides: the cluster and its load at first, then faults and users.

@@ -31,7 +31,7 @@ const (
 	blind = 25 * time.Second
 	// edited is for how long after an edit of a pool its old word may count.
 	edited = 15 * time.Minute
-	// forMoney is the reason for which machines go that cost more than they need.
+	// forMoney is the reason for which nodes go that cost more than they need.
 	forMoney = "Underutilized"
 	// quietFor is how long nothing may have happened when the world is at rest.
 	quietFor = 15 * time.Minute
@@ -62,7 +62,7 @@ type checks struct {
 	why                 string // of them
 	lastExpired         time.Time
 	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
-	// drifted for its turn: what budgets allow one by one waits for it; or when a machine was last
+	// drifted for its turn: what budgets allow one by one waits for it; or when a node was last
 	// removed for money: what is bought for it is young for an hour, and spared.
 	lastHeld time.Time
 }
@@ -225,7 +225,7 @@ func (c *checks) launched(i *instance) {
 	}
 }
 
-// terminates: no machine goes that is in use.
+// terminates: no node goes that is in use.
 func (c *checks) terminates(i *instance) {
 	if i.state != joined && i.state != booting {
 		return
@@ -404,7 +404,7 @@ func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 	}
 }
 
-// keepsStep: what replaces a machine is there, and cheaper if that is why.
+// keepsStep: what replaces a node is there, and cheaper if that is why.
 func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, reason string) {
 	there, before, after, ended := 0, 0.0, 0.0, false
 	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
@@ -436,7 +436,7 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 	}
 }
 
-// keepsBudget: no more machines of a pool go at once than its budgets allow.
+// keepsBudget: no more nodes of a pool go at once than its budgets allow.
 func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
 	pool := nc.Labels[karpenterv1.NodePoolLabelKey]
 	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
@@ -512,7 +512,7 @@ func (c *checks) look() {
 	}
 }
 
-// waitsForTurn tells whether a machine has drifted, and is still there.
+// waitsForTurn tells whether a node has drifted, and is still there.
 func (c *checks) waitsForTurn() bool {
 	return slices.ContainsFunc(all[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
 		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)

@@ -30,7 +30,7 @@ const (
 	gone
 )
 
-// instance is one machine.
+// instance is one node.
 type instance struct {
 	cloud.Instance
 	place catalog.Place

@@ -41,7 +41,7 @@ const (
 type ground interface {
 	// client reads what is there, and writes.
 	client() client.Client
-	// boot begins a machine, whose Node may be created then; silent: without a kubelet.
+	// boot starts an instance, whose Node may be created then; silent: without a kubelet.
 	boot(name string, silent bool)
 	// join makes a Node with a kubelet.
 	join(n *corev1.Node) error

@@ -13,7 +13,7 @@ const (
 	// follows is how often the load is set to what the hour asks for, and swing by how much of
 	// itself it goes up and down with it.
 	follows, swing = 20 * time.Minute, 0.3
-	// age is how many times longer machines live, where they expire: 8 to 48 hours.
+	// age is how many times longer nodes live, where they expire: 8 to 48 hours.
 	age = 4
 	// dayHours is how long the load takes from peak to peak.
 	dayHours = 24
@@ -37,7 +37,7 @@ func (c *chaos) meanOf(f Fault, inStorm time.Duration) time.Duration {
 	}
 }
 
-// life returns after how long machines of a pool expire.
+// life returns after how long nodes of a pool expire.
 func (w *World) life() time.Duration {
 	d := w.between(2*time.Hour, 12*time.Hour).Round(time.Minute)
 	if w.opts.Ordinary {

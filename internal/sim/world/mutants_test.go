@@ -97,7 +97,7 @@ var mutants = []struct {
 		}
 		return data
 	}}, 1},
-	{Mutant{Name: "machines are not marked", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+	{Mutant{Name: "nodes are not marked", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
 		if n.DeletionTimestamp == nil && strings.Contains(string(data), karpenterv1.DisruptedTaintKey) {
 			return nil
 		}

@@ -80,7 +80,7 @@ func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
 	})
 }
 
-// expiring tells whether a machine has just been closed because it expires, which happens at
+// expiring tells whether a node has just been closed because it expires, which happens at
 // rest, too.
 func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
 	why := meta.FindStatusCondition(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)
