@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// TestEveryWeaknessOfDisruptionIsAnswered reads the table of docs/internals/disruption.md:
+// TestEveryWeaknessOfDisruptionIsAnswered reads the table of docs/design/disruption.md:
 // each of D1 to D22 names a test that is there, or a story in internal/core/disrupt and
 // what stands in it, or is a decision.
 func TestEveryWeaknessOfDisruptionIsAnswered(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "docs/internals/disruption.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/design/disruption.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
