@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// TestEveryWeaknessIsAnswered reads the table of docs/internals/placement.md: each of W1 to
+// TestEveryWeaknessIsAnswered reads the table of docs/design/placement.md: each of W1 to
 // W22 says what became of it, and what it names as proof is there: a test, a story (a file
 // in internal/core/pack/testdata) or a path. Where nothing is shown it is a decision, or
 // said to be so still.
 func TestEveryWeaknessIsAnswered(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "docs/internals/placement.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/design/placement.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

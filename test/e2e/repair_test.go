@@ -17,7 +17,7 @@ import (
 // TestRepairPolicies demands what Karpenter 1.14's suite does: a node that has not been ready for
 // longer than the provider tolerates is replaced, whatever the budgets, the annotation
 // do-not-disrupt of the Node and of its pod, and terminationGracePeriod say, and though its
-// kubelet, which is well, says that it is ready within a second (docs/internals/disruption.md has
+// kubelet, which is well, says that it is ready within a second (docs/design/disruption.md has
 // what 1.15 reverses).
 func TestRepairPolicies(t *testing.T) {
 	t.Parallel()

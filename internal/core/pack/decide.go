@@ -16,7 +16,7 @@ import (
 const (
 	// effortBase, effortPod and effortNode are the units that a decision may take, whatever it is
 	// about, for each pending pod, and for each node. Decisions about ordinary pods take less
-	// than a fifth (docs/internals/solver.md).
+	// than a fifth (docs/design/solver.md).
 	effortBase, effortPod, effortNode = 2_000_000, 4_000, 1_000
 	// halvesMax bounds how often a decision that takes too much effort is made again: with half of the
 	// pods' weight each time, then of the pods that weigh no more than plainWeight, as ordinary ones do, and

@@ -116,7 +116,7 @@ type karpenter struct {
 }
 
 // TestPublicConsolidations judges the steps for the public scenarios. Its log is the
-// table of docs/internals/disruption.md: go test -run PublicConsolidations -v.
+// table of docs/lab/consolidation.md: go test -run PublicConsolidations -v.
 //
 // Floor is how many evictions are needed at least to come to Karpenter's price, whatever the
 // method. 40 % fewer than Karpenter's are reached wherever they are not fewer than that.
