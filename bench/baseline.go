@@ -32,7 +32,7 @@ func baselines() map[string]baseline {
 }
 
 // consolidationBounds are the same study's lower bounds of what all pods cost on fresh
-// machines.
+// nodes.
 func consolidationBounds() map[string]float64 {
 	return map[string]float64{
 		"p3-consolidate-100": 14.59, "p3-consolidate-100-4xl": 14.92, "p3-consolidate-500-4xl": 71.49,

@@ -23,8 +23,8 @@ const (
 	headline     = "p1a-diverse-aws-5000"
 )
 
-// machines is how many there are in the scenario that shows how long consolidation takes.
-const machines = 5000
+// nodes is how many there are in the scenario that shows how long consolidation takes.
+const nodes = 5000
 
 // gather returns the scenarios to solve, with those that are generated written to the
 // directory.
@@ -60,8 +60,8 @@ func gather(s settings, dir string) ([]testCase, error) {
 			cases = append(cases, testCase{f.Scenario(pods, s.seed).Name, path, !s.quick || pods <= quickPodsMax})
 		}
 	}
-	if name := generate.MachinesName(machines); s.only.MatchString(name) {
-		path, err := generate.WriteMachines(dir, machines, s.seed)
+	if name := generate.NodesName(nodes); s.only.MatchString(name) {
+		path, err := generate.WriteNodes(dir, nodes, s.seed)
 		if err != nil {
 			return nil, err
 		}

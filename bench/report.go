@@ -22,10 +22,10 @@ Written by %s on %s; the next run writes it anew. The same scenarios are solved 
 scheduler of %s, used as a library with one worker, its fastest setting. Each solve has a process of its own,
 one after the other. Every plan of both is judged by `+"`internal/decision/scenario`"+`, which shares no code with either.
 
-| machine | |
+| computer | |
 |---|---|
 %s
-`, command(s), start.UTC().Format(time.DateOnly), versions["sigs.k8s.io/karpenter"], machine(versions))
+`, command(s), start.UTC().Format(time.DateOnly), versions["sigs.k8s.io/karpenter"], computer(versions))
 	var packed, moved []row
 	for _, r := range rows {
 		if r.consolidates {
@@ -227,7 +227,7 @@ func writeBaseline(b *strings.Builder, rows []row) {
 	if lines.Len() == 0 {
 		return
 	}
-	b.WriteString("\n## Is this Karpenter as it should be?\n\nBeside this run, an independent study of v1.14.1 with one worker, on a shared machine of two cores.\n\n" +
+	b.WriteString("\n## Is this Karpenter as it should be?\n\nBeside this run, an independent study of v1.14.1 with one worker, on a shared computer with two cores.\n\n" +
 		"| scenario | $/h here | study | ratio | CPU here | study |\n|---|--:|--:|--:|--:|--:|\n" + lines.String())
 }
 

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// writeConsolidation shows what each side does about machines that there are.
+// writeConsolidation shows what each side does about nodes that there are.
 func writeConsolidation(b *strings.Builder, rows []row) {
 	if len(rows) == 0 {
 		return
 	}
-	b.WriteString("\n## Consolidation\n\nMachines half empty are to be made cheaper. Karpenter's emptiness, multi-node and single-node methods are repeated until none finds anything, each\n" +
+	b.WriteString("\n## Consolidation\n\nNodes half empty are to be made cheaper. Karpenter's emptiness, multi-node and single-node methods are repeated until none finds anything, each\n" +
 		"command carried out at once, with a budget of 100 %; * marks where it was cut off before. Dovetail decides once. The bound is for all pods on\n" +
-		"fresh machines, whatever the evictions. Each move of a pod is an eviction; Dovetail wants a quarter of the price of an average pod saved for each. D is\n" +
+		"fresh nodes, whatever the evictions. Each move of a pod is an eviction; Dovetail wants a quarter of the price of an average pod saved for each. D is\n" +
 		"Dovetail, K Karpenter.\n\n" +
 		"| scenario | nodes | pods | $/h | after D, K | bound | D, K / bound | evictions D, K | steps D, K | nodes after D, K | CPU D, K | violations D, K |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for i := range rows {
@@ -35,7 +35,7 @@ func writeConsolidation(b *strings.Builder, rows []row) {
 // writePace shows how long each side takes until it knows what to do first, and that there is
 // nothing.
 func writePace(b *strings.Builder, rows []row) {
-	b.WriteString("\nWhat a look costs in CPU time. *First* is until the first machines to go are known: Dovetail's steps that need no new machine, Karpenter's first command.\n" +
+	b.WriteString("\nWhat a look costs in CPU time. *First* is until the first nodes to go are known: Dovetail's steps that need no new node, Karpenter's first command.\n" +
 		"*All* is Dovetail's whole plan, and all that Karpenter did. *Nothing* is to know, once all is done and with the nodes after it, that there is no more: Dovetail after one pod has gone, Karpenter's last look.\n\n" +
 		"| scenario | nodes | pods | first D, K | all D, K | nothing D, K |\n|---|--:|--:|--:|--:|--:|\n")
 	for i := range rows {

@@ -20,7 +20,7 @@ func solve(s *scenario.Scenario) (measure.Report, error) {
 	if s.Consolidates() {
 		return consolidate(s, snap)
 	}
-	// Scenarios are judged with the domains in which machines could be bought.
+	// Scenarios are judged with the domains in which nodes could be bought.
 	opts := pack.Options{BuyableBinds: true}
 	var first *plan.Plan
 	cost, err := measure.Repeat(func() (func() error, error) {
@@ -98,7 +98,7 @@ const (
 	looksMax = 8
 )
 
-// pace measures how long it takes to find the first steps, which need no new machine; and, when
+// pace measures how long it takes to find the first steps, which need no new node; and, when
 // all steps have been taken and one pod has gone, that nothing is to be done.
 func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts disrupt.ConsolidateOptions) (*measure.Pace, error) {
 	cost := func(opts disrupt.ConsolidateOptions) (float64, error) {

@@ -12,7 +12,7 @@ import (
 // Family is one kind of cluster.
 type Family struct {
 	Name, About string
-	// Spot tells that pools sell spot too; Anything that they sell every kind of machine.
+	// Spot tells that pools sell spot too; Anything that they sell every instance type.
 	Spot, Anything bool
 	// shape gives one deployment what sets the family apart.
 	shape func(*drawer, *scenario.PodGroup)
@@ -26,7 +26,7 @@ func Families() []Family {
 		{Name: "rules", About: "40 % of deployments spread over zones, 20 % with hostname limits or conflicts", shape: (*drawer).giveRules},
 		{Name: "hosts", About: "every deployment limits its pods per node or avoids its own or another's", shape: (*drawer).limitHosts},
 		{Name: "gpu", About: "30 % of deployments ask for 1, 2, 4 or 8 GPUs, half of them for a kind; capacity as in mixed", Spot: true, shape: (*drawer).giveGPUs},
-		{Name: "wide", About: "plain pods, spot too, and every type of machine that EC2 sells", Spot: true, Anything: true, shape: func(*drawer, *scenario.PodGroup) {}},
+		{Name: "wide", About: "plain pods, spot too, and every instance type that EC2 sells", Spot: true, Anything: true, shape: func(*drawer, *scenario.PodGroup) {}},
 	}
 }
 
@@ -47,7 +47,7 @@ func (f Family) Scenario(pods int, seed uint64) *scenario.Scenario {
 	return s
 }
 
-// pool is for three zones, and unless anything goes, for machines of recent generations
+// pool is for three zones, and unless anything goes, for nodes of recent generations
 // for general use, and with GPUs for who asks.
 func (f Family) pool() scenario.NodePool {
 	p := scenario.NodePool{Name: "default"}

@@ -54,9 +54,9 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestMachines: the same seed makes the same machines, and there is something to be saved by steps that
+// TestNodes: the same seed makes the same nodes, and there is something to be saved by steps that
 // the judge accepts.
-func TestMachines(t *testing.T) {
+func TestNodes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := WriteCatalog(dir); err != nil {
@@ -64,7 +64,7 @@ func TestMachines(t *testing.T) {
 	}
 	var both [2]*scenario.Scenario
 	for i := range both {
-		path, err := WriteMachines(dir, 100, 1)
+		path, err := WriteNodes(dir, 100, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestMachines(t *testing.T) {
 	}
 	s := both[0]
 	if diff := cmp.Diff(s.Nodes, both[1].Nodes); diff != "" || len(s.Nodes) != 100 {
-		t.Errorf("%d machines; the same seed makes other ones:\n%s", len(s.Nodes), diff)
+		t.Errorf("%d nodes; the same seed makes other ones:\n%s", len(s.Nodes), diff)
 	}
 	snap := s.Snapshot(time.Unix(0, 0))
 	c := disrupt.Consolidate(snap, disrupt.ConsolidateOptions{Pack: pack.Options{BuyableBinds: true}})
@@ -88,6 +88,6 @@ func TestMachines(t *testing.T) {
 		t.Errorf("from %.2f to %.2f $/h: %v", c.PriceHourly, r.PricePerHour, r.Violations)
 	}
 	if after := s.After(file); len(after.Nodes) != r.Nodes {
-		t.Errorf("%d machines are left, the judge says %d", len(after.Nodes), r.Nodes)
+		t.Errorf("%d nodes are left, the judge says %d", len(after.Nodes), r.Nodes)
 	}
 }

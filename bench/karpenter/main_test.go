@@ -50,7 +50,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// TestConsolidate: of three machines with one pod each, one is enough.
+// TestConsolidate: of three nodes with one pod each, one is enough.
 func TestConsolidate(t *testing.T) {
 	t.Parallel()
 	node := func(name, zone string) scenario.Node {

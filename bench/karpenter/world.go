@@ -96,7 +96,7 @@ func (w *world) bind(g, i int, node string) {
 	w.kube.pods[node] = append(w.kube.pods[node], p)
 }
 
-// addNode adds a machine that is ready and may be consolidated.
+// addNode adds a node that is ready and may be consolidated.
 func (w *world) addNode(ctx context.Context, name, pool string, t *cloudprovider.InstanceType, zone, capacityType string) error {
 	if t == nil {
 		return fmt.Errorf("node %s: there is no such type", name)

@@ -35,7 +35,7 @@ type Report struct {
 
 // Pace is what parts of consolidation took, in seconds of CPU time.
 type Pace struct {
-	// First is until the first machines to go are known, Nothing until it is known that no more
+	// First is until the first nodes to go are known, Nothing until it is known that no more
 	// are to; 0: it did not come to that.
 	First, Nothing float64
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// MachinesName returns the name of the scenario of so many machines.
-func MachinesName(nodes int) string { return fmt.Sprintf("own-consolidate-%d", nodes) }
+// NodesName returns the name of the scenario of so many nodes.
+func NodesName(nodes int) string { return fmt.Sprintf("own-consolidate-%d", nodes) }
 
-// WriteMachines writes a scenario of machines with pods to the directory, in which the catalogue
+// WriteNodes writes a scenario of nodes with pods to the directory, in which the catalogue
 // is, and returns its path.
-func WriteMachines(dir string, nodes int, seed uint64) (string, error) {
-	s, err := Machines(nodes, seed)
+func WriteNodes(dir string, nodes int, seed uint64) (string, error) {
+	s, err := Nodes(nodes, seed)
 	if err != nil {
 		return "", err
 	}
@@ -23,9 +23,9 @@ func WriteMachines(dir string, nodes int, seed uint64) (string, error) {
 	return path, write(path, s)
 }
 
-// Machines returns a scenario of machines of 4 to 16 cpus, all on demand, whose room is used to
+// Nodes returns a scenario of nodes of 4 to 16 cpus, all on demand, whose room is used to
 // between a quarter and three quarters by small pods of up to 300 workloads, 14 on each or so.
-func Machines(nodes int, seed uint64) (*scenario.Scenario, error) {
+func Nodes(nodes int, seed uint64) (*scenario.Scenario, error) {
 	catalog, err := Catalog()
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Machines(nodes int, seed uint64) (*scenario.Scenario, error) {
 		return scenario.Requirement{Key: key, Op: "In", Values: []string{value}}
 	}
 	s := &scenario.Scenario{
-		Format: scenario.Format, Name: MachinesName(nodes), Catalog: CatalogFile,
+		Format: scenario.Format, Name: NodesName(nodes), Catalog: CatalogFile,
 		NodePools: []scenario.NodePool{{Name: "default", Requirements: []scenario.Requirement{
 			only("kubernetes.io/arch", "amd64"), only("karpenter.sh/capacity-type", "on-demand"), only("kubernetes.io/os", "linux"),
 		}}},

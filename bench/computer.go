@@ -34,8 +34,8 @@ func modules(binary string) (map[string]string, error) {
 	return out, nil
 }
 
-// machine returns the rows of a table that say where the figures are from.
-func machine(versions map[string]string) string {
+// computer returns the rows of a table that say where the figures are from.
+func computer(versions map[string]string) string {
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
 	line("processor", fmt.Sprintf("%s, %d cpus", field("/proc/cpuinfo", "model name"), runtime.NumCPU()))
