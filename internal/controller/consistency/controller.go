@@ -47,7 +47,7 @@ type Controller struct {
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
+		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
 		Complete(c)
 	if err != nil {

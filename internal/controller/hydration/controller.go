@@ -38,7 +38,7 @@ type Controllers struct {
 // Register adds both loops to a manager. The cache must have mirror's indexes.
 func (c *Controllers) Register(mgr ctrl.Manager) error {
 	options := controller.Options{MaxConcurrentReconciles: atOnce}
-	err := ctrl.NewControllerManagedBy(mgr).Named(claimControllerName).For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
+	err := ctrl.NewControllerManagedBy(mgr).Named(claimControllerName).For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged())).
 		WithOptions(options).Complete(reconcile.Func(c.hydrateClaim))
 	if err != nil {
 		return fmt.Errorf("register %s: %w", claimControllerName, err)

@@ -93,7 +93,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return nil
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
+		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
 		WatchesRawSource(answers).
 		WithOptions(controller.Options{
