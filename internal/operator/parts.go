@@ -111,7 +111,7 @@ func (p *Parts) feed(ctx context.Context) error {
 			})
 		},
 	})
-	p.mirror.OnLanded(func(l mirror.Landing) { p.Metrics.PodsLanded.WithLabelValues(string(l)).Inc() })
+	p.mirror.OnOutcome(func(l mirror.Outcome) { p.Metrics.PodsLanded.WithLabelValues(string(l)).Inc() })
 	if err := mirror.AddIndexes(ctx, p.Manager.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -124,9 +124,9 @@ func (p *Parts) feed(ctx context.Context) error {
 func (p *Parts) loops() []registrant {
 	c := p.Manager.GetClient()
 	pools := &nodepool.Controllers{
-		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Machines: p.mirror.HeardOfMachines, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
+		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Machines: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 	}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.Short, Later: p.Later}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
 	turns, quarantine := &apply.Turns{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Turns: turns}
@@ -150,7 +150,7 @@ func (p *Parts) loops() []registrant {
 		},
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.Log},
 		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log},
-		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.Log, Reclaimed: p.mirror.Reclaimed, OneByOne: p.OneByOne},
+		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.Log, Reclaimed: p.mirror.MarkReclaimed, OneByOne: p.OneByOne},
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.Log},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
@@ -163,7 +163,7 @@ func (p *Parts) loops() []registrant {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.Short, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{

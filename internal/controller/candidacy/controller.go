@@ -18,7 +18,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -26,6 +25,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/drift"
@@ -40,8 +40,6 @@ const (
 	// again is how often a claim is looked at without news: what the provider sees, and
 	// what it offers, changes without any.
 	again = 5 * time.Minute
-	// staleRetry is how soon a claim is looked at again that was written by another.
-	staleRetry = time.Second
 )
 
 // Controller is the loop. Its fields are set once, before Register. Its requests are
@@ -59,10 +57,7 @@ type Controller struct {
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	// What a pool counts of itself in its status is nothing to its claims.
 	asks := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	b := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}).
-		Watches(&karpenterv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf), builder.WithPredicates(asks)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce})
+	classes := map[schema.GroupVersionKind]client.Object{}
 	for _, kind := range c.Cloud.ClassKinds() {
 		// By its own type, as the provider reads it: what the watch has heard of, the provider sees.
 		made, err := mgr.GetScheme().New(kind)
@@ -73,12 +68,22 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		if !ok {
 			return fmt.Errorf("register %s: %s is no object of the API server", controllerName, kind)
 		}
-		b = b.Watches(class, handler.EnqueueRequestsFromMapFunc(c.claimsOfClass(kind)), builder.WithPredicates(classChanged()))
+		classes[kind] = class
 	}
-	if err := b.Complete(c); err != nil {
-		return fmt.Errorf("register %s: %w", controllerName, err)
+	l := c.controller()
+	l.Watch = func(b *builder.Builder) *builder.Builder {
+		b = b.For(&karpenterv1.NodeClaim{}).
+			Watches(&karpenterv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf), builder.WithPredicates(asks))
+		for _, kind := range c.Cloud.ClassKinds() {
+			b = b.Watches(classes[kind], handler.EnqueueRequestsFromMapFunc(c.claimsOfClass(kind)), builder.WithPredicates(classChanged()))
+		}
+		return b
 	}
-	return nil
+	return l.Register(mgr)
+}
+
+func (c *Controller) controller() *loop.Controller[*karpenterv1.NodeClaim] {
+	return &loop.Controller[*karpenterv1.NodeClaim]{Name: controllerName, Client: c.Client, AtOnce: claimsAtOnce, Do: c.judge}
 }
 
 // classChanged lets through what may make nodes of a class drift: its spec, its annotations
@@ -131,12 +136,8 @@ func (c *Controller) requests(ctx context.Context, owner, name string, meant fun
 	return requests
 }
 
-// Reconcile looks at one claim.
-func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+// judge says on one NodeClaim whether it is a candidate.
+func (c *Controller) judge(ctx context.Context, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
 	if claim.DeletionTimestamp != nil || !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
 		return reconcile.Result{}, nil
 	}
@@ -151,9 +152,6 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	quiet, wait := quietness(claim, pool, now)
 	err = apply.SetCandidacy(ctx, c.Client, claim, apply.Candidacy{Drifted: drifted, IsConsolidatable: quiet}, now)
-	if apply.IsStale(err) {
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
-	}
 	return reconcile.Result{RequeueAfter: min(wait, again)}, err
 }
 

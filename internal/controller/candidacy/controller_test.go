@@ -117,7 +117,7 @@ func TestWhatStandsOnAClaim(t *testing.T) {
 				Types: func(cloud.ClassRef) ([]*catalog.Type, error) { return nil, cloud.ErrNotFound },
 			}
 			for range 2 { // the second time changes nothing
-				result, err := loop.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "c"}})
+				result, err := loop.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 				if err != nil || result.RequeueAfter != tc.again {
 					t.Errorf("again after %s (%v), want %s", result.RequeueAfter, err, tc.again)
 				}

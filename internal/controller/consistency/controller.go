@@ -13,11 +13,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
@@ -46,23 +46,18 @@ type Controller struct {
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: claimsAtOnce}).
-		Complete(c)
-	if err != nil {
-		return fmt.Errorf("register %s: %w", controllerName, err)
+	l := loop.Controller[*karpenterv1.NodeClaim]{
+		Name: controllerName, Client: c.Client, AtOnce: claimsAtOnce, Do: c.check,
+		Watch: func(b *builder.Builder) *builder.Builder {
+			return b.For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged()))
+		},
 	}
-	return nil
+	return l.Register(mgr)
 }
 
-// Reconcile compares one claim with its Node, whenever the claim changes and every ten
+// check compares one NodeClaim with its Node, whenever the NodeClaim changes and every ten
 // minutes.
-func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+func (c *Controller) check(ctx context.Context, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
 	ready := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInitialized) && claim.DeletionTimestamp == nil
 	if !ready || !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
 		return reconcile.Result{}, nil
@@ -82,13 +77,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 			c.Log.Error("node is smaller than its claim says", "claim", claim.Name, "node", nodes[0].Name, "message", short)
 		}
 	}
-	if _, err := apply.WriteNotes(ctx, c.Client, claim, &lifecycle.Step{Notes: []lifecycle.Note{note}}, c.Now()); err != nil {
-		if apply.IsStale(err) {
-			return reconcile.Result{RequeueAfter: time.Second}, nil
-		}
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: every}, nil
+	_, err = apply.WriteNotes(ctx, c.Client, claim, &lifecycle.Step{Notes: []lifecycle.Note{note}}, c.Now())
+	return reconcile.Result{RequeueAfter: every}, err
 }
 
 // missing says of which resource the Node has too little; empty: of none.

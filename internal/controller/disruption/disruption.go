@@ -73,7 +73,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 		l.begun = true
 		return busy
 	}
-	if !l.memory.isIdle(l.Mirror.Heard(), l.Mirror.Initialised(), l.Now()) {
+	if !l.memory.isIdle(l.Mirror.EventCount(), l.Mirror.InitializedCount(), l.Now()) {
 		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
 			l.Log.Error("carrying out disruption", "error", err)
 		}
@@ -83,7 +83,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 
 // pass is one decision carried out.
 func (l *Loop) pass(ctx context.Context) error {
-	heard, initialised := l.Mirror.Heard(), l.Mirror.Initialised()
+	heard, initialised := l.Mirror.EventCount(), l.Mirror.InitializedCount()
 	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
 	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
 	l.memory.notice(snap)

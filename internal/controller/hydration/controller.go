@@ -4,18 +4,17 @@ package hydration
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -25,8 +24,6 @@ const (
 	claimControllerName = "nodeclaim.hydration"
 	nodeControllerName  = "node.hydration"
 	atOnce              = 10
-	// staleRetry is when to look again at what was written by another.
-	staleRetry = time.Second
 )
 
 // Controllers are the two loops. Their fields are set once, before Register.
@@ -37,33 +34,21 @@ type Controllers struct {
 
 // Register adds both loops to a manager. The cache must have mirror's indexes.
 func (c *Controllers) Register(mgr ctrl.Manager) error {
-	options := controller.Options{MaxConcurrentReconciles: atOnce}
-	err := ctrl.NewControllerManagedBy(mgr).Named(claimControllerName).For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
-		WithOptions(options).Complete(reconcile.Func(c.hydrateClaim))
-	if err != nil {
-		return fmt.Errorf("register %s: %w", claimControllerName, err)
+	claims := loop.Controller[*karpenterv1.NodeClaim]{
+		Name: claimControllerName, Client: c.Client, AtOnce: atOnce, Do: c.hydrateClaim,
+		Watch: func(b *builder.Builder) *builder.Builder {
+			return b.For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged()))
+		},
 	}
-	err = ctrl.NewControllerManagedBy(mgr).Named(nodeControllerName).For(&corev1.Node{}).
-		WithOptions(options).Complete(reconcile.Func(c.hydrateNode))
-	if err != nil {
-		return fmt.Errorf("register %s: %w", nodeControllerName, err)
-	}
-	return nil
+	nodes := loop.Controller[*corev1.Node]{Name: nodeControllerName, Client: c.Client, AtOnce: atOnce, Do: c.hydrateNode}
+	return errors.Join(claims.Register(mgr), nodes.Register(mgr))
 }
 
-func (c *Controllers) hydrateClaim(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+func (c *Controllers) hydrateClaim(ctx context.Context, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
 	return c.label(ctx, claim, claim)
 }
 
-func (c *Controllers) hydrateNode(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+func (c *Controllers) hydrateNode(ctx context.Context, node *corev1.Node) (reconcile.Result, error) {
 	claim, err := mirror.ClaimOfNode(ctx, c.Client, node)
 	if err != nil || claim == nil {
 		return reconcile.Result{}, err
@@ -71,15 +56,11 @@ func (c *Controllers) hydrateNode(ctx context.Context, request reconcile.Request
 	return c.label(ctx, node, claim)
 }
 
-// label puts the label of the claim's node class on the claim or its Node. A conflict is
-// no error: it is tried again soon.
+// label puts the label of the NodeClaim's node class on the NodeClaim or its Node.
 func (c *Controllers) label(ctx context.Context, obj client.Object, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
 	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
 		return reconcile.Result{}, nil
 	}
-	err := apply.LabelClass(ctx, c.Client, obj, translate.ClassLabel(claim.Spec.NodeClassRef), claim.Spec.NodeClassRef.Name)
-	if apply.IsStale(err) {
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
-	}
-	return reconcile.Result{}, err
+	ref := claim.Spec.NodeClassRef
+	return reconcile.Result{}, apply.LabelClass(ctx, c.Client, obj, translate.ClassLabel(ref), ref.Name)
 }

@@ -7,43 +7,22 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
-	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-const (
-	controllerName = "nodeclaim.lifecycle"
-	claimsAtOnce   = 100
-	retryFirst     = time.Second
-	retryMost      = time.Minute
-	// staleRetry is when to look again after a write met a newer object, if its watch, which is
-	// late then, does not tell before.
-	staleRetry = time.Second
-	// turnRetry is when to ask again whether a Node may be opened, in case nobody tells.
-	turnRetry = 5 * time.Second
-	// stepsMost bounds how many steps one claim takes before others get their turn.
-	stepsMost = 16
-)
+// turnRetry is when to ask again whether a Node may be opened, in case nobody reports it.
+const turnRetry = 5 * time.Second
 
 // Health hears how the launches and registrations of pools end.
 type Health interface {
@@ -79,92 +58,14 @@ type Controller struct {
 	orders *apply.Orders
 }
 
-// Register adds the loop to a manager. The cache must have mirror's indexes.
-func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.orders = &apply.Orders{Cloud: c.Cloud, Now: c.Now, Short: c.Short, Later: c.Later}
-	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		again := func(claim string) {
-			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})
-		}
-		c.orders.Answered = again
-		if c.Opener != nil {
-			c.Opener.OnTurn(again)
-		}
-		return nil
-	})
-	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.OfLife())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
-		WatchesRawSource(answers).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: claimsAtOnce,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryMost),
-		}).
-		Complete(c)
-	if err != nil {
-		return fmt.Errorf("register %s: %w", controllerName, err)
-	}
-	return nil
-}
-
-// claimsOf returns the claims whose instance a Node is.
-func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcile.Request {
-	node := obj.(*corev1.Node)
-	if node.Spec.ProviderID == "" {
-		return nil
-	}
-	var claims karpenterv1.NodeClaimList
-	if err := c.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
-		c.Log.Error("could not find the claim of a node", "node", node.Name, "error", err)
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(claims.Items))
-	for i := range claims.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
-	}
-	return requests
-}
-
-// Reconcile takes one claim as far as it goes now.
-func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	claim := &karpenterv1.NodeClaim{}
-	if err := c.Client.Get(ctx, request.NamespacedName, claim, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
-		return reconcile.Result{}, nil
-	}
-	pass := &pass{Controller: c, claim: claim}
-	for range stepsMost {
-		step, err := pass.step(ctx)
-		switch {
-		case apply.IsStale(err):
-			return reconcile.Result{RequeueAfter: staleRetry}, nil
-		case err != nil:
-			return reconcile.Result{}, err
-		case isLast(&step):
-			return reconcile.Result{RequeueAfter: pauseUntil(step.Until, c.Now())}, nil
-		}
-	}
-	return reconcile.Result{RequeueAfter: staleRetry}, nil
-}
-
-// isLast tells whether there is nothing to do after a step until something happens.
-func isLast(step *core.Step) bool {
-	switch step.Act {
-	case core.Wait:
-		return step.Why != "" || len(step.Notes) == 0
-	case core.DeleteClaim, core.DeleteNodes, core.RemoveFinalizer:
-		return true // the API server tells when it is done
-	default:
-		return false
-	}
-}
-
-// pauseUntil returns how long to wait for a time; zero (never): there is no such time.
-func pauseUntil(until, now time.Time) time.Duration {
-	if until.IsZero() {
-		return 0
-	}
-	return max(until.Sub(now), time.Millisecond)
+// pass is one look at one claim and what follows from it. Its objects are as new as the
+// pass's own writes, which the cache may not have seen yet.
+type pass struct {
+	*Controller
+	claim *karpenterv1.NodeClaim
+	// nodes are those with the provider ID listed.
+	nodes  []corev1.Node
+	listed string
+	// instance is what the cloud said of the claim's instance in this pass.
+	instance core.Instance
 }

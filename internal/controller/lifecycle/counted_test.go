@@ -115,7 +115,7 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)
 			l.orders = &apply.Orders{Cloud: l.Cloud, Now: l.Now, Later: func(time.Duration, func()) {}}
 			for range c.looks {
-				if _, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
+				if _, err := l.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
 					t.Fatal(err)
 				}
 				now = now.Add(c.pause)

@@ -19,18 +19,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// pass is one look at one claim and what follows from it. Its objects are as new as the
-// pass's own writes, which the cache may not have seen yet.
-type pass struct {
-	*Controller
-	claim *karpenterv1.NodeClaim
-	// nodes are those with the provider ID listed.
-	nodes  []corev1.Node
-	listed string
-	// instance is what the cloud said of the claim's instance in this pass.
-	instance core.Instance
-}
-
 // step decides one step and performs it.
 func (p *pass) step(ctx context.Context) (core.Step, error) {
 	if id := p.claim.Status.ProviderID; id != p.listed {

@@ -60,7 +60,7 @@ func TestAgeEndsNoNodeOfAStaticPool(t *testing.T) {
 			}
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)
 			l.orders = &apply.Orders{Cloud: l.Cloud, Now: l.Now, Later: func(time.Duration, func()) {}}
-			result, err := l.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
+			result, err := l.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
 			if err != nil {
 				t.Fatal(err)
 			}

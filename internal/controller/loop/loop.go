@@ -1,4 +1,7 @@
-// Package loop runs what looks at the world again and again, at times of its own choosing.
+// Package loop has the two forms of the controllers' loops: Run searches again and again, at
+// times of the loop's own choosing, and Controller reconciles the objects of one kind when they
+// change. The packages beside it are the loops. It imports nothing of the project. Read loop.go,
+// then controller.go.
 package loop
 
 import (
@@ -6,22 +9,22 @@ import (
 	"time"
 )
 
-// Looker is a loop that can be driven from outside, one look at a time.
+// Looker is a loop that can be driven from outside, one iteration at a time.
 type Looker interface {
-	// Look takes one look and does what follows. It wants the next after the pause; zero:
-	// when there is news.
+	// Look runs one iteration. It wants the next after the pause; zero: at the next event.
 	Look(ctx context.Context) (pause time.Duration)
 }
 
-// Newsreader is a Looker that also looks when there is news.
+// Newsreader is a Looker that is also triggered by events.
 type Newsreader interface {
 	Looker
+	// News returns the channel that receives a value when an event has come.
 	News() <-chan struct{}
 }
 
-// Run looks at once, and then as often as look asks for or there is news, until the
-// context ends. News may be nil.
-func Run(ctx context.Context, look func(context.Context) time.Duration, news <-chan struct{}) error {
+// Run calls look at once, then after each pause that look asks for and at each event, until the
+// context ends. Events may be nil.
+func Run(ctx context.Context, look func(context.Context) time.Duration, events <-chan struct{}) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -29,7 +32,7 @@ func Run(ctx context.Context, look func(context.Context) time.Duration, news <-c
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-		case <-news:
+		case <-events:
 		}
 		if pause := look(ctx); pause > 0 {
 			timer.Reset(pause)

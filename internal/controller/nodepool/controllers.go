@@ -7,30 +7,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
-)
-
-const (
-	poolsAtOnce = 10
-	// staleRetry is when to look again after a write met a newer object, if its watch, which is
-	// late then, does not tell before.
-	staleRetry = time.Second
 )
 
 // Controllers are the five loops. Their fields are set once, before Register.
@@ -56,64 +46,31 @@ type Controllers struct {
 	counts map[string]count          // guarded by mu; by pool name
 }
 
-// Register adds the loops to a manager.
-func (c *Controllers) Register(mgr ctrl.Manager) error {
-	for _, loop := range []struct {
-		name         string
-		reconcile    func(context.Context, *karpenterv1.NodePool) error
-		forget       func(pool string)
-		every        time.Duration
-		watchesClass bool
-		extra        source.Source
-	}{
-		{name: "nodepool.hash", reconcile: c.reconcileHash},
-		{name: "nodepool.validation", reconcile: c.reconcileValidation},
-		{name: "nodepool.readiness", reconcile: c.reconcileReadiness, watchesClass: true},
-		{name: "nodepool.registrationhealth", reconcile: c.reconcileHealth, forget: c.forgetHealth, watchesClass: true, extra: c.recorded()},
-		{name: "nodepool.counter", reconcile: c.reconcileUsage, forget: c.forgetUsage, every: countEvery},
-	} {
-		b := ctrl.NewControllerManagedBy(mgr).Named(loop.name).For(&karpenterv1.NodePool{}).
-			WithOptions(controller.Options{MaxConcurrentReconciles: poolsAtOnce})
-		if loop.watchesClass {
-			for _, kind := range c.Cloud.ClassKinds() {
-				class := &unstructured.Unstructured{}
-				class.SetGroupVersionKind(kind)
-				b = b.Watches(class, handler.EnqueueRequestsFromMapFunc(c.poolsOfClass(kind)))
-			}
-		}
-		if loop.extra != nil {
-			b = b.WatchesRawSource(loop.extra)
-		}
-		if err := b.Complete(c.forPool(loop.reconcile, loop.forget, loop.every)); err != nil {
-			return fmt.Errorf("register %s: %w", loop.name, err)
-		}
-	}
-	return nil
+// launches is what is remembered of one pool's launches. The pool's condition has the
+// gist of it over a restart.
+type launches struct {
+	pool            types.UID
+	since           generations
+	health          lifecycle.Health
+	reason, message string // of the last failure
 }
 
-// forPool makes a reconciler of what is done with one pool of ours. Forget, which may be
-// nil, hears of pools that are gone.
-func (c *Controllers) forPool(do func(context.Context, *karpenterv1.NodePool) error, forget func(string), every time.Duration) reconcile.Reconciler {
-	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-		np := &karpenterv1.NodePool{}
-		err := c.Client.Get(ctx, request.NamespacedName, np, client.UnsafeDisableDeepCopy)
-		if apierrors.IsNotFound(err) && forget != nil {
-			forget(request.Name)
-		}
-		if err != nil {
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		if _, ours := c.classKind(np); !ours {
-			return reconcile.Result{}, nil
-		}
-		switch err := do(ctx, np); {
-		case apierrors.IsConflict(err):
-			return reconcile.Result{RequeueAfter: staleRetry}, nil
-		case err != nil:
-			return reconcile.Result{}, client.IgnoreNotFound(err)
-		}
-		return reconcile.Result{RequeueAfter: every}, nil
-	})
+// generations are those of a pool and its class: what was before them is forgotten, once.
+type generations struct{ pool, class int64 }
+
+// count is when a pool was counted, and what was known then.
+type count struct {
+	at       time.Time
+	machines uint64
+	pool     string // its resource version
+	written  string // and that after what was counted was written, which is no reason to count again
+	shares   []share
+}
+
+// gaugeOf is one pool's part of one metric.
+type gaugeOf struct {
+	metric *prometheus.GaugeVec
+	pool   string
 }
 
 // classKind returns the kind of the pool's class, if it is one of our provider's.
@@ -128,23 +85,6 @@ func (c *Controllers) classKind(np *karpenterv1.NodePool) (kind schema.GroupVers
 		return kind, false
 	}
 	return kinds[i], true
-}
-
-// poolsOfClass returns the requests for all pools that refer to a class of that kind.
-func (c *Controllers) poolsOfClass(kind schema.GroupVersionKind) handler.MapFunc {
-	return func(ctx context.Context, class client.Object) []reconcile.Request {
-		var pools karpenterv1.NodePoolList
-		if err := c.Client.List(ctx, &pools); err != nil {
-			return nil // the cache has it or is not there yet, and then every pool is still to come
-		}
-		var requests []reconcile.Request
-		for i := range pools.Items {
-			if of, ours := c.classKind(&pools.Items[i]); ours && of == kind && pools.Items[i].Spec.Template.Spec.NodeClassRef.Name == class.GetName() {
-				requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: pools.Items[i].Name}})
-			}
-		}
-		return requests
-	}
 }
 
 // class returns the pool's node class; nil if there is none. It is read from the API

@@ -6,11 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
@@ -19,18 +15,6 @@ import (
 )
 
 const healthy = karpenterv1.ConditionTypeNodeRegistrationHealthy
-
-// launches is what is remembered of one pool's launches. The pool's condition has the
-// gist of it over a restart.
-type launches struct {
-	pool            types.UID
-	since           generations
-	health          lifecycle.Health
-	reason, message string // of the last failure
-}
-
-// generations are those of a pool and its class: what was before them is forgotten, once.
-type generations struct{ pool, class int64 }
 
 // Record hears how the launch of a claim ended: its Node registered, or was given up. A
 // claim that no present pool owns says nothing.
@@ -124,14 +108,4 @@ func (c *Controllers) forgetHealth(pool string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.health, pool)
-}
-
-// recorded is the source of pools of which a launch was recorded.
-func (c *Controllers) recorded() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.lookAt = func(pool string) { queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: pool}}) }
-		return nil
-	})
 }

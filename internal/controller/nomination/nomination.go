@@ -68,7 +68,7 @@ type turn struct {
 // Register adds the loop to the manager; it runs on the leader only.
 func (l *Loop) Register(mgr manager.Manager) error {
 	l.news, l.nodes = make(chan struct{}, 1), map[string]turn{}
-	l.Mirror.OnHint(l.stir)
+	l.Mirror.OnNomination(l.stir)
 	return mgr.Add(l)
 }
 
@@ -202,12 +202,12 @@ func (l *Loop) afterFailure() time.Time {
 
 // view joins what the mirror knows of pods with who waits here.
 func (l *Loop) view() nominate.View {
-	v := l.Mirror.Hints()
+	v := l.Mirror.Nominations()
 	v.WaitMost = l.WaitMost
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, t := range l.nodes {
-		opens, known := l.Mirror.OpensAlone(name)
+		opens, known := l.Mirror.IsOpenButForOurTaint(name)
 		switch {
 		case !t.opened.IsZero() && v.At.After(t.opened.Add(openKept)), !known && v.At.After(t.asked.Add(patience)):
 			delete(l.nodes, name)

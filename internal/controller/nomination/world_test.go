@@ -104,7 +104,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 			return group == kwokv1alpha1.Group && strings.EqualFold(kind, "KWOKNodeClass")
 		},
 	})
-	w.mirror.OnLanded(func(l mirror.Landing) {
+	w.mirror.OnOutcome(func(l mirror.Outcome) {
 		if l == mirror.AsPlanned {
 			w.there.Add(1)
 		} else {

@@ -4,7 +4,6 @@ package podevents
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,13 +11,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -41,14 +40,13 @@ type Controller struct {
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(nodeOf), builder.WithPredicates(moves(c.Now))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: nodesAtOnce}).
-		Complete(c)
-	if err != nil {
-		return fmt.Errorf("register %s: %w", controllerName, err)
+	l := loop.Controller[*corev1.Node]{
+		Name: controllerName, Client: c.Client, AtOnce: nodesAtOnce, Do: c.note,
+		Watch: func(b *builder.Builder) *builder.Builder {
+			return b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(nodeOf), builder.WithPredicates(moves(c.Now)))
+		},
 	}
-	return nil
+	return l.Register(mgr)
 }
 
 func nodeOf(_ context.Context, o client.Object) []reconcile.Request {
@@ -80,12 +78,9 @@ func moves(now func() time.Time) predicate.Predicate {
 	}
 }
 
-// Reconcile writes on the Node's claim that something has just happened.
-func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+// note writes on the Node's NodeClaim that a pod has just come or gone. A stale write is not
+// repeated: that another wrote at the same time is no reason.
+func (c *Controller) note(ctx context.Context, node *corev1.Node) (reconcile.Result, error) {
 	if !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
 		return reconcile.Result{}, nil
 	}

@@ -57,7 +57,7 @@ func TestNoMachineIsHeldForAGangThatCannotStart(t *testing.T) {
 			if err := store.Observe(group, node, member("a", c.gang), member("b", c.gang)); err != nil {
 				t.Fatal(err)
 			}
-			store.Meant([]cluster.PodRef{{Namespace: "default", Name: "a", UID: "a"}}, "n1")
+			store.Assign([]cluster.PodRef{{Namespace: "default", Name: "a", UID: "a"}}, "n1")
 			l := &Loop{
 				Mirror: store, Launcher: &apply.Launcher{Mirror: store, Turns: &apply.Turns{}}, Quarantine: &apply.Quarantine{}, Now: now, Log: slog.New(slog.DiscardHandler),
 				Metrics: observe.NewMetrics(prometheus.NewRegistry()), Events: observe.NewRecorder(record.NewFakeRecorder(20), now),

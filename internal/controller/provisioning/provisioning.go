@@ -91,7 +91,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 		return left
 	}
 	l.batch.next()
-	if l.Mirror.Asking() == 0 && !l.Mirror.Draining() {
+	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() {
 		l.tellNone()
 	} else if err := l.pass(ctx); err != nil && ctx.Err() == nil {
 		l.Log.Error("carrying out the plan", "error", err)
@@ -177,8 +177,8 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 	}
 	l.Quarantine.Learn(snap, &p)
 	l.tellGivenUp(snap, &p, took)
-	l.Mirror.MeantAll(p.Placements)
-	l.Mirror.NotMeant(refusedWithGangs(&p))
+	l.Mirror.AssignAll(p.Placements)
+	l.Mirror.Unassign(refusedWithGangs(&p))
 	launched, err := l.Launcher.Launch(ctx, &p)
 	if errors.Is(err, apply.ErrOvertaken) {
 		l.batch.trigger("overtaken")

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
@@ -32,9 +32,6 @@ import (
 const (
 	controllerName = "node.health"
 	nodesAtOnce    = 10
-	// staleRetry is when to look again after a write met a newer object, if its watch, which is
-	// late then, does not tell before.
-	staleRetry = time.Second
 )
 
 // Controller is the loop. Its fields are set once, before Register.
@@ -50,22 +47,15 @@ type Controller struct {
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).
-		For(&corev1.Node{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: nodesAtOnce}).
-		Complete(c)
-	if err != nil {
-		return fmt.Errorf("register %s: %w", controllerName, err)
-	}
-	return nil
+	return c.controller().Register(mgr)
 }
 
-// Reconcile looks after one Node.
-func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, request.NamespacedName, node, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
+func (c *Controller) controller() *loop.Controller[*corev1.Node] {
+	return &loop.Controller[*corev1.Node]{Name: controllerName, Client: c.Client, AtOnce: nodesAtOnce, Do: c.repair}
+}
+
+// repair looks after one Node.
+func (c *Controller) repair(ctx context.Context, node *corev1.Node) (reconcile.Result, error) {
 	if !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
 		return reconcile.Result{}, nil
 	}
@@ -91,7 +81,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	step := lifecycle.Repair(view)
 	if step.Act == lifecycle.SetDeadline {
 		if err := c.setDeadline(ctx, claim, step.Deadline); err != nil {
-			return stale(err)
+			return reconcile.Result{}, err
 		}
 		// What was decided is finished at once, before the Node can look well again.
 		view.Deadline = step.Deadline
@@ -119,14 +109,6 @@ func (c *Controller) setDeadline(ctx context.Context, claim *karpenterv1.NodeCla
 	})
 }
 
-// stale returns when to look again after a write failed.
-func stale(err error) (reconcile.Result, error) {
-	if apply.IsStale(err) {
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
-	}
-	return reconcile.Result{}, err
-}
-
 func (c *Controller) perform(
 	ctx context.Context, node *corev1.Node, claim *karpenterv1.NodeClaim, step *lifecycle.Step, ailment lifecycle.Ailment,
 ) (reconcile.Result, error) {
@@ -136,9 +118,9 @@ func (c *Controller) perform(
 			return reconcile.Result{}, err
 		}
 		c.tellRepaired(ctx, node, claim, ailment)
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
+		return reconcile.Result{RequeueAfter: loop.StaleRetry}, nil
 	case lifecycle.ClearDeadline:
-		return stale(apply.ClearDeadline(ctx, c.Client, claim))
+		return reconcile.Result{}, apply.ClearDeadline(ctx, c.Client, claim)
 	default:
 	}
 	if len(step.Blocked) > 0 {

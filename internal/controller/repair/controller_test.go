@@ -126,7 +126,7 @@ func look(t *testing.T, api client.Client) {
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 		Events: observe.NewRecorder(record.NewFakeRecorder(20), now),
 	}
-	_, _ = c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
+	_, _ = c.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
 }
 
 // heal makes the Node ready.

@@ -67,7 +67,7 @@ func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
 	look := func(after time.Duration) string {
 		t.Helper()
 		now = began.Add(after)
-		if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}}); err != nil {
+		if _, err := c.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {

@@ -63,7 +63,7 @@ func TestTheEndOfANodeIsCounted(t *testing.T) {
 	c.Events = observe.NewRecorder(record.NewFakeRecorder(20), c.Now)
 	c.evictor = apply.NewEvictor(c.Client, c.Now, c.tellEviction)
 	for range 10 {
-		if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil {
+		if _, err := c.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(5 * time.Second)

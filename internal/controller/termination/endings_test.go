@@ -61,7 +61,7 @@ func TestPodsThatAreEndingAreWaitedFor(t *testing.T) {
 		loop.evictor = apply.NewEvictor(loop.Client, loop.Now, loop.tellEviction)
 		var waited time.Duration
 		for first := now; now.Sub(first) < 8*time.Minute; now = now.Add(time.Second) {
-			if _, err := loop.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil {
+			if _, err := loop.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil {
 				t.Fatal(err)
 			}
 			if instances.asked == 0 {

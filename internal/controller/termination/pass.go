@@ -27,18 +27,6 @@ import (
 // forcefulTermination is the reason of evictions when nobody chose to disrupt the node.
 const forcefulTermination = "Forceful Termination"
 
-// pass is one look at one Node and what follows from it. Its objects are as new as the
-// pass's own writes, which the cache may not have seen yet.
-type pass struct {
-	*Controller
-	node  *corev1.Node
-	claim *karpenterv1.NodeClaim // nil: none
-	// budgets are the disruption budgets of each namespace that was asked for.
-	budgets map[string][]mirror.Budget
-	// instance is what the cloud said of the Node's instance in this pass.
-	instance lifecycle.Instance
-}
-
 // step decides one step and performs it.
 func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
 	view, err := p.look(ctx)

@@ -34,14 +34,14 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error)
 		return nil, errs
 	}
 	for _, m := range s.Moves {
-		d.Launcher.Mirror.MeantBy(s.ID, []cluster.PodRef{m.Pod}, m.Node)
+		d.Launcher.Mirror.AssignFor(s.ID, []cluster.PodRef{m.Pod}, m.Node)
 	}
 	if len(s.Launch) == 0 {
 		return nil, nil
 	}
 	done, err := d.Launcher.Launch(ctx, &plan.Plan{Launches: s.Launch})
 	for i := range done {
-		d.Launcher.Mirror.MeantBy(s.ID, done[i].Launch.Pods, done[i].Claim.Name)
+		d.Launcher.Mirror.AssignFor(s.ID, done[i].Launch.Pods, done[i].Claim.Name)
 	}
 	if err == nil && len(done) < len(s.Launch) {
 		err = fmt.Errorf("begin step %s: %d of %d launches have no pool any more", s.ID, len(s.Launch)-len(done), len(s.Launch))

@@ -77,7 +77,7 @@ func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv
 	}
 	l.Mirror.AssumeClaim(nc.DeepCopy())
 	if launch.Replaces == "" { // else its pods stay where they are until it is there
-		l.Mirror.Meant(launch.Pods, nc.Name)
+		l.Mirror.Assign(launch.Pods, nc.Name)
 	}
 	return nc, nil
 }

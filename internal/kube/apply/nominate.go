@@ -56,7 +56,7 @@ func NominatorClient(mgr manager.Manager) (client.Client, error) {
 // Assume counts hints as given that Set is about to write.
 func (n *Nominator) Assume(pods []nominate.Pod) {
 	for i := range pods {
-		n.Mirror.AssumeHint(pods[i].PodRef, pods[i].Node)
+		n.Mirror.AssumeNomination(pods[i].PodRef, pods[i].Node)
 	}
 }
 
@@ -66,7 +66,7 @@ func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
 	return n.inParallel(len(pods), hintsAtOnce, func(i int) error {
 		err := n.hint(ctx, &pods[i], pods[i].Node)
 		if err != nil {
-			n.Mirror.DropHint(pods[i].PodRef)
+			n.Mirror.DropNomination(pods[i].PodRef)
 		}
 		return err
 	})

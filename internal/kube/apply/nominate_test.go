@@ -163,7 +163,7 @@ func TestAHintThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	informer.Add(pod)
 	given := func() (hints []string) {
-		for _, p := range d.nominator.Mirror.Hints().Pods {
+		for _, p := range d.nominator.Mirror.Nominations().Pods {
 			hints = append(hints, p.Hint)
 		}
 		return hints

@@ -18,14 +18,14 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		return func(s *Store) {
 			n := testNode("n", "kwok://n", true)
 			change(n)
-			s.upsertNode(n)
+			upsert(s, n)
 		}
 	}
 	claim := func(change func(*karpenterv1.NodeClaim)) func(*Store) {
 		return func(s *Store) {
 			nc := testClaim("c", "kwok://n")
 			change(nc)
-			s.upsertClaim(nc)
+			upsert(s, nc)
 		}
 	}
 	cpu := func(n int64) corev1.ResourceList {
@@ -45,30 +45,30 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		"its pool changes":         {node(func(n *corev1.Node) { n.Labels[karpenterv1.NodePoolLabelKey] = "other" }), true},
 		"it has another instance":  {node(func(n *corev1.Node) { n.Spec.ProviderID = "kwok://m" }), true},
 		"it is deleted":            {node(func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: noon} }), true},
-		"it goes":                  {func(s *Store) { s.removeNode(testNode("n", "kwok://n", true)) }, true},
+		"it goes":                  {func(s *Store) { remove(s, testNode("n", "kwok://n", true)) }, true},
 		"a claim is told again":    {claim(func(*karpenterv1.NodeClaim) {}), false},
 		"its annotations change":   {claim(func(nc *karpenterv1.NodeClaim) { nc.Annotations = map[string]string{"a": "b"} }), false},
 		"what it has changes":      {claim(func(nc *karpenterv1.NodeClaim) { nc.Status.Capacity = cpu(77) }), true},
 		"it has lost its instance": {claim(func(nc *karpenterv1.NodeClaim) { nc.Status.ProviderID = "" }), true},
 		"its price changes":        {claim(func(nc *karpenterv1.NodeClaim) { nc.Labels = map[string]string{"topology.kubernetes.io/zone": "z"} }), true},
 		"a claim is deleted":       {claim(func(nc *karpenterv1.NodeClaim) { nc.DeletionTimestamp = &metav1.Time{Time: noon} }), true},
-		"a claim goes":             {func(s *Store) { s.removeClaim(testClaim("c", "kwok://n")) }, true},
-		"another claim comes":      {func(s *Store) { s.upsertClaim(testClaim("d", "")) }, true},
-		"what we made is seen":     {func(s *Store) { s.upsertClaim(testClaim("made", "")) }, true},
+		"a claim goes":             {func(s *Store) { remove(s, testClaim("c", "kwok://n")) }, true},
+		"another claim comes":      {func(s *Store) { upsert(s, testClaim("d", "")) }, true},
+		"what we made is seen":     {func(s *Store) { upsert(s, testClaim("made", "")) }, true},
 		"its instance ends (claim)": {claim(func(nc *karpenterv1.NodeClaim) {
 			condition.ForNodeClaim(nc).SetTrue(karpenterv1.ConditionTypeInstanceTerminating, noon)
 		}), true},
 	} {
 		s := newTestStore(atNoon)
-		s.upsertNode(testNode("n", "kwok://n", true))
-		s.upsertClaim(testClaim("c", "kwok://n"))
+		upsert(s, testNode("n", "kwok://n", true))
+		upsert(s, testClaim("c", "kwok://n"))
 		s.AssumeClaim(testClaim("made", ""))
-		before, others := s.HeardOfMachines("general"), s.HeardOfMachines("other")
+		before, others := s.NodeVersion("general"), s.NodeVersion("other")
 		c.does(s)
-		if heard := s.HeardOfMachines("general") != before; heard != c.heard {
+		if heard := s.NodeVersion("general") != before; heard != c.heard {
 			t.Errorf("%s: its pool is to be counted %v, want %v", name, heard, c.heard)
 		}
-		if heard := s.HeardOfMachines("other") != others; heard != (name == "its pool changes") {
+		if heard := s.NodeVersion("other") != others; heard != (name == "its pool changes") {
 			t.Errorf("%s: another pool is to be counted: %v", name, heard)
 		}
 	}

@@ -1,7 +1,10 @@
-// Package mirror keeps what the API server tells and hands it out as one value: watch
-// in, snapshot out. It also remembers what the API cannot tell yet: claims just made,
-// and which machine a plan meant each pod for.
+// Package mirror keeps a copy of the cluster in memory and hands it out as one value: watch
+// events in, cluster.Snapshot out. It also remembers what the API server does not show yet or
+// never will: NodeClaims just created, which node each pod is planned for, and what became of
+// evicted pods. It decides nothing.
 //
-// Read store.go (what is kept and how it is fed), then snapshot.go (how it is handed
-// out). Nothing here decides anything.
+// It may import translate, cloud and the core; the loops, apply and observe stand above it.
+//
+// Read store.go first: it says which parts the Store has and what guards them. Then feed.go
+// (how watch events come in) and snapshot.go (how a snapshot is built).
 package mirror

@@ -10,14 +10,14 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-// ManagesClaim tells whether a claim is for one of a provider's node class kinds. Other
+// ManagesClaim reports whether a claim is for one of a provider's node class kinds. Other
 // claims are somebody else's.
 func ManagesClaim(kinds []schema.GroupVersionKind, nc *karpenterv1.NodeClaim) bool {
 	ref := nc.Spec.NodeClassRef
 	return ref != nil && slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
 }
 
-// ManagesNode tells whether a Node says that it is of one of a provider's node classes.
+// ManagesNode reports whether a Node says that it is of one of a provider's node classes.
 func ManagesNode(kinds []schema.GroupVersionKind, node *corev1.Node) bool {
 	return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 		_, has := node.Labels[karpenterv1.NodeClassLabelKey(k.Group, strings.ToLower(k.Kind))]

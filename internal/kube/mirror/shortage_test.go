@@ -15,7 +15,7 @@ func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.pools["general"] = &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{
+	s.pools.objects["general"] = &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{
 		Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
 			NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
 		}},
@@ -26,7 +26,7 @@ func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
 	}}}, nil)
 	offerings := func() []catalog.Offering { return s.Snapshot().Pools[0].Types[0].Offerings }
 
-	s.Short([]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, time.Minute)
+	s.MarkUnavailable([]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, time.Minute)
 	if o := offerings(); o[0].Available || !o[1].Available {
 		t.Errorf("just after the report: %+v", o)
 	}
@@ -34,7 +34,7 @@ func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
 	if o := offerings(); !o[0].Available || o[0].Cost() <= o[1].Cost() {
 		t.Errorf("a minute later it should be for sale, and count as dearer: %+v", o)
 	}
-	s.Reclaimed(catalog.Place{Type: "large", Zone: "b", CapacityType: "spot"})
+	s.MarkReclaimed(catalog.Place{Type: "large", Zone: "b", CapacityType: "spot"})
 	if o := offerings(); !o[1].Available || o[1].Cost() <= 1 {
 		t.Errorf("where a machine was taken back it should count as dearer: %+v", o)
 	}
@@ -48,11 +48,11 @@ func TestOtherPricesAreHeardOf(t *testing.T) {
 	class := cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}
 	types := []*catalog.Type{{Name: "large"}}
 	s.SetTypes(class, types, nil)
-	before := s.Heard()
-	if s.SetTypes(class, types, nil); s.Heard() != before {
+	before := s.EventCount()
+	if s.SetTypes(class, types, nil); s.EventCount() != before {
 		t.Error("the same types are heard of once more")
 	}
-	if s.SetTypes(class, []*catalog.Type{{Name: "large"}}, nil); s.Heard() == before {
+	if s.SetTypes(class, []*catalog.Type{{Name: "large"}}, nil); s.EventCount() == before {
 		t.Error("other types are not heard of")
 	}
 }

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -41,6 +43,12 @@ func newTestStore(now func() time.Time) *Store {
 		},
 	})
 }
+
+// upsert shows the store a state of an object, as a watch does.
+func upsert[T client.Object](s *Store, o T) { s.allKinds()[reflect.TypeOf(o)].upsert(o) }
+
+// remove tells the store that an object is gone, as a watch does.
+func remove[T client.Object](s *Store, o T) { s.allKinds()[reflect.TypeOf(o)].remove(o) }
 
 func atNoon() time.Time { return noon }
 
@@ -128,12 +136,12 @@ func TestWhichPodsAskForANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTestStore(atNoon)
-			s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+			upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 			woken := 0
 			s.OnWork(func(string) { woken++ })
-			s.upsertPod(tc.pod)
-			s.upsertPod(tc.pod.DeepCopy())
-			if got := len(s.Snapshot().Pending) == 1; got != tc.asks || s.Asking() > 0 != tc.asks {
+			upsert(s, tc.pod)
+			upsert(s, tc.pod.DeepCopy())
+			if got := len(s.Snapshot().Pending) == 1; got != tc.asks || s.PendingCount() > 0 != tc.asks {
 				t.Errorf("asks for a node: %v, want %v", got, tc.asks)
 			}
 			if want := map[bool]int{true: 1}[tc.asks]; woken != want {
@@ -147,11 +155,11 @@ func TestWhichPodsAskForANode(t *testing.T) {
 func TestRoomThatTheSchedulerMakesForAPodIsKept(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	alone := s.Snapshot().Nodes[0]
 	p := pendingPod("urgent")
 	p.Status.NominatedNodeName = "n1"
-	s.upsertPod(p)
+	upsert(s, p)
 	promised := s.Snapshot().Nodes[0]
 	if diff := cmp.Diff(alone.Used.Plus(translate.PodRequests(p)), promised.Used); diff != "" || promised.Empty {
 		t.Errorf("empty: %v; used (-want +got):\n%s", promised.Empty, diff)
@@ -161,9 +169,9 @@ func TestRoomThatTheSchedulerMakesForAPodIsKept(t *testing.T) {
 func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	s.upsertPod(pendingPod("web"))
+	upsert(s, pendingPod("web"))
 	s.AssumeClaim(testClaim("c1", ""))
-	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
+	s.Assign([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
 	snap := s.Snapshot()
 	if len(snap.Nodes) != 1 || snap.Nodes[0].Open == nil || snap.Nodes[0].Planned != 1 || snap.Pending[0].Planned != "c1" {
 		t.Fatalf("an assumed claim: %+v, pods %+v", snap.Nodes, snap.Pending)
@@ -172,15 +180,15 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 		t.Errorf("types of the open claim (-want +got):\n%s", diff)
 	}
 
-	s.upsertClaim(testClaim("c1", "kwok://n1"))
+	upsert(s, testClaim("c1", "kwok://n1"))
 	if snap = s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Open != nil || snap.Nodes[0].Capacity[quantity.CPU] != 4000 {
 		t.Fatalf("a launched claim: %+v", snap.Nodes)
 	}
-	s.upsertNode(testNode("n1", "kwok://n1", true))
+	upsert(s, testNode("n1", "kwok://n1", true))
 	if snap = s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Name != "n1" || snap.Nodes[0].Claim != "c1" || snap.Nodes[0].Planned != 1 {
 		t.Fatalf("a claim with its node: %+v", snap.Nodes)
 	}
-	s.upsertPod(boundPod("web", "n1"))
+	upsert(s, boundPod("web", "n1"))
 	if n := s.Snapshot().Nodes[0]; n.Planned != 0 || n.Empty || n.Used[quantity.CPU] != 1000 || n.Held != "" {
 		t.Fatalf("after the pod was bound: %+v", n)
 	}
@@ -192,13 +200,13 @@ func TestAPodThatIsBoundWhileItIsPlannedForIsThere(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []string{"n1", "n2", "not heard of yet"} {
 		s := newTestStore(atNoon)
-		s.upsertClaim(testClaim("c1", "kwok://n1"))
-		s.upsertNode(testNode("n1", "kwok://n1", true))
-		s.upsertNode(testNode("n2", "kwok://n2", true))
-		s.upsertPod(pendingPod("web"))
+		upsert(s, testClaim("c1", "kwok://n1"))
+		upsert(s, testNode("n1", "kwok://n1", true))
+		upsert(s, testNode("n2", "kwok://n2", true))
+		upsert(s, pendingPod("web"))
 		planned := s.Snapshot().Pending[0].PodRef
-		s.upsertPod(boundPod("web", bound))
-		s.Meant([]cluster.PodRef{planned}, "n1")
+		upsert(s, boundPod("web", bound))
+		s.Assign([]cluster.PodRef{planned}, "n1")
 		for _, n := range s.Snapshot().Nodes {
 			if n.Planned != 0 {
 				t.Errorf("bound to %s: %d pods are meant for %s, until %v", bound, n.Planned, n.Name, n.PlannedUntil)
@@ -211,9 +219,9 @@ func TestAnAssumedClaimThatNeverShowsUpIsForgotten(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.upsertPod(pendingPod("web"))
+	upsert(s, pendingPod("web"))
 	s.AssumeClaim(testClaim("c1", ""))
-	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
+	s.Assign([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
 	now = now.Add(assumedMax + time.Second)
 	if snap := s.Snapshot(); len(snap.Nodes) != 0 || snap.Pending[0].Planned != "" {
 		t.Errorf("still remembered: %+v %+v", snap.Nodes, snap.Pending)
@@ -224,8 +232,8 @@ func TestAnAssumedClaimThatNeverShowsUpIsForgotten(t *testing.T) {
 func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	s.upsertClaim(testClaim("c1", ""))
-	s.upsertNode(testNode("n1", "kwok://n1", false))
+	upsert(s, testClaim("c1", ""))
+	upsert(s, testNode("n1", "kwok://n1", false))
 	if snap := s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Name != "c1" {
 		t.Errorf("machines: %+v, want the claim alone", snap.Nodes)
 	}
@@ -238,26 +246,26 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	deleted := metav1.NewTime(noon)
 	claim := testClaim("c1", "kwok://n1")
 	claim.DeletionTimestamp, leaving.DeletionTimestamp = &deleted, &deleted
-	s.upsertClaim(claim)
-	s.upsertNode(leaving)
-	s.upsertPod(boundPod("moves", "n1"))
+	upsert(s, claim)
+	upsert(s, leaving)
+	upsert(s, boundPod("moves", "n1"))
 	held := boundPod("held", "n1")
 	held.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: "true"}
-	s.upsertPod(held)
+	upsert(s, held)
 	pinned := boundPod("pinned", "n1")
 	pinned.Labels = map[string]string{"app": "db"}
-	s.upsertPod(pinned)
+	upsert(s, pinned)
 	never := intstr.FromInt32(0)
-	s.upsertPDB(&policyv1.PodDisruptionBudget{
+	upsert(s, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &never, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 	})
 	// A budget may forbid all without saying so: two pods, of which 60 % must be healthy.
 	both := boundPod("counted", "n1")
 	both.Labels = map[string]string{"app": "two"}
-	s.upsertPod(both)
+	upsert(s, both)
 	most := intstr.FromString("60%")
-	s.upsertPDB(&policyv1.PodDisruptionBudget{
+	upsert(s, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &most, Selector: &metav1.LabelSelector{MatchLabels: both.Labels}},
 		Status:     policyv1.PodDisruptionBudgetStatus{ExpectedPods: 2, DesiredHealthy: 2, CurrentHealthy: 2},
@@ -266,10 +274,10 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	ending := boundPod("ending", "n1")
 	ending.Annotations, ending.DeletionTimestamp = held.Annotations, &deleted
 	ending.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet"}}
-	s.upsertPod(ending)
+	upsert(s, ending)
 	daemon := boundPod("daemon", "n1")
 	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
-	s.upsertPod(daemon)
+	upsert(s, daemon)
 	if diff := cmp.Diff([]string{"ending", "moves"}, pendingNames(s.Snapshot())); diff != "" {
 		t.Errorf("pods that will want another node (-want +got):\n%s", diff)
 	}
@@ -277,7 +285,7 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	minute := int64(60)
 	held = held.DeepCopy()
 	held.Spec.TerminationGracePeriodSeconds = &minute
-	s.upsertPod(held)
+	upsert(s, held)
 	for left, want := range map[time.Duration][]string{
 		3*time.Minute + time.Second: {"ending", "moves"},
 		3*time.Minute - time.Second: {"ending", "held", "moves"},
@@ -285,7 +293,7 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	} {
 		claim = claim.DeepCopy()
 		claim.Annotations = map[string]string{karpenterv1.NodeClaimTerminationTimestampAnnotationKey: noon.Add(left).Format(time.RFC3339)}
-		s.upsertClaim(claim)
+		upsert(s, claim)
 		if diff := cmp.Diff(want, pendingNames(s.Snapshot())); diff != "" {
 			t.Errorf("pods that will want another node, %s before the deadline (-want +got):\n%s", left, diff)
 		}
@@ -307,8 +315,8 @@ func TestAPodOfAnyPriorityKeepsItsMachineFromBeingEmpty(t *testing.T) {
 		empty bool
 	}{{humble, false}, {daemon, true}} {
 		s := newTestStore(atNoon)
-		s.upsertNode(testNode("n1", "kwok://n1", true))
-		s.upsertPod(c.pod)
+		upsert(s, testNode("n1", "kwok://n1", true))
+		upsert(s, c.pod)
 		if n := s.Snapshot().Nodes[0]; n.Empty != c.empty {
 			t.Errorf("with pod %s it is empty: %t, want %t", c.pod.Name, n.Empty, c.empty)
 		}
@@ -320,13 +328,13 @@ func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {
 	s := newTestStore(atNoon)
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "logs", UID: "ds"}}
 	ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}}}}
-	s.upsertDaemon(ds)
+	upsert(s, ds)
 	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 200 {
 		t.Errorf("requests of a template with limits alone: %dm cpu, want 200m", got)
 	}
 	live := boundPod("logs-1", "n1")
 	live.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "logs", UID: "ds"}}
-	s.upsertPod(live)
+	upsert(s, live)
 	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 1000 {
 		t.Errorf("requests of a live pod: %dm cpu, want 1000m", got)
 	}
@@ -338,7 +346,7 @@ func TestDaemonsThatClaimDevicesAreNotOnEveryNode(t *testing.T) {
 	s := newTestStore(atNoon)
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "gpus", UID: "ds"}}
 	ds.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
-	s.upsertDaemon(ds)
+	upsert(s, ds)
 	if got := s.Snapshot().Daemons; len(got) > 0 {
 		t.Errorf("every node would carry %v", got)
 	}
@@ -367,9 +375,9 @@ func TestNodesOfAStaticPoolDoNotExpire(t *testing.T) {
 		if c.reclaimed {
 			nc.Annotations = map[string]string{translate.ReplaceByAnnotationKey: by.Format(time.RFC3339), translate.InterruptionAnnotationKey: "spot_interrupted"}
 		}
-		s.upsertClaim(nc)
+		upsert(s, nc)
 		s.Snapshot() // made before the pool is heard of
-		s.upsertPool(np)
+		upsert(s, np)
 		if n := s.Snapshot().Nodes[0]; !n.Expires.Equal(c.want) || n.Reclaimed != "" != c.reclaimed {
 			t.Errorf("%s: it expires at %s, want %s; reclaimed %q", name, n.Expires, c.want, n.Reclaimed)
 		}
@@ -384,7 +392,7 @@ func TestADaemonThatNothingHoldsIsNotCounted(t *testing.T) {
 	for name, memory := range map[string]string{"absurd": "8Ei", "large": "16Gi", "small": "1Gi"} {
 		ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name, UID: types.UID(name)}}
 		ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}}}
-		s.upsertDaemon(ds)
+		upsert(s, ds)
 	}
 	seen := func() (names []string) {
 		for _, d := range s.Snapshot().Daemons {
@@ -398,7 +406,7 @@ func TestADaemonThatNothingHoldsIsNotCounted(t *testing.T) {
 	ref := &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"}
 	np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
 	np.Spec.Template.Spec.NodeClassRef = ref
-	s.upsertPool(np)
+	upsert(s, np)
 	var sizes []*catalog.Type
 	for name, gib := range map[string]int64{"a": 8, "b": 32} {
 		sizes = append(sizes, &catalog.Type{Name: name, Capacity: quantity.List{quantity.CPU: 4000, quantity.Memory: gib << 30, quantity.Pods: 110}})
@@ -414,18 +422,18 @@ func TestShapesGoWithTheirLastPod(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	a, b := pendingPod("a"), pendingPod("b")
-	s.upsertPod(a)
-	s.upsertPod(b)
+	upsert(s, a)
+	upsert(s, b)
 	snap := s.Snapshot()
 	if snap.Pending[0].Shape != snap.Pending[1].Shape {
 		t.Error("two pods that are alike have two shapes")
 	}
-	s.removePod(a)
-	s.upsertPod(b)
-	s.removePod(b)
-	s.removePod(b)
-	if len(s.shapes)+len(s.pods)+len(s.byNode) != 0 {
-		t.Errorf("left behind: %d shapes, %d pods, %d nodes", len(s.shapes), len(s.pods), len(s.byNode))
+	remove(s, a)
+	upsert(s, b)
+	remove(s, b)
+	remove(s, b)
+	if len(s.pods.shapes)+len(s.pods.all)+len(s.pods.byNode) != 0 {
+		t.Errorf("left behind: %d shapes, %d pods, %d nodes", len(s.pods.shapes), len(s.pods.all), len(s.pods.byNode))
 	}
 }
 
@@ -438,7 +446,7 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 			id := fmt.Sprintf("kwok://n%d", i)
 			claim, node := testClaim(fmt.Sprintf("c%d", i), id), testNode(fmt.Sprintf("n%d", i), id, rapid.Bool().Draw(t, "registered"))
-			events = append(events, func(s *Store) { s.upsertClaim(claim) }, func(s *Store) { s.upsertNode(node) })
+			events = append(events, func(s *Store) { upsert(s, claim) }, func(s *Store) { upsert(s, node) })
 		}
 		for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
 			pod := pendingPod(fmt.Sprintf("p%d", i))
@@ -448,12 +456,12 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 			if name := rapid.SampledFrom([]string{"", "d1", "d2", "d3"}).Draw(t, "claim"); name != "" {
 				pod = withClaims(pod, name)
 			}
-			events = append(events, func(s *Store) { s.upsertPod(pod) })
+			events = append(events, func(s *Store) { upsert(s, pod) })
 		}
 		d1, d2 := waitingPVC("d1"), waitingPVC("d2")
 		d1.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-		events = append(events, func(s *Store) { s.upsertPVC(d1) }, func(s *Store) { s.upsertPVC(d2) },
-			func(s *Store) { s.upsertStorageClass(zonalClass("a", "b")) })
+		events = append(events, func(s *Store) { upsert(s, d1) }, func(s *Store) { upsert(s, d2) },
+			func(s *Store) { upsert(s, zonalClass("a", "b")) })
 		once, again := newTestStore(atNoon), newTestStore(atNoon)
 		for _, e := range events {
 			e(once)
@@ -477,18 +485,18 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 	})
 	pod := pendingPod("web")
 	pod.Labels = map[string]string{"app": "web"}
-	s.upsertPod(pod)
+	upsert(s, pod)
 	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 {
 		t.Errorf("spread before anybody selects it: %+v", sh.Spread)
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", UID: "svc"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
-	s.upsertService(service)
+	upsert(s, service)
 	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 1 || !sh.Spread[0].Selector.Selects(map[string]string{"app": "web"}) {
 		t.Errorf("spread with its service: %+v", sh.Spread)
 	}
-	s.removeService(service)
-	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 || len(s.shapes) != 1 {
-		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.shapes))
+	remove(s, service)
+	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 || len(s.pods.shapes) != 1 {
+		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.pods.shapes))
 	}
 }
 
@@ -500,11 +508,11 @@ func TestAMachineIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
 	s := newTestStore(func() time.Time { return now })
 	leaving, deleted := testNode("n1", "id-1", true), metav1.NewTime(noon)
 	leaving.DeletionTimestamp = &deleted
-	s.upsertNode(leaving)
-	s.upsertNode(testNode("n2", "id-2", true))
-	s.upsertPod(boundPod("web-1", "n1"))
-	s.Meant([]cluster.PodRef{{Namespace: "default", Name: "web-1", UID: "web-1"}}, "n2")
-	s.removePod(boundPod("web-1", "n1"))
+	upsert(s, leaving)
+	upsert(s, testNode("n2", "id-2", true))
+	upsert(s, boundPod("web-1", "n1"))
+	s.Assign([]cluster.PodRef{{Namespace: "default", Name: "web-1", UID: "web-1"}}, "n2")
+	remove(s, boundPod("web-1", "n1"))
 	until := s.Snapshot().Nodes[1].PlannedUntil
 	if !until.After(noon) {
 		t.Fatalf("it is held until %v", until)

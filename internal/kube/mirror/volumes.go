@@ -1,10 +1,7 @@
 package mirror
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,201 +9,116 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// volumes is what is known of storage.
+// volumes hold the objects of storage.
 type volumes struct {
-	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
-	all     map[string]*corev1.PersistentVolume
-	loose   map[string]map[string]*corev1.PersistentVolume // class → name: those that may still be bound
-	classes map[string]*storagev1.StorageClass
-	limits  map[string]quantity.List                          // node → what it can attach
-	made    map[string]map[string]*storagev1.VolumeAttachment // node → name
-	// changes counts those of claims, volumes and classes; it begins with 1.
-	changes uint64
-	// wanted: a pod with volumes waited for a node when the last snapshot was taken.
-	wanted bool
+	listeners *listeners
+
+	claims      map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	all         map[string]*corev1.PersistentVolume
+	unbound     map[string]map[string]*corev1.PersistentVolume // class → name: those that may still be bound
+	classes     map[string]*storagev1.StorageClass
+	limits      map[string]quantity.List                          // node → what it can attach
+	attachments map[string]map[string]*storagev1.VolumeAttachment // node → name
+	// version counts the changes of claims, volumes and classes. It begins with 1.
+	version uint64
+	// isWanted: a pod with volumes asked for a node when the last snapshot was taken.
+	isWanted bool
 }
 
-func newVolumes() volumes {
-	return volumes{
-		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, all: map[string]*corev1.PersistentVolume{},
-		loose: map[string]map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
-		limits: map[string]quantity.List{}, changes: 1, made: map[string]map[string]*storagev1.VolumeAttachment{},
+func newVolumes(l *listeners) *volumes {
+	return &volumes{
+		listeners: l,
+		claims:    map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, all: map[string]*corev1.PersistentVolume{},
+		unbound: map[string]map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
+		limits: map[string]quantity.List{}, version: 1, attachments: map[string]map[string]*storagev1.VolumeAttachment{},
 	}
 }
 
-// volumeKinds are the objects by which volumes decide where pods may go.
-func (s *Store) volumeKinds() []watched {
-	return []watched{
-		{&corev1.PersistentVolumeClaim{}, on(s.upsertPVC), on(s.removePVC)},
-		{&corev1.PersistentVolume{}, on(s.upsertPV), on(s.removePV)},
-		{&storagev1.StorageClass{}, on(s.upsertStorageClass), on(s.removeStorageClass)},
-		{&storagev1.CSINode{}, on(s.upsertCSINode), on(s.removeCSINode)},
-		{&storagev1.VolumeAttachment{}, on(s.upsertAttachment), on(s.removeAttachment)},
+func (x *volumes) upsertClaim(c *corev1.PersistentVolumeClaim) {
+	x.version++
+	x.claims[client.ObjectKeyFromObject(c)] = c
+	x.reportWork("pvc/"+c.Namespace, c)
+}
+
+func (x *volumes) removeClaim(c *corev1.PersistentVolumeClaim) {
+	x.version++
+	delete(x.claims, client.ObjectKeyFromObject(c))
+}
+
+func (x *volumes) upsert(pv *corev1.PersistentVolume) {
+	x.version++
+	x.removeUnbound(x.all[pv.Name])
+	x.all[pv.Name] = pv
+	x.addUnbound(pv)
+	x.reportWork("pv", pv)
+}
+
+func (x *volumes) remove(pv *corev1.PersistentVolume) {
+	x.version++
+	x.removeUnbound(x.all[pv.Name])
+	delete(x.all, pv.Name)
+}
+
+func (x *volumes) addUnbound(pv *corev1.PersistentVolume) {
+	if pv.Status.Phase == corev1.VolumeBound {
+		return
 	}
+	class := volume.GetPersistentVolumeClass(pv)
+	if x.unbound[class] == nil {
+		x.unbound[class] = map[string]*corev1.PersistentVolume{}
+	}
+	x.unbound[class][pv.Name] = pv
 }
 
-func (s *Store) upsertPVC(c *corev1.PersistentVolumeClaim) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.changes++
-	s.volumes.claims[client.ObjectKeyFromObject(c)] = c
-	s.wakeForVolumes("pvc/"+c.Namespace, c)
-}
-
-func (s *Store) removePVC(c *corev1.PersistentVolumeClaim) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.changes++
-	delete(s.volumes.claims, client.ObjectKeyFromObject(c))
-}
-
-func (s *Store) upsertPV(pv *corev1.PersistentVolume) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.changes++
-	s.loosen(s.volumes.all[pv.Name], false)
-	s.volumes.all[pv.Name] = pv
-	s.loosen(pv, true)
-	s.wakeForVolumes("pv", pv)
-}
-
-func (s *Store) removePV(pv *corev1.PersistentVolume) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.changes++
-	s.loosen(s.volumes.all[pv.Name], false)
-	delete(s.volumes.all, pv.Name)
-}
-
-// loosen notes that a volume is, or is not, one that may still be bound.
-func (s *Store) loosen(pv *corev1.PersistentVolume, there bool) {
+func (x *volumes) removeUnbound(pv *corev1.PersistentVolume) {
 	if pv == nil || pv.Status.Phase == corev1.VolumeBound {
 		return
 	}
 	class := volume.GetPersistentVolumeClass(pv)
-	if !there {
-		delete(s.volumes.loose[class], pv.Name)
-		if len(s.volumes.loose[class]) == 0 {
-			delete(s.volumes.loose, class)
-		}
-		return
+	delete(x.unbound[class], pv.Name)
+	if len(x.unbound[class]) == 0 {
+		delete(x.unbound, class)
 	}
-	if s.volumes.loose[class] == nil {
-		s.volumes.loose[class] = map[string]*corev1.PersistentVolume{}
-	}
-	s.volumes.loose[class][pv.Name] = pv
 }
 
-func (s *Store) upsertStorageClass(c *storagev1.StorageClass) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.changes++
-	s.volumes.classes[c.Name] = c
-	s.wakeForVolumes("storageclass", c)
+func (x *volumes) upsertClass(c *storagev1.StorageClass) {
+	x.version++
+	x.classes[c.Name] = c
+	x.reportWork("storageclass", c)
 }
 
-func (s *Store) removeStorageClass(c *storagev1.StorageClass) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.changes++
-	delete(s.volumes.classes, c.Name)
+func (x *volumes) removeClass(c *storagev1.StorageClass) {
+	x.version++
+	delete(x.classes, c.Name)
 }
 
-func (s *Store) upsertCSINode(n *storagev1.CSINode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes.limits[n.Name] = translate.AttachLimits(n)
-	s.remake(n.Name)
-}
+func (x *volumes) upsertLimits(n *storagev1.CSINode) { x.limits[n.Name] = translate.AttachLimits(n) }
+func (x *volumes) removeLimits(n *storagev1.CSINode) { delete(x.limits, n.Name) }
 
-func (s *Store) removeCSINode(n *storagev1.CSINode) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.volumes.limits, n.Name)
-	s.remake(n.Name)
-}
-
-func (s *Store) upsertAttachment(a *storagev1.VolumeAttachment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	on := s.volumes.made[a.Spec.NodeName]
+func (x *volumes) upsertAttachment(a *storagev1.VolumeAttachment) {
+	on := x.attachments[a.Spec.NodeName]
 	if on == nil {
 		on = map[string]*storagev1.VolumeAttachment{}
-		s.volumes.made[a.Spec.NodeName] = on
+		x.attachments[a.Spec.NodeName] = on
 	}
 	on[a.Name] = a
 }
 
-func (s *Store) removeAttachment(a *storagev1.VolumeAttachment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	on := s.volumes.made[a.Spec.NodeName]
+func (x *volumes) removeAttachment(a *storagev1.VolumeAttachment) {
+	on := x.attachments[a.Spec.NodeName]
 	delete(on, a.Name)
 	if len(on) == 0 {
-		delete(s.volumes.made, a.Spec.NodeName)
+		delete(x.attachments, a.Spec.NodeName)
 	}
 }
 
-// wakeForVolumes asks for a new plan when pods wait whose volumes the object may concern.
-func (s *Store) wakeForVolumes(kind string, o client.Object) {
-	if s.volumes.wanted {
-		s.wake(fmt.Sprintf("%s/%s/%s", kind, o.GetName(), o.GetResourceVersion()))
+// reportWork asks for a new plan if pending pods have volumes that the object may concern.
+func (x *volumes) reportWork(kind string, o client.Object) {
+	if x.isWanted {
+		x.listeners.work(fmt.Sprintf("%s/%s/%s", kind, o.GetName(), o.GetResourceVersion()))
 	}
-}
-
-// known fills a claim of a pod in with what there is.
-func (s *Store) known(p *corev1.Pod, c *translate.PodClaim) {
-	c.Claim = s.volumes.claims[types.NamespacedName{Namespace: p.Namespace, Name: c.Name}]
-	if c.Claim == nil {
-		return
-	}
-	c.Volume = s.volumes.all[c.Claim.Spec.VolumeName]
-	c.Class = s.volumes.classes[volume.GetPersistentVolumeClaimClass(c.Claim)]
-	if n := s.nodes[c.Claim.Annotations[volume.AnnSelectedNode]]; n != nil {
-		c.Host = cmp.Or(n.Labels[corev1.LabelHostname], n.Name)
-	}
-}
-
-// attach counts the volumes that a machine has, against those that it can attach: those
-// of its pods, each once, and those that are attached without a pod.
-func (s *Store) attach(n *cluster.Node, m *machine) {
-	if !m.limited || !m.claiming && len(s.volumes.made[m.name]) == 0 {
-		return
-	}
-	n.Used = maps.Clone(n.Used)
-	has := map[[2]string]bool{} // driver, handle
-	for _, p := range s.byNode[m.name] {
-		for _, c := range translate.ClaimsOf(p.Pod) {
-			s.known(p.Pod, &c)
-			driver, handle := c.Attachment()
-			has[[2]string{driver, handle}] = true
-		}
-	}
-	for _, a := range s.volumes.made[m.name] {
-		if name := a.Spec.Source.PersistentVolumeName; name != nil && s.volumes.all[*name] != nil {
-			driver, handle := translate.VolumeHandle(s.volumes.all[*name])
-			has[[2]string{driver, handle}] = true
-		}
-	}
-	for volume := range has {
-		// One too many must not keep out pods that have no volumes.
-		if name := quantity.AttachPrefix + volume[0]; n.Used[name] < n.Allocatable[name] {
-			n.Used[name]++
-		}
-	}
-}
-
-// limited tells whether a machine is known to attach no more than so many volumes.
-func limited(l quantity.List) bool {
-	for name := range l {
-		if strings.HasPrefix(name, quantity.AttachPrefix) {
-			return true
-		}
-	}
-	return false
 }

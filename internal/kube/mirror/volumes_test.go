@@ -73,8 +73,8 @@ func TestAPodIsHealedWhenItsVolumesAre(t *testing.T) {
 	s := newTestStore(atNoon)
 	var woken []string
 	s.OnWork(func(id string) { woken = append(woken, id) })
-	s.upsertPVC(waitingPVC("other"))
-	s.upsertPod(withClaims(pendingPod("web"), "data"))
+	upsert(s, waitingPVC("other"))
+	upsert(s, withClaims(pendingPod("web"), "data"))
 	expect := func(want string) {
 		t.Helper()
 		if diff := cmp.Diff(map[string]string{"web": want}, asked(s.Snapshot())); diff != "" {
@@ -82,35 +82,35 @@ func TestAPodIsHealedWhenItsVolumesAre(t *testing.T) {
 		}
 	}
 	expect("volume claim data does not exist")
-	s.upsertPVC(waitingPVC("data"))
+	upsert(s, waitingPVC("data"))
 	expect("volume claim data asks for storage class zonal, which does not exist")
-	s.upsertStorageClass(zonalClass("a", "b"))
+	upsert(s, zonalClass("a", "b"))
 	expect("topology.kubernetes.io/zone In [a b]")
 	claim, pv := boundPair("data", "b")
-	s.upsertPVC(claim)
+	upsert(s, claim)
 	expect("volume claim data is bound to volume pv-data, which does not exist")
-	s.upsertPV(pv)
+	upsert(s, pv)
 	expect("topology.kubernetes.io/zone In [b]")
 	if diff := cmp.Diff([]string{"pod/web", "pvc/default/data/1", "storageclass/zonal/", "pvc/default/data/1", "pv/pv-data/"}, woken); diff != "" {
 		t.Errorf("what woke the provisioner (-want +got):\n%s", diff)
 	}
-	s.removePVC(claim)
+	remove(s, claim)
 	expect("volume claim data does not exist")
 }
 
 func TestPodsWithAlikeVolumesAreAlike(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	s.upsertStorageClass(zonalClass("a", "b"))
+	upsert(s, zonalClass("a", "b"))
 	for _, name := range []string{"d1", "d2"} {
-		s.upsertPVC(waitingPVC(name))
+		upsert(s, waitingPVC(name))
 	}
 	claim, pv := boundPair("d3", "b")
-	s.upsertPVC(claim)
-	s.upsertPV(pv)
-	s.upsertPod(pendingPod("p0"))
+	upsert(s, claim)
+	upsert(s, pv)
+	upsert(s, pendingPod("p0"))
 	for i, name := range []string{"d1", "d2", "d3"} {
-		s.upsertPod(withClaims(pendingPod([]string{"p1", "p2", "p3"}[i]), name))
+		upsert(s, withClaims(pendingPod([]string{"p1", "p2", "p3"}[i]), name))
 	}
 	p := s.Snapshot().Pending
 	if p[1].Shape != p[2].Shape || p[0].Shape == p[1].Shape || p[1].Shape == p[3].Shape {
@@ -125,23 +125,23 @@ func TestPodsWithAlikeVolumesAreAlike(t *testing.T) {
 func TestOnlyOnePodMayHaveAClaim(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	s.upsertStorageClass(zonalClass("a"))
+	upsert(s, zonalClass("a"))
 	claim := waitingPVC("data")
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-	s.upsertPVC(claim)
+	upsert(s, claim)
 	older, younger := withClaims(pendingPod("older"), "data"), withClaims(pendingPod("younger"), "data")
 	younger.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))
 	gated := withClaims(pendingPod("gated"), "data")
 	gated.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
 	gated.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
-	s.upsertPod(gated)
-	s.upsertPod(younger)
-	s.upsertPod(older)
+	upsert(s, gated)
+	upsert(s, younger)
+	upsert(s, older)
 	taken := "volume claim data is for one pod only, and pod default/"
 	if diff := cmp.Diff(map[string]string{"older": "topology.kubernetes.io/zone In [a]", "younger": taken + "older has it"}, asked(s.Snapshot())); diff != "" {
 		t.Errorf("both wait (-want +got):\n%s", diff)
 	}
-	s.upsertPod(withClaims(boundPod("first", "n1"), "data"))
+	upsert(s, withClaims(boundPod("first", "n1"), "data"))
 	if diff := cmp.Diff(map[string]string{"older": taken + "first has it", "younger": taken + "first has it"}, asked(s.Snapshot())); diff != "" {
 		t.Errorf("another has it (-want +got):\n%s", diff)
 	}
@@ -154,23 +154,23 @@ func TestVolumesOfANodeAreCountedOnce(t *testing.T) {
 	csi := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
 		{Name: "ebs", Allocatable: &storagev1.VolumeNodeResources{Count: &limit}}, {Name: "efs"},
 	}}}
-	s.upsertNode(testNode("n1", "kwok://n1", true))
-	s.upsertNode(testNode("n2", "kwok://n2", true))
+	upsert(s, testNode("n1", "kwok://n1", true))
+	upsert(s, testNode("n2", "kwok://n2", true))
 	for _, name := range []string{"a", "b", "left", "more"} {
 		claim, pv := boundPair(name, "z")
-		s.upsertPVC(claim)
-		s.upsertPV(pv)
+		upsert(s, claim)
+		upsert(s, pv)
 	}
-	s.upsertPod(withClaims(boundPod("p1", "n1"), "a"))
-	s.upsertPod(withClaims(boundPod("p2", "n1"), "a"))
+	upsert(s, withClaims(boundPod("p1", "n1"), "a"))
+	upsert(s, withClaims(boundPod("p2", "n1"), "a"))
 	attachment := func(pv string) *storagev1.VolumeAttachment {
 		name := "pv-" + pv
 		return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "at-" + pv}, Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: "ebs", NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
 		}}
 	}
-	s.upsertAttachment(attachment("a"))
-	s.upsertAttachment(attachment("left"))
+	upsert(s, attachment("a"))
+	upsert(s, attachment("left"))
 	expect := func(when string, used, allocatable quantity.List) {
 		t.Helper()
 		n := s.Snapshot().Nodes[0]
@@ -180,15 +180,15 @@ func TestVolumesOfANodeAreCountedOnce(t *testing.T) {
 		}
 	}
 	expect("no driver has registered", nil, nil)
-	s.upsertCSINode(csi)
+	upsert(s, csi)
 	expect("one volume of two pods, and one left behind", quantity.List{ebs: 2}, quantity.List{ebs: 3})
-	s.upsertPod(withClaims(boundPod("p3", "n1"), "b", "more"))
+	upsert(s, withClaims(boundPod("p3", "n1"), "b", "more"))
 	expect("more than there is room for", quantity.List{ebs: 3}, quantity.List{ebs: 3})
 	if _, ok := s.Snapshot().Nodes[1].Allocatable[ebs]; ok {
 		t.Error("the node without drivers has a limit")
 	}
-	s.removeAttachment(attachment("left"))
-	s.removePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("p3")}})
+	remove(s, attachment("left"))
+	remove(s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("p3")}})
 	expect("after they have gone", quantity.List{ebs: 1}, quantity.List{ebs: 3})
 }
 
@@ -199,26 +199,26 @@ func TestWhatIsKnownOfVolumesGoes(t *testing.T) {
 	claim, pv := boundPair("a", "z")
 	free := pv.DeepCopy()
 	free.Status.Phase = corev1.VolumeAvailable
-	s.upsertPVC(claim)
-	s.upsertPV(free)
-	if len(s.volumes.loose[""]) != 1 {
+	upsert(s, claim)
+	upsert(s, free)
+	if len(s.volumes.unbound[""]) != 1 {
 		t.Error("a free volume is not known as one")
 	}
-	s.upsertPV(pv)
-	if len(s.volumes.loose[""]) != 0 {
+	upsert(s, pv)
+	if len(s.volumes.unbound[""]) != 0 {
 		t.Error("a volume that was bound is still free")
 	}
-	s.upsertPV(free)
-	s.upsertStorageClass(zonalClass())
-	s.upsertCSINode(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
-	s.upsertAttachment(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "at"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
-	s.removePVC(claim)
-	s.removePV(free)
-	s.removeStorageClass(zonalClass())
-	s.removeCSINode(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
-	s.removeAttachment(&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "at"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
-	v := &s.volumes
-	if n := len(v.claims) + len(v.all) + len(v.loose) + len(v.classes) + len(v.limits) + len(v.made); n != 0 {
+	upsert(s, free)
+	upsert(s, zonalClass())
+	upsert(s, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	upsert(s, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "at"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
+	remove(s, claim)
+	remove(s, free)
+	remove(s, zonalClass())
+	remove(s, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	remove(s, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "at"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
+	v := s.volumes
+	if n := len(v.claims) + len(v.all) + len(v.unbound) + len(v.classes) + len(v.limits) + len(v.attachments); n != 0 {
 		t.Errorf("%d things are left: %+v", n, v)
 	}
 }

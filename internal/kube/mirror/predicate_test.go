@@ -12,7 +12,7 @@ import (
 )
 
 // TestNewsOfLife: what of a claim's news is passed on.
-func TestNewsOfLife(t *testing.T) {
+func TestNewsLifecycleChanged(t *testing.T) {
 	t.Parallel()
 	set := func(of string) func(*karpenterv1.NodeClaim) {
 		return func(nc *karpenterv1.NodeClaim) {
@@ -41,7 +41,7 @@ func TestNewsOfLife(t *testing.T) {
 		after := before.DeepCopy()
 		after.ResourceVersion = "2"
 		c.change(after)
-		if got := mirror.OfLife().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
+		if got := mirror.LifecycleChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
 			t.Errorf("%s: passed on: %v, want %v", name, got, c.want)
 		}
 	}

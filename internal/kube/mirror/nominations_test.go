@@ -21,11 +21,11 @@ import (
 func hintStore(nominated string) (*Store, *corev1.Pod) {
 	s := newTestStore(atNoon)
 	for _, name := range []string{"n1", "n2"} {
-		s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	p := pendingPod("p")
 	p.Status.NominatedNodeName = nominated
-	s.upsertPod(p)
+	upsert(s, p)
 	return s, p
 }
 
@@ -47,13 +47,13 @@ func TestOurHintsDoNotHidePods(t *testing.T) {
 			s, p := hintStore(c.nominated)
 			ref := translate.PodRef(p)
 			if c.planned != "" {
-				s.Meant([]cluster.PodRef{ref}, c.planned)
+				s.Assign([]cluster.PodRef{ref}, c.planned)
 			}
 			if c.assumed != "" {
-				s.AssumeHint(ref, c.assumed)
+				s.AssumeNomination(ref, c.assumed)
 			}
 			snap := s.Snapshot()
-			if got := len(snap.Pending) == 1; got != c.asks || (s.Asking() == 1) != c.asks {
+			if got := len(snap.Pending) == 1; got != c.asks || (s.PendingCount() == 1) != c.asks {
 				t.Fatalf("asks for a node: %v, want %v", got, c.asks)
 			}
 			if c.asks && snap.Pending[0].Planned != c.planned {
@@ -68,10 +68,10 @@ func TestHints(t *testing.T) {
 	unregistered := karpenterv1.UnregisteredTaint()
 	s, p := hintStore("")
 	ref := translate.PodRef(p)
-	var landed []Landing
-	s.OnLanded(func(l Landing) { landed = append(landed, l) })
+	var landed []Outcome
+	s.OnOutcome(func(l Outcome) { landed = append(landed, l) })
 	view := func() nominate.View {
-		v := s.Hints()
+		v := s.Nominations()
 		v.Heard = noon
 		return v
 	}
@@ -84,22 +84,22 @@ func TestHints(t *testing.T) {
 	}
 	expect("meant for nothing", nil, nil, 0)
 
-	s.upsertClaim(&karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
-	s.Meant([]cluster.PodRef{ref}, "c")
+	upsert(s, &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
+	s.Assign([]cluster.PodRef{ref}, "c")
 	expect("the machine has not joined", nil, nil, 1)
 
 	joined := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 	joined.Status.ProviderID = "id"
-	s.upsertClaim(joined)
+	upsert(s, joined)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3"}, Spec: corev1.NodeSpec{ProviderID: "id", Taints: []corev1.Taint{unregistered}}}
-	s.upsertNode(node)
-	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon, Shape: s.pods[p.UID].shape.Shape}
+	upsert(s, node)
+	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon, Shape: s.pods.all[p.UID].shape.shape}
 	expect("it has joined", []nominate.Pod{once}, []nominate.Node{{Name: "n3", Stage: nominate.Closed}}, 0)
 
 	node = node.DeepCopy()
 	node.Spec.Taints = nil
-	s.upsertNode(node)
-	s.AssumeHint(ref, "n3")
+	upsert(s, node)
+	s.AssumeNomination(ref, "n3")
 	open := []nominate.Node{{Name: "n3"}}
 	hinted := once
 	hinted.Hint, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
@@ -107,23 +107,23 @@ func TestHints(t *testing.T) {
 
 	p = p.DeepCopy()
 	p.Status.NominatedNodeName = "n3"
-	s.upsertPod(p)
+	upsert(s, p)
 	hinted.Stands = true
 	expect("it stands once it is shown", []nominate.Pod{hinted}, open, 0)
 
 	cleared := p.DeepCopy()
 	cleared.Status.NominatedNodeName = ""
-	s.upsertPod(cleared)
+	upsert(s, cleared)
 	twice := once
 	twice.Given, twice.GivenAt, twice.Tries = 1, noon, 2
 	expect("one that was shown and taken away is gone", []nominate.Pod{twice}, open, 0)
 
 	bound := p.DeepCopy()
 	bound.Spec.NodeName, bound.Status.NominatedNodeName = "n3", ""
-	s.upsertPod(bound)
-	s.upsertPod(bound.DeepCopy())
+	upsert(s, bound)
+	upsert(s, bound.DeepCopy())
 	expect("a bound pod needs none", nil, nil, 0)
-	if diff := cmp.Diff([]Landing{AsPlanned}, landed); diff != "" {
+	if diff := cmp.Diff([]Outcome{AsPlanned}, landed); diff != "" {
 		t.Errorf("told of pods that landed (-want +got):\n%s", diff)
 	}
 }
@@ -131,8 +131,8 @@ func TestHints(t *testing.T) {
 func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
 	s, p := hintStore("gone")
-	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods[p.UID].shape.Shape}}
-	v := s.Hints()
+	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods.all[p.UID].shape.shape}}
+	v := s.Nominations()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
 		t.Errorf("Hints (-want +got):\n%s", diff)
 	}
@@ -145,11 +145,11 @@ func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.upsertNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	p := pendingPod("p")
-	s.upsertPod(p)
-	s.Meant([]cluster.PodRef{translate.PodRef(p)}, "n1")
-	s.AssumeHint(translate.PodRef(p), "n1")
+	upsert(s, p)
+	s.Assign([]cluster.PodRef{translate.PodRef(p)}, "n1")
+	s.AssumeNomination(translate.PodRef(p), "n1")
 	for _, c := range []struct {
 		what   string
 		change func(*corev1.Pod)
@@ -162,8 +162,8 @@ func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
 		now = now.Add(time.Second)
 		p = p.DeepCopy()
 		c.change(p)
-		s.upsertPod(p)
-		if v := s.Hints(); v.Heard.Equal(now) != c.heard || v.Pods[0].TriedAt.Equal(now) != c.heard {
+		upsert(s, p)
+		if v := s.Nominations(); v.Heard.Equal(now) != c.heard || v.Pods[0].TriedAt.Equal(now) != c.heard {
 			t.Errorf("%s: heard at %s and tried at %s, now is %s", c.what, v.Heard, v.Pods[0].TriedAt, now)
 		}
 	}
@@ -184,22 +184,22 @@ func TestWhichNodesHaveRoomToSpare(t *testing.T) {
 			t.Parallel()
 			s := newTestStore(atNoon)
 			for _, node := range []string{"n1", "n2"} {
-				s.upsertNode(&corev1.Node{
+				upsert(s, &corev1.Node{
 					ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{karpenterv1.UnregisteredTaint()}},
 					Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 						corev1.ResourceCPU: *resource.NewQuantity(int64(c.cpu), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("9"),
 					}},
 				})
 			}
-			s.upsertClaim(testClaim("later", ""))
+			upsert(s, testClaim("later", ""))
 			for machine, pods := range map[string]int{"n1": c.there, "n2": c.elsewhere, "later": c.coming} {
 				for i := range pods {
 					p := pendingPod(fmt.Sprint(machine, i))
-					s.upsertPod(p)
-					s.Meant([]cluster.PodRef{translate.PodRef(p)}, machine)
+					upsert(s, p)
+					s.Assign([]cluster.PodRef{translate.PodRef(p)}, machine)
 				}
 			}
-			if got := s.Hints().Nodes[0]; got.Name != "n1" || got.Spare != c.spare {
+			if got := s.Nominations().Nodes[0]; got.Name != "n1" || got.Spare != c.spare {
 				t.Errorf("node %s: spare is %v, want n1, %v", got.Name, got.Spare, c.spare)
 			}
 		})

@@ -70,20 +70,20 @@ func TestGangsInSnapshots(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": "train", "b": "train", "c": "", "d": "missing", "e": "", "elsewhere": "train"}, of); diff != "" {
 		t.Errorf("gangs of pods (-want +got):\n%s", diff)
 	}
-	s.removePod(member(pendingPod("a"), "train"))
-	s.removePod(member(boundPod("runs", "n1"), "train"))
-	s.upsertPodGroup(podGroupOf("train", 2))
+	remove(s, member(pendingPod("a"), "train"))
+	remove(s, member(boundPod("runs", "n1"), "train"))
+	upsert(s, podGroupOf("train", 2))
 	if gangs, _ := gangsOf(s.Snapshot()); len(gangs) != 1 || gangs[0].Minimum != 2 || gangs[0].Bound != 1 || gangs[0].Known != 3 {
 		t.Errorf("after changes: %+v", gangs)
 	}
-	s.removePodGroup(podGroupOf("train", 2))
+	remove(s, podGroupOf("train", 2))
 	if gangs, of := gangsOf(s.Snapshot()); len(gangs) != 0 || of["b"] != "train" {
 		t.Errorf("without the PodGroup: %+v, and b is of %q", gangs, of["b"])
 	}
 	for _, name := range []string{"b", "untried", "room", "leaving", "c", "d", "e"} {
-		s.removePod(member(pendingPod(name), "train"))
+		remove(s, member(pendingPod(name), "train"))
 	}
-	s.removePod(elsewhere)
+	remove(s, elsewhere)
 	if len(s.gangs.pods) != 0 {
 		t.Errorf("what is remembered when all pods are gone: %v", s.gangs.pods)
 	}
@@ -110,8 +110,8 @@ func TestPodGroupsAreFed(t *testing.T) {
 		}
 		return gangs[0].Minimum
 	}
-	s.upsertPod(member(pendingPod("a"), "train"))
-	heard := s.Heard()
+	upsert(s, member(pendingPod("a"), "train"))
+	heard := s.EventCount()
 	for what, c := range []struct {
 		do   func()
 		want int
@@ -124,8 +124,8 @@ func TestPodGroupsAreFed(t *testing.T) {
 			t.Errorf("%d: minimum %d, want %d", what, minimum(), c.want)
 		}
 	}
-	if s.Heard() != heard+3 {
-		t.Errorf("heard of %d changes, want 3", s.Heard()-heard)
+	if s.EventCount() != heard+3 {
+		t.Errorf("heard of %d changes, want 3", s.EventCount()-heard)
 	}
 }
 
@@ -163,9 +163,9 @@ func TestAPodGroupIsNews(t *testing.T) {
 	s := newTestStore(atNoon)
 	var woken []string
 	s.OnWork(func(id string) { woken = append(woken, id) })
-	s.upsertPodGroup(podGroupOf("train", 4))
-	s.upsertPodGroup(podGroupOf("train", 4)) // its status, say
-	s.upsertPodGroup(podGroupOf("train", 2))
+	upsert(s, podGroupOf("train", 4))
+	upsert(s, podGroupOf("train", 4)) // its status, say
+	upsert(s, podGroupOf("train", 2))
 	if want := []string{"podgroup/default/train/4", "podgroup/default/train/2"}; !slices.Equal(woken, want) {
 		t.Errorf("woken by %q, want %q", woken, want)
 	}
@@ -179,8 +179,8 @@ func TestNoMachineIsHeldForPodsThatAreNotMeantForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := cluster.PodRef{Namespace: "default", Name: "a", UID: "a"}, cluster.PodRef{Namespace: "default", Name: "b", UID: "b"}
-	s.Meant([]cluster.PodRef{a, b}, "n1")
-	s.NotMeant([]cluster.PodRef{a, {Namespace: "default", Name: "unknown", UID: "unknown"}})
+	s.Assign([]cluster.PodRef{a, b}, "n1")
+	s.Unassign([]cluster.PodRef{a, {Namespace: "default", Name: "unknown", UID: "unknown"}})
 	snap := s.Snapshot()
 	if snap.Nodes[0].Planned != 1 || snap.Pending[0].Planned != "" || snap.Pending[1].Planned != "n1" {
 		t.Errorf("held for %d pods, pending %+v", snap.Nodes[0].Planned, snap.Pending)
@@ -212,7 +212,7 @@ func TestAGangAsksWhereThereIsNoNode(t *testing.T) {
 			s := newTestStore(func() time.Time { return noon })
 			woken := 0
 			if c.node {
-				s.upsertNode(testNode("n1", "p1", true))
+				upsert(s, testNode("n1", "p1", true))
 			}
 			s.OnWork(func(id string) {
 				if strings.HasPrefix(id, "pod/") {
@@ -223,12 +223,12 @@ func TestAGangAsksWhereThereIsNoNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.plan {
-				s.Meant([]cluster.PodRef{ref}, "n1")
+				s.Assign([]cluster.PodRef{ref}, "n1")
 			} else if woken != c.want {
 				t.Errorf("woken %d times, want %d", woken, c.want)
 			}
 			snap := s.Snapshot()
-			if len(snap.Pending) != c.want || s.Asking() != c.want {
+			if len(snap.Pending) != c.want || s.PendingCount() != c.want {
 				t.Errorf("%d pods ask, want %d", len(snap.Pending), c.want)
 			}
 			if len(snap.Gangs) == 1 && snap.Gangs[0].Bound != 0 {

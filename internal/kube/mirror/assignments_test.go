@@ -24,15 +24,15 @@ func openStore(now *time.Time, since time.Time) (*Store, *corev1.Pod) {
 			Type: karpenterv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(since),
 		})
 	}
-	s.upsertClaim(c)
-	s.upsertNode(&corev1.Node{
+	upsert(s, c)
+	upsert(s, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelHostname: "host-1"}},
 		Spec:       corev1.NodeSpec{ProviderID: "id-1"},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	})
 	p := pendingPod("p")
-	s.upsertPod(p)
-	s.Meant([]cluster.PodRef{translate.PodRef(p)}, "n1")
+	upsert(s, p)
+	s.Assign([]cluster.PodRef{translate.PodRef(p)}, "n1")
 	return s, p
 }
 
@@ -40,7 +40,7 @@ func openStore(now *time.Time, since time.Time) (*Store, *corev1.Pod) {
 func refuse(s *Store, p *corev1.Pod, why string) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Status.Conditions[0].Message = why
-	s.upsertPod(p)
+	upsert(s, p)
 	return p
 }
 
@@ -48,8 +48,8 @@ func TestAPodThatIsRefusedIsPlannedElsewhere(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s, p := openStore(&now, noon)
-	var landed []Landing
-	s.OnLanded(func(l Landing) { landed = append(landed, l) })
+	var landed []Outcome
+	s.OnOutcome(func(l Outcome) { landed = append(landed, l) })
 	now = noon.Add(20 * time.Second)
 	p = refuse(s, p, "0/1 nodes are available")
 	if got := s.Snapshot().Pending[0]; got.Planned != "n1" {
@@ -63,13 +63,13 @@ func TestAPodThatIsRefusedIsPlannedElsewhere(t *testing.T) {
 	if len(got.Shape.CountedTerms()[0]) > 0 {
 		t.Errorf("what it counts for spread has changed: %v", got.Shape.CountedTerms())
 	}
-	if diff := cmp.Diff([]Landing{Refused}, landed); diff != "" {
+	if diff := cmp.Diff([]Outcome{Refused}, landed); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	bound := p.DeepCopy()
 	bound.Spec.NodeName = "n1"
-	s.upsertPod(bound)
-	if s.pods[p.UID].refusedBy != nil {
+	upsert(s, bound)
+	if s.pods.all[p.UID].history.refusedBy != nil {
 		t.Error("it is bound, and what refused it is still remembered")
 	}
 }

@@ -27,11 +27,11 @@ func ownedPod(name, controller string, now time.Time) *corev1.Pod {
 func evict(s *Store, p *corev1.Pod) {
 	p = p.DeepCopy()
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
-	s.upsertPod(p)
+	upsert(s, p)
 	p = p.DeepCopy()
 	p.DeletionTimestamp = &metav1.Time{Time: s.opts.Now()}
-	s.upsertPod(p)
-	s.removePod(p)
+	upsert(s, p)
+	remove(s, p)
 }
 
 // TestAPodThatComesForAnEvictedOneIsKnown: of three pods that a controller makes after two
@@ -40,17 +40,17 @@ func TestAPodThatComesForAnEvictedOneIsKnown(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.upsertNode(testNode("n1", "id-1", true))
+	upsert(s, testNode("n1", "id-1", true))
 	for _, name := range []string{"web-1", "web-2", "web-3"} {
-		s.upsertPod(ownedPod(name, "web", noon.Add(-time.Hour)))
+		upsert(s, ownedPod(name, "web", noon.Add(-time.Hour)))
 	}
 	evict(s, ownedPod("web-1", "web", noon.Add(-time.Hour)))
 	evict(s, ownedPod("web-2", "web", noon.Add(-time.Hour)))
 	now = noon.Add(time.Second)
-	s.upsertPod(ownedPod("web-3", "web", noon.Add(-time.Hour))) // seen again
-	s.upsertPod(ownedPod("db-1", "db", now))
+	upsert(s, ownedPod("web-3", "web", noon.Add(-time.Hour))) // seen again
+	upsert(s, ownedPod("db-1", "db", now))
 	for _, name := range []string{"web-4", "web-5", "web-6"} {
-		s.upsertPod(ownedPod(name, "web", now))
+		upsert(s, ownedPod(name, "web", now))
 	}
 	want := map[string]time.Time{"web-3": {}, "db-1": {}, "web-4": now, "web-5": now, "web-6": {}}
 	got := map[string]time.Time{}
@@ -69,15 +69,15 @@ func TestAPodThatMovesAgainAndAgainIsKnown(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.upsertNode(testNode("n1", "id-1", true))
+	upsert(s, testNode("n1", "id-1", true))
 	pod := ownedPod("web-0", "web", noon.Add(-time.Hour))
-	s.upsertPod(pod)
+	upsert(s, pod)
 	var got []int
 	for i, stays := range []time.Duration{0, 29 * time.Minute, 59 * time.Minute, 2 * time.Hour, 29 * time.Minute} {
 		now = now.Add(stays)
 		evict(s, pod)
 		pod = ownedPod(fmt.Sprint("web-", i+1), "web", now)
-		s.upsertPod(pod)
+		upsert(s, pod)
 		got = append(got, s.Snapshot().Nodes[0].Residents[0].Moves)
 	}
 	if want := []int{1, 2, 3, 1, 2}; !slices.Equal(got, want) {
@@ -86,7 +86,7 @@ func TestAPodThatMovesAgainAndAgainIsKnown(t *testing.T) {
 	for range 2 * movesMost {
 		evict(s, pod)
 		pod = ownedPod(pod.Name+"x", "web", now)
-		s.upsertPod(pod)
+		upsert(s, pod)
 	}
 	if got := s.Snapshot().Nodes[0].Residents[0].Moves; got != movesMost {
 		t.Errorf("%d moves are counted, want %d at most", got, movesMost)
@@ -99,17 +99,17 @@ func TestEvictionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	s.upsertNode(testNode("n1", "id-1", true))
+	upsert(s, testNode("n1", "id-1", true))
 	old := ownedPod("web-1", "web", noon.Add(-time.Hour))
-	s.upsertPod(old)
+	upsert(s, old)
 	evict(s, old)
-	now = noon.Add(movedKept)
-	s.upsertPod(ownedPod("web-2", "web", now))
+	now = noon.Add(evictionKept)
+	upsert(s, ownedPod("web-2", "web", now))
 	if r := s.Snapshot().Nodes[0].Residents[0]; !r.Moved.IsZero() {
 		t.Errorf("%s is said to have come for another at %v", r.Name, r.Moved)
 	}
-	if len(s.evicted) > 0 {
-		t.Errorf("evictions are still known of %d controllers", len(s.evicted))
+	if len(s.evictions.byController) > 0 {
+		t.Errorf("evictions are still known of %d controllers", len(s.evictions.byController))
 	}
 }
 
@@ -124,15 +124,15 @@ func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 		noon.Add(time.Second): {"lone-1": {}, "web-1": {}, "web-2": {}},
 	} {
 		s := newTestStore(func() time.Time { return noon })
-		s.opts.Started = noon
+		s.evictions.started = noon
 		node := testNode("n1", "id-1", true)
 		node.CreationTimestamp = metav1.NewTime(machine)
-		s.upsertNode(node)
+		upsert(s, node)
 		lone := ownedPod("lone-1", "lone", minuteAgo)
 		lone.OwnerReferences = nil
 		for _, p := range []*corev1.Pod{lone, ownedPod("web-1", "web", minuteAgo), ownedPod("web-2", "web", noon)} {
-			s.upsertPod(p)
-			s.upsertPod(p.DeepCopy()) // seen again
+			upsert(s, p)
+			upsert(s, p.DeepCopy()) // seen again
 		}
 		got := map[string]time.Time{}
 		for _, r := range s.Snapshot().Nodes[0].Residents {
@@ -151,14 +151,14 @@ func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 	s := newTestStore(atNoon)
 	claim := testClaim("c1", "kwok://n1")
 	claim.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("s1", 1, 0)}
-	s.upsertClaim(claim)
-	s.upsertNode(testNode("n1", "kwok://n1", true))
-	s.upsertPod(boundPod("web", "n1"))
+	upsert(s, claim)
+	upsert(s, testNode("n1", "kwok://n1", true))
+	upsert(s, boundPod("web", "n1"))
 	home := func() string { return s.Snapshot().Nodes[0].Residents[0].Home }
 	before := home()
-	s.MeantBy("s1", []cluster.PodRef{{UID: "web"}, {UID: "gone"}}, "n2")
+	s.AssignFor("s1", []cluster.PodRef{{UID: "web"}, {UID: "gone"}}, "n2")
 	during := home()
-	s.upsertPod(boundPod("web", "n1"))
+	upsert(s, boundPod("web", "n1"))
 	if got := []string{before, during, home()}; !slices.Equal(got, []string{"", "n2", "n2"}) {
 		t.Errorf("homes before, and when it was meant for n2: %q", got)
 	}
@@ -167,13 +167,13 @@ func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 	}
 	leaving := claim.DeepCopy()
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
-	s.upsertClaim(leaving)
+	upsert(s, leaving)
 	if pending := s.Snapshot().Pending; len(pending) != 1 || pending[0].Planned != "n2" {
 		t.Errorf("told to go: %+v", pending)
 	}
 	another := claim.DeepCopy()
 	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation("s2", 1, 0)
-	s.upsertClaim(another)
+	upsert(s, another)
 	if home() != "" {
 		t.Errorf("of another step: %q", home())
 	}

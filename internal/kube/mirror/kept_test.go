@@ -27,7 +27,7 @@ func TestWhatIsKeptIsWhatThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon
 		asked := newTestStore(func() time.Time { return now })
-		asked.opts.Started = noon
+		asked.evictions.started = noon
 		var heard []told
 		var last, lastWant *cluster.Snapshot
 		ops := map[string]func(*rapid.T){
@@ -80,13 +80,13 @@ func volumeCases() map[string]keptCase {
 	single.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 
 	return map[string]keptCase{
-		"a volume goes":                             {[]client.Object{p, claim, volume}, func(s *Store) { s.removePV(volume) }},
-		"a volume is in another zone":               {[]client.Object{p, claim, volume}, func(s *Store) { s.upsertPV(moved) }},
-		"a volume claim goes":                       {[]client.Object{p, claim, volume}, func(s *Store) { s.removePVC(claim) }},
-		"a class is another":                        {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { s.upsertStorageClass(zonalClass("b")) }},
-		"a class goes":                              {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { s.removeStorageClass(zonalClass("a")) }},
-		"the Node of a volume has another hostname": {[]client.Object{far, waiting, zonalClass("a")}, func(s *Store) { s.upsertNode(renamed) }},
-		"the only pod that may have a volume goes":  {[]client.Object{p, other, single, volume}, func(s *Store) { s.removePod(p) }},
+		"a volume goes":                             {[]client.Object{p, claim, volume}, func(s *Store) { remove(s, volume) }},
+		"a volume is in another zone":               {[]client.Object{p, claim, volume}, func(s *Store) { upsert(s, moved) }},
+		"a volume claim goes":                       {[]client.Object{p, claim, volume}, func(s *Store) { remove(s, claim) }},
+		"a class is another":                        {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { upsert(s, zonalClass("b")) }},
+		"a class goes":                              {[]client.Object{ephemeral, own, volume, zonalClass("a")}, func(s *Store) { remove(s, zonalClass("a")) }},
+		"the Node of a volume has another hostname": {[]client.Object{far, waiting, zonalClass("a")}, func(s *Store) { upsert(s, renamed) }},
+		"the only pod that may have a volume goes":  {[]client.Object{p, other, single, volume}, func(s *Store) { remove(s, p) }},
 	}
 }
 
@@ -100,8 +100,8 @@ func planCases() map[string]keptCase {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	budget.Spec.Selector, budget.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: p.Labels}, ptr.To(intstr.FromInt32(0))
 	return map[string]keptCase{
-		"a step means a pod for a home":               {[]client.Object{p, joined}, func(s *Store) { s.MeantBy("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
-		"a budget holds a pod of a machine that goes": {[]client.Object{p, leaving}, func(s *Store) { s.upsertPDB(budget) }},
+		"a step means a pod for a home":               {[]client.Object{p, joined}, func(s *Store) { s.AssignFor("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
+		"a budget holds a pod of a machine that goes": {[]client.Object{p, leaving}, func(s *Store) { upsert(s, budget) }},
 	}
 }
 
@@ -120,7 +120,7 @@ func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
 			}
 			heard := []told{{noon, setUp}, {noon, tc.change}}
 			s := newTestStore(atNoon)
-			s.opts.Started = noon
+			s.evictions.started = noon
 			setUp(s)
 			before := s.Snapshot()
 			wantSame(t, "a snapshot", neverAsked(heard[:1], noon).Snapshot(), before)
@@ -145,21 +145,21 @@ type told struct {
 func neverAsked(heard []told, now time.Time) *Store {
 	var at time.Time
 	s := newTestStore(func() time.Time { return at })
-	s.opts.Started = noon
+	s.evictions.started = noon
 	for _, e := range heard {
 		at = e.at
 		e.by(s)
 	}
 	at = now
-	s.listed = nil
+	s.nodes.sorted = nil
 	return s
 }
 
 // forget does what a snapshot does to a store but for what it keeps for the next one.
 func (s *Store) forget() {
-	s.listed = nil
+	s.nodes.sorted = nil
 	s.expire(s.opts.Now())
-	s.giveUp(s.opts.Now())
+	s.assignments.giveUp(s.opts.Now())
 }
 
 func wantSame(t rapid.TB, what string, want, got *cluster.Snapshot) {

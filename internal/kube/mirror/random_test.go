@@ -19,35 +19,35 @@ import (
 
 // news makes what a store may be told, by what it is about: of few objects, in many states.
 var news = map[string]func(*rapid.T) func(*Store){
-	"pod":              telling((*Store).upsertPod, anyPod),
-	"another pod":      telling((*Store).upsertPod, anyPod),
-	"pod gone":         telling((*Store).removePod, anyPod),
-	"node":             telling((*Store).upsertNode, anyNode),
-	"another node":     telling((*Store).upsertNode, anyNode),
-	"node gone":        telling((*Store).removeNode, anyNode),
-	"claim":            telling((*Store).upsertClaim, anyClaim),
-	"another claim":    telling((*Store).upsertClaim, anyClaim),
-	"claim gone":       telling((*Store).removeClaim, anyClaim),
+	"pod":              telling(upsert, anyPod),
+	"another pod":      telling(upsert, anyPod),
+	"pod gone":         telling(remove, anyPod),
+	"node":             telling(upsert, anyNode),
+	"another node":     telling(upsert, anyNode),
+	"node gone":        telling(remove, anyNode),
+	"claim":            telling(upsert, anyClaim),
+	"another claim":    telling(upsert, anyClaim),
+	"claim gone":       telling(remove, anyClaim),
 	"claim made":       telling((*Store).AssumeClaim, anyClaim),
-	"budget":           telling((*Store).upsertPDB, anyBudget),
-	"budget gone":      telling((*Store).removePDB, anyBudget),
-	"volume claim":     telling((*Store).upsertPVC, anyVolumeClaim),
-	"no volume claim":  telling((*Store).removePVC, anyVolumeClaim),
-	"volume":           telling((*Store).upsertPV, anyVolume),
-	"volume gone":      telling((*Store).removePV, anyVolume),
-	"class":            telling((*Store).upsertStorageClass, anyStorageClass),
-	"class gone":       telling((*Store).removeStorageClass, anyStorageClass),
-	"limits":           telling((*Store).upsertCSINode, anyCSINode),
-	"limits gone":      telling((*Store).removeCSINode, anyCSINode),
-	"attached":         telling((*Store).upsertAttachment, anyAttachment),
-	"attached no more": telling((*Store).removeAttachment, anyAttachment),
+	"budget":           telling(upsert, anyBudget),
+	"budget gone":      telling(remove, anyBudget),
+	"volume claim":     telling(upsert, anyVolumeClaim),
+	"no volume claim":  telling(remove, anyVolumeClaim),
+	"volume":           telling(upsert, anyVolume),
+	"volume gone":      telling(remove, anyVolume),
+	"class":            telling(upsert, anyStorageClass),
+	"class gone":       telling(remove, anyStorageClass),
+	"limits":           telling(upsert, anyCSINode),
+	"limits gone":      telling(remove, anyCSINode),
+	"attached":         telling(upsert, anyAttachment),
+	"attached no more": telling(remove, anyAttachment),
 	"plan": func(t *rapid.T) func(*Store) {
 		pods, machine := anyRefs(t), anyMachine(t)
-		return func(s *Store) { s.Meant(pods, machine) }
+		return func(s *Store) { s.Assign(pods, machine) }
 	},
 	"step": func(t *rapid.T) func(*Store) {
 		pods, machine := anyRefs(t), anyMachine(t)
-		return func(s *Store) { s.MeantBy("step1", pods, machine) }
+		return func(s *Store) { s.AssignFor("step1", pods, machine) }
 	},
 }
 
@@ -77,7 +77,7 @@ func deleted(t *rapid.T) *metav1.Time {
 
 // created is before or after the store was.
 func created(t *rapid.T) metav1.Time {
-	return metav1.NewTime(oneOf(t, "created", noon.Add(-hintShown), noon))
+	return metav1.NewTime(oneOf(t, "created", noon.Add(-nominationShown), noon))
 }
 
 func anyMachine(t *rapid.T) string { return oneOf(t, "machine", "n0", "n1", "n2", "c0", "c1") }

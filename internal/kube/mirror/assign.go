@@ -1,0 +1,91 @@
+package mirror
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/nominate"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// AssumeClaim counts a NodeClaim that was just created, before the watch shows it.
+func (s *Store) AssumeClaim(nc *karpenterv1.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes.assumeClaim(nc, s.opts.Now())
+}
+
+// Assign records which node each pod of a plan is for, so that the next plan does not move it:
+// a Node or NodeClaim of the snapshot, or a NodeClaim just created.
+func (s *Store) Assign(pods []cluster.PodRef, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ref := range pods {
+		p, ok := s.pods.all[types.UID(ref.UID)]
+		if !ok || p.object.Spec.NodeName != "" && !s.isLeaving(p.object.Spec.NodeName) {
+			continue // since the plan was made it has gone or was bound
+		}
+		s.assignments.assign(p, node, s.opts.Now(), 2*s.opts.BatchMax)
+	}
+}
+
+// AssignAll is Assign for all assignments of a plan.
+func (s *Store) AssignAll(placements []plan.Placement) {
+	byNode := map[string][]cluster.PodRef{}
+	for _, p := range placements {
+		byNode[p.Node] = append(byNode[p.Node], p.Pod)
+	}
+	for node, pods := range byNode {
+		s.Assign(pods, node)
+	}
+}
+
+// AssignFor records the target node of pods that a disruption command will evict later. Until
+// then they stay where they are. The record is void once the command is gone.
+func (s *Store) AssignFor(command string, pods []cluster.PodRef, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ref := range pods {
+		if p, ok := s.pods.all[types.UID(ref.UID)]; ok {
+			p.history.target, p.history.targetOf = node, command
+			s.nodes.podsChanged(p.object.Spec.NodeName)
+		}
+	}
+}
+
+// Unassign forgets which node pods are planned for, so that none is kept for them.
+func (s *Store) Unassign(pods []cluster.PodRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ref := range pods {
+		if s.assignments.unassign(types.UID(ref.UID)) {
+			s.events.Add(1) // the node may be empty now
+			s.listeners.reportNomination()
+		}
+	}
+}
+
+// Nominations returns the pods that are planned for a node or carry a nomination of ours, and
+// the Nodes that they are planned for.
+func (s *Store) Nominations() nominate.View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.assignments.viewNominations(s.opts.Now())
+}
+
+// AssumeNomination counts a nomination that is about to be written, before the watch shows it.
+func (s *Store) AssumeNomination(ref cluster.PodRef, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if uid := types.UID(ref.UID); s.pods.all[uid] != nil {
+		s.assignments.assumeNomination(uid, node, s.opts.Now())
+	}
+}
+
+// DropNomination takes back AssumeNomination: the write failed.
+func (s *Store) DropNomination(ref cluster.PodRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assignments.dropNomination(types.UID(ref.UID))
+}

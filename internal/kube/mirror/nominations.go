@@ -1,0 +1,114 @@
+package mirror
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dovetail-sh/dovetail/internal/core/nominate"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// nominationShown is how long a nomination that this process wrote counts before the watch has
+// shown it.
+const nominationShown = 5 * time.Second
+
+// nominationView is a nominate.View in the making.
+type nominationView struct {
+	of    *assignments
+	now   time.Time
+	view  nominate.View
+	nodes map[string]nominate.Node
+	// planned counts the unbound pods by the Node that they are planned for and by shape;
+	// those whose Node has not joined are under "". all counts them by shape alone.
+	planned map[string]map[*sharedShape]int
+	all     map[*sharedShape]int
+}
+
+// viewNominations returns the unbound pods that are planned for a node or carry a nomination
+// of ours, sorted by name, and the Nodes that they are planned for.
+func (x *assignments) viewNominations(now time.Time) nominate.View {
+	v := nominationView{
+		of: x, now: now, view: nominate.View{At: now, Heard: x.lastEvent}, nodes: map[string]nominate.Node{},
+		planned: map[string]map[*sharedShape]int{}, all: map[*sharedShape]int{},
+	}
+	for uid, p := range x.pods.unbound {
+		if p.asksForNode {
+			v.add(uid, p)
+		}
+	}
+	slices.SortFunc(v.view.Pods, func(a, b nominate.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	for name, n := range v.nodes {
+		if n.Stage == nominate.Closed {
+			n.Spare = v.hasSpareRoom(name)
+			v.nodes[name] = n
+		}
+	}
+	v.view.Nodes = slices.SortedFunc(maps.Values(v.nodes), func(a, b nominate.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return v.view
+}
+
+func (v *nominationView) add(uid types.UID, p *pod) {
+	written, isWritten := v.of.nominations[uid]
+	planned, isPlanned := v.of.planned[uid]
+	nominated := p.object.Status.NominatedNodeName
+	isLost := nominated != "" && v.of.nodes.nodes[nominated] == nil
+	if !isPlanned && !isWritten && !isLost {
+		return
+	}
+	pod := nominate.Pod{
+		PodRef: translate.PodRef(p.object), Hint: nominated, Ours: isLost || v.of.isOurs(p),
+		Priority: ptr.Deref(p.object.Spec.Priority, 0), Tries: p.history.tries, TriedAt: p.history.triedAt, Shape: p.shape.shape,
+	}
+	if isWritten && !written.isSeen && v.now.Before(written.at.Add(nominationShown)) {
+		pod.Hint, pod.Ours = written.node, true
+	}
+	if n := v.of.nodes.joined(planned); n != nil {
+		pod.Node, pod.Stands = n.Name, n.Name == nominated
+		v.nodes[n.Name] = nominate.Node{Name: n.Name, Stage: stage(n)}
+		v.count(n.Name, p.shape)
+	} else if isPlanned {
+		v.view.Coming++
+		v.count("", p.shape)
+	}
+	if pod.Node == written.node {
+		pod.Given, pod.GivenAt = written.writes, written.at
+	}
+	if pod.Node != "" || pod.Hint != "" {
+		v.view.Pods = append(v.view.Pods, pod)
+	}
+}
+
+func (v *nominationView) count(node string, shape *sharedShape) {
+	if v.planned[node] == nil {
+		v.planned[node] = map[*sharedShape]int{}
+	}
+	v.planned[node][shape]++
+	v.all[shape]++
+}
+
+// hasSpareRoom reports whether a Node could take a pod that is planned for another one besides
+// its own.
+func (v *nominationView) hasSpareRoom(node string) bool {
+	left := translate.Quantities(v.of.nodes.get(node).Status.Allocatable)
+	for _, p := range v.of.pods.byNode[node] {
+		left = left.MinusFloor(p.shape.shape.Requests)
+	}
+	for shape, pods := range v.planned[node] {
+		for range pods {
+			left = left.MinusFloor(shape.shape.Requests)
+		}
+	}
+	for shape, pods := range v.all {
+		if pods > v.planned[node][shape] && shape.shape.Requests.Fits(left) {
+			return true
+		}
+	}
+	return false
+}

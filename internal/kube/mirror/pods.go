@@ -1,0 +1,203 @@
+package mirror
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// pod is one pod that is neither succeeded nor failed.
+type pod struct {
+	object *corev1.Pod
+	shape  *sharedShape
+	// asksForNode: kube-scheduler found no node for the pod, and a node of ours may help.
+	asksForNode bool
+	// hasFailed: it asks, but because of an error of kube-scheduler. The absence of any Node
+	// may be the cause.
+	hasFailed bool
+	// hasClaims: the pod has volume claims.
+	hasClaims bool
+	history   history
+}
+
+// history is what is remembered of a pod beyond its object. It passes from one state of the
+// pod to the next.
+type history struct {
+	// tries counts the failed attempts of kube-scheduler that were seen; triedAt is the last.
+	tries   int
+	triedAt time.Time
+	// plannedAt is when the pod was planned for its present node.
+	plannedAt time.Time
+	// refusedBy are the hostnames of planned nodes where kube-scheduler did not bind the pod.
+	refusedBy []string
+	// movedAt is when the pod was created in the place of an evicted one; zero: not known to be.
+	movedAt time.Time
+	// moves counts such replacements in a row, each soon after the last.
+	moves int
+	// target is the node that a disruption command has chosen for the pod; targetOf is the command.
+	target, targetOf string
+}
+
+// targetBy returns the node that a disruption command has chosen for the pod; empty: none.
+func (h *history) targetBy(command string) string {
+	if command == "" || h.targetOf != command {
+		return ""
+	}
+	return h.target
+}
+
+// sharedShape is a shape and the number of pods that have it. It is dropped with the last pod.
+type sharedShape struct {
+	shape *cluster.Shape
+	key   string
+	pods  int
+	// withVolumes are the variants that volumes make of the shape, by the text of the volumes.
+	// They are valid for that version of the volumes.
+	variants       map[string]*cluster.Shape
+	volumesVersion uint64
+}
+
+// withVolumes returns the shape with volumes. Equal volumes give the same pointer as long as
+// the version of the volumes is the same, which bounds the number of variants.
+func (sh *sharedShape) withVolumes(v *cluster.Volumes, version uint64) *cluster.Shape {
+	if sh.volumesVersion != version {
+		sh.variants, sh.volumesVersion = map[string]*cluster.Shape{}, version
+	}
+	key := v.String()
+	if sh.variants[key] == nil {
+		sh.variants[key] = sh.shape.WithVolumes(v)
+	}
+	return sh.variants[key]
+}
+
+// podIndex holds the pods and the shapes that they share.
+type podIndex struct {
+	vocabulary translate.Vocabulary
+	siblings   *siblings
+
+	all     map[types.UID]*pod
+	unbound map[types.UID]*pod // those of them that no node has
+	byNode  map[string][]*pod  // sorted by namespace and name
+	shapes  map[string]*sharedShape
+}
+
+func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex {
+	return &podIndex{
+		vocabulary: vocabulary, siblings: siblings,
+		all: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{}, shapes: map[string]*sharedShape{},
+	}
+}
+
+// read derives the pod from its object and counts it at its shape. It is not in the index yet.
+func (x *podIndex) read(object *corev1.Pod) *pod {
+	asks, failed := asksForNode(object)
+	return &pod{
+		object: object, asksForNode: asks, hasFailed: failed,
+		hasClaims: len(translate.ClaimsOf(object)) > 0, shape: x.shape(object),
+	}
+}
+
+// add puts a pod into the index; that it was there in an earlier state is undone before.
+func (x *podIndex) add(p *pod) {
+	x.all[p.object.UID] = p
+	if p.object.Spec.NodeName == "" {
+		x.unbound[p.object.UID] = p
+		return
+	}
+	delete(x.unbound, p.object.UID)
+	on := x.byNode[p.object.Spec.NodeName]
+	at, _ := slices.BinarySearchFunc(on, p, byName)
+	x.byNode[p.object.Spec.NodeName] = slices.Insert(on, at, p)
+}
+
+// release takes a state of a pod from its shape and its node.
+func (x *podIndex) release(p *pod) {
+	x.releaseShape(p.shape)
+	on := x.byNode[p.object.Spec.NodeName]
+	at, is := slices.BinarySearchFunc(on, p, byName)
+	switch {
+	case !is:
+	case len(on) == 1:
+		delete(x.byNode, p.object.Spec.NodeName)
+	default:
+		x.byNode[p.object.Spec.NodeName] = slices.Delete(on, at, at+1)
+	}
+}
+
+// forget drops a pod that has been released.
+func (x *podIndex) forget(uid types.UID) {
+	delete(x.all, uid)
+	delete(x.unbound, uid)
+}
+
+// byName is the order of the pods of a node: what is said of a node must not change from one
+// snapshot to the next.
+func byName(a, b *pod) int {
+	return cmp.Or(
+		cmp.Compare(a.object.Namespace, b.object.Namespace), cmp.Compare(a.object.Name, b.object.Name),
+		cmp.Compare(a.object.UID, b.object.UID),
+	)
+}
+
+// shape returns the shared shape of a pod and counts the pod at it.
+func (x *podIndex) shape(p *corev1.Pod) *sharedShape {
+	p = x.siblings.withDefaults(p)
+	key := translate.ShapeKey(p)
+	sh := x.shapes[key]
+	if sh == nil {
+		sh = &sharedShape{shape: translate.PodShape(p, x.vocabulary), key: key}
+		x.shapes[key] = sh
+	}
+	sh.pods++
+	return sh
+}
+
+func (x *podIndex) releaseShape(sh *sharedShape) {
+	if sh.pods--; sh.pods == 0 {
+		delete(x.shapes, sh.key)
+	}
+}
+
+// reshape derives the shapes of a namespace's pending pods again: which pods belong together
+// has changed.
+func (x *podIndex) reshape(namespace string) {
+	for _, p := range x.all {
+		if p.object.Namespace == namespace && p.asksForNode {
+			had := p.shape
+			p.shape = x.shape(p.object)
+			x.releaseShape(had)
+		}
+	}
+}
+
+// asksForNode reports whether kube-scheduler found no node for the pod, and whether it failed
+// with an error instead. DaemonSet pods, static pods and pods that exclude our nodes never ask.
+// Without any Node in the cluster, kube-scheduler 1.37 fails with an error for the pods of a
+// PodGroup.
+func asksForNode(p *corev1.Pod) (asks, failed bool) {
+	if p.Spec.NodeName != "" || !translate.Active(p) ||
+		translate.OwnedByDaemonSet(p) || translate.Mirror(p) || translate.Unwanted(p) {
+		return false, false
+	}
+	why := scheduled(p)
+	if why == nil {
+		return false, false
+	}
+	failed = why.Reason == corev1.PodReasonSchedulerError && translate.PodGroupOf(p) != ""
+	return failed || why.Reason == corev1.PodReasonUnschedulable, failed
+}
+
+// scheduled returns the condition PodScheduled; nil: there is none.
+func scheduled(p *corev1.Pod) *corev1.PodCondition {
+	i := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	if i < 0 {
+		return nil
+	}
+	return &p.Status.Conditions[i]
+}

@@ -1,0 +1,138 @@
+package mirror
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// forceAhead is how long before the forced end of a pod another node is looked for.
+const forceAhead = 2 * time.Minute
+
+// isLeaving reports whether a Node is known to be going. One that is not known may not have
+// been seen yet.
+func (s *Store) isLeaving(name string) bool {
+	n := s.nodes.nodes[name]
+	if n == nil {
+		return false
+	}
+	s.nodes.list()
+	s.refresh(n, s.opts.Now())
+	return n.view.Leaving
+}
+
+// refresh brings the view of a node up to date.
+func (s *Store) refresh(n *node, now time.Time) {
+	var nc *karpenterv1.NodeClaim
+	if n.claim != nil {
+		nc = n.claim.object
+	}
+	if n.isTimed || n.fromNode != n.object || n.fromClaim != nc {
+		n.view, n.fromNode, n.fromClaim = translate.Machine(n.object, nc, now), n.object, nc
+		n.isTimed = n.object != nil && dependsOnTime(n.object) || nc != nil && dependsOnTime(nc)
+		n.isSettled = false
+		s.addLimits(n)
+	}
+	if n.isSettled {
+		return
+	}
+	n.hasMovable = false
+	if n.object == nil {
+		n.view.Used, n.view.UsedByDaemons, n.view.Empty = quantity.List{}, quantity.List{}, true
+		return
+	}
+	s.addPods(n, now)
+	n.isSettled = !n.view.Leaving && !slices.ContainsFunc(s.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
+}
+
+// dependsOnTime reports whether an object has a do-not-disrupt annotation that ends at some
+// time.
+func dependsOnTime(o metav1.Object) bool {
+	value, is := o.GetAnnotations()[karpenterv1.DoNotDisruptAnnotationKey]
+	return is && value != karpenterv1.LabelValueTrue
+}
+
+// addLimits adds how many volumes a node can attach.
+func (s *Store) addLimits(n *node) {
+	if n.object == nil {
+		return
+	}
+	if limits := s.volumes.limits[n.name]; len(limits) > 0 {
+		n.view.Allocatable = maps.Clone(n.view.Allocatable)
+		maps.Copy(n.view.Allocatable, limits)
+	}
+	n.hasLimits = false
+	for name := range n.view.Allocatable {
+		n.hasLimits = n.hasLimits || strings.HasPrefix(name, quantity.AttachPrefix)
+	}
+}
+
+// addPods adds what the pods of a node say of it.
+func (s *Store) addPods(n *node, now time.Time) {
+	v := &n.view
+	v.Used, v.UsedByDaemons, v.Empty = quantity.List{}, quantity.List{}, true
+	v.Ports, v.Daemons, v.Pods = nil, nil, nil
+	if v.HeldByPods {
+		v.Held, v.HeldByPods = "", false
+	}
+	n.hasClaims = false
+	running := map[*sharedShape]*cluster.PodCount{}
+	for _, p := range s.pods.byNode[n.name] {
+		if !v.Leaving || !s.willMove(p.object, v.Deadline, now) {
+			countPod(running, p)
+		}
+		v.Used.Add(p.shape.shape.Requests)
+		v.Ports = append(v.Ports, p.shape.shape.Ports...)
+		if translate.OwnedByDaemonSet(p.object) {
+			v.UsedByDaemons.Add(p.shape.shape.Requests)
+			v.Daemons = append(v.Daemons, daemonOf(p.object))
+		}
+		if translate.Reschedulable(p.object) {
+			v.Empty = false
+		}
+		if v.Held == "" && translate.Active(p.object) && translate.DoNotDisrupt(p.object, now).Active {
+			v.HeldByPods = true
+			v.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, karpenterv1.DoNotDisruptAnnotationKey)
+		}
+		n.hasClaims = n.hasClaims || p.hasClaims
+	}
+	slices.Sort(v.Daemons)
+	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
+		v.Pods = append(v.Pods, *running[sh])
+	}
+	v.Ports, v.Daemons, v.Pods, v.Taints = slices.Clip(v.Ports), slices.Clip(v.Daemons), slices.Clip(v.Pods), slices.Clip(v.Taints)
+}
+
+// countPod adds a running pod to the counts by shape.
+func countPod(running map[*sharedShape]*cluster.PodCount, p *pod) {
+	c := running[p.shape]
+	if c == nil {
+		c = &cluster.PodCount{Shape: p.shape.shape}
+		running[p.shape] = c
+	}
+	c.Count++
+	if translate.Terminating(p.object) {
+		c.Leaving++
+	}
+}
+
+// willMove reports whether a pod on a node that is going will need another node soon: it can be
+// evicted, or it is about to be ended by force.
+func (s *Store) willMove(p *corev1.Pod, deadline, now time.Time) bool {
+	if !translate.Reschedulable(p) {
+		return false
+	}
+	forced := !deadline.IsZero() && now.Add(forceAhead).After(deadline.Add(-translate.Grace(p)))
+	return forced || translate.Disruptable(p, now) && !s.pdbs.block(p)
+}

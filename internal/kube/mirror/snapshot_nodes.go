@@ -1,0 +1,102 @@
+package mirror
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// addNodes adds every Node, and every NodeClaim that has none yet, sorted by name.
+func (b *builder) addNodes() {
+	s := b.store
+	plannedFor := map[string]int{}
+	for _, node := range s.assignments.planned {
+		plannedFor[node]++
+	}
+	all := s.nodes.list()
+	b.snap.Nodes = make([]cluster.Node, len(all))
+	for i, n := range all {
+		s.refresh(n, b.now)
+		v := &b.snap.Nodes[i]
+		*v = n.view
+		if np := s.pools.objects[v.Pool]; n.claim != nil && np != nil && translate.Static(np) {
+			ageless := translate.Ageless(n.claim.object)
+			v.Expires, v.Reclaimed = translate.Expires(ageless), translate.Reclaimed(ageless)
+		}
+		b.attach(v, n)
+		b.addPlanned(v, plannedFor)
+	}
+}
+
+// attach counts the volumes that a node has against those that it can attach: those of its
+// pods, each once, and those that are attached without a pod.
+func (b *builder) attach(v *cluster.Node, n *node) {
+	attached := b.store.volumes.attachments[n.name]
+	if !n.hasLimits || !n.hasClaims && len(attached) == 0 {
+		return
+	}
+	v.Used = maps.Clone(v.Used)
+	type attachment struct{ driver, handle string }
+	has := map[attachment]bool{}
+	for _, p := range b.store.pods.byNode[n.name] {
+		for _, c := range translate.ClaimsOf(p.object) {
+			b.shapes.complete(p.object, &c)
+			driver, handle := c.Attachment()
+			has[attachment{driver, handle}] = true
+		}
+	}
+	for _, a := range attached {
+		if name := a.Spec.Source.PersistentVolumeName; name != nil && b.store.volumes.all[*name] != nil {
+			driver, handle := translate.VolumeHandle(b.store.volumes.all[*name])
+			has[attachment{driver, handle}] = true
+		}
+	}
+	for a := range has {
+		// One too many must not keep out pods that have no volumes.
+		if name := quantity.AttachPrefix + a.driver; v.Used[name] < v.Allocatable[name] {
+			v.Used[name]++
+		}
+	}
+}
+
+// addPlanned says how many pods are planned for a node that are not there.
+func (b *builder) addPlanned(v *cluster.Node, plannedFor map[string]int) {
+	v.Planned = plannedFor[v.Name]
+	if v.Claim != v.Name {
+		v.Planned += plannedFor[v.Claim]
+	}
+	reserved := b.store.assignments.reserved
+	until := reserved[v.Name]
+	if c := reserved[v.Claim]; v.Claim != "" && c.After(until) {
+		until = c
+	}
+	if until.After(b.now) {
+		v.Planned, v.PlannedUntil = max(v.Planned, 1), until
+	}
+}
+
+// reservePreempted takes from nodes what kube-scheduler keeps for pods for which it preempts
+// others there. As long as the others have not ended, both count, as in kube-scheduler.
+func (b *builder) reservePreempted() {
+	var preempting []*pod
+	for _, p := range b.store.pods.unbound {
+		if p.asksForNode && b.store.assignments.preempts(p) {
+			preempting = append(preempting, p)
+		}
+	}
+	slices.SortFunc(preempting, func(a, b *pod) int { return cmp.Compare(a.object.UID, b.object.UID) })
+	for _, p := range preempting {
+		at, ok := slices.BinarySearchFunc(b.snap.Nodes, p.object.Status.NominatedNodeName, func(n cluster.Node, name string) int { return cmp.Compare(n.Name, name) })
+		if !ok {
+			continue
+		}
+		v := &b.snap.Nodes[at]
+		v.Used = v.Used.Plus(p.shape.shape.Requests)
+		v.Ports = append(slices.Clip(v.Ports), p.shape.shape.Ports...)
+		v.Empty = false
+	}
+}

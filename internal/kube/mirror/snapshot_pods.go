@@ -1,0 +1,95 @@
+package mirror
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// addPending adds the pods that ask for a node, and those whose node is going.
+func (b *builder) addPending() {
+	s := b.store
+	for uid, p := range s.pods.unbound {
+		if s.assignments.needsNode(p) {
+			b.addPendingPod(p, s.assignments.planned[uid])
+		}
+	}
+	for i := range b.snap.Nodes {
+		v := &b.snap.Nodes[i]
+		if !v.Leaving {
+			continue
+		}
+		for _, p := range s.pods.byNode[v.Name] {
+			if s.willMove(p.object, v.Deadline, b.now) {
+				b.addPendingPod(p, cmp.Or(s.assignments.planned[p.object.UID], p.history.targetBy(v.Step)))
+			}
+		}
+	}
+	slices.SortFunc(b.snap.Pending, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+func (b *builder) addPendingPod(p *pod, planned string) {
+	shape, _ := b.shapes.shape(p)
+	b.snap.Pending = append(b.snap.Pending, cluster.Pod{
+		PodRef: translate.PodRef(p.object), Created: p.object.CreationTimestamp.Time, Planned: planned, Shape: shape,
+		Gang: b.store.gangs.nameOf(p),
+	})
+}
+
+// addMovable adds to each node the pods that would need another one if it went, and to the
+// snapshot the PodDisruptionBudgets that limit their eviction.
+func (b *builder) addMovable() {
+	s := b.store
+	// Volumes of pods that have a node are no reason to wake the provisioner.
+	defer func(wanted bool) { s.volumes.isWanted = wanted }(s.volumes.isWanted)
+	byNamespace, selected := s.pdbs.addTo(b.snap), selected{}
+	nodes := s.nodes.list()
+	for i := range b.snap.Nodes {
+		v := &b.snap.Nodes[i]
+		if v.Leaving {
+			continue
+		}
+		v.Residents = b.movableOf(nodes[i], func(p *pod, r *cluster.Resident) {
+			r.Moved, r.Moves, r.Home = s.evictions.movedTo(v, p), p.history.moves, p.history.targetBy(v.Step)
+			if translate.Evictable(p.object, b.now) {
+				selected.addTo(r, p, byNamespace[p.object.Namespace])
+			}
+		})
+	}
+}
+
+// movableOf returns the pods on a node that would need another one, sorted by name. fill adds
+// to each what neither its object nor its volumes say.
+func (b *builder) movableOf(n *node, fill func(*pod, *cluster.Resident)) []cluster.Resident {
+	s := b.store
+	if !n.hasMovable || n.pdbsVersion != s.pdbs.version {
+		n.movable, n.withClaims = nil, nil
+		for _, p := range s.pods.byNode[n.name] {
+			if !translate.Reschedulable(p.object) {
+				continue
+			}
+			r := translate.Resident(p.object, b.now)
+			r.Shape = p.shape.shape
+			fill(p, &r)
+			if p.hasClaims {
+				n.withClaims = append(n.withClaims, podWithClaims{p, len(n.movable)})
+			}
+			n.movable = append(n.movable, r)
+		}
+		n.hasMovable, n.pdbsVersion, n.volumesVersion = n.isSettled, s.pdbs.version, 0
+	}
+	if len(n.withClaims) > 0 && n.volumesVersion != s.volumes.version {
+		n.movable, n.volumesVersion = slices.Clone(n.movable), s.volumes.version
+		for _, p := range n.withClaims {
+			shape, isLasting := b.shapes.shape(p.pod)
+			if n.movable[p.at].Shape = shape; !isLasting {
+				n.volumesVersion = 0
+			}
+		}
+	}
+	return n.movable
+}

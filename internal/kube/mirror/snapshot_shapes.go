@@ -1,0 +1,115 @@
+package mirror
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// shaper gives the pods of one snapshot the shapes that their volumes make of them. Pods with
+// equal shapes whose volumes ask for the same still have equal shapes.
+type shaper struct {
+	store   *Store
+	unbound map[string][]*corev1.PersistentVolume // by class, sorted
+	owners  map[types.NamespacedName]*pod         // by claim; nil until asked for
+}
+
+func newShaper(s *Store) *shaper {
+	s.volumes.isWanted = false
+	return &shaper{store: s, unbound: map[string][]*corev1.PersistentVolume{}}
+}
+
+// shape returns everything that decides where a pod can go. It is lasting if the next snapshots
+// will say the same until the pod, a claim, a volume or a class changes.
+func (x *shaper) shape(p *pod) (shape *cluster.Shape, isLasting bool) {
+	if shape, isLasting = x.withVolumes(p); len(p.history.refusedBy) > 0 {
+		return shape.Without(p.history.refusedBy...), false
+	}
+	return shape, isLasting
+}
+
+func (x *shaper) withVolumes(p *pod) (shape *cluster.Shape, isLasting bool) {
+	if !p.hasClaims {
+		return p.shape.shape, true
+	}
+	x.store.volumes.isWanted = true
+	claims := translate.ClaimsOf(p.object)
+	isLasting = true
+	for i := range claims {
+		c := &claims[i]
+		x.complete(p.object, c)
+		if c.Claim != nil && c.Claim.Spec.VolumeName == "" {
+			c.Loose = x.unboundOf(volume.GetPersistentVolumeClaimClass(c.Claim))
+			isLasting = false // it depends on Nodes
+		}
+		if c.Claim != nil && slices.Contains(c.Claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			if owner := x.ownerOf(types.NamespacedName{Namespace: p.object.Namespace, Name: c.Name}); owner != p {
+				c.TakenBy = owner.object.Namespace + "/" + owner.object.Name
+			}
+			isLasting = false // it depends on other pods
+		}
+	}
+	volumes := translate.Volumes(p.object, claims, p.object.Spec.NodeName != "")
+	return p.shape.withVolumes(&volumes, x.store.volumes.version), isLasting
+}
+
+// complete adds the objects that belong to a volume claim of a pod, as far as they exist.
+func (x *shaper) complete(p *corev1.Pod, c *translate.PodClaim) {
+	known := x.store.volumes
+	c.Claim = known.claims[types.NamespacedName{Namespace: p.Namespace, Name: c.Name}]
+	if c.Claim == nil {
+		return
+	}
+	c.Volume = known.all[c.Claim.Spec.VolumeName]
+	c.Class = known.classes[volume.GetPersistentVolumeClaimClass(c.Claim)]
+	if n := x.store.nodes.get(c.Claim.Annotations[volume.AnnSelectedNode]); n != nil {
+		c.Host = cmp.Or(n.Labels[corev1.LabelHostname], n.Name)
+	}
+}
+
+// unboundOf returns the volumes of a class that may still be bound, sorted by name.
+func (x *shaper) unboundOf(class string) []*corev1.PersistentVolume {
+	list, ok := x.unbound[class]
+	if !ok {
+		list = slices.SortedFunc(maps.Values(x.store.volumes.unbound[class]), func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
+		x.unbound[class] = list
+	}
+	return list
+}
+
+// ownerOf returns the pod that has, or will have, a claim that only one pod may use: the one
+// that is bound, else the oldest that asks for a node.
+func (x *shaper) ownerOf(claim types.NamespacedName) *pod {
+	if x.owners == nil {
+		x.owners = map[types.NamespacedName]*pod{}
+		for _, p := range x.store.pods.all {
+			if p.object.Spec.NodeName == "" && !x.store.assignments.needsNode(p) {
+				continue
+			}
+			for _, c := range translate.ClaimsOf(p.object) {
+				key := types.NamespacedName{Namespace: p.object.Namespace, Name: c.Name}
+				if had := x.owners[key]; had == nil || precedes(p, had) {
+					x.owners[key] = p
+				}
+			}
+		}
+	}
+	return x.owners[claim]
+}
+
+func precedes(a, b *pod) bool {
+	if aBound, bBound := a.object.Spec.NodeName != "", b.object.Spec.NodeName != ""; aBound != bBound {
+		return aBound
+	}
+	return cmp.Or(
+		a.object.CreationTimestamp.Compare(b.object.CreationTimestamp.Time),
+		cmp.Compare(a.object.Name, b.object.Name), cmp.Compare(a.object.UID, b.object.UID),
+	) < 0
+}
