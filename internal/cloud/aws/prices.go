@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -66,15 +67,24 @@ func (p priced) set(instanceType, zone string, price float64) {
 	p[instanceType][zone] = price
 }
 
-// catalogPrices are those in the binary: of one region, and of its day.
+// catalogPrices are those in the binary: of one region, and of its day. They are shared, and
+// never changed.
 func catalogPrices(region string) priced {
+	if partitionOf(region) == partitionChina {
+		return yuanPrices()
+	}
+	return dollarPrices()
+}
+
+var ( //nolint:gochecknoglobals // read once, never change
+	dollarPrices = sync.OnceValue(func() priced { return readCatalogPrices(1) })
+	yuanPrices   = sync.OnceValue(func() priced { return readCatalogPrices(yuanPerDollar) })
+)
+
+func readCatalogPrices(rate float64) priced {
 	known, err := ec2catalog.Types()
 	if err != nil {
 		return nil
-	}
-	rate := 1.0
-	if partitionOf(region) == partitionChina {
-		rate = yuanPerDollar
 	}
 	prices := priced{}
 	for _, t := range known {
