@@ -116,7 +116,7 @@ func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.
 		m.AWSRequestDuration.WithLabelValues(labels...).Observe(c.Took.Seconds())
 		m.AWSRetries.WithLabelValues(labels...).Observe(float64(c.Attempts - 1))
 	}
-	opts.Heard = func(kind string, underWay time.Duration) {
+	opts.Handled = func(kind string, underWay time.Duration) {
 		m.InterruptionReceived.WithLabelValues(kind).Inc()
 		m.InterruptionDeleted.Inc()
 		m.InterruptionQueueSeconds.Observe(underWay.Seconds())

@@ -58,7 +58,7 @@ func TestOneProtectedInstance(t *testing.T) {
 		time.Sleep(time.Minute)
 		slices.Sort(ids)
 		w.sim.Protect(ids[1], true)
-		got, err := p.end(t.Context(), append(ids, "i-0123456789abcdef0"))
+		got, err := p.instances.terminateAll(t.Context(), append(ids, "i-0123456789abcdef0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestForeignNotices(t *testing.T) {
 		ours, _ := instanceID(ids["token-0"])
 		for i := range 100 {
 			for _, id := range []string{fmt.Sprintf("i-%017x", i), ours} {
-				if _, err := p.pass(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: id}, tell); err != nil {
+				if _, err := p.notifier(tell).forward(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: id}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -104,7 +104,7 @@ func TestForeignNotices(t *testing.T) {
 			t.Errorf("EC2 was asked %d times, and %d notices were ours; want none and 100", asked, told)
 		}
 		time.Sleep(listKept)
-		if _, err := p.pass(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: "i-0123456789abcdef0"}, tell); err != nil {
+		if _, err := p.notifier(tell).forward(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: "i-0123456789abcdef0"}); err != nil {
 			t.Fatal(err)
 		}
 		if w.sim.Calls()["ec2:DescribeInstances"] == before {
@@ -127,9 +127,9 @@ func TestAddressesInFlight(t *testing.T) {
 			rs[i].Offers = rs[i].Offers[:1]
 		}
 		free := func() (n int) {
-			p.addresses.mu.Lock()
-			defer p.addresses.mu.Unlock()
-			for _, s := range p.addresses.subnets {
+			p.classes.network.addresses.mu.Lock()
+			defer p.classes.network.addresses.mu.Unlock()
+			for _, s := range p.classes.network.addresses.subnets {
 				n += s.free
 			}
 			return n
@@ -142,7 +142,7 @@ func TestAddressesInFlight(t *testing.T) {
 	})
 	small := &catalog.Type{Name: "small", Capacity: quantity.List{quantity.Pods: 29}}
 	for dns, want := range map[string]int{"172.20.0.10": 29, "fd00::a": 1, "": 29} {
-		if got := (&shot{dns: dns}).addresses(small); got != want {
+		if got := (&fleetSpec{dns: dns}).addresses(small); got != want {
 			t.Errorf("with DNS at %q a machine takes %d addresses, want %d", dns, got, want)
 		}
 	}

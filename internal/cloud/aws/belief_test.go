@@ -162,7 +162,7 @@ func TestGroupGoneEitherWay(t *testing.T) {
 		if err := w.api.Create(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.provider(t).reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("grouped")}); err != nil {
+		if _, err := w.provider(t).classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("grouped")}); err != nil {
 			t.Fatal(err)
 		}
 		if got := said(w.class(t, "grouped"), awsv1.ConditionTypePlacementGroupReady); got != "False PlacementGroupNotFound" {
@@ -213,7 +213,7 @@ func TestLargestFleet(t *testing.T) {
 		}
 		rs := requests(t, p, 1, onDemand)
 		rs[0].Offers = catalog.Offers(all, onDemand, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
-		if s, err := newShot(newClass("default"), &rs[0]); err != nil || len(s.offers) < 150 {
+		if s, err := newFleetSpec(newClass("default"), &rs[0]); err != nil || len(s.offers) < 150 {
 			t.Fatalf("only %d offers go into the fleet, error %v", len(s.offers), err)
 		}
 		if got := launchIDs(t, p, rs); len(got) != 1 {

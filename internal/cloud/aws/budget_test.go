@@ -33,7 +33,7 @@ func TestCallsAreTold(t *testing.T) {
 				w := newWorld(t, nil)
 				p := w.provider(t)
 				var told []Call
-				p.budget.called = func(c Call) { told = append(told, c) }
+				p.limits.called = func(c Call) { told = append(told, c) }
 				if c.fault.Kind != "" {
 					c.fault.For.Duration = time.Hour
 					if err := w.sim.Inject(c.fault); err != nil {

@@ -79,7 +79,7 @@ func TestClassStatus(t *testing.T) {
 					}
 				}
 				for range 5 {
-					if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("odd")}); err != nil {
+					if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("odd")}); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(10 * time.Second)
@@ -123,7 +123,7 @@ func TestClassGoes(t *testing.T) {
 		if err := w.api.Delete(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
+		if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.api.Get(t.Context(), named("default"), c); !apierrors.IsNotFound(err) {
@@ -156,7 +156,7 @@ func TestClassGoesWithoutIAM(t *testing.T) {
 		}
 		p := w.provider(t)
 		p.opts.IsolatedVPC = true
-		if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("isolated")}); err != nil {
+		if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("isolated")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.api.Get(t.Context(), named("isolated"), class); !apierrors.IsNotFound(err) {
@@ -206,7 +206,7 @@ func TestDrift(t *testing.T) {
 				}
 				time.Sleep(2 * time.Hour) // caches and the like
 				for range 3 {
-					if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
+					if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(10 * time.Minute)
@@ -289,7 +289,7 @@ func TestSteadyCluster(t *testing.T) {
 				if _, err := p.Types(t.Context(), classRef); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
+				if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute)
@@ -323,7 +323,7 @@ func TestChores(t *testing.T) {
 		made := len(w.sim.Templates())
 		time.Sleep(time.Minute)
 		for range 2 {
-			if err := p.tagInstances(t.Context()); err != nil {
+			if err := p.instances.tagNew(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -336,14 +336,14 @@ func TestChores(t *testing.T) {
 			t.Errorf("tagged %d times, want once for each of 5", n)
 		}
 		next := w.provider(t)
-		if err := next.tidyAll(t.Context()); err != nil {
+		if err := next.cleanUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(w.sim.Templates()); n != made || n == 0 {
 			t.Errorf("%d launch templates are left of %d that were just used", n, made)
 		}
 		time.Sleep(templateKept + time.Minute)
-		if err := next.tidyAll(t.Context()); err != nil {
+		if err := next.cleanUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if left := w.sim.Templates(); len(left) != 0 {

@@ -69,13 +69,13 @@ func TestConformance(t *testing.T) {
 	if err := w.api.Status().Update(t.Context(), unready); err != nil {
 		t.Fatal(err)
 	}
-	sold, err := first.stall.get(t.Context())
+	sold, err := first.market.get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	provider := func(t *testing.T) cloud.Provider {
 		p := w.provider(t)
-		p.stall.market, p.stall.readAt = sold, time.Now()
+		p.market.latest, p.market.readAt = sold, time.Now()
 		return p
 	}
 	ref := func(name string) cloud.ClassRef {

@@ -13,11 +13,11 @@ import (
 // Drifted compares an instance, as EC2 last described it, with what its class would launch
 // now. While the class itself is being looked up, nothing has drifted.
 func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (string, error) {
-	c, err := p.class(ctx, ref)
+	c, err := getClass(ctx, p.client, ref)
 	if err != nil {
 		return "", err
 	}
-	m, err := p.remembered(ctx, id)
+	m, err := p.instances.remembered(ctx, id)
 	if err != nil {
 		return "", fmt.Errorf("ask whether instance %s drifted: %w", id, err)
 	}
@@ -25,17 +25,17 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (
 	if c.DeletionTimestamp != nil || !resolved || len(m.SecurityGroups) == 0 {
 		return "", nil
 	}
-	sold, err := p.stall.get(ctx)
+	sold, err := p.market.get(ctx)
 	if err != nil {
 		return "", err
 	}
-	config, err := p.classOf(ctx, c)
+	config, err := p.types.config(ctx, c)
 	if err != nil {
 		return "", nil //nolint:nilerr // the class's status tells it
 	}
-	now := &class.Now{Hash: p.hash(c)}
+	now := &class.Now{Hash: p.opts.hash(c)}
 	if info := sold.info(m.Type); info != nil {
-		now.ImageID = imageOf(c, instance.Type(info, p.region(sold), config))
+		now.ImageID = imageOf(c, instance.Type(info, p.types.region(sold), config))
 	}
 	if config.Group != nil {
 		now.PlacementGroup = config.Group.ID
@@ -44,19 +44,4 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (
 		Hash: m.Tags[awsv1.AnnotationHash], HashVersion: m.Tags[awsv1.AnnotationHashVersion],
 		ImageID: m.ImageID, SubnetID: m.SubnetID, SecurityGroups: m.SecurityGroups, Reservation: m.Reservation, PlacementGroup: m.PlacementGroup,
 	}, now), nil
-}
-
-// remembered returns what EC2 last said of a machine, after asking if it never did.
-func (p *Provider) remembered(ctx context.Context, id string) (machine, error) {
-	name, ours := instanceID(id)
-	if !ours {
-		return machine{}, cloud.ErrNotFound
-	}
-	p.mu.Lock()
-	k, ok := p.known[name]
-	p.mu.Unlock()
-	if ok && !k.machine.Going {
-		return k.machine, nil
-	}
-	return p.lookup(ctx, id)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // offered is an order for three types in two zones.
-func offered(capacityType string) *order {
-	o := &order{CapacityType: capacityType, Input: &ec2.CreateFleetInput{}}
+func offered(capacityType string) *fleetRequest {
+	o := &fleetRequest{CapacityType: capacityType, Input: &ec2.CreateFleetInput{}}
 	config := types.FleetLaunchTemplateConfigRequest{}
 	for _, name := range []string{"m5.large", "c5.large", "p3.2xlarge"} {
 		for _, zone := range []string{"a", "b"} {
@@ -132,8 +132,8 @@ func TestDefiniteAnswers(t *testing.T) {
 		"a launch template that is missing": {refused("InvalidLaunchTemplateName.NotFoundException", smithy.FaultClient), false, true},
 	} {
 		v, err := answerError(offered(label.Spot), c.err, c.doubtful)
-		if settled := err == nil; settled != c.want || settled != (v.failure != nil) {
-			t.Errorf("%s: settled %v, failure %v", name, settled, v.failure)
+		if resolved := err == nil; resolved != c.want || resolved != (v.failure != nil) {
+			t.Errorf("%s: settled %v, failure %v", name, resolved, v.failure)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -13,29 +12,40 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
+
+// fleets asks EC2 for fleets of instances.
+type fleets struct {
+	opts         *Options
+	clients      *clients
+	cluster      *clusterInfo
+	templates    *templates
+	addresses    *addresses
+	reservations *reservations
+	shifts       *shifts
+	zones        *zones
+}
 
 // draft is a shot with its launch templates made: what is asked of EC2, but for how many.
 type draft struct {
-	shot    *shot
-	offers  []armed
-	subnets map[string]string // by zone
-	tags    map[string]string
+	fleetSpec *fleetSpec
+	offers    []templatedOffer
+	subnets   map[string]string // by zone
+	tags      map[string]string
 }
 
 // draft makes sure of the launch templates of a shot.
-func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
-	d := &draft{shot: s, subnets: p.addresses.best(p.here(s.class.Status.Subnets)), tags: p.tags(s.class, s.labels[label.NodePool])}
+func (f *fleets) draft(ctx context.Context, s *fleetSpec) (*draft, error) {
+	d := &draft{fleetSpec: s, subnets: f.addresses.best(f.shifts.here(s.class.Status.Subnets)), tags: f.tags(s.class, s.labels[label.NodePool])}
 	s.offers = slices.DeleteFunc(s.offers, func(o catalog.Offer) bool { return d.subnets[o.Offering.Zone] == "" })
 	if len(s.offers) == 0 {
 		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses, zonal shifts considered"}
 	}
 	var err error
-	if s.dns, err = p.dns(ctx); err != nil {
+	if s.dns, err = f.cluster.dns(ctx); err != nil {
 		return nil, err
 	}
-	d.offers, err = p.templates.ensure(ctx, s, d.tags)
+	d.offers, err = f.templates.ensure(ctx, s, d.tags)
 	if err != nil {
 		return nil, err
 	}
@@ -50,21 +60,21 @@ func (p *Provider) draft(ctx context.Context, s *shot) (*draft, error) {
 }
 
 // tags are those of everything that is made for a class and pool.
-func (p *Provider) tags(class *awsv1.EC2NodeClass, pool string) map[string]string {
+func (f *fleets) tags(class *awsv1.EC2NodeClass, pool string) map[string]string {
 	tags := map[string]string{}
 	for key, value := range class.Spec.Tags {
 		tags[key] = value
 	}
-	tags[awsv1.TagClusterPrefix+p.opts.ClusterName] = awsv1.TagClusterOwned
-	tags[awsv1.TagEKSClusterName] = p.opts.ClusterName
+	tags[awsv1.TagClusterPrefix+f.opts.ClusterName] = awsv1.TagClusterOwned
+	tags[awsv1.TagEKSClusterName] = f.opts.ClusterName
 	tags[awsv1.TagNodePool] = pool
 	tags[awsv1.TagNodeClass] = class.Name
 	return tags
 }
 
-// order returns a request for a fleet, to be sealed when its members are known.
-func (d *draft) order() order {
-	s := d.shot
+// request returns a request for a fleet, to be sealed when its members are known.
+func (d *draft) request() fleetRequest {
+	s := d.fleetSpec
 	instance := map[string]string{}
 	for key, value := range d.tags {
 		instance[key] = value
@@ -73,7 +83,7 @@ func (d *draft) order() order {
 		instance[awsv1.AnnotationHash], instance[awsv1.AnnotationHashVersion] = hash, s.class.Annotations[awsv1.AnnotationHashVersion]
 	}
 	efaOnly := slices.ContainsFunc(s.class.Spec.NetworkInterfaces, func(i awsv1.NetworkInterface) bool { return i.InterfaceType == awsv1.InterfaceTypeEFAOnly })
-	o := order{
+	o := fleetRequest{
 		EFA: s.efa || efaOnly, CapacityType: s.capacityType, Tenancy: s.tenancy, Partition: s.partition,
 		Reservations: map[string]string{}, Addresses: map[string]int{},
 	}
@@ -100,22 +110,9 @@ func (d *draft) order() order {
 	return o
 }
 
-func (s *shot) targetType() types.DefaultTargetCapacityType {
-	switch reservedKind(s.offers[0].Offering) {
-	case "interruptible":
-		return types.DefaultTargetCapacityTypeReservedCapacity
-	case awsv1.CapacityReservationTypeCapacityBlock:
-		return types.DefaultTargetCapacityTypeCapacityBlock
-	}
-	if s.capacityType == label.Spot {
-		return types.DefaultTargetCapacityTypeSpot
-	}
-	return types.DefaultTargetCapacityTypeOnDemand
-}
-
 // configs returns the offers by launch template. Equal costs have equal priority, so that
 // EC2 chooses among them.
-func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
+func (d *draft) configs(o *fleetRequest) []types.FleetLaunchTemplateConfigRequest {
 	var out []types.FleetLaunchTemplateConfigRequest
 	at := map[string]int{}
 	priority := 0.0
@@ -135,7 +132,7 @@ func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
 			InstanceType: types.InstanceType(offer.Type.Name), AvailabilityZone: aws.String(offer.Offering.Zone),
 			SubnetId: aws.String(d.subnets[offer.Offering.Zone]), ImageId: aws.String(offer.image), Priority: aws.Float64(priority),
 		})
-		o.Addresses[offer.Type.Name] = d.shot.addresses(offer.Type)
+		o.Addresses[offer.Type.Name] = d.fleetSpec.addresses(offer.Type)
 		if offer.Offering.Reservation != "" {
 			o.Reservations[offer.Type.Name+"/"+offer.Offering.Zone] = offer.Offering.Reservation
 		}
@@ -143,56 +140,38 @@ func (d *draft) configs(o *order) []types.FleetLaunchTemplateConfigRequest {
 	return out
 }
 
-// addresses returns how many addresses of its subnet a machine of a type takes: with IPv4 the
-// CNI takes one for each pod that the machine may have, with IPv6 the machine takes one.
-func (s *shot) addresses(t *catalog.Type) int {
-	if s.isIPv6() {
-		return 1
-	}
-	return max(1, int(t.Capacity[quantity.Pods]))
-}
-
 // send gives an order to EC2, once: repeats are the ledger's business.
-func (p *Provider) send(ctx context.Context, o *order, doubtful bool) (verdict, error) {
-	out, err := p.clients.EC2.CreateFleet(ctx, o.Input, func(opts *ec2.Options) { opts.Retryer = aws.NopRetryer{} })
+func (f *fleets) send(ctx context.Context, o *fleetRequest, doubtful bool) (outcome, error) {
+	out, err := f.clients.EC2.CreateFleet(ctx, o.Input, func(opts *ec2.Options) { opts.Retryer = aws.NopRetryer{} })
 	if err != nil {
-		p.countRefusals(o, []refusal{{Code: errorCode(err), Message: err.Error()}})
+		f.countRefusals(o, []refusal{{Code: errorCode(err), Message: err.Error()}})
 		return answerError(o, err, doubtful)
 	}
-	v := verdict{machines: launched(o, out)}
-	for i := range v.machines {
-		p.addresses.take(v.machines[i].SubnetID, max(1, o.Addresses[v.machines[i].Type]))
-		p.reserved.take(v.machines[i].Reservation)
+	v := outcome{instances: launched(o, out)}
+	for i := range v.instances {
+		f.addresses.take(v.instances[i].SubnetID, max(1, o.Addresses[v.instances[i].Type]))
+		f.reservations.take(v.instances[i].Reservation)
 	}
 	all := refusals(out) // a fleet that is filled may have some, too
-	p.countRefusals(o, all)
+	f.countRefusals(o, all)
 	for _, r := range all {
 		switch {
 		case r.Code == codeNoAddresses && r.Subnet != "":
-			p.addresses.exhausted(r.Subnet)
+			f.addresses.exhausted(r.Subnet)
 		case r.Code == codeReservedFull:
-			p.reserved.learn(o.Reservations[r.Type+"/"+r.Zone], 0)
+			f.reservations.learn(o.Reservations[r.Type+"/"+r.Zone], 0)
 		}
 	}
 	v.short, v.keep = shortages(o, all)
-	if len(v.machines) < len(o.Members) {
+	if len(v.instances) < len(o.Members) {
 		v.failure = failureOf(o, all)
 	}
 	return v, nil
 }
 
 // countRefusals counts what EC2 said no to.
-func (p *Provider) countRefusals(o *order, all []refusal) {
+func (f *fleets) countRefusals(o *fleetRequest, all []refusal) {
 	for _, r := range all {
-		p.opts.Meter.LaunchFailed(r.Zone, p.zoneID(r.Zone), o.CapacityType, reasonOf(r.Code, r.Message))
+		f.opts.Meter.LaunchFailed(r.Zone, f.zones.id(r.Zone), o.CapacityType, reasonOf(r.Code, r.Message))
 	}
-}
-
-// steady is how the other requests are repeated: little, because the budget waits instead.
-func steady() aws.Retryer {
-	return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = 4 })
-}
-
-func nodeClaimTag(claim string) types.Tag {
-	return types.Tag{Key: aws.String(awsv1.TagNodeClaim), Value: aws.String(claim)}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,45 +19,80 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-const (
-	// seenAfter is how long EC2 may take to show a new instance to everybody. Before that,
-	// one that it does not show is taken to be there.
-	seenAfter = 90 * time.Second
-	// pageMost is how many things a page of a list has.
-	pageMost = 1000
-)
+// listKept is for how long the list of our instances says which notices are about others'.
+// It is less than the time for which what was seen is remembered.
+const listKept = 10 * time.Minute
 
-// Get returns one instance.
-func (p *Provider) Get(ctx context.Context, id string) (cloud.Instance, error) {
-	m, err := p.lookup(ctx, id)
+// instances reads, ends and remembers the cluster's instances.
+type instances struct {
+	opts    *Options
+	clients *clients
+	ledger  *ledger
+	types   *instanceTypes
+	shifts  *shifts
+	zones   *zones
+	// byID and byLaunch describe many instances with one request, terminations ends many.
+	byID         gatherer[ec2Instance]
+	byLaunch     gatherer[[]ec2Instance]
+	terminations gatherer[termination]
+
+	mu     sync.Mutex
+	known  map[string]known     // by instance id; what EC2 said last
+	ended  map[string]time.Time // by instance id
+	tagged map[string]bool      // by instance id
+	listed time.Time            // when known had all instances that EC2 showed
+}
+
+type known struct {
+	instance ec2Instance
+	at       time.Time
+}
+
+func newInstances(opts *Options, clients *clients, l *ledger, t *instanceTypes, z *zones) *instances {
+	i := &instances{
+		opts: opts, clients: clients, ledger: l, types: t, shifts: t.shifts, zones: z,
+		known: map[string]known{}, ended: map[string]time.Time{}, tagged: map[string]bool{},
+	}
+	gathered := func(what string) func(time.Duration, int) {
+		return func(waited time.Duration, size int) { opts.Meter.Gathered(what, waited, size) }
+	}
+	i.byID = gatherer[ec2Instance]{ask: i.describeByID, now: opts.Now, gathered: gathered("describe_instances")}
+	i.byLaunch = gatherer[[]ec2Instance]{ask: i.describeByLaunch, now: opts.Now, gathered: gathered("describe_instances")}
+	i.terminations = gatherer[termination]{ask: i.terminateAll, now: opts.Now, gathered: gathered("terminate_instances")}
+	return i
+}
+
+// get returns one instance.
+func (i *instances) get(ctx context.Context, id string) (cloud.Instance, error) {
+	m, err := i.lookup(ctx, id)
 	if err == nil && m.Going {
 		err = cloud.ErrNotFound
 	}
 	if err != nil {
 		return cloud.Instance{}, fmt.Errorf("get instance %s: %w", id, err)
 	}
-	return instanceOf(&m, p.typesFor(ctx, &m)), nil
+	return instanceOf(&m, i.types.ofInstance(ctx, &m)), nil
 }
 
-// List returns every instance of this cluster. Those of a batch whose outcome is not known
+// list returns every instance of this cluster. Those of a batch whose outcome is not known
 // are left out: nobody can say yet whose they are.
-func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
-	if err := p.ledger.ready(ctx); err != nil {
+func (i *instances) list(ctx context.Context) ([]cloud.Instance, error) {
+	if err := i.ledger.ready(ctx); err != nil {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
-	p.ledger.settleAll(ctx)
-	seen, err := p.describe(ctx,
+	i.ledger.resolveAll(ctx)
+	seen, err := i.describe(ctx,
 		types.Filter{Name: aws.String("tag-key"), Values: []string{awsv1.TagNodePool}},
 		types.Filter{Name: aws.String("tag-key"), Values: []string{awsv1.TagNodeClass}},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
-	p.remember(seen)
-	p.mu.Lock()
-	p.listed = p.opts.Now()
-	p.mu.Unlock()
-	for _, unseen := range []map[string]machine{p.recent(), p.held()} {
+	i.remember(seen)
+	i.mu.Lock()
+	i.listed = i.opts.Now()
+	i.mu.Unlock()
+	for _, unseen := range []map[string]ec2Instance{i.recent(), i.inShiftedZones()} {
 		for id, m := range unseen {
 			if _, ok := seen[id]; !ok {
 				seen[id] = m
@@ -66,116 +102,160 @@ func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
 	out := make([]cloud.Instance, 0, len(seen))
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		m := seen[id]
-		if m.Ended || p.ledger.unsettled(&m) {
+		if m.Ended || i.ledger.unresolved(&m) {
 			continue
 		}
-		out = append(out, instanceOf(&m, p.typesFor(ctx, &m)))
+		out = append(out, instanceOf(&m, i.types.ofInstance(ctx, &m)))
 	}
 	return out, nil
 }
 
-// Terminate ends an instance.
-func (p *Provider) Terminate(ctx context.Context, id string) error {
-	m, err := p.lookup(ctx, id)
+// terminate ends an instance.
+func (i *instances) terminate(ctx context.Context, id string) error {
+	m, err := i.lookup(ctx, id)
 	if err != nil {
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	if m.Going {
 		return nil
 	}
-	if p.isAway(m.Zone) {
+	if i.shifts.isAway(m.Zone) {
 		return fmt.Errorf("terminate instance %s: %w", id, errAway(&m))
 	}
-	ended, _, err := p.ends.get(ctx, m.ID)
+	ended, _, err := i.terminations.get(ctx, m.ID)
 	if err = cmp.Or(err, ended.err); err != nil {
-		p.opts.Meter.TerminationFailed(m.Zone, p.zoneID(m.Zone))
+		i.opts.Meter.TerminationFailed(m.Zone, i.zones.id(m.Zone))
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	if ended.known { // else it is too young to be known everywhere: it is asked for again
-		p.mu.Lock()
-		p.ended[m.ID] = p.opts.Now()
-		p.mu.Unlock()
+		i.mu.Lock()
+		i.ended[m.ID] = i.opts.Now()
+		i.mu.Unlock()
 	}
 	return nil
 }
 
 // lookup returns the machine with a providerID, on its way out or not.
-func (p *Provider) lookup(ctx context.Context, id string) (machine, error) {
+func (i *instances) lookup(ctx context.Context, id string) (ec2Instance, error) {
 	name, ours := instanceID(id)
 	if !ours {
-		return machine{}, cloud.ErrNotFound
+		return ec2Instance{}, cloud.ErrNotFound
 	}
-	if err := p.ledger.ready(ctx); err != nil {
-		return machine{}, err
+	if err := i.ledger.ready(ctx); err != nil {
+		return ec2Instance{}, err
 	}
-	if m, ok := p.held()[name]; ok && m.ProviderID() == id {
+	if m, ok := i.inShiftedZones()[name]; ok && m.ProviderID() == id {
 		return m, nil
 	}
-	m, ok, err := p.looks.get(ctx, name)
+	m, ok, err := i.byID.get(ctx, name)
 	if err != nil {
-		return machine{}, err
+		return ec2Instance{}, err
 	}
-	if ok && p.ledger.unsettled(&m) {
-		p.ledger.settleAll(ctx)
-		if launched, known := p.ledger.machines()[name]; known {
+	if ok && i.ledger.unresolved(&m) {
+		i.ledger.resolveAll(ctx)
+		if launched, known := i.ledger.instances()[name]; known {
 			m.Claim, m.Token = launched.Claim, launched.Token
 		}
 	}
 	if !ok {
-		m, ok = p.recent()[name]
+		m, ok = i.recent()[name]
 	}
 	if !ok || m.Ended || m.ProviderID() != id {
-		return machine{}, cloud.ErrNotFound
+		return ec2Instance{}, cloud.ErrNotFound
 	}
 	return m, nil
 }
 
-// find describes instances by the launches that they come from.
-func (p *Provider) find(ctx context.Context, launches []string) (map[string][]machine, error) {
-	seen, err := p.describe(ctx, types.Filter{Name: aws.String("tag:" + launchTag), Values: launches})
-	found := map[string][]machine{}
+// remembered returns what EC2 last said of a machine, after asking if it never did.
+func (i *instances) remembered(ctx context.Context, id string) (ec2Instance, error) {
+	name, ours := instanceID(id)
+	if !ours {
+		return ec2Instance{}, cloud.ErrNotFound
+	}
+	if m, ok := i.seen(name); ok && !m.Going {
+		return m, nil
+	}
+	return i.lookup(ctx, id)
+}
+
+// seen returns what EC2 said last of an instance, by its EC2 id; false: it was not asked.
+func (i *instances) seen(id string) (ec2Instance, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	k, ok := i.known[id]
+	return k.instance, ok
+}
+
+// noticed returns the machine with an EC2 id, if it is ours.
+func (i *instances) noticed(ctx context.Context, id string) (ec2Instance, error) {
+	i.mu.Lock()
+	k, ok := i.known[id]
+	listed := i.listed
+	i.mu.Unlock()
+	if ok {
+		return k.instance, nil
+	}
+	if m, ok := i.ledger.instances()[id]; ok {
+		return m, nil
+	}
+	// Most notices are about others' instances: EC2 is not asked about what is not in the list
+	// that is read every few minutes, unless that is too old to say.
+	if _, valid := instanceID("aws:///zone/" + id); !valid || i.opts.Now().Sub(listed) < listKept {
+		return ec2Instance{}, cloud.ErrNotFound
+	}
+	m, ok, err := i.byID.get(ctx, id)
+	if err == nil && !ok {
+		err = cloud.ErrNotFound
+	}
+	return m, err
+}
+
+// describeByLaunch describes instances by the launches that they come from.
+func (i *instances) describeByLaunch(ctx context.Context, launches []string) (map[string][]ec2Instance, error) {
+	seen, err := i.describe(ctx, types.Filter{Name: aws.String("tag:" + launchTag), Values: launches})
+	found := map[string][]ec2Instance{}
 	for _, m := range seen {
 		found[m.Tags[launchTag]] = append(found[m.Tags[launchTag]], m)
 	}
 	return found, err
 }
 
-// look describes instances by their ids.
-func (p *Provider) look(ctx context.Context, ids []string) (map[string]machine, error) {
-	seen, err := p.describe(ctx, types.Filter{Name: aws.String("instance-id"), Values: ids})
+// describeByID describes instances by their ids.
+func (i *instances) describeByID(ctx context.Context, ids []string) (map[string]ec2Instance, error) {
+	seen, err := i.describe(ctx, types.Filter{Name: aws.String("instance-id"), Values: ids})
 	if err == nil {
-		p.remember(seen)
+		i.remember(seen)
 	}
 	return seen, err
 }
 
-// ending is what EC2 said when it was asked to end an instance.
-type ending struct {
+// termination is what EC2 said when it was asked to end an instance.
+type termination struct {
 	known bool // it is on its way out
 	err   error
 }
 
-// end ends instances. EC2 ends none, or not all, where it refuses one of them: then each half
+// terminateAll ends instances. EC2 ends none, or not all, where it refuses one of them: then each half
 // is asked for by itself, so that what is wrong with one is the answer for that one alone.
-func (p *Provider) end(ctx context.Context, ids []string) (map[string]ending, error) {
-	answers := map[string]ending{}
-	_, err := p.clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+func (i *instances) terminateAll(ctx context.Context, ids []string) (map[string]termination, error) {
+	answers := map[string]termination{}
+	_, err := i.clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 	code := errorCode(err)
 	var refused smithy.APIError
 	aboutAll := !errors.As(err, &refused) || refused.ErrorFault() == smithy.FaultServer || isThrottling(code) || isOutage(code)
 	switch {
 	case err == nil:
 		for _, id := range ids {
-			answers[id] = ending{known: true}
+			answers[id] = termination{known: true}
 		}
 	case len(ids) == 1 && isNotFound(code):
 	case len(ids) == 1 || aboutAll:
 		for _, id := range ids {
-			answers[id] = ending{err: err}
+			answers[id] = termination{err: err}
 		}
 	default:
 		for _, half := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
-			its, _ := p.end(ctx, half) // it has its errors inside
+			its, _ := i.terminateAll(ctx, half) // it has its errors inside
 			maps.Copy(answers, its)
 		}
 	}
@@ -185,13 +265,13 @@ func (p *Provider) end(ctx context.Context, ids []string) (map[string]ending, er
 // describe returns the cluster's instances that pass the filters, by id, with the claims
 // that the ledger knows them by. Those that ended lately are among them, so that they can be
 // told from those that EC2 does not show yet.
-func (p *Provider) describe(ctx context.Context, filters ...types.Filter) (map[string]machine, error) {
+func (i *instances) describe(ctx context.Context, filters ...types.Filter) (map[string]ec2Instance, error) {
 	in := &ec2.DescribeInstancesInput{MaxResults: aws.Int32(pageMost), Filters: append(filters,
-		types.Filter{Name: aws.String("tag:" + awsv1.TagEKSClusterName), Values: []string{p.opts.ClusterName}},
+		types.Filter{Name: aws.String("tag:" + awsv1.TagEKSClusterName), Values: []string{i.opts.ClusterName}},
 	)}
-	known := p.ledger.machines()
-	seen := map[string]machine{}
-	pages := ec2.NewDescribeInstancesPaginator(p.clients.EC2, in)
+	known := i.ledger.instances()
+	seen := map[string]ec2Instance{}
+	pages := ec2.NewDescribeInstancesPaginator(i.clients.EC2, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -211,43 +291,124 @@ func (p *Provider) describe(ctx context.Context, filters ...types.Filter) (map[s
 }
 
 // recent returns the machines that EC2 may not show yet, those that were ended marked.
-func (p *Provider) recent() map[string]machine {
-	all := p.ledger.machines()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (i *instances) recent() map[string]ec2Instance {
+	all := i.ledger.instances()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	for id, m := range all {
-		_, ended := p.ended[id]
-		if ended || p.opts.Now().Sub(m.Created) > seenAfter {
+		_, ended := i.ended[id]
+		if ended || i.opts.Now().Sub(m.Created) > seenAfter {
 			delete(all, id)
 		}
 	}
 	return all
 }
 
+// inShiftedZones returns the machines in zones that are shifted away from, as EC2 described them
+// before: a zone in trouble is no proof that they are gone.
+func (i *instances) inShiftedZones() map[string]ec2Instance {
+	out := map[string]ec2Instance{}
+	if len(i.shifts.away()) == 0 {
+		return out
+	}
+	i.mu.Lock()
+	known := maps.Clone(i.known)
+	i.mu.Unlock()
+	for id, k := range known {
+		if !k.instance.Going && i.shifts.isAway(k.instance.Zone) {
+			out[id] = k.instance
+		}
+	}
+	return out
+}
+
+// inReservations returns the machines in some reservations, as EC2 said last.
+func (i *instances) inReservations(reservations map[string]time.Time) []ec2Instance {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var in []ec2Instance
+	for _, k := range i.known {
+		if _, ok := reservations[k.instance.Reservation]; ok && !k.instance.Going {
+			in = append(in, k.instance)
+		}
+	}
+	return in
+}
+
 // remember keeps what EC2 last said of instances, for those who need no newer answer.
-func (p *Provider) remember(seen map[string]machine) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (i *instances) remember(seen map[string]ec2Instance) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	for id, m := range seen {
-		p.known[id] = known{m, p.opts.Now()}
+		i.known[id] = known{m, i.opts.Now()}
 		if m.Going {
-			p.ended[id] = p.opts.Now()
+			i.ended[id] = i.opts.Now()
 		}
 	}
 }
 
-// tidy forgets what has not been seen for long.
-func (p *Provider) tidy() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.opts.Now()
-	away := p.shifts.away()
-	maps.DeleteFunc(p.known, func(_ string, k known) bool {
-		return now.Sub(k.at) > batchKept && !slices.Contains(away, p.zones[k.machine.Zone])
+// forgetOld forgets what has not been seen for long.
+func (i *instances) forgetOld() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.opts.Now()
+	away := i.shifts.away()
+	maps.DeleteFunc(i.known, func(_ string, k known) bool {
+		return now.Sub(k.at) > batchKept && !slices.Contains(away, i.zones.id(k.instance.Zone))
 	})
-	maps.DeleteFunc(p.tagged, func(id string, _ bool) bool {
-		_, seen := p.known[id]
+	maps.DeleteFunc(i.tagged, func(id string, _ bool) bool {
+		_, seen := i.known[id]
 		return !seen
 	})
-	maps.DeleteFunc(p.ended, func(_ string, at time.Time) bool { return now.Sub(at) > batchKept })
+	maps.DeleteFunc(i.ended, func(_ string, at time.Time) bool { return now.Sub(at) > batchKept })
+}
+
+// tagNew gives each instance that was launched lately its own tags: its claim, which
+// those that were launched together lack, and its name.
+func (i *instances) tagNew(ctx context.Context) error {
+	launched := i.ledger.instances()
+	i.mu.Lock()
+	maps.DeleteFunc(launched, func(id string, _ ec2Instance) bool {
+		_, ended := i.ended[id]
+		return ended || i.tagged[id]
+	})
+	i.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(launched))
+	for some := range slices.Chunk(ids, gatherMost) {
+		seen, err := i.describeByID(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, id := range some {
+			m, ok := seen[id]
+			if !ok || m.Going || i.shifts.isAway(m.Zone) { // not shown yet, or not sure: the next time
+				continue
+			}
+			if err := i.tag(ctx, &m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (i *instances) tag(ctx context.Context, m *ec2Instance) error {
+	tags := map[string]string{awsv1.TagNodeClaim: m.Claim}
+	if m.Tags[awsv1.TagName] == "" && m.DNSName != "" {
+		tags[awsv1.TagName] = m.DNSName
+	}
+	_, err := i.clients.EC2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{m.ID}, Tags: tagList(tags)})
+	if err != nil && !isNotFound(errorCode(err)) {
+		return fmt.Errorf("tag instance %s: %w", m.ID, err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.tagged[m.ID] = err == nil
+	return nil
+}
+
+// ofLaunch returns the instances that EC2 shows of a launch.
+func (i *instances) ofLaunch(ctx context.Context, launch string) ([]ec2Instance, error) {
+	found, _, err := i.byLaunch.get(ctx, launch)
+	return found, err
 }

@@ -12,112 +12,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
 
-const (
-	// batchMost is how many requests one fleet is for.
-	batchMost = 50
-	// settlePatience is how long one attempt to settle a batch may take.
-	settlePatience = 2 * time.Minute
-	// shownAfter is how long after its last mark a batch of another process can still bring
-	// instances that EC2 does not show: its request may have been under way for as long as
-	// requests may take.
-	shownAfter = requestPatience + seenAfter
-	// batchKept is how long a batch is remembered. No claim waits that long for its
-	// instance, so nobody asks for a token of an older one.
-	batchKept = 15 * time.Minute
-
-	launchTag = awsv1.AnnotationLaunch // on every instance, with the name of its batch
-)
+// resolvePatience is how long one attempt to resolve a batch may take.
+const resolvePatience = 2 * time.Minute
 
 var (
-	// errElsewhere says that another process is launching for the same claims.
-	errElsewhere = errors.New("another process is launching for the same claims")
-	// errUnseen says that EC2 refused a request without looking at it.
-	errUnseen = errors.New("refused by EC2 unseen")
-	// errRepeated says that EC2 refused the repeat of a request of unknown outcome.
-	errRepeated = errors.New("refused by EC2 when it was repeated")
-	// errUnsettled says that what became of a fleet is not known yet.
-	errUnsettled = errors.New("it is not known yet what became of an earlier request; its instances are looked for")
+	// errUnresolved says that what became of a fleet is not known yet.
+	errUnresolved = errors.New("it is not known yet what became of an earlier request; its instances are looked for")
 	// errLost says that a request of unknown outcome brought nothing.
 	errLost = errors.New("an earlier request brought no instance")
-	// errLeft says that a claim is gone, or is to go.
-	errLeft = errors.New("the NodeClaim is gone")
 )
-
-// member is one request of a batch.
-type member struct {
-	Token, Claim string
-}
-
-// order is what is asked of EC2 for a batch.
-type order struct {
-	ClientToken string
-	Begun       time.Time
-	Members     []member
-	// CapacityType, Tenancy and Partition of the machines; Reservations by type and zone, of
-	// capacity type reserved.
-	CapacityType, Tenancy, Partition string
-	// EFA: the machines have the interfaces that pods may ask for.
-	EFA          bool
-	Reservations map[string]string
-	// Addresses is how many a machine takes of its subnet, by type.
-	Addresses map[string]int
-	// Input is nil in a batch of another process.
-	Input *ec2.CreateFleetInput
-}
-
-// verdict is EC2's definite answer to an order: machines for the first members, the
-// failure for the rest.
-type verdict struct {
-	machines []machine
-	failure  error
-	// short are the places that had nothing, for so long.
-	short []catalog.Place
-	keep  time.Duration
-}
-
-// batch is an order and what became of it. It is guarded by the ledger's lock; while a
-// round is on, its order and what is known of its outcome belong to the round alone.
-type batch struct {
-	name  string // on its claims and instances
-	key   string // what its members want
-	order order
-	open  bool // for more members, if there is room
-
-	// size is how many instances were ordered, and places for whom, by token: the nth
-	// instance by id is the nth member's. Both are set when the first mark is written.
-	size   int
-	places map[string]int
-	// adopted are the ids of instances that claims had when the batch was read from its marks.
-	adopted map[string]bool
-
-	// doubtful: it was sent, or may have been, and nobody knows what became of it. From shown
-	// on, EC2 shows whatever it brought.
-	doubtful bool
-	shown    time.Time
-	// heard: EC2 has answered a repeat, so there are no more. That answer is believed as far
-	// as it names instances, and no further: what EC2 does with a used token is not promised.
-	heard    bool
-	answered []machine
-	refused  error
-
-	round   chan struct{} // closed when the attempt has ended; nil: none was made
-	running bool
-	settled bool
-	err     error // of the last attempt, while not settled
-	got     map[string]machine
-	failure error
-	// short are the places that EC2 had nothing in, for so long.
-	short []catalog.Place
-	keep  time.Duration
-}
 
 // ledger is what was ordered from EC2 lately, by anybody of this cluster.
 type ledger struct {
@@ -125,18 +34,18 @@ type ledger struct {
 	log *slog.Logger
 	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
 	// an earlier attempt may have been carried out.
-	send func(ctx context.Context, o *order, doubtful bool) (verdict, error)
+	send func(ctx context.Context, o *fleetRequest, doubtful bool) (outcome, error)
 	// find returns the instances that EC2 shows of a batch.
-	find func(ctx context.Context, name string) ([]machine, error)
+	find func(ctx context.Context, name string) ([]ec2Instance, error)
 	// note writes a mark on a claim unless it has another that holds. errLeft: the claim is gone.
 	note func(ctx context.Context, m mark, holds func(mark) bool) error
 	// marks returns the marks on all claims, and the ids of the instances that claims have.
 	marks func(ctx context.Context) ([]mark, map[string]bool, error)
-	// waits tells whether the claim of a request is there.
-	waits func(context.Context, member) bool
-	// turn waits until a new batch may be sent. Meanwhile the batch takes in others: the
+	// isWanted reports whether the claim of a request is there.
+	isWanted func(context.Context, member) bool
+	// throttle waits until a new batch may be sent. Meanwhile the batch takes in others: the
 	// less may be sent, the more go together.
-	turn func(ctx context.Context) error
+	throttle func(ctx context.Context) error
 	// gathered is told for how long the first member of a batch waited for others, and how
 	// many they are.
 	gathered func(waited time.Duration, size int)
@@ -149,43 +58,13 @@ type ledger struct {
 	byToken map[string]*batch // the batch that answers for a token
 }
 
-// deal settles a batch. Who was marked with it gets the instance of the same place, the one
-// that has its tag before any other; instances that claims have already are nobody else's.
-func (b *batch) deal(machines []machine, failure error) {
-	b.settled, b.failure, b.got = true, failure, map[string]machine{}
-	taken := map[string]bool{}
-	maps.Copy(taken, b.adopted)
-	give := func(m member, at int) {
-		if _, has := b.got[m.Token]; has || at < 0 || at >= len(machines) || taken[machines[at].ID] {
-			return
-		}
-		its := machines[at]
-		its.Token, its.Claim = m.Token, m.Claim
-		b.got[m.Token], taken[its.ID] = its, true
-	}
-	for _, m := range b.order.Members {
-		give(m, slices.IndexFunc(machines, func(has machine) bool { return has.Claim == m.Claim && !taken[has.ID] }))
-	}
-	for _, m := range b.order.Members {
-		give(m, b.places[m.Token])
-	}
-	if len(machines) <= b.size {
-		return
-	}
-	for _, m := range b.order.Members { // there are more than were ordered
-		for at := range machines {
-			give(m, at)
-		}
-	}
-}
-
 func newLedger() *ledger {
 	return &ledger{loading: newTurnstile(), batches: map[string]*batch{}, opened: map[string]*batch{}, byToken: map[string]*batch{}}
 }
 
 // join puts a request into the batch of those that want the same, unless there is one
 // that answers for its token. Attend says how it ends.
-func (l *ledger) join(key string, m member, draft func() order) *batch {
+func (l *ledger) join(key string, m member, draft func() fleetRequest) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.byToken[m.Token]; b != nil {
@@ -193,14 +72,14 @@ func (l *ledger) join(key string, m member, draft func() order) *batch {
 	}
 	b := l.opened[key]
 	if b == nil {
-		b = &batch{key: key, order: draft(), open: true}
-		b.order.ClientToken, b.order.Begun = string(uuid.NewUUID()), l.now()
-		b.name = batchPrefix + b.order.ClientToken
+		b = &batch{key: key, request: draft(), open: true}
+		b.request.ClientToken, b.request.Begun = string(uuid.NewUUID()), l.now()
+		b.name = batchPrefix + b.request.ClientToken
 		l.opened[key] = b
 	}
-	b.order.Members = append(b.order.Members, m)
+	b.request.Members = append(b.request.Members, m)
 	l.byToken[m.Token] = b
-	if len(b.order.Members) == batchMost {
+	if len(b.request.Members) == batchMost {
 		delete(l.opened, key)
 	}
 	return b
@@ -222,38 +101,38 @@ func (l *ledger) shortOf(b *batch) ([]catalog.Place, time.Duration) {
 
 // answer waits for a round of a batch, which begin returned, and returns the answer for a
 // token. An error that is no *cloud.Failure means that it is not known yet.
-func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, token string) (machine, error) {
+func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, token string) (ec2Instance, error) {
 	select {
 	case <-round:
 	case <-ctx.Done():
-		return machine{}, ctx.Err()
+		return ec2Instance{}, ctx.Err()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !b.settled {
-		return machine{}, b.err
+	if !b.resolved {
+		return ec2Instance{}, b.err
 	}
 	if m, ok := b.got[token]; ok {
 		return m, nil
 	}
-	return machine{}, cmp.Or(b.failure, errLeft)
+	return ec2Instance{}, cmp.Or(b.failure, errLeft)
 }
 
 // begin starts a round for a batch unless one is on or it is settled.
 func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b.running || b.settled {
+	if b.running || b.resolved {
 		return b.round
 	}
 	b.running, b.round = true, make(chan struct{})
 	go func() { // for others too, who may have more patience than this caller
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolvePatience)
 		defer cancel()
-		var got verdict
+		var got outcome
 		err := l.gather(ctx, b)
 		if err == nil {
-			got, err = l.settle(ctx, b)
+			got, err = l.resolve(ctx, b)
 		}
 		l.end(b, got, err)
 	}()
@@ -265,53 +144,53 @@ func (l *ledger) gather(ctx context.Context, b *batch) error {
 	if !b.open { // only its first round, this one, closes it
 		return nil
 	}
-	err := l.turn(ctx)
+	err := l.throttle(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.open = false
-	l.gathered(l.now().Sub(b.order.Begun), len(b.order.Members))
+	l.gathered(l.now().Sub(b.request.Begun), len(b.request.Members))
 	if l.opened[b.key] == b {
 		delete(l.opened, b.key)
 	}
 	return err
 }
 
-// settle sends a batch, or makes out what became of it. What was sent and not answered is
+// resolve sends a batch, or makes out what became of it. What was sent and not answered is
 // looked for among EC2's instances before anything else is believed or done: a repeat may be
 // answered with the same instances, with none, with an error or with others, and what it
 // brings beyond those that are dealt out is an instance without a claim, which is swept.
-func (l *ledger) settle(ctx context.Context, b *batch) (verdict, error) {
+func (l *ledger) resolve(ctx context.Context, b *batch) (outcome, error) {
 	if b.doubtful {
-		if v, err := l.seek(ctx, b); !errors.Is(err, errUnsettled) {
+		if v, err := l.seek(ctx, b); !errors.Is(err, errUnresolved) {
 			return v, err
 		}
-		if b.heard || !slices.ContainsFunc(b.order.Members, func(m member) bool { return l.waits(ctx, m) }) {
-			return verdict{}, errUnsettled
+		if b.repeated || !slices.ContainsFunc(b.request.Members, func(m member) bool { return l.isWanted(ctx, m) }) {
+			return outcome{}, errUnresolved
 		}
 	}
 	switch err := l.mark(ctx, b); {
 	case errors.Is(err, errElsewhere) && b.doubtful:
-		b.heard = true
-		return verdict{}, errUnsettled
+		b.repeated = true
+		return outcome{}, errUnresolved
 	case errors.Is(err, errElsewhere) || errors.Is(err, errLeft):
-		return verdict{failure: err}, nil
+		return outcome{failure: err}, nil
 	case err != nil:
-		return verdict{}, err
+		return outcome{}, err
 	}
-	v, err := l.send(ctx, &b.order, b.doubtful)
+	v, err := l.send(ctx, &b.request, b.doubtful)
 	switch {
 	case errors.Is(err, errUnseen):
 		if !b.doubtful { // who still wants a machine asks anew; the others may have left
-			return verdict{failure: err}, nil
+			return outcome{failure: err}, nil
 		}
 	case errors.Is(err, errRepeated):
-		if b.heard = true; !b.doubtful { // somebody else has used the token
+		if b.repeated = true; !b.doubtful { // somebody else has used the token
 			b.doubtful, b.shown = true, l.now().Add(seenAfter)
 		}
 	case err != nil:
 		b.doubtful, b.shown = true, l.now().Add(seenAfter)
 	case b.doubtful:
-		b.heard, b.answered, b.refused = true, v.machines, v.failure
+		b.repeated, b.answered, b.refused = true, v.instances, v.failure
 		found, err := l.seek(ctx, b)
 		found.short, found.keep = v.short, v.keep
 		return found, err
@@ -321,25 +200,25 @@ func (l *ledger) settle(ctx context.Context, b *batch) (verdict, error) {
 
 // seek looks for the instances of a batch. Fewer than were ordered are all there are only when
 // EC2 has had the time to show them.
-func (l *ledger) seek(ctx context.Context, b *batch) (verdict, error) {
+func (l *ledger) seek(ctx context.Context, b *batch) (outcome, error) {
 	over := !l.now().Before(b.shown) // before the question, which takes a while
 	found, err := l.find(ctx, b.name)
 	if err != nil {
-		return verdict{}, fmt.Errorf("find instances of %s: %w", b.name, err)
+		return outcome{}, fmt.Errorf("find instances of %s: %w", b.name, err)
 	}
 	for _, m := range b.answered {
-		if !slices.ContainsFunc(found, func(f machine) bool { return f.ID == m.ID }) {
+		if !slices.ContainsFunc(found, func(f ec2Instance) bool { return f.ID == m.ID }) {
 			found = append(found, m)
 		}
 	}
-	slices.SortFunc(found, func(a, b machine) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(found, func(a, b ec2Instance) int { return strings.Compare(a.ID, b.ID) })
 	if len(found) < b.size && !over {
-		return verdict{}, errUnsettled
+		return outcome{}, errUnresolved
 	}
 	if len(found) > b.size {
 		l.log.Error("EC2 launched more instances than were asked for; those without a NodeClaim will be terminated", "launch", b.name, "ordered", b.size, "found", len(found))
 	}
-	return verdict{machines: found, failure: cmp.Or(b.refused, errLost)}, nil
+	return outcome{instances: found, failure: cmp.Or(b.refused, errLost)}, nil
 }
 
 // mark writes on each claim of a batch that it is about to be sent, so that whoever comes next
@@ -348,12 +227,12 @@ func (l *ledger) seek(ctx context.Context, b *batch) (verdict, error) {
 func (l *ledger) mark(ctx context.Context, b *batch) error {
 	l.mu.Lock()
 	if b.size == 0 {
-		slices.SortFunc(b.order.Members, func(x, y member) int { return strings.Compare(x.Token, y.Token) })
+		slices.SortFunc(b.request.Members, func(x, y member) int { return strings.Compare(x.Token, y.Token) })
 	}
 	l.batches[b.name] = b
 	l.mu.Unlock()
 	for {
-		members, now := b.order.Members, l.now()
+		members, now := b.request.Members, l.now()
 		left := make([]bool, len(members))
 		group, marking := errgroup.WithContext(ctx)
 		group.SetLimit(marksAtOnce)
@@ -389,19 +268,19 @@ func (l *ledger) mark(ctx context.Context, b *batch) error {
 			return errLeft
 		}
 		l.mu.Lock()
-		b.order.Members = stay
+		b.request.Members = stay
 		l.mu.Unlock()
 	}
 }
 
 // seal makes a batch ready to be sent for the members that it has. It counts from now on.
 func (l *ledger) seal(b *batch, now time.Time) {
-	b.order.seal(b.name)
+	b.request.seal(b.name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.order.Begun = now
-	b.size, b.places = len(b.order.Members), map[string]int{}
-	for i, m := range b.order.Members {
+	b.request.Begun = now
+	b.size, b.places = len(b.request.Members), map[string]int{}
+	for i, m := range b.request.Members {
 		b.places[m.Token] = i
 	}
 }
@@ -415,7 +294,7 @@ func (l *ledger) holds(b *batch, m mark) bool {
 		return false
 	}
 	other := l.batches[m.batch]
-	if other == nil || !other.settled {
+	if other == nil || !other.resolved {
 		return true
 	}
 	_, has := other.got[m.Token]
@@ -423,7 +302,7 @@ func (l *ledger) holds(b *batch, m mark) bool {
 }
 
 // end notes how a round has ended.
-func (l *ledger) end(b *batch, v verdict, err error) {
+func (l *ledger) end(b *batch, v outcome, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer close(b.round)
@@ -431,7 +310,7 @@ func (l *ledger) end(b *batch, v verdict, err error) {
 	if err != nil {
 		return
 	}
-	b.deal(v.machines, v.failure)
+	b.deal(v.instances, v.failure)
 	b.short, b.keep = v.short, v.keep
 	for _, m := range slices.Collect(maps.Keys(l.byToken)) { // those that got nothing may be launched anew
 		if _, ok := b.got[m]; !ok && l.byToken[m] == b {
@@ -444,7 +323,7 @@ func (l *ledger) end(b *batch, v verdict, err error) {
 func (l *ledger) release(token string) {
 	delete(l.byToken, token)
 	for _, other := range l.batches {
-		if _, has := other.places[token]; has && !other.settled {
+		if _, has := other.places[token]; has && !other.resolved {
 			l.byToken[token] = other
 		}
 	}
@@ -494,29 +373,29 @@ func (l *ledger) load(ctx context.Context) error {
 func (l *ledger) learn(found map[string]*batch, m mark, adopted map[string]bool) {
 	b := found[m.batch]
 	if b == nil {
-		b = &batch{name: m.batch, doubtful: true, heard: true, places: map[string]int{}, adopted: adopted}
+		b = &batch{name: m.batch, doubtful: true, repeated: true, places: map[string]int{}, adopted: adopted}
 		found[m.batch] = b
 	}
 	if now := l.now(); m.begun.After(now) { // nobody else's clock is trusted
 		m.begun = now
 	}
-	if m.begun.After(b.order.Begun) {
-		b.order.Begun, b.shown = m.begun, m.begun.Add(shownAfter)
+	if m.begun.After(b.request.Begun) {
+		b.request.Begun, b.shown = m.begun, m.begun.Add(shownAfter)
 	}
 	b.size = max(b.size, m.of)
 	b.places[m.Token] = m.at
-	b.order.Members = append(b.order.Members, m.member)
+	b.request.Members = append(b.request.Members, m.member)
 	if l.byToken[m.Token] == nil {
 		l.byToken[m.Token] = b
 	}
 }
 
-// settleAll waits until every batch that was sent is settled, or cannot be now.
-func (l *ledger) settleAll(ctx context.Context) {
+// resolveAll waits until every batch that was sent is settled, or cannot be now.
+func (l *ledger) resolveAll(ctx context.Context) {
 	l.mu.Lock()
 	var rounds []*batch
 	for _, b := range l.batches {
-		if !b.settled && b.size > 0 { // the others were not sent
+		if !b.resolved && b.size > 0 { // the others were not sent
 			rounds = append(rounds, b)
 		}
 	}
@@ -530,19 +409,19 @@ func (l *ledger) settleAll(ctx context.Context) {
 	}
 }
 
-// unsettled tells whether nobody can say yet whose an instance is.
-func (l *ledger) unsettled(m *machine) bool {
+// unresolved tells whether nobody can say yet whose an instance is.
+func (l *ledger) unresolved(m *ec2Instance) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.batches[m.Tags[launchTag]]
-	return b != nil && !b.settled && !b.adopted[m.ID]
+	return b != nil && !b.resolved && !b.adopted[m.ID]
 }
 
-// machines returns all that were launched lately, by instance id.
-func (l *ledger) machines() map[string]machine {
+// instances returns all that were launched lately, by instance id.
+func (l *ledger) instances() map[string]ec2Instance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := map[string]machine{}
+	all := map[string]ec2Instance{}
 	for _, b := range l.batches {
 		for _, m := range b.got {
 			all[m.ID] = m
@@ -551,11 +430,11 @@ func (l *ledger) machines() map[string]machine {
 	return all
 }
 
-// tidy forgets the batches that nobody waits for any more.
-func (l *ledger) tidy() {
+// forgetOld forgets the batches that nobody waits for any more.
+func (l *ledger) forgetOld() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old := func(_ string, b *batch) bool { return !b.running && l.now().Sub(b.order.Begun) > batchKept }
+	old := func(_ string, b *batch) bool { return !b.running && l.now().Sub(b.request.Begun) > batchKept }
 	maps.DeleteFunc(l.batches, old)
 	maps.DeleteFunc(l.byToken, old)
 }

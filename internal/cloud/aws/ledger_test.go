@@ -25,10 +25,10 @@ import (
 type teller struct {
 	mu      sync.Mutex
 	now     time.Time
-	byToken map[string]verdict
+	byToken map[string]outcome
 	made    int
-	shown   map[string]time.Time // from when on, by instance id
-	tagged  map[string][]machine // by the name of the batch
+	shown   map[string]time.Time     // from when on, by instance id
+	tagged  map[string][]ec2Instance // by the name of the batch
 	// The next orders fail in these ways.
 	lost, unheard, short, closed int
 	// repeat is one of awssim's ways to answer a repeated token; late is how long a new
@@ -38,12 +38,12 @@ type teller struct {
 }
 
 func newTeller() *teller {
-	return &teller{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), byToken: map[string]verdict{}, shown: map[string]time.Time{}, tagged: map[string][]machine{}}
+	return &teller{now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), byToken: map[string]outcome{}, shown: map[string]time.Time{}, tagged: map[string][]ec2Instance{}}
 }
 
 var errCut = errors.New("connection cut")
 
-func (c *teller) launch(o *order) (v verdict) {
+func (c *teller) launch(o *fleetRequest) (v outcome) {
 	n := int(*o.Input.TargetCapacitySpecification.TotalTargetCapacity)
 	if c.short > 0 {
 		c.short--
@@ -53,24 +53,24 @@ func (c *teller) launch(o *order) (v verdict) {
 	tags := tagsOf(o.Input.TagSpecifications[0].Tags)
 	for range n {
 		c.made++
-		m := machine{ID: fmt.Sprintf("i-%08x", c.made), Tags: tags}
-		v.machines = append(v.machines, m)
+		m := ec2Instance{ID: fmt.Sprintf("i-%08x", c.made), Tags: tags}
+		v.instances = append(v.instances, m)
 		c.shown[m.ID] = c.now.Add(c.late)
 		c.tagged[tags[launchTag]] = append(c.tagged[tags[launchTag]], m)
 	}
 	return v
 }
 
-func (c *teller) send(_ context.Context, o *order, _ bool) (verdict, error) {
+func (c *teller) send(_ context.Context, o *fleetRequest, _ bool) (outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed > 0 {
 		c.closed--
-		return verdict{}, errUnseen
+		return outcome{}, errUnseen
 	}
 	if c.unheard > 0 {
 		c.unheard--
-		return verdict{}, errCut
+		return outcome{}, errCut
 	}
 	v, repeated := c.byToken[*o.Input.ClientToken]
 	switch {
@@ -78,18 +78,18 @@ func (c *teller) send(_ context.Context, o *order, _ bool) (verdict, error) {
 		v = c.launch(o)
 		c.byToken[*o.Input.ClientToken] = v
 	case c.repeat == awssim.RepeatNothing:
-		v = verdict{}
+		v = outcome{}
 	case c.repeat != awssim.RepeatSame:
-		return verdict{}, errRepeated
+		return outcome{}, errRepeated
 	}
 	if c.lost > 0 {
 		c.lost--
-		return verdict{}, errCut
+		return outcome{}, errCut
 	}
-	return verdict{machines: slices.Clone(v.machines), failure: v.failure}, nil
+	return outcome{instances: slices.Clone(v.instances), failure: v.failure}, nil
 }
 
-func (c *teller) find(_ context.Context, name string) (found []machine, err error) {
+func (c *teller) find(_ context.Context, name string) (found []ec2Instance, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.tagged[name] {
@@ -165,14 +165,14 @@ func (c *teller) ledger(r *register) *ledger {
 		return c.now
 	}
 	l.log, l.send, l.find, l.note, l.marks = slog.New(slog.DiscardHandler), c.send, c.find, r.note, r.marks
-	l.turn = func(context.Context) error { return nil }
+	l.throttle = func(context.Context) error { return nil }
 	l.gathered = func(time.Duration, int) {}
-	l.waits = func(_ context.Context, m member) bool { return !r.gone[m.Token] }
+	l.isWanted = func(_ context.Context, m member) bool { return !r.gone[m.Token] }
 	return l
 }
 
-func emptyOrder() order {
-	return order{Input: &ec2.CreateFleetInput{
+func emptyOrder() fleetRequest {
+	return fleetRequest{Input: &ec2.CreateFleetInput{
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{},
 		TagSpecifications:           []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance}},
 	}}
@@ -266,7 +266,7 @@ func TestOneMachineForOneToken(t *testing.T) {
 		if ec2.made != len(all) && ec2.repeat != awssim.RepeatOthers {
 			t.Fatalf("%d machines were made for %d tokens", ec2.made, len(all))
 		}
-		for id, m := range l.machines() {
+		for id, m := range l.instances() {
 			if holders[id] != m.Token {
 				t.Fatalf("machine %s is told as that of %s, and %s has it", id, m.Token, holders[id])
 			}
@@ -297,8 +297,8 @@ func TestRepeatedToken(t *testing.T) {
 					}
 					ec2.wait(10 * time.Second)
 				}
-				if len(got) != 2 || got["a"] == got["b"] || len(l.machines()) != 2 {
-					t.Errorf("%q, shown after %s, %d short: the claims have %v, and %d machines are somebody's", repeat, late, short, got, len(l.machines()))
+				if len(got) != 2 || got["a"] == got["b"] || len(l.instances()) != 2 {
+					t.Errorf("%q, shown after %s, %d short: the claims have %v, and %d machines are somebody's", repeat, late, short, got, len(l.instances()))
 				}
 				if ec2.made != 2 && repeat != awssim.RepeatOthers {
 					t.Errorf("%q, shown after %s, %d short: %d machines were made", repeat, late, short, ec2.made)
@@ -322,7 +322,7 @@ func TestAfterACrash(t *testing.T) {
 		if got := launchAll(t.Context(), l, "a", "c"); got["a"] != first["a"] || got["c"] != first["c"] || ec2.made != 3 {
 			t.Errorf("after the crash the claims have %v of %v, and %d machines were made", got, first, ec2.made)
 		}
-		if b := (machine{ID: first["b"], Tags: map[string]string{launchTag: claims.marked[member{"b", "claim-b"}].batch}}); l.unsettled(&b) {
+		if b := (ec2Instance{ID: first["b"], Tags: map[string]string{launchTag: claims.marked[member{"b", "claim-b"}].batch}}); l.unresolved(&b) {
 			t.Error("a machine that a claim has is waited for")
 		}
 	})
@@ -368,7 +368,7 @@ func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	ec2.closed = 1
 	l := ec2.ledger(claims)
 	launchAll(t.Context(), l, "a", "b")
-	l.settleAll(t.Context())
+	l.resolveAll(t.Context())
 	if ec2.made != 0 {
 		t.Errorf("%d machines were made for those who were not let in, and did not ask again", ec2.made)
 	}
@@ -377,16 +377,16 @@ func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	}
 	ec2.unheard = 1
 	launchAll(t.Context(), l, "c")
-	its := machine{Tags: map[string]string{launchTag: l.byToken["c"].name}}
+	its := ec2Instance{Tags: map[string]string{launchTag: l.byToken["c"].name}}
 	claims.gone["c"] = true
-	l.settleAll(t.Context())
-	if ec2.made != 1 || !l.unsettled(&its) {
-		t.Errorf("%d machines were made, one of them for a claim that has left; its fleet is waited for: %t", ec2.made, l.unsettled(&its))
+	l.resolveAll(t.Context())
+	if ec2.made != 1 || !l.unresolved(&its) {
+		t.Errorf("%d machines were made, one of them for a claim that has left; its fleet is waited for: %t", ec2.made, l.unresolved(&its))
 	}
 	ec2.wait(seenAfter)
-	l.settleAll(t.Context())
-	if ec2.made != 1 || l.unsettled(&its) {
-		t.Errorf("when EC2 had the time to show it, %d machines were made, and it is waited for: %t", ec2.made, l.unsettled(&its))
+	l.resolveAll(t.Context())
+	if ec2.made != 1 || l.unresolved(&its) {
+		t.Errorf("when EC2 had the time to show it, %d machines were made, and it is waited for: %t", ec2.made, l.unresolved(&its))
 	}
 	if got := launchAll(t.Context(), l, "c", "d", "e"); len(got) != 2 || ec2.made != 3 {
 		t.Errorf("%d machines were made, and those who stayed have %v; want one each", ec2.made, got)
@@ -424,12 +424,12 @@ func TestSomeHaveLeft(t *testing.T) {
 			l := ec2.ledger(claims)
 			launchAll(t.Context(), l, "a", "gone", "b")
 			claims.gone["gone"] = true
-			l.settleAll(t.Context())
+			l.resolveAll(t.Context())
 			if ec2.made != 3 || len(ec2.byToken) != 1 {
 				t.Fatalf("%d machines were made by %d fleets, want three by one", ec2.made, len(ec2.byToken))
 			}
 			holders := map[string]string{}
-			for id, m := range l.machines() {
+			for id, m := range l.instances() {
 				holders[m.Token] = id
 			}
 			if len(holders) != 3 || holders["gone"] == "" {
@@ -449,11 +449,11 @@ func TestBatchesAreForgotten(t *testing.T) {
 	l := ec2.ledger(newRegister())
 	launchAll(t.Context(), l, "a", "b")
 	ec2.wait(batchKept)
-	if l.tidy(); len(l.batches) != 1 || l.holding("a") == nil {
+	if l.forgetOld(); len(l.batches) != 1 || l.holding("a") == nil {
 		t.Errorf("%d batches are remembered, want one", len(l.batches))
 	}
 	ec2.wait(time.Second)
-	if l.tidy(); len(l.batches)+len(l.byToken)+len(l.opened) != 0 {
+	if l.forgetOld(); len(l.batches)+len(l.byToken)+len(l.opened) != 0 {
 		t.Errorf("long after the launch there are %v and %v", l.batches, l.byToken)
 	}
 }

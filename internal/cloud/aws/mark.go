@@ -21,9 +21,18 @@ const (
 	marksAtOnce = 20
 	markTries   = 5
 
+	// batchMost is how many requests one fleet is for.
+	batchMost   = 50
 	batchPrefix = "launch-"
 	// batchNameMost bounds the name of a batch in a mark: it becomes the value of a filter.
 	batchNameMost = 64
+)
+
+var (
+	// errElsewhere says that another process is launching for the same claims.
+	errElsewhere = errors.New("another process is launching for the same claims")
+	// errLeft says that a claim is gone, or is to go.
+	errLeft = errors.New("the NodeClaim is gone")
 )
 
 // mark is the annotation on a NodeClaim that says in which batch an instance was ordered for
@@ -126,9 +135,9 @@ func (c claims) marks(ctx context.Context) (marks []mark, adopted map[string]boo
 	return marks, adopted, nil
 }
 
-// waits tells whether the claim of a request is there and is to stay. Unless that can be
+// isWanted reports whether the claim of a request is there and is to stay. Unless that can be
 // told for certain, it does.
-func (c claims) waits(ctx context.Context, m member) bool {
+func (c claims) isWanted(ctx context.Context, m member) bool {
 	claim := &karpenterv1.NodeClaim{}
 	err := c.client.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)
 	if err != nil {

@@ -49,12 +49,12 @@ func TestWaits(t *testing.T) {
 	for m, want := range map[member]bool{
 		{"there-uid", "there"}: true, {"going-uid", "going"}: false, {"gone-uid", "gone"}: false, {"older-uid", "there"}: false,
 	} {
-		if got := c.waits(t.Context(), m); got != want {
+		if got := c.isWanted(t.Context(), m); got != want {
 			t.Errorf("waits(%+v) = %t, want %t", m, got, want)
 		}
 	}
 	away = true
-	if !c.waits(t.Context(), member{"gone-uid", "gone"}) {
+	if !c.isWanted(t.Context(), member{"gone-uid", "gone"}) {
 		t.Error("a claim does not wait of which nobody can say whether it is there")
 	}
 }

@@ -58,8 +58,8 @@ func askPrices(t *testing.T, region, want string, fips aws.FIPSEndpointState) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.stall.readQuotes(t.Context(), p.stall.onDemand, pricePatience)
-	if len(p.stall.onDemand.known) == 0 {
+	p.market.onDemand.read(t.Context(), pricePatience)
+	if len(p.market.onDemand.known) == 0 {
 		t.Error("there are no prices, not even those in the binary")
 	}
 	if want == "" {
@@ -93,7 +93,7 @@ func (l *lines) count(text string) int {
 
 // ages is a meter that keeps when prices were read.
 type ages struct {
-	deaf
+	noMeter
 	mu sync.Mutex
 	at map[string]time.Time
 }
@@ -137,11 +137,11 @@ func TestPricesAreReadAgain(t *testing.T) {
 				p.opts.Log, p.opts.Meter = slog.New(slog.NewTextHandler(log, nil)), meter
 				ctx, stop := context.WithCancel(t.Context())
 				var running sync.WaitGroup
-				for _, loop := range []func(context.Context) time.Duration{p.stall.refresh, p.stall.refreshQuotes(p.stall.onDemand), p.stall.refreshQuotes(p.stall.spot)} {
+				for _, loop := range []func(context.Context) time.Duration{p.market.refresh, p.market.onDemand.refresh, p.market.spot.refresh} {
 					running.Go(func() { repeat(ctx, loop) })
 				}
 				begun := time.Now()
-				if _, err := p.stall.get(ctx); err != nil {
+				if _, err := p.market.get(ctx); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(begun); took > firstPatience {
@@ -153,7 +153,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 				}
 				want := map[string]time.Time{label.OnDemand: begun, label.Spot: begun}
 				for _, capacityType := range c.fails {
-					want[capacityType] = catalogueDay
+					want[capacityType] = catalogDay
 				}
 				near := cmp.Comparer(func(a, b time.Time) bool { return a.Sub(b).Abs() <= priceRetryMost })
 				if diff := cmp.Diff(want, meter.take(), near); diff != "" {
@@ -170,7 +170,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 				}
 				stop()
 				running.Wait()
-				m, _ := p.stall.held()
+				m, _ := p.market.current()
 				if got, known := w.sim.SpotPrice("m5.large", "us-east-1a"); !known || m.spot["m5.large"]["us-east-1a"] == m.onDemand["m5.large"] {
 					t.Errorf("spot costs %v, on demand %v; the market says %v", m.spot["m5.large"]["us-east-1a"], m.onDemand["m5.large"], got)
 				}
@@ -190,16 +190,16 @@ func TestPriceFailureOfCallerIsLogged(t *testing.T) {
 		p.opts.Log = slog.New(slog.NewTextHandler(log, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if _, err := p.stall.get(ctx); err == nil {
+		if _, err := p.market.get(ctx); err == nil {
 			t.Error("there is a market, though nobody waited for it")
 		}
 		if log.count(pricesFailed) == 0 {
 			t.Error("nothing is logged")
 		}
-		if _, err := p.stall.get(t.Context()); err != nil {
+		if _, err := p.market.get(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if due := p.stall.due(p.stall.onDemand); due > priceRetry {
+		if due := p.market.onDemand.due(); due > priceRetry {
 			t.Errorf("prices are read again after %s, want %s", due, priceRetry)
 		}
 	})
@@ -214,17 +214,17 @@ func TestUnpricedTypesAreTold(t *testing.T) {
 		p := w.provider(t)
 		log := &lines{}
 		p.opts.Log = slog.New(slog.NewTextHandler(log, nil))
-		if _, err := p.stall.get(t.Context()); err != nil {
+		if _, err := p.market.get(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		all := p.stall.onDemand.read
-		p.stall.onDemand.read = func(ctx context.Context) (priced, error) {
+		all := p.market.onDemand.source
+		p.market.onDemand.source = func(ctx context.Context) (priced, error) {
 			read, err := all(ctx)
 			delete(read, "m5.large")
 			return read, err
 		}
 		for range 2 {
-			p.stall.readQuotes(t.Context(), p.stall.onDemand, pricePatience)
+			p.market.onDemand.read(t.Context(), pricePatience)
 		}
 		if log.count("has no price of some instance types") != 1 || log.count("m5.large") != 1 {
 			t.Errorf("logged: %s", log.text.String())
@@ -236,7 +236,7 @@ func TestUnpricedTypesAreTold(t *testing.T) {
 // money as spot prices there.
 func TestChinaCountsInYuan(t *testing.T) {
 	t.Parallel()
-	here, there := cataloguePrices("us-east-1"), cataloguePrices("cn-north-1")
+	here, there := catalogPrices("us-east-1"), catalogPrices("cn-north-1")
 	if got := there["m5.large"][everywhere] / here["m5.large"][everywhere]; got < 6 || got > 8 {
 		t.Errorf("a dollar is %v yuan", got)
 	}

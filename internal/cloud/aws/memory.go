@@ -29,9 +29,12 @@ const (
 	notedMost = 500
 )
 
-// memory is what nodes said they have, which is less than EC2 says of their type, less what they
+// nodeMemory is what nodes said they have, which is less than EC2 says of their type, less what they
 // keep from pods beyond what is expected. The least ever seen counts. It is written on the classes, so that the first nodes after a restart are judged by it.
-type memory struct {
+type nodeMemory struct {
+	client client.Client
+	opts   *Options
+
 	mu      sync.Mutex
 	loaded  bool
 	changed bool // since it was written down
@@ -68,7 +71,7 @@ func bootKey(class *awsv1.EC2NodeClass) string {
 }
 
 // learn notes what a node of a type said it has.
-func (m *memory) learn(key memoryKey, said memorySeen) {
+func (m *nodeMemory) learn(key memoryKey, said memorySeen) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen == nil || len(m.seen) >= memoryMost {
@@ -85,7 +88,7 @@ func (m *memory) learn(key memoryKey, said memorySeen) {
 }
 
 // of returns what is known of the types of a class.
-func (m *memory) of(class *awsv1.EC2NodeClass, now time.Time) map[string]int64 {
+func (m *nodeMemory) of(class *awsv1.EC2NodeClass, now time.Time) map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	images := bootKey(class)
@@ -99,7 +102,7 @@ func (m *memory) of(class *awsv1.EC2NodeClass, now time.Time) map[string]int64 {
 }
 
 // merge adds what was written down, but for what is too old.
-func (m *memory) merge(note memoryNote, now time.Time) {
+func (m *nodeMemory) merge(note memoryNote, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen == nil {
@@ -119,9 +122,9 @@ func (m *memory) merge(note memoryNote, now time.Time) {
 	}
 }
 
-// note returns what is known of the types that are started from some images, as it is written
+// text returns what is known of the types that are started from some images, as it is written
 // down; empty: nothing.
-func (m *memory) note(images string) string {
+func (m *nodeMemory) text(images string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string
@@ -144,71 +147,71 @@ func (m *memory) note(images string) string {
 	return string(text)
 }
 
-// memoryReady reads what was written down, once. What cannot be read is learnt from nodes.
-func (p *Provider) memoryReady(ctx context.Context) {
-	p.memory.mu.Lock()
-	loaded := p.memory.loaded
-	p.memory.mu.Unlock()
+// ready reads what was written down, once. What cannot be read is learnt from nodes.
+func (m *nodeMemory) ready(ctx context.Context) {
+	m.mu.Lock()
+	loaded := m.loaded
+	m.mu.Unlock()
 	if loaded {
 		return
 	}
 	var classes awsv1.EC2NodeClassList
-	if err := p.opts.Reader.List(ctx, &classes); err != nil {
+	if err := m.opts.Reader.List(ctx, &classes); err != nil {
 		if ctx.Err() == nil {
-			p.opts.Log.Warn("what nodes said of their memory could not be read, will try again", "error", err)
+			m.opts.Log.Warn("what nodes said of their memory could not be read, will try again", "error", err)
 		}
 		return
 	}
 	for i := range classes.Items {
-		p.mergeMemory(&classes.Items[i])
+		m.mergeClass(&classes.Items[i])
 	}
-	p.memory.mu.Lock()
-	p.memory.loaded = true
-	p.memory.mu.Unlock()
+	m.mu.Lock()
+	m.loaded = true
+	m.mu.Unlock()
 }
 
-// mergeMemory adds what is written on a class to what is known.
-func (p *Provider) mergeMemory(class *awsv1.EC2NodeClass) {
+// mergeClass adds what is written on a class to what is known.
+func (m *nodeMemory) mergeClass(class *awsv1.EC2NodeClass) {
 	text, ok := class.Annotations[awsv1.AnnotationMemory]
 	if !ok {
 		return
 	}
 	var note memoryNote
 	if err := json.Unmarshal([]byte(text), &note); err != nil {
-		p.opts.Log.Error("what nodes said of their memory is damaged and is learnt anew", "class", class.Name, "annotation", awsv1.AnnotationMemory, "error", err)
+		m.opts.Log.Error("what nodes said of their memory is damaged and is learnt anew", "class", class.Name, "annotation", awsv1.AnnotationMemory, "error", err)
 		return
 	}
-	p.memory.merge(note, p.opts.Now())
+	m.merge(note, m.opts.Now())
 }
 
-// noteMemory writes on the classes what nodes said, if they said something new.
-func (p *Provider) noteMemory(ctx context.Context) error {
-	p.memory.mu.Lock()
-	changed := p.memory.changed
-	p.memory.changed = false
-	p.memory.mu.Unlock()
+// save writes on the classes what nodes said, if they said something new.
+func (m *nodeMemory) save(ctx context.Context) error {
+	m.mu.Lock()
+	changed := m.changed
+	m.changed = false
+	m.mu.Unlock()
 	if !changed {
 		return nil
 	}
-	err := p.writeMemory(ctx)
+	err := m.write(ctx)
 	if err != nil {
-		p.memory.mu.Lock()
-		p.memory.changed = true
-		p.memory.mu.Unlock()
+		m.mu.Lock()
+		m.changed = true
+		m.mu.Unlock()
 	}
 	return err
 }
 
-func (p *Provider) writeMemory(ctx context.Context) error {
+func (m *nodeMemory) write(ctx context.Context) error {
 	var classes awsv1.EC2NodeClassList
-	if err := p.client.List(ctx, &classes); err != nil {
+	if err := m.client.List(ctx, &classes); err != nil {
 		return fmt.Errorf("list node classes: %w", err)
 	}
 	var errs []error
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		p.mergeMemory(class)
-		text := p.memory.note(bootKey(class))
+		m.mergeClass(class)
+		text := m.text(bootKey(class))
 		if text == "" || text == class.Annotations[awsv1.AnnotationMemory] {
 			continue
 		}
@@ -217,7 +220,7 @@ func (p *Provider) writeMemory(ctx context.Context) error {
 			class.Annotations = map[string]string{}
 		}
 		class.Annotations[awsv1.AnnotationMemory] = text
-		if err := p.client.Patch(ctx, class, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := m.client.Patch(ctx, class, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("write memory of nodes on node class %s: %w", class.Name, err))
 		}
 	}

@@ -49,7 +49,7 @@ func TestMemoryIsWrittenDown(t *testing.T) {
 		say("token-0", promised-20<<20)
 		say("token-1", promised-10<<20)
 		refused, writes := errors.New("refused"), 0
-		p.client = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{
+		p.memory.client = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				if writes++; writes == 1 {
 					return refused
@@ -57,14 +57,14 @@ func TestMemoryIsWrittenDown(t *testing.T) {
 				return c.Patch(ctx, obj, patch, opts...)
 			},
 		})
-		if err := p.tidyAll(t.Context()); !errors.Is(err, refused) {
+		if err := p.cleanUp(t.Context()); !errors.Is(err, refused) {
 			t.Errorf("the first write: %v, want that it was refused", err)
 		}
 		for range 3 {
 			if _, err := p.List(t.Context()); err != nil { // which knows the machines
 				t.Fatal(err)
 			}
-			if err := p.tidyAll(t.Context()); err != nil {
+			if err := p.cleanUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
@@ -101,15 +101,15 @@ func TestMemoryOfTwo(t *testing.T) {
 		if err := w.api.Get(t.Context(), named("default"), class); err != nil {
 			t.Fatal(err)
 		}
-		two.memoryReady(t.Context())
+		two.memory.ready(t.Context())
 		for i, p := range []*Provider{one, two} {
 			p.memory.learn(memoryKey{fmt.Sprint("type-", i), bootKey(class)}, memorySeen{1 << 30, time.Now()})
-			if err := p.noteMemory(t.Context()); err != nil {
+			if err := p.memory.save(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		three := w.provider(t)
-		three.memoryReady(t.Context())
+		three.memory.ready(t.Context())
 		if known := three.memory.of(class, time.Now()); len(known) != 2 {
 			t.Errorf("%d types are written down, want both: %v", len(known), known)
 		}

@@ -104,9 +104,9 @@ func TestMeter(t *testing.T) {
 
 		inject(awssim.Fault{Kind: awssim.FaultImpair, Count: 1}, awssim.Fault{Kind: awssim.FaultMaintenance, Count: 3, Delay: metav1.Duration{Duration: time.Hour}})
 		time.Sleep(brokenAfter + time.Second)
-		unwell := map[sighting]bool{}
+		status := &statusReader{opts: p.opts, clients: p.clients, notify: p.notifier(func(context.Context, cloud.Notice) error { return nil })}
 		for range 3 {
-			if err := p.readStatus(t.Context(), unwell, func(context.Context, cloud.Notice) error { return nil }); err != nil {
+			if err := status.read(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -115,7 +115,7 @@ func TestMeter(t *testing.T) {
 		if err := w.api.Delete(t.Context(), newClass("default")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
+		if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
 			t.Fatal(err)
 		}
 		if n := count.userData["default"]; n != 0 {

@@ -51,7 +51,7 @@ func TestMinValuesHoldToTheLast(t *testing.T) {
 		},
 		"more types than a fleet has room for": {offers(label.Spot, 400, "c"), minValues{"type": 350}, "", "minValues demands 350"},
 	} {
-		s := &shot{rules: c.rules}
+		s := &fleetSpec{rules: c.rules}
 		why := s.choose(c.offers)
 		if !strings.Contains(why, c.refused) || (why == "") != (c.refused == "") {
 			t.Errorf("%s: refused with %q, want %q", name, why, c.refused)

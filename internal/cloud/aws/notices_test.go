@@ -104,7 +104,7 @@ func TestQueue(t *testing.T) {
 		p.opts.InterruptionQueue = "demo"
 		heard := map[string]int{}
 		var mu sync.Mutex
-		p.opts.Heard = func(kind string, _ time.Duration) {
+		p.opts.Handled = func(kind string, _ time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard[kind]++

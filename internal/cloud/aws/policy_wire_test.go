@@ -37,10 +37,6 @@ func TestRequestsMeetThePolicy(t *testing.T) {
 		p.opts.InterruptionQueue, p.opts.KubernetesVersion = "demo", nil
 		p.opts.Config.HTTPClient = &http.Client{Transport: j}
 		p.connect()
-		p.opts.KubernetesVersion = func(ctx context.Context) (string, error) {
-			facts, err := p.cluster(ctx)
-			return facts.version, err
-		}
 		live(t, w, p)
 		for _, refused := range j.refused {
 			t.Error(refused)
@@ -71,7 +67,7 @@ func live(t *testing.T, w *world, p *Provider) {
 		t.Fatalf("launched %d machines, want %d", len(ids), len(rs))
 	}
 	time.Sleep(time.Minute)
-	if err := p.tagInstances(ctx); err != nil {
+	if err := p.instances.tagNew(ctx); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.List(ctx); err != nil {
@@ -80,11 +76,11 @@ func live(t *testing.T, w *world, p *Provider) {
 	if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultInterrupt, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	var queue string
-	if err := p.readQueue(ctx, &queue, func(context.Context, cloud.Notice) error { return nil }); err != nil {
+	notify := p.notifier(func(context.Context, cloud.Notice) error { return nil })
+	if err := (&queueReader{opts: p.opts, clients: p.clients, notify: notify}).read(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := p.readStatus(ctx, map[sighting]bool{}, func(context.Context, cloud.Notice) error { return nil }); err != nil {
+	if err := (&statusReader{opts: p.opts, clients: p.clients, notify: notify}).read(ctx); err != nil {
 		t.Error(err)
 	}
 	for _, id := range ids {
@@ -99,7 +95,7 @@ func live(t *testing.T, w *world, p *Provider) {
 	if err := w.api.Delete(ctx, class); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.reconcileClass(ctx, reconcile.Request{NamespacedName: named("default")}); err != nil {
+	if _, err := p.classes.reconcile(ctx, reconcile.Request{NamespacedName: named("default")}); err != nil {
 		t.Error(err)
 	}
 	if left := append(w.sim.Templates(), w.sim.Profiles()...); len(left) > 0 {

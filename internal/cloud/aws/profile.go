@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -20,38 +21,64 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-// profileNameMost is how long IAM lets the name of an instance profile be.
-const profileNameMost = 128
+const (
+	// profileNameMost is how long IAM lets the name of an instance profile be.
+	profileNameMost = 128
+	// profileKept is how long a profile that was found is not looked for again.
+	profileKept = 15 * time.Minute
+	// profileKeptIdle is how long one stays that nothing needs: a launch may be under way.
+	profileKeptIdle = time.Hour
+)
 
 var validProfileName = regexp.MustCompile(`^[\w+=,.@-]{1,128}$`)
 
-// profileName returns the instance profile for a role in a class: always the same one, so
+// profiles makes the instance profiles of classes that name a role, and deletes those that
+// nothing needs.
+type profiles struct {
+	opts    *Options
+	clients *clients
+	made    cache[string] // those that were found or made, by name
+	// idle is since when profiles are needed by nothing, by name. Only sweep uses it.
+	idle map[string]time.Time
+}
+
+// resolve puts the instance profile of a class into its status.
+func (p *profiles) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
+	name, err := p.ensure(ctx, class)
+	if err != nil {
+		return finding{}, err
+	}
+	class.Status.InstanceProfile = name
+	return finding{}, nil
+}
+
+// ensure returns the instance profile of a class, after making it where the class
+// names a role.
+func (p *profiles) ensure(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	if class.Spec.Role == "" {
+		return aws.ToString(class.Spec.InstanceProfile), nil
+	}
+	return p.made.get(ctx, p.name(class), func(ctx context.Context) (string, error) {
+		return p.make(ctx, class)
+	})
+}
+
+// name returns the instance profile for a role in a class: always the same one, so
 // that a half-made one is found again and finished.
-func (p *Provider) profileName(class *awsv1.EC2NodeClass) string {
+func (p *profiles) name(class *awsv1.EC2NodeClass) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{p.opts.Config.Region, string(class.UID), class.Name, class.Spec.Role}, "\n")))
 	suffix := "_" + hex.EncodeToString(sum[:8])
 	cluster := p.opts.ClusterName
 	return cluster[:min(len(cluster), profileNameMost-len(suffix))] + suffix
 }
 
-// profilePath is where the instance profiles of a class are.
-func (p *Provider) profilePath(class *awsv1.EC2NodeClass) string {
+// path is where the instance profiles of a class are.
+func (p *profiles) path(class *awsv1.EC2NodeClass) string {
 	return fmt.Sprintf("/karpenter/%s/%s/%s/", p.opts.Config.Region, p.opts.ClusterName, class.UID)
 }
 
-// ensureProfile returns the instance profile of a class, after making it where the class
-// names a role.
-func (p *Provider) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
-	if class.Spec.Role == "" {
-		return aws.ToString(class.Spec.InstanceProfile), nil
-	}
-	return p.profiles.get(ctx, p.profileName(class), func(ctx context.Context) (string, error) {
-		return p.makeProfile(ctx, class)
-	})
-}
-
-func (p *Provider) makeProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
-	name := p.profileName(class)
+func (p *profiles) make(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	name := p.name(class)
 	role := class.Spec.Role[strings.LastIndex(class.Spec.Role, "/")+1:] // IAM wants it without its path
 	found, err := p.clients.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 	var roles []types.Role
@@ -59,7 +86,7 @@ func (p *Provider) makeProfile(ctx context.Context, class *awsv1.EC2NodeClass) (
 	case err == nil:
 		roles = found.InstanceProfile.Roles
 	case isNotFound(errorCode(err)):
-		if err := p.createProfile(ctx, class, name); err != nil {
+		if err := p.create(ctx, class, name); err != nil {
 			return "", err
 		}
 	default:
@@ -79,13 +106,13 @@ func (p *Provider) makeProfile(ctx context.Context, class *awsv1.EC2NodeClass) (
 	return name, nil
 }
 
-func (p *Provider) createProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
+func (p *profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
 	var list []types.Tag
-	for _, t := range tagList(p.profileTags(class)) {
+	for _, t := range tagList(p.tags(class)) {
 		list = append(list, types.Tag{Key: t.Key, Value: t.Value})
 	}
 	_, err := p.clients.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
-		InstanceProfileName: &name, Path: aws.String(p.profilePath(class)), Tags: list,
+		InstanceProfileName: &name, Path: aws.String(p.path(class)), Tags: list,
 	})
 	if err != nil && !strings.HasPrefix(errorCode(err), "EntityAlreadyExists") {
 		return fmt.Errorf("create instance profile %s: %w", name, err)
@@ -93,9 +120,9 @@ func (p *Provider) createProfile(ctx context.Context, class *awsv1.EC2NodeClass,
 	return nil
 }
 
-// profileTags returns the tags of a class's instance profile. To IAM keys that differ in
+// tags returns the tags of a class's instance profile. To IAM keys that differ in
 // case alone are the same, and twice the same is an error: ours count, and then the first.
-func (p *Provider) profileTags(class *awsv1.EC2NodeClass) map[string]string {
+func (p *profiles) tags(class *awsv1.EC2NodeClass) map[string]string {
 	tags := map[string]string{
 		awsv1.TagClusterPrefix + p.opts.ClusterName: awsv1.TagClusterOwned,
 		awsv1.TagEKSClusterName:                     p.opts.ClusterName,
@@ -114,19 +141,19 @@ func (p *Provider) profileTags(class *awsv1.EC2NodeClass) map[string]string {
 	return tags
 }
 
-// legacyProfileName is that of the instance profile that early versions of Karpenter made for
+// legacyName is that of the instance profile that early versions of Karpenter made for
 // a class; later ones delete it with the class (1.14).
-func (p *Provider) legacyProfileName(class string) string {
+func (p *profiles) legacyName(class string) string {
 	h := fnv.New64()
 	h.Write([]byte(p.opts.Config.Region + class))
 	return fmt.Sprintf("%s_%d", p.opts.ClusterName, h.Sum64())
 }
 
-// deleteLegacyProfile deletes the instance profile that Karpenter once made for a class, if
+// deleteLegacy deletes the instance profile that Karpenter once made for a class, if
 // there is one and its tags say that it is the class's. It is not ours: where that is not
 // allowed, its name is logged.
-func (p *Provider) deleteLegacyProfile(ctx context.Context, class string) error {
-	name := p.legacyProfileName(class)
+func (p *profiles) deleteLegacy(ctx context.Context, class string) error {
+	name := p.legacyName(class)
 	if !validProfileName.MatchString(name) {
 		return nil
 	}
@@ -142,7 +169,7 @@ func (p *Provider) deleteLegacyProfile(ctx context.Context, class string) error 
 		if tags[awsv1.TagClusterPrefix+p.opts.ClusterName] != awsv1.TagClusterOwned || tags[awsv1.TagNodeClass] != class {
 			return nil
 		}
-		err = p.deleteProfile(ctx, found.InstanceProfile)
+		err = p.delete(ctx, found.InstanceProfile)
 	}
 	if err != nil && reasonOf(errorCode(err), "") == "Unauthorized" {
 		p.opts.Log.Warn("an instance profile that Karpenter made may be left; delete it if nothing needs it", "instance_profile", name, "class", class, "error", err)
@@ -151,8 +178,8 @@ func (p *Provider) deleteLegacyProfile(ctx context.Context, class string) error 
 	return err
 }
 
-// deleteProfiles deletes the instance profiles under a path but those to keep.
-func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(name string) bool) error {
+// deleteUnder deletes the instance profiles under a path but those to keep.
+func (p *profiles) deleteUnder(ctx context.Context, path string, keep func(name string) bool) error {
 	var errs []error
 	pages := iam.NewListInstanceProfilesPaginator(p.clients.IAM, &iam.ListInstanceProfilesInput{PathPrefix: &path})
 	for pages.HasMorePages() {
@@ -162,14 +189,14 @@ func (p *Provider) deleteProfiles(ctx context.Context, path string, keep func(na
 		}
 		for i := range page.InstanceProfiles {
 			if !keep(aws.ToString(page.InstanceProfiles[i].InstanceProfileName)) {
-				errs = append(errs, p.deleteProfile(ctx, &page.InstanceProfiles[i]))
+				errs = append(errs, p.delete(ctx, &page.InstanceProfiles[i]))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Provider) deleteProfile(ctx context.Context, profile *types.InstanceProfile) error {
+func (p *profiles) delete(ctx context.Context, profile *types.InstanceProfile) error {
 	name := profile.InstanceProfileName
 	for i := range profile.Roles {
 		_, err := p.clients.IAM.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: name, RoleName: profile.Roles[i].RoleName})
@@ -181,6 +208,46 @@ func (p *Provider) deleteProfile(ctx context.Context, profile *types.InstancePro
 	if err != nil && !isNotFound(errorCode(err)) {
 		return fmt.Errorf("delete instance profile %s: %w", *name, err)
 	}
-	p.profiles.drop(*name)
+	p.made.drop(*name)
 	return nil
+}
+
+// sweep deletes the instance profiles of this cluster that have been idle for long:
+// no class has them, and no instance. A class whose role was changed has another than before.
+func (p *profiles) sweep(ctx context.Context, running func(context.Context) (map[string]ec2Instance, error)) error {
+	if p.opts.IsolatedVPC {
+		return nil
+	}
+	var classes awsv1.EC2NodeClassList
+	if err := p.opts.Reader.List(ctx, &classes); err != nil {
+		return fmt.Errorf("list node classes: %w", err)
+	}
+	instances, err := running(ctx)
+	if err != nil {
+		return err
+	}
+	needed := map[string]bool{}
+	for i := range classes.Items {
+		needed[p.name(&classes.Items[i])], needed[classes.Items[i].Status.InstanceProfile] = true, true
+	}
+	for _, m := range instances {
+		needed[m.Profile] = true
+	}
+	now, idle := p.opts.Now(), map[string]time.Time{}
+	prefix := fmt.Sprintf("/karpenter/%s/%s/", p.opts.Config.Region, p.opts.ClusterName)
+	err = p.deleteUnder(ctx, prefix, func(name string) bool {
+		if needed[name] {
+			return true
+		}
+		since, seen := p.idle[name]
+		if !seen {
+			since = now
+		}
+		idle[name] = since
+		return now.Sub(since) < profileKeptIdle
+	})
+	if err == nil {
+		p.idle = idle
+	}
+	return err
 }

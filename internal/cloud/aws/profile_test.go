@@ -116,7 +116,7 @@ func TestLegacyProfile(t *testing.T) {
 				p := w.provider(t)
 				log := &bytes.Buffer{}
 				p.opts.Log = slog.New(slog.NewTextHandler(log, nil))
-				_, err := p.clients.IAM.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String(p.legacyProfileName("default")), Tags: []types.Tag{
+				_, err := p.clients.IAM.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String(p.profiles.legacyName("default")), Tags: []types.Tag{
 					{Key: aws.String("kubernetes.io/cluster/demo"), Value: aws.String("owned")}, {Key: aws.String("karpenter.k8s.aws/ec2nodeclass"), Value: aws.String(tc.class)},
 				}})
 				if err != nil {
@@ -137,7 +137,7 @@ func TestLegacyProfile(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if _, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
+				if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("default")}); err != nil {
 					t.Fatal(err)
 				}
 				if err := w.api.Get(t.Context(), named("default"), c); err == nil {
@@ -175,12 +175,12 @@ func TestTemplatesOfKarpenterStay(t *testing.T) {
 		launchIDs(t, p, requests(t, p, 1, onDemand))
 		next := w.provider(t)
 		for range 2 {
-			if err := next.tidyAll(t.Context()); err != nil {
+			if err := next.cleanUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(templateKept + time.Minute)
 		}
-		if err := next.tidyAll(t.Context()); err != nil {
+		if err := next.cleanUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.sim.Templates(); !slices.Equal(got, []string{theirs}) {

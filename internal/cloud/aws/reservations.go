@@ -3,7 +3,6 @@ package aws
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
 const (
@@ -29,36 +27,53 @@ const (
 	reservationsMost = 5_000
 )
 
-// reserved keeps account of what is left of capacity reservations: what EC2 said last,
-// less what was launched since.
-type reserved struct {
+// reservations finds the capacity reservations of classes, and counts what is left of them:
+// what EC2 said last, less what was launched since.
+type reservations struct {
+	opts    *Options
+	clients *clients
+
 	mu   sync.Mutex
 	left map[string]int // by reservation id
 }
 
-func (r *reserved) learn(id string, left int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.left == nil || len(r.left) >= reservationsMost {
-		r.left = map[string]int{}
+// resolve puts the capacity reservations of a class into its status.
+func (r *reservations) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
+	found, err := r.find(ctx, class)
+	if err != nil {
+		return finding{}, err
 	}
-	r.left[id] = left
+	class.Status.CapacityReservations = found
+	if len(class.Spec.CapacityReservationSelectorTerms) == 0 {
+		return finding{}, nil
+	}
+	return finding{again: reservationsAgain}, nil
 }
 
-// take notes that a reservation has one machine more; empty: it is none.
-func (r *reserved) take(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if left, known := r.left[id]; known {
-		r.left[id] = max(0, left-1)
+// find returns the capacity reservations of a class, by id.
+func (r *reservations) find(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.CapacityReservation, error) {
+	var found []awsv1.CapacityReservation
+	for _, query := range reservationQueries(class.Spec.CapacityReservationSelectorTerms) {
+		pages := ec2.NewDescribeCapacityReservationsPaginator(r.clients.EC2, query)
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if isNotFound(errorCode(err)) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("describe capacity reservations: %w", err)
+			}
+			for i := range page.CapacityReservations {
+				described := &page.CapacityReservations[i]
+				if reservation, usable := reservationOf(described, r.opts.Now()); usable {
+					found = append(found, reservation)
+					r.learn(reservation.ID, int(aws.ToInt32(described.AvailableInstanceCount)))
+				}
+			}
+		}
 	}
-}
-
-// of returns how many more machines a reservation covers.
-func (r *reserved) of(id string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left[id]
+	slices.SortFunc(found, func(a, b awsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(found, func(a, b awsv1.CapacityReservation) bool { return a.ID == b.ID }), nil
 }
 
 // reservationQueries returns the requests that terms come down to.
@@ -80,32 +95,6 @@ func reservationQueries(terms []awsv1.CapacityReservationSelectorTerm) []*ec2.De
 		out = append(out, &ec2.DescribeCapacityReservationsInput{Filters: filters, MaxResults: aws.Int32(pageMost)})
 	}
 	return out
-}
-
-// findReservations returns the capacity reservations of a class, by id.
-func (p *Provider) findReservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.CapacityReservation, error) {
-	var found []awsv1.CapacityReservation
-	for _, query := range reservationQueries(class.Spec.CapacityReservationSelectorTerms) {
-		pages := ec2.NewDescribeCapacityReservationsPaginator(p.clients.EC2, query)
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if isNotFound(errorCode(err)) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("describe capacity reservations: %w", err)
-			}
-			for i := range page.CapacityReservations {
-				r := &page.CapacityReservations[i]
-				if told, usable := reservationOf(r, p.opts.Now()); usable {
-					found = append(found, told)
-					p.reserved.learn(told.ID, int(aws.ToInt32(r.AvailableInstanceCount)))
-				}
-			}
-		}
-	}
-	slices.SortFunc(found, func(a, b awsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(found, func(a, b awsv1.CapacityReservation) bool { return a.ID == b.ID }), nil
 }
 
 // reservationOf returns what a class's status says of a reservation; false: it is over, or
@@ -132,70 +121,28 @@ func reservationOf(r *types.CapacityReservation, now time.Time) (awsv1.CapacityR
 	return out, known && criteria
 }
 
-// watchBlocks tells of the machines in capacity blocks that are near their end.
-func (p *Provider) watchBlocks(ctx context.Context, tell func(context.Context, cloud.Notice) error) {
-	for ctx.Err() == nil {
-		if err := p.readBlocks(ctx, tell); err != nil && ctx.Err() == nil {
-			p.opts.Log.Error("machines of capacity blocks that end could not be told of, will try again", "error", err)
-		}
-		pause(ctx, reservationsAgain)
+// learn notes how many more instances a reservation covers.
+func (r *reservations) learn(id string, left int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == nil || len(r.left) >= reservationsMost {
+		r.left = map[string]int{}
+	}
+	r.left[id] = left
+}
+
+// take notes that a reservation has one machine more; empty: it is none.
+func (r *reservations) take(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if left, known := r.left[id]; known {
+		r.left[id] = max(0, left-1)
 	}
 }
 
-func (p *Provider) readBlocks(ctx context.Context, tell func(context.Context, cloud.Notice) error) error {
-	var classes awsv1.EC2NodeClassList
-	if err := p.client.List(ctx, &classes); err != nil {
-		return fmt.Errorf("list node classes: %w", err)
-	}
-	ends := map[string]time.Time{} // by reservation
-	for i := range classes.Items {
-		for _, r := range classes.Items[i].Status.CapacityReservations {
-			if r.State == awsv1.CapacityReservationStateExpiring && r.EndTime != nil {
-				ends[r.ID] = r.EndTime.Add(-blockTakenBack)
-			}
-		}
-	}
-	var errs []error
-	for _, m := range p.machinesIn(ends) {
-		errs = append(errs, tell(ctx, cloud.Notice{Kind: cloud.ReservationEnding, InstanceID: m.ProviderID(), Ends: ends[m.Reservation]}))
-	}
-	return errors.Join(errs...)
-}
-
-// machinesIn returns the machines in some reservations, as EC2 said last.
-func (p *Provider) machinesIn(reservations map[string]time.Time) []machine {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var in []machine
-	for _, k := range p.known {
-		if _, ok := reservations[k.machine.Reservation]; ok && !k.machine.Going {
-			in = append(in, k.machine)
-		}
-	}
-	return in
-}
-
-// findPlacementGroup returns the placement group of a class; nil: it asks for none, or
-// there is none of that name or id.
-func (p *Provider) findPlacementGroup(ctx context.Context, class *awsv1.EC2NodeClass) (*types.PlacementGroup, error) {
-	selector := class.Spec.PlacementGroupSelector
-	if selector == nil {
-		return nil, nil
-	}
-	return p.placementGroups.get(ctx, selector.ID+"/"+selector.Name, func(ctx context.Context) (*types.PlacementGroup, error) {
-		in := &ec2.DescribePlacementGroupsInput{Filters: []types.Filter{filter("state", "available")}}
-		if selector.ID != "" {
-			in.GroupIds = []string{selector.ID}
-		} else {
-			in.GroupNames = []string{selector.Name}
-		}
-		out, err := p.clients.EC2.DescribePlacementGroups(ctx, in)
-		if isNotFound(errorCode(err)) || (err == nil && len(out.PlacementGroups) == 0) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("describe placement groups: %w", err)
-		}
-		return &out.PlacementGroups[0], nil
-	})
+// of returns how many more machines a reservation covers.
+func (r *reservations) of(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[id]
 }

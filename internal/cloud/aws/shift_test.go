@@ -38,7 +38,7 @@ func TestZonalShift(t *testing.T) {
 		told, busy := map[string]bool{}, true
 		var notices []cloud.Notice
 		read := func() {
-			err := p.readShifts(t.Context(), told, func(_ context.Context, n cloud.Notice) error {
+			err := p.types.shifts.read(t.Context(), told, func(_ context.Context, n cloud.Notice) error {
 				if busy = !busy; !busy {
 					return errors.New("busy")
 				}
@@ -78,7 +78,7 @@ func TestZonalShift(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(170 * time.Minute) // EC2 no longer shows it, and everything else forgets it
-		p.tidy()
+		p.instances.forgetOld()
 		if i, err := p.Get(t.Context(), id); err != nil || i.Terminating {
 			t.Errorf("the machine is %+v, error %v; want it as it was", i, err)
 		}

@@ -123,9 +123,9 @@ func storm(t *testing.T, seed uint64) {
 			w.sim.Clear()
 		}
 		if rng.IntN(20) == 0 {
-			sold := p.stall.market
+			sold := p.market.latest
 			p = w.provider(t) // a crash
-			p.stall.market, p.stall.readAt = sold, time.Now()
+			p.market.latest, p.market.readAt = sold, time.Now()
 		}
 		for _, r := range requests(t, p, rng.IntN(6), onDemand) {
 			r.Token, r.Claim = fmt.Sprintf("uid-%d", next), fmt.Sprintf("claim-%d", next)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
@@ -24,26 +26,38 @@ const (
 	listsMost = 64
 )
 
-// Types returns every type that the class can launch.
-func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
-	class, err := p.class(ctx, ref)
+// instanceTypes works out the instance types of a class: what EC2 sells, as a node of it.
+type instanceTypes struct {
+	client          client.Client
+	opts            *Options
+	market          *marketSource
+	memory          *nodeMemory
+	reservations    *reservations
+	placementGroups *placementGroups
+	shifts          *shifts
+	lists           cache[[]*catalog.Type]
+}
+
+// of returns every type that the class can launch.
+func (t *instanceTypes) of(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+	class, err := getClass(ctx, t.client, ref)
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.stall.get(ctx)
+	m, err := t.market.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	config, err := p.classOf(ctx, class)
+	config, err := t.config(ctx, class)
 	if err != nil {
 		return nil, err
 	}
-	region := p.region(m)
+	region := t.region(m)
 	key, err := typesKey(class, config, m, region.Away)
 	if err != nil {
 		return nil, err
 	}
-	return p.types.get(ctx, key, func(context.Context) ([]*catalog.Type, error) {
+	return t.lists.get(ctx, key, func(context.Context) ([]*catalog.Type, error) {
 		all := instance.Types(m.infos, region, config)
 		return slices.DeleteFunc(all, func(t *catalog.Type) bool { // EC2 does not say what it has
 			free := t.Allocatable()
@@ -52,26 +66,36 @@ func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Ty
 	})
 }
 
+// ofInstance returns the types of a machine's class; none if they are not known.
+func (t *instanceTypes) ofInstance(ctx context.Context, m *ec2Instance) []*catalog.Type {
+	types, err := t.of(ctx, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: m.Tags[awsv1.TagNodeClass]})
+	if err != nil {
+		t.opts.Log.Debug("the type of an instance is not known", "instance", m.ID, "error", err)
+		return nil
+	}
+	return types
+}
+
 // region is what decides types besides their class.
-func (p *Provider) region(m *market) *instance.Region {
+func (t *instanceTypes) region(m *market) *instance.Region {
 	return &instance.Region{
-		Name: p.opts.Config.Region, Offered: m.offered, OnDemand: m.onDemand, Spot: m.spot,
-		Away: p.shifts.away(), MemoryOverhead: p.opts.VMMemoryOverheadPercent, ReservedENIs: p.opts.ReservedENIs,
+		Name: t.opts.Config.Region, Offered: m.offered, OnDemand: m.onDemand, Spot: m.spot,
+		Away: t.shifts.away(), MemoryOverhead: t.opts.VMMemoryOverheadPercent, ReservedENIs: t.opts.ReservedENIs,
 	}
 }
 
-// classOf is what of a class decides its types.
-func (p *Provider) classOf(ctx context.Context, class *awsv1.EC2NodeClass) (*instance.Class, error) {
+// config is what of a class decides its types.
+func (t *instanceTypes) config(ctx context.Context, class *awsv1.EC2NodeClass) (*instance.Class, error) {
 	config, err := kubelet.Parse(class.Spec.Kubelet)
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", class.Name, err)
 	}
-	p.memoryReady(ctx)
-	c := &instance.Class{Spec: &class.Spec, Status: &class.Status, Kubelet: config, Left: map[string]int{}, Memory: p.memory.of(class, p.opts.Now())}
+	t.memory.ready(ctx)
+	c := &instance.Class{Spec: &class.Spec, Status: &class.Status, Kubelet: config, Left: map[string]int{}, Memory: t.memory.of(class, t.opts.Now())}
 	for _, r := range class.Status.CapacityReservations {
-		c.Left[r.ID] = p.reserved.of(r.ID)
+		c.Left[r.ID] = t.reservations.of(r.ID)
 	}
-	group, err := p.findPlacementGroup(ctx, class)
+	group, err := t.placementGroups.find(ctx, class)
 	if err != nil {
 		return nil, err
 	}

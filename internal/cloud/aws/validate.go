@@ -2,20 +2,15 @@ package aws
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -28,8 +23,6 @@ import (
 )
 
 const (
-	// triedKept is how long the outcome of a dry run is not asked for again.
-	triedKept = 30 * time.Minute
 	// tryAgain is the pause after a dry run that said nothing; it doubles with each that says
 	// nothing again, up to tryAgainMost.
 	tryAgain     = 5 * time.Second
@@ -40,47 +33,45 @@ const (
 	dryRunOK = "DryRunOperation"
 )
 
-// Reasons that dry runs give for ValidationSucceeded.
-const (
-	reasonTemplateDenied  = "CreateLaunchTemplateAuthCheckFailed"
-	reasonFleetDenied     = "CreateFleetAuthCheckFailed"
-	reasonInstancesDenied = "RunInstancesAuthCheckFailed"
-	reasonUserDataSize    = "UserDataSizeLimitExceeded"
-	reasonProfileMissing  = "InstanceProfileNotFound"
-)
-
-// hash returns what a class's machines are compared by.
-func (p *Provider) hash(c *awsv1.EC2NodeClass) string { return class.Hash(c, p.opts.ClusterCABundle) }
+// validator judges whether nodes of a class can be launched.
+type validator struct {
+	opts    *Options
+	clients *clients
+	cluster *clusterInfo
+	types   *instanceTypes
+	fleets  *fleets
+	tried   trials
+}
 
 // validate judges whether nodes of a class can be launched: by what is known, and then by
 // trying it out without launching any. An error says that it could not be found out.
-func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
-	facts, err := p.factsOf(ctx, c)
+func (v *validator) validate(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
+	facts, err := v.factsOf(ctx, c)
 	if err != nil {
 		return finding{}, err
 	}
-	if v := class.Validate(c, facts); v.Reason != "" {
-		f := finding{reason: v.Reason, message: v.Message, unknown: v.Unknown, again: validationAgain}
-		if v.Settled {
+	if judged := class.Validate(c, facts); judged.Reason != "" {
+		f := finding{reason: judged.Reason, message: judged.Message, unknown: judged.Unknown, again: validationAgain}
+		if judged.Settled {
 			f.again = 0
 		}
 		return f, nil
 	}
-	if p.opts.DisableDryRun {
+	if v.opts.DisableDryRun {
 		return finding{again: validationAgain}, nil
 	}
 	key, err := triedKey(c)
 	if err != nil {
 		return finding{}, err
 	}
-	return p.tryOut(ctx, c, key), nil
+	return v.tryOut(ctx, c, key), nil
 }
 
 // factsOf returns what the validation of a class needs to know beside it.
-func (p *Provider) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.Facts, error) {
-	facts := &class.Facts{Expressions: p.opts.KubeletExpressions}
+func (v *validator) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.Facts, error) {
+	facts := &class.Facts{Expressions: v.opts.KubeletExpressions}
 	if family.Of(&c.Spec).Name == family.AL2023 {
-		cluster, err := p.cluster(ctx)
+		cluster, err := v.cluster.describe(ctx)
 		if err != nil && isInconclusive(err) && !errors.Is(err, errNoServiceRange) {
 			return nil, err
 		}
@@ -89,90 +80,39 @@ func (p *Provider) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.F
 	if _, err := kubelet.Parse(c.Spec.Kubelet); err != nil {
 		return facts, nil //nolint:nilerr // the verdict says what is wrong with it
 	}
-	m, err := p.stall.get(ctx)
+	m, err := v.types.market.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	config, err := p.classOf(ctx, c)
+	config, err := v.types.config(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	for i := range m.infos {
-		facts.Machines = append(facts.Machines, instance.Machine(&m.infos[i], p.region(m), config))
+		facts.Machines = append(facts.Machines, instance.Machine(&m.infos[i], v.types.region(m), config))
 	}
 	return facts, nil
 }
 
-// isInconclusive reports whether an error says nothing about what was asked: AWS was not
-// reached, was too busy, failed by itself, or did not let us in.
-func isInconclusive(err error) bool {
-	code := errorCode(err)
-	var api smithy.APIError
-	return code == "Unknown" || isThrottling(code) || isOutage(code) || errors.As(err, &api) && api.ErrorFault() == smithy.FaultServer
-}
-
-// trial is what dry runs have said of a class so far. One goroutine at a time uses it: the
-// reconciler works on a class once at a time.
-type trial struct {
-	// key is that of the class as it was tried out.
-	key string
-	// outcome is the last conclusive one, which is good until fresh and kept after that until
-	// there is another; nil: there was none.
-	outcome *finding
-	fresh   time.Time
-	// failures is how many dry runs in a row were inconclusive; why is what the last one
-	// said, and next is when the next one is due.
-	failures int
-	why      string
-	next     time.Time
-}
-
-// trials has those of the classes that exist.
-type trials struct {
-	mu      sync.Mutex
-	byClass map[string]*trial
-}
-
-// of returns the trial of a class: a new one if the class is not as it was.
-func (t *trials) of(class, key string) *trial {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byClass == nil {
-		t.byClass = map[string]*trial{}
-	}
-	if had := t.byClass[class]; had != nil && had.key == key {
-		return had
-	}
-	t.byClass[class] = &trial{key: key}
-	return t.byClass[class]
-}
-
-// drop forgets a class.
-func (t *trials) drop(class string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byClass, class)
-}
-
 // tryOut returns what a dry run says of a class, or said of it if that is fresh. After an
 // inconclusive one it is what was known before, and the next one waits.
-func (p *Provider) tryOut(ctx context.Context, c *awsv1.EC2NodeClass, key string) finding {
-	t := p.tried.of(c.Name, key)
-	now := p.opts.Now()
+func (v *validator) tryOut(ctx context.Context, c *awsv1.EC2NodeClass, key string) finding {
+	t := v.tried.of(c.Name, key)
+	now := v.opts.Now()
 	if t.outcome != nil && now.Before(t.fresh) {
 		return *t.outcome
 	}
 	if !now.Before(t.next) {
-		f, err := p.try(ctx, c)
+		f, err := v.try(ctx, c)
 		if err == nil {
 			*t = trial{key: key, outcome: &f, fresh: now.Add(keptOf(&f))}
 			return f
 		}
 		pause := min(tryAgain<<min(t.failures, 10), tryAgainMost)
-		t.failures, t.why, t.next = t.failures+1, err.Error(), p.opts.Now().Add(pause)
-		p.opts.Log.Warn("a dry run of a node class was inconclusive, will try again", "class", c.Name, "in_a_row", t.failures, "again", pause, "error", err)
+		t.failures, t.why, t.next = t.failures+1, err.Error(), v.opts.Now().Add(pause)
+		v.opts.Log.Warn("a dry run of a node class was inconclusive, will try again", "class", c.Name, "in_a_row", t.failures, "again", pause, "error", err)
 	}
-	again := max(time.Second, t.next.Sub(p.opts.Now()))
+	again := max(time.Second, t.next.Sub(v.opts.Now()))
 	if t.outcome == nil {
 		return finding{inconclusive: true, message: t.why, again: again}
 	}
@@ -181,33 +121,14 @@ func (p *Provider) tryOut(ctx context.Context, c *awsv1.EC2NodeClass, key string
 	return f
 }
 
-// keptOf returns for how long the outcome of a dry run is not asked for again: that a
-// profile is missing is soon over once somebody has made it.
-func keptOf(f *finding) time.Duration {
-	if f.reason == reasonProfileMissing {
-		return f.again
-	}
-	return triedKept
-}
-
-// triedKey is the same while a dry run would have the same outcome. Annotations are part
-// of it, so that a person can ask for another.
-func triedKey(c *awsv1.EC2NodeClass) (string, error) {
-	h := sha256.New()
-	if err := json.NewEncoder(h).Encode([]any{c.UID, c.Name, c.Spec, c.Annotations, statusUsed(&c.Status)}); err != nil {
-		return "", fmt.Errorf("node class %s: %w", c.Name, err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
 // try makes the launch template of some node of the class and asks EC2 whether it would
 // launch it. An error is an inconclusive outcome.
-func (p *Provider) try(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
-	s, err := p.sample(ctx, c)
+func (v *validator) try(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
+	s, err := v.sample(ctx, c)
 	if err != nil {
 		return finding{}, err
 	}
-	d, err := p.draft(ctx, s)
+	d, err := v.fleets.draft(ctx, s)
 	var failure *cloud.Failure
 	switch {
 	case errors.As(err, &failure) && failure.Reason == "Unauthorized":
@@ -217,18 +138,18 @@ func (p *Provider) try(ctx context.Context, c *awsv1.EC2NodeClass) (finding, err
 	case err != nil:
 		return finding{}, err
 	}
-	o := d.order()
-	if code, message := p.tryFleet(ctx, &o); code != dryRunOK {
-		return p.dryRunFailed(c, reasonFleetDenied, code, message)
+	o := d.request()
+	if code, message := v.tryFleet(ctx, &o); code != dryRunOK {
+		return v.dryRunFailed(c, reasonFleetDenied, code, message)
 	}
-	if code, message := p.tryInstance(ctx, c, d); code != dryRunOK {
-		return p.dryRunFailed(c, reasonInstancesDenied, code, message)
+	if code, message := v.tryInstance(ctx, c, d); code != dryRunOK {
+		return v.dryRunFailed(c, reasonInstancesDenied, code, message)
 	}
 	return finding{again: validationAgain}, nil
 }
 
 // dryRunFailed says what a code of a dry run means.
-func (p *Provider) dryRunFailed(c *awsv1.EC2NodeClass, unauthorized, code, message string) (finding, error) {
+func (v *validator) dryRunFailed(c *awsv1.EC2NodeClass, unauthorized, code, message string) (finding, error) {
 	profileMissing := strings.Contains(message, "Invalid IAM Instance Profile name")
 	switch {
 	case reasonOf(code, message) == "Unauthorized":
@@ -244,16 +165,16 @@ func (p *Provider) dryRunFailed(c *awsv1.EC2NodeClass, unauthorized, code, messa
 
 // sample returns a request for the cheapest machine of a class, rather one without
 // accelerators, whose images are large.
-func (p *Provider) sample(ctx context.Context, c *awsv1.EC2NodeClass) (*shot, error) {
-	m, err := p.stall.get(ctx)
+func (v *validator) sample(ctx context.Context, c *awsv1.EC2NodeClass) (*fleetSpec, error) {
+	m, err := v.types.market.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	config, err := p.classOf(ctx, c)
+	config, err := v.types.config(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	types := instance.Types(m.infos, p.region(m), config)
+	types := instance.Types(m.infos, v.types.region(m), config)
 	types = slices.DeleteFunc(types, func(t *catalog.Type) bool { return imageOf(c, t) == "" })
 	want := label.Requirements{label.CapacityType: label.In(label.OnDemand)}
 	plain := want.With(awsv1.LabelInstanceGPUCount, label.DoesNotExist()).With(awsv1.LabelInstanceAcceleratorCount, label.DoesNotExist())
@@ -264,22 +185,22 @@ func (p *Provider) sample(ctx context.Context, c *awsv1.EC2NodeClass) (*shot, er
 	if len(offers) == 0 {
 		return nil, errors.New("no type on demand is sold in a zone of the class's subnets, for which it has an image")
 	}
-	return newShot(c, &cloud.LaunchRequest{Offers: offers[:1]})
+	return newFleetSpec(c, &cloud.LaunchRequest{Offers: offers[:1]})
 }
 
 // dry marks a request to be tried out, once.
 func dry(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }
 
-func (p *Provider) tryFleet(ctx context.Context, o *order) (code, message string) {
+func (v *validator) tryFleet(ctx context.Context, o *fleetRequest) (code, message string) {
 	o.Input.DryRun = aws.Bool(true)
 	o.Input.TargetCapacitySpecification.TotalTargetCapacity = aws.Int32(1)
-	_, err := p.clients.EC2.CreateFleet(ctx, o.Input, dry)
+	_, err := v.clients.EC2.CreateFleet(ctx, o.Input, dry)
 	return errorCode(err), fmt.Sprint(err)
 }
 
 // tryInstance asks for one instance in one subnet after the other, those of the offer's
 // zone first, until one would do. The first subnet speaks for all if none would.
-func (p *Provider) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *draft) (code, message string) {
+func (v *validator) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *draft) (code, message string) {
 	var specs []types.TagSpecification
 	for _, kind := range []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface} {
 		specs = append(specs, types.TagSpecification{ResourceType: kind, Tags: tagList(d.tags)})
@@ -293,7 +214,7 @@ func (p *Provider) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *dr
 	}
 	subnets := slices.SortedStableFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return in(a.Zone) - in(b.Zone) })
 	for i, subnet := range subnets[:min(len(subnets), subnetsTried)] {
-		_, err := p.clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
+		_, err := v.clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
 			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(offer.Type.Name),
 			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(offer.template), Version: aws.String("$Latest")},
 			NetworkInterfaces: interfacesIn(c, subnet.ID), TagSpecifications: specs,

@@ -22,7 +22,7 @@ func (w *world) follow(t *testing.T, p *Provider, name string, length time.Durat
 	t.Helper()
 	const afterError = 30 * time.Second
 	for until := time.Now().Add(length); time.Now().Before(until); {
-		result, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named(name)})
+		result, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named(name)})
 		if err != nil {
 			result.RequeueAfter = afterError
 		}
@@ -121,7 +121,7 @@ func TestInconclusiveFromTheStart(t *testing.T) {
 		expect := func(what, want, message string) {
 			t.Helper()
 			for range 3 {
-				_, _ = p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named("default")})
+				_, _ = p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("default")})
 				time.Sleep(tryAgainMost)
 			}
 			c := w.class(t, "default")
@@ -222,7 +222,7 @@ func TestDryRunAsksFewSubnets(t *testing.T) {
 		if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultRefused, Operation: "ec2:RunInstances", Target: "SomethingNew"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.reconcileClass(context.Background(), reconcile.Request{NamespacedName: named("default")}); err != nil {
+		if _, err := p.classes.reconcile(context.Background(), reconcile.Request{NamespacedName: named("default")}); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.sim.Calls()["ec2:RunInstances"]; n != subnetsTried {

@@ -108,7 +108,7 @@ func (w *world) provider(t *testing.T) *Provider {
 		}
 		return marked.note(ctx, m, holds)
 	}
-	p.ledger.marks, p.ledger.waits = marked.marks, func(context.Context, member) bool { return true }
+	p.ledger.marks, p.ledger.isWanted = marked.marks, func(context.Context, member) bool { return true }
 	return p
 }
 
@@ -116,7 +116,7 @@ func (w *world) provider(t *testing.T) *Provider {
 func (w *world) ready(t *testing.T, p *Provider, name string) {
 	t.Helper()
 	for range 5 {
-		_, err := p.reconcileClass(t.Context(), reconcile.Request{NamespacedName: named(name)})
+		_, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named(name)})
 		if err != nil {
 			t.Fatal(err)
 		}

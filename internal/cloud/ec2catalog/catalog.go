@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -57,8 +58,13 @@ func Types() ([]*catalog.Type, error) {
 	return types, nil
 }
 
-// Rows returns the table as it is, a line a type, each by column.
-func Rows() ([]map[string]string, error) {
+// Rows returns the table as it is, a line a type, each by column. It is read once in a
+// process and shared: callers must not change it.
+func Rows() ([]map[string]string, error) { return rows() }
+
+var rows = sync.OnceValues(readRows) //nolint:gochecknoglobals // never changes
+
+func readRows() ([]map[string]string, error) {
 	zr, err := gzip.NewReader(bytes.NewReader(table))
 	if err != nil {
 		return nil, fmt.Errorf("ec2 catalog: %w", err)
@@ -67,15 +73,15 @@ func Rows() ([]map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ec2 catalog: %w", err)
 	}
-	var rows []map[string]string
+	var all []map[string]string
 	for _, line := range lines[1:] {
 		row := map[string]string{}
 		for i, column := range lines[0] {
 			row[column] = line[i]
 		}
-		rows = append(rows, row)
+		all = append(all, row)
 	}
-	return rows, nil
+	return all, nil
 }
 
 // WellKnown returns the label keys that a pool without a word on them leaves open.

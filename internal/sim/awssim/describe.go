@@ -89,14 +89,14 @@ func describeTypes(s *Sim, c *call) (any, error) {
 	}
 	var all []*machine
 	for _, name := range asked {
-		if s.machines[name] == nil {
+		if s.types.byName[name] == nil {
 			return nil, fail("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
 		}
-		all = append(all, s.machines[name])
+		all = append(all, s.types.byName[name])
 	}
 	if len(asked) == 0 {
-		for _, name := range s.names {
-			all = append(all, s.machines[name])
+		for _, name := range s.types.names {
+			all = append(all, s.types.byName[name])
 		}
 	}
 	return describeAll(c, "instanceTypeSet", 100, all, described[*machine]{
@@ -144,8 +144,8 @@ type offered struct{ machine, location, kind string }
 func describeOfferings(s *Sim, c *call) (any, error) {
 	kind := cmp.Or(c.form.text("LocationType"), "region")
 	var all []offered
-	for _, name := range s.names {
-		m := s.machines[name]
+	for _, name := range s.types.names {
+		m := s.types.byName[name]
 		switch kind {
 		case "region":
 			all = append(all, offered{name, s.opts.Region, kind})

@@ -123,7 +123,7 @@ func (s *Sim) order(c *call, t *template, override *form, capacityType string) *
 		zone:         override.text("AvailabilityZone"),
 		priority:     math.MaxFloat64, price: math.MaxFloat64, left: math.MaxInt,
 	}
-	o.machine = s.machines[o.instanceType]
+	o.machine = s.types.byName[o.instanceType]
 	if o.subnet = s.subnets[override.text("SubnetId")]; o.subnet != nil && o.zone == "" {
 		o.zone = o.subnet.Zone
 	}

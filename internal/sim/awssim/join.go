@@ -41,7 +41,7 @@ func (s *Sim) join(in *instance, _ time.Time) {
 // of the family (package boot's names), with the image's own disks and no more than one
 // interface. It is for tables over all types.
 func (s *Sim) Boot(instanceType, family string, userData []byte) (*corev1.Node, error) {
-	m := s.machines[instanceType]
+	m := s.types.byName[instanceType]
 	if m == nil {
 		return nil, fmt.Errorf("awssim: there is no instance type %q", instanceType)
 	}
@@ -53,7 +53,7 @@ func (s *Sim) Boot(instanceType, family string, userData []byte) (*corev1.Node, 
 }
 
 // InstanceTypes returns the names of all types, in order.
-func (s *Sim) InstanceTypes() []string { return slices.Clone(s.names) }
+func (s *Sim) InstanceTypes() []string { return slices.Clone(s.types.names) }
 
 // leave tells the registrar that a machine whose Node joined is gone.
 func (s *Sim) leave(in *instance) {

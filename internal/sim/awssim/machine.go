@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/ec2catalog"
 )
@@ -37,25 +38,36 @@ type machine struct {
 	onDemand float64
 	spot     map[string]float64
 	zoneIDs  []string
+	// described is the answer of DescribeInstanceTypes, without and with what is left unsaid.
+	described, terse fields
 }
 
-// stock reads the shipped catalogue.
-func (s *Sim) stock() error {
+// types are what EC2 sells: the shipped catalog. They are shared by all accounts of the
+// process and never changed.
+type types struct {
+	byName map[string]*machine
+	names  []string // in order
+}
+
+var shippedTypes = sync.OnceValues(readTypes) //nolint:gochecknoglobals // never changes
+
+func readTypes() (types, error) {
+	t := types{byName: map[string]*machine{}}
 	rows, err := ec2catalog.Rows()
 	if err != nil {
-		return fmt.Errorf("awssim: %w", err)
+		return t, fmt.Errorf("awssim: %w", err)
 	}
-	s.machines = map[string]*machine{}
 	for _, row := range rows {
 		m, err := newMachine(row)
 		if err != nil {
-			return fmt.Errorf("awssim: %s: %w", row["name"], err)
+			return t, fmt.Errorf("awssim: %s: %w", row["name"], err)
 		}
-		s.machines[m.name] = m
-		s.names = append(s.names, m.name)
+		m.described, m.terse = m.write(false), m.write(true)
+		t.byName[m.name] = m
+		t.names = append(t.names, m.name)
 	}
-	slices.Sort(s.names)
-	return nil
+	slices.Sort(t.names)
+	return t, nil
 }
 
 func newMachine(row map[string]string) (*machine, error) {
@@ -212,9 +224,16 @@ func (m *machine) enaSupport() string {
 	}
 }
 
-// describe writes the type as DescribeInstanceTypes does.
-// Unsaid: what the network always carries is left out.
+// describe returns the type as DescribeInstanceTypes does. Unsaid: what the network always
+// carries is left out.
 func (m *machine) describe(unsaid bool) fields {
+	if unsaid {
+		return m.terse
+	}
+	return m.described
+}
+
+func (m *machine) write(unsaid bool) fields {
 	enclaves := "unsupported"
 	if m.nitro && !m.metal && m.vcpus >= 4 && !strings.HasPrefix(m.family, "t") {
 		enclaves = "supported"

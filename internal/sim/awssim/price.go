@@ -40,7 +40,7 @@ func (m spotMarket) price(seed uint64, t *machine, zoneID string, now time.Time)
 
 // SpotPrice returns what a spot machine costs in a zone now, in dollars an hour.
 func (s *Sim) SpotPrice(instanceType, zone string) (float64, bool) {
-	t := s.machines[instanceType]
+	t := s.types.byName[instanceType]
 	if t == nil {
 		return 0, false
 	}
@@ -71,12 +71,12 @@ func describeSpotPrices(s *Sim, c *call) (any, error) {
 	var all []quote
 	if len(products) == 0 || slices.Contains(products, "Linux/UNIX") || slices.Contains(products, "Linux/UNIX (Amazon VPC)") {
 		wanted := c.form.texts("InstanceType")
-		for _, name := range s.names {
+		for _, name := range s.types.names {
 			for _, z := range s.zones {
 				if len(wanted) > 0 && !slices.Contains(wanted, name) {
 					continue
 				}
-				if p, at, ok := s.spot.price(s.opts.Seed, s.machines[name], z.ID, c.now); ok {
+				if p, at, ok := s.spot.price(s.opts.Seed, s.types.byName[name], z.ID, c.now); ok {
 					all = append(all, quote{name, z.Name, z.ID, p, at})
 				}
 			}
@@ -133,8 +133,8 @@ func getProducts(s *Sim, c *call) (any, error) {
 		wanted[name] = value
 	}
 	var found []string
-	for _, name := range s.names {
-		if s.sells(s.machines[name], wanted) {
+	for _, name := range s.types.names {
+		if s.sells(s.types.byName[name], wanted) {
 			found = append(found, name)
 		}
 	}
@@ -145,7 +145,7 @@ func getProducts(s *Sim, c *call) (any, error) {
 	}
 	list := []string{}
 	for _, name := range found {
-		text, err := json.Marshal(s.product(s.machines[name], wanted["tenancy"]))
+		text, err := json.Marshal(s.product(s.types.byName[name], wanted["tenancy"]))
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ type Reservation struct {
 func (s *Sim) AddReservation(r Reservation) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.machines[r.InstanceType] == nil || s.zoneID(r.Zone) == "" {
+	if s.types.byName[r.InstanceType] == nil || s.zoneID(r.Zone) == "" {
 		return "", fmt.Errorf("awssim: reservation: there is no type %q or no zone %q", r.InstanceType, r.Zone)
 	}
 	r.ID = orDefault(r.ID, s.id("cr"))

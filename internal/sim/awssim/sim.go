@@ -96,8 +96,7 @@ type Sim struct {
 	faults   []*Fault
 	deferred []func() // calls to the registrar, made by Tick when the lock is free
 
-	machines    map[string]*machine
-	names       []string // of machines, in order
+	types       types
 	zones       []Zone
 	subnets     map[string]*Subnet
 	groups      []securityGroup
@@ -138,7 +137,8 @@ func New(opts Options) (*Sim, error) {
 		reservation: map[string]*Reservation{}, profiles: map[string]*profile{}, roles: map[string]bool{},
 		queues: map[string]*queue{}, capacity: map[poolKey]int{}, quotas: defaultQuotas(), vcpus: map[string]int{},
 	}
-	if err := s.stock(); err != nil {
+	var err error
+	if s.types, err = shippedTypes(); err != nil {
 		return nil, err
 	}
 	return s, s.furnish()

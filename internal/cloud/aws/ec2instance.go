@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -19,8 +18,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// machine is what we keep of an instance.
-type machine struct {
+// ec2Instance is what we keep of an instance.
+type ec2Instance struct {
 	ID, Type, Zone, CapacityType, Tenancy string
 	ImageID, SubnetID                     string
 	Profile                               string // name of the instance profile; empty: not known
@@ -39,7 +38,7 @@ type machine struct {
 }
 
 // ProviderID is that of its Node.
-func (m *machine) ProviderID() string { return "aws:///" + m.Zone + "/" + m.ID }
+func (m *ec2Instance) ProviderID() string { return "aws:///" + m.Zone + "/" + m.ID }
 
 var providerID = regexp.MustCompile(`^aws:///[^/]+/(i-[0-9a-f]+)$`)
 
@@ -53,8 +52,8 @@ func instanceID(id string) (string, bool) {
 }
 
 // described returns the machine that EC2 describes.
-func described(i *types.Instance) machine {
-	m := machine{
+func described(i *types.Instance) ec2Instance {
+	m := ec2Instance{
 		ID: aws.ToString(i.InstanceId), Type: string(i.InstanceType), CapacityType: label.OnDemand,
 		ImageID: aws.ToString(i.ImageId), SubnetID: aws.ToString(i.SubnetId), DNSName: aws.ToString(i.PrivateDnsName),
 		Tags: tagsOf(i.Tags), Created: aws.ToTime(i.LaunchTime),
@@ -93,40 +92,9 @@ func described(i *types.Instance) machine {
 	return m
 }
 
-// launched returns the machines that a fleet was answered with, by their ids: the same
-// order whenever the same is answered again.
-func launched(o *order, out *ec2.CreateFleetOutput) []machine {
-	tags := map[string]string{}
-	for _, s := range o.Input.TagSpecifications {
-		if s.ResourceType == types.ResourceTypeInstance {
-			tags = tagsOf(s.Tags)
-		}
-	}
-	var all []machine
-	for i := range out.Instances {
-		got := &out.Instances[i]
-		m := machine{
-			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, Partition: o.Partition, EFA: o.EFA, Tags: tags, Created: o.Begun,
-			Zone: aws.ToString(got.AvailabilityZone), SubnetID: aws.ToString(got.SubnetId),
-		}
-		if from := got.LaunchTemplateAndOverrides; from != nil && from.Overrides != nil {
-			m.ImageID = aws.ToString(from.Overrides.ImageId)
-			m.SubnetID = cmp.Or(m.SubnetID, aws.ToString(from.Overrides.SubnetId))
-			m.Zone = cmp.Or(m.Zone, aws.ToString(from.Overrides.AvailabilityZone))
-		}
-		m.Reservation = o.Reservations[m.Type+"/"+m.Zone]
-		for _, id := range got.InstanceIds {
-			m.ID = id
-			all = append(all, m)
-		}
-	}
-	slices.SortFunc(all, func(a, b machine) int { return strings.Compare(a.ID, b.ID) })
-	return all
-}
-
 // instanceOf tells the core of a machine, with what its type says in its class. Types may
 // lack it: then only what EC2 says is known.
-func instanceOf(m *machine, of []*catalog.Type) cloud.Instance {
+func instanceOf(m *ec2Instance, of []*catalog.Type) cloud.Instance {
 	out := cloud.Instance{
 		ID: m.ProviderID(), Token: m.Token, Claim: m.Claim, ImageID: m.ImageID, Created: m.Created, Terminating: m.Going,
 		Labels: map[string]string{
@@ -166,23 +134,6 @@ func instanceOf(m *machine, of []*catalog.Type) cloud.Instance {
 		if o.Zone == m.Zone && o.CapacityType == m.CapacityType && o.Reservation == m.Reservation && in {
 			maps.Copy(out.Labels, o.Labels)
 		}
-	}
-	return out
-}
-
-func tagsOf(tags []types.Tag) map[string]string {
-	out := make(map[string]string, len(tags))
-	for _, t := range tags {
-		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
-	}
-	return out
-}
-
-// tagList returns tags in the order of their keys.
-func tagList(tags map[string]string) []types.Tag {
-	var out []types.Tag
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		out = append(out, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
-	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"golang.org/x/time/rate"
@@ -38,6 +37,13 @@ var paces = map[string]pace{ //nolint:gochecknoglobals // a table
 
 // paceElse is that of the other services, each operation by itself.
 var paceElse = pace{8, 40} //nolint:gochecknoglobals // a table
+
+func paceOf(bucket string) pace {
+	if p, ok := paces[bucket]; ok {
+		return p
+	}
+	return paceElse
+}
 
 // bucketOf returns where an operation draws from.
 func bucketOf(operation string) string {
@@ -70,8 +76,8 @@ type Call struct {
 	Took     time.Duration
 }
 
-// budget holds all calls to their paces, and slows down when AWS says so all the same.
-type budget struct {
+// limiter holds all calls to their paces, and slows down when AWS says so all the same.
+type limiter struct {
 	now    func() time.Time
 	called func(Call) // may be nil
 
@@ -80,79 +86,72 @@ type budget struct {
 	paid  map[string]int           // calls that have waited for their turn, by operation
 }
 
-func newBudget(now func() time.Time, called func(Call)) *budget {
-	return &budget{now: now, called: called, rates: map[string]*rate.Limiter{}, paid: map[string]int{}}
+func newLimiter(now func() time.Time, called func(Call)) *limiter {
+	return &limiter{now: now, called: called, rates: map[string]*rate.Limiter{}, paid: map[string]int{}}
 }
 
-func paceOf(bucket string) pace {
-	if p, ok := paces[bucket]; ok {
-		return p
-	}
-	return paceElse
-}
-
-func (b *budget) limiter(bucket string) *rate.Limiter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l := b.rates[bucket]
-	if l == nil {
+func (l *limiter) bucket(bucket string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.rates[bucket]
+	if r == nil {
 		p := paceOf(bucket)
-		l = rate.NewLimiter(rate.Limit(p.perSecond), p.burst)
-		b.rates[bucket] = l
+		r = rate.NewLimiter(rate.Limit(p.perSecond), p.burst)
+		l.rates[bucket] = r
 	}
-	return l
+	return r
 }
 
-// turn waits until an operation may be called, and pays for the next call of it.
-func (b *budget) turn(ctx context.Context, operation string) error {
-	if err := b.limiter(bucketOf(operation)).Wait(ctx); err != nil {
+// prepay waits until an operation may be called, and pays for the next call of it.
+func (l *limiter) prepay(ctx context.Context, operation string) error {
+	if err := l.bucket(bucketOf(operation)).Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a turn of %s: %w", operation, err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.paid[operation]++
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paid[operation]++
 	return nil
 }
 
 // pay waits for the turn of a call unless it was paid for.
-func (b *budget) pay(ctx context.Context, operation string) error {
-	b.mu.Lock()
-	isPaid := b.paid[operation] > 0
+func (l *limiter) pay(ctx context.Context, operation string) error {
+	l.mu.Lock()
+	isPaid := l.paid[operation] > 0
 	if isPaid {
-		b.paid[operation]--
+		l.paid[operation]--
 	}
-	b.mu.Unlock()
+	l.mu.Unlock()
 	if isPaid {
 		return nil
 	}
-	return b.limiter(bucketOf(operation)).Wait(ctx)
+	return l.bucket(bucketOf(operation)).Wait(ctx)
 }
 
 // left tells how much of the burst is left that an operation draws from, from 0 to 1.
-func (b *budget) left(operation string) float64 {
+func (l *limiter) left(operation string) float64 {
 	bucket := bucketOf(operation)
-	return min(1, max(0, b.limiter(bucket).TokensAt(b.now())/float64(paceOf(bucket).burst)))
+	return min(1, max(0, l.bucket(bucket).TokensAt(l.now())/float64(paceOf(bucket).burst)))
 }
 
 // install adds the budget to a client's stack: each attempt, repeats included, waits for
 // its turn and is counted.
-func (b *budget) install(stack *middleware.Stack) error {
-	if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Count", b.count), middleware.Before); err != nil {
+func (l *limiter) install(stack *middleware.Stack) error {
+	if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Count", l.count), middleware.Before); err != nil {
 		return err
 	}
-	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Budget", b.handle), "Retry", middleware.After)
+	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("Budget", l.handle), "Retry", middleware.After)
 }
 
 // attemptsKey has the count of a request's attempts, an *int, among the values of its stack.
 type attemptsKey struct{}
 
 // count tells of a whole request.
-func (b *budget) count(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+func (l *limiter) count(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	attempts := new(int)
-	started := b.now()
+	started := l.now()
 	out, metadata, err := next.HandleInitialize(middleware.WithStackValue(ctx, attemptsKey{}, attempts), in)
-	if b.called != nil && *attempts > 0 {
-		b.called(Call{awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), statusOf(metadata, err), *attempts, b.now().Sub(started)})
+	if l.called != nil && *attempts > 0 {
+		l.called(Call{awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx), statusOf(metadata, err), *attempts, l.now().Sub(started)})
 	}
 	return out, metadata, err
 }
@@ -169,55 +168,34 @@ func statusOf(metadata middleware.Metadata, err error) int {
 	return 0
 }
 
-func (b *budget) handle(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+func (l *limiter) handle(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	operation := awsmiddleware.GetOperationName(ctx)
-	if err := b.pay(ctx, operation); err != nil {
+	if err := l.pay(ctx, operation); err != nil {
 		return middleware.FinalizeOutput{}, middleware.Metadata{}, err
 	}
 	if attempts, ok := middleware.GetStackValue(ctx, attemptsKey{}).(*int); ok {
 		*attempts++
 	}
-	started := b.now()
+	started := l.now()
 	out, metadata, err := next.HandleFinalize(ctx, in)
-	b.adapt(bucketOf(operation), isThrottling(errorCode(err)))
-	if b.called != nil {
-		b.called(Call{Service: awsmiddleware.GetServiceID(ctx), Operation: operation, Status: statusOf(metadata, err), Took: b.now().Sub(started)})
+	l.adapt(bucketOf(operation), isThrottling(errorCode(err)))
+	if l.called != nil {
+		l.called(Call{Service: awsmiddleware.GetServiceID(ctx), Operation: operation, Status: statusOf(metadata, err), Took: l.now().Sub(started)})
 	}
 	return out, metadata, err
 }
 
 // adapt slows a bucket down when it was throttled, and lets it recover.
-func (b *budget) adapt(bucket string, throttled bool) {
-	l := b.limiter(bucket)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (l *limiter) adapt(bucket string, throttled bool) {
+	r := l.bucket(bucket)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	full := paceOf(bucket).perSecond
-	now := b.now()
+	now := l.now()
 	if throttled {
-		l.SetLimitAt(now, rate.Limit(max(full*paceLeast, float64(l.Limit())/2)))
-		l.AllowN(now, int(l.TokensAt(now))) // what was saved up is not there
+		r.SetLimitAt(now, rate.Limit(max(full*paceLeast, float64(r.Limit())/2)))
+		r.AllowN(now, int(r.TokensAt(now))) // what was saved up is not there
 		return
 	}
-	l.SetLimitAt(now, rate.Limit(min(full, float64(l.Limit())+full*paceStep)))
-}
-
-// errorCode returns AWS' code of an error; "Unknown" of one that has none.
-func errorCode(err error) string {
-	var api smithy.APIError
-	switch {
-	case err == nil:
-		return ""
-	case errors.As(err, &api):
-		return api.ErrorCode()
-	default:
-		return "Unknown"
-	}
-}
-
-func isThrottling(code string) bool {
-	switch code {
-	case "RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException", "RequestThrottled", "RequestThrottledException":
-		return true
-	}
-	return false
+	r.SetLimitAt(now, rate.Limit(min(full, float64(r.Limit())+full*paceStep)))
 }

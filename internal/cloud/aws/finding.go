@@ -1,0 +1,30 @@
+package aws
+
+import (
+	"time"
+)
+
+const (
+	// What was found is looked up again after this time, and what was not sooner.
+	subnetsAgain = time.Minute
+	groupsAgain  = 5 * time.Minute
+	imagesAgain  = 5 * time.Minute
+	// sooner is how much sooner what was found is old.
+	sooner            = 10 * time.Second
+	reservationsAgain = time.Minute
+	placementAgain    = 5 * time.Minute
+	validationAgain   = 10 * time.Minute
+	missingAgain      = time.Minute
+)
+
+// finding is what one look at the account says of a class.
+type finding struct {
+	// reason and message say what is missing; empty: nothing is.
+	reason, message string
+	// unknown: it cannot be said yet.
+	unknown bool
+	// inconclusive: it could not be found out, as message says. The condition stays as it was.
+	inconclusive bool
+	// again is when to look again; 0: when something changes.
+	again time.Duration
+}

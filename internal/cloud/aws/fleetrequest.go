@@ -1,0 +1,119 @@
+package aws
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+)
+
+// launchTag is the tag on every instance with the name of its batch.
+const launchTag = awsv1.AnnotationLaunch
+
+// member is one request of a batch.
+type member struct {
+	Token, Claim string
+}
+
+// fleetRequest is what is asked of EC2 for a batch.
+type fleetRequest struct {
+	ClientToken string
+	Begun       time.Time
+	Members     []member
+	// CapacityType, Tenancy and Partition of the machines; Reservations by type and zone, of
+	// capacity type reserved.
+	CapacityType, Tenancy, Partition string
+	// EFA: the machines have the interfaces that pods may ask for.
+	EFA          bool
+	Reservations map[string]string
+	// Addresses is how many a machine takes of its subnet, by type.
+	Addresses map[string]int
+	// Input is nil in a batch of another process.
+	Input *ec2.CreateFleetInput
+}
+
+// places returns everywhere that an order may be carried out.
+func (o *fleetRequest) places() []catalog.Place {
+	var all []catalog.Place
+	for _, c := range o.Input.LaunchTemplateConfigs {
+		for _, over := range c.Overrides {
+			all = append(all, catalog.Place{Type: string(over.InstanceType), Zone: aws.ToString(over.AvailabilityZone), CapacityType: o.CapacityType})
+		}
+	}
+	return all
+}
+
+// isForReservations reports whether an order is for a fleet of a kind that EC2 may not take at
+// all: that it launches capacity blocks and interruptible reservations so is not documented.
+func (o *fleetRequest) isForReservations() bool {
+	target := o.Input.TargetCapacitySpecification
+	if target == nil {
+		return false
+	}
+	kind := target.DefaultTargetCapacityType
+	return kind == types.DefaultTargetCapacityTypeCapacityBlock || kind == types.DefaultTargetCapacityTypeReservedCapacity
+}
+
+// seal makes an order ready to be sent, for the members that it has.
+func (o *fleetRequest) seal(batch string) {
+	o.Input.ClientToken = aws.String(o.ClientToken)
+	o.Input.TargetCapacitySpecification.TotalTargetCapacity = aws.Int32(int32(len(o.Members))) //nolint:gosec // at most batchMost
+	for i := range o.Input.TagSpecifications {
+		s := &o.Input.TagSpecifications[i]
+		if s.ResourceType != types.ResourceTypeInstance {
+			continue
+		}
+		s.Tags = append(s.Tags, types.Tag{Key: aws.String(launchTag), Value: aws.String(batch)})
+		if len(o.Members) == 1 { // of several each gets its own when it runs
+			s.Tags = append(s.Tags, nodeClaimTag(o.Members[0].Claim))
+		}
+	}
+}
+
+// outcome is EC2's definite answer to an order: machines for the first members, the
+// failure for the rest.
+type outcome struct {
+	instances []ec2Instance
+	failure   error
+	// short are the places that had nothing, for so long.
+	short []catalog.Place
+	keep  time.Duration
+}
+
+// launched returns the machines that a fleet was answered with, by their ids: the same
+// order whenever the same is answered again.
+func launched(o *fleetRequest, out *ec2.CreateFleetOutput) []ec2Instance {
+	tags := map[string]string{}
+	for _, s := range o.Input.TagSpecifications {
+		if s.ResourceType == types.ResourceTypeInstance {
+			tags = tagsOf(s.Tags)
+		}
+	}
+	var all []ec2Instance
+	for i := range out.Instances {
+		got := &out.Instances[i]
+		m := ec2Instance{
+			Type: string(got.InstanceType), CapacityType: o.CapacityType, Tenancy: o.Tenancy, Partition: o.Partition, EFA: o.EFA, Tags: tags, Created: o.Begun,
+			Zone: aws.ToString(got.AvailabilityZone), SubnetID: aws.ToString(got.SubnetId),
+		}
+		if from := got.LaunchTemplateAndOverrides; from != nil && from.Overrides != nil {
+			m.ImageID = aws.ToString(from.Overrides.ImageId)
+			m.SubnetID = cmp.Or(m.SubnetID, aws.ToString(from.Overrides.SubnetId))
+			m.Zone = cmp.Or(m.Zone, aws.ToString(from.Overrides.AvailabilityZone))
+		}
+		m.Reservation = o.Reservations[m.Type+"/"+m.Zone]
+		for _, id := range got.InstanceIds {
+			m.ID = id
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b ec2Instance) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}

@@ -1,0 +1,234 @@
+package aws
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+)
+
+const (
+	// typesMost and overridesMost keep a fleet below EC2's limits on its request; the best
+	// offers stay.
+	typesMost     = 60
+	overridesMost = 300
+)
+
+// fleetSpec is what a request comes down to: all that decides its fleet, and nothing that is
+// the claim's own.
+type fleetSpec struct {
+	class        *awsv1.EC2NodeClass
+	capacityType string
+	tenancy      string
+	labels       map[string]string
+	taints       []cluster.Taint
+	efa, enclave bool
+	// dns is the address of the cluster's DNS; empty: not known.
+	dns string
+	// partition of the placement group; empty: it has none.
+	partition string
+	// offers are of one capacity type, best first.
+	offers []catalog.Offer
+	// rules of minValues, which the offers keep, and needed the types that they cannot do without.
+	rules  minValues
+	needed map[string]bool
+}
+
+// newFleetSpec returns what a request comes down to. The best offer decides the capacity type:
+// a fleet has one.
+func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec, error) {
+	if len(r.Offers) == 0 {
+		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
+	}
+	s := &fleetSpec{
+		class: class, rules: minValuesOf(r.Requirements), tenancy: awsv1.TenancyDefault,
+		labels: r.Labels, taints: r.Taints, partition: partitionFor(r),
+		efa: r.Requests[awsv1.ResourceEFA] > 0, enclave: r.Requests[awsv1.ResourceNitroSandbox] > 0,
+	}
+	if only, ok := r.Requirements[awsv1.LabelInstanceTenancy]; ok && only.Allows(awsv1.TenancyDedicated) && !only.Allows(awsv1.TenancyDefault) {
+		s.tenancy = awsv1.TenancyDedicated
+	}
+	offers := slices.DeleteFunc(slices.Clone(r.Offers), func(o catalog.Offer) bool {
+		return o.Offering.Labels[awsv1.LabelPlacementGroupPartition] != s.partition
+	})
+	why := s.choose(offers)
+	if why != "" {
+		return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: reasonMinValues, Message: why}
+	}
+	s.capacityType = s.offers[0].Offering.CapacityType
+	return s, nil
+}
+
+// choose takes the offers of the best capacity type whose types keep the rules of minValues,
+// or says why none does.
+func (s *fleetSpec) choose(offers []catalog.Offer) (why string) {
+	tried := map[string]bool{}
+	for i := range offers {
+		kind := offers[i].Offering.CapacityType
+		if tried[kind] {
+			continue
+		}
+		tried[kind] = true
+		same := alike(offers[i:])
+		s.needed = s.rules.needed(same)
+		s.offers = trim(same, s.needed)
+		unmet := s.rules.unmet(s.offers)
+		if unmet == "" {
+			return ""
+		}
+		why = cmp.Or(why, fmt.Sprintf("of the instance types to be had as %s, %s", kind, unmet))
+	}
+	return why
+}
+
+// partitionFor returns the partition of the placement group that a machine goes into, one of
+// those on offer: the token chooses, which spreads machines evenly. EC2 would choose as well,
+// but not say which before the machine runs, and its Node joins with the label.
+func partitionFor(r *cloud.LaunchRequest) string {
+	var among []string
+	for _, o := range r.Offers {
+		if n := o.Offering.Labels[awsv1.LabelPlacementGroupPartition]; n != "" && !slices.Contains(among, n) {
+			among = append(among, n)
+		}
+	}
+	if len(among) == 0 {
+		return ""
+	}
+	slices.Sort(among)
+	sum := sha256.Sum256([]byte(r.Token))
+	return among[int(sum[0])%len(among)]
+}
+
+// alike returns the offers that may go into one fleet with the first: those of its capacity
+// type and, of reserved ones, those that are bought in the same way; one for each place.
+func alike(offers []catalog.Offer) []catalog.Offer {
+	best := offers[0].Offering
+	kind := reservedKind(best)
+	places := map[catalog.Place]bool{}
+	var out []catalog.Offer
+	for _, o := range offers {
+		at := catalog.Place{Type: o.Type.Name, Zone: o.Offering.Zone}
+		if o.Offering.CapacityType != best.CapacityType || reservedKind(o.Offering) != kind || places[at] {
+			continue
+		}
+		if kind == awsv1.CapacityReservationTypeCapacityBlock && o.Offering.Reservation != best.Reservation {
+			continue // a fleet takes one block
+		}
+		places[at] = true
+		out = append(out, o)
+	}
+	return out
+}
+
+// trim returns the best offers, as many as go into one fleet. The needed types are among them,
+// each with its best offer at least.
+func trim(offers []catalog.Offer, needed map[string]bool) []catalog.Offer {
+	types := maps.Clone(needed)
+	first := map[string]bool{} // types whose best offer was seen
+	kept := make([]bool, len(offers))
+	left := overridesMost
+	for i, o := range offers {
+		if needed[o.Type.Name] && !first[o.Type.Name] && left > 0 {
+			kept[i], first[o.Type.Name] = true, true
+			left--
+		}
+	}
+	for i, o := range offers {
+		if left == 0 {
+			break
+		}
+		if kept[i] || !types[o.Type.Name] && len(types) >= typesMost {
+			continue
+		}
+		kept[i], types[o.Type.Name] = true, true
+		left--
+	}
+	var out []catalog.Offer
+	for i, o := range offers {
+		if kept[i] {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// reservedKind returns how a reserved offering is bought; empty: it is not reserved.
+func reservedKind(o *catalog.Offering) string {
+	if o.CapacityType != label.Reserved {
+		return ""
+	}
+	if o.Labels[awsv1.LabelCapacityReservationInterruptible] == "true" {
+		return "interruptible"
+	}
+	return cmp.Or(o.Labels[awsv1.LabelCapacityReservationType], awsv1.CapacityReservationTypeDefault)
+}
+
+func (s *fleetSpec) targetType() types.DefaultTargetCapacityType {
+	switch reservedKind(s.offers[0].Offering) {
+	case "interruptible":
+		return types.DefaultTargetCapacityTypeReservedCapacity
+	case awsv1.CapacityReservationTypeCapacityBlock:
+		return types.DefaultTargetCapacityTypeCapacityBlock
+	}
+	if s.capacityType == label.Spot {
+		return types.DefaultTargetCapacityTypeSpot
+	}
+	return types.DefaultTargetCapacityTypeOnDemand
+}
+
+// key is the same for shots that make the same fleet.
+func (s *fleetSpec) key() string {
+	type place struct{ Type, Zone, Reservation string }
+	places := make([]place, 0, len(s.offers))
+	for _, o := range s.offers {
+		places = append(places, place{o.Type.Name, o.Offering.Zone, o.Offering.Reservation})
+	}
+	h := sha256.New()
+	encoder := json.NewEncoder(h)
+	for _, part := range []any{
+		s.class.UID, s.class.Name, s.class.Spec, s.class.Annotations[awsv1.AnnotationHash], statusUsed(&s.class.Status),
+		s.capacityType, s.tenancy, s.labels, s.taints, s.efa, s.enclave, s.partition, places,
+	} {
+		if err := encoder.Encode(part); err != nil {
+			panic("a launch cannot be written as JSON: " + err.Error())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// nodeLabels returns the labels that a Node joins with: the claim's, and what the fleet
+// leaves no choice about.
+func (s *fleetSpec) nodeLabels() map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, s.labels)
+	labels[label.CapacityType] = s.capacityType
+	return labels
+}
+
+// addresses returns how many addresses of its subnet a machine of a type takes: with IPv4 the
+// CNI takes one for each pod that the machine may have, with IPv6 the machine takes one.
+func (s *fleetSpec) addresses(t *catalog.Type) int {
+	if s.isIPv6() {
+		return 1
+	}
+	return max(1, int(t.Capacity[quantity.Pods]))
+}
+
+// isIPv6 tells whether the cluster's addresses are of IPv6, as its DNS is.
+func (s *fleetSpec) isIPv6() bool {
+	address, err := netip.ParseAddr(s.dns)
+	return err == nil && address.Is6()
+}
