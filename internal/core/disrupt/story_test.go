@@ -29,14 +29,14 @@ func TestStories(t *testing.T) {
 				}
 				return ""
 			case "propose":
-				opts := disrupt.Options{Settle: 2 * time.Second, Paused: map[string]time.Time{}}
+				opts, memory := disrupt.Options{Settle: 2 * time.Second}, disrupt.Memory{PoolCooldowns: map[string]disrupt.Cooldown{}}
 				for _, arg := range d.CmdArgs {
 					opts.Terms.SpotToSpot = opts.Terms.SpotToSpot || arg.Key == "spot-to-spot"
 					for _, pool := range arg.Vals {
-						opts.Paused[pool] = snap.At.Add(time.Minute)
+						memory.PoolCooldowns[pool] = disrupt.Cooldown{Wait: time.Minute, Until: snap.At.Add(time.Minute)}
 					}
 				}
-				p := disrupt.Propose(snap, opts)
+				p, _ := disrupt.Propose(snap, memory, opts)
 				checkUnderWay(t, d.Pos, snap, &p)
 				return story.Print(&p)
 			case "place":
@@ -53,7 +53,7 @@ func TestStories(t *testing.T) {
 // checkUnderWay: a look that is for steps under way only does with them what any other does.
 func checkUnderWay(t *testing.T, pos string, snap *cluster.Snapshot, whole *plan.Plan) {
 	t.Helper()
-	got := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second, UnderWayOnly: true})
+	got, _ := disrupt.Propose(snap, disrupt.Memory{Busy: true, DecidedAt: snap.At}, disrupt.Options{Settle: 2 * time.Second})
 	want := plan.Plan{At: whole.At, Undos: whole.Undos, Marks: whole.Marks, Unmarks: whole.Unmarks, Removals: whole.Removals}
 	if diff := cmp.Diff(story.Print(&want), story.Print(&got)); diff != "" {
 		t.Errorf("%s: of steps under way (-any look, +one for them only):\n%s", pos, diff)

@@ -28,20 +28,6 @@ type Plan struct {
 	// FleetBoundHourly is what all machines must cost at least, in dollars, wherever their pods
 	// are; 0: it was not worked out.
 	FleetBoundHourly float64
-	// Settled tells that all machines were searched for something cheaper, and that all that was
-	// found is begun.
-	Settled bool
-	// Unlooked are machines that might not go for being dear, and were not looked at.
-	Unlooked []string
-	// Try is which of several searches found what is cheapest; 0: none did.
-	Try int
-	// Waits are pools, with how many more of their machines may go for being dear, where budgets
-	// are all that keeps the steps that were found from being begun; nil: nothing was found, or
-	// something else keeps one of them.
-	Waits map[string]int
-	// StepsAt is when one of the steps under way may go on or has taken too long, unless another
-	// machine has been initialised before; zero: there are none.
-	StepsAt time.Time
 	// Shuns are Nodes from which pods are to be kept away softly, because a later step
 	// removes them, or because others are to be filled first; Unshuns those of which that is not true any more.
 	Shuns, Unshuns []string

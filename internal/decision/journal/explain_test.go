@@ -66,7 +66,7 @@ func (s *stage) decide(t *testing.T, d *datadriven.TestData) string {
 		decision.Plan = pack.Solve(&snap, decision.Pack)
 	} else {
 		decision.Loop = record.Disruption
-		decision.Plan = disrupt.Propose(&snap, decision.Disrupt)
+		decision.Plan, _ = disrupt.Propose(&snap, decision.Memory, decision.Disrupt)
 	}
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "claims" {

@@ -151,7 +151,7 @@ func expand(body []byte) ([]byte, error) {
 // stay change with every look, and so do the names of steps: they are no news.
 func essence(d *record.Decision) []byte {
 	p := d.Plan
-	p.At, p.BoundHourly, p.FleetBoundHourly, p.Settled, p.Unlooked, p.Try, p.Waits, p.StepsAt = time.Time{}, 0, 0, false, nil, 0, nil, time.Time{}
+	p.At, p.BoundHourly, p.FleetBoundHourly = time.Time{}, 0, 0
 	p.Blocked = append(p.Blocked[:0:0], p.Blocked...)
 	for i := range p.Blocked {
 		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)

@@ -7,8 +7,8 @@
 // in a table, and is referred to by its index. New fields of the core are written without
 // a line here; a record with fields that the reader does not know is refused.
 //
-// Read record.go first, then encode.go; decode.go is its mirror image, compare.go says in
-// words where two plans differ.
+// Read record.go first, then encode.go; decode.go is its mirror image, older.go reads what
+// older versions wrote, compare.go says in words where two plans differ.
 package record
 
 import (
@@ -44,7 +44,9 @@ type Decision struct {
 	Snapshot *cluster.Snapshot
 	Pack     pack.Options
 	Disrupt  disrupt.Options
-	Plan     plan.Plan
+	// Memory is what disruption remembered before the decision.
+	Memory disrupt.Memory
+	Plan   plan.Plan
 	// Claims are the names of the NodeClaims that the launches of the plan became, in their
 	// order; empty where none was made. Those of steps are not among them.
 	Claims []string
@@ -72,13 +74,14 @@ func (d *Decision) Encode() (text []byte, err error) {
 
 // Decode reads what Encode returned. The error names the field that is wrong.
 func Decode(text []byte) (*Decision, error) {
-	d := &Decision{}
-	if err := readDocument(text, decisionFormat, "decision", d); err != nil {
+	d, from := &Decision{}, newDecoder(text)
+	if err := from.document(decisionFormat, "decision", d); err != nil {
 		return nil, fmt.Errorf("decode decision: %w", err)
 	}
 	if d.Snapshot == nil {
 		return nil, fmt.Errorf("decode decision: it has no Snapshot")
 	}
+	from.older.upgrade(d)
 	return d, nil
 }
 
@@ -99,7 +102,8 @@ func (d *Decision) Redo() (p plan.Plan, bug string) {
 	case Provisioning:
 		return pack.Decide(d.Snapshot, d.Pack), ""
 	case Disruption:
-		return disrupt.Propose(d.Snapshot, d.Disrupt), ""
+		p, _ = disrupt.Propose(d.Snapshot, d.Memory, d.Disrupt)
+		return p, ""
 	default:
 		return plan.Plan{}, fmt.Sprintf("there is no loop %q", d.Loop)
 	}

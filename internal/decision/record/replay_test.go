@@ -21,7 +21,10 @@ func TestReplayGivesTheSamePlan(t *testing.T) {
 	t.Parallel()
 	for loop, decide := range map[record.Loop]func(*cluster.Snapshot) plan.Plan{
 		record.Provisioning: func(s *cluster.Snapshot) plan.Plan { return pack.Decide(s, pack.Options{}) },
-		record.Disruption:   func(s *cluster.Snapshot) plan.Plan { return disrupt.Propose(s, disrupt.Options{}) },
+		record.Disruption: func(s *cluster.Snapshot) plan.Plan {
+			p, _ := disrupt.Propose(s, disrupt.Memory{}, disrupt.Options{})
+			return p
+		},
 	} {
 		t.Run(string(loop), func(t *testing.T) {
 			t.Parallel()
