@@ -101,7 +101,7 @@ func (l *Loop) pass(ctx context.Context) error {
 		l.memory.DecisionFailed()
 		return err
 	}
-	p := &asked.Plan
+	p := &asked.Disruption
 	asked.Took = l.Now().Sub(start)
 	l.observeDecision(asked)
 	if err = l.carryOut(ctx, snap, p); err != nil {
@@ -119,13 +119,13 @@ func (l *Loop) pass(ctx context.Context) error {
 
 // observeDecision counts and logs how a decision went.
 func (l *Loop) observeDecision(d *record.Decision) {
-	l.Metrics.GaveUp(string(record.Disruption), d.Plan.GivenUp)
+	l.Metrics.GaveUp(string(record.Disruption), d.Disruption.GivenUp)
 	if d.Took > slow {
 		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Disruption)).Inc()
 		l.Log.Warn("a decision about disruption took long", "nodes", len(d.Snapshot.Nodes), "took", d.Took)
 	}
-	if len(d.Plan.GivenUp) > 0 {
-		l.Log.Error("gave up searches for nodes to disrupt", "causes", d.Plan.GivenUp, "nodes", len(d.Snapshot.Nodes))
+	if len(d.Disruption.GivenUp) > 0 {
+		l.Log.Error("gave up searches for nodes to disrupt", "causes", d.Disruption.GivenUp, "nodes", len(d.Snapshot.Nodes))
 	}
 }
 
@@ -141,7 +141,7 @@ func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 		}
 	}()
 	var searched time.Duration
-	d.Plan, next = disrupt.ProposeTimed(d.Snapshot, d.Memory, d.Disrupt, func(reason, kind string, search func()) {
+	d.Disruption, next = disrupt.ProposeTimed(d.Snapshot, d.Memory, d.Disrupt, func(reason, kind string, search func()) {
 		start := l.Now()
 		search()
 		took := l.Now().Sub(start)
@@ -158,6 +158,6 @@ func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 }
 
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
-func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
+func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
 	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.shun(ctx, p), l.begin(ctx, p))
 }

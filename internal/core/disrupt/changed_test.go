@@ -31,7 +31,7 @@ running web on=a cpu=1 moved=25m moves=2
 	}
 	for settled, want := range map[time.Duration]int{6 * time.Minute: 1, 4 * time.Minute: 0} { // it rested until 5 minutes ago
 		if p, _ := disrupt.Propose(snap, searched(snap, settled), disrupt.Options{}); len(p.Steps) != want {
-			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Steps), want, story.Print(&p))
+			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Steps), want, story.PrintDisruption(&p))
 		}
 	}
 }
@@ -53,7 +53,7 @@ running api on=b cpu=2
 			t.Fatal(err)
 		}
 		if p, _ := disrupt.Propose(snap, searched(snap, 5*time.Minute), disrupt.Options{}); len(p.Steps) != want {
-			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.Print(&p))
+			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.PrintDisruption(&p))
 		}
 	}
 }
@@ -75,7 +75,7 @@ running web on=a cpu=1
 		}
 		memory := searched(snap, 5*time.Minute)
 		if p, next := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Steps) != 0 || len(next.Excluded) != 0 {
-			t.Errorf("it might go then: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.Print(&p))
+			t.Errorf("it might go then: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.PrintDisruption(&p))
 		}
 		held := *snap
 		held.Nodes = slices.Clone(snap.Nodes)
@@ -83,10 +83,10 @@ running web on=a cpu=1
 		_, next := disrupt.Propose(&held, memory, disrupt.Options{})
 		memory.Excluded = next.Excluded
 		if p, next := disrupt.Propose(&held, memory, disrupt.Options{}); len(p.Steps) != 0 || !slices.Equal(next.Excluded, []string{"a"}) {
-			t.Errorf("it may not go: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.Print(&p))
+			t.Errorf("it may not go: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.PrintDisruption(&p))
 		}
 		if p, _ := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Steps) != 1 {
-			t.Errorf("it may go now: %d steps: %s", len(p.Steps), story.Print(&p))
+			t.Errorf("it may go now: %d steps: %s", len(p.Steps), story.PrintDisruption(&p))
 		}
 	}
 }

@@ -1,14 +1,16 @@
-// Package disrupt answers which running machines should go, why, and what is bought
+// Package disrupt decides which running nodes should go, why, and what is launched
 // instead: for being empty, drifted, near the end of their time, or too dear.
 //
-// The one idea: a step is begun by closing its machines to new pods and launching what
-// replaces them, and everything about it stands in the API from then on. Each look finds
-// the steps under way in the snapshot, as they are, and says of each: finish it (the
-// machines may go), take it back, or let it be. So nothing is remembered, nothing is
-// waited for, and a crash is just a long pause between two looks.
+// The one idea: a command is begun by tainting its nodes and launching what replaces them,
+// and everything about it stands in the API from then on. Each decision finds the commands
+// in progress in the snapshot, as they are, and says of each: finish it (the nodes may go),
+// undo it, or leave it. So nothing that matters is remembered, nothing is waited for, and a
+// crash is just a long pause between two decisions. What a Memory holds saves work: it says
+// what failed a short time ago, and which searches need not be made yet.
 //
-// Read Propose, then flight.go (steps under way), replace.go (new steps), overlay.go
-// (what-if), blocked.go (why not).
+// Read Propose, then flight.go (commands in progress), replace.go (new commands), overlay.go
+// (what-if), blocked.go (why not), memory.go, scope.go and learn.go (what is remembered),
+// tuning.go (the constants). It imports the core only.
 package disrupt
 
 import (
@@ -58,13 +60,13 @@ type Options struct {
 // of the others why they stay. It returns the memory for the next decision: whoever carries
 // the plan out adds to it how long the search took (SearchTook) and what failed
 // (WriteFailed). The memory that is handed in does not change.
-func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Plan, Memory) {
+func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Disruption, Memory) {
 	return ProposeTimed(snap, memory, opts, func(_, _ string, search func()) { search() })
 }
 
 // ProposeTimed is Propose, with each search for a reason run by timed; kind is the kind of
 // consolidation.
-func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Plan, Memory) {
+func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Disruption, Memory) {
 	next := memory.own()
 	next.notice(snap)
 	w := newWork(snap, opts)
@@ -144,7 +146,7 @@ type work struct {
 	told   map[blockKey]bool
 	// eligible counts machines that could be disrupted, by reason.
 	eligible map[string]int
-	out      plan.Plan
+	out      plan.Disruption
 	found    findings
 }
 
@@ -158,7 +160,7 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	opts.Terms = opts.Terms.complete()
 	return &work{
 		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
-		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Plan{At: snap.At},
+		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Disruption{At: snap.At},
 	}
 }
 

@@ -68,7 +68,7 @@ func (m *Memory) noteIdle(idle bool, reported uint64) {
 }
 
 // learnFailures adds cooldowns for what failed.
-func (m *Memory) learnFailures(s *scope, p *plan.Plan) {
+func (m *Memory) learnFailures(s *scope, p *plan.Disruption) {
 	failed := map[string]bool{}
 	for i := range p.Undos {
 		for _, r := range p.Undos[i].Open {

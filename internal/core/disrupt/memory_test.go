@@ -23,7 +23,7 @@ func recall(m *Memory, reported uint64, at time.Time) scope {
 }
 
 // learn adds to the memory what a decision came to.
-func learn(m *Memory, s scope, reported uint64, p plan.Plan, found findings) {
+func learn(m *Memory, s scope, reported uint64, p plan.Disruption, found findings) {
 	*m = m.own()
 	w := &work{snap: &cluster.Snapshot{At: p.At}, scope: s, out: p, found: found, opts: Options{Settle: 2 * time.Second}}
 	m.learn(w, Events{Reported: reported})
@@ -34,7 +34,7 @@ func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m Memory
 	fails := func(pool string) {
-		learn(&m, scope{search: FullSearch}, 0, plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}}, findings{})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}}, findings{})
 	}
 	paused := func(pool string) time.Duration {
 		opts := recall(&m, 0, now)
@@ -64,7 +64,7 @@ func TestEverythingIsLookedAtAgainWhenAPauseEnds(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m Memory
-	learn(&m, scope{}, 0, plan.Plan{At: start, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: "bad"}}}}}, findings{})
+	learn(&m, scope{}, 0, plan.Disruption{At: start, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: "bad"}}}}}, findings{})
 	for _, c := range []struct {
 		after time.Duration
 		again bool
@@ -73,7 +73,7 @@ func TestEverythingIsLookedAtAgainWhenAPauseEnds(t *testing.T) {
 		if again := opts.since.IsZero(); again != c.again {
 			t.Errorf("after %s: everything %v, want %v", c.after, again, c.again)
 		}
-		learn(&m, opts, 0, plan.Plan{At: start.Add(c.after)}, findings{conclusive: true})
+		learn(&m, opts, 0, plan.Disruption{At: start.Add(c.after)}, findings{conclusive: true})
 	}
 }
 
@@ -81,7 +81,7 @@ func TestAStepThatIsTakenBackWithoutAFailureCostsNoTime(t *testing.T) {
 	t.Parallel()
 	var m Memory
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	learn(&m, scope{search: FullSearch}, 0, plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}}, findings{})
+	learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}}, findings{})
 	if opts := recall(&m, 0, now); len(opts.paused) > 0 {
 		t.Errorf("paused: %v", opts.paused)
 	}
@@ -92,7 +92,7 @@ func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
 		var m Memory
-		learn(&m, scope{search: FullSearch}, 0, plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}}, findings{})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}}, findings{})
 		if opts := recall(&m, 0, now.Add(at)); len(opts.coolingDown) != want {
 			t.Errorf("after %s %d machines rest, want %d", at, len(opts.coolingDown), want)
 		}
@@ -111,7 +111,7 @@ func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	look := func() (tried bool) {
 		opts := recall(&m, 0, now)
 		_, rests := opts.coolingDown["n"]
-		learn(&m, opts, 0, plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n", "no room")}}, findings{})
+		learn(&m, opts, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n", "no room")}}, findings{})
 		return !rests
 	}
 	untilTried := func() (passed time.Duration) {
@@ -156,7 +156,7 @@ func TestRoomThatComesIsTriedAtOnce(t *testing.T) {
 	}
 	rest()
 	for _, name := range []string{"f", "a", "b", "c", "d", "e"} { // f first
-		learn(&m, scope{search: FullSearch}, 0, plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, name, "no room")}}, findings{})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, name, "no room")}}, findings{})
 		now = now.Add(time.Second)
 	}
 	if got := rest(); got != "abcdef" {
@@ -194,7 +194,7 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 				kind, took = "changed", 100*time.Millisecond
 			}
 			kinds = append(kinds, kind)
-			learn(&m, opts, 0, plan.Plan{At: now}, findings{conclusive: settled && kind != "nothing"})
+			learn(&m, opts, 0, plan.Disruption{At: now}, findings{conclusive: settled && kind != "nothing"})
 			m.SearchTook(now, took)
 			now = now.Add(pause)
 		}
@@ -228,7 +228,7 @@ func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
 		if again := opts.search == FullSearch; again != c.again {
 			t.Errorf("look %d, at %.2f: everything %v, want %v", i+1, c.dollars, again, c.again)
 		}
-		learn(&m, opts, 0, plan.Plan{At: now}, findings{conclusive: true})
+		learn(&m, opts, 0, plan.Disruption{At: now}, findings{conclusive: true})
 		now = now.Add(5 * time.Second)
 	}
 }
@@ -240,7 +240,7 @@ func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m Memory
 	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
-		learn(&m, scope{search: FullSearch}, 0, plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}}, findings{})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}}, findings{})
 		want := time.Duration(minutes) * time.Minute
 		for at, rests := range map[time.Duration]bool{want - time.Second: true, want: false} {
 			opts := recall(&m, 0, now.Add(at))
@@ -265,7 +265,7 @@ func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 			if opts.since.IsZero() {
 				minutes = append(minutes, int(now.Sub(noon).Minutes()))
 			}
-			learn(&m, opts, heard, plan.Plan{At: now}, findings{conclusive: true})
+			learn(&m, opts, heard, plan.Disruption{At: now}, findings{conclusive: true})
 			heard += heardEach
 		}
 		return minutes
@@ -316,7 +316,7 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 		if !c.skips {
 			s.search = FullSearch
 		}
-		learn(&m, s, 0, plan.Plan{At: noon}, findings{budgetWaits: c.waits})
+		learn(&m, s, 0, plan.Disruption{At: noon}, findings{budgetWaits: c.waits})
 		var got []bool
 		for _, snap := range c.looks {
 			got = append(got, m.isWaiting(snap))
@@ -344,7 +344,7 @@ func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
 		var got []int
 		for s := 0; s <= 75; s += int(pauseCalm.Seconds()) {
 			now := noon.Add(time.Duration(s) * time.Second)
-			p := plan.Plan{At: now}
+			p := plan.Disruption{At: now}
 			if s == c.begun {
 				p.Steps = []plan.Step{{Reason: Underutilized}}
 			}
@@ -376,7 +376,7 @@ func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 		"some of it has not":           {false, pauseCalm, true},
 	} {
 		var m Memory
-		learn(&m, scope{search: FullSearch}, 0, plan.Plan{At: noon, Steps: begins}, findings{conclusive: c.conclusive})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: noon, Steps: begins}, findings{conclusive: c.conclusive})
 		if opts := recall(&m, 1, noon.Add(c.after)); opts.since.IsZero() != c.all {
 			t.Errorf("%s: everything is looked at again after %s: %v, want %v", name, c.after, opts.since.IsZero(), c.all)
 		}
@@ -413,7 +413,7 @@ func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 			t.Errorf("after %s machines %v might not go at the last look, want %v", c.after, opts.excluded, unlooked)
 		}
 		found := findings{conclusive: c.settled, excluded: []string{c.after.String()}}
-		if learn(&m, opts, uint64(c.after), plan.Plan{At: noon.Add(c.after)}, found); c.settled {
+		if learn(&m, opts, uint64(c.after), plan.Disruption{At: noon.Add(c.after)}, found); c.settled {
 			unlooked = found.excluded
 		}
 	}
@@ -433,6 +433,6 @@ func TestTheSearchThatFoundMostIsMadeFirst(t *testing.T) {
 		if opts.try != c.hint {
 			t.Errorf("look %d, after %s: search %d is made first, want %d", i+1, c.after, opts.try, c.hint)
 		}
-		learn(&m, opts, 0, plan.Plan{At: noon.Add(c.after)}, findings{try: c.found})
+		learn(&m, opts, 0, plan.Disruption{At: noon.Add(c.after)}, findings{try: c.found})
 	}
 }

@@ -49,7 +49,7 @@ running web on=e cpu=1
 		}
 		p, next := disrupt.Propose(snap, memory, disrupt.Options{Settle: 2 * time.Second})
 		if diff := cmp.Diff(c.want, next.BudgetWaits); diff != "" || len(p.Steps) != c.steps {
-			t.Errorf("%s: pools whose budgets are waited for (-want +got):\n%s\nof %s", name, diff, story.Print(&p))
+			t.Errorf("%s: pools whose budgets are waited for (-want +got):\n%s\nof %s", name, diff, story.PrintDisruption(&p))
 		}
 		if begun := !next.ConclusiveAt.IsZero(); begun != c.settled {
 			t.Errorf("%s: all that was found has begun: %v, want %v", name, begun, c.settled)

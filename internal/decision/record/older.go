@@ -12,9 +12,11 @@ import (
 // older takes in the fields of records that older versions wrote and this one has elsewhere,
 // or nowhere.
 type older struct {
-	options olderOptions
-	plan    olderPlan
-	found   bool
+	options    olderOptions
+	hasOptions bool
+	plan       olderPlan
+	// disruption has the fields that were in the one type of plans.
+	disruption plan.Disruption
 }
 
 // olderOptions were fields of disrupt.Options: what a controller had remembered and chosen
@@ -43,17 +45,23 @@ func (o *older) field(t reflect.Type, name string) (reflect.Value, bool) {
 	switch t {
 	case reflect.TypeFor[disrupt.Options]():
 		to = reflect.ValueOf(&o.options).Elem().FieldByName(name)
+		o.hasOptions = o.hasOptions || to.IsValid()
 	case reflect.TypeFor[plan.Plan]():
-		to = reflect.ValueOf(&o.plan).Elem().FieldByName(name)
+		if to = reflect.ValueOf(&o.plan).Elem().FieldByName(name); !to.IsValid() {
+			to = reflect.ValueOf(&o.disruption).Elem().FieldByName(name)
+		}
 	}
-	o.found = o.found || to.IsValid()
 	return to, to.IsValid()
 }
 
 // upgrade makes a decision that was read one of this version.
 func (o *older) upgrade(d *Decision) {
-	if o.found && d.Loop == Disruption {
+	if o.hasOptions {
 		d.Memory = o.options.memory(d.At())
+	}
+	if d.Loop == Disruption && d.Disruption.At.IsZero() && !d.Plan.At.IsZero() {
+		d.Disruption = o.disruption
+		d.Disruption.At, d.Disruption.GivenUp, d.Plan = d.Plan.At, d.Plan.GivenUp, plan.Plan{}
 	}
 }
 

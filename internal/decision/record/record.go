@@ -46,7 +46,9 @@ type Decision struct {
 	Disrupt  disrupt.Options
 	// Memory is what disruption remembered before the decision.
 	Memory disrupt.Memory
-	Plan   plan.Plan
+	// Plan is the answer of provisioning, Disruption that of disruption; the other is zero.
+	Plan       plan.Plan
+	Disruption plan.Disruption
 	// Claims are the names of the NodeClaims that the launches of the plan became, in their
 	// order; empty where none was made. Those of steps are not among them.
 	Claims []string
@@ -85,29 +87,34 @@ func Decode(text []byte) (*Decision, error) {
 	return d, nil
 }
 
-// EncodePlan returns a plan in its written form: equal plans, and no others, give equal
-// bytes.
-func EncodePlan(p *plan.Plan) []byte {
-	return newEncoder().document(planFormat, "plan", p)
+// EncodePlan returns the plan of a decision in its written form: equal plans, and no others,
+// give equal bytes.
+func (d *Decision) EncodePlan() []byte {
+	if d.Loop == Disruption {
+		return newEncoder().document(planFormat, "plan", &d.Disruption)
+	}
+	return newEncoder().document(planFormat, "plan", &d.Plan)
 }
 
-// Redo asks the core again. A death of the core is its answer too: bug says what it died of.
-func (d *Decision) Redo() (p plan.Plan, bug string) {
+// Redo asks the core the same question again, and returns the decision with its answer. A
+// death of the core is an answer too, a Bug.
+func (d *Decision) Redo() (again *Decision) {
+	again = &Decision{Loop: d.Loop, Snapshot: d.Snapshot, Pack: d.Pack, Disrupt: d.Disrupt, Memory: d.Memory}
 	defer func() {
 		if r := recover(); r != nil {
-			p, bug = plan.Plan{}, fmt.Sprint(r)
+			again.Bug = fmt.Sprint(r)
 		}
 	}()
 	switch d.Loop {
 	case Provisioning:
-		return pack.Decide(d.Snapshot, d.Pack), ""
+		again.Plan = pack.Decide(d.Snapshot, d.Pack)
 	case Disruption:
-		p, _ = disrupt.Propose(d.Snapshot, d.Memory, d.Disrupt)
-		return p, ""
+		again.Disruption, _ = disrupt.Propose(d.Snapshot, d.Memory, d.Disrupt)
 	default:
-		return plan.Plan{}, fmt.Sprintf("there is no loop %q", d.Loop)
+		again.Bug = fmt.Sprintf("there is no loop %q", d.Loop)
 	}
+	return again
 }
 
-// SamePlan tells whether two plans are the same, byte for byte in their written form.
-func SamePlan(a, b *plan.Plan) bool { return bytes.Equal(EncodePlan(a), EncodePlan(b)) }
+// SamePlan reports whether two decisions have the same plan, byte for byte in its written form.
+func SamePlan(a, b *Decision) bool { return bytes.Equal(a.EncodePlan(), b.EncodePlan()) }
