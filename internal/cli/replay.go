@@ -160,13 +160,13 @@ func redo(e *journal.Entry) (redone, error) {
 		return redone{}, err
 	}
 	start := time.Now()
-	p, bug := d.Redo()
+	again := d.Redo()
 	r := redone{Head: e.Head, RedoneIn: time.Since(start)}
 	switch {
-	case bug != d.Bug:
-		r.Differences = []string{"- bug: " + d.Bug, "+ bug: " + bug}
+	case again.Bug != d.Bug:
+		r.Differences = []string{"- bug: " + d.Bug, "+ bug: " + again.Bug}
 	default:
-		r.Differences = record.Differences(&d.Plan, &p)
+		r.Differences = record.Differences(d, again)
 	}
 	r.Same = len(r.Differences) == 0
 	return r, nil

@@ -192,7 +192,7 @@ func (r *roller) look(t *rapid.T) {
 		At: r.at, Nodes: slices.Clone(r.nodes), Pools: []cluster.Pool{translate.Pool(&r.pool, r.types, r.at)},
 		WellKnown: map[string]bool{label.Zone: true, label.CapacityType: true, label.InstanceType: true},
 	}
-	p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second})
+	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Settle: 2 * time.Second})
 	for i := range p.Undos {
 		for _, d := range p.Undos[i].Drop {
 			r.leave(r.node(d.Node))

@@ -16,7 +16,7 @@ import (
 const stepsAtOnce = 8
 
 // takeBack opens machines again, and drops what was launched for steps that failed.
-func (l *Loop) takeBack(ctx context.Context, p *plan.Plan) error {
+func (l *Loop) takeBack(ctx context.Context, p *plan.Disruption) error {
 	var errs []error
 	for i := range p.Undos {
 		err := l.Disrupter.Undo(ctx, &p.Undos[i])
@@ -30,7 +30,7 @@ func (l *Loop) takeBack(ctx context.Context, p *plan.Plan) error {
 }
 
 // finish closes what has lost its taint, and deletes the claims of machines that may go.
-func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
+func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
 	var errs []error
 	for _, r := range p.Marks {
 		errs = append(errs, harmless(l.Disrupter.Close(ctx, r)))
@@ -47,12 +47,12 @@ func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan)
 
 // shun keeps pods away from machines that go later, before anything is evicted for the
 // steps that begin now.
-func (l *Loop) shun(ctx context.Context, p *plan.Plan) error {
+func (l *Loop) shun(ctx context.Context, p *plan.Disruption) error {
 	return errors.Join(harmless(l.Disrupter.Shun(ctx, p.Shuns)), harmless(l.Disrupter.Unshun(ctx, p.Unshuns)))
 }
 
 // begin begins new steps. One that fails halfway is found incomplete by a later look.
-func (l *Loop) begin(ctx context.Context, p *plan.Plan) error {
+func (l *Loop) begin(ctx context.Context, p *plan.Disruption) error {
 	errs := make([]error, len(p.Steps))
 	var g errgroup.Group
 	g.SetLimit(stepsAtOnce)

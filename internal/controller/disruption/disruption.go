@@ -1,8 +1,9 @@
 // Package disruption is the loop that removes and replaces machines by our own choice:
-// take a snapshot, let core/disrupt propose, have it carried out, tell about it.
+// take a snapshot, let core/disrupt propose, have it carried out, tell about it. It decides
+// nothing and remembers nothing: the Memory of core/disrupt goes from one decision to the
+// next through its hands.
 //
-// Read Loop, then carry.go (a plan becomes writes), memory.go (what is left alone for a
-// while), tell.go (metrics, events, log).
+// Read Loop, then carry.go (a plan becomes writes), tell.go (metrics, events, log).
 package disruption
 
 import (
@@ -27,9 +28,8 @@ import (
 )
 
 const (
-	// calm is how often machines that could go are looked for, busy how often a step under way
-	// is looked at.
-	calm, busy = 5 * time.Second, time.Second
+	// busy is how long to wait for the caches.
+	busy = time.Second
 	// settle is how long a node stays marked before it goes: far longer than a watch lags.
 	settle = 2 * time.Second
 	// slow is from how long on a decision is counted as slow.
@@ -52,8 +52,9 @@ type Loop struct {
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 
-	begun  bool
-	memory memory
+	begun bool
+	// memory is the core's: it is handed in with one decision as the one before returned it.
+	memory disrupt.Memory
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
@@ -73,94 +74,90 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 		l.begun = true
 		return busy
 	}
-	if !l.memory.isIdle(l.Mirror.EventCount(), l.Mirror.InitializedCount(), l.Now()) {
+	if !l.memory.IsIdle(l.events(), l.Now()) {
 		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
 			l.Log.Error("carrying out disruption", "error", err)
 		}
 	}
-	return l.memory.pause(l.Now())
+	return l.memory.Pause(l.Now())
+}
+
+// events returns how many events the watches have reported so far.
+func (l *Loop) events() disrupt.Events {
+	return disrupt.Events{Reported: l.Mirror.EventCount(), Initialized: l.Mirror.InitializedCount()}
 }
 
 // pass is one decision carried out.
 func (l *Loop) pass(ctx context.Context) error {
-	heard, initialised := l.Mirror.EventCount(), l.Mirror.InitializedCount()
+	events := l.events()
 	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
-	opts := disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms}
-	l.memory.notice(snap)
-	l.memory.recall(&opts, heard, snap.At)
-	waiting := l.memory.isWaiting(snap)
-	opts.SkipConsolidation = opts.SkipConsolidation || waiting
+	asked := &record.Decision{
+		Loop: record.Disruption, Snapshot: snap, Memory: l.memory,
+		Disrupt: disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms, Events: events},
+	}
 	start := l.Now()
-	p, err := l.decide(snap, opts)
+	next, err := l.decide(asked)
 	if err != nil {
-		l.memory.idle, l.memory.busy, l.memory.stepsAt = false, false, time.Time{}
+		l.memory.DecisionFailed()
 		return err
 	}
-	took := l.Now().Sub(start)
-	l.Metrics.GaveUp(string(record.Disruption), p.GivenUp)
-	if took > slow {
-		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Disruption)).Inc()
-		l.Log.Warn("a decision about disruption took long", "nodes", len(snap.Nodes), "took", took)
+	p := &asked.Disruption
+	asked.Took = l.Now().Sub(start)
+	l.observeDecision(asked)
+	if err = l.carryOut(ctx, snap, p); err != nil {
+		asked.Error = err.Error()
+		next.WriteFailed()
 	}
-	if len(p.GivenUp) > 0 {
-		l.Log.Error("gave up searches for nodes to disrupt", "causes", p.GivenUp, "nodes", len(snap.Nodes))
-	}
-	kept := &record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Plan: p, Took: took}
-	err = l.carryOut(ctx, snap, &p)
-	if err != nil {
-		kept.Error = err.Error()
-	}
-	l.Journal.Add(kept)
-	l.memory.learn(&opts, heard, &p)
+	l.memory = next
+	l.Journal.Add(asked)
 	l.tellPools(snap)
 	l.tellWaiting(snap)
-	l.tellScores(&p)
-	l.tellBlocked(snap, &p)
-	changed := len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Shuns)+len(p.Unshuns) > 0 || err != nil
-	acted := changed || len(p.Steps)+len(p.Removals) > 0
-	under := len(p.Steps) > 0 || !p.StepsAt.IsZero()
-	l.memory.stepsAt, l.memory.initialised = p.StepsAt, initialised
-	if settled := snap.At.Add(settle); len(p.Steps) > 0 && (p.StepsAt.IsZero() || p.StepsAt.After(settled)) {
-		l.memory.stepsAt = settled
-	}
-	settling := l.memory.stepsAt.After(snap.At) && l.memory.stepsAt.Sub(snap.At) <= settle
-	if changed {
-		l.memory.stepsAt = time.Time{}
-	}
-	l.memory.looked(heard, !acted && !settling && (sawAll(&opts, under) || waiting))
-	if !opts.UnderWayOnly {
-		l.memory.searchedAt = snap.At
-	}
-	l.memory.next = disrupt.NextAt(snap)
-	l.memory.busy = changed || under
+	l.tellScores(p)
+	l.tellBlocked(snap, p)
 	return err
 }
 
-// decide proposes. A panic is a bug of ours: the look is given up, counted, and the next
-// one tries again.
-func (l *Loop) decide(snap *cluster.Snapshot, opts disrupt.Options) (p plan.Plan, err error) {
+// observeDecision counts and logs how a decision went.
+func (l *Loop) observeDecision(d *record.Decision) {
+	l.Metrics.GaveUp(string(record.Disruption), d.Disruption.GivenUp)
+	if d.Took > slow {
+		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Disruption)).Inc()
+		l.Log.Warn("a decision about disruption took long", "nodes", len(d.Snapshot.Nodes), "took", d.Took)
+	}
+	if len(d.Disruption.GivenUp) > 0 {
+		l.Log.Error("gave up searches for nodes to disrupt", "causes", d.Disruption.GivenUp, "nodes", len(d.Snapshot.Nodes))
+	}
+}
+
+// decide fills in the plan, and returns the memory for the next decision. A panic is a bug of
+// ours: the decision is given up, counted, and the next one tries again.
+func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			l.Metrics.Bugs.Inc()
-			l.Journal.Add(&record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: opts, Bug: fmt.Sprint(r)})
+			d.Bug = fmt.Sprint(r)
+			l.Journal.Add(d)
 			err = fmt.Errorf("deciding about disruption: bug: %v", r)
 		}
 	}()
-	return disrupt.ProposeTimed(snap, opts, func(reason, kind string, search func()) {
+	var searched time.Duration
+	d.Disruption, next = disrupt.ProposeTimed(d.Snapshot, d.Memory, d.Disrupt, func(reason, kind string, search func()) {
 		start := l.Now()
 		search()
 		took := l.Now().Sub(start)
 		l.Metrics.VoluntaryDisruptionDecisionEvaluationDurationSeconds.WithLabelValues(label(reason), kind).Observe(took.Seconds())
 		if reason == disrupt.Underutilized {
-			l.memory.searched(&opts, snap.At, took)
-			if opts.DrainOnly {
-				l.Metrics.VoluntaryDisruptionConsolidationTimeouts.WithLabelValues(kind).Inc()
-			}
+			searched = took
 		}
-	}), nil
+	})
+	next.SearchTook(d.Snapshot.At, searched)
+	if next.Search == disrupt.DrainSearch {
+		l.Metrics.VoluntaryDisruptionConsolidationTimeouts.WithLabelValues("multi").Inc()
+	}
+	return next, nil
 }
 
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
-func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Plan) error {
+func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
 	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.shun(ctx, p), l.begin(ctx, p))
 }

@@ -171,7 +171,7 @@ func (l *Loop) tellWaiting(snap *cluster.Snapshot) {
 
 // tellScores counts what pools that want balance found of steps, and says of those that are begun
 // that they did: on the machine, or on the pool where several go at once.
-func (l *Loop) tellScores(p *plan.Plan) {
+func (l *Loop) tellScores(p *plan.Disruption) {
 	for _, s := range p.Scores {
 		decision := observe.MoveRejected
 		if s.Approved {
@@ -197,7 +197,7 @@ func (l *Loop) tellScores(p *plan.Plan) {
 
 // tellBlocked says on each machine that is not disrupted though there would be a reason
 // why that is, and shows how many could be.
-func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Plan) {
+func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 	for _, e := range p.Eligible {
 		l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(label(e.Reason)).Set(float64(e.Machines))
 	}

@@ -42,7 +42,7 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 	blocked := func(why verdict.Reason) func(*Loop) {
 		return func(l *Loop) {
 			l.tellBlocked(&cluster.Snapshot{Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p"}}},
-				&plan.Plan{Blocked: []verdict.Verdict{verdict.Of(why, "a", "why")}})
+				&plan.Disruption{Blocked: []verdict.Verdict{verdict.Of(why, "a", "why")}})
 		}
 	}
 	const saves = "saves $0.2000 per hour, evicts 3 pods: score 0.70"
@@ -53,19 +53,19 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 	}{
 		"a step that a pool approved is begun": {
 			tell: func(l *Loop) {
-				l.tellScores(&plan.Plan{Steps: []plan.Step{one}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
+				l.tellScores(&plan.Disruption{Steps: []plan.Step{one}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
 			},
 			events: []string{"Normal ConsolidationApproved " + saves + on("Node"), "Normal ConsolidationApproved " + saves + on("NodeClaim")}, counted: map[string]float64{"moves approved p balanced": 1, "score approved p balanced": 0.7},
 		},
 		"it removes several machines": {
 			tell: func(l *Loop) {
-				l.tellScores(&plan.Plan{Steps: []plan.Step{two}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
+				l.tellScores(&plan.Disruption{Steps: []plan.Step{two}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
 			},
 			events: []string{"Normal ConsolidationApproved " + saves + on("NodePool")}, counted: map[string]float64{"moves approved p balanced": 1, "score approved p balanced": 0.7},
 		},
 		"a step was rejected": {
 			tell: func(l *Loop) {
-				l.tellScores(&plan.Plan{Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.1}}})
+				l.tellScores(&plan.Disruption{Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.1}}})
 			},
 			counted: map[string]float64{"moves rejected p balanced": 1, "score rejected p balanced": 0.1},
 		},

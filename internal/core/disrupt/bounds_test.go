@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
@@ -25,14 +26,14 @@ func TestALookIsBoundedByCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := disrupt.Propose(snap, disrupt.Options{ProbesMax: 5, SkipConsolidation: true}); len(p.Steps) != 5 {
+	if p, _ := disrupt.Propose(snap, disrupt.Memory{SearchAt: snap.At.Add(time.Second)}, disrupt.Options{ProbesMax: 5}); len(p.Steps) != 5 {
 		t.Errorf("%d drifted machines are replaced in one look, want 5", len(p.Steps))
 	}
 	snap, err = story.Parse(fleet(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := disrupt.Propose(snap, disrupt.Options{Terms: disrupt.Terms{StepMax: 2}})
+	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Terms: disrupt.Terms{StepMax: 2}})
 	for i := range p.Steps {
 		if n := len(p.Steps[i].Remove); n > 2 {
 			t.Errorf("one step removes %d machines, want 2 at most", n)

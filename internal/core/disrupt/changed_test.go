@@ -5,9 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
+
+// searched returns the memory of a search that found nothing some time ago.
+func searched(snap *cluster.Snapshot, ago time.Duration) disrupt.Memory {
+	return disrupt.Memory{ConclusiveAt: snap.At.Add(-ago), CheckedAt: snap.At.Add(-ago), ConclusiveFor: time.Hour}
+}
 
 // TestAMachineIsLookedAtAgainWhenItsPodHasRested: a machine whose pod was let be when everything
 // was looked at is not one to which nothing has happened, once that is over.
@@ -24,8 +30,8 @@ running web on=a cpu=1 moved=25m moves=2
 		t.Fatal(err)
 	}
 	for settled, want := range map[time.Duration]int{6 * time.Minute: 1, 4 * time.Minute: 0} { // it rested until 5 minutes ago
-		if p := disrupt.Propose(snap, disrupt.Options{Settled: snap.At.Add(-settled)}); len(p.Steps) != want {
-			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Steps), want, story.Print(&p))
+		if p, _ := disrupt.Propose(snap, searched(snap, settled), disrupt.Options{}); len(p.Steps) != want {
+			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Steps), want, story.PrintDisruption(&p))
 		}
 	}
 }
@@ -46,8 +52,8 @@ running api on=b cpu=2
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := disrupt.Propose(snap, disrupt.Options{Settled: snap.At.Add(-5 * time.Minute)}); len(p.Steps) != want {
-			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.Print(&p))
+		if p, _ := disrupt.Propose(snap, searched(snap, 5*time.Minute), disrupt.Options{}); len(p.Steps) != want {
+			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.PrintDisruption(&p))
 		}
 	}
 }
@@ -67,19 +73,20 @@ running web on=a cpu=1
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts := disrupt.Options{Settled: snap.At.Add(-5 * time.Minute)}
-		if p := disrupt.Propose(snap, opts); len(p.Steps) != 0 || len(p.Unlooked) != 0 {
-			t.Errorf("it might go then: %d steps, unlooked %v: %s", len(p.Steps), p.Unlooked, story.Print(&p))
+		memory := searched(snap, 5*time.Minute)
+		if p, next := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Steps) != 0 || len(next.Excluded) != 0 {
+			t.Errorf("it might go then: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.PrintDisruption(&p))
 		}
 		held := *snap
 		held.Nodes = slices.Clone(snap.Nodes)
 		held.Nodes[0].Held = "annotation"
-		opts.Unlooked = disrupt.Propose(&held, opts).Unlooked
-		if p := disrupt.Propose(&held, opts); len(p.Steps) != 0 || !slices.Equal(p.Unlooked, []string{"a"}) {
-			t.Errorf("it may not go: %d steps, unlooked %v: %s", len(p.Steps), p.Unlooked, story.Print(&p))
+		_, next := disrupt.Propose(&held, memory, disrupt.Options{})
+		memory.Excluded = next.Excluded
+		if p, next := disrupt.Propose(&held, memory, disrupt.Options{}); len(p.Steps) != 0 || !slices.Equal(next.Excluded, []string{"a"}) {
+			t.Errorf("it may not go: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.PrintDisruption(&p))
 		}
-		if p := disrupt.Propose(snap, opts); len(p.Steps) != 1 || len(p.Unlooked) != 0 {
-			t.Errorf("it may go now: %d steps, unlooked %v: %s", len(p.Steps), p.Unlooked, story.Print(&p))
+		if p, _ := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Steps) != 1 {
+			t.Errorf("it may go now: %d steps: %s", len(p.Steps), story.PrintDisruption(&p))
 		}
 	}
 }

@@ -24,6 +24,6 @@ func TestABugInOneSearchLeavesTheOthers(t *testing.T) {
 		t.Errorf("given up: %q, want the index, and the function that it was in", w.out.GivenUp)
 	}
 	if len(w.out.Steps) != 1 || w.out.Steps[0].Remove[0].Node != "e" {
-		t.Errorf("steps: %s\nwant the removal of the empty node e", story.Print(&w.out))
+		t.Errorf("steps: %s\nwant the removal of the empty node e", story.PrintDisruption(&w.out))
 	}
 }

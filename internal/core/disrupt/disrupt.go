@@ -1,14 +1,16 @@
-// Package disrupt answers which running machines should go, why, and what is bought
+// Package disrupt decides which running nodes should go, why, and what is launched
 // instead: for being empty, drifted, near the end of their time, or too dear.
 //
-// The one idea: a step is begun by closing its machines to new pods and launching what
-// replaces them, and everything about it stands in the API from then on. Each look finds
-// the steps under way in the snapshot, as they are, and says of each: finish it (the
-// machines may go), take it back, or let it be. So nothing is remembered, nothing is
-// waited for, and a crash is just a long pause between two looks.
+// The one idea: a command is begun by tainting its nodes and launching what replaces them,
+// and everything about it stands in the API from then on. Each decision finds the commands
+// in progress in the snapshot, as they are, and says of each: finish it (the nodes may go),
+// undo it, or leave it. So nothing that matters is remembered, nothing is waited for, and a
+// crash is just a long pause between two decisions. What a Memory holds saves work: it says
+// what failed a short time ago, and which searches need not be made yet.
 //
-// Read Propose, then flight.go (steps under way), replace.go (new steps), overlay.go
-// (what-if), blocked.go (why not).
+// Read Propose, then flight.go (commands in progress), replace.go (new commands), overlay.go
+// (what-if), blocked.go (why not), memory.go, scope.go and learn.go (what is remembered),
+// tuning.go (the constants). It imports the core only.
 package disrupt
 
 import (
@@ -35,13 +37,7 @@ const (
 // BudgetReasons returns those that budgets may name.
 func BudgetReasons() []string { return []string{Empty, Drifted, Underutilized} }
 
-const (
-	probesDefault        = 32
-	replaceWithinDefault = 10 * time.Minute
-)
-
-// Options are what the operator may set, and what the shell remembers from look to look.
-// Nothing is lost but time when that memory is.
+// Options are what the caller sets for a decision. The zero values are the defaults.
 type Options struct {
 	// Settle is how long a mark must stand before the machine goes: by then every pod
 	// that was bound before the mark has been seen.
@@ -51,59 +47,56 @@ type Options struct {
 	ReplaceWithin time.Duration
 	// ProbesMax is how many machines' replacements are worked out in one look; 0: 32.
 	ProbesMax int
-	// Paused are pools whose replacements failed a short time ago, and until when nothing
-	// is to be launched for their machines.
-	Paused map[string]time.Time
-	// Resting are machines, by name, with why they could not be replaced or removed a short
-	// time ago.
-	Resting map[string]verdict.Verdict
 	// Terms are those of consolidation.
 	Terms Terms
-	// UnderWayOnly looks for nothing new. SkipConsolidation leaves out what takes longest,
-	// DrainOnly the most of it.
-	UnderWayOnly, SkipConsolidation, DrainOnly bool
-	// Settled is when all that a search for something cheaper found was begun; zero: it was not.
-	// Machines to which nothing has happened since are not looked at together again.
-	Settled time.Time
-	// Unlooked are machines that might not go then, and were not looked at.
-	Unlooked []string
-	// Try is that of several searches for something cheaper that found most a moment ago: few
-	// others are made; 0: all are.
-	Try  int
+	// Events are the counts of events that the snapshot has taken in.
+	Events Events
+	// Pack are the options of placement.
 	Pack pack.Options
 }
 
-// Propose returns what should be done about machines that could go: steps to begin,
-// machines of steps under way that go now, steps to take back. Blocked says for the
-// others why they stay.
-func Propose(snap *cluster.Snapshot, opts Options) plan.Plan {
-	return ProposeTimed(snap, opts, func(_, _ string, search func()) { search() })
+// Propose decides what should be done about nodes that could be disrupted: which commands
+// to begin, which nodes of commands in progress go now, which commands to undo. Blocked says
+// of the others why they stay. It returns the memory for the next decision: whoever carries
+// the plan out adds to it how long the search took (SearchTook) and what failed
+// (WriteFailed). The memory that is handed in does not change.
+func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Disruption, Memory) {
+	return ProposeTimed(snap, memory, opts, func(_, _ string, search func()) { search() })
 }
 
 // ProposeTimed is Propose, with each search for a reason run by timed; kind is the kind of
 // consolidation.
-func ProposeTimed(snap *cluster.Snapshot, opts Options, timed func(reason, kind string, search func())) plan.Plan {
+func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Disruption, Memory) {
+	next := memory.own()
+	next.notice(snap)
 	w := newWork(snap, opts)
+	w.scope = next.recall(snap, opts.Events)
+	w.decideAll(timed)
+	next.learn(w, opts.Events)
+	return w.out, next
+}
+
+// decideAll decides what the scope asks for.
+func (w *work) decideAll(timed func(reason, kind string, search func())) {
 	w.strays()
 	w.land()
-	if opts.UnderWayOnly {
-		return w.out
+	if w.scope.commandsOnly {
+		return
 	}
 	timed(Interrupted, "", w.contained(w.interrupted))
 	timed(Empty, "empty", w.contained(w.empty))
 	timed(Drifted, "", w.contained(w.drifted))
 	timed(Expired, "", w.contained(w.expired))
-	if !opts.SkipConsolidation {
+	if w.scope.search != NoSearch {
 		timed(Underutilized, "multi", w.contained(w.underutilized))
 	}
 	w.dropObsolete()
 	for _, reason := range []string{Interrupted, Empty, Drifted, Expired, Underutilized} {
-		if reason == Underutilized && opts.SkipConsolidation {
-			continue // nobody knows
+		if reason == Underutilized && w.scope.search == NoSearch {
+			continue // it is not known
 		}
 		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Machines: w.eligible[reason]})
 	}
-	return w.out
 }
 
 // contained is a search that, when it ends in a bug, does not take the others with it: what it
@@ -131,6 +124,7 @@ func (w *work) decidePods(snap *cluster.Snapshot) plan.Plan {
 type work struct {
 	snap    *cluster.Snapshot
 	opts    Options
+	scope   scope
 	books   *budget.Books
 	flights []*flight
 	// over, homes and unplanned are what home and ahead have worked out so far, of which isAhead
@@ -145,14 +139,15 @@ type work struct {
 	taken  []bool
 	waits  []bool
 	probes int
-	// unlooked are those of the options, by name.
-	unlooked map[string]bool
+	// excluded are those of the scope, by name.
+	excluded map[string]bool
 	// inVain: no way was found to replace the last machine for which one was looked for.
 	inVain bool
 	told   map[blockKey]bool
 	// eligible counts machines that could be disrupted, by reason.
 	eligible map[string]int
-	out      plan.Plan
+	out      plan.Disruption
+	found    findings
 }
 
 func newWork(snap *cluster.Snapshot, opts Options) *work {
@@ -165,7 +160,7 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	opts.Terms = opts.Terms.complete()
 	return &work{
 		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
-		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Plan{At: snap.At},
+		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Disruption{At: snap.At},
 	}
 }
 

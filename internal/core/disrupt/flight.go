@@ -30,8 +30,8 @@ func (w *work) land() {
 	w.findFlights()
 	for _, f := range w.flights {
 		w.decide(f)
-		if at := w.goesOn(f); w.out.StepsAt.IsZero() || !at.IsZero() && at.Before(w.out.StepsAt) {
-			w.out.StepsAt = at
+		if at := w.goesOn(f); w.found.commandsAt.IsZero() || !at.IsZero() && at.Before(w.found.commandsAt) {
+			w.found.commandsAt = at
 		}
 	}
 }

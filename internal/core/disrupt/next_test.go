@@ -147,8 +147,9 @@ func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
 		"a step that buys nothing settles": {[]cluster.Node{drifted(-time.Second, 0)}, in(time.Second)},
 	} {
 		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 100, Percent: true, Active: true}}}}, Nodes: c.nodes}
-		if got := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second, UnderWayOnly: true}).StepsAt; !got.Equal(c.want) {
-			t.Errorf("%s: looked at again at %s, want %s", name, got, c.want)
+		memory := disrupt.Memory{Busy: true, DecidedAt: noon} // so that only commands in progress are decided about
+		if _, next := disrupt.Propose(snap, memory, disrupt.Options{Settle: 2 * time.Second}); !next.CommandsAt.Equal(c.want) {
+			t.Errorf("%s: decided about again at %s, want %s", name, next.CommandsAt, c.want)
 		}
 	}
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-const (
-	// expiryWindowMin and expiryWindowMax bound the time before a machine's end in which
-	// it is replaced, which is else a tenth of its life; never more than half of it, unless
-	// it is the cloud that ends it. With expiryWindowMin left before that, nobody is asked.
-	expiryWindowMin = 10 * time.Minute
-	expiryWindowMax = 24 * time.Hour
-)
-
 // drifted proposes to replace machines that are not what their pool would launch now:
 // those without pods first, then the longest drifted.
 func (w *work) drifted() {
@@ -128,13 +120,13 @@ func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	if why := w.replaceable(n); !why.IsYes() {
 		return why
 	}
-	return w.opts.Resting[n.Name]
+	return w.scope.coolingDown[n.Name]
 }
 
 // replaceable says whether something may be bought for the pods of a machine, which it may
 // not while replacements of its pool fail.
 func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
-	until := w.opts.Paused[n.Pool]
+	until := w.scope.paused[n.Pool]
 	if !until.After(w.snap.At) {
 		return verdict.Verdict{}
 	}

@@ -9,15 +9,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-const (
-	// reservesMax is how many machines may stay for any of them to be held in reserve: each is
-	// compared with each kind of pod under way.
-	reservesMax = 1000
-	// reserveRounds is in how many rounds at most, each of as many machines as budgets let go at
-	// once, all is to be over: nobody else's pods are to be kept from so many machines for long.
-	reserveRounds = 8
-)
-
 // reserves returns the machines that stay and have no need to take pods yet, emptiest first. The
 // others are those that the pods under way fill if they go where least is free, largest first.
 // kube-scheduler puts what comes where most is free, a little on each machine, and in the end no

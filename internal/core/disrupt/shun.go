@@ -8,10 +8,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// shunsMax is how many machines are shunned, or are so no longer, in one look: each is a
-// write.
-const shunsMax = 200
-
 // Spare returns the snapshot with machines closed that are shunned; the same if there are
 // none.
 func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
@@ -30,7 +26,7 @@ func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
 // that the taint does not come and go with each try.
 func (w *work) shunWaiting(i int, reason string, why verdict.Verdict) {
 	n := &w.snap.Nodes[i]
-	_, rests := w.opts.Resting[n.Name]
+	_, rests := w.scope.coolingDown[n.Name]
 	w.waits[i] = why.Reason != verdict.NodeBlocked && w.books.Allowed(n.Pool, reason) > 0
 	if w.waits[i] && !rests && why.Reason != verdict.NoReplacement {
 		w.shunOne(i)
@@ -38,7 +34,7 @@ func (w *work) shunWaiting(i int, reason string, why verdict.Verdict) {
 }
 
 func (w *work) shunOne(i int) {
-	if n := &w.snap.Nodes[i]; !n.Shunned && len(w.out.Shuns) < shunsMax && !slices.Contains(w.out.Shuns, n.Name) {
+	if n := &w.snap.Nodes[i]; !n.Shunned && len(w.out.Shuns) < taintsMax && !slices.Contains(w.out.Shuns, n.Name) {
 		w.out.Shuns = append(w.out.Shuns, n.Name)
 	}
 }
@@ -55,7 +51,7 @@ func (w *work) shun(steps []plan.Step) {
 			}
 		}
 	}
-	if w.opts.DrainOnly { // it is not the whole plan
+	if w.scope.search == DrainSearch { // it is not the whole plan
 		return
 	}
 	if w.isOverSoon(len(later)) {
@@ -96,7 +92,7 @@ func (w *work) reserve(later map[string]bool) {
 func (w *work) unshun(stays func(*cluster.Node) bool) {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Shunned && !n.Leaving && n.Planned == 0 && !w.taken[i] && !w.waits[i] && stays(n) && len(w.out.Unshuns) < shunsMax {
+		if n.Shunned && !n.Leaving && n.Planned == 0 && !w.taken[i] && !w.waits[i] && stays(n) && len(w.out.Unshuns) < taintsMax {
 			w.out.Unshuns = append(w.out.Unshuns, n.Name)
 		}
 	}

@@ -2,16 +2,11 @@ package disrupt
 
 import (
 	"slices"
-	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
-
-// eventLag is how much later than QuietSince says a pod may have come or gone: events that
-// follow one another closely are written once.
-const eventLag = 10 * time.Second
 
 // underutilized proposes what makes the machines that are left cheaper, as far as their
 // pools want that and their budgets let it.
@@ -22,39 +17,39 @@ func (w *work) underutilized() {
 		return
 	}
 	opts := ConsolidateOptions{
-		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.opts.DrainOnly, Try: w.opts.Try,
+		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.scope.search == DrainSearch, Try: w.scope.try,
 		PoolMax:  func(pool string) int { return w.books.Most(pool, Underutilized) },
 		MayBegin: w.mayBeginOf,
 	}
-	if w.noteUnlooked(); !w.opts.Settled.IsZero() {
-		w.unlooked = make(map[string]bool, len(w.opts.Unlooked))
-		for _, name := range w.opts.Unlooked {
-			w.unlooked[name] = true
+	if w.noteExcluded(); w.scope.search == ChangedSearch {
+		w.excluded = make(map[string]bool, len(w.scope.excluded))
+		for _, name := range w.scope.excluded {
+			w.excluded[name] = true
 		}
-		opts.Changed = func(n *cluster.Node) bool { return w.unlooked[n.Name] || w.happened(n) }
+		opts.Changed = func(n *cluster.Node) bool { return w.excluded[n.Name] || w.happened(n) }
 		if !w.anyChanged() {
-			w.out.Settled = true
+			w.found.conclusive = true
 			w.unshun(func(*cluster.Node) bool { return true })
 			return
 		}
 	}
-	for _, until := range w.opts.Paused {
+	for _, until := range w.scope.paused {
 		if until.After(w.snap.At) {
 			opts.Replaceable = w.replaceable
 		}
 	}
 	found := Consolidate(w.ahead().snap, opts)
-	w.out.FleetBoundHourly, w.out.Try = found.BoundHourly, found.Try
+	w.out.FleetBoundHourly, w.found.try = found.BoundHourly, found.Try
 	w.out.GivenUp = append(w.out.GivenUp, found.GivenUp...)
-	w.out.Settled = !w.opts.DrainOnly
+	w.found.conclusive = !opts.DrainOnly
 	for i := range found.Steps {
 		machines := w.machinesOf(&found.Steps[i])
 		if w.mayBegin(&found.Steps[i]) {
 			w.begin(machines, found.Steps[i])
 		}
-		w.out.Settled = w.out.Settled && w.taken[machines[0]]
+		w.found.conclusive = w.found.conclusive && w.taken[machines[0]]
 	}
-	w.out.Waits = w.waitsFor(found.Steps)
+	w.found.budgetWaits = w.waitsFor(found.Steps)
 	w.tellScores(found)
 	w.shun(found.Steps)
 	for _, why := range found.Kept {
@@ -100,7 +95,7 @@ func (w *work) waitsFor(steps []plan.Step) map[string]int {
 		}
 		pools[short.Pool] = w.books.Left(short.Pool, Underutilized)
 	}
-	if len(pools) == 0 || w.opts.DrainOnly {
+	if len(pools) == 0 || w.scope.search == DrainSearch {
 		return nil
 	}
 	return pools
@@ -136,11 +131,11 @@ func (w *work) anyLeft() bool {
 	return false
 }
 
-// noteUnlooked notes which machines may not go now.
-func (w *work) noteUnlooked() {
+// noteExcluded notes which nodes are no candidates now.
+func (w *work) noteExcluded() {
 	for i := range w.snap.Nodes {
 		if n := &w.snap.Nodes[i]; n.Claim != "" && !n.Leaving && !w.stays(i, n).IsYes() {
-			w.out.Unlooked = append(w.out.Unlooked, n.Name)
+			w.found.excluded = append(w.found.excluded, n.Name)
 		}
 	}
 }
@@ -149,7 +144,7 @@ func (w *work) noteUnlooked() {
 // nothing did not know.
 func (w *work) anyChanged() bool {
 	for i := range w.snap.Nodes {
-		if n := &w.snap.Nodes[i]; w.happened(n) || w.unlooked[n.Name] && w.stays(i, n).IsYes() {
+		if n := &w.snap.Nodes[i]; w.happened(n) || w.excluded[n.Name] && w.stays(i, n).IsYes() {
 			return true
 		}
 	}
@@ -170,7 +165,7 @@ func (w *work) happened(n *cluster.Node) bool {
 			}
 		}
 	}
-	return over.After(w.opts.Settled) && !over.After(w.snap.At)
+	return over.After(w.scope.since) && !over.After(w.snap.At)
 }
 
 // consolidates tells whether a pool wants its machines consolidated and its budgets allow
@@ -215,7 +210,7 @@ func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 	case ok && pool.Policy == cluster.PolicyEmpty:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
 	}
-	if why, rests := w.opts.Resting[n.Name]; rests {
+	if why, rests := w.scope.coolingDown[n.Name]; rests {
 		return why
 	}
 	return w.busy(n)

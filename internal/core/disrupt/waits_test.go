@@ -43,12 +43,16 @@ running web on=e cpu=1
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := disrupt.Propose(snap, disrupt.Options{Settle: 2 * time.Second, DrainOnly: c.drainOnly})
-		if diff := cmp.Diff(c.want, p.Waits); diff != "" || len(p.Steps) != c.steps {
-			t.Errorf("%s: pools whose budgets are waited for (-want +got):\n%s\nof %s", name, diff, story.Print(&p))
+		var memory disrupt.Memory
+		if c.drainOnly {
+			memory.FullSearchAt = snap.At.Add(time.Second)
 		}
-		if p.Settled != c.settled {
-			t.Errorf("%s: all that was found has begun: %v, want %v", name, p.Settled, c.settled)
+		p, next := disrupt.Propose(snap, memory, disrupt.Options{Settle: 2 * time.Second})
+		if diff := cmp.Diff(c.want, next.BudgetWaits); diff != "" || len(p.Steps) != c.steps {
+			t.Errorf("%s: pools whose budgets are waited for (-want +got):\n%s\nof %s", name, diff, story.PrintDisruption(&p))
+		}
+		if begun := !next.ConclusiveAt.IsZero(); begun != c.settled {
+			t.Errorf("%s: all that was found has begun: %v, want %v", name, begun, c.settled)
 		}
 	}
 }

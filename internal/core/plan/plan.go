@@ -1,5 +1,7 @@
-// Package plan is what the core decides: a value that says what should be done and why,
-// complete enough that the shell needs no judgement of its own to do it.
+// Package plan is what the core decides, as values that say what should be done and why,
+// complete enough that the shell needs no judgement of its own to do it: Plan is what
+// provisioning decides, Disruption what disruption decides. It imports the core's values
+// only.
 package plan
 
 import (
@@ -11,51 +13,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Plan is the answer to one snapshot. Every pending pod is in exactly one of
-// Placements, a launch's Pods, and Refusals.
+// Plan is what provisioning decides about one snapshot. Every pending pod is in exactly one
+// of Placements, a launch's Pods, and Refusals. The zero Plan decides nothing.
 type Plan struct {
+	// At is the instant of the snapshot.
 	At time.Time
-	// Placements are pods meant for machines that exist or are on their way.
+	// Placements are pods assigned to nodes that exist or are on their way.
 	Placements []Placement
 	Launches   []Launch
 	Refusals   []Refusal
 	// BoundHourly is what the launches must cost at least, in dollars: no plan that places
 	// the same pods is cheaper. 0: not known.
 	BoundHourly float64
-	// Marks are machines to be closed to new pods because they are to go; Unmarks those to
-	// be opened again; Removals those to go now.
-	Marks, Unmarks, Removals []Removal
-	// FleetBoundHourly is what all machines must cost at least, in dollars, wherever their pods
-	// are; 0: it was not worked out.
-	FleetBoundHourly float64
-	// Settled tells that all machines were searched for something cheaper, and that all that was
-	// found is begun.
-	Settled bool
-	// Unlooked are machines that might not go for being dear, and were not looked at.
-	Unlooked []string
-	// Try is which of several searches found what is cheapest; 0: none did.
-	Try int
-	// Waits are pools, with how many more of their machines may go for being dear, where budgets
-	// are all that keeps the steps that were found from being begun; nil: nothing was found, or
-	// something else keeps one of them.
-	Waits map[string]int
-	// StepsAt is when one of the steps under way may go on or has taken too long, unless another
-	// machine has been initialised before; zero: there are none.
-	StepsAt time.Time
-	// Shuns are Nodes from which pods are to be kept away softly, because a later step
-	// removes them, or because others are to be filled first; Unshuns those of which that is not true any more.
-	Shuns, Unshuns []string
-	// Steps are the changes of running machines that are worth making, best first. Each is
-	// safe by itself, and so is every beginning of the sequence.
-	Steps []Step
-	// Scores are what pools that want balance found of Steps, and of steps that they rejected.
-	Scores []Score
-	// Undos are steps under way that must be taken back.
-	Undos []Undo
-	// Eligible are how many machines could be disrupted for each reason, budgets aside.
-	Eligible []Eligible
-	// Blocked are the machines that would be removed but for something.
-	Blocked []verdict.Verdict
 	// Idle are the pools of which no instance type can be launched, with the reason.
 	Idle []verdict.Verdict
 	// GivenUp are the causes for which the decision was given up, and made again without some of
@@ -65,7 +34,39 @@ type Plan struct {
 	Effort int64
 }
 
-// CauseEffort is in Plan.GivenUp for a decision that took too much effort.
+// Disruption is what disruption decides about one snapshot: which nodes go, and what is
+// launched before. The zero Disruption decides nothing.
+type Disruption struct {
+	// At is the instant of the snapshot.
+	At time.Time
+	// Steps are the commands that are worth beginning, best first. Each is safe by itself,
+	// and so is every beginning of the sequence.
+	Steps []Step
+	// Undos are the commands in progress that must be undone.
+	Undos []Undo
+	// Marks are nodes of commands in progress that lack the disrupted taint; Unmarks are
+	// nodes that have it, or a disruption reason, without a command; Removals are nodes to
+	// be deleted now.
+	Marks, Unmarks, Removals []Removal
+	// Shuns are Nodes that get a PreferNoSchedule taint, because a later command removes
+	// them, or because others are to be filled first; Unshuns are those that lose it.
+	Shuns, Unshuns []string
+	// Scores are what pools whose policy is Balanced found of Steps, and of commands that
+	// they rejected.
+	Scores []Score
+	// Eligible are how many nodes could be disrupted for each reason, budgets aside.
+	Eligible []Eligible
+	// Blocked are the nodes that would be removed but for something.
+	Blocked []verdict.Verdict
+	// FleetBoundHourly is what all nodes must cost at least, in dollars, wherever their pods
+	// are; 0: it was not worked out.
+	FleetBoundHourly float64
+	// GivenUp are the causes for which searches were given up: CauseEffort, or a bug in
+	// words. Nil: none was.
+	GivenUp []string
+}
+
+// CauseEffort is in GivenUp for a decision that took too much effort.
 const CauseEffort = "effort"
 
 // Placement means one pod for one node or claim of the snapshot.

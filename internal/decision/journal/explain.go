@@ -160,8 +160,8 @@ func (x *explainer) pods() {
 			x.say(a, refused(why.Reason), misses(why)...)
 		}
 	}
-	for i := range p.Steps {
-		x.podsOfStep(&p.Steps[i])
+	for i := range x.decision.Disruption.Steps {
+		x.podsOfStep(&x.decision.Disruption.Steps[i])
 	}
 	for i := range x.decision.Snapshot.Pending {
 		pod := &x.decision.Snapshot.Pending[i]

@@ -66,7 +66,7 @@ func (s *stage) decide(t *testing.T, d *datadriven.TestData) string {
 		decision.Plan = pack.Solve(&snap, decision.Pack)
 	} else {
 		decision.Loop = record.Disruption
-		decision.Plan = disrupt.Propose(&snap, decision.Disrupt)
+		decision.Disruption, _ = disrupt.Propose(&snap, decision.Memory, decision.Disrupt)
 	}
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "claims" {
@@ -74,7 +74,7 @@ func (s *stage) decide(t *testing.T, d *datadriven.TestData) string {
 		}
 	}
 	s.decisions = append(s.decisions, decision)
-	return strings.Join(record.Lines(&decision.Plan), "\n") + "\n"
+	return strings.Join(record.Lines(decision), "\n") + "\n"
 }
 
 func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
@@ -107,7 +107,7 @@ func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
 func TestAReplacementIsExplainedByItsStep(t *testing.T) {
 	t.Parallel()
 	step := decide(t, 0, "")
-	step.Loop, step.Plan = record.Disruption, plan.Plan{At: step.At(), Steps: []plan.Step{{
+	step.Loop, step.Disruption = record.Disruption, plan.Disruption{At: step.At(), Steps: []plan.Step{{
 		ID: "step-7", Reason: disrupt.Drifted, Remove: []plan.Removal{{Node: "n1", Reason: disrupt.Drifted}}, Launch: []plan.Launch{{Pool: "general"}},
 	}}}
 	later := decide(t, 60, "node n2 pool=general type=small claim=general-2\n")

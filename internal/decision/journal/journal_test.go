@@ -109,8 +109,8 @@ func TestOnlyNewsIsKept(t *testing.T) {
 func TestHeadsTellPrices(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a leaving\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
-	d.Plan.Removals = []plan.Removal{{Node: "n1"}}
-	d.Plan.Steps = []plan.Step{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
+	d.Disruption.Removals = []plan.Removal{{Node: "n1"}}
+	d.Disruption.Steps = []plan.Step{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
 	h := headOf(d, 1, "")
 	got := fmt.Sprintf("%.2f to %.2f, %d come, %d go", h.PriceBefore, h.PriceAfter, h.Launches, h.Removals)
 	if want := "0.50 to 0.55, 2 come, 2 go"; got != want {
@@ -122,12 +122,12 @@ func TestAmountsInReasonsToStayAreNoNews(t *testing.T) {
 	t.Parallel()
 	stays := func(at int, detail string) *record.Decision {
 		d := decide(t, at, "")
-		d.Loop = record.Disruption
-		d.Plan = plan.Plan{At: d.At(), Blocked: []verdict.Verdict{verdict.Of(verdict.NotYetQuiet, "n1", "%s", detail)}}
+		d.Loop, d.Plan = record.Disruption, plan.Plan{}
+		d.Disruption = plan.Disruption{At: d.At(), Blocked: []verdict.Verdict{verdict.Of(verdict.NotYetQuiet, "n1", "%s", detail)}}
 		return d
 	}
 	acts := stays(75, "held by pod db")
-	acts.Plan.Marks = []plan.Removal{{Node: "n1"}}
+	acts.Disruption.Marks = []plan.Removal{{Node: "n1"}}
 	_, outcomes := keep(t, Options{}, stays(0, "quiet for 3s"), stays(5, "quiet for 8s"), stays(9, "held by pod web"), stays(70, "held by pod web"), acts, stays(76, "quiet for 8s"))
 	if diff := cmp.Diff([]string{Written, Same, Idle, Written, Written, Written}, outcomes); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
@@ -207,8 +207,8 @@ func TestWhatIsOnDiskIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, bug := d.Redo(); bug != "" || !record.SamePlan(&again, &d.Plan) {
-		t.Errorf("decided again: %s %v", bug, record.Differences(&d.Plan, &again))
+	if again := d.Redo(); again.Bug != "" || !record.SamePlan(again, d) {
+		t.Errorf("decided again: %s %v", again.Bug, record.Differences(d, again))
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {

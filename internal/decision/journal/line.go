@@ -82,17 +82,17 @@ func (l *line) bytes() ([]byte, error) {
 
 // headOf returns what is known of a decision at a glance.
 func headOf(d *record.Decision, id int64, version string) Head {
-	p := &d.Plan
+	p, q := &d.Plan, &d.Disruption
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
-		Placed: len(p.Placements), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(p.Removals),
-		Steps: len(p.Steps), Bound: p.BoundHourly, FleetBound: p.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
+		Placed: len(p.Placements), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(q.Removals),
+		Steps: len(q.Steps), Bound: p.BoundHourly, FleetBound: q.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
 	}
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
 	}
 	prices, going := cluster.NewPrices(d.Snapshot), map[string]bool{}
-	for _, r := range p.Removals {
+	for _, r := range q.Removals {
 		going[r.Node] = true
 	}
 	for i := range d.Snapshot.Nodes {
@@ -107,10 +107,10 @@ func headOf(d *record.Decision, id int64, version string) Head {
 		}
 	}
 	h.PriceAfter += h.PriceBefore + p.PriceHourly()
-	for i := range p.Steps {
-		h.PriceAfter -= p.Steps[i].SavingHourly
-		h.Removals += len(p.Steps[i].Remove)
-		h.Launches += len(p.Steps[i].Launch)
+	for i := range q.Steps {
+		h.PriceAfter -= q.Steps[i].SavingHourly
+		h.Removals += len(q.Steps[i].Remove)
+		h.Launches += len(q.Steps[i].Launch)
 	}
 	return h
 }
@@ -150,8 +150,9 @@ func expand(body []byte) ([]byte, error) {
 // same thing to whoever reads them. Times and amounts in the reasons for which machines
 // stay change with every look, and so do the names of steps: they are no news.
 func essence(d *record.Decision) []byte {
-	p := d.Plan
-	p.At, p.BoundHourly, p.FleetBoundHourly, p.Settled, p.Unlooked, p.Try, p.Waits, p.StepsAt = time.Time{}, 0, 0, false, nil, 0, nil, time.Time{}
+	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption}
+	p := &said.Disruption
+	said.Plan.At, said.Plan.BoundHourly, p.At, p.FleetBoundHourly = time.Time{}, 0, time.Time{}, 0
 	p.Blocked = append(p.Blocked[:0:0], p.Blocked...)
 	for i := range p.Blocked {
 		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)
@@ -161,13 +162,13 @@ func essence(d *record.Decision) []byte {
 	for i := range p.Steps {
 		p.Steps[i].ID, p.Steps[i].NotBefore = "", time.Time{}
 	}
-	return append(record.EncodePlan(&p), string(d.Loop)+d.Error+d.Bug...)
+	return append(said.EncodePlan(), string(d.Loop)+d.Error+d.Bug...)
 }
 
 // idle tells whether a decision is to do nothing.
 func idle(d *record.Decision) bool {
-	p := &d.Plan
-	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(p.Steps)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Removals)+len(p.Shuns)+len(p.Unshuns) == 0 &&
+	p, q := &d.Plan, &d.Disruption
+	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(q.Steps)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.Shuns)+len(q.Unshuns) == 0 &&
 		d.Error == "" && d.Bug == ""
 }
 

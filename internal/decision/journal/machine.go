@@ -45,7 +45,7 @@ func (x *explainer) machines() {
 }
 
 func (x *explainer) removals() {
-	p := &x.decision.Plan
+	p := &x.decision.Disruption
 	for _, list := range []struct {
 		word     string
 		removals []plan.Removal

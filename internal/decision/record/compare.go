@@ -9,10 +9,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// Lines says everything that a plan decided, a line for each pod, launch and machine.
-func Lines(p *plan.Plan) []string {
+// Lines says everything that a decision decided, a line for each pod, launch and node.
+func Lines(d *Decision) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	sayPlan(say, &d.Plan)
+	sayDisruption(say, &d.Disruption)
+	for _, v := range d.Plan.Idle {
+		say("pool %s: %s", v.Subject, v)
+	}
+	return out
+}
+
+func sayPlan(say func(string, ...any), p *plan.Plan) {
 	for _, pl := range p.Placements {
 		say("pod %s: to %s", pl.Pod, pl.Node)
 	}
@@ -22,6 +31,9 @@ func Lines(p *plan.Plan) []string {
 	for _, r := range p.Refusals {
 		say("pod %s: refused: %s: %s", r.Pod, r.Why.Reason, r.Why)
 	}
+}
+
+func sayDisruption(say func(string, ...any), p *plan.Disruption) {
 	for _, list := range []struct {
 		word     string
 		removals []plan.Removal
@@ -46,10 +58,6 @@ func Lines(p *plan.Plan) []string {
 	for _, v := range p.Blocked {
 		say("node %s: stays: %s: %s", v.Subject, v.Reason, v)
 	}
-	for _, v := range p.Idle {
-		say("pool %s: %s", v.Subject, v)
-	}
-	return out
 }
 
 func sayLaunch(say func(string, ...any), word string, i int, l *plan.Launch) {
@@ -78,9 +86,9 @@ func sayStep(say func(string, ...any), i int, s *plan.Step) {
 	}
 }
 
-// Differences says in which lines two plans differ: those of a alone begin with "- ",
-// those of b alone with "+ ". It is empty for the same plan.
-func Differences(a, b *plan.Plan) []string {
+// Differences says in which lines the plans of two decisions differ: those of a alone begin
+// with "- ", those of b alone with "+ ". It is empty for the same plan.
+func Differences(a, b *Decision) []string {
 	if SamePlan(a, b) {
 		return nil
 	}
@@ -94,7 +102,7 @@ func Differences(a, b *plan.Plan) []string {
 	}
 	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(a[2:], b[2:]) })
 	if len(out) == 0 {
-		out = append(out, firstDifference(EncodePlan(a), EncodePlan(b)))
+		out = append(out, firstDifference(a.EncodePlan(), b.EncodePlan()))
 	}
 	return out
 }

@@ -21,6 +21,7 @@ type decoder struct {
 	json   *json.Decoder
 	tables []rows
 	depth  int
+	older  older
 }
 
 // rows are the values of one table.
@@ -29,13 +30,17 @@ type rows struct {
 	values []reflect.Value
 }
 
-// readDocument reads a document of the given format into v, which is a pointer.
-func readDocument(text []byte, format, name string, v any) error {
+func newDecoder(text []byte) *decoder {
 	d := &decoder{json: json.NewDecoder(bytes.NewReader(text))}
 	d.json.UseNumber()
 	for _, t := range shared() {
 		d.tables = append(d.tables, rows{table: t})
 	}
+	return d
+}
+
+// document reads a document of the given format into v, which is a pointer.
+func (d *decoder) document(format, name string, v any) error {
 	if err := d.open('{'); err != nil {
 		return err
 	}
@@ -170,11 +175,14 @@ func (d *decoder) fields(v reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		f, ok := v.Type().FieldByName(name)
-		if !ok || len(f.Index) != 1 {
+		to, ok := d.older.field(v.Type(), name)
+		if f, is := v.Type().FieldByName(name); is && len(f.Index) == 1 {
+			to, ok = v.FieldByIndex(f.Index), true
+		}
+		if !ok {
 			return fmt.Errorf(".%s: there is no such field; a newer version wrote it", name)
 		}
-		if err := d.read(v.FieldByIndex(f.Index)); err != nil {
+		if err := d.read(to); err != nil {
 			return fmt.Errorf(".%s%w", name, err)
 		}
 	}

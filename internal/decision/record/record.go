@@ -7,8 +7,8 @@
 // in a table, and is referred to by its index. New fields of the core are written without
 // a line here; a record with fields that the reader does not know is refused.
 //
-// Read record.go first, then encode.go; decode.go is its mirror image, compare.go says in
-// words where two plans differ.
+// Read record.go first, then encode.go; decode.go is its mirror image, older.go reads what
+// older versions wrote, compare.go says in words where two plans differ.
 package record
 
 import (
@@ -44,7 +44,11 @@ type Decision struct {
 	Snapshot *cluster.Snapshot
 	Pack     pack.Options
 	Disrupt  disrupt.Options
-	Plan     plan.Plan
+	// Memory is what disruption remembered before the decision.
+	Memory disrupt.Memory
+	// Plan is the answer of provisioning, Disruption that of disruption; the other is zero.
+	Plan       plan.Plan
+	Disruption plan.Disruption
 	// Claims are the names of the NodeClaims that the launches of the plan became, in their
 	// order; empty where none was made. Those of steps are not among them.
 	Claims []string
@@ -72,38 +76,45 @@ func (d *Decision) Encode() (text []byte, err error) {
 
 // Decode reads what Encode returned. The error names the field that is wrong.
 func Decode(text []byte) (*Decision, error) {
-	d := &Decision{}
-	if err := readDocument(text, decisionFormat, "decision", d); err != nil {
+	d, from := &Decision{}, newDecoder(text)
+	if err := from.document(decisionFormat, "decision", d); err != nil {
 		return nil, fmt.Errorf("decode decision: %w", err)
 	}
 	if d.Snapshot == nil {
 		return nil, fmt.Errorf("decode decision: it has no Snapshot")
 	}
+	from.older.upgrade(d)
 	return d, nil
 }
 
-// EncodePlan returns a plan in its written form: equal plans, and no others, give equal
-// bytes.
-func EncodePlan(p *plan.Plan) []byte {
-	return newEncoder().document(planFormat, "plan", p)
+// EncodePlan returns the plan of a decision in its written form: equal plans, and no others,
+// give equal bytes.
+func (d *Decision) EncodePlan() []byte {
+	if d.Loop == Disruption {
+		return newEncoder().document(planFormat, "plan", &d.Disruption)
+	}
+	return newEncoder().document(planFormat, "plan", &d.Plan)
 }
 
-// Redo asks the core again. A death of the core is its answer too: bug says what it died of.
-func (d *Decision) Redo() (p plan.Plan, bug string) {
+// Redo asks the core the same question again, and returns the decision with its answer. A
+// death of the core is an answer too, a Bug.
+func (d *Decision) Redo() (again *Decision) {
+	again = &Decision{Loop: d.Loop, Snapshot: d.Snapshot, Pack: d.Pack, Disrupt: d.Disrupt, Memory: d.Memory}
 	defer func() {
 		if r := recover(); r != nil {
-			p, bug = plan.Plan{}, fmt.Sprint(r)
+			again.Bug = fmt.Sprint(r)
 		}
 	}()
 	switch d.Loop {
 	case Provisioning:
-		return pack.Decide(d.Snapshot, d.Pack), ""
+		again.Plan = pack.Decide(d.Snapshot, d.Pack)
 	case Disruption:
-		return disrupt.Propose(d.Snapshot, d.Disrupt), ""
+		again.Disruption, _ = disrupt.Propose(d.Snapshot, d.Memory, d.Disrupt)
 	default:
-		return plan.Plan{}, fmt.Sprintf("there is no loop %q", d.Loop)
+		again.Bug = fmt.Sprintf("there is no loop %q", d.Loop)
 	}
+	return again
 }
 
-// SamePlan tells whether two plans are the same, byte for byte in their written form.
-func SamePlan(a, b *plan.Plan) bool { return bytes.Equal(EncodePlan(a), EncodePlan(b)) }
+// SamePlan reports whether two decisions have the same plan, byte for byte in its written form.
+func SamePlan(a, b *Decision) bool { return bytes.Equal(a.EncodePlan(), b.EncodePlan()) }

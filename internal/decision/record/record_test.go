@@ -11,12 +11,14 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
 // fill sets everything that can be set in v, so that what is lost on the way is seen.
@@ -151,13 +153,13 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) cluster.PodRef { return cluster.PodRef{Namespace: "default", Name: name, UID: name} }
-	a := plan.Plan{
+	a := record.Decision{Plan: plan.Plan{
 		Placements: []plan.Placement{{Pod: pod("a"), Node: "n1"}, {Pod: pod("b"), Node: "n1"}},
 		Refusals:   []plan.Refusal{{Pod: pod("c"), Why: verdict.Of(verdict.NoPlace, "", "no room")}},
-	}
+	}}
 	b := a
-	b.Placements = []plan.Placement{{Pod: pod("a"), Node: "n1"}}
-	b.Launches = []plan.Launch{{Pool: "general", Pods: []cluster.PodRef{pod("b")}, Types: []string{"small", "large"}, PriceHourly: 0.5}}
+	b.Plan.Placements = []plan.Placement{{Pod: pod("a"), Node: "n1"}}
+	b.Plan.Launches = []plan.Launch{{Pool: "general", Pods: []cluster.PodRef{pod("b")}, Types: []string{"small", "large"}, PriceHourly: 0.5}}
 	want := []string{
 		"+ launch 0: from pool general: small (or 1 more types) at $0.5000 per hour; requests ; ",
 		"+ pod default/b: to launch 0",
@@ -170,21 +172,82 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("a plan differs from itself: %v", got)
 	}
 	c := a
-	c.At = time.Unix(1, 0)
+	c.Plan.At = time.Unix(1, 0)
 	if got := record.Differences(&a, &c); len(got) != 1 || !strings.Contains(got[0], "the written plans part at byte") {
 		t.Errorf("plans that differ in their time alone: %v", got)
+	}
+}
+
+// TestOlderRecordsDecideTheSame: what a controller had chosen to look at stood in the options
+// before there was a Memory.
+func TestOlderRecordsDecideTheSame(t *testing.T) {
+	t.Parallel()
+	snap, err := story.Parse(`
+type four cpu=4 memory=8Gi price=0.20
+pool general
+node a pool=general type=four quiet=2h
+running web on=a cpu=1
+node b pool=general type=four quiet=2h
+running web on=b cpu=1
+node c pool=general type=four drifted=NodePoolDrifted
+running db on=c cpu=3500m
+node d pool=general type=four empty quiet=1h
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		options string
+		want    []string // the first words of the plan's lines
+	}{
+		"nothing was remembered":             {``, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
+		"only what had begun was looked at":  {`"UnderWayOnly":true`, nil},
+		"consolidation was left out":         {`"SkipConsolidation":true`, []string{"step 0: Empty", "step 1: Drifted"}},
+		"only drains were looked for":        {`"DrainOnly":true`, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
+		"everything had been looked at":      {`"Settled":"2026-11-21T11:59:00Z"`, []string{"step 0: Empty", "step 1: Drifted"}},
+		"but for a, which might not go then": {`"Settled":"2026-11-21T11:59:00Z","Unlooked":["a"]`, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
+		"a node rested":                      {`"Resting":{"c":{"Reason":"NoReplacement","Subject":"c","Detail":"no room"}},"SkipConsolidation":true`, []string{"step 0: Empty"}},
+		"a pool was paused":                  {`"Paused":{"general":"2026-11-21T12:01:00Z"},"SkipConsolidation":true`, []string{"step 0: Empty"}},
+		"its pause was over":                 {`"Paused":{"general":"2026-11-21T11:59:59Z"},"SkipConsolidation":true`, []string{"step 0: Empty", "step 1: Drifted"}},
+		"an order of nodes came first":       {`"Try":3`, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
+	} {
+		text, err := (&record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: disrupt.Options{ProbesMax: 7}}).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sep := ""
+		if tc.options != "" {
+			sep = ","
+		}
+		old := strings.Replace(string(text), `"ProbesMax":7`, `"ProbesMax":7`+sep+tc.options, 1)
+		old = strings.TrimSuffix(old, "}}") + `,"Plan":{"At":"2026-11-21T12:00:00Z","Settled":true,"Unlooked":["a"],"Try":3,"Waits":{"general":0},"StepsAt":"2026-11-21T12:00:02Z"}}}`
+		d, err := record.Decode([]byte(old))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again := d.Redo()
+		var got []string
+		for _, line := range record.Lines(again) {
+			if words, _, is := strings.Cut(line, ": saves"); is {
+				got = append(got, words)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" || again.Bug != "" {
+			t.Errorf("%s: bug %q, steps (-want +got):\n%s", name, again.Bug, diff)
+		}
 	}
 }
 
 func TestTheCoreThatDiesIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{Pending: []cluster.Pod{{}}}} // a pod without a shape
-	if p, bug := d.Redo(); bug != "" || len(p.GivenUp) == 0 || len(p.Refusals) != 1 {
-		t.Errorf("a pod without a shape: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", bug, p.GivenUp, len(p.Refusals))
+	if again := d.Redo(); again.Bug != "" || len(again.Plan.GivenUp) == 0 || len(again.Plan.Refusals) != 1 {
+		t.Errorf("a pod without a shape: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", again.Bug, again.Plan.GivenUp, len(again.Plan.Refusals))
 	}
 	d.Snapshot.Pending[0].Shape = &cluster.Shape{Terms: []label.Requirements{{}}}
-	p, bug := d.Redo()
-	if want := pack.Solve(d.Snapshot, d.Pack); bug != "" || !record.SamePlan(&p, &want) {
-		t.Errorf("decided again: %v, bug %q; want %v", p, bug, want)
+	want := *d
+	want.Plan = pack.Solve(d.Snapshot, d.Pack)
+	if again := d.Redo(); again.Bug != "" || !record.SamePlan(again, &want) {
+		t.Errorf("decided again: %v, bug %q; want %v", again.Plan, again.Bug, want.Plan)
 	}
 }

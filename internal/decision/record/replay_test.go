@@ -6,10 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
-	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
@@ -19,9 +17,12 @@ import (
 // the first time, byte for byte.
 func TestReplayGivesTheSamePlan(t *testing.T) {
 	t.Parallel()
-	for loop, decide := range map[record.Loop]func(*cluster.Snapshot) plan.Plan{
-		record.Provisioning: func(s *cluster.Snapshot) plan.Plan { return pack.Decide(s, pack.Options{}) },
-		record.Disruption:   func(s *cluster.Snapshot) plan.Plan { return disrupt.Propose(s, disrupt.Options{}) },
+	for loop, decide := range map[record.Loop]func(d *record.Decision){
+		record.Provisioning: func(d *record.Decision) { d.Plan = pack.Decide(d.Snapshot, pack.Options{}) },
+		record.Disruption: func(d *record.Decision) { // the second of two, with what the first remembered
+			_, d.Memory = disrupt.Propose(d.Snapshot, disrupt.Memory{}, disrupt.Options{})
+			d.Disruption, _ = disrupt.Propose(d.Snapshot, d.Memory, disrupt.Options{})
+		},
 	} {
 		t.Run(string(loop), func(t *testing.T) {
 			t.Parallel()
@@ -31,14 +32,15 @@ func TestReplayGivesTheSamePlan(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v in\n%s", err, text)
 				}
-				first := &record.Decision{Loop: loop, Snapshot: snap, Plan: decide(snap)}
+				first := &record.Decision{Loop: loop, Snapshot: snap}
+				decide(first)
 				again := reread(t, first)
-				if !record.SamePlan(&first.Plan, &again.Plan) {
-					t.Fatalf("the plan read is another:\n%q\n%s", record.Differences(&first.Plan, &again.Plan), text)
+				if !record.SamePlan(first, again) {
+					t.Fatalf("the plan read is another:\n%q\n%s", record.Differences(first, again), text)
 				}
-				replayed, bug := again.Redo()
-				if bug != "" || !record.SamePlan(&first.Plan, &replayed) {
-					t.Fatalf("the plan decided again is another: %s\n%q\n%s", bug, record.Differences(&first.Plan, &replayed), text)
+				replayed := again.Redo()
+				if replayed.Bug != "" || !record.SamePlan(first, replayed) {
+					t.Fatalf("the plan decided again is another: %s\n%q\n%s", replayed.Bug, record.Differences(first, replayed), text)
 				}
 				if a, b := encode(t, first), encode(t, again); !bytes.Equal(a, b) {
 					t.Fatalf("written again, the record is another:\n%s\n%s", a, b)

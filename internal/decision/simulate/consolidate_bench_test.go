@@ -75,7 +75,7 @@ func BenchmarkConsolidate(b *testing.B) {
 		c.Snapshot.Nodes[at].QuietSince = c.Snapshot.At.Add(-10 * time.Second) // which is over now
 		for b.Loop() {
 			start := userTime()
-			p := disrupt.Propose(c.Snapshot, disrupt.Options{Pack: c.Options, Settled: settled})
+			p, _ := disrupt.Propose(c.Snapshot, disrupt.Memory{ConclusiveAt: settled, CheckedAt: settled, ConclusiveFor: time.Hour}, disrupt.Options{Pack: c.Options})
 			least, steps, kept = min(least, userTime()-start), len(p.Steps), len(p.Blocked)
 		}
 		b.ReportMetric(least.Seconds()*1000, "cpu-ms")

@@ -92,17 +92,17 @@ func (l *landing) node(name string) *cluster.Node {
 // round begins what is proposed, and has all its nodes go.
 func (l *landing) round(t *testing.T) bool {
 	t.Helper()
-	opts := disrupt.Options{Settle: 2 * time.Second, Terms: anySpot(), Pack: scenarioOptions(), Try: l.try}
-	p := disrupt.Propose(l.snap, opts)
-	l.try = p.Try
+	opts := disrupt.Options{Settle: 2 * time.Second, Terms: anySpot(), Pack: scenarioOptions()}
+	memory := disrupt.Memory{BestTry: l.try, AllTriesAt: l.snap.At}
+	p, next := disrupt.Propose(l.snap, memory, opts)
+	l.try = next.BestTry
 	l.homes = map[string]string{}
 	for i := range p.Steps {
 		l.begin(&p.Steps[i])
 	}
 	began := l.snap.At
 	l.snap.At = began.Add(3 * time.Second)
-	opts.UnderWayOnly = true
-	q := disrupt.Propose(l.snap, opts)
+	q, _ := disrupt.Propose(l.snap, disrupt.Memory{Busy: true, DecidedAt: l.snap.At}, opts)
 	for i := range q.Undos {
 		t.Errorf("step %s of %d is taken back: %s", q.Undos[i].Step, len(p.Steps), q.Undos[i].Why)
 	}

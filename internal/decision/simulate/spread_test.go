@@ -83,8 +83,8 @@ type spreading struct {
 // round carries out what is proposed; false: that is nothing any more.
 func (s *spreading) round(t *testing.T) bool {
 	t.Helper()
-	p := disrupt.Propose(s.snap, disrupt.Options{Pack: scenarioOptions(), Try: s.try})
-	s.try = p.Try
+	p, next := disrupt.Propose(s.snap, disrupt.Memory{BestTry: s.try, AllTriesAt: s.snap.At}, disrupt.Options{Pack: scenarioOptions()})
+	s.try = next.BestTry
 	for _, name := range p.Shuns {
 		s.node(name).Shunned = true
 	}

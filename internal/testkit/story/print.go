@@ -13,7 +13,7 @@ import (
 // typesShown is how many instance types a launch is printed with.
 const typesShown = 4
 
-// Print returns everything a plan decided, a line each.
+// Print returns everything that provisioning decided, a line each.
 func Print(p *plan.Plan) string {
 	var b strings.Builder
 	onNode, nodes := map[string][]cluster.PodRef{}, []string{}
@@ -43,32 +43,6 @@ func Print(p *plan.Plan) string {
 	}
 	for _, idle := range p.Idle {
 		fmt.Fprintf(&b, "idle %s\n", idle)
-	}
-	for i := range p.Steps {
-		printStep(&b, &p.Steps[i])
-	}
-	for i := range p.Undos {
-		printUndo(&b, &p.Undos[i])
-	}
-	for _, list := range []struct {
-		word     string
-		removals []plan.Removal
-	}{{"mark", p.Marks}, {"unmark", p.Unmarks}, {"remove", p.Removals}} {
-		for _, r := range list.removals {
-			fmt.Fprintf(&b, "%s %s: %s\n", list.word, r.Node, r.Reason)
-		}
-	}
-	for _, n := range p.Shuns {
-		fmt.Fprintf(&b, "shun %s\n", n)
-	}
-	for _, n := range p.Unshuns {
-		fmt.Fprintf(&b, "shun %s no longer\n", n)
-	}
-	for _, s := range p.Scores {
-		fmt.Fprintf(&b, "score %.2f of %s for removing %s: %s\n", s.Value, s.Pool, s.Node, map[bool]string{true: "approved", false: "rejected"}[s.Approved])
-	}
-	for _, v := range p.Blocked {
-		fmt.Fprintf(&b, "keep %s (%s)\n", v, v.Reason)
 	}
 	if b.Len() == 0 {
 		return "nothing\n"

@@ -9,6 +9,41 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
+// PrintDisruption returns everything that disruption decided, a line each.
+func PrintDisruption(p *plan.Disruption) string {
+	var b strings.Builder
+	for i := range p.Steps {
+		printStep(&b, &p.Steps[i])
+	}
+	for i := range p.Undos {
+		printUndo(&b, &p.Undos[i])
+	}
+	for _, list := range []struct {
+		word     string
+		removals []plan.Removal
+	}{{"mark", p.Marks}, {"unmark", p.Unmarks}, {"remove", p.Removals}} {
+		for _, r := range list.removals {
+			fmt.Fprintf(&b, "%s %s: %s\n", list.word, r.Node, r.Reason)
+		}
+	}
+	for _, n := range p.Shuns {
+		fmt.Fprintf(&b, "shun %s\n", n)
+	}
+	for _, n := range p.Unshuns {
+		fmt.Fprintf(&b, "shun %s no longer\n", n)
+	}
+	for _, s := range p.Scores {
+		fmt.Fprintf(&b, "score %.2f of %s for removing %s: %s\n", s.Value, s.Pool, s.Node, map[bool]string{true: "approved", false: "rejected"}[s.Approved])
+	}
+	for _, v := range p.Blocked {
+		fmt.Fprintf(&b, "keep %s (%s)\n", v, v.Reason)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
 // printStep says what goes, where its pods go, and what is bought for them.
 func printStep(b *strings.Builder, s *plan.Step) {
 	fmt.Fprintf(b, "step %s: remove %s", s.Reason, removed(s.Remove))

@@ -1,4 +1,4 @@
-package disruption
+package disrupt
 
 import (
 	"maps"
@@ -11,23 +11,34 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
+// recall returns the scope of a decision at an instant, when so many events were reported.
+func recall(m *Memory, reported uint64, at time.Time) scope {
+	*m = m.own()
+	return m.recall(&cluster.Snapshot{At: at}, Events{Reported: reported})
+}
+
+// learn adds to the memory what a decision came to.
+func learn(m *Memory, s scope, reported uint64, p plan.Disruption, found findings) {
+	*m = m.own()
+	w := &work{snap: &cluster.Snapshot{At: p.At}, scope: s, out: p, found: found, opts: Options{Settle: 2 * time.Second}}
+	m.learn(w, Events{Reported: reported})
+}
+
 func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	fails := func(pool string) {
-		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: pool}}}}}, findings{})
 	}
 	paused := func(pool string) time.Duration {
-		var opts disrupt.Options
-		m.recall(&opts, 0, now)
-		return max(0, opts.Paused[pool].Sub(now))
+		opts := recall(&m, 0, now)
+		return max(0, opts.paused[pool].Sub(now))
 	}
 	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
 		want := time.Duration(minutes) * time.Minute
@@ -52,29 +63,27 @@ func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 func TestEverythingIsLookedAtAgainWhenAPauseEnds(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
-	m.learn(&disrupt.Options{SkipConsolidation: true}, 0, &plan.Plan{At: start, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: "bad"}}}}})
+	var m Memory
+	learn(&m, scope{}, 0, plan.Disruption{At: start, Undos: []plan.Undo{{Failed: true, Open: []plan.Removal{{Pool: "bad"}}}}}, findings{})
 	for _, c := range []struct {
 		after time.Duration
 		again bool
 	}{{20 * time.Second, true}, {50 * time.Second, false}, {80 * time.Second, true}, {110 * time.Second, false}} {
-		var opts disrupt.Options
-		m.recall(&opts, 0, start.Add(c.after))
-		if again := opts.Settled.IsZero(); again != c.again {
+		opts := recall(&m, 0, start.Add(c.after))
+		if again := opts.since.IsZero(); again != c.again {
 			t.Errorf("after %s: everything %v, want %v", c.after, again, c.again)
 		}
-		m.learn(&opts, 0, &plan.Plan{At: start.Add(c.after), Settled: true})
+		learn(&m, opts, 0, plan.Disruption{At: start.Add(c.after)}, findings{conclusive: true})
 	}
 }
 
 func TestAStepThatIsTakenBackWithoutAFailureCostsNoTime(t *testing.T) {
 	t.Parallel()
-	var m memory
-	var opts disrupt.Options
+	var m Memory
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}})
-	if m.recall(&opts, 0, now); len(opts.Paused) > 0 {
-		t.Errorf("paused: %v", opts.Paused)
+	learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Pool: "p"}}}}}, findings{})
+	if opts := recall(&m, 0, now); len(opts.paused) > 0 {
+		t.Errorf("paused: %v", opts.paused)
 	}
 }
 
@@ -82,11 +91,10 @@ func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
-		var m memory
-		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}})
-		var opts disrupt.Options
-		if m.recall(&opts, 0, now.Add(at)); len(opts.Resting) != want {
-			t.Errorf("after %s %d machines rest, want %d", at, len(opts.Resting), want)
+		var m Memory
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}}, findings{})
+		if opts := recall(&m, 0, now.Add(at)); len(opts.coolingDown) != want {
+			t.Errorf("after %s %d machines rest, want %d", at, len(opts.coolingDown), want)
 		}
 	}
 }
@@ -96,14 +104,14 @@ func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	pools := []cluster.Pool{{Name: "p", Limits: quantity.List{"cpu": 1}}}
+	m = m.own()
 	m.notice(&cluster.Snapshot{Pools: pools})
 	look := func() (tried bool) {
-		var opts disrupt.Options
-		m.recall(&opts, 0, now)
-		_, rests := opts.Resting["n"]
-		m.learn(&opts, 0, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n", "no room")}})
+		opts := recall(&m, 0, now)
+		_, rests := opts.coolingDown["n"]
+		learn(&m, opts, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n", "no room")}}, findings{})
 		return !rests
 	}
 	untilTried := func() (passed time.Duration) {
@@ -118,6 +126,7 @@ func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 			t.Errorf("try %d comes after %s, want %s", i+1, got, want)
 		}
 	}
+	m = m.own()
 	m.notice(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Limits: quantity.List{"cpu": 2}}}})
 	if got := untilTried(); got != 0 {
 		t.Errorf("the limit is higher, and it is tried after %s", got)
@@ -132,7 +141,7 @@ func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 func TestRoomThatComesIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	machine := func(name string) cluster.Node {
 		return cluster.Node{Name: name, Claim: name, Pool: "p", Capacity: quantity.List{quantity.CPU: 4000}}
 	}
@@ -142,13 +151,12 @@ func TestRoomThatComesIsTriedAtOnce(t *testing.T) {
 	}
 	rest := func() (names string) {
 		m.notice(snap())
-		var opts disrupt.Options
-		m.recall(&opts, 0, now)
-		return strings.Join(slices.Sorted(maps.Keys(opts.Resting)), "")
+		opts := recall(&m, 0, now)
+		return strings.Join(slices.Sorted(maps.Keys(opts.coolingDown)), "")
 	}
 	rest()
 	for _, name := range []string{"f", "a", "b", "c", "d", "e"} { // f first
-		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, name, "no room")}})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, name, "no room")}}, findings{})
 		now = now.Add(time.Second)
 	}
 	if got := rest(); got != "abcdef" {
@@ -172,25 +180,22 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	search := func(settled bool, after ...time.Duration) (kinds []string) {
-		var m memory
+		var m Memory
 		now := start
 		for _, pause := range append(after, 0) {
-			var opts disrupt.Options
-			m.recall(&opts, 0, now)
+			opts := recall(&m, 0, now)
 			kind, took := "all", 2*time.Second
 			switch {
-			case opts.SkipConsolidation:
+			case opts.search == NoSearch:
 				kind = "nothing"
-			case opts.DrainOnly:
+			case opts.search == DrainSearch:
 				kind, took = "drains", 100*time.Millisecond
-			case !opts.Settled.IsZero():
+			case opts.search == ChangedSearch:
 				kind, took = "changed", 100*time.Millisecond
 			}
 			kinds = append(kinds, kind)
-			if kind != "nothing" {
-				m.searched(&opts, now, took)
-			}
-			m.learn(&opts, 0, &plan.Plan{At: now, Settled: settled && kind != "nothing"})
+			learn(&m, opts, 0, plan.Disruption{At: now}, findings{conclusive: settled && kind != "nothing"})
+			m.SearchTook(now, took)
 			now = now.Add(pause)
 		}
 		return kinds
@@ -211,19 +216,19 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	for i, c := range []struct {
 		dollars float64
 		again   bool
 	}{{0.2, true}, {0.2, false}, {0.3, false}, {0.25, true}, {0.25, false}} {
 		offering := catalog.Offering{Zone: "a", CapacityType: "spot", Priced: true, PriceHourly: c.dollars, Available: true}
+		m = m.own()
 		m.notice(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Types: []*catalog.Type{{Name: "four", Offerings: []catalog.Offering{offering}}}}}})
-		var opts disrupt.Options
-		m.recall(&opts, 0, now)
-		if again := opts.Settled.IsZero() && !opts.SkipConsolidation; again != c.again {
+		opts := recall(&m, 0, now)
+		if again := opts.search == FullSearch; again != c.again {
 			t.Errorf("look %d, at %.2f: everything %v, want %v", i+1, c.dollars, again, c.again)
 		}
-		m.learn(&opts, 0, &plan.Plan{At: now, Settled: true})
+		learn(&m, opts, 0, plan.Disruption{At: now}, findings{conclusive: true})
 		now = now.Add(5 * time.Second)
 	}
 }
@@ -233,14 +238,13 @@ func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
 func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	for i, minutes := range []int{1, 2, 4, 8, 10, 10} {
-		m.learn(&disrupt.Options{}, 0, &plan.Plan{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Undos: []plan.Undo{{Open: []plan.Removal{{Node: "n"}}}}}, findings{})
 		want := time.Duration(minutes) * time.Minute
 		for at, rests := range map[time.Duration]bool{want - time.Second: true, want: false} {
-			var opts disrupt.Options
-			m.recall(&opts, 0, now.Add(at))
-			if _, got := opts.Resting["n"]; got != rests {
+			opts := recall(&m, 0, now.Add(at))
+			if _, got := opts.coolingDown["n"]; got != rests {
 				t.Errorf("%s after step %d was taken back it rests: %v, want %v", at, i+1, got, rests)
 			}
 		}
@@ -254,15 +258,14 @@ func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	searches := func(heardEach uint64, young bool) (minutes []int) {
-		m := memory{young: young}
+		m := Memory{AnyYoung: young}
 		heard := uint64(1)
 		for now := noon; now.Sub(noon) < 3*time.Hour; now = now.Add(time.Minute) {
-			var opts disrupt.Options
-			m.recall(&opts, heard, now)
-			if opts.Settled.IsZero() {
+			opts := recall(&m, heard, now)
+			if opts.since.IsZero() {
 				minutes = append(minutes, int(now.Sub(noon).Minutes()))
 			}
-			m.learn(&opts, heard, &plan.Plan{At: now, Settled: true})
+			learn(&m, opts, heard, plan.Disruption{At: now}, findings{conclusive: true})
 			heard += heardEach
 		}
 		return minutes
@@ -302,14 +305,18 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 	}{
 		"nothing waits":                {nil, false, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
 		"nothing was looked for":       {map[string]int{"p": 0}, true, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
-		"no step ends":                 {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(patience-second, 2, 0), after(patience, 2, 0)}, []bool{true, true, false}},
+		"no step ends":                 {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(budgetPatience-second, 2, 0), after(budgetPatience, 2, 0)}, []bool{true, true, false}},
 		"a step ends":                  {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(2*second, 1, 0), after(3*second, 1, 0)}, []bool{true, false, false}},
 		"the room is too small":        {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
 		"a machine fails and recovers": {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 1), after(2*second, 1, 0)}, []bool{true, false}},
 		"another pool has room":        {map[string]int{"q": 0}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
 	} {
-		var m memory
-		m.learn(&disrupt.Options{SkipConsolidation: c.skips}, 0, &plan.Plan{At: noon, Waits: c.waits})
+		var m Memory
+		var s scope
+		if !c.skips {
+			s.search = FullSearch
+		}
+		learn(&m, s, 0, plan.Disruption{At: noon}, findings{budgetWaits: c.waits})
 		var got []bool
 		for _, snap := range c.looks {
 			got = append(got, m.isWaiting(snap))
@@ -333,19 +340,19 @@ func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
 		"a step is begun on the way":  {15, true, []int{0, 5, 15, 20, 25, 35, 55, 75}},
 		"what is found may not begin": {-1, false, []int{0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75}},
 	} {
-		var m memory
+		var m Memory
 		var got []int
-		for s := 0; s <= 75; s += int(calm.Seconds()) {
+		for s := 0; s <= 75; s += int(pauseCalm.Seconds()) {
 			now := noon.Add(time.Duration(s) * time.Second)
-			p := plan.Plan{At: now, Settled: c.settled}
+			p := plan.Disruption{At: now}
 			if s == c.begun {
-				p.Steps = []plan.Step{{Reason: disrupt.Underutilized}}
+				p.Steps = []plan.Step{{Reason: Underutilized}}
 			}
-			var opts disrupt.Options
-			if m.recall(&opts, uint64(s), now); !opts.SkipConsolidation {
+			opts := recall(&m, uint64(s), now)
+			if opts.search != NoSearch {
 				got = append(got, s)
 			}
-			m.learn(&opts, uint64(s), &p)
+			learn(&m, opts, uint64(s), p, findings{conclusive: c.settled})
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: looked for (-want +got):\n%s", name, diff)
@@ -358,21 +365,20 @@ func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
 func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	begins := []plan.Step{{Reason: disrupt.Underutilized}}
+	begins := []plan.Step{{Reason: Underutilized}}
 	for name, c := range map[string]struct {
-		found plan.Plan
-		after time.Duration
-		all   bool
+		conclusive bool
+		after      time.Duration
+		all        bool
 	}{
-		"all that was found has begun": {plan.Plan{At: noon, Settled: true, Steps: begins}, settledMin - time.Second, false},
-		"and a minute has passed":      {plan.Plan{At: noon, Settled: true, Steps: begins}, settledMin, true},
-		"some of it has not":           {plan.Plan{At: noon, Steps: begins}, calm, true},
+		"all that was found has begun": {true, conclusiveMin - time.Second, false},
+		"and a minute has passed":      {true, conclusiveMin, true},
+		"some of it has not":           {false, pauseCalm, true},
 	} {
-		var m memory
-		var opts disrupt.Options
-		m.learn(&opts, 0, &c.found)
-		if m.recall(&opts, 1, noon.Add(c.after)); opts.Settled.IsZero() != c.all {
-			t.Errorf("%s: everything is looked at again after %s: %v, want %v", name, c.after, opts.Settled.IsZero(), c.all)
+		var m Memory
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: noon, Steps: begins}, findings{conclusive: c.conclusive})
+		if opts := recall(&m, 1, noon.Add(c.after)); opts.since.IsZero() != c.all {
+			t.Errorf("%s: everything is looked at again after %s: %v, want %v", name, c.after, opts.since.IsZero(), c.all)
 		}
 	}
 }
@@ -382,7 +388,7 @@ func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	var unlooked []string // since the last look that left nothing
 	for _, c := range []struct {
 		after, since time.Duration // negative: everything is looked at
@@ -393,23 +399,22 @@ func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 		{40 * time.Second, 20 * time.Second, false}, // something that is left waits for its turn
 		{50 * time.Second, 20 * time.Second, true},
 		{59 * time.Second, 50 * time.Second, true},
-		{settledMin, -1, true},
+		{conclusiveMin, -1, true},
 	} {
-		var opts disrupt.Options
-		m.recall(&opts, uint64(c.after), noon.Add(c.after))
+		opts := recall(&m, uint64(c.after), noon.Add(c.after))
 		var want time.Time
 		if c.since >= 0 {
 			want = noon.Add(c.since)
 		}
-		if !opts.Settled.Equal(want) {
-			t.Errorf("after %s what has happened since %s is looked at, want %s", c.after, opts.Settled, want)
+		if !opts.since.Equal(want) {
+			t.Errorf("after %s what has happened since %s is looked at, want %s", c.after, opts.since, want)
 		}
-		if c.since >= 0 && !slices.Equal(opts.Unlooked, unlooked) {
-			t.Errorf("after %s machines %v might not go at the last look, want %v", c.after, opts.Unlooked, unlooked)
+		if c.since >= 0 && !slices.Equal(opts.excluded, unlooked) {
+			t.Errorf("after %s machines %v might not go at the last look, want %v", c.after, opts.excluded, unlooked)
 		}
-		p := &plan.Plan{At: noon.Add(c.after), Settled: c.settled, Unlooked: []string{c.after.String()}}
-		if m.learn(&opts, uint64(c.after), p); c.settled {
-			unlooked = p.Unlooked
+		found := findings{conclusive: c.settled, excluded: []string{c.after.String()}}
+		if learn(&m, opts, uint64(c.after), plan.Disruption{At: noon.Add(c.after)}, found); c.settled {
+			unlooked = found.excluded
 		}
 	}
 }
@@ -418,16 +423,16 @@ func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 func TestTheSearchThatFoundMostIsMadeFirst(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var m memory
+	var m Memory
 	for i, c := range []struct {
 		after time.Duration
 		hint  int // which search is made first
 		found int
-	}{{0, 0, 7}, {5 * time.Second, 7, 7}, {retried - time.Second, 7, 7}, {retried, 0, 3}, {retried + 5*time.Second, 3, 9}, {retried + 10*time.Second, 9, 0}, {retried + 15*time.Second, 0, 0}} {
-		var opts disrupt.Options
-		if m.recall(&opts, 0, noon.Add(c.after)); opts.Try != c.hint {
-			t.Errorf("look %d, after %s: search %d is made first, want %d", i+1, c.after, opts.Try, c.hint)
+	}{{0, 0, 7}, {5 * time.Second, 7, 7}, {triesHold - time.Second, 7, 7}, {triesHold, 0, 3}, {triesHold + 5*time.Second, 3, 9}, {triesHold + 10*time.Second, 9, 0}, {triesHold + 15*time.Second, 0, 0}} {
+		opts := recall(&m, 0, noon.Add(c.after))
+		if opts.try != c.hint {
+			t.Errorf("look %d, after %s: search %d is made first, want %d", i+1, c.after, opts.try, c.hint)
 		}
-		m.learn(&opts, 0, &plan.Plan{At: noon.Add(c.after), Try: c.found})
+		learn(&m, opts, 0, plan.Disruption{At: noon.Add(c.after)}, findings{try: c.found})
 	}
 }
