@@ -54,6 +54,14 @@ generate: ## write the deep copies and CRDs that follow from the markers in api/
 verify: ## check that generated files, go.mod files and formatting are as they should be
 	tools/verify.sh
 
+.PHONY: layers
+layers: ## show which packages' files stand in layers; V=1 says what does not, PKG=internal/core/pack of one package, REWRITE=1 writes what is allowed
+	@go -C tools run ./layers $(if $(V),-v) $(if $(REWRITE),-rewrite) .. $(PKG)
+
+.PHONY: behaviour
+behaviour: ## compare plans, simulated clusters and recorded decisions with those of the commit OLD=
+	@OLD=$(OLD) tools/behaviour.sh
+
 .PHONY: demo
 demo: build ## show pods getting nodes on a real control plane and a simulated AWS account; DEMO_EXIT=1 ends by itself, PROVIDER=kwok does without AWS
 	./bin/dovetail demo $(if $(PROVIDER),--cloud-provider $(PROVIDER)) $(if $(DEMO_EXIT),--exit)

@@ -36,4 +36,8 @@ unformatted=$(git ls-files -z --cached --others --exclude-standard '*.go' | xarg
 if [[ -n $unformatted ]]; then
 	complain "not formatted, run gofmt -w on: $unformatted"
 fi
+
+if ! go -C tools test ./layers || ! go -C tools run ./layers -check ..; then
+	complain "the code has become harder to read: see above"
+fi
 exit "$status"
