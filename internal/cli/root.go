@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
-
-// version is what a build without version information says.
-const version = "0.1.0-dev"
 
 // Main runs the command line and returns the exit status: 0, or 1 after one line that
 // says what is wrong, 2 if it was called wrongly, or what a statusError says.
@@ -46,18 +42,6 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// usageError is a mistake in how a command was called.
-type usageError struct {
-	error
-	command string
-}
-
-// statusError ends the program with a status of its own; without an error, silently.
-type statusError struct {
-	error
-	status int
-}
-
 func newRoot(controller *cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dovetail",
@@ -82,36 +66,4 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 		}
 	}
 	return root
-}
-
-func wrongUse(cmd *cobra.Command, err error) error {
-	name := ""
-	if cmd.HasParent() {
-		name = cmd.Name() + " "
-	}
-	return &usageError{err, name}
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "dovetail %s (%s)\n", version, commit())
-			return err
-		},
-	}
-}
-
-// commit returns the revision that the binary was built from, shortened.
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:min(7, len(s.Value))]
-		}
-	}
-	return "unknown"
 }

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/config/crd"
-	"github.com/dovetail-sh/dovetail/examples"
 )
 
 const (
@@ -24,26 +22,6 @@ const (
 
 	refused, deployment = "nowhere", "Deployment"
 )
-
-// story is what is played on a cloud.
-type story struct {
-	// examples holds the manifests, and says where they are.
-	examples fs.FS
-	from     string
-	// base are the kinds that are applied before the story begins.
-	base []string
-	acts []act
-}
-
-type act func(*stage, context.Context) error
-
-func kwokStory() story {
-	return story{examples.KWOK(), "examples/kwok", []string{"KWOKNodeClass", "NodePool"}, []act{(*stage).up, (*stage).refuse, (*stage).down}}
-}
-
-func awsStory() story {
-	return story{examples.AWS(), "examples/aws", []string{"EC2NodeClass", "NodePool"}, []act{(*stage).up, (*stage).interrupt, (*stage).refuse, (*stage).down}}
-}
 
 // install applies the definitions, the node class and the pool.
 func (s *stage) install(ctx context.Context) error {
@@ -124,19 +102,6 @@ func replicas(objects []*unstructured.Unstructured, pods int) []int64 {
 		shares[0] += left
 	}
 	return shares
-}
-
-// play is the story: up, a refusal, down.
-func (s *stage) play(ctx context.Context) error {
-	if err := s.await(ctx, "the NodePool is Ready", actPatience, func(now *state) bool { return now.poolsReady }); err != nil {
-		return err
-	}
-	for _, act := range s.story.acts {
-		if err := act(s, ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // up creates the pods and waits until all of them run on nodes of ours.
@@ -236,4 +201,12 @@ func (s *stage) linger(ctx context.Context, kubeconfig string) error {
 %sCtrl-C ends it.`, kubeconfig, s.faultsHint())
 	const forever = 365 * 24 * time.Hour
 	return s.await(ctx, "", forever, func(*state) bool { return false })
+}
+
+// faultsHint says how to play with the account; empty: there is none.
+func (s *stage) faultsHint() string {
+	if s.account == nil {
+		return ""
+	}
+	return fmt.Sprintf("  curl -X POST %s/_awssim/faults -d '{\"kind\": \"interrupt\", \"count\": 1}'   # docs/reference/awssim.md\n", s.account.url)
 }

@@ -88,11 +88,3 @@ func (l *leave) look(now *state) bool {
 	}
 	return begins
 }
-
-// faultsHint says how to play with the account; empty: there is none.
-func (s *stage) faultsHint() string {
-	if s.account == nil {
-		return ""
-	}
-	return fmt.Sprintf("  curl -X POST %s/_awssim/faults -d '{\"kind\": \"interrupt\", \"count\": 1}'   # docs/reference/awssim.md\n", s.account.url)
-}

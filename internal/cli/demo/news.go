@@ -106,3 +106,11 @@ func (w *waiting) add(i item) {
 		w.items = append(w.items, i)
 	}
 }
+
+// phrases returns the kind of line for each message of the controller that is a decision.
+func phrases() map[string]string {
+	return map[string]string{
+		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
+		"claim is to be replaced": "heard", "began step": "replace",
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"text/tabwriter"
@@ -97,14 +98,6 @@ func (s *stage) report(now *state, last bool) {
 	}
 }
 
-// phrases returns the kind of line for each message of the controller that is a decision.
-func phrases() map[string]string {
-	return map[string]string{
-		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
-		"claim is to be replaced": "heard", "began step": "replace",
-	}
-}
-
 func (s *stage) tellItem(i item) {
 	kind := phrases()[i.message]
 	switch kind {
@@ -190,15 +183,6 @@ func (s *stage) tellNodes(now *state) {
 	s.planned = still
 }
 
-func (s *state) instance(claim string) (instance, bool) {
-	for _, m := range s.instances {
-		if m.claim == claim && m.instanceType != "" {
-			return m, true
-		}
-	}
-	return instance{}, false
-}
-
 // act starts an act; they are numbered.
 func (s *stage) act(format string, args ...any) {
 	s.acts++
@@ -217,3 +201,15 @@ func table(instances []instance) []string {
 	_ = w.Flush() // a Builder takes all
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
+
+// story is what is played on a cloud.
+type story struct {
+	// examples holds the manifests, and says where they are.
+	examples fs.FS
+	from     string
+	// base are the kinds that are applied before the story begins.
+	base []string
+	acts []act
+}
+
+type act func(*stage, context.Context) error

@@ -6,7 +6,6 @@
 package cluster
 
 import (
-	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -38,62 +37,6 @@ type Snapshot struct {
 	ReservationKey string
 }
 
-// PodRef names one pod for good: a later pod of the same name has another UID.
-type PodRef struct {
-	Namespace, Name, UID string
-}
-
-// String returns namespace/name.
-func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
-
-// Pod is one pending pod.
-type Pod struct {
-	PodRef
-	Created time.Time
-	// Planned is the claim or node that an earlier plan chose for the pod; empty: none.
-	Planned string
-	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:
-	// it is of none.
-	Gang string
-	// Shape is shared by all pods that are alike to the scheduler.
-	Shape *Shape
-}
-
-// Shape is everything that decides where a pod can go. Pods of one workload share one.
-type Shape struct {
-	Requests quantity.List
-	// Terms are the alternatives of nodeSelector and required node affinity, in the order
-	// of the manifest: each is the whole of what the node's labels must satisfy. There is
-	// at least one; a pod without rules has one empty term.
-	Terms []label.Requirements
-	// OwnTerms are Terms without what volumes add to them; nil: they add nothing.
-	OwnTerms    []label.Requirements
-	Tolerations []Toleration
-	Ports       []HostPort
-	// Namespace and Labels are what other pods' rules select it by.
-	Namespace string
-	Labels    map[string]string
-	Rules
-	// Wishes are the pod's preferences, in the order in which they are given up.
-	Wishes []Wish
-	// Invalid says why no node of ours can ever be right for the pod; empty: one may be.
-	Invalid string
-}
-
-// HostPort is a port that a pod takes on its node.
-type HostPort struct {
-	IP       string // empty: every address
-	Protocol string
-	Port     int32
-}
-
-// Conflicts tells whether two host ports cannot be on one node. To kube-scheduler "::" is
-// an address like others.
-func (p HostPort) Conflicts(o HostPort) bool {
-	wildcard := func(ip string) bool { return ip == "" || ip == "0.0.0.0" }
-	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || wildcard(p.IP) || wildcard(o.IP))
-}
-
 // Daemon is a DaemonSet: every node that it selects carries one pod of this shape.
 type Daemon struct {
 	Name  string // namespace/name
@@ -118,17 +61,6 @@ func (t Taint) String() string {
 		return t.Key + ":" + t.Effect
 	}
 	return t.Key + "=" + t.Value + ":" + t.Effect
-}
-
-// Toleration lets a pod onto tainted nodes. Empty Key with Exists matches every key;
-// empty Effect matches every effect. Operator is "Exists" or "Equal" (or empty, Equal).
-type Toleration struct {
-	Key, Operator, Value, Effect string
-}
-
-// String returns key=value:effect.
-func (t Toleration) String() string {
-	return strings.TrimSuffix(t.Key+t.Operator+t.Value+":"+t.Effect, ":")
 }
 
 // Node is a node of the cluster: a Node object, or a NodeClaim whose Node is still to come.

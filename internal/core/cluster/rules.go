@@ -60,10 +60,3 @@ type Wish struct {
 	Affinity     *PodTerm
 	AntiAffinity *PodTerm
 }
-
-// PodCount is how many pods of a shape a node has.
-type PodCount struct {
-	Shape *Shape
-	// Count is all of them, Leaving those of them that have been told to end.
-	Count, Leaving int32
-}
