@@ -29,6 +29,14 @@ func Binary(t testing.TB, name string) string {
 	return path
 }
 
+// Long skips a test with -short, because it takes long. Make test-sim runs it.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out what takes long: run make test-sim")
+	}
+}
+
 var errNotBuilt = errors.New("is not built: run make build")
 
 func findBinary(name string) (string, error) {
