@@ -11,7 +11,7 @@ DEVCLUSTER_SOURCES := $(shell find devcluster -type f -not -name '*_test.go' -no
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: bin/devcluster ## build bin/dovetail and bin/devcluster
@@ -23,13 +23,33 @@ bin/devcluster: $(DEVCLUSTER_SOURCES)
 	@tools/progress.sh "building the dev cluster" go -C devcluster build -v -ldflags "$$(cat devcluster/ldflags.txt)" -o ../bin/devcluster .
 	@touch bin/devcluster
 
+# Tests come in tiers. With -short, tests that start a control plane are skipped, long ones do less,
+# and properties are tried fewer times. The packages with such tests are found by what the tests
+# call, so that the tiers together leave nothing out.
+packages_calling = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '$(1)' api cmd config internal test))))
+PACKAGES = $(patsubst github.com/dovetail-sh/dovetail/%,./%,$(shell go list ./...))
+CLUSTER_PACKAGES = $(call packages_calling,testkit\.(StartCluster|Binary)|loops\.New)
+LONG_PACKAGES = $(call packages_calling,testing\.Short|testkit\.Long|rapid\.(Check|MakeCheck))
+CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail
+TEST := go test -json -timeout 30m
+REPORT := go -C tools run ./testreport
+
 .PHONY: test
-test: build ## run every test: the product's with the race detector, then the dev cluster's
-	@echo "testing (the first run compiles the product once more, for the race detector)…"
-	go test -race -timeout 30m ./...
-	go test ./internal/core/pack ./internal/decision/simulate ./internal/sim/world ./test/disaster # in full; less of them above
-	cd devcluster && go test ./...
-	cd bench && go test -mod=mod ./...
+test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
+	@echo "testing (the first run compiles the product: a few minutes)…"
+	{ $(TEST) -short ./... && go -C tools test -json ./... ; } | $(REPORT)
+
+.PHONY: test-race
+test-race: ## the same with the race detector, and with more of what takes long
+	{ $(TEST) -race $(filter-out $(CLUSTER_PACKAGES),$(PACKAGES)) && $(TEST) -race -short $(CLUSTER_PACKAGES) ; } | $(REPORT)
+
+.PHONY: test-cluster
+test-cluster: build ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
+	{ $(CLUSTER_ENV) $(TEST) -race $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
+
+.PHONY: test-sim
+test-sim: ## run the simulations, the large scenarios and the properties in full; then the benchmark's tests
+	{ $(TEST) $(LONG_PACKAGES) && go -C bench test -json -mod=mod ./... ; } | $(REPORT)
 
 .PHONY: lint
 lint: ## run the linters of .golangci.yml and go vet
@@ -92,7 +112,7 @@ soak-aws: ## the whole product on a simulated AWS account: 300 of 600 nodes take
 	go test -count=1 -timeout 8h -v ./test/disaster -args -storm-nodes=600 -scale-pods=20000 -hour-length=1h -hour-seeds=$(or $(SEEDS),5)
 
 .PHONY: soak-e2e
-soak-e2e: build ## consolidate 200 machines under 20 PodDisruptionBudgets, also while load pulses
+soak-e2e: build ## consolidate 200 nodes under 20 PodDisruptionBudgets, also while load pulses
 	E2E_LARGE=1 go test -count=1 -parallel 1 -timeout 1h -v -run 'TestConsolidation(Keeps|Ends)' ./test/e2e
 
 .PHONY: soak-crash

@@ -45,10 +45,11 @@ type Cluster struct {
 }
 
 // StartCluster starts a devcluster for one test and removes it when the test ends.
-// The test fails, with the end of the cluster's logs, when it does not become ready.
+// The test is skipped where Binary skips it. It fails, with the end of the cluster's logs,
+// when the cluster does not become ready.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
-	c, remove, err := StartClusterMain()
+	c, remove, err := StartSharedCluster(Binary(t, "devcluster"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +57,9 @@ func StartCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// StartClusterMain is StartCluster for a TestMain, which has no testing.TB. The
-// caller must call remove, which stops the cluster and deletes its directory.
-func StartClusterMain() (c *Cluster, remove func(), err error) {
-	binary, err := findBinary()
-	if err != nil {
-		return nil, nil, err
-	}
+// StartSharedCluster starts a devcluster, whose program Binary returns, for all tests of a
+// package. The caller must call remove, which stops the cluster and deletes its directory.
+func StartSharedCluster(binary string) (c *Cluster, remove func(), err error) {
 	// Not t.TempDir: its paths are long, and are removed while we still write to them.
 	dir, err := os.MkdirTemp("", "dc-")
 	if err != nil {
@@ -188,32 +185,6 @@ func (c *Cluster) logs() string {
 		_, _ = file.Write(b)
 	}
 	return fmt.Sprintf("--- output\n%s\n--- end of devcluster.log\n%s", c.output, file)
-}
-
-// findBinary returns the devcluster binary: $DEVCLUSTER_BIN, or bin/devcluster in the
-// working directory or the nearest directory above that has one.
-func findBinary() (string, error) {
-	if path := os.Getenv("DEVCLUSTER_BIN"); path != "" {
-		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("DEVCLUSTER_BIN: %w", err)
-		}
-		return path, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find devcluster: %w", err)
-	}
-	for {
-		path := filepath.Join(dir, "bin", "devcluster")
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", errors.New("no bin/devcluster here or above: run make build, or set DEVCLUSTER_BIN")
-		}
-		dir = up
-	}
 }
 
 // tail is a writer that remembers the last lines written to it.

@@ -2,6 +2,6 @@
 
 package testkit
 
-// Raced tells whether the race detector is on, which makes everything several times slower.
-// Make test runs once more without it what then does less.
+// Raced reports whether the race detector is on, which makes everything several times slower.
+// Long tests do less with it; make test-sim runs them in full, without it.
 const Raced = true

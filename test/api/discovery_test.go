@@ -67,7 +67,7 @@ func TestDiscovery(t *testing.T) {
 
 func discover(t *testing.T, k kind) served {
 	t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+	client, err := discovery.NewDiscoveryClientForConfig(server(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func columns(t *testing.T, k kind) []string {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := rest.CopyConfig(config)
+	c := rest.CopyConfig(server(t))
 	gv := k.resource.GroupVersion()
 	c.GroupVersion, c.APIPath = &gv, "/apis"
 	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,25 +20,39 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// config reaches the API server that the tests of the package share. They only
-// read it, create objects under names of their own, or dry-run.
-var config *rest.Config
+// shared is the control plane that the tests of the package share. The first that asks for it
+// by server starts it.
+var shared struct {
+	sync.Once
+	config *rest.Config
+	remove func()
+	err    error
+}
 
 func TestMain(m *testing.M) {
-	cluster, remove, err := testkit.StartClusterMain()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	status := m.Run()
+	if shared.remove != nil {
+		shared.remove()
 	}
-	config = cluster.Config
-	status := 1
-	if err := install(config); err != nil {
-		fmt.Fprintln(os.Stderr, "install CRDs:", err)
-	} else {
-		status = m.Run()
-	}
-	remove()
 	os.Exit(status)
+}
+
+// server returns how to reach the shared API server, which knows our CRDs. Tests only read it,
+// create objects under names of their own, or dry-run. The test is skipped where a control
+// plane cannot be had.
+func server(t *testing.T) *rest.Config {
+	t.Helper()
+	binary := testkit.Binary(t, "devcluster")
+	shared.Do(func() {
+		var cluster *testkit.Cluster
+		if cluster, shared.remove, shared.err = testkit.StartSharedCluster(binary); shared.err == nil {
+			shared.config, shared.err = cluster.Config, install(cluster.Config)
+		}
+	})
+	if shared.err != nil {
+		t.Fatal("start the API server: ", shared.err)
+	}
+	return shared.config
 }
 
 // crds returns the CRDs by file name.

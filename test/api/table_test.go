@@ -94,7 +94,7 @@ func merge(a, b any) any {
 
 func (k kind) client(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(server(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // Helm has installed from Karpenter's chart.
 func TestDefinitionsTakeOverThoseOfHelm(t *testing.T) {
 	t.Parallel()
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(server(t))
 	if err != nil {
 		t.Fatal(err)
 	}

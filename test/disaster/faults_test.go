@@ -72,7 +72,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, some := range troubles() {
 		for kind, is := range map[string]awssim.Beliefs{"as believed": {}, "otherwise": contrary()} {
-			if testkit.Raced && (name != "a storm of throttling" || kind != "as believed") {
+			if (testkit.Raced || testing.Short()) && (name != "a storm of throttling" || kind != "as believed") {
 				continue
 			}
 			t.Run(name+", "+kind, func(t *testing.T) {
@@ -149,6 +149,7 @@ func TestDownAtStart(t *testing.T) {
 // crashes of the product. With an odd seed AWS does otherwise than is believed.
 func TestHourOfFaults(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	for seed := *hourFirst; seed < *hourFirst+*hourSeeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the scale-up, 20 for each instance")
@@ -19,6 +21,7 @@ var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the sc
 // buckets are on, and may not run dry.
 func TestScaleUp(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	synctest.Test(t, func(t *testing.T) { scaleUp(t, *scalePods) })
 }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 var stormNodes = flag.Int("storm-nodes", 40, "how many nodes there are when half of them are taken back")
@@ -45,6 +46,7 @@ func TestSpotStorm(t *testing.T) {
 // can be replaced, and each pod must be told so.
 func TestSpotStormWithoutCapacity(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newStorm(t, *stormNodes)
 		defer s.end()

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -39,22 +38,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// binary returns the path of the program under test: $DOVETAIL_BIN, or bin/dovetail.
-func binary(t testing.TB) string {
-	t.Helper()
-	if path := os.Getenv("DOVETAIL_BIN"); path != "" {
-		return path
-	}
-	path, err := filepath.Abs(filepath.Join("..", "..", "bin", "dovetail"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run make build", err)
-	}
-	return path
-}
-
 // process is one run of dovetail.
 type process struct {
 	t    testing.TB
@@ -75,7 +58,7 @@ func start(t testing.TB, args ...string) *process {
 // startIn is start with something in the environment, as "NAME=value".
 func startIn(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
-	cmd := exec.Command(binary(t), args...)
+	cmd := exec.Command(testkit.Binary(t, "dovetail"), args...)
 	cmd.Env = append(env, "HOME="+t.TempDir(), "PATH="+os.Getenv("PATH"))
 	return follow(t, cmd)
 }

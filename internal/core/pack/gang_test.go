@@ -101,7 +101,7 @@ func TestNoPlanHasAPartOfAGang(t *testing.T) {
 			t.Fatalf("%d decisions", decisions)
 		}
 	})
-	if cut == 0 || kept == 0 || most < 3 {
+	if !testing.Short() && (cut == 0 || kept == 0 || most < 3) { // -short tries a fifth as many
 		t.Errorf("%d pods refused with their gangs, %d gangs with places, %d decisions at most: the test tests nothing", cut, kept, most)
 	}
 }

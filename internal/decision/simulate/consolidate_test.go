@@ -133,7 +133,7 @@ func TestPublicConsolidations(t *testing.T) {
 	if err != nil || len(files) != len(want) {
 		t.Fatalf("%d scenarios (%v), want %d", len(files), err, len(want))
 	}
-	if testkit.Raced {
+	if testkit.Raced || testing.Short() {
 		files = files[:1]
 	}
 	for _, file := range files {

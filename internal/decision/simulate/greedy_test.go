@@ -24,7 +24,7 @@ import (
 func TestFamiliesAgainstGreed(t *testing.T) {
 	t.Parallel()
 	nodes, families := nodeCount(t), families()
-	if testkit.Raced {
+	if testkit.Raced || testing.Short() {
 		families = families[:1]
 	}
 	for _, f := range families {

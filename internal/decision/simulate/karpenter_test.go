@@ -21,6 +21,7 @@ import (
 // and CONSOLIDATE_PROGRAM a file for the program of the fewest evictions.
 func TestFamiliesAgainstKarpenter(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	if testkit.Raced {
 		t.Skip("plans are made by one goroutine: TestFamiliesAgainstGreed makes one of them")
 	}

@@ -30,7 +30,7 @@ func TestWhatIsBegunIsFinished(t *testing.T) {
 		{name: "held", fill: 0.4, held: 0.05, local: 0.1},
 		{name: "guarded", fill: 0.5, spot: 0.5, guarded: 0.2, thin: 15},
 	}
-	if testkit.Raced {
+	if testkit.Raced || testing.Short() {
 		families = families[:1]
 	}
 	for _, f := range families {

@@ -17,6 +17,7 @@ import (
 // CONSOLIDATE_FAMILY names another family than mixed; of all of it a plan takes minutes.
 func TestALargeClusterComesNearTheBound(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	if testkit.Raced {
 		t.Skip("it takes a minute with the race detector, and one search has one goroutine")
 	}

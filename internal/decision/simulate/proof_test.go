@@ -13,6 +13,7 @@ import (
 // not scarce: the tables that the proof looks into would be too large with that.
 func TestProofGoesToTheLast(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	if testkit.Raced {
 		t.Skip("one solve of many seconds, in one goroutine")
 	}

@@ -144,6 +144,7 @@ func wrap(p *corev1.Pod) {
 // TestMutantsOfTenantsAreFoundByWhatTheyDo: the seeds that find them have no violation without.
 func TestMutantsOfTenantsAreFoundByWhatTheyDo(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	for _, s := range []uint64{seedHeavy, seedAbsurd} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			t.Parallel()
@@ -204,14 +205,14 @@ func strip(data []byte, part string) []byte {
 // what a seed plays changes with the product.
 const mutantSeedsFew = 12
 
-// mutantsRaced is how many of the mutants are sought under the race detector.
-const mutantsRaced = 3
+// mutantsFew is how many of the mutants are sought under the race detector and with -short.
+const mutantsFew = 3
 
 // TestMutantsAreFound: each bug that is put in is found.
 func TestMutantsAreFound(t *testing.T) {
 	some := mutants
-	if testkit.Raced {
-		some = mutants[:mutantsRaced]
+	if testkit.Raced || testing.Short() {
+		some = mutants[:mutantsFew]
 	}
 	for i := range some {
 		m := &some[i]

@@ -76,10 +76,17 @@ func TestSeed(t *testing.T) {
 	}
 }
 
+// seedsShort is how many seeds TestSeeds plays at most with -short.
+const seedsShort = 2
+
 // TestSeeds plays several seeds.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
-	for s := *from; s < *from+*seeds; s++ {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, seedsShort)
+	}
+	for s := *from; s < *from+n; s++ {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			t.Parallel()
 			play(t, s, options())
@@ -99,6 +106,7 @@ func play(t *testing.T, seed uint64, o Options) {
 // TestWhatOnceFailed plays the seeds of testdata/failed.txt.
 func TestWhatOnceFailed(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t)
 	file, err := os.Open("testdata/failed.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,65 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Binary returns the path of a program that make build builds, devcluster or dovetail: that in
+// the environment variable DEVCLUSTER_BIN or DOVETAIL_BIN, else that in the directory bin of
+// the working directory or the nearest directory above. The test is skipped with -short, and
+// when the variable is not set and the program is not built. It fails when the variable names
+// a file that does not exist, so that make test-cluster, which sets both, skips nothing.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("-short leaves out what needs bin/%s: run make test-cluster, or make build and go test without -short", name)
+	}
+	path, err := findBinary(name)
+	if errors.Is(err, errNotBuilt) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Long skips a test with -short, because it takes long. Make test-sim runs it.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out what takes long: run make test-sim")
+	}
+}
+
+var errNotBuilt = errors.New("is not built: run make build")
+
+func findBinary(name string) (string, error) {
+	variable := strings.ToUpper(name) + "_BIN"
+	if path := os.Getenv(variable); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%s: %w", variable, err)
+		}
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	for {
+		path := filepath.Join(dir, "bin", name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", fmt.Errorf("bin/%s %w", name, errNotBuilt)
+		}
+		dir = up
+	}
+}
