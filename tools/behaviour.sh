@@ -122,6 +122,7 @@ decisions() {
 			told decisions "$name" "same, $count decisions"
 		else
 			told decisions "$name" "DIFFERS: $count the same, $(grep -c -E '"same": ?false' "$out/new/replay.$name" || true) not"
+			grep -m 3 -A 3 '"differences"' "$out/new/replay.$name" | cut -c 1-300 || true
 			tail -3 "$out/new/replay.$name.err"
 		fi
 	done

@@ -1,0 +1,200 @@
+package archtest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	rewrite = flag.Bool("rewrite", false, "write testdata/retired.txt anew, with the retired words that there are")
+	where   = flag.String("where", "", "with -v: list where this retired word stands")
+)
+
+// everywhere lists words that the glossary lets stand in certain phrases only, all of which
+// are in allowedPhrases. They are refused in sentences too.
+var everywhere = []string{"flight", "lot", "machine", "tidy", "vain"}
+
+// allowedPhrases lists where a retired word is right.
+var allowedPhrases = []string{
+	"a lot",
+	"amazon machine image",
+	"go mod tidy",
+	"in flight",
+	"in vain",
+	"machine id", // a field of a Node's status
+	"machine readable",
+	"state machine",
+	"user home dir", // a function of the standard library
+	"virtual machine",
+}
+
+// oneMeaningOnly lists words that are retired in one of their meanings and right in another
+// even as the name of something in code. No test can tell these apart: it is for a reviewer
+// to judge.
+var oneMeaningOnly = map[string]string{
+	"class":     "NodeClass, StorageClass, PriorityClass",
+	"closed":    "a budget's window, a file, a channel",
+	"goal":      "the aim of a measurement",
+	"held":      "a lease, a lock",
+	"ledger":    "the record of launches in cloud/aws",
+	"marked":    "by a label or an annotation",
+	"odds":      "the likelihood of a fault",
+	"order":     "a sequence",
+	"pass":      "iam:PassRole, a test that passes",
+	"place":     "to place a pod",
+	"placement": "the subject: where pods may go",
+	"rest":      "what remains, and client-go's package",
+	"step":      "of a procedure, and names that users have",
+	"terms":     "of an affinity or a selector",
+	"verdict":   "why the answer is no",
+}
+
+// term is a retired word: one or more words that follow each other, or, where it has
+// signs in it, the text itself.
+type term struct {
+	name      string
+	words     []string
+	text      string
+	namesOnly bool
+}
+
+// glossary returns the retired words: what stands in backticks in the first column of the
+// tables below the heading that contains "Retired". Where a third column says how a word is
+// still right, it is refused as the name of something in code, and allowed in sentences.
+func glossary(text string) (terms []term) {
+	within := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			within = strings.Contains(line, "Retired")
+		}
+		cells := strings.Split(line, "|")
+		if !within || len(cells) < 4 {
+			continue
+		}
+		for _, word := range quoted(cells[1]) {
+			t := term{name: strings.ReplaceAll(strings.ToLower(word), " ", "-"), words: split(word)}
+			if oneMeaningOnly[t.name] != "" {
+				continue
+			}
+			if strings.ContainsAny(word, "/0123456789") || strings.HasPrefix(word, "-") {
+				t.words, t.text = nil, word
+			}
+			t.namesOnly = strings.TrimSpace(cells[3]) != "" && !slices.Contains(everywhere, t.name)
+			terms = append(terms, t)
+		}
+	}
+	return terms
+}
+
+// found is where how often a retired word stands.
+type found struct{ dir, word string }
+
+// TestRetiredWords refuses the words that docs/glossary.md retires: in the names that Go
+// files declare, in names of files, in comments, strings and documents. What there is of
+// them today is in testdata/retired.txt; none of its numbers may rise. To write that file
+// anew, and to see where a word stands:
+//
+//	go test ./internal/archtest -run TestRetiredWords -args -rewrite
+//	go test ./internal/archtest -run TestRetiredWords -v -args -where=wish
+func TestRetiredWords(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "docs/glossary.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := glossary(string(text))
+	if len(terms) == 0 {
+		t.Fatal("docs/glossary.md has no table of words under a heading with Retired in it")
+	}
+	counts, places := map[found]int{}, map[found][]string{}
+	for _, f := range texts(t) {
+		for _, u := range f.uses(terms) {
+			k := found{f.dir, u.word}
+			counts[k]++
+			places[k] = append(places[k], fmt.Sprintf("%s:%d", f.path, u.line))
+		}
+	}
+	if *rewrite {
+		writeRetired(t, counts)
+		return
+	}
+	known, sum := readRetired(t), 0
+	for _, k := range sortedByDir(counts) {
+		n := counts[k]
+		if n > known[k] {
+			t.Errorf("%s: %q is retired (docs/glossary.md says what to write instead); it is there %d times, at most %d:\n  %s",
+				k.dir, k.word, n, known[k], strings.Join(places[k], "\n  "))
+		}
+		if sum += n; k.word == *where {
+			t.Log(strings.Join(places[k], "\n"))
+		}
+	}
+	t.Logf("retired words stand in %d places", sum)
+}
+
+const retiredFile = "testdata/retired.txt"
+
+func readRetired(t *testing.T) map[found]int {
+	t.Helper()
+	text, err := os.ReadFile(retiredFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[found]int{}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		var k found
+		var n int
+		if _, err := fmt.Sscan(lines.Text(), &k.dir, &k.word, &n); err != nil {
+			t.Fatalf("%s: %q: %v", retiredFile, lines.Text(), err)
+		}
+		known[k] = n
+	}
+	return known
+}
+
+func writeRetired(t *testing.T, counts map[found]int) {
+	t.Helper()
+	var b bytes.Buffer
+	for _, k := range sortedByDir(counts) {
+		fmt.Fprintln(&b, k.dir, k.word, counts[k])
+	}
+	if err := os.WriteFile(retiredFile, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sortedByDir(counts map[found]int) []found {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.word, b.word))
+	})
+}
+
+func TestGlossary(t *testing.T) {
+	t.Parallel()
+	terms := glossary("# A\n| `no` | x |\n## Retired words\n| retired | use | still right |\n|---|---|---|\n| `machine`, `inTurn` | `node` | state machine |\n| `open claim` | x | |\n| `kplan/1` | x | |\n| `home` | x | a directory |\n")
+	var names []string
+	for _, term := range terms {
+		names = append(names, term.name)
+	}
+	if got, want := strings.Join(names, " "), "machine inturn open-claim kplan/1 home"; got != want {
+		t.Fatalf("terms = %q, want %q", got, want)
+	}
+	f := source{path: "a/machine_test.go", dir: "a", text: []byte("package a\n\n// An open claim: kplan/1, of two Machines; a state machine, homes.\ntype homeOf struct{ machines, inTurn int }\n\nvar x = `machine`\n")}
+	var got []string
+	for _, u := range f.uses(terms) {
+		got = append(got, fmt.Sprint(u.line, " ", u.word))
+	}
+	slices.Sort(got)
+	if got, want := strings.Join(got, ", "), "1 machine, 3 kplan/1, 3 machine, 3 open-claim, 4 home, 4 inturn, 4 machine, 6 machine"; got != want {
+		t.Errorf("uses = %q, want %q", got, want)
+	}
+}
