@@ -7,7 +7,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/bench/measure"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
@@ -18,7 +18,7 @@ func main() { measure.Main(solve) }
 func solve(s *scenario.Scenario) (measure.Report, error) {
 	snap := s.Snapshot(time.Unix(0, 0))
 	if s.Consolidates() {
-		return consolidate(s, snap)
+		return measureSteps(s, snap)
 	}
 	// Scenarios are judged with the domains in which nodes could be bought.
 	opts := pack.Options{BuyableBinds: true}
@@ -54,12 +54,12 @@ func solve(s *scenario.Scenario) (measure.Report, error) {
 // Prices of an eviction that are tried besides the default, in dollars per hour.
 const evictionLow, evictionHigh, evictionStep = 0.0002, 0.06, 1.25
 
-func consolidate(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, error) {
-	opts := disrupt.ConsolidateOptions{Pack: pack.Options{BuyableBinds: true}}
-	var first *disrupt.Consolidation
+func measureSteps(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, error) {
+	opts := consolidate.Options{Pack: pack.Options{BuyableBinds: true}}
+	var first *consolidate.Result
 	cost, err := measure.Repeat(func() (func() error, error) {
 		return func() error {
-			c := disrupt.Consolidate(snap, opts)
+			c := consolidate.Search(snap, opts)
 			if first == nil {
 				first = &c
 			}
@@ -80,7 +80,7 @@ func consolidate(s *scenario.Scenario, snap *cluster.Snapshot) (measure.Report, 
 		return report, nil
 	}
 	for opts.EvictionHourly = evictionLow; opts.EvictionHourly < evictionHigh; opts.EvictionHourly *= evictionStep {
-		c := disrupt.Consolidate(snap, opts)
+		c := consolidate.Search(snap, opts)
 		p, err := steps(s, snap, &c)
 		if err != nil {
 			return measure.Report{}, err
@@ -100,11 +100,11 @@ const (
 
 // pace measures how long it takes to find the first steps, which need no new node; and, when
 // all steps have been taken and one pod has gone, that nothing is to be done.
-func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts disrupt.ConsolidateOptions) (*measure.Pace, error) {
-	cost := func(opts disrupt.ConsolidateOptions) (float64, error) {
+func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts consolidate.Options) (*measure.Pace, error) {
+	cost := func(opts consolidate.Options) (float64, error) {
 		c, err := measure.Repeat(func() (func() error, error) {
 			return func() error {
-				disrupt.Consolidate(snap, opts)
+				consolidate.Search(snap, opts)
 				return nil
 			}, nil
 		})
@@ -117,7 +117,7 @@ func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts disrupt.Consolidate
 		return nil, err
 	}
 	for range looksMax {
-		c := disrupt.Consolidate(snap, opts)
+		c := consolidate.Search(snap, opts)
 		if len(c.Steps) == 0 {
 			break
 		}
@@ -139,7 +139,7 @@ func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts disrupt.Consolidate
 	return &measure.Pace{First: first, Nothing: nothing}, err
 }
 
-func steps(s *scenario.Scenario, snap *cluster.Snapshot, c *disrupt.Consolidation) (*scenario.Plan, error) {
+func steps(s *scenario.Scenario, snap *cluster.Snapshot, c *consolidate.Result) (*scenario.Plan, error) {
 	p, err := scenario.Steps(s.Name, snap, c.Steps)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
@@ -77,7 +77,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("%d nodes; the same seed makes other ones:\n%s", len(s.Nodes), diff)
 	}
 	snap := s.Snapshot(time.Unix(0, 0))
-	c := disrupt.Consolidate(snap, disrupt.ConsolidateOptions{Pack: pack.Options{BuyableBinds: true}})
+	c := consolidate.Search(snap, consolidate.Options{Pack: pack.Options{BuyableBinds: true}})
 	file, err := scenario.Steps(s.Name, snap, c.Steps)
 	if err != nil {
 		t.Fatal(err)

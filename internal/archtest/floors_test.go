@@ -21,6 +21,7 @@ var floors = [][]string{
 	{"internal/core/cluster"},
 	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
 	{"internal/core/pack", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
+	{"internal/core/consolidate"},
 	{"internal/core/disrupt"},
 	{"internal/kube/condition", "internal/controller/loop", "internal/decision/record"},
 	{"internal/kube/translate", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/scenario"},

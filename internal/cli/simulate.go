@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 )
 
@@ -23,7 +23,7 @@ const (
 func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
-	var consolidate, prove, spotToSpot bool
+	var saves, prove, spotToSpot bool
 	var evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -64,8 +64,8 @@ input is wrong.`,
 			if err != nil {
 				return &statusError{error: err, status: statusBadInput}
 			}
-			if consolidate {
-				return simulateSavings(cmd, c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: evictionHourly, SpotToSpot: spotToSpot}}, output)
+			if saves {
+				return simulateSavings(cmd, c, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: evictionHourly, SpotToSpot: spotToSpot}}, output)
 			}
 			c.Options.Prove = prove
 			return simulateLaunches(cmd, c, output)
@@ -76,7 +76,7 @@ input is wrong.`,
 	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
 	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	cmd.Flags().BoolVar(&consolidate, "consolidate", false, "say what would make the nodes that run cheaper")
+	cmd.Flags().BoolVar(&saves, "consolidate", false, "say what would make the nodes that run cheaper")
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
 	cmd.Flags().BoolVar(&prove, "prove", false, "work the lower bound out to the last where that can be done, which can take a minute")
@@ -85,7 +85,7 @@ input is wrong.`,
 }
 
 // simulateSavings prints what would make nodes cheaper.
-func simulateSavings(cmd *cobra.Command, c simulate.Case, opts disrupt.ConsolidateOptions, output string) error {
+func simulateSavings(cmd *cobra.Command, c simulate.Case, opts consolidate.Options, output string) error {
 	told := tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
 	saving := simulate.Consolidate(c, opts, simulate.Clock{Now: time.Now, CPU: cpuTime})
 	told()

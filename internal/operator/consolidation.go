@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 )
 
 // addConsolidation adds the terms of consolidation.
 func (s *Settings) addConsolidation(a adder) {
-	d := disrupt.DefaultTerms()
+	d := consolidate.DefaultTerms()
 	a.factor(&s.ConsolidationEvictionDollars, "consolidation-eviction-hourly-dollars", 0, "what consolidation must save per hour for each ordinary pod that it evicts; 0: a quarter of what the average pod costs. Annotation dovetail.sh/eviction-hourly-dollars of a NodePool overrides it")
 	a.factor(&s.ConsolidationSavingShareMin, "consolidation-saving-share-min", d.ShareMin, "share of the price of the nodes that it removes which consolidation must save besides. Annotation dovetail.sh/saving-share-min of a NodePool overrides it")
 	a.factor(&s.ConsolidationGapMax, "consolidation-gap-max", d.GapMax, "how much all nodes may cost above the least that they must, as a share of it, with consolidation not looking for more; 0: it always looks")
@@ -41,9 +41,9 @@ func (s *Settings) validateConsolidation() error {
 
 // terms returns what the settings say of consolidation. The core reads 0 as the default,
 // and less as none.
-func (s *Settings) terms() disrupt.Terms {
+func (s *Settings) terms() consolidate.Terms {
 	gates, _ := s.Gates() // Validate has read them
-	t := disrupt.Terms{
+	t := consolidate.Terms{
 		SpotToSpot:     gates["SpotToSpotConsolidation"],
 		EvictionHourly: s.ConsolidationEvictionDollars, ShareMin: s.ConsolidationSavingShareMin, GapMax: s.ConsolidationGapMax,
 		StepMax: s.ConsolidationStepMax, SpotPools: s.ConsolidationSpotPools, Rest: s.ConsolidationRest,

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 )
 
 // parsed returns the settings that a command line gives.
@@ -52,23 +52,23 @@ func TestConsolidationSettingsAreTheCoresTerms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		words []string
-		want  disrupt.Terms
+		want  consolidate.Terms
 	}{
-		"what is not said is the default": {nil, disrupt.DefaultTerms()},
+		"what is not said is the default": {nil, consolidate.DefaultTerms()},
 		"what is said counts": {
 			[]string{
 				"--consolidation-eviction-hourly-dollars=0.01", "--consolidation-saving-share-min=0.1", "--consolidation-gap-max=0.05",
 				"--consolidation-step-max=4", "--consolidation-spot-pools=15", "--consolidation-rest=1h",
 			},
-			disrupt.Terms{EvictionHourly: 0.01, ShareMin: 0.1, GapMax: 0.05, StepMax: 4, SpotPools: 15, Rest: 60 * 60e9},
+			consolidate.Terms{EvictionHourly: 0.01, ShareMin: 0.1, GapMax: 0.05, StepMax: 4, SpotPools: 15, Rest: 60 * 60e9},
 		},
 		"spot to spot is a gate": {
 			[]string{"--feature-gates=SpotToSpotConsolidation=true"},
-			disrupt.Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, SpotPools: 3, Rest: 10 * 60e9, SpotToSpot: true},
+			consolidate.Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, SpotPools: 3, Rest: 10 * 60e9, SpotToSpot: true},
 		},
 		"nothing is less than the default": {
 			[]string{"--consolidation-gap-max=0", "--consolidation-rest=0s"},
-			disrupt.Terms{ShareMin: 0.02, GapMax: -1, StepMax: 32, SpotPools: 3, Rest: -1},
+			consolidate.Terms{ShareMin: 0.02, GapMax: -1, StepMax: 32, SpotPools: 3, Rest: -1},
 		},
 	} {
 		s := parsed(t, c.words...)

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -214,7 +214,7 @@ func (th *thinned) promise(t *testing.T) *simulate.Saving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return simulate.Consolidate(c, disrupt.ConsolidateOptions{Terms: disrupt.Terms{SpotToSpot: true}}, simulate.Clock{Now: time.Now, CPU: func() time.Duration { return 0 }})
+	return simulate.Consolidate(c, consolidate.Options{Terms: consolidate.Terms{SpotToSpot: true}}, simulate.Clock{Now: time.Now, CPU: func() time.Duration { return 0 }})
 }
 
 // TestConsolidationKeepsItsPromise lets nodes that are used too little be consolidated

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -46,7 +47,7 @@ type Loop struct {
 	Now       func() time.Time
 	Synced    func() bool
 	Pack      pack.Options
-	Terms     disrupt.Terms
+	Terms     consolidate.Terms
 	// Quarantine has the pods that no decision of this loop is about.
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
@@ -33,7 +34,7 @@ func TestALookIsBoundedByCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Terms: disrupt.Terms{StepMax: 2}})
+	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Terms: consolidate.Terms{StepMax: 2}})
 	for i := range p.Steps {
 		if n := len(p.Steps[i].Remove); n > 2 {
 			t.Errorf("one step removes %d machines, want 2 at most", n)

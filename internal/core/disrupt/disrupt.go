@@ -19,19 +19,20 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Reasons to disrupt, in the API's words. Expired and Interrupted are not among those that
-// budgets may name: only budgets for all reasons count for them.
+// The reasons to disrupt a node, as plans have them.
 const (
-	Empty       = "Empty"
-	Drifted     = "Drifted"
-	Expired     = "Expired"
-	Interrupted = "Interrupted"
+	Empty         = plan.Empty
+	Drifted       = plan.Drifted
+	Underutilized = plan.Underutilized
+	Expired       = plan.Expired
+	Interrupted   = plan.Interrupted
 )
 
 // BudgetReasons returns those that budgets may name.
@@ -48,7 +49,7 @@ type Options struct {
 	// ProbesMax is how many machines' replacements are worked out in one look; 0: 32.
 	ProbesMax int
 	// Terms are those of consolidation.
-	Terms Terms
+	Terms consolidate.Terms
 	// Events are the counts of events that the snapshot has taken in.
 	Events Events
 	// Pack are the options of placement.
@@ -157,7 +158,7 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	if opts.ReplaceWithin == 0 {
 		opts.ReplaceWithin = replaceWithinDefault
 	}
-	opts.Terms = opts.Terms.complete()
+	opts.Terms = opts.Terms.Complete()
 	return &work{
 		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
 		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Disruption{At: snap.At},

@@ -272,7 +272,7 @@ func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
 		return why
 	}
 	for i := range n.Residents {
-		if why := w.opts.Terms.resting(&n.Residents[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {
+		if why := w.opts.Terms.CoolingDown(&n.Residents[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {
 			return why.About(n.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -100,7 +101,7 @@ func (m *Memory) noticeOffers(snap *cluster.Snapshot) {
 		m.SearchBackoff, m.SearchAt = 0, time.Time{}
 		maps.DeleteFunc(m.NodeCooldowns, func(_ string, c Cooldown) bool { return c.Why.Reason == verdict.NoReplacement })
 	}
-	m.Pools, m.AnyYoung = snap.Pools, AnyYoung(snap)
+	m.Pools, m.AnyYoung = snap.Pools, consolidate.AnyYoung(snap)
 }
 
 // noticeRoom ends the cooldown of some nodes that could not be replaced, where limits leave

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -16,7 +17,7 @@ func (w *work) underutilized() {
 		w.tellStaying()
 		return
 	}
-	opts := ConsolidateOptions{
+	opts := consolidate.Options{
 		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.scope.search == DrainSearch, Try: w.scope.try,
 		PoolMax:  func(pool string) int { return w.books.Most(pool, Underutilized) },
 		MayBegin: w.mayBeginOf,
@@ -38,7 +39,7 @@ func (w *work) underutilized() {
 			opts.Replaceable = w.replaceable
 		}
 	}
-	found := Consolidate(w.ahead().snap, opts)
+	found := consolidate.Search(w.ahead().snap, opts)
 	w.out.FleetBoundHourly, w.found.try = found.BoundHourly, found.Try
 	w.out.GivenUp = append(w.out.GivenUp, found.GivenUp...)
 	w.found.conclusive = !opts.DrainOnly
@@ -102,7 +103,7 @@ func (w *work) waitsFor(steps []plan.Step) map[string]int {
 }
 
 // tellScores keeps the last score of each step that is begun, and of each that was rejected.
-func (w *work) tellScores(found Consolidation) {
+func (w *work) tellScores(found consolidate.Result) {
 	goes, begun, told := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range found.Steps {
 		for _, r := range found.Steps[i].Remove {
@@ -160,7 +161,7 @@ func (w *work) happened(n *cluster.Node) bool {
 	}
 	for i := range n.Residents {
 		if r := &n.Residents[i]; !r.Moved.IsZero() {
-			if rested := r.Moved.Add(w.opts.Terms.restOf(r)); rested.After(over) {
+			if rested := r.Moved.Add(w.opts.Terms.CooldownOf(r)); rested.After(over) {
 				over = rested
 			}
 		}

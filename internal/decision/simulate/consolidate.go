@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
@@ -17,21 +17,21 @@ import (
 // Saving is what consolidation would do about a case, and how long it took to decide.
 type Saving struct {
 	Case
-	disrupt.Consolidation
+	consolidate.Result
 	Wall, CPU time.Duration
 }
 
 // Consolidate answers a case with the steps that would make its nodes cheaper. Budgets
 // of pools, which say how many steps may be under way at once, are not looked at.
-func Consolidate(c Case, opts disrupt.ConsolidateOptions, clock Clock) *Saving {
+func Consolidate(c Case, opts consolidate.Options, clock Clock) *Saving {
 	c.groupResidents()
 	opts.Pack = c.Options
 	if opts.Candidate == nil {
 		opts.Candidate = c.wantsIt
 	}
 	start, used := clock.Now(), clock.CPU()
-	out := disrupt.Consolidate(c.Snapshot, opts)
-	return &Saving{Case: c, Consolidation: out, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
+	out := consolidate.Search(c.Snapshot, opts)
+	return &Saving{Case: c, Result: out, Wall: clock.Now().Sub(start), CPU: clock.CPU() - used}
 }
 
 // wantsIt returns why a node's pool does not want it removed.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 )
 
@@ -23,11 +24,11 @@ func BenchmarkConsolidate(b *testing.B) {
 	for i := range c.Snapshot.Nodes {
 		pods += len(c.Snapshot.Nodes[i].Residents)
 	}
-	found := Consolidate(c, disrupt.ConsolidateOptions{}, clock)
+	found := Consolidate(c, consolidate.Options{}, clock)
 	b.Run("plan", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			found = Consolidate(c, disrupt.ConsolidateOptions{}, clock)
+			found = Consolidate(c, consolidate.Options{}, clock)
 		}
 		b.ReportMetric(found.CPU.Seconds()*1000, "cpu-ms")
 		b.ReportMetric(float64(pods), "pods")
@@ -37,7 +38,7 @@ func BenchmarkConsolidate(b *testing.B) {
 		b.ReportAllocs()
 		var drains *Saving
 		for b.Loop() {
-			drains = Consolidate(c, disrupt.ConsolidateOptions{DrainOnly: true}, clock)
+			drains = Consolidate(c, consolidate.Options{DrainOnly: true}, clock)
 		}
 		b.ReportMetric(drains.CPU.Seconds()*1000, "cpu-ms")
 		b.ReportMetric(float64(len(drains.Steps)), "steps")
@@ -49,7 +50,7 @@ func BenchmarkConsolidate(b *testing.B) {
 		}
 		s = s.After(file)
 		c.Snapshot = s.Snapshot(still())
-		if found = Consolidate(c, disrupt.ConsolidateOptions{}, clock); len(found.Steps) == 0 {
+		if found = Consolidate(c, consolidate.Options{}, clock); len(found.Steps) == 0 {
 			break
 		}
 	}
@@ -59,7 +60,7 @@ func BenchmarkConsolidate(b *testing.B) {
 	b.Run("nothing", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			found = Consolidate(c, disrupt.ConsolidateOptions{Changed: func(n *cluster.Node) bool { return n.Name == changed }}, clock)
+			found = Consolidate(c, consolidate.Options{Changed: func(n *cluster.Node) bool { return n.Name == changed }}, clock)
 		}
 		b.ReportMetric(found.CPU.Seconds()*1000, "cpu-ms")
 		b.ReportMetric(float64(len(found.Steps)), "steps")

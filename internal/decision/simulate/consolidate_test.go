@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -37,7 +37,7 @@ func TestStepsAreSound(t *testing.T) {
 		if rapid.Bool().Draw(t, "limited") {
 			s.NodePools[0].LimitCPU = int64(len(s.Nodes)) * 10000
 		}
-		opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{
+		opts := consolidate.Options{Terms: consolidate.Terms{
 			EvictionHourly: rapid.SampledFrom([]float64{0, 0.0001, 0.01, 1000}).Draw(t, "eviction"),
 			StepMax:        rapid.SampledFrom([]int{0, 1, 3, 1000}).Draw(t, "most"),
 		}}
@@ -64,7 +64,7 @@ func TestStepsAreSound(t *testing.T) {
 func TestTheBoundIsBelowWhatSpotMayCost(t *testing.T) {
 	t.Parallel()
 	f := family{name: "spot", spot: 0.5, fill: 0.1, guarded: 0.1, spread: 0.1, apart: 0.4, local: 0.1, thin: 15}
-	steps(t, f.generate(t, 3, 1480), disrupt.ConsolidateOptions{Terms: disrupt.Terms{StepMax: 1000}})
+	steps(t, f.generate(t, 3, 1480), consolidate.Options{Terms: consolidate.Terms{StepMax: 1000}})
 }
 
 // TestLimitsHoldWhateverIsLaunched: a launch names larger types than the one that was counted
@@ -74,7 +74,7 @@ func TestLimitsHoldWhateverIsLaunched(t *testing.T) {
 	f := family{name: "limited", spot: 0.5, fill: 1, spread: 0.1, thin: 15}
 	s := f.generate(t, 13, 0x1b37)
 	s.NodePools[0].LimitCPU = 130_000
-	steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: 0.0001, StepMax: 1000}})
+	steps(t, s, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: 0.0001, StepMax: 1000}})
 }
 
 // tester is what both testing.TB and rapid.T are.
@@ -85,11 +85,11 @@ type tester interface {
 }
 
 // anySpot lets spot nodes be replaced by any spot node, as in the published figures.
-func anySpot() disrupt.Terms { return disrupt.Terms{SpotToSpot: true, SpotTypesMin: -1} }
+func anySpot() consolidate.Terms { return consolidate.Terms{SpotToSpot: true, SpotTypesMin: -1} }
 
 // steps returns the answer as a file, and what the judge says of it; it fails when that
 // is anything bad.
-func steps(t tester, s *scenario.Scenario, opts disrupt.ConsolidateOptions) (string, scenario.StepsReport) {
+func steps(t tester, s *scenario.Scenario, opts consolidate.Options) (string, scenario.StepsReport) {
 	t.Helper()
 	opts.SpotToSpot, opts.SpotTypesMin = anySpot().SpotToSpot, anySpot().SpotTypesMin
 	a := Consolidate(Case{Name: s.Name, Snapshot: s.Snapshot(time.Unix(0, 0)), Options: scenarioOptions()}, opts, stillClock())
@@ -148,7 +148,7 @@ func TestPublicConsolidations(t *testing.T) {
 			var lines []string
 			a, low := approach{price: k.price, evictions: k.evictions, fewest: math.MaxInt, cheapest: math.Inf(1), above: 0.06}, math.Inf(1)
 			try := func(eviction float64) {
-				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction, StepMax: 1 << 20}}
+				opts := consolidate.Options{Terms: consolidate.Terms{EvictionHourly: eviction, StepMax: 1 << 20}}
 				file, r := steps(t, s, opts)
 				var p scenario.Plan
 				if err := json.Unmarshal([]byte(file), &p); err != nil {
@@ -189,12 +189,12 @@ func TestPublicConsolidations(t *testing.T) {
 // complete.
 func checkDefaults(t *testing.T, s *scenario.Scenario, k karpenter) {
 	t.Helper()
-	text, r := steps(t, s, disrupt.ConsolidateOptions{})
+	text, r := steps(t, s, consolidate.Options{})
 	var p scenario.Plan
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	_, again := steps(t, s.After(&p), disrupt.ConsolidateOptions{})
+	_, again := steps(t, s.After(&p), consolidate.Options{})
 	saved := r.PricePerHour - again.PricePerHour
 	t.Logf("%s by default: %.2f $/h (x %.3f), %d evictions, %d steps; a second look saves %.2f with %d evictions",
 		s.Name, r.PricePerHour, r.PricePerHour/p.LowerBoundPerHour, r.Evictions, len(p.Steps), saved, again.Evictions)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
@@ -34,7 +34,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 			g := greedy(t, s)
 			a := approach{price: g.price, evictions: g.evictions, fewest: math.MaxInt, cheapest: math.Inf(1), above: 0.06}
 			for _, eviction := range []float64{0.0005, 0.002, 0.01} {
-				opts := disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}}
+				opts := consolidate.Options{Terms: consolidate.Terms{EvictionHourly: eviction}}
 				text, ours := steps(t, s, opts)
 				var plan scenario.Plan
 				if err := json.Unmarshal([]byte(text), &plan); err != nil {
@@ -69,7 +69,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 			goal := g.evictions * 6 / 10
 			for tries := 0; tries < 6 && a.fewest > goal && nodes <= 1000; tries++ { // above it takes long
 				eviction := a.next()
-				_, ours := steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}})
+				_, ours := steps(t, s, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: eviction}})
 				a.count(eviction, ours)
 			}
 			fleet := newFleet(s)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -63,7 +63,7 @@ func (f family) againstKarpenter(t *testing.T, nodes int) {
 	}
 	a := approach{price: k.price, evictions: k.evictions, fewest: math.MaxInt, cheapest: math.Inf(1), above: 0.06}
 	try := func(eviction float64) {
-		_, r := steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: eviction}})
+		_, r := steps(t, s, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: eviction}})
 		a.count(eviction, r)
 	}
 	fleet := newFleet(s)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -37,7 +38,7 @@ func TestWhatIsBegunIsFinished(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLanding(f.generate(t, 40, 1).Snapshot(time.Unix(1e9, 0)))
-			promised := disrupt.Consolidate(l.snap, disrupt.ConsolidateOptions{Terms: anySpot(), Pack: scenarioOptions()}).AfterHourly
+			promised := consolidate.Search(l.snap, consolidate.Options{Terms: anySpot(), Pack: scenarioOptions()}).AfterHourly
 			for idle := 0; idle < landingRest && !t.Failed(); {
 				if idle++; l.round(t) {
 					idle = 0

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -27,7 +27,7 @@ func TestALargeClusterComesNearTheBound(t *testing.T) {
 		t.Fatalf("CONSOLIDATE_FAMILY %q: no such family", os.Getenv("CONSOLIDATE_FAMILY"))
 	}
 	s := all[at].generate(t, 5000, 7)
-	text, r := steps(t, s, disrupt.ConsolidateOptions{Terms: disrupt.Terms{EvictionHourly: 0.0005}})
+	text, r := steps(t, s, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: 0.0005}})
 	var plan scenario.Plan
 	if err := json.Unmarshal([]byte(text), &plan); err != nil {
 		t.Fatal(err)

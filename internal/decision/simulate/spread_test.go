@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -27,7 +28,7 @@ func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
 			s.empty = s.snap.Nodes[0]
 			s.empty.Residents, s.empty.Pods, s.empty.Used = nil, nil, quantity.List{}
 			s.snap.Pools[0].Budgets = []cluster.Budget{{Nodes: 20, Percent: true, Active: true}}
-			promised := disrupt.Consolidate(s.snap, disrupt.ConsolidateOptions{Pack: scenarioOptions()}).AfterHourly
+			promised := consolidate.Search(s.snap, consolidate.Options{Pack: scenarioOptions()}).AfterHourly
 			for s.rounds = 1; s.round(t); s.rounds++ {
 				if s.rounds == landingRounds {
 					t.Fatalf("there is no end after %d rounds", s.rounds)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
@@ -40,7 +40,7 @@ func TestTeamsAreConsolidatedApart(t *testing.T) {
 				teamOf[r.PodRef] = team
 			}
 		}
-		c := disrupt.Consolidate(snap, disrupt.ConsolidateOptions{Terms: anySpot(), Pack: scenarioOptions()})
+		c := consolidate.Search(snap, consolidate.Options{Terms: anySpot(), Pack: scenarioOptions()})
 		if c.AfterHourly > 1.15*c.BoundHourly {
 			t.Errorf("seed %d: %.2f $/h of %.2f are left, want at most 1.15 times %.2f", seed, c.AfterHourly, c.PriceHourly, c.BoundHourly)
 		}

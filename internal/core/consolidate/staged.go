@@ -1,4 +1,4 @@
-package disrupt
+package consolidate
 
 import (
 	"slices"
@@ -37,9 +37,6 @@ type goal struct {
 	worth float64
 	host  int // -1: it is not bought
 }
-
-// turnsLook is how many machines are compared for the next of a step.
-const turnsLook = 256
 
 // inTurn makes several steps of a draft, and returns what is left of it. What is launched is
 // written down when all turns have been taken; where that fails for one of the launches,
@@ -149,7 +146,7 @@ func (t *turns) choose(order []int32) (part []int32) {
 	for _, m := range t.moves {
 		t.room[m.Class] += m.N
 	}
-	among := slices.Clone(order[:min(len(order), turnsLook)])
+	among := slices.Clone(order[:min(len(order), stageNodesMax)])
 	for len(among) > 0 && len(part) < t.c.opts.StepMax {
 		best, most := 0, -1.0
 		for i, h := range among {

@@ -1,4 +1,4 @@
-package disrupt
+package consolidate
 
 import (
 	"cmp"
@@ -8,17 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 )
 
-const (
-	// searchBase, searchNode and searchPod are the units of effort that a search for something
-	// cheaper may take, whatever it is about, for each node, and for each pod that could move.
-	// Searches about ordinary pods take less than a tenth (BenchmarkEffort prints it).
-	searchBase, searchNode, searchPod = 10_000_000, 40_000, 8_000
-	// searchesMax bounds how often a search that takes too much and finds nothing is made again.
-	searchesMax = 2
-)
-
 // searchEffort returns how many units a search may take.
-func searchEffort(snap *cluster.Snapshot, opts ConsolidateOptions) int64 {
+func searchEffort(snap *cluster.Snapshot, opts Options) int64 {
 	pods := len(snap.Pending)
 	for i := range snap.Nodes {
 		pods += len(snap.Nodes[i].Residents)

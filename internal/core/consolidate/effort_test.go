@@ -1,4 +1,4 @@
-package disrupt_test
+package consolidate_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -52,7 +52,7 @@ func TestNodesWithPodsOfTooManyRulesDoNotKeepOthersFromConsolidation(t *testing.
 		}
 		snap.Nodes[2+i].Residents[0].Shape = &sh
 	}
-	found := disrupt.Consolidate(snap, disrupt.ConsolidateOptions{Pack: pack.Options{Effort: 5_000}})
+	found := consolidate.Search(snap, consolidate.Options{Pack: pack.Options{Effort: 5_000}})
 	if diff := cmp.Diff([]string{plan.CauseEffort}, found.GivenUp); diff != "" {
 		t.Errorf("searches that were given up (-want +got):\n%s", diff)
 	}

@@ -1,4 +1,17 @@
-package disrupt
+// Package consolidate searches for commands that make the nodes of a cluster cheaper: nodes
+// whose pods fit on others, and nodes that cheaper ones can replace, many by many.
+//
+// The one idea: a search works on a repack session (changes that are kept or undone), and
+// turns what it found into commands only afterwards, each of which is safe by itself in the
+// order in which they are listed. It decides about money and evictions alone; whether a
+// command may begin now (budgets, cooldowns, what is in progress) is for core/disrupt to
+// say, which hands in who is a candidate.
+//
+// Read consolidate.go (the search), then steps.go (what was found becomes commands), staged.go
+// and progress.go (a command that is too large is done in stages), cost.go (what an eviction
+// costs), spot.go, effort.go (bounds), tuning.go (the constants). It imports the core only,
+// and not core/disrupt.
+package consolidate
 
 import (
 	"cmp"
@@ -14,9 +27,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Underutilized is the API's word for the reason of consolidation.
-const Underutilized = "Underutilized"
-
 // Terms are what the operator may say of consolidation. The zero value is the default.
 type Terms struct {
 	// EvictionHourly is what a step must save, in dollars per hour, for each ordinary pod
@@ -28,7 +38,7 @@ type Terms struct {
 	// GapMax is how much the machines may cost above the bound, as a share of it, with
 	// nothing being done; 0: 2 %. Negative: there is always another look.
 	GapMax float64
-	// StepMax is how many machines one step may remove at most; 0: 100.
+	// StepMax is how many nodes one command may remove at most; 0: 32.
 	StepMax int
 	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
@@ -45,27 +55,24 @@ type Terms struct {
 	Rest time.Duration
 }
 
-// spotTypesMin is what 0 stands for in Terms.SpotTypesMin: Karpenter's number.
-const spotTypesMin = 15
-
 // DefaultTerms returns what zero values of Terms stand for.
 func DefaultTerms() Terms {
-	return Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, SpotPools: 3, Rest: 10 * time.Minute}
+	return Terms{ShareMin: shareMinDefault, GapMax: gapMaxDefault, StepMax: stepMaxDefault, SpotPools: spotPoolsDefault, Rest: restDefault}
 }
 
-// complete returns the terms with the defaults for what they do not say.
-func (t Terms) complete() Terms {
+// Complete returns the terms with the defaults for what they do not say.
+func (t Terms) Complete() Terms {
 	d := DefaultTerms()
 	return Terms{
 		EvictionHourly: t.EvictionHourly, ShareMin: cmp.Or(t.ShareMin, d.ShareMin), GapMax: cmp.Or(t.GapMax, d.GapMax),
 		StepMax: cmp.Or(t.StepMax, d.StepMax), SpotPools: cmp.Or(t.SpotPools, d.SpotPools), Rest: cmp.Or(t.Rest, d.Rest),
-		SpotToSpot: t.SpotToSpot, SpotTypesMin: cmp.Or(t.SpotTypesMin, spotTypesMin),
+		SpotToSpot: t.SpotToSpot, SpotTypesMin: cmp.Or(t.SpotTypesMin, spotTypesMinDefault),
 	}
 }
 
-// ConsolidateOptions are the terms, and what the caller knows besides. The zero value is
+// Options are the terms, and what the caller knows besides. The zero value is
 // the default.
-type ConsolidateOptions struct {
+type Options struct {
 	Terms
 	// PoolMax is how many machines of a pool one step may remove at most; nil: StepMax.
 	PoolMax func(pool string) int
@@ -91,8 +98,8 @@ type ConsolidateOptions struct {
 	Pack pack.Options
 }
 
-// Consolidation is what would make the machines cheaper.
-type Consolidation struct {
+// Result is what would make the nodes cheaper.
+type Result struct {
 	// Steps are in the order in which they should be taken: most saved for each eviction
 	// first. Each is safe by itself, and so is every beginning of the list.
 	Steps []plan.Step
@@ -111,7 +118,7 @@ type Consolidation struct {
 	GivenUp []string
 }
 
-// Consolidate returns the steps that make the price of all machines, and a price for
+// Search returns the steps that make the price of all machines, and a price for
 // every eviction, as low as it can find.
 //
 // Machines are drained that carry little worth for their price and their evictions, into
@@ -121,10 +128,10 @@ type Consolidation struct {
 //
 // A search may take so much effort and no more: then what it has found is the answer. If that is
 // nothing, or the search ends in a bug, it is made again without the nodes whose pods have most rules.
-func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation {
+func Search(snap *cluster.Snapshot, opts Options) Result {
 	var givenUp []string
 	for attempt := 0; ; attempt++ {
-		out, cause := tryConsolidate(snap, opts)
+		out, cause := trySearch(snap, opts)
 		if cause != "" {
 			givenUp = append(givenUp, cause)
 		}
@@ -136,13 +143,13 @@ func Consolidate(snap *cluster.Snapshot, opts ConsolidateOptions) Consolidation 
 	}
 }
 
-// tryConsolidate is one search. cause is empty, or why it did not come to its end: then out is
+// trySearch is one search. cause is empty, or why it did not come to its end: then out is
 // what it had found.
-func tryConsolidate(snap *cluster.Snapshot, opts ConsolidateOptions) (out Consolidation, cause string) {
+func trySearch(snap *cluster.Snapshot, opts Options) (out Result, cause string) {
 	meter := effort.New(searchEffort(snap, opts))
 	defer func() {
 		if r := recover(); r != nil {
-			out, cause = Consolidation{}, effort.Bug(r)
+			out, cause = Result{}, effort.Bug(r)
 		}
 		out.Effort = meter.Spent()
 	}()
@@ -153,7 +160,7 @@ func tryConsolidate(snap *cluster.Snapshot, opts ConsolidateOptions) (out Consol
 }
 
 // consolidate is one search. It writes to best whenever it has found something better.
-func consolidate(snap *cluster.Snapshot, opts ConsolidateOptions, meter *effort.Meter, best *Consolidation) {
+func consolidate(snap *cluster.Snapshot, opts Options, meter *effort.Meter, best *Result) {
 	c := newConsolidator(snap, opts, meter)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {
 		c.bestOfTries(best)
@@ -165,9 +172,9 @@ func consolidate(snap *cluster.Snapshot, opts ConsolidateOptions, meter *effort.
 
 // bestOfTries plans a few times where there are few machines, with these in another order
 // each time, and leaves the plan that gains most in best.
-func (c *consolidator) bestOfTries(best *Consolidation) {
+func (c *consolidator) bestOfTries(best *Result) {
 	machines := len(c.snap.Nodes)
-	tries := min(max(machinesMax/max(machines, 1), 1), triesMax)
+	tries := min(max(triesNodesMax/max(machines, 1), 1), triesMax)
 	if c.opts.DrainOnly || c.opts.Changed != nil {
 		tries = 1
 	}
@@ -227,7 +234,7 @@ func removed(steps []plan.Step) (n int) {
 // plan searches, makes steps of what it found, and looks again where that was not all, unless it
 // would find the same. It gives up what can't come near what was gained before.
 func (c *consolidator) plan(gained float64) {
-	for range looksMax {
+	for range searchRoundsMax {
 		had, drafts := len(c.out.Steps), c.search()
 		if c.hopeOf(drafts) < hopelessShare*gained {
 			return
@@ -255,7 +262,7 @@ func (c *consolidator) hopeOf(drafts []*draft) float64 {
 // consolidator is one search under way. Indexes of machines are those of the session.
 type consolidator struct {
 	snap *cluster.Snapshot
-	opts ConsolidateOptions
+	opts Options
 	s    *pack.Session
 	// cost is what evicting a machine's pods costs, with what must be saved besides. It is
 	// NaN for machines that may not go. weight is that of their evictions.
@@ -277,11 +284,11 @@ type consolidator struct {
 	groups   groups
 	total    map[string]total // by pool
 	gain     float64          // what the steps save beyond what they cost
-	out      Consolidation
+	out      Result
 }
 
-func newConsolidator(snap *cluster.Snapshot, opts ConsolidateOptions, meter *effort.Meter) *consolidator {
-	opts.Terms = opts.complete()
+func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *consolidator {
+	opts.Terms = opts.Complete()
 	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, vain: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
@@ -350,26 +357,6 @@ func (c *consolidator) bound() {
 	}
 	c.out.BoundHourly = min(max(worth, stay+max(rest, 0)), c.out.PriceHourly)
 }
-
-const (
-	// triesMax is how often a search is repeated with the machines in another order, and
-	// triesInVain after how many in a row it ends that find hardly more, triesAgain how often it is
-	// repeated besides the try that found most a moment ago; machinesMax bounds the machines of all
-	// tries together.
-	triesMax, triesInVain, triesAgain, machinesMax = 20, 5, 2, 4000
-	// moreShare of the price is hardly more, and hopelessShare of what another try gained nothing that
-	// steps could still make better.
-	moreShare, hopelessShare = 0.0002, 0.95
-	// fewShare is of how many steps one that may be begun is few.
-	fewShare = 16
-	// looksMax is how often it is looked again because some of what was found could not be
-	// made steps of.
-	looksMax = 3
-	// littleShare is of how many machines one removed is little.
-	littleShare = 5
-	// noiseShare is by how much the order differs from one try to the other.
-	noiseShare = 0.1
-)
 
 // search looks for what could be cheaper, and returns what it found. The session is as it
 // was before.
@@ -467,18 +454,10 @@ func (c *consolidator) settle() {
 	}
 }
 
-// Windows go over the machines roundsMax times at most; roundsFew times where there are
-// more than manyMachines.
-const roundsMax, roundsFew, manyMachines = 4, 2, 1500
-
-// leastSaving is what any change must save at least, in dollars per hour, so that rounding
-// is none.
-const leastSaving = 1e-6
-
 // replace puts new machines in the place of windows of the worst.
 func (c *consolidator) replace() {
 	rounds := roundsMax
-	if len(c.snap.Nodes) > manyMachines {
+	if len(c.snap.Nodes) > manyNodes {
 		rounds = roundsFew
 	}
 	c.windows(rounds, func(h int) bool { return !math.IsNaN(c.costOf(h)) && c.replaceable(h).IsYes() }, func(hosts []int32) bool {

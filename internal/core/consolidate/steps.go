@@ -1,4 +1,4 @@
-package disrupt
+package consolidate
 
 import (
 	"cmp"
@@ -65,7 +65,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 	if c.limited && !c.mayGo(removed) || !c.mayStock(mark, removed) || c.spotIn(roots) > c.spotMost(removed) {
 		return false
 	}
-	if len(c.snap.Nodes) <= manyMachines {
+	if len(c.snap.Nodes) <= manyNodes {
 		c.s.Welcome(mark)
 	}
 	c.s.Keep(mark)
@@ -182,9 +182,6 @@ func (c *consolidator) accept(mark int, step plan.Step, gain float64) {
 	c.gain += gain
 }
 
-// partsOpen is how many parts are tried for a machine.
-const partsOpen = 8
-
 // parts sorts the machines of drafts into as few parts as one step each may remove, worst
 // first.
 func (c *consolidator) parts(drafts []*draft) []*draft {
@@ -281,7 +278,7 @@ func (c *consolidator) drafts() (all []*draft) {
 // take removes the machines of a draft, finds places for their pods, and returns the step.
 // It is false when there are none, or the step would not save enough.
 func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool) (step plan.Step, gain float64, ok bool) {
-	step.Reason = Underutilized
+	step.Reason = plan.Underutilized
 	if !c.mayGo(d.remove) {
 		return step, 0, false
 	}
@@ -289,15 +286,15 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	for _, h := range d.remove {
 		c.s.Remove(int(h))
 		n := c.s.Node(int(h))
-		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: Underutilized})
+		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: plan.Underutilized})
 		step.SavingHourly += c.s.Price(int(h))
 		step.Evictions += len(n.Residents)
 		cost += c.cost[h]
 	}
 	if step.Evictions == 0 {
-		step.Reason = Empty
+		step.Reason = plan.Empty
 		for i := range step.Remove {
-			step.Remove[i].Reason = Empty
+			step.Remove[i].Reason = plan.Empty
 		}
 	}
 	if !do(d, mark) || c.s.AnyLoose() || !c.mayStock(mark, d.remove) {

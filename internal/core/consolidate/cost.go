@@ -1,4 +1,4 @@
-package disrupt
+package consolidate
 
 import (
 	"math"
@@ -26,9 +26,6 @@ func evictionWeight(r *cluster.Resident, now time.Time) float64 {
 	}
 	return w
 }
-
-// young is for how long it is dearer to remove a machine that was bought not long ago.
-const young = time.Hour
 
 // youth makes it dearer to remove a young machine: twice as much at first.
 func youth(age time.Duration) float64 {
@@ -80,7 +77,7 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	if why := r.Shape.Invalid; why != "" {
 		return verdict.Of(verdict.Unconsolidatable, "", "pod %s would have nowhere to go: %s", r.PodRef, why)
 	}
-	if v := c.opts.resting(r, c.snap.At); !v.IsYes() {
+	if v := c.opts.CoolingDown(r, c.snap.At); !v.IsYes() {
 		return v
 	}
 	if len(r.Guards) > 1 {
@@ -95,22 +92,19 @@ func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// resting returns why a pod is let be that may have come in the place of an evicted one.
-func (t *Terms) resting(r *cluster.Resident, at time.Time) verdict.Verdict {
-	if ago, rest := at.Sub(r.Moved), t.restOf(r); !r.Moved.IsZero() && ago < rest {
+// CoolingDown returns why a pod is not evicted that may have come in the place of an evicted one.
+func (t *Terms) CoolingDown(r *cluster.Resident, at time.Time) verdict.Verdict {
+	if ago, rest := at.Sub(r.Moved), t.CooldownOf(r); !r.Moved.IsZero() && ago < rest {
 		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), rest)
 	}
 	return verdict.Verdict{}
 }
 
-// restOf returns for how long a pod is let be when it has come. The time doubles when it has to move
+// CooldownOf returns for how long a pod is not evicted after it has come. It doubles when the pod has to move
 // again and again: what is saved by that comes back, for a reason that is not seen.
-func (t *Terms) restOf(r *cluster.Resident) time.Duration {
+func (t *Terms) CooldownOf(r *cluster.Resident) time.Duration {
 	return t.Rest << max(r.Moves-1, 0)
 }
-
-// balancedMin is the score that pools whose policy is Balanced ask for, fixed by the API.
-const balancedMin = 0.5
 
 // balanced tells whether every pool whose policy is Balanced finds the saving worth the
 // disruption: its share of what the pool costs must be at least half of the share of the

@@ -1,4 +1,4 @@
-package disrupt
+package consolidate
 
 import (
 	"math"

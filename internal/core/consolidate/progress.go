@@ -1,4 +1,4 @@
-package disrupt
+package consolidate
 
 import "slices"
 
@@ -19,9 +19,6 @@ type wanted struct {
 	goal, n int32
 	share   float64
 }
-
-// fillMin is how much of a goal must be filled: less is what sums lose.
-const fillMin = 1e-9
 
 // newTally makes the tally of so many kinds of pods, of which worth tells what one is worth.
 func newTally(goals []goal, kinds int, worth func(kind int32) float64) tally {
