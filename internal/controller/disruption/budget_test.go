@@ -69,7 +69,7 @@ func (w *window) budget() karpenterv1.Budget {
 	return b
 }
 
-// open tells whether the window has opened within its duration, minute by minute.
+// open reports whether the window has opened within its duration, minute by minute.
 func (w *window) open(at time.Time) bool {
 	if w.always {
 		return true
@@ -100,8 +100,8 @@ func allowed(windows []window, reason string, total int, at time.Time) int {
 	return least
 }
 
-// roller is a pool whose machines are disrupted, on a clock of its own. Their pods move as
-// soon as they are told to, to whatever machine has room; where none has they are gone.
+// roller is a pool whose nodes are disrupted, on a clock of its own. Their pods move as
+// soon as they are told to, to whatever node has room; where none has they are gone.
 type roller struct {
 	at      time.Time
 	pool    karpenterv1.NodePool
@@ -112,7 +112,7 @@ type roller struct {
 	made    int
 }
 
-// newRoller returns a roller whose machines have four cpus, or two at little more than
+// newRoller returns a roller whose nodes have four cpus, or two at little more than
 // half of the price. Each pod asks for one.
 func newRoller(at time.Time) *roller {
 	r := &roller{at: at, shape: &cluster.Shape{Requests: quantity.List{quantity.CPU: 1000, quantity.Pods: 1}, Terms: []label.Requirements{{}}}}
@@ -133,8 +133,8 @@ func newRoller(at time.Time) *roller {
 	return r
 }
 
-// machine adds a machine of a type.
-func (r *roller) machine(kind string) *cluster.Node {
+// launch adds a node of a type.
+func (r *roller) launch(kind string) *cluster.Node {
 	r.made++
 	name := fmt.Sprintf("n%03d", r.made)
 	t := r.types[slices.IndexFunc(r.types, func(t *catalog.Type) bool { return t.Name == kind })]
@@ -147,7 +147,7 @@ func (r *roller) machine(kind string) *cluster.Node {
 }
 
 func (r *roller) addNode(t *rapid.T) {
-	n := r.machine(rapid.SampledFrom([]string{"four", "two"}).Draw(t, "type"))
+	n := r.launch(rapid.SampledFrom([]string{"four", "two"}).Draw(t, "type"))
 	n.Initialised, n.Ready = true, rapid.IntRange(0, 9).Draw(t, "ready") > 0
 	switch rapid.IntRange(0, 3).Draw(t, "kind") {
 	case 1:
@@ -160,14 +160,14 @@ func (r *roller) addNode(t *rapid.T) {
 	}
 }
 
-// bind puts a pod on a machine that has room.
+// bind puts a pod on a node that has room.
 func (r *roller) bind(n *cluster.Node, pod cluster.Resident) {
 	n.Residents, n.Empty = append(n.Residents, pod), false
 	n.Used = n.Used.Plus(r.shape.Requests)
 	n.Pods = []cluster.PodCount{{Shape: r.shape, Count: int32(len(n.Residents))}}
 }
 
-// leave tells a machine to go, and its pods to find another.
+// leave tells a node to go, and its pods to find another.
 func (r *roller) leave(n *cluster.Node) {
 	pods := n.Residents
 	n.Leaving, n.Residents, n.Pods = true, nil, nil
@@ -217,7 +217,7 @@ func (r *roller) look(t *rapid.T) {
 	}
 }
 
-// begin marks the machines of a step and launches their replacements.
+// begin marks the nodes of a step and launches their replacements.
 func (r *roller) begin(s *plan.Step) {
 	for _, rm := range s.Remove {
 		n := r.node(rm.Node)
@@ -225,11 +225,11 @@ func (r *roller) begin(s *plan.Step) {
 		n.Step, n.StepRemoves, n.StepLaunches = s.ID, len(s.Remove), len(s.Launch)
 	}
 	for i := range s.Launch {
-		r.machine(s.Launch[i].Types[0]).Replaces = s.ID
+		r.launch(s.Launch[i].Types[0]).Replaces = s.ID
 	}
 }
 
-// judge fails when more machines are on their way out for a reason than it allows at this
+// judge fails when more nodes are on their way out for a reason than it allows at this
 // instant. When one has just been begun, those count too that go for another reason or
 // are not well.
 func (r *roller) judge(t *rapid.T, reason string, begun bool) {
@@ -245,11 +245,11 @@ func (r *roller) judge(t *rapid.T, reason string, begun bool) {
 		}
 	}
 	if most := allowed(r.windows, reason, total, r.at); going > most {
-		t.Fatalf("at %s %d of %d machines are on their way out for %s, which allows %d", r.at, going, total, reason, most)
+		t.Fatalf("at %s %d of %d nodes are on their way out for %s, which allows %d", r.at, going, total, reason, most)
 	}
 }
 
-// pass lets time go by: machines end, others come.
+// pass lets time go by: nodes end, others come.
 func (r *roller) pass(t *rapid.T) {
 	r.at = r.at.Add(time.Duration(rapid.SampledFrom([]int{1, 3, 30, 600, 3600, 3 * 3600}).Draw(t, "seconds")) * time.Second)
 	var left []cluster.Node

@@ -15,7 +15,7 @@ import (
 // stepsAtOnce is how many steps are written in parallel.
 const stepsAtOnce = 8
 
-// takeBack opens machines again, and drops what was launched for steps that failed.
+// takeBack opens nodes again, and drops what was launched for steps that failed.
 func (l *Loop) takeBack(ctx context.Context, p *plan.Disruption) error {
 	var errs []error
 	for i := range p.Undos {
@@ -29,7 +29,7 @@ func (l *Loop) takeBack(ctx context.Context, p *plan.Disruption) error {
 	return errors.Join(errs...)
 }
 
-// finish closes what has lost its taint, and deletes the claims of machines that may go.
+// finish closes what has lost its taint, and deletes the claims of nodes that may go.
 func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
 	var errs []error
 	for _, r := range p.Marks {
@@ -45,7 +45,7 @@ func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Disru
 	return errors.Join(errs...)
 }
 
-// shun keeps pods away from machines that go later, before anything is evicted for the
+// shun keeps pods away from nodes that go later, before anything is evicted for the
 // steps that begin now.
 func (l *Loop) shun(ctx context.Context, p *plan.Disruption) error {
 	return errors.Join(harmless(l.Disrupter.Shun(ctx, p.Shuns)), harmless(l.Disrupter.Unshun(ctx, p.Unshuns)))

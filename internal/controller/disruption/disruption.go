@@ -1,4 +1,4 @@
-// Package disruption is the loop that removes and replaces machines by our own choice:
+// Package disruption is the loop that removes and replaces nodes by our own choice:
 // take a snapshot, let core/disrupt propose, have it carried out, tell about it. It decides
 // nothing and remembers nothing: the Memory of core/disrupt goes from one decision to the
 // next through its hands.
@@ -61,7 +61,7 @@ type Loop struct {
 // Register adds the loop to the manager; it runs on the leader only.
 func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
 
-// NeedLeaderElection tells that one process at a time may disrupt.
+// NeedLeaderElection reports that one process at a time may disrupt.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start looks until the context ends.

@@ -20,15 +20,15 @@ import (
 // label returns a reason as metrics have it.
 func label(reason string) string { return strings.ToLower(reason) }
 
-// kindOf returns the label consolidation_type of a step that removes so many machines for
+// kindOf returns the label consolidation_type of a step that removes so many nodes for
 // a reason.
-func kindOf(reason string, machines int) string {
+func kindOf(reason string, nodes int) string {
 	switch {
 	case reason == disrupt.Empty:
 		return "empty"
 	case reason != disrupt.Underutilized:
 		return ""
-	case machines > 1:
+	case nodes > 1:
 		return "multi"
 	default:
 		return "single"
@@ -62,7 +62,7 @@ func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
 	for _, r := range s.Remove {
 		nodes = append(nodes, r.Node)
 		if err == nil && s.Reason == disrupt.Underutilized {
-			l.onMachine(r.Node, r.Claim, observe.ConsolidationCandidate(fmt.Sprintf(
+			l.onNode(r.Node, r.Claim, observe.ConsolidationCandidate(fmt.Sprintf(
 				"%d machines for %d: saves $%.4f per hour, evicts %d pods", len(s.Remove), len(s.Launch), s.SavingHourly, s.Evictions)))
 		}
 	}
@@ -73,7 +73,7 @@ func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
 		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
 }
 
-// tellUndo counts and logs a step that is taken back.
+// tellUndo counts and logs a step that is undone.
 func (l *Loop) tellUndo(u *plan.Undo) {
 	decision := observe.DecisionDelete
 	if u.Failed {
@@ -88,15 +88,15 @@ func (l *Loop) tellUndo(u *plan.Undo) {
 	for _, r := range u.Open {
 		nodes = append(nodes, r.Node)
 		if u.Reason == disrupt.Underutilized {
-			l.onMachine(r.Node, r.Claim, observe.ConsolidationRejected(u.Why.String()))
+			l.onNode(r.Node, r.Claim, observe.ConsolidationRejected(u.Why.String()))
 			continue
 		}
-		l.onMachine(r.Node, r.Claim, observe.DisruptionBlocked(u.Why.String()))
+		l.onNode(r.Node, r.Claim, observe.DisruptionBlocked(u.Why.String()))
 	}
 	l.Log.Info("took back a step", "step", u.Step, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
 }
 
-// tellRemoval counts and says that a machine goes.
+// tellRemoval counts and says that a node goes.
 func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
 	policy := ""
 	if pool, ok := snap.PoolByName(r.Pool); ok && r.Reason == disrupt.Underutilized {
@@ -116,7 +116,7 @@ func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenter
 	}
 	l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods))
 	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", quiet, "reason", r.Reason)
-	l.onMachine(r.Node, r.Claim, event)
+	l.onNode(r.Node, r.Claim, event)
 }
 
 // tellPools sets what the budgets allow now.
@@ -153,7 +153,7 @@ func (l *Loop) hasNodes(snap *cluster.Snapshot, pool string) bool {
 	return false
 }
 
-// tellWaiting says on replacements that are not initialised that machines wait for them.
+// tellWaiting says on replacements that are not initialized that nodes wait for them.
 func (l *Loop) tellWaiting(snap *cluster.Snapshot) {
 	steps := map[string]bool{}
 	for i := range snap.Nodes {
@@ -170,7 +170,7 @@ func (l *Loop) tellWaiting(snap *cluster.Snapshot) {
 }
 
 // tellScores counts what pools that want balance found of steps, and says of those that are begun
-// that they did: on the machine, or on the pool where several go at once.
+// that they did: on the node, or on the pool where several go at once.
 func (l *Loop) tellScores(p *plan.Disruption) {
 	for _, s := range p.Scores {
 		decision := observe.MoveRejected
@@ -190,16 +190,16 @@ func (l *Loop) tellScores(p *plan.Disruption) {
 				l.onPool(s.Pool, event)
 				continue
 			}
-			l.onMachine(s.Node, step.Remove[0].Claim, event)
+			l.onNode(s.Node, step.Remove[0].Claim, event)
 		}
 	}
 }
 
-// tellBlocked says on each machine that is not disrupted though there would be a reason
+// tellBlocked says on each node that is not disrupted though there would be a reason
 // why that is, and shows how many could be.
 func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 	for _, e := range p.Eligible {
-		l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(label(e.Reason)).Set(float64(e.Machines))
+		l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(label(e.Reason)).Set(float64(e.Nodes))
 	}
 	at := make(map[string]*cluster.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
@@ -212,9 +212,9 @@ func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 		}
 		switch why.Reason {
 		case verdict.NodeBlocked, verdict.NoReplacement, verdict.PoolPaused:
-			l.onMachine(n.Name, n.Claim, observe.DisruptionBlocked(why.Detail))
+			l.onNode(n.Name, n.Claim, observe.DisruptionBlocked(why.Detail))
 		case verdict.Unconsolidatable:
-			l.onMachine(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
+			l.onNode(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
 		case verdict.BudgetExhausted:
 			l.onPool(n.Pool, observe.PoolDisruptionBlocked(why.Detail))
 		default: // it only has to wait
@@ -222,8 +222,8 @@ func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 	}
 }
 
-// onMachine writes an event on a Node and on its claim.
-func (l *Loop) onMachine(node, claim string, e observe.Event) {
+// onNode writes an event on a Node and on its claim.
+func (l *Loop) onNode(node, claim string, e observe.Event) {
 	if n, ok := l.Mirror.NodeObject(node); ok {
 		l.Events.Event(n, e)
 	}

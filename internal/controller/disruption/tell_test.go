@@ -24,7 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// TestWhatIsDecidedIsTold by events on machines and pools, and by metrics.
+// TestWhatIsDecidedIsTold by events on nodes and pools, and by metrics.
 func TestWhatIsDecidedIsTold(t *testing.T) {
 	t.Parallel()
 	removals := func(nodes ...string) (all []plan.Removal) {
@@ -57,7 +57,7 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 			},
 			events: []string{"Normal ConsolidationApproved " + saves + on("Node"), "Normal ConsolidationApproved " + saves + on("NodeClaim")}, counted: map[string]float64{"moves approved p balanced": 1, "score approved p balanced": 0.7},
 		},
-		"it removes several machines": {
+		"it removes several nodes": {
 			tell: func(l *Loop) {
 				l.tellScores(&plan.Disruption{Steps: []plan.Step{two}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
 			},
@@ -104,10 +104,10 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 				}})
 			},
 		},
-		"a pod keeps a machine":      {tell: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
-		"nothing is gained":          {tell: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
-		"the budgets keep a machine": {tell: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
-		"it only has to wait":        {tell: blocked(verdict.NotYetQuiet)},
+		"a pod keeps a node":      {tell: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
+		"nothing is gained":       {tell: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
+		"the budgets keep a node": {tell: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
+		"it only has to wait":     {tell: blocked(verdict.NotYetQuiet)},
 		"a budget allows nothing": {
 			tell: func(l *Loop) {
 				l.tellPools(&cluster.Snapshot{

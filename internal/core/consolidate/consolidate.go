@@ -30,12 +30,12 @@ import (
 // Terms are what the operator may say of consolidation. The zero value is the default.
 type Terms struct {
 	// EvictionHourly is what a step must save, in dollars per hour, for each ordinary pod
-	// that it evicts; 0: a quarter of what the average pod costs on new machines.
+	// that it evicts; 0: a quarter of what the average pod costs on new nodes.
 	EvictionHourly float64
 	// ShareMin is the share of the price of what a step removes that it must save besides,
 	// so that like is never replaced by like; 0: 2 %.
 	ShareMin float64
-	// GapMax is how much the machines may cost above the bound, as a share of it, with
+	// GapMax is how much the nodes may cost above the bound, as a share of it, with
 	// nothing being done; 0: 2 %. Negative: there is always another look.
 	GapMax float64
 	// StepMax is how many nodes one command may remove at most; 0: 32.
@@ -51,7 +51,7 @@ type Terms struct {
 	// Negative: any number.
 	SpotTypesMin int
 	// Rest is how long a pod that has come in the place of an evicted one is let be, with its
-	// machine; 0: ten minutes. Negative: it is not.
+	// node; 0: ten minutes. Negative: it is not.
 	Rest time.Duration
 }
 
@@ -74,18 +74,18 @@ func (t Terms) Complete() Terms {
 // the default.
 type Options struct {
 	Terms
-	// PoolMax is how many machines of a pool one step may remove at most; nil: StepMax.
+	// PoolMax is how many nodes of a pool one step may remove at most; nil: StepMax.
 	PoolMax func(pool string) int
-	// DrainOnly buys nothing: the steps are those that need no new machine, and are found
+	// DrainOnly buys nothing: the steps are those that need no new node, and are found
 	// in a fraction of the time.
 	DrainOnly bool
-	// Candidate says why a machine may not be removed, budgets aside; nil: each may be.
+	// Candidate says why a node may not be removed, budgets aside; nil: each may be.
 	Candidate func(*cluster.Node) verdict.Verdict
-	// Replaceable says why nothing is bought for a machine's pods, which may go where there is
+	// Replaceable says why nothing is bought for a node's pods, which may go where there is
 	// room; nil: it may be.
 	Replaceable func(*cluster.Node) verdict.Verdict
-	// Changed tells whether anything about a machine is not as it was when a look found
-	// nothing to do; nil: it may be. Windows of machines that are as they were are not
+	// Changed reports whether anything about a node is not as it was when a look found
+	// nothing to do; nil: it may be. Windows of nodes that are as they were are not
 	// looked at again.
 	Changed func(*cluster.Node) bool
 	// MayBegin returns how many of the steps may be begun now; nil: all. Where these are few of those
@@ -103,11 +103,11 @@ type Result struct {
 	// Steps are in the order in which they should be taken: most saved for each eviction
 	// first. Each is safe by itself, and so is every beginning of the list.
 	Steps []plan.Step
-	// Kept says of each machine that is a candidate and stays, why.
+	// Kept says of each node that is a candidate and stays, why.
 	Kept []verdict.Verdict
 	// Scores are what pools that want balance found of steps, those of Steps and others.
 	Scores []plan.Score
-	// PriceHourly is what the machines cost now whose price is known; AfterHourly what they
+	// PriceHourly is what the nodes cost now whose price is known; AfterHourly what they
 	// would after all steps; BoundHourly what they must cost at least, wherever the pods are.
 	PriceHourly, AfterHourly, BoundHourly float64
 	// Try is the one of several that found these steps; 0: there are none.
@@ -118,10 +118,10 @@ type Result struct {
 	GivenUp []string
 }
 
-// Search returns the steps that make the price of all machines, and a price for
+// Search returns the steps that make the price of all nodes, and a price for
 // every eviction, as low as it can find.
 //
-// Machines are drained that carry little worth for their price and their evictions, into
+// Nodes are drained that carry little worth for their price and their evictions, into
 // those that carry most; then windows of the worst that are left are replaced by new
 // ones, many by many. Pods that only moved in thought move again for nothing, so that no
 // pod is evicted twice.
@@ -166,15 +166,15 @@ func consolidate(snap *cluster.Snapshot, opts Options, meter *effort.Meter, best
 		c.bestOfTries(best)
 		return
 	}
-	c.tellKept()
+	c.noteKept()
 	*best = c.out
 }
 
-// bestOfTries plans a few times where there are few machines, with these in another order
+// bestOfTries plans a few times where there are few nodes, with these in another order
 // each time, and leaves the plan that gains most in best.
 func (c *consolidator) bestOfTries(best *Result) {
-	machines := len(c.snap.Nodes)
-	tries := min(max(triesNodesMax/max(machines, 1), 1), triesMax)
+	nodes := len(c.snap.Nodes)
+	tries := min(max(triesNodesMax/max(nodes, 1), 1), triesMax)
 	if c.opts.DrainOnly || c.opts.Changed != nil {
 		tries = 1
 	}
@@ -183,18 +183,18 @@ func (c *consolidator) bestOfTries(best *Result) {
 	attempt := func(try int) {
 		mark := c.s.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
-		clear(c.home)
+		clear(c.received)
 		clear(c.launched)
 		c.plan(most)
 		if c.gain > most {
-			c.tellKept()
+			c.noteKept()
 			*best, most = c.out, c.gain
 			if len(best.Steps) > 0 {
 				best.Try = try + 1
 			}
 		}
 		c.s.Undo(mark)
-		c.s.Remember(removed(c.out.Steps) <= machines/littleShare)
+		c.s.Remember(removed(c.out.Steps) <= nodes/littleShare)
 	}
 	few := func() bool {
 		return c.opts.MayBegin != nil && len(best.Steps) >= fewShare*max(c.opts.MayBegin(best.Steps), 1)
@@ -207,15 +207,15 @@ func (c *consolidator) bestOfTries(best *Result) {
 			return
 		}
 	}
-	for try, vain := 0, 0; try < tries && vain < triesInVain; try++ {
+	for try, futile := 0, 0; try < tries && futile < triesFutile; try++ {
 		if try == c.opts.Try-1 {
 			continue // it has been made
 		}
 		had := most
 		if attempt(try); most > max(had, 0)+moreShare*none.PriceHourly {
-			vain = 0
+			futile = 0
 		} else {
-			vain++
+			futile++
 		}
 		if few() {
 			tries = min(tries, triesAgain)
@@ -223,7 +223,7 @@ func (c *consolidator) bestOfTries(best *Result) {
 	}
 }
 
-// removed returns how many machines the steps remove.
+// removed returns how many nodes the steps remove.
 func removed(steps []plan.Step) (n int) {
 	for i := range steps {
 		n += len(steps[i].Remove)
@@ -236,7 +236,7 @@ func removed(steps []plan.Step) (n int) {
 func (c *consolidator) plan(gained float64) {
 	for range searchRoundsMax {
 		had, drafts := len(c.out.Steps), c.search()
-		if c.hopeOf(drafts) < hopelessShare*gained {
+		if c.estimateOf(drafts) < hopelessShare*gained {
 			return
 		}
 		if all := c.makeSteps(drafts); all || c.opts.DrainOnly || c.limited && len(c.out.Steps) == had {
@@ -247,8 +247,8 @@ func (c *consolidator) plan(gained float64) {
 	}
 }
 
-// hopeOf returns what drafts would save beyond what they cost, with all steps made so far.
-func (c *consolidator) hopeOf(drafts []*draft) float64 {
+// estimateOf returns what drafts would save beyond what they cost, with all steps made so far.
+func (c *consolidator) estimateOf(drafts []*draft) float64 {
 	sum := c.gain
 	for _, d := range drafts {
 		sum += d.saving
@@ -259,26 +259,26 @@ func (c *consolidator) hopeOf(drafts []*draft) float64 {
 	return sum
 }
 
-// consolidator is one search under way. Indexes of machines are those of the session.
+// consolidator is one search in progress. Indexes of nodes are those of the session.
 type consolidator struct {
 	snap *cluster.Snapshot
 	opts Options
 	s    *pack.Session
-	// cost is what evicting a machine's pods costs, with what must be saved besides. It is
-	// NaN for machines that may not go. weight is that of their evictions.
+	// cost is what evicting a node's pods costs, with what must be saved besides. It is
+	// NaN for nodes that may not go. weight is that of their evictions.
 	cost, weight []float64
 	why          []verdict.Verdict
-	home         []bool // machines that steps have put pods on
+	received     []bool // nodes that commands have put pods on
 	limited      bool   // each change is to be small enough for a step
 	noise        noise
-	// vain are the windows that the search under way has looked at in vain, by sumOf.
-	vain   map[topology.Sum]bool
-	bought int // machines from this index on are bought by the search under way
-	// launched says which launch a machine is that steps have bought.
+	// futile are the windows in which the search in progress found nothing, by sumOf.
+	futile map[topology.Sum]bool
+	bought int // nodes from this index on are bought by the search in progress
+	// launched says which launch a node is that steps have bought.
 	launched map[int]launched
-	// inTurns: steps are turns, and launches of earlier ones are worked out anew after the last; late:
+	// inStages: commands are stages, and launches of earlier ones are worked out anew after the last; late:
 	// what is launched is worked out only then.
-	inTurns, late bool
+	inStages, late bool
 	// fewTypes are spot nodes that stay because too few cheaper types could be launched for them.
 	fewTypes map[int32]bool
 	groups   groups
@@ -289,9 +289,9 @@ type consolidator struct {
 
 func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *consolidator {
 	opts.Terms = opts.Complete()
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, vain: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
+	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, futile: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
 	n := len(snap.Nodes)
-	c.cost, c.weight, c.why, c.home = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
+	c.cost, c.weight, c.why, c.received = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
 	c.bought = n
 	worth, pods := 0.0, 0
 	for h := range n {
@@ -311,7 +311,7 @@ func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) 
 	return c
 }
 
-// judge works out what removing a machine of the snapshot costs, or why it may not go.
+// judge works out what removing a node of the snapshot costs, or why it may not go.
 func (c *consolidator) judge(h int) {
 	n, price := &c.snap.Nodes[h], c.s.Price(h)
 	c.cost[h] = math.NaN()
@@ -332,7 +332,7 @@ func (c *consolidator) judge(h int) {
 	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
 }
 
-// bound works out what all machines together must cost at least: what the pods are worth; or
+// bound works out what all nodes together must cost at least: what the pods are worth; or
 // what those cost that may not go, with what the pods of the others are worth beyond those
 // that these have room for.
 func (c *consolidator) bound() {
@@ -364,7 +364,7 @@ func (c *consolidator) search() []*draft {
 	mark := c.s.Begin()
 	c.bought = c.s.Hosts()
 	c.groups.forget()
-	clear(c.vain)
+	clear(c.futile)
 	c.drain()
 	if !c.opts.DrainOnly {
 		c.replace()
@@ -377,7 +377,7 @@ func (c *consolidator) search() []*draft {
 // noise makes one try differ from the others; 0: nothing is changed.
 type noise uint64
 
-// of returns a factor near one for a machine.
+// of returns a factor near one for a node.
 func (n noise) of(h int) float64 {
 	if n == 0 {
 		return 1
@@ -389,7 +389,7 @@ func (n noise) of(h int) float64 {
 	return 1 + noiseShare*(float64(x>>11)/(1<<53)-0.5)
 }
 
-// drain removes machines, worst first, whose pods all find room on others.
+// drain removes nodes, worst first, whose pods all find room on others.
 func (c *consolidator) drain() {
 	order := c.ranked(c.s.Room, func(int) bool { return true })
 	best := slices.Clone(order)
@@ -408,7 +408,7 @@ func (c *consolidator) drain() {
 	}
 }
 
-// ranked returns the machines that are wanted, those first whose use, with what removing
+// ranked returns the nodes that are wanted, those first whose use, with what removing
 // them costs, is least for their price. Those that may not go are last.
 func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []int32 {
 	order := []int32{}
@@ -426,19 +426,19 @@ func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []
 	return order
 }
 
-// costOf returns what removing a machine costs; nothing for those that are bought only in
+// costOf returns what removing a node costs; nothing for those that are bought only in
 // thought, and NaN for those that may not go.
 func (c *consolidator) costOf(h int) float64 {
 	switch {
 	case h >= c.bought:
 		return 0
-	case h >= len(c.cost) || c.home[h]:
+	case h >= len(c.cost) || c.received[h]:
 		return math.NaN()
 	}
 	return c.cost[h]
 }
 
-// replaceable says why nothing is bought for a machine's pods; yes means that it may be.
+// replaceable says why nothing is bought for a node's pods; yes means that it may be.
 func (c *consolidator) replaceable(h int) verdict.Verdict {
 	n := c.s.Node(h)
 	if n == nil || c.opts.Replaceable == nil {
@@ -447,14 +447,14 @@ func (c *consolidator) replaceable(h int) verdict.Verdict {
 	return c.opts.Replaceable(n)
 }
 
-// settle keeps the machines that steps have put pods on: nobody is to be evicted twice.
+// settle keeps the nodes that steps have put pods on: nobody is to be evicted twice.
 func (c *consolidator) settle() {
-	for h := range c.home {
-		c.home[h] = len(c.s.Added(h)) > 0
+	for h := range c.received {
+		c.received[h] = len(c.s.Added(h)) > 0
 	}
 }
 
-// replace puts new machines in the place of windows of the worst.
+// replace puts new nodes in the place of windows of the worst.
 func (c *consolidator) replace() {
 	rounds := roundsMax
 	if len(c.snap.Nodes) > manyNodes {
@@ -473,7 +473,7 @@ func (c *consolidator) replace() {
 	})
 }
 
-// windows goes over windows of the machines that are wanted, worst first, as long as one
+// windows goes over windows of the nodes that are wanted, worst first, as long as one
 // of them gains something.
 func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hosts []int32) bool) {
 	var order []int32
@@ -497,14 +497,14 @@ func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hos
 	}
 }
 
-// swap removes machines and buys others for their pods, if that saves enough. Windows that come
+// swap removes nodes and buys others for their pods, if that saves enough. Windows that come
 // again as they were are left alone: while others change, room for their pods hardly gets more.
 func (c *consolidator) swap(mark int, hosts []int32) bool {
 	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
 		return false
 	}
 	sum := c.sumOf(hosts)
-	if c.vain[sum] {
+	if c.futile[sum] {
 		return false
 	}
 	limit, worth := -leastSaving, 0.0
@@ -525,11 +525,11 @@ func (c *consolidator) swap(mark int, hosts []int32) bool {
 		return true
 	}
 	c.s.Undo(mark)
-	c.vain[sum] = true
+	c.futile[sum] = true
 	return false
 }
 
-// sumOf returns a sum of machines, in any order, and of what was put on them.
+// sumOf returns a sum of nodes, in any order, and of what was put on them.
 func (c *consolidator) sumOf(hosts []int32) (sum topology.Sum) {
 	for _, h := range hosts {
 		one := topology.Sum(0).Add(uint64(h)).Add(uint64(c.s.Bin(int(h))))

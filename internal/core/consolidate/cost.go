@@ -27,17 +27,17 @@ func evictionWeight(r *cluster.Resident, now time.Time) float64 {
 	return w
 }
 
-// youth makes it dearer to remove a young machine: twice as much at first.
+// youth makes it dearer to remove a young node: twice as much at first.
 func youth(age time.Duration) float64 {
 	return 1 + max(0, 1-age.Hours()/young.Hours())
 }
 
-// AnyYoung tells whether time alone makes it cheaper to remove one of our machines.
+// AnyYoung reports whether time alone makes it cheaper to remove one of our nodes.
 func AnyYoung(snap *cluster.Snapshot) bool {
 	return slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return n.Claim != "" && snap.At.Sub(n.Created) < young })
 }
 
-// blocked returns why a machine may not be removed; yes: it may be. A machine that is not
+// blocked returns why a node may not be removed; yes: it may be. A node that is not
 // ours has no reason.
 func (c *consolidator) blocked(n *cluster.Node, price float64) verdict.Verdict {
 	if n.Claim == "" || n.Leaving || n.Open != nil {
@@ -106,7 +106,7 @@ func (t *Terms) CooldownOf(r *cluster.Resident) time.Duration {
 	return t.Rest << max(r.Moves-1, 0)
 }
 
-// balanced tells whether every pool whose policy is Balanced finds the saving worth the
+// balanced reports whether every pool whose policy is Balanced finds the saving worth the
 // disruption: its share of what the pool costs must be at least half of the share of the
 // pool's disruption. Pools get their part of the saving by the price of what they lose.
 func (c *consolidator) balanced(remove []int32, saving float64) bool {
@@ -134,7 +134,7 @@ func (c *consolidator) balanced(remove []int32, saving float64) bool {
 	return approved
 }
 
-// total is what a pool's machines cost and would disrupt together.
+// total is what a pool's nodes cost and would disrupt together.
 type total struct{ price, weight float64 }
 
 // totals adds up a pool, once.

@@ -2,37 +2,37 @@ package consolidate
 
 import "slices"
 
-// tally is how much of each goal some pods fill. There are thousands of goals, and a change
+// progress is how much of each target some pods fill. There are thousands of targets, and a change
 // of the pods concerns few of them.
-type tally struct {
+type progress struct {
 	pods []int32 // by kind
-	// wanting are, by kind, the goals that want pods of it. Those that are bought may be
+	// wanting are, by kind, the targets that want pods of it. Those that are bought may be
 	// among them.
 	wanting [][]wanted
-	filled  []float64 // by goal, the share of its worth that it would get
-	some    []int32   // goals of which something has been filled; one may be there twice
-	closed  []bool    // by goal: it is bought, or should not be now
+	filled  []float64 // by target, the share of its worth that it would get
+	some    []int32   // targets of which something has been filled; one may be there twice
+	closed  []bool    // by target: it is bought, or should not be now
 }
 
-// wanted says how many pods a goal wants, and what share of its worth is one.
+// wanted says how many pods a target wants, and what share of its worth is one.
 type wanted struct {
-	goal, n int32
-	share   float64
+	target, n int32
+	share     float64
 }
 
-// newTally makes the tally of so many kinds of pods, of which worth tells what one is worth.
-func newTally(goals []goal, kinds int, worth func(kind int32) float64) tally {
-	y := tally{pods: make([]int32, kinds), wanting: make([][]wanted, kinds), filled: make([]float64, len(goals)), closed: make([]bool, len(goals))}
-	for g := range goals {
-		for _, sh := range goals[g].want {
-			y.wanting[sh.Class] = append(y.wanting[sh.Class], wanted{int32(g), sh.N, worth(sh.Class) / goals[g].worth})
+// newProgress returns the progress of so many kinds of pods; worth returns what one is worth.
+func newProgress(targets []target, kinds int, worth func(kind int32) float64) progress {
+	y := progress{pods: make([]int32, kinds), wanting: make([][]wanted, kinds), filled: make([]float64, len(targets)), closed: make([]bool, len(targets))}
+	for g := range targets {
+		for _, sh := range targets[g].want {
+			y.wanting[sh.Class] = append(y.wanting[sh.Class], wanted{int32(g), sh.N, worth(sh.Class) / targets[g].worth})
 		}
 	}
 	return y
 }
 
 // clear takes all pods away.
-func (y *tally) clear() {
+func (y *progress) clear() {
 	for _, g := range y.some {
 		y.filled[g] = 0
 	}
@@ -41,22 +41,22 @@ func (y *tally) clear() {
 }
 
 // set makes it n pods of a kind.
-func (y *tally) set(kind, n int32) {
+func (y *progress) set(kind, n int32) {
 	was := y.pods[kind]
 	if n == was {
 		return
 	}
 	y.pods[kind] = n
 	for _, w := range y.wanting[kind] {
-		if y.filled[w.goal] == 0 {
-			y.some = append(y.some, w.goal)
+		if y.filled[w.target] == 0 {
+			y.some = append(y.some, w.target)
 		}
-		y.filled[w.goal] += w.share * float64(min(n, w.n)-min(was, w.n))
+		y.filled[w.target] += w.share * float64(min(n, w.n)-min(was, w.n))
 	}
 }
 
-// fullest returns the goal to be bought next: that of which the pods fill most; -1: none.
-func (y *tally) fullest() int {
+// fullest returns the target to be bought next: that of which the pods fill most; -1: none.
+func (y *progress) fullest() int {
 	best, most := int32(-1), fillMin
 	for _, g := range y.some {
 		if share := y.filled[g]; (share > most || share == most && g < best) && !y.closed[g] {
@@ -66,9 +66,9 @@ func (y *tally) fullest() int {
 	return int(best)
 }
 
-// drop forgets goals that are bought.
-func (y *tally) drop(goals []goal) {
+// drop forgets targets that are bought.
+func (y *progress) drop(targets []target) {
 	for kind := range y.wanting {
-		y.wanting[kind] = slices.DeleteFunc(y.wanting[kind], func(w wanted) bool { return goals[w.goal].host >= 0 })
+		y.wanting[kind] = slices.DeleteFunc(y.wanting[kind], func(w wanted) bool { return targets[w.target].host >= 0 })
 	}
 }

@@ -22,7 +22,7 @@ func (c *consolidator) spotMost(remove []int32) int {
 	return len(remove) - spot
 }
 
-// spotIn returns how many spot nodes the search under way has bought in changes of these groups.
+// spotIn returns how many spot nodes the search in progress has bought in changes of these groups.
 func (c *consolidator) spotIn(roots []int32) int {
 	spot := 0
 	for h := c.bought; h < c.s.Hosts(); h++ {

@@ -6,42 +6,42 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 )
 
-// turns is a draft that is too large for one step, done in several: what one of them buys
-// is filled by the next. So it comes to what was found for all machines together.
-type turns struct {
-	c     *consolidator
-	goals []goal
-	moves []pack.Move
-	// open are goals that are bought and not full.
+// stages is a draft that is too large for one command, done in several: what one of them buys
+// is filled by the next. So it comes to what was found for all nodes together.
+type stages struct {
+	c       *consolidator
+	targets []target
+	moves   []pack.Move
+	// open are targets that are bought and not full.
 	open []int
 	// kind is, by class, the class that stands for all whose pods can take each other's places
 	// on what is bought; classes are those of each. What is meant for whom goes by kinds: the
-	// pods of a few machines then fill few goals.
+	// pods of a few nodes then fill few targets.
 	kind    []int32
 	classes [][]int32
-	// undo says what the step under way has done.
+	// undo says what the command in progress has done.
 	undo  []*int32
 	did   []int32
-	drawn []int   // goals that it has bought
+	drawn []int   // targets that it has bought
 	room  []int32 // by kind
-	// near are the goals that the machines chosen for the next step will want bought, and those
-	// that the step under way can't use.
+	// near are the targets that the nodes chosen for the next step will want bought, and those
+	// that the command in progress can't use.
 	near []int
-	next tally
+	next progress
 }
 
-// goal is a machine to be bought, and what is still to come to it, by kind.
-type goal struct {
+// target is a node to be bought, and what is still to come to it, by kind.
+type target struct {
 	bin   int32
 	want  []pack.Share
 	worth float64
 	host  int // -1: it is not bought
 }
 
-// inTurn makes several steps of a draft, and returns what is left of it. What is launched is
-// written down when all turns have been taken; where that fails for one of the launches,
+// execute makes several commands of a draft, and returns what is left of it. What is launched is
+// written down when all stages have been taken; where that fails for one of the launches,
 // which nothing showed before, they are taken again with each written down at once.
-func (c *consolidator) inTurn(d *draft) *draft {
+func (c *consolidator) execute(d *draft) *draft {
 	if len(d.remove) < 2 || c.opts.DrainOnly {
 		return d
 	}
@@ -49,20 +49,20 @@ func (c *consolidator) inTurn(d *draft) *draft {
 	if !ok {
 		return d
 	}
-	defer func() { c.inTurns, c.late = false, false }()
+	defer func() { c.inStages, c.late = false, false }()
 	for _, late := range []bool{true, false} {
-		c.inTurns, c.late = true, late
-		if rest, ok := c.takeTurns(d, whole); ok {
+		c.inStages, c.late = true, late
+		if rest, ok := c.takeStages(d, whole); ok {
 			return rest
 		}
 	}
 	return d
 }
 
-// takeTurns makes steps of a draft that comes to the whole, and returns what is left of it. It
+// takeStages makes steps of a draft that comes to the whole, and returns what is left of it. It
 // is false, and nothing changes, where what was launched for one can't hold what others put on it.
-func (c *consolidator) takeTurns(d, whole *draft) (rest *draft, ok bool) {
-	t := newTurns(c, whole)
+func (c *consolidator) takeStages(d, whole *draft) (rest *draft, ok bool) {
+	t := newStages(c, whole)
 	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
 	from, was, gained := c.s.Begin(), c.out, c.gain
 	rest = &draft{}
@@ -93,9 +93,9 @@ func (c *consolidator) takeTurns(d, whole *draft) (rest *draft, ok bool) {
 	return rest, true
 }
 
-func newTurns(c *consolidator, whole *draft) *turns {
+func newStages(c *consolidator, whole *draft) *stages {
 	n := c.s.Classes()
-	t := &turns{c: c, moves: slices.Clone(whole.moves), kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
+	t := &stages{c: c, moves: slices.Clone(whole.moves), kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
 	for class, kind := range t.kind {
 		t.classes[kind] = append(t.classes[kind], int32(class))
 	}
@@ -103,7 +103,7 @@ func newTurns(c *consolidator, whole *draft) *turns {
 		t.moves[i].Class = t.kind[t.moves[i].Class]
 	}
 	for _, p := range whole.buy {
-		g := goal{bin: p.bin, host: -1}
+		g := target{bin: p.bin, host: -1}
 		for _, sh := range p.pods {
 			kind := t.kind[sh.Class]
 			g.worth += float64(sh.N) * c.s.WorthOf(kind)
@@ -114,9 +114,9 @@ func newTurns(c *consolidator, whole *draft) *turns {
 			}
 			g.want[k].N += sh.N
 		}
-		t.goals = append(t.goals, g)
+		t.targets = append(t.targets, g)
 	}
-	t.next = newTally(t.goals, n, c.s.WorthOf)
+	t.next = newProgress(t.targets, n, c.s.WorthOf)
 	return t
 }
 
@@ -133,13 +133,13 @@ func (c *consolidator) atOnce(d *draft) (*draft, bool) {
 	return c.outcome(mark, first), true
 }
 
-// choose returns the machines of the next step: those whose pods fill what is bought already,
+// choose returns the nodes of the next step: those whose pods fill what is bought already,
 // or what will be for others of the step; else the worst.
-func (t *turns) choose(order []int32) (part []int32) {
+func (t *stages) choose(order []int32) (part []int32) {
 	clear(t.room)
 	t.forget()
 	for _, g := range t.open {
-		for _, sh := range t.goals[g].want {
+		for _, sh := range t.targets[g].want {
 			t.room[sh.Class] += sh.N
 		}
 	}
@@ -166,9 +166,9 @@ func (t *turns) choose(order []int32) (part []int32) {
 	return part
 }
 
-// foresee takes the room that the pods of a machine will have, and adds what is left of that
-// of the goals that will be bought for them.
-func (t *turns) foresee(h int32) {
+// foresee takes the room that the pods of a node will have, and adds what is left of that
+// of the targets that will be bought for them.
+func (t *stages) foresee(h int32) {
 	t.next.clear()
 	for _, sh := range t.c.s.Own(int(h)) {
 		kind := t.kind[sh.Class]
@@ -178,7 +178,7 @@ func (t *turns) foresee(h int32) {
 	}
 	for g := t.next.fullest(); g >= 0; g = t.next.fullest() {
 		t.near, t.next.closed[g] = append(t.near, g), true
-		for _, sh := range t.goals[g].want {
+		for _, sh := range t.targets[g].want {
 			n := min(sh.N, t.next.pods[sh.Class])
 			t.next.set(sh.Class, t.next.pods[sh.Class]-n)
 			t.room[sh.Class] += sh.N - n
@@ -186,17 +186,17 @@ func (t *turns) foresee(h int32) {
 	}
 }
 
-// forget leaves open again which goals will be bought next.
-func (t *turns) forget() {
+// forget leaves open again which targets will be bought next.
+func (t *stages) forget() {
 	for _, g := range t.near {
 		t.next.closed[g] = false
 	}
 	t.near = t.near[:0]
 }
 
-// covered returns the share of a machine's worth that has a place already, as if each class had
+// covered returns the share of a node's worth that has a place already, as if each class had
 // the room of its kind for itself.
-func (t *turns) covered(h int32) float64 {
+func (t *stages) covered(h int32) float64 {
 	sum, all := 0.0, 0.0
 	for _, sh := range t.c.s.Own(int(h)) {
 		worth := t.c.s.WorthOf(sh.Class)
@@ -209,7 +209,7 @@ func (t *turns) covered(h int32) float64 {
 }
 
 // follow puts loose pods where they are meant to be, and buys what it takes, fullest first.
-func (t *turns) follow(*draft, int) bool {
+func (t *stages) follow(*draft, int) bool {
 	t.put()
 	t.forget()
 	t.next.clear()
@@ -221,19 +221,19 @@ func (t *turns) follow(*draft, int) bool {
 		if g < 0 {
 			break
 		}
-		h, ok := t.c.s.Open(t.goals[g].bin)
+		h, ok := t.c.s.Open(t.targets[g].bin)
 		if !ok {
 			return false
 		}
-		t.goals[g].host = h
+		t.targets[g].host = h
 		if !t.fill(g) { // rules say no to all of them, for now
 			t.c.s.Forgo()
-			t.goals[g].host = -1
+			t.targets[g].host = -1
 			t.near, t.next.closed[g] = append(t.near, g), true
 			continue
 		}
 		t.open, t.drawn, t.next.closed[g] = append(t.open, g), append(t.drawn, g), true
-		for _, sh := range t.goals[g].want {
+		for _, sh := range t.targets[g].want {
 			t.next.set(sh.Class, t.loose(sh.Class))
 		}
 	}
@@ -244,8 +244,8 @@ func (t *turns) follow(*draft, int) bool {
 	return true
 }
 
-// put moves loose pods to what is bought already, and to machines that there are.
-func (t *turns) put() {
+// put moves loose pods to what is bought already, and to nodes that there are.
+func (t *stages) put() {
 	for progress := true; progress; {
 		progress = false
 		for _, g := range t.open {
@@ -258,25 +258,25 @@ func (t *turns) put() {
 	}
 }
 
-// fill puts loose pods on a goal that is bought, and tells whether there were any.
-func (t *turns) fill(g int) (some bool) {
-	goal := &t.goals[g]
-	for k := range goal.want {
-		some = t.move(goal.want[k].Class, goal.host, &goal.want[k].N) || some
+// fill puts loose pods on a target that is bought, and reports whether there were any.
+func (t *stages) fill(g int) (some bool) {
+	target := &t.targets[g]
+	for k := range target.want {
+		some = t.move(target.want[k].Class, target.host, &target.want[k].N) || some
 	}
 	return some
 }
 
-// loose returns how many pods of a kind have no machine.
-func (t *turns) loose(kind int32) (n int32) {
+// loose returns how many pods of a kind have no node.
+func (t *stages) loose(kind int32) (n int32) {
 	for _, class := range t.classes[kind] {
 		n += t.c.s.Loose(class)
 	}
 	return n
 }
 
-// move puts loose pods of a kind on a machine, as many as are wanted there.
-func (t *turns) move(kind int32, host int, want *int32) bool {
+// move puts loose pods of a kind on a node, as many as are wanted there.
+func (t *stages) move(kind int32, host int, want *int32) bool {
 	n := int32(0)
 	for _, class := range t.classes[kind] {
 		if most := min(*want-n, t.c.s.Loose(class)); most > 0 {
@@ -290,23 +290,23 @@ func (t *turns) move(kind int32, host int, want *int32) bool {
 	return n > 0
 }
 
-// takeBack forgets the step under way.
-func (t *turns) takeBack() {
+// takeBack forgets the command in progress.
+func (t *stages) takeBack() {
 	for i, want := range t.undo {
 		*want += t.did[i]
 	}
 	for _, g := range t.drawn {
-		t.goals[g].host, t.next.closed[g] = -1, false
+		t.targets[g].host, t.next.closed[g] = -1, false
 	}
-	t.open = slices.DeleteFunc(t.open, func(g int) bool { return t.goals[g].host < 0 })
+	t.open = slices.DeleteFunc(t.open, func(g int) bool { return t.targets[g].host < 0 })
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
 }
 
-// settle makes the step under way final.
-func (t *turns) settle() {
+// settle makes the command in progress final.
+func (t *stages) settle() {
 	t.open = slices.DeleteFunc(t.open, func(g int) bool {
-		return !slices.ContainsFunc(t.goals[g].want, func(sh pack.Share) bool { return sh.N > 0 })
+		return !slices.ContainsFunc(t.targets[g].want, func(sh pack.Share) bool { return sh.N > 0 })
 	})
-	t.next.drop(t.goals)
+	t.next.drop(t.targets)
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
 }

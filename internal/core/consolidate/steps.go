@@ -11,11 +11,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// groups are changes that belong together, because one removes a machine that another
+// groups are changes that belong together, because one removes a node that another
 // bought or put pods on. Each becomes one step.
 type groups struct {
 	parent  []int32   // by change
-	removed [][]int32 // by change that is its own parent: machines of the snapshot
+	removed [][]int32 // by change that is its own parent: nodes of the snapshot
 }
 
 // forget makes each change one that is alone.
@@ -76,14 +76,14 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 	return true
 }
 
-// mayStock tells whether the machines may go if something was bought for them since the mark.
+// mayStock reports whether the nodes may go if something was bought for them since the mark.
 func (c *consolidator) mayStock(mark int, hosts []int32) bool {
 	return c.opts.Replaceable == nil || len(c.s.Stocked(mark)) == 0 ||
 		!slices.ContainsFunc(hosts, func(h int32) bool { return !c.replaceable(int(h)).IsYes() })
 }
 
-// guarded tells whether all pods of the machines may be evicted at once.
-func (c *consolidator) guarded(hosts []int32) bool {
+// withinPodBudgets reports whether all pods of the nodes may be evicted at once.
+func (c *consolidator) withinPodBudgets(hosts []int32) bool {
 	if len(c.snap.Guards) == 0 {
 		return true
 	}
@@ -100,7 +100,7 @@ func (c *consolidator) guarded(hosts []int32) bool {
 	return true
 }
 
-// withinPools tells whether one step may remove so many machines of each pool.
+// withinPools reports whether one step may remove so many nodes of each pool.
 func (c *consolidator) withinPools(hosts []int32) bool {
 	if c.opts.PoolMax == nil {
 		return true
@@ -129,15 +129,15 @@ type purchase struct {
 	pods []pack.Share
 }
 
-// makeSteps turns drafts into steps, each judged anew after those before it. What can't be
+// makeSteps turns drafts into commands, each judged anew after those before it. What can't be
 // done as it was found is looked for once more: because of rules between pods, or because
 // it is too large for one step. That is done in parts, halved until they save enough. It
-// tells whether all machines of the drafts go.
+// reports whether all nodes of the drafts go.
 func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 	c.rankStaying(drafts)
 	rest := c.takeAll(drafts, c.follow)
 	for i, d := range rest {
-		rest[i] = c.inTurn(d)
+		rest[i] = c.execute(d)
 	}
 	c.s.Survey()
 	for parts := c.parts(rest); len(parts) > 0; parts = halves(rest) {
@@ -182,7 +182,7 @@ func (c *consolidator) accept(mark int, step plan.Step, gain float64) {
 	c.gain += gain
 }
 
-// parts sorts the machines of drafts into as few parts as one step each may remove, worst
+// parts sorts the nodes of drafts into as few parts as one step each may remove, worst
 // first.
 func (c *consolidator) parts(drafts []*draft) []*draft {
 	var parts []*draft
@@ -206,7 +206,7 @@ func (c *consolidator) parts(drafts []*draft) []*draft {
 	return parts
 }
 
-// halves cuts drafts of several machines in two.
+// halves cuts drafts of several nodes in two.
 func halves(drafts []*draft) []*draft {
 	var out []*draft
 	for _, d := range drafts {
@@ -217,14 +217,14 @@ func halves(drafts []*draft) []*draft {
 	return out
 }
 
-// mayGo tells whether one step may remove the machines: they are not too many, of no pool
+// mayGo reports whether one step may remove the nodes: they are not too many, of no pool
 // either, and it would not evict more pods at once than a PodDisruptionBudget lets it. One
-// machine alone may: its drain waits for the budget.
+// node alone may: its drain waits for the budget.
 func (c *consolidator) mayGo(hosts []int32) bool {
-	return len(hosts) <= c.opts.StepMax && (len(hosts) < 2 || c.guarded(hosts)) && c.withinPools(hosts)
+	return len(hosts) <= c.opts.StepMax && (len(hosts) < 2 || c.withinPodBudgets(hosts)) && c.withinPools(hosts)
 }
 
-// rankStaying lets only machines take pods that no draft removes.
+// rankStaying lets only nodes take pods that no draft removes.
 func (c *consolidator) rankStaying(drafts []*draft) {
 	goes := make([]bool, c.s.Hosts())
 	for _, d := range drafts {
@@ -275,7 +275,7 @@ func (c *consolidator) drafts() (all []*draft) {
 	return all
 }
 
-// take removes the machines of a draft, finds places for their pods, and returns the step.
+// take removes the nodes of a draft, finds places for their pods, and returns the step.
 // It is false when there are none, or the step would not save enough.
 func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool) (step plan.Step, gain float64, ok bool) {
 	step.Reason = plan.Underutilized
@@ -323,7 +323,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 		step.Launch = append(step.Launch, l)
 		c.launched[h] = launched{len(c.out.Steps), i, c.s.Price(h) + spare, typesMin}
 	}
-	if !c.inTurns && !c.relaunch(c.s.Stocked(mark), first) {
+	if !c.inStages && !c.relaunch(c.s.Stocked(mark), first) {
 		return step, 0, false
 	}
 	c.name(&step, d, bought, c.s.Moved(mark, first))
@@ -337,7 +337,7 @@ type launched struct {
 	typesMin int
 }
 
-// launch returns what is to be bought for a machine; false where that is nothing that may be
+// launch returns what is to be bought for a node; false where that is nothing that may be
 // bought.
 func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launch, bool) {
 	if !c.s.IsSpot(h) {
@@ -347,7 +347,7 @@ func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launc
 	return l, ok && (!c.s.IsSpot(h) || pools >= c.opts.SpotPools)
 }
 
-// relaunch has launches of earlier steps hold what was put on the machines, of those that
+// relaunch has launches of earlier steps hold what was put on the nodes, of those that
 // come before first. It is false, and nothing changes, where one can't.
 func (c *consolidator) relaunch(hosts []int, first int) bool {
 	slices.Sort(hosts)
@@ -453,7 +453,7 @@ func (c *consolidator) redo(d *draft, mark, first int) bool {
 	return c.buyAlike(once, once.moves)
 }
 
-// outcome returns what was bought and moved since the mark, when so many machines there were.
+// outcome returns what was bought and moved since the mark, when so many nodes there were.
 func (c *consolidator) outcome(mark, first int) *draft {
 	d := &draft{moves: c.s.Moved(mark, first)}
 	for _, h := range c.s.Bought(mark) {
@@ -494,8 +494,8 @@ func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []pa
 	}
 }
 
-// tellKept says why candidates stay.
-func (c *consolidator) tellKept() {
+// noteKept says why candidates stay.
+func (c *consolidator) noteKept() {
 	gone := map[string]bool{}
 	for i := range c.out.Steps {
 		for _, r := range c.out.Steps[i].Remove {

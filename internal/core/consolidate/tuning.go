@@ -41,8 +41,8 @@ const (
 	// triesMax is how many orders of nodes a small cluster is planned in. After twenty the
 	// scenarios of 100 nodes find hardly more.
 	triesMax = 20
-	// triesInVain is after how many orders in a row that find hardly more no other is tried.
-	triesInVain = 5
+	// triesFutile is after how many orders in a row that find hardly more no other is tried.
+	triesFutile = 5
 	// triesAgain is how many orders are tried besides the one that saved most a short time
 	// ago.
 	triesAgain = 2

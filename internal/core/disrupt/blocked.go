@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// unmovable returns why a machine that the cloud is about to take away is not replaced.
+// unmovable returns why a node that the cloud is about to take away is not replaced.
 func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	switch {
 	case !n.Initialised:
@@ -19,8 +19,8 @@ func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	}
 }
 
-// blocked returns why a machine may not be disrupted, whatever the reason; yes means that
-// it may be. Pods cannot block what must happen in the end anyway, if their machine has a
+// blocked returns why a node may not be disrupted, whatever the reason; yes means that
+// it may be. Pods cannot block what must happen in the end anyway, if their node has a
 // time after which they are ended.
 func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	no := func(format string, args ...any) verdict.Verdict {
@@ -65,7 +65,7 @@ func (w *work) fixed(n *cluster.Node, reason string) verdict.Verdict {
 	return verdict.Of(verdict.NodeBlocked, n.Name, "pool %s has a fixed number of nodes, and nothing would replace it", n.Pool)
 }
 
-// meant returns why a machine stays for pods that will come to it as far as that is known by now.
+// meant returns why a node stays for pods that will come to it as far as that is known by now.
 func (w *work) meant(i int) verdict.Verdict {
 	if n := &w.ahead().snap.Nodes[i]; n.Planned > 0 {
 		return meantFor(n)
@@ -77,23 +77,23 @@ func meantFor(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
 }
 
-// replaces tells whether the machine was launched for a step from whose machines pods are
+// replaces reports whether the node was launched for a step from whose nodes pods are
 // still to come.
 func (w *work) replaces(n *cluster.Node) bool {
 	if n.Replaces == "" {
 		return false
 	}
-	for _, f := range w.flights {
+	for _, f := range w.commands {
 		if f.id == n.Replaces {
-			return len(f.machines)+f.draining > 0
+			return len(f.nodes)+f.draining > 0
 		}
 	}
 	return false
 }
 
-// noisy returns why a machine is not yet looked at for what it costs: pods came or went a
+// hadPodEvent returns why a node is not yet looked at for what it costs: pods came or went a
 // short time ago.
-func (w *work) noisy(n *cluster.Node) verdict.Verdict {
+func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	pool, _ := w.snap.PoolByName(n.Pool)
 	quiet, ever := QuietAt(n, pool)
 	switch {
@@ -106,7 +106,7 @@ func (w *work) noisy(n *cluster.Node) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// QuietAt returns from when on a machine may be looked at for what it costs, if no pod
+// QuietAt returns from when on a node may be looked at for what it costs, if no pod
 // comes or goes until then; false: never.
 func QuietAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever bool) {
 	if pool.ConsolidateAfter < 0 || pool.Static {

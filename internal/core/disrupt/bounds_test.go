@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestALookIsBoundedByCounts: of forty drifted machines, and of forty that are half empty,
+// TestALookIsBoundedByCounts: of forty drifted nodes, and of forty that are half empty,
 // no look works out more than it is told to; the next goes on where it ended.
 func TestALookIsBoundedByCounts(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestALookIsBoundedByCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, _ := disrupt.Propose(snap, disrupt.Memory{SearchAt: snap.At.Add(time.Second)}, disrupt.Options{ProbesMax: 5}); len(p.Steps) != 5 {
-		t.Errorf("%d drifted machines are replaced in one look, want 5", len(p.Steps))
+		t.Errorf("%d drifted nodes are replaced in one look, want 5", len(p.Steps))
 	}
 	snap, err = story.Parse(fleet(""))
 	if err != nil {
@@ -37,7 +37,7 @@ func TestALookIsBoundedByCounts(t *testing.T) {
 	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Terms: consolidate.Terms{StepMax: 2}})
 	for i := range p.Steps {
 		if n := len(p.Steps[i].Remove); n > 2 {
-			t.Errorf("one step removes %d machines, want 2 at most", n)
+			t.Errorf("one step removes %d nodes, want 2 at most", n)
 		}
 	}
 	if len(p.Steps) == 0 {

@@ -15,9 +15,9 @@ func searched(snap *cluster.Snapshot, ago time.Duration) disrupt.Memory {
 	return disrupt.Memory{ConclusiveAt: snap.At.Add(-ago), CheckedAt: snap.At.Add(-ago), ConclusiveFor: time.Hour}
 }
 
-// TestAMachineIsLookedAtAgainWhenItsPodHasRested: a machine whose pod was let be when everything
+// TestANodeIsLookedAtAgainWhenItsPodHasRested: a node whose pod was let be when everything
 // was looked at is not one to which nothing has happened, once that is over.
-func TestAMachineIsLookedAtAgainWhenItsPodHasRested(t *testing.T) {
+func TestANodeIsLookedAtAgainWhenItsPodHasRested(t *testing.T) {
 	t.Parallel()
 	snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20
@@ -37,7 +37,7 @@ running web on=a cpu=1 moved=25m moves=2
 }
 
 // TestNothingIsSearchedUntilSomethingIsOver: since everything was looked at, nothing has happened to
-// any machine that is not still going on. Here it was looked at 5 minutes ago.
+// any node that is not still going on. Here it was looked at 5 minutes ago.
 func TestNothingIsSearchedUntilSomethingIsOver(t *testing.T) {
 	t.Parallel()
 	for quiet, want := range map[string]int{"2h": 0, "6m": 0, "5m30s": 1, "2m": 1, "30s": 0} { // pool asks for a minute of it
@@ -58,9 +58,9 @@ running api on=b cpu=2
 	}
 }
 
-// TestAMachineThatMayGoNowIsLookedAt: nothing has happened to it since everything was looked at 5
+// TestANodeThatMayGoNowIsLookedAt: nothing has happened to it since everything was looked at 5
 // minutes ago, but then it might not go. It can be emptied, or another one bought for its pod.
-func TestAMachineThatMayGoNowIsLookedAt(t *testing.T) {
+func TestANodeThatMayGoNowIsLookedAt(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"node b pool=general type=four quiet=2h\nrunning api on=b cpu=2", ""} {
 		snap, err := story.Parse(`

@@ -8,7 +8,7 @@
 // crash is just a long pause between two decisions. What a Memory holds saves work: it says
 // what failed a short time ago, and which searches need not be made yet.
 //
-// Read Propose, then flight.go (commands in progress), replace.go (new commands), overlay.go
+// Read Propose, then commands.go (commands in progress), replace.go (new commands), overlay.go
 // (what-if), blocked.go (why not), memory.go, scope.go and learn.go (what is remembered),
 // tuning.go (the constants). It imports the core only.
 package disrupt
@@ -40,13 +40,13 @@ func BudgetReasons() []string { return []string{Empty, Drifted, Underutilized} }
 
 // Options are what the caller sets for a decision. The zero values are the defaults.
 type Options struct {
-	// Settle is how long a mark must stand before the machine goes: by then every pod
+	// Settle is how long a mark must stand before the node goes: by then every pod
 	// that was bound before the mark has been seen.
 	Settle time.Duration
-	// ReplaceWithin is how long replacements may take until they are initialised; 0: ten
+	// ReplaceWithin is how long replacements may take until they are initialized; 0: ten
 	// minutes.
 	ReplaceWithin time.Duration
-	// ProbesMax is how many machines' replacements are worked out in one look; 0: 32.
+	// ProbesMax is how many nodes' replacements are worked out in one look; 0: 32.
 	ProbesMax int
 	// Terms are those of consolidation.
 	Terms consolidate.Terms
@@ -79,8 +79,8 @@ func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed fun
 
 // decideAll decides what the scope asks for.
 func (w *work) decideAll(timed func(reason, kind string, search func())) {
-	w.strays()
-	w.land()
+	w.openOrphans()
+	w.judgeCommands()
 	if w.scope.commandsOnly {
 		return
 	}
@@ -96,7 +96,7 @@ func (w *work) decideAll(timed func(reason, kind string, search func())) {
 		if reason == Underutilized && w.scope.search == NoSearch {
 			continue // it is not known
 		}
-		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Machines: w.eligible[reason]})
+		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Nodes: w.eligible[reason]})
 	}
 }
 
@@ -123,29 +123,29 @@ func (w *work) decidePods(snap *cluster.Snapshot) plan.Plan {
 
 // work is one look.
 type work struct {
-	snap    *cluster.Snapshot
-	opts    Options
-	scope   scope
-	books   *budget.Books
-	flights []*flight
-	// over, homes and unplanned are what home and ahead have worked out so far, of which isAhead
-	// tells whether it is all: the cluster as it will be, where pods would be, and those that no
+	snap     *cluster.Snapshot
+	opts     Options
+	scope    scope
+	books    *budget.Books
+	commands []*command
+	// over, targets and unplanned are what targetOf and ahead have worked out so far, of which isAhead
+	// reports whether it is all: the cluster as it will be, where pods would be, and those that no
 	// plan has a place for yet.
 	over      *overlay
-	homes     map[cluster.PodRef]*cluster.Node
+	targets   map[cluster.PodRef]*cluster.Node
 	unplanned []cluster.Pod
 	isAhead   bool
-	// taken are machines that are part of a step, by index; waits are those that will be
+	// taken are nodes that are part of a step, by index; waits are those that will be
 	// replaced, or filled, when it is their turn.
 	taken  []bool
 	waits  []bool
 	probes int
 	// excluded are those of the scope, by name.
 	excluded map[string]bool
-	// inVain: no way was found to replace the last machine for which one was looked for.
-	inVain bool
-	told   map[blockKey]bool
-	// eligible counts machines that could be disrupted, by reason.
+	// noneFound: no way was found to replace the last node for which one was looked for.
+	noneFound bool
+	noted     map[blockKey]bool
+	// eligible counts nodes that could be disrupted, by reason.
 	eligible map[string]int
 	out      plan.Disruption
 	found    findings
@@ -161,13 +161,13 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	opts.Terms = opts.Terms.Complete()
 	return &work{
 		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
-		probes: opts.ProbesMax, told: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Disruption{At: snap.At},
+		probes: opts.ProbesMax, noted: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Disruption{At: snap.At},
 	}
 }
 
-// strays opens machines that are closed or marked but belong to no step: a step was being
-// taken back, or begun, when we stopped.
-func (w *work) strays() {
+// openOrphans opens nodes that are closed or marked but belong to no step: a step was being
+// undone, or begun, when we stopped.
+func (w *work) openOrphans() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
 		if n.Leaving || n.Claim == "" || n.Marked != "" && n.Step != "" {
@@ -180,7 +180,7 @@ func (w *work) strays() {
 	}
 }
 
-// empty proposes machines that nobody needs.
+// empty proposes nodes that nobody needs.
 func (w *work) empty() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
@@ -202,19 +202,19 @@ func (w *work) empty() {
 	}
 }
 
-// busy returns why a machine that is empty is not removed for it; yes means that it may
+// busy returns why a node that is empty is not removed for it; yes means that it may
 // be.
 func (w *work) busy(n *cluster.Node) verdict.Verdict {
 	if why := w.blocked(n, false); !why.IsYes() {
 		return why
 	}
-	return w.noisy(n)
+	return w.hadPodEvent(n)
 }
 
-// begin adds a step that removes the machines with these indexes, as far as budgets let it.
-func (w *work) begin(machines []int, step plan.Step) {
-	w.eligible[step.Reason] += len(machines)
-	need, short := w.needOf(machines, step.Reason)
+// begin adds a step that removes the nodes with these indexes, as far as budgets let it.
+func (w *work) begin(nodes []int, step plan.Step) {
+	w.eligible[step.Reason] += len(nodes)
+	need, short := w.needOf(nodes, step.Reason)
 	if short != nil {
 		w.block(w.exhausted(short, step.Reason))
 		return
@@ -225,7 +225,7 @@ func (w *work) begin(machines []int, step plan.Step) {
 	step.Remove = nil
 	var claims []string
 	priced := step.Reason == Underutilized // it knows what it saves
-	for _, i := range machines {
+	for _, i := range nodes {
 		n := &w.snap.Nodes[i]
 		w.taken[i] = true
 		step.Remove = append(step.Remove, removal(n, step.Reason))
@@ -242,17 +242,17 @@ func (w *work) begin(machines []int, step plan.Step) {
 			step.SavingHourly -= step.Launch[i].PriceHourly
 		}
 	}
-	w.ahead().remove(machines)
+	w.ahead().remove(nodes)
 	w.over.settle(step.Moves)
 	w.over.holdLaunches(step.Launch)
 	w.out.Steps = append(w.out.Steps, step)
 }
 
-// needOf returns how many machines of each pool are among those with these indexes, and the
+// needOf returns how many nodes of each pool are among those with these indexes, and the
 // first for which its pool's budgets leave no room; nil: there is none.
-func (w *work) needOf(machines []int, reason string) (need map[string]int, short *cluster.Node) {
+func (w *work) needOf(nodes []int, reason string) (need map[string]int, short *cluster.Node) {
 	need = map[string]int{}
-	for _, i := range machines {
+	for _, i := range nodes {
 		n := &w.snap.Nodes[i]
 		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, reason) && !w.urgent(n, reason) && short == nil {
 			short = n
@@ -265,22 +265,22 @@ func (w *work) exhausted(n *cluster.Node, reason string) verdict.Verdict {
 	return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no more disruption for %s", n.Pool, reason)
 }
 
-// block says why a machine stays. Only the first reason of a kind is kept.
+// block says why a node stays. Only the first reason of a kind is kept.
 func (w *work) block(why verdict.Verdict) {
 	key := blockKey{why.Subject, why.Reason}
-	if !w.told[key] {
-		w.told[key] = true
+	if !w.noted[key] {
+		w.noted[key] = true
 		w.out.Blocked = append(w.out.Blocked, why)
 	}
 }
 
-// blockKey is a machine and why it stays.
+// blockKey is a node and why it stays.
 type blockKey struct {
 	node   string
 	reason verdict.Reason
 }
 
-// dropObsolete forgets why machines stay that go after all, for another reason.
+// dropObsolete forgets why nodes stay that go after all, for another reason.
 func (w *work) dropObsolete() {
 	goes := map[string]bool{}
 	for i := range w.out.Steps {

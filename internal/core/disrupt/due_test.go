@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-func TestMachinesOfOneAgeAreDueAtDifferentTimes(t *testing.T) {
+func TestNodesOfOneAgeAreDueAtDifferentTimes(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct{ life, window time.Duration }{
@@ -31,7 +31,7 @@ func TestMachinesOfOneAgeAreDueAtDifferentTimes(t *testing.T) {
 			}
 			for tenth, n := range tenths {
 				if n > 200 && tenth < 10 {
-					t.Errorf("%d of 1000 machines are due in one tenth of the time", n)
+					t.Errorf("%d of 1000 nodes are due in one tenth of the time", n)
 				}
 			}
 		})

@@ -21,12 +21,12 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		"a step is under way":                       {Memory{Idle: true, Busy: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, pauseBusy, true},
 		"a step is under way for long":              {Memory{Idle: true, Busy: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, pauseCalm, false},
 		"its replacement is not there yet":          {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseBusy, true},
-		"a machine has come":                        {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 2, DecidedAt: noon}, 8, pauseBusy, false},
+		"a node has come":                           {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 2, DecidedAt: noon}, 8, pauseBusy, false},
 		"and has had time enough":                   {Memory{CommandsAt: noon.Add(2 * time.Second), Busy: true, Initialized: 3, DecidedAt: noon}, 8, 2 * time.Second, false},
 		"it is time to look at all again":           {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseCalm, false},
 		"nobody has looked yet":                     {Memory{}, 0, 0, false},
-		"a machine becomes quiet":                   {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
-		"a machine becomes quiet later":             {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
+		"a node becomes quiet":                      {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
+		"a node becomes quiet later":                {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
 		if got := c.m.IsIdle(Events{c.heard, 3}, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)

@@ -39,7 +39,7 @@ func (o *overlay) holdLaunches(launches []plan.Launch) {
 	}
 }
 
-// withinLimits tells whether the limits allow the launches of a step, beside all that is
+// withinLimits reports whether the limits allow the launches of a step, beside all that is
 // there and what earlier steps launch.
 func (o *overlay) withinLimits(launches []plan.Launch) bool {
 	room := Room(o.snap)
@@ -49,7 +49,7 @@ func (o *overlay) withinLimits(launches []plan.Launch) bool {
 			continue
 		}
 		p, _ := o.snap.PoolByName(launches[i].Pool)
-		takeMachine(left, largest(p, launches[i].Types))
+		takeNode(left, largest(p, launches[i].Types))
 		for _, n := range left {
 			if n < 0 {
 				return false
@@ -59,7 +59,7 @@ func (o *overlay) withinLimits(launches []plan.Launch) bool {
 	return true
 }
 
-// Room returns what the limits of each pool that has some leave beside its machines. What is on its
+// Room returns what the limits of each pool that has some leave beside its nodes. What is on its
 // way out leaves room already.
 func Room(snap *cluster.Snapshot) map[string]quantity.List {
 	room := map[string]quantity.List{}
@@ -75,22 +75,22 @@ func Room(snap *cluster.Snapshot) map[string]quantity.List {
 		case !limited || n.Leaving:
 		case n.Open != nil:
 			p, _ := snap.PoolByName(n.Pool)
-			takeMachine(left, largest(p, n.Open.Types))
+			takeNode(left, largest(p, n.Open.Types))
 		default:
-			takeMachine(left, n.Capacity)
+			takeNode(left, n.Capacity)
 		}
 	}
 	return room
 }
 
-// takeMachine takes what one machine has of what is left.
-func takeMachine(left, machine quantity.List) {
+// takeNode takes what one node has of what is left.
+func takeNode(left, node quantity.List) {
 	for name := range left {
 		if name == quantity.Nodes {
 			left[name]--
 			continue
 		}
-		left[name] = quantity.Sub(left[name], machine[name])
+		left[name] = quantity.Sub(left[name], node[name])
 	}
 }
 

@@ -59,7 +59,7 @@ func TestAPoolThatFailsIsLeftAloneForLongerAndLonger(t *testing.T) {
 	}
 }
 
-// TestEverythingIsLookedAtAgainWhenAPauseEnds: machines for which nothing could be bought.
+// TestEverythingIsLookedAtAgainWhenAPauseEnds: nodes for which nothing could be bought.
 func TestEverythingIsLookedAtAgainWhenAPauseEnds(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -87,21 +87,21 @@ func TestAStepThatIsTakenBackWithoutAFailureCostsNoTime(t *testing.T) {
 	}
 }
 
-func TestAMachineThatCannotBeReplacedRestsForAMinute(t *testing.T) {
+func TestANodeThatCannotBeReplacedRestsForAMinute(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for at, want := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
 		var m Memory
 		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n1", "no room"), verdict.Of(verdict.NodeBlocked, "n2", "held")}}, findings{})
 		if opts := recall(&m, 0, now.Add(at)); len(opts.coolingDown) != want {
-			t.Errorf("after %s %d machines rest, want %d", at, len(opts.coolingDown), want)
+			t.Errorf("after %s %d nodes rest, want %d", at, len(opts.coolingDown), want)
 		}
 	}
 }
 
-// TestAMachineThatCannotBeReplacedIsTriedLessAndLess, until something can be bought that could not
+// TestANodeThatCannotBeReplacedIsTriedLessAndLess, until something can be bought that could not
 // be before.
-func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
+func TestANodeThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m Memory
@@ -136,16 +136,16 @@ func TestAMachineThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	}
 }
 
-// TestRoomThatComesIsTriedAtOnce: of machines that could not be replaced, perhaps for limits, a few
+// TestRoomThatComesIsTriedAtOnce: of nodes that could not be replaced, perhaps for limits, a few
 // are tried as soon as these leave more room.
 func TestRoomThatComesIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var m Memory
-	machine := func(name string) cluster.Node {
+	node := func(name string) cluster.Node {
 		return cluster.Node{Name: name, Claim: name, Pool: "p", Capacity: quantity.List{quantity.CPU: 4000}}
 	}
-	nodes := []cluster.Node{machine("a"), machine("b"), machine("c"), machine("d"), machine("e"), machine("f")}
+	nodes := []cluster.Node{node("a"), node("b"), node("c"), node("d"), node("e"), node("f")}
 	snap := func() *cluster.Snapshot {
 		return &cluster.Snapshot{At: now, Nodes: slices.Clone(nodes), Pools: []cluster.Pool{{Name: "p", Limits: quantity.List{quantity.CPU: 24000}}}}
 	}
@@ -233,9 +233,9 @@ func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
 	}
 }
 
-// TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger was found by the world (seed 18):
-// a step that was taken back began anew a second later, for ever.
-func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
+// TestANodeWhoseStepIsTakenBackRestsForLongerAndLonger was found by the world (seed 18):
+// a step that was undone began anew a second later, for ever.
+func TestANodeWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var m Memory
@@ -253,7 +253,7 @@ func TestAMachineWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 }
 
 // TestASearchInVainHoldsForAsLongAsNothingIsHeard: for eight minutes at most while something
-// happens, or a machine is young (world, seed 102198), for half an hour while nothing does.
+// happens, or a node is young (world, seed 102198), for half an hour while nothing does.
 func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -274,7 +274,7 @@ func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
 		t.Errorf("nothing is heard: everything is looked for at these minutes (-want +got):\n%s", diff)
 	}
 	if got := searches(0, true); len(got) < 20 {
-		t.Errorf("a machine is young: everything is looked for at minutes %v, want every eight", got)
+		t.Errorf("a node is young: everything is looked for at minutes %v, want every eight", got)
 	}
 	if got := searches(1, false); len(got) < 20 {
 		t.Errorf("something is heard: everything is looked for at minutes %v, want every eight", got)
@@ -303,13 +303,13 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 		looks []*cluster.Snapshot
 		want  []bool
 	}{
-		"nothing waits":                {nil, false, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
-		"nothing was looked for":       {map[string]int{"p": 0}, true, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
-		"no step ends":                 {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(budgetPatience-second, 2, 0), after(budgetPatience, 2, 0)}, []bool{true, true, false}},
-		"a step ends":                  {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(2*second, 1, 0), after(3*second, 1, 0)}, []bool{true, false, false}},
-		"the room is too small":        {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
-		"a machine fails and recovers": {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 1), after(2*second, 1, 0)}, []bool{true, false}},
-		"another pool has room":        {map[string]int{"q": 0}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
+		"nothing waits":             {nil, false, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
+		"nothing was looked for":    {map[string]int{"p": 0}, true, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
+		"no step ends":              {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(budgetPatience-second, 2, 0), after(budgetPatience, 2, 0)}, []bool{true, true, false}},
+		"a step ends":               {map[string]int{"p": 0}, false, []*cluster.Snapshot{after(second, 2, 0), after(2*second, 1, 0), after(3*second, 1, 0)}, []bool{true, false, false}},
+		"the room is too small":     {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
+		"a node fails and recovers": {map[string]int{"p": 1}, false, []*cluster.Snapshot{after(second, 1, 1), after(2*second, 1, 0)}, []bool{true, false}},
+		"another pool has room":     {map[string]int{"q": 0}, false, []*cluster.Snapshot{after(second, 1, 0)}, []bool{true}},
 	} {
 		var m Memory
 		var s scope
@@ -360,7 +360,7 @@ func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
 	}
 }
 
-// TestWhatHasBegunLeavesTheRestSettled: nothing happens to machines that no step concerns, so
+// TestWhatHasBegunLeavesTheRestSettled: nothing happens to nodes that no step concerns, so
 // they are not looked at together again for a minute.
 func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 	t.Parallel()
@@ -410,7 +410,7 @@ func TestWhatWasLookedAtOnceIsNotLookedAtAgain(t *testing.T) {
 			t.Errorf("after %s what has happened since %s is looked at, want %s", c.after, opts.since, want)
 		}
 		if c.since >= 0 && !slices.Equal(opts.excluded, unlooked) {
-			t.Errorf("after %s machines %v might not go at the last look, want %v", c.after, opts.excluded, unlooked)
+			t.Errorf("after %s nodes %v might not go at the last look, want %v", c.after, opts.excluded, unlooked)
 		}
 		found := findings{conclusive: c.settled, excluded: []string{c.after.String()}}
 		if learn(&m, opts, uint64(c.after), plan.Disruption{At: noon.Add(c.after)}, found); c.settled {

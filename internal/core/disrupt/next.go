@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// NextAt returns when time alone may next give a machine a reason to go, or take away what
+// NextAt returns when time alone may next give a node a reason to go, or take away what
 // keeps an empty one, or open or close a window of a budget; zero: it is not known to.
 func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	note := func(at time.Time) {
@@ -37,7 +37,7 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	return next
 }
 
-// Cheaper tells whether something can be bought for less than before, or could not be bought then: it
+// Cheaper reports whether something can be bought for less than before, or could not be bought then: it
 // is offered anew, or a pool is new, is ready now or has higher limits.
 func Cheaper(before, now []cluster.Pool) bool {
 	for i := range now {
@@ -56,7 +56,7 @@ func Cheaper(before, now []cluster.Pool) bool {
 	return false
 }
 
-// raised tells whether a limit is higher than before, or gone.
+// raised reports whether a limit is higher than before, or gone.
 func raised(before, now quantity.List) bool {
 	for name, was := range before {
 		if is, limited := now[name]; !limited || is > was {

@@ -10,13 +10,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// TestTimeAloneIsKnownAhead: an empty machine that becomes quiet, or is held no longer for
+// TestTimeAloneIsKnownAhead: an empty node that becomes quiet, or is held no longer for
 // pods that were to come, is looked at then, though nothing happens.
 func TestTimeAloneIsKnownAhead(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	in := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	machine := func(change func(*cluster.Node)) cluster.Node {
+	node := func(change func(*cluster.Node)) cluster.Node {
 		n := cluster.Node{Name: "n", Claim: "c", Pool: "p", Empty: true, QuietSince: in(-60)}
 		change(&n)
 		return n
@@ -25,14 +25,14 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 		node cluster.Node
 		want time.Time
 	}{
-		"it is quiet":                           {machine(func(*cluster.Node) {}), time.Time{}},
-		"it becomes quiet":                      {machine(func(n *cluster.Node) { n.QuietSince = in(-20) }), in(10)},
-		"it is meant for a pod that is to come": {machine(func(n *cluster.Node) { n.Planned, n.PlannedUntil = 1, in(7) }), in(7)},
-		"that pod did not come":                 {machine(func(n *cluster.Node) { n.PlannedUntil = in(-7) }), time.Time{}},
-		"it has pods":                           {machine(func(n *cluster.Node) { n.Empty, n.QuietSince = false, in(-20) }), time.Time{}},
-		"it leaves":                             {machine(func(n *cluster.Node) { n.Leaving, n.QuietSince = true, in(-20) }), time.Time{}},
-		"it is not ours":                        {machine(func(n *cluster.Node) { n.Claim, n.QuietSince = "", in(-20) }), time.Time{}},
-		"its pool is not there":                 {machine(func(n *cluster.Node) { n.Pool, n.QuietSince = "q", in(-20) }), time.Time{}},
+		"it is quiet":                           {node(func(*cluster.Node) {}), time.Time{}},
+		"it becomes quiet":                      {node(func(n *cluster.Node) { n.QuietSince = in(-20) }), in(10)},
+		"it is meant for a pod that is to come": {node(func(n *cluster.Node) { n.Planned, n.PlannedUntil = 1, in(7) }), in(7)},
+		"that pod did not come":                 {node(func(n *cluster.Node) { n.PlannedUntil = in(-7) }), time.Time{}},
+		"it has pods":                           {node(func(n *cluster.Node) { n.Empty, n.QuietSince = false, in(-20) }), time.Time{}},
+		"it leaves":                             {node(func(n *cluster.Node) { n.Leaving, n.QuietSince = true, in(-20) }), time.Time{}},
+		"it is not ours":                        {node(func(n *cluster.Node) { n.Claim, n.QuietSince = "", in(-20) }), time.Time{}},
+		"its pool is not there":                 {node(func(n *cluster.Node) { n.Pool, n.QuietSince = "q", in(-20) }), time.Time{}},
 	} {
 		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", ConsolidateAfter: 30 * time.Second}}, Nodes: []cluster.Node{c.node}}
 		if got := disrupt.NextAt(snap); !got.Equal(c.want) {
@@ -40,13 +40,13 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 		}
 	}
 	scheduled := &cluster.Snapshot{
-		At: in(75), Nodes: []cluster.Node{machine(func(*cluster.Node) {})},
+		At: in(75), Nodes: []cluster.Node{node(func(*cluster.Node) {})},
 		Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true}, {Scheduled: true}}}},
 	}
 	if got := disrupt.NextAt(scheduled); !got.Equal(in(120)) {
 		t.Errorf("one whose pool has a budget with a schedule is looked at again at %s, want the next full minute", got)
 	}
-	old := machine(func(n *cluster.Node) { n.Empty, n.Created, n.Expires = false, in(-3600), in(3600) })
+	old := node(func(n *cluster.Node) { n.Empty, n.Created, n.Expires = false, in(-3600), in(3600) })
 	snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p"}}, Nodes: []cluster.Node{old}}
 	if got := disrupt.NextAt(snap); got.Before(in(2000)) || got.After(in(3600)) {
 		t.Errorf("one that ends in an hour is looked at again at %s", got)
@@ -118,7 +118,7 @@ func TestRoomInAPoolIsSeen(t *testing.T) {
 	}
 }
 
-// TestWhenStepsGoOnIsKnownAhead: nobody needs to look at them before, unless a machine comes.
+// TestWhenStepsGoOnIsKnownAhead: nobody needs to look at them before, unless a node comes.
 func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -142,7 +142,7 @@ func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
 		"nothing is under way":             {[]cluster.Node{idle}, time.Time{}},
 		"a step was begun a moment ago":    {[]cluster.Node{drifted(-time.Second, 1), coming}, in(time.Second)},
 		"its replacement is to come":       {[]cluster.Node{drifted(-time.Minute, 1), coming}, in(9 * time.Minute)},
-		"its pods have nowhere to go now":  {[]cluster.Node{drifted(-2*time.Second, 0)}, time.Time{}}, // it is taken back
+		"its pods have nowhere to go now":  {[]cluster.Node{drifted(-2*time.Second, 0)}, time.Time{}}, // it is undone
 		"it has been told to go":           {[]cluster.Node{leaving}, time.Time{}},
 		"a step that buys nothing settles": {[]cluster.Node{drifted(-time.Second, 0)}, in(time.Second)},
 	} {

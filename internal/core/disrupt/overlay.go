@@ -12,12 +12,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// overlay is a snapshot in which some machines are gone and some pods are elsewhere. It
+// overlay is a snapshot in which some nodes are gone and some pods are elsewhere. It
 // shares everything with the snapshot it was made from that it does not change.
 type overlay struct {
 	snap *cluster.Snapshot
-	at   map[string]int // machine name → index
-	// waiting are pending pods that keep their place on a machine that is not known yet.
+	at   map[string]int // node name → index
+	// waiting are pending pods that keep their place on a node that is not known yet.
 	waiting map[cluster.PodRef]bool
 }
 
@@ -35,11 +35,11 @@ func copyOf(snap *cluster.Snapshot) *cluster.Snapshot {
 	return &c
 }
 
-// without returns the overlay's snapshot with machines gone, and their pods pending. They
+// without returns the overlay's snapshot with nodes gone, and their pods pending. They
 // hold what they did of their pools' limits.
-func (o *overlay) without(machines []int) *cluster.Snapshot {
+func (o *overlay) without(nodes []int) *cluster.Snapshot {
 	snap := copyOf(o.snap)
-	for _, i := range machines {
+	for _, i := range nodes {
 		n := &snap.Nodes[i]
 		for r := range n.Residents {
 			p := &n.Residents[r]
@@ -54,13 +54,13 @@ func (o *overlay) without(machines []int) *cluster.Snapshot {
 	return snap
 }
 
-// remove takes machines out, and their pods with them: where those go is for settle to say.
-func (o *overlay) remove(machines []int) {
-	o.snap = o.without(machines)
+// remove takes nodes out, and their pods with them: where those go is for settle to say.
+func (o *overlay) remove(nodes []int) {
+	o.snap = o.without(nodes)
 }
 
 // settle puts pending pods where they are meant to be, and forgets the other pending
-// ones: those that will wait for a machine that is to be launched, and those that nothing
+// ones: those that will wait for a node that is to be launched, and those that nothing
 // can take. Neither is in the way of what comes next.
 func (o *overlay) settle(placements []plan.Placement) {
 	meant := make(map[cluster.PodRef]string, len(placements))
@@ -92,7 +92,7 @@ func (o *overlay) settle(placements []plan.Placement) {
 	o.snap.Pending = waiting
 }
 
-// price returns what a machine costs per hour, in dollars; 0 if that is not known.
+// price returns what a node costs per hour, in dollars; 0 if that is not known.
 func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
 	pool, ok := snap.PoolByName(n.Pool)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// drifted proposes to replace machines that are not what their pool would launch now:
+// drifted proposes to replace nodes that are not what their pool would launch now:
 // those without pods first, then the longest drifted.
 func (w *work) drifted() {
 	w.replace(Drifted, func(n *cluster.Node) bool { return n.Drifted != "" }, func(a, b *cluster.Node) int {
@@ -20,8 +20,8 @@ func (w *work) drifted() {
 	})
 }
 
-// interrupted proposes to replace machines that the cloud takes away. When there is little
-// time left, neither budgets nor pods are asked: the machine goes anyway, and all that can
+// interrupted proposes to replace nodes that the cloud takes away. When there is little
+// time left, neither budgets nor pods are asked: the node goes anyway, and all that can
 // be chosen is whether its pods find another.
 func (w *work) interrupted() {
 	w.replace(Interrupted, func(n *cluster.Node) bool { return n.Reclaimed != "" && !w.snap.At.Before(due(n)) }, func(a, b *cluster.Node) int {
@@ -29,13 +29,13 @@ func (w *work) interrupted() {
 	})
 }
 
-// urgent tells whether a machine goes so soon, because the cloud takes it, that nobody is
+// urgent reports whether a node goes so soon, because the cloud takes it, that nobody is
 // asked.
 func (w *work) urgent(n *cluster.Node, reason string) bool {
 	return reason == Interrupted && n.Expires.Sub(w.snap.At) <= expiryWindowMin
 }
 
-// expired proposes to replace machines before their time is over, so that their pods
+// expired proposes to replace nodes before their time is over, so that their pods
 // find others ready. At the deadline itself they are removed without asking.
 func (w *work) expired() {
 	w.replace(Expired, func(n *cluster.Node) bool {
@@ -45,7 +45,7 @@ func (w *work) expired() {
 	})
 }
 
-// due returns when a machine is to be replaced because its end is near. Machines with the
+// due returns when a node is to be replaced because its end is near. Nodes with the
 // same end have it at different times in the first half of the window; the second is for
 // budgets and failures.
 func due(n *cluster.Node) time.Time {
@@ -59,7 +59,7 @@ func due(n *cluster.Node) time.Time {
 	return n.Expires.Add(-window + time.Duration(float64(window)/2*float64(h.Sum32())/math.MaxUint32))
 }
 
-// replace proposes a step for each machine that is wanted gone, in order. One that has no
+// replace proposes a step for each node that is wanted gone, in order. One that has no
 // replacement now is no reason not to look at the next.
 func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order func(a, b *cluster.Node) int) {
 	var candidates []int
@@ -88,7 +88,7 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 				continue // another look will come to it
 			}
 			w.probes--
-			if step, why = w.rehouse(i, reason); !why.IsYes() {
+			if step, why = w.replacementOf(i, reason); !why.IsYes() {
 				w.block(why)
 				w.shunWaiting(i, reason, why)
 				continue
@@ -98,7 +98,7 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 	}
 }
 
-// irreplaceable returns why a machine is not replaced now, as far as that can be told
+// irreplaceable returns why a node is not replaced now, as far as that can be known
 // without working out by what.
 func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	if w.urgent(n, reason) {
@@ -123,7 +123,7 @@ func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	return w.scope.coolingDown[n.Name]
 }
 
-// replaceable says whether something may be bought for the pods of a machine, which it may
+// replaceable says whether something may be bought for the pods of a node, which it may
 // not while replacements of its pool fail.
 func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 	until := w.scope.paused[n.Pool]
@@ -133,21 +133,21 @@ func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.PoolPaused, n.Name, "replacements of pool %s failed, the next try is not before %s", n.Pool, until.UTC().Format(time.TimeOnly))
 }
 
-// rehouse returns the step that replaces one machine: where its pods go, and what is
-// bought for those that no machine that runs has room for. They do not go to machines
-// that are themselves to be replaced soon, unless there is no other way. Where the machine
+// replacementOf returns the step that replaces one node: where its pods go, and what is
+// bought for those that no node that runs has room for. They do not go to nodes
+// that are themselves to be replaced soon, unless there is no other way. Where the node
 // before had no way at all, that is asked first: often none has, for a pool is at its limits.
-func (w *work) rehouse(i int, reason string) (step plan.Step, why verdict.Verdict) {
+func (w *work) replacementOf(i int, reason string) (step plan.Step, why verdict.Verdict) {
 	snap := w.ahead().without([]int{i})
 	find := func(snap *cluster.Snapshot) (plan.Step, verdict.Verdict) {
 		return w.stepOf(i, reason, w.decidePods(snap))
 	}
 	var other *plan.Step
-	if w.inVain {
+	if w.noneFound {
 		if step, why = find(snap); !why.IsYes() {
 			return step, why
 		}
-		w.inVain, other = false, &step
+		w.noneFound, other = false, &step
 	}
 	best, why := find(closed(snap, w.goesSoon))
 	switch {
@@ -157,11 +157,11 @@ func (w *work) rehouse(i int, reason string) (step plan.Step, why verdict.Verdic
 		return *other, verdict.Verdict{}
 	}
 	step, why = find(snap)
-	w.inVain = !why.IsYes()
+	w.noneFound = !why.IsYes()
 	return step, why
 }
 
-// closed returns the snapshot with some machines closed to pods.
+// closed returns the snapshot with some nodes closed to pods.
 func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Snapshot {
 	with := *snap
 	with.Nodes = slices.Clone(snap.Nodes)
@@ -173,14 +173,14 @@ func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Sna
 	return &with
 }
 
-// closingTaint stands for the one that a machine gets when it is marked.
+// closingTaint stands for the one that a node gets when it is marked.
 const closingTaint = "dovetail.sh/to-be-replaced"
 
 func (w *work) goesSoon(n *cluster.Node) bool {
 	return n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.Shunned || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }
 
-// stepOf reads the step that replaces a machine out of the plan for its pods.
+// stepOf reads the step that replaces a node out of the plan for its pods.
 func (w *work) stepOf(i int, reason string, p plan.Plan) (plan.Step, verdict.Verdict) {
 	n := &w.snap.Nodes[i]
 	residents := make(map[cluster.PodRef]bool, len(n.Residents))

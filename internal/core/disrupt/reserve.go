@@ -6,10 +6,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Reserve returns the snapshot with the room taken that the pods of steps under way will need:
+// Reserve returns the snapshot with the room taken that the pods of commands in progress will need:
 // where they are meant to be, or else on the replacements. Who plans for pending pods starts
 // from it: else those would be meant for what was bought for others, and the step would have
-// to be taken back.
+// to be undone.
 func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 	staying := func(n *cluster.Node) bool { return n.Marked != "" && n.Step != "" && !n.Leaving }
 	if !slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return staying(&n) }) {
@@ -24,29 +24,29 @@ func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 			at[c] = i
 		}
 	}
-	homeless := map[string][]cluster.Resident{} // by step; those whose home is not known, or full
+	unplaced := map[string][]cluster.Resident{} // by command; those whose target node is not known, or full
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if !staying(n) {
 			continue
 		}
-		left := homeless[n.Step]
+		left := unplaced[n.Step]
 		for _, r := range n.Residents {
-			if home, known := at[r.Home]; !known || !take(&with.Nodes[home], &r) {
+			if targetOf, known := at[r.Home]; !known || !take(&with.Nodes[targetOf], &r) {
 				left = append(left, r)
 			}
 		}
-		homeless[n.Step] = left
+		unplaced[n.Step] = left
 	}
 	for i := range with.Nodes {
 		n := &with.Nodes[i]
-		left, under := homeless[n.Replaces]
+		left, under := unplaced[n.Replaces]
 		switch {
 		case n.Replaces == "" || !under:
 		case n.Open != nil: // how much room it will have is not known
 			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
 		default:
-			homeless[n.Replaces] = slices.DeleteFunc(left, func(r cluster.Resident) bool { return take(n, &r) })
+			unplaced[n.Replaces] = slices.DeleteFunc(left, func(r cluster.Resident) bool { return take(n, &r) })
 		}
 	}
 	return &with

@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// reserves returns the machines that stay and have no need to take pods yet, emptiest first. The
+// reserves returns the nodes that stay and have no need to take pods yet, emptiest first. The
 // others are those that the pods under way fill if they go where least is free, largest first.
-// kube-scheduler puts what comes where most is free, a little on each machine, and in the end no
+// kube-scheduler puts what comes where most is free, a little on each node, and in the end no
 // room is left anywhere that a large pod fits in.
 func (w *work) reserves(later map[string]bool) (reserves []int) {
 	for i := range w.snap.Nodes {
@@ -34,7 +34,7 @@ func (w *work) reserves(later map[string]bool) (reserves []int) {
 	return reserves
 }
 
-// usedShare returns how much of a machine's cpu and memory is used, as kube-scheduler adds it up.
+// usedShare returns how much of a node's cpu and memory is used, as kube-scheduler adds it up.
 func usedShare(n *cluster.Node) (share float64) {
 	for _, name := range []string{quantity.CPU, quantity.Memory} {
 		if all := n.Allocatable[name]; all > 0 {
@@ -44,8 +44,8 @@ func usedShare(n *cluster.Node) (share float64) {
 	return share
 }
 
-// fill returns which of the machines the pods under way need, if the first take all that they can.
-func (w *work) fill(machines []int) map[int]bool {
+// fill returns which of the nodes the pods under way need, if the first take all that they can.
+func (w *work) fill(nodes []int) map[int]bool {
 	var shapes []*cluster.Shape
 	count := map[*cluster.Shape]int{}
 	add := func(s *cluster.Shape) {
@@ -68,7 +68,7 @@ func (w *work) fill(machines []int) map[int]bool {
 	})
 	needed, used := map[int]bool{}, map[int]quantity.List{}
 	for _, s := range shapes {
-		for _, i := range machines {
+		for _, i := range nodes {
 			n := &w.snap.Nodes[i]
 			if used[i] == nil {
 				used[i] = n.Used

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Spare returns the snapshot with machines closed that are shunned; the same if there are
+// Spare returns the snapshot with nodes closed that are shunned; the same if there are
 // none.
 func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
 	shunned := func(n *cluster.Node) bool { return n.Shunned }
@@ -20,7 +20,7 @@ func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
 	return snap
 }
 
-// shunWaiting keeps pods away, softly, from a machine that will be replaced when it is its
+// shunWaiting keeps pods away, softly, from a node that will be replaced when it is its
 // turn: the pods of those before it would only be evicted again there. why says what it
 // waits for; one that may not go is none. One that was tried in vain is let be as it is, so
 // that the taint does not come and go with each try.
@@ -39,7 +39,7 @@ func (w *work) shunOne(i int) {
 	}
 }
 
-// shun keeps pods away, softly, from machines that a step of the plan removes which is not
+// shun keeps pods away, softly, from nodes that a step of the plan removes which is not
 // begun yet: whoever is evicted before would only be evicted again there.
 func (w *work) shun(steps []plan.Step) {
 	later := map[string]bool{}
@@ -60,7 +60,7 @@ func (w *work) shun(steps []plan.Step) {
 	w.unshun(func(n *cluster.Node) bool { return !later[n.Name] })
 }
 
-// isOverSoon tells whether budgets let so many machines go in a few rounds, if there are any.
+// isOverSoon reports whether budgets let so many nodes go in a few rounds, if there are any.
 func (w *work) isOverSoon(later int) bool {
 	most := 0
 	for i := range w.snap.Pools {
@@ -71,7 +71,7 @@ func (w *work) isOverSoon(later int) bool {
 	return later > 0 && later <= reserveRounds*most
 }
 
-// reserve keeps pods away, softly, from machines that stay and need not take pods yet. Only when
+// reserve keeps pods away, softly, from nodes that stay and need not take pods yet. Only when
 // nothing is under way are there more of them than before, and no more than go later: each is a
 // write.
 func (w *work) reserve(later map[string]bool) {
@@ -80,14 +80,14 @@ func (w *work) reserve(later map[string]bool) {
 		n := &w.snap.Nodes[i]
 		if n.Shunned {
 			w.waits[i] = true
-		} else if len(w.flights) == 0 && most > 0 {
+		} else if len(w.commands) == 0 && most > 0 {
 			w.shunOne(i)
 			most--
 		}
 	}
 }
 
-// unshun has pods come again to machines that stay. Those that are on their way out
+// unshun has pods come again to nodes that stay. Those that are on their way out
 // already are left as they are.
 func (w *work) unshun(stays func(*cluster.Node) bool) {
 	for i := range w.snap.Nodes {

@@ -9,12 +9,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// underutilized proposes what makes the machines that are left cheaper, as far as their
+// underutilized proposes what makes the nodes that are left cheaper, as far as their
 // pools want that and their budgets let it.
 func (w *work) underutilized() {
 	if !w.anyLeft() {
 		w.unshun(func(n *cluster.Node) bool { return !w.consolidates(n.Pool) })
-		w.tellStaying()
+		w.noteStaying()
 		return
 	}
 	opts := consolidate.Options{
@@ -44,14 +44,14 @@ func (w *work) underutilized() {
 	w.out.GivenUp = append(w.out.GivenUp, found.GivenUp...)
 	w.found.conclusive = !opts.DrainOnly
 	for i := range found.Steps {
-		machines := w.machinesOf(&found.Steps[i])
+		nodes := w.nodesOf(&found.Steps[i])
 		if w.mayBegin(&found.Steps[i]) {
-			w.begin(machines, found.Steps[i])
+			w.begin(nodes, found.Steps[i])
 		}
-		w.found.conclusive = w.found.conclusive && w.taken[machines[0]]
+		w.found.conclusive = w.found.conclusive && w.taken[nodes[0]]
 	}
 	w.found.budgetWaits = w.waitsFor(found.Steps)
-	w.tellScores(found)
+	w.noteScores(found)
 	w.shun(found.Steps)
 	for _, why := range found.Kept {
 		w.block(why)
@@ -86,11 +86,11 @@ func (w *work) mayBeginOf(steps []plan.Step) (n int) {
 func (w *work) waitsFor(steps []plan.Step) map[string]int {
 	pools := map[string]int{}
 	for i := range steps {
-		machines := w.machinesOf(&steps[i])
-		if slices.ContainsFunc(machines, func(h int) bool { return w.taken[h] }) {
+		nodes := w.nodesOf(&steps[i])
+		if slices.ContainsFunc(nodes, func(h int) bool { return w.taken[h] }) {
 			continue // it has begun
 		}
-		_, short := w.needOf(machines, Underutilized)
+		_, short := w.needOf(nodes, Underutilized)
 		if short == nil {
 			return nil
 		}
@@ -102,9 +102,9 @@ func (w *work) waitsFor(steps []plan.Step) map[string]int {
 	return pools
 }
 
-// tellScores keeps the last score of each step that is begun, and of each that was rejected.
-func (w *work) tellScores(found consolidate.Result) {
-	goes, begun, told := map[string]bool{}, map[string]bool{}, map[string]bool{}
+// noteScores keeps the last score of each step that is begun, and of each that was rejected.
+func (w *work) noteScores(found consolidate.Result) {
+	goes, begun, noted := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range found.Steps {
 		for _, r := range found.Steps[i].Remove {
 			goes[r.Node] = true
@@ -114,14 +114,14 @@ func (w *work) tellScores(found consolidate.Result) {
 		begun[w.out.Steps[i].Remove[0].Node] = true
 	}
 	for _, s := range slices.Backward(found.Scores) {
-		if key := s.Pool + "/" + s.Node; !told[key] && (s.Approved && begun[s.Node] || !s.Approved && !goes[s.Node]) {
-			told[key] = true
+		if key := s.Pool + "/" + s.Node; !noted[key] && (s.Approved && begun[s.Node] || !s.Approved && !goes[s.Node]) {
+			noted[key] = true
 			w.out.Scores = append(w.out.Scores, s)
 		}
 	}
 }
 
-// anyLeft tells whether a budget allows consolidation of anything: else it need not be
+// anyLeft reports whether a budget allows consolidation of anything: else it need not be
 // worked out.
 func (w *work) anyLeft() bool {
 	for i := range w.snap.Pools {
@@ -141,7 +141,7 @@ func (w *work) noteExcluded() {
 	}
 }
 
-// anyChanged tells whether there is a machine to be looked at of which the last search that found
+// anyChanged reports whether there is a node to be looked at of which the last search that found
 // nothing did not know.
 func (w *work) anyChanged() bool {
 	for i := range w.snap.Nodes {
@@ -152,7 +152,7 @@ func (w *work) anyChanged() bool {
 	return false
 }
 
-// happened tells whether something that had happened to a machine has been over for long enough only
+// happened reports whether something that had happened to a node has been over for long enough only
 // since the last search that found nothing.
 func (w *work) happened(n *cluster.Node) bool {
 	over := n.QuietSince
@@ -169,16 +169,16 @@ func (w *work) happened(n *cluster.Node) bool {
 	return over.After(w.scope.since) && !over.After(w.snap.At)
 }
 
-// consolidates tells whether a pool wants its machines consolidated and its budgets allow
+// consolidates reports whether a pool wants its nodes consolidated and its budgets allow
 // that now.
 func (w *work) consolidates(pool string) bool {
 	p, ok := w.snap.PoolByName(pool)
 	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.books.Allowed(pool, Underutilized) > 0
 }
 
-// tellStaying says of each machine why consolidation does not remove it, without having
+// noteStaying says of each node why consolidation does not remove it, without having
 // worked out whether that would save anything.
-func (w *work) tellStaying() {
+func (w *work) noteStaying() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
 		if n.Claim == "" || n.Leaving {
@@ -194,13 +194,13 @@ func (w *work) tellStaying() {
 	}
 }
 
-// consolidatable returns why a machine is none that consolidation may remove; yes means
+// consolidatable returns why a node is none that consolidation may remove; yes means
 // that it may.
 func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 	return w.stays(w.over.at[n.Name], n)
 }
 
-// stays is consolidatable for the machine with an index, as it is now or will be.
+// stays is consolidatable for the node with an index, as it is now or will be.
 func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 	pool, ok := w.snap.PoolByName(n.Pool)
 	switch {
@@ -217,7 +217,7 @@ func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 	return w.busy(n)
 }
 
-// mayBegin tells whether a step may be begun now, its budgets aside.
+// mayBegin reports whether a step may be begun now, its budgets aside.
 func (w *work) mayBegin(s *plan.Step) bool {
 	if s.NotBefore.After(w.snap.At) || len(s.Joins) > 0 {
 		return false
@@ -229,9 +229,9 @@ func (w *work) mayBegin(s *plan.Step) bool {
 	return true
 }
 
-func (w *work) machinesOf(s *plan.Step) (machines []int) {
+func (w *work) nodesOf(s *plan.Step) (nodes []int) {
 	for _, r := range s.Remove {
-		machines = append(machines, w.over.at[r.Node])
+		nodes = append(nodes, w.over.at[r.Node])
 	}
-	return machines
+	return nodes
 }

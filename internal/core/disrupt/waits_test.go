@@ -10,10 +10,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestWhatWaitsForBudgets: a machine is to go whose pod fits on others, beside one that goes.
+// TestWhatWaitsForBudgets: a node is to go whose pod fits on others, beside one that goes.
 func TestWhatWaitsForBudgets(t *testing.T) {
 	t.Parallel()
-	const machines = `
+	const nodes = `
 node a pool=general type=four
 running web on=a cpu=1
 node b pool=general type=four
@@ -37,7 +37,7 @@ running web on=e cpu=1
 		"only drains were looked for": {"pool general budget=1\npool other", true, 0, nil, false},
 		"nothing is to gain":          {"pool general policy=WhenEmpty\npool other policy=WhenEmpty", false, 0, nil, false},
 	} {
-		snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\n" + c.pools + machines)
+		snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\n" + c.pools + nodes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,10 +76,10 @@ type Placement struct {
 	Node, Claim string
 }
 
-// Launch is one machine to be bought.
+// Launch is one node to be bought.
 type Launch struct {
 	Pool string
-	// Requirements is what the machine must be, the instance types included.
+	// Requirements is what the node must be, the instance types included.
 	Requirements label.Requirements
 	// Requests is what its pods and daemons will ask for together.
 	Requests quantity.List
@@ -88,7 +88,7 @@ type Launch struct {
 	Types []string
 	// PriceHourly is the cheapest offering's, in dollars.
 	PriceHourly float64
-	// MinValuesRelaxed tells that a minValues rule was lowered to what there is.
+	// MinValuesRelaxed reports that a minValues rule was lowered to what there is.
 	MinValuesRelaxed bool
 	// Replaces is the id of the step that the launch belongs to; empty: none.
 	Replaces string
@@ -100,28 +100,28 @@ type Refusal struct {
 	Why verdict.Verdict
 }
 
-// Removal is a machine to be removed by our choice.
+// Removal is a node to be removed by our choice.
 type Removal struct {
 	Node, Claim, Pool string
 	// Reason is the API's word for it: Empty, Drifted, Underutilized.
 	Reason string
 }
 
-// Step is one change of the running machines. What it launches is initialised before the
+// Step is one change of the running nodes. What it launches is initialized before the
 // first pod of what it removes is evicted. No two steps of a plan remove the same
-// machine, move the same pod, or mean pods for a machine that the other removes.
+// node, move the same pod, or mean pods for a node that the other removes.
 type Step struct {
 	// ID names the step for good: a later one that does the same has another. It is given
 	// to steps that are to be begun now.
 	ID string
-	// Reason is the API's word for it: Empty, Drifted, Underutilized; Expired for machines
+	// Reason is the API's word for it: Empty, Drifted, Underutilized; Expired for nodes
 	// near the end of their time, Interrupted for those that the cloud takes away.
 	Reason string
 	Remove []Removal
 	// Launch is what is bought instead. Its Pods are those of Remove that are meant for it,
 	// and no others.
 	Launch []Launch
-	// Moves mean the other pods of Remove for machines that are there.
+	// Moves mean the other pods of Remove for nodes that are there.
 	Moves []Placement
 	// Joins mean the rest for what earlier steps of the same list launch. The step cannot be
 	// begun before those are there.
@@ -144,27 +144,27 @@ type Join struct {
 // Score is how a pool that wants balance finds a step: the share of its price that the step saves,
 // for the share of its disruption that the step causes.
 type Score struct {
-	// Node is the first machine that the step removes.
+	// Node is the first node that the step removes.
 	Node, Pool string
 	Value      float64
 	// Approved: all such pools find that enough.
 	Approved bool
 }
 
-// Eligible is how many machines could be disrupted for a reason.
+// Eligible is how many nodes could be disrupted for a reason.
 type Eligible struct {
-	Reason   string
-	Machines int
+	Reason string
+	Nodes  int
 }
 
 // Undo takes back a step that was begun, because it cannot or must not be finished.
 type Undo struct {
 	Step, Reason string
-	// Drop are machines that were launched for the step and have no pods. They go first,
+	// Drop are nodes that were launched for the step and have no pods. They go first,
 	// then Open are opened again: a crash in between finds the step unfinished still.
 	Drop, Open []Removal
 	Why        verdict.Verdict
-	// Failed tells that a replacement was not to be had in time or of no use, so that the
+	// Failed reports that a replacement was not to be had in time or of no use, so that the
 	// pools should be left alone for a while.
 	Failed bool
 }

@@ -175,6 +175,9 @@ func (d *decoder) fields(v reflect.Value) error {
 		if err != nil {
 			return err
 		}
+		if now, was := renamed(v.Type())[name]; was {
+			name = now
+		}
 		to, ok := d.older.field(v.Type(), name)
 		if f, is := v.Type().FieldByName(name); is && len(f.Index) == 1 {
 			to, ok = v.FieldByIndex(f.Index), true

@@ -39,6 +39,16 @@ type olderPlan struct {
 	StepsAt  time.Time
 }
 
+// renamed returns the names that fields of a type have now, by those that they had.
+func renamed(t reflect.Type) map[string]string {
+	switch t {
+	case reflect.TypeFor[plan.Eligible]():
+		return map[string]string{"Machines": "Nodes"}
+	default:
+		return nil
+	}
+}
+
 // field returns where a field of a type is read to that this version's type has not.
 func (o *older) field(t reflect.Type, name string) (reflect.Value, bool) {
 	var to reflect.Value

@@ -220,10 +220,13 @@ node d pool=general type=four empty quiet=1h
 			sep = ","
 		}
 		old := strings.Replace(string(text), `"ProbesMax":7`, `"ProbesMax":7`+sep+tc.options, 1)
-		old = strings.TrimSuffix(old, "}}") + `,"Plan":{"At":"2026-11-21T12:00:00Z","Settled":true,"Unlooked":["a"],"Try":3,"Waits":{"general":0},"StepsAt":"2026-11-21T12:00:02Z"}}}`
+		old = strings.TrimSuffix(old, "}}") + `,"Plan":{"At":"2026-11-21T12:00:00Z","Settled":true,"Unlooked":["a"],"Try":3,"Eligible":[{"Reason":"Empty","Machines":1}],"Waits":{"general":0},"StepsAt":"2026-11-21T12:00:02Z"}}}`
 		d, err := record.Decode([]byte(old))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
+		}
+		if e := d.Disruption.Eligible; len(e) != 1 || e[0].Nodes != 1 {
+			t.Errorf("%s: eligible nodes %+v were read", name, e)
 		}
 		again := d.Redo()
 		var got []string

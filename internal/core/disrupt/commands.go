@@ -10,12 +10,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// flight is a step under way, as the snapshot shows it.
-type flight struct {
+// command is a command in progress, as the snapshot shows it.
+type command struct {
 	id, reason string
-	// machines are those that are marked and have yet to be told to go; going have been, and
+	// nodes are those that are marked and have yet to be told to go; going have been, and
 	// of them draining still have pods.
-	machines        []int
+	nodes           []int
 	going, draining int
 	// replacements are those of its launches that are there and will stay.
 	replacements      []int
@@ -25,10 +25,10 @@ type flight struct {
 	ended bool
 }
 
-// land finds the steps under way and decides about each.
-func (w *work) land() {
-	w.findFlights()
-	for _, f := range w.flights {
+// judgeCommands finds the commands in progress and decides about each.
+func (w *work) judgeCommands() {
+	w.findCommands()
+	for _, f := range w.commands {
 		w.decide(f)
 		if at := w.goesOn(f); w.found.commandsAt.IsZero() || !at.IsZero() && at.Before(w.found.commandsAt) {
 			w.found.commandsAt = at
@@ -36,11 +36,11 @@ func (w *work) land() {
 	}
 }
 
-// goesOn returns when a step may go on, or has taken too long, if no other machine is initialised
+// goesOn returns when a step may go on, or has taken too long, if no other node is initialized
 // before; zero: all of it that is left to be decided has been.
-func (w *work) goesOn(f *flight) time.Time {
+func (w *work) goesOn(f *command) time.Time {
 	switch settled := f.since.Add(w.opts.Settle); {
-	case len(f.machines) == 0 || f.ended:
+	case len(f.nodes) == 0 || f.ended:
 		return time.Time{}
 	case w.snap.At.Before(settled):
 		return settled
@@ -51,57 +51,57 @@ func (w *work) goesOn(f *flight) time.Time {
 	}
 }
 
-// home returns the machine that a pod of a step whose replacements are there would be on; nil: it
-// has none. These steps come first: else pods that still wait for their machines would seem to have
+// targetOf returns the node that a pod of a step whose replacements are there would be on; nil: it
+// has none. These steps come first: else pods that still wait for their nodes would seem to have
 // taken them.
-func (w *work) home(ref cluster.PodRef) *cluster.Node {
+func (w *work) targetOf(ref cluster.PodRef) *cluster.Node {
 	if w.over == nil {
-		w.over, w.homes = newOverlay(w.snap), map[cluster.PodRef]*cluster.Node{}
+		w.over, w.targets = newOverlay(w.snap), map[cluster.PodRef]*cluster.Node{}
 		w.over.snap.Pending, w.unplanned = split(w.snap.Pending)
-		w.findHomes(w.inFlight(w.arrived))
+		w.findTargets(w.nodesOfCommands(w.arrived))
 	}
-	return w.homes[ref]
+	return w.targets[ref]
 }
 
 // ahead returns the cluster as it will be when all that was decided is done. It takes longest of what
 // a look does but for its searches, and most looks find that nothing can be begun anyway: it is worked
 // out when it is first asked for. Pending pods that no plan has a place for yet come last: they are
-// bought machines of their own (Reserve).
+// bought nodes of their own (Reserve).
 func (w *work) ahead() *overlay {
 	if !w.isAhead {
 		w.isAhead = true
-		w.home(cluster.PodRef{})
-		w.findHomes(w.inFlight(func(f *flight) bool { return !w.arrived(f) }))
+		w.targetOf(cluster.PodRef{})
+		w.findTargets(w.nodesOfCommands(func(f *command) bool { return !w.arrived(f) }))
 		if w.over.snap.Pending = append(w.over.snap.Pending, w.unplanned...); len(w.unplanned) > 0 {
 			w.over.remove(nil) // which puts pending pods in order
 		}
-		w.findHomes(nil)
+		w.findTargets(nil)
 	}
 	return w.over
 }
 
-// inFlight returns the machines of those steps under way.
-func (w *work) inFlight(which func(*flight) bool) (machines []int) {
-	for _, f := range w.flights {
+// nodesOfCommands returns the nodes of those commands in progress.
+func (w *work) nodesOfCommands(which func(*command) bool) (nodes []int) {
+	for _, f := range w.commands {
 		if which(f) {
-			machines = append(machines, f.machines...)
+			nodes = append(nodes, f.nodes...)
 		}
 	}
-	return machines
+	return nodes
 }
 
-// findHomes says where pending pods would be, and those of these machines, which go.
-func (w *work) findHomes(machines []int) {
-	if len(machines) > 0 {
-		w.over.remove(machines)
+// findTargets says where pending pods would be, and those of these nodes, which go.
+func (w *work) findTargets(nodes []int) {
+	if len(nodes) > 0 {
+		w.over.remove(nodes)
 	}
 	if len(w.over.snap.Pending) == 0 {
 		return
 	}
-	p := w.house(machines)
+	p := w.planTargets(nodes)
 	w.over.settle(p.Placements)
 	for _, m := range p.Placements {
-		w.homes[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
+		w.targets[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
 	}
 }
 
@@ -120,33 +120,33 @@ func split(pending []cluster.Pod) (planned, unplanned []cluster.Pod) {
 	return planned, unplanned
 }
 
-// house says where pending pods go: those of the machines, which have been removed, to others
+// planTargets says where pending pods go: those of the nodes, which have been removed, to others
 // that there are, for kube-scheduler puts them there without asking what could be bought; and
 // to those that go soon only if there is no other way.
-func (w *work) house(machines []int) plan.Plan {
+func (w *work) planTargets(nodes []int) plan.Plan {
 	spared := closed(w.over.snap, w.goesSoon)
-	if len(machines) > 0 {
+	if len(nodes) > 0 {
 		there := *spared
 		there.Pools = nil
-		if p := w.decidePods(&there); w.housesAll(machines, &p) {
+		if p := w.decidePods(&there); w.placesAll(nodes, &p) {
 			return p
 		}
 	}
 	p := w.decidePods(spared)
-	if !w.housesAll(machines, &p) {
+	if !w.placesAll(nodes, &p) {
 		return w.decidePods(w.over.snap)
 	}
 	return p
 }
 
-// housesAll tells whether a plan has a place on a machine that there is for every pod of the
-// machines.
-func (w *work) housesAll(machines []int, p *plan.Plan) bool {
+// placesAll reports whether a plan has a place on a node that there is for every pod of the
+// nodes.
+func (w *work) placesAll(nodes []int, p *plan.Plan) bool {
 	placed := make(map[cluster.PodRef]bool, len(p.Placements))
 	for _, m := range p.Placements {
 		placed[m.Pod] = true
 	}
-	for _, i := range machines {
+	for _, i := range nodes {
 		if slices.ContainsFunc(w.snap.Nodes[i].Residents, func(r cluster.Resident) bool { return !placed[r.PodRef] }) {
 			return false
 		}
@@ -154,8 +154,8 @@ func (w *work) housesAll(machines []int, p *plan.Plan) bool {
 	return true
 }
 
-// arrived tells whether all replacements of a step are initialised.
-func (w *work) arrived(f *flight) bool {
+// arrived reports whether all replacements of a step are initialized.
+func (w *work) arrived(f *command) bool {
 	for _, i := range f.replacements {
 		if !w.snap.Nodes[i].Initialised {
 			return false
@@ -164,14 +164,14 @@ func (w *work) arrived(f *flight) bool {
 	return len(f.replacements) >= f.launches
 }
 
-func (w *work) findFlights() {
-	byID := map[string]*flight{}
-	find := func(n *cluster.Node) *flight {
+func (w *work) findCommands() {
+	byID := map[string]*command{}
+	find := func(n *cluster.Node) *command {
 		f := byID[n.Step]
 		if f == nil {
-			f = &flight{id: n.Step, reason: n.Marked, removes: n.StepRemoves, launches: n.StepLaunches}
+			f = &command{id: n.Step, reason: n.Marked, removes: n.StepRemoves, launches: n.StepLaunches}
 			byID[n.Step] = f
-			w.flights = append(w.flights, f)
+			w.commands = append(w.commands, f)
 		}
 		return f
 	}
@@ -192,7 +192,7 @@ func (w *work) findFlights() {
 			continue
 		}
 		w.taken[i] = true
-		f.machines = append(f.machines, i)
+		f.nodes = append(f.nodes, i)
 	}
 	for i := range w.snap.Nodes {
 		if n := &w.snap.Nodes[i]; !n.Leaving && byID[n.Replaces] != nil && n.Replaces != "" {
@@ -200,14 +200,14 @@ func (w *work) findFlights() {
 			f.replacements = append(f.replacements, i)
 		}
 	}
-	slices.SortFunc(w.flights, func(a, b *flight) int { return strings.Compare(a.id, b.id) })
+	slices.SortFunc(w.commands, func(a, b *command) int { return strings.Compare(a.id, b.id) })
 }
 
-// decide says what becomes of a step under way.
-func (w *work) decide(f *flight) {
+// decide says what becomes of a command in progress.
+func (w *work) decide(f *command) {
 	age := w.snap.At.Sub(f.since)
-	if len(f.machines) == 0 {
-		return // only the machines' end is waited for
+	if len(f.nodes) == 0 {
+		return // only the nodes' end is waited for
 	}
 	if f.going > 0 && w.arrived(f) {
 		w.finish(f) // there is no way back any more
@@ -220,8 +220,8 @@ func (w *work) decide(f *flight) {
 	if age < w.opts.Settle {
 		return
 	}
-	if len(f.machines)+f.going < f.removes {
-		w.undo(f, broken(f, "only %d of its %d machines are marked", len(f.machines), f.removes), false)
+	if len(f.nodes)+f.going < f.removes {
+		w.undo(f, broken(f, "only %d of its %d machines are marked", len(f.nodes), f.removes), false)
 		return
 	}
 	if missing := f.launches - len(f.replacements); missing > 0 {
@@ -239,9 +239,9 @@ func (w *work) decide(f *flight) {
 	}
 }
 
-// void returns why a step under way is to be taken back whatever its replacements do.
-func (w *work) void(f *flight) verdict.Verdict {
-	for _, i := range f.machines {
+// void returns why a command in progress is to be undone whatever its replacements do.
+func (w *work) void(f *command) verdict.Verdict {
+	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
 		if why := w.still(f, n); !why.IsYes() {
 			return why
@@ -253,8 +253,8 @@ func (w *work) void(f *flight) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// still returns why a machine should not go any more.
-func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
+// still returns why a node should not go any more.
+func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	reasonGone := func(why string) verdict.Verdict { return verdict.Of(verdict.StepBroken, n.Name, "%s", why) }
 	switch {
 	case f.reason == Empty && !n.Empty:
@@ -288,12 +288,12 @@ func (w *work) still(f *flight, n *cluster.Node) verdict.Verdict {
 	return w.blocked(&held, eventually)
 }
 
-// ready tells whether the machines of a step may go: all are closed, all replacements are
-// initialised, and every pod has a place on a machine that is. It returns a verdict when
+// ready reports whether the nodes of a step may go: all are closed, all replacements are
+// initialized, and every pod has a place on a node that is. It returns a verdict when
 // that cannot become true any more.
-func (w *work) ready(f *flight) (why verdict.Verdict, ready bool) {
+func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	ready = true
-	for _, i := range f.machines {
+	for _, i := range f.nodes {
 		if n := &w.snap.Nodes[i]; !n.Closed {
 			w.out.Marks = append(w.out.Marks, removal(n, f.reason))
 			ready = false
@@ -302,29 +302,29 @@ func (w *work) ready(f *flight) (why verdict.Verdict, ready bool) {
 	if !ready || !w.arrived(f) {
 		return verdict.Verdict{}, false
 	}
-	for _, i := range f.machines {
+	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
 		for r := range n.Residents {
-			home := w.home(n.Residents[r].PodRef)
-			if home == nil {
+			targetOf := w.targetOf(n.Residents[r].PodRef)
+			if targetOf == nil {
 				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Residents[r].PodRef), false
 			}
-			ready = ready && home.Initialised && home.Ready
+			ready = ready && targetOf.Initialised && targetOf.Ready
 		}
 	}
 	return verdict.Verdict{}, ready
 }
 
-// finish lets the machines of a step go.
-func (w *work) finish(f *flight) {
+// finish lets the nodes of a step go.
+func (w *work) finish(f *command) {
 	f.ended = true
-	for _, i := range f.machines {
+	for _, i := range f.nodes {
 		w.out.Removals = append(w.out.Removals, removal(&w.snap.Nodes[i], f.reason))
 	}
 }
 
-// undo takes a step back: replacements without pods go, the machines are opened again.
-func (w *work) undo(f *flight, why verdict.Verdict, failed bool) {
+// undo undoes a command: replacements without pods go, the nodes are opened again.
+func (w *work) undo(f *command, why verdict.Verdict, failed bool) {
 	f.ended = true
 	u := plan.Undo{Step: f.id, Reason: f.reason, Why: why, Failed: failed}
 	for _, i := range f.replacements {
@@ -332,7 +332,7 @@ func (w *work) undo(f *flight, why verdict.Verdict, failed bool) {
 			u.Drop = append(u.Drop, removal(n, f.reason))
 		}
 	}
-	for _, i := range f.machines {
+	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
 		u.Open = append(u.Open, removal(n, f.reason))
 		w.books.Return(n.Pool, f.reason)
@@ -340,6 +340,6 @@ func (w *work) undo(f *flight, why verdict.Verdict, failed bool) {
 	w.out.Undos = append(w.out.Undos, u)
 }
 
-func broken(f *flight, format string, args ...any) verdict.Verdict {
+func broken(f *command, format string, args ...any) verdict.Verdict {
 	return verdict.Of(verdict.StepBroken, "step "+f.id, format, args...)
 }
