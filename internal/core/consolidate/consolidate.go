@@ -50,7 +50,7 @@ type Terms struct {
 	// one spot node must have to choose from, or the next cheaper one would soon follow; 0: 15.
 	// Negative: any number.
 	SpotTypesMin int
-	// Rest is how long a pod that has come in the place of an evicted one is let be, with its
+	// Rest is how long a pod that has come in the place of an evicted one is not evicted, with its
 	// node; 0: ten minutes. Negative: it is not.
 	Rest time.Duration
 }

@@ -244,7 +244,7 @@ func (t *stages) follow(*draft, int) bool {
 	return true
 }
 
-// put moves loose pods to what is bought already, and to nodes that there are.
+// put moves unplaced pods to what is bought already, and to nodes that there are.
 func (t *stages) put() {
 	for progress := true; progress; {
 		progress = false
@@ -258,7 +258,7 @@ func (t *stages) put() {
 	}
 }
 
-// fill puts loose pods on a target that is bought, and reports whether there were any.
+// fill puts unplaced pods on a target that is bought, and reports whether there were any.
 func (t *stages) fill(g int) (some bool) {
 	target := &t.targets[g]
 	for k := range target.want {
@@ -275,7 +275,7 @@ func (t *stages) loose(kind int32) (n int32) {
 	return n
 }
 
-// move puts loose pods of a kind on a node, as many as are wanted there.
+// move puts unplaced pods of a kind on a node, as many as are wanted there.
 func (t *stages) move(kind int32, host int, want *int32) bool {
 	n := int32(0)
 	for _, class := range t.classes[kind] {

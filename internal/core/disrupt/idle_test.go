@@ -9,26 +9,26 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		m     Memory
-		heard uint64
-		after time.Duration
-		want  bool
+		m        Memory
+		reported uint64
+		after    time.Duration
+		want     bool
 	}{
-		"nothing was to be done, nothing was heard": {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, 5 * time.Second, true},
-		"something was heard":                       {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 8, 5 * time.Second, false},
-		"something was done":                        {Memory{Reported: 7, DecidedAt: noon}, 7, 5 * time.Second, false},
-		"time enough has passed":                    {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, idleMin, false},
-		"a step is under way":                       {Memory{Idle: true, Busy: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, pauseBusy, true},
-		"a step is under way for long":              {Memory{Idle: true, Busy: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, pauseCalm, false},
-		"its replacement is not there yet":          {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseBusy, true},
-		"a node has come":                           {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 2, DecidedAt: noon}, 8, pauseBusy, false},
-		"and has had time enough":                   {Memory{CommandsAt: noon.Add(2 * time.Second), Busy: true, Initialized: 3, DecidedAt: noon}, 8, 2 * time.Second, false},
-		"it is time to look at all again":           {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseCalm, false},
-		"nobody has looked yet":                     {Memory{}, 0, 0, false},
-		"a node becomes quiet":                      {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
-		"a node becomes quiet later":                {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
+		"nothing was to be done, nothing was reported": {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, 5 * time.Second, true},
+		"something was reported":                       {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 8, 5 * time.Second, false},
+		"something was done":                           {Memory{Reported: 7, DecidedAt: noon}, 7, 5 * time.Second, false},
+		"time enough has passed":                       {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, idleMin, false},
+		"a step is under way":                          {Memory{Idle: true, Busy: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, pauseBusy, true},
+		"a step is under way for long":                 {Memory{Idle: true, Busy: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon}, 7, pauseCalm, false},
+		"its replacement is not there yet":             {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseBusy, true},
+		"a node has come":                              {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 2, DecidedAt: noon}, 8, pauseBusy, false},
+		"and has had time enough":                      {Memory{CommandsAt: noon.Add(2 * time.Second), Busy: true, Initialized: 3, DecidedAt: noon}, 8, 2 * time.Second, false},
+		"it is time to look at all again":              {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseCalm, false},
+		"nothing was decided yet":                      {Memory{}, 0, 0, false},
+		"a node becomes quiet":                         {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
+		"a node becomes quiet later":                   {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
-		if got := c.m.IsIdle(Events{c.heard, 3}, noon.Add(c.after)); got != c.want {
+		if got := c.m.IsIdle(Events{c.reported, 3}, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestNewStepsAreLookedForAsOftenAsInACalmCluster(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		"nobody has looked yet":               {Memory{}, 0, false},
+		"nothing was decided yet":             {Memory{}, 0, false},
 		"nothing is under way":                {Memory{DecidedAt: noon}, pauseBusy, false},
 		"a step is under way":                 {Memory{Busy: true, DecidedAt: noon}, pauseBusy, true},
 		"and it is time to look again":        {Memory{Busy: true, DecidedAt: noon}, pauseCalm, false},
@@ -94,14 +94,14 @@ func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
 	}
 }
 
-// TestLooksInVainComeFurtherAndFurtherApart while nothing is heard.
+// TestLooksInVainComeFurtherAndFurtherApart while nothing is reported.
 func TestLooksInVainComeFurtherAndFurtherApart(t *testing.T) {
 	t.Parallel()
 	var m Memory
 	for i, c := range []struct {
-		heard uint64
-		idle  bool
-		want  time.Duration
+		reported uint64
+		idle     bool
+		want     time.Duration
 	}{
 		{7, true, idleMin},
 		{7, true, 2 * idleMin},
@@ -112,8 +112,8 @@ func TestLooksInVainComeFurtherAndFurtherApart(t *testing.T) {
 		{8, false, idleMin},
 		{8, true, idleMin},
 	} {
-		if m.noteIdle(c.idle, c.heard); m.IdleFor != c.want {
-			t.Errorf("look %d: the next is in %s, want %s", i, m.IdleFor, c.want)
+		if m.noteIdle(c.idle, c.reported); m.IdleFor != c.want {
+			t.Errorf("decision %d: the next is in %s, want %s", i, m.IdleFor, c.want)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func TestEverythingIsLookedAtAgainWhenPricesFall(t *testing.T) {
 		m.notice(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Types: []*catalog.Type{{Name: "four", Offerings: []catalog.Offering{offering}}}}}})
 		opts := recall(&m, 0, now)
 		if again := opts.search == FullSearch; again != c.again {
-			t.Errorf("look %d, at %.2f: everything %v, want %v", i+1, c.dollars, again, c.again)
+			t.Errorf("decision %d, at %.2f: everything %v, want %v", i+1, c.dollars, again, c.again)
 		}
 		learn(&m, opts, 0, plan.Disruption{At: now}, findings{conclusive: true})
 		now = now.Add(5 * time.Second)
@@ -252,32 +252,32 @@ func TestANodeWhoseStepIsTakenBackRestsForLongerAndLonger(t *testing.T) {
 	}
 }
 
-// TestASearchInVainHoldsForAsLongAsNothingIsHeard: for eight minutes at most while something
+// TestASearchInVainHoldsForAsLongAsNothingIsReported: for eight minutes at most while something
 // happens, or a node is young (world, seed 102198), for half an hour while nothing does.
-func TestASearchInVainHoldsForAsLongAsNothingIsHeard(t *testing.T) {
+func TestASearchInVainHoldsForAsLongAsNothingIsReported(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	searches := func(heardEach uint64, young bool) (minutes []int) {
+	searches := func(reportedEach uint64, young bool) (minutes []int) {
 		m := Memory{AnyYoung: young}
-		heard := uint64(1)
+		reported := uint64(1)
 		for now := noon; now.Sub(noon) < 3*time.Hour; now = now.Add(time.Minute) {
-			opts := recall(&m, heard, now)
+			opts := recall(&m, reported, now)
 			if opts.since.IsZero() {
 				minutes = append(minutes, int(now.Sub(noon).Minutes()))
 			}
-			learn(&m, opts, heard, plan.Disruption{At: now}, findings{conclusive: true})
-			heard += heardEach
+			learn(&m, opts, reported, plan.Disruption{At: now}, findings{conclusive: true})
+			reported += reportedEach
 		}
 		return minutes
 	}
 	if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 95, 127, 159}, searches(0, false)); diff != "" {
-		t.Errorf("nothing is heard: everything is looked for at these minutes (-want +got):\n%s", diff)
+		t.Errorf("nothing is reported: everything is looked for at these minutes (-want +got):\n%s", diff)
 	}
 	if got := searches(0, true); len(got) < 20 {
 		t.Errorf("a node is young: everything is looked for at minutes %v, want every eight", got)
 	}
 	if got := searches(1, false); len(got) < 20 {
-		t.Errorf("something is heard: everything is looked for at minutes %v, want every eight", got)
+		t.Errorf("something is reported: everything is looked for at minutes %v, want every eight", got)
 	}
 }
 
@@ -426,12 +426,12 @@ func TestTheSearchThatFoundMostIsMadeFirst(t *testing.T) {
 	var m Memory
 	for i, c := range []struct {
 		after time.Duration
-		hint  int // which search is made first
+		first int // which search is made first
 		found int
 	}{{0, 0, 7}, {5 * time.Second, 7, 7}, {triesHold - time.Second, 7, 7}, {triesHold, 0, 3}, {triesHold + 5*time.Second, 3, 9}, {triesHold + 10*time.Second, 9, 0}, {triesHold + 15*time.Second, 0, 0}} {
 		opts := recall(&m, 0, noon.Add(c.after))
-		if opts.try != c.hint {
-			t.Errorf("look %d, after %s: search %d is made first, want %d", i+1, c.after, opts.try, c.hint)
+		if opts.try != c.first {
+			t.Errorf("decision %d, after %s: search %d is made first, want %d", i+1, c.after, opts.try, c.first)
 		}
 		learn(&m, opts, 0, plan.Disruption{At: noon.Add(c.after)}, findings{try: c.found})
 	}
