@@ -11,11 +11,11 @@ import (
 func (s *Settings) addConsolidation(a adder) {
 	d := consolidate.DefaultTerms()
 	a.factor(&s.ConsolidationEvictionDollars, "consolidation-eviction-hourly-dollars", 0, "what consolidation must save per hour for each ordinary pod that it evicts; 0: a quarter of what the average pod costs. Annotation dovetail.sh/eviction-hourly-dollars of a NodePool overrides it")
-	a.factor(&s.ConsolidationSavingShareMin, "consolidation-saving-share-min", d.ShareMin, "share of the price of the nodes that it removes which consolidation must save besides. Annotation dovetail.sh/saving-share-min of a NodePool overrides it")
-	a.factor(&s.ConsolidationGapMax, "consolidation-gap-max", d.GapMax, "how much all nodes may cost above the least that they must, as a share of it, with consolidation not looking for more; 0: it always looks")
-	a.number(&s.ConsolidationStepMax, "consolidation-step-max", d.StepMax, "most nodes that one step of consolidation removes")
-	a.number(&s.ConsolidationSpotPools, "consolidation-spot-pools", d.SpotPools, "least number of instance types and zones that a spot launch of consolidation must be able to choose from")
-	a.duration(&s.ConsolidationRest, "consolidation-rest", d.Rest, "how long a pod that came in the place of an evicted one is not evicted by consolidation; twice as long each time that it is evicted again soon after")
+	a.factor(&s.ConsolidationSavingShareMin, "consolidation-saving-share-min", d.ShareMin, "share of the price of the removed nodes that consolidation must save in addition. Annotation dovetail.sh/saving-share-min of a NodePool overrides it")
+	a.factor(&s.ConsolidationGapMax, "consolidation-gap-max", d.GapMax, "gap between the price of all nodes and its lower bound, as a share of the bound, below which consolidation stops searching; 0: it always searches")
+	a.number(&s.ConsolidationStepMax, "consolidation-step-max", d.StepMax, "largest number of nodes that one consolidation command removes")
+	a.number(&s.ConsolidationSpotPools, "consolidation-spot-pools", d.SpotPools, "smallest number of offerings (instance types in zones) that a spot launch of consolidation must be able to choose from")
+	a.duration(&s.ConsolidationRest, "consolidation-rest", d.Rest, "cooldown: how long consolidation does not evict the replacement of an evicted pod; it doubles each time the pod is evicted again soon after")
 }
 
 func (s *Settings) validateConsolidation() error {

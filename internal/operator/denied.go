@@ -192,6 +192,6 @@ func (d *denials) grant(r right) {
 	defer d.mu.Unlock()
 	if _, known := d.missed[r]; known {
 		delete(d.missed, r)
-		d.log.Info("right is there now", "rule", r.rule())
+		d.log.Info("right is granted now", "rule", r.rule())
 	}
 }

@@ -16,7 +16,7 @@ import (
 const fenceAfter = 12 * time.Second
 
 // errFenced is the error of requests of a leader that was held up.
-var errFenced = errors.New("this replica was held up for longer than its lease lasts: another one may lead by now")
+var errFenced = errors.New("this replica was stopped for longer than its lease lasts: another one may lead by now")
 
 // Fence keeps a leader that was held up (stopped, swapped out, moved to another machine) from
 // acting on what it knew before. Leader election alone notices that only at its next attempts to

@@ -111,7 +111,7 @@ func (p *Parts) feed(ctx context.Context) error {
 			})
 		},
 	})
-	p.mirror.OnOutcome(func(l mirror.Outcome) { p.Metrics.PodsLanded.WithLabelValues(string(l)).Inc() })
+	p.mirror.OnOutcome(func(o mirror.Outcome) { p.Metrics.NominationOutcomes.WithLabelValues(string(o)).Inc() })
 	if err := mirror.AddIndexes(ctx, p.Manager.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -185,13 +185,13 @@ func (p *Parts) singles() prometheus.Registerer {
 	return metrics.Registry
 }
 
-// reserves tells whether machines may be in capacity reservations.
+// reserves reports whether instances may be in capacity reservations.
 func (p *Parts) reserves() bool {
 	gates, err := p.Settings.Gates()
 	return err == nil && gates["ReservedCapacity"] && len(p.Cloud.Vocabulary().ReservationKeys) > 0
 }
 
-// repairPolicies returns what the provider takes for broken; none: nothing is repaired.
+// repairPolicies returns which node conditions the provider considers unhealthy; none: nothing is repaired.
 func (p *Parts) repairPolicies() []cloud.RepairPolicy {
 	gates, err := p.Settings.Gates()
 	repairer, able := p.Cloud.(cloud.Repairer)
@@ -206,10 +206,10 @@ func (p *Parts) measured(controller string) cloud.Provider {
 	return observe.Measured(p.Cloud, controller, p.Metrics, p.Now)
 }
 
-// Ready tells what keeps the process from deciding.
+// Ready returns what keeps the process from deciding; nil: nothing does.
 func (p *Parts) Ready() error {
 	if !p.synced() {
-		return errors.New("the picture of the cluster is not whole yet")
+		return errors.New("caches not synced")
 	}
 	return nil
 }

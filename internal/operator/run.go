@@ -79,7 +79,7 @@ func within(ctx context.Context, patience time.Duration, f func() error) error {
 	case err := <-ended:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("%s after it was asked to end something still ran: ending without it", patience)
+		return fmt.Errorf("something still ran %s after the request to stop: stopping without it", patience)
 	}
 }
 

@@ -33,20 +33,20 @@ const refreshLeast = time.Minute
 const awsFeatureGatesDefault = "NodeClassCEL=false,DRANVIDIAGPU=false,DRAEFA=false,RebootForRepair=false"
 
 func (s *AWSSettings) addAWSFlags(a adder) {
-	a.text(&s.ClusterName, "cluster-name", "", "aws: name of the EKS cluster; what is made in AWS is tagged with it")
-	a.text(&s.ClusterEndpoint, "cluster-endpoint", "", "aws: URL of the API server that nodes join at; empty: EKS is asked")
-	a.text(&s.ClusterCABundle, "cluster-ca-bundle", "", "aws: certificate of that API server, PEM in base64; empty: the one that this process trusts")
-	a.flag(&s.IsolatedVPC, "isolated-vpc", false, "aws: leave IAM and Pricing alone as far as possible, which have no endpoint inside a VPC")
+	a.text(&s.ClusterName, "cluster-name", "", "aws: name of the EKS cluster; all resources that are created in AWS are tagged with it")
+	a.text(&s.ClusterEndpoint, "cluster-endpoint", "", "aws: URL of the API server that nodes join; empty: ask EKS")
+	a.text(&s.ClusterCABundle, "cluster-ca-bundle", "", "aws: CA certificate of that API server, PEM in base64; empty: the one that this process trusts")
+	a.flag(&s.IsolatedVPC, "isolated-vpc", false, "aws: call IAM and Pricing as little as possible, which have no endpoint inside a VPC")
 	a.flag(&s.EKSControlPlane, "eks-control-plane", false, "aws: ask EKS for the version of Kubernetes, not the API server")
-	a.factor(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "aws: share of a machine's memory that its hypervisor keeps, where no node of the type has told it yet")
-	a.text(&s.InterruptionQueue, "interruption-queue", "", "aws: name of the SQS queue with EC2's notices; empty: none is read")
-	a.flag(&s.ReplaceOnRebalance, "replace-on-rebalance", false, "aws: replace a spot machine that EC2 recommends to leave, within ten minutes; otherwise it is only told")
-	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of a machine that pods get no addresses from")
-	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: take node classes for valid without asking EC2 whether it would launch them")
-	a.flag(&s.EnableZonalShift, "enable-zonal-shift", false, "aws: leave zones alone that the cluster's traffic is shifted away from (Amazon Application Recovery Controller)")
-	a.duration(&s.AMIRefreshInterval, "ami-refresh-interval", 5*time.Minute, "aws: how often the images of node classes are looked up")
-	a.duration(&s.SubnetRefreshInterval, "subnet-refresh-interval", time.Minute, "aws: how often the subnets of node classes are looked up, and how many addresses they have left")
-	a.duration(&s.GroupRefreshInterval, "security-group-refresh-interval", time.Minute, "aws: how often the security groups of node classes are looked up")
+	a.factor(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", 0.075, "aws: share of an instance's memory that the hypervisor keeps, used until a node of the instance type has reported its memory")
+	a.text(&s.InterruptionQueue, "interruption-queue", "", "aws: name of the SQS queue with EC2's interruption notices; empty: none is read")
+	a.flag(&s.ReplaceOnRebalance, "replace-on-rebalance", false, "aws: replace a spot instance within ten minutes when EC2 sends a rebalance recommendation; otherwise there is only an event")
+	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of an instance that are not used for pod addresses")
+	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: accept node classes without a dry run of a launch in EC2")
+	a.flag(&s.EnableZonalShift, "enable-zonal-shift", false, "aws: launch and terminate nothing in zones that the cluster's traffic is shifted away from (Amazon Application Recovery Controller)")
+	a.duration(&s.AMIRefreshInterval, "ami-refresh-interval", 5*time.Minute, "aws: how often the images of node classes are refreshed")
+	a.duration(&s.SubnetRefreshInterval, "subnet-refresh-interval", time.Minute, "aws: how often the subnets of node classes and their free addresses are refreshed")
+	a.duration(&s.GroupRefreshInterval, "security-group-refresh-interval", time.Minute, "aws: how often the security groups of node classes are refreshed")
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored with a warning")
 }
 

@@ -60,7 +60,7 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 		},
 		"a notice from the cloud": {
 			log: func(l *slog.Logger) {
-				l.Info("claim is to be replaced", "claim", "general-a", "by", time.Date(2026, 11, 22, 8, 30, 0, 0, time.Local))
+				l.Info("replacing claim before its interruption", "claim", "general-a", "by", time.Date(2026, 11, 22, 8, 30, 0, 0, time.Local))
 			},
 			want: "   2.0s  heard    general-a will be taken away: it is to be replaced, and drained from 08:30:00 on at the latest\n",
 		},

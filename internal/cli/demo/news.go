@@ -111,6 +111,6 @@ func (w *waiting) add(i item) {
 func phrases() map[string]string {
 	return map[string]string{
 		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
-		"claim is to be replaced": "heard", "began step": "replace",
+		"replacing claim before its interruption": "heard", "began step": "replace",
 	}
 }

@@ -74,7 +74,7 @@ func (c *Controller) check(ctx context.Context, claim *karpenterv1.NodeClaim) (r
 		note.Status, note.Reason, note.Message = lifecycle.False, "ConsistencyCheckFailed", short
 		c.Events.Event(claim, observe.FailedConsistencyCheck(short))
 		if condition.ForNodeClaim(claim).Get(note.Type).Message != short {
-			c.Log.Error("node is smaller than its claim says", "claim", claim.Name, "node", nodes[0].Name, "message", short)
+			c.Log.Error("node is smaller than its claim promises", "claim", claim.Name, "node", nodes[0].Name, "message", short)
 		}
 	}
 	_, err = apply.WriteNotes(ctx, c.Client, claim, &lifecycle.Step{Notes: []lifecycle.Note{note}}, c.Now())

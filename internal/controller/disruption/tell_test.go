@@ -94,7 +94,7 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 					{Name: "a", Claim: "claim-a", Disruption: cluster.Disruption{Replaces: "s"}},
 				}})
 			},
-			events: []string{"Normal DisruptionWaitingReadiness The nodes that it replaces stay until it is initialised" + on("NodeClaim")},
+			events: []string{"Normal DisruptionWaitingReadiness The nodes that it replaces stay until it is initialized" + on("NodeClaim")},
 		},
 		"a replacement is ready": {
 			tell: func(l *Loop) {

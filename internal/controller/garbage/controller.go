@@ -183,7 +183,7 @@ func (l *Loop) collectInstance(ctx context.Context, instance *cloud.Instance) er
 	if err := l.Cloud.Terminate(ctx, instance.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
 		return fmt.Errorf("terminate instance %s: %w", instance.ID, err)
 	}
-	l.Log.Info("terminated instance that no claim knows", "instance", instance.ID, "claim", instance.Claim,
+	l.Log.Info("terminated instance without a claim", "instance", instance.ID, "claim", instance.Claim,
 		"age", l.Now().Sub(instance.Created).Round(time.Second).String())
 	return nil
 }
@@ -207,7 +207,7 @@ func (l *Loop) drainFirst(ctx context.Context, id string) (draining bool, err er
 		if err := apply.Remove(ctx, l.Client, node); err != nil {
 			return true, err
 		}
-		l.Log.Info("deleted node that no claim knows", "node", node.Name, "instance", id)
+		l.Log.Info("deleted node without a claim", "node", node.Name, "instance", id)
 	}
 	return draining, nil
 }

@@ -96,14 +96,14 @@ func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 func (l *Loop) tellPools(ctx context.Context, n cloud.Notice) error {
 	var pools karpenterv1.NodePoolList
 	if err := l.Client.List(ctx, &pools); err != nil {
-		return fmt.Errorf("find the pools to tell of zone %s: %w", n.Zone, err)
+		return fmt.Errorf("find the pools with nodes in zone %s: %w", n.Zone, err)
 	}
 	for i := range pools.Items {
 		if ref := pools.Items[i].Spec.Template.Spec.NodeClassRef; ref != nil && slices.ContainsFunc(l.Kinds, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind }) {
 			l.Events.Event(&pools.Items[i], observe.ZonalShift(n))
 		}
 	}
-	l.Log.Info("zone is given up or back", "zone", n.Zone, "reason", n.Kind, "until", n.Ends)
+	l.Log.Info("zonal shift changed", "zone", n.Zone, "reason", n.Kind, "until", n.Ends)
 	return nil
 }
 
@@ -205,9 +205,9 @@ func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by t
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.ReplaceByAnnotationKey, by.Format(time.RFC3339))
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.InterruptionAnnotationKey, string(kind))
 	if err := l.Client.Patch(ctx, claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("say on claim %s by when it must go: %w", claim.Name, err)
+		return false, fmt.Errorf("write the deadline of claim %s: %w", claim.Name, err)
 	}
-	l.Log.Info("claim is to be replaced", "claim", claim.Name, "by", by, "reason", kind)
+	l.Log.Info("replacing claim before its interruption", "claim", claim.Name, "by", by, "reason", kind)
 	return true, nil
 }
 

@@ -62,7 +62,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 			return step, err
 		}
 		if !p.Opener.MayOpen(p.claim.Name, node) {
-			return core.Step{Why: "it is not the turn of node " + step.Node + " yet", Until: view.At.Add(turnRetry)}, nil
+			return core.Step{Why: "node " + step.Node + " waits to be opened to pods", Until: view.At.Add(turnRetry)}, nil
 		}
 	}
 	return step, p.perform(ctx, &step, answer, &launched)

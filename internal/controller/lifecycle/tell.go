@@ -41,7 +41,7 @@ func (p *pass) tellTurned(ctx context.Context, turned []string) {
 			p.record(ctx, true)
 			p.Log.Info("registered node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		case core.Initialised:
-			p.Log.Info("initialised node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+			p.Log.Info("initialized node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		default:
 		}
 	}
@@ -110,7 +110,7 @@ func (p *pass) tellGone() {
 		}
 		p.Metrics.NodeClaimsInstanceTerminationDurationSeconds.WithLabelValues(p.pool()).Observe(took.Seconds())
 	}
-	p.Log.Info("claim is gone", "claim", p.claim.Name, "pool", p.pool(), "instance", p.claim.Status.ProviderID,
+	p.Log.Info("deletion of claim completed", "claim", p.claim.Name, "pool", p.pool(), "instance", p.claim.Status.ProviderID,
 		"took", now.Sub(p.claim.DeletionTimestamp.Time).String())
 }
 

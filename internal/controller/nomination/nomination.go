@@ -186,7 +186,7 @@ func (l *Loop) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.Log.Error("could not hand pods over to the scheduler", "error", err)
+	l.Log.Error("could not nominate pods", "error", err)
 	l.mu.Lock()
 	l.again = l.Now().Add(retry)
 	l.mu.Unlock()

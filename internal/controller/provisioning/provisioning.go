@@ -94,7 +94,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() {
 		l.tellNone()
 	} else if err := l.pass(ctx); err != nil && ctx.Err() == nil {
-		l.Log.Error("carrying out the plan", "error", err)
+		l.Log.Error("could not perform the plan", "error", err)
 	}
 	return max(l.batch.left(), time.Millisecond)
 }
@@ -275,7 +275,7 @@ func (l *Loop) tellGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Durat
 			left[r.Pod.Namespace]++
 		}
 	}
-	l.Log.Error("gave up a decision and made it again without some pods", "causes", slices.Compact(slices.Clone(p.GivenUp)),
+	l.Log.Error("abandoned a decision and repeated it without some pods", "causes", slices.Compact(slices.Clone(p.GivenUp)),
 		"times", len(p.GivenUp), "pods", len(snap.Pending), "left_out_by_namespace", left, "took", took)
 }
 

@@ -54,7 +54,7 @@ func (l *Loop) Start(ctx context.Context) error {
 // Look looks once.
 func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
-		l.Log.Error("could not look for reservations that have ended, will try again", "error", err)
+		l.Log.Error("could not check for ended reservations, will try again", "error", err)
 	}
 	return period
 }
@@ -121,10 +121,10 @@ func (l *Loop) demote(ctx context.Context, claim *karpenterv1.NodeClaim, capacit
 		}
 		obj.SetLabels(labels)
 		if err := l.Client.Patch(ctx, obj, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("say on %s that it is in no reservation any more: %w", obj.GetName(), err)
+			return fmt.Errorf("write on %s that its reservation has ended: %w", obj.GetName(), err)
 		}
 	}
-	l.Log.Info("machine is in its reservation no more", "claim", claim.Name, "instance", claim.Status.ProviderID, "capacity_type", capacityType,
+	l.Log.Info("instance has left its capacity reservation", "claim", claim.Name, "instance", claim.Status.ProviderID, "capacity_type", capacityType,
 		"zone", claim.Labels[corev1.LabelTopologyZone])
 	return nil
 }

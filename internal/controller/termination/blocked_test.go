@@ -78,7 +78,7 @@ func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
 	if got := look(20 * time.Second); got != "" {
 		t.Errorf("after 20s it says %q, but most drains take so long", got)
 	}
-	const want = "pod ns/guarded since 2026-11-21T12:00:00Z: disruption budget quorum; " +
+	const want = "pod ns/guarded since 2026-11-21T12:00:00Z: PodDisruptionBudget quorum; " +
 		"pod ns/held since 2026-11-21T12:00:00Z: annotation karpenter.sh/do-not-disrupt"
 	version := ""
 	for _, after := range []time.Duration{30 * time.Second, 31 * time.Second, 35 * time.Second} {

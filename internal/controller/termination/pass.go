@@ -108,9 +108,9 @@ func (p *pass) keeper(ctx context.Context, pod *corev1.Pod) (string, error) {
 	case 0:
 		return "", nil
 	case 1:
-		return "disruption budget " + names[0], nil
+		return "PodDisruptionBudget " + names[0], nil
 	default:
-		return "disruption budgets " + strings.Join(names, ", ") + ": the API server evicts no pod that several count", nil
+		return "PodDisruptionBudgets " + strings.Join(names, ", ") + ": the API server evicts no pod that several select", nil
 	}
 }
 
@@ -182,7 +182,7 @@ func (p *pass) perform(ctx context.Context, step *lifecycle.Step) error {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone
 		case err != nil:
-			p.Events.Event(p.node, observe.FailedDraining("the node is not ready, and the cloud does not say whether its instance is there: "+err.Error()))
+			p.Events.Event(p.node, observe.FailedDraining("the node is not ready, and the cloud does not report whether its instance exists: "+err.Error()))
 			return fmt.Errorf("ask for instance %s of node %s: %w", p.node.Spec.ProviderID, p.node.Name, err)
 		default:
 			p.instance = lifecycle.InstanceThere

@@ -49,7 +49,7 @@ func open(node *corev1.Node) {
 
 // InitialiseNode says on a Node that it may take pods.
 func InitialiseNode(ctx context.Context, c client.Client, node *corev1.Node) error {
-	return edit(ctx, c, node, "initialise node", func() {
+	return edit(ctx, c, node, "initialize node", func() {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, karpenterv1.NodeInitializedLabelKey, karpenterv1.LabelValueTrue)
 	})
 }

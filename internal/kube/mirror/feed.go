@@ -154,15 +154,26 @@ func (s *Store) subscribe(ctx context.Context, c cache.Cache, w watched) (toolsc
 // for snapshots of what no watch shows: a test, a file. The error names the first kind that the
 // mirror does not watch; the objects before it are taken in.
 func (s *Store) Observe(objects ...client.Object) error {
-	all := s.allKinds()
 	for _, o := range objects {
-		w, ok := all[reflect.TypeOf(o)]
-		if !ok {
+		upsert := s.observer(reflect.TypeOf(o))
+		if upsert == nil {
 			return fmt.Errorf("observe %T: the mirror does not watch this kind", o)
 		}
-		w.upsert(o)
+		upsert(o)
 	}
 	return nil
+}
+
+func (s *Store) observer(kind reflect.Type) func(any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.observers == nil {
+		s.observers = map[reflect.Type]func(any){}
+		for kind, w := range s.allKinds() {
+			s.observers[kind] = w.upsert
+		}
+	}
+	return s.observers[kind]
 }
 
 // upsertPod takes in a state of a pod. What is remembered of the pod passes from the state

@@ -103,7 +103,7 @@ type Budget struct {
 func BudgetsIn(ctx context.Context, c client.Reader, namespace string) ([]Budget, error) {
 	var list policyv1.PodDisruptionBudgetList
 	if err := c.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list disruption budgets in %s: %w", namespace, err)
+		return nil, fmt.Errorf("list PodDisruptionBudgets in %s: %w", namespace, err)
 	}
 	var budgets []Budget
 	for i := range list.Items {

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type Store struct {
 	daemons     *daemons
 	volumes     *volumes
 	namespaces  map[string]map[string]string // name → labels
+	observers   map[reflect.Type]func(any)   // of Observe, by kind; made when it is first called
 }
 
 // NewStore returns an empty mirror.

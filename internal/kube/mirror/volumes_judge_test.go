@@ -55,7 +55,7 @@ func TestKubeSchedulerAgreesAboutVolumes(t *testing.T) {
 	zone := func(z string) string { return corev1.LabelTopologyZone + " In [" + z + "]" }
 	wantAsked(t, store, map[string]string{
 		"bound": zone("zone-a"), "waiting": zone("zone-b"), "ephemeral": zone("zone-b"), "static": zone("zone-c"),
-		"nowhere": "volume claim in-b needs another place than the pod's other volumes",
+		"nowhere": "volume claim in-b needs other topology domains than the pod's other volumes",
 		"lost":    "volume claim missing does not exist",
 		"early":   "volume claim slow waits for a volume, which storage class at-once makes without a pod",
 	})
@@ -72,7 +72,7 @@ func TestKubeSchedulerAgreesAboutVolumes(t *testing.T) {
 	create(podWith("second", "in-a-too"))
 	wantAsked(t, store, map[string]string{
 		"second":  zone("zone-a"),
-		"nowhere": "volume claim in-b needs another place than the pod's other volumes",
+		"nowhere": "volume claim in-b needs other topology domains than the pod's other volumes",
 		"lost":    "volume claim missing does not exist",
 		"early":   "volume claim slow waits for a volume, which storage class at-once makes without a pod",
 	})

@@ -21,20 +21,20 @@ const (
 	namesMost = 5
 )
 
-// Nominated says on a pod which claim and node it is meant for. Either may be empty.
+// Nominated says on a pod which NodeClaim and node it is planned for. Either may be empty.
 func Nominated(claim, node string) Event {
-	var places []string
+	var targets []string
 	if claim != "" {
-		places = append(places, "nodeclaim/"+claim)
+		targets = append(targets, "nodeclaim/"+claim)
 	}
 	if node != "" {
-		places = append(places, "node/"+node)
+		targets = append(targets, "node/"+node)
 	}
-	where := strings.Join(places, ", ")
+	where := strings.Join(targets, ", ")
 	return Event{Reason: reasonNominated, Type: corev1.EventTypeNormal, Message: "Pod should schedule on: " + where, DedupeValues: []string{where}}
 }
 
-// FailedScheduling says on a pod why nothing can take it.
+// FailedScheduling says on a pod why no node, existing or new, can take it.
 func FailedScheduling(why string) Event {
 	return Event{Reason: "FailedScheduling", Type: corev1.EventTypeWarning, Message: why, Dedupe: failedSchedulingDedupe}
 }
@@ -44,12 +44,12 @@ func NoCompatibleInstanceTypes(why string) Event {
 	return Event{Reason: "NoCompatibleInstanceTypes", Type: corev1.EventTypeWarning, Message: why, Dedupe: poolDedupe}
 }
 
-// DisruptionBlocked says on a Node or NodeClaim why it is not removed though it would be.
+// DisruptionBlocked says on a Node or NodeClaim why it is not disrupted although there is a reason.
 func DisruptionBlocked(why string) Event {
 	return Event{Reason: "DisruptionBlocked", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
 }
 
-// PoolDisruptionBlocked says on a NodePool why none of its nodes is removed.
+// PoolDisruptionBlocked says on a NodePool why none of its nodes is disrupted.
 func PoolDisruptionBlocked(why string) Event {
 	e := DisruptionBlocked(why)
 	e.Dedupe = poolDedupe
@@ -68,27 +68,27 @@ func DisruptionLaunching(why string) Event {
 
 // DisruptionWaitingReadiness says on a NodeClaim that nodes stay until it is ready.
 func DisruptionWaitingReadiness() Event {
-	return Event{Reason: "DisruptionWaitingReadiness", Type: corev1.EventTypeNormal, Message: "The nodes that it replaces stay until it is initialised"}
+	return Event{Reason: "DisruptionWaitingReadiness", Type: corev1.EventTypeNormal, Message: "The nodes that it replaces stay until it is initialized"}
 }
 
-// Unconsolidatable says on a Node or NodeClaim why nothing is gained by removing it.
+// Unconsolidatable says on a Node or NodeClaim why consolidation would save nothing.
 func Unconsolidatable(why string) Event {
 	return Event{Reason: "Unconsolidatable", Type: corev1.EventTypeNormal, Message: why, Dedupe: unconsolidatableDedupe}
 }
 
 // ConsolidationCandidate says on a Node or NodeClaim that consolidation is about to remove it,
-// and what comes of that.
+// and what that saves.
 func ConsolidationCandidate(what string) Event {
 	return Event{Reason: "ConsolidationCandidate", Type: corev1.EventTypeNormal, Message: what, DedupeValues: []string{what}}
 }
 
-// ConsolidationApproved says on a Node and its NodeClaim, or on a NodePool where several go, that
-// the saving is worth the disruption to a pool that wants balance.
+// ConsolidationApproved says on a Node and its NodeClaim, or on a NodePool if several nodes are
+// removed, that a pool with the policy Balanced finds the saving worth the disruption.
 func ConsolidationApproved(why string) Event {
 	return Event{Reason: "ConsolidationApproved", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
 }
 
-// ConsolidationRejected says on a Node or NodeClaim why it stays after all.
+// ConsolidationRejected says on a Node or NodeClaim why its removal was cancelled.
 func ConsolidationRejected(why string) Event {
 	return Event{Reason: "ConsolidationRejected", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
 }
@@ -98,13 +98,13 @@ func DisruptionTerminating(why string) Event {
 	return Event{Reason: "DisruptionTerminating", Type: corev1.EventTypeNormal, Message: "Disrupting: " + why, DedupeValues: []string{why}}
 }
 
-// TerminatingOnInterruption says on a Node or NodeClaim that it is removed because of what
-// the cloud said, by the kind of the notice.
+// TerminatingOnInterruption says on a Node or NodeClaim that it is removed because of a notice
+// of the cloud, and the kind of the notice.
 func TerminatingOnInterruption(kind string) Event {
 	return Event{Reason: "TerminatingOnInterruption", Type: corev1.EventTypeWarning, Message: "Removed because of the cloud's notice: " + kind, DedupeValues: []string{kind}}
 }
 
-// ZonalShift says on a NodePool that a zone is given up for a while, or back.
+// ZonalShift says on a NodePool that a zone is avoided for some time, or used again.
 func ZonalShift(n cloud.Notice) Event {
 	if n.Kind == cloud.ZoneRestored {
 		return Event{Reason: "ZonalShiftCleared", Type: corev1.EventTypeNormal, Message: "Zone " + n.Zone + " is used again", DedupeValues: []string{n.Zone}}
@@ -115,14 +115,14 @@ func ZonalShift(n cloud.Notice) Event {
 	}
 }
 
-// Interrupted says on a Node or NodeClaim what the cloud says will become of its instance,
-// by the kind of the notice; ends is when, if that is said.
+// Interrupted says on a Node or NodeClaim what a notice of the cloud says of its instance; ends
+// is when that happens, if the notice has a time.
 func Interrupted(kind cloud.NoticeKind, ends time.Time) Event {
 	known := map[cloud.NoticeKind]Event{
-		cloud.Reclaimed:            {Reason: "SpotInterrupted", Type: corev1.EventTypeWarning, Message: "The cloud takes the spot instance back"},
-		cloud.ReservationReclaimed: {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The owner takes the capacity reservation back"},
-		cloud.ReservationEnding:    {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The capacity reservation ends and its instances are taken back"},
-		cloud.RebalanceRecommended: {Reason: "SpotRebalanceRecommendation", Type: corev1.EventTypeNormal, Message: "The spot instance is likely to be taken back"},
+		cloud.Reclaimed:            {Reason: "SpotInterrupted", Type: corev1.EventTypeWarning, Message: "The cloud will reclaim the spot instance"},
+		cloud.ReservationReclaimed: {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The owner will reclaim the capacity reservation"},
+		cloud.ReservationEnding:    {Reason: "CapacityReservationInstanceInterrupted", Type: corev1.EventTypeWarning, Message: "The capacity reservation ends and its instances are reclaimed"},
+		cloud.RebalanceRecommended: {Reason: "SpotRebalanceRecommendation", Type: corev1.EventTypeNormal, Message: "The spot instance is likely to be reclaimed"},
 		cloud.MaintenanceScheduled: {Reason: "InstanceUnhealthy", Type: corev1.EventTypeWarning, Message: "Maintenance of the instance is scheduled"},
 		cloud.Stopped:              {Reason: "InstanceStopping", Type: corev1.EventTypeWarning, Message: "The instance is stopping or stopped"},
 		cloud.Ended:                {Reason: "InstanceTerminating", Type: corev1.EventTypeWarning, Message: "The instance is terminating or terminated"},
@@ -148,7 +148,7 @@ func Disrupted(why string) Event {
 	return Event{Reason: "Disrupted", Type: corev1.EventTypeNormal, Message: why}
 }
 
-// FailedDraining says on a Node what its drain waits for.
+// FailedDraining says on a Node what blocks its drain.
 func FailedDraining(why string) Event {
 	return Event{Reason: "FailedDraining", Type: corev1.EventTypeWarning, Message: "Node cannot be drained yet: " + why}
 }
@@ -172,17 +172,17 @@ func ConditionChanged(t Transition) Event {
 	return Event{Reason: t.Type, Type: corev1.EventTypeNormal, Message: message, DedupeValues: []string{string(t.From), string(t.Status)}}
 }
 
-// Finalized says on a NodeClaim or NodePool that nothing of it is left.
+// Finalized says on a NodeClaim or NodePool that its deletion is complete.
 func Finalized() Event {
-	return Event{Reason: "Finalized", Type: corev1.EventTypeNormal, Message: "Nothing of it is left"}
+	return Event{Reason: "Finalized", Type: corev1.EventTypeNormal, Message: "Finalized"}
 }
 
-// FailedTermination says on a NodeClaim what keeps its end waiting, when that takes long.
+// FailedTermination says on a NodeClaim what delays its termination for long.
 func FailedTermination(why string) Event {
-	return Event{Reason: "FailedTermination", Type: corev1.EventTypeWarning, Message: "Claim cannot go yet: " + why}
+	return Event{Reason: "FailedTermination", Type: corev1.EventTypeWarning, Message: "Termination delayed: " + why}
 }
 
-// NodeRepairBlocked says on a Node or NodeClaim why it is not repaired though it is broken.
+// NodeRepairBlocked says on a Node or NodeClaim why it is not repaired although it is unhealthy.
 func NodeRepairBlocked(why string) Event {
 	return Event{Reason: "NodeRepairBlocked", Type: corev1.EventTypeWarning, Message: why, Dedupe: repairDedupe}
 }
@@ -219,8 +219,8 @@ func NodeClassNotReady(why string) Event {
 	return Event{Reason: "NodeClassNotReady", Type: corev1.EventTypeWarning, Message: why}
 }
 
-// InvalidDoNotDisruptAnnotation says on a pod or Node that the value of its annotation
-// karpenter.sh/do-not-disrupt means nothing.
+// InvalidDoNotDisruptAnnotation says on a pod or Node that its annotation
+// karpenter.sh/do-not-disrupt has an invalid value.
 func InvalidDoNotDisruptAnnotation(value string) Event {
 	return Event{
 		Reason: "InvalidDoNotDisruptAnnotation", Type: corev1.EventTypeWarning,
@@ -229,7 +229,7 @@ func InvalidDoNotDisruptAnnotation(value string) Event {
 	}
 }
 
-// DoNotDisruptUntil says on a pod until when its annotation protects its node.
+// DoNotDisruptUntil says on a pod until when its annotation protects it.
 func DoNotDisruptUntil(end time.Time) Event {
 	when := end.UTC().Format(time.RFC3339)
 	return Event{
@@ -238,11 +238,11 @@ func DoNotDisruptUntil(end time.Time) Event {
 	}
 }
 
-// DoNotDisruptGracePeriodElapsed says on a pod that its annotation protects it no longer.
+// DoNotDisruptGracePeriodElapsed says on a pod that its annotation no longer protects it.
 func DoNotDisruptGracePeriodElapsed() Event {
 	return Event{
 		Reason: "DoNotDisruptGracePeriodElapsed", Type: corev1.EventTypeNormal,
-		Message: "The time in annotation karpenter.sh/do-not-disrupt is over",
+		Message: "The duration in annotation karpenter.sh/do-not-disrupt has elapsed",
 	}
 }
 

@@ -86,32 +86,31 @@ type Metrics struct {
 	InterruptionReceived     *prometheus.CounterVec
 	InterruptionDeleted      prometheus.Counter
 	InterruptionQueueSeconds prometheus.Histogram
-	// InstanceUnhealthy counts the machines of which EC2 says something bad, by what.
+	// InstanceUnhealthy counts the instances that EC2 reports as unhealthy, by category.
 	InstanceUnhealthy *prometheus.CounterVec
-	// LaunchFailures and TerminationFailures count what EC2 did not do.
+	// LaunchFailures and TerminationFailures count the requests that EC2 refused.
 	LaunchFailures, TerminationFailures *prometheus.CounterVec
 	// BatchTime and BatchSize are those of requests to EC2 that are for several.
 	BatchTime, BatchSize *prometheus.HistogramVec
-	// UserDataBytes is the size of what machines of a class run at their start.
+	// UserDataBytes is the size of the user data of a node class.
 	UserDataBytes *prometheus.GaugeVec
 	// PricesReadTimestampSeconds is when the prices that decisions use were read.
 	PricesReadTimestampSeconds *prometheus.GaugeVec
-	// PodsLanded counts pods that were meant for a machine, by what became of them.
-	PodsLanded *prometheus.CounterVec
-	// JournalDecisions counts decisions handed to the journal, by loop and by what became
-	// of them.
+	// NominationOutcomes counts the pods that were planned for a node, by outcome.
+	NominationOutcomes *prometheus.CounterVec
+	// JournalDecisions counts decisions handed to the journal, by loop and outcome.
 	JournalDecisions *prometheus.CounterVec
-	// DecisionsGivenUp counts decisions that were given up and made again without some pods, by
+	// DecisionsGivenUp counts decisions that were abandoned and repeated without some pods, by
 	// loop and cause: effort or bug. DecisionsSlow counts those that took over ten seconds.
 	DecisionsGivenUp, DecisionsSlow *prometheus.CounterVec
-	// QuarantinedPods are pods that are decided about apart, because decisions could not cope
-	// with them.
+	// QuarantinedPods are pending pods that are decided about apart, because decisions about
+	// them were abandoned.
 	QuarantinedPods prometheus.Gauge
-	// Bugs counts cycles abandoned because something impossible was found.
+	// Bugs counts cycles abandoned because of a bug.
 	Bugs prometheus.Counter
 }
 
-// GaveUp counts decisions of a loop that were given up for these causes (see plan.Plan.GivenUp).
+// GaveUp counts decisions of a loop that were abandoned for these causes (see plan.Plan.GivenUp).
 func (m *Metrics) GaveUp(loop string, causes []string) {
 	for _, cause := range causes {
 		if cause != plan.CauseEffort {
@@ -135,21 +134,21 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: own, Name: "plan_price_hourly_dollars", Help: "Price of all launches of the last plan that had any.",
 		}),
 		PlanBoundHourlyDollars: f.NewGauge(prometheus.GaugeOpts{
-			Namespace: own, Name: "plan_bound_hourly_dollars", Help: "What the launches of that plan must cost at least; 0: not known.",
+			Namespace: own, Name: "plan_bound_hourly_dollars", Help: "Lower bound of the price of the launches of that plan; 0: not known.",
 		}),
-		Refusals: f.counter(own, "", "refusals_total", "Pods that nothing could take, by the reason of the verdict.", "reason"),
-		PodsLanded: f.counter(own, "", "pods_landed_total",
-			"Pods meant for a machine, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
+		Refusals: f.counter(own, "", "refusals_total", "Pods that no node, existing or new, could take, by the reason of the verdict.", "reason"),
+		NominationOutcomes: f.counter(own, "", "pods_landed_total",
+			"Pods planned for a node, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
 			"Decisions handed to the journal, by loop and by what became of them: written, same, idle, dropped, failed.", "loop", "outcome"),
 		DecisionsGivenUp: f.counter(own, "", "decisions_given_up_total",
-			"Decisions that were given up, and made again without some of the pods, by loop and cause: effort, bug.", "loop", "cause"),
+			"Decisions that were abandoned and repeated without some of the pods, by loop and cause: effort, bug.", "loop", "cause"),
 		DecisionsSlow: f.counter(own, "", "decisions_slow_total", "Decisions that took over ten seconds, by loop.", "loop"),
 		QuarantinedPods: f.NewGauge(prometheus.GaugeOpts{
-			Namespace: own, Name: "quarantined_pods", Help: "Pending pods that are decided about apart, because a decision about them was given up.",
+			Namespace: own, Name: "quarantined_pods", Help: "Pending pods in quarantine: they are decided about apart, because a decision about them was abandoned.",
 		}),
 		Bugs: f.NewCounter(prometheus.CounterOpts{
-			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because something impossible was found.",
+			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because of a bug.",
 		}),
 	}
 	m.addNodes(f)
@@ -160,24 +159,24 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 }
 
 func (m *Metrics) addNodes(f factory) {
-	m.NodeClaimsCreated = f.counter(namespace, "nodeclaims", "created_total", "NodeClaims created, by why.", "reason", "nodepool", "min_values_relaxed")
-	m.NodeClaimsTerminated = f.counter(namespace, "nodeclaims", "terminated_total", "NodeClaims gone.", "nodepool", "capacity_type", "zone")
-	m.NodeClaimsDisrupted = f.counter(namespace, "nodeclaims", "disrupted_total", "NodeClaims whose removal began, by why.", disruptedLabels()...)
-	m.NodeClaimsUnhealthyDisrupted = f.counter(namespace, "nodeclaims", "unhealthy_disrupted_total", "NodeClaims whose removal began because their Node was broken.",
+	m.NodeClaimsCreated = f.counter(namespace, "nodeclaims", "created_total", "NodeClaims created, by reason.", "reason", "nodepool", "min_values_relaxed")
+	m.NodeClaimsTerminated = f.counter(namespace, "nodeclaims", "terminated_total", "NodeClaims whose deletion is complete.", "nodepool", "capacity_type", "zone")
+	m.NodeClaimsDisrupted = f.counter(namespace, "nodeclaims", "disrupted_total", "NodeClaims whose removal began, by reason.", disruptedLabels()...)
+	m.NodeClaimsUnhealthyDisrupted = f.counter(namespace, "nodeclaims", "unhealthy_disrupted_total", "NodeClaims whose removal began because their Node was unhealthy.",
 		"condition", "nodepool", "capacity_type", "image_id")
 	m.NodeClaimsInstanceTerminationDurationSeconds = f.histogram("nodeclaims", "instance_termination_duration_seconds",
-		"Time from asking for the end of an instance until it was gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool")
+		"Time from the request to terminate an instance until it was gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool")
 	m.NodeClaimsTerminationDurationSeconds = f.histogram("nodeclaims", "termination_duration_seconds",
 		"Time from the deletion of a NodeClaim until it was gone.", prometheus.ExponentialBuckets(1, 2, 12), "nodepool")
 	m.NodesCreated = f.counter(namespace, "nodes", "created_total", "Nodes registered.", "nodepool", "zone")
-	m.NodesTerminated = f.counter(namespace, "nodes", "terminated_total", "Nodes gone.", "nodepool", "zone")
+	m.NodesTerminated = f.counter(namespace, "nodes", "terminated_total", "Nodes whose deletion is complete.", "nodepool", "zone")
 	m.NodesDrained = f.counter(namespace, "nodes", "drained_total", "Nodes drained.", "nodepool")
 	m.NodesTerminationDurationSeconds = f.NewSummaryVec(prometheus.SummaryOpts{
 		Namespace: namespace, Subsystem: "nodes", Name: "termination_duration_seconds",
 		Help: "Time from the deletion of a Node until it was gone.", Objectives: objectives(),
 	}, []string{"nodepool"})
 	m.NodesLifetimeDurationSeconds = f.histogram("nodes", "lifetime_duration_seconds",
-		"Age of Nodes at their end.", lifetimeBuckets(), "nodepool")
+		"Age of Nodes at the end of their deletion.", lifetimeBuckets(), "nodepool")
 	m.CloudProviderDurationSeconds = f.histogram("cloudprovider", "duration_seconds", "Time that calls to the cloud took.", durationBuckets(), "controller", "method", "provider")
 	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "provider", "error")
 	m.InterruptionReceived = f.counter(namespace, "interruption", "received_messages_total", "Messages of the interruption queue, by kind.", "message_type")
@@ -197,26 +196,26 @@ func (m *Metrics) addAWS(f factory) {
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "aws_sdk_go", Name: name, Help: help, Buckets: buckets}, labels)
 	}
-	m.InstanceUnhealthy = f.counter(namespace, "interruption", "instance_status_unhealthy_total", "Instances of which EC2 says something bad, by what.", "category")
+	m.InstanceUnhealthy = f.counter(namespace, "interruption", "instance_status_unhealthy_total", "Instances that EC2 reports as unhealthy, by category.", "category")
 	m.LaunchFailures = f.counter(namespace, "cloudprovider", "instance_launch_failures_total", "Refusals in EC2's answers to launches.", "zone", "zone_id", "capacity_type", "reason")
-	m.TerminationFailures = f.counter(namespace, "cloudprovider", "instance_termination_failures_total", "Instances that EC2 did not end when asked to.", "zone", "zone_id")
-	m.BatchTime = f.histogram("cloudprovider", "batcher_batch_time_seconds", "Time for which a request to EC2 was gathered.", durationBuckets(), "batcher")
-	m.BatchSize = f.histogram("cloudprovider", "batcher_batch_size", "How many a request to EC2 was for.", []float64{1, 2, 4, 5, 10, 25, 50, 100, 200}, "batcher")
+	m.TerminationFailures = f.counter(namespace, "cloudprovider", "instance_termination_failures_total", "Instances that EC2 did not terminate when requested.", "zone", "zone_id")
+	m.BatchTime = f.histogram("cloudprovider", "batcher_batch_time_seconds", "Time for which calls were collected into one request to EC2.", durationBuckets(), "batcher")
+	m.BatchSize = f.histogram("cloudprovider", "batcher_batch_size", "Number of calls in one request to EC2.", []float64{1, 2, 4, 5, 10, 25, 50, 100, 200}, "batcher")
 	m.UserDataBytes = f.gauge("ec2nodeclasses", "userdata_bytes", "Size of the user data of a class, before it is encoded; EC2 takes 16384.", "nodeclass")
 	m.PricesReadTimestampSeconds = f.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: own, Name: "prices_read_timestamp_seconds", Help: "When the prices in use were read, in seconds since 1970; those in the binary count from their day.",
 	}, []string{"capacity_type"})
 	m.AWSRequests = f.counter("aws_sdk_go", "", "request_total", "Requests to AWS.", labels...)
-	m.AWSRequestDuration = histogram("request_duration_seconds", "Time that requests to AWS took, repeats included.", durationBuckets())
-	m.AWSRetries = histogram("request_retry_count", "Repeats of requests to AWS.", prometheus.LinearBuckets(0, 1, 11))
+	m.AWSRequestDuration = histogram("request_duration_seconds", "Time that requests to AWS took, retries included.", durationBuckets())
+	m.AWSRetries = histogram("request_retry_count", "Retries of requests to AWS.", prometheus.LinearBuckets(0, 1, 11))
 	m.AWSAttempts = f.counter("aws_sdk_go", "", "request_attempt_total", "Attempts of requests to AWS.", labels...)
 	m.AWSAttemptDuration = histogram("request_attempt_duration_seconds", "Time that attempts of requests to AWS took.", durationBuckets())
 }
 
 func (m *Metrics) addPods(f factory) {
-	m.PodsEvictionRequests = f.counter(namespace, "pods", "eviction_requests_total", "Evictions asked for, by the status code of the answer.", "code")
-	m.PodsDrained = f.counter(namespace, "pods", "drained_total", "Pods evicted from nodes that are being removed, by why.", "reason")
-	m.PodsDisruptionInitiated = f.counter(namespace, "pods", "disruption_initiated_total", "Pods on nodes whose removal began, by why.", disruptedLabels()...)
+	m.PodsEvictionRequests = f.counter(namespace, "pods", "eviction_requests_total", "Eviction requests, by the status code of the response.", "code")
+	m.PodsDrained = f.counter(namespace, "pods", "drained_total", "Pods evicted from nodes that are being removed, by reason.", "reason")
+	m.PodsDisruptionInitiated = f.counter(namespace, "pods", "disruption_initiated_total", "Pods on nodes whose removal began, by reason.", disruptedLabels()...)
 	m.PodsBoundDurationSeconds = f.podHistogram("bound_duration_seconds", "Time from the creation of a pod until it was bound.")
 	m.PodsStartupDurationSeconds = f.NewSummary(prometheus.SummaryOpts{
 		Namespace: namespace, Subsystem: "pods", Name: "startup_duration_seconds",
@@ -238,28 +237,28 @@ func (m *Metrics) addPools(f factory) {
 func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 	m.SchedulerSchedulingDurationSeconds = f.histogram("scheduler", "scheduling_duration_seconds", "Time that deciding about pending pods took.", durationBuckets(), "controller")
 	m.SchedulerQueueDepth = f.gauge("scheduler", "queue_depth", "Pods waiting for a decision.", "controller", "scheduling_id")
-	m.SchedulerIgnoredPodsCount = f.NewGauge(gaugeOpts("scheduler", "ignored_pods_count", "Pending pods left out, because no node of ours can ever be right for them."))
+	m.SchedulerIgnoredPodsCount = f.NewGauge(gaugeOpts("scheduler", "ignored_pods_count", "Pending pods that are ignored, because no node of ours can ever fit them."))
 	m.SchedulerUnschedulablePodsCount = f.gauge("scheduler", "unschedulable_pods_count", "Pods refused by the last decision.", "controller")
 	m.SchedulerUnfinishedWork = newWork()
 	reg.MustRegister(m.SchedulerUnfinishedWork)
-	m.ClusterStateNodeCount = f.NewGauge(gaugeOpts("cluster_state", "node_count", "Nodes in the picture of the cluster, those on their way included."))
-	m.ClusterStateSynced = f.NewGauge(gaugeOpts("cluster_state", "synced", "1 while the picture of the cluster is whole."))
-	m.ClusterStateUnsyncedTimeSeconds = f.NewGauge(gaugeOpts("cluster_state", "unsynced_time_seconds", "How long the picture of the cluster has not been whole."))
+	m.ClusterStateNodeCount = f.NewGauge(gaugeOpts("cluster_state", "node_count", "Nodes in the mirror of the cluster, in-flight NodeClaims included."))
+	m.ClusterStateSynced = f.NewGauge(gaugeOpts("cluster_state", "synced", "1 while the caches are synced."))
+	m.ClusterStateUnsyncedTimeSeconds = f.NewGauge(gaugeOpts("cluster_state", "unsynced_time_seconds", "How long the caches have not been synced."))
 	m.VoluntaryDisruptionDecisionEvaluationDurationSeconds = f.histogram("voluntary_disruption", "decision_evaluation_duration_seconds",
 		"Time that deciding about removals took.", durationBuckets(), "reason", "consolidation_type")
 	m.VoluntaryDisruptionDecisions = f.counter(namespace, "voluntary_disruption", "decisions_total", "Removals decided.", "decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionDecisionsByNodePool = f.counter(namespace, "voluntary_disruption", "decisions_by_nodepool_total", "Removals decided, by NodePool.",
 		"nodepool", "decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionEligibleNodes = f.gauge("voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")
-	m.VoluntaryDisruptionQueueFailures = f.counter(namespace, "voluntary_disruption", "queue_failures_total", "Removals begun and taken back, because of their replacements or their reason.",
+	m.VoluntaryDisruptionQueueFailures = f.counter(namespace, "voluntary_disruption", "queue_failures_total", "Removals begun and cancelled, because of their replacements or their reason.",
 		"decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionFailedValidations = f.counter(namespace, "voluntary_disruption", "failed_validations_total",
-		"Consolidations begun and taken back, because the cluster had changed.", "consolidation_type")
-	m.ConsolidationScore = f.histogram("consolidation", "score", "What pools that want balance found of steps: the share of price saved for the share of disruption.",
+		"Consolidations begun and cancelled, because the cluster had changed.", "consolidation_type")
+	m.ConsolidationScore = f.histogram("consolidation", "score", "Score of commands in pools with the policy Balanced: the share of price saved for the share of disruption.",
 		[]float64{.1, .25, .33, .5, 1, 2, 5, 10}, "decision", "nodepool", "policy")
-	m.ConsolidationMoves = f.counter(namespace, "consolidation", "moves_total", "Steps that pools which want balance approved, when they were begun, or rejected.", "decision", "nodepool", "policy")
+	m.ConsolidationMoves = f.counter(namespace, "consolidation", "moves_total", "Commands that pools with the policy Balanced approved, when they were begun, or rejected.", "decision", "nodepool", "policy")
 	m.VoluntaryDisruptionConsolidationTimeouts = f.counter(namespace, "voluntary_disruption", "consolidation_timeouts_total",
-		"Looks in which only a part of consolidation was searched, because all of it had just taken long.", "consolidation_type")
+		"Reconciles in which only a part of consolidation was searched, because a full search had just taken long.", "consolidation_type")
 }
 
 // factory makes and registers metrics.

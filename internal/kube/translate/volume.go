@@ -74,7 +74,7 @@ func Volumes(p *corev1.Pod, claims []PodClaim, moves bool) cluster.Volumes {
 		if problem == "" && !slices.ContainsFunc(met, asksTheSame) {
 			met = append(met, terms)
 			if out.Terms = cluster.Meet(out.Terms, terms); len(out.Terms) == 0 {
-				problem = "needs another place than the pod's other volumes"
+				problem = "needs other topology domains than the pod's other volumes"
 			}
 		}
 		if problem != "" {

@@ -133,7 +133,7 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 		"two volumes meet": {
 			claims: []PodClaim{bound("c", testPV("v", zone("a", "b"), zone("c"))), unbound("d", testClass("ebs", "b|c"))}, want: []string{zoneKey + " In [b]", zoneKey + " In [c]"},
 		},
-		"two volumes in different zones": {claims: []PodClaim{bound("c", testPV("v", zone("a"))), bound("d", testPV("w", zone("b")))}, wrong: "volume claim d needs another place than the pod's other volumes"},
+		"two volumes in different zones": {claims: []PodClaim{bound("c", testPV("v", zone("a"))), bound("d", testPV("w", zone("b")))}, wrong: "volume claim d needs other topology domains than the pod's other volumes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
