@@ -125,7 +125,7 @@ func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.
 	return aws.New(mgr.GetClient(), opts)
 }
 
-// meter counts what becomes of machines of EC2.
+// meter counts what becomes of instances of EC2.
 type meter struct{ m *observe.Metrics }
 
 func (c meter) LaunchFailed(zone, zoneID, capacityType, reason string) {

@@ -18,7 +18,7 @@ const fenceAfter = 12 * time.Second
 // errFenced is the error of requests of a leader that was held up.
 var errFenced = errors.New("this replica was stopped for longer than its lease lasts: another one may lead by now")
 
-// Fence keeps a leader that was held up (stopped, swapped out, moved to another machine) from
+// Fence keeps a leader that was held up (stopped, swapped out, moved to another host) from
 // acting on what it knew before. Leader election alone notices that only at its next attempts to
 // renew the lease, up to renewDeadline later.
 type Fence struct {
@@ -39,7 +39,7 @@ func (f *Fence) Check() error {
 	renewed := f.renewed
 	f.mu.Unlock()
 	now := f.now()
-	// While a machine sleeps, one of its two clocks may stand still.
+	// While a computer sleeps, one of its two clocks may stand still.
 	if renewed.IsZero() || max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0))) < fenceAfter {
 		return nil
 	}

@@ -124,7 +124,7 @@ func (p *Parts) feed(ctx context.Context) error {
 func (p *Parts) loops() []registrant {
 	c := p.Manager.GetClient()
 	pools := &nodepool.Controllers{
-		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, Machines: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
+		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 	}
 	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
 	turns, quarantine := &apply.Turns{}, &apply.Quarantine{}

@@ -1,4 +1,4 @@
-// Package candidacy is the loop that says on each claim whether its machine is a candidate
+// Package candidacy is the loop that says on each claim whether its node is a candidate
 // for disruption: Drifted, when it is not what its pool would launch now, and
 // Consolidatable, when it has been quiet for as long as its pool asks.
 package candidacy
@@ -175,14 +175,14 @@ func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, 
 	return drift.Reason(view), nil
 }
 
-// quietness tells whether a claim's machine has been quiet for long enough, and else how
-// long it takes until it has been.
+// quietness reports whether consolidateAfter has elapsed since the last pod event of a
+// NodeClaim's node, and else how long that takes.
 func quietness(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (quiet bool, wait time.Duration) {
 	if !translate.Initialised(claim) {
 		return false, again
 	}
-	machine, p := translate.Machine(nil, claim, now), translate.Pool(pool, nil, now)
-	at, ever := disrupt.QuietAt(&machine, &p)
+	node, p := translate.Node(nil, claim, now), translate.Pool(pool, nil, now)
+	at, ever := disrupt.QuietAt(&node, &p)
 	if !ever {
 		return false, again
 	}

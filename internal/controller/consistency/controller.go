@@ -66,7 +66,7 @@ func (c *Controller) check(ctx context.Context, claim *karpenterv1.NodeClaim) (r
 	if err != nil || len(nodes) != 1 {
 		return reconcile.Result{}, err
 	}
-	if translate.MachineHold(&nodes[0], c.Now()).Invalid {
+	if translate.NodeHold(&nodes[0], c.Now()).Invalid {
 		c.Events.Event(&nodes[0], observe.InvalidDoNotDisruptAnnotation(nodes[0].Annotations[karpenterv1.DoNotDisruptAnnotationKey]))
 	}
 	note := lifecycle.Note{Type: karpenterv1.ConditionTypeConsistentStateFound, Status: lifecycle.True}

@@ -49,7 +49,7 @@ type Loop struct {
 	Now      func() time.Time
 	Metrics  *observe.Metrics
 	Log      *slog.Logger
-	// Reclaimed is told where the cloud took a machine back; may be nil.
+	// Reclaimed is called with the offering whose instance the cloud reclaimed; may be nil.
 	Reclaimed func(place catalog.Place)
 	// Period is the time between two sweeps; zero: two minutes.
 	Period time.Duration

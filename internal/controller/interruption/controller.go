@@ -1,5 +1,5 @@
-// Package interruption is the loop that acts on what a cloud says will become of its
-// machines. One that will be taken away at a known time gets a replacement before its
+// Package interruption is the loop that acts on a cloud's notices about its instances. One
+// that will be reclaimed at a known time gets a replacement before its
 // drain begins, as far as the time allows: its claim is given the time by which it must go,
 // which the disruption loop keeps. One that is gone, or broken, is let go at once.
 package interruption
@@ -32,9 +32,9 @@ const (
 	controllerName = "interruption"
 	// drainMargin is what a drain takes besides the time that pods are given to end.
 	drainMargin = 30 * time.Second
-	// rebalanceWithin is within which time a machine is replaced that is likely to be taken back.
+	// rebalanceWithin is within which time an instance is replaced that is likely to be reclaimed.
 	rebalanceWithin = 10 * time.Minute
-	// shortKept is for how long nothing is bought where a spot machine was taken back.
+	// shortKept is for how long nothing is launched where a spot instance was reclaimed.
 	shortKept = 3 * time.Minute
 )
 
@@ -48,9 +48,9 @@ type Loop struct {
 	Events  *observe.Recorder
 	Metrics *observe.Metrics
 	Log     *slog.Logger
-	// ReplaceOnRebalance: a machine that is likely to be taken back is replaced.
+	// ReplaceOnRebalance: an instance that is likely to be reclaimed is replaced.
 	ReplaceOnRebalance bool
-	// Short is told where machines were taken back; may be nil.
+	// Short is called with the offerings whose instances were reclaimed; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
 }
 
@@ -92,7 +92,7 @@ func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 	return nil
 }
 
-// tellPools tells of a notice about a zone on the pools whose machines the cloud makes.
+// tellPools writes an event of a notice about a zone on the pools of the cloud.
 func (l *Loop) tellPools(ctx context.Context, n cloud.Notice) error {
 	var pools karpenterv1.NodePoolList
 	if err := l.Client.List(ctx, &pools); err != nil {
@@ -171,7 +171,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	return nil
 }
 
-// young tells whether a machine is about to go that pods do not use yet: the sooner it is
+// young reports whether a node is about to go that pods do not use yet: the sooner it is
 // gone, the sooner they are meant for another.
 func young(n cloud.Notice, claim *karpenterv1.NodeClaim) bool {
 	return n.Kind != cloud.MaintenanceScheduled && !meta.IsStatusConditionTrue(claim.Status.Conditions, karpenterv1.ConditionTypeInitialized)
@@ -212,7 +212,7 @@ func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by t
 }
 
 // tell tells of a notice on the claim and its nodes, and nothing is bought for a while where
-// a spot machine is taken back.
+// a spot instance is reclaimed.
 func (l *Loop) tell(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
 	l.onMachine(observe.Interrupted(n.Kind, n.Ends), claim, nodes)
 	if n.Kind == cloud.Reclaimed && l.Short != nil {

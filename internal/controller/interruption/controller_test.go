@@ -24,7 +24,7 @@ import (
 
 const instance = "aws:///zone-a/i-1"
 
-// TestNotices acts on notices about a machine whose pod is given 20 seconds to end.
+// TestNotices acts on notices about a node whose pod is given 20 seconds to end.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -39,7 +39,7 @@ func TestNotices(t *testing.T) {
 		isYoung bool
 		want    outcome
 	}{
-		"a spot machine is replaced before its drain must begin": {
+		"a spot node is replaced before its drain must begin": {
 			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
 			false,
 			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 2},
@@ -80,7 +80,7 @@ func TestNotices(t *testing.T) {
 		"a recommendation is only told": {
 			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, false, outcome{Events: 2},
 		},
-		"a spot machine that pods do not use yet goes at once": {
+		"a spot node that pods do not use yet goes at once": {
 			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
 			true,
 			outcome{Deleted: true, Short: 1, Events: 4},
@@ -143,7 +143,7 @@ func TestNotices(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got.ReplaceBy != "" && translate.Reclaimed(claim) != got.Kind {
-				t.Errorf("the cloud takes the machine away because of %q, want %q", translate.Reclaimed(claim), got.Kind)
+				t.Errorf("the cloud takes the node away because of %q, want %q", translate.Reclaimed(claim), got.Kind)
 			}
 			if got.ReplaceBy != "" && translate.Expires(claim).Format(time.RFC3339) != got.ReplaceBy {
 				t.Errorf("the claim's time is over at %s, want %s", translate.Expires(claim), got.ReplaceBy)
@@ -187,7 +187,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestZonalShift tells of a zone on the pools whose machines are the cloud's.
+// TestZonalShift tells of a zone on the pools whose nodes are the cloud's.
 func TestZonalShift(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -32,7 +32,7 @@ type Health interface {
 
 // Opener says when a Node that has joined may be opened to pods.
 type Opener interface {
-	// MayOpen tells whether it may now. If not, OnTurn's function hears of the claim later.
+	// MayOpen reports whether it may now. If not, OnTurn's function is called with the claim later.
 	MayOpen(claim string, node *corev1.Node) bool
 	// OnTurn is called once, before anything is asked.
 	OnTurn(open func(claim string))
@@ -50,7 +50,7 @@ type Controller struct {
 	Health Health
 	// Opener may be nil: then every Node is opened as soon as it has joined.
 	Opener Opener
-	// Short is told which places had no machines; may be nil.
+	// Short is called with the offerings that had no capacity; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
 	// Later is that of apply.Orders; nil: a goroutine of its own.
 	Later func(pause time.Duration, do func())

@@ -57,13 +57,13 @@ func (p *pass) tellTaintMissing(node string) {
 func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answer) {
 	switch reason {
 	case translate.Reclaimed(p.claim):
-		p.onMachine(observe.TerminatingOnInterruption(reason))
+		p.onClaimAndNodes(observe.TerminatingOnInterruption(reason))
 	case core.ReasonNoCapacity:
 		p.Events.Event(p.claim, observe.InsufficientCapacityError(answer.Message))
 	case core.ReasonClassNotReady:
 		p.Events.Event(p.claim, observe.NodeClassNotReady(answer.Message))
 	case core.ReasonExpired:
-		p.onMachine(observe.DisruptionTerminating("Expired"))
+		p.onClaimAndNodes(observe.DisruptionTerminating("Expired"))
 	default:
 		p.record(ctx, false)
 	}
@@ -79,8 +79,8 @@ func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answe
 	p.Metrics.Disrupted(p.claim, reason, "", pods)
 }
 
-// onMachine writes an event on the claim and on its Nodes.
-func (p *pass) onMachine(e observe.Event) {
+// onClaimAndNodes writes an event on the claim and on its Nodes.
+func (p *pass) onClaimAndNodes(e observe.Event) {
 	p.Events.Event(p.claim, e)
 	for i := range p.nodes {
 		p.Events.Event(&p.nodes[i], e)

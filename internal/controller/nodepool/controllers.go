@@ -30,10 +30,10 @@ type Controllers struct {
 	Vocabulary translate.Vocabulary
 	// Types returns the instance types of a class as last heard, for their prices.
 	Types func(cloud.ClassRef) ([]*catalog.Type, error)
-	// Machines counts what was heard of claims and Nodes of a pool: capacity is not counted anew while
-	// that stays the same. Nil: it is not known.
-	Machines func(pool string) uint64
-	// Synced tells whether the caches are whole; capacity is not counted before. Nil: they are.
+	// NodeVersion counts the changes of NodeClaims and Nodes of a pool: capacity is not counted again
+	// while that stays the same. Nil: it is not known.
+	NodeVersion func(pool string) uint64
+	// Synced reports whether the caches are synced; capacity is not counted before. Nil: they are.
 	Synced  func() bool
 	Now     func() time.Time
 	Metrics *observe.Metrics
@@ -60,11 +60,11 @@ type generations struct{ pool, class int64 }
 
 // count is when a pool was counted, and what was known then.
 type count struct {
-	at       time.Time
-	machines uint64
-	pool     string // its resource version
-	written  string // and that after what was counted was written, which is no reason to count again
-	shares   []share
+	at      time.Time
+	nodes   uint64
+	pool    string // its resource version
+	written string // and that after what was counted was written, which is no reason to count again
+	shares  []share
 }
 
 // gaugeOf is one pool's part of one metric.

@@ -13,14 +13,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// usage returns the capacity of a pool's machines and their number. Those on their way
-// out do not count, nor do claims that are not launched yet.
+// usage returns the capacity of a NodePool's nodes and their number. Nodes that are being
+// deleted do not count, nor do NodeClaims that are not launched yet.
 func usage(shares []share, unclaimed map[string]*corev1.Node) quantity.List {
 	used := quantity.List{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0, quantity.EphemeralStorage: 0, quantity.Nodes: 0}
-	machines := int64(0)
+	count := int64(0)
 	for i := range shares {
 		if shares[i].isUsed {
-			machines++
+			count++
 			for _, a := range shares[i].has {
 				used[a.name] = quantity.Add(used[a.name], a.n)
 			}
@@ -29,14 +29,14 @@ func usage(shares []share, unclaimed map[string]*corev1.Node) quantity.List {
 	for _, node := range unclaimed {
 		if node.DeletionTimestamp == nil {
 			used.Add(translate.Quantities(node.Status.Capacity))
-			machines++
+			count++
 		}
 	}
-	used[quantity.Nodes] += machines
+	used[quantity.Nodes] += count
 	return used
 }
 
-// share is what a launched claim's machine is of its pool, as of the versions of the claim and
+// share is what a launched NodeClaim's node is of its pool, as of the versions of the claim and
 // its Node. Most are as they were when the next count comes.
 type share struct {
 	claim, node state
@@ -94,8 +94,8 @@ func shares(claims []karpenterv1.NodeClaim, nodes []corev1.Node, had map[types.U
 	return all, unclaimed
 }
 
-// capacityOf returns what a machine has: as its Node says, and where that says nothing (yet), as
-// was promised at the launch.
+// capacityOf returns the capacity of a node: as its Node says, and where that says nothing (yet), as
+// the launch promised.
 func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) (has []amount) {
 	var said corev1.ResourceList
 	if node != nil {
@@ -114,8 +114,7 @@ func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) (has []amount) 
 	return has
 }
 
-// cost returns what the machines cost in dollars per hour. What is not known to have a price
-// counts as nothing.
+// cost returns the price of the nodes in dollars per hour. An unknown price counts as nothing.
 func cost(shares []share, known []*catalog.Type) float64 {
 	byName := make(map[string]*catalog.Type, len(known))
 	for _, t := range known {

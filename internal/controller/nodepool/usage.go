@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// countEvery is how often the capacity of a pool is counted when there is news of machines.
+	// countEvery is how often the capacity of a pool is counted while its nodes change.
 	countEvery = 5 * time.Second
 	// countMax is for how long a count holds without any: prices change without.
 	countMax = time.Minute
@@ -42,13 +42,13 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	if err := c.Client.List(ctx, &nodes, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list nodes of pool %s: %w", np.Name, err)
 	}
-	machines, unclaimed := shares(claims.Items, nodes.Items, c.sharesOf(np.Name))
-	used := usage(machines, unclaimed)
+	counted, unclaimed := shares(claims.Items, nodes.Items, c.sharesOf(np.Name))
+	used := usage(counted, unclaimed)
 	c.gauge(c.Metrics.NodePoolsLimit, np.Name, translate.Quantities(np.Spec.Limits))
 	c.gauge(c.Metrics.NodePoolsUsage, np.Name, used)
 	ref := np.Spec.Template.Spec.NodeClassRef
 	known, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
-	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(machines, known))
+	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(counted, known))
 	err := apply.EditPool(ctx, c.Client, np, func() {
 		nodes := used[quantity.Nodes]
 		np.Status.Nodes = &nodes
@@ -57,7 +57,7 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 		}
 	})
 	if err == nil {
-		now.written, now.shares = np.ResourceVersion, machines
+		now.written, now.shares = np.ResourceVersion, counted
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.counts[np.Name] = now
@@ -65,7 +65,7 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	return err
 }
 
-// sharesOf returns what the machines of a pool were of it when it was last counted, by claim.
+// sharesOf returns the shares of a pool when it was last counted, by claim.
 func (c *Controllers) sharesOf(pool string) map[types.UID]share {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,8 +80,8 @@ func (c *Controllers) sharesOf(pool string) map[types.UID]share {
 // counted returns what is known of a pool now, and whether it was counted knowing that.
 func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 	now = count{at: c.Now(), pool: np.ResourceVersion}
-	if c.Machines != nil {
-		now.machines = c.Machines(np.Name)
+	if c.NodeVersion != nil {
+		now.nodes = c.NodeVersion(np.Name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 		c.counts = map[string]count{}
 	}
 	had, known := c.counts[np.Name]
-	isNews := !known || now.pool != had.pool && now.pool != had.written || now.machines != had.machines
-	return now, c.Machines != nil && !isNews && now.at.Sub(had.at) < countMax
+	isNews := !known || now.pool != had.pool && now.pool != had.written || now.nodes != had.nodes
+	return now, c.NodeVersion != nil && !isNews && now.at.Sub(had.at) < countMax
 }
 
 // gauge shows amounts by resource, and takes back what it showed of others before.

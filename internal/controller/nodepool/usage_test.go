@@ -55,7 +55,7 @@ func TestCapacityIsWhatTheNodeSaysAndElseWhatWasPromised(t *testing.T) {
 	}
 }
 
-// TestWhatIsAsItWasStillHolds: a machine is looked at again only if its claim or its Node has changed.
+// TestWhatIsAsItWasStillHolds: a node is looked at again only if its claim or its Node has changed.
 func TestWhatIsAsItWasStillHolds(t *testing.T) {
 	t.Parallel()
 	claim, node := karpenterv1.NodeClaim{}, corev1.Node{}
@@ -81,7 +81,7 @@ func TestWhatIsAsItWasStillHolds(t *testing.T) {
 	}
 }
 
-// TestAPoolIsCountedOnlyForNews lists its machines only when there may be others, and not because
+// TestAPoolIsCountedOnlyForNews lists its nodes only when there may be others, and not because
 // its own status was just written.
 func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	t.Parallel()
@@ -103,8 +103,8 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	}).Build()
 	c := &Controllers{
 		Client: api, Metrics: observe.NewMetrics(prometheus.NewRegistry()),
-		Types:    func(cloud.ClassRef) ([]*catalog.Type, error) { return nil, nil },
-		Machines: func(string) uint64 { return heard }, Now: func() time.Time { return now },
+		Types:       func(cloud.ClassRef) ([]*catalog.Type, error) { return nil, nil },
+		NodeVersion: func(string) uint64 { return heard }, Now: func() time.Time { return now },
 	}
 	read := func() *karpenterv1.NodePool {
 		var seen karpenterv1.NodePool
@@ -123,7 +123,7 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 		{"it is new", func() {}, read, true},
 		{"its own status was written", func() {}, read, false},
 		{"a cache does not show that yet", func() {}, behind.DeepCopy, false},
-		{"a machine was heard of", func() { heard++ }, read, true},
+		{"a node was heard of", func() { heard++ }, read, true},
 		{"nothing happened since", func() {}, read, false},
 		{"others wrote to the pool", func() {
 			changed := read()

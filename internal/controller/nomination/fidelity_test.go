@@ -38,7 +38,7 @@ func (m measured) String() string {
 func (m measured) share() float64 { return 100 * float64(m.there) / float64(m.there+m.elsewhere) }
 
 // TestPodsLandWherePlanned judges the protocol by the real kube-scheduler, on a plan that
-// leaves hardly any room. The shares are printed. Asserted is what must hold on a machine
+// leaves hardly any room. The shares are printed. Asserted is what must hold on a node
 // that is busy with other tests, too, where control plane and loops wait for each other
 // for so long that hints come late: that hints are heeded.
 func TestPodsLandWherePlanned(t *testing.T) {

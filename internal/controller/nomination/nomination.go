@@ -1,5 +1,5 @@
-// Package nomination is the loop that hands plans to kube-scheduler: it has the pods of a
-// machine nominated for it just before it opens, and lets machines open in turn.
+// Package nomination is the loop that hands plans to kube-scheduler: it nominates pods for their
+// node just before the node opens to pods, and lets nodes open one after the other.
 //
 // Whoever registers Nodes asks MayOpen first. What is remembered here is only who waits;
 // after a restart they ask again.
@@ -166,7 +166,7 @@ func (l *Loop) look(ctx context.Context) (until time.Time) {
 	l.turns(step.Open)
 	l.Nominator.Assume(step.Set)
 	write := func() {
-		// The nodes open in any case: a hint is worth less than a machine.
+		// The nodes open in any case: a nomination is worth less than a node.
 		err := errors.Join(l.Nominator.Set(ctx, step.Set), l.Nominator.Open(ctx, step.Open))
 		l.tell(step.Open)
 		if err != nil {

@@ -36,9 +36,9 @@ func member(name, gang string) *corev1.Pod {
 	return p
 }
 
-// TestNoMachineIsHeldForAGangThatCannotStart: one of two pods was meant for a machine, and there
+// TestNoNodeIsHeldForAGangThatCannotStart: one of two pods was meant for a node, and there
 // is none for the other.
-func TestNoMachineIsHeldForAGangThatCannotStart(t *testing.T) {
+func TestNoNodeIsHeldForAGangThatCannotStart(t *testing.T) {
 	t.Parallel()
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train"}}
 	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
@@ -66,7 +66,7 @@ func TestNoMachineIsHeldForAGangThatCannotStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := store.Snapshot().Nodes[0].Planned; got != c.held {
-				t.Errorf("the machine is held for %d pods, want %d", got, c.held)
+				t.Errorf("the node is held for %d pods, want %d", got, c.held)
 			}
 		})
 	}

@@ -190,7 +190,7 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 	return p.Refusals, err
 }
 
-// refusedWithGangs returns the pods of gangs that can't start: no machine is held for them.
+// refusedWithGangs returns the pods of gangs that can't start: no node is kept for them.
 func refusedWithGangs(p *plan.Plan) (pods []cluster.PodRef) {
 	for _, r := range p.Refusals {
 		switch r.Why.Reason {
@@ -203,7 +203,7 @@ func refusedWithGangs(p *plan.Plan) (pods []cluster.PodRef) {
 }
 
 // decideSparing leaves the room of replacements to the pods of their steps, and keeps others
-// from machines that are to go later, if that costs no launch. It returns the snapshot that
+// from nodes that are to go later, if that costs no launch. It returns the snapshot that
 // was decided about.
 func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Plan, time.Duration, error) {
 	snap = disrupt.Reserve(snap)

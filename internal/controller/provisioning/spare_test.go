@@ -11,9 +11,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestPodsAreMeantForMachinesThatStay: the provisioner leaves machines alone that go later,
-// unless that costs a machine, and the room of replacements to their steps in any case.
-func TestPodsAreMeantForMachinesThatStay(t *testing.T) {
+// TestPodsAreMeantForNodesThatStay: the provisioner leaves nodes alone that go later,
+// unless that costs a node, and the room of replacements to their steps in any case.
+func TestPodsAreMeantForNodesThatStay(t *testing.T) {
 	t.Parallel()
 	const pool = "type four cpu=4 memory=8Gi price=0.20\npool general\n"
 	for name, c := range map[string]struct {

@@ -1,4 +1,4 @@
-// Package reservation is the loop that notices when machines are no longer in the capacity
+// Package reservation is the loop that notices when instances are no longer in the capacity
 // reservation they were launched into: it ended or was cancelled, and they run on and are
 // paid for on demand. Their claims and Nodes say so from then on.
 package reservation

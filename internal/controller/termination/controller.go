@@ -38,7 +38,7 @@ type pass struct {
 	node  *corev1.Node
 	claim *karpenterv1.NodeClaim // nil: none
 	// budgets are the disruption budgets of each namespace that was asked for.
-	budgets map[string][]mirror.Budget
+	budgets map[string][]mirror.PDB
 	// instance is what the cloud said of the Node's instance in this pass.
 	instance lifecycle.Instance
 }

@@ -93,7 +93,7 @@ func (p *pass) keeper(ctx context.Context, pod *corev1.Pod) (string, error) {
 	budgets, known := p.budgets[pod.Namespace]
 	if !known {
 		var err error
-		if budgets, err = mirror.BudgetsIn(ctx, p.Client, pod.Namespace); err != nil {
+		if budgets, err = mirror.PDBsIn(ctx, p.Client, pod.Namespace); err != nil {
 			return "", err
 		}
 		p.budgets[pod.Namespace] = budgets

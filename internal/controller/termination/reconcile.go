@@ -62,7 +62,7 @@ func (c *Controller) advance(ctx context.Context, node *corev1.Node) (reconcile.
 	if err != nil && !errors.Is(err, mirror.ErrDuplicate) {
 		return reconcile.Result{}, err
 	}
-	pass := &pass{Controller: c, node: node, claim: claim, budgets: map[string][]mirror.Budget{}}
+	pass := &pass{Controller: c, node: node, claim: claim, budgets: map[string][]mirror.PDB{}}
 	for range stepsMost {
 		step, err := pass.step(ctx)
 		if err != nil {

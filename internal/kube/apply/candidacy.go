@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
 )
 
-// Candidacy is what makes a claim's machine a candidate for disruption.
+// Candidacy is what makes a NodeClaim's node a candidate for disruption.
 type Candidacy struct {
 	// Drifted is the reason; empty: it has not drifted.
 	Drifted string

@@ -16,19 +16,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// Disrupter closes, opens and removes machines by our own choice.
+// Disrupter taints, untaints and removes nodes by our own choice.
 type Disrupter struct {
 	Client   client.Client
 	Launcher *Launcher
 	Now      func() time.Time
-	// OneByOne: machines are written one after the other, as with the Launcher.
+	// OneByOne: nodes are written one after the other, as with the Launcher.
 	OneByOne bool
 }
 
-// Close keeps new pods away from a machine that is marked.
+// Close puts the disrupted taint on a node that has a disruption reason.
 func (d *Disrupter) Close(ctx context.Context, r plan.Removal) error { return d.setTaint(ctx, r, true) }
 
-// Unmark opens a machine again: what Begin did to it, undone in the opposite order.
+// Unmark opens a node to pods again: it undoes Begin in the opposite order.
 func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 	if err := d.setTaint(ctx, r, false); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 	return d.setStep(ctx, &nc, "")
 }
 
-// mark says on a machine's claim which step it is part of, and why.
+// mark writes on a node's claim which command it is part of, and why.
 func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error {
 	var nc karpenterv1.NodeClaim
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc, client.UnsafeDisableDeepCopy); err != nil {
@@ -55,7 +55,7 @@ func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error
 	return d.setReason(ctx, &nc, r.Reason)
 }
 
-// Remove deletes the claim of a machine; its drain and end follow from that. It returns
+// Remove deletes the claim of a node; drain and termination follow from that. It returns
 // the claim, or nil when it was gone already.
 func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.NodeClaim, error) {
 	var nc karpenterv1.NodeClaim

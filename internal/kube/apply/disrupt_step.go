@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// Begin closes the machines of a step to new pods, says on their claims which step they
-// are part of and why, and launches what the step launches. Each machine's claim is
+// Begin keeps new pods away from the nodes of a command, says on their claims which command they
+// are part of and why, and launches what the command launches. Each node's claim is
 // written before its Node, so that a taint is never without its reason. What is left of a
 // Begin that fails halfway is seen to be incomplete, and taken back, by whoever looks
 // next. Where the step means its pods to be is remembered only; who does not know looks
@@ -49,7 +49,7 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error)
 	return done, err
 }
 
-// Undo takes a step back: first the machines that were launched for it, so that a crash
+// Undo cancels a command: first the nodes that were launched for it, so that a crash
 // in between finds a step that lacks some, then the marks.
 func (d *Disrupter) Undo(ctx context.Context, u *plan.Undo) error {
 	errs := each(len(u.Drop), d.OneByOne, func(i int) error {

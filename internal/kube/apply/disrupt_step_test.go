@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// marks says how far a machine is marked: annotation, condition, taint.
+// marks says how far a node is marked: annotation, condition, taint.
 func marks(claim *karpenterv1.NodeClaim, node *corev1.Node) string {
 	closed := false
 	for _, t := range node.Spec.Taints {
@@ -83,22 +83,22 @@ func TestAStepIsBegunAndTakenBackWhateverGoesWrong(t *testing.T) {
 	}
 }
 
-// TestAMachineThatIsGoneIsNoLongerMarked is for steps whose machines went by themselves.
-func TestAMachineThatIsGoneIsNoLongerMarked(t *testing.T) {
+// TestANodeThatIsGoneIsNoLongerMarked is for steps whose nodes went by themselves.
+func TestANodeThatIsGoneIsNoLongerMarked(t *testing.T) {
 	t.Parallel()
 	c := server(t, &fault{})
 	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
 	gone := plan.Removal{Node: "gone", Claim: "gone", Reason: "Drifted"}
 	if _, err := d.Begin(t.Context(), &plan.Step{ID: "id", Remove: []plan.Removal{gone}}); err == nil {
-		t.Error("a step was begun whose machine is gone")
+		t.Error("a step was begun whose node is gone")
 	}
 	if err := d.Undo(t.Context(), &plan.Undo{Drop: []plan.Removal{gone}, Open: []plan.Removal{gone}}); err != nil {
-		t.Errorf("take back a step whose machines are gone: %v", err)
+		t.Errorf("take back a step whose nodes are gone: %v", err)
 	}
 }
 
-// TestAMachineIsShunnedSoftlyAndNoLonger keeps the other taints of its Node as they are.
-func TestAMachineIsShunnedSoftlyAndNoLonger(t *testing.T) {
+// TestANodeIsShunnedSoftlyAndNoLonger keeps the other taints of its Node as they are.
+func TestANodeIsShunnedSoftlyAndNoLonger(t *testing.T) {
 	t.Parallel()
 	f := &fault{}
 	c := server(t, f)
@@ -128,7 +128,7 @@ func TestAMachineIsShunnedSoftlyAndNoLonger(t *testing.T) {
 	}
 }
 
-// TestWhereAStepMeansItsPodsToBeIsRemembered: on machines that are there, and on those that it
+// TestWhereAStepMeansItsPodsToBeIsRemembered: on nodes that are there, and on those that it
 // launches.
 func TestWhereAStepMeansItsPodsToBeIsRemembered(t *testing.T) {
 	t.Parallel()

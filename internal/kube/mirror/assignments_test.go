@@ -80,9 +80,9 @@ func TestAPodThatIsNotTriedKeepsItsPlace(t *testing.T) {
 		since time.Time
 		tried time.Duration
 	}{
-		"kube-scheduler is down":                 {noon, 0},
-		"it was tried before the machine opened": {noon.Add(time.Hour), time.Minute},
-		"the machine is not initialised":         {time.Time{}, 90 * time.Minute},
+		"kube-scheduler is down":              {noon, 0},
+		"it was tried before the node opened": {noon.Add(time.Hour), time.Minute},
+		"the node is not initialised":         {time.Time{}, 90 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -114,19 +114,19 @@ func TestEvictionsAreForgotten(t *testing.T) {
 }
 
 // TestWhoWasThereBeforeUsMayHaveMoved: after a restart nobody knows what was evicted before,
-// so pods are let be that were made before, on machines that were there. Lone ones came for
+// so pods are let be that were made before, on nodes that were there. Lone ones came for
 // nobody.
 func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 	t.Parallel()
 	minuteAgo := noon.Add(-time.Minute)
-	for machine, want := range map[time.Time]map[string]time.Time{
+	for created, want := range map[time.Time]map[string]time.Time{
 		noon.Add(-time.Hour):  {"lone-1": {}, "web-1": minuteAgo, "web-2": {}},
 		noon.Add(time.Second): {"lone-1": {}, "web-1": {}, "web-2": {}},
 	} {
 		s := newTestStore(func() time.Time { return noon })
 		s.evictions.started = noon
 		node := testNode("n1", "id-1", true)
-		node.CreationTimestamp = metav1.NewTime(machine)
+		node.CreationTimestamp = metav1.NewTime(created)
 		upsert(s, node)
 		lone := ownedPod("lone-1", "lone", minuteAgo)
 		lone.OwnerReferences = nil
@@ -139,13 +139,13 @@ func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 			got[r.Name] = r.Moved
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("on a machine made at %s they may have moved at (-want +got):\n%s", machine, diff)
+			t.Errorf("on a node created at %s they may have moved at (-want +got):\n%s", created, diff)
 		}
 	}
 }
 
 // TestAPodHasAHomeAsLongAsItsStep: where a step means pods to be is said of those that run and
-// of those whose machine is told to go, until they or the step are gone.
+// of those whose node is told to go, until they or the step are gone.
 func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
@@ -163,7 +163,7 @@ func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 		t.Errorf("homes before, and when it was meant for n2: %q", got)
 	}
 	if n := s.Snapshot().Nodes[0]; n.Planned > 0 {
-		t.Errorf("%d pods are meant for the machine that they are to leave", n.Planned)
+		t.Errorf("%d pods are meant for the node that they are to leave", n.Planned)
 	}
 	leaving := claim.DeepCopy()
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}

@@ -171,8 +171,8 @@ func TestAPodGroupIsNews(t *testing.T) {
 	}
 }
 
-// TestNoMachineIsHeldForPodsThatAreNotMeantForIt any more.
-func TestNoMachineIsHeldForPodsThatAreNotMeantForIt(t *testing.T) {
+// TestNoNodeIsHeldForPodsThatAreNotMeantForIt any more.
+func TestNoNodeIsHeldForPodsThatAreNotMeantForIt(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	if err := s.Observe(testNode("n1", "p1", true), member(pendingPod("a"), "train"), pendingPod("b")); err != nil {

@@ -25,10 +25,10 @@ const (
 	AttachmentNodeName = "spec.nodeName"
 )
 
-// ErrDuplicate is returned where several objects claim to be the one machine.
+// ErrDuplicate is returned where several objects have the provider ID of one instance.
 var ErrDuplicate = errors.New("several objects have the provider ID")
 
-// AddIndexes tells the cache which fields its readers below look things up by. It is
+// AddIndexes adds the indexes to the cache by which the functions below find objects. It is
 // called once, before the cache starts.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, index := range []struct {
@@ -92,26 +92,26 @@ func PodsOn(ctx context.Context, c client.Reader, node string) ([]corev1.Pod, er
 	return pods.Items, nil
 }
 
-// Budget is a disruption budget and the pods that it counts.
-type Budget struct {
+// PDB is a PodDisruptionBudget and the pods that it selects.
+type PDB struct {
 	Name     string
 	Selector labels.Selector
 }
 
-// BudgetsIn returns the disruption budgets of a namespace, sorted by name. One whose
-// selector cannot be read counts no pod.
-func BudgetsIn(ctx context.Context, c client.Reader, namespace string) ([]Budget, error) {
+// PDBsIn returns the PodDisruptionBudgets of a namespace, sorted by name. One whose selector
+// cannot be read selects no pod.
+func PDBsIn(ctx context.Context, c client.Reader, namespace string) ([]PDB, error) {
 	var list policyv1.PodDisruptionBudgetList
 	if err := c.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list PodDisruptionBudgets in %s: %w", namespace, err)
 	}
-	var budgets []Budget
+	var budgets []PDB
 	for i := range list.Items {
 		if selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector); err == nil {
-			budgets = append(budgets, Budget{list.Items[i].Name, selector})
+			budgets = append(budgets, PDB{list.Items[i].Name, selector})
 		}
 	}
-	slices.SortFunc(budgets, func(a, b Budget) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(budgets, func(a, b PDB) int { return strings.Compare(a.Name, b.Name) })
 	return budgets, nil
 }
 

@@ -100,8 +100,8 @@ func planCases() map[string]keptCase {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	budget.Spec.Selector, budget.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: p.Labels}, ptr.To(intstr.FromInt32(0))
 	return map[string]keptCase{
-		"a step means a pod for a home":               {[]client.Object{p, joined}, func(s *Store) { s.AssignFor("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
-		"a budget holds a pod of a machine that goes": {[]client.Object{p, leaving}, func(s *Store) { upsert(s, budget) }},
+		"a step means a pod for a home":            {[]client.Object{p, joined}, func(s *Store) { s.AssignFor("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
+		"a budget holds a pod of a node that goes": {[]client.Object{p, leaving}, func(s *Store) { upsert(s, budget) }},
 	}
 }
 

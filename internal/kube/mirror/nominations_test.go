@@ -86,7 +86,7 @@ func TestHints(t *testing.T) {
 
 	upsert(s, &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
 	s.Assign([]cluster.PodRef{ref}, "c")
-	expect("the machine has not joined", nil, nil, 1)
+	expect("the node has not joined", nil, nil, 1)
 
 	joined := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 	joined.Status.ProviderID = "id"
@@ -192,11 +192,11 @@ func TestWhichNodesHaveRoomToSpare(t *testing.T) {
 				})
 			}
 			upsert(s, testClaim("later", ""))
-			for machine, pods := range map[string]int{"n1": c.there, "n2": c.elsewhere, "later": c.coming} {
+			for node, pods := range map[string]int{"n1": c.there, "n2": c.elsewhere, "later": c.coming} {
 				for i := range pods {
-					p := pendingPod(fmt.Sprint(machine, i))
+					p := pendingPod(fmt.Sprint(node, i))
 					upsert(s, p)
-					s.Assign([]cluster.PodRef{translate.PodRef(p)}, machine)
+					s.Assign([]cluster.PodRef{translate.PodRef(p)}, node)
 				}
 			}
 			if got := s.Nominations().Nodes[0]; got.Name != "n1" || got.Spare != c.spare {

@@ -42,12 +42,12 @@ var news = map[string]func(*rapid.T) func(*Store){
 	"attached":         telling(upsert, anyAttachment),
 	"attached no more": telling(remove, anyAttachment),
 	"plan": func(t *rapid.T) func(*Store) {
-		pods, machine := anyRefs(t), anyMachine(t)
-		return func(s *Store) { s.Assign(pods, machine) }
+		pods, node := anyRefs(t), anyName(t)
+		return func(s *Store) { s.Assign(pods, node) }
 	},
 	"step": func(t *rapid.T) func(*Store) {
-		pods, machine := anyRefs(t), anyMachine(t)
-		return func(s *Store) { s.AssignFor("step1", pods, machine) }
+		pods, node := anyRefs(t), anyName(t)
+		return func(s *Store) { s.AssignFor("step1", pods, node) }
 	},
 }
 
@@ -80,7 +80,7 @@ func created(t *rapid.T) metav1.Time {
 	return metav1.NewTime(oneOf(t, "created", noon.Add(-nominationShown), noon))
 }
 
-func anyMachine(t *rapid.T) string { return oneOf(t, "machine", "n0", "n1", "n2", "c0", "c1") }
+func anyName(t *rapid.T) string { return oneOf(t, "node", "n0", "n1", "n2", "c0", "c1") }
 
 func anyVolumeName(t *rapid.T) string { return oneOf(t, "volume", "v0", "v1", "v2") }
 

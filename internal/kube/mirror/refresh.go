@@ -39,7 +39,7 @@ func (s *Store) refresh(n *node, now time.Time) {
 		nc = n.claim.object
 	}
 	if n.isTimed || n.fromNode != n.object || n.fromClaim != nc {
-		n.view, n.fromNode, n.fromClaim = translate.Machine(n.object, nc, now), n.object, nc
+		n.view, n.fromNode, n.fromClaim = translate.Node(n.object, nc, now), n.object, nc
 		n.isTimed = n.object != nil && dependsOnTime(n.object) || nc != nil && dependsOnTime(nc)
 		n.isSettled = false
 		s.addLimits(n)

@@ -36,7 +36,7 @@ func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
 	}
 	s.MarkReclaimed(catalog.Place{Type: "large", Zone: "b", CapacityType: "spot"})
 	if o := offerings(); !o[1].Available || o[1].Cost() <= 1 {
-		t.Errorf("where a machine was taken back it should count as dearer: %+v", o)
+		t.Errorf("where a node was taken back it should count as dearer: %+v", o)
 	}
 }
 

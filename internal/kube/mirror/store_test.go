@@ -195,7 +195,7 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 }
 
 // TestAPodThatIsBoundWhileItIsPlannedForIsThere: a plan takes a while. Nothing need ever be heard
-// again of pods that were bound meanwhile, and their machines would be held for them for good.
+// again of pods that were bound meanwhile, and their nodes would be held for them for good.
 func TestAPodThatIsBoundWhileItIsPlannedForIsThere(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []string{"n1", "n2", "not heard of yet"} {
@@ -235,7 +235,7 @@ func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 	upsert(s, testClaim("c1", ""))
 	upsert(s, testNode("n1", "kwok://n1", false))
 	if snap := s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Name != "c1" {
-		t.Errorf("machines: %+v, want the claim alone", snap.Nodes)
+		t.Errorf("nodes: %+v, want the claim alone", snap.Nodes)
 	}
 }
 
@@ -500,9 +500,9 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 	}
 }
 
-// TestAMachineIsHeldForASuccessorAsLongAsItSays: the pod that comes for one that is yet to be evicted
-// is another, so the machine that it is meant for is held for a time, and that time is told.
-func TestAMachineIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
+// TestANodeIsHeldForASuccessorAsLongAsItSays: the pod that comes for one that is yet to be evicted
+// is another, so the node that it is meant for is held for a time, and that time is told.
+func TestANodeIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })

@@ -29,7 +29,7 @@ const (
 
 // Event is one thing to say about one object.
 type Event struct {
-	// Reason is the machine's word, Message a person's. Type is corev1.EventTypeNormal
+	// Reason is for programs, Message for people. Type is corev1.EventTypeNormal
 	// or corev1.EventTypeWarning.
 	Reason, Message, Type string
 	// Dedupe is for how long the same reason is not said again about the same object

@@ -19,7 +19,7 @@ import (
 // Annotations of ours.
 const (
 	// StepAnnotationKey is on the claims of a step of disruption that is under way: the
-	// step's id, how many machines it removes, and how many it launched, with spaces between.
+	// step's id, how many nodes it removes, and how many it launched, with spaces between.
 	StepAnnotationKey = "dovetail.sh/disruption-step"
 	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
 	// by which its drain must begin, in RFC 3339.
@@ -57,7 +57,7 @@ func StepAnnotation(id string, removes, launches int) string {
 	return fmt.Sprintf("%s %d %d", id, removes, launches)
 }
 
-// disruption returns what may make a claim's machine go, or has begun to. A step that
+// disruption returns what may disrupt a NodeClaim's node, or has begun to. A step that
 // cannot be read is one that was not begun, and is taken back like one.
 func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 	d := cluster.Disruption{
@@ -165,7 +165,7 @@ func UnreadAnnotations(np *karpenterv1.NodePool) (why []string) {
 	return why
 }
 
-// Resident returns a pod on a machine as one that would want another. Its shape and its
+// Resident returns a pod on a node as one that would need another node. Its shape and its
 // guards are the mirror's to add.
 func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
 	r := cluster.Resident{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
@@ -184,7 +184,7 @@ func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
 	return r
 }
 
-// Initialised tells whether a claim's machine takes pods.
+// Initialized reports whether a NodeClaim's node takes pods.
 func Initialised(nc *karpenterv1.NodeClaim) bool {
 	return held(nc, karpenterv1.ConditionTypeInitialized) != nil
 }

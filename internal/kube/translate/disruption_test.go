@@ -60,13 +60,13 @@ func TestAPoolsTermsOfConsolidation(t *testing.T) {
 	}
 }
 
-// TestTheLeavingTaintIsForKubeSchedulerAlone: it says that the machine is shunned, and
+// TestTheLeavingTaintIsForKubeSchedulerAlone: it says that the node is shunned, and
 // keeps no pod from being planned for it.
 func TestTheLeavingTaintIsForKubeSchedulerAlone(t *testing.T) {
 	t.Parallel()
 	other := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}
 	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{LeavingTaint(), other}}}
-	m := Machine(node, nil, time.Time{})
+	m := Node(node, nil, time.Time{})
 	if diff := cmp.Diff(Taints([]corev1.Taint{other}), m.Taints); !m.Shunned || diff != "" {
 		t.Errorf("shunned %t, taints (-want +got):\n%s", m.Shunned, diff)
 	}

@@ -173,8 +173,8 @@ func FuzzNode(f *testing.F) {
 		}
 		unchanged(t, o, func() {
 			if o.Node != nil || o.Claim != nil {
-				m := translate.Machine(o.Node, o.Claim, noon)
-				if !reflect.DeepEqual(m, translate.Machine(o.Node, o.Claim, noon)) {
+				m := translate.Node(o.Node, o.Claim, noon)
+				if !reflect.DeepEqual(m, translate.Node(o.Node, o.Claim, noon)) {
 					t.Errorf("another answer the second time than %+v", m)
 				}
 				if o.Claim == nil && m.Claim != "" {

@@ -133,7 +133,7 @@ func Ageless(nc *karpenterv1.NodeClaim) *karpenterv1.NodeClaim {
 	return &ageless
 }
 
-// Reclaimed returns why the cloud ends a claim's machine when it expires; empty: it is not
+// Reclaimed returns why the cloud ends a NodeClaim's instance when it expires; empty: it is not
 // the cloud that does.
 func Reclaimed(nc *karpenterv1.NodeClaim) string {
 	by, err := time.Parse(time.RFC3339, nc.Annotations[ReplaceByAnnotationKey])

@@ -122,8 +122,8 @@ func TestVolumeClaims(t *testing.T) {
 	}
 }
 
-// TestTheSoonerOfAgeAndCloudEndsAMachine also tells which of the two it is.
-func TestTheSoonerOfAgeAndCloudEndsAMachine(t *testing.T) {
+// TestTheSoonerOfAgeAndCloudEndsANode also tells which of the two it is.
+func TestTheSoonerOfAgeAndCloudEndsANode(t *testing.T) {
 	t.Parallel()
 	born := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour

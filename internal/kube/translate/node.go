@@ -14,9 +14,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Machine returns the core's form of a Node, its claim, or both; at least one is given.
+// Node returns the core's form of a Node, its NodeClaim, or both; at least one is given.
 // What depends on its pods is left to the mirror, which knows them.
-func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
+func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	var m cluster.Node
 	if nc != nil {
 		m = claimMachine(nc, now)
@@ -45,7 +45,7 @@ func Machine(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluste
 	m.Open = nil
 	m.Shunned = slices.ContainsFunc(node.Spec.Taints, isLeavingTaint)
 	m.Closed = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
-	if MachineHold(node, now).Active {
+	if NodeHold(node, now).Active {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
 	}
 	return m
@@ -71,7 +71,7 @@ func claimMachine(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	if c := held(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil {
 		m.Marked, m.MarkedSince = c.Reason, c.LastTransitionTime.Time
 	}
-	if MachineHold(nc, now).Active {
+	if NodeHold(nc, now).Active {
 		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
 	}
 	return m

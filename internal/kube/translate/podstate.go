@@ -90,9 +90,9 @@ func DoNotDisrupt(pod *corev1.Pod, now time.Time) Hold {
 	return holdOf(pod, pod.Status.StartTime.Time, now)
 }
 
-// MachineHold reads the do-not-disrupt annotation of a Node or claim. A duration counts
+// NodeHold reads the do-not-disrupt annotation of a Node or claim. A duration counts
 // from its creation on.
-func MachineHold(o metav1.Object, now time.Time) Hold {
+func NodeHold(o metav1.Object, now time.Time) Hold {
 	return holdOf(o, o.GetCreationTimestamp().Time, now)
 }
 

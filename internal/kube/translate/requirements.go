@@ -12,7 +12,7 @@ import (
 )
 
 // ebsZone is the label that the CSI driver of EBS gives a Node: its zone, once the driver
-// runs there. Volumes name it, and no machine has it that is yet to be bought.
+// runs there. Volumes name it, and no node has it that is yet to be launched.
 const ebsZone = "topology.ebs.csi.aws.com/zone"
 
 // NormalKey returns the current name of a label key that Kubernetes once had another for, or
@@ -53,7 +53,7 @@ func Requirements(list []karpenterv1.NodeSelectorRequirementWithMinValues) (labe
 	return out, errors.Join(errs...)
 }
 
-// ClaimRequirements returns all that the machine of a claim must be.
+// ClaimRequirements returns all that the node of a NodeClaim must be.
 func ClaimRequirements(nc *karpenterv1.NodeClaim) (label.Requirements, error) {
 	return Requirements(nc.Spec.Requirements)
 }

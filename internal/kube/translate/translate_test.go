@@ -65,7 +65,7 @@ func TestPodShapeRefusesWhatNoNodeOfOursCanBe(t *testing.T) {
 		"the provider's domain":           {"karpenter.kwok.sh/other", "4", "nodeSelector: label karpenter.kwok.sh/other is restricted"},
 		"our domain":                      {"karpenter.sh/other", "4", "nodeSelector: label karpenter.sh/other is restricted"},
 		"below our domain":                {"x.karpenter.sh/other", "4", "nodeSelector: label x.karpenter.sh/other is restricted"},
-		"one machine by its name":         {corev1.LabelHostname, "n1", "nodeSelector: label kubernetes.io/hostname is restricted"},
+		"one node by its name":            {corev1.LabelHostname, "n1", "nodeSelector: label kubernetes.io/hostname is restricted"},
 		"kubernetes' domain":              {"node-restriction.kubernetes.io/x", "4", ""},
 		"no label value":                  {"team", "red and blue", `nodeSelector: team: "red and blue" is no label value`},
 	} {
@@ -335,17 +335,17 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 	}
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "gpu": resource.MustParse("0")}
 
-	m := translate.Machine(node, nc, podNow)
+	m := translate.Node(node, nc, podNow)
 	if m.Labels["from"] != "claim" || m.Name != "n1" || m.Claim != "c1" {
 		t.Errorf("until it is registered its claim speaks for it: %+v", m)
 	}
 	cordoned := node.DeepCopy()
 	cordoned.Spec.Taints = append(cordoned.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
-	if m := translate.Machine(cordoned, nc, podNow); len(m.Taints) != 2 || m.Taints[1].Key != corev1.TaintNodeUnschedulable {
+	if m := translate.Node(cordoned, nc, podNow); len(m.Taints) != 2 || m.Taints[1].Key != corev1.TaintNodeUnschedulable {
 		t.Errorf("what is cordoned before it is registered stays so: %v", m.Taints)
 	}
 	node.Labels[karpenterv1.NodeRegisteredLabelKey] = "true"
-	m = translate.Machine(node, nc, podNow)
+	m = translate.Node(node, nc, podNow)
 	if diff := cmp.Diff([]cluster.Taint{{Key: "own", Effect: "NoSchedule"}}, m.Taints); diff != "" {
 		t.Errorf("taints that stay (-want +got):\n%s", diff)
 	}
@@ -353,12 +353,12 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 		t.Errorf("what it does not report yet is taken from the claim: %v", m.Allocatable)
 	}
 	node.Labels[karpenterv1.NodeInitializedLabelKey] = "true"
-	if m = translate.Machine(node, nc, podNow); len(m.Taints) != 5 || m.Allocatable["gpu"] != 0 {
+	if m = translate.Node(node, nc, podNow); len(m.Taints) != 5 || m.Allocatable["gpu"] != 0 {
 		t.Errorf("once initialised it speaks for itself: %v %v", m.Taints, m.Allocatable)
 	}
 }
 
-func TestAMachineIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
+func TestANodeIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		node, claim string
@@ -379,7 +379,7 @@ func TestAMachineIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 			}
 			return o
 		}
-		m := translate.Machine(&corev1.Node{ObjectMeta: meta(c.node)}, &karpenterv1.NodeClaim{ObjectMeta: meta(c.claim)}, podNow)
+		m := translate.Node(&corev1.Node{ObjectMeta: meta(c.node)}, &karpenterv1.NodeClaim{ObjectMeta: meta(c.claim)}, podNow)
 		if m.Held != c.want {
 			t.Errorf("%s: Held is %q, want %q", name, m.Held, c.want)
 		}

@@ -59,7 +59,7 @@ func ClaimsOf(p *corev1.Pod) []PodClaim {
 // Volumes returns what the claims ask of the node of the pod, as kube-scheduler sees it.
 //
 // moves: the pod still runs, and will be another pod when it looks for a node. Volumes on
-// its machine's own disks will then be gone with that, and those made for the pod with
+// its node's local disks will then be gone with that, and those made for the pod with
 // the pod, so they bind it to no place.
 func Volumes(p *corev1.Pod, claims []PodClaim, moves bool) cluster.Volumes {
 	out := cluster.Volumes{Terms: []label.Requirements{{}}, Attach: quantity.List{}}
@@ -172,7 +172,7 @@ func suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) boo
 
 // reach returns the alternatives of a volume's node affinity, met with the zone and
 // region that its labels name; none: no node can use it. ignoreHost leaves the name of
-// the machine out.
+// the node out.
 func reach(pv *corev1.PersistentVolume, ignoreHost bool) []label.Requirements {
 	terms := []label.Requirements{{}}
 	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
