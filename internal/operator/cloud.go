@@ -20,20 +20,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// Values of --cloud-provider.
-const (
-	providerKWOK = "kwok"
-	providerAWS  = "aws"
-)
-
-// provider returns which cloud the other settings are for.
-func (s *Settings) provider() string {
-	if s.ClusterName != "" || s.InterruptionQueue != "" {
-		return providerAWS
-	}
-	return providerKWOK
-}
-
 // whyProvider says why it is that one, where --cloud-provider does not.
 func whyProvider(s *Settings) string {
 	if s.CloudProvider == providerAWS {

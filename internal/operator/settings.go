@@ -14,6 +14,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
+// Values of --cloud-provider.
+const (
+	providerKWOK = "kwok"
+	providerAWS  = "aws"
+)
+
+// provider returns which cloud the other settings are for.
+func (s *Settings) provider() string {
+	if s.ClusterName != "" || s.InterruptionQueue != "" {
+		return providerAWS
+	}
+	return providerKWOK
+}
+
 // Settings are what an operator may set, by flag or environment. The names and defaults
 // are Karpenter's, so that the same Helm values mean the same.
 type Settings struct {

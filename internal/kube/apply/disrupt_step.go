@@ -2,10 +2,7 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -60,22 +57,4 @@ func (d *Disrupter) Undo(ctx context.Context, u *plan.Undo) error {
 		return errs
 	}
 	return each(len(u.Open), d.OneByOne, func(i int) error { return d.Unmark(ctx, u.Open[i]) })
-}
-
-// each does n things, some of them at once unless told otherwise, and joins what went wrong.
-func each(n int, oneByOne bool, do func(i int) error) error {
-	errs := make([]error, n)
-	var g errgroup.Group
-	g.SetLimit(claimsAtOnce)
-	if oneByOne {
-		g.SetLimit(1)
-	}
-	for i := range n {
-		g.Go(func() error {
-			errs[i] = do(i)
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return errors.Join(errs...)
 }

@@ -3,9 +3,11 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -176,4 +178,22 @@ func shallow(o client.Object) client.Object {
 	mine := reflect.New(reflect.TypeOf(o).Elem())
 	mine.Elem().Set(reflect.ValueOf(o).Elem())
 	return mine.Interface().(client.Object)
+}
+
+// each does n things, some of them at once unless told otherwise, and joins what went wrong.
+func each(n int, oneByOne bool, do func(i int) error) error {
+	errs := make([]error, n)
+	var g errgroup.Group
+	g.SetLimit(claimsAtOnce)
+	if oneByOne {
+		g.SetLimit(1)
+	}
+	for i := range n {
+		g.Go(func() error {
+			errs[i] = do(i)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
 }

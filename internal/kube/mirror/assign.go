@@ -23,7 +23,7 @@ func (s *Store) Assign(pods []cluster.PodRef, node string) {
 	defer s.mu.Unlock()
 	for _, ref := range pods {
 		p, ok := s.pods.all[types.UID(ref.UID)]
-		if !ok || p.object.Spec.NodeName != "" && !s.isLeaving(p.object.Spec.NodeName) {
+		if !ok || p.object.Spec.NodeName != "" && !s.views.isLeaving(p.object.Spec.NodeName, s.opts.Now()) {
 			continue // since the plan was made it has gone or was bound
 		}
 		s.assignments.assign(p, node, s.opts.Now(), 2*s.opts.BatchMax)

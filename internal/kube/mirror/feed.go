@@ -46,7 +46,7 @@ func kindOf[T client.Object](s *Store, kind T, upsert, remove func(T)) watched {
 }
 
 // clusterKinds are the kinds that are always watched.
-func (s *Store) clusterKinds() []watched {
+func clusterKinds(s *Store) []watched {
 	return []watched{
 		kindOf(s, &corev1.Pod{}, s.upsertPod, s.removePod),
 		kindOf(s, &corev1.Node{}, s.upsertNode, s.removeNode),
@@ -70,7 +70,7 @@ func (s *Store) clusterKinds() []watched {
 }
 
 // siblingKinds are watched only if the cluster has default spread constraints.
-func (s *Store) siblingKinds() []watched {
+func siblingKinds(s *Store) []watched {
 	return []watched{
 		kindOf(s, &corev1.Service{},
 			func(svc *corev1.Service) { s.siblings.services[svc.UID] = svc; s.pods.reshape(svc.Namespace) },
@@ -89,14 +89,14 @@ func (s *Store) siblingKinds() []watched {
 	}
 }
 
-func (s *Store) podGroupKind() watched {
+func podGroupKind(s *Store) watched {
 	return kindOf(s, &schedulingv1beta1.PodGroup{}, s.gangs.upsert, s.gangs.remove)
 }
 
 // allKinds are the kinds that may be watched, by their Go type.
 func (s *Store) allKinds() map[reflect.Type]watched {
 	all := map[reflect.Type]watched{}
-	for _, w := range append(slices.Concat(s.clusterKinds(), s.siblingKinds()), s.podGroupKind()) {
+	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s)), podGroupKind(s)) {
 		all[reflect.TypeOf(w.kind)] = w
 	}
 	return all
@@ -105,9 +105,9 @@ func (s *Store) allKinds() map[reflect.Type]watched {
 // Feed subscribes the store to the watches and returns a function that reports whether
 // everything that existed at the start has arrived.
 func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
-	kinds := s.clusterKinds()
+	kinds := clusterKinds(s)
 	if len(s.opts.DefaultConstraints) > 0 {
-		kinds = append(kinds, s.siblingKinds()...)
+		kinds = append(kinds, siblingKinds(s)...)
 	}
 	var arrived []toolscache.InformerSynced
 	for _, w := range kinds {
@@ -125,7 +125,7 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 // FeedPodGroups subscribes the store to the PodGroups. The error is a meta.NoKindMatchError if
 // the API server does not serve them; nothing has been begun then.
 func (s *Store) FeedPodGroups(ctx context.Context, c cache.Cache) error {
-	_, err := s.subscribe(ctx, c, s.podGroupKind())
+	_, err := s.subscribe(ctx, c, podGroupKind(s))
 	return err
 }
 

@@ -20,7 +20,7 @@ func (b *builder) addNodes() {
 	all := s.nodes.list()
 	b.snap.Nodes = make([]cluster.Node, len(all))
 	for i, n := range all {
-		s.refresh(n, b.now)
+		s.views.refresh(n, b.now)
 		v := &b.snap.Nodes[i]
 		*v = n.view
 		if np := s.pools.objects[v.Pool]; n.claim != nil && np != nil && translate.Static(np) {

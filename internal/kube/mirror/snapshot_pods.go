@@ -22,7 +22,7 @@ func (b *builder) addPending() {
 			continue
 		}
 		for _, p := range s.pods.byNode[v.Name] {
-			if s.willMove(p.object, v.Deadline, b.now) {
+			if s.views.willMove(p.object, v.Deadline, b.now) {
 				b.addPendingPod(p, cmp.Or(s.assignments.planned[p.object.UID], p.history.targetBy(v.Step)))
 			}
 		}

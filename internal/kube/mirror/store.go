@@ -51,6 +51,7 @@ type Store struct {
 	pools       *pools
 	daemons     *daemons
 	volumes     *volumes
+	views       *views
 	namespaces  map[string]map[string]string // name → labels
 	observers   map[reflect.Type]func(any)   // of Observe, by kind; made when it is first called
 }
@@ -60,16 +61,18 @@ func NewStore(opts Options) *Store {
 	l := &listeners{work: func(string) {}}
 	siblings := newSiblings(opts.DefaultConstraints)
 	pods, nodes := newPodIndex(opts.Vocabulary, siblings), newNodeIndex(opts.Manages)
+	volumes, pdbs := newVolumes(l), newPDBs()
 	return &Store{
 		opts:      opts,
 		listeners: l, pods: pods, siblings: siblings, nodes: nodes,
 		evictions:   newEvictions(opts.Started),
 		assignments: newAssignments(pods, nodes, l),
 		gangs:       newGangs(l),
-		pdbs:        newPDBs(),
+		pdbs:        pdbs,
 		pools:       newPools(opts.Manages, l),
 		daemons:     newDaemons(opts.Vocabulary),
-		volumes:     newVolumes(l),
+		volumes:     volumes,
+		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs},
 		namespaces:  map[string]map[string]string{},
 	}
 }

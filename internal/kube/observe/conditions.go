@@ -21,6 +21,9 @@ import (
 // operatorNamespace is that of metrics that tools know from many operators.
 const operatorNamespace = "operator"
 
+// scrapeTakesMost bounds one reading of the cache, which takes no time when it is filled.
+const scrapeTakesMost = 5 * time.Second
+
 // Conditions shows the status conditions of claims, pools and Nodes of ours: how they are
 // now, read from the cache when asked, and how often and after how long they changed. It
 // is a prometheus.Collector.

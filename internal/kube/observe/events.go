@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	reasonNominated = "Nominated"
-
 	failedSchedulingDedupe = 5 * time.Minute
 	poolDedupe             = time.Minute
 	unconsolidatableDedupe = 15 * time.Minute

@@ -20,9 +20,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// scrapeTakesMost bounds one reading of the cache, which takes no time when it is filled.
-const scrapeTakesMost = 5 * time.Second
-
 // Objects shows each Node and each Pod as metrics, read from the cache when asked. So
 // nothing is ever out of date, and what is gone is gone from the metrics too. It is a
 // prometheus.Collector.

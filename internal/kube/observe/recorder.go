@@ -18,6 +18,8 @@ import (
 const (
 	// eventSource is the component that events come from. Tools filter by it.
 	eventSource = "karpenter"
+	// reasonNominated is the reason of the events that are limited for the whole cluster.
+	reasonNominated = "Nominated"
 
 	defaultDedupe = 2 * time.Minute
 	// rememberedMost bounds the memory of what was said.

@@ -20,20 +20,28 @@ import (
 // forceAhead is how long before the forced end of a pod another node is looked for.
 const forceAhead = 2 * time.Minute
 
+// views derive what snapshots say of nodes.
+type views struct {
+	pods    *podIndex
+	nodes   *nodeIndex
+	volumes *volumes
+	pdbs    *pdbs
+}
+
 // isLeaving reports whether a Node is known to be going. One that is not known may not have
 // been seen yet.
-func (s *Store) isLeaving(name string) bool {
-	n := s.nodes.nodes[name]
+func (x *views) isLeaving(name string, now time.Time) bool {
+	n := x.nodes.nodes[name]
 	if n == nil {
 		return false
 	}
-	s.nodes.list()
-	s.refresh(n, s.opts.Now())
+	x.nodes.list()
+	x.refresh(n, now)
 	return n.view.Leaving
 }
 
 // refresh brings the view of a node up to date.
-func (s *Store) refresh(n *node, now time.Time) {
+func (x *views) refresh(n *node, now time.Time) {
 	var nc *karpenterv1.NodeClaim
 	if n.claim != nil {
 		nc = n.claim.object
@@ -42,7 +50,7 @@ func (s *Store) refresh(n *node, now time.Time) {
 		n.view, n.fromNode, n.fromClaim = translate.Node(n.object, nc, now), n.object, nc
 		n.isTimed = n.object != nil && dependsOnTime(n.object) || nc != nil && dependsOnTime(nc)
 		n.isSettled = false
-		s.addLimits(n)
+		x.addLimits(n)
 	}
 	if n.isSettled {
 		return
@@ -52,8 +60,8 @@ func (s *Store) refresh(n *node, now time.Time) {
 		n.view.Used, n.view.UsedByDaemons, n.view.Empty = quantity.List{}, quantity.List{}, true
 		return
 	}
-	s.addPods(n, now)
-	n.isSettled = !n.view.Leaving && !slices.ContainsFunc(s.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
+	x.addPods(n, now)
+	n.isSettled = !n.view.Leaving && !slices.ContainsFunc(x.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
 }
 
 // dependsOnTime reports whether an object has a do-not-disrupt annotation that ends at some
@@ -64,11 +72,11 @@ func dependsOnTime(o metav1.Object) bool {
 }
 
 // addLimits adds how many volumes a node can attach.
-func (s *Store) addLimits(n *node) {
+func (x *views) addLimits(n *node) {
 	if n.object == nil {
 		return
 	}
-	if limits := s.volumes.limits[n.name]; len(limits) > 0 {
+	if limits := x.volumes.limits[n.name]; len(limits) > 0 {
 		n.view.Allocatable = maps.Clone(n.view.Allocatable)
 		maps.Copy(n.view.Allocatable, limits)
 	}
@@ -79,7 +87,7 @@ func (s *Store) addLimits(n *node) {
 }
 
 // addPods adds what the pods of a node say of it.
-func (s *Store) addPods(n *node, now time.Time) {
+func (x *views) addPods(n *node, now time.Time) {
 	v := &n.view
 	v.Used, v.UsedByDaemons, v.Empty = quantity.List{}, quantity.List{}, true
 	v.Ports, v.Daemons, v.Pods = nil, nil, nil
@@ -88,8 +96,8 @@ func (s *Store) addPods(n *node, now time.Time) {
 	}
 	n.hasClaims = false
 	running := map[*sharedShape]*cluster.PodCount{}
-	for _, p := range s.pods.byNode[n.name] {
-		if !v.Leaving || !s.willMove(p.object, v.Deadline, now) {
+	for _, p := range x.pods.byNode[n.name] {
+		if !v.Leaving || !x.willMove(p.object, v.Deadline, now) {
 			countPod(running, p)
 		}
 		v.Used.Add(p.shape.shape.Requests)
@@ -129,10 +137,10 @@ func countPod(running map[*sharedShape]*cluster.PodCount, p *pod) {
 
 // willMove reports whether a pod on a node that is going will need another node soon: it can be
 // evicted, or it is about to be ended by force.
-func (s *Store) willMove(p *corev1.Pod, deadline, now time.Time) bool {
+func (x *views) willMove(p *corev1.Pod, deadline, now time.Time) bool {
 	if !translate.Reschedulable(p) {
 		return false
 	}
 	forced := !deadline.IsZero() && now.Add(forceAhead).After(deadline.Add(-translate.Grace(p)))
-	return forced || translate.Disruptable(p, now) && !s.pdbs.block(p)
+	return forced || translate.Disruptable(p, now) && !x.pdbs.block(p)
 }
