@@ -116,7 +116,7 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	return q.Handler.Handle(ctx, r)
 }
 
-// isEcho tells whether a library's message adds nothing to our own "starting over" and
+// isEcho reports whether a library's message adds nothing to our own "starting over" and
 // "waiting for the cluster": a lease that cannot be renewed because the API server is
 // away, the events that cannot be written about it, and the end of a term.
 func isEcho(message string) bool {
@@ -129,7 +129,7 @@ func isEcho(message string) bool {
 	return false
 }
 
-// isAway tells whether a reconciler met an API server that is not there. It will try
+// isAway reports whether a reconciler met an API server that is not there. It will try
 // again, and the outage is told once, as such, if it lasts.
 func isAway(r slog.Record) bool {
 	away := false

@@ -179,7 +179,7 @@ func leaseNamespace(s *Settings) string {
 	return metav1.NamespaceSystem
 }
 
-// isMissing tells whether the API server does not know a group or version.
+// isMissing reports whether the API server does not know a group or version.
 func isMissing(err error) bool { return apierrors.IsNotFound(err) }
 
 func hasKind(list *metav1.APIResourceList, kind string) bool {

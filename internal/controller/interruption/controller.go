@@ -107,7 +107,7 @@ func (l *Loop) tellPools(ctx context.Context, n cloud.Notice) error {
 	return nil
 }
 
-// ahead tells whether a kind of notice is about what is still to come.
+// ahead reports whether a kind of notice is about what is still to come.
 func ahead(kind cloud.NoticeKind) bool {
 	return slices.Contains([]cloud.NoticeKind{cloud.Reclaimed, cloud.ReservationReclaimed, cloud.ReservationEnding, cloud.MaintenanceScheduled}, kind)
 }

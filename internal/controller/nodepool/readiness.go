@@ -34,7 +34,7 @@ func (c *Controllers) reconcileReadiness(ctx context.Context, np *karpenterv1.No
 	})
 }
 
-// classReady tells whether a class, nil if it is missing, can be used, and if not why.
+// classReady reports whether a class, nil if it is missing, can be used, and if not why.
 func classReady(class *unstructured.Unstructured) (ready bool, reason, message string) {
 	if class == nil {
 		return false, "NodeClassNotFound", ""

@@ -43,7 +43,7 @@ type Loop struct {
 	Nominator *apply.Nominator
 	Log       *slog.Logger
 	Now       func() time.Time
-	// Synced tells whether the mirror has everything there was at the start.
+	// Synced reports whether the mirror has everything there was at the start.
 	Synced func() bool
 	// WaitMost is how long a node that is ready waits for its turn at most.
 	WaitMost time.Duration
@@ -82,7 +82,7 @@ func (l *Loop) OnTurn(open func(claim string)) {
 	l.open = open
 }
 
-// MayOpen tells whether the claim's Node may be opened to pods now. If not, OnTurn's
+// MayOpen reports whether the claim's Node may be opened to pods now. If not, OnTurn's
 // function hears of the claim when it may.
 func (l *Loop) MayOpen(claim string, node *corev1.Node) bool {
 	l.mu.Lock()

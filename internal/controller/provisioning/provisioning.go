@@ -44,7 +44,7 @@ type Loop struct {
 	Metrics  *observe.Metrics
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Synced tells whether the mirror has everything there was at the start.
+	// Synced reports whether the mirror has everything there was at the start.
 	Synced func() bool
 	Pack   pack.Options
 	// Quarantine is shared with the disruption loop.
@@ -99,7 +99,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 	return max(l.batch.left(), time.Millisecond)
 }
 
-// sync tells whether the mirror is whole, and opens the first window when it is.
+// sync reports whether the mirror is whole, and opens the first window when it is.
 func (l *Loop) sync() bool {
 	if !l.Synced() {
 		l.Metrics.ClusterStateSynced.Set(0)

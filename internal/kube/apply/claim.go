@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// IsStale tells whether a write was refused because the object has changed or gone since
+// IsStale reports whether a write was refused because the object has changed or gone since
 // it was read. That is no error to report: take a new look.
 func IsStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
@@ -173,7 +173,7 @@ func loosen(obj client.Object) {
 	}
 }
 
-// editStatus is edit for the status of a claim; change tells whether it changed anything, and
+// editStatus is edit for the status of a claim; change reports whether it changed anything, and
 // changes nothing in place but conditions. The lock matters there too: a merge patch replaces the
 // whole list of conditions.
 func editStatus(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, doing string, change func() bool) error {

@@ -149,7 +149,7 @@ func (e *Evictor) forget(ref cluster.PodRef) {
 	delete(e.wanted, ref)
 }
 
-// isTurn tells whether a pod may be asked: there is no larger one, or it has waited for long.
+// isTurn reports whether a pod may be asked: there is no larger one, or it has waited for long.
 func (e *Evictor) isTurn(w *wanted) bool {
 	if w.Size == 0 || w.now || e.Now().Sub(w.since) >= turnLast {
 		return true

@@ -64,7 +64,7 @@ func CloseNode(ctx context.Context, c client.Client, node *corev1.Node) error {
 	})
 }
 
-// IsClosed tells whether CloseNode has nothing to do.
+// IsClosed reports whether CloseNode has nothing to do.
 func IsClosed(node *corev1.Node) bool {
 	disrupted := karpenterv1.DisruptedTaint()
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&disrupted) }) &&

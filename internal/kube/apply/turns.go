@@ -36,7 +36,7 @@ func (l *Launcher) Snapshot() *cluster.Snapshot {
 	return l.Mirror.Snapshot()
 }
 
-// Overtaken tells whether another loop has launched in a pool of the launches, one with
+// Overtaken reports whether another loop has launched in a pool of the launches, one with
 // limits, since the snapshot was taken.
 func (l *Launcher) Overtaken(launches []plan.Launch) bool {
 	if !slices.ContainsFunc(launches, l.limited) {
@@ -47,7 +47,7 @@ func (l *Launcher) Overtaken(launches []plan.Launch) bool {
 	return l.overtaken(launches)
 }
 
-// limited tells whether the launch's pool has limits.
+// limited reports whether the launch's pool has limits.
 func (l *Launcher) limited(launch plan.Launch) bool {
 	np, ok := l.Mirror.PoolObject(launch.Pool)
 	return ok && len(np.Spec.Limits) > 0

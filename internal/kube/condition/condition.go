@@ -76,7 +76,7 @@ func (s Set) Get(conditionType string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// IsTrue tells whether all of the conditions are True, whatever generation they
+// IsTrue reports whether all of the conditions are True, whatever generation they
 // were judged at.
 func (s Set) IsTrue(types ...string) bool {
 	return !slices.ContainsFunc(types, func(t string) bool { return s.Get(t).Status != metav1.ConditionTrue })
@@ -132,12 +132,12 @@ func (s Set) Clear(conditionType string) bool {
 	return len(*s.conditions) != had
 }
 
-// isRoot tells whether a type is the one that sums up the others.
+// isRoot reports whether a type is the one that sums up the others.
 func (s Set) isRoot(conditionType string) bool {
 	return conditionType == karpenterv1.ConditionTypeReady
 }
 
-// isDependent tells whether the root depends on a type.
+// isDependent reports whether the root depends on a type.
 func (s Set) isDependent(conditionType string) bool {
 	return slices.Contains(s.dependents, conditionType)
 }

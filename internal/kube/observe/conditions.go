@@ -144,7 +144,7 @@ func (c *Conditions) Changed(before, after client.Object) []Transition {
 	return turned
 }
 
-// Gone counts an object of ours that is no more, and tells whether it was one that was
+// Gone counts an object of ours that is no more, and reports whether it was one that was
 // deleted in good order.
 func (c *Conditions) Gone(o client.Object) bool {
 	k, at := c.kindOf(o), o.GetDeletionTimestamp()
@@ -248,7 +248,7 @@ func (c *Conditions) kindOf(o client.Object) *conditionKind {
 	}
 }
 
-// ours tells whether an object is of one of our provider's node classes.
+// ours reports whether an object is of one of our provider's node classes.
 func (c *Conditions) ours(o client.Object) bool {
 	switch o := o.(type) {
 	case *karpenterv1.NodeClaim:

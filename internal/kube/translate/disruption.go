@@ -49,7 +49,7 @@ func LeavingTaint() corev1.Taint {
 	return corev1.Taint{Key: LeavingTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
 }
 
-// isLeavingTaint tells whether a taint is that one.
+// isLeavingTaint reports whether a taint is that one.
 func isLeavingTaint(t corev1.Taint) bool { return t.Key == LeavingTaintKey }
 
 // StepAnnotation returns the value of StepAnnotationKey.
@@ -189,7 +189,7 @@ func Initialised(nc *karpenterv1.NodeClaim) bool {
 	return held(nc, karpenterv1.ConditionTypeInitialized) != nil
 }
 
-// Drift returns what is to be known of a claim to tell whether it has drifted from its
+// Drift returns what is to be known of a claim to report whether it has drifted from its
 // pool; what the provider sees is left to who can ask it.
 func Drift(nc *karpenterv1.NodeClaim, np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) (drift.View, error) {
 	hash := func(annotations map[string]string) drift.Hash {

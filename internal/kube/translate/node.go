@@ -121,7 +121,7 @@ func reported(status corev1.ResourceList, estimate quantity.List, initialised bo
 	return l
 }
 
-// NodeReady tells whether the kubelet says that the node is ready.
+// NodeReady reports whether the kubelet says that the node is ready.
 func NodeReady(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

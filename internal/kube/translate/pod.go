@@ -33,7 +33,7 @@ func PodRequests(p *corev1.Pod) quantity.List {
 	return l
 }
 
-// Unwanted tells whether a pod says itself that it wants no node of ours.
+// Unwanted reports whether a pod says itself that it wants no node of ours.
 func Unwanted(p *corev1.Pod) bool {
 	for _, term := range requiredTerms(p) {
 		for _, e := range term.MatchExpressions {
@@ -199,7 +199,7 @@ func NewVocabulary(wellKnown, restrictedDomains []string) Vocabulary {
 	return v
 }
 
-// Restricted tells whether users may not set or ask for the key.
+// Restricted reports whether users may not set or ask for the key.
 func (v Vocabulary) Restricted(key string) bool {
 	if v.WellKnown[key] {
 		return false

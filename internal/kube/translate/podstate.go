@@ -19,18 +19,18 @@ const evictedReason = "EvictionByEvictionAPI"
 // by then its kubelet has had its chance.
 const stuckAfter = time.Minute
 
-// Terminal tells whether the pod has ended for good.
+// Terminal reports whether the pod has ended for good.
 func Terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// Terminating tells whether the pod has been told to end.
+// Terminating reports whether the pod has been told to end.
 func Terminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
-// Active tells whether the pod is neither ended nor told to.
+// Active reports whether the pod is neither ended nor told to.
 func Active(pod *corev1.Pod) bool { return !Terminal(pod) && !Terminating(pod) }
 
-// Evicted tells whether the eviction API has told the pod to end.
+// Evicted reports whether the eviction API has told the pod to end.
 func Evicted(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget {
@@ -40,19 +40,19 @@ func Evicted(pod *corev1.Pod) bool {
 	return false
 }
 
-// OwnedByDaemonSet tells whether the pod goes wherever its DaemonSet's nodes are.
+// OwnedByDaemonSet reports whether the pod goes wherever its DaemonSet's nodes are.
 func OwnedByDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
 
-// Mirror tells whether the pod is a static pod's image in the API: it lives and ends
+// Mirror reports whether the pod is a static pod's image in the API: it lives and ends
 // with its node.
 func Mirror(pod *corev1.Pod) bool { return ownedBy(pod, "v1", "Node") }
 
-// Critical tells whether the pod's priority class is one of the system's two.
+// Critical reports whether the pod's priority class is one of the system's two.
 func Critical(pod *corev1.Pod) bool {
 	return pod.Spec.PriorityClassName == "system-cluster-critical" || pod.Spec.PriorityClassName == "system-node-critical"
 }
 
-// Reschedulable tells whether the pod, or its like, will want another node when this one
+// Reschedulable reports whether the pod, or its like, will want another node when this one
 // goes. A terminating pod of a StatefulSet does: its successor waits for its end.
 func Reschedulable(pod *corev1.Pod) bool {
 	comesBack := Active(pod) || Terminating(pod) && !Terminal(pod) && ownedBy(pod, "apps/v1", "StatefulSet")
@@ -116,33 +116,33 @@ func holdOf(o metav1.Object, start, now time.Time) Hold {
 	return Hold{Active: now.Before(until), Until: until}
 }
 
-// DoNotDisruptActive tells whether the pod's annotation forbids its disruption now.
+// DoNotDisruptActive reports whether the pod's annotation forbids its disruption now.
 func DoNotDisruptActive(pod *corev1.Pod, now time.Time) bool { return DoNotDisrupt(pod, now).Active }
 
-// Disruptable tells whether the pod lets its node be disrupted now.
+// Disruptable reports whether the pod lets its node be disrupted now.
 func Disruptable(pod *corev1.Pod, now time.Time) bool {
 	return !Active(pod) || !DoNotDisruptActive(pod, now)
 }
 
-// ToleratesDisrupted tells whether the pod wants to stay on a node that is being removed.
+// ToleratesDisrupted reports whether the pod wants to stay on a node that is being removed.
 func ToleratesDisrupted(pod *corev1.Pod) bool {
 	taint := cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}
 	return fit.Tolerates(Tolerations(pod.Spec.Tolerations), taint)
 }
 
-// Evictable tells whether the eviction API may be asked to remove the pod now.
+// Evictable reports whether the eviction API may be asked to remove the pod now.
 func Evictable(pod *corev1.Pod, now time.Time) bool {
 	return Active(pod) && !ToleratesDisrupted(pod) && !Mirror(pod) && !DoNotDisruptActive(pod, now)
 }
 
-// Drainable tells whether a drain concerns itself with the pod. It does not with pods
+// Drainable reports whether a drain concerns itself with the pod. It does not with pods
 // that want to stay, and gives up on those stuck in termination.
 func Drainable(pod *corev1.Pod, now time.Time) bool {
 	stuck := Terminating(pod) && now.Sub(pod.DeletionTimestamp.Time) > stuckAfter
 	return !ToleratesDisrupted(pod) && !stuck && !Mirror(pod)
 }
 
-// WaitingEviction tells whether a drain has to wait for the pod: for those too that may
+// WaitingEviction reports whether a drain has to wait for the pod: for those too that may
 // not be evicted yet.
 func WaitingEviction(pod *corev1.Pod, now time.Time) bool {
 	return !Terminal(pod) && Drainable(pod, now)

@@ -36,7 +36,7 @@ func parseWindows(schedule string, zone *time.Location, duration time.Duration) 
 	return &windows{spec, zone, duration}, nil
 }
 
-// open tells whether one has begun and is not over: begun at now or before, by less than
+// open reports whether one has begun and is not over: begun at now or before, by less than
 // the duration. Where clocks are put back, times of day come twice, and both count; where
 // they are put forward, those that are left out do not come at all. (The library's own
 // search loses a day when clocks move by less than an hour.)
@@ -65,7 +65,7 @@ func (w *windows) open(now time.Time) bool {
 // starred is how the library marks a field that was given as a star.
 const starred = 1 << 63
 
-// onDay tells whether the schedule knows the day. Of day of month and day of week one is
+// onDay reports whether the schedule knows the day. Of day of month and day of week one is
 // enough if both are given.
 func (w *windows) onDay(t time.Time) bool {
 	ofMonth, ofWeek := has(w.spec.Dom, t.Day()), has(w.spec.Dow, int(t.Weekday()))

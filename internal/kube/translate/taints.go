@@ -28,7 +28,7 @@ func Tolerations(tolerations []corev1.Toleration) []cluster.Toleration {
 	return out
 }
 
-// IsEphemeralTaint tells whether a taint goes away by itself while a node starts, so
+// IsEphemeralTaint reports whether a taint goes away by itself while a node starts, so
 // that pods may be meant for the node already.
 func IsEphemeralTaint(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, karpenterv1.ReadinessTaintPrefix) ||

@@ -157,12 +157,12 @@ func (c *PodClaim) unbound() (terms []label.Requirements, problem string) {
 	return terms, problem
 }
 
-// provisions tells whether volumes of the class are made when they are needed.
+// provisions reports whether volumes of the class are made when they are needed.
 func (c *PodClaim) provisions() bool {
 	return c.Class.Provisioner != "" && c.Class.Provisioner != volume.NotSupportedProvisioner
 }
 
-// suits tells whether a free volume is right for the claim, wherever it is.
+// suits reports whether a free volume is right for the claim, wherever it is.
 func suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	anywhere := *pv
 	anywhere.Spec.NodeAffinity = nil
