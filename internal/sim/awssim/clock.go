@@ -14,11 +14,11 @@ type Clock interface {
 }
 
 // machineClock is the machine's own.
-type machineClock struct{}
+type systemClock struct{}
 
-func (machineClock) Now() time.Time { return time.Now() } //nolint:forbidigo // this is the clock that is handed in
+func (systemClock) Now() time.Time { return time.Now() } //nolint:forbidigo // this is the clock that is handed in
 
-func (machineClock) Sleep(ctx context.Context, d time.Duration) {
+func (systemClock) Sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
