@@ -17,7 +17,7 @@ func (s *Sim) admit(c *call, r *http.Request, body []byte) error {
 	c.requestID = fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", s.base.rng.Uint32(), s.base.rng.Uint32N(1<<16), s.base.rng.Uint32N(1<<12), 0x8000|s.base.rng.Uint32N(1<<14), s.base.rng.Uint64N(1<<48))
 	now := s.base.clock.Now()
 	s.base.catchUp()
-	// The SDK signs by the machine's clock, whatever clock the account lives in.
+	// The SDK signs by the system's clock, whatever clock the account lives in.
 	if err := s.base.opts.Credentials.verify(r, body, sig, systemClock{}.Now()); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration)
 }
 
-// machineClock is the machine's own.
+// systemClock is the computer's own.
 type systemClock struct{}
 
 func (systemClock) Now() time.Time { return time.Now() } //nolint:forbidigo // this is the clock that is handed in

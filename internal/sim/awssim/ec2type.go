@@ -19,7 +19,7 @@ const (
 	capacityBlock    = "capacity-block"
 )
 
-// machine is an instance type.
+// instance is an instance type.
 type ec2Type struct {
 	name, family, size string
 	vcpus              int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// images has the machine images (AMIs).
+// images has the @@images (AMIs).
 type images struct {
 	base *base
 	ssm  *ssm

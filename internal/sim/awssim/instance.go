@@ -29,7 +29,7 @@ type instances struct {
 	spent float64 // dollars, on instances that are over
 }
 
-// instance is one machine that runs, or did.
+// instance is one instance that runs, or did.
 type instance struct {
 	id, spotRequest, clientToken string
 	typ                          *ec2Type
@@ -147,7 +147,7 @@ func (s *instances) giveBack(in *instance) {
 	if in.reservation != nil {
 		in.reservation.Available++
 	} else if n, ok := s.pools.capacity[k]; ok && in.interrupted.IsZero() {
-		// A pool from which machines are taken back has no room for them.
+		// A pool from which instances are taken back has no room for them.
 		s.pools.capacity[k] = n + 1
 	}
 }

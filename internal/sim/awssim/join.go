@@ -16,13 +16,13 @@ import (
 const (
 	mebibyte = 1 << 20
 	gibibyte = 1 << 30
-	// keptByHypervisor is the part of a machine's memory that its kernel does not see, and
+	// keptByHypervisor is the part of an instance's memory that its kernel does not see, and
 	// armReservedMiB what arm64 kernels set apart besides.
 	keptByHypervisor = 0.075
 	armReservedMiB   = 64
 )
 
-// join boots the machine and hands its Node to the registrar.
+// join boots the instance and hands its Node to the registrar.
 func (s *instances) join(in *instance, _ time.Time) {
 	node, err := boot.Node(in.image.family, in.template.userData, s.booted(in))
 	if err != nil {
@@ -35,17 +35,17 @@ func (s *instances) join(in *instance, _ time.Time) {
 	}
 }
 
-// leave tells the registrar that a machine whose Node joined is gone.
+// leave tells the registrar that an instance whose Node joined is gone.
 func (s *instances) leave(in *instance) {
 	if name := in.node; name != "" && s.base.opts.Registrar != nil {
 		s.base.deferred = append(s.base.deferred, func() { s.base.opts.Registrar.Leave(name) })
 	}
 }
 
-// booted is what the machine is like from inside.
-func (s *instances) booted(in *instance) boot.Machine {
+// booted is what the instance is like from inside.
+func (s *instances) booted(in *instance) boot.Instance {
 	m := in.typ
-	return boot.Machine{
+	return boot.Instance{
 		InstanceID: in.id, InstanceType: m.name, Arch: m.arch, Zone: in.subnet.Zone, ZoneID: in.subnet.zoneID, Region: s.base.opts.Region,
 		NodeName: in.name(s.base.opts.Region), Local: in.addresses[0].String(), Cluster: s.base.opts.Cluster.Name,
 		KubeletVersion: fmt.Sprintf("v%s.2-eks-%s", s.base.opts.Cluster.Version, hashHex([]byte(in.image.ID))[:7]),
@@ -87,7 +87,7 @@ func (in *instance) volumes() map[string]int64 {
 	return out
 }
 
-// devices are what the plugins of the machine's devices report.
+// devices are what the plugins of the instance's devices report.
 func (in *instance) devices() corev1.ResourceList {
 	m, out := in.typ, corev1.ResourceList{}
 	put := func(name corev1.ResourceName, n int) {

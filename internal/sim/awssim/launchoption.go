@@ -19,7 +19,7 @@ type launchOption struct {
 	price        float64
 	priority     float64
 	left         int
-	// instanceType is what was asked for; there may be no such machine.
+	// instanceType is what was asked for; there may be no such instance.
 	instanceType string
 	// missing is what to say if the template does not exist.
 	missing *apiError

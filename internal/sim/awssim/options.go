@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Registrar is the API server's side of the machines: it hears of their Nodes, one call
+// Registrar is the API server's side of the instances: it hears of their Nodes, one call
 // after the other, from Tick.
 type Registrar interface {
-	// Join is called when a machine's kubelet registers its Node, which is ready.
+	// Join is called when an instance's kubelet registers its Node, which is ready.
 	Join(node *corev1.Node)
-	// Leave is called when a machine whose Node joined is gone.
+	// Leave is called when an instance whose Node joined is gone.
 	Leave(nodeName string)
 }
 
@@ -58,7 +58,7 @@ type Options struct {
 	Consistency time.Duration
 	// Unlimited lifts the token buckets.
 	Unlimited bool
-	// Capacity tells how many machines each pool has; nil: enough.
+	// Capacity tells how many instances each pool has; nil: enough.
 	Capacity func(capacityType, instanceType, zone string) int
 	// Beliefs are what AWS does where nobody has confirmed it.
 	Beliefs Beliefs

@@ -36,7 +36,7 @@ func defaultQuotas() map[string]int {
 	return out
 }
 
-// quotaOf names the quota that a machine counts against.
+// quotaOf names the quota that an instance counts against.
 func (s *pools) quotaOf(m *ec2Type, capacityType string) string {
 	letters := m.family
 	if i := strings.IndexFunc(letters, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
@@ -56,7 +56,7 @@ func (s *pools) quotaOf(m *ec2Type, capacityType string) string {
 	return capacityType + "/standard"
 }
 
-// capacityLeft is how many machines a pool has.
+// capacityLeft is how many instances a pool has.
 func (s *pools) capacityLeft(k poolKey, now time.Time) int {
 	for _, kind := range []string{FaultShort, FaultZone} {
 		for _, f := range s.base.faultsOf(kind, now) {
@@ -76,7 +76,7 @@ func (s *pools) capacityLeft(k poolKey, now time.Time) int {
 	return n
 }
 
-// quota is how many vCPUs may run of a machine's class.
+// quota is how many vCPUs may run of an instance's class.
 func (s *pools) quota(m *ec2Type, capacityType string, now time.Time) int {
 	name := s.quotaOf(m, capacityType)
 	for _, f := range s.base.faultsOf(FaultQuota, now) {

@@ -101,7 +101,7 @@ func (s *prices) describeSpotPrices(c *call) (any, error) {
 	})
 }
 
-// getProducts sells the Linux machines on demand: shared ones as "Compute Instance",
+// getProducts sells the Linux instances on demand: shared ones as "Compute Instance",
 // whole ones as "Compute Instance (bare metal)".
 func (s *prices) getProducts(c *call) (any, error) {
 	if code := c.doc["ServiceCode"]; code != "AmazonEC2" {
@@ -158,7 +158,7 @@ func (s *prices) sells(m *ec2Type, wanted map[string]string) bool {
 	if tenancy == "" {
 		tenancy = "Shared"
 	}
-	// Whole machines are sold as dedicated ones.
+	// Whole instances are sold as dedicated ones.
 	if m.metal != (tenancy == "Dedicated") {
 		return false
 	}

@@ -17,7 +17,7 @@ type reservations struct {
 // Reservation is capacity that is paid for whether it is used or not.
 type Reservation struct {
 	ID, InstanceType, Zone string
-	// Total is how many machines; Available how many of them are free.
+	// Total is how many instances; Available how many of them are free.
 	Total, Available int
 	// Match is open or targeted.
 	Match string

@@ -71,14 +71,14 @@ func (s *Sim) SetQuota(name string, vcpus int) {
 	s.pools.quotas[name] = vcpus
 }
 
-// SetCapacity sets how many machines a pool has left. Terminated ones come back to it.
+// SetCapacity sets how many instances a pool has left. Terminated ones come back to it.
 func (s *Sim) SetCapacity(capacityType, instanceType, zone string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools.capacity[poolKey{capacityType, instanceType, zone}] = n
 }
 
-// SpotPrice returns what a spot machine costs in a zone now, in dollars an hour.
+// SpotPrice returns what a spot instance costs in a zone now, in dollars an hour.
 func (s *Sim) SpotPrice(instanceType, zone string) (float64, bool) {
 	t := s.base.types.byName[instanceType]
 	if t == nil {
@@ -103,7 +103,7 @@ func (s *Sim) AddReservation(r Reservation) (string, error) {
 	s.reservations.byID[r.ID] = &r
 	switch {
 	case r.End.IsZero():
-	case r.Type == capacityBlock: // its machines are taken back half an hour before
+	case r.Type == capacityBlock: // its instances are taken back half an hour before
 		s.base.at(r.End.Add(-30*time.Minute), func(now time.Time) {
 			s.reservations.inReservation(&r, func(in *instance) { s.instances.terminate(in, "Server.CapacityBlockExpired", now) })
 		})
@@ -167,7 +167,7 @@ func (s *Sim) Protect(id string, protected bool) {
 	}
 }
 
-// Boot returns what a machine of the type would register, booted by itself from an image
+// Boot returns what an instance of the type would register, booted by itself from an image
 // of the family (package boot's names), with the image's own disks and no more than one
 // interface. It is for tables over all types.
 func (s *Sim) Boot(instanceType, family string, userData []byte) (*corev1.Node, error) {
