@@ -1,4 +1,4 @@
-// Package cloud is the seam between Dovetail and whoever sells machines. A provider
+// Package cloud is the seam between Dovetail and whoever sells instances. A provider
 // gets values and returns values: it never sees a NodePool or NodeClaim, ranks nothing,
 // remembers no shortage. It only knows its cloud.
 //
@@ -47,7 +47,7 @@ type Provider interface {
 	List(ctx context.Context) ([]Instance, error)
 }
 
-// Repairer is a provider that knows which node conditions mean a broken machine.
+// Repairer is a provider that knows which node conditions mean a broken instance.
 type Repairer interface {
 	RepairPolicies() []RepairPolicy
 }
@@ -76,7 +76,7 @@ const (
 	Reclaimed NoticeKind = "spot_interrupted"
 	// ReservationReclaimed: the owner of a reservation takes it back at Notice.Ends.
 	ReservationReclaimed NoticeKind = "capacity_reservation_interrupted"
-	// ReservationEnding: a reservation ends, and its machines are taken back at Notice.Ends.
+	// ReservationEnding: a reservation ends, and its instances are taken back at Notice.Ends.
 	ReservationEnding NoticeKind = "capacity_reservation_expired"
 	// RebalanceRecommended: the instance is likely to be taken back.
 	RebalanceRecommended NoticeKind = "rebalance_recommendation"
@@ -118,9 +118,9 @@ type Vocabulary struct {
 	WellKnown []string
 	// RestrictedDomains are label domains that users may not require or set.
 	RestrictedDomains []string
-	// ReservationKey names the reservation that a machine takes up; empty: there are none.
+	// ReservationKey names the reservation that an instance takes up; empty: there are none.
 	ReservationKey string
-	// ReservationKeys are all labels that only machines in a reservation have.
+	// ReservationKeys are all labels that only instances in a reservation have.
 	ReservationKeys []string
 }
 
@@ -162,7 +162,7 @@ type LaunchResult struct {
 	Err error
 }
 
-// Instance is one machine as the cloud tells it.
+// Instance is one instance as the cloud tells it.
 type Instance struct {
 	// ID is the providerID of its Node.
 	ID string

@@ -303,7 +303,7 @@ func (m *moto) boot(ctx context.Context, nodes *kubelets.Nodes, i *types.Instanc
 		return err
 	}
 	zone := aws.ToString(i.Placement.AvailabilityZone)
-	node, err := boot.Node(boot.AL2023, data, boot.Machine{
+	node, err := boot.Node(boot.AL2023, data, boot.Instance{
 		InstanceID: aws.ToString(i.InstanceId), InstanceType: string(i.InstanceType), Arch: "x86_64", Zone: zone, ZoneID: zone, Region: motoRegion,
 		NodeName: aws.ToString(i.PrivateDnsName), Local: aws.ToString(i.PrivateIpAddress), Cluster: "demo", KubeletVersion: "v1.34.2",
 		VCPUs: int(aws.ToInt32(info.VCpuInfo.DefaultVCpus)), MemoryBytes: aws.ToInt64(info.MemoryInfo.SizeInMiB) << 20 * 95 / 100,

@@ -40,7 +40,7 @@ func (a *addresses) learn(id string, free int) {
 	a.subnets[id] = s
 }
 
-// take notes that machines were launched that need so many addresses.
+// take notes that instances were launched that need so many addresses.
 func (a *addresses) take(id string, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

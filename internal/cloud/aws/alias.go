@@ -13,7 +13,7 @@ import (
 
 const latest = "latest"
 
-// Variants of an image: for machines without accelerators, with GPUs, with AWS' own.
+// Variants of an image: for instances without accelerators, with GPUs, with AWS' own.
 const (
 	variantStandard = "standard"
 	variantNVIDIA   = "nvidia"
@@ -85,7 +85,7 @@ func aliasUnsupported(name, kubernetes string) string {
 	return ""
 }
 
-// variantRequirements says which machines a variant is for.
+// variantRequirements says which instances a variant is for.
 func variantRequirements(alias, variant string) []corev1.NodeSelectorRequirement {
 	const gpu, accelerator = awsv1.LabelInstanceGPUCount, awsv1.LabelInstanceAcceleratorCount
 	is := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {

@@ -143,7 +143,7 @@ func TestAddressesInFlight(t *testing.T) {
 	small := &catalog.Type{Name: "small", Capacity: quantity.List{quantity.Pods: 29}}
 	for dns, want := range map[string]int{"172.20.0.10": 29, "fd00::a": 1, "": 29} {
 		if got := (&fleetSpec{dns: dns}).addresses(small); got != want {
-			t.Errorf("with DNS at %q a machine takes %d addresses, want %d", dns, got, want)
+			t.Errorf("with DNS at %q an instance takes %d addresses, want %d", dns, got, want)
 		}
 	}
 }

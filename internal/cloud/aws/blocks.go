@@ -20,11 +20,11 @@ type blockReader struct {
 	report    reporter
 }
 
-// watch tells of the machines in capacity blocks that are near their end.
+// watch tells of the instances in capacity blocks that are near their end.
 func (b *blockReader) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := b.read(ctx); err != nil && ctx.Err() == nil {
-			b.opts.Log.Error("machines of capacity blocks that end could not be told of, will try again", "error", err)
+			b.opts.Log.Error("instances of capacity blocks that end could not be reported, will try again", "error", err)
 		}
 		pause(ctx, reservationsAgain)
 	}

@@ -165,7 +165,7 @@ func TestClassGoesWithoutIAM(t *testing.T) {
 	})
 }
 
-// TestDrift launches a machine, changes one thing, and asks in what way it differs.
+// TestDrift launches an instance, changes one thing, and asks in what way it differs.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -216,14 +216,14 @@ func TestDrift(t *testing.T) {
 					t.Errorf("drifted %q, error %v; want %q", got, err, c.want)
 				}
 				if _, err := p.Drifted(t.Context(), classRef, "aws:///zone/i-0"); !errors.Is(err, cloud.ErrNotFound) {
-					t.Errorf("a machine that is not: error %v", err)
+					t.Errorf("an instance that is not: error %v", err)
 				}
 			})
 		})
 	}
 }
 
-// TestUsedUp asks for more than there is: of vCPUs, of addresses, of machines. What is had
+// TestUsedUp asks for more than there is: of vCPUs, of addresses, of instances. What is had
 // is had, and the rest is told to be short where it is.
 func TestUsedUp(t *testing.T) {
 	t.Parallel()
@@ -233,7 +233,7 @@ func TestUsedUp(t *testing.T) {
 	}{
 		"vCPUs":     {awssim.Fault{Kind: awssim.FaultQuota, Target: "on-demand/standard", Count: 10}, "VCPULimitExceeded"},
 		"addresses": {awssim.Fault{Kind: awssim.FaultAddresses, Target: "*"}, "InsufficientFreeAddressesInSubnet"},
-		"machines":  {awssim.Fault{Kind: awssim.FaultShort, Target: "*"}, "InsufficientCapacity"},
+		"instances": {awssim.Fault{Kind: awssim.FaultShort, Target: "*"}, "InsufficientCapacity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +306,7 @@ func TestSteadyCluster(t *testing.T) {
 		slices.Sort(told)
 		t.Logf("%d calls in an hour, of %v", total, told)
 		if total > 300 {
-			t.Errorf("a steady cluster of 30 machines makes %d calls in an hour", total)
+			t.Errorf("a steady cluster of 30 instances makes %d calls in an hour", total)
 		}
 	})
 }

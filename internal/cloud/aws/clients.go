@@ -93,7 +93,7 @@ func (a *Account) Config() aws.Config {
 }
 
 // LoadConfig returns how AWS is reached, as the environment says: AWS_REGION or, failing
-// that, the metadata of the machine; credentials by any of the SDK's ways.
+// that, the metadata of the instance; credentials by any of the SDK's ways.
 func LoadConfig(ctx context.Context) (aws.Config, error) {
 	loaded, err := config.LoadDefaultConfig(ctx, config.WithEC2IMDSRegion(), config.WithHTTPClient(
 		awshttp.NewBuildableClient().WithTimeout(requestPatience)))

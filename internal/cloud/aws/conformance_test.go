@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// joined keeps the Nodes that machines register.
+// joined keeps the Nodes that instances register.
 type joined struct {
 	mu    sync.Mutex
 	nodes map[string]*corev1.Node // by providerID
@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 	first := w.provider(t)
 	for _, name := range []string{"unready", "slow"} {
 		class := newClass(name)
-		if name == "slow" { // its machines are told nothing, and never join
+		if name == "slow" { // its instances are told nothing, and never join
 			custom := "Custom"
 			class.Spec.AMIFamily = &custom
 		}

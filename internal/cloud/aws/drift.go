@@ -40,7 +40,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (
 	if config.Group != nil {
 		now.PlacementGroup = config.Group.ID
 	}
-	return class.Drift(c, &class.Machine{
+	return class.Drift(c, &class.Instance{
 		Hash: m.Tags[awsv1.AnnotationHash], HashVersion: m.Tags[awsv1.AnnotationHashVersion],
 		ImageID: m.ImageID, SubnetID: m.SubnetID, SecurityGroups: m.SecurityGroups, Reservation: m.Reservation, PlacementGroup: m.PlacementGroup,
 	}, now), nil

@@ -51,7 +51,7 @@ func instanceID(id string) (string, bool) {
 	return found[1], true
 }
 
-// described returns the machine that EC2 describes.
+// described returns the instance that EC2 describes.
 func described(i *types.Instance) ec2Instance {
 	m := ec2Instance{
 		ID: aws.ToString(i.InstanceId), Type: string(i.InstanceType), CapacityType: label.OnDemand,
@@ -92,7 +92,7 @@ func described(i *types.Instance) ec2Instance {
 	return m
 }
 
-// instanceOf tells the core of a machine, with what its type says in its class. Types may
+// instanceOf tells the core of an instance, with what its type says in its class. Types may
 // lack it: then only what EC2 says is known.
 func instanceOf(m *ec2Instance, of []*catalog.Type) cloud.Instance {
 	out := cloud.Instance{

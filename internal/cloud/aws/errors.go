@@ -17,7 +17,7 @@ const (
 	codeSpotQuota    = "MaxSpotInstanceCountExceeded"
 	codeReservedFull = "ReservationCapacityExceeded"
 	// spreadFull is what EC2 says, by whatever code, of a zone in which a placement group that
-	// spreads machines has as many as it takes.
+	// spreads instances has as many as it takes.
 	spreadFull = "limit of instances in this spread placement group"
 )
 

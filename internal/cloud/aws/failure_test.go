@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 		refusals     []refusal
 		want         cloud.Failure
 	}{
-		"a pool without machines is short by itself": {
+		"a pool without instances is short by itself": {
 			label.OnDemand,
 			[]refusal{{Code: "InsufficientInstanceCapacity", Type: "m5.large", Zone: "a"}},
 			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.OnDemand, "m5.large/a")},

@@ -27,13 +27,13 @@ type fleetRequest struct {
 	ClientToken string
 	Begun       time.Time
 	Members     []member
-	// CapacityType, Tenancy and Partition of the machines; Reservations by type and zone, of
+	// CapacityType, Tenancy and Partition of the instances; Reservations by type and zone, of
 	// capacity type reserved.
 	CapacityType, Tenancy, Partition string
-	// EFA: the machines have the interfaces that pods may ask for.
+	// EFA: the instances have the interfaces that pods may ask for.
 	EFA          bool
 	Reservations map[string]string
-	// Addresses is how many a machine takes of its subnet, by type.
+	// Addresses is how many an instance takes of its subnet, by type.
 	Addresses map[string]int
 	// Input is nil in a batch of another process.
 	Input *ec2.CreateFleetInput
@@ -77,7 +77,7 @@ func (o *fleetRequest) seal(batch string) {
 	}
 }
 
-// outcome is EC2's definite answer to an order: machines for the first members, the
+// outcome is EC2's definite answer to an order: instances for the first members, the
 // failure for the rest.
 type outcome struct {
 	instances []ec2Instance
@@ -87,7 +87,7 @@ type outcome struct {
 	keep  time.Duration
 }
 
-// launched returns the machines that a fleet was answered with, by their ids: the same
+// launched returns the instances that a fleet was answered with, by their ids: the same
 // order whenever the same is answered again.
 func launched(o *fleetRequest, out *ec2.CreateFleetOutput) []ec2Instance {
 	tags := map[string]string{}

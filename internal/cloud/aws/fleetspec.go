@@ -94,9 +94,9 @@ func (s *fleetSpec) choose(offers []catalog.Offer) (why string) {
 	return why
 }
 
-// partitionFor returns the partition of the placement group that a machine goes into, one of
-// those on offer: the token chooses, which spreads machines evenly. EC2 would choose as well,
-// but not say which before the machine runs, and its Node joins with the label.
+// partitionFor returns the partition of the placement group that an instance goes into, one of
+// those on offer: the token chooses, which spreads instances evenly. EC2 would choose as well,
+// but not say which before the instance runs, and its Node joins with the label.
 func partitionFor(r *cloud.LaunchRequest) string {
 	var among []string
 	for _, o := range r.Offers {
@@ -218,8 +218,8 @@ func (s *fleetSpec) nodeLabels() map[string]string {
 	return labels
 }
 
-// addresses returns how many addresses of its subnet a machine of a type takes: with IPv4 the
-// CNI takes one for each pod that the machine may have, with IPv6 the machine takes one.
+// addresses returns how many addresses of its subnet an instance of a type takes: with IPv4 the
+// CNI takes one for each pod that the instance may have, with IPv6 the instance takes one.
 func (s *fleetSpec) addresses(t *catalog.Type) int {
 	if s.isIPv6() {
 		return 1

@@ -25,7 +25,7 @@ const (
 	ownKept    = 5 * time.Minute
 )
 
-// images finds the machine images (AMIs) of classes.
+// images finds the @@images (AMIs) of classes.
 type images struct {
 	opts    *Options
 	clients *clients
@@ -87,7 +87,7 @@ type image struct {
 }
 
 // find returns the images of a class, the newest first; of those for the same
-// machines only the best.
+// instances only the best.
 func (s *images) find(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.AMI, error) {
 	var found []image
 	var err error
@@ -221,7 +221,7 @@ func (s *images) describe(ctx context.Context, owners []string, filters ...types
 	return found, nil
 }
 
-// bestImages returns one image for each kind of machine: rather one that is not
+// bestImages returns one image for each kind of instance: rather one that is not
 // deprecated, then the newest, then by name. The newest is first.
 func bestImages(found []image) []awsv1.AMI {
 	for i := range found {

@@ -135,7 +135,7 @@ func (i *instances) terminate(ctx context.Context, id string) error {
 	return nil
 }
 
-// lookup returns the machine with a providerID, on its way out or not.
+// lookup returns the instance with a providerID, on its way out or not.
 func (i *instances) lookup(ctx context.Context, id string) (ec2Instance, error) {
 	name, ours := instanceID(id)
 	if !ours {
@@ -166,7 +166,7 @@ func (i *instances) lookup(ctx context.Context, id string) (ec2Instance, error) 
 	return m, nil
 }
 
-// remembered returns what EC2 last said of a machine, after asking if it never did.
+// remembered returns what EC2 last said of an instance, after asking if it never did.
 func (i *instances) remembered(ctx context.Context, id string) (ec2Instance, error) {
 	name, ours := instanceID(id)
 	if !ours {
@@ -186,7 +186,7 @@ func (i *instances) seen(id string) (ec2Instance, bool) {
 	return k.instance, ok
 }
 
-// noticed returns the machine with an EC2 id, if it is ours.
+// noticed returns the instance with an EC2 id, if it is ours.
 func (i *instances) noticed(ctx context.Context, id string) (ec2Instance, error) {
 	i.mu.Lock()
 	k, ok := i.known[id]
@@ -290,7 +290,7 @@ func (i *instances) describe(ctx context.Context, filters ...types.Filter) (map[
 	return seen, nil
 }
 
-// recent returns the machines that EC2 may not show yet, those that were ended marked.
+// recent returns the instances that EC2 may not show yet, those that were ended marked.
 func (i *instances) recent() map[string]ec2Instance {
 	all := i.ledger.instances()
 	i.mu.Lock()
@@ -304,7 +304,7 @@ func (i *instances) recent() map[string]ec2Instance {
 	return all
 }
 
-// inShiftedZones returns the machines in zones that are shifted away from, as EC2 described them
+// inShiftedZones returns the instances in zones that are shifted away from, as EC2 described them
 // before: a zone in trouble is no proof that they are gone.
 func (i *instances) inShiftedZones() map[string]ec2Instance {
 	out := map[string]ec2Instance{}
@@ -322,7 +322,7 @@ func (i *instances) inShiftedZones() map[string]ec2Instance {
 	return out
 }
 
-// inReservations returns the machines in some reservations, as EC2 said last.
+// inReservations returns the instances in some reservations, as EC2 said last.
 func (i *instances) inReservations(reservations map[string]time.Time) []ec2Instance {
 	i.mu.Lock()
 	defer i.mu.Unlock()

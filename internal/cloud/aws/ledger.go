@@ -180,7 +180,7 @@ func (l *ledger) resolve(ctx context.Context, b *batch) (outcome, error) {
 	v, err := l.send(ctx, &b.request, b.doubtful)
 	switch {
 	case errors.Is(err, errUnseen):
-		if !b.doubtful { // who still wants a machine asks anew; the others may have left
+		if !b.doubtful { // who still wants an instance asks anew; the others may have left
 			return outcome{failure: err}, nil
 		}
 	case errors.Is(err, errRepeated):

@@ -204,12 +204,12 @@ func repeats() []string {
 	return []string{awssim.RepeatSame, awssim.RepeatNothing, awssim.RepeatMismatch, awssim.RepeatRefused, awssim.RepeatOthers}
 }
 
-// TestOneMachineForOneToken orders machines from an EC2 that loses requests and answers, has
+// TestOneInstanceForOneToken orders instances from an EC2 that loses requests and answers, has
 // too few, shows them late and answers a repeated token in any way, through ledgers that forget
 // everything and an API server that refuses writes. Whatever happens, every claim ends up with
-// one machine and no two share one. More are made only if EC2 launches twice for one token,
+// one instance and no two share one. More are made only if EC2 launches twice for one token,
 // and those have nobody who asked for them, so that they are swept.
-func TestOneMachineForOneToken(t *testing.T) {
+func TestOneInstanceForOneToken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ec2, claims := newTeller(), newRegister()
@@ -248,7 +248,7 @@ func TestOneMachineForOneToken(t *testing.T) {
 			}
 		}
 		ec2.lost, ec2.unheard, ec2.short, ec2.closed, claims.refuse = 0, 0, 0, 0, false
-		for range 4 + len(all) { // those short of machines are asked for again
+		for range 4 + len(all) { // those short of instances are asked for again
 			ask(all, true)
 			ec2.wait(shownAfter)
 		}
@@ -256,26 +256,26 @@ func TestOneMachineForOneToken(t *testing.T) {
 		for _, token := range all {
 			id := claims.adopted[token]
 			if id == "" {
-				t.Fatalf("token %s has no machine", token)
+				t.Fatalf("token %s has no instance", token)
 			}
 			if other := holders[id]; other != "" {
-				t.Fatalf("tokens %s and %s share machine %s", token, other, id)
+				t.Fatalf("tokens %s and %s share instance %s", token, other, id)
 			}
 			holders[id] = token
 		}
 		if ec2.made != len(all) && ec2.repeat != awssim.RepeatOthers {
-			t.Fatalf("%d machines were made for %d tokens", ec2.made, len(all))
+			t.Fatalf("%d instances were made for %d tokens", ec2.made, len(all))
 		}
 		for id, m := range l.instances() {
 			if holders[id] != m.Token {
-				t.Fatalf("machine %s is told as that of %s, and %s has it", id, m.Token, holders[id])
+				t.Fatalf("instance %s is told as that of %s, and %s has it", id, m.Token, holders[id])
 			}
 		}
 	})
 }
 
 // TestRepeatedToken loses the answer to a fleet. However EC2 answers the repeat, and whenever it
-// shows what the first brought, both claims have one machine each when it had the time to show it.
+// shows what the first brought, both claims have one instance each when it had the time to show it.
 func TestRepeatedToken(t *testing.T) {
 	t.Parallel()
 	for _, repeat := range repeats() {
@@ -298,10 +298,10 @@ func TestRepeatedToken(t *testing.T) {
 					ec2.wait(10 * time.Second)
 				}
 				if len(got) != 2 || got["a"] == got["b"] || len(l.instances()) != 2 {
-					t.Errorf("%q, shown after %s, %d short: the claims have %v, and %d machines are somebody's", repeat, late, short, got, len(l.instances()))
+					t.Errorf("%q, shown after %s, %d short: the claims have %v, and %d instances are somebody's", repeat, late, short, got, len(l.instances()))
 				}
 				if ec2.made != 2 && repeat != awssim.RepeatOthers {
-					t.Errorf("%q, shown after %s, %d short: %d machines were made", repeat, late, short, ec2.made)
+					t.Errorf("%q, shown after %s, %d short: %d instances were made", repeat, late, short, ec2.made)
 				}
 			}
 		}
@@ -320,10 +320,10 @@ func TestAfterACrash(t *testing.T) {
 		claims.adopt(map[string]string{"b": first["b"]})
 		l := ec2.ledger(claims)
 		if got := launchAll(t.Context(), l, "a", "c"); got["a"] != first["a"] || got["c"] != first["c"] || ec2.made != 3 {
-			t.Errorf("after the crash the claims have %v of %v, and %d machines were made", got, first, ec2.made)
+			t.Errorf("after the crash the claims have %v of %v, and %d instances were made", got, first, ec2.made)
 		}
 		if b := (ec2Instance{ID: first["b"], Tags: map[string]string{launchTag: claims.marked[member{"b", "claim-b"}].batch}}); l.unresolved(&b) {
-			t.Error("a machine that a claim has is waited for")
+			t.Error("an instance that a claim has is waited for")
 		}
 	})
 	t.Run("EC2 had launched one too few", func(t *testing.T) {
@@ -338,7 +338,7 @@ func TestAfterACrash(t *testing.T) {
 		ec2.wait(shownAfter)
 		launchAll(t.Context(), l, "a", "b")
 		if got := launchAll(t.Context(), l, "a", "b"); got["a"] != first["a"] || len(got) != 2 || ec2.made != 2 {
-			t.Errorf("the claims have %v, %v before the crash, and %d machines were made", got, first, ec2.made)
+			t.Errorf("the claims have %v, %v before the crash, and %d instances were made", got, first, ec2.made)
 		}
 	})
 	t.Run("EC2 had not", func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestAfterACrash(t *testing.T) {
 		ec2.wait(2 * time.Second)
 		launchAll(t.Context(), l, "a", "b")
 		if got := launchAll(t.Context(), l, "a", "b"); len(got) != 2 || ec2.made != 2 {
-			t.Errorf("the claims have %v, and %d machines were made", got, ec2.made)
+			t.Errorf("the claims have %v, and %d instances were made", got, ec2.made)
 		}
 	})
 }
@@ -370,10 +370,10 @@ func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	launchAll(t.Context(), l, "a", "b")
 	l.resolveAll(t.Context())
 	if ec2.made != 0 {
-		t.Errorf("%d machines were made for those who were not let in, and did not ask again", ec2.made)
+		t.Errorf("%d instances were made for those who were not let in, and did not ask again", ec2.made)
 	}
 	if got := launchAll(t.Context(), l, "a"); len(got) != 1 || ec2.made != 1 {
-		t.Errorf("%d machines were made when one of two asked again, who has %v; want one", ec2.made, got)
+		t.Errorf("%d instances were made when one of two asked again, who has %v; want one", ec2.made, got)
 	}
 	ec2.unheard = 1
 	launchAll(t.Context(), l, "c")
@@ -381,20 +381,20 @@ func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	claims.gone["c"] = true
 	l.resolveAll(t.Context())
 	if ec2.made != 1 || !l.unresolved(&its) {
-		t.Errorf("%d machines were made, one of them for a claim that has left; its fleet is waited for: %t", ec2.made, l.unresolved(&its))
+		t.Errorf("%d instances were made, one of them for a claim that has left; its fleet is waited for: %t", ec2.made, l.unresolved(&its))
 	}
 	ec2.wait(seenAfter)
 	l.resolveAll(t.Context())
 	if ec2.made != 1 || l.unresolved(&its) {
-		t.Errorf("when EC2 had the time to show it, %d machines were made, and it is waited for: %t", ec2.made, l.unresolved(&its))
+		t.Errorf("when EC2 had the time to show it, %d instances were made, and it is waited for: %t", ec2.made, l.unresolved(&its))
 	}
 	if got := launchAll(t.Context(), l, "c", "d", "e"); len(got) != 2 || ec2.made != 3 {
-		t.Errorf("%d machines were made, and those who stayed have %v; want one each", ec2.made, got)
+		t.Errorf("%d instances were made, and those who stayed have %v; want one each", ec2.made, got)
 	}
 }
 
 // TestAnotherHasLaunched has two processes, one of which the other has not heard of: it finds the
-// other's mark and that one's machine, and launches for those who got nothing.
+// other's mark and that one's instance, and launches for those who got nothing.
 func TestAnotherHasLaunched(t *testing.T) {
 	t.Parallel()
 	ec2, claims := newTeller(), newRegister()
@@ -405,7 +405,7 @@ func TestAnotherHasLaunched(t *testing.T) {
 	first := launchAll(t.Context(), ec2.ledger(claims), "a", "b")
 	launchAll(t.Context(), other, "a", "x") // learns that somebody was there before
 	if got := launchAll(t.Context(), other, "a", "x"); got["a"] != first["a"] || got["x"] == "" || ec2.made != 3 {
-		t.Errorf("%d machines were made, and there is %v; want %v and one for x", ec2.made, got, first)
+		t.Errorf("%d instances were made, and there is %v; want %v and one for x", ec2.made, got, first)
 	}
 }
 
@@ -426,14 +426,14 @@ func TestSomeHaveLeft(t *testing.T) {
 			claims.gone["gone"] = true
 			l.resolveAll(t.Context())
 			if ec2.made != 3 || len(ec2.byToken) != 1 {
-				t.Fatalf("%d machines were made by %d fleets, want three by one", ec2.made, len(ec2.byToken))
+				t.Fatalf("%d instances were made by %d fleets, want three by one", ec2.made, len(ec2.byToken))
 			}
 			holders := map[string]string{}
 			for id, m := range l.instances() {
 				holders[m.Token] = id
 			}
 			if len(holders) != 3 || holders["gone"] == "" {
-				t.Errorf("the machines are told as of %v", holders)
+				t.Errorf("the instances are told as of %v", holders)
 			}
 			if got := launchAll(t.Context(), l, "a", "b"); got["a"] != holders["a"] || got["b"] != holders["b"] || ec2.made != 3 {
 				t.Errorf("those who stayed got %v of %v", got, holders)

@@ -61,7 +61,7 @@ func TestMemoryIsWrittenDown(t *testing.T) {
 			t.Errorf("the first write: %v, want that it was refused", err)
 		}
 		for range 3 {
-			if _, err := p.List(t.Context()); err != nil { // which knows the machines
+			if _, err := p.List(t.Context()); err != nil { // which knows the instances
 				t.Fatal(err)
 			}
 			if err := p.cleanUp(t.Context()); err != nil {

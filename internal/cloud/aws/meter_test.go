@@ -86,7 +86,7 @@ func TestMeter(t *testing.T) {
 		inject(awssim.Fault{Kind: awssim.FaultShort})
 		rs[0].Token, rs[0].Claim = "another", "another"
 		if err := p.Launch(t.Context(), rs[:1])[0].Err; err == nil {
-			t.Error("a machine was launched where there is none")
+			t.Error("an instance was launched where there is none")
 		}
 		expect("a launch in vain", map[string]int{
 			"create_fleet of 1": 1,
@@ -96,7 +96,7 @@ func TestMeter(t *testing.T) {
 		time.Sleep(time.Minute)
 		inject(awssim.Fault{Kind: awssim.FaultDenied, Operation: "ec2:TerminateInstances", Times: 1})
 		if err := p.Terminate(t.Context(), ids["token-0"]); err == nil {
-			t.Error("a machine was ended without permission")
+			t.Error("an instance was ended without permission")
 		}
 		expect("an end in vain", map[string]int{
 			"describe_instances of 1": 1, "terminate_instances of 1": 1, fmt.Sprintf("end %s %s", at.Zone, at.Labels[awsv1.LabelTopologyZoneID]): 1,
@@ -110,7 +110,7 @@ func TestMeter(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		expect("machines that are unwell", map[string]int{"instance_status": 1, "event_status": 2})
+		expect("instances that are unwell", map[string]int{"instance_status": 1, "event_status": 2})
 
 		if err := w.api.Delete(t.Context(), newClass("default")); err != nil {
 			t.Fatal(err)

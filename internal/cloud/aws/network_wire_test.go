@@ -115,7 +115,7 @@ func TestIPv6(t *testing.T) {
 	})
 }
 
-// TestEFA launches for a pod that asks for EFA: the machine has as many as its type takes, and
+// TestEFA launches for a pod that asks for EFA: the instance has as many as its type takes, and
 // says so at once and later. One launched without being asked for them has none.
 func TestEFA(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestEFA(t *testing.T) {
 	})
 }
 
-// efaInterfaces are those of a machine with an EFA on each network card.
+// efaInterfaces are those of an instance with an EFA on each network card.
 func efaInterfaces(n int) []string {
 	out := []string{"DeviceIndex=0 InterfaceType=efa NetworkCardIndex=0"}
 	for card := 1; card < n; card++ {

@@ -45,7 +45,7 @@ func statusUsed(s *awsv1.EC2NodeClassStatus) any {
 	return used
 }
 
-// imageOf returns the image that machines of a type are started from; empty: there is none.
+// imageOf returns the image that instances of a type are started from; empty: there is none.
 func imageOf(class *awsv1.EC2NodeClass, t *catalog.Type) string {
 	for i := range class.Status.AMIs {
 		if suits(class.Status.AMIs[i].Requirements, t.Requirements) {

@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 		want  []cloud.Notice
 		isBad bool
 	}{
-		"a spot machine has two minutes": {
+		"a spot instance has two minutes": {
 			body: message("aws.ec2", "EC2 Spot Instance Interruption Warning", `{"instance-id":"i-1","instance-action":"terminate"}`),
 			want: []cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: "i-1", Ends: sent.Add(2 * time.Minute)}},
 		},
@@ -94,7 +94,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// TestQueue reads notices over the wire: about our machines, about others', twice, and
+// TestQueue reads notices over the wire: about our instances, about others', twice, and
 // nonsense. What cannot be acted on comes again; the queue is empty in the end.
 func TestQueue(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestQueue(t *testing.T) {
 				}
 				told[string(n.Kind)+" "+n.InstanceID]++
 				if left := time.Until(n.Ends); n.Kind == cloud.Reclaimed && (left < 60*time.Second || left > 2*time.Minute) {
-					t.Errorf("the machine ends in %s", left)
+					t.Errorf("the instance ends in %s", left)
 				}
 				return nil
 			})

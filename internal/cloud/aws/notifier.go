@@ -17,7 +17,7 @@ type notifier struct {
 	report       reporter
 }
 
-// forward reports a notice if it is about a machine of ours.
+// forward reports a notice if it is about an instance of ours.
 func (n *notifier) forward(ctx context.Context, notice cloud.Notice) (ours bool, err error) {
 	m, err := n.instances.noticed(ctx, notice.InstanceID)
 	if errors.Is(err, cloud.ErrNotFound) {

@@ -19,9 +19,9 @@ type Options struct {
 	ClusterEndpoint string
 	// ClusterCABundle is the certificate of that API server, PEM in base64.
 	ClusterCABundle string
-	// VMMemoryOverheadPercent is the part of a machine's memory that its hypervisor keeps, of 1.
+	// VMMemoryOverheadPercent is the part of an instance's memory that its hypervisor keeps, of 1.
 	VMMemoryOverheadPercent float64
-	// ReservedENIs are interfaces of every machine that pods do not get addresses from.
+	// ReservedENIs are interfaces of every instance that pods do not get addresses from.
 	ReservedENIs int64
 	// KubernetesVersion returns major.minor of the cluster; nil: EKS is asked.
 	KubernetesVersion func(context.Context) (string, error)
@@ -78,19 +78,19 @@ func (o Options) withDefaults(c client.Client) (Options, error) {
 	return o, nil
 }
 
-// Meter counts what becomes of machines.
+// Meter counts what becomes of instances.
 type Meter interface {
 	// LaunchFailed is told of each no in EC2's answer to a launch.
 	LaunchFailed(zone, zoneID, capacityType, reason string)
-	// TerminationFailed is told of each machine that EC2 did not end when it was asked to.
+	// TerminationFailed is told of each instance that EC2 did not end when it was asked to.
 	TerminationFailed(zone, zoneID string)
 	// Gathered is told of each request that is for several: what it asks, for how long it
 	// was gathered, and for how many it is.
 	Gathered(what string, waited time.Duration, size int)
-	// UserData is told the size of what machines of a class run at their start, before it is
+	// UserData is told the size of what instances of a class run at their start, before it is
 	// encoded; 0: the class is gone.
 	UserData(class string, bytes int)
-	// Unhealthy is told of each machine of which EC2 says something bad that it did not say
+	// Unhealthy is told of each instance of which EC2 says something bad that it did not say
 	// before: instance_status, system_status, event_status.
 	Unhealthy(category string)
 	// PricesRead is told, whenever prices of a capacity type were read or could not be, when

@@ -26,7 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// TestRequestsMeetThePolicy judges every request of a machine's life, and a class's, by the
+// TestRequestsMeetThePolicy judges every request of an instance's life, and a class's, by the
 // policies: each action on each resource, with the tags that it has or is given.
 func TestRequestsMeetThePolicy(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestRequestsMeetThePolicy(t *testing.T) {
 	})
 }
 
-// live has machines launched, tagged, interrupted and ended, and the class changed and
+// live has instances launched, tagged, interrupted and ended, and the class changed and
 // deleted with all that was made for it.
 func live(t *testing.T, w *world, p *Provider) {
 	ctx := t.Context()
@@ -64,7 +64,7 @@ func live(t *testing.T, w *world, p *Provider) {
 	}
 	ids := launchIDs(t, p, rs)
 	if len(ids) != len(rs) {
-		t.Fatalf("launched %d machines, want %d", len(ids), len(rs))
+		t.Fatalf("launched %d instances, want %d", len(ids), len(rs))
 	}
 	time.Sleep(time.Minute)
 	if err := p.instances.tagNew(ctx); err != nil {

@@ -159,7 +159,7 @@ func (p *Provider) notifier(report reporter) *notifier {
 	return &notifier{instances: p.instances, reservations: p.classes.reservations, report: report}
 }
 
-// RepairPolicies says how long a node may have a condition that means a broken machine. Those
+// RepairPolicies says how long a node may have a condition that means a broken instance. Those
 // beyond Ready are set by EKS' node monitoring agent.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 	const usual, accelerator = 30 * time.Minute, 10 * time.Minute

@@ -112,7 +112,7 @@ func shortOf(r refusal, offered []catalog.Place) (short []catalog.Place, keep ti
 		return (r.Type == "" || p.Type == r.Type || strings.Contains(r.Message, spreadFull)) && (r.Zone == "" || p.Zone == r.Zone)
 	}
 	switch r.Code {
-	case codeVCPUQuota: // one quota for the machines of a class, wherever they are
+	case codeVCPUQuota: // one quota for the instances of a class, wherever they are
 		keep = quotaKept
 		covers = func(p catalog.Place) bool { return r.Type == "" || quotaClass(p.Type) == quotaClass(r.Type) }
 	case codeSpotQuota:

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// blockEnds is how long before its end a capacity block takes no more machines: EC2
+	// blockEnds is how long before its end a capacity block takes no more instances: EC2
 	// takes them back from 30 minutes before it.
 	blockEnds = 40 * time.Minute
-	// blockTakenBack is how long before a block's end EC2 begins to take its machines back.
+	// blockTakenBack is how long before a block's end EC2 begins to take its instances back.
 	blockTakenBack = 30 * time.Minute
 	// reservationsMost bounds the memory; with more, all are learnt anew.
 	reservationsMost = 5_000
@@ -131,7 +131,7 @@ func (r *reservations) learn(id string, left int) {
 	r.left[id] = left
 }
 
-// take notes that a reservation has one machine more; empty: it is none.
+// take notes that a reservation has one instance more; empty: it is none.
 func (r *reservations) take(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +140,7 @@ func (r *reservations) take(id string) {
 	}
 }
 
-// of returns how many more machines a reservation covers.
+// of returns how many more instances a reservation covers.
 func (r *reservations) of(id string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// TestReserved launches three machines from reservations of two: two are reserved, say so
+// TestReserved launches three instances from reservations of two: two are reserved, say so
 // in every answer, and the third is told that the reservation is used up.
 func TestReserved(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestReserved(t *testing.T) {
 					}
 				}
 				if got != 2 {
-					t.Errorf("launched %d machines from the reservation, want two", got)
+					t.Errorf("launched %d instances from the reservation, want two", got)
 				}
 			})
 		})
@@ -82,7 +82,7 @@ func TestReserved(t *testing.T) {
 }
 
 // TestPlacementGroup launches into the partitions of a group: those that are asked for, or
-// all of them in turn. Each machine says which it is in, at once and later.
+// all of them in turn. Each instance says which it is in, at once and later.
 func TestPlacementGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestPlacementGroup(t *testing.T) {
 				}
 			}
 			if len(used) != len(c.allowed) {
-				t.Errorf("%s: eight machines are in the partitions %v, want all of %v", name, used, c.allowed)
+				t.Errorf("%s: eight instances are in the partitions %v, want all of %v", name, used, c.allowed)
 			}
 		}
 	})

@@ -118,7 +118,7 @@ func (s *shifts) read(ctx context.Context, reported map[string]bool, report func
 	return errors.Join(errs...)
 }
 
-// errAway says that a machine is left as it is while its zone is shifted away from.
+// errAway says that an instance is left as it is while its zone is shifted away from.
 func errAway(m *ec2Instance) error {
 	return fmt.Errorf("zone %s is shifted away from; what is there is left as it is until the shift is over", m.Zone)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// TestZonalShift moves a cluster's traffic away from the zone of a machine, which EC2 then
-// no longer shows: nothing is launched in the zone, and the machine is taken to be there and
+// TestZonalShift moves a cluster's traffic away from the zone of an instance, which EC2 then
+// no longer shows: nothing is launched in the zone, and the instance is taken to be there and
 // left as it is, until the shift is over.
 func TestZonalShift(t *testing.T) {
 	t.Parallel()
@@ -80,13 +80,13 @@ func TestZonalShift(t *testing.T) {
 		time.Sleep(170 * time.Minute) // EC2 no longer shows it, and everything else forgets it
 		p.instances.forgetOld()
 		if i, err := p.Get(t.Context(), id); err != nil || i.Terminating {
-			t.Errorf("the machine is %+v, error %v; want it as it was", i, err)
+			t.Errorf("the instance is %+v, error %v; want it as it was", i, err)
 		}
 		if !isListed(t, p, id) {
-			t.Error("the machine is not listed")
+			t.Error("the instance is not listed")
 		}
 		if err := p.Terminate(t.Context(), id); err == nil || errors.Is(err, cloud.ErrNotFound) {
-			t.Errorf("the machine was ended: %v", err)
+			t.Errorf("the instance was ended: %v", err)
 		}
 
 		time.Sleep(11 * time.Minute)
@@ -98,7 +98,7 @@ func TestZonalShift(t *testing.T) {
 			t.Error("nothing is available in the zone after the shift")
 		}
 		if isListed(t, p, id) {
-			t.Error("a machine is listed that ended long ago")
+			t.Error("an instance is listed that ended long ago")
 		}
 	})
 }

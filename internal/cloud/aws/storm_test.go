@@ -20,19 +20,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// TestThousandMachines launches 1,000 machines of 12 kinds whose claims come as fast as the
+// TestThousandInstances launches 1,000 instances of 12 kinds whose claims come as fast as the
 // API server takes them, 200 a second, four in a call. EC2's token buckets are on, and
 // none may run dry.
-func TestThousandMachines(t *testing.T) {
+func TestThousandInstances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const machines, kinds, inCall = 1000, 12, 4
+		const instances, kinds, inCall = 1000, 12, 4
 		w := newWorld(t, func(o *awssim.Options) { o.Latency = 300 * time.Millisecond })
 		p := w.provider(t)
 		w.ready(t, p, "default")
 		started := time.Now()
 		before := w.sim.Calls()
-		rs := requests(t, p, machines, onDemand)
+		rs := requests(t, p, instances, onDemand)
 		for i := range rs {
 			rs[i].Labels = map[string]string{label.NodePool: fmt.Sprintf("pool-%d", i%kinds)}
 		}
@@ -52,8 +52,8 @@ func TestThousandMachines(t *testing.T) {
 			time.Sleep(inCall * 5 * time.Millisecond)
 		}
 		all.Wait()
-		if n := len(w.sim.Instances()); n != machines || len(took) != machines {
-			t.Errorf("%d instances run and %d claims have one, want %d", n, len(took), machines)
+		if n := len(w.sim.Instances()); n != instances || len(took) != instances {
+			t.Errorf("%d instances run and %d claims have one, want %d", n, len(took), instances)
 		}
 		for key, n := range w.sim.Refused() {
 			if strings.Contains(key, "RequestLimitExceeded") {
@@ -68,8 +68,8 @@ func TestThousandMachines(t *testing.T) {
 				calls += n
 			}
 		}
-		t.Logf("%d machines in %s of virtual time, %.2f calls for each; from request to answer p50 %s, p99 %s",
-			machines, time.Since(started).Round(time.Millisecond), float64(calls)/machines,
+		t.Logf("%d instances in %s of virtual time, %.2f calls for each; from request to answer p50 %s, p99 %s",
+			instances, time.Since(started).Round(time.Millisecond), float64(calls)/instances,
 			took[len(took)/2].Round(time.Millisecond), took[len(took)*99/100].Round(time.Millisecond))
 	})
 }
@@ -77,12 +77,12 @@ func TestThousandMachines(t *testing.T) {
 // An hour of storm is -storm-steps=240.
 var (
 	stormSeeds = flag.Uint64("storm-seeds", 1, "how many storms of faults there are")
-	stormSteps = flag.Int("storm-steps", 40, "how many times, 15 seconds apart, each asks for machines")
+	stormSteps = flag.Int("storm-steps", 40, "how many times, 15 seconds apart, each asks for instances")
 )
 
-// TestStormOfFaults asks for machines while EC2 fails in every way there is, at random,
+// TestStormOfFaults asks for instances while EC2 fails in every way there is, at random,
 // for a while of virtual time, through providers that crash. When the faults are over,
-// each claim has its one machine, and no machine is without a claim once the sweep has ended
+// each claim has its one instance, and no instance is without a claim once the sweep has ended
 // those.
 func TestStormOfFaults(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func storm(t *testing.T, seed uint64) {
 	held := map[string]bool{}
 	for token := range wanted {
 		if told[token] == "" {
-			t.Errorf("claim of token %s has no machine", token)
+			t.Errorf("claim of token %s has no instance", token)
 		}
 		held[told[token]] = true
 	}
@@ -161,7 +161,7 @@ func storm(t *testing.T, seed uint64) {
 	t.Logf("%d claims, %d instances run, %d were ever made; %v", len(wanted), running, len(w.sim.Instances()), w.sim.Refused())
 }
 
-// ask launches what has no machine yet, as the lifecycle of claims does: a definite no ends
+// ask launches what has no instance yet, as the lifecycle of claims does: a definite no ends
 // the claim.
 func ask(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud.LaunchRequest, told map[string]string) {
 	t.Helper()

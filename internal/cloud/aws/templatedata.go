@@ -59,8 +59,8 @@ func (t *templates) data(ctx context.Context, s *fleetSpec, c *instance.Class, v
 	return data, nil
 }
 
-// reserve says which capacity reservation machines take up: the one they are bought from,
-// or none, lest machines bought elsewhere use them up.
+// reserve says which capacity reservation instances take up: the one they are bought from,
+// or none, lest instances bought elsewhere use them up.
 func reserve(data *types.RequestLaunchTemplateData, s *fleetSpec, reservation string) {
 	data.CapacityReservationSpecification = &types.LaunchTemplateCapacityReservationSpecificationRequest{CapacityReservationPreference: types.CapacityReservationPreferenceNone}
 	if reservation == "" {
@@ -147,7 +147,7 @@ func interfaces(s *fleetSpec, efas int) []types.LaunchTemplateInstanceNetworkInt
 	if len(out) > 0 {
 		return out
 	}
-	for card := range int32(efas) { //nolint:gosec // a machine has few
+	for card := range int32(efas) { //nolint:gosec // an instance has few
 		out = append(out, networkInterface(s, card, min(card, 1), "efa"))
 	}
 	if len(out) == 0 {

@@ -66,7 +66,7 @@ func (t *instanceTypes) of(ctx context.Context, ref cloud.ClassRef) ([]*catalog.
 	})
 }
 
-// ofInstance returns the types of a machine's class; none if they are not known.
+// ofInstance returns the types of an instance's class; none if they are not known.
 func (t *instanceTypes) ofInstance(ctx context.Context, m *ec2Instance) []*catalog.Type {
 	types, err := t.of(ctx, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: m.Tags[awsv1.TagNodeClass]})
 	if err != nil {

@@ -89,7 +89,7 @@ func (v *validator) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.
 		return nil, err
 	}
 	for i := range m.infos {
-		facts.Machines = append(facts.Machines, instance.Machine(&m.infos[i], v.types.region(m), config))
+		facts.InstanceTypes = append(facts.InstanceTypes, instance.ForKubelet(&m.infos[i], v.types.region(m), config))
 	}
 	return facts, nil
 }
@@ -163,7 +163,7 @@ func (v *validator) dryRunFailed(c *awsv1.EC2NodeClass, unauthorized, code, mess
 	}
 }
 
-// sample returns a request for the cheapest machine of a class, rather one without
+// sample returns a request for the cheapest instance of a class, rather one without
 // accelerators, whose images are large.
 func (v *validator) sample(ctx context.Context, c *awsv1.EC2NodeClass) (*fleetSpec, error) {
 	m, err := v.types.market.get(ctx)

@@ -137,7 +137,7 @@ func (w *world) ready(t *testing.T, p *Provider, name string) {
 	t.Fatalf("class %s did not become ready", name)
 }
 
-// requests returns n requests for a small machine of class default.
+// requests returns n requests for a small instance of class default.
 func requests(t *testing.T, p *Provider, n int, want label.Requirements) []cloud.LaunchRequest {
 	t.Helper()
 	return requestsOf(t, p, classRef, n, want)

@@ -2,6 +2,6 @@
 // of a Provider, as tests that can fail. A provider's own tests call Run with a Harness
 // over a cloud, real or fake.
 //
-// The suite launches machines of its own and ends them; it does not mind others. Read
+// The suite launches instances of its own and ends them; it does not mind others. Read
 // harness.go for what a provider must supply, then launch.go, failure.go and end.go.
 package cloudtest

@@ -28,16 +28,16 @@ type Harness struct {
 	// Restart returns another provider over the same cloud that knows nothing of what the
 	// first has in memory, as after a crash.
 	Restart func(t *testing.T) cloud.Provider
-	// Class can be launched with; its machines join without delay.
+	// Class can be launched with; its instances join without delay.
 	Class cloud.ClassRef
 	// Missing is a class that does not exist.
 	Missing cloud.ClassRef
 	// Unready is a class that cannot be used yet; without a name, that test is left out.
 	Unready cloud.ClassRef
-	// Slow is a class whose machines take longer to join than any test; without a name,
+	// Slow is a class whose instances take longer to join than any test; without a name,
 	// that test is left out.
 	Slow cloud.ClassRef
-	// Registered: a machine joins with the labels of its request and those that its kubelet
+	// Registered: an instance joins with the labels of its request and those that its kubelet
 	// knows; the rest, and annotations, come with its registration.
 	Registered bool
 	// Node waits until an instance has joined and returns its Node.
@@ -93,7 +93,7 @@ func request(t *testing.T, class cloud.ClassRef, n int, offers []catalog.Offer) 
 	}
 }
 
-// offers returns what a small Linux machine may be, cheapest first.
+// offers returns what a small Linux instance may be, cheapest first.
 func offers(t *testing.T, h Harness) []catalog.Offer {
 	t.Helper()
 	types, err := h.Provider.Types(t.Context(), h.Class)
@@ -103,7 +103,7 @@ func offers(t *testing.T, h Harness) []catalog.Offer {
 	want := label.Requirements{corev1.LabelOSStable: label.In("linux")}
 	found := catalog.Offers(types, want, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
 	if len(found) < 2 {
-		t.Fatalf("class %s has %d offers for a small Linux machine, the suite needs two", h.Class, len(found))
+		t.Fatalf("class %s has %d offers for a small Linux instance, the suite needs two", h.Class, len(found))
 	}
 	return found
 }

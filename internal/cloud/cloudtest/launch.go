@@ -160,7 +160,7 @@ func nodeAsPromised(t *testing.T, h Harness) {
 	nodeHasCapacity(t, node, instance)
 }
 
-// nodeHasLabels checks labels and annotations, as far as the cloud's machines put them on
+// nodeHasLabels checks labels and annotations, as far as the cloud's instances put them on
 // themselves.
 func nodeHasLabels(t *testing.T, h Harness, node *corev1.Node, r cloud.LaunchRequest, instance cloud.Instance) {
 	t.Helper()

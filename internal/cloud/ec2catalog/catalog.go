@@ -31,7 +31,7 @@ const (
 	// vmOverhead is the part of the memory that the hypervisor keeps, at the default of
 	// VM_MEMORY_OVERHEAD_PERCENT.
 	vmOverhead = 0.075
-	// armReservedMiB is what arm64 machines keep for contiguous allocations besides.
+	// armReservedMiB is what arm64 instances keep for contiguous allocations besides.
 	armReservedMiB = 64
 	rootVolume     = 20 * gibibyte
 )
@@ -151,7 +151,7 @@ func (r record) catalogType(name *regexp.Regexp) (*catalog.Type, error) {
 }
 
 // podsMax is how many pods have an address, with one address of each interface kept for
-// the machine and two pods on the machine's own.
+// the instance and two pods on the instance's own.
 func podsMax(enis, addresses int64) int64 {
 	if enis == 0 || addresses == 0 {
 		return 0
@@ -159,7 +159,7 @@ func podsMax(enis, addresses int64) int64 {
 	return enis*(addresses-1) + 2
 }
 
-// kubeletCPU is what kubelet keeps of a machine's cpu, both in millicores.
+// kubeletCPU is what kubelet keeps of an instance's cpu, both in millicores.
 func kubeletCPU(milli int64) int64 {
 	kept := int64(0)
 	for _, step := range []struct{ from, to, share int64 }{{0, 1000, 600}, {1000, 2000, 100}, {2000, 4000, 50}, {4000, math.MaxInt64, 25}} {

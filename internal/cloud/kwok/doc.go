@@ -1,4 +1,4 @@
-// Package kwok is the provider of machines that do not exist: an instance is a Node
+// Package kwok is the provider of instances that do not exist: an instance is a Node
 // object, for which the KWOK controller plays the kubelet. It is what the demo, the
 // tests and a first try on any cluster run on.
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// Terminate deletes the Node, and the record if it has not joined yet. A machine that is
+// Terminate deletes the Node, and the record if it has not joined yet. An instance that is
 // only an object is gone at once: the answer is ErrNotFound, though the Node may stay
 // for as long as somebody's finalizer holds it.
 func (p *Provider) Terminate(ctx context.Context, instanceID string) error {

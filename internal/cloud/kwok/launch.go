@@ -43,7 +43,7 @@ const (
 
 // Launch makes the Nodes, or the records of Nodes that are to join later. Of the best
 // offer and those of the same type at the same price, the token picks one, so that
-// machines are spread over zones.
+// instances are spread over zones.
 func (p *Provider) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	results := make([]cloud.LaunchResult, len(requests))
 	var group errgroup.Group
@@ -96,7 +96,7 @@ func (p *Provider) launch(ctx context.Context, r *cloud.LaunchRequest) (cloud.In
 }
 
 // create makes the Node, or if it is to join later, its record. A Node that the API
-// server refuses is a machine that runs and cannot join, so it gets a record too.
+// server refuses is an instance that runs and cannot join, so it gets a record too.
 func (p *Provider) create(ctx context.Context, node *corev1.Node, delay time.Duration) (cloud.Instance, error) {
 	if delay > 0 {
 		return p.record(ctx, node, p.now().Add(delay))
@@ -176,7 +176,7 @@ func newNode(name string, r *cloud.LaunchRequest) *corev1.Node {
 }
 
 // nodeLabels returns the claim's labels, overlaid by what the claim leaves no choice
-// about, by what the machine is, and by what it is called.
+// about, by what the instance is, and by what it is called.
 func nodeLabels(offer catalog.Offer, r *cloud.LaunchRequest) map[string]string {
 	labels := maps.Clone(r.Labels)
 	if labels == nil {

@@ -24,7 +24,7 @@ const (
 	providerName = "kwok"
 	classKind    = "KWOKNodeClass"
 
-	// repairToleration is how long a Node may be not ready before its machine counts as broken.
+	// repairToleration is how long a Node may be not ready before its instance counts as broken.
 	repairToleration = 10 * time.Minute
 )
 
@@ -50,7 +50,7 @@ type Provider struct {
 	log    *slog.Logger
 
 	types []*catalog.Type
-	// facts are the labels that say what a machine is; sorted.
+	// facts are the labels that say what an instance is; sorted.
 	facts []string
 	// recorded wakes Start when an instance was launched that joins later.
 	recorded chan struct{}

@@ -51,8 +51,8 @@ func TestAgainstAPIServer(t *testing.T) {
 		}
 	}
 	// Not parallel: providers with a clock of their own would end each other's joins.
-	t.Run("a machine joins though the process died in the delay", func(t *testing.T) { joinsAfterCrash(t, c) })
-	t.Run("a machine ended while it joins is taken back", func(t *testing.T) { endedWhileJoining(t, c) })
+	t.Run("an instance joins though the process died in the delay", func(t *testing.T) { joinsAfterCrash(t, c) })
+	t.Run("an instance ended while it joins is taken back", func(t *testing.T) { endedWhileJoining(t, c) })
 	t.Run("conformance", func(t *testing.T) {
 		t.Parallel()
 		cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return harness(t, c) })
@@ -60,9 +60,9 @@ func TestAgainstAPIServer(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, client.Client){
 		"the node is the one that KWOK and people's tools expect": nodeIsAsPublished,
 		"equal offers are spread over zones":                      spreadOverZones,
-		"a machine joins after the delay":                         joinsAfterDelay,
-		"a machine ended in the delay never joins":                endedNeverJoins,
-		"a refused node is a machine that cannot join":            refusedJoinsLater,
+		"an instance joins after the delay":                       joinsAfterDelay,
+		"an instance ended in the delay never joins":              endedNeverJoins,
+		"a refused node is an instance that cannot join":          refusedJoinsLater,
 		"a deleted node with a finalizer is gone and listed so":   deletingIsGone,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func spreadOverZones(t *testing.T, c client.Client) {
 		zones[result.Instance.Labels[label.Zone]]++
 	}
 	if len(zones) != 4 {
-		t.Errorf("20 machines are in zones %v, want all four", zones)
+		t.Errorf("20 instances are in zones %v, want all four", zones)
 	}
 }
 
@@ -166,7 +166,7 @@ func endedNeverJoins(t *testing.T, c client.Client) {
 	}
 }
 
-// endedWhileJoining ends the machine at the worst moment: after Start has decided to let
+// endedWhileJoining ends the instance at the worst moment: after Start has decided to let
 // it join, before the Node is there.
 func endedWhileJoining(t *testing.T, c client.Client) {
 	withWatch, ok := c.(client.WithWatch)
@@ -333,7 +333,7 @@ func newClass(name string, delay time.Duration) *kwokv1alpha1.KWOKNodeClass {
 // inTwoHours is when the delay of class slow is over.
 func inTwoHours() time.Time { return time.Now().Add(2 * time.Hour) }
 
-// request asks for the smallest Linux machine; its name is the test's own.
+// request asks for the smallest Linux instance; its name is the test's own.
 func request(t *testing.T, class string, n int) cloud.LaunchRequest {
 	t.Helper()
 	words := strings.FieldsFunc(strings.ToLower(t.Name()), func(r rune) bool { return r == '/' || r == '_' || r == '\'' })

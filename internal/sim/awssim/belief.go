@@ -1,7 +1,6 @@
 package awssim
 
 import (
-	"cmp"
 	"time"
 )
 
@@ -61,46 +60,4 @@ type Beliefs struct {
 	// MemoryError is by how much of its size the memory that a kubelet reports may differ from
 	// what a VM_MEMORY_OVERHEAD_PERCENT of 0.075 predicts, up or down; drawn for each type.
 	MemoryError float64
-}
-
-// Believe changes what AWS does from now on.
-func (s *Sim) Believe(b Beliefs) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opts.Beliefs = b
-}
-
-// repeated answers a CreateFleet whose client token was seen before.
-func (s *Sim) repeated(c *call, old *answered, orders []*order, total int) (any, error) {
-	mismatch := fail("IdempotentParameterMismatch", "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).")
-	switch s.opts.Beliefs.RepeatedToken {
-	case RepeatOthers:
-		return s.launchFleet(c, orders, total), nil
-	case RepeatNothing:
-		return fields{old.answer[0], {"errorSet", list(nil)}, {"fleetInstanceSet", list(nil)}}, nil
-	case RepeatMismatch:
-		return nil, mismatch
-	case RepeatRefused:
-		return nil, fail("IdempotentInstanceTerminated", "The client token was used before.")
-	}
-	if old.request != c.form.String() {
-		return nil, mismatch
-	}
-	if s.opts.Beliefs.RefusalsForgotten {
-		return fields{old.answer[0], {"errorSet", list(nil)}, old.answer[2]}, nil
-	}
-	return old.answer, nil
-}
-
-// unseen reports whether an answer leaves an instance out because it is new.
-func (s *Sim) unseen(in *instance, now time.Time) bool {
-	return in.visible.After(now) && (!s.opts.Beliefs.Flickers || s.rng.IntN(2) == 0)
-}
-
-// noGroup is the error for a placement group that does not exist.
-func (s *Sim) noGroup(id, name string) *apiError {
-	if id != "" && s.opts.Beliefs.GroupIDMalformed {
-		return fail("InvalidPlacementGroupId.Malformed", "Invalid id: \"%s\"", id)
-	}
-	return fail("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", cmp.Or(id, name))
 }

@@ -13,12 +13,12 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration)
 }
 
-// machineClock is the machine's own.
-type machineClock struct{}
+// systemClock is the computer's own.
+type systemClock struct{}
 
-func (machineClock) Now() time.Time { return time.Now() } //nolint:forbidigo // this is the clock that is handed in
+func (systemClock) Now() time.Time { return time.Now() } //nolint:forbidigo // this is the clock that is handed in
 
-func (machineClock) Sleep(ctx context.Context, d time.Duration) {
+func (systemClock) Sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

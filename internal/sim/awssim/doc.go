@@ -5,12 +5,14 @@
 //
 // The idea: all state is behind one lock and moves only in [Sim.Tick], which performs
 // what is due by the clock that the caller gave. A request first catches up, then acts.
-// With a [Manual] clock an hour passes as fast as the caller says so; with the machine's
+// With a [Manual] clock an hour passes as fast as the caller says so; with the system's
 // clock [Sim.Run] ticks. One seed decides ids, latencies, boot times and prices.
 //
-// A started machine "boots": package boot reads its user data as the image would and
+// A started instance "boots": package boot reads its user data as the image would and
 // says which Node its kubelet reports; the [Registrar] gets it.
 //
-// Reading order: sim.go, http.go, fleet.go, launch.go, instance.go, fault.go; the rest is
-// one file a service.
+// Sim composes one part for each service or subject, each with its own state. Read sim.go
+// and http.go, then the road of a launch: fleet.go, launchoption.go, launch.go, instance.go,
+// join.go; then fault.go and inject.go. The rest is one file a service or subject. It may
+// import cloud/ec2catalog and package boot, and nothing of the provider.
 package awssim

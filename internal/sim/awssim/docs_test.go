@@ -29,7 +29,11 @@ func TestReference(t *testing.T) {
 	if !slices.Equal(kinds, known) {
 		t.Errorf("the page has the kinds %v\nthe code      %v", kinds, known)
 	}
-	for name := range operations() {
+	sim, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range sim.operations() {
 		_, operation, _ := strings.Cut(name, ":")
 		if !regexp.MustCompile(`\b` + operation + `\b`).Match(page) {
 			t.Errorf("the page does not have %s", name)

@@ -1,11 +1,7 @@
 package awssim
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"slices"
 	"time"
 
@@ -109,9 +105,8 @@ func ReadScenario(b []byte) (Scenario, error) {
 }
 
 func (f *Fault) check() error {
-	if !slices.Contains(conditions(), f.Kind) && actions()[f.Kind] == nil {
-		known := slices.Sorted(maps.Keys(actions()))
-		return fmt.Errorf("kind: %q is none of %v", f.Kind, append(conditions(), known...))
+	if !slices.Contains(conditions(), f.Kind) && !slices.Contains(actionKinds(), f.Kind) {
+		return fmt.Errorf("kind: %q is none of %v", f.Kind, append(conditions(), actionKinds()...))
 	}
 	if f.Rate < 0 || f.Rate > 1 {
 		return fmt.Errorf("rate: %v is not between 0 and 1", f.Rate)
@@ -126,184 +121,11 @@ func conditions() []string {
 	}
 }
 
-// actions lists what happens once, by kind.
-func actions() map[string]func(s *Sim, f *Fault, now time.Time) {
-	return map[string]func(s *Sim, f *Fault, now time.Time){
-		FaultDeleteTemplates: (*Sim).deleteTemplates,
-		FaultTerminate:       each((*Sim).lose),
-		FaultDeprecate:       (*Sim).deprecate,
-		FaultInterrupt:       each((*Sim).interrupt),
-		FaultRebalance:       each((*Sim).rebalance),
-		FaultImpair:          each((*Sim).impair),
-		FaultMaintenance:     each((*Sim).maintain),
-		FaultReclaim:         each((*Sim).reclaim),
-	}
-}
-
-// each does something to the instances that a fault means, in the order of their ids.
-func each(do func(s *Sim, f *Fault, in *instance, now time.Time)) func(*Sim, *Fault, time.Time) {
-	return func(s *Sim, f *Fault, now time.Time) {
-		n := 0
-		for _, id := range slices.Sorted(maps.Keys(s.instances)) {
-			in := s.instances[id]
-			if (f.Count > 0 && n >= f.Count) || !f.means(in) {
-				continue
-			}
-			n++
-			do(s, f, in, now)
-		}
-	}
-}
-
-// means tells whether an instance is one that the fault is about.
-func (f *Fault) means(in *instance) bool {
-	if !in.live() || !matches(f.InstanceType, in.machine.name) || !matches(f.Zone, in.subnet.Zone) || !matches(f.Target, in.id) {
-		return false
-	}
-	switch f.Kind {
-	case FaultInterrupt, FaultRebalance:
-		return in.capacityType == capacitySpot && in.interrupted.IsZero()
-	case FaultReclaim:
-		return in.reservation != nil && in.reservation.Interruptible && in.interrupted.IsZero()
-	default:
-		return matches(f.CapacityType, in.capacityType)
-	}
+// actionKinds are the kinds that happen once, in order.
+func actionKinds() []string {
+	return slices.Sorted(slices.Values([]string{
+		FaultDeleteTemplates, FaultTerminate, FaultDeprecate, FaultInterrupt, FaultRebalance, FaultImpair, FaultMaintenance, FaultReclaim,
+	}))
 }
 
 func matches(pattern, text string) bool { return pattern == "" || glob(pattern, text) }
-
-// Inject makes a fault happen, now or at its time.
-func (s *Sim) Inject(faults ...Fault) error {
-	for i := range faults {
-		if err := faults[i].check(); err != nil {
-			return fmt.Errorf("awssim: faults[%d]: %w", i, err)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.catchUp()
-	now := s.clock.Now()
-	for _, f := range faults {
-		begin := func(now time.Time) {
-			if do := actions()[f.Kind]; do != nil {
-				do(s, &f, now)
-				return
-			}
-			if f.For.Duration > 0 {
-				f.until = now.Add(f.For.Duration)
-			}
-			s.faults = append(s.faults, &f)
-			if f.Kind == FaultZone {
-				each((*Sim).lose)(s, &f, now)
-			}
-		}
-		if f.At.Duration > 0 {
-			s.at(now.Add(f.At.Duration), begin)
-			continue
-		}
-		begin(now)
-	}
-	return nil
-}
-
-// Clear ends all conditions; what is planned comes nevertheless.
-func (s *Sim) Clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
-}
-
-// faultsOf returns the conditions of a kind, and forgets those that are over.
-func (s *Sim) faultsOf(kind string, now time.Time) []*Fault {
-	s.faults = slices.DeleteFunc(s.faults, func(f *Fault) bool {
-		return !f.until.IsZero() && !now.Before(f.until) || f.Times > 0 && f.struck >= f.Times
-	})
-	var out []*Fault
-	for _, f := range s.faults {
-		if f.Kind == kind {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// strikes tells whether a condition of the kind hits this call.
-func (s *Sim) strikes(kind, operation string, now time.Time) bool {
-	return s.striking(kind, operation, now) != nil
-}
-
-// striking returns the condition of the kind that hits this call; nil: there is none.
-func (s *Sim) striking(kind, operation string, now time.Time) *Fault {
-	for _, f := range s.faultsOf(kind, now) {
-		if matches(f.Operation, operation) && (f.Rate == 0 || s.rng.Float64() < f.Rate) {
-			f.struck++
-			return f
-		}
-	}
-	return nil
-}
-
-// isCut tells whether the connection ends without an answer: the request was not read
-// (FaultDown), or it was carried out (FaultCut).
-func (s *Sim) isCut(c *call, err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return err == nil && s.breaks(FaultCut, c)
-}
-
-// isDown tells whether the endpoint is away for this call.
-func (s *Sim) isDown(c *call) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.breaks(FaultDown, c)
-}
-
-// breaks tells whether a condition ends this call's connection, and counts that.
-func (s *Sim) breaks(kind string, c *call) bool {
-	name := c.service + ":" + c.operation
-	if !s.strikes(kind, name, s.clock.Now()) {
-		return false
-	}
-	s.refused[name+" "+kind]++
-	return true
-}
-
-// serveControl is the endpoint that people and scripts set faults by:
-// POST /_awssim/faults with a scenario, DELETE /_awssim/faults, and GET /_awssim/calls,
-// /_awssim/instances and /_awssim/account to look.
-func (s *Sim) serveControl(w http.ResponseWriter, r *http.Request) {
-	switch r.Method + " " + r.URL.Path {
-	case "POST /_awssim/faults":
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
-		if err == nil {
-			var sc Scenario
-			if sc, err = ReadScenario(body); err == nil {
-				err = s.Inject(sc.Faults...)
-			}
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	case "DELETE /_awssim/faults":
-		s.Clear()
-		w.WriteHeader(http.StatusNoContent)
-	case "GET /_awssim/calls":
-		writeJSON(w, map[string]any{"calls": s.Calls(), "refused": s.Refused(), "unknown": s.Unknown()})
-	case "GET /_awssim/instances":
-		writeJSON(w, s.Instances())
-	case "GET /_awssim/account":
-		writeJSON(w, map[string]any{
-			"launchTemplates": s.Templates(), "instanceProfiles": s.Profiles(), "queueLength": s.QueueLength(), "spent": s.Spent(),
-		})
-	default:
-		http.Error(w, "awssim has POST and DELETE /_awssim/faults, and GET /_awssim/calls, instances and account", http.StatusNotFound)
-	}
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	// Who is gone does not read the answer.
-	_ = json.NewEncoder(w).Encode(v)
-}

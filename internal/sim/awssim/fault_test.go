@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// launched is an account with n spot machines that run.
+// launched is an account with n spot instances that run.
 func launched(t *testing.T, n int32, capacity ec2types.DefaultTargetCapacityType) *world {
 	t.Helper()
 	w := newWorld(t, nil)
@@ -125,11 +125,11 @@ func TestMaintenance(t *testing.T) {
 	}
 	w.pass(time.Hour)
 	if w.live() != 0 {
-		t.Error("the machine outlives its retirement")
+		t.Error("the instance outlives its retirement")
 	}
 }
 
-// TestFaultsOfInstances: what a person or a zone does to machines and templates.
+// TestFaultsOfInstances: what a person or a zone does to instances and templates.
 func TestFaultsOfInstances(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -154,7 +154,7 @@ func TestFaultsOfInstances(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := w.live(); n != tc.live {
-				t.Errorf("%d machines live, want %d", n, tc.live)
+				t.Errorf("%d instances live, want %d", n, tc.live)
 			}
 			out, err := w.ec2.CreateFleet(t.Context(), fleet(1, "on-demand", override("m5.large", subnetA)))
 			got := code(err)

@@ -10,48 +10,19 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 )
 
-// bodyMax is the largest request that is read; AWS has such a bound, too.
-const bodyMax = 1 << 20
-
-// apiError is a refusal as AWS tells it.
-type apiError struct {
-	status        int
-	code, message string
-}
-
-func (e *apiError) Error() string { return e.code + ": " + e.message }
-
-// fail returns a refusal with status 400.
-func fail(code, format string, args ...any) *apiError {
-	return &apiError{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
-}
-
-// call is one request to one operation.
-type call struct {
-	service, operation, requestID string
-	form                          *form           // Query services
-	doc                           map[string]any  // JSON services
-	path                          string          // REST services: what stands for the resource
-	token                         string          // NextToken
-	now, began                    time.Time       // began: when a long poll did
-	size                          int             // of the body
-	ctx                           context.Context //nolint:containedctx // a call is one request's
-}
-
-// operation answers a call: fields for XML services, any for JSON ones.
-type operation func(s *Sim, c *call) (any, error)
-
 // operations lists everything that awssim can do, by service and name.
-func operations() map[string]operation {
+func (s *Sim) operations() map[string]operation {
 	all := map[string]operation{}
 	for service, part := range map[string]map[string]operation{
-		"ec2": ec2Operations(), "iam": iamOperations(), "sts": stsOperations(), "sqs": sqsOperations(),
-		"ssm": ssmOperations(), "pricing": pricingOperations(), "eks": eksOperations(), "arc-zonal-shift": shiftOperations(),
+		"ec2": s.ec2Operations(), "iam": s.iam.operations(), "sqs": s.sqs.operations(),
+		"sts":             {"GetCallerIdentity": s.iam.callerIdentity},
+		"ssm":             {"GetParameter": s.ssm.getParameter},
+		"pricing":         {"GetProducts": s.prices.getProducts},
+		"eks":             {"DescribeCluster": s.eks.describeCluster},
+		"arc-zonal-shift": {"GetManagedResource": s.eks.getManagedResource},
 	} {
 		for name, op := range part {
 			all[service+":"+name] = op
@@ -60,12 +31,35 @@ func operations() map[string]operation {
 	return all
 }
 
+// ec2Operations lists EC2's operations by name.
+func (s *Sim) ec2Operations() map[string]operation {
+	return map[string]operation{
+		"DescribeInstanceTypes":         s.catalog.describeTypes,
+		"DescribeInstanceTypeOfferings": s.catalog.describeOfferings,
+		"DescribeSubnets":               s.network.describeSubnets,
+		"DescribeSecurityGroups":        s.network.describeGroups,
+		"DescribeImages":                s.images.describeImages,
+		"DescribeCapacityReservations":  s.reservations.describeReservations,
+		"DescribePlacementGroups":       s.placements.describePlacements,
+		"DescribeLaunchTemplates":       s.templates.describeTemplates,
+		"CreateLaunchTemplate":          s.templates.createTemplate,
+		"DeleteLaunchTemplate":          s.templates.deleteTemplate,
+		"CreateFleet":                   s.fleets.createFleet,
+		"RunInstances":                  s.fleets.runInstances,
+		"DescribeInstances":             s.instances.describeInstances,
+		"TerminateInstances":            s.instances.terminateInstances,
+		"CreateTags":                    s.tagging.createTags,
+		"DescribeSpotPriceHistory":      s.prices.describeSpotPrices,
+		"DescribeInstanceStatus":        s.instances.describeStatus,
+	}
+}
+
 // Handler serves all services on one host: which one is meant is told by the scope of the
 // signature, the target header or the path.
 func (s *Sim) Handler() http.Handler {
-	ops := operations()
+	ops := s.operations()
 	mux := http.NewServeMux()
-	mux.HandleFunc("/latest/", s.serveMetadata)
+	mux.HandleFunc("/latest/", s.network.serveMetadata)
 	mux.HandleFunc("/_awssim/", s.serveControl)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.serve(ops, w, r) })
 	return mux
@@ -128,8 +122,10 @@ type recorder struct {
 	body   bytes.Buffer
 }
 
-func (w *recorder) Header() http.Header         { return w.header }
-func (w *recorder) WriteHeader(status int)      { w.status = status }
+func (w *recorder) Header() http.Header { return w.header }
+
+func (w *recorder) WriteHeader(status int) { w.status = status }
+
 func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }
 
 func (s *Sim) serve(ops map[string]operation, w http.ResponseWriter, r *http.Request) {
@@ -138,9 +134,9 @@ func (s *Sim) serve(ops map[string]operation, w http.ResponseWriter, r *http.Req
 		http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-	s.clock.Sleep(r.Context(), s.latency())
+	s.base.clock.Sleep(r.Context(), s.latency())
 	c, err := parseCall(r, body)
-	if s.isDown(c) {
+	if s.breaks(FaultDown, c) {
 		panic(http.ErrAbortHandler)
 	}
 	if err == nil {
@@ -155,7 +151,7 @@ func (s *Sim) serve(ops map[string]operation, w http.ResponseWriter, r *http.Req
 			answer, err = s.perform(op, c)
 		}
 	}
-	if s.isCut(c, err) {
+	if err == nil && s.breaks(FaultCut, c) {
 		panic(http.ErrAbortHandler)
 	}
 	s.count(c, err)
@@ -166,71 +162,27 @@ func (s *Sim) serve(ops map[string]operation, w http.ResponseWriter, r *http.Req
 func (s *Sim) perform(op operation, c *call) (any, error) {
 	for {
 		s.mu.Lock()
-		s.catchUp()
-		c.now = s.clock.Now()
-		answer, err := op(s, c)
+		s.base.catchUp()
+		c.now = s.base.clock.Now()
+		answer, err := op(c)
 		s.mu.Unlock()
 		var wait *tryAgain
 		if !errors.As(err, &wait) {
 			return answer, err
 		}
-		s.clock.Sleep(c.ctx, wait.after)
+		s.base.clock.Sleep(c.ctx, wait.after)
 	}
 }
 
-// tryAgain is what a long poll without news returns.
-type tryAgain struct{ after time.Duration }
-
-func (*tryAgain) Error() string { return "nothing yet" }
-
 // latency draws the time of one answer: lognormal, its 99th hundredth five times the median.
 func (s *Sim) latency() time.Duration {
-	if s.opts.Latency == 0 {
+	if s.base.opts.Latency == 0 {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	const sigma = 0.692 // ln 5 / 2.326
-	return time.Duration(float64(s.opts.Latency) * math.Exp(sigma*s.rng.NormFloat64()))
-}
-
-// parseCall tells service and operation and reads the body.
-func parseCall(r *http.Request, body []byte) (*call, error) {
-	c := &call{form: &form{}, size: len(body), ctx: r.Context()}
-	sig, err := parseSignature(r.Header.Get("Authorization"))
-	if err != nil {
-		return c, err
-	}
-	c.service = sig.service
-	if target := r.Header.Get("X-Amz-Target"); target != "" {
-		_, c.operation, _ = strings.Cut(target, ".")
-		if err := json.Unmarshal(body, &c.doc); err != nil {
-			return c, fail("SerializationException", "%v", err)
-		}
-		c.token, _ = c.doc["NextToken"].(string)
-		return c, nil
-	}
-	if c.service == "eks" || c.service == "arc-zonal-shift" {
-		c.operation, c.path = restOperation(r)
-		return c, nil
-	}
-	values, err := url.ParseQuery(string(body))
-	if err != nil {
-		return c, fail("MalformedQueryString", "%v", err)
-	}
-	c.form = parseForm(values)
-	c.operation, c.token = c.form.text("Action"), c.form.text("NextToken")
-	return c, nil
-}
-
-// restOperation tells a REST request by its path.
-func restOperation(r *http.Request) (operation, resource string) {
-	for prefix, name := range map[string]string{"/clusters/": "DescribeCluster", "/managedresources/": "GetManagedResource"} {
-		if rest, ok := strings.CutPrefix(r.URL.Path, prefix); ok && r.Method == http.MethodGet && (name != "DescribeCluster" || !strings.Contains(rest, "/")) {
-			return name, rest
-		}
-	}
-	return r.Method + " " + r.URL.Path, ""
+	return time.Duration(float64(s.base.opts.Latency) * math.Exp(sigma*s.base.rng.NormFloat64()))
 }
 
 func (s *Sim) unknownOperation(c *call) error {
@@ -250,7 +202,7 @@ func (s *Sim) count(c *call, err error) {
 	s.calls[name]++
 	var refusal *apiError
 	if errors.As(err, &refusal) {
-		s.refused[name+" "+refusal.code]++
+		s.base.refused[name+" "+refusal.code]++
 	}
 }
 

@@ -9,6 +9,15 @@ import (
 	"time"
 )
 
+// iam has instance profiles and roles.
+type iam struct {
+	base   *base
+	prices *prices
+
+	byName map[string]*profile
+	roles  map[string]bool
+}
+
 // profile is an instance profile.
 type profile struct {
 	name, path, role, id string
@@ -16,32 +25,37 @@ type profile struct {
 	created, visible     time.Time
 }
 
-func iamOperations() map[string]operation {
+func (s *iam) operations() map[string]operation {
 	return map[string]operation{
-		"GetInstanceProfile":            getProfile,
-		"CreateInstanceProfile":         createProfile,
-		"AddRoleToInstanceProfile":      addRole,
-		"RemoveRoleFromInstanceProfile": removeRole,
-		"DeleteInstanceProfile":         deleteProfile,
-		"ListInstanceProfiles":          listProfiles,
-		"TagInstanceProfile":            tagProfile,
-		"GetRole":                       getRole,
+		"GetInstanceProfile":            s.getProfile,
+		"CreateInstanceProfile":         s.createProfile,
+		"AddRoleToInstanceProfile":      s.addRole,
+		"RemoveRoleFromInstanceProfile": s.removeRole,
+		"DeleteInstanceProfile":         s.deleteProfile,
+		"ListInstanceProfiles":          s.listProfiles,
+		"TagInstanceProfile":            s.tagProfile,
+		"GetRole":                       s.getRole,
 	}
+}
+
+// callerIdentity is STS's answer to who asks.
+func (s *iam) callerIdentity(*call) (any, error) {
+	return fields{{"Arn", s.base.arn("iam", "user/dovetail")}, {"UserId", "AIDA0000000000000001"}, {"Account", s.base.opts.AccountID}}, nil
 }
 
 func noEntity(what, name string) error {
 	return &apiError{http.StatusNotFound, "NoSuchEntity", what + " " + name + " cannot be found."}
 }
 
-func (s *Sim) profile(c *call) (*profile, error) {
+func (s *iam) profile(c *call) (*profile, error) {
 	name := c.form.text("InstanceProfileName")
-	if p := s.profiles[name]; p != nil {
+	if p := s.byName[name]; p != nil {
 		return p, nil
 	}
 	return nil, noEntity("Instance Profile", name)
 }
 
-func (s *Sim) describeProfile(p *profile) fields {
+func (s *iam) describeProfile(p *profile) fields {
 	var roles, tags members
 	if p.role != "" {
 		roles = append(roles, s.describeRole(p.role))
@@ -54,23 +68,23 @@ func (s *Sim) describeProfile(p *profile) fields {
 		{"InstanceProfileId", p.id},
 		{"Path", p.path},
 		{"CreateDate", p.created},
-		{"Arn", s.arn("iam", "instance-profile"+p.path+p.name)},
+		{"Arn", s.base.arn("iam", "instance-profile"+p.path+p.name)},
 		{"Roles", roles},
 		{"Tags", tags},
 	}
 }
 
-func (s *Sim) describeRole(name string) fields {
+func (s *iam) describeRole(name string) fields {
 	return fields{
 		{"RoleName", name},
 		{"RoleId", "AROA" + strings.ToUpper(hashHex([]byte(name))[:16])},
 		{"Path", "/"},
-		{"CreateDate", s.spot.start},
-		{"Arn", s.arn("iam", "role/"+name)},
+		{"CreateDate", s.prices.spot.start},
+		{"Arn", s.base.arn("iam", "role/"+name)},
 	}
 }
 
-func getProfile(s *Sim, c *call) (any, error) {
+func (s *iam) getProfile(c *call) (any, error) {
 	p, err := s.profile(c)
 	if err != nil {
 		return nil, err
@@ -78,12 +92,12 @@ func getProfile(s *Sim, c *call) (any, error) {
 	return fields{{"InstanceProfile", s.describeProfile(p)}}, nil
 }
 
-func createProfile(s *Sim, c *call) (any, error) {
+func (s *iam) createProfile(c *call) (any, error) {
 	name := c.form.text("InstanceProfileName")
 	if !regexp.MustCompile(`^[\w+=,.@-]{1,128}$`).MatchString(name) {
 		return nil, fail("ValidationError", "The specified value for instanceProfileName is invalid. It must contain only alphanumeric characters and/or the following: +=,.@_-")
 	}
-	if s.profiles[name] != nil {
+	if s.byName[name] != nil {
 		return nil, &apiError{http.StatusConflict, "EntityAlreadyExists", "Instance Profile " + name + " already exists."}
 	}
 	tags := c.form.tags("Tags")
@@ -98,13 +112,13 @@ func createProfile(s *Sim, c *call) (any, error) {
 		keys[strings.ToLower(key)] = true
 	}
 	p := &profile{
-		name: name, path: orDefault(c.form.text("Path"), "/"), id: s.id("AIPA"), tags: tags, created: c.now, visible: s.visible(c.now),
+		name: name, path: orDefault(c.form.text("Path"), "/"), id: s.base.id("AIPA"), tags: tags, created: c.now, visible: s.base.visible(c.now),
 	}
-	s.profiles[name] = p
+	s.byName[name] = p
 	return fields{{"InstanceProfile", s.describeProfile(p)}}, nil
 }
 
-func addRole(s *Sim, c *call) (any, error) {
+func (s *iam) addRole(c *call) (any, error) {
 	p, err := s.profile(c)
 	if err != nil {
 		return nil, err
@@ -120,7 +134,7 @@ func addRole(s *Sim, c *call) (any, error) {
 	return fields{}, nil
 }
 
-func removeRole(s *Sim, c *call) (any, error) {
+func (s *iam) removeRole(c *call) (any, error) {
 	p, err := s.profile(c)
 	if err != nil {
 		return nil, err
@@ -132,7 +146,7 @@ func removeRole(s *Sim, c *call) (any, error) {
 	return fields{}, nil
 }
 
-func deleteProfile(s *Sim, c *call) (any, error) {
+func (s *iam) deleteProfile(c *call) (any, error) {
 	p, err := s.profile(c)
 	if err != nil {
 		return nil, err
@@ -140,11 +154,11 @@ func deleteProfile(s *Sim, c *call) (any, error) {
 	if p.role != "" {
 		return nil, &apiError{http.StatusConflict, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first."}
 	}
-	delete(s.profiles, p.name)
+	delete(s.byName, p.name)
 	return fields{}, nil
 }
 
-func tagProfile(s *Sim, c *call) (any, error) {
+func (s *iam) tagProfile(c *call) (any, error) {
 	p, err := s.profile(c)
 	if err != nil {
 		return nil, err
@@ -153,7 +167,7 @@ func tagProfile(s *Sim, c *call) (any, error) {
 	return fields{}, nil
 }
 
-func getRole(s *Sim, c *call) (any, error) {
+func (s *iam) getRole(c *call) (any, error) {
 	name := c.form.text("RoleName")
 	if !s.roles[name] {
 		return nil, &apiError{http.StatusNotFound, "NoSuchEntity", "The role with name " + name + " cannot be found."}
@@ -161,10 +175,10 @@ func getRole(s *Sim, c *call) (any, error) {
 	return fields{{"Role", s.describeRole(name)}}, nil
 }
 
-func listProfiles(s *Sim, c *call) (any, error) {
+func (s *iam) listProfiles(c *call) (any, error) {
 	prefix := orDefault(c.form.text("PathPrefix"), "/")
 	var found []*profile
-	for _, p := range s.profiles {
+	for _, p := range s.byName {
 		if strings.HasPrefix(p.path, prefix) {
 			found = append(found, p)
 		}
@@ -179,20 +193,4 @@ func listProfiles(s *Sim, c *call) (any, error) {
 		out = append(out, s.describeProfile(p))
 	}
 	return fields{{"InstanceProfiles", out}, {"IsTruncated", next != ""}, {"Marker", next}}, nil
-}
-
-// AddProfile gives the account an instance profile with a role, as a person would.
-func (s *Sim) AddProfile(name, role string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	s.roles[role] = true
-	s.profiles[name] = &profile{name: name, path: "/", role: role, id: s.id("AIPA"), tags: map[string]string{}, created: now, visible: now}
-}
-
-// Profiles returns the names of the instance profiles, in order.
-func (s *Sim) Profiles() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.profiles))
 }

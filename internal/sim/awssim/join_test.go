@@ -38,7 +38,7 @@ spec:
 --//--
 `
 
-// TestJoin: a machine's Node joins when it has booted, and leaves when it is gone.
+// TestJoin: an instance's Node joins when it has booted, and leaves when it is gone.
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	api := &nodes{joined: map[string]*corev1.Node{}}
@@ -54,7 +54,7 @@ func TestJoin(t *testing.T) {
 	}
 	w.pass(19 * time.Second)
 	if len(api.joined) != 0 {
-		t.Error("a Node joined before its machine had booted")
+		t.Error("a Node joined before its instance had booted")
 	}
 	w.pass(21 * time.Second)
 	in := w.sim.Instances()[0]
@@ -78,7 +78,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestBrokenUserData: the machine runs, and the account can say why no Node joins.
+// TestBrokenUserData: the instance runs, and the account can say why no Node joins.
 func TestBrokenUserData(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

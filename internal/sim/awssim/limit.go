@@ -42,51 +42,6 @@ func limit(operation string) (name string, rate, burst float64) {
 	}
 }
 
-// admit does what comes before an operation: faults of the connection, the signature,
-// token buckets, permissions.
-func (s *Sim) admit(c *call, r *http.Request, body []byte) error {
-	sig, err := parseSignature(r.Header.Get("Authorization"))
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.requestID = fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", s.rng.Uint32(), s.rng.Uint32N(1<<16), s.rng.Uint32N(1<<12), 0x8000|s.rng.Uint32N(1<<14), s.rng.Uint64N(1<<48))
-	now := s.clock.Now()
-	s.catchUp()
-	// The SDK signs by the machine's clock, whatever clock the account lives in.
-	if err := s.opts.Credentials.verify(r, body, sig, machineClock{}.Now()); err != nil {
-		return err
-	}
-	name := c.service + ":" + c.operation
-	switch {
-	case s.strikes(FaultExpired, name, now):
-		return expired(c.service)
-	case s.strikes(FaultDenied, name, now):
-		return denied(c, s.opts.AccountID)
-	case s.strikes(FaultThrottle, name, now):
-		return throttled(c.service)
-	case s.strikes(FaultError, name, now):
-		return &apiError{http.StatusInternalServerError, "InternalError", "An internal error has occurred"}
-	}
-	if f := s.striking(FaultRefused, name, now); f != nil {
-		return fail(f.Target, "The request was refused")
-	}
-	if s.opts.Unlimited || c.service != "ec2" {
-		return nil
-	}
-	class, rate, burst := limit(c.operation)
-	b := s.buckets[class]
-	if b == nil {
-		b = &bucket{rate, burst, burst, now}
-		s.buckets[class] = b
-	}
-	if !b.take(now) {
-		return throttled(c.service)
-	}
-	return nil
-}
-
 func throttled(service string) error {
 	switch service {
 	case "ec2":

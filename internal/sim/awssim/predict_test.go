@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// TestPrediction: what the provider says a machine can hold is what the machine reports
+// TestPrediction: what the provider says an instance can hold is what the instance reports
 // once it has booted from the provider's user data; for every type, every image family and
 // several settings of the kubelet. Memory and storage may differ by a mebibyte, because the
 // kubelet's tenth is a 32-bit one.
@@ -40,7 +40,7 @@ func TestPrediction(t *testing.T) {
 		"part of what is reserved, and a share that is kept free": {
 			kubelet: `{"kubeReserved": {"cpu": "500m"}, "systemReserved": {"memory": "300Mi"}, "evictionHard": {"memory.available": "5%"}}`,
 		},
-		"the machine's own disks": {raid: true},
+		"the instance's own disks": {raid: true},
 	}
 	for _, alias := range []string{"al2@v1", "al2023@latest", "bottlerocket@latest", "windows2019@latest", "windows2022@latest", "windows2025@latest"} {
 		for name, with := range settings {

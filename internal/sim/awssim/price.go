@@ -15,6 +15,14 @@ const spotPeriod = 10 * time.Minute
 // spotSwing is by how much a price leaves its mean, at most.
 const spotSwing = 0.15
 
+// prices has the spot market and the price list.
+type prices struct {
+	base    *base
+	network *network
+
+	spot spotMarket
+}
+
 // spotMarket tells spot prices: each pool's swings about its mean, by the seed alone, so
 // that no state is kept and any moment can be asked for.
 type spotMarket struct{ start time.Time }
@@ -22,7 +30,7 @@ type spotMarket struct{ start time.Time }
 func newSpotMarket(start time.Time) spotMarket { return spotMarket{start} }
 
 // price returns a pool's price and since when it stands; false: there is no such pool.
-func (m spotMarket) price(seed uint64, t *machine, zoneID string, now time.Time) (float64, time.Time, bool) {
+func (m spotMarket) price(seed uint64, t *ec2Type, zoneID string, now time.Time) (float64, time.Time, bool) {
 	mean, ok := t.spot[zoneID]
 	if !ok {
 		return 0, time.Time{}, false
@@ -38,45 +46,24 @@ func (m spotMarket) price(seed uint64, t *machine, zoneID string, now time.Time)
 	return math.Round(price*1e6) / 1e6, m.start.Add(time.Duration(step) * spotPeriod), true
 }
 
-// SpotPrice returns what a spot machine costs in a zone now, in dollars an hour.
-func (s *Sim) SpotPrice(instanceType, zone string) (float64, bool) {
-	t := s.types.byName[instanceType]
-	if t == nil {
-		return 0, false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	price, _, ok := s.spot.price(s.opts.Seed, t, s.zoneID(zone), s.clock.Now())
-	return price, ok
-}
-
-func (s *Sim) zoneID(name string) string {
-	for _, z := range s.zones {
-		if z.Name == name {
-			return z.ID
-		}
-	}
-	return ""
-}
-
 // quote is one line of the price history.
 type quote struct {
-	machine, zone, zoneID string
-	price                 float64
-	at                    time.Time
+	typ, zone, zoneID string
+	price             float64
+	at                time.Time
 }
 
-func describeSpotPrices(s *Sim, c *call) (any, error) {
+func (s *prices) describeSpotPrices(c *call) (any, error) {
 	products := c.form.texts("ProductDescription")
 	var all []quote
 	if len(products) == 0 || slices.Contains(products, "Linux/UNIX") || slices.Contains(products, "Linux/UNIX (Amazon VPC)") {
 		wanted := c.form.texts("InstanceType")
-		for _, name := range s.types.names {
-			for _, z := range s.zones {
+		for _, name := range s.base.types.names {
+			for _, z := range s.network.zones {
 				if len(wanted) > 0 && !slices.Contains(wanted, name) {
 					continue
 				}
-				if p, at, ok := s.spot.price(s.opts.Seed, s.types.byName[name], z.ID, c.now); ok {
+				if p, at, ok := s.spot.price(s.base.opts.Seed, s.base.types.byName[name], z.ID, c.now); ok {
 					all = append(all, quote{name, z.Name, z.ID, p, at})
 				}
 			}
@@ -86,11 +73,11 @@ func describeSpotPrices(s *Sim, c *call) (any, error) {
 		c.form.children["MaxResults"] = &form{value: "1000"}
 	}
 	return describeAll(c, "spotPriceHistorySet", 1000, all, described[quote]{
-		key: func(q quote) string { return q.machine + " " + q.zone }, tags: noTags[quote],
+		key: func(q quote) string { return q.typ + " " + q.zone }, tags: noTags[quote],
 		property: func(q quote, filter string) ([]string, bool) {
 			switch filter {
 			case "instance-type":
-				return only(q.machine)
+				return only(q.typ)
 			case "availability-zone":
 				return only(q.zone)
 			case "availability-zone-id":
@@ -103,7 +90,7 @@ func describeSpotPrices(s *Sim, c *call) (any, error) {
 		},
 		write: func(q quote) fields {
 			return fields{
-				{"instanceType", q.machine},
+				{"instanceType", q.typ},
 				{"productDescription", "Linux/UNIX"},
 				{"spotPrice", fmt.Sprintf("%.6f", q.price)},
 				{"timestamp", q.at},
@@ -114,13 +101,9 @@ func describeSpotPrices(s *Sim, c *call) (any, error) {
 	})
 }
 
-func pricingOperations() map[string]operation {
-	return map[string]operation{"GetProducts": getProducts}
-}
-
-// getProducts sells the Linux machines on demand: shared ones as "Compute Instance",
+// getProducts sells the Linux instances on demand: shared ones as "Compute Instance",
 // whole ones as "Compute Instance (bare metal)".
-func getProducts(s *Sim, c *call) (any, error) {
+func (s *prices) getProducts(c *call) (any, error) {
 	if code := c.doc["ServiceCode"]; code != "AmazonEC2" {
 		return nil, fail("InvalidParameterException", "The service code '%v' is not valid", code)
 	}
@@ -133,8 +116,8 @@ func getProducts(s *Sim, c *call) (any, error) {
 		wanted[name] = value
 	}
 	var found []string
-	for _, name := range s.types.names {
-		if s.sells(s.types.byName[name], wanted) {
+	for _, name := range s.base.types.names {
+		if s.sells(s.base.types.byName[name], wanted) {
 			found = append(found, name)
 		}
 	}
@@ -145,7 +128,7 @@ func getProducts(s *Sim, c *call) (any, error) {
 	}
 	list := []string{}
 	for _, name := range found {
-		text, err := json.Marshal(s.product(s.types.byName[name], wanted["tenancy"]))
+		text, err := json.Marshal(s.product(s.base.types.byName[name], wanted["tenancy"]))
 		if err != nil {
 			return nil, err
 		}
@@ -159,23 +142,23 @@ func getProducts(s *Sim, c *call) (any, error) {
 }
 
 // attributes are what products can be chosen by.
-func (s *Sim) attributes(m *machine, tenancy string) map[string]string {
+func (s *prices) attributes(m *ec2Type, tenancy string) map[string]string {
 	family := "Compute Instance"
 	if m.metal {
 		family = "Compute Instance (bare metal)"
 	}
 	return map[string]string{
-		"instanceType": m.name, "regionCode": s.opts.Region, "servicecode": "AmazonEC2", "serviceCode": "AmazonEC2", "preInstalledSw": "NA",
+		"instanceType": m.name, "regionCode": s.base.opts.Region, "servicecode": "AmazonEC2", "serviceCode": "AmazonEC2", "preInstalledSw": "NA",
 		"operatingSystem": "Linux", "capacitystatus": "Used", "marketoption": "OnDemand", "tenancy": tenancy, "productFamily": family,
 	}
 }
 
-func (s *Sim) sells(m *machine, wanted map[string]string) bool {
+func (s *prices) sells(m *ec2Type, wanted map[string]string) bool {
 	tenancy := wanted["tenancy"]
 	if tenancy == "" {
 		tenancy = "Shared"
 	}
-	// Whole machines are sold as dedicated ones.
+	// Whole instances are sold as dedicated ones.
 	if m.metal != (tenancy == "Dedicated") {
 		return false
 	}
@@ -188,7 +171,7 @@ func (s *Sim) sells(m *machine, wanted map[string]string) bool {
 	return true
 }
 
-func (s *Sim) product(m *machine, tenancy string) map[string]any {
+func (s *prices) product(m *ec2Type, tenancy string) map[string]any {
 	sku := fmt.Sprintf("%X", hashHex([]byte(m.name))[:8])
 	attributes := s.attributes(m, tenancy)
 	family := attributes["productFamily"]

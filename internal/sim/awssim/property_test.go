@@ -16,7 +16,7 @@ import (
 )
 
 // TestNothingIsLost: whatever is launched, ended, interrupted and cut, addresses and pools
-// add up, no two machines share an address, and once all is over everything is back.
+// add up, no two instances share an address, and once all is over everything is back.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	const pool = 5
@@ -86,7 +86,7 @@ func (w *world) checkSums(rt *rapid.T, t *testing.T, pool int) {
 			}
 			used++
 			if a := aws.ToString(in.PrivateIpAddress); addresses[a] {
-				rt.Fatalf("two machines have %s", a)
+				rt.Fatalf("two instances have %s", a)
 			} else {
 				addresses[a] = true
 			}
@@ -98,7 +98,7 @@ func (w *world) checkSums(rt *rapid.T, t *testing.T, pool int) {
 	}
 	for name, n := range pools {
 		if n > pool {
-			rt.Fatalf("the pool %s of %d has %d machines", name, pool, n)
+			rt.Fatalf("the pool %s of %d has %d instances", name, pool, n)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestSpent: a machine costs until it has ended, and stays on the bill.
+// TestSpent: an instance costs until it has ended, and stays on the bill.
 func TestSpent(t *testing.T) {
 	t.Parallel()
 	w := launched(t, 2, "on-demand") // a minute ago
@@ -159,7 +159,7 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// TestSpotPrices: prices move, near the catalogue's, and never above on demand.
+// TestSpotPrices: prices move, near the catalog's, and never above on demand.
 func TestSpotPrices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

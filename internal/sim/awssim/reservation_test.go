@@ -43,7 +43,7 @@ func (w *world) lifecycles(t *testing.T) string {
 	return strings.Join(all, " ")
 }
 
-// TestCapacityBlock: a block's machines go half an hour before its end.
+// TestCapacityBlock: a block's instances go half an hour before its end.
 func TestCapacityBlock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -85,7 +85,7 @@ func TestInterruptibleReservation(t *testing.T) {
 	}
 }
 
-// TestOpenReservation: machines that do not opt out use up an open reservation first.
+// TestOpenReservation: instances that do not opt out use up an open reservation first.
 func TestOpenReservation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -104,11 +104,11 @@ func TestOpenReservation(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d of two machines are in the reservation of one", n)
+		t.Errorf("%d of two instances are in the reservation of one", n)
 	}
 }
 
-// TestPlacement: a spread group takes seven machines in a zone; a partition group fills
+// TestPlacement: a spread group takes seven instances in a zone; a partition group fills
 // evenly.
 func TestPlacement(t *testing.T) {
 	t.Parallel()

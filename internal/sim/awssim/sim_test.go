@@ -113,7 +113,7 @@ func override(instanceType ec2types.InstanceType, subnet string) ec2types.FleetL
 	return ec2types.FleetLaunchTemplateOverridesRequest{InstanceType: instanceType, SubnetId: aws.String(subnet)}
 }
 
-// fleet is a request for n machines from the template "tpl".
+// fleet is a request for n instances from the template "tpl".
 func fleet(n int32, capacity ec2types.DefaultTargetCapacityType, overrides ...ec2types.FleetLaunchTemplateOverridesRequest) *ec2.CreateFleetInput {
 	return &ec2.CreateFleetInput{
 		Type: ec2types.FleetTypeInstant,

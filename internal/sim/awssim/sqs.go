@@ -1,7 +1,7 @@
 package awssim
 
 import (
-	"crypto/md5" //nolint:gosec // SQS says what it got by its MD5; nothing hangs on it
+	"crypto/md5"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -21,6 +21,13 @@ const (
 	defaultVisibility = 30 * time.Second
 )
 
+// sqs has the queues.
+type sqs struct {
+	base *base
+
+	byName map[string]*queue
+}
+
 type queue struct {
 	name     string
 	messages []*message
@@ -33,19 +40,19 @@ type message struct {
 	receipt       string
 }
 
-func sqsOperations() map[string]operation {
+func (s *sqs) operations() map[string]operation {
 	return map[string]operation{
-		"GetQueueUrl": getQueueURL, "ReceiveMessage": receiveMessage, "DeleteMessage": deleteMessage, "SendMessage": sendMessage,
+		"GetQueueUrl": s.getQueueURL, "ReceiveMessage": s.receiveMessage, "DeleteMessage": s.deleteMessage, "SendMessage": s.sendMessage,
 	}
 }
 
-func (s *Sim) queueURL(name string) string {
-	return "https://sqs." + s.opts.Region + ".amazonaws.com/" + s.opts.AccountID + "/" + name
+func (s *sqs) queueURL(name string) string {
+	return "https://sqs." + s.base.opts.Region + ".amazonaws.com/" + s.base.opts.AccountID + "/" + name
 }
 
-func (s *Sim) queue(c *call) (*queue, error) {
+func (s *sqs) queue(c *call) (*queue, error) {
 	url, _ := c.doc["QueueUrl"].(string)
-	for name, q := range s.queues {
+	for name, q := range s.byName {
 		if url == s.queueURL(name) {
 			return q, nil
 		}
@@ -57,15 +64,15 @@ func noQueue() error {
 	return &apiError{http.StatusBadRequest, "QueueDoesNotExist", "The specified queue does not exist."}
 }
 
-func getQueueURL(s *Sim, c *call) (any, error) {
+func (s *sqs) getQueueURL(c *call) (any, error) {
 	name, _ := c.doc["QueueName"].(string)
-	if s.queues[name] == nil {
+	if s.byName[name] == nil {
 		return nil, noQueue()
 	}
 	return map[string]any{"QueueUrl": s.queueURL(name)}, nil
 }
 
-func sendMessage(s *Sim, c *call) (any, error) {
+func (s *sqs) sendMessage(c *call) (any, error) {
 	q, err := s.queue(c)
 	if err != nil {
 		return nil, err
@@ -78,8 +85,8 @@ func sendMessage(s *Sim, c *call) (any, error) {
 	return map[string]any{"MessageId": m.id, "MD5OfMessageBody": md5Hex(body)}, nil
 }
 
-func (s *Sim) send(q *queue, body string, now time.Time) *message {
-	m := &message{id: s.id("msg"), body: body, sent: now, visible: now}
+func (s *sqs) send(q *queue, body string, now time.Time) *message {
+	m := &message{id: s.base.id("msg"), body: body, sent: now, visible: now}
 	q.messages = append(q.messages, m)
 	if len(q.messages) > queueMax {
 		q.messages = q.messages[1:]
@@ -87,7 +94,7 @@ func (s *Sim) send(q *queue, body string, now time.Time) *message {
 	return m
 }
 
-func receiveMessage(s *Sim, c *call) (any, error) {
+func (s *sqs) receiveMessage(c *call) (any, error) {
 	q, err := s.queue(c)
 	if err != nil {
 		return nil, err
@@ -116,7 +123,7 @@ func receiveMessage(s *Sim, c *call) (any, error) {
 			continue
 		}
 		m.received++
-		m.visible, m.receipt = c.now.Add(hidden), s.id("receipt")
+		m.visible, m.receipt = c.now.Add(hidden), s.base.id("receipt")
 		got = append(got, map[string]any{
 			"MessageId": m.id, "ReceiptHandle": m.receipt, "Body": m.body, "MD5OfBody": md5Hex(m.body),
 			"Attributes": map[string]string{"SentTimestamp": strconv.FormatInt(m.sent.UnixMilli(), 10), "ApproximateReceiveCount": strconv.Itoa(m.received)},
@@ -125,7 +132,7 @@ func receiveMessage(s *Sim, c *call) (any, error) {
 	if c.began.IsZero() {
 		c.began = c.now
 	}
-	if _, still := s.clock.(*Manual); len(got) == 0 && c.now.Sub(c.began) < wait && c.ctx.Err() == nil && !still {
+	if _, still := s.base.clock.(*Manual); len(got) == 0 && c.now.Sub(c.began) < wait && c.ctx.Err() == nil && !still {
 		return nil, &tryAgain{pollStep}
 	}
 	if len(got) == 0 {
@@ -134,7 +141,7 @@ func receiveMessage(s *Sim, c *call) (any, error) {
 	return map[string]any{"Messages": got}, nil
 }
 
-func deleteMessage(s *Sim, c *call) (any, error) {
+func (s *sqs) deleteMessage(c *call) (any, error) {
 	q, err := s.queue(c)
 	if err != nil {
 		return nil, err
@@ -153,29 +160,15 @@ func md5Hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Send puts a message on the interruption queue, whatever it says.
-func (s *Sim) Send(body string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.send(s.queues[s.opts.Queue], body, s.clock.Now())
-}
-
-// QueueLength is how many messages the interruption queue has, hidden ones included.
-func (s *Sim) QueueLength() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.queues[s.opts.Queue].messages)
-}
-
 // notify puts an EventBridge event on the interruption queue.
-func (s *Sim) notify(source, kind string, in *instance, detail map[string]any, now time.Time) {
+func (s *sqs) notify(source, kind string, instanceID string, detail map[string]any, now time.Time) {
 	body, err := json.Marshal(map[string]any{
-		"version": "0", "id": s.id("event"), "detail-type": kind, "source": source, "account": s.opts.AccountID,
-		"time": now.UTC().Format(time.RFC3339), "region": s.opts.Region,
-		"resources": []string{s.arn("ec2", "instance/"+in.id)}, "detail": detail,
+		"version": "0", "id": s.base.id("event"), "detail-type": kind, "source": source, "account": s.base.opts.AccountID,
+		"time": now.UTC().Format(time.RFC3339), "region": s.base.opts.Region,
+		"resources": []string{s.base.arn("ec2", "instance/"+instanceID)}, "detail": detail,
 	})
 	if err != nil {
 		panic(err) // maps of texts
 	}
-	s.send(s.queues[s.opts.Queue], string(body), now)
+	s.send(s.byName[s.base.opts.Queue], string(body), now)
 }

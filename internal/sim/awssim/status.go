@@ -8,7 +8,7 @@ import (
 
 // describeStatus answers DescribeInstanceStatus: running instances only, unless asked for
 // all.
-func describeStatus(s *Sim, c *call) (any, error) {
+func (s *instances) describeStatus(c *call) (any, error) {
 	all, err := s.named(c, c.form.texts("InstanceId"))
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (in *instance) status() fields {
 	}}}}
 }
 
-func (s *Sim) statusProperty(in *instance, filter string) ([]string, bool) {
+func (s *instances) statusProperty(in *instance, filter string) ([]string, bool) {
 	switch {
 	case filter == "instance-status.status":
 		return only(in.status().text("status"))
@@ -72,4 +72,4 @@ func (s *Sim) statusProperty(in *instance, filter string) ([]string, bool) {
 }
 
 // impair makes an instance's status check fail.
-func (s *Sim) impair(_ *Fault, in *instance, now time.Time) { in.impairedSince = now }
+func (s *instances) impair(_ *Fault, in *instance, now time.Time) { in.impairedSince = now }

@@ -11,6 +11,16 @@ import (
 // userDataMax is the most that user data may hold, before base64.
 const userDataMax = 16384
 
+// tagsMax is how many tags a resource may have.
+const tagsMax = 50
+
+// templates has the launch templates.
+type templates struct {
+	base *base
+
+	byID map[string]*template
+}
+
 // template is a launch template with its only version.
 type template struct {
 	id, name, token, request string
@@ -31,7 +41,7 @@ func (t *template) describe() fields {
 	}
 }
 
-func createTemplate(s *Sim, c *call) (any, error) {
+func (s *templates) createTemplate(c *call) (any, error) {
 	name, token := c.form.text("LaunchTemplateName"), c.form.text("ClientToken")
 	if !regexp.MustCompile(`^[a-zA-Z0-9().\-/_]{3,128}$`).MatchString(name) {
 		return nil, fail("InvalidLaunchTemplateName.MalformedException", "A launch template name must be between 3 and 128 characters, and may contain letters, numbers, and the following characters: ( ) . / _ -")
@@ -48,7 +58,7 @@ func createTemplate(s *Sim, c *call) (any, error) {
 		return nil, err
 	}
 	request := c.form.String()
-	for _, t := range s.templates {
+	for _, t := range s.byID {
 		switch {
 		case token != "" && t.token == token && t.request != request:
 			return nil, fail("IdempotentParameterMismatch", "The client token you have provided is associated with a resource that does not match the parameters of this request")
@@ -59,10 +69,10 @@ func createTemplate(s *Sim, c *call) (any, error) {
 		}
 	}
 	t := &template{
-		id: s.id("lt"), name: name, token: token, request: request, created: c.now, visible: s.visible(c.now),
+		id: s.base.id("lt"), name: name, token: token, request: request, created: c.now, visible: s.base.visible(c.now),
 		tags: tags, data: c.form.at("LaunchTemplateData"), userData: userData,
 	}
-	s.templates[t.id] = t
+	s.byID[t.id] = t
 	return fields{{"launchTemplate", t.describe()}}, nil
 }
 
@@ -77,7 +87,7 @@ func decodeUserData(text string) ([]byte, error) {
 	return b, nil
 }
 
-func deleteTemplate(s *Sim, c *call) (any, error) {
+func (s *templates) deleteTemplate(c *call) (any, error) {
 	t, err := s.template(c.form.at(), c.now)
 	if err != nil {
 		return nil, err
@@ -85,14 +95,14 @@ func deleteTemplate(s *Sim, c *call) (any, error) {
 	if err := dryRun(c); err != nil {
 		return nil, err
 	}
-	delete(s.templates, t.id)
+	delete(s.byID, t.id)
 	return fields{{"launchTemplate", t.describe()}}, nil
 }
 
 // template finds the one that a request names by id or by name.
-func (s *Sim) template(f *form, now time.Time) (*template, error) {
+func (s *templates) template(f *form, now time.Time) (*template, error) {
 	if id := f.text("LaunchTemplateId"); id != "" {
-		if t := s.templates[id]; t != nil && !t.visible.After(now) {
+		if t := s.byID[id]; t != nil && !t.visible.After(now) {
 			return t, nil
 		}
 		return nil, fail("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
@@ -101,7 +111,7 @@ func (s *Sim) template(f *form, now time.Time) (*template, error) {
 	if name == "" {
 		return nil, fail("MissingParameter", "The request must contain the parameter LaunchTemplateId or LaunchTemplateName")
 	}
-	for _, t := range s.templates {
+	for _, t := range s.byID {
 		if t.name == name && !t.visible.After(now) {
 			return t, nil
 		}
@@ -109,7 +119,7 @@ func (s *Sim) template(f *form, now time.Time) (*template, error) {
 	return nil, fail("InvalidLaunchTemplateName.NotFoundException", "At least one of the launch templates specified in the request does not exist.")
 }
 
-func describeTemplates(s *Sim, c *call) (any, error) {
+func (s *templates) describeTemplates(c *call) (any, error) {
 	var all []*template
 	for _, key := range []string{"LaunchTemplateId", "LaunchTemplateName"} {
 		for _, v := range c.form.texts(key) {
@@ -121,7 +131,7 @@ func describeTemplates(s *Sim, c *call) (any, error) {
 		}
 	}
 	if !c.form.isSet("LaunchTemplateId") && !c.form.isSet("LaunchTemplateName") {
-		all = slices.DeleteFunc(slices.Collect(maps.Values(s.templates)), func(t *template) bool { return t.visible.After(c.now) })
+		all = slices.DeleteFunc(slices.Collect(maps.Values(s.byID)), func(t *template) bool { return t.visible.After(c.now) })
 	}
 	return describeAll(c, "launchTemplates", 200, all, described[*template]{
 		key: func(t *template) string { return t.id }, tags: func(t *template) map[string]string { return t.tags }, write: (*template).describe,
@@ -139,24 +149,9 @@ func describeTemplates(s *Sim, c *call) (any, error) {
 }
 
 // deleteTemplates is what a person does who tidies up too much.
-func (s *Sim) deleteTemplates(f *Fault, _ time.Time) {
-	maps.DeleteFunc(s.templates, func(_ string, t *template) bool { return matches(f.Target, t.name) })
+func (s *templates) deleteTemplates(f *Fault, _ time.Time) {
+	maps.DeleteFunc(s.byID, func(_ string, t *template) bool { return matches(f.Target, t.name) })
 }
-
-// Templates returns the names of the launch templates that exist, in order.
-func (s *Sim) Templates() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var names []string
-	for _, t := range s.templates {
-		names = append(names, t.name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// tagsMax is how many tags a resource may have.
-const tagsMax = 50
 
 func checkTags(tags map[string]string) error {
 	if len(tags) > tagsMax {
@@ -166,6 +161,19 @@ func checkTags(tags map[string]string) error {
 		if k == "" || len(k) > 128 || len(v) > 256 || len(k) >= 4 && k[:4] == "aws:" {
 			return fail("InvalidParameterValue", "Tag key '%s' is not valid: keys have 1 to 128 characters and do not begin with aws:, values have at most 256", k)
 		}
+	}
+	return nil
+}
+
+func checkCount(tags map[string]string) error {
+	n := 0
+	for k := range tags {
+		if len(k) < 4 || k[:4] != "aws:" {
+			n++
+		}
+	}
+	if n > tagsMax {
+		return fail("TagLimitExceeded", "The maximum number of tags for a resource is %d", tagsMax)
 	}
 	return nil
 }

@@ -36,11 +36,11 @@ func (in Instance) Live() bool { return in.State == statePending || in.State == 
 func (s *Sim) Spent() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.catchUp()
-	sum := s.spent
-	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
-		if in := s.instances[id]; in.state != stateTerminated {
-			sum += in.bill(s.clock.Now())
+	s.base.catchUp()
+	sum := s.instances.spent
+	for _, id := range slices.Sorted(maps.Keys(s.instances.byID)) {
+		if in := s.instances.byID[id]; in.state != stateTerminated {
+			sum += in.bill(s.base.clock.Now())
 		}
 	}
 	return sum
@@ -50,12 +50,12 @@ func (s *Sim) Spent() float64 {
 func (s *Sim) Instances() []Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.catchUp()
+	s.base.catchUp()
 	var out []Instance
-	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
-		in := s.instances[id]
+	for _, id := range slices.Sorted(maps.Keys(s.instances.byID)) {
+		in := s.instances.byID[id]
 		v := Instance{
-			ID: in.id, Type: in.machine.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
+			ID: in.id, Type: in.typ.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
 			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Interrupted: in.interrupted, Tags: maps.Clone(in.tags), Node: in.node,
 			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly,
 		}

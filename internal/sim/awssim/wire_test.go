@@ -124,7 +124,7 @@ func TestForgery(t *testing.T) {
 // sign signs a request as if it had the body and were made a while ago.
 func sign(t *testing.T, r *http.Request, c awssim.Credentials, service, body string, age time.Duration) {
 	t.Helper()
-	at := time.Now().Add(-age) // signatures are judged by the machine's clock
+	at := time.Now().Add(-age) // signatures are judged by the system's clock
 	err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: c.AccessKey, SecretAccessKey: c.SecretKey}, r, bodyHash(body), service, "us-east-1", at)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func sign(t *testing.T, r *http.Request, c awssim.Credentials, service, body str
 }
 
 // TestVirtualTime: in a bubble of synctest an account lives in virtual time, with the
-// machine's clock and without a socket; a long poll ends when the message comes.
+// system's clock and without a socket; a long poll ends when the message comes.
 func TestVirtualTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

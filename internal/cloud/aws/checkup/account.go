@@ -17,11 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// discoveryTag is on the subnets and security groups that machines may use, with the name of
+// discoveryTag is on the subnets and security groups that instances may use, with the name of
 // the cluster.
 const discoveryTag = "karpenter.sh/discovery"
 
-// spotRole is the role that EC2 itself takes on to launch spot machines.
+// spotRole is the role that EC2 itself takes on to launch spot instances.
 const spotRole = "AWSServiceRoleForEC2Spot"
 
 // credentials asks AWS who is asking, and what time it is there.
@@ -127,7 +127,7 @@ func (l *look) groups(ctx context.Context) []Finding {
 	return []Finding{ok(check, "%s", list(names))}
 }
 
-// images looks for the image that machines of the cluster's version start from.
+// images looks for the image that instances of the cluster's version start from.
 func (l *look) images(ctx context.Context) []Finding {
 	const check = "images"
 	if l.version == "" {

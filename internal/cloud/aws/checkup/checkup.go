@@ -36,7 +36,7 @@ type Options struct {
 	Cluster string
 	// Queue is the name of the interruption queue; empty: there is none.
 	Queue string
-	// NodeRole is the name of the role that machines get.
+	// NodeRole is the name of the role that instances get.
 	NodeRole string
 	Now      func() time.Time
 }

@@ -131,7 +131,7 @@ func (l *look) permissions(ctx context.Context) []Finding {
 	return []Finding{ok(check, "%d of the %d actions of docs/reference/iam.md tried here, all allowed", len(attempts), all)}
 }
 
-// launch asks EC2 whether it would launch a machine in one of the subnets.
+// launch asks EC2 whether it would launch an instance in one of the subnets.
 func (l *look) launch(ctx context.Context) []Finding {
 	const check = "launch (dry run)"
 	if l.image == "" || l.subnet == "" {

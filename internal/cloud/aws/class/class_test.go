@@ -92,7 +92,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashIsForGood: the hash is on machines of clusters that run. Who changes it without
+// TestHashIsForGood: the hash is on instances of clusters that run. Who changes it without
 // a new awsv1.HashVersion replaces them all.
 func TestHashIsForGood(t *testing.T) {
 	t.Parallel()
@@ -117,23 +117,23 @@ func TestEveryFieldIsInTheHashOrNot(t *testing.T) {
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*class.Machine, *class.Now)
+		change func(*class.Instance, *class.Now)
 		want   string
 	}{
-		"as it would be launched":            {change: func(*class.Machine, *class.Now) {}},
-		"another class":                      {change: func(m *class.Machine, _ *class.Now) { m.Hash = "2" }, want: "NodeClassDrift"},
-		"launched by another implementation": {change: func(m *class.Machine, _ *class.Now) { m.Hash, m.HashVersion = "2", "v6" }},
-		"launched with a hash not known":     {change: func(m *class.Machine, _ *class.Now) { m.Hash = "" }},
-		"another image":                      {change: func(_ *class.Machine, n *class.Now) { n.ImageID = "ami-2" }, want: "AMIDrift"},
-		"no image any more":                  {change: func(_ *class.Machine, n *class.Now) { n.ImageID = "" }, want: "AMIDrift"},
-		"a security group less":              {change: func(m *class.Machine, _ *class.Now) { m.SecurityGroups = []string{"sg-1"} }, want: "SecurityGroupDrift"},
-		"a security group more":              {change: func(m *class.Machine, _ *class.Now) { m.SecurityGroups = []string{"sg-1", "sg-2", "sg-3"} }, want: "SecurityGroupDrift"},
-		"groups in another order":            {change: func(m *class.Machine, _ *class.Now) { m.SecurityGroups = []string{"sg-2", "sg-1"} }},
-		"another subnet":                     {change: func(m *class.Machine, _ *class.Now) { m.SubnetID = "subnet-2" }, want: "SubnetDrift"},
-		"a reservation of the class":         {change: func(m *class.Machine, _ *class.Now) { m.Reservation = "cr-1" }},
-		"a reservation of nobody":            {change: func(m *class.Machine, _ *class.Now) { m.Reservation = "cr-2" }, want: "CapacityReservationDrift"},
-		"another placement group":            {change: func(_ *class.Machine, n *class.Now) { n.PlacementGroup = "pg-1" }, want: "PlacementGroupDrift"},
-		"several at once: the first": {change: func(m *class.Machine, n *class.Now) {
+		"as it would be launched":            {change: func(*class.Instance, *class.Now) {}},
+		"another class":                      {change: func(m *class.Instance, _ *class.Now) { m.Hash = "2" }, want: "NodeClassDrift"},
+		"launched by another implementation": {change: func(m *class.Instance, _ *class.Now) { m.Hash, m.HashVersion = "2", "v6" }},
+		"launched with a hash not known":     {change: func(m *class.Instance, _ *class.Now) { m.Hash = "" }},
+		"another image":                      {change: func(_ *class.Instance, n *class.Now) { n.ImageID = "ami-2" }, want: "AMIDrift"},
+		"no image any more":                  {change: func(_ *class.Instance, n *class.Now) { n.ImageID = "" }, want: "AMIDrift"},
+		"a security group less":              {change: func(m *class.Instance, _ *class.Now) { m.SecurityGroups = []string{"sg-1"} }, want: "SecurityGroupDrift"},
+		"a security group more":              {change: func(m *class.Instance, _ *class.Now) { m.SecurityGroups = []string{"sg-1", "sg-2", "sg-3"} }, want: "SecurityGroupDrift"},
+		"groups in another order":            {change: func(m *class.Instance, _ *class.Now) { m.SecurityGroups = []string{"sg-2", "sg-1"} }},
+		"another subnet":                     {change: func(m *class.Instance, _ *class.Now) { m.SubnetID = "subnet-2" }, want: "SubnetDrift"},
+		"a reservation of the class":         {change: func(m *class.Instance, _ *class.Now) { m.Reservation = "cr-1" }},
+		"a reservation of nobody":            {change: func(m *class.Instance, _ *class.Now) { m.Reservation = "cr-2" }, want: "CapacityReservationDrift"},
+		"another placement group":            {change: func(_ *class.Instance, n *class.Now) { n.PlacementGroup = "pg-1" }, want: "PlacementGroupDrift"},
+		"several at once: the first": {change: func(m *class.Instance, n *class.Now) {
 			n.PlacementGroup, m.SubnetID, m.SecurityGroups = "pg-1", "subnet-2", nil
 		}, want: "SecurityGroupDrift"},
 	} {
@@ -143,7 +143,7 @@ func TestDrift(t *testing.T) {
 			c.Status.Subnets = []awsv1.Subnet{{ID: "subnet-1"}}
 			c.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-1"}, {ID: "sg-2"}}
 			c.Status.CapacityReservations = []awsv1.CapacityReservation{{ID: "cr-1"}}
-			m := &class.Machine{Hash: "1", HashVersion: awsv1.HashVersion, ImageID: "ami-1", SubnetID: "subnet-1", SecurityGroups: []string{"sg-1", "sg-2"}}
+			m := &class.Instance{Hash: "1", HashVersion: awsv1.HashVersion, ImageID: "ami-1", SubnetID: "subnet-1", SecurityGroups: []string{"sg-1", "sg-2"}}
 			now := &class.Now{Hash: "1", ImageID: "ami-1"}
 			tc.change(m, now)
 			if got := class.Drift(c, m, now); got != tc.want {
@@ -156,7 +156,7 @@ func TestDrift(t *testing.T) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	const images = "amiSelectorTerms: [{alias: al2023@latest}], "
-	machines := []kubelet.Machine{{Type: "m5.large", VCPUs: 2, Pods: 29}, {Type: "t3.nano", VCPUs: 1, Pods: 4}}
+	types := []kubelet.InstanceType{{Type: "m5.large", VCPUs: 2, Pods: 29}, {Type: "t3.nano", VCPUs: 1, Pods: 4}}
 	unready := func(condition string, status metav1.ConditionStatus) func(*awsv1.EC2NodeClass, *class.Facts) {
 		return func(c *awsv1.EC2NodeClass, _ *class.Facts) {
 			for i := range c.Status.Conditions {
@@ -185,7 +185,7 @@ func TestValidate(t *testing.T) {
 			unready("AMIsReady", "Unknown")(c, f)
 		}, want: "DependenciesNotReady: not true: SubnetsReady"},
 		"no image yet":                         {spec: "{" + images + "}", change: unready("AMIsReady", "Unknown"), want: "DependenciesNotReady: not known yet: AMIsReady", unknown: true},
-		"no type is known":                     {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.Machines = nil }, want: "InstanceTypesNotKnown: ", unknown: true},
+		"no type is known":                     {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.InstanceTypes = nil }, want: "InstanceTypesNotKnown: ", unknown: true},
 		"an expression that fails for a type":  {spec: "{" + images + "kubelet: {maxPods: '1 / (vcpus - 1)'}}", want: "KubeletExpressionEvaluationFailed: spec.kubelet.maxPods on t3.nano: division by zero"},
 		"a tag that is ours":                   {spec: "{" + images + "tags: {karpenter.sh/nodepool: a}}", want: `TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not yours to set; take it out`, settle: true},
 		"a tag of another cluster":             {spec: "{" + images + "tags: {kubernetes.io/cluster/other: owned}}", want: `TagValidationFailed: spec.tags: "kubernetes.io/cluster/other" is not yours`, settle: true},
@@ -198,7 +198,7 @@ func TestValidate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := classOf(t, tc.spec)
-			facts := &class.Facts{CIDR: "10.100.0.0/16", Expressions: true, Machines: machines}
+			facts := &class.Facts{CIDR: "10.100.0.0/16", Expressions: true, InstanceTypes: types}
 			if tc.change != nil {
 				tc.change(c, facts)
 			}

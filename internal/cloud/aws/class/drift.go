@@ -16,8 +16,8 @@ const (
 	PlacementGroupDrift      = "PlacementGroupDrift"
 )
 
-// Machine is what a class decides of a machine.
-type Machine struct {
+// Instance is what a class decides of an instance.
+type Instance struct {
 	// Hash of the class it was launched with, and the version of the rules; empty: not known,
 	// and no drift.
 	Hash, HashVersion string
@@ -32,15 +32,15 @@ type Machine struct {
 // Now is what the class would launch in its place.
 type Now struct {
 	Hash string
-	// ImageID is that of the machine's type; empty: there is none for it any more.
+	// ImageID is that of the instance's type; empty: there is none for it any more.
 	ImageID string
 	// PlacementGroup as it was found; empty: none.
 	PlacementGroup string
 }
 
-// Drift returns in what way a machine is not what its class would launch now; empty: in
+// Drift returns in what way an instance is not what its class would launch now; empty: in
 // none.
-func Drift(c *awsv1.EC2NodeClass, m *Machine, now *Now) string {
+func Drift(c *awsv1.EC2NodeClass, m *Instance, now *Now) string {
 	inSubnet := slices.ContainsFunc(c.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == m.SubnetID })
 	inReservation := slices.ContainsFunc(c.Status.CapacityReservations, func(r awsv1.CapacityReservation) bool { return r.ID == m.Reservation })
 	switch {
@@ -61,7 +61,7 @@ func Drift(c *awsv1.EC2NodeClass, m *Machine, now *Now) string {
 	}
 }
 
-// sameGroups tells whether a machine has the security groups, all of them and no other.
+// sameGroups tells whether an instance has the security groups, all of them and no other.
 func sameGroups(want []awsv1.SecurityGroup, has []string) bool {
 	for _, g := range want {
 		if !slices.Contains(has, g.ID) {

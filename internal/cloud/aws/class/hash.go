@@ -14,14 +14,14 @@ import (
 )
 
 // dynamic lists the fields that are not part of the hash: what they select is compared
-// with what a machine has, or they only matter to new machines. The family and the kubelet
+// with what an instance has, or they only matter to new instances. The family and the kubelet
 // come in by what they mean.
 var dynamic = []string{ //nolint:gochecknoglobals // a constant that Go cannot spell
 	"subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms", "amiSelectorTerms",
 	"ipPrefixCount", "amiFamily", "kubelet",
 }
 
-// Hash returns a number that differs when the machines of a class would differ, by the
+// Hash returns a number that differs when the instances of a class would differ, by the
 // rules of awsv1.HashVersion: the order of lists does not matter, and neither does the
 // difference between false, 0 or empty and not set. In the kubelet's configuration every
 // difference matters. ca is the certificate of the cluster.

@@ -37,8 +37,8 @@ type Facts struct {
 	CIDRError error
 	// Expressions says that the feature gate NodeClassCEL is on.
 	Expressions bool
-	// Machines are all types, as expressions see them.
-	Machines []kubelet.Machine
+	// Instances are all types, as expressions see them.
+	InstanceTypes []kubelet.InstanceType
 }
 
 // Verdict is the outcome of a validation. The zero Verdict is yes, as far as can be said
@@ -51,7 +51,7 @@ type Verdict struct {
 	Settled bool
 }
 
-// Validate says whether machines can be made of a class, by what is known: the first thing
+// Validate says whether instances can be made of a class, by what is known: the first thing
 // that is wrong, in the order of Karpenter.
 func Validate(c *awsv1.EC2NodeClass, f *Facts) Verdict {
 	if family.Of(&c.Spec).Name == family.AL2023 && f.CIDR == "" {
@@ -126,10 +126,10 @@ func validateExpressions(config *kubelet.Config, f *Facts) Verdict {
 	if !config.HasExpressions() {
 		return Verdict{}
 	}
-	if len(f.Machines) == 0 {
+	if len(f.InstanceTypes) == 0 {
 		return Verdict{Reason: reasonTypes, Message: "no instance type is known yet, for which the expressions of spec.kubelet could be worked out", Unknown: true}
 	}
-	for _, m := range f.Machines {
+	for _, m := range f.InstanceTypes {
 		if _, err := config.Resolve(m); err != nil {
 			return Verdict{Reason: ReasonExpressionFailed, Message: err.Error()}
 		}

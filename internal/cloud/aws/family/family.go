@@ -1,4 +1,4 @@
-// Package family knows the families of machine images: which system they boot, what of
+// Package family knows the families of @@images: which system they boot, what of
 // the kubelet they can be told, and what they do where a class says nothing.
 package family
 
@@ -22,14 +22,14 @@ const (
 	Windows2025  = "Windows2025"
 )
 
-// Family is what the machines of a family have in common.
+// Family is what the instances of a family have in common.
 type Family struct {
 	Name string
 	// OS is the value of kubernetes.io/os.
 	OS string
 	// WindowsBuild is the value of node.kubernetes.io/windows-build; empty: not Windows.
 	WindowsBuild string
-	// ENILimitedDensity: a machine takes as many pods as its interfaces have addresses for.
+	// ENILimitedDensity: an instance takes as many pods as its interfaces have addresses for.
 	// Otherwise 110.
 	ENILimitedDensity bool
 	// ENILimitedOverhead: the kubelet keeps memory for as many pods as the interfaces have
@@ -104,7 +104,7 @@ func windowsBuild(name string) string {
 	}
 }
 
-// volume returns an encrypted gp3 volume that ends with its machine.
+// volume returns an encrypted gp3 volume that ends with its instance.
 func volume(device, size string) awsv1.BlockDeviceMapping {
 	quantity := resource.MustParse(size)
 	return awsv1.BlockDeviceMapping{DeviceName: new(device), EBS: &awsv1.BlockDevice{

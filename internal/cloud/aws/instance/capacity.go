@@ -16,7 +16,7 @@ import (
 
 const (
 	mebibyte, gibibyte = 1 << 20, 1 << 30
-	// armReservedMiB is what arm64 machines keep for contiguous allocations.
+	// armReservedMiB is what arm64 instances keep for contiguous allocations.
 	armReservedMiB = 64
 	// podsUnlimited is how many pods a kubelet takes that is not told.
 	podsUnlimited = 110
@@ -26,7 +26,7 @@ const (
 	prefixAddresses = 16
 )
 
-// capacity returns what a machine of the type has.
+// capacity returns what an instance of the type has.
 func capacity(info *types.InstanceTypeInfo, r *Region, c *Class, s *kubelet.Settings) quantity.List {
 	f := family.Of(c.Spec)
 	has := quantity.List{
@@ -134,7 +134,7 @@ func podsDefault(info *types.InstanceTypeInfo, r *Region, c *Class) int64 {
 	return min(most, addressedPods(usable, (addresses(info)-1)*prefixAddresses))
 }
 
-// addressedPods returns how many pods have an address, and two that use the machine's.
+// addressedPods returns how many pods have an address, and two that use the instance's.
 func addressedPods(interfaces, perInterface int64) int64 {
 	if interfaces <= 0 || perInterface <= 0 {
 		return 0

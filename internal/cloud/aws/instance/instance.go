@@ -33,13 +33,13 @@ type Region struct {
 	ReservedENIs int64
 }
 
-// Class is what of a class decides what its machines are.
+// Class is what of a class decides what its instances are.
 type Class struct {
 	Spec   *awsv1.EC2NodeClassSpec
 	Status *awsv1.EC2NodeClassStatus
 	// Kubelet is spec.kubelet, read.
 	Kubelet *kubelet.Config
-	// Left is how many more machines each reservation covers.
+	// Left is how many more instances each reservation covers.
 	Left map[string]int
 	// Group is the placement group; nil: none.
 	Group *Group
@@ -78,19 +78,19 @@ func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 	return t
 }
 
-// Settings returns what the kubelet of a machine of the type is told. The error names the
+// Settings returns what the kubelet of an instance of the type is told. The error names the
 // expressions of the class that fail for it.
 func Settings(info *types.InstanceTypeInfo, r *Region, c *Class) (kubelet.Settings, error) {
-	s, err := c.Kubelet.Resolve(Machine(info, r, c))
+	s, err := c.Kubelet.Resolve(ForKubelet(info, r, c))
 	if family.Of(c.Spec).Flags && len(s.KubeReserved) > 0 {
 		s.KubeReserved = named(info, c, &s)
 	}
 	return s, err
 }
 
-// Machine returns the type as expressions of spec.kubelet see it.
-func Machine(info *types.InstanceTypeInfo, r *Region, c *Class) kubelet.Machine {
-	return kubelet.Machine{
+// ForKubelet returns the type as expressions of spec.kubelet see it.
+func ForKubelet(info *types.InstanceTypeInfo, r *Region, c *Class) kubelet.InstanceType {
+	return kubelet.InstanceType{
 		Type: string(info.InstanceType), VCPUs: vcpus(info), MemoryMiB: memoryMiB(info),
 		ENIs: interfaces(info), IPsPerENI: addresses(info), Pods: podsDefault(info, r, c),
 	}
@@ -110,7 +110,7 @@ func Unsuitable(info *types.InstanceTypeInfo, c *Class) string {
 	case nested(c.Spec) && (info.ProcessorInfo == nil || !slices.Contains(info.ProcessorInfo.SupportedFeatures, types.SupportedAdditionalProcessorFeatureNestedVirtualization)):
 		return "it has no nested virtualization (spec.cpuOptions)"
 	case c.Spec.ConnectionTracking != nil && info.Hypervisor != types.InstanceTypeHypervisorNitro:
-		return "only Nitro machines have spec.connectionTracking"
+		return "only Nitro instances have spec.connectionTracking"
 	case c.Group != nil && (info.PlacementGroupInfo == nil || !slices.Contains(info.PlacementGroupInfo.SupportedStrategies, types.PlacementGroupStrategy(c.Group.Strategy))):
 		return fmt.Sprintf("it cannot be in a placement group of strategy %s", c.Group.Strategy)
 	}
@@ -121,7 +121,7 @@ func nested(spec *awsv1.EC2NodeClassSpec) bool {
 	return spec.CPUOptions != nil && aws.ToString(spec.CPUOptions.NestedVirtualization) == "enabled"
 }
 
-// unsuitableInterfaces returns why a machine cannot have these interfaces.
+// unsuitableInterfaces returns why an instance cannot have these interfaces.
 func unsuitableInterfaces(info *types.InstanceTypeInfo, want []awsv1.NetworkInterface) string {
 	if len(want) == 0 {
 		return ""

@@ -18,7 +18,7 @@ import (
 
 const mebibyte, gibibyte = 1 << 20, 1 << 30
 
-// info returns a Nitro machine of x86_64 with interfaces for so many addresses.
+// info returns a Nitro instance of x86_64 with interfaces for so many addresses.
 func info(name string, vcpus int32, memoryMiB int64, enis, ips int32) types.InstanceTypeInfo {
 	return types.InstanceTypeInfo{
 		InstanceType: types.InstanceType(name), Hypervisor: types.InstanceTypeHypervisorNitro,
@@ -86,7 +86,7 @@ func class(t testing.TB, amiFamily string, change func(*instance.Class), kubelet
 	return c
 }
 
-// TestWorkedExample has the figures of a machine as they can be read off a real node.
+// TestWorkedExample has the figures of an instance as they can be read off a real node.
 func TestWorkedExample(t *testing.T) {
 	t.Parallel()
 	i := m5large()
@@ -127,7 +127,7 @@ func TestCapacityAndOverhead(t *testing.T) {
 		"podsPerCore does not raise":        {kubelet: `{"podsPerCore":40}`, capacity: quantity.List{"pods": 29}},
 		"podsPerCore is not for everyone":   {family: "Bottlerocket", kubelet: `{"podsPerCore":4}`, capacity: quantity.List{"pods": 29}},
 		"prefixes have addresses enough":    {class: func(c *instance.Class) { c.Spec.IPPrefixCount = aws.Int32(1) }, capacity: quantity.List{"pods": 110}},
-		"large machines with prefixes":      {class: func(c *instance.Class) { c.Spec.IPPrefixCount = aws.Int32(1) }, info: func(i *types.InstanceTypeInfo) { i.VCpuInfo.DefaultVCpus = aws.Int32(32) }, capacity: quantity.List{"cpu": 32_000, "pods": 250}, overhead: quantity.List{"cpu": 150}},
+		"large instances with prefixes":     {class: func(c *instance.Class) { c.Spec.IPPrefixCount = aws.Int32(1) }, info: func(i *types.InstanceTypeInfo) { i.VCpuInfo.DefaultVCpus = aws.Int32(32) }, capacity: quantity.List{"cpu": 32_000, "pods": 250}, overhead: quantity.List{"cpu": 150}},
 		"an expression of maxPods":          {kubelet: `{"maxPods":"max_pods - 9"}`, capacity: quantity.List{"pods": 20}},
 		"what the class keeps of each kind": {kubelet: `{"kubeReserved":{"cpu":"200m","pid":"1000"},"systemReserved":{"memory":"1Gi"}}`, overhead: quantity.List{"cpu": 200, "memory": (574 + 100 + 1024) * mebibyte}},
 		"eviction at a share":               {kubelet: `{"evictionHard":{"memory.available":"10%","nodefs.available":"2Gi"}}`, overhead: quantity.List{"memory": 574*mebibyte + 794_506_036, "ephemeral-storage": 3 * gibibyte}},
@@ -245,16 +245,16 @@ func TestDiskOfTheKubelet(t *testing.T) {
 		volumes []awsv1.BlockDeviceMapping
 		want    int64
 	}{
-		"of the family":                         {family: "AL2", want: 20 * gibibyte},
-		"of the family's second":                {family: "Bottlerocket", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "5Gi", false)}, want: 20 * gibibyte},
-		"the device of the family":              {family: "Bottlerocket", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "5Gi", false), volume("/dev/xvdb", "100G", false)}, want: 100e9},
-		"the marked one":                        {family: "AL2023", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "5Gi", false), volume("/dev/xvdz", "1Ti", true)}, want: 1 << 40},
-		"from a snapshot, of a size not known":  {family: "AL2023", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "", false)}, want: 20 * gibibyte},
-		"Custom: the last":                      {family: "Custom", volumes: []awsv1.BlockDeviceMapping{volume("/dev/a", "5Gi", false), volume("/dev/b", "7Gi", false)}, want: 7 * gibibyte},
-		"Custom: the image's own":               {family: "Custom", want: 20 * gibibyte},
-		"neither name nor volume":               {family: "AL2", volumes: []awsv1.BlockDeviceMapping{{}}, want: 20 * gibibyte},
-		"the machine's own disks, left alone":   {family: "Windows2022", policy: true, want: 50 * gibibyte},
-		"the machine's own disks, put together": {family: "AL2023", policy: true, volumes: []awsv1.BlockDeviceMapping{volume("", "5Gi", true)}, want: 474e9},
+		"of the family":                          {family: "AL2", want: 20 * gibibyte},
+		"of the family's second":                 {family: "Bottlerocket", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "5Gi", false)}, want: 20 * gibibyte},
+		"the device of the family":               {family: "Bottlerocket", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "5Gi", false), volume("/dev/xvdb", "100G", false)}, want: 100e9},
+		"the marked one":                         {family: "AL2023", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "5Gi", false), volume("/dev/xvdz", "1Ti", true)}, want: 1 << 40},
+		"from a snapshot, of a size not known":   {family: "AL2023", volumes: []awsv1.BlockDeviceMapping{volume("/dev/xvda", "", false)}, want: 20 * gibibyte},
+		"Custom: the last":                       {family: "Custom", volumes: []awsv1.BlockDeviceMapping{volume("/dev/a", "5Gi", false), volume("/dev/b", "7Gi", false)}, want: 7 * gibibyte},
+		"Custom: the image's own":                {family: "Custom", want: 20 * gibibyte},
+		"neither name nor volume":                {family: "AL2", volumes: []awsv1.BlockDeviceMapping{{}}, want: 20 * gibibyte},
+		"the instance's own disks, left alone":   {family: "Windows2022", policy: true, want: 50 * gibibyte},
+		"the instance's own disks, put together": {family: "AL2023", policy: true, volumes: []awsv1.BlockDeviceMapping{volume("", "5Gi", true)}, want: 474e9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -300,7 +300,7 @@ func TestWhatAClassCannotLaunch(t *testing.T) {
 		}, want: "it has no nested virtualization (spec.cpuOptions)"},
 		"connection tracking": {info: types.InstanceTypeInfo{InstanceType: "m4.large", ProcessorInfo: m5large().ProcessorInfo, Hypervisor: types.InstanceTypeHypervisorXen}, class: func(c *instance.Class) {
 			c.Spec.ConnectionTracking = &awsv1.ConnectionTracking{}
-		}, want: "only Nitro machines have spec.connectionTracking"},
+		}, want: "only Nitro instances have spec.connectionTracking"},
 		"a placement group":  {info: m5large(), class: group(types.PlacementStrategyCluster), want: "it cannot be in a placement group of strategy cluster"},
 		"a card too many":    {info: m5large(), class: nics(first, awsv1.NetworkInterface{NetworkCardIndex: 1, InterfaceType: "interface"}), want: "it has no network card 1 (spec.networkInterfaces[1])"},
 		"a device too many":  {info: m5large(), class: nics(first, awsv1.NetworkInterface{DeviceIndex: 3, InterfaceType: "interface"}), want: "its network card 0 has no device 3 (spec.networkInterfaces[1])"},

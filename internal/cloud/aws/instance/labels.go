@@ -62,7 +62,7 @@ func requirements(info *types.InstanceTypeInfo, r *Region, c *Class, offered []c
 		set(labelWindowsBuild, f.WindowsBuild)
 	}
 	setNames(set, string(info.InstanceType))
-	setMachine(set, info)
+	setHardware(set, info)
 	setDevices(set, info)
 	if c.Group != nil {
 		set(awsv1.LabelPlacementGroupID, c.Group.ID)
@@ -86,8 +86,8 @@ func setNames(set func(key, value string), name string) {
 	}
 }
 
-// setMachine sets what processor, memory, network and storage say.
-func setMachine(set func(key, value string), info *types.InstanceTypeInfo) {
+// setHardware sets what processor, memory, network and storage say.
+func setHardware(set func(key, value string), info *types.InstanceTypeInfo) {
 	number := func(key string, n int64) { set(key, strconv.FormatInt(n, 10)) }
 	number(awsv1.LabelInstanceCPU, vcpus(info))
 	number(awsv1.LabelInstanceMemory, memoryMiB(info))

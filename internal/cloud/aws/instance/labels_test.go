@@ -173,22 +173,22 @@ func TestAgreesWithTheCatalogue(t *testing.T) {
 		got := instance.Type(&i, region(), c)
 		at := slices.IndexFunc(want, func(w *catalog.Type) bool { return w.Name == got.Name })
 		if at < 0 {
-			t.Fatalf("row %d: the catalogue has no %s", n, got.Name)
+			t.Fatalf("row %d: the catalog has no %s", n, got.Name)
 		}
 		for _, name := range []string{"cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "amd.com/gpu"} {
 			if got, want := got.Allocatable()[name], want[at].Allocatable()[name]; got != want {
-				t.Errorf("%s has %d of %s for pods, the catalogue says %d", i.InstanceType, got, name, want)
+				t.Errorf("%s has %d of %s for pods, the catalog says %d", i.InstanceType, got, name, want)
 			}
 		}
 		for _, key := range []string{"instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu", "instance-memory", "instance-local-nvme", "instance-gpu-name", "instance-gpu-count"} {
 			if got, want := got.Requirements["karpenter.k8s.aws/"+key], want[at].Requirements["karpenter.k8s.aws/"+key]; !got.Equal(want) {
-				t.Errorf("%s: %s is %s, the catalogue says %s", i.InstanceType, key, got, want)
+				t.Errorf("%s: %s is %s, the catalog says %s", i.InstanceType, key, got, want)
 			}
 		}
 	}
 }
 
-// ofRow returns what EC2 would say of a type of the catalogue's table.
+// ofRow returns what EC2 would say of a type of the catalog's table.
 func ofRow(t *testing.T, row map[string]string) types.InstanceTypeInfo {
 	t.Helper()
 	number := func(column string) int64 {

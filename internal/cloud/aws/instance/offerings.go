@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// reservedShare is the part of the price on demand that a reserved machine counts as: it is
+// reservedShare is the part of the price on demand that a reserved instance counts as: it is
 // paid for already, and yet smaller ones are to come first.
 const reservedShare = 1.0 / 10_000_000
 

@@ -16,14 +16,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// TestPlansTakeUpReservations has three pods, a machine each, and a reservation of two:
+// TestPlansTakeUpReservations has three pods, an instance each, and a reservation of two:
 // what the core plans must be what the provider can launch.
 func TestPlansTakeUpReservations(t *testing.T) {
 	t.Parallel()
 	const key = awsv1.LabelCapacityReservationID
 	for name, tc := range map[string]struct {
 		pool, pod label.Requirements
-		launches  string // reserved machines, others, refused pods
+		launches  string // reserved instances, others, refused pods
 	}{
 		"anything will do":                {launches: "2 1 0"},
 		"the pool wants the reservation":  {pool: label.Requirements{key: label.In("cr-1")}, launches: "2 0 1"},
@@ -61,7 +61,7 @@ func TestPlansTakeUpReservations(t *testing.T) {
 	}
 }
 
-// snapshot returns a cluster of one pool in which three pods wait, each as large as a machine.
+// snapshot returns a cluster of one pool in which three pods wait, each as large as an instance.
 func snapshot(all []*catalog.Type, pool, pod label.Requirements) *cluster.Snapshot {
 	snap := &cluster.Snapshot{
 		At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), ReservationKey: awsv1.LabelCapacityReservationID,

@@ -75,7 +75,7 @@ func (c *Config) HasExpressions() bool { return len(c.expressions()) > 0 }
 // ExpressionError says which expressions are not valid, and why.
 func (c *Config) ExpressionError() error { return c.broken }
 
-// Unsupported says what a machine of the family cannot be told.
+// Unsupported says what an instance of the family cannot be told.
 func (c *Config) Unsupported(f family.Family) error {
 	if f.Name == family.Custom {
 		return nil

@@ -94,8 +94,8 @@ func compileOne(env *cel.Env, text string) (program, error) {
 	return program{p}, err
 }
 
-// number evaluates the expression for a machine. What follows the point is cut off.
-func (p program) number(m Machine) (int64, error) {
+// number evaluates the expression for an instance. What follows the point is cut off.
+func (p program) number(m InstanceType) (int64, error) {
 	value, _, err := p.Eval(map[string]any{
 		"instance_type": m.Type, "vcpus": m.VCPUs, "memory_mib": m.MemoryMiB,
 		"default_enis": m.ENIs, "ips_per_eni": m.IPsPerENI, "max_pods": m.Pods,

@@ -16,7 +16,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-var large = kubelet.Machine{Type: "m5.large", VCPUs: 2, MemoryMiB: 8192, ENIs: 3, IPsPerENI: 10, Pods: 29}
+var large = kubelet.InstanceType{Type: "m5.large", VCPUs: 2, MemoryMiB: 8192, ENIs: 3, IPsPerENI: 10, Pods: 29}
 
 func raw(t testing.TB, text string) *runtime.RawExtension {
 	t.Helper()
@@ -157,7 +157,7 @@ func TestExpressionsThatAreNotValid(t *testing.T) {
 	}
 }
 
-func TestAValueThatFailsOnAMachineIsLeftOut(t *testing.T) {
+func TestAValueThatFailsOnAInstanceIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"{maxPods: '1 / (vcpus - 2)', kubeReserved: {pid: '7'}}":                                      "spec.kubelet.maxPods on m5.large: division by zero",

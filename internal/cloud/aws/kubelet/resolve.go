@@ -15,17 +15,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// Machine is what expressions can name of a type of machine.
-type Machine struct {
+// InstanceType is what expressions can name of an instance type.
+type InstanceType struct {
 	Type             string
 	VCPUs, MemoryMiB int64
 	// ENIs and IPsPerENI are those of the default network card.
 	ENIs, IPsPerENI int64
-	// Pods is how many pods the machine takes if maxPods is not set.
+	// Pods is how many pods the instance takes if maxPods is not set.
 	Pods int64
 }
 
-// Settings is the configuration of the kubelet on one type of machine.
+// Settings is the configuration of the kubelet on one instance type.
 type Settings struct {
 	// Fields is all that was written, expressions replaced by what they give; maxPods is
 	// always there. It is shared, and not to be changed.
@@ -42,9 +42,9 @@ type Settings struct {
 	CPUCFSQuota                                         *bool
 }
 
-// Resolve works the configuration out for a type of machine. Where an expression fails,
+// Resolve works the configuration out for an instance type. Where an expression fails,
 // the error says so, and the settings are as if the value were not there.
-func (c *Config) Resolve(m Machine) (Settings, error) {
+func (c *Config) Resolve(m InstanceType) (Settings, error) {
 	s := Settings{
 		Fields: maps.Clone(c.fields), MaxPods: m.Pods, PodsPerCore: int64(c.typed.PodsPerCore), ClusterDNS: c.typed.ClusterDNS,
 		EvictionHard: c.typed.EvictionHard, EvictionSoft: c.typed.EvictionSoft, EvictionSoftGracePeriod: c.typed.EvictionSoftGracePeriod,
@@ -81,7 +81,7 @@ func (c *Config) Resolve(m Machine) (Settings, error) {
 	return s, oneLine(errors.Join(errs...))
 }
 
-func (c *Config) resolveReserved(field string, list map[string]string, m Machine) (map[string]string, error) {
+func (c *Config) resolveReserved(field string, list map[string]string, m InstanceType) (map[string]string, error) {
 	out := maps.Clone(list)
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(list)) {

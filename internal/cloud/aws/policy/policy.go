@@ -22,7 +22,7 @@ type Params struct {
 	Partition, Region, Account string
 	// Cluster is the name of the EKS cluster.
 	Cluster string
-	// NodeRole is the name of the role that machines have.
+	// NodeRole is the name of the role that instances have.
 	NodeRole string
 	// Queue is the name of the interruption queue.
 	Queue string

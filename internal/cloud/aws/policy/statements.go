@@ -41,7 +41,7 @@ func allow(sid string, actions, resources []string, condition map[string]map[str
 	return Statement{sid, "Allow", actions, resources, condition}
 }
 
-// launchFrom: what machines are made of belongs to somebody else.
+// launchFrom: what instances are made of belongs to somebody else.
 func (p *Params) launchFrom() Statement {
 	return allow("LaunchFromWhatThereIs", []string{"ec2:CreateFleet", "ec2:RunInstances"}, []string{
 		p.ec2("", "image"), p.ec2("", "snapshot"),

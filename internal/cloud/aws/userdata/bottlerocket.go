@@ -101,7 +101,7 @@ func tables(document map[string]any, path ...string) (map[string]any, error) {
 // imageVersion finds major and minor of a version such as 1.46.0.
 var imageVersion = regexp.MustCompile(`(?:^|[^0-9.])([0-9]+)\.([0-9]+)\.[0-9]+`)
 
-// mountCommands returns the commands that put the machine's own disks together. From 1.46
+// mountCommands returns the commands that put the instance's own disks together. From 1.46
 // on the image knows by itself what belongs on them.
 func mountCommands(version string) [][]string {
 	bind := []string{"apiclient", "ephemeral-storage", "bind"}

@@ -1,4 +1,4 @@
-// Package userdata writes what a machine of EC2 runs at its start: the user's own part, and
+// Package userdata writes what an instance of EC2 runs at its start: the user's own part, and
 // ours, which makes it a node of the cluster. Each family of images has a form of its own.
 //
 // The user's part is untrusted input: it is parsed, never pasted into a structure that it

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Node is what a machine is told.
+// Node is what an instance is told.
 type Node struct {
 	Family  family.Family
 	Cluster Cluster
@@ -23,7 +23,7 @@ type Node struct {
 	Taints []cluster.Taint
 	// Kubelet is what its kubelet is told.
 	Kubelet kubelet.Settings
-	// StorePolicy says what becomes of the machine's own disks; nil: they are left alone.
+	// StorePolicy says what becomes of the instance's own disks; nil: they are left alone.
 	StorePolicy *awsv1.InstanceStorePolicy
 	// Custom is the user's own part.
 	Custom string
@@ -32,7 +32,7 @@ type Node struct {
 	ImageVersion string
 }
 
-// Cluster is where a machine is to join.
+// Cluster is where an instance is to join.
 type Cluster struct {
 	Name, Endpoint string
 	// CA is the certificate of the API server, in base64.

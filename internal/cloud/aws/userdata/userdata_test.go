@@ -32,7 +32,7 @@ func node(t testing.TB, name, kubeletYAML string) *userdata.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := config.Resolve(kubelet.Machine{Type: "m5.large", VCPUs: 2, MemoryMiB: 8192, ENIs: 3, IPsPerENI: 10, Pods: 29})
+	settings, err := config.Resolve(kubelet.InstanceType{Type: "m5.large", VCPUs: 2, MemoryMiB: 8192, ENIs: 3, IPsPerENI: 10, Pods: 29})
 	if err != nil {
 		t.Fatal(err)
 	}

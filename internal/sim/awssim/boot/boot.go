@@ -1,7 +1,7 @@
-// Package boot is what happens inside a machine between power-on and its Node: the user
+// Package boot is what happens inside an instance between power-on and its Node: the user
 // data is read as the image would read it, the kubelet is configured from it, and the
 // Node is what that kubelet reports. User data that the image would choke on is an error:
-// such a machine runs, and no Node joins.
+// such an instance runs, and no Node joins.
 //
 // Reading order: boot.go, config.go, kubelet.go, then one file an image family.
 package boot
@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Machine is what the hardware and the metadata service tell.
-type Machine struct {
+// Instance is what the hardware and the metadata service tell.
+type Instance struct {
 	InstanceID, InstanceType, Arch        string // Arch: x86_64 or arm64
 	Zone, ZoneID, Region, NodeName, Local string // Local: its address
 	// Cluster is the one whose API server would let the kubelet in; KubeletVersion the image's.
@@ -40,8 +40,8 @@ const (
 	Windows      = "windows" // and a year after it
 )
 
-// Node returns what the machine's kubelet registers.
-func Node(family string, userData []byte, m Machine) (*corev1.Node, error) {
+// Node returns what the instance's kubelet registers.
+func Node(family string, userData []byte, m Instance) (*corev1.Node, error) {
 	var c *config
 	var err error
 	switch {
@@ -70,8 +70,8 @@ func Node(family string, userData []byte, m Machine) (*corev1.Node, error) {
 }
 
 // podsByAddresses is how many pods have an address: one of each interface is its own, and
-// two pods are on the machine's.
-func (m Machine) podsByAddresses() int {
+// two pods are on the instance's.
+func (m Instance) podsByAddresses() int {
 	if m.ENIs == 0 {
 		return 0
 	}

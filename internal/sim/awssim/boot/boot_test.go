@@ -12,8 +12,8 @@ import (
 )
 
 // large is an m5.large as its kernel sees it.
-func large() boot.Machine {
-	return boot.Machine{
+func large() boot.Instance {
+	return boot.Instance{
 		InstanceID: "i-1", InstanceType: "m5.large", Arch: "x86_64", Zone: "us-east-1a", ZoneID: "use1-az4", Region: "us-east-1",
 		NodeName: "ip-10-0-0-4.ec2.internal", Local: "10.0.0.4", Cluster: "demo", KubeletVersion: "v1.35.2-eks-1",
 		VCPUs: 2, MemoryBytes: 7577 << 20, ENIs: 3, Addresses: 10, StorageBytes: 75e9,
@@ -160,7 +160,7 @@ func TestNoNode(t *testing.T) {
 	}
 }
 
-// FuzzNode: user data is what users write; no text may crash a machine, and a Node never
+// FuzzNode: user data is what users write; no text may crash an instance, and a Node never
 // offers more than it has.
 func FuzzNode(f *testing.F) {
 	for _, text := range []string{nodeConfig, bootstrap, settings, powershell} {

@@ -10,7 +10,7 @@ const bootstrapScript = "/etc/eks/bootstrap.sh"
 
 // readBootstrap reads user data as AL2 does: shell scripts, of which one calls the
 // bootstrap script.
-func readBootstrap(userData []byte, m Machine) (*config, error) {
+func readBootstrap(userData []byte, m Instance) (*config, error) {
 	parts, err := mimeParts(userData)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type settings struct {
 
 // readSettings reads user data as Bottlerocket does: TOML. Thresholds that are given
 // replace the defaults as a whole; reservations do by key.
-func readSettings(userData []byte, m Machine) (*config, error) {
+func readSettings(userData []byte, m Instance) (*config, error) {
 	var s settings
 	if err := toml.NewDecoder(bytes.NewReader(userData)).Decode(&s); err != nil {
 		return nil, fmt.Errorf("user data: %w", err)

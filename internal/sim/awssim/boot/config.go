@@ -22,7 +22,7 @@ type config struct {
 }
 
 // newConfig is what a kubelet does if nobody says otherwise.
-func newConfig(m Machine) *config {
+func newConfig(m Instance) *config {
 	return &config{
 		labels: map[string]string{}, maxPods: m.podsByAddresses(), reservedFor: m.podsByAddresses(),
 		kubeReserved: map[string]string{}, systemReserved: map[string]string{},
@@ -31,10 +31,10 @@ func newConfig(m Machine) *config {
 }
 
 // check refuses what would keep the kubelet from starting or from being let in.
-func (c *config) check(m Machine) error {
+func (c *config) check(m Instance) error {
 	switch {
 	case c.cluster != m.Cluster:
-		return fmt.Errorf("the user data is for cluster %q, the machine's is %q", c.cluster, m.Cluster)
+		return fmt.Errorf("the user data is for cluster %q, the instance's is %q", c.cluster, m.Cluster)
 	case c.endpoint == "":
 		return fmt.Errorf("the user data tells no API server endpoint")
 	case c.maxPods < 0 || c.podsPerCore < 0:

@@ -11,7 +11,7 @@ import (
 )
 
 // node is what the kubelet registers.
-func (c *config) node(family string, m Machine) (*corev1.Node, error) {
+func (c *config) node(family string, m Instance) (*corev1.Node, error) {
 	capacity := c.capacity(family, m)
 	allocatable, err := c.allocatable(capacity)
 	if err != nil {
@@ -54,7 +54,7 @@ func windowsBuild(family string) string {
 	return map[string]string{"windows2019": "10.0.17763", "windows2022": "10.0.20348", "windows2025": "10.0.26100"}[family]
 }
 
-func (c *config) capacity(family string, m Machine) corev1.ResourceList {
+func (c *config) capacity(family string, m Instance) corev1.ResourceList {
 	pods := c.maxPods
 	if c.podsPerCore > 0 {
 		pods = min(pods, c.podsPerCore*m.VCPUs)

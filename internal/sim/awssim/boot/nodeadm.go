@@ -90,7 +90,7 @@ type nodeConfig struct {
 
 // readNodeConfig reads user data as AL2023's nodeadm does: all NodeConfigs, in order, the
 // later ones over the earlier.
-func readNodeConfig(userData []byte, m Machine) (*config, error) {
+func readNodeConfig(userData []byte, m Instance) (*config, error) {
 	parts, err := mimeParts(userData)
 	if err != nil {
 		return nil, err

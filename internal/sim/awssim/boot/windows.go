@@ -9,7 +9,7 @@ const windowsScript = "Start-EKSBootstrap.ps1"
 
 // readPowershell reads user data as the Windows images do: a powershell block, of which
 // one line calls the bootstrap script.
-func readPowershell(userData []byte, m Machine) (*config, error) {
+func readPowershell(userData []byte, m Instance) (*config, error) {
 	_, block, ok := strings.Cut(string(userData), "<powershell>")
 	block, _, closed := strings.Cut(block, "</powershell>")
 	if !ok || !closed {

@@ -1,5 +1,5 @@
-// Package kubelets brings the Nodes of booted machines into a real API server. KWOK plays
-// their kubelets from there on; when a machine is gone, its Node is deleted, as the cloud
+// Package kubelets brings the Nodes of booted instances into a real API server. KWOK plays
+// their kubelets from there on; when an instance is gone, its Node is deleted, as the cloud
 // controller manager does it.
 package kubelets
 
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// retryAfter is how long an API server that refuses is left alone. Each machine has one
+// retryAfter is how long an API server that refuses is left alone. Each instance has one
 // place in the queue at most.
 const retryAfter = time.Second
 
@@ -31,7 +31,7 @@ type Nodes struct {
 	log    *slog.Logger
 
 	mu   sync.Mutex
-	due  map[string]*corev1.Node // by name; nil: the machine is gone
+	due  map[string]*corev1.Node // by name; nil: the instance is gone
 	wake chan struct{}
 }
 
@@ -108,7 +108,7 @@ func (n *Nodes) fulfil(ctx context.Context, name string, node *corev1.Node) erro
 	if old.Spec.ProviderID == node.Spec.ProviderID {
 		return nil
 	}
-	// Another machine had the address before.
+	// Another instance had the address before.
 	if err := client.IgnoreNotFound(n.client.Delete(ctx, old)); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func node(id string) *corev1.Node {
 }
 
 // TestNodes: a Node comes and goes, through an API server that refuses at first, and a
-// machine that gets the address of another one gets its name, too.
+// instance that gets the address of another one gets its name, too.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestNodes(t *testing.T) {
 		n.Leave("ip-10-0-0-4")
 		n.Join(node("i-2"))
 		if got := there(); got != "aws:///us-east-1a/i-2 fakefake" {
-			t.Errorf("after another machine with the address: %q", got)
+			t.Errorf("after another instance with the address: %q", got)
 		}
 		n.Leave("ip-10-0-0-4")
 		n.Leave("ip-10-0-0-4")

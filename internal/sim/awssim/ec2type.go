@@ -19,8 +19,8 @@ const (
 	capacityBlock    = "capacity-block"
 )
 
-// machine is an instance type.
-type machine struct {
+// instance is an instance type.
+type ec2Type struct {
 	name, family, size string
 	vcpus              int
 	memoryMiB          int64
@@ -45,20 +45,20 @@ type machine struct {
 // types are what EC2 sells: the shipped catalog. They are shared by all accounts of the
 // process and never changed.
 type types struct {
-	byName map[string]*machine
+	byName map[string]*ec2Type
 	names  []string // in order
 }
 
 var shippedTypes = sync.OnceValues(readTypes) //nolint:gochecknoglobals // never changes
 
 func readTypes() (types, error) {
-	t := types{byName: map[string]*machine{}}
+	t := types{byName: map[string]*ec2Type{}}
 	rows, err := ec2catalog.Rows()
 	if err != nil {
 		return t, fmt.Errorf("awssim: %w", err)
 	}
 	for _, row := range rows {
-		m, err := newMachine(row)
+		m, err := newType(row)
 		if err != nil {
 			return t, fmt.Errorf("awssim: %s: %w", row["name"], err)
 		}
@@ -70,7 +70,7 @@ func readTypes() (types, error) {
 	return t, nil
 }
 
-func newMachine(row map[string]string) (*machine, error) {
+func newType(row map[string]string) (*ec2Type, error) {
 	var err error
 	number := func(column string) int {
 		n, e := strconv.Atoi(row[column])
@@ -80,7 +80,7 @@ func newMachine(row map[string]string) (*machine, error) {
 		return n
 	}
 	family, size, _ := strings.Cut(row["name"], ".")
-	m := &machine{
+	m := &ec2Type{
 		name: row["name"], family: family, size: size, vcpus: number("vcpu"), memoryMiB: int64(number("memory_mib")),
 		arch: "x86_64", maker: map[string]string{"intel": "Intel", "amd": "AMD", "aws": "AWS"}[row["cpu_maker"]],
 		enis: number("enis"), addresses: number("ips_per_eni"), ebsMbps: number("ebs_mbps"), nvmeGB: number("nvme_gb"),
@@ -142,7 +142,7 @@ func cards(name string) int {
 
 // efas is how many elastic fabric adapters a type takes: one a card, on the large sizes
 // of the families that have them.
-func efas(m *machine) int {
+func efas(m *ec2Type) int {
 	if m.cards > 1 && !strings.HasPrefix(m.family, "u7in") {
 		return m.cards
 	}
@@ -157,9 +157,9 @@ func efas(m *machine) int {
 }
 
 // offeredIn tells whether a zone has the type.
-func (m *machine) offeredIn(zoneID string) bool { return slices.Contains(m.zoneIDs, zoneID) }
+func (m *ec2Type) offeredIn(zoneID string) bool { return slices.Contains(m.zoneIDs, zoneID) }
 
-func (m *machine) hypervisor() string {
+func (m *ec2Type) hypervisor() string {
 	switch {
 	case m.metal:
 		return ""
@@ -171,7 +171,7 @@ func (m *machine) hypervisor() string {
 }
 
 // clock is the sustained clock speed in GHz; by maker and generation, near the true one.
-func (m *machine) clock() float64 {
+func (m *ec2Type) clock() float64 {
 	generation := 0
 	for _, r := range m.family {
 		if r >= '0' && r <= '9' {
@@ -184,12 +184,12 @@ func (m *machine) clock() float64 {
 }
 
 // encrypts tells whether the cards encrypt what goes between instances.
-func (m *machine) encrypts() bool {
+func (m *ec2Type) encrypts() bool {
 	older := []string{"c5n", "c5a", "c5ad", "m5n", "m5dn", "m5zn", "r5n", "r5dn", "g4dn", "g4ad", "p3dn", "i3en", "d3", "d3en", "inf1", "p4d", "p4de", "g5", "dl1"}
 	return slices.Contains(older, m.family) || m.nitro && regexp.MustCompile(`^[a-z]+(-\d+tb)?[6-9]`).MatchString(m.family)
 }
 
-func (m *machine) usageClasses() []string {
+func (m *ec2Type) usageClasses() []string {
 	classes := []string{capacityOnDemand}
 	if len(m.spot) > 0 {
 		classes = append(classes, capacitySpot)
@@ -201,11 +201,11 @@ func (m *machine) usageClasses() []string {
 }
 
 // sellsBlocks tells whether capacity blocks of the type are sold.
-func (m *machine) sellsBlocks() bool {
+func (m *ec2Type) sellsBlocks() bool {
 	return slices.Contains([]string{"p4d", "p4de", "p5", "p5e", "p5en", "trn1", "trn2"}, m.family)
 }
 
-func (m *machine) strategies() []string {
+func (m *ec2Type) strategies() []string {
 	if strings.HasPrefix(m.family, "t") && !strings.HasPrefix(m.family, "trn") || strings.HasPrefix(m.family, "m1") || m.family == "m3" {
 		return []string{"partition", "spread"}
 	}
@@ -213,7 +213,7 @@ func (m *machine) strategies() []string {
 }
 
 // enaSupport tells of the enhanced network interface.
-func (m *machine) enaSupport() string {
+func (m *ec2Type) enaSupport() string {
 	switch {
 	case m.nitro:
 		return "required"
@@ -226,14 +226,14 @@ func (m *machine) enaSupport() string {
 
 // describe returns the type as DescribeInstanceTypes does. Unsaid: what the network always
 // carries is left out.
-func (m *machine) describe(unsaid bool) fields {
+func (m *ec2Type) describe(unsaid bool) fields {
 	if unsaid {
 		return m.terse
 	}
 	return m.described
 }
 
-func (m *machine) write(unsaid bool) fields {
+func (m *ec2Type) write(unsaid bool) fields {
 	enclaves := "unsupported"
 	if m.nitro && !m.metal && m.vcpus >= 4 && !strings.HasPrefix(m.family, "t") {
 		enclaves = "supported"
@@ -272,7 +272,7 @@ func (m *machine) write(unsaid bool) fields {
 	return append(out, m.devices()...)
 }
 
-func (m *machine) ebs() fields {
+func (m *ec2Type) ebs() fields {
 	if m.ebsMbps == 0 {
 		return fields{{"ebsOptimizedSupport", "unsupported"}}
 	}
@@ -282,9 +282,9 @@ func (m *machine) ebs() fields {
 }
 
 // baseline is what one network card always carries, in Gbit/s; made up, of the true size.
-func (m *machine) baseline() float64 { return min(0.375*float64(m.vcpus)/float64(m.cards), 100) }
+func (m *ec2Type) baseline() float64 { return min(0.375*float64(m.vcpus)/float64(m.cards), 100) }
 
-func (m *machine) network(unsaid bool) fields {
+func (m *ec2Type) network(unsaid bool) fields {
 	var cards list
 	for i := range m.cards {
 		card := fields{{"networkCardIndex", i}, {"maximumNetworkInterfaces", m.enis}}
@@ -311,7 +311,7 @@ func (m *machine) network(unsaid bool) fields {
 	return out
 }
 
-func (m *machine) devices() fields {
+func (m *ec2Type) devices() fields {
 	name := strings.ToUpper(strings.ReplaceAll(m.gpuName, "-", " "))
 	switch {
 	case m.gpus > 0:
@@ -336,7 +336,7 @@ func (m *machine) devices() fields {
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // neuronCores is how many cores one accelerator has.
-func (m *machine) neuronCores() int {
+func (m *ec2Type) neuronCores() int {
 	switch m.family {
 	case "inf1":
 		return 4
