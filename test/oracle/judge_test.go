@@ -355,7 +355,7 @@ func (r *run) handOver(ctx context.Context, target map[cluster.PodRef]string) er
 		}
 		given := r.given[ref]
 		v.Pods = append(v.Pods, nominate.Pod{
-			PodRef: ref, Node: target[ref], Hint: p.Status.NominatedNodeName, Ours: p.Status.NominatedNodeName == target[ref], Stands: true,
+			PodRef: ref, Node: target[ref], Nominated: p.Status.NominatedNodeName, Ours: p.Status.NominatedNodeName == target[ref], Stands: true,
 			Given: given.times, GivenAt: given.at, Shape: r.shapes[ref],
 		})
 	}

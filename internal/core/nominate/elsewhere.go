@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	// elsewhereAfter is how long a node has been open to a pod before the pod is tried
-	// elsewhere; twice as long each time, and not more than elsewhereMost times.
+	// elsewhereAfter is how long a node has been open to a pod before the pod is planned for
+	// another node. The time doubles with each attempt, and there are elsewhereMost attempts.
 	elsewhereAfter = 30 * time.Second
 	elsewhereMost  = 3
 	// elsewhereSettled is how long kube-scheduler may take to see that a node is open.
 	elsewhereSettled = 5 * time.Second
-	// elsewhereAtOnce is how many pods are tried elsewhere at the same time. If we are
-	// wrong about all pods of a cluster, that is all that it costs.
+	// elsewhereAtOnce is how many pods are planned for another node at the same time. If we
+	// are wrong about all pods of a cluster, that many extra nodes is all that it costs.
 	elsewhereAtOnce = 10
 )
 
-// Stuck is a pod that no node has, though it is meant for a node that is open.
+// Stuck is a pod that is not bound though its target node is open.
 type Stuck struct {
 	cluster.PodRef
-	// Since is when the node was open and the pod meant for it.
+	// Since is when the node was both open and the pod's target node.
 	Since time.Time
 	// TriedAt is when kube-scheduler is last known to have tried the pod in vain.
 	TriedAt time.Time
-	// Times is how often it was tried elsewhere before.
+	// Times is how often the pod was planned for another node before.
 	Times int
 }
 
 // Elsewhere returns the pods that are to be planned for another node: those that
-// kube-scheduler has refused to bind where we meant them to be. A pod that it has not got
-// round to, because it is slow or down, waits. Already is how many pods that no node has
-// were tried elsewhere before.
+// kube-scheduler has refused to bind to their target node. A pod that kube-scheduler has not
+// tried, because it is slow or down, waits. already is how many unbound pods were planned for
+// another node before.
 func Elsewhere(at time.Time, stuck []Stuck, already int) []cluster.PodRef {
 	var out []cluster.PodRef
 	for i := range stuck {

@@ -6,41 +6,44 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
 // model is as much of kube-scheduler as matters here: one pod is tried at a time, in the
-// order of its queue; opening a node wakes all pods; a pod tried in vain loses its hint; a
-// pod without one takes any room that no hint keeps.
+// order of its queue; opening a node wakes all pods; a pod tried in vain loses its nomination;
+// a pod without one takes any room that no nomination keeps.
 type model struct {
-	random *rand.Rand
-	at     time.Time
-	view   View
-	room   map[string]int       // left on a node
-	open   map[string]bool      // to pods
-	queue  map[string]bool      // pods that are awake
-	opens  map[string]time.Time // nodes on their way to be open
-	hints  map[string]time.Time // pods whose hint is on its way
-	landed int
+	random    *rand.Rand
+	at        time.Time
+	view      View
+	room      map[string]int       // left on a node
+	open      map[string]bool      // to pods
+	queue     map[string]bool      // pods that are awake
+	opens     map[string]time.Time // nodes on their way to be open
+	written   map[string]time.Time // pods whose nomination kube-scheduler does not know yet
+	asPlanned int
 }
 
 // tick is how long one try takes.
 const tick = 4 * time.Millisecond
 
-// hintTicks is how many pods may be tried until a hint is known to kube-scheduler.
-const hintTicks = 15
+// nominationTicks is how many pods may be tried until a nomination is known to kube-scheduler.
+const nominationTicks = 15
 
 func newModel(seed uint64) (m *model, pods int) {
 	m = &model{
 		random: rand.New(rand.NewPCG(seed, 0)), at: noon,
-		room: map[string]int{}, open: map[string]bool{}, queue: map[string]bool{}, opens: map[string]time.Time{}, hints: map[string]time.Time{},
+		room: map[string]int{}, open: map[string]bool{}, queue: map[string]bool{}, opens: map[string]time.Time{}, written: map[string]time.Time{},
 	}
 	for n := range 2 + m.random.IntN(60) {
 		name := fmt.Sprintf("n%02d", n)
 		each := 1 + m.random.IntN(8)
 		m.room[name] = each
-		m.view.Nodes = append(m.view.Nodes, waiting(name, 0))
+		m.view.Nodes = append(m.view.Nodes, Node{Name: name, Stage: Waiting, Asked: noon, ReadyAt: noon})
 		for range each {
-			p := meant(fmt.Sprintf("p%04d", pods), name, time.Duration(m.random.IntN(4000))*time.Millisecond)
+			ref := cluster.PodRef{Namespace: "ns", Name: fmt.Sprintf("p%04d", pods)}
+			p := Pod{PodRef: ref, Node: name, Tries: 1, TriedAt: noon.Add(-time.Duration(m.random.IntN(4000)) * time.Millisecond)}
 			m.view.Pods = append(m.view.Pods, p)
 			pods++
 		}
@@ -49,20 +52,20 @@ func newModel(seed uint64) (m *model, pods int) {
 	return m, pods
 }
 
-// step takes a look, does what it says, and has one pod tried.
+// step has a decision made, does what it says, and has one pod tried.
 func (m *model) step() {
 	m.view.At = m.at
 	step := Next(m.view)
 	for _, set := range step.Set {
 		i := slices.IndexFunc(m.view.Pods, func(p Pod) bool { return p.Name == set.Name })
 		p := &m.view.Pods[i]
-		p.Hint, p.Ours, p.Given, p.GivenAt = p.Node, true, p.Given+1, m.at
-		m.hints[p.Name] = m.at.Add(time.Duration(m.random.IntN(hintTicks)) * tick)
+		p.Nominated, p.Ours, p.Given, p.GivenAt = p.Node, true, p.Given+1, m.at
+		m.written[p.Name] = m.at.Add(time.Duration(m.random.IntN(nominationTicks)) * tick)
 	}
 	for i := range m.view.Pods {
 		p := &m.view.Pods[i]
-		if due, ok := m.hints[p.Name]; ok && !due.After(m.at) {
-			delete(m.hints, p.Name)
+		if due, ok := m.written[p.Name]; ok && !due.After(m.at) {
+			delete(m.written, p.Name)
 			p.Stands = true
 		}
 	}
@@ -87,7 +90,7 @@ func (m *model) node(name string) *Node {
 	return &m.view.Nodes[slices.IndexFunc(m.view.Nodes, func(n Node) bool { return n.Name == name })]
 }
 
-// try has the pod tried whose turn it is.
+// try tries the pod that is next in the queue.
 func (m *model) try() {
 	next := -1
 	for i := range m.view.Pods {
@@ -101,41 +104,41 @@ func (m *model) try() {
 	}
 	p := &m.view.Pods[next]
 	delete(m.queue, p.Name)
-	delete(m.hints, p.Name)
+	delete(m.written, p.Name)
 	m.view.Heard = m.at
 	to := ""
 	for i := range m.view.Nodes {
 		name := m.view.Nodes[i].Name
-		if m.open[name] && m.room[name] > m.kept(name, p) && (to == "" || p.Stands && p.Hint == name) {
+		if m.open[name] && m.room[name] > m.kept(name, p) && (to == "" || p.Stands && p.Nominated == name) {
 			to = name
 		}
 	}
 	if to == "" {
-		p.Hint, p.Stands, p.Tries, p.TriedAt = "", false, p.Tries+1, m.at
+		p.Nominated, p.Stands, p.Tries, p.TriedAt = "", false, p.Tries+1, m.at
 		return
 	}
 	if to == p.Node {
-		m.landed++
+		m.asPlanned++
 	}
 	m.room[to]--
 	m.view.Pods = slices.Delete(m.view.Pods, next, next+1)
 }
 
-// kept returns how much of a node's room hints keep from a pod.
+// kept returns how much of a node's room nominations keep from a pod.
 func (m *model) kept(node string, from *Pod) int {
 	kept := 0
 	for i := range m.view.Pods {
-		if p := &m.view.Pods[i]; p.Name != from.Name && p.Stands && p.Hint == node {
+		if p := &m.view.Pods[i]; p.Name != from.Name && p.Stands && p.Nominated == node {
 			kept++
 		}
 	}
 	return kept
 }
 
-// TestPodsOfAModelLandWherePlanned has random plans without any room to spare handed to a
+// TestPodsOfAModelAreBoundAsPlanned has random plans without any room to spare handed to a
 // model of kube-scheduler. All pods are bound, in little more time than the tries take that
-// cannot be avoided, and hardly one goes astray.
-func TestPodsOfAModelLandWherePlanned(t *testing.T) {
+// cannot be avoided, and hardly one elsewhere than on its target node.
+func TestPodsOfAModelAreBoundAsPlanned(t *testing.T) {
 	t.Parallel()
 	all, there := 0, 0
 	for seed := range uint64(200) {
@@ -147,10 +150,10 @@ func TestPodsOfAModelLandWherePlanned(t *testing.T) {
 			}
 			m.step()
 		}
-		all, there = all+pods, there+m.landed
+		all, there = all+pods, there+m.asPlanned
 	}
-	t.Logf("%d of %d pods landed as planned", there, all)
+	t.Logf("%d of %d pods are bound as planned", there, all)
 	if there*1000 < all*999 {
-		t.Errorf("%d of %d pods landed as planned, want 99.9 %%", there, all)
+		t.Errorf("%d of %d pods are bound as planned, want 99.9 %%", there, all)
 	}
 }

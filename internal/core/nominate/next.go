@@ -3,135 +3,136 @@ package nominate
 import "time"
 
 const (
-	// readyMost is how long a node that is not ready may be kept closed by us. Longer would
-	// buy nothing: what makes it ready may be a pod that must get onto it.
-	readyMost = 10 * time.Second
-	// meantSoon is how long a node that nothing is meant for stays closed: perhaps we have
-	// yet to hear what is.
-	meantSoon = 150 * time.Millisecond
-	// givenFast is how often a pod is hinted to one node as soon as the hint is gone; then
-	// every givenPause, and never more than givenMost times: the pod does not fit there.
+	// notReadyMost is how long we keep a node closed that is not ready. More would not help:
+	// what makes it ready may be a pod that must run on it.
+	notReadyMost = 10 * time.Second
+	// unplannedMost is how long a node stays closed that is no pod's target node: the plan
+	// for it may not have been observed yet.
+	unplannedMost = 150 * time.Millisecond
+	// A pod is nominated for one node up to givenFast times as soon as the nomination is gone,
+	// then once in givenPause, and givenMost times in all: then the pod does not fit there.
 	givenFast  = 10
 	givenPause = time.Second
 	givenMost  = 30
-	// weightMost is the most that a pod weighs (cluster.Shape.Weight) that is hinted. What a heavier
-	// pod asks is held against every pod hinted to its node each time; kube-scheduler finds a node
-	// for it without a hint. Ordinary pods weigh less than 24.
+	// weightMost is the largest weight (cluster.Shape.Weight) of a pod that is nominated.
+	// kube-scheduler checks a nominated pod's constraints against every other pod nominated for
+	// its node each time; it finds a node for a heavier pod without a nomination. Ordinary pods
+	// weigh less than 24.
 	weightMost = 200
 )
 
-// Next returns what to do now.
+// Next decides what to do now.
 func Next(v View) Step {
-	l := look{View: v, nodes: map[string]*Node{}, pods: map[string]int{}, turns: map[string]bool{}, lacking: map[string]int{}}
+	d := decision{View: v, nodes: map[string]*Node{}, pods: map[string]int{}, chosen: map[string]bool{}, lacking: map[string]int{}}
 	for i := range v.Nodes {
-		l.nodes[v.Nodes[i].Name] = &v.Nodes[i]
+		d.nodes[v.Nodes[i].Name] = &v.Nodes[i]
 	}
 	for i := range v.Pods {
-		l.pods[v.Pods[i].Node]++
+		d.pods[v.Pods[i].Node]++
 	}
-	l.countHints()
-	batch := l.choose()
+	d.countNominations()
+	batch := d.choose()
 	for i := range v.Pods {
-		l.hint(&v.Pods[i])
+		d.nominate(&v.Pods[i])
 	}
-	l.open(batch)
-	return l.step
+	d.open(batch)
+	return d.step
 }
 
-// look is one look in the making.
-type look struct {
+// decision is the state of one call of Next.
+type decision struct {
 	View
-	nodes   map[string]*Node
-	pods    map[string]int  // yet to be bound, by the node that they are meant for
-	turns   map[string]bool // nodes whose turn it is
-	lacking map[string]int  // pods whose hint has yet to be seen, by node
-	hinted  hinted
-	step    Step
+	nodes     map[string]*Node
+	pods      map[string]int  // unbound pods, by target node
+	chosen    map[string]bool // nodes that open now, or once their pods' nominations are seen
+	lacking   map[string]int  // pods whose nomination has not been seen yet, by target node
+	nominated nominations
+	step      Step
 }
 
-// choose opens the nodes that have waited long enough and returns those whose turn it is
-// besides: they open when the hints of their pods stand.
-func (l *look) choose() []*Node {
+// choose opens the nodes that have waited long enough and returns the nodes that it chooses
+// besides: they open when the nominations of their pods have been seen.
+func (d *decision) choose() []*Node {
 	var ready []*Node
-	for i := range l.Nodes {
-		n := &l.Nodes[i]
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
 		switch {
 		case n.Stage != Waiting:
 		case n.ReadyAt.IsZero():
-			l.openAt(n, n.Asked.Add(readyMost))
-		case l.pods[n.Name] == 0:
-			l.openAt(n, n.ReadyAt.Add(meantSoon))
-		case !l.openAt(n, n.ReadyAt.Add(l.WaitMost)):
+			d.openAt(n, n.Asked.Add(notReadyMost))
+		case d.pods[n.Name] == 0:
+			d.openAt(n, n.ReadyAt.Add(unplannedMost))
+		case !d.openAt(n, n.ReadyAt.Add(d.WaitMost)):
 			ready = append(ready, n)
 		}
 	}
 	if len(ready) == 0 {
 		return nil
 	}
-	return l.safe(ready)
+	return d.safe(ready)
 }
 
-// openAt opens the node if it is time, and tells whether it is.
-func (l *look) openAt(n *Node, turn time.Time) bool {
-	if turn.After(l.At) {
-		l.until(turn)
+// openAt opens the node if that time has come, and reports whether it has.
+func (d *decision) openAt(n *Node, due time.Time) bool {
+	if due.After(d.At) {
+		d.until(due)
 		return false
 	}
-	l.turns[n.Name] = true
-	l.step.Open = append(l.step.Open, n.Name)
+	d.chosen[n.Name] = true
+	d.step.Open = append(d.step.Open, n.Name)
 	return true
 }
 
-// open opens those of the batch whose pods all carry their hints; while kube-scheduler is
-// quiet all of them or none, because the first one wakes it.
-func (l *look) open(batch []*Node) {
+// open opens the nodes of the batch whose pods' nominations have all been seen. While
+// kube-scheduler is idle it opens all nodes or none, because the first one wakes kube-scheduler.
+func (d *decision) open(batch []*Node) {
 	lacking := 0
 	for _, n := range batch {
-		lacking += l.lacking[n.Name]
+		lacking += d.lacking[n.Name]
 	}
-	if lacking > 0 && l.quiet() {
+	if lacking > 0 && d.idle() {
 		return
 	}
 	for _, n := range batch {
-		if l.lacking[n.Name] == 0 {
-			l.step.Open = append(l.step.Open, n.Name)
+		if d.lacking[n.Name] == 0 {
+			d.step.Open = append(d.step.Open, n.Name)
 		}
 	}
 }
 
-// hint gives the pod the hint that it should have.
-func (l *look) hint(p *Pod) {
-	n := l.nodes[p.Node]
-	open := n != nil && (n.Stage == Open || n.Stage == Opening || l.turns[n.Name])
+// nominate gives the pod the nomination that it should have.
+func (d *decision) nominate(p *Pod) {
+	n := d.nodes[p.Node]
+	open := n != nil && (n.Stage == Open || n.Stage == Opening || d.chosen[n.Name])
 	switch {
-	case p.Hint == p.Node:
+	case p.Nominated == p.Node:
 		if !p.Stands {
-			l.lacking[p.Node]++
+			d.lacking[p.Node]++
 		}
 		return
-	case p.Hint != "" && !p.Ours:
+	case p.Nominated != "" && !p.Ours:
 		return
-	case p.Hint == "" && p.Shape != nil && p.Shape.Weight() > weightMost:
+	case p.Nominated == "" && p.Shape != nil && p.Shape.Weight() > weightMost:
 		return
-	case !open, l.hinted.crowd(p):
-		if p.Hint != "" {
-			l.step.Clear = append(l.step.Clear, *p)
+	case !open, d.nominated.exceedsSkew(p):
+		if p.Nominated != "" {
+			d.step.Clear = append(d.step.Clear, *p)
 		}
 		return
 	case p.Given >= givenMost:
 		return
 	}
-	if due := p.GivenAt.Add(givenPause); p.Given >= givenFast && due.After(l.At) {
-		l.until(due)
+	if due := p.GivenAt.Add(givenPause); p.Given >= givenFast && due.After(d.At) {
+		d.until(due)
 		return
 	}
-	l.step.Set = append(l.step.Set, *p)
-	l.lacking[p.Node]++
-	l.hinted.add(p.Node, p.Shape)
+	d.step.Set = append(d.step.Set, *p)
+	d.lacking[p.Node]++
+	d.nominated.add(p.Node, p.Shape)
 }
 
-func (l *look) until(t time.Time) {
-	if l.step.Until.IsZero() || t.Before(l.step.Until) {
-		l.step.Until = t
+func (d *decision) until(t time.Time) {
+	if d.step.Until.IsZero() || t.Before(d.step.Until) {
+		d.step.Until = t
 	}
 }

@@ -7,94 +7,94 @@ import (
 )
 
 const (
-	// kube-scheduler's pauses after vain tries: the first, twice as long each time, the longest.
+	// kube-scheduler's backoff after it tried a pod in vain: the first, doubling to the longest.
 	backoffFirst = time.Second
 	backoffMost  = 10 * time.Second
-	// quietAfter is how long nothing is heard of the pods once kube-scheduler has tried them all.
-	quietAfter = 80 * time.Millisecond
+	// idleAfter is how long no pod event is observed once kube-scheduler has tried all pods.
+	idleAfter = 80 * time.Millisecond
 	// triesEach is how many pods kube-scheduler may try in the time that one of several
-	// nodes takes to open, and triesBehind how many it may have tried that we have not heard
-	// of yet.
+	// nodes takes to open, and triesBehind how many it may have tried that we have not
+	// observed yet.
 	triesEach   = 2
 	triesBehind = 8
-	// turnPods is how many pods are hinted for one turn while kube-scheduler is quiet, so
-	// that it is not quiet for long.
-	turnPods = 300
-	// spareMost is how long a node with room to spare waits for others.
+	// batchPods is how many pods are nominated for one batch of nodes while kube-scheduler is
+	// idle, so that it is not idle for long.
+	batchPods = 300
+	// spareMost is how long a node with spare capacity waits for other nodes.
 	spareMost = time.Second
 )
 
-// safe returns the nodes whose turn it is: those whose pods kube-scheduler will not try
-// before the nodes are open. If it is quiet there is always one: with nothing else about to
-// open, nothing wakes kube-scheduler before that node is open.
-func (l *look) safe(ready []*Node) []*Node {
-	first := l.firstTries()
+// safe returns the nodes that may open: those whose pods kube-scheduler will not try before
+// the nodes are open. If it is idle there is always one: when nothing else is about to open,
+// nothing wakes kube-scheduler before that node is open.
+func (d *decision) safe(ready []*Node) []*Node {
+	first := d.firstTries()
 	slices.SortStableFunc(ready, func(a, b *Node) int { return -cmp.Compare(first[a.Name], first[b.Name]) })
-	opening, tried, pods := l.opening(), 0, 0
-	othersWait := l.othersWait()
-	if !l.quiet() {
+	opening, tried, pods := d.opening(), 0, 0
+	othersWait := d.othersWait()
+	if !d.idle() {
 		tried = triesBehind
-		l.until(l.Heard.Add(quietAfter))
+		d.until(d.Heard.Add(idleAfter))
 	}
 	var chosen []*Node
 	for _, n := range ready {
-		if last := n.ReadyAt.Add(spareMost); n.Spare && othersWait && last.After(l.At) {
-			l.until(last)
+		if last := n.ReadyAt.Add(spareMost); n.Spare && othersWait && last.After(d.At) {
+			d.until(last)
 			continue
 		}
-		alone := l.quiet() && opening == 0
+		alone := d.idle() && opening == 0
 		opening++
-		pods += l.pods[n.Name]
-		if !alone && (first[n.Name] < tried+triesEach*opening || pods > turnPods) {
+		pods += d.pods[n.Name]
+		if !alone && (first[n.Name] < tried+triesEach*opening || pods > batchPods) {
 			break
 		}
 		chosen = append(chosen, n)
-		l.turns[n.Name] = true
+		d.chosen[n.Name] = true
 	}
 	return chosen
 }
 
 // opening returns how many nodes are about to be open.
-func (l *look) opening() int {
+func (d *decision) opening() int {
 	opening := 0
-	for i := range l.Nodes {
-		if l.Nodes[i].Stage == Opening {
+	for i := range d.Nodes {
+		if d.Nodes[i].Stage == Opening {
 			opening++
 		}
 	}
 	return opening
 }
 
-// othersWait tells whether pods are meant for nodes that are closed and have no room to spare.
-func (l *look) othersWait() bool {
-	if l.Coming > 0 {
+// othersWait reports whether there are target nodes that are closed and have no spare capacity.
+func (d *decision) othersWait() bool {
+	if d.Coming > 0 {
 		return true
 	}
-	for i := range l.Nodes {
-		if n := &l.Nodes[i]; !n.Spare && (n.Stage == Closed || n.Stage == Waiting) {
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; !n.Spare && (n.Stage == Closed || n.Stage == Waiting) {
 			return true
 		}
 	}
 	return false
 }
 
-// quiet tells whether kube-scheduler has nothing to try.
-func (l *look) quiet() bool { return !l.Heard.Add(quietAfter).After(l.At) }
+// idle reports whether kube-scheduler has no pod to try.
+func (d *decision) idle() bool { return !d.Heard.Add(idleAfter).After(d.At) }
 
-// firstTries returns how many pods kube-scheduler tries before the first one of each node.
-// Its queue has those first that need not pause any more, then the others by the second in
-// which their pause ends; among them it goes by priority, then by who was tried first.
-func (l *look) firstTries() map[string]int {
+// firstTries returns how many pods kube-scheduler tries before the first pod of each node.
+// Its queue has first the pods whose backoff has ended, then the others by the second in
+// which their backoff ends; among them it sorts by priority, then by when they were last tried.
+func (d *decision) firstTries() map[string]int {
 	type queued struct {
 		*Pod
-		pauses time.Time
+		backoff time.Time
 	}
-	queue := make([]queued, len(l.Pods))
-	for i := range l.Pods {
-		queue[i] = queued{&l.Pods[i], l.pauses(&l.Pods[i])}
+	queue := make([]queued, len(d.Pods))
+	for i := range d.Pods {
+		queue[i] = queued{&d.Pods[i], d.backoffEnd(&d.Pods[i])}
 	}
 	slices.SortStableFunc(queue, func(a, b queued) int {
-		return cmp.Or(a.pauses.Compare(b.pauses), -cmp.Compare(a.Priority, b.Priority), a.TriedAt.Compare(b.TriedAt))
+		return cmp.Or(a.backoff.Compare(b.backoff), -cmp.Compare(a.Priority, b.Priority), a.TriedAt.Compare(b.TriedAt))
 	})
 	first := map[string]int{}
 	for i, p := range slices.Backward(queue) {
@@ -103,10 +103,10 @@ func (l *look) firstTries() map[string]int {
 	return first
 }
 
-// pauses returns the second in which the pause of a pod ends; zero: it has ended.
-func (l *look) pauses(p *Pod) time.Time {
-	pause := min(backoffFirst<<min(max(p.Tries-1, 0), 10), backoffMost)
-	if end := p.TriedAt.Add(pause).Truncate(time.Second); !end.Before(l.At.Truncate(time.Second)) {
+// backoffEnd returns the second in which the backoff of a pod ends; zero: it has ended.
+func (d *decision) backoffEnd(p *Pod) time.Time {
+	backoff := min(backoffFirst<<min(max(p.Tries-1, 0), 10), backoffMost)
+	if end := p.TriedAt.Add(backoff).Truncate(time.Second); !end.Before(d.At.Truncate(time.Second)) {
 		return end
 	}
 	return time.Time{}

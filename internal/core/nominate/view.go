@@ -8,20 +8,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// View is what a look depends on. Nodes and Pods are sorted by name.
+// View is what Next decides about. Nodes and Pods are sorted by name.
 type View struct {
 	At time.Time
-	// Nodes are those that ask to be opened, and those that pods of the view are meant for.
+	// Nodes are those that ask to be opened, and the target nodes of Pods.
 	Nodes []Node
-	// Pods are those that no node has yet and that are meant for a node or carry a hint
-	// of ours.
+	// Pods are the unbound pods that have a target node or a nomination of ours.
 	Pods []Pod
-	// Coming is how many pods are meant for nodes that have not joined.
+	// Coming is how many unbound pods are planned for nodes that have not joined.
 	Coming int
-	// Heard is when something was last heard of one of the pods: kube-scheduler writes why
-	// whenever it has tried one in vain.
+	// Heard is when the last event of one of the pods was observed: kube-scheduler writes why
+	// whenever it has tried a pod in vain.
 	Heard time.Time
-	// WaitMost is how long a node that is ready waits for its turn at most.
+	// WaitMost is how long a node that is ready waits for its pods' nominations at most.
 	WaitMost time.Duration
 }
 
@@ -31,9 +30,9 @@ type Node struct {
 	Stage Stage
 	// Asked is when it asked to be opened; zero if it did not.
 	Asked time.Time
-	// Spare: beside those meant for it, it could hold a pod that is meant for another.
+	// Spare: beside the pods planned for it, it has room for a pod that is planned for another node.
 	Spare bool
-	// ReadyAt is since when nothing but our word keeps pods from it; zero: something does.
+	// ReadyAt is since when nothing but our taint keeps pods from it; zero: something else does.
 	ReadyAt time.Time
 }
 
@@ -49,38 +48,39 @@ const (
 	Opening Stage = "opening"
 )
 
-// Pod is a pod that is to be bound.
+// Pod is an unbound pod.
 type Pod struct {
 	cluster.PodRef
-	// Node is the one it is meant for; empty: none, or one that has not joined.
+	// Node is its target node; empty: none, or one that has not joined.
 	Node string
-	// Hint is the node that it is nominated for; empty: none.
-	Hint string
-	// Ours tells that the hint is ours to change; otherwise it is kube-scheduler's, which
-	// makes room there.
+	// Nominated is the node that the pod is nominated for; empty: none.
+	Nominated string
+	// Ours reports that the nomination is ours to change; otherwise it is kube-scheduler's,
+	// which preempts pods there.
 	Ours bool
-	// Stands tells that the hint has been seen on the pod, not only been written.
+	// Stands reports that the nomination has been seen on the pod, not only been written.
 	Stands bool
-	// Given is how often it was hinted to Node, GivenAt when last.
+	// Given is how often it was nominated for Node, GivenAt when last.
 	Given   int
 	GivenAt time.Time
-	// Priority, how often kube-scheduler is known to have tried it in vain, and when last:
-	// they say which pod it tries next.
+	// Priority, Tries (how often kube-scheduler is known to have tried the pod in vain) and
+	// TriedAt (when last) say which pod it tries next.
 	Priority int32
 	Tries    int
 	TriedAt  time.Time
-	// Shape has the pod's rules and what others select it by; nil: it has no rules.
+	// Shape has the pod's constraints and the labels others select it by; nil: no constraints.
 	Shape *cluster.Shape
 }
 
 // Step is what to do now: first Clear, then Set, then Open. After it, or at Until, or
-// when something has changed, a new look is taken.
+// when something has changed, Next is called again.
 type Step struct {
+	// Clear are the pods whose nomination is taken away, Set those nominated for their Node.
 	Clear []Pod
 	Set   []Pod
-	// Open are the nodes whose turn has come.
+	// Open are the nodes that are opened to pods.
 	Open []string
-	// Until is when to look again though nothing has changed; zero: never.
+	// Until is when to decide again though nothing has changed; zero: never.
 	Until time.Time
 }
 
@@ -88,16 +88,16 @@ type Step struct {
 func (s Step) String() string {
 	var b strings.Builder
 	for _, p := range s.Clear {
-		fmt.Fprintf(&b, "clear %s\n", p.PodRef)
+		fmt.Fprintf(&b, "clear the nomination of %s\n", p.PodRef)
 	}
 	for _, p := range s.Set {
-		fmt.Fprintf(&b, "hint %s to %s\n", p.PodRef, p.Node)
+		fmt.Fprintf(&b, "nominate %s for %s\n", p.PodRef, p.Node)
 	}
 	for _, n := range s.Open {
 		fmt.Fprintf(&b, "open %s\n", n)
 	}
 	if !s.Until.IsZero() {
-		fmt.Fprintf(&b, "look again at %s\n", s.Until.Format("15:04:05.000"))
+		fmt.Fprintf(&b, "decide again at %s\n", s.Until.Format("15:04:05.000"))
 	}
 	if b.Len() == 0 {
 		return "nothing\n"

@@ -115,8 +115,8 @@ func (n *Nominator) inParallel(things, most int, do func(i int) error) error {
 func (n *Nominator) hint(ctx context.Context, p *nominate.Pod, hint string) error {
 	const path = "/status/nominatedNodeName"
 	ops := []op{{"test", "/metadata/uid", p.UID}, {"test", path, nil}}
-	if p.Hint != "" {
-		ops[1].Value = p.Hint
+	if p.Nominated != "" {
+		ops[1].Value = p.Nominated
 	}
 	if hint != "" {
 		ops = append(ops, op{"add", path, hint})

@@ -66,7 +66,7 @@ func (d *desk) pod(name, hint string) nominate.Pod {
 		p.Status.NominatedNodeName = hint
 		d.must(d.Status().Update(d.Context(), p))
 	}
-	return nominate.Pod{PodRef: translate.PodRef(p), Hint: hint, Node: "n2"}
+	return nominate.Pod{PodRef: translate.PodRef(p), Nominated: hint, Node: "n2"}
 }
 
 func (d *desk) must(err error) {
@@ -83,13 +83,13 @@ func TestHintsAreWrittenOnlyOverWhatWasSeen(t *testing.T) {
 	d.must(d.SubResource("binding").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bound"}},
 		&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "elsewhere"}}))
 	unseen := d.pod("unseen", "by-another")
-	unseen.Hint = ""
+	unseen.Nominated = ""
 	successor := d.pod("successor", "")
 	successor.UID = "another"
 	gone := nominate.Pod{PodRef: cluster.PodRef{Namespace: "default", Name: "gone", UID: "gone"}, Node: "n2"}
 	d.must(d.nominator.Set(t.Context(), []nominate.Pod{d.pod("plain", ""), d.pod("moved", "n1"), bound, unseen, successor, gone}))
 	changed := d.pod("changed", "by-another")
-	changed.Hint = "n1"
+	changed.Nominated = "n1"
 	d.must(d.nominator.Clear(t.Context(), []nominate.Pod{d.pod("cleared", "n1"), changed, gone}))
 	var pods corev1.PodList
 	d.must(d.List(t.Context(), &pods, client.InNamespace("default")))
@@ -164,7 +164,7 @@ func TestAHintThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
 	informer.Add(pod)
 	given := func() (hints []string) {
 		for _, p := range d.nominator.Mirror.Nominations().Pods {
-			hints = append(hints, p.Hint)
+			hints = append(hints, p.Nominated)
 		}
 		return hints
 	}

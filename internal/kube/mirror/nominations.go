@@ -63,11 +63,11 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 		return
 	}
 	pod := nominate.Pod{
-		PodRef: translate.PodRef(p.object), Hint: nominated, Ours: isLost || v.of.isOurs(p),
+		PodRef: translate.PodRef(p.object), Nominated: nominated, Ours: isLost || v.of.isOurs(p),
 		Priority: ptr.Deref(p.object.Spec.Priority, 0), Tries: p.history.tries, TriedAt: p.history.triedAt, Shape: p.shape.shape,
 	}
 	if isWritten && !written.isSeen && v.now.Before(written.at.Add(nominationShown)) {
-		pod.Hint, pod.Ours = written.node, true
+		pod.Nominated, pod.Ours = written.node, true
 	}
 	if n := v.of.nodes.joined(planned); n != nil {
 		pod.Node, pod.Stands = n.Name, n.Name == nominated
@@ -80,7 +80,7 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 	if pod.Node == written.node {
 		pod.Given, pod.GivenAt = written.writes, written.at
 	}
-	if pod.Node != "" || pod.Hint != "" {
+	if pod.Node != "" || pod.Nominated != "" {
 		v.view.Pods = append(v.view.Pods, pod)
 	}
 }

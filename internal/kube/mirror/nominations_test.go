@@ -102,7 +102,7 @@ func TestHints(t *testing.T) {
 	s.AssumeNomination(ref, "n3")
 	open := []nominate.Node{{Name: "n3"}}
 	hinted := once
-	hinted.Hint, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
+	hinted.Nominated, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
 	expect("a hint counts before it is shown", []nominate.Pod{hinted}, open, 0)
 
 	p = p.DeepCopy()
@@ -131,7 +131,7 @@ func TestHints(t *testing.T) {
 func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
 	s, p := hintStore("gone")
-	want := []nominate.Pod{{PodRef: translate.PodRef(p), Hint: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods.all[p.UID].shape.shape}}
+	want := []nominate.Pod{{PodRef: translate.PodRef(p), Nominated: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods.all[p.UID].shape.shape}}
 	v := s.Nominations()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
 		t.Errorf("Hints (-want +got):\n%s", diff)

@@ -1,0 +1,55 @@
+package nominate
+
+import "github.com/dovetail-sh/dovetail/internal/core/cluster"
+
+// nominations counts the nominated pods, by node and pod constraints.
+type nominations map[string]map[*cluster.Shape]int32
+
+func (d *decision) countNominations() {
+	d.nominated = nominations{}
+	for i := range d.Pods {
+		d.nominated.add(d.Pods[i].Nominated, d.Pods[i].Shape)
+	}
+}
+
+func (n nominations) add(node string, shape *cluster.Shape) {
+	if node == "" || shape == nil {
+		return
+	}
+	if n[node] == nil {
+		n[node] = map[*cluster.Shape]int32{}
+	}
+	n[node][shape]++
+}
+
+// exceedsSkew reports whether a pod would wait in vain if it were nominated beside the pods
+// that are nominated for its node already. When kube-scheduler tries a node it counts the pods
+// nominated for that node as bound, but not the pods nominated for other nodes. If more pods of
+// one topology spread constraint than its skew allows were nominated for each node, all of them
+// would wait for one another for ever.
+func (n nominations) exceedsSkew(p *Pod) bool {
+	if p.Shape == nil {
+		return false
+	}
+	for i := range p.Shape.Spread {
+		spread := &p.Shape.Spread[i]
+		count := int32(0)
+		if selects(spread, p.Shape, p.Shape) {
+			count++
+		}
+		for other, pods := range n[p.Node] {
+			if selects(spread, p.Shape, other) {
+				count += pods
+			}
+		}
+		if count > max(spread.MaxSkew, 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// selects reports whether the spread constraint of a pod counts another pod.
+func selects(spread *cluster.Spread, of, other *cluster.Shape) bool {
+	return of.Namespace == other.Namespace && spread.Selector.Selects(other.Labels)
+}
