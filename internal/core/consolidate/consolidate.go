@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -181,7 +182,7 @@ func (c *consolidator) bestOfTries(best *Result) {
 	none, most := c.out, -1.0
 	*best = none
 	attempt := func(try int) {
-		mark := c.s.Begin()
+		mark := c.s.Nodes.Begin()
 		c.out, c.gain, c.noise, c.limited = none, 0, noise(try), c.opts.DrainOnly
 		clear(c.received)
 		clear(c.launched)
@@ -193,8 +194,8 @@ func (c *consolidator) bestOfTries(best *Result) {
 				best.Try = try + 1
 			}
 		}
-		c.s.Undo(mark)
-		c.s.Remember(removed(c.out.Steps) <= nodes/littleShare)
+		c.s.Nodes.Undo(mark)
+		c.s.Launcher.Remember(removed(c.out.Steps) <= nodes/littleShare)
 	}
 	few := func() bool {
 		return c.opts.MayBegin != nil && len(best.Steps) >= fewShare*max(c.opts.MayBegin(best.Steps), 1)
@@ -263,7 +264,7 @@ func (c *consolidator) estimateOf(drafts []*draft) float64 {
 type consolidator struct {
 	snap *cluster.Snapshot
 	opts Options
-	s    *pack.Session
+	s    *repack.Session
 	// cost is what evicting a node's pods costs, with what must be saved besides. It is
 	// NaN for nodes that may not go. weight is that of their evictions.
 	cost, weight []float64
@@ -289,14 +290,14 @@ type consolidator struct {
 
 func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *consolidator {
 	opts.Terms = opts.Complete()
-	c := &consolidator{snap: snap, opts: opts, s: pack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, futile: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
+	c := &consolidator{snap: snap, opts: opts, s: repack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, futile: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.received = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
 	c.bought = n
 	worth, pods := 0.0, 0
 	for h := range n {
 		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Residents)
-		if p := c.s.Price(h); !math.IsNaN(p) {
+		if p := c.s.Nodes.Price(h); !math.IsNaN(p) {
 			c.out.PriceHourly += p
 		}
 	}
@@ -313,12 +314,12 @@ func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) 
 
 // judge works out what removing a node of the snapshot costs, or why it may not go.
 func (c *consolidator) judge(h int) {
-	n, price := &c.snap.Nodes[h], c.s.Price(h)
+	n, price := &c.snap.Nodes[h], c.s.Nodes.Price(h)
 	c.cost[h] = math.NaN()
 	if c.why[h] = c.blocked(n, price); !c.why[h].IsYes() {
 		return
 	}
-	if len(c.s.Added(h)) > 0 { // pods that wait, which are no residents that could move
+	if len(c.s.Nodes.Added(h)) > 0 { // pods that wait, which are no residents that could move
 		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pods that wait may want its room")
 		return
 	}
@@ -340,7 +341,7 @@ func (c *consolidator) bound() {
 	for h := range c.snap.Nodes {
 		least := c.s.Least(h)
 		worth += least
-		switch price := c.s.Price(h); {
+		switch price := c.s.Nodes.Price(h); {
 		case !math.IsNaN(c.cost[h]):
 			rest += least
 		case !math.IsNaN(price):
@@ -361,8 +362,8 @@ func (c *consolidator) bound() {
 // search looks for what could be cheaper, and returns what it found. The session is as it
 // was before.
 func (c *consolidator) search() []*draft {
-	mark := c.s.Begin()
-	c.bought = c.s.Hosts()
+	mark := c.s.Nodes.Begin()
+	c.bought = c.s.Nodes.Hosts()
 	c.groups.forget()
 	clear(c.futile)
 	c.drain()
@@ -370,7 +371,7 @@ func (c *consolidator) search() []*draft {
 		c.replace()
 	}
 	drafts := c.drafts()
-	c.s.Undo(mark)
+	c.s.Nodes.Undo(mark)
 	return drafts
 }
 
@@ -394,16 +395,16 @@ func (c *consolidator) drain() {
 	order := c.ranked(c.s.Room, func(int) bool { return true })
 	best := slices.Clone(order)
 	slices.Reverse(best)
-	c.s.Rank(best)
+	c.s.Rescheduler.Rank(best)
 	for _, h := range order {
 		h := int(h)
-		if cost := c.costOf(h); math.IsNaN(cost) || c.s.Price(h) < cost || !c.s.MayLeave(h) {
+		if cost := c.costOf(h); math.IsNaN(cost) || c.s.Nodes.Price(h) < cost || !c.s.Rescheduler.MayLeave(h) {
 			continue
 		}
-		mark := c.s.Begin()
-		c.s.Remove(h)
-		if !c.s.SettleOrFail() || !c.keep(mark, []int32{int32(h)}) {
-			c.s.Undo(mark)
+		mark := c.s.Nodes.Begin()
+		c.s.Nodes.Remove(h)
+		if !c.s.Rescheduler.RescheduleOrFail() || !c.keep(mark, []int32{int32(h)}) {
+			c.s.Nodes.Undo(mark)
 		}
 	}
 }
@@ -412,13 +413,13 @@ func (c *consolidator) drain() {
 // them costs, is least for their price. Those that may not go are last.
 func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []int32 {
 	order := []int32{}
-	rank := make([]float64, c.s.Hosts())
-	for h := range c.s.Hosts() {
-		if c.s.IsGone(h) || !want(h) {
+	rank := make([]float64, c.s.Nodes.Hosts())
+	for h := range c.s.Nodes.Hosts() {
+		if c.s.Nodes.IsGone(h) || !want(h) {
 			continue
 		}
 		order = append(order, int32(h))
-		if rank[h] = (use(h) + c.costOf(h)) / max(c.s.Price(h), 1e-9) * c.noise.of(h); math.IsNaN(rank[h]) {
+		if rank[h] = (use(h) + c.costOf(h)) / max(c.s.Nodes.Price(h), 1e-9) * c.noise.of(h); math.IsNaN(rank[h]) {
 			rank[h] = math.Inf(1)
 		}
 	}
@@ -440,7 +441,7 @@ func (c *consolidator) costOf(h int) float64 {
 
 // replaceable says why nothing is bought for a node's pods; yes means that it may be.
 func (c *consolidator) replaceable(h int) verdict.Verdict {
-	n := c.s.Node(h)
+	n := c.s.Nodes.Node(h)
 	if n == nil || c.opts.Replaceable == nil {
 		return verdict.Verdict{}
 	}
@@ -450,7 +451,7 @@ func (c *consolidator) replaceable(h int) verdict.Verdict {
 // settle keeps the nodes that steps have put pods on: nobody is to be evicted twice.
 func (c *consolidator) settle() {
 	for h := range c.received {
-		c.received[h] = len(c.s.Added(h)) > 0
+		c.received[h] = len(c.s.Nodes.Added(h)) > 0
 	}
 }
 
@@ -461,12 +462,12 @@ func (c *consolidator) replace() {
 		rounds = roundsFew
 	}
 	c.windows(rounds, func(h int) bool { return !math.IsNaN(c.costOf(h)) && c.replaceable(h).IsYes() }, func(hosts []int32) bool {
-		mark := c.s.Begin()
+		mark := c.s.Nodes.Begin()
 		if !c.swap(mark, hosts) {
 			return false
 		}
 		if !c.keep(mark, hosts) {
-			c.s.Undo(mark)
+			c.s.Nodes.Undo(mark)
 			return false
 		}
 		return true
@@ -484,7 +485,7 @@ func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hos
 			if stale {
 				order, stale = c.ranked(c.s.Worth, want), false
 			}
-			c.s.Survey()
+			c.s.Rescheduler.Probe()
 			for from := 0; from < len(order); from += size {
 				if gains(order[from:min(from+size, len(order))]) {
 					gained, stale = true, true
@@ -500,7 +501,7 @@ func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hos
 // swap removes nodes and buys others for their pods, if that saves enough. Windows that come
 // again as they were are left alone: while others change, room for their pods hardly gets more.
 func (c *consolidator) swap(mark int, hosts []int32) bool {
-	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
+	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Nodes.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
 		return false
 	}
 	sum := c.sumOf(hosts)
@@ -509,22 +510,22 @@ func (c *consolidator) swap(mark int, hosts []int32) bool {
 	}
 	limit, worth := -leastSaving, 0.0
 	for _, h := range hosts {
-		limit += c.s.Price(int(h)) - c.costOf(int(h))
+		limit += c.s.Nodes.Price(int(h)) - c.costOf(int(h))
 		worth += c.s.Worth(int(h))
 	}
 	if limit <= worth {
 		return false
 	}
 	for _, h := range hosts {
-		c.s.Remove(int(h))
+		c.s.Nodes.Remove(int(h))
 	}
-	if c.s.Settle() {
+	if c.s.Rescheduler.Reschedule() {
 		return true
 	}
-	if _, ok := c.s.Buy(limit); ok {
+	if _, ok := c.s.Launcher.LaunchFor(limit); ok {
 		return true
 	}
-	c.s.Undo(mark)
+	c.s.Nodes.Undo(mark)
 	c.futile[sum] = true
 	return false
 }
@@ -532,8 +533,8 @@ func (c *consolidator) swap(mark int, hosts []int32) bool {
 // sumOf returns a sum of nodes, in any order, and of what was put on them.
 func (c *consolidator) sumOf(hosts []int32) (sum topology.Sum) {
 	for _, h := range hosts {
-		one := topology.Sum(0).Add(uint64(h)).Add(uint64(c.s.Bin(int(h))))
-		for _, sh := range c.s.Added(int(h)) {
+		one := topology.Sum(0).Add(uint64(h)).Add(uint64(c.s.Nodes.Bin(int(h))))
+		for _, sh := range c.s.Nodes.Added(int(h)) {
 			one = one.Add(uint64(sh.Class)<<32 | uint64(sh.N))
 		}
 		sum += one

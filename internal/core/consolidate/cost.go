@@ -113,8 +113,8 @@ func (c *consolidator) balanced(remove []int32, saving float64) bool {
 	price, lost, weight := 0.0, map[string]float64{}, map[string]float64{}
 	for _, h := range remove {
 		pool := c.snap.Nodes[h].Pool
-		price += c.s.Price(int(h))
-		lost[pool] += c.s.Price(int(h))
+		price += c.s.Nodes.Price(int(h))
+		lost[pool] += c.s.Nodes.Price(int(h))
 		weight[pool] += 1 + c.weight[h]
 	}
 	approved, from := true, len(c.out.Scores)
@@ -145,7 +145,7 @@ func (c *consolidator) totals(pool string) total {
 	var t total
 	for h := range c.snap.Nodes {
 		if n := &c.snap.Nodes[h]; n.Pool == pool {
-			if p := c.s.Price(h); !math.IsNaN(p) {
+			if p := c.s.Nodes.Price(h); !math.IsNaN(p) {
 				t.price += p
 			}
 			t.weight++

@@ -1,6 +1,8 @@
 package consolidate
 
-import "slices"
+import (
+	"slices"
+)
 
 // progress is how much of each target some pods fill. There are thousands of targets, and a change
 // of the pods concerns few of them.

@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 )
 
 // TestProgressIsWhatASumWouldBe has pods come and go, and targets be bought, and compares the
@@ -21,7 +21,7 @@ func TestProgressIsWhatASumWouldBe(t *testing.T) {
 			targets[g].host = -1
 			for kind := range int32(kinds) {
 				if n := rapid.Int32Range(0, 4).Draw(t, "wanted"); n > 0 {
-					targets[g].want = append(targets[g].want, pack.Share{Class: kind, N: n})
+					targets[g].want = append(targets[g].want, repack.Share{Class: kind, N: n})
 					targets[g].worth += float64(n) * worth(kind)
 				}
 			}

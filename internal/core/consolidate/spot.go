@@ -12,7 +12,7 @@ import (
 func (c *consolidator) spotMost(remove []int32) int {
 	spot := 0
 	for _, h := range remove {
-		if c.s.IsSpot(int(h)) {
+		if c.s.Nodes.IsSpot(int(h)) {
 			spot++
 		}
 	}
@@ -25,8 +25,8 @@ func (c *consolidator) spotMost(remove []int32) int {
 // spotIn returns how many spot nodes the search in progress has bought in changes of these groups.
 func (c *consolidator) spotIn(roots []int32) int {
 	spot := 0
-	for h := c.bought; h < c.s.Hosts(); h++ {
-		if !c.s.IsGone(h) && c.s.IsSpot(h) && slices.Contains(roots, c.groups.find(c.s.Since(h))) {
+	for h := c.bought; h < c.s.Nodes.Hosts(); h++ {
+		if !c.s.Nodes.IsGone(h) && c.s.Nodes.IsSpot(h) && slices.Contains(roots, c.groups.find(c.s.Nodes.Since(h))) {
 			spot++
 		}
 	}
@@ -36,7 +36,7 @@ func (c *consolidator) spotIn(roots []int32) int {
 // typesMin returns how many instance types a spot launch in the place of the nodes must have to
 // choose from; 0: any number.
 func (c *consolidator) typesMin(remove []int32) int {
-	if len(remove) > 1 || !c.s.IsSpot(int(remove[0])) {
+	if len(remove) > 1 || !c.s.Nodes.IsSpot(int(remove[0])) {
 		return 0
 	}
 	return max(c.opts.SpotTypesMin, 0)
@@ -47,7 +47,7 @@ func (c *consolidator) typesMin(remove []int32) int {
 func (c *consolidator) spotStays(h int) verdict.Verdict {
 	name := c.snap.Nodes[h].Name
 	switch {
-	case !c.s.IsSpot(h) || c.s.Price(h)-c.s.Worth(h) < c.cost[h]:
+	case !c.s.Nodes.IsSpot(h) || c.s.Nodes.Price(h)-c.s.Worth(h) < c.cost[h]:
 		return verdict.Verdict{}
 	case !c.opts.SpotToSpot:
 		return verdict.Of(verdict.Unconsolidatable, name, "SpotToSpotConsolidation is disabled: a spot node is not replaced by a spot node")

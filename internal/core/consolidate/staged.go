@@ -3,7 +3,7 @@ package consolidate
 import (
 	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 )
 
 // stages is a draft that is too large for one command, done in several: what one of them buys
@@ -11,7 +11,7 @@ import (
 type stages struct {
 	c       *consolidator
 	targets []target
-	moves   []pack.Move
+	moves   []repack.Move
 	// open are targets that are bought and not full.
 	open []int
 	// kind is, by class, the class that stands for all whose pods can take each other's places
@@ -33,7 +33,7 @@ type stages struct {
 // target is a node to be bought, and what is still to come to it, by kind.
 type target struct {
 	bin   int32
-	want  []pack.Share
+	want  []repack.Share
 	worth float64
 	host  int // -1: it is not bought
 }
@@ -64,15 +64,15 @@ func (c *consolidator) execute(d *draft) *draft {
 func (c *consolidator) takeStages(d, whole *draft) (rest *draft, ok bool) {
 	t := newStages(c, whole)
 	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
-	from, was, gained := c.s.Begin(), c.out, c.gain
+	from, was, gained := c.s.Nodes.Begin(), c.out, c.gain
 	rest = &draft{}
 	for len(order) > 0 {
 		part := t.choose(order)
 		order = slices.DeleteFunc(order, func(h int32) bool { return slices.Contains(part, h) })
-		mark := c.s.Begin()
+		mark := c.s.Nodes.Begin()
 		step, gain, ok := c.take(&draft{remove: part}, mark, t.follow)
 		if !ok {
-			c.s.Undo(mark)
+			c.s.Nodes.Undo(mark)
 			t.takeBack()
 			rest.remove = append(rest.remove, part...)
 			continue
@@ -80,22 +80,22 @@ func (c *consolidator) takeStages(d, whole *draft) (rest *draft, ok bool) {
 		c.accept(mark, step, gain)
 		t.settle()
 	}
-	if !c.relaunch(append(c.s.Stocked(from), c.s.Bought(from)...), c.s.Hosts()) {
-		c.s.Undo(from)
+	if !c.relaunch(append(c.s.Nodes.Stocked(from), c.s.Nodes.Launched(from)...), c.s.Nodes.Hosts()) {
+		c.s.Nodes.Undo(from)
 		c.out, c.gain = was, gained
 		return nil, false
 	}
-	for _, h := range c.s.Bought(from) {
-		c.s.Close(h)
+	for _, h := range c.s.Nodes.Launched(from) {
+		c.s.Nodes.Close(h)
 	}
-	c.s.Welcome(from)
+	c.s.Rescheduler.Admit(from)
 	slices.Sort(rest.remove)
 	return rest, true
 }
 
 func newStages(c *consolidator, whole *draft) *stages {
-	n := c.s.Classes()
-	t := &stages{c: c, moves: slices.Clone(whole.moves), kind: c.s.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
+	n := c.s.Inventory.Classes()
+	t := &stages{c: c, moves: slices.Clone(whole.moves), kind: c.s.Inventory.Kinds(), classes: make([][]int32, n), room: make([]int32, n)}
 	for class, kind := range t.kind {
 		t.classes[kind] = append(t.classes[kind], int32(class))
 	}
@@ -106,28 +106,28 @@ func newStages(c *consolidator, whole *draft) *stages {
 		g := target{bin: p.bin, host: -1}
 		for _, sh := range p.pods {
 			kind := t.kind[sh.Class]
-			g.worth += float64(sh.N) * c.s.WorthOf(kind)
-			k := slices.IndexFunc(g.want, func(o pack.Share) bool { return o.Class == kind })
+			g.worth += float64(sh.N) * c.s.Inventory.WorthOf(kind)
+			k := slices.IndexFunc(g.want, func(o repack.Share) bool { return o.Class == kind })
 			if k < 0 {
 				k = len(g.want)
-				g.want = append(g.want, pack.Share{Class: kind})
+				g.want = append(g.want, repack.Share{Class: kind})
 			}
 			g.want[k].N += sh.N
 		}
 		t.targets = append(t.targets, g)
 	}
-	t.next = newProgress(t.targets, n, c.s.WorthOf)
+	t.next = newProgress(t.targets, n, c.s.Inventory.WorthOf)
 	return t
 }
 
 // atOnce returns what the draft comes to if all is done in one step.
 func (c *consolidator) atOnce(d *draft) (*draft, bool) {
-	mark, first := c.s.Begin(), c.s.Hosts()
-	defer c.s.Undo(mark)
+	mark, first := c.s.Nodes.Begin(), c.s.Nodes.Hosts()
+	defer c.s.Nodes.Undo(mark)
 	for _, h := range d.remove {
-		c.s.Remove(int(h))
+		c.s.Nodes.Remove(int(h))
 	}
-	if !c.follow(d, mark) || c.s.AnyLoose() && !c.s.Settle() {
+	if !c.follow(d, mark) || c.s.Nodes.AnyUnplaced() && !c.s.Rescheduler.Reschedule() {
 		return nil, false
 	}
 	return c.outcome(mark, first), true
@@ -170,7 +170,7 @@ func (t *stages) choose(order []int32) (part []int32) {
 // of the targets that will be bought for them.
 func (t *stages) foresee(h int32) {
 	t.next.clear()
-	for _, sh := range t.c.s.Own(int(h)) {
+	for _, sh := range t.c.s.Nodes.Own(int(h)) {
 		kind := t.kind[sh.Class]
 		n := min(sh.N, t.room[kind])
 		t.room[kind] -= n
@@ -198,8 +198,8 @@ func (t *stages) forget() {
 // the room of its kind for itself.
 func (t *stages) covered(h int32) float64 {
 	sum, all := 0.0, 0.0
-	for _, sh := range t.c.s.Own(int(h)) {
-		worth := t.c.s.WorthOf(sh.Class)
+	for _, sh := range t.c.s.Nodes.Own(int(h)) {
+		worth := t.c.s.Inventory.WorthOf(sh.Class)
 		sum, all = sum+worth*float64(min(sh.N, t.room[t.kind[sh.Class]])), all+worth*float64(sh.N)
 	}
 	if all == 0 {
@@ -216,18 +216,18 @@ func (t *stages) follow(*draft, int) bool {
 	for kind := range t.classes {
 		t.next.set(int32(kind), t.loose(int32(kind)))
 	}
-	for t.c.s.AnyLoose() {
+	for t.c.s.Nodes.AnyUnplaced() {
 		g := t.next.fullest()
 		if g < 0 {
 			break
 		}
-		h, ok := t.c.s.Open(t.targets[g].bin)
+		h, ok := t.c.s.Nodes.Open(t.targets[g].bin)
 		if !ok {
 			return false
 		}
 		t.targets[g].host = h
 		if !t.fill(g) { // rules say no to all of them, for now
-			t.c.s.Forgo()
+			t.c.s.Nodes.Cancel()
 			t.targets[g].host = -1
 			t.near, t.next.closed[g] = append(t.near, g), true
 			continue
@@ -237,9 +237,9 @@ func (t *stages) follow(*draft, int) bool {
 			t.next.set(sh.Class, t.loose(sh.Class))
 		}
 	}
-	if t.c.s.AnyLoose() { // rules may have asked for another order
+	if t.c.s.Nodes.AnyUnplaced() { // rules may have asked for another order
 		t.put()
-		t.c.s.Settle()
+		t.c.s.Rescheduler.Reschedule()
 	}
 	return true
 }
@@ -270,7 +270,7 @@ func (t *stages) fill(g int) (some bool) {
 // loose returns how many pods of a kind have no node.
 func (t *stages) loose(kind int32) (n int32) {
 	for _, class := range t.classes[kind] {
-		n += t.c.s.Loose(class)
+		n += t.c.s.Nodes.Unplaced(class)
 	}
 	return n
 }
@@ -279,8 +279,8 @@ func (t *stages) loose(kind int32) (n int32) {
 func (t *stages) move(kind int32, host int, want *int32) bool {
 	n := int32(0)
 	for _, class := range t.classes[kind] {
-		if most := min(*want-n, t.c.s.Loose(class)); most > 0 {
-			n += t.c.s.Put(class, host, most)
+		if most := min(*want-n, t.c.s.Nodes.Unplaced(class)); most > 0 {
+			n += t.c.s.Rescheduler.Put(class, host, most)
 		}
 	}
 	if n > 0 {
@@ -305,7 +305,7 @@ func (t *stages) takeBack() {
 // settle makes the command in progress final.
 func (t *stages) settle() {
 	t.open = slices.DeleteFunc(t.open, func(g int) bool {
-		return !slices.ContainsFunc(t.targets[g].want, func(sh pack.Share) bool { return sh.N > 0 })
+		return !slices.ContainsFunc(t.targets[g].want, func(sh repack.Share) bool { return sh.N > 0 })
 	})
 	t.next.drop(t.targets)
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -37,7 +37,7 @@ func (g *groups) find(change int32) int32 {
 // keep makes the change under way final, and one with those that it builds on; where steps
 // were too large before, unless they are more than one step may do together.
 func (c *consolidator) keep(mark int, hosts []int32) bool {
-	self := c.groups.find(c.s.Change())
+	self := c.groups.find(c.s.Nodes.Change())
 	roots, removed := []int32{self}, []int32(nil)
 	join := func(change int32) {
 		if change < 0 {
@@ -49,26 +49,26 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 		}
 	}
 	for _, h := range hosts {
-		if c.s.Node(int(h)) != nil {
+		if c.s.Nodes.Node(int(h)) != nil {
 			removed = append(removed, h)
 		}
-		join(c.s.Since(int(h)))
-		for _, sh := range c.s.Added(int(h)) {
+		join(c.s.Nodes.Since(int(h)))
+		for _, sh := range c.s.Nodes.Added(int(h)) {
 			join(sh.Change)
 		}
 	}
-	for _, h := range c.s.Stocked(mark) {
+	for _, h := range c.s.Nodes.Stocked(mark) {
 		if h >= c.bought {
-			join(c.s.Since(h))
+			join(c.s.Nodes.Since(h))
 		}
 	}
 	if c.limited && !c.mayGo(removed) || !c.mayStock(mark, removed) || c.spotIn(roots) > c.spotMost(removed) {
 		return false
 	}
 	if len(c.snap.Nodes) <= manyNodes {
-		c.s.Welcome(mark)
+		c.s.Rescheduler.Admit(mark)
 	}
-	c.s.Keep(mark)
+	c.s.Nodes.Keep(mark)
 	for _, root := range roots {
 		c.groups.parent[root], c.groups.removed[root] = self, nil
 	}
@@ -78,7 +78,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 
 // mayStock reports whether the nodes may go if something was bought for them since the mark.
 func (c *consolidator) mayStock(mark int, hosts []int32) bool {
-	return c.opts.Replaceable == nil || len(c.s.Stocked(mark)) == 0 ||
+	return c.opts.Replaceable == nil || len(c.s.Nodes.Stocked(mark)) == 0 ||
 		!slices.ContainsFunc(hosts, func(h int32) bool { return !c.replaceable(int(h)).IsYes() })
 }
 
@@ -119,14 +119,14 @@ func (c *consolidator) withinPools(hosts []int32) bool {
 type draft struct {
 	remove []int32
 	buy    []purchase
-	moves  []pack.Move
+	moves  []repack.Move
 	saving float64
 	weight float64
 }
 
 type purchase struct {
 	bin  int32
-	pods []pack.Share
+	pods []repack.Share
 }
 
 // makeSteps turns drafts into commands, each judged anew after those before it. What can't be
@@ -139,12 +139,12 @@ func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 	for i, d := range rest {
 		rest[i] = c.execute(d)
 	}
-	c.s.Survey()
+	c.s.Rescheduler.Probe()
 	for parts := c.parts(rest); len(parts) > 0; parts = halves(rest) {
 		rest = c.takeAll(parts, c.searchAnew)
 	}
 	for _, d := range drafts {
-		if slices.ContainsFunc(d.remove, func(h int32) bool { return !c.s.IsGone(int(h)) }) {
+		if slices.ContainsFunc(d.remove, func(h int32) bool { return !c.s.Nodes.IsGone(int(h)) }) {
 			return false
 		}
 	}
@@ -158,15 +158,15 @@ func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool
 		progress = false
 		var later []*draft
 		for _, d := range drafts {
-			mark := c.s.Begin()
+			mark := c.s.Nodes.Begin()
 			step, gain, ok := c.take(d, mark, do)
 			if !ok {
-				c.s.Undo(mark)
+				c.s.Nodes.Undo(mark)
 				later = append(later, d)
 				continue
 			}
 			c.accept(mark, step, gain)
-			c.s.Welcome(mark)
+			c.s.Rescheduler.Admit(mark)
 			progress = true
 		}
 		drafts = later
@@ -176,7 +176,7 @@ func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool
 
 // accept makes a step final.
 func (c *consolidator) accept(mark int, step plan.Step, gain float64) {
-	c.s.Keep(mark)
+	c.s.Nodes.Keep(mark)
 	c.out.Steps = append(c.out.Steps, step)
 	c.out.AfterHourly -= step.SavingHourly
 	c.gain += gain
@@ -226,7 +226,7 @@ func (c *consolidator) mayGo(hosts []int32) bool {
 
 // rankStaying lets only nodes take pods that no draft removes.
 func (c *consolidator) rankStaying(drafts []*draft) {
-	goes := make([]bool, c.s.Hosts())
+	goes := make([]bool, c.s.Nodes.Hosts())
 	for _, d := range drafts {
 		for _, h := range d.remove {
 			goes[h] = true
@@ -234,7 +234,7 @@ func (c *consolidator) rankStaying(drafts []*draft) {
 	}
 	order := c.ranked(c.s.Room, func(h int) bool { return !goes[h] })
 	slices.Reverse(order)
-	c.s.Rank(order)
+	c.s.Rescheduler.Rank(order)
 }
 
 // drafts gathers what each group does in the end, best first.
@@ -246,26 +246,26 @@ func (c *consolidator) drafts() (all []*draft) {
 		}
 		d := &draft{remove: slices.Sorted(slices.Values(removed))}
 		for _, h := range d.remove {
-			d.saving += c.s.Price(int(h))
+			d.saving += c.s.Nodes.Price(int(h))
 			d.weight += c.weight[h]
 		}
 		byRoot[int32(change)] = d
 		all = append(all, d)
 	}
-	for h := range c.s.Hosts() {
-		if c.s.IsGone(h) {
+	for h := range c.s.Nodes.Hosts() {
+		if c.s.Nodes.IsGone(h) {
 			continue
 		}
-		if since := c.s.Since(h); h >= c.bought {
+		if since := c.s.Nodes.Since(h); h >= c.bought {
 			if d := byRoot[c.groups.find(since)]; d != nil {
-				d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
-				d.saving -= c.s.Price(h)
+				d.buy = append(d.buy, purchase{c.s.Nodes.Bin(h), slices.Clone(c.s.Nodes.Added(h))})
+				d.saving -= c.s.Nodes.Price(h)
 			}
 			continue
 		}
-		for _, sh := range c.s.Added(h) {
+		for _, sh := range c.s.Nodes.Added(h) {
 			if d := byRoot[c.groups.find(sh.Change)]; d != nil {
-				d.moves = append(d.moves, pack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
+				d.moves = append(d.moves, repack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
 			}
 		}
 	}
@@ -282,12 +282,12 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if !c.mayGo(d.remove) {
 		return step, 0, false
 	}
-	cost, first := 0.0, c.s.Hosts()
+	cost, first := 0.0, c.s.Nodes.Hosts()
 	for _, h := range d.remove {
-		c.s.Remove(int(h))
-		n := c.s.Node(int(h))
+		c.s.Nodes.Remove(int(h))
+		n := c.s.Nodes.Node(int(h))
 		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: plan.Underutilized})
-		step.SavingHourly += c.s.Price(int(h))
+		step.SavingHourly += c.s.Nodes.Price(int(h))
 		step.Evictions += len(n.Residents)
 		cost += c.cost[h]
 	}
@@ -297,13 +297,13 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 			step.Remove[i].Reason = plan.Empty
 		}
 	}
-	if !do(d, mark) || c.s.AnyLoose() || !c.mayStock(mark, d.remove) {
+	if !do(d, mark) || c.s.Nodes.AnyUnplaced() || !c.mayStock(mark, d.remove) {
 		return step, 0, false
 	}
-	bought, spot := c.s.Bought(mark), 0
+	bought, spot := c.s.Nodes.Launched(mark), 0
 	for _, h := range bought {
-		step.SavingHourly -= c.s.Price(h)
-		if c.s.IsSpot(h) {
+		step.SavingHourly -= c.s.Nodes.Price(h)
+		if c.s.Nodes.IsSpot(h) {
 			spot++
 		}
 	}
@@ -312,21 +312,21 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	}
 	spare, typesMin := (step.SavingHourly-cost)/float64(max(1, len(bought))), c.typesMin(d.remove)
 	for i, h := range bought {
-		l := plan.Launch{PriceHourly: c.s.Price(h)}
-		if !c.late || c.s.IsSpot(h) {
-			if l, ok = c.launch(h, c.s.Price(h)+spare, typesMin); !ok {
+		l := plan.Launch{PriceHourly: c.s.Nodes.Price(h)}
+		if !c.late || c.s.Nodes.IsSpot(h) {
+			if l, ok = c.launch(h, c.s.Nodes.Price(h)+spare, typesMin); !ok {
 				c.fewTypes[d.remove[0]] = typesMin > 0
 				return step, 0, false
 			}
 		}
-		step.SavingHourly += c.s.Price(h) - l.PriceHourly
+		step.SavingHourly += c.s.Nodes.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
-		c.launched[h] = launched{len(c.out.Steps), i, c.s.Price(h) + spare, typesMin}
+		c.launched[h] = launched{len(c.out.Steps), i, c.s.Nodes.Price(h) + spare, typesMin}
 	}
-	if !c.inStages && !c.relaunch(c.s.Stocked(mark), first) {
+	if !c.inStages && !c.relaunch(c.s.Nodes.Stocked(mark), first) {
 		return step, 0, false
 	}
-	c.name(&step, d, bought, c.s.Moved(mark, first))
+	c.name(&step, d, bought, c.s.Nodes.Moved(mark, first))
 	return step, step.SavingHourly - cost, true
 }
 
@@ -340,11 +340,11 @@ type launched struct {
 // launch returns what is to be bought for a node; false where that is nothing that may be
 // bought.
 func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launch, bool) {
-	if !c.s.IsSpot(h) {
+	if !c.s.Nodes.IsSpot(h) {
 		typesMin = 0
 	}
 	l, pools, ok := c.s.Launch(h, priceMax, typesMin)
-	return l, ok && (!c.s.IsSpot(h) || pools >= c.opts.SpotPools)
+	return l, ok && (!c.s.Nodes.IsSpot(h) || pools >= c.opts.SpotPools)
 }
 
 // relaunch has launches of earlier steps hold what was put on the nodes, of those that
@@ -375,12 +375,12 @@ func (c *consolidator) relaunch(hosts []int, first int) bool {
 // follow does what the draft says, but for buying better.
 func (c *consolidator) follow(d *draft, _ int) bool {
 	todo := slices.Clone(d.moves)
-	c.s.PutAll(todo)
+	c.s.Rescheduler.PutAll(todo)
 	price := 0.0
 	for _, p := range d.buy {
-		price += c.s.PriceOf(p.bin)
+		price += c.s.Inventory.PriceOf(p.bin)
 	}
-	if len(d.buy) > 1 && c.s.BuyMany(price-leastSaving) {
+	if len(d.buy) > 1 && c.s.Launcher.LaunchMany(price-leastSaving) {
 		return true
 	}
 	return c.buyAlike(d, todo)
@@ -388,54 +388,54 @@ func (c *consolidator) follow(d *draft, _ int) bool {
 
 // buyAlike buys what the draft does, and puts the pods where they are there. Pods that move
 // go to what is bought if there is room: what others have free is left for later steps.
-func (c *consolidator) buyAlike(d *draft, moves []pack.Move) bool {
+func (c *consolidator) buyAlike(d *draft, moves []repack.Move) bool {
 	var bought []int
-	var todo []pack.Move
+	var todo []repack.Move
 	for _, p := range d.buy {
-		h, ok := c.s.Open(p.bin)
+		h, ok := c.s.Nodes.Open(p.bin)
 		if !ok {
 			return false
 		}
 		bought = append(bought, h)
 		for _, sh := range p.pods {
-			todo = append(todo, pack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
+			todo = append(todo, repack.Move{Class: sh.Class, Host: int32(h), N: sh.N})
 		}
 	}
-	c.s.PutAll(todo)
+	c.s.Rescheduler.PutAll(todo)
 	for _, h := range bought {
 		for i := range moves {
 			m := &moves[i]
-			m.N -= c.s.Put(m.Class, h, min(m.N, c.s.Loose(m.Class)))
+			m.N -= c.s.Rescheduler.Put(m.Class, h, min(m.N, c.s.Nodes.Unplaced(m.Class)))
 		}
 	}
-	c.s.PutAll(append(moves, todo...))
+	c.s.Rescheduler.PutAll(append(moves, todo...))
 	for _, h := range bought {
-		c.s.Close(h)
+		c.s.Nodes.Close(h)
 	}
 	return true
 }
 
 // searchAnew looks for other places.
 func (c *consolidator) searchAnew(d *draft, mark int) bool {
-	if c.s.Settle() || c.opts.DrainOnly {
+	if c.s.Rescheduler.Reschedule() || c.opts.DrainOnly {
 		return true
 	}
-	limit, first := 0.0, c.s.Hosts()
+	limit, first := 0.0, c.s.Nodes.Hosts()
 	for _, h := range d.remove {
-		limit += c.s.Price(int(h)) - c.cost[h]
+		limit += c.s.Nodes.Price(int(h)) - c.cost[h]
 	}
-	if c.s.BuyMany(limit) {
+	if c.s.Launcher.LaunchMany(limit) {
 		return c.redo(d, mark, first)
 	}
-	if _, ok := c.s.Buy(limit); !ok {
+	if _, ok := c.s.Launcher.LaunchFor(limit); !ok {
 		return false
 	}
-	c.s.Welcome(mark)
+	c.s.Rescheduler.Admit(mark)
 	c.windows(roundsMax, func(h int) bool { return h >= first }, func(hosts []int32) bool {
-		mark := c.s.Begin()
+		mark := c.s.Nodes.Begin()
 		gains := c.swap(mark, hosts)
 		if gains {
-			c.s.Welcome(mark)
+			c.s.Rescheduler.Admit(mark)
 		}
 		return gains
 	})
@@ -446,29 +446,29 @@ func (c *consolidator) searchAnew(d *draft, mark int) bool {
 // pods let it.
 func (c *consolidator) redo(d *draft, mark, first int) bool {
 	once := c.outcome(mark, first)
-	c.s.Undo(mark)
+	c.s.Nodes.Undo(mark)
 	for _, h := range d.remove {
-		c.s.Remove(int(h))
+		c.s.Nodes.Remove(int(h))
 	}
 	return c.buyAlike(once, once.moves)
 }
 
 // outcome returns what was bought and moved since the mark, when so many nodes there were.
 func (c *consolidator) outcome(mark, first int) *draft {
-	d := &draft{moves: c.s.Moved(mark, first)}
-	for _, h := range c.s.Bought(mark) {
-		d.buy = append(d.buy, purchase{c.s.Bin(h), slices.Clone(c.s.Added(h))})
+	d := &draft{moves: c.s.Nodes.Moved(mark, first)}
+	for _, h := range c.s.Nodes.Launched(mark) {
+		d.buy = append(d.buy, purchase{c.s.Nodes.Bin(h), slices.Clone(c.s.Nodes.Added(h))})
 	}
 	return d
 }
 
 // name says which pods go where: pods of a class are alike.
-func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []pack.Move) {
+func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []repack.Move) {
 	waiting := map[int32][]cluster.PodRef{}
 	for _, h := range d.remove {
 		residents := c.snap.Nodes[h].Residents
 		for i := range residents {
-			class := c.s.Class(residents[i].Shape)
+			class := c.s.Inventory.Class(residents[i].Shape)
 			waiting[class] = append(waiting[class], residents[i].PodRef)
 		}
 	}
@@ -478,12 +478,12 @@ func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []pa
 		return pods
 	}
 	for i, h := range bought {
-		for _, sh := range c.s.Added(h) {
+		for _, sh := range c.s.Nodes.Added(h) {
 			step.Launch[i].Pods = append(step.Launch[i].Pods, next(sh.Class, sh.N)...)
 		}
 	}
 	for _, m := range landed {
-		n, at := c.s.Node(int(m.Host)), c.launched[int(m.Host)]
+		n, at := c.s.Nodes.Node(int(m.Host)), c.launched[int(m.Host)]
 		for _, ref := range next(m.Class, m.N) {
 			if n == nil {
 				step.Joins = append(step.Joins, plan.Join{Pod: ref, Step: at.step, Launch: at.at})
@@ -518,7 +518,7 @@ func (c *consolidator) noteKept() {
 		default:
 			c.out.Kept = append(c.out.Kept, verdict.Of(verdict.Unconsolidatable, n.Name,
 				"nothing was found that saves enough: it costs %.4f an hour, its pods are worth %.4f on new machines, and removing it must save %.4f",
-				c.s.Price(h), c.s.Worth(h), c.cost[h]))
+				c.s.Nodes.Price(h), c.s.Worth(h), c.cost[h]))
 		}
 	}
 }

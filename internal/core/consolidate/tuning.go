@@ -1,6 +1,8 @@
 package consolidate
 
-import "time"
+import (
+	"time"
+)
 
 // The constants that tune the search, each with its unit, its meaning and why it has this
 // value. Those of what disruption remembers are in the same form in internal/core/disrupt.

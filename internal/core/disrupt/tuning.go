@@ -1,6 +1,8 @@
 package disrupt
 
-import "time"
+import (
+	"time"
+)
 
 // The constants that tune what disruption remembers and how much one decision does, each
 // with its unit, its meaning and why it has this value. Those of the search for

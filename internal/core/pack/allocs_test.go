@@ -23,7 +23,7 @@ func mixes() map[string]func(r *rand.Rand, app int) string {
 	}
 	return map[string]func(r *rand.Rand, app int) string{
 		"plain": func(*rand.Rand, int) string { return "" },
-		"rules": func(r *rand.Rand, app int) string { // 40 % spread over zones, 20 % with a rule per machine
+		"rules": func(r *rand.Rand, app int) string { // 40 % spread over zones, 20 % with a rule per node
 			switch roll := r.IntN(10); {
 			case roll < 4:
 				return "spread=zone:1"
@@ -36,7 +36,7 @@ func mixes() map[string]func(r *rand.Rand, app int) string {
 	}
 }
 
-// crowd returns a cluster with so many pending pods of a mix, and 900 types to buy.
+// crowd returns a cluster with so many pending pods of a mix, and 900 types to launch.
 func crowd(tb testing.TB, mix string, pods int) *cluster.Snapshot {
 	tb.Helper()
 	var b strings.Builder
@@ -98,7 +98,7 @@ func TestFewerAllocationsThanPods(t *testing.T) {
 	}
 }
 
-// BenchmarkSolve plans pods for which everything must be bought.
+// BenchmarkSolve plans pods for which everything must be launched.
 func BenchmarkSolve(b *testing.B) {
 	for _, pods := range []int{1000, 10000, 50000} {
 		for mix := range mixes() {

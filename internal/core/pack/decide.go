@@ -28,7 +28,7 @@ const (
 )
 
 // effortFor returns how many units a decision about the snapshot may take.
-func (o Options) effortFor(snap *cluster.Snapshot) int64 {
+func effortFor(o Options, snap *cluster.Snapshot) int64 {
 	return cmp.Or(o.Effort, effortBase+effortPod*int64(len(snap.Pending))+effortNode*int64(len(snap.Nodes)))
 }
 
@@ -88,7 +88,7 @@ func (d *decider) attempt(snap *cluster.Snapshot) (p plan.Plan, cause string) {
 // withoutHeavy decides about the pods that weigh least in their namespaces, half of all weight
 // each time, then about those that weigh little, and in the end about the plain ones.
 func (d *decider) withoutHeavy(snap *cluster.Snapshot) plan.Plan {
-	out := newLeftOut(snap, tooMuchEffort(d.opts.effortFor(snap)))
+	out := newLeftOut(snap, tooMuchEffort(effortFor(d.opts, snap)))
 	for half := range halvesMax {
 		switch half {
 		case halvesMax - 1:

@@ -47,7 +47,7 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 	}
 }
 
-// TestRenamingRenamesThePlan gives every machine, pool, type and pod a new name, in the
+// TestRenamingRenamesThePlan gives every node, pool, type and pod a new name, in the
 // same order, and wants the same plan under the new names. The order matters because the
 // API says that of equally heavy pools the later name goes first.
 func TestRenamingRenamesThePlan(t *testing.T) {

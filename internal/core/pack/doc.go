@@ -1,12 +1,14 @@
-// Package pack answers the question that Dovetail exists for: given the pending pods and
-// the machines there are and could be, which pod goes where, and what is bought?
+// Package pack answers the question that Dovetail exists for: given the pending pods, the
+// nodes that exist and the instance types that can be launched, which pod goes where, and
+// which nodes are launched?
 //
-// The one idea: pods that are alike are one class, offerings that are alike are one atom,
-// and what a class allows of a pool is a bitset of atoms, worked out once. From then on
-// packing is int64 vectors and bitsets; nothing in the loops formats a string, touches a
-// map or parses a quantity.
+// It is made of layers, and imports go down: model states the snapshot as numbers and
+// bitsets, place puts one pod after another on a node, launch chooses new nodes for many
+// pods at once, and this package runs them in order, validates the result as a whole,
+// keeps gangs whole and explains refusals. It may import those three and the rest of the
+// core below them.
 //
-// Read Solve (solve.go) first, then compile.go (classes), pool.go (atoms), bin.go (what
-// is being filled), launch.go (a bin becomes a launch), uphold.go and unled.go (does all of
-// it hold together, in some order) and refuse.go (why not).
+// Read Solve (solve.go) first, then validate.go and affinity_order.go (final validation: do all rules
+// hold together, in some order of binding), refuse.go (why a pod has no node), decide.go
+// (a decision that costs too much or panics) and gang.go (all pods of a gang or none).
 package pack

@@ -130,7 +130,7 @@ func (g *ganging) attempt() (p plan.Plan, short []shortGang) {
 	return p, g.short(&p)
 }
 
-// givenUpFor tells whether a decision was given up for the pod that is refused.
+// givenUpFor reports whether a decision was given up for the pod that is refused.
 func givenUpFor(why verdict.Verdict) bool {
 	return why.Reason == verdict.TooMuchEffort || why.Reason == verdict.DecisionFailed
 }

@@ -45,7 +45,7 @@ func TestEveryPlanIsSound(t *testing.T) {
 	})
 }
 
-// priceHolds tells whether the bound is one, and first-fit-decreasing no better.
+// priceHolds reports whether the bound is one, and first-fit-decreasing no better.
 func priceHolds(snap *cluster.Snapshot, p *plan.Plan) error {
 	if price := p.PriceHourly(); p.BoundHourly > price+1e-6 {
 		return fmt.Errorf("the bound is %.6f, the price %.6f", p.BoundHourly, price)
@@ -91,7 +91,7 @@ func shapeOf(snap *cluster.Snapshot, name string) *cluster.Shape {
 	return nil
 }
 
-// machinesHold checks what is meant for machines that run.
+// machinesHold checks what is meant for nodes that run.
 func machinesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 	used := map[string]quantity.List{}
 	for _, pl := range p.Placements {
@@ -232,7 +232,7 @@ func limitsHold(snap *cluster.Snapshot, p *plan.Plan) error {
 // worldsMost is how many of the ways in which the cloud may answer a plan is judged in.
 const worldsMost = 64
 
-// site is a machine as it may turn out to be.
+// site is a node as it may turn out to be.
 type site struct {
 	name   string
 	labels label.Requirements
@@ -247,7 +247,7 @@ type resident struct {
 	planned bool
 }
 
-// is tells what the machine has as the value of a key.
+// is tells what the node has as the value of a key.
 func (s *site) is(key string) string {
 	if key == label.Hostname {
 		return s.name
@@ -264,7 +264,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		name := p.Placements[i].Pod.Name
 		pods[p.Placements[i].Node] = append(pods[p.Placements[i].Node], resident{name, shapeOf(snap, name), true})
 	}
-	var options [][]site // by machine
+	var options [][]site // by node
 	add := func(name string, taints []cluster.Taint, pods []resident, labels ...label.Requirements) {
 		var sites []site
 		for _, l := range labels {
@@ -326,7 +326,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 	return nil
 }
 
-// worldHolds tells whether each planned pod may be where it is, with all others there.
+// worldHolds reports whether each planned pod may be where it is, with all others there.
 func worldHolds(world []site) error {
 	for i := range world {
 		for k, me := range world[i].pods {
@@ -369,7 +369,7 @@ func before(world []site, i, k int) (earlier []site, at, pod int) {
 			waiting[j] = slices.DeleteFunc(waiting[j], func(r resident) bool {
 				earlier[j].pods = append(earlier[j].pods, r)
 				last := len(earlier[j].pods) - 1
-				if slices.ContainsFunc(r.sh.Affinity, func(t cluster.PodTerm) bool { here, _ := company(earlier, j, last, t.Key); return here == 0 }) {
+				if slices.ContainsFunc(r.sh.Affinity, func(t cluster.PodTerm) bool { here, _ := CountedDaemons(earlier, j, last, t.Key); return here == 0 }) {
 					earlier[j].pods = earlier[j].pods[:last]
 					return false
 				}
@@ -410,16 +410,16 @@ func apartHolds(world []site, i, k int) error {
 func togetherHolds(world []site, i, k int) error {
 	sh := world[i].pods[k].sh
 	for _, t := range sh.Affinity {
-		if here, any := company(world, i, k, t.Key); world[i].is(t.Key) == "" || here == 0 && (any > 0 || !matchesAll(sh, sh)) {
+		if here, any := CountedDaemons(world, i, k, t.Key); world[i].is(t.Key) == "" || here == 0 && (any > 0 || !matchesAll(sh, sh)) {
 			return fmt.Errorf("it is not with whom it must be by %s", t.Key)
 		}
 	}
 	return nil
 }
 
-// company counts the others that match all terms of a pod: in its domain of the key, and
+// CountedDaemons counts the others that match all terms of a pod: in its domain of the key, and
 // anywhere.
-func company(world []site, i, k int, key string) (here, any int) {
+func CountedDaemons(world []site, i, k int, key string) (here, any int) {
 	me := &world[i].pods[k]
 	for j := range world {
 		for o := range world[j].pods {

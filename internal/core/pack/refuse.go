@@ -4,22 +4,23 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // why returns the reason why no launch can hold a pod of the class: the nearest miss of
 // every pool.
-func (s *solver) why(c *class) verdict.Verdict {
-	if c.shape.Invalid != "" {
-		return verdict.Of(verdict.PodError, "", "%s", c.shape.Invalid)
+func (s *solver) why(c *model.PodClass) verdict.Verdict {
+	if c.Constraints.Invalid != "" {
+		return verdict.Of(verdict.PodError, "", "%s", c.Constraints.Invalid)
 	}
-	if len(s.model.pools) == 0 {
+	if len(s.state.Model.Pools) == 0 {
 		return verdict.Of(verdict.NoPool, "", "there is no NodePool")
 	}
 	all := verdict.Verdict{Reason: verdict.NoPlace}
-	for p, pool := range s.model.pools {
-		all.Causes = append(all.Causes, pool.why(c, &c.last().in[p]).About("pool "+pool.pool.Name))
+	for p, pool := range s.state.Model.Pools {
+		all.Causes = append(all.Causes, whyOf(pool, c, &c.Last().Admitted[p]).About("pool "+pool.NodePool.Name))
 	}
 	if len(all.Causes) == 1 {
 		return all.Causes[0]
@@ -33,46 +34,46 @@ func (s *solver) why(c *class) verdict.Verdict {
 // refuseTooLarge refuses the pods that ask for more of a resource than any type or running node
 // has, before they cost anybody else anything.
 func (s *solver) refuseTooLarge() {
-	most := make(quantity.Vector, len(s.model.space))
-	for _, p := range s.model.pools {
-		raise(most, p.roomMost)
+	most := make(quantity.Vector, len(s.state.Model.Space))
+	for _, p := range s.state.Model.Pools {
+		model.Raise(most, p.LargestFree)
 	}
-	for i := range s.fixed {
-		raise(most, s.fixed[i].free)
+	for i := range s.state.Existing {
+		model.Raise(most, s.state.Existing[i].Free)
 	}
-	for c := range s.classes {
-		if cl := &s.classes[c]; !roomFor(most, cl.need) {
+	for c := range s.state.Classes {
+		if cl := &s.state.Classes[c]; !model.RoomFor(most, cl.Need) {
 			s.refuse(cl)
-			s.tooLarge += len(cl.pods)
-			cl.pods, cl.tooLarge = nil, true
+			s.tooLarge += len(cl.Pods)
+			cl.Pods, cl.TooLarge = nil, true
 		}
 	}
 }
 
-// why returns the nearest miss of one pool.
-func (p *poolModel) why(c *class, in *classIn) verdict.Verdict {
+// whyOf returns the nearest miss of one pool.
+func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict {
 	switch {
-	case !in.refusal.IsYes():
-		return in.refusal
-	case len(p.types) == 0:
+	case !in.Refusal.IsYes():
+		return in.Refusal
+	case len(p.Types) == 0:
 		return noType()
 	}
-	atoms := newBitset(len(p.atoms))
-	for i := range in.terms {
-		atoms.or(in.terms[i].atoms)
+	offerings := model.NewBitset(len(p.Offerings))
+	for i := range in.Terms {
+		offerings.Or(in.Terms[i].Offerings)
 	}
-	refusal := p.whyTooLarge(c, atoms)
+	refusal := whyTooLarge(p, c, offerings)
 	switch {
 	case !refusal.IsYes():
 		return refusal
-	case p.buyable.empty():
+	case p.Buyable.Empty():
 		return noType()
-	case p.nodesLeft <= 0:
-		return p.limitReached(quantity.Nodes)
-	case !atoms.intersection(atoms, p.buyable):
+	case p.NodesLeft <= 0:
+		return limitReached(p, quantity.Nodes)
+	case !offerings.Intersection(offerings, p.Buyable):
 		return verdict.Of(verdict.NoOffering, "", "no offering that the pod allows is available")
 	}
-	return p.whyTooSmall(c, atoms)
+	return whyTooSmall(p, c, offerings)
 }
 
 func noType() verdict.Verdict {
@@ -81,21 +82,21 @@ func noType() verdict.Verdict {
 
 // whyTooLarge is for a pod that asks for more of one resource than any type has, available or not,
 // of those that it allows.
-func (p *poolModel) whyTooLarge(c *class, atoms bitset) verdict.Verdict {
-	for r, need := range c.need {
-		var largest *typeModel
-		for t := range p.types {
-			if tm := &p.types[t]; atoms.anyIn(tm.first, tm.end) && (largest == nil || tm.free[r] > largest.free[r]) {
+func whyTooLarge(p *model.Pool, c *model.PodClass, offerings model.Bitset) verdict.Verdict {
+	for r, need := range c.Need {
+		var largest *model.InstanceType
+		for t := range p.Types {
+			if tm := &p.Types[t]; offerings.AnyIn(tm.First, tm.End) && (largest == nil || tm.Free[r] > largest.Free[r]) {
 				largest = tm
 			}
 		}
 		switch {
-		case need <= 0 || largest == nil || need <= largest.free[r]:
-		case largest.free[r] <= 0:
-			return verdict.Of(verdict.TooLarge, "", "no instance type has %s for pods", fit.Resource(p.space[r]))
+		case need <= 0 || largest == nil || need <= largest.Free[r]:
+		case largest.Free[r] <= 0:
+			return verdict.Of(verdict.TooLarge, "", "no instance type has %s for pods", fit.Resource(p.Space[r]))
 		default:
 			return verdict.Of(verdict.TooLarge, "", "no instance type holds %s %s; the largest, %s, has %s for pods",
-				fit.AtLeast(p.space[r], need), fit.Resource(p.space[r]), largest.Name, fit.AtMost(p.space[r], largest.free[r]))
+				fit.AtLeast(p.Space[r], need), fit.Resource(p.Space[r]), largest.Name, fit.AtMost(p.Space[r], largest.Free[r]))
 		}
 	}
 	return verdict.Verdict{}
@@ -103,39 +104,39 @@ func (p *poolModel) whyTooLarge(c *class, atoms bitset) verdict.Verdict {
 
 // whyTooSmall is for a class that finds types, but none with room: too small, held back
 // by a limit, or too few for minValues.
-func (p *poolModel) whyTooSmall(c *class, atoms bitset) verdict.Verdict {
+func whyTooSmall(p *model.Pool, c *model.PodClass, offerings model.Bitset) verdict.Verdict {
 	best, short := -1, verdict.Verdict{}
-	for t := range p.types {
-		tm := &p.types[t]
-		if !atoms.anyIn(tm.first, tm.end) {
+	for t := range p.Types {
+		tm := &p.Types[t]
+		if !offerings.AnyIn(tm.First, tm.End) {
 			continue
 		}
-		refusal := fit.Resources(p.space, c.need, tm.free)
+		refusal := fit.Resources(p.Space, c.Need, tm.Free)
 		switch {
 		case !refusal.IsYes():
-		case !tm.capacity.Fits(p.left):
-			for i, name := range p.space {
-				if tm.capacity[i] > p.left[i] {
-					return p.limitReached(name)
+		case !tm.Amounts.Fits(p.Left):
+			for i, name := range p.Space {
+				if tm.Amounts[i] > p.Left[i] {
+					return limitReached(p, name)
 				}
 			}
-		case !fit.Ports(c.shape.Ports, tm.ports).IsYes():
+		case !fit.Ports(c.Constraints.Ports, tm.Ports).IsYes():
 			return verdict.Of(verdict.HostPortTaken, "", "a daemon takes the host port")
 		default:
-			if !c.apart.IsYes() {
-				return c.apart.Verdict()
+			if !c.LastMiss.IsYes() {
+				return c.LastMiss.Verdict()
 			}
-			return p.whyMinValues()
+			return whyMinValues(p)
 		}
-		if best < 0 || nearer(c.need, tm.free, p.types[best].free) {
+		if best < 0 || nearer(c.Need, tm.Free, p.Types[best].Free) {
 			best, short = t, refusal
 		}
 	}
-	short.Detail += " on the largest type allowed (" + p.types[best].Name + ")"
+	short.Detail += " on the largest type allowed (" + p.Types[best].Name + ")"
 	return short
 }
 
-// nearer tells whether a misses less of need than b does, by the worst share.
+// nearer reports whether a misses less of need than b does, by the worst share.
 func nearer(need, a, b quantity.Vector) bool {
 	worst := func(free quantity.Vector) float64 {
 		w := 0.0
@@ -149,31 +150,31 @@ func nearer(need, a, b quantity.Vector) bool {
 	return worst(a) < worst(b)
 }
 
-func (p *poolModel) limitReached(resource string) verdict.Verdict {
-	left := p.nodesLeft
-	for i, name := range p.space {
+func limitReached(p *model.Pool, resource string) verdict.Verdict {
+	left := p.NodesLeft
+	for i, name := range p.Space {
 		if name == resource && resource != quantity.Nodes {
-			left = p.left[i]
+			left = p.Left[i]
 		}
 	}
 	return verdict.Of(verdict.PoolLimitReached, "", "limit of %s reached (%s left)",
-		fit.Amount(resource, p.pool.Limits[resource]), fit.Amount(resource, max(0, left)))
+		fit.Amount(resource, p.NodePool.Limits[resource]), fit.Amount(resource, max(0, left)))
 }
 
-func (p *poolModel) whyMinValues() verdict.Verdict {
-	if len(p.minValues) == 0 {
+func whyMinValues(p *model.Pool) verdict.Verdict {
+	if len(p.MinValues) == 0 {
 		return verdict.Of(verdict.ResourceShort, "", "no instance type has room")
 	}
-	r := &p.minValues[0]
-	return verdict.Of(verdict.MinValuesUnmet, "", "%s needs %d values among the types that hold the pod", r.key, r.need)
+	r := &p.MinValues[0]
+	return verdict.Of(verdict.MinValuesUnmet, "", "%s needs %d values among the types that hold the pod", r.Key, r.Need)
 }
 
-// idle returns the pools of which nothing can be bought.
+// idle returns the pools of which nothing can be launched.
 func (s *solver) idle() []verdict.Verdict {
 	var idle []verdict.Verdict
-	for _, p := range s.model.pools {
-		if p.pool.Unready == "" && p.buyable.empty() {
-			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.pool.Name,
+	for _, p := range s.state.Model.Pools {
+		if p.NodePool.Unready == "" && p.Buyable.Empty() {
+			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.NodePool.Name,
 				"no instance type within the requirements is available"))
 		}
 	}

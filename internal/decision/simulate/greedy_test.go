@@ -10,7 +10,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -135,19 +135,19 @@ type greed struct {
 func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 	t.Helper()
 	snap := s.Snapshot(time.Unix(0, 0))
-	session := pack.NewSession(snap, scenarioOptions(), 3, nil)
+	session := repack.NewSession(snap, scenarioOptions(), 3, nil)
 	held := make([]bool, len(snap.Nodes))
 	for h := range snap.Nodes {
 		held[h] = slices.ContainsFunc(snap.Nodes[h].Residents, func(r cluster.Resident) bool {
 			return r.Held != "" || slices.ContainsFunc(r.Guards, func(g int) bool { return snap.Guards[g].Allowed < 1 })
 		})
-		out.before += session.Price(h)
+		out.before += session.Nodes.Price(h)
 	}
 	pods := func(h int) (n int) {
-		if node := session.Node(h); node != nil {
+		if node := session.Nodes.Node(h); node != nil {
 			n = len(node.Residents)
 		}
-		for _, share := range session.Added(h) {
+		for _, share := range session.Nodes.Added(h) {
 			n += int(share.N)
 		}
 		return n
@@ -156,7 +156,7 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 	for h := range snap.Nodes {
 		for i := range snap.Nodes[h].Residents {
 			r := &snap.Nodes[h].Residents[i]
-			guards[session.Class(r.Shape)] = r.Guards
+			guards[session.Inventory.Class(r.Shape)] = r.Guards
 		}
 	}
 	guarded := func(hosts []int) bool { // budgets let all be evicted at once
@@ -170,14 +170,14 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 			return true
 		}
 		for _, h := range hosts {
-			if node := session.Node(h); node != nil {
+			if node := session.Nodes.Node(h); node != nil {
 				for i := range node.Residents {
-					if !evict(session.Class(node.Residents[i].Shape), 1) {
+					if !evict(session.Inventory.Class(node.Residents[i].Shape), 1) {
 						return false
 					}
 				}
 			}
-			for _, share := range session.Added(h) {
+			for _, share := range session.Nodes.Added(h) {
 				if !evict(share.Class, share.N) {
 					return false
 				}
@@ -189,25 +189,25 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 		if !guarded(hosts) {
 			return false
 		}
-		mark, limit, evictions := session.Begin(), 0.0, 0
+		mark, limit, evictions := session.Nodes.Begin(), 0.0, 0
 		for _, h := range hosts {
-			limit, evictions = limit+session.Price(h), evictions+pods(h)
-			session.Remove(h)
+			limit, evictions = limit+session.Nodes.Price(h), evictions+pods(h)
+			session.Nodes.Remove(h)
 		}
-		if !session.Settle() {
-			if _, ok := session.Buy(limit - 1e-6); !ok {
-				session.Undo(mark)
+		if !session.Rescheduler.Reschedule() {
+			if _, ok := session.Launcher.LaunchFor(limit - 1e-6); !ok {
+				session.Nodes.Undo(mark)
 				return false
 			}
 		}
-		session.Keep(mark)
+		session.Nodes.Keep(mark)
 		out.evictions, out.commands = out.evictions+evictions, out.commands+1
 		return true
 	}
 	for progress := true; progress; {
 		var order []int
-		for h := range session.Hosts() {
-			if !session.IsGone(h) && (h >= len(held) || !held[h]) && !math.IsNaN(session.Price(h)) {
+		for h := range session.Nodes.Hosts() {
+			if !session.Nodes.IsGone(h) && (h >= len(held) || !held[h]) && !math.IsNaN(session.Nodes.Price(h)) {
 				order = append(order, h)
 			}
 		}
@@ -223,9 +223,9 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 			progress = remove(order[i : i+1])
 		}
 	}
-	for h := range session.Hosts() {
-		if !session.IsGone(h) {
-			out.price += session.Price(h)
+	for h := range session.Nodes.Hosts() {
+		if !session.Nodes.IsGone(h) {
+			out.price += session.Nodes.Price(h)
 		}
 	}
 	return out

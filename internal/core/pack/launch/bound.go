@@ -1,0 +1,273 @@
+package launch
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
+)
+
+const (
+	// boundColumnsMax is up to how many classes column generation proves more, and
+	// boundColumns in how many rounds.
+	boundColumnsMax, boundColumns = 40, 40
+	// boundNear is how near to the bound a price must be for that to matter: it is rules
+	// that keep it farther away.
+	boundNear = 1.1
+	// proofImprove is the local search before a bound is worked out to the last: the better the
+	// best known answer, the sooner it is proven.
+	proofImprove = 60
+)
+
+// Bound returns a price that no nodes for the pods that launches of this solve hold can
+// be below: the proof knows sizes, labels, taints, the weight of pools, and of the rules
+// between pods those that keep the most pods on nodes of their own.
+func Bound(s *place.State, hourly float64) float64 {
+	b := newLauncher(s)
+	b.usable = b.usable[:0]
+	for _, p := range s.Model.Pools {
+		usable := p.Buyable.Clone()
+		for a := range usable.All() {
+			if !p.Offerings[a].HasPrice() {
+				usable.Clear(a)
+			}
+		}
+		b.usable = append(b.usable, usable)
+	}
+	b.reserved = s.Model.ReservationsLeft()
+	counts := b.bought()
+	for c := range s.Classes {
+		if counts[c] == 0 {
+			continue
+		}
+		cl := &s.Classes[c]
+		b.shares = append(b.shares, share{members: b.member(cl, cl.Last()), count: counts[c], size: cl.Need, key: -1, bins: b.reach(cl)})
+	}
+	if len(b.shares) == 0 {
+		return 0
+	}
+	hermits := b.exclusive(counts)
+	whole := b.shares
+	b.shares = mergeBy(whole, b.kindred(hermits), 64)
+	problem := b.priced(make([][]int32, len(b.shares)), hermits)
+	bound, _ := cover.Bound(problem)
+	if len(problem.Classes) <= boundColumnsMax && hourly < bound*boundNear {
+		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
+	}
+	if s.Model.Options.Prove {
+		b.shares = whole
+		if conflicts := b.ruled(hermits); conflicts != nil {
+			problem = b.priced(conflicts, hermits)
+		}
+		bound = max(bound, cover.Solve(problem, cover.Effort{Improve: proofImprove, Prove: true}).Bound)
+	}
+	return bound
+}
+
+// priced states the shares as a problem at the true prices.
+func (b *launcher) priced(conflicts [][]int32, h mutuallyExclusive) *cover.Problem {
+	problem := b.problemOf(b.shares, conflicts)
+	b.addExclusive(problem, b.shares, h)
+	for at, pool := range b.model.Pools {
+		for a := range b.usable[at].All() {
+			problem.Bins[b.base[at]+a].Price = pool.Offerings[a].Price()
+		}
+	}
+	problem.BinFee = 0
+	return problem
+}
+
+// ruledMax is up to how many shares the proof knows more of the rules between pods.
+const ruledMax = 160
+
+// ruled takes shares together that no rule tells apart, and returns the conflicts of those
+// that are left, with their limits per node noted; nil if there are too many.
+func (b *launcher) ruled(h mutuallyExclusive) (conflicts [][]int32) {
+	groups := b.kindred(h)
+	for i := range groups {
+		groups[i] <<= 16
+		if c, _ := b.shares[i].lead(); len(c.Keys) > 0 {
+			groups[i] |= 1 + i%(1<<16-1)
+		}
+	}
+	merged := mergeBy(b.shares, groups, 64)
+	if len(merged) > ruledMax {
+		return nil
+	}
+	b.shares = merged
+	b.hostname = slices.Index(b.ledger.Keys(), label.Hostname)
+	if b.hostname < 0 {
+		return make([][]int32, len(b.shares))
+	}
+	b.host = b.ledger.NewDomain(b.hostname)
+	for i := range b.shares {
+		b.shares[i].perBin = b.most(&b.shares[i])
+	}
+	conflicts = b.conflicts()
+	for i := range conflicts {
+		of := func(share int) int { return h.of(b.shares[share].members[0].class.Index) }
+		conflicts[i] = slices.DeleteFunc(conflicts[i], func(j int32) bool { return of(i)&of(int(j)) != 0 })
+	}
+	return conflicts
+}
+
+// most returns how many of a share one new node may have, whatever else there is; 0: any.
+func (b *launcher) most(sh *share) int {
+	c, st := sh.lead()
+	if len(c.Keys) == 0 {
+		return 0
+	}
+	if b.model.Options.BuyableBinds {
+		var limited share
+		b.limit(c, st, &limited)
+		return limited.perBin
+	}
+	for range b.keptApart(c.Index, b.hostname) {
+		return 1
+	}
+	return 0
+}
+
+// kindred numbers the shares' sets of bins together with the mutually exclusive classes that they are of.
+func (b *launcher) kindred(h mutuallyExclusive) []int {
+	groups := intern(b.shares)
+	for i := range groups {
+		groups[i] = groups[i]<<len(h) | h.of(b.shares[i].members[0].class.Index)
+	}
+	return groups
+}
+
+// exclusiveMax is for how many groups the proof knows that their pods keep to nodes of their own.
+const exclusiveMax = 3
+
+// mutuallyExclusive are sets of classes, by index, of which no two pods may be on one node. For the
+// proof such a set is a resource of which every node has one.
+type mutuallyExclusive []map[int]bool
+
+// of returns as bits in which of the sets a class is.
+func (s mutuallyExclusive) of(class int) (bits int) {
+	for i, set := range s {
+		if set[class] {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// exclusive returns the sets with the most pods.
+func (b *launcher) exclusive(counts []int) mutuallyExclusive {
+	hostname := slices.Index(b.ledger.Keys(), label.Hostname)
+	if hostname < 0 {
+		return nil
+	}
+	pods := make([]int, b.ledger.Groups())
+	var groups []int
+	for c, n := range counts {
+		if n == 0 {
+			continue
+		}
+		for g := range b.keptApart(c, hostname) {
+			if pods[g] == 0 {
+				groups = append(groups, g)
+			}
+			pods[g] += n
+		}
+	}
+	slices.SortStableFunc(groups, func(x, y int) int { return cmp.Compare(pods[y], pods[x]) })
+	var out mutuallyExclusive
+	for _, g := range groups[:min(len(groups), exclusiveMax)] {
+		if pods[g] > 1 {
+			out = append(out, map[int]bool{})
+		}
+	}
+	for c, n := range counts {
+		for g := range b.keptApart(c, hostname) {
+			if i := slices.Index(groups[:len(out)], g); n > 0 && i >= 0 {
+				out[i][c] = true
+			}
+		}
+	}
+	return out
+}
+
+// keptApart returns the groups of pods under the key that a class both keeps away from and
+// counts in.
+func (b *launcher) keptApart(class, key int) iter.Seq[int] {
+	return func(yield func(group int) bool) {
+		for g := range b.ledger.KeptFrom(class, key, math.MaxInt) {
+			if slices.Contains(b.ledger.CountedIn(class), g) && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// addExclusive makes resources of the sets.
+func (b *launcher) addExclusive(p *cover.Problem, shares []share, s mutuallyExclusive) {
+	if len(s) == 0 {
+		return
+	}
+	one := make([]int64, len(s))
+	for i := range one {
+		one[i] = 1
+	}
+	p.Dims += len(s)
+	var memory model.Slab[int64]
+	for i := range p.Bins {
+		b := &p.Bins[i]
+		b.Capacity = append(append(memory.Take(p.Dims)[:0], b.Capacity...), one...)
+	}
+	for i := range p.Classes {
+		c := &p.Classes[i]
+		c.Size = append(memory.Take(p.Dims)[:0], c.Size...)
+		in := s.of(shares[i].members[0].class.Index)
+		for n := range s {
+			c.Size = append(c.Size, int64(in>>n&1))
+		}
+	}
+}
+
+// bought returns by class how many pods are on launches.
+func (b *launcher) bought() []int {
+	counts := make([]int, len(b.state.Classes))
+	of := make(map[any]int, len(b.state.Classes))
+	for c := range b.state.Classes {
+		of[b.state.Classes[c].Constraints] = c
+	}
+	for p := range b.state.Assignments {
+		if at := b.state.Assignments[p]; at.Kind == model.OnPlanned && b.state.Planned[at.Index].Refusal.IsYes() {
+			counts[of[b.model.Snapshot.Pending[p].Shape]]++
+		}
+	}
+	return counts
+}
+
+// reach returns every offering that the class might have been put on, at any stage: those of
+// the pools of most weight, and of less weight too as long as something may have shut it
+// out of the former.
+func (b *launcher) reach(cl *model.PodClass) []uint64 {
+	b.right = append(b.right[:0], make([]uint64, b.bins/64)...)
+	weight, done := int32(0), false
+	for at, pool := range b.model.Pools {
+		if done && pool.NodePool.Weight != weight {
+			break
+		}
+		offerings := model.Bitset(b.right[b.base[at]/64:][:len(b.usable[at])])
+		for i := range cl.Stages {
+			for t := range cl.Stages[i].Admitted[at].Terms {
+				offerings.Or(cl.Stages[i].Admitted[at].Terms[t].Offerings)
+			}
+		}
+		offerings.And(b.usable[at])
+		// Rules between pods and preferences may lead past a pool.
+		if first := &cl.Stages[0].Admitted[at]; len(cl.Keys) == 0 && len(cl.Constraints.Ports) == 0 && first.Refusal.IsYes() && !pool.IsLimited() && len(pool.MinValues) == 0 && pool.AnyHolds(cl.Need, b.sold(at, first)) {
+			weight, done = pool.NodePool.Weight, true
+		}
+	}
+	return b.sets.shared(b.right)
+}

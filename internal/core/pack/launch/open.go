@@ -1,0 +1,328 @@
+package launch
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// entry is pods of a share that are meant for one node to be launched, and wait until the
+// rules between pods admit them.
+type entry struct {
+	bin   *opening
+	share int32
+	left  int
+}
+
+// opening is a node to be launched for a pattern. It becomes a launch with its first pod.
+type opening struct {
+	bin      *model.PlannedNode
+	offering int   // what the pattern is for
+	index    int32 // among the launches; -1: not yet
+	taken    bool  // its types are those that hold its pods, and the pool's limits count it
+}
+
+// openAll turns an answer into launches. It reports whether any pod found a place.
+func (b *launcher) openAll(answer *cover.Solution) bool {
+	before := len(b.state.Planned)
+	b.expectMachines(answer)
+	var waiting []entry
+	var bins []*opening
+	few := len(b.model.Snapshot.Pending) <= smallMax
+	for i := range answer.Patterns {
+		p := &answer.Patterns[i]
+		at, _ := slices.BinarySearch(b.base, int(p.Bin)+1)
+		at--
+		offering := int(p.Bin) - b.base[at]
+		for range p.Times {
+			bin := b.openOne(at, offering, p.Items)
+			if bin == nil {
+				break
+			}
+			bins = append(bins, bin)
+			waits := len(waiting)
+			for _, item := range p.Items {
+				switch sh := &b.shares[item.Class]; {
+				case len(sh.members[0].class.Keys) > 0:
+					waiting = append(waiting, entry{bin, item.Class, item.N})
+				case len(sh.members[0].class.Constraints.Ports) > 0 || len(bin.bin.Minimum) > 0:
+					b.fill(bin, sh, item.N)
+				default:
+					b.fillByMeanSize(bin, sh, item.N)
+				}
+			}
+			if len(waiting) == waits && !few || bin.bin.Pool.IsLimited() {
+				b.take(bin)
+			}
+		}
+	}
+	b.admit(waiting)
+	if few && b.state.CountUnplaced() > 0 {
+		b.exchangeAll(bins)
+	}
+	for _, bin := range bins {
+		b.take(bin)
+	}
+	for _, l := range b.state.Planned[before:] {
+		l.KeepPrice()
+	}
+	b.fillSlack()
+	return len(b.state.Planned) > before
+}
+
+// expectMachines takes memory for the places of all nodes of an answer at once.
+func (b *launcher) expectMachines(answer *cover.Solution) {
+	if b.hostname < 0 {
+		return
+	}
+	machines := 0
+	for i := range answer.Patterns {
+		machines += answer.Patterns[i].Times
+	}
+	b.ledger.Expect(b.hostname, machines)
+}
+
+// fillSlack places what is left where it makes no launch dearer. Pods with rules are asked
+// of each launch one by one, so of very many of them none is.
+func (b *launcher) fillSlack() {
+	for i := range b.shares {
+		for _, m := range b.shares[i].members {
+			if len(m.class.Keys) == 0 || len(b.model.Snapshot.Pending) <= place.FirstFitMax {
+				b.state.FillPlanned(m.class, m.st)
+			}
+		}
+	}
+}
+
+// openOne returns an empty bin for a pattern, settled on the domains that matter to its
+// items; nil if the pool's limits allow no more.
+func (b *launcher) openOne(at, offering int, items []cover.Item) *opening {
+	pool := b.model.Pools[at]
+	l := pool.NewNode(at)
+	if l == nil || !l.AnyTypeOf(offering) {
+		if !pool.ShrinkToCheapest(b.state.Planned) {
+			return nil
+		}
+		if l = pool.NewNode(at); l == nil || !l.AnyTypeOf(offering) {
+			return nil
+		}
+	}
+	b.topo.LocatePlanned(l)
+	for _, item := range items {
+		if k := b.shares[item.Class].key; k >= 0 && l.Domains.Domain[k] == topology.Open {
+			b.pin(l, k, offering)
+		}
+	}
+	o := &b.openings.Take(1)[0]
+	*o = opening{bin: l, offering: offering, index: -1}
+	return o
+}
+
+// pin settles the bin on the offering's own value of a key of the ledger.
+func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
+	key := b.ledger.Keys()[k]
+	model, decided := l.Pool.Label(key)
+	if !decided {
+		return
+	}
+	for i, v := range model.Values {
+		if model.Offerings[i].Has(offering) {
+			l.Domains.Domain[k] = b.ledger.Domain(k, v)
+			l.Requirements = append(l.Requirements, model.Requirement(key, i))
+			l.Offerings.And(model.Offerings[i])
+			l.Types = slices.DeleteFunc(l.Types, func(t int32) bool { return !l.Offerings.AnyIn(l.Pool.Types[t].First, l.Pool.Types[t].End) })
+			l.RoomUnknown = true
+			b.topo.CountSpreads(l)
+			return
+		}
+	}
+}
+
+// assignOne places one pod that the places of others matter to. Of a bin whose types are
+// still to be found out only the pattern's own is asked whether it has room.
+func (b *launcher) assignOne(bin *opening, m *member) bool {
+	c, st := m.class, m.st
+	if bin.taken || bin.bin.Pool.IsLimited() || len(bin.bin.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.bin.IsUndetermined(c.Keys) {
+		if !bin.affordable() || !b.state.AddSettled(bin.bin, c, st) {
+			return false
+		}
+		b.assign(bin, c, 1)
+		b.take(bin)
+		return true
+	}
+	if quantity.Times(bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free, bin.bin.Used, c.Need, 1) == 0 ||
+		!b.ledger.Check(c.Index, &bin.bin.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() || !bin.accept(m) {
+		return false
+	}
+	bin.bin.Used.AddN(c.Need, 1)
+	if !bin.bin.IsCounted {
+		b.ledger.Present(&bin.bin.Domains)
+		bin.bin.IsCounted = true
+	}
+	b.ledger.Count(c.Index, &bin.bin.Domains, 1, 0)
+	b.assign(bin, c, 1)
+	return true
+}
+
+// affordable reports whether the pool's limits, of which others have taken since the bin was
+// opened, still allow it.
+func (b *opening) affordable() bool {
+	if b.taken {
+		return true
+	}
+	b.bin.Types = slices.DeleteFunc(b.bin.Types, func(t int32) bool { return !b.bin.Pool.Types[t].Amounts.Fits(b.bin.Pool.Left) })
+	return b.bin.Pool.NodesLeft > 0
+}
+
+// fill adds up to n pods of a share, one class after another.
+func (b *launcher) fill(bin *opening, sh *share, n int) {
+	for i := range sh.members {
+		m := &sh.members[i]
+		if n > 0 && len(m.class.Pods) > 0 {
+			got := bin.bin.AddOn(m.class, m.st, min(n, len(m.class.Pods)), bin.offering)
+			b.assign(bin, m.class, got)
+			n -= got
+		}
+	}
+}
+
+// fillByMeanSize adds up to n pods of a share as far as the offering's own type holds them; which other
+// types do is found out by take. The answer knows only the pods' mean size, so large ones
+// and small ones are drawn such that the sum stays close to it.
+func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
+	room := bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free
+	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
+	for ; n > 0 && sh.low <= sh.high; n-- {
+		at, other := sh.low, sh.high
+		if ahead > 0 {
+			at, other = other, at
+		}
+		m := &sh.members[at]
+		if quantity.Times(room, bin.bin.Used, m.class.Need, 1) == 0 {
+			if m = &sh.members[other]; quantity.Times(room, bin.bin.Used, m.class.Need, 1) == 0 {
+				return n
+			}
+		}
+		if !bin.accept(m) {
+			return n
+		}
+		for d, v := range m.class.Need {
+			if sh.size[d] > 0 {
+				ahead += float64(v)/float64(sh.size[d]) - 1
+			}
+		}
+		bin.bin.Used.AddN(m.class.Need, 1)
+		b.assign(bin, m.class, 1)
+		for sh.low <= sh.high && len(sh.members[sh.low].class.Pods) == 0 {
+			sh.low++
+		}
+		for sh.low <= sh.high && len(sh.members[sh.high].class.Pods) == 0 {
+			sh.high--
+		}
+	}
+	return n
+}
+
+// accept narrows the bin to what a class allows, if that leaves the offering.
+func (b *opening) accept(m *member) bool {
+	in := &m.st.Admitted[b.bin.PoolIndex]
+	for i := range in.Terms {
+		t := &in.Terms[i]
+		if !t.Offerings.Has(b.offering) {
+			continue
+		}
+		if _, conflict := b.bin.Open.Conflict(t.Open); conflict {
+			return false
+		}
+		b.bin.Offerings.And(t.Offerings)
+		b.bin.Require(t)
+		return true
+	}
+	return false
+}
+
+// assign records that n pods of the class went to the bin.
+func (b *launcher) assign(bin *opening, c *model.PodClass, n int) {
+	if n == 0 {
+		return
+	}
+	if bin.index < 0 {
+		bin.index = int32(len(b.state.Planned))
+		b.state.Planned = append(b.state.Planned, bin.bin)
+	}
+	c.Take(b.state.Assignments, n, model.Assignment{Kind: model.OnPlanned, Index: bin.index})
+}
+
+// take leaves a bin that has pods the types that hold them all, and takes from the pool's
+// limits what it may need.
+func (b *launcher) take(bin *opening) {
+	if bin.index < 0 || bin.taken {
+		return
+	}
+	bin.taken, bin.bin.IsEmpty = true, false
+	bin.bin.Types = slices.DeleteFunc(bin.bin.Types, func(t int32) bool {
+		tm := &bin.bin.Pool.Types[t]
+		return !model.RoomFor(tm.Free, bin.bin.Used) || !bin.bin.Offerings.AnyIn(tm.First, tm.End)
+	})
+	bin.bin.RoomUnknown = true
+	bin.bin.Pool.TakeLimits(bin.bin)
+}
+
+// admit places pods that other pods' places matter to, one by one, each class's in turn
+// over its domains, as long as any finds its place.
+func (b *launcher) admit(waiting []entry) {
+	queues, count := make([]queue, len(b.shares)), make([]int, len(b.shares))
+	for i := range waiting {
+		count[waiting[i].share]++
+	}
+	memory := make([]*entry, len(waiting))
+	for i, n := range count {
+		queues[i].entries, memory = memory[:0:n], memory[n:]
+	}
+	for i := range waiting {
+		e := &waiting[i]
+		queues[e.share].entries = append(queues[e.share].entries, e)
+	}
+	for progress := true; progress; {
+		progress = false
+		// Shares are in the order of their classes.
+		for first := 0; first < len(queues); {
+			end := first + 1
+			for end < len(queues) && b.shares[end].members[0].class == b.shares[first].members[0].class {
+				end++
+			}
+			for b.turn(queues[first:end]) {
+				progress = true
+			}
+			first = end
+		}
+	}
+}
+
+// queue is the entries of one share that still wait.
+type queue struct{ entries []*entry }
+
+// turn gives each queue of a class one pod's place. It reports whether any found one.
+func (b *launcher) turn(queues []queue) (progress bool) {
+	for i := range queues {
+		q := &queues[i]
+		for j, e := range q.entries {
+			if b.assignOne(e.bin, &b.shares[e.share].members[0]) {
+				if e.left--; e.left == 0 {
+					q.entries = slices.Delete(q.entries, j, j+1)
+				}
+				progress = true
+				break
+			}
+			// Another node of the same domain will do only where the hostname matters.
+			if b.hostname < 0 || !slices.Contains(b.shares[e.share].members[0].class.Keys, b.hostname) {
+				break
+			}
+		}
+	}
+	return progress
+}

@@ -1,0 +1,338 @@
+package launch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// share is pods that are launched for together: those of several classes that may go to the
+// same places and are nearly of one size, those of one class, or those of one class that
+// are to go to one domain, because rules between pods say so.
+type share struct {
+	members []member
+	count   int
+	// size is what one pod needs; of several classes the mean.
+	size quantity.Vector
+	// key is the ledger's index of the key that decides, -1 if none does; domain is the
+	// one chosen.
+	key    int
+	domain int32
+	bins   []uint64 // the offerings that are right
+	// anywhere are those that were right before the class was divided.
+	anywhere []uint64
+	perBin   int // most on one node; 0: no limit
+	// labelConflict: its ports, or what it asks of labels that nodes leave open, may conflict
+	// with those of another share.
+	labelConflict bool
+	// low and high are where the next pods are drawn from the members, from either end.
+	low, high int
+}
+
+// member is a class of a share, and the stage at which it is launched for.
+type member struct {
+	class *model.PodClass
+	st    *model.Stage
+}
+
+// lead returns the class of a share that has only one.
+func (sh *share) lead() (*model.PodClass, *model.Stage) { return sh.members[0].class, sh.members[0].st }
+
+// plain reports whether no rule concerns the share's pods.
+func (sh *share) plain() bool {
+	return sh.key < 0 && sh.perBin == 0 && !sh.labelConflict && len(sh.members[0].class.Keys) == 0
+}
+
+// perBinMax is the count of pods on one node from which on a rule is taken for none.
+const perBinMax = 256
+
+// divide makes the shares and returns how many pods they have. plain tells that every pod
+// left is in them, and that no rule, preference, limit or risk sends any elsewhere.
+func (b *launcher) divide() (pods int, plain bool) {
+	b.shares, b.divided = b.shares[:0], b.divided[:0]
+	defer b.ledger.Suppose()()
+	plain = !slices.ContainsFunc(b.model.Pools, func(p *model.Pool) bool {
+		return p.IsLimited() || slices.ContainsFunc(p.Offerings, func(o *catalog.Offering) bool { return o.Risk > 0 })
+	})
+	for _, c := range b.state.Order {
+		cl := &b.state.Classes[c]
+		if len(cl.Pods) == 0 || cl.Constraints.Invalid != "" {
+			continue
+		}
+		first := len(b.shares)
+		b.divideClass(cl)
+		got := 0
+		for i := first; i < len(b.shares); i++ {
+			sh := &b.shares[i]
+			got += sh.count
+			plain = plain && sh.plain()
+		}
+		plain = plain && got == len(cl.Pods) && len(cl.Stages) == model.StagesMin
+		pods += got
+	}
+	// The counts were only meant to divide by.
+	for i := range b.shares {
+		if sh := &b.shares[i]; sh.key >= 0 {
+			place := b.noDomains()
+			place.Domain[sh.key] = sh.domain
+			b.ledger.Count(sh.members[0].class.Index, &place, -int32(sh.count), 0)
+		}
+	}
+	b.merge()
+	return pods, plain
+}
+
+// noDomains returns a place that has none of the keys.
+func (b *launcher) noDomains() topology.Place {
+	place := topology.Place{Domain: make([]int32, len(b.ledger.Keys()))}
+	for k := range place.Domain {
+		place.Domain[k] = topology.None
+	}
+	return place
+}
+
+// divideClass makes the shares of one class. It makes none of a class that must be on one
+// node with others, or whose place matters under several keys.
+func (b *launcher) divideClass(cl *model.PodClass) {
+	st, bins, cheap := b.stageOf(cl)
+	if st == nil {
+		return
+	}
+	whole := share{members: b.member(cl, st), count: len(cl.Pods), size: cl.Need, key: -1, bins: bins}
+	for _, t := range cheap.Terms {
+		whole.labelConflict = whole.labelConflict || len(t.Open) > 0
+	}
+	if len(cl.Constraints.Ports) > 0 {
+		whole.perBin, whole.labelConflict = 1, true
+	}
+	for _, k := range cl.Keys {
+		switch {
+		case k != b.hostname && whole.key >= 0:
+			return
+		case k != b.hostname:
+			whole.key = k
+		default:
+			if b.ledger.Joins(cl.Index, k, st.PreferencesFrom) || !b.limit(cl, st, &whole) {
+				return
+			}
+		}
+	}
+	if whole.key < 0 {
+		b.shares = append(b.shares, whole)
+		return
+	}
+	b.split(&whole)
+}
+
+// member returns a class as the only member of a share.
+func (b *launcher) member(cl *model.PodClass, st *model.Stage) []member {
+	b.members = append(b.members, member{cl, st})
+	n := len(b.members)
+	return b.members[n-1 : n : n]
+}
+
+// stageOf returns the first stage of the class at which there is something to launch for it,
+// and that, of the pools of most weight that have any.
+func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, in *model.Admitted) {
+	for i := range cl.Stages {
+		st := &cl.Stages[i]
+		weight, some := int32(0), false
+		for at, pool := range b.model.Pools {
+			if some && pool.NodePool.Weight != weight {
+				break
+			}
+			admitted := &st.Admitted[at]
+			if !admitted.Refusal.IsYes() || st.AvoidPreferNoSchedule && fit.Undesired(cl.Constraints.Tolerations, pool.NodePool.Taints) {
+				continue
+			}
+			offerings := b.sold(at, admitted)
+			if !pool.AnyHolds(cl.Need, offerings) {
+				continue
+			}
+			if !some {
+				some, weight, in = true, pool.NodePool.Weight, admitted
+				b.right = append(b.right[:0], make([]uint64, b.bins/64)...)
+			}
+			copy(b.right[b.base[at]/64:], offerings)
+		}
+		if some {
+			return st, b.sets.shared(b.right), in
+		}
+	}
+	return nil, nil, nil
+}
+
+// setsMax is how many sets are kept to be shared.
+const setsMax = 32
+
+// sets are sets that are equal for very many, and never changed.
+type sets [][]uint64
+
+// shared returns a set that is equal to the one given.
+func (s *sets) shared(set []uint64) []uint64 {
+	for _, o := range *s {
+		if slices.Equal(o, set) {
+			return o
+		}
+	}
+	set = slices.Clone(set)
+	if len(*s) < setsMax {
+		*s = append(*s, set)
+	}
+	return set
+}
+
+// sold returns the offerings that can be launched of a pool for what is admitted. They are good
+// until it is asked again.
+func (b *launcher) sold(at int, admitted *model.Admitted) model.Bitset {
+	usable := b.usable[at]
+	for len(b.scratch) < len(usable) {
+		b.scratch = append(b.scratch, 0)
+	}
+	offerings := b.scratch[:len(usable)]
+	clear(offerings)
+	for t := range admitted.Terms {
+		offerings.Or(admitted.Terms[t].Offerings)
+	}
+	offerings.And(usable)
+	return offerings
+}
+
+// limit finds out how many pods of the class one new node may have; false if none.
+func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
+	place := b.noDomains()
+	for k := range place.Domain {
+		place.Domain[k] = topology.Open
+	}
+	place.Domain[b.hostname] = b.host
+	admits := func() bool { return b.ledger.Check(cl.Index, &place, st.PreferencesFrom, st.RespectSpread).IsYes() }
+	n := perBinMax
+	b.ledger.Count(cl.Index, &place, perBinMax, 0)
+	if !admits() {
+		b.ledger.Count(cl.Index, &place, -perBinMax, 0)
+		for n = 0; admits(); n++ {
+			b.ledger.Count(cl.Index, &place, 1, 0)
+		}
+	}
+	b.ledger.Count(cl.Index, &place, -int32(n), 0)
+	if n < perBinMax && (sh.perBin == 0 || n < sh.perBin) {
+		sh.perBin = n
+	}
+	return n > 0
+}
+
+// side is a domain that pods of a class may be divided to.
+type side struct {
+	domain int32
+	value  string
+	bins   []uint64
+	price  float64 // of what is sold there
+	count  int
+}
+
+// split divides a class over the domains of the key that matters, pod by pod: to the
+// domain that its rules favour, of equals to the cheapest.
+func (b *launcher) split(whole *share) {
+	sides := b.sides(whole)
+	cl, st := whole.lead()
+	place := b.noDomains()
+	for range whole.count {
+		best, appeal := -1, int64(math.MaxInt64)
+		for i := range sides {
+			place.Domain[whole.key] = sides[i].domain
+			if b.hostname >= 0 {
+				place.Domain[b.hostname] = b.host
+			}
+			if a := b.ledger.Appeal(cl.Index, whole.key, sides[i].domain); a < appeal && b.ledger.Check(cl.Index, &place, st.PreferencesFrom, st.RespectSpread).IsYes() {
+				best, appeal = i, a
+			}
+		}
+		if best < 0 {
+			break
+		}
+		place.Domain[whole.key] = sides[best].domain
+		if b.hostname >= 0 {
+			place.Domain[b.hostname] = topology.None
+		}
+		b.ledger.Present(&place)
+		b.ledger.Count(cl.Index, &place, 1, 0)
+		sides[best].count++
+	}
+	for i := range sides {
+		if sides[i].count > 0 {
+			part := *whole
+			part.anywhere = whole.bins
+			part.domain, part.bins, part.count = sides[i].domain, sides[i].bins, sides[i].count
+			b.shares = append(b.shares, part)
+		}
+	}
+}
+
+// sides returns the domains in which there is something to launch that holds a pod of a
+// share, those with the lowest prices first. It returns none if in some pool no offering
+// decides the key. They are good until it is asked again.
+func (b *launcher) sides(whole *share) []side {
+	for i := range b.divided {
+		d := &b.divided[i]
+		if d.key == whole.key && slices.Equal(d.size, whole.size) && slices.Equal(d.bins, whole.bins) {
+			b.sidesNow = append(b.sidesNow[:0], d.sides...)
+			return b.sidesNow
+		}
+	}
+	if len(b.divided) == dividedMax {
+		b.divided = b.divided[:0]
+	}
+	sides := b.sidesOf(whole)
+	b.divided = append(b.divided, divided{whole.key, whole.size, whole.bins, sides})
+	b.sidesNow = append(b.sidesNow[:0], sides...)
+	return b.sidesNow
+}
+
+// dividedMax is for how many shares is remembered what domains they may be divided to.
+const dividedMax = 64
+
+// divided is what domains a share may be divided to, for others that are like it.
+type divided struct {
+	key   int
+	size  quantity.Vector
+	bins  []uint64
+	sides []side
+}
+
+func (b *launcher) sidesOf(whole *share) []side {
+	key := b.ledger.Keys()[whole.key]
+	var sides []side
+	for at, pool := range b.model.Pools {
+		own := model.Bitset(whole.bins[b.base[at]/64:][:(len(pool.Offerings)+63)/64])
+		if own.Empty() {
+			continue
+		}
+		k, indexed := pool.Label(key)
+		if !indexed {
+			return nil
+		}
+		offerings := model.Bitset(b.words.Take(len(own)))
+		sides = slices.Grow(sides, len(k.Values))
+		for i, v := range k.Values {
+			if !offerings.Intersection(own, k.Offerings[i]) || !pool.AnyHolds(whole.size, offerings) {
+				continue
+			}
+			price := pool.MeanPrice(key, i, b.usable[at])
+			s := slices.IndexFunc(sides, func(s side) bool { return s.value == v })
+			if s < 0 {
+				s = len(sides)
+				sides = append(sides, side{value: v, domain: b.ledger.Domain(whole.key, v), bins: b.words.Take(b.bins / 64), price: price})
+			}
+			copy(sides[s].bins[b.base[at]/64:], offerings)
+			sides[s].price = min(sides[s].price, price)
+		}
+	}
+	slices.SortFunc(sides, func(x, y side) int { return cmp.Or(cmp.Compare(x.price, y.price), cmp.Compare(x.value, y.value)) })
+	return sides
+}

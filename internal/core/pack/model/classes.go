@@ -1,0 +1,164 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// AnyEmpty reports whether one of the terms is right for every node.
+func AnyEmpty(terms []label.Requirements) bool {
+	return slices.ContainsFunc(terms, func(t label.Requirements) bool { return len(t) == 0 })
+}
+
+// Allows reports whether some of what has the offerings and the requirements may be what the
+// class allows, and whether some may be not.
+func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notAll bool) {
+	for _, t := range in.Terms {
+		if _, conflict := has.Conflict(t.Open); conflict || !offerings.Meets(t.Offerings) {
+			continue
+		}
+		if offerings.Within(t.Offerings) && assured(has, t.Open) {
+			return true, false
+		}
+		some = true
+	}
+	return some, some
+}
+
+// PodClass is all pending pods of one shape. Its index among the classes is its class in
+// the ledger.
+type PodClass struct {
+	Constraints *cluster.Shape
+	Index       int
+	Need        quantity.Vector
+	Pods        []int32 // indexes into Snapshot.Pending that still look for a place
+	Stages      []Stage
+	// Keys are those of the ledger on which it matters where the class's pods are.
+	Keys []int
+	// Weight is the effort of holding a pod of the class against the labels and taints of one place.
+	Weight int
+	// LastMiss is the last miss that had to do with other pods.
+	LastMiss topology.Miss
+	// TooLarge: its pods were refused before anything was placed.
+	TooLarge bool
+}
+
+// Stage is a class's rules with some of its preferences given up. The last has none left.
+type Stage struct {
+	Admitted []Admitted // by pool
+	// PreferencesFrom is the first preference that is still kept.
+	PreferencesFrom int
+	// preference is what node labels should satisfy, too; nil: nothing.
+	preference label.Requirements
+	// AvoidPreferNoSchedule: PreferNoSchedule taints keep the class away.
+	AvoidPreferNoSchedule bool
+	// RespectSpread: the class keeps to others' spreads, too.
+	RespectSpread bool
+}
+
+// Admitted is what a class allows of one pool.
+type Admitted struct {
+	Refusal verdict.Verdict // set: nothing
+	Terms   []AdmittedTerm
+}
+
+// AdmittedTerm is one term of the class's requirements against a pool: the offerings it allows,
+// and what it asks of keys that no offering decides.
+type AdmittedTerm struct {
+	term      label.Requirements
+	Offerings Bitset
+	Open      label.Requirements
+}
+
+// Last returns the class's rules without any preference.
+func (c *PodClass) Last() *Stage { return &c.Stages[len(c.Stages)-1] }
+
+// ClassesOf groups the pending pods by shape. The classes are in the order in which they
+// are packed: largest first by cpu, then memory, then the age of the oldest pod.
+func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
+	at := map[*cluster.Shape]int32{}
+	var counts []int
+	of := make([]int32, len(snap.Pending))
+	for i := range snap.Pending {
+		c, ok := at[snap.Pending[i].Shape]
+		if !ok {
+			c = int32(len(counts))
+			at[snap.Pending[i].Shape] = c
+			counts = append(counts, 0)
+		}
+		of[i] = c
+		counts[c]++
+	}
+	classes, pods := make([]PodClass, len(counts)), make([]int32, len(snap.Pending))
+	needs := make(quantity.Vector, len(counts)*len(m.Space))
+	for c, n := range counts {
+		classes[c].Pods, pods = pods[:0:n], pods[n:]
+	}
+	for i, c := range of {
+		cl := &classes[c]
+		if cl.Constraints == nil {
+			cl.Constraints, cl.Need, needs = snap.Pending[i].Shape, needs[:len(m.Space):len(m.Space)], needs[len(m.Space):]
+			m.Space.Fill(cl.Need, cl.Constraints.Requests)
+			cl.Weight = LabelWeight(cl.Constraints)
+		}
+		cl.Pods = append(cl.Pods, int32(i))
+	}
+	older := ByAge(snap)
+	for c := range classes {
+		slices.SortFunc(classes[c].Pods, older)
+	}
+	cpu, memory := slices.Index(m.Space, quantity.CPU), slices.Index(m.Space, quantity.Memory)
+	slices.SortFunc(classes, func(a, b PodClass) int {
+		if c := cmp.Or(cmp.Compare(b.Need[cpu], a.Need[cpu]), cmp.Compare(b.Need[memory], a.Need[memory])); c != 0 {
+			return c
+		}
+		return older(a.Pods[0], b.Pods[0])
+	})
+	for c := range classes {
+		classes[c].Index = c
+	}
+	return classes
+}
+
+// labelsUnit is how many requirements, tolerations and ports are held against a place for a
+// unit of effort.
+const labelsUnit = 4
+
+// LabelWeight returns the effort of comparing a pod with the labels and taints of one node.
+func LabelWeight(sh *cluster.Shape) int { return 1 + sh.LabelWeight()/labelsUnit }
+
+// ByAge returns the order of pending pods by age; of equals by name.
+func ByAge(snap *cluster.Snapshot) func(a, b int32) int {
+	return func(a, b int32) int {
+		x, y := &snap.Pending[a], &snap.Pending[b]
+		if c := x.Created.Compare(y.Created); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	}
+}
+
+// leastOf returns of each resource the least that a pod of any class asks for.
+func leastOf(classes []PodClass) quantity.Vector {
+	least := slices.Clone(classes[0].Need)
+	for c := range classes {
+		for r, n := range classes[c].Need {
+			least[r] = min(least[r], n)
+		}
+	}
+	return least
+}
+
+// Take records that the first n pods of the class went to a place.
+func (c *PodClass) Take(placed []Assignment, n int, at Assignment) {
+	for _, p := range c.Pods[:n] {
+		placed[p] = at
+	}
+	c.Pods = c.Pods[n:]
+}

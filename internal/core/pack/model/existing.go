@@ -1,0 +1,232 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// ExistingNode is a node of the snapshot.
+type ExistingNode struct {
+	Node       *cluster.Node
+	Index      int             // among the snapshot's
+	Free, Used quantity.Vector // used is by pods of this plan
+	Ports      []cluster.HostPort
+	// pool and offerings are of an in-flight NodeClaim: the pods must be right on all that it may become.
+	pool      int
+	offerings Bitset
+	Domains   topology.Place
+	meter     *effort.Meter
+}
+
+// portsUnit is how many pairs of host ports are compared for a unit of effort.
+const portsUnit = 4
+
+// PortsFree reports whether a pod that wants these host ports may be beside those that took
+// the others.
+func PortsFree(meter *effort.Meter, want, taken []cluster.HostPort) bool {
+	meter.Spend(len(want) * len(taken) / portsUnit)
+	return fit.Ports(want, taken).IsYes()
+}
+
+// Add places up to most pods of the class and returns how many.
+func (b *ExistingNode) Add(c *PodClass, st *Stage, most int) int {
+	if most == 0 || c.Constraints.Invalid != "" {
+		return 0
+	}
+	n := quantity.Times(b.Free, b.Used, c.Need, int64(most))
+	if n == 0 || !b.accepts(c, st) {
+		return 0
+	}
+	if len(c.Constraints.Ports) > 0 {
+		if !PortsFree(b.meter, c.Constraints.Ports, b.Ports) {
+			return 0
+		}
+		n = 1
+		b.Ports = append(slices.Clip(b.Ports), c.Constraints.Ports...)
+	}
+	b.Used.AddN(c.Need, n)
+	return int(n)
+}
+
+// accepts reports whether labels and taints are right for the class.
+func (b *ExistingNode) accepts(c *PodClass, st *Stage) bool {
+	if st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Node.Taints) || !fit.Tolerated(c.Constraints.Tolerations, b.Node.Taints) {
+		return false
+	}
+	if b.Node.Open == nil {
+		if _, granted := st.preference.Matches(b.Node.Labels); !granted {
+			return false
+		}
+		return fit.Matches(c.Constraints.Terms, b.Node.Labels)
+	}
+	in := &st.Admitted[b.pool]
+	if !in.Refusal.IsYes() {
+		return false
+	}
+	for i := range in.Terms {
+		if b.offerings.Within(in.Terms[i].Offerings) && assured(b.Node.Open.Requirements, in.Terms[i].Open) {
+			return true
+		}
+	}
+	return false
+}
+
+// assured reports whether whatever satisfies have also satisfies want.
+func assured(have, want label.Requirements) bool {
+	for key, q := range want {
+		h, ok := have[key]
+		if !ok || !h.Within(q) {
+			return false
+		}
+	}
+	return true
+}
+
+// ExistingNodes returns the nodes that may take pods and have room for one: initialised ones
+// first, then those that have a Node or are known, then in-flight NodeClaims; each by name. Most
+// nodes of a cluster are full, and of those nothing else is worked out.
+func ExistingNodes(snap *cluster.Snapshot, m *Model, classes []PodClass) []ExistingNode {
+	if len(classes) == 0 {
+		return nil
+	}
+	f := existingNodes{snap: snap, model: m, least: leastOf(classes)}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; !n.Leaving {
+			f.add(n, i)
+		}
+	}
+	rank := func(n *cluster.Node) int {
+		switch {
+		case n.Initialised:
+			return 0
+		case n.Open == nil:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(f.bins, func(a, b ExistingNode) int {
+		return cmp.Or(cmp.Compare(rank(a.Node), rank(b.Node)), cmp.Compare(a.Node.Name, b.Node.Name))
+	})
+	return f.bins
+}
+
+// existingNodes makes the bins of nodes that are there.
+type existingNodes struct {
+	snap    *cluster.Snapshot
+	model   *Model
+	least   quantity.Vector // what is asked for at least
+	amounts Slab[int64]
+	free    quantity.Vector // of the node at hand
+	bins    []ExistingNode
+}
+
+// add makes the bin of a node, unless there is no room on it, or it cannot be judged,
+// because its pool is gone before the cloud said what it is.
+func (f *existingNodes) add(n *cluster.Node, index int) {
+	b := ExistingNode{Node: n, Index: index, pool: -1, Ports: n.Ports, meter: f.model.Meter}
+	if n.Open != nil {
+		b.pool = slices.IndexFunc(f.model.Pools, func(p *Pool) bool { return p.NodePool.Name == n.Pool })
+		if b.pool < 0 {
+			return
+		}
+		pool := f.model.Pools[b.pool]
+		if b.offerings, b.Free = pool.promise(n.Open); b.offerings.Empty() || !f.holds(b.Free) {
+			return
+		}
+		for _, t := range pool.TypesNamed(n.Open.Types) {
+			b.Ports = append(slices.Clip(b.Ports), pool.Types[t].Ports...)
+		}
+	} else {
+		if f.free == nil {
+			f.free = f.amounts.Take(len(f.model.Space))
+		}
+		if !f.measure(n) {
+			return
+		}
+		b.Free, f.free = f.free, nil
+		b.Ports = append(slices.Clip(b.Ports), portsFor(f.snap.Daemons, n)...)
+	}
+	b.Used = f.amounts.Take(len(f.model.Space))
+	f.bins = append(f.bins, b)
+}
+
+// holds reports whether there is of every resource what is asked for at least.
+func (f *existingNodes) holds(free quantity.Vector) bool {
+	for r, n := range f.least {
+		if n > 0 && free[r] < n {
+			return false
+		}
+	}
+	return true
+}
+
+// measure works out what is free on a node. It stops, and returns false, where there is
+// too little of a resource for any pod.
+func (f *existingNodes) measure(n *cluster.Node) bool {
+	for r, name := range f.model.Space {
+		f.free[r] = quantity.Sub(n.Allocatable.Room(name), n.Used[name])
+		if f.least[r] > 0 && f.free[r] < f.least[r] {
+			return false
+		}
+	}
+	if len(f.snap.Daemons) == 0 {
+		return true
+	}
+	awaitDaemons(f.model.Space, f.free, n, DaemonsFor(f.model.Space, f.snap.Daemons, n))
+	return f.holds(f.free)
+}
+
+// MeasureRoom writes to free what is free on a node whose daemons ask for so much together.
+func MeasureRoom(free quantity.Vector, space quantity.Space, n *cluster.Node, daemons quantity.Vector) {
+	for r, name := range space {
+		free[r] = quantity.Sub(n.Allocatable.Room(name), n.Used[name])
+	}
+	awaitDaemons(space, free, n, daemons)
+}
+
+// awaitDaemons takes from what is free on a node what daemons that ask for so much together
+// are yet to use.
+func awaitDaemons(space quantity.Space, free quantity.Vector, n *cluster.Node, daemons quantity.Vector) {
+	for r, name := range space {
+		if daemons[r] > 0 {
+			free[r] = quantity.Sub(free[r], max(0, quantity.Sub(daemons[r], n.UsedByDaemons[name])))
+		}
+	}
+}
+
+// DaemonsFor returns what the daemons that select the node ask for together.
+func DaemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node) quantity.Vector {
+	sum := make(quantity.Vector, len(space))
+	for i := range daemons {
+		if !selects(&daemons[i], n) {
+			continue
+		}
+		for r, name := range space {
+			sum[r] = quantity.Add(sum[r], daemons[i].Shape.Requests[name])
+		}
+	}
+	return sum
+}
+
+// portsFor returns the host ports of daemons that are yet to come to the node.
+func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPort) {
+	for i := range daemons {
+		if d := &daemons[i]; len(d.Shape.Ports) > 0 && !slices.Contains(n.Daemons, d.Name) && selects(d, n) {
+			ports = append(ports, d.Shape.Ports...)
+		}
+	}
+	return ports
+}
+
+// selects reports whether a node is to carry a daemon.
+func selects(d *cluster.Daemon, n *cluster.Node) bool {
+	return fit.Tolerated(d.Shape.Tolerations, n.Taints) && fit.Matches(d.Shape.Terms, n.Labels)
+}

@@ -1,0 +1,108 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// StagesMin is how many stages a class has that has no preferences.
+const StagesMin = 2
+
+// AddStages works out for each class what it allows of each pool: first with all its
+// preferences, then giving them up one by one, then its dislike of PreferNoSchedule taints, and
+// last the respect for others' spreads.
+//
+// Classes differ in little but sizes and rules between pods, so nearly all find that another
+// has asked the same.
+func (m *Model) AddStages(classes []PodClass) {
+	tidy := m.anyUndesired()
+	var asked []*PodClass // that preference for nothing, each for something else
+	for c := range classes {
+		cl := &classes[c]
+		m.Meter.Spend(1 + len(asked))
+		before := slices.IndexFunc(asked, func(o *PodClass) bool { return asksSame(o.Constraints, cl.Constraints) })
+		if before >= 0 {
+			cl.Stages = asked[before].Stages
+			continue
+		}
+		cl.Stages = m.stagesOf(cl.Constraints, tidy)
+		if len(cl.Constraints.Wishes) == 0 && len(asked) < ComparedMax {
+			asked = append(asked, cl)
+		}
+	}
+}
+
+// AskedMax is how many classes are remembered to be compared with.
+const ComparedMax = 16
+
+// asksSame reports whether two shapes want the same of a node's labels and taints; the
+// first has no preferences.
+func asksSame(a, b *cluster.Shape) bool {
+	return len(b.Wishes) == 0 && a.Invalid == b.Invalid && slices.Equal(a.Tolerations, b.Tolerations) &&
+		slices.EqualFunc(a.Terms, b.Terms, label.Requirements.Equal)
+}
+
+func (m *Model) stagesOf(sh *cluster.Shape, tidy bool) []Stage {
+	var admitted []Admitted
+	asked, from := -2, 0 // the node preference that was asked for last; -1: none
+	stages := make([]Stage, 0, len(sh.Wishes)+StagesMin+1)
+	if m.Options.IgnorePreferences {
+		from = len(sh.Wishes)
+	}
+	for ; from <= len(sh.Wishes); from++ {
+		at, wish := nodeWish(sh.Wishes, from)
+		if at != asked {
+			admitted, asked = m.admit(sh, wish), at
+		}
+		stages = append(stages, Stage{Admitted: admitted, PreferencesFrom: from, preference: wish, AvoidPreferNoSchedule: tidy, RespectSpread: true})
+	}
+	if tidy {
+		last := stages[len(stages)-1]
+		last.AvoidPreferNoSchedule = false
+		stages = append(stages, last)
+	}
+	rude := stages[len(stages)-1]
+	rude.RespectSpread = false
+	return append(stages, rude)
+}
+
+func (m *Model) admit(sh *cluster.Shape, wish label.Requirements) []Admitted {
+	in := make([]Admitted, len(m.Pools))
+	for i, pool := range m.Pools {
+		if sh.Invalid != "" {
+			in[i].Refusal = verdict.Of(verdict.PodError, "", "%s", sh.Invalid)
+			continue
+		}
+		in[i] = pool.Admit(sh, wish)
+	}
+	return in
+}
+
+// nodeWish returns the first preference about node labels that has not been given up.
+func nodeWish(wishes []cluster.Wish, from int) (at int, wish label.Requirements) {
+	for i := from; i < len(wishes); i++ {
+		if wishes[i].Node != nil {
+			return i, wishes[i].Node
+		}
+	}
+	return -1, nil
+}
+
+// anyUndesired reports whether a PreferNoSchedule taint is anywhere.
+func (m *Model) anyUndesired() bool {
+	undesired := func(t cluster.Taint) bool { return t.Effect == cluster.PreferNoSchedule }
+	for i := range m.Snapshot.Pools {
+		if slices.ContainsFunc(m.Snapshot.Pools[i].Taints, undesired) {
+			return true
+		}
+	}
+	for i := range m.Snapshot.Nodes {
+		if slices.ContainsFunc(m.Snapshot.Nodes[i].Taints, undesired) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,221 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// Described is a launch that was written down, for others like it.
+type Described struct {
+	node   *PlannedNode
+	launch plan.Launch
+	types  []int32 // those that it names
+}
+
+// describesSame reports whether launches of two bins differ in nothing but what they hold.
+func (b *PlannedNode) describesSame(o *PlannedNode) bool {
+	return b.Pool == o.Pool && b.relaxed == o.relaxed && slices.Equal(b.Minimum, o.Minimum) &&
+		slices.Equal(b.Types, o.Types) && slices.Equal(b.Offerings, o.Offerings) && slices.EqualFunc(b.Requirements, o.Requirements, SameRequirements)
+}
+
+// Describe turns a filled bin into what shall be launched, in the words of the last launch if
+// that was like it: of very many most are. The refusal is set when cutting the list of types
+// to its maximum would break a minValues rule.
+func (m *Model) Describe(b *PlannedNode, last *Described) (plan.Launch, verdict.Verdict) {
+	if last.node != nil && b.describesSame(last.node) {
+		if !slices.Equal(b.Used, last.node.Used) {
+			last.node, last.launch.Requests = b, b.requests(m.Space, last.types)
+		}
+		return last.launch, verdict.Verdict{}
+	}
+	types, prices := b.nameable(m.Options.PriceCap)
+	slices.SortFunc(types, func(x, y int32) int {
+		if prices[x] != prices[y] {
+			return cmp.Compare(prices[x], prices[y])
+		}
+		return cmp.Compare(b.Pool.Types[x].Name, b.Pool.Types[y].Name)
+	})
+	types = types[:b.flexible(types, prices, m.Options)]
+	if refusal := b.ShortOfValues(types); !refusal.IsYes() && !m.Options.MinValuesBestEffort {
+		return plan.Launch{}, refusal
+	}
+	l := plan.Launch{Pool: b.Pool.NodePool.Name, MinValuesRelaxed: b.relaxed, PriceHourly: b.best(types[0]).Price()}
+	if math.IsInf(l.PriceHourly, 1) {
+		l.PriceHourly = 0
+	}
+	l.Types = make([]string, 0, len(types))
+	for _, t := range types {
+		if name := b.Pool.Types[t].Name; !b.Pool.parted || !slices.Contains(l.Types, name) {
+			l.Types = append(l.Types, name)
+		}
+	}
+	names := make([]string, 0, len(types))
+	for _, t := range b.Pool.among(b.Pool.byName, types) {
+		names = append(names, b.Pool.Types[t].Name)
+	}
+	l.Requirements = b.requirements(names, b.capacityTypes(types))
+	l.Requests = b.requests(m.Space, types)
+	*last = Described{b, l, types}
+	return l, verdict.Verdict{}
+}
+
+// nameable returns the types of a bin that it may name, and the prices of types. Of those
+// that are surely above the price cap it leaves out what it can.
+func (b *PlannedNode) nameable(priceCap float64) (types []int32, prices []float64) {
+	if b.Pool.prices == nil {
+		b.Pool.prices = make([]float64, len(b.Pool.Types))
+	}
+	alive := b.Pool.setOf(b.Types)
+	best := math.Inf(1)
+	exact := len(b.Minimum) == 0
+	// In the pool's order: nearly always it is the launch's too.
+	for _, t := range b.Pool.byPrice {
+		if exact && b.TypesMin == 0 && b.Pool.Types[t].priceMin > best*priceCap {
+			break
+		}
+		if !alive.Has(int(t)) {
+			continue
+		}
+		price := b.Price(t)
+		if b.Pool.prices[t] = price; price < best {
+			best = price
+			exact = exact && b.best(t).CapacityType != label.Spot
+		}
+		types = append(types, t)
+	}
+	return types, b.Pool.prices
+}
+
+// spotPools is in how many places, a type in a zone each, spot should be looked for: one of
+// them runs short at any moment.
+const spotPools = 15
+
+// flexible returns how many of the types, cheapest first, a launch should name: all within
+// the price cap, and as many more as spot and minValues want.
+func (b *PlannedNode) flexible(types []int32, prices []float64, opts Options) int {
+	ceiling := prices[types[0]] * opts.PriceCap
+	places, spot := 0, b.best(types[0]).CapacityType == label.Spot
+	n := 0
+	for ; n < min(len(types), opts.TypesMax); n++ {
+		if b.TypesMin > 0 && n < b.TypesMin {
+			continue
+		}
+		if b.TypesMin > 0 && b.OffersMinimum(types[:n]) {
+			break
+		}
+		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.OffersMinimum(types[:n]) {
+			break
+		}
+		tm := &b.Pool.Types[types[n]]
+		for a := tm.First; spot && a < tm.End; a++ {
+			if b.Offerings.Has(a) && b.Pool.Offerings[a].CapacityType == label.Spot {
+				places++
+			}
+		}
+	}
+	return n
+}
+
+// best returns a type's offering of least cost.
+func (b *PlannedNode) best(t int32) *catalog.Offering {
+	tm := &b.Pool.Types[t]
+	var best *catalog.Offering
+	for a := tm.First; a < tm.End; a++ {
+		if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && (best == nil || o.Cost() < best.Cost()) {
+			best = o
+		}
+	}
+	return best
+}
+
+// ShortOfValues returns the minValues rule that the types do not satisfy.
+func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
+	for i := range b.Minimum {
+		rule := &b.Pool.MinValues[i]
+		if n := rule.offered(types); n < b.Minimum[i] {
+			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.Pool.NodePool.Name,
+				"%s needs %d values, the %d cheapest types have %d", rule.Key, b.Minimum[i], len(types), n)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// OffersMinimum reports whether the types have the values that minValues asks for.
+func (b *PlannedNode) OffersMinimum(types []int32) bool {
+	for i := range b.Minimum {
+		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// requirements returns all that the node must be: the pool's word, its pods', and the
+// types and capacity types that are left.
+func (b *PlannedNode) requirements(types, capacityTypes []string) label.Requirements {
+	r := make(label.Requirements, len(b.Pool.NodePool.Requirements)+len(b.Requirements)+2)
+	maps.Copy(r, b.Pool.NodePool.Requirements)
+	meet := func(key string, q label.Requirement) {
+		if had, ok := r[key]; ok {
+			q = had.Intersect(q)
+		}
+		r[key] = q
+	}
+	for _, t := range b.Requirements {
+		for key, q := range t {
+			meet(key, q)
+		}
+	}
+	for i := range b.Minimum {
+		key := b.Pool.MinValues[i].Key
+		r[key] = r[key].WithMinValues(b.Minimum[i])
+	}
+	meet(label.InstanceType, label.In(types...))
+	meet(label.CapacityType, label.In(capacityTypes...))
+	delete(r, label.Hostname)
+	return r
+}
+
+func (b *PlannedNode) capacityTypes(types []int32) []string {
+	var cts []string
+	for _, t := range types {
+		for a := b.Pool.Types[t].First; a < b.Pool.Types[t].End; a++ {
+			if ct := b.Pool.Offerings[a].CapacityType; b.Offerings.Has(a) && !slices.Contains(cts, ct) {
+				cts = append(cts, ct)
+			}
+		}
+	}
+	return cts
+}
+
+// requests returns what the pods ask for, and the least that daemons will add whichever
+// type it becomes.
+func (b *PlannedNode) requests(space quantity.Space, types []int32) quantity.List {
+	least := b.Pool.Types[types[0]].daemons
+	if b.Pool.daemonsAlike {
+		types = types[:1]
+	}
+	for _, t := range types[1:] {
+		other := b.Pool.Types[t].daemons
+		both := quantity.List{}
+		for name, amount := range least {
+			if o, ok := other[name]; ok {
+				both[name] = min(amount, o)
+			}
+		}
+		least = both
+	}
+	sum := space.List(b.Used).Plus(least)
+	// The kubelet tells of volumes elsewhere, so a node would never be seen to have them.
+	maps.DeleteFunc(sum, func(name string, _ int64) bool { return strings.HasPrefix(name, quantity.AttachPrefix) })
+	return sum
+}

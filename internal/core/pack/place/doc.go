@@ -1,0 +1,8 @@
+// Package place puts pods on existing and planned nodes, one class and one pod after the
+// other, and keeps count of the topology domains that rules between pods look at.
+//
+// It may import model and what model imports. Read state.go first (where every pod is), then
+// fill.go (how a pod finds a node), topology.go (the domains of nodes), undetermined.go
+// (nodes whose domain the cloud has yet to choose), daemons.go (DaemonSet pods that rules
+// see) and domains.go (planned nodes that nothing has tied to a domain).
+package place

@@ -1,0 +1,338 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// placeSingly finds room for the pods of a class one after another.
+func (s *State) placeSingly(c *model.PodClass, st *model.Stage) {
+	for len(c.Pods) > 0 {
+		at, ok := s.placeOne(c, st)
+		if !ok {
+			return
+		}
+		c.Take(s.Assignments, 1, at)
+	}
+}
+
+func (s *State) placeOne(c *model.PodClass, st *model.Stage) (model.Assignment, bool) {
+	if at, ok := s.PlaceOneOnExisting(c, st); ok {
+		return at, true
+	}
+	for i, b := range s.Planned {
+		if b.Refusal.IsYes() && s.AddSettled(b, c, st) {
+			return model.Assignment{Kind: model.OnPlanned, Index: int32(i)}, true
+		}
+	}
+	if b := s.OpenNode(c, st, func(b *model.PlannedNode) bool { return s.AddSettled(b, c, st) }); b != nil {
+		return model.Assignment{Kind: model.OnPlanned, Index: int32(len(s.Planned) - 1)}, true
+	}
+	return model.Assignment{}, false
+}
+
+// AddSettled places one pod of the class on a node to be launched, after settling the
+// domains that matter for it.
+func (s *State) AddSettled(b *model.PlannedNode, c *model.PodClass, st *model.Stage) bool {
+	in := &st.Admitted[b.PoolIndex]
+	if b.IsFull(c) || !in.Refusal.IsYes() || st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Pool.NodePool.Taints) ||
+		len(c.Constraints.Ports) > 0 && !model.PortsFree(s.Model.Meter, c.Constraints.Ports, b.Ports) {
+		return false
+	}
+	if b.DaemonSetPods.Determined {
+		if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+			c.LastMiss = v
+			return false
+		}
+	}
+	try := trial{state: s, node: b, class: c, stage: st}
+	for i := range in.Terms {
+		t := &in.Terms[i]
+		if !b.Scratch.Intersection(b.Offerings, t.Offerings) {
+			continue
+		}
+		offerings := b.Scratch.Clone()
+		try.term = t
+		if b.DaemonSetPods.Determined {
+			if try.determine(offerings, c.Keys, nil) {
+				return true
+			}
+			continue
+		}
+		for _, way := range s.Topology.daemonSetChoices(b, offerings) {
+			s.Topology.determineDaemonSets(b, way)
+			if try.determine(way.offerings, c.Keys, nil) {
+				return true
+			}
+			s.Topology.forgetDaemonSets(b)
+		}
+	}
+	return false
+}
+
+// trial is an attempt to put one pod on a planned node under one term of its class.
+type trial struct {
+	state *State
+	node  *model.PlannedNode
+	class *model.PodClass
+	stage *model.Stage
+	term  *model.AdmittedTerm
+}
+
+// determine chooses a domain for each of the keys that is still open, best first, and
+// places the pod once none is. offerings are those left; pins what was chosen so far.
+func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Requirements) bool {
+	s, b, c, st := t.state, t.node, t.class, t.stage
+	for len(keys) > 0 && b.Domains.Domain[keys[0]] != topology.Open {
+		keys = keys[1:]
+	}
+	if len(keys) == 0 {
+		return t.add(offerings, pins)
+	}
+	k := keys[0]
+	key := s.Topology.Ledger.Keys()[k]
+	choices := b.Pool.Choices(key, offerings, b.Open[key].Values())
+	if len(choices) == 0 {
+		// The node will not have the label at all.
+		s.Topology.setDomain(b, k, topology.None)
+		if s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() && t.determine(offerings, keys[1:], pins) {
+			return true
+		}
+		s.Topology.setDomain(b, k, topology.Open)
+		return false
+	}
+	for i := range choices {
+		choices[i].Domain = s.Topology.Ledger.Domain(k, choices[i].Value)
+		choices[i].Appeal = s.Topology.Ledger.Appeal(c.Index, k, choices[i].Domain)
+	}
+	slices.SortFunc(choices, func(x, y model.DomainChoice) int {
+		return cmp.Or(cmp.Compare(x.Appeal, y.Appeal), cmp.Compare(x.Price, y.Price), cmp.Compare(x.Value, y.Value))
+	})
+	left := model.NewBitset(len(b.Pool.Offerings))
+	for _, ch := range choices {
+		s.Topology.setDomain(b, k, ch.Domain)
+		if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+			c.LastMiss = v
+			continue
+		}
+		if st.RespectSpread && !s.Topology.daemonSetsMayStay(b) {
+			continue
+		}
+		copy(left, offerings)
+		if ch.Offerings != nil {
+			left.And(ch.Offerings)
+		}
+		if t.determine(left.Clone(), keys[1:], pins.With(key, label.In(ch.Value))) {
+			return true
+		}
+	}
+	s.Topology.setDomain(b, k, topology.Open)
+	return false
+}
+
+// add places one pod with all domains settled.
+func (t *trial) add(offerings model.Bitset, pins label.Requirements) bool {
+	s, b, c, st := t.state, t.node, t.class, t.stage
+	if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+		c.LastMiss = v
+		return false
+	}
+	if _, conflict := b.Open.Conflict(pins); conflict {
+		return false
+	}
+	copy(b.Scratch, offerings)
+	if b.AddWithin(c, t.term, 1) == 0 {
+		return false
+	}
+	if len(pins) > 0 {
+		b.Requirements = append(b.Requirements, pins)
+		b.Open = b.Open.Intersect(pins)
+		s.Topology.CountSpreads(b)
+	}
+	if !b.IsCounted || len(pins) > 0 {
+		s.Topology.Ledger.Present(&b.Domains)
+		b.IsCounted = true
+	}
+	s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
+	return true
+}
+
+// FirstFitMax is up to how many pods first-fit-decreasing is tried where rules take it pod
+// by pod. For more, in every scenario tried, it costs time and is dearer.
+const FirstFitMax = 3000
+
+// awaits reports whether pods of the class must be where pods of another are that have no
+// place yet.
+func (s *State) awaits(c int) bool {
+	if !s.Topology.Ledger.Follows(c) {
+		return false
+	}
+	for o := range s.Classes {
+		if o != c && len(s.Classes[o].Pods) > 0 && s.Topology.Ledger.Leads(o, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// PlaceOneOnExisting finds a node that is there for one pod that others' places matter to,
+// or that matters to theirs.
+func (s *State) PlaceOneOnExisting(c *model.PodClass, st *model.Stage) (model.Assignment, bool) {
+	for i := range s.Existing {
+		b := &s.Existing[i]
+		if s.Model.Meter.Spend(c.Weight); quantity.Times(b.Free, b.Used, c.Need, 1) == 0 ||
+			!s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() || b.Add(c, st, 1) == 0 {
+			continue
+		}
+		s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
+		return model.Assignment{Kind: model.OnExisting, Index: int32(i)}, true
+	}
+	return model.Assignment{}, false
+}
+
+// PlaceOnExisting places pods on nodes there are, as far as all their preferences are met.
+// Those that must be with others that have no place yet have to wait for them.
+func (s *State) PlaceOnExisting() {
+	if len(s.Existing) == 0 {
+		return
+	}
+	for _, c := range s.Order {
+		cl := &s.Classes[c]
+		switch st := &cl.Stages[0]; {
+		case cl.Constraints.Invalid != "" || s.awaits(c):
+		case len(cl.Keys) == 0:
+			s.fillExisting(cl, st)
+		default:
+			for len(cl.Pods) > 0 {
+				at, ok := s.PlaceOneOnExisting(cl, st)
+				if !ok {
+					break
+				}
+				cl.Take(s.Assignments, 1, at)
+			}
+		}
+	}
+}
+
+// PlaceAll places what it can, and tries again those that depend on others as long as
+// that makes a difference.
+func (s *State) PlaceAll() {
+	for first, progress := true, true; first || progress; first = false {
+		progress = false
+		for _, p := range s.Model.Pools {
+			p.ShrunkTo = 0 // what came since may have narrowed a launch further
+		}
+		for _, c := range s.Order {
+			cl := &s.Classes[c]
+			before := len(cl.Pods)
+			if before == 0 || !first && len(cl.Keys) == 0 {
+				continue
+			}
+			for i := 0; i < len(cl.Stages) && len(cl.Pods) > 0; i++ {
+				switch {
+				case len(cl.Keys) > 0:
+					s.placeSingly(cl, &cl.Stages[i])
+				case cl.Stages[i].RespectSpread: // the last stage is for those who have others to heed
+					s.placeClass(cl, &cl.Stages[i])
+				}
+			}
+			progress = progress || len(cl.Pods) < before
+		}
+	}
+}
+
+// fillExisting places pods of a class whose place does not matter to others on nodes
+// there are.
+func (s *State) fillExisting(c *model.PodClass, st *model.Stage) {
+	s.Model.Meter.Spend(len(s.Existing) * c.Weight)
+	for i := range s.Existing {
+		c.Take(s.Assignments, s.Existing[i].Add(c, st, len(c.Pods)), model.Assignment{Kind: model.OnExisting, Index: int32(i)})
+	}
+}
+
+// FillPlanned places pods of a class on nodes that are to be launched.
+func (s *State) FillPlanned(c *model.PodClass, st *model.Stage) {
+	s.Model.Meter.Spend(1 + len(s.Planned))
+	for i, b := range s.Planned {
+		switch {
+		case len(c.Pods) == 0:
+			return
+		case !b.Refusal.IsYes():
+		case len(c.Keys) == 0:
+			c.Take(s.Assignments, b.Add(c, st, len(c.Pods)), model.Assignment{Kind: model.OnPlanned, Index: int32(i)})
+		default:
+			for len(c.Pods) > 0 && s.AddSettled(b, c, st) {
+				c.Take(s.Assignments, 1, model.Assignment{Kind: model.OnPlanned, Index: int32(i)})
+			}
+		}
+	}
+}
+
+// placeClass finds room for pods of a class whose place does not matter to others.
+func (s *State) placeClass(c *model.PodClass, st *model.Stage) {
+	s.fillExisting(c, st)
+	s.FillPlanned(c, st)
+	for len(c.Pods) > 0 {
+		n := 0
+		s.OpenNode(c, st, func(b *model.PlannedNode) bool {
+			n = b.Add(c, st, len(c.Pods))
+			return n > 0
+		})
+		if n == 0 {
+			return
+		}
+		c.Take(s.Assignments, n, model.Assignment{Kind: model.OnPlanned, Index: int32(len(s.Planned) - 1)})
+	}
+}
+
+// OpenNode offers a new bin of each pool, by weight, until one is taken. It returns it, or
+// nil.
+func (s *State) OpenNode(c *model.PodClass, st *model.Stage, fill func(*model.PlannedNode) bool) *model.PlannedNode {
+	if c.Constraints.Invalid != "" {
+		return nil
+	}
+	for at, pool := range s.Model.Pools {
+		if !st.Admitted[at].Refusal.IsYes() {
+			continue
+		}
+		b := s.tryPool(pool, at, fill)
+		if b == nil && pool.ShrinkToCheapest(s.Planned) {
+			b = s.tryPool(pool, at, fill)
+		}
+		if b != nil {
+			pool.TakeLimits(b)
+			s.Planned = append(s.Planned, b)
+			return b
+		}
+	}
+	return nil
+}
+
+func (s *State) tryPool(pool *model.Pool, at int, fill func(*model.PlannedNode) bool) *model.PlannedNode {
+	b := pool.NewNode(at)
+	if b == nil {
+		return nil
+	}
+	s.Topology.LocatePlanned(b)
+	if !fill(b) {
+		s.Topology.forgetDaemonSets(b)
+		return nil
+	}
+	return b
+}
+
+// PlaceAnew finds another place for one pod of the class, if there is one.
+func (s *State) PlaceAnew(c *model.PodClass, p int32) {
+	others := c.Pods
+	c.Pods = []int32{p}
+	for i := 0; i < len(c.Stages) && len(c.Pods) > 0; i++ {
+		s.placeSingly(c, &c.Stages[i])
+	}
+	c.Pods = append(c.Pods, others...)
+}

@@ -1,0 +1,263 @@
+package pack
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// sweepsMost bounds how often a round looks over all pods while it moves some.
+const sweepsMost = 8
+
+// validate moves pods whose rules are broken once all others are where they are planned, for
+// kube-scheduler may bind those first. What came last goes first, and those that needed it
+// go with it. A pod is moved once, in the last round never: then it is refused. It tells
+// whether all could stay.
+func (s *solver) validate(last bool) (all bool) {
+	if len(s.state.Topology.Ledger.Keys()) == 0 {
+		return true
+	}
+	seats := s.state.AssignedPods()
+	for c := range seats {
+		for _, p := range seats[c] {
+			if at := s.state.Assignments[p]; at.Kind == model.OnPlanned && !s.state.Planned[at.Index].Refusal.IsYes() {
+				s.refused[p] = s.state.Planned[at.Index].Refusal
+				s.state.Remove(&s.state.Classes[c], p)
+			}
+		}
+	}
+	s.recountAll(seats)
+	all = true
+	u := validation{seats: seats, moved: map[int32]bool{}, held: map[model.Assignment]bool{}, last: last}
+	for sweep, again := 0, true; again && (last || sweep < sweepsMost); sweep++ {
+		again = false
+		for _, c := range slices.Backward(s.state.Order) {
+			if cl := &s.state.Classes[c]; len(cl.Keys) > 0 {
+				again = s.validateClass(cl, &u) || again
+			}
+		}
+		if !again {
+			again = s.validateAffinityOrder(seats, last)
+		}
+		all = all && !again
+	}
+	return all
+}
+
+// recountAll counts once more from the start, now that all is known that will be: launches
+// became less than they might have, and what could be launched but is not binds nobody.
+func (s *solver) recountAll(seats [][]int32) {
+	s.state.Topology.Ledger = s.before.Clone()
+	if !s.state.Model.Options.BuyableBinds {
+		s.state.Topology.Ledger.SoldOut()
+	}
+	if k := slices.Index(s.state.Topology.Ledger.Keys(), label.Hostname); k >= 0 {
+		s.state.Topology.Ledger.Expect(k, len(s.state.Planned))
+	}
+	for i, b := range s.state.Planned {
+		if b.Refusal.IsYes() {
+			s.locateFinal(i, b)
+		}
+	}
+	for c := range seats {
+		if len(s.state.Classes[c].Keys) == 0 {
+			continue
+		}
+		for _, p := range seats[c] {
+			if at := s.state.Assignments[p]; at.Kind != model.Unplaced {
+				s.state.Topology.Ledger.Count(c, s.state.DomainsAt(at), 1, 0)
+			}
+		}
+	}
+}
+
+// locateFinal gives a launch the place that the cloud's choices leave it.
+func (s *solver) locateFinal(i int, b *model.PlannedNode) {
+	has := b.Pool.NodePool.Requirements
+	if len(b.Open) > 0 {
+		has = has.Intersect(b.Open)
+	}
+	b.Domains = s.state.Topology.DomainsOfUndetermined(&place.Undetermined{Host: "launch " + strconv.Itoa(i), PoolIndex: b.PoolIndex, Offerings: b.UsableOfferingsIn(b.Scratch), Requirements: has})
+	s.state.Topology.Ledger.Present(&b.Domains)
+	for _, d := range s.state.Topology.DaemonSetsOn(b) {
+		s.state.Topology.Ledger.Count(s.state.Topology.DaemonSets[d].Class, &b.Domains, 1, 0)
+	}
+}
+
+// validation is a round of validate.
+type validation struct {
+	seats [][]int32 // by class: the pods that have a place
+	moved map[int32]bool
+	held  map[model.Assignment]bool // where pods of the class at hand may stay
+	last  bool
+}
+
+// validateClass is uphold for the pods of one class. It reports whether any had to go.
+func (s *solver) validateClass(c *model.PodClass, u *validation) (gone bool) {
+	clear(u.held)
+	for _, p := range slices.Backward(u.seats[c.Index]) {
+		at := s.state.Assignments[p]
+		if at.Kind == model.Unplaced || u.held[at] {
+			continue
+		}
+		miss := s.state.Topology.Ledger.Holds(c.Index, s.state.DomainsAt(at))
+		if miss.IsYes() || s.holdsFirst(c, at, u.seats) {
+			u.held[at] = true
+			continue
+		}
+		s.state.Remove(c, p)
+		s.refused[p] = miss.Verdict()
+		if !u.last && !u.moved[p] {
+			u.moved[p] = true
+			s.state.PlaceAnew(c, p)
+		}
+		gone = true
+		clear(u.held)
+	}
+	return gone
+}
+
+// readmitMost bounds for how many pods room that others left is looked for, judgedMost how
+// often it is asked for that whether all others may stay.
+const (
+	readmitMost = 50
+	judgedMost  = 200
+)
+
+// readmission gives pods that are refused the room, and the limits, that those left who had
+// to go, as far as all others may stay.
+type readmission struct {
+	solver *solver
+	seats  [][]int32 // by class: the pods that have a place
+	judged int       // how often all others were asked
+}
+
+// readmit reports whether any refused pod found a place.
+func (s *solver) readmit() (any bool) {
+	s.dropEmpty()
+	refused := make([][]int32, len(s.state.Classes))
+	of := s.state.ClassOf()
+	for p := range s.state.Assignments {
+		if s.state.Assignments[p].Kind == model.Unplaced {
+			c := of[s.state.Model.Snapshot.Pending[p].Shape]
+			refused[c] = append(refused[c], int32(p))
+		}
+	}
+	var r *readmission
+	tries := readmitMost
+	for again := true; again; {
+		again = false
+		for _, c := range s.state.Order {
+			for len(refused[c]) > 0 && !s.state.Classes[c].TooLarge {
+				if tries--; tries < 0 {
+					return any
+				}
+				if r == nil {
+					r = &readmission{solver: s, seats: s.state.AssignedPods()}
+				}
+				p := refused[c][0]
+				if !r.one(&s.state.Classes[c], p) {
+					break
+				}
+				refused[c], r.seats[c] = refused[c][1:], append(r.seats[c], p)
+				any, again = true, true
+			}
+		}
+	}
+	return any
+}
+
+// one finds room for one pod. It reports whether it did.
+func (r *readmission) one(c *model.PodClass, p int32) bool {
+	for i := range c.Stages {
+		st := &c.Stages[i]
+		if at, ok := r.solver.state.PlaceOneOnExisting(c, st); ok && r.keeps(c, p, at) {
+			return true
+		}
+		for l, b := range r.solver.state.Planned {
+			if b.Refusal.IsYes() && r.harmless(c, st, b) && r.solver.state.AddSettled(b, c, st) && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(l)}) {
+				return true
+			}
+		}
+		if r.solver.state.OpenNode(c, st, func(b *model.PlannedNode) bool { return r.solver.state.AddSettled(b, c, st) }) != nil && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(len(r.solver.state.Planned) - 1)}) {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps reports whether a pod may stay where it was just placed, and all others where they
+// are; if not it is taken away again.
+func (r *readmission) keeps(c *model.PodClass, p int32, at model.Assignment) bool {
+	r.solver.state.Assignments[p] = at
+	if r.solver.state.Topology.Ledger.Holds(c.Index, r.solver.state.DomainsAt(at)).IsYes() && r.othersStay() {
+		return true
+	}
+	r.solver.state.Remove(c, p)
+	r.solver.dropEmpty()
+	return false
+}
+
+// harmless reports whether a pod of the class could be on the launch with all others staying,
+// before the launch is narrowed to what holds the pod.
+func (r *readmission) harmless(c *model.PodClass, st *model.Stage, b *model.PlannedNode) bool {
+	if b.IsFull(c) {
+		return false
+	}
+	if len(c.Keys) == 0 {
+		return true
+	}
+	if !r.solver.state.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() {
+		return false
+	}
+	r.solver.state.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
+	defer r.solver.state.Topology.Ledger.Count(c.Index, &b.Domains, -1, 0)
+	return r.solver.state.Topology.Ledger.Holds(c.Index, &b.Domains).IsYes() && r.othersStay()
+}
+
+// othersStay reports whether every pod that has a place may keep it.
+func (r *readmission) othersStay() bool {
+	r.judged++
+	return r.judged <= judgedMost && r.solver.allHold(r.seats)
+}
+
+// allHold reports whether every pod may stay where it is.
+func (s *solver) allHold(seats [][]int32) bool {
+	for c := range seats {
+		cl := &s.state.Classes[c]
+		if len(cl.Keys) == 0 {
+			continue
+		}
+		for _, p := range seats[c] {
+			at := s.state.Assignments[p]
+			if at.Kind != model.Unplaced && !s.state.Topology.Ledger.Holds(c, s.state.DomainsAt(at)).IsYes() && !s.holdsFirst(cl, at, seats) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// dropEmpty gives up launches that have no pod left.
+func (s *solver) dropEmpty() {
+	left := make([]int, len(s.state.Planned))
+	for _, at := range s.state.Assignments {
+		if at.Kind == model.OnPlanned {
+			left[at.Index]++
+		}
+	}
+	for i, b := range s.state.Planned {
+		if left[i] == 0 && b.Refusal.IsYes() {
+			b.Refusal = verdict.Of(verdict.NoPlace, "pool "+b.Pool.NodePool.Name, "the pods it was for are refused")
+			if b.Pool.IsLimited() {
+				b.HoldLimits(make(quantity.Vector, len(b.LimitsHeld)))
+				b.Pool.NodesLeft++
+			}
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package repack
+
+import (
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// Open launches an empty node and lets Put use it until Close. It is false where a limit
+// does not allow it.
+func (s *Nodes) Open(bin int32) (h int, ok bool) {
+	if !s.inv.stock(int(bin)) {
+		return 0, false
+	}
+	h = s.place(int(bin), nil)
+	s.hosts[h].taken = true
+	return h, true
+}
+
+// Close ends what Open or Admit began.
+func (s *Nodes) Close(h int) {
+	s.hosts[h].taken = false
+	s.vacancies.drop(h)
+}
+
+// Cancel takes back what Open has just launched, and was given nothing.
+func (s *Nodes) Cancel() {
+	s.unbuy()
+	s.log = s.log[:len(s.log)-1]
+}
+
+// Launched returns the nodes that were launched since the mark, and are still there.
+func (s *Nodes) Launched(mark int) []int {
+	var hosts []int
+	for _, e := range s.log[mark:] {
+		if e.kind == changeBuy && !s.hosts[e.host].gone {
+			hosts = append(hosts, int(e.host))
+		}
+	}
+	return hosts
+}
+
+// Stocked returns the nodes to be launched that were given pods since the mark.
+func (s *Nodes) Stocked(mark int) []int {
+	var hosts []int
+	for _, e := range s.log[mark:] {
+		if h := int(e.host); e.kind == changeAdd && s.hosts[h].node == nil && (len(hosts) == 0 || hosts[len(hosts)-1] != h) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// Moved returns the pods that were put since the mark on nodes that come before first.
+func (s *Nodes) Moved(mark, first int) []Move {
+	var moves []Move
+	for _, e := range s.log[mark:] {
+		if e.kind == changeAdd && int(e.host) < first {
+			moves = append(moves, Move{e.class, e.host, e.n})
+		}
+	}
+	return moves
+}
+
+// Move is N pods of a class that a node is given.
+type Move struct {
+	Class, Host, N int32
+}
+
+// Launch returns what is to be launched for a node of the session. Every offering that
+// it leaves open costs at most priceMax per hour. pools is how many of them there are: a
+// type in a zone is one. typesMin above 0 is how many instance types it must name, and it names
+// no more than these, cheapest first, and what minValues wants. It is false when there are fewer,
+// or the pods do not fit after all.
+func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, pools int, ok bool) {
+	host := &s.Nodes.hosts[h]
+	bin := &s.Inventory.offerings[host.bin]
+	s.Nodes.release(h, 1)
+	b := bin.pool.NewNode(bin.at)
+	s.Nodes.release(h, -1)
+	if b == nil {
+		return l, 0, false
+	}
+	// No type that counts for more against the limits than what was counted.
+	most := bin.pool.Types[bin.typ].Amounts
+	b.Types = slices.DeleteFunc(b.Types, func(t int32) bool { return !bin.pool.WithinLimits(bin.pool.Types[t].Amounts, most) })
+	s.Inventory.topo.LocatePlanned(b)
+	if !s.carry(b, host.added, bin.index) {
+		return l, 0, false
+	}
+	keyed := slices.ContainsFunc(host.added, func(sh Share) bool { return len(s.Inventory.classes[sh.Class].Keys) > 0 })
+	if !slices.Contains(b.Types, bin.typ) {
+		return l, 0, false
+	}
+	pools = s.narrow(b, bin, priceMax, keyed)
+	b.TypesMin = typesMin
+	l, refusal := s.Inventory.model.Describe(b, &model.Described{})
+	return l, pools, refusal.IsYes() && len(l.Types) >= typesMin
+}
+
+// carry puts pods on a launch that must be able to become the offering.
+func (s *Session) carry(b *model.PlannedNode, pods []Share, atom int) bool {
+	for _, sh := range pods {
+		c := &s.Inventory.classes[sh.Class]
+		terms := c.Last().Admitted[b.PoolIndex].Terms
+		k := slices.IndexFunc(terms, func(t model.AdmittedTerm) bool { return t.Offerings.Has(atom) })
+		if k < 0 {
+			return false
+		}
+		t := &terms[k]
+		if _, conflict := b.Open.Conflict(t.Open); conflict {
+			return false
+		}
+		b.Scratch.Intersection(b.Offerings, t.Offerings)
+		if b.IsEmpty && len(b.Minimum) > 0 && b.WithMinValues(c, 1) == 0 {
+			return false
+		}
+		b.Offerings, b.Scratch, b.IsEmpty = b.Scratch, b.Offerings, false
+		b.Used.AddN(c.Need, int64(sh.N))
+		b.Ports = append(b.Ports, c.Constraints.Ports...)
+		b.Require(t)
+	}
+	b.Types = slices.DeleteFunc(b.Types, func(ty int32) bool {
+		tm := &b.Pool.Types[ty]
+		return !fitsAsked(b.Used, tm.Free) || !b.Offerings.AnyIn(tm.First, tm.End) || len(b.Ports) > 0 && !model.PortsFree(s.Inventory.model.Meter, b.Ports, tm.Ports)
+	})
+	b.RoomUnknown = true
+	return b.OffersMinimum(b.Types)
+}
+
+// narrow keeps a launch to offerings within the price, of one capacity type and of zones
+// in which each type that is left can be launched. It returns how many offerings are left.
+func (s *Session) narrow(b *model.PlannedNode, bin *offering, priceMax float64, keyed bool) int {
+	m := b.Pool.Market()
+	chosen := b.Pool.Offerings[bin.index]
+	pins := label.Requirements{label.CapacityType: label.In(chosen.CapacityType)}
+	b.Keep(m.Sold[chosen.CapacityType])
+	m.Split(b, priceMax)
+	zones := zonesWithin(b, m, bin, keyed)
+	if chosen.CapacityType == label.Spot && openIn(b, zones, priceMax) < s.Inventory.spotPools {
+		zones = mostOpen(b, zones, priceMax)
+	}
+	if len(zones) > 0 {
+		pins[label.Zone] = label.In(zones...)
+		clear(m.Narrowed)
+		for _, z := range zones {
+			m.Narrowed.Or(m.In[slices.Index(m.Zones, z)])
+		}
+		b.Keep(m.Narrowed)
+	}
+	if keyed {
+		s.pinDomains(b, bin, pins)
+	}
+	b.Requirements = append(b.Requirements, pins)
+	m.Dear.And(b.Offerings)
+	dropDear(b, m, bin.typ)
+	left := 0
+	for _, t := range b.Types {
+		for a := b.Pool.Types[t].First; a < b.Pool.Types[t].End; a++ {
+			if b.Offerings.Has(a) && !math.IsInf(m.Prices[a], 1) {
+				left++
+			}
+		}
+	}
+	return left
+}
+
+// dropDear leaves types out of which some part that is left is dear, but for one.
+func dropDear(b *model.PlannedNode, m *model.Market, but int32) {
+	types, kept := b.Pool.Types, b.Types[:0]
+	for i, end := 0, 0; i < len(b.Types); i = end {
+		dear := false
+		for end = i; end < len(b.Types) && types[b.Types[end]].Type == types[b.Types[i]].Type; end++ {
+			dear = dear || m.Dear.AnyIn(types[b.Types[end]].First, types[b.Types[end]].End)
+		}
+		for _, t := range b.Types[i:end] {
+			if !dear || t == but {
+				kept = append(kept, t)
+			}
+		}
+	}
+	b.Types = kept
+}
+
+// zonesWithin returns the zones in which a type can be had for the price, and the bin's
+// type is not dearer. keyed: the bin's own zone only.
+func zonesWithin(b *model.PlannedNode, m *model.Market, bin *offering, keyed bool) []string {
+	if chosen := b.Pool.Offerings[bin.index]; keyed && chosen.Zone != "" {
+		return []string{chosen.Zone}
+	}
+	own := &b.Pool.Types[bin.typ]
+	var zones []string
+	for i, z := range m.Zones {
+		dear := false
+		for a := own.First; a < own.End; a++ {
+			dear = dear || m.Dear.Has(a) && m.In[i].Has(a)
+		}
+		if !dear && m.Cheap.Meets(m.In[i]) {
+			zones = append(zones, z)
+		}
+	}
+	return zones
+}
+
+// mostOpen leaves zones out, one after the other, as long as more spot offerings are left without:
+// a type that is too dear in one of the zones is none that may be launched.
+func mostOpen(b *model.PlannedNode, zones []string, priceMax float64) []string {
+	for most := openIn(b, zones, priceMax); ; {
+		var best []string
+		for i := range zones {
+			without := slices.Delete(slices.Clone(zones), i, i+1)
+			if n := openIn(b, without, priceMax); n > most {
+				most, best = n, without
+			}
+		}
+		if best == nil {
+			return zones
+		}
+		zones = best
+	}
+}
+
+// openIn returns how many spot offerings the zones have of types that are within the price in
+// all of them.
+func openIn(b *model.PlannedNode, zones []string, priceMax float64) (open int) {
+	for _, t := range b.Types {
+		n := 0
+		for a := b.Pool.Types[t].First; a < b.Pool.Types[t].End; a++ {
+			o := b.Pool.Offerings[a]
+			if !b.Offerings.Has(a) || o.CapacityType != label.Spot || o.Reservation != "" || !slices.Contains(zones, o.Zone) {
+				continue
+			}
+			if o.Price() > priceMax {
+				n = 0
+				break
+			}
+			n++
+		}
+		open += n
+	}
+	return open
+}
+
+// pinDomains keeps the launch to the domains that its pods' rules were judged by.
+func (s *Session) pinDomains(b *model.PlannedNode, bin *offering, pins label.Requirements) {
+	for _, key := range s.Inventory.ledger.Keys() {
+		if key == label.Hostname || key == label.Zone || key == label.CapacityType {
+			continue
+		}
+		v, ok := bin.labelled(key)
+		k, indexed := b.Pool.Label(key)
+		if !ok || !indexed {
+			continue
+		}
+		pins[key] = label.In(v)
+		if i, has := k.At[v]; has {
+			b.Keep(k.Offerings[i])
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package repack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+)
+
+// offering is one offering that can be launched: a type in a zone at a capacity type.
+type offering struct {
+	pool    *model.Pool
+	at      int // the pool's index in the model
+	typ     int32
+	index   int
+	free    quantity.Vector
+	price   float64
+	allowed model.Bitset // classes
+	place   topology.Place
+}
+
+func (b *offering) isSpot() bool { return b.pool.Offerings[b.index].CapacityType == label.Spot }
+
+// addOfferings lists what can be launched, cheapest first, without offerings that are never
+// better than another.
+func (s *Inventory) addOfferings() {
+	f := &s.fills
+	f.none, f.free = make(quantity.Vector, len(s.model.Space)), make(quantity.Vector, len(s.model.Space))
+	blocks := (len(s.model.Space) + 3) / 4
+	f.inverse, f.have = make([][4]float64, blocks), make([][4]float64, blocks)
+	f.blocks = make([][4]float64, blocks*len(s.classes))
+	for c := range s.classes {
+		f.needs = append(f.needs, s.classes[c].Need...)
+		for r, n := range s.classes[c].Need {
+			f.blocks[c*blocks+r/4][r%4] = float64(n)
+		}
+	}
+	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
+	f.index = map[*cluster.Shape]int{}
+	for i, sh := range s.ledger.Shapes() {
+		f.index[sh] = i
+	}
+	byZone := false
+	for c := range s.classes {
+		f.keyed[c] = len(s.classes[c].Keys) > 0
+		byZone = byZone || f.keyed[c]
+	}
+	var all []offering
+	for at, p := range s.model.Pools {
+		if p.NodePool.Unready == "" {
+			all = append(all, s.offeringsOf(p, at)...)
+		}
+	}
+	all = byPrice(all)
+	priced := byPrice(spotPriced(all, s.spotPools))
+	s.offerings, s.spotOfferings = best(priced, byZone), best(all, false)
+	for i := range s.offerings {
+		s.locateOffering(&s.offerings[i])
+	}
+	f.ratio = make([]float64, len(s.offerings))
+}
+
+// byPrice returns the bins, cheapest first; of equals the earlier.
+func byPrice(bins []offering) []offering {
+	order := make([]*offering, len(bins))
+	for i := range bins {
+		order[i] = &bins[i]
+	}
+	slices.SortStableFunc(order, func(a, b *offering) int { return cmp.Compare(a.price, b.price) })
+	sorted := make([]offering, len(bins))
+	for i, b := range order {
+		sorted[i] = *b
+	}
+	return sorted
+}
+
+// best leaves out bins that are never better than one before them.
+func best(bins []offering, byZone bool) (out []offering) {
+	for i := range bins {
+		if b := &bins[i]; !anyCovers(out, b, byZone) {
+			out = append(out, *b)
+		}
+	}
+	return out
+}
+
+// anyCovers reports whether b, which is not cheaper, is never better than one of the bins.
+func anyCovers(bins []offering, b *offering, byZone bool) bool {
+	for i := range bins {
+		if bins[i].covers(b, byZone) {
+			return true
+		}
+	}
+	return false
+}
+
+// spotPriced gives each spot bin the price of the last of so many, cheapest first, that
+// hold as much. Those of which there are not so many are left out.
+func spotPriced(bins []offering, pools int) []offering {
+	isSpot := func(b *offering) bool { return b.pool.Offerings[b.index].CapacityType == label.Spot }
+	var out []offering
+	for i := range bins {
+		b := bins[i]
+		if !isSpot(&b) {
+			out = append(out, b)
+			continue
+		}
+		found, price := 0, 0.0
+		for j := range bins {
+			if o := &bins[j]; o.pool == b.pool && isSpot(o) && b.free.Fits(o.free) && b.allowed.Within(o.allowed) {
+				if found, price = found+1, max(b.price, o.price); found >= pools {
+					break
+				}
+			}
+		}
+		if b.price = price; found >= pools {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// covers reports whether o is never worse than b, which is not cheaper.
+func (b *offering) covers(o *offering, byZone bool) bool {
+	return o.free.Fits(b.free) && o.allowed.Within(b.allowed) && (b.pool == o.pool || len(b.pool.NodePool.Limits) == 0) &&
+		(len(o.pool.NodePool.Limits) == 0 || o.pool.Types[o.typ].Amounts.Fits(b.pool.Types[b.typ].Amounts) == b.pool.Types[b.typ].Amounts.Fits(o.pool.Types[o.typ].Amounts)) &&
+		(!byZone || b.pool.Offerings[b.index].Zone == o.pool.Offerings[o.index].Zone)
+}
+
+// offeringsOf returns the offerings of a pool that can be launched.
+func (s *Inventory) offeringsOf(p *model.Pool, at int) []offering {
+	var bins []offering
+	first := make([]int, len(p.Offerings))
+	for t := range p.Types {
+		tm := &p.Types[t]
+		for a := tm.First; a < tm.End; a++ {
+			if first[a] = -1; p.Buyable.Has(a) && p.Offerings[a].HasPrice() && p.Offerings[a].Reservation == "" {
+				first[a] = len(bins)
+				bins = append(bins, offering{
+					pool: p, at: at, typ: int32(t), index: a, free: tm.Free, price: p.Offerings[a].PriceHourly, allowed: model.NewBitset(len(s.classes)),
+				})
+			}
+		}
+	}
+	for c := range s.classes {
+		in := &s.classes[c].Last().Admitted[at]
+		if !in.Refusal.IsYes() || s.classes[c].Constraints.Invalid != "" {
+			continue
+		}
+		for i := range in.Terms {
+			for a := range p.Offerings {
+				if first[a] >= 0 && in.Terms[i].Offerings.Has(a) {
+					bins[first[a]].allowed.Set(c)
+				}
+			}
+		}
+	}
+	return bins
+}
+
+// locateOffering finds the domains of a bin.
+func (s *Inventory) locateOffering(b *offering) {
+	keys := s.ledger.Keys()
+	if len(keys) == 0 {
+		return
+	}
+	b.place = topology.Place{Domain: make([]int32, len(keys)), Counts: make([]bool, s.ledger.Groups())}
+	for k, key := range keys {
+		b.place.Domain[k] = topology.None
+		if key == label.Hostname {
+			if s.fills.hosts == 0 {
+				s.fills.hosts = s.ledger.NewDomain(k)
+			}
+			b.place.Domain[k] = s.fills.hosts
+			continue
+		}
+		if v, ok := b.labelled(key); ok {
+			b.place.Domain[k] = s.ledger.Domain(k, v)
+		}
+	}
+	for i := range s.topo.SpreadOwners[b.at] {
+		o := &s.topo.SpreadOwners[b.at][i]
+		some := slices.ContainsFunc(o.Admitted.Terms, func(t model.AdmittedTerm) bool { return t.Offerings.Has(b.index) })
+		for _, g := range o.Groups {
+			b.place.Counts[g] = some
+		}
+	}
+}
+
+// labelled returns the value that the bin's node has for a key; false where it has
+// none, or the choice is open.
+func (b *offering) labelled(key string) (string, bool) {
+	o := b.pool.Offerings[b.index]
+	if q, ok := o.Requirements()[key]; ok {
+		return q.Only()
+	}
+	if q, ok := b.pool.NodePool.Requirements[key]; ok {
+		if v, only := q.Only(); only {
+			return v, true
+		}
+	}
+	return b.pool.Types[b.typ].Requirements[key].Only()
+}
+
+// alike reports whether rules between pods see no difference between nodes of two bins.
+func (b *offering) alike(o *offering) bool {
+	return slices.Equal(b.place.Domain, o.place.Domain) && slices.Equal(b.place.Counts, o.place.Counts)
+}
