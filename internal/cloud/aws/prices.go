@@ -76,10 +76,8 @@ func catalogPrices(region string) priced {
 	return dollarPrices()
 }
 
-var ( //nolint:gochecknoglobals // read once, never change
-	dollarPrices = sync.OnceValue(func() priced { return readCatalogPrices(1) })
-	yuanPrices   = sync.OnceValue(func() priced { return readCatalogPrices(yuanPerDollar) })
-)
+//nolint:gochecknoglobals // the catalog is read once in a process, and never changes
+var dollarPrices, yuanPrices = sync.OnceValue(func() priced { return readCatalogPrices(1) }), sync.OnceValue(func() priced { return readCatalogPrices(yuanPerDollar) })
 
 func readCatalogPrices(rate float64) priced {
 	known, err := ec2catalog.Types()

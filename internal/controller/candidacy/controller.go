@@ -178,7 +178,7 @@ func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, 
 // quietness reports whether consolidateAfter has elapsed since the last pod event of a
 // NodeClaim's node, and else how long that takes.
 func quietness(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (quiet bool, wait time.Duration) {
-	if !translate.Initialised(claim) {
+	if !translate.Initialized(claim) {
 		return false, again
 	}
 	node, p := translate.Node(nil, claim, now), translate.Pool(pool, nil, now)

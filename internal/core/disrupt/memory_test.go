@@ -185,13 +185,14 @@ func TestALongSearchIsFollowedByShortOnes(t *testing.T) {
 		for _, pause := range append(after, 0) {
 			opts := recall(&m, 0, now)
 			kind, took := "all", 2*time.Second
-			switch {
-			case opts.search == NoSearch:
+			switch opts.search {
+			case NoSearch:
 				kind = "nothing"
-			case opts.search == DrainSearch:
+			case DrainSearch:
 				kind, took = "drains", 100*time.Millisecond
-			case opts.search == ChangedSearch:
+			case ChangedSearch:
 				kind, took = "changed", 100*time.Millisecond
+			case FullSearch:
 			}
 			kinds = append(kinds, kind)
 			learn(&m, opts, 0, plan.Disruption{At: now}, findings{conclusive: settled && kind != "nothing"})

@@ -185,7 +185,7 @@ func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
 }
 
 // Initialized reports whether a NodeClaim's node takes pods.
-func Initialised(nc *karpenterv1.NodeClaim) bool {
+func Initialized(nc *karpenterv1.NodeClaim) bool {
 	return held(nc, karpenterv1.ConditionTypeInitialized) != nil
 }
 

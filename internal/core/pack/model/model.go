@@ -81,6 +81,7 @@ type Assignment struct {
 
 type placeKind uint8
 
+// Where a pod is: on no node yet, on a node of the snapshot, or on one that the plan launches.
 const (
 	Unplaced placeKind = iota
 	OnExisting

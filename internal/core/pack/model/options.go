@@ -26,6 +26,8 @@ type Options struct {
 	FirstFitOnly bool
 }
 
+// Defaults of Options: how many instance types a launch names at most, and up to which multiple of
+// the cheapest one's price.
 const (
 	TypesMaxDefault = 600
 	PriceCapDefault = 1.5

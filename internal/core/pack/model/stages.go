@@ -35,7 +35,7 @@ func (m *Model) AddStages(classes []PodClass) {
 	}
 }
 
-// AskedMax is how many classes are remembered to be compared with.
+// ComparedMax is how many classes are remembered to be compared with.
 const ComparedMax = 16
 
 // asksSame reports whether two shapes want the same of a node's labels and taints; the
