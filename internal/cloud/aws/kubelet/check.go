@@ -101,17 +101,24 @@ func (c *Config) checkSoft() error {
 
 func (c *Config) checkNumbers() error {
 	var errs []error
-	for field, n := range map[string]int32{
-		"maxPods": c.typed.MaxPods, "podsPerCore": c.typed.PodsPerCore, "evictionMaxPodGracePeriod": c.typed.EvictionMaxPodGracePeriod,
-	} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("spec.kubelet.%s: %d is negative", field, n))
-		}
-	}
 	high, low := c.typed.ImageGCHighThresholdPercent, c.typed.ImageGCLowThresholdPercent
-	for field, p := range map[string]*int32{"imageGCHighThresholdPercent": high, "imageGCLowThresholdPercent": low} {
-		if p != nil && (*p < 0 || *p > 100) {
-			errs = append(errs, fmt.Errorf("spec.kubelet.%s: %d is not from 0 to 100", field, *p))
+	for _, n := range []struct {
+		field string
+		value *int32
+		most  int32
+	}{
+		{"evictionMaxPodGracePeriod", &c.typed.EvictionMaxPodGracePeriod, math.MaxInt32},
+		{"imageGCHighThresholdPercent", high, 100},
+		{"imageGCLowThresholdPercent", low, 100},
+		{"maxPods", &c.typed.MaxPods, math.MaxInt32},
+		{"podsPerCore", &c.typed.PodsPerCore, math.MaxInt32},
+	} {
+		switch {
+		case n.value == nil:
+		case n.most < math.MaxInt32 && (*n.value < 0 || *n.value > n.most):
+			errs = append(errs, fmt.Errorf("spec.kubelet.%s: %d is not from 0 to %d", n.field, *n.value, n.most))
+		case *n.value < 0:
+			errs = append(errs, fmt.Errorf("spec.kubelet.%s: %d is negative", n.field, *n.value))
 		}
 	}
 	if high != nil && low != nil && *high <= *low {
