@@ -196,6 +196,7 @@ func (c *chaos) again(f Fault, mean time.Duration, does func(*chaos)) {
 func (c *chaos) end() {
 	w := c.w
 	w.note("calm")
+	w.tenant.look() // before the clocks are right again, as in jump
 	c.stormy, c.skew, c.slow = false, 0, 0
 	clear(c.odds)
 	clear(w.cloud.stock)
