@@ -1,7 +1,7 @@
 package main
 
 // baseline is what an earlier, independent study measured for Karpenter v1.14.1 with one
-// worker, and a lower bound (configuration LP) that it computed; 0: none. It tells whether
+// worker, and a lower bound (configuration LP) that it computed; 0: none. It reports whether
 // the Karpenter of this run behaves as it should, and checks Dovetail's own bounds.
 type baseline struct{ price, cpuSeconds, bound float64 }
 

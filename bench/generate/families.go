@@ -14,7 +14,7 @@ type Family struct {
 	Name, About string
 	// Spot tells that pools sell spot too; Anything that they sell every instance type.
 	Spot, Anything bool
-	// shape gives one deployment what sets the family apart.
+	// constraints gives one deployment what sets the family apart.
 	shape func(*drawer, *scenario.PodGroup)
 }
 

@@ -1,7 +1,7 @@
 // Package generate makes scenarios: families of clusters that the public ones leave out,
 // of any size, from a seed. The same family, size and seed make the same scenario.
 //
-// What can be bought is the EC2 catalogue of the product. Pods come as deployments: many
+// What can be bought is the EC2 catalog of the product. Pods come as deployments: many
 // small ones and few large ones, with requests that people would write.
 package generate
 
@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// CatalogFile is the file that the scenarios name as their catalogue.
+// CatalogFile is the file that the scenarios name as their catalog.
 const CatalogFile = "catalog-ec2.json.gz"
 
 const instance = ec2catalog.Domain + "/instance-"
@@ -35,7 +35,7 @@ func labels() []string {
 	}
 }
 
-// Catalog returns every type of the EC2 catalogue that is sold.
+// Catalog returns every type of the EC2 catalog that is sold.
 func Catalog() ([]scenario.InstanceType, error) {
 	types, err := ec2catalog.Types()
 	if err != nil {
@@ -77,7 +77,7 @@ func instanceType(t *catalog.Type) scenario.InstanceType {
 	return out
 }
 
-// WriteCatalog writes the catalogue to the directory.
+// WriteCatalog writes the catalog to the directory.
 func WriteCatalog(dir string) error {
 	types, err := Catalog()
 	if err != nil {
@@ -86,7 +86,7 @@ func WriteCatalog(dir string) error {
 	return write(filepath.Join(dir, CatalogFile), &scenario.Scenario{Format: scenario.Format, Name: "catalog-ec2", InstanceTypes: types})
 }
 
-// Write writes one scenario to the directory, in which the catalogue is, and returns its path.
+// Write writes one scenario to the directory, in which the catalog is, and returns its path.
 func Write(dir string, f Family, pods int, seed uint64) (string, error) {
 	s := f.Scenario(pods, seed)
 	path := filepath.Join(dir, s.Name+".json.gz")

@@ -12,7 +12,7 @@ import (
 // NodesName returns the name of the scenario of so many nodes.
 func NodesName(nodes int) string { return fmt.Sprintf("own-consolidate-%d", nodes) }
 
-// WriteNodes writes a scenario of nodes with pods to the directory, in which the catalogue
+// WriteNodes writes a scenario of nodes with pods to the directory, in which the catalog
 // is, and returns its path.
 func WriteNodes(dir string, nodes int, seed uint64) (string, error) {
 	s, err := Nodes(nodes, seed)

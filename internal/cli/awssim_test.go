@@ -38,8 +38,8 @@ func TestAWSSim(t *testing.T) {
 	if err := os.WriteFile(scenario, []byte("faults: [{kind: flood}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var told strings.Builder
-	if got := Main(t.Context(), []string{"awssim", "--scenario", scenario}, io.Discard, &told); got != 1 || !strings.Contains(told.String(), `"flood"`) {
-		t.Errorf("a bad scenario: status %d, %s", got, told.String())
+	var done strings.Builder
+	if got := Main(t.Context(), []string{"awssim", "--scenario", scenario}, io.Discard, &done); got != 1 || !strings.Contains(done.String(), `"flood"`) {
+		t.Errorf("a bad scenario: status %d, %s", got, done.String())
 	}
 }

@@ -26,7 +26,7 @@ func TestReplayTellsByItsStatus(t *testing.T) {
 		"another plan": {
 			func(d *record.Decision) {
 				d.Plan.Launches = nil
-				d.Plan.Placements = []plan.Placement{{Pod: d.Snapshot.Pending[0].PodRef, Node: "n9"}}
+				d.Plan.Assignments = []plan.Assignment{{Pod: d.Snapshot.Pending[0].PodRef, Node: "n9"}}
 			}, 3, []string{"another plan", "  - pod default/w: to n9\n", "  + pod default/w: to launch 0\n"},
 		},
 		"a bug that is mended": {func(d *record.Decision) { d.Bug, d.Plan = "index out of range", plan.Plan{} }, 3, []string{"bug: index out of range", "  - bug: index out of range\n"}},

@@ -58,9 +58,9 @@ input is wrong.`,
 			if input.sources() != 1 {
 				return wrongUse(cmd, errors.New("nothing or too much to simulate: give either --scenario or -f or --live"))
 			}
-			told := tellWhenLong(cmd.ErrOrStderr(), "reading")
+			done := reportWhenLong(cmd.ErrOrStderr(), "reading")
 			c, err := input.read(cmd.Context())
-			told()
+			done()
 			if err != nil {
 				return &statusError{error: err, status: statusBadInput}
 			}
@@ -86,20 +86,20 @@ input is wrong.`,
 
 // simulateSavings prints what would make nodes cheaper.
 func simulateSavings(cmd *cobra.Command, c simulate.Case, opts consolidate.Options, output string) error {
-	told := tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
+	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
 	saving := simulate.Consolidate(c, opts, simulate.Clock{Now: time.Now, CPU: cpuTime})
-	told()
+	done()
 	return saving.Print(cmd.OutOrStdout(), output)
 }
 
 // simulateLaunches prints what would be launched.
 func simulateLaunches(cmd *cobra.Command, c simulate.Case, output string) error {
-	told := tellWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
+	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
 	answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
 	if err == nil && output == simulate.Table {
 		answer.AskFirstFit()
 	}
-	told()
+	done()
 	if err != nil {
 		return err
 	}
@@ -148,9 +148,9 @@ func (in *simulateInput) read(ctx context.Context) (simulate.Case, error) {
 	return simulate.Live(ctx, reader, host, types, time.Now())
 }
 
-// tellWhenLong writes a line when what goes on takes longer than a moment, and again
+// reportWhenLong writes a line when what goes on takes longer than a moment, and again
 // every ten seconds, until the function that it returns is called.
-func tellWhenLong(w io.Writer, what string) (end func()) {
+func reportWhenLong(w io.Writer, what string) (end func()) {
 	const moment, again = 2 * time.Second, 10 * time.Second
 	start := time.Now()
 	ended, done := make(chan struct{}), make(chan struct{})

@@ -18,7 +18,7 @@ func newUntaint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "untaint",
 		Short: "Take Dovetail's own taint from all Nodes, when Dovetail is taken away for good",
-		Long: `Remove the taint ` + translate.LeavingTaintKey + ` (PreferNoSchedule) from all Nodes. The controller gives it to
+		Long: `Remove the taint ` + translate.PreferOthersTaintKey + ` (PreferNoSchedule) from all Nodes. The controller gives it to
 nodes that consolidation removes or fills later, and takes it back by itself; another
 autoscaler would avoid these nodes for ever and launch others.
 
@@ -44,9 +44,9 @@ annotations that nothing else reads.`,
 			names := tainted(nodes.Items)
 			d := &apply.Disrupter{Client: c}
 			if err := d.Unshun(cmd.Context(), names); err != nil {
-				return fmt.Errorf("remove taint %s: %w", translate.LeavingTaintKey, err)
+				return fmt.Errorf("remove taint %s: %w", translate.PreferOthersTaintKey, err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed taint %s from %d of %d nodes\n", translate.LeavingTaintKey, len(names), len(nodes.Items))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed taint %s from %d of %d nodes\n", translate.PreferOthersTaintKey, len(names), len(nodes.Items))
 			return err
 		},
 	}
@@ -57,7 +57,7 @@ annotations that nothing else reads.`,
 // tainted returns the names of the Nodes that have our taint.
 func tainted(nodes []corev1.Node) (names []string) {
 	for i := range nodes {
-		if slices.ContainsFunc(nodes[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.LeavingTaintKey }) {
+		if slices.ContainsFunc(nodes[i].Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.PreferOthersTaintKey }) {
 			names = append(names, nodes[i].Name)
 		}
 	}

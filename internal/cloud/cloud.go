@@ -64,7 +64,7 @@ type Drifter interface {
 type Watcher interface {
 	// Watch tells every notice until the context ends. One that tell returns an error for is
 	// told again later; the same may be told twice all the same.
-	Watch(ctx context.Context, tell func(context.Context, Notice) error)
+	Watch(ctx context.Context, report func(context.Context, Notice) error)
 }
 
 // NoticeKind is what a notice is about.
@@ -139,8 +139,8 @@ type LaunchRequest struct {
 	// Claim is the claim's name: for names and tags of what is made.
 	Claim string
 	Class ClassRef
-	// Offers are what may be launched, best first. Never empty.
-	Offers []catalog.Offer
+	// Choices are what may be launched, best first. Never empty.
+	Choices []catalog.Choice
 	// Requirements is all the instance must be; single-valued ones become node labels.
 	Requirements label.Requirements
 	Requests     quantity.List

@@ -47,8 +47,8 @@ func (f *Fence) Check() error {
 	return errFenced
 }
 
-// guard returns a lock that tells the fence when the lease is renewed.
-func (f *Fence) guard(lock resourcelock.Interface) resourcelock.Interface {
+// fence returns a lock that tells the fence when the lease is renewed.
+func (f *Fence) fence(lock resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: lock, fence: f}
 }
 

@@ -67,7 +67,7 @@ func TestALeaderThatWasHeldUpDoesNotAct(t *testing.T) {
 		at, lost := time.Unix(0, 0), 0
 		f := NewFence(func() time.Time { return at }, func(error) { lost++ })
 		l := &lease{}
-		lock := f.guard(l)
+		lock := f.fence(l)
 		for _, what := range c.does {
 			at = at.Add(2 * time.Second)
 			l.refuses = what == fail

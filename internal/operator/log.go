@@ -86,31 +86,31 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// quiet is a handler for what libraries say: their small talk is left out unless we
+// dedup is a handler for what libraries say: their small talk is left out unless we
 // debug, and a complaint is not repeated within repeatAfter.
-type quiet struct {
+type dedup struct {
 	slog.Handler
-	heard *heard
+	observed *observed
 }
 
-type heard struct {
+type observed struct {
 	mu   sync.Mutex
 	last map[string]time.Time // guarded by mu
 }
 
-func quietHandler(h slog.Handler) slog.Handler {
-	return quiet{h, &heard{last: map[string]time.Time{}}}
+func dedupHandler(h slog.Handler) slog.Handler {
+	return dedup{h, &observed{last: map[string]time.Time{}}}
 }
 
 // Enabled leaves out what is below a warning, unless we debug. What is below that, as the
 // bodies of requests and answers are, is never said.
-func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+func (q dedup) Enabled(ctx context.Context, level slog.Level) bool {
 	return q.Handler.Enabled(ctx, level) && (level >= slog.LevelWarn || q.Handler.Enabled(ctx, slog.LevelDebug))
 }
 
 // Handle leaves out repeats, and what we say ourselves.
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	if !q.Handler.Enabled(ctx, slog.LevelDebug) && (isEcho(r.Message) || isAway(r) || q.heard.again(r.Message, r.Time)) {
+func (q dedup) Handle(ctx context.Context, r slog.Record) error {
+	if !q.Handler.Enabled(ctx, slog.LevelDebug) && (isEcho(r.Message) || isAway(r) || q.observed.again(r.Message, r.Time)) {
 		return nil
 	}
 	return q.Handler.Handle(ctx, r)
@@ -142,14 +142,16 @@ func isAway(r slog.Record) bool {
 }
 
 // WithAttrs keeps the memory.
-func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return quiet{q.Handler.WithAttrs(attrs), q.heard}
+func (q dedup) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return dedup{q.Handler.WithAttrs(attrs), q.observed}
 }
 
 // WithGroup keeps the memory.
-func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name), q.heard} }
+func (q dedup) WithGroup(name string) slog.Handler {
+	return dedup{q.Handler.WithGroup(name), q.observed}
+}
 
-func (h *heard) again(message string, at time.Time) bool {
+func (h *observed) again(message string, at time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last, ok := h.last[message]; ok && at.Sub(last) < repeatAfter {

@@ -29,7 +29,7 @@ func TestAReconcilerIsQuietAboutAnAPIServerThatIsAway(t *testing.T) {
 		"a lease is not there": {"Error retrieving lease lock", refused, false},
 	} {
 		var out bytes.Buffer
-		log := logr.FromSlogHandler(quietHandler(slog.NewTextHandler(&out, nil)))
+		log := logr.FromSlogHandler(dedupHandler(slog.NewTextHandler(&out, nil)))
 		log.Error(c.err, c.message)
 		if said := strings.Contains(out.String(), c.message); said != c.said {
 			t.Errorf("%s: said %v, want %v", name, said, c.said)
@@ -42,7 +42,7 @@ func TestAReconcilerIsQuietAboutAnAPIServerThatIsAway(t *testing.T) {
 func TestBodiesAreNeverLogged(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	log := logr.FromSlogHandler(quietHandler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	log := logr.FromSlogHandler(dedupHandler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	log.V(4).Info("GET https://…")
 	log.V(8).Info("Response Body", "body", "a secret")
 	if got := out.String(); !strings.Contains(got, "GET https") || strings.Contains(got, "a secret") {

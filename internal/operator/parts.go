@@ -52,13 +52,13 @@ type Parts struct {
 	Manager  manager.Manager
 	Settings *Settings
 	Cloud    cloud.Provider
-	// Hints writes the hints on pods.
-	Hints      client.Client
-	Now        func() time.Time
-	Events     *observe.Recorder
-	Metrics    *observe.Metrics
-	Conditions *observe.Conditions
-	Log        *slog.Logger
+	// Nominations writes the nominations on pods.
+	Nominations client.Client
+	Now         func() time.Time
+	Events      *observe.Recorder
+	Metrics     *observe.Metrics
+	Conditions  *observe.Conditions
+	Log         *slog.Logger
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 	// Later has something done after a pause; nil: by a goroutine of its own. OneByOne: no
@@ -127,9 +127,9 @@ func (p *Parts) loops() []registrant {
 		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 	}
 	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
-	turns, quarantine := &apply.Turns{}, &apply.Quarantine{}
+	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
-		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Turns: turns}
+		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, PoolLaunches: poolLaunches}
 	}
 	packing := pack.Options{
 		MinValuesBestEffort: p.Settings.MinValuesPolicy == "BestEffort",
@@ -167,7 +167,7 @@ func (p *Parts) loops() []registrant {
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{
-			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Hints, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.Log, Now: p.Now, Synced: p.synced,
+			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Nominations, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.Log, Now: p.Now, Synced: p.synced,
 			WaitMost: p.Settings.NominateWaitMax,
 		}
 		claims.Opener = nominator

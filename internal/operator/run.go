@@ -45,7 +45,7 @@ type Options struct {
 	Log      *slog.Logger
 	Version  string
 	Commit   string
-	// AWS is the account to work in; nil: the one that the environment tells of.
+	// AWS is the account to work in; nil: the one that the environment reports.
 	AWS *aws.Account
 
 	// identity names the process to others that want the lease.
@@ -101,7 +101,7 @@ func run(ctx context.Context, opts Options) error {
 	if limit := opts.Settings.MemoryLimit; limit > 0 {
 		debug.SetMemoryLimit(limit / 10 * 9)
 	}
-	logger := logr.FromSlogHandler(quietHandler(opts.Log.Handler()))
+	logger := logr.FromSlogHandler(dedupHandler(opts.Log.Handler()))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	opts.Config = rest.CopyConfig(opts.Config)

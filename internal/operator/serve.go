@@ -27,7 +27,7 @@ const (
 )
 
 // server answers for the process: /metrics on one port, /healthz and /readyz on another, and
-// on a third, which nobody else's pod reaches, what tells of the whole cluster: /debug.
+// on a third, which nobody else's pod reaches, what reports the whole cluster: /debug.
 // It lives as long as the process, so that a process that waits for its cluster is seen
 // to be alive.
 type server struct {

@@ -73,12 +73,12 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err != nil {
 		return &configError{err}
 	}
-	hints, err := apply.NominatorClient(mgr)
+	nominations, err := apply.NominatorClient(mgr)
 	if err != nil {
 		return err
 	}
 	p := &Parts{
-		Manager: mgr, Settings: &opts.Settings, Cloud: provider, Hints: hints, Now: time.Now,
+		Manager: mgr, Settings: &opts.Settings, Cloud: provider, Nominations: nominations, Now: time.Now,
 		Events: observe.NewRecorder(recorder, time.Now), Metrics: m, Conditions: objects.Conditions, Log: opts.Log, Journal: opts.journal,
 	}
 	if err := p.Assemble(ctx); err != nil {
@@ -146,7 +146,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
-		LeaderElectionResourceLockInterface: opts.fence.guard(lock),
+		LeaderElectionResourceLockInterface: opts.fence.fence(lock),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{

@@ -57,7 +57,7 @@ func TestDefinitionsTakeOverThoseOfHelm(t *testing.T) {
 // TestTheCommandForDefinitionsForcesConflicts looks at each place that tells the command.
 func TestTheCommandForDefinitionsForcesConflicts(t *testing.T) {
 	t.Parallel()
-	told := 0
+	reported := 0
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" && filepath.Ext(path) != ".go" || filepath.Base(path) == "takeover_test.go" {
 			return err
@@ -70,14 +70,14 @@ func TestTheCommandForDefinitionsForcesConflicts(t *testing.T) {
 			if !strings.Contains(line, "dovetail crds | kubectl apply -") {
 				continue
 			}
-			if told++; !strings.Contains(line, "kubectl apply --server-side --force-conflicts -f -") {
+			if reported++; !strings.Contains(line, "kubectl apply --server-side --force-conflicts -f -") {
 				t.Errorf("%s: %s", path, strings.TrimSpace(line))
 			}
 		}
 		return nil
 	})
-	if err != nil || told < 5 {
-		t.Errorf("the command stands in %d places, error %v", told, err)
+	if err != nil || reported < 5 {
+		t.Errorf("the command stands in %d places, error %v", reported, err)
 	}
 }
 

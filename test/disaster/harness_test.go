@@ -90,7 +90,7 @@ func (w *world) begin() {
 	m := &standIn{client: c, cache: cacheOf{watches: &watches{reader: c.reader, ctx: ctx}}}
 	cloud := w.provider(c)
 	parts := &operator.Parts{
-		Manager: m, Settings: settings, Cloud: cloud, Hints: hints, Now: time.Now,
+		Manager: m, Settings: settings, Cloud: cloud, Nominations: hints, Now: time.Now,
 		Events: observe.NewRecorder(recorder{w: w}, time.Now), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
 		Conditions: observe.NewConditions(cloud.ClassKinds(), time.Now), Log: w.log,
 	}

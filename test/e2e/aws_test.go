@@ -157,7 +157,7 @@ func running(sim *awssim.Sim) map[string]bool {
 // agree returns an error unless claims and instances belong together one to one.
 func agree(t *testing.T, c client.Client, sim *awssim.Sim) error {
 	t.Helper()
-	p, err := look(t.Context(), c)
+	p, err := observe(t.Context(), c)
 	if err != nil {
 		return err
 	}

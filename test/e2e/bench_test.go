@@ -35,7 +35,7 @@ func BenchmarkScaleUp500(b *testing.B) {
 		deploy(b, c, benchPods)
 		claims, claimed, bound := 0, time.Duration(0), time.Duration(0)
 		testkit.Eventually(b, patience, func() error {
-			now, err := look(b.Context(), c)
+			now, err := observe(b.Context(), c)
 			if err != nil {
 				return err
 			}

@@ -29,11 +29,11 @@ const (
 	killsEach = 10
 	// growMost and shrinkMost are the most steps that a life may see done before it ends,
 	// jitterMost how much longer it may last, lifeMost its bound if nothing gets done.
-	growMost   = 40
-	shrinkMost = 80
-	jitterMost = 200 * time.Millisecond
-	lifeMost   = 3 * time.Second
-	lookEvery  = 25 * time.Millisecond
+	growMost     = 40
+	shrinkMost   = 80
+	jitterMost   = 200 * time.Millisecond
+	lifeMost     = 3 * time.Second
+	observeEvery = 25 * time.Millisecond
 )
 
 // TestNothingIsLostWhenTheControllerIsKilled kills the controller at 20 random moments of a
@@ -108,15 +108,15 @@ func delayRegistration(t testing.TB, c client.Client, delay string) {
 // life runs a controller until it has done a random number of steps, and a little longer.
 func (m *monkey) life(done func(*picture) int, stepsMost int) {
 	m.t.Helper()
-	before := done(m.look())
+	before := done(m.observe())
 	steps := m.random.IntN(stepsMost)
 	jitter := time.NewTimer(time.Duration(m.random.Int64N(int64(jitterMost))))
 	p := m.start()
 	end := time.NewTimer(lifeMost)
 	defer end.Stop()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()
-	for over := false; !over && done(m.look()) < before+steps; {
+	for over := false; !over && done(m.observe()) < before+steps; {
 		select {
 		case <-end.C:
 			over = true
@@ -128,14 +128,14 @@ func (m *monkey) life(done func(*picture) int, stepsMost int) {
 	<-jitter.C
 	p.kill()
 	m.lives++
-	now := m.look()
+	now := m.observe()
 	m.t.Logf("kill %d: wanted %d steps, saw %d; %d claims, %d nodes, %d of %d pods bound",
 		m.lives, steps, done(now)-before, len(now.claims), len(now.nodes), now.bound(), len(now.pods))
 }
 
-func (m *monkey) look() *picture {
+func (m *monkey) observe() *picture {
 	m.t.Helper()
-	p, err := look(m.t.Context(), m.client)
+	p, err := observe(m.t.Context(), m.client)
 	if err != nil {
 		m.t.Fatalf("look at the cluster: %v", err)
 	}
@@ -192,7 +192,7 @@ func shrunk(p *picture) int {
 // agree returns an error unless instances, claims and Nodes are the same nodes, and
 // all pods run on them.
 func (m *monkey) agree() error {
-	p := m.look()
+	p := m.observe()
 	instances, err := m.instances(p)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (m *monkey) instances(p *picture) (map[string]bool, error) {
 }
 
 func (m *monkey) nothingLeft() error {
-	p := m.look()
+	p := m.observe()
 	instances, err := m.instances(p)
 	if err != nil {
 		return err

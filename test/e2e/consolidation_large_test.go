@@ -134,7 +134,7 @@ func scaleWorkload(t *testing.T, c client.Client, name string, pods int) {
 func (th *thinned) awaitRunning(t *testing.T, pods int) {
 	t.Helper()
 	testkit.Eventually(t, th.patience, func() error {
-		p, err := look(t.Context(), th.client)
+		p, err := observe(t.Context(), th.client)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (th *thinned) awaitRunning(t *testing.T, pods int) {
 // thin scales the workloads down so that each node keeps its first pods.
 func (th *thinned) thin(t *testing.T) {
 	t.Helper()
-	p, err := look(t.Context(), th.client)
+	p, err := observe(t.Context(), th.client)
 	if err != nil {
 		t.Fatal(err)
 	}

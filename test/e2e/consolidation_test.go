@@ -57,7 +57,7 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 	})
 	deploy(t, c, densePods)
 	awaitRunning(t, c, densePods)
-	spareOneEach(t, c)
+	allowOneEach(t, c)
 	deploy(t, c, sparsePods)
 	awaitRunning(t, c, sparsePods)
 	second := time.Second
@@ -83,10 +83,10 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 	})
 }
 
-// spareOneEach has all pods but one of each node be the first to go.
-func spareOneEach(t *testing.T, c client.Client) {
+// allowOneEach has all pods but one of each node be the first to go.
+func allowOneEach(t *testing.T, c client.Client) {
 	t.Helper()
-	p, err := look(t.Context(), c)
+	p, err := observe(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ type packWatch struct {
 // still returns nil once nothing has changed for a while and nothing is on its way out.
 func (w *packWatch) still(t *testing.T) error {
 	t.Helper()
-	p, err := look(t.Context(), w.client)
+	p, err := observe(t.Context(), w.client)
 	if err != nil {
 		return err
 	}

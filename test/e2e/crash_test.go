@@ -38,9 +38,9 @@ const (
 	// crashLife is how long a life may last when what it waits for does not happen; eventsMost
 	// how often it has to, fuseMost how long it may last after that.
 	crashLife, eventsMost, fuseMost = 8 * time.Second, 3, 300 * time.Millisecond
-	// settleMost is how long the end of all work is waited for. kube-scheduler tries a pod again only
+	// awaitRestMost is how long the end of all work is waited for. kube-scheduler tries a pod again only
 	// after five minutes if it has overlooked what made room for it.
-	settleMost = 8 * time.Minute
+	awaitRestMost = 8 * time.Minute
 	// restAfter is after how many deaths the controller may come to an end of its work.
 	restAfter = 8
 )
@@ -63,12 +63,12 @@ func acts() []act {
 		"claim created", "ec2:CreateLaunchTemplate", "ec2:CreateFleet", "claim launched", "ec2:CreateTags", "node joined",
 		"claim Registered", "claim Initialized", "pod bound",
 	}
-	leaving := []string{"claim DisruptionReason", "node tainted", "claim deleted", "node deleted", "pod evicted", "ec2:TerminateInstances", "node gone", "claim gone"}
+	deleting := []string{"claim DisruptionReason", "node tainted", "claim deleted", "node deleted", "pod evicted", "ec2:TerminateInstances", "node gone", "claim gone"}
 	return []act{
 		{"scale up", (*play).grow, launching},
-		{"consolidate", (*play).shrink, leaving},
-		{"drift", (*play).drift, slices.Concat(leaving, launching)},
-		{"interrupt", (*play).interrupt, slices.Concat([]string{"sqs:DeleteMessage"}, leaving, launching)},
+		{"consolidate", (*play).shrink, deleting},
+		{"drift", (*play).drift, slices.Concat(deleting, launching)},
+		{"interrupt", (*play).interrupt, slices.Concat([]string{"sqs:DeleteMessage"}, deleting, launching)},
 	}
 }
 
@@ -94,7 +94,7 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	last := p.start()
-	p.settle(crashPods / 4)
+	p.awaitRest(crashPods / 4)
 	p.stage("quiet")
 	p.end()
 	p.stage("nothing is left")
@@ -286,7 +286,7 @@ func (p *play) interrupt() {
 func (p *play) awaitAll(within time.Duration) {
 	p.t.Helper()
 	testkit.Eventually(p.t, within, func() error {
-		now, err := look(p.t.Context(), p.client)
+		now, err := observe(p.t.Context(), p.client)
 		if err != nil {
 			return err
 		}
@@ -312,23 +312,23 @@ func (p *play) judgeBudgets() {
 	p.witness.judged = true
 }
 
-// settle gives the load a last size, and returns when nothing happens any more and nodes,
+// awaitRest gives the load a last size, and returns when nothing happens any more and nodes,
 // claims and Nodes are one to one.
-func (p *play) settle(pods int) {
+func (p *play) awaitRest(pods int) {
 	p.t.Helper()
 	p.scale(pods)
-	told := false
-	testkit.Eventually(p.t, settleMost, func() error {
-		quiet := p.witness.quiet()
-		if quiet < stillFor {
-			return fmt.Errorf("it was quiet for %s: %s", quiet, p.witness)
+	reported := false
+	testkit.Eventually(p.t, awaitRestMost, func() error {
+		idle := p.witness.idle()
+		if idle < stillFor {
+			return fmt.Errorf("it was quiet for %s: %s", idle, p.witness)
 		}
-		now, err := look(p.t.Context(), p.client)
+		now, err := observe(p.t.Context(), p.client)
 		if err != nil {
 			return err
 		}
-		if quiet > time.Minute && !told {
-			told = true
+		if idle > time.Minute && !reported {
+			reported = true
 			p.stage("nothing happened for a minute")
 			p.logWaiting(now)
 		}
@@ -377,7 +377,7 @@ func (p *play) end() {
 		}
 	}
 	testkit.Eventually(p.t, 2*patience, func() error {
-		now, err := look(p.t.Context(), p.client)
+		now, err := observe(p.t.Context(), p.client)
 		if err != nil {
 			return err
 		}
@@ -405,7 +405,7 @@ func (p *play) report() {
 	for _, b := range p.witness.broken {
 		p.t.Error(b)
 		for _, claim := range claimName.FindAllString(b, -1) {
-			p.tellOf(claim)
+			p.reportOf(claim)
 		}
 	}
 }
@@ -413,8 +413,8 @@ func (p *play) report() {
 // claimName is how claims of the only pool are called.
 var claimName = regexp.MustCompile(`general-\w+`)
 
-// tellOf prints what all controllers said of a claim.
-func (p *play) tellOf(claim string) {
+// reportOf prints what all controllers said of a claim.
+func (p *play) reportOf(claim string) {
 	p.t.Helper()
 	for i, c := range p.processes {
 		for line := range strings.Lines(c.String()) {

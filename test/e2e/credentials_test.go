@@ -52,7 +52,7 @@ func TestCredentialsAreTakenNowhere(t *testing.T) {
 	const pods = 12
 	deploy(t, c, pods)
 	testkit.Eventually(t, 4*time.Minute, func() error {
-		now, err := look(t.Context(), c)
+		now, err := observe(t.Context(), c)
 		if err == nil && now.running() != pods {
 			err = fmt.Errorf("%d of %d pods run", now.running(), pods)
 		}
@@ -71,15 +71,15 @@ func TestCredentialsAreTakenNowhere(t *testing.T) {
 		if len(text) < 100 {
 			t.Errorf("%s has only %q: nothing was looked at", where, text)
 		}
-		for _, told := range sought(keys, text) {
-			t.Errorf("%s has %s", where, told)
+		for _, reported := range sought(keys, text) {
+			t.Errorf("%s has %s", where, reported)
 		}
 	}
 }
 
 // sought returns which parts of the credentials a text has, in whatever form.
 func sought(keys awssim.Credentials, text string) []string {
-	var told []string
+	var reported []string
 	for name, secret := range map[string]string{"the access key": keys.AccessKey, "the secret key": keys.SecretKey, "the session token": keys.SessionToken} {
 		quoted, err := json.Marshal(secret)
 		if err != nil {
@@ -87,12 +87,12 @@ func sought(keys awssim.Credentials, text string) []string {
 		}
 		for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(string(quoted), `"`)} {
 			if strings.Contains(text, form) {
-				told = append(told, name)
+				reported = append(reported, name)
 				break
 			}
 		}
 	}
-	return told
+	return reported
 }
 
 // leftBehind returns what can be read while the controller runs, by where it was found.

@@ -49,7 +49,7 @@ func TestDriftRollsAPoolUnderItsBudget(t *testing.T) {
 	first := controller(t, cluster.Kubeconfig, args...)
 	deploy(t, c, rollPods)
 	awaitRunning(t, c, rollPods)
-	testkit.Eventually(t, patience, func() error { return initialised(t.Context(), c, rollNodes) })
+	testkit.Eventually(t, patience, func() error { return initialized(t.Context(), c, rollNodes) })
 
 	old := claimNames(t, c)
 	changePool(t, c, func(np *karpenterv1.NodePool) {
@@ -61,7 +61,7 @@ func TestDriftRollsAPoolUnderItsBudget(t *testing.T) {
 	second := controller(t, cluster.Kubeconfig, args...)
 	testkit.Eventually(t, 2*patience, func() error { return watch.until(t, 0, false) })
 	awaitRunning(t, c, rollPods)
-	testkit.Eventually(t, patience, func() error { return initialised(t.Context(), c, rollNodes) })
+	testkit.Eventually(t, patience, func() error { return initialized(t.Context(), c, rollNodes) })
 	if t.Failed() {
 		t.Logf("%s", second)
 	}
@@ -77,7 +77,7 @@ type rollWatch struct {
 // one of them is on its way out. It fails the test when a promise is broken.
 func (w *rollWatch) until(t *testing.T, left int, going bool) error {
 	t.Helper()
-	p, err := look(t.Context(), w.client)
+	p, err := observe(t.Context(), w.client)
 	if err != nil {
 		return err
 	}
@@ -128,10 +128,10 @@ func (w *rollWatch) checkReplaced(t *testing.T, p *picture, gone *karpenterv1.No
 	t.Errorf("claim %s goes, and none of those that replace it takes pods", gone.Name)
 }
 
-// initialised returns an error unless exactly so many claims are there, all initialised
+// initialized returns an error unless exactly so many claims are there, all initialized
 // and none on its way out, and no node is closed.
-func initialised(ctx context.Context, c client.Client, want int) error {
-	p, err := look(ctx, c)
+func initialized(ctx context.Context, c client.Client, want int) error {
+	p, err := observe(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func initialised(ctx context.Context, c client.Client, want int) error {
 
 func claimNames(t *testing.T, c client.Client) map[types.UID]bool {
 	t.Helper()
-	p, err := look(t.Context(), c)
+	p, err := observe(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

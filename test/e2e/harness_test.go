@@ -273,7 +273,7 @@ type picture struct {
 	claims []karpenterv1.NodeClaim
 }
 
-func look(ctx context.Context, c client.Client) (*picture, error) {
+func observe(ctx context.Context, c client.Client) (*picture, error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var claims karpenterv1.NodeClaimList
@@ -311,7 +311,7 @@ func (p *picture) running() int {
 func awaitRunning(t testing.TB, c client.Client, pods int) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
-		p, err := look(t.Context(), c)
+		p, err := observe(t.Context(), c)
 		if err != nil {
 			return err
 		}

@@ -49,8 +49,8 @@ const (
 	ordinaryPods, ordinaryNodes = 50, 20
 	// hostilePatience bounds one round.
 	hostilePatience = 5 * time.Minute
-	// residentMost bounds the memory of the controller, in bytes.
-	residentMost = 1 << 30
+	// memoryMost bounds the memory of the controller, in bytes.
+	memoryMost = 1 << 30
 	// linesEach bounds how many lines the controller logs for each object, and bytesEach how long
 	// they are together.
 	linesEach, bytesEach = 20, 40 << 10
@@ -224,9 +224,9 @@ func (s *siege) installPool() {
 // apply creates the objects that the API server takes, and returns how many those are.
 func (s *siege) apply(objects []hostile.Object) (accepted int) {
 	s.t.Helper()
-	type tally struct{ yes, no int }
+	type progress struct{ yes, no int }
 	var mu sync.Mutex
-	families := map[string]*tally{}
+	families := map[string]*progress{}
 	queue := make(chan hostile.Object)
 	var workers sync.WaitGroup
 	for range appliers {
@@ -235,7 +235,7 @@ func (s *siege) apply(objects []hostile.Object) (accepted int) {
 				err := s.create(o)
 				mu.Lock()
 				if families[o.Family] == nil {
-					families[o.Family] = &tally{}
+					families[o.Family] = &progress{}
 				}
 				if err == nil {
 					accepted++
@@ -464,12 +464,12 @@ func (s *siege) checkLaunches(calm *siege) {
 // checkProcess checks what the controller has used, and what it was at its wits' end about.
 func (s *siege) checkProcess() {
 	s.t.Helper()
-	resident := s.resident()
+	memory := s.memory()
 	bugs := s.metric("dovetail_bugs_total")
-	s.t.Logf("the controller has taken %d MiB and %s of CPU, and recovered from %v bugs; decisions: %v; given up: %v; slow: %v", resident>>20, s.cpu(), bugs,
+	s.t.Logf("the controller has taken %d MiB and %s of CPU, and recovered from %v bugs; decisions: %v; given up: %v; slow: %v", memory>>20, s.cpu(), bugs,
 		s.metric("dovetail_plan_seconds_count"), s.metric("dovetail_decisions_given_up_total"), s.metric("dovetail_decisions_slow_total"))
-	if resident > residentMost {
-		s.t.Errorf("it has taken %d MiB, more than %d", resident>>20, residentMost>>20)
+	if memory > memoryMost {
+		s.t.Errorf("it has taken %d MiB, more than %d", memory>>20, memoryMost>>20)
 	}
 	if bugs > float64(s.accepted) {
 		s.t.Errorf("it has recovered from %v bugs, more than one for each of %d objects", bugs, s.accepted)
@@ -562,8 +562,8 @@ func (s *siege) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// resident returns the most memory that the controller has had, in bytes.
-func (s *siege) resident() int64 {
+// reschedulable pod returns the most memory that the controller has had, in bytes.
+func (s *siege) memory() int64 {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.controller.cmd.Process.Pid))
 	if err != nil {

@@ -36,7 +36,7 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, patience, func() error {
-		now, err := look(t.Context(), c)
+		now, err := observe(t.Context(), c)
 		if err != nil {
 			return err
 		}
@@ -59,22 +59,22 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 
 	p := controller(t, cluster.Kubeconfig, "--journal-dir", dir)
 	testkit.Eventually(t, patience, func() error {
-		now, err := look(t.Context(), c)
+		now, err := observe(t.Context(), c)
 		if err == nil && now.running() != pods {
 			err = fmt.Errorf("%d of %d pods run", now.running(), pods)
 		}
 		return err
 	})
 	address := p.address("debug")
-	told := expect(t, 0, "explain", "pod/nowhere", "--address", address)
-	if want := "pool general: no instance type has topology.kubernetes.io/zone In [atlantis-1]"; !strings.Contains(told, want) {
-		t.Errorf("explain says\n%s\nwant %s", told, want)
+	reported := expect(t, 0, "explain", "pod/nowhere", "--address", address)
+	if want := "pool general: no instance type has topology.kubernetes.io/zone In [atlantis-1]"; !strings.Contains(reported, want) {
+		t.Errorf("explain says\n%s\nwant %s", reported, want)
 	}
 	expect(t, 0, "replay", "--address", address, "--all")
 	expect(t, 1, "explain", "pod/nobody", "--address", address)
 	deploy(t, c, 0)
 	testkit.Eventually(t, patience, func() error {
-		now, err := look(t.Context(), c)
+		now, err := observe(t.Context(), c)
 		if err == nil && len(now.claims) > 0 {
 			err = fmt.Errorf("%d claims are left", len(now.claims))
 		}

@@ -73,7 +73,7 @@ func startMoto(t *testing.T) *moto {
 	m.url, m.clusters = serveMoto(t), serveMoto(t)
 	m.connect(aws.Credentials{AccessKeyID: "setup", SecretAccessKey: "setup"})
 	m.furnish()
-	m.guard()
+	m.protect()
 	return m
 }
 
@@ -164,10 +164,10 @@ func (m *moto) publishImage(name string) string {
 	return aws.ToString(image.ImageId)
 }
 
-// guard makes two users, of whom one may do everything and the other what the policies that
+// protect makes two users, of whom one may do everything and the other what the policies that
 // we publish name, and has every later request signed and allowed. moto knows no resources
 // in policies: the actions alone are held to.
-func (m *moto) guard() {
+func (m *moto) protect() {
 	t, ctx := m.t, m.t.Context()
 	t.Helper()
 	keysOf := func(name string, actions []string) aws.Credentials {

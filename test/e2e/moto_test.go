@@ -190,7 +190,7 @@ func (s *motoStory) prices(t *testing.T) {
 }
 
 // notices sends what EventBridge would, of each kind to another instance, among messages
-// that are nobody's. moto itself tells of nothing.
+// that are nobody's. moto itself reports nothing.
 func (s *motoStory) notices(t *testing.T) {
 	running := s.await(t, "spot", 5)
 	ids := slices.Sorted(maps.Keys(running))

@@ -51,8 +51,8 @@ func TestRepairPolicies(t *testing.T) {
 			})
 			deployHeld(t, c)
 			awaitRunning(t, c, 1)
-			testkit.Eventually(t, patience, func() error { return initialised(t.Context(), c, 1) })
-			before, err := look(t.Context(), c)
+			testkit.Eventually(t, patience, func() error { return initialized(t.Context(), c, 1) })
+			before, err := observe(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,7 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("%s ended when it had lost its lease:\n%s", leader, replicas[leader].process)
 		}
 	}
-	p.settle(crashPods / 4)
+	p.awaitRest(crashPods / 4)
 	p.report()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ func TestUntaintTakesOurTaintAndNoOther(t *testing.T) {
 	c := connect(t, cluster)
 	other := corev1.Taint{Key: "example.com/other", Effect: corev1.TaintEffectPreferNoSchedule}
 	for name, taints := range map[string][]corev1.Taint{
-		"shunned": {other, translate.LeavingTaint()}, "plain": {other},
+		"shunned": {other, translate.PreferOthersTaint()}, "plain": {other},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: taints}}
 		if err := c.Create(t.Context(), node); err != nil {

@@ -30,7 +30,7 @@ import (
 type everything struct {
 	replicas map[string]int // of workloads that are guarded; others are not judged
 
-	mu        sync.Mutex // guards all that follows
+	mu        sync.Mutex // PodDisruptionBudgets all that follows
 	pods      map[types.UID]podSeen
 	claims    map[types.UID]claimSeen
 	healthy   map[string]int // pods by workload
@@ -198,7 +198,7 @@ func (w *everything) seeClaim(nc *karpenterv1.NodeClaim, gone bool) {
 }
 
 func (w *everything) seeNode(n *corev1.Node, gone bool) {
-	shunned := !gone && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.LeavingTaintKey })
+	shunned := !gone && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.PreferOthersTaintKey })
 	if was, ever := w.shunned[n.Name]; ever || shunned {
 		if was != shunned {
 			w.changed = time.Now()
@@ -280,8 +280,8 @@ func (w *everything) awaitStill(t *testing.T, within time.Duration) {
 				shunned++
 			}
 		}
-		if quiet := time.Since(w.changed); going > 0 || shunned > 0 || away > 0 || quiet < stillFor {
-			return fmt.Errorf("%d claims, %d on their way out, %d shunned, %d launched, %d evictions, %d pods do not run; quiet for %s", len(w.claims), going, shunned, w.launches, w.evictions, away, quiet)
+		if idle := time.Since(w.changed); going > 0 || shunned > 0 || away > 0 || idle < stillFor {
+			return fmt.Errorf("%d claims, %d on their way out, %d shunned, %d launched, %d evictions, %d pods do not run; quiet for %s", len(w.claims), going, shunned, w.launches, w.evictions, away, idle)
 		}
 		return nil
 	})

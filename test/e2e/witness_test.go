@@ -29,8 +29,8 @@ const (
 	// orphanMost is how long an instance may be without a claim, while the controller is
 	// killed again and again: it sweeps when it starts.
 	orphanMost = 2 * time.Minute
-	// booksEvery is how often the books of the account are read.
-	booksEvery = 20 * time.Millisecond
+	// ledgerEvery is how often the books of the account are read.
+	ledgerEvery = 20 * time.Millisecond
 )
 
 // rules is what a witness holds the product to.
@@ -53,7 +53,7 @@ type witness struct {
 	sim           *awssim.Sim
 	isInitialized func(node string) bool
 
-	mu     sync.Mutex // guards all that follows
+	mu     sync.Mutex // PodDisruptionBudgets all that follows
 	pods   map[types.UID]*corev1.Pod
 	claims map[types.UID]*karpenterv1.NodeClaim
 	nodes  map[types.UID]*corev1.Node
@@ -64,7 +64,7 @@ type witness struct {
 	instanceOf map[string]string // by claim, of all there ever were
 	orphans    map[string]time.Time
 	seen       map[string]int // what happened, by kind
-	stir       chan struct{}  // closed at the next thing that happens
+	wake       chan struct{}  // closed at the next thing that happens
 	judged     bool           // budgets of pods are judged
 	over       bool           // everything is let go
 	blind      bool           // what is taken in came at some time, in some order
@@ -82,7 +82,7 @@ func bearWitness(t *testing.T, config *rest.Config, sim *awssim.Sim, r rules) *w
 	w := &witness{
 		rules: r, sim: sim, pods: map[types.UID]*corev1.Pod{}, claims: map[types.UID]*karpenterv1.NodeClaim{}, nodes: map[types.UID]*corev1.Node{},
 		noticed: map[string]bool{}, lost: map[string]bool{}, instanceOf: map[string]string{}, orphans: map[string]time.Time{}, seen: map[string]int{},
-		stir: make(chan struct{}), changed: time.Now(),
+		wake: make(chan struct{}), changed: time.Now(),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.isInitialized = func(node string) bool { return isInitialized(ctx, c, node) }
@@ -95,7 +95,7 @@ func bearWitness(t *testing.T, config *rest.Config, sim *awssim.Sim, r rules) *w
 			}
 		})
 	}
-	readers.Go(func() { w.readBooks(ctx) })
+	readers.Go(func() { w.readLedger(ctx) })
 	return w
 }
 
@@ -181,8 +181,8 @@ func (w *witness) fail(format string, args ...any) {
 func (w *witness) happened(what string) {
 	w.seen[what]++
 	w.changed = time.Now()
-	close(w.stir)
-	w.stir = make(chan struct{})
+	close(w.wake)
+	w.wake = make(chan struct{})
 }
 
 func (w *witness) seePod(pod *corev1.Pod, gone bool) {
@@ -229,7 +229,7 @@ func (w *witness) checkEviction(pod *corev1.Pod) {
 	}
 }
 
-// isGoing tells whether the claim of a Node is on its way out: the watches of the two are
+// isGoing reports whether the claim of a Node is on its way out: the watches of the two are
 // not in step.
 func (w *witness) isGoing(n *corev1.Node) bool {
 	for _, nc := range w.claims {
@@ -378,7 +378,7 @@ func isInitialized(ctx context.Context, c client.Client, node string) bool {
 	return err == nil && n.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 }
 
-// isUsed tells whether pods of a workload are on a node that were not told to end.
+// isUsed reports whether pods of a workload are on a node that were not told to end.
 func (w *witness) isUsed(node string) bool {
 	for _, pod := range w.pods {
 		if pod.Spec.NodeName == node && pod.Labels["app"] != "" && pod.DeletionTimestamp == nil {
@@ -388,9 +388,9 @@ func (w *witness) isUsed(node string) bool {
 	return false
 }
 
-// readBooks looks at the account again and again.
-func (w *witness) readBooks(ctx context.Context) {
-	tick := time.NewTicker(booksEvery)
+// readLedger looks at the account again and again.
+func (w *witness) readLedger(ctx context.Context) {
+	tick := time.NewTicker(ledgerEvery)
 	defer tick.Stop()
 	for calls := map[string]int{}; ctx.Err() == nil; {
 		select {
@@ -404,13 +404,13 @@ func (w *witness) readBooks(ctx context.Context) {
 			}
 			calls[call] = n
 		}
-		w.checkBooks()
+		w.checkLedger()
 		w.mu.Unlock()
 	}
 }
 
-// checkBooks: one instance a claim, and no instance without one for long.
-func (w *witness) checkBooks() {
+// checkLedger: one instance a claim, and no instance without one for long.
+func (w *witness) checkLedger() {
 	known := map[string]bool{}
 	for _, nc := range w.claims {
 		known[instanceID(nc.Status.ProviderID)] = true
@@ -458,7 +458,7 @@ func (w *witness) await(what string, times int, within time.Duration) {
 	defer end.Stop()
 	for {
 		w.mu.Lock()
-		n, stir := w.seen[what], w.stir
+		n, wake := w.seen[what], w.wake
 		w.mu.Unlock()
 		if n >= times {
 			return
@@ -466,7 +466,7 @@ func (w *witness) await(what string, times int, within time.Duration) {
 		select {
 		case <-end.C:
 			return
-		case <-stir:
+		case <-wake:
 		}
 	}
 }
@@ -485,8 +485,8 @@ func (w *witness) letGo() {
 	w.over, w.judged = true, false
 }
 
-// quiet is for how long nothing has happened.
-func (w *witness) quiet() time.Duration {
+// idle is for how long nothing has happened.
+func (w *witness) idle() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.changed)

@@ -155,7 +155,7 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 				}
 				for _, more := range openLabels(np) {
 					n := launchedNode(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
-					if !within(np, n) || bought.over(np, n) != "" || bought.reservedOut(catalog.Offer{Type: t, Offering: &t.Offerings[o]}) {
+					if !within(np, n) || bought.over(np, n) != "" || bought.reservedOut(catalog.Choice{Type: t, Offering: &t.Offerings[o]}) {
 						continue
 					}
 					n.Annotations = with(n.Annotations, candidateKey, "true")
@@ -213,7 +213,7 @@ func openLabels(np *karpenterv1.NodePool) []map[string]string {
 	return []map[string]string{nil}
 }
 
-// within tells whether a node is within the pool's requirements, by the reading of
+// within reports whether a node is within the pool's requirements, by the reading of
 // Kubernetes' own library.
 func within(np *karpenterv1.NodePool, n *corev1.Node) bool {
 	var term corev1.NodeSelectorTerm
@@ -281,20 +281,20 @@ func counted(n *corev1.Node) corev1.ResourceList {
 	return list
 }
 
-// reservedOut tells whether an offer is of a reservation that covers no further node.
-func (b *budget) reservedOut(o catalog.Offer) bool {
+// reservedOut reports whether an offer is of a reservation that covers no further node.
+func (b *budget) reservedOut(o catalog.Choice) bool {
 	if o.Offering.Reservation == "" {
 		return false
 	}
 	return b.reserved[o.Offering.Reservation] >= o.Offering.Left
 }
 
-// wantsValues tells whether a pool has a minValues rule.
+// wantsValues reports whether a pool has a minValues rule.
 func wantsValues(np *karpenterv1.NodePool) bool {
 	return slices.ContainsFunc(np.Spec.Template.Spec.Requirements, func(q karpenterv1.NodeSelectorRequirementWithMinValues) bool { return q.MinValues != nil })
 }
 
-// enoughValues tells whether the nodes have the values that the pool wants to be named.
+// enoughValues reports whether the nodes have the values that the pool wants to be named.
 func enoughValues(np *karpenterv1.NodePool, nodes []*corev1.Node) bool {
 	for _, q := range np.Spec.Template.Spec.Requirements {
 		seen := map[string]bool{}
@@ -310,13 +310,13 @@ func enoughValues(np *karpenterv1.NodePool, nodes []*corev1.Node) bool {
 
 // fewValues returns a key of which the offers have fewer values than the pool wants, how
 // many they have and how many it wants; or any.
-func fewValues(np *karpenterv1.NodePool, offers []catalog.Offer) (key string, n, least int) {
+func fewValues(np *karpenterv1.NodePool, choices []catalog.Choice) (key string, n, least int) {
 	for _, q := range np.Spec.Template.Spec.Requirements {
 		if q.MinValues == nil {
 			continue
 		}
 		seen := map[string]bool{}
-		for _, o := range offers {
+		for _, o := range choices {
 			for _, v := range o.Type.Requirements[q.Key].Values() {
 				seen[v] = true
 			}

@@ -35,7 +35,7 @@ type gen struct {
 type workload struct {
 	pod              corev1.Pod
 	pending, running int
-	leaving          bool                       // some of those that run are about to end
+	deleting         bool                       // some of those that run are about to end
 	variants         func(i int, p *corev1.Pod) // set: what differs from pod to pod
 }
 
@@ -76,14 +76,14 @@ func some[T any](g *gen, n int, from []T) []T {
 }
 
 func (g *gen) types() {
-	shapes := []instanceType{
+	constraintSets := []instanceType{
 		{Name: "c2", CPU: 2, MemoryGiB: 4},
 		{Name: "m2", CPU: 2, MemoryGiB: 8},
 		{Name: "c4", CPU: 4, MemoryGiB: 8},
 		{Name: "m4", CPU: 4, MemoryGiB: 16},
 		{Name: "c8", CPU: 8, MemoryGiB: 16},
 	}
-	for _, t := range some(g, 3, shapes) {
+	for _, t := range some(g, 3, constraintSets) {
 		t.Pods, t.Arch = 20, pick(g, "amd64", "amd64", "amd64", "arm64")
 		t.Zones, t.CapacityTypes = some(g, 3, allZones), some(g, 2, capacityTypes)
 		g.s.Types = append(g.s.Types, t)
@@ -176,7 +176,7 @@ func (g *gen) stamp() {
 		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }) {
 			free[n.Name] = 0
 		}
-		if n.Annotations[flightKey] != "" {
+		if n.Annotations[inFlightKey] != "" {
 			free[n.Name] = 0
 		}
 	}
@@ -195,8 +195,8 @@ func (g *gen) stamp() {
 			}
 			free[n] -= need
 			p.Spec.NodeName, p.Spec.SchedulingGates = n, nil
-			if w.leaving && g.chance(60) {
-				p.Annotations = with(p.Annotations, leavingKey, "true")
+			if w.deleting && g.chance(60) {
+				p.Annotations = with(p.Annotations, deletingKey, "true")
 			}
 			g.s.Running = append(g.s.Running, *p)
 		}

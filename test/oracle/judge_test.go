@@ -32,17 +32,17 @@ import (
 // scheduler's longest back-off, or when all that matters is whether its place is right,
 // just a moment.
 const (
-	quietLong  = 8 * time.Second
-	quietShort = time.Second
+	idleLong  = 8 * time.Second
+	idleShort = time.Second
 )
 
-// hintEvery is how soon it is looked for lost hints again.
-const hintEvery = 250 * time.Millisecond
+// nominateEvery is how soon it is looked for lost nominations again.
+const nominateEvery = 250 * time.Millisecond
 
 // manner is how a scenario is judged.
 type manner struct {
-	hints bool
-	quiet time.Duration
+	nominations bool
+	idle        time.Duration
 }
 
 // outcome is what became of a scenario.
@@ -67,7 +67,7 @@ func vocabulary() translate.Vocabulary {
 // error is trouble with the judging, not with the plan.
 func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, err error) {
 	id := fmt.Sprintf("r%d", l.runs.Add(1))
-	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), given: map[cluster.PodRef]hinted{}, shapes: map[cluster.PodRef]*cluster.Shape{}}
+	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), given: map[cluster.PodRef]hinted{}, constraintSets: map[cluster.PodRef]*cluster.Constraints{}}
 	defer func() {
 		if clearErr := errors.Join(r.unserve(ctx), l.clear(ctx, id, r.nodes)); err == nil {
 			err = clearErr
@@ -88,7 +88,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 		return o, err
 	}
 	o.placed = len(target)
-	if how.hints {
+	if how.nominations {
 		err = r.release(ctx, target)
 	} else {
 		err = r.releaseAll(ctx, target)
@@ -100,7 +100,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	if err != nil {
 		return o, err
 	}
-	if !how.hints {
+	if !how.nominations {
 		o.pending = len(stuck)
 		return o, nil
 	}
@@ -121,7 +121,7 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 	return o, r.refusals(ctx, &p, &o)
 }
 
-// inDoubt tells whether the plan was made before the cloud had said what some nodes are:
+// inDoubt reports whether the plan was made before the cloud had said what some nodes are:
 // those of claims in flight, and those that it bought from pools with minValues, which are
 // kept larger choices than one node is.
 func (r *run) inDoubt() bool {
@@ -219,7 +219,7 @@ func (r *run) plan() (plan.Plan, error) {
 	store.SetTypes(class, r.s.catalog(), nil)
 	snap := store.Snapshot()
 	for i := range snap.Pending {
-		r.shapes[snap.Pending[i].PodRef] = snap.Pending[i].Shape
+		r.constraintSets[snap.Pending[i].PodRef] = snap.Pending[i].Constraints
 	}
 	return pack.Solve(snap, pack.Options{}), nil
 }
@@ -253,23 +253,23 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 		if err != nil {
 			return nil, err
 		}
-		offers := catalog.Offers(r.s.catalog(), wanted, l.Requests)
-		offers = slices.DeleteFunc(offers, func(of catalog.Offer) bool { return bought.reservedOut(of) })
-		if len(offers) == 0 {
+		choices := catalog.Choices(r.s.catalog(), wanted, l.Requests)
+		choices = slices.DeleteFunc(choices, func(of catalog.Choice) bool { return bought.reservedOut(of) })
+		if len(choices) == 0 {
 			o.fail("launch from pool %s for %v: no offering is %s", l.Pool, l.Pods, wanted)
 			continue
 		}
-		if key, n, least := fewValues(np, offers); n < least && !l.MinValuesRelaxed {
+		if key, n, least := fewValues(np, choices); n < least && !l.MinValuesRelaxed {
 			o.fail("launch from pool %s for %v: %d values of %s, %d wanted", l.Pool, l.Pods, n, key, least)
 		}
-		offer := offers[0]
+		choice := choices[0]
 		if r.s.Seed%2 == 1 {
-			offer = offers[rng.IntN(len(offers))]
+			choice = choices[rng.IntN(len(choices))]
 		}
 		name := fmt.Sprintf("%s-l%d", r.id, len(r.bought)+1)
-		n := launchedNode(name, np, offer.Type, offer.Offering, claim.Labels)
+		n := launchedNode(name, np, choice.Type, choice.Offering, claim.Labels)
 		if over := bought.over(np, n); over != "" {
-			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, offer.Type.Name, over)
+			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, choice.Type.Name, over)
 		}
 		bought.add(n)
 		if err := r.join(ctx, n); err != nil {
@@ -280,7 +280,7 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 			target[ref] = name
 		}
 	}
-	for _, at := range p.Placements {
+	for _, at := range p.Assignments {
 		target[at.Pod] = strings.TrimSuffix(at.Node, claimSuffix)
 	}
 	return target, r.settled(ctx)
@@ -288,14 +288,14 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 
 // release has placed pods hinted and lets the scheduler look at one after the other: first
 // those that need no company; of a workload one in every zone, then the next. As the
-// controller does, it gives a hint again that the scheduler took from a pod that must wait.
+// controller does, it gives a nomination again that the scheduler took from a pod that must wait.
 func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) error {
 	type turn struct {
-		ref     cluster.PodRef
-		company bool
-		round   int
+		ref        cluster.PodRef
+		daemonPods bool
+		round      int
 	}
-	var turns []turn
+	var changes []turn
 	rounds := map[string]int{}
 	for _, ref := range slices.SortedFunc(maps.Keys(target), byName) {
 		p, err := r.pods.Pods(ref.Namespace).Get(ref.Name)
@@ -308,20 +308,20 @@ func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) err
 		}
 		domain := ref.Namespace + "/" + p.Labels["app"] + "/" + n.Labels[label.Zone]
 		a := p.Spec.Affinity
-		company := a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
-		turns = append(turns, turn{ref, company, rounds[domain]})
+		daemonPods := a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+		changes = append(changes, turn{ref, daemonPods, rounds[domain]})
 		rounds[domain]++
 	}
-	slices.SortStableFunc(turns, func(a, b turn) int {
-		if a.company != b.company {
-			return map[bool]int{true: 1, false: -1}[a.company]
+	slices.SortStableFunc(changes, func(a, b turn) int {
+		if a.daemonPods != b.daemonPods {
+			return map[bool]int{true: 1, false: -1}[a.daemonPods]
 		}
 		return cmp.Compare(a.round, b.round)
 	})
 	if err := r.handOver(ctx, target); err != nil {
 		return err
 	}
-	for _, t := range turns {
+	for _, t := range changes {
 		err := r.ungate(ctx, t.ref)
 		if err == nil {
 			err = r.decided(ctx, t.ref)
@@ -336,10 +336,10 @@ func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) err
 	return nil
 }
 
-// handOver gives pods that wait the hints that the product would give them now, all nodes
+// handOver gives pods that wait the nominations that the product would give them now, all nodes
 // being open.
 func (r *run) handOver(ctx context.Context, target map[cluster.PodRef]string) error {
-	v := nominate.View{At: time.Now(), Heard: time.Now()}
+	v := nominate.View{At: time.Now(), LastPodEvent: time.Now()}
 	for _, name := range slices.Sorted(maps.Values(target)) {
 		if n := len(v.Nodes); n == 0 || v.Nodes[n-1].Name != name {
 			v.Nodes = append(v.Nodes, nominate.Node{Name: name})
@@ -356,12 +356,12 @@ func (r *run) handOver(ctx context.Context, target map[cluster.PodRef]string) er
 		given := r.given[ref]
 		v.Pods = append(v.Pods, nominate.Pod{
 			PodRef: ref, Node: target[ref], Nominated: p.Status.NominatedNodeName, Ours: p.Status.NominatedNodeName == target[ref], Stands: true,
-			Given: given.times, GivenAt: given.at, Shape: r.shapes[ref],
+			Given: given.times, GivenAt: given.at, Constraints: r.constraintSets[ref],
 		})
 	}
 	for _, p := range nominate.Next(v).Set {
 		r.given[p.PodRef] = hinted{times: r.given[p.PodRef].times + 1, at: v.At}
-		if err := r.hint(ctx, p.PodRef, p.Node); err != nil {
+		if err := r.nominate(ctx, p.PodRef, p.Node); err != nil {
 			return err
 		}
 	}
@@ -382,7 +382,7 @@ func (r *run) releaseAll(ctx context.Context, target map[cluster.PodRef]string) 
 	return nil
 }
 
-func (r *run) hint(ctx context.Context, ref cluster.PodRef, node string) error {
+func (r *run) nominate(ctx context.Context, ref cluster.PodRef, node string) error {
 	patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, node)
 	_, err := r.client.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsInvalid(err) { // it has just been bound
@@ -417,7 +417,7 @@ func (r *run) decided(ctx context.Context, ref cluster.PodRef) error {
 // nothing has happened for a while.
 func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how manner, o *outcome) (stuck []cluster.PodRef, err error) {
 	best := len(target) + 1
-	deadline, handed := time.Now().Add(how.quiet), time.Time{}
+	deadline, handed := time.Now().Add(how.idle), time.Time{}
 	err = until(ctx, func() error {
 		stuck, o.asPlanned = nil, 0
 		binding := false
@@ -433,14 +433,14 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how m
 				binding = binding || refusal(p) == "" && r.volumesChosen(p)
 			}
 		}
-		if how.hints && len(stuck) > 0 && time.Since(handed) > hintEvery {
+		if how.nominations && len(stuck) > 0 && time.Since(handed) > nominateEvery {
 			handed = time.Now()
 			if err := r.handOver(ctx, target); err != nil {
 				return err
 			}
 		}
 		if len(stuck) < best || binding {
-			best, deadline = len(stuck), time.Now().Add(how.quiet)
+			best, deadline = len(stuck), time.Now().Add(how.idle)
 		}
 		if len(stuck) > 0 && time.Now().Before(deadline) {
 			return fmt.Errorf("%d pods are Pending", len(stuck))
@@ -459,7 +459,7 @@ func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[clus
 		if err != nil {
 			return err
 		}
-		if err := r.hint(ctx, gated, target[ref]); err != nil {
+		if err := r.nominate(ctx, gated, target[ref]); err != nil {
 			return err
 		}
 		if err := r.ungate(ctx, gated); err != nil {

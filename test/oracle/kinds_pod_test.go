@@ -27,7 +27,7 @@ var nodeKinds = []kind{
 	{"unavailable", (*gen).unavailable},
 	{"limits", (*gen).limits},
 	{"inFlight", (*gen).inFlight},
-	{"leaving", (*gen).leaving},
+	{"leaving", (*gen).deleting},
 	{"large", (*gen).large},
 }
 
@@ -328,15 +328,15 @@ func (g *gen) inFlight() {
 	for i := range g.s.Nodes {
 		n := &g.s.Nodes[i]
 		if n.Annotations[startingKey] == "" && n.Labels[karpenterv1.NodePoolLabelKey] != "" && !n.Spec.Unschedulable && g.chance(60) {
-			n.Annotations = with(n.Annotations, flightKey, "true")
+			n.Annotations = with(n.Annotations, inFlightKey, "true")
 		}
 	}
 }
 
-// leaving lets some of the pods that run be about to end.
-func (g *gen) leaving() {
+// deleting lets some of the pods that run be about to end.
+func (g *gen) deleting() {
 	for _, w := range g.affected() {
-		w.leaving = true
+		w.deleting = true
 		if w.running == 0 && len(g.s.Nodes) > 0 {
 			w.running = 2
 		}

@@ -34,10 +34,10 @@ func (g *gen) openClaims() {
 	for i := range g.s.Nodes {
 		n := &g.s.Nodes[i]
 		np := g.s.pool(n.Labels[karpenterv1.NodePoolLabelKey])
-		if np == nil || n.Annotations[startingKey]+n.Annotations[flightKey] != "" || n.Spec.Unschedulable || !within(np, n) || i > 0 && g.chance(50) {
+		if np == nil || n.Annotations[startingKey]+n.Annotations[inFlightKey] != "" || n.Spec.Unschedulable || !within(np, n) || i > 0 && g.chance(50) {
 			continue
 		}
-		n.Annotations = with(with(n.Annotations, flightKey, "true"), openKey, "true")
+		n.Annotations = with(with(n.Annotations, inFlightKey, "true"), openKey, "true")
 		// The pool's word, as launches from it have it, and the type's; what was there may be older.
 		n.Spec.Taints = np.Spec.Template.Spec.Taints
 		if i := slices.IndexFunc(g.s.Types, func(t instanceType) bool { return t.Name == n.Labels[corev1.LabelInstanceTypeStable] }); i >= 0 {
@@ -77,7 +77,7 @@ func (s *scenario) claimOptions(n *corev1.Node) []karpenterv1.NodeSelectorRequir
 func (g *gen) notReady() {
 	for i := range g.s.Nodes {
 		n := &g.s.Nodes[i]
-		if n.Annotations[flightKey] == "" && (i == 0 || g.chance(30)) {
+		if n.Annotations[inFlightKey] == "" && (i == 0 || g.chance(30)) {
 			n.Annotations = with(n.Annotations, notReadyKey, "true")
 		}
 	}
@@ -114,7 +114,7 @@ func (g *gen) preempting() {
 	for i := range g.s.Nodes {
 		n := &g.s.Nodes[i]
 		cpu := n.Status.Allocatable.Cpu().MilliValue()
-		if n.Annotations[flightKey]+n.Annotations[startingKey]+n.Annotations[notReadyKey] != "" || n.Spec.Unschedulable || len(n.Spec.Taints) > 0 || cpu < 1000 {
+		if n.Annotations[inFlightKey]+n.Annotations[startingKey]+n.Annotations[notReadyKey] != "" || n.Spec.Unschedulable || len(n.Spec.Taints) > 0 || cpu < 1000 {
 			continue
 		}
 		victim := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: nsTwo, Name: "victim", Labels: map[string]string{"app": "victim"}}}

@@ -45,11 +45,11 @@ var daemonKinds = []kind{
 	{"daemonOverhead", (*gen).daemonOverhead},
 }
 
-// wishKinds are preferences: kube-scheduler never refuses a pod for one.
-var wishKinds = []kind{
+// preferenceKinds are preferences: kube-scheduler never refuses a pod for one.
+var preferenceKinds = []kind{
 	{"softSpread", (*gen).softSpread},
-	{"wishNode", (*gen).wishNode},
-	{"wishPods", (*gen).wishPods},
+	{"wishNode", (*gen).preferNode},
+	{"wishPods", (*gen).preferPods},
 }
 
 // laneOwnKey is a topology key that no other run has, for rules that look at nodes
@@ -338,7 +338,7 @@ func (g *gen) softSpread() {
 	}
 }
 
-func (g *gen) wishNode() {
+func (g *gen) preferNode() {
 	for _, w := range g.affected() {
 		for range 1 + g.IntN(2) {
 			a := w.nodeAffinity()
@@ -349,7 +349,7 @@ func (g *gen) wishNode() {
 	}
 }
 
-func (g *gen) wishPods() {
+func (g *gen) preferPods() {
 	for _, w := range g.affected() {
 		t := corev1.WeightedPodAffinityTerm{Weight: int32(1 + g.IntN(100)), PodAffinityTerm: corev1.PodAffinityTerm{
 			TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname), LabelSelector: g.selects(w),

@@ -89,7 +89,7 @@ func (g *gen) boundVolumes() {
 			case 0: // its zone is a label, as it once was
 				pv.Labels = map[string]string{corev1.LabelTopologyZone: pick(g, "zone-a", "zone-b", "zone-a__zone-c")}
 			case 1: // on a node's own disk
-				if len(g.s.Nodes) > 0 && g.s.Nodes[0].Annotations[flightKey] == "" {
+				if len(g.s.Nodes) > 0 && g.s.Nodes[0].Annotations[inFlightKey] == "" {
 					pv = volumeIn(name, "", corev1.LabelHostname, pick(g, g.s.Nodes...).Name)
 				}
 			case 2: // anywhere
@@ -159,7 +159,7 @@ func (g *gen) attachLimits() {
 			t.Attach = &n
 		}
 		for j := range g.s.Nodes {
-			if n := &g.s.Nodes[j]; t.Attach != nil && n.Labels[corev1.LabelInstanceTypeStable] == t.Name && n.Annotations[flightKey] == "" {
+			if n := &g.s.Nodes[j]; t.Attach != nil && n.Labels[corev1.LabelInstanceTypeStable] == t.Name && n.Annotations[inFlightKey] == "" {
 				n.Annotations = with(n.Annotations, attachKey, fmt.Sprint(*t.Attach))
 			}
 		}

@@ -21,7 +21,7 @@ import (
 const (
 	fixedSeeds = 330
 	lanes      = 16
-	// unhintedMost is how many scenarios are judged without hints too, for comparison.
+	// unhintedMost is how many scenarios are judged without nominations too, for comparison.
 	unhintedMost = 50
 	// shrunkMost is how many failing scenarios are made smaller: it takes long.
 	shrunkMost = 2
@@ -34,7 +34,7 @@ const (
 
 // allKinds are those of constraints that there are.
 func allKinds() []kind {
-	return slices.Concat(nodeKinds, volumeKinds, stateKinds, topologyKinds, daemonKinds, wishKinds, lastKinds)
+	return slices.Concat(nodeKinds, volumeKinds, stateKinds, topologyKinds, daemonKinds, preferenceKinds, lastKinds)
 }
 
 // enabled are the kinds of constraints that scenarios have.
@@ -202,15 +202,15 @@ func number(t *testing.T, name, text string) uint64 {
 	return n
 }
 
-// tally sums up outcomes.
-type tally struct {
+// counts sums up outcomes.
+type counts struct {
 	mu                                            sync.Mutex
 	scenarios, placed, asPlanned, pending, failed int // guarded by mu
 	refused, later, shrunk                        int // guarded by mu
 }
 
-// add counts an outcome and tells whether its scenario shall be made smaller.
-func (y *tally) add(o *outcome) (shrink bool) {
+// add counts an outcome and reports whether its scenario shall be made smaller.
+func (y *counts) add(o *outcome) (shrink bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.scenarios++
@@ -227,9 +227,9 @@ func (y *tally) add(o *outcome) (shrink bool) {
 	return y.shrunk <= shrunkMost
 }
 
-func (y *tally) fidelity() float64 { return 100 * float64(y.asPlanned) / float64(max(1, y.placed)) }
+func (y *counts) fidelity() float64 { return 100 * float64(y.asPlanned) / float64(max(1, y.placed)) }
 
-// TestPlansHoldBeforeTheScheduler judges many scenarios with hints, then some of them
+// TestPlansHoldBeforeTheScheduler judges many scenarios with nominations, then some of them
 // without, and prints what share of the pods went where they were planned.
 func TestPlansHoldBeforeTheScheduler(t *testing.T) {
 	t.Parallel()
@@ -240,9 +240,9 @@ func TestPlansHoldBeforeTheScheduler(t *testing.T) {
 	}
 	all := scenarios(t)
 	began := time.Now()
-	var hinted, unhinted tally
+	var hinted, unhinted counts
 	each(t, w, all, func(l *lane, s *scenario) {
-		o, err := l.judge(t.Context(), s, manner{hints: true, quiet: quietLong})
+		o, err := l.judge(t.Context(), s, manner{nominations: true, idle: idleLong})
 		if err != nil {
 			t.Errorf("seed %d %v: %v", s.Seed, s.Kinds, err)
 			return
@@ -255,7 +255,7 @@ func TestPlansHoldBeforeTheScheduler(t *testing.T) {
 		all = all[len(all)-unhintedMost:]
 	}
 	each(t, w, all, func(l *lane, s *scenario) {
-		o, err := l.judge(t.Context(), s, manner{quiet: quietLong})
+		o, err := l.judge(t.Context(), s, manner{idle: idleLong})
 		if err != nil {
 			t.Errorf("seed %d %v, without hints: %v", s.Seed, s.Kinds, err)
 			return
@@ -300,7 +300,7 @@ func each(t *testing.T, w *world, all []*scenario, do func(*lane, *scenario)) {
 func report(t *testing.T, l *lane, s *scenario, failures []string, shrink bool) {
 	if shrink {
 		s, failures = smallest(t.Context(), s, failures, func(ctx context.Context, s *scenario) []string {
-			o, err := l.judge(ctx, s, manner{hints: true, quiet: quietShort})
+			o, err := l.judge(ctx, s, manner{nominations: true, idle: idleShort})
 			if err != nil {
 				return nil
 			}

@@ -42,14 +42,14 @@ type run struct {
 	answered bool
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
-	// given are the hints that pods were given, shapes what the plan knew of pods.
-	given  map[cluster.PodRef]hinted
-	shapes map[cluster.PodRef]*cluster.Shape
+	// given are the nominations that pods were given, pod constraints what the plan knew of pods.
+	given          map[cluster.PodRef]hinted
+	constraintSets map[cluster.PodRef]*cluster.Constraints
 	// arranged is how often the placed pods were made anew.
 	arranged int
 }
 
-// hinted is how often a pod was given its hint, and when last.
+// hinted is how often a pod was given its nomination, and when last.
 type hinted struct {
 	times int
 	at    time.Time
@@ -188,7 +188,7 @@ func (r *run) create(ctx context.Context, p *corev1.Pod) error {
 	if _, err := r.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s: %w", p.Name, err)
 	}
-	if p.Annotations[leavingKey] != "" {
+	if p.Annotations[deletingKey] != "" {
 		return r.end(ctx, p)
 	}
 	if cpu := p.Annotations[allocatedKey]; cpu != "" && p.Spec.NodeName != "" {
@@ -244,7 +244,7 @@ func (r *run) makeRoom(ctx context.Context, p *corev1.Pod) error {
 // joinAll makes the scenario's Nodes: those in flight, or the others.
 func (r *run) joinAll(ctx context.Context, inFlight bool) error {
 	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; (n.Annotations[flightKey] != "") == inFlight {
+		if n := &r.s.Nodes[i]; (n.Annotations[inFlightKey] != "") == inFlight {
 			if err := r.join(ctx, n); err != nil {
 				return err
 			}
@@ -411,14 +411,14 @@ func startupTaints() []corev1.Taint {
 func (r *run) claims() (claims []*karpenterv1.NodeClaim) {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if n.Annotations[startingKey]+n.Annotations[flightKey] == "" {
+		if n.Annotations[startingKey]+n.Annotations[inFlightKey] == "" {
 			continue
 		}
 		nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: n.Name + claimSuffix, UID: types.UID(n.Name), Labels: maps.Clone(n.Labels)}}
 		delete(nc.Labels, corev1.LabelHostname)
 		nc.Spec.NodeClassRef = r.s.Pools[0].Spec.Template.Spec.NodeClassRef
 		nc.Spec.StartupTaints = startupTaints()
-		if n.Annotations[flightKey] != "" {
+		if n.Annotations[inFlightKey] != "" {
 			nc.Spec.Taints = n.Spec.Taints
 		}
 		if n.Annotations[openKey] != "" {

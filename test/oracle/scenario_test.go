@@ -31,10 +31,10 @@ const (
 	gateName = "oracle.dovetail.test/wait"
 	// startingKey marks, as annotation, a node that has a claim and is still starting.
 	startingKey = "oracle.dovetail.test/starting"
-	// flightKey marks a node that has a claim and joins only after the plan is made.
-	flightKey = "oracle.dovetail.test/in-flight"
-	// leavingKey marks, as annotation, a running pod that has been told to end.
-	leavingKey = "oracle.dovetail.test/leaving"
+	// inFlightKey marks a node that has a claim and joins only after the plan is made.
+	inFlightKey = "oracle.dovetail.test/in-flight"
+	// deletingKey marks, as annotation, a running pod that has been told to end.
+	deletingKey = "oracle.dovetail.test/leaving"
 	// openKey marks a node in flight whose claim the cloud has not answered for.
 	openKey = "oracle.dovetail.test/open"
 	// notReadyKey marks, as annotation, a node that is not ready.

@@ -83,7 +83,7 @@ func cut[T any](list *[]T, i, least int) (n int, done bool) {
 	return n, true
 }
 
-// plainer are the ways to take a constraint from all pods at once; each tells whether
+// plainer are the ways to take a constraint from all pods at once; each reports whether
 // there was one.
 var plainer = []func(*scenario) bool{
 	ofPods(func(p *corev1.PodSpec) bool { had := p.NodeSelector != nil; p.NodeSelector = nil; return had }),

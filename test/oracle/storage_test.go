@@ -121,7 +121,7 @@ func (r *run) claimed(ctx context.Context) error {
 	})
 }
 
-// volumesChosen tells whether the scheduler has a node for a pod and waits for its volumes,
+// volumesChosen reports whether the scheduler has a node for a pod and waits for its volumes,
 // which takes it a second or more.
 func (r *run) volumesChosen(p *corev1.Pod) bool {
 	return slices.ContainsFunc(translate.ClaimsOf(p), func(u translate.PodClaim) bool {

@@ -1,4 +1,4 @@
-// Command ec2catalog writes the EC2 catalogue that internal/cloud/ec2catalog embeds: a CSV
+// Command ec2catalog writes the EC2 catalog that internal/cloud/ec2catalog embeds: a CSV
 // table, gzip-compressed. It reads the data of a Go module from the module cache, which
 // go mod download fills; the module's own package is not linked, because its data alone
 // is 96 MB. Usage: ec2catalog FILE.

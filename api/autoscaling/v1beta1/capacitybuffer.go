@@ -71,10 +71,10 @@ type CapacityBufferSpec struct {
 	// +kubebuilder:default:="buffer.x-k8s.io/active-capacity"
 	// +optional
 	ProvisioningStrategy *string `json:"provisioningStrategy,omitempty"`
-	// PodTemplateRef names a PodTemplate in the same namespace: the shape of one pod.
+	// PodTemplateRef names a PodTemplate in the same namespace: the constraints of one pod.
 	// +optional
 	PodTemplateRef *LocalObjectRef `json:"podTemplateRef,omitempty"`
-	// ScalableRef names a workload in the same namespace: its pods give the shape.
+	// ScalableRef names a workload in the same namespace: its pods give the constraints.
 	// +optional
 	ScalableRef *ScalableRef `json:"scalableRef,omitempty"`
 	// Replicas is the number of pods that there must be room for.
@@ -115,7 +115,7 @@ type ScalableRef struct {
 
 // CapacityBufferStatus is what is known of a CapacityBuffer.
 type CapacityBufferStatus struct {
-	// PodTemplateRef names the PodTemplate that the shape was taken from.
+	// PodTemplateRef names the PodTemplate that the constraints was taken from.
 	// +optional
 	PodTemplateRef *LocalObjectRef `json:"podTemplateRef,omitempty"`
 	// Replicas is the number of pods that room is kept for.

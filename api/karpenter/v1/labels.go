@@ -57,7 +57,7 @@ const (
 	// had to be lowered to make the claim possible.
 	NodeClaimMinValuesRelaxedAnnotationKey = Group + "/nodeclaim-min-values-relaxed"
 	// RequestedDRADriversAnnotationKey holds the sorted, comma-joined names of the
-	// DRA drivers that must publish before the node is initialised.
+	// DRA drivers that must publish before the node is initialized.
 	RequestedDRADriversAnnotationKey = Group + "/requested-dra-drivers"
 	// PriceOverlayAppliedAnnotationKey is "true" if a NodeOverlay changed a price.
 	PriceOverlayAppliedAnnotationKey = Group + "/price-overlay-applied"

@@ -71,8 +71,8 @@ func ClusterOf(config *rest.Config) (awssim.Cluster, error) {
 	}, nil
 }
 
-// settle makes the controller's settings those of the account, whatever the environment says.
-func (a *account) settle(s *operator.Settings) {
+// configure makes the controller's settings those of the account, whatever the environment says.
+func (a *account) configure(s *operator.Settings) {
 	s.AWSSettings = operator.AWSSettings{
 		ClusterName: accountCluster, InterruptionQueue: accountCluster, VMMemoryOverheadPercent: s.VMMemoryOverheadPercent,
 		AMIRefreshInterval: s.AMIRefreshInterval, SubnetRefreshInterval: s.SubnetRefreshInterval, GroupRefreshInterval: s.GroupRefreshInterval,
@@ -107,7 +107,7 @@ func (a *account) interrupt(instance string) error {
 	return a.sim.Inject(awssim.Fault{Kind: awssim.FaultInterrupt, Target: instance, Count: 1})
 }
 
-// isLive tells whether an instance runs, or is about to.
+// isLive reports whether an instance runs, or is about to.
 func (a *account) isLive(instance string) bool {
 	for _, in := range a.sim.Instances() {
 		if in.ID == instance {

@@ -32,7 +32,7 @@ func (s *stage) install(ctx context.Context) error {
 	if err := Apply(ctx, s.client, definitions...); err != nil {
 		return err
 	}
-	s.tell.line("apply", "the definitions of %s", kinds(definitions))
+	s.narrator.line("apply", "the definitions of %s", kinds(definitions))
 	for _, kind := range s.story.base {
 		if err := s.apply(ctx, kind); err != nil {
 			return err
@@ -59,17 +59,17 @@ func (s *stage) apply(ctx context.Context, kind string) error {
 	}
 	shares := replicas(objects, s.opts.Pods)
 	for i, o := range objects {
-		told := ""
+		reported := ""
 		if kind == deployment {
 			if err := unstructured.SetNestedField(o.Object, shares[i], "spec", "replicas"); err != nil {
 				return fmt.Errorf("set replicas of %s: %w", o.GetName(), err)
 			}
-			told = fmt.Sprintf(", %s", count(shares[i], "pod"))
+			reported = fmt.Sprintf(", %s", count(shares[i], "pod"))
 		}
 		if err := Apply(ctx, s.client, o); err != nil {
 			return err
 		}
-		s.tell.line("apply", "%s %s, as in %s%s", kind, o.GetName(), s.story.from, told)
+		s.narrator.line("apply", "%s %s, as in %s%s", kind, o.GetName(), s.story.from, reported)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func replicas(objects []*unstructured.Unstructured, pods int) []int64 {
 // up creates the pods and waits until all of them run on nodes of ours.
 func (s *stage) up(ctx context.Context) error {
 	s.act("%d pods, and no node for them", s.opts.Pods)
-	began := s.tell.elapsed()
+	began := s.narrator.elapsed()
 	if err := s.apply(ctx, deployment); err != nil {
 		return err
 	}
@@ -122,10 +122,10 @@ func (s *stage) up(ctx context.Context) error {
 	if last.elsewhere > 0 || last.claimed == 0 {
 		return fmt.Errorf("%d of the pods run on nodes that Dovetail did not launch", last.elsewhere)
 	}
-	s.tell.line("done", "%d pods Running %.1f s after they were created, %.1f s after the start of the demo",
-		s.opts.Pods, (s.tell.elapsed() - began).Seconds(), s.tell.elapsed().Seconds())
+	s.narrator.line("done", "%d pods Running %.1f s after they were created, %.1f s after the start of the demo",
+		s.opts.Pods, (s.narrator.elapsed() - began).Seconds(), s.narrator.elapsed().Seconds())
 	for _, line := range table(last.instances) {
-		s.tell.more("%s", line)
+		s.narrator.more("%s", line)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (s *stage) refuse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tell.line("event", "on pod %s: %s", refused, said)
+	s.narrator.line("event", "on pod %s: %s", refused, said)
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = namespace, refused
 	if err := s.client.Delete(ctx, pod); err != nil {
@@ -170,7 +170,7 @@ func (s *stage) verdict(ctx context.Context) string {
 // down takes the pods away and waits until no node of ours is left.
 func (s *stage) down(ctx context.Context) error {
 	s.act("no pods any more: the nodes leave when they have been empty for some seconds")
-	began := s.tell.elapsed()
+	began := s.narrator.elapsed()
 	deployments, err := s.examples(deployment)
 	if err != nil {
 		return err
@@ -179,32 +179,32 @@ func (s *stage) down(ctx context.Context) error {
 		if err := s.client.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
 			return fmt.Errorf("scale %s to 0: %w", d.GetName(), err)
 		}
-		s.tell.line("scale", "Deployment %s to 0", d.GetName())
+		s.narrator.line("scale", "Deployment %s to 0", d.GetName())
 	}
 	gone := func(now *state) bool { return now.pending+now.bound+now.running == 0 && now.empty() }
 	if err := s.await(ctx, "all nodes have left", actPatience, gone); err != nil {
 		return err
 	}
-	s.tell.line("done", "the last node left %.1f s after the scale-down", (s.tell.elapsed() - began).Seconds())
+	s.narrator.line("done", "the last node left %.1f s after the scale-down", (s.narrator.elapsed() - began).Seconds())
 	if s.account != nil {
-		s.tell.line("bill", "$%.4f for everything, at EC2's prices of May 2025", s.account.sim.Spent())
+		s.narrator.line("bill", "$%.4f for everything, at EC2's prices of May 2025", s.account.sim.Spent())
 	}
 	return nil
 }
 
 // linger tells on until the context ends.
 func (s *stage) linger(ctx context.Context, kubeconfig string) error {
-	s.tell.plain("\n"+`Everything is still running, and what happens is still told. In another terminal:
+	s.narrator.plain("\n"+`Everything is still running, and what happens is still told. In another terminal:
   export KUBECONFIG=%s
   kubectl scale deployment web --replicas 20
   kubectl get nodepools,nodeclaims,nodes
-%sCtrl-C ends it.`, kubeconfig, s.faultsHint())
+%sCtrl-C ends it.`, kubeconfig, s.faultsAdvice())
 	const forever = 365 * 24 * time.Hour
 	return s.await(ctx, "", forever, func(*state) bool { return false })
 }
 
-// faultsHint says how to play with the account; empty: there is none.
-func (s *stage) faultsHint() string {
+// faultsAdvice says how to play with the account; empty: there is none.
+func (s *stage) faultsAdvice() string {
 	if s.account == nil {
 		return ""
 	}

@@ -49,8 +49,8 @@ func newBoard(ctx context.Context, config *rest.Config, a *account) (*board, err
 	return &board{c, a}, nil
 }
 
-// look returns the state now.
-func (b *board) look(ctx context.Context) (*state, error) {
+// observe returns the state now.
+func (b *board) observe(ctx context.Context) (*state, error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var claims karpenterv1.NodeClaimList

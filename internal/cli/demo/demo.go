@@ -37,22 +37,22 @@ func Run(ctx context.Context, opts Options) (err error) {
 			return fmt.Errorf("make a directory for the cluster: %w", err)
 		}
 	}
-	tell := &teller{out: opts.Out, now: opts.Now, began: opts.Now()}
-	tell.plain("dovetail demo: a real control plane, %d pods, and the nodes they need", opts.Pods)
+	narrator := &teller{out: opts.Out, now: opts.Now, began: opts.Now()}
+	narrator.plain("dovetail demo: a real control plane, %d pods, and the nodes they need", opts.Pods)
 	logs := newTail()
-	err = run(ctx, &opts, binary, tell, logs)
+	err = run(ctx, &opts, binary, narrator, logs)
 	ended := ctx.Err() != nil
 	switch {
 	case err != nil && !ended:
-		tell.plain("\nA step did not hold. The end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
+		narrator.plain("\nA step did not hold. The end of the controller's log (%s):\n%s", logPath(opts.Dir), logs)
 		return err
 	case opts.keep:
-		tell.line("stopped", "the cluster stays in %s: --dir %s resumes it", opts.Dir, opts.Dir)
+		narrator.line("stopped", "the cluster stays in %s: --dir %s resumes it", opts.Dir, opts.Dir)
 	default:
 		if err := os.RemoveAll(opts.Dir); err != nil {
 			return fmt.Errorf("remove the cluster's directory: %w", err)
 		}
-		tell.line("stopped", "nothing is left")
+		narrator.line("stopped", "nothing is left")
 	}
 	if ended && opts.Exit {
 		return errors.New("interrupted before every step had held")
@@ -63,10 +63,10 @@ func Run(ctx context.Context, opts Options) (err error) {
 func logPath(dir string) string { return filepath.Join(dir, "dovetail.log") }
 
 // run starts everything, plays the acts and stops everything, in that order.
-func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *tail) (err error) {
+func run(ctx context.Context, opts *Options, binary string, narrator *teller, logs *tail) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	tell.line("start", "%s, data in %s", binary, opts.Dir)
+	narrator.line("start", "%s, data in %s", binary, opts.Dir)
 	cluster, err := startDevcluster(ctx, binary, opts.Dir, opts.keep, fail)
 	if err != nil {
 		return err
@@ -75,8 +75,8 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 		fail(nil) // an API server whose watchers stay stops slowly
 		err = errors.Join(err, cluster.stop())
 	}()
-	tell.line("ready", "%s", cluster.versions)
-	tell.more("export KUBECONFIG=%s", cluster.kubeconfig)
+	narrator.line("ready", "%s", cluster.versions)
+	narrator.more("export KUBECONFIG=%s", cluster.kubeconfig)
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
@@ -86,24 +86,24 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	s := &stage{opts: opts, tell: tell, client: c, story: kwokStory()}
+	s := &stage{opts: opts, narrator: narrator, client: c, story: kwokStory()}
 	if opts.Provider == providerAWS {
 		if s.account, err = startAccount(ctx, config, c); err != nil {
 			return err
 		}
 		s.story = awsStory()
-		tell.line("start", "a simulated AWS account, %s; its nodes boot in %s to %s", s.account.url, bootLeast, bootMost)
+		narrator.line("start", "a simulated AWS account, %s; its nodes boot in %s to %s", s.account.url, bootLeast, bootMost)
 	}
 	if err := s.install(ctx); err != nil {
 		return err
 	}
-	heard, stop, err := startController(ctx, opts, config, s.account, logs, fail)
+	events, stop, err := startController(ctx, opts, config, s.account, logs, fail)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	tell.line("start", "dovetail controller, in this process; its log is %s", logPath(opts.Dir))
-	s.heard = heard
+	narrator.line("start", "dovetail controller, in this process; its log is %s", logPath(opts.Dir))
+	s.events = events
 	if s.board, err = newBoard(ctx, config, s.account); err != nil {
 		return err
 	}
@@ -118,19 +118,19 @@ func run(ctx context.Context, opts *Options, binary string, tell *teller, logs *
 
 // startController runs the autoscaler until ctx ends or stop is called, which returns when it
 // has ended. If it ends by itself, fail is called.
-func startController(ctx context.Context, opts *Options, config *rest.Config, a *account, logs *tail, fail context.CancelCauseFunc) (heard *news, stop func(), err error) {
+func startController(ctx context.Context, opts *Options, config *rest.Config, a *account, logs *tail, fail context.CancelCauseFunc) (events *feed, stop func(), err error) {
 	file, err := os.OpenFile(logPath(opts.Dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the controller's log: %w", err)
 	}
-	heard = newNews(slog.NewJSONHandler(io.MultiWriter(file, logs), nil))
+	events = newFeed(slog.NewJSONHandler(io.MultiWriter(file, logs), nil))
 	settings := opts.Settings
 	settings.MetricsPort, settings.HealthProbePort = 0, 0
 	settings.DisableLeaderElection, settings.LeaderElectionNamespace = false, "kube-system"
 	settings.CloudProvider = opts.Provider
-	run := operator.Options{Config: config, Log: slog.New(heard), Version: opts.Version, Commit: opts.Commit}
+	run := operator.Options{Config: config, Log: slog.New(events), Version: opts.Version, Commit: opts.Commit}
 	if a != nil {
-		a.settle(&settings)
+		a.configure(&settings)
 		run.AWS = a.reach()
 	}
 	run.Settings = settings
@@ -143,7 +143,7 @@ func startController(ctx context.Context, opts *Options, config *rest.Config, a 
 			fail(fmt.Errorf("the controller ended: %w", err))
 		}
 	}()
-	return heard, func() {
+	return events, func() {
 		cancel()
 		<-gone
 		_ = file.Close()

@@ -91,11 +91,11 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			var out bytes.Buffer
 			now := &state{instances: []instance{{claim: "general-a", instanceType: "c-16x", zone: "zone-a", capacityType: "spot", priceHourly: 0.304}}}
 			s := &stage{
-				tell:  &teller{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
-				heard: newNews(slog.DiscardHandler),
+				narrator: &teller{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
+				events:   newFeed(slog.DiscardHandler),
 			}
 			s.status = now.line()
-			test.log(slog.New(s.heard))
+			test.log(slog.New(s.events))
 			s.report(now, true)
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
@@ -109,8 +109,8 @@ func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
 	var out bytes.Buffer
 	at := time.Unix(0, 0)
 	s := &stage{
-		tell:  &teller{out: &out, now: func() time.Time { return at }, began: at},
-		heard: newNews(slog.DiscardHandler),
+		narrator: &teller{out: &out, now: func() time.Time { return at }, began: at},
+		events:   newFeed(slog.DiscardHandler),
 	}
 	at = at.Add(time.Second)
 	s.report(&state{pending: 1}, false)
@@ -241,25 +241,25 @@ func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
 	t.Parallel()
 	victim := instance{claim: "old"}
 	tests := map[string]struct {
-		looks [][]instance
-		want  leave
+		searches [][]instance
+		want     leave
 	}{
-		"it stays": {looks: [][]instance{{victim}}},
+		"it stays": {searches: [][]instance{{victim}}},
 		"after its replacement is ready": {
-			looks: [][]instance{{victim, {claim: "new"}}, {{claim: "old", leaves: true}, {claim: "new", isReady: true}}},
-			want:  leave{drained: true, ready: map[string]bool{"new": true}},
+			searches: [][]instance{{victim, {claim: "new"}}, {{claim: "old", leaves: true}, {claim: "new", isReady: true}}},
+			want:     leave{drained: true, ready: map[string]bool{"new": true}},
 		},
 		"before": {
-			looks: [][]instance{{{claim: "old", leaves: true}, {claim: "new"}}, {{claim: "new", isReady: true}}},
-			want:  leave{drained: true, ready: map[string]bool{"new": false}, early: true},
+			searches: [][]instance{{{claim: "old", leaves: true}, {claim: "new"}}, {{claim: "new", isReady: true}}},
+			want:     leave{drained: true, ready: map[string]bool{"new": false}, early: true},
 		},
 		"before anybody has thought of one": {
-			looks: [][]instance{{{claim: "old", leaves: true}}, {{claim: "late"}}},
-			want:  leave{drained: true, ready: map[string]bool{}, early: true},
+			searches: [][]instance{{{claim: "old", leaves: true}}, {{claim: "late"}}},
+			want:     leave{drained: true, ready: map[string]bool{}, early: true},
 		},
 		"without one, since there was room": {
-			looks: [][]instance{{{claim: "other", isReady: true}}},
-			want:  leave{drained: true, ready: map[string]bool{}},
+			searches: [][]instance{{{claim: "other", isReady: true}}},
+			want:     leave{drained: true, ready: map[string]bool{}},
 		},
 	}
 	for name, test := range tests {
@@ -267,8 +267,8 @@ func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
 			t.Parallel()
 			l := &leave{victim: victim, had: map[string]bool{"old": true, "other": true}}
 			begun := 0
-			for _, instances := range test.looks {
-				if l.look(&state{instances: instances}) {
+			for _, instances := range test.searches {
+				if l.observe(&state{instances: instances}) {
 					begun++
 				}
 			}

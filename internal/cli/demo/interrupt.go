@@ -10,7 +10,7 @@ import (
 // elsewhere and the node was let go.
 func (s *stage) interrupt(ctx context.Context) error {
 	s.act("EC2 takes a spot instance away in two minutes: it is replaced first, and then drained")
-	now, err := s.board.look(ctx)
+	now, err := s.board.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -21,15 +21,15 @@ func (s *stage) interrupt(ctx context.Context) error {
 	if err := s.account.interrupt(victim.instance); err != nil {
 		return fmt.Errorf("give %s its notice: %w", victim.instance, err)
 	}
-	began := s.tell.elapsed()
-	s.tell.line("notice", "instance %s, which is %s with %s", victim.instance, victim.claim, count(int64(victim.pods), "pod"))
+	began := s.narrator.elapsed()
+	s.narrator.line("notice", "instance %s, which is %s with %s", victim.instance, victim.claim, count(int64(victim.pods), "pod"))
 	w := &leave{victim: victim, had: map[string]bool{}}
 	for _, m := range now.instances {
 		w.had[m.claim] = true
 	}
 	err = s.await(ctx, fmt.Sprintf("the pods of %s run elsewhere and its instance is gone", victim.claim), actPatience, func(now *state) bool {
-		if w.look(now) {
-			s.tell.line("drain", "%s: its pods leave", victim.claim)
+		if w.observe(now) {
+			s.narrator.line("drain", "%s: its pods leave", victim.claim)
 		}
 		return w.drained && now.running == s.opts.Pods && now.pending+now.bound == 0 && !s.account.isLive(victim.instance)
 	})
@@ -39,8 +39,8 @@ func (s *stage) interrupt(ctx context.Context) error {
 	if w.early {
 		return fmt.Errorf("%s was drained before its replacement was ready", victim.claim)
 	}
-	took := s.tell.elapsed() - began
-	s.tell.line("done", "%d pods run %.1f s after the notice; the node was given back %.0f s before its end",
+	took := s.narrator.elapsed() - began
+	s.narrator.line("done", "%d pods run %.1f s after the notice; the node was given back %.0f s before its end",
 		s.opts.Pods, took.Seconds(), (noticeTime - took).Seconds())
 	return nil
 }
@@ -67,8 +67,8 @@ type leave struct {
 	drained, early bool
 }
 
-// look returns true when the drain has begun since the last look.
-func (l *leave) look(now *state) bool {
+// observe returns true when the drain has begun since the last look.
+func (l *leave) observe(now *state) bool {
 	there, leaves := false, false
 	ready := map[string]bool{}
 	for _, m := range now.instances {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// newsMost bounds what waits to be told. It is far more than the story has.
-const newsMost = 1000
+// feedMost bounds what waits to be told. It is far more than the story has.
+const feedMost = 1000
 
 // item is one thing that the controller logged.
 type item struct {
@@ -50,9 +50,9 @@ func (i item) duration(key string) time.Duration {
 	return 0
 }
 
-// news is the controller's log handler: it hands everything on to the log file, and keeps
+// feed is the controller's log handler: it hands everything on to the log file, and keeps
 // for the story what take asks for.
-type news struct {
+type feed struct {
 	slog.Handler
 	waiting *waiting
 }
@@ -62,13 +62,13 @@ type waiting struct {
 	items []item // guarded by mu; oldest first
 }
 
-func newNews(h slog.Handler) *news { return &news{h, &waiting{}} }
+func newFeed(h slog.Handler) *feed { return &feed{h, &waiting{}} }
 
 // Enabled tells that decisions are heard, whatever the log file is for.
-func (n *news) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (n *feed) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle keeps decisions and errors.
-func (n *news) Handle(ctx context.Context, r slog.Record) error {
+func (n *feed) Handle(ctx context.Context, r slog.Record) error {
 	if _, decision := phrases()[r.Message]; decision || r.Level >= slog.LevelError {
 		i := item{level: r.Level, message: r.Message, fields: map[string]slog.Value{}}
 		r.Attrs(func(a slog.Attr) bool {
@@ -81,17 +81,17 @@ func (n *news) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs keeps on listening.
-func (n *news) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &news{n.Handler.WithAttrs(attrs), n.waiting}
+func (n *feed) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &feed{n.Handler.WithAttrs(attrs), n.waiting}
 }
 
 // WithGroup keeps on listening.
-func (n *news) WithGroup(name string) slog.Handler {
-	return &news{n.Handler.WithGroup(name), n.waiting}
+func (n *feed) WithGroup(name string) slog.Handler {
+	return &feed{n.Handler.WithGroup(name), n.waiting}
 }
 
 // take returns what was kept since the last call.
-func (n *news) take() []item {
+func (n *feed) take() []item {
 	n.waiting.mu.Lock()
 	defer n.waiting.mu.Unlock()
 	items := n.waiting.items
@@ -102,7 +102,7 @@ func (n *news) take() []item {
 func (w *waiting) add(i item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.items) < newsMost {
+	if len(w.items) < feedMost {
 		w.items = append(w.items, i)
 	}
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// lookEvery is how often the stage looks, statusEvery how often at most it says so.
-	lookEvery   = 100 * time.Millisecond
-	statusEvery = 500 * time.Millisecond
+	// observeEvery is how often the stage looks, statusEvery how often at most it says so.
+	observeEvery = 100 * time.Millisecond
+	statusEvery  = 500 * time.Millisecond
 	// billEvery is how often the bill is told when nothing else changes.
 	billEvery = 10 * time.Second
 	// silenceMost is how long the story may say nothing while it waits.
@@ -29,12 +29,12 @@ const (
 
 // stage is where the story is played, and what has been told of it.
 type stage struct {
-	opts   *Options
-	tell   *teller
-	client client.Client
-	board  *board
-	heard  *news
-	story  story
+	opts     *Options
+	narrator *teller
+	client   client.Client
+	board    *board
+	events   *feed
+	story    story
 	// account is who is billed for the nodes; nil with kwok.
 	account *account
 
@@ -56,10 +56,10 @@ type planned struct {
 func (s *stage) await(ctx context.Context, what string, within time.Duration, holds func(*state) bool) error {
 	over, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()
 	for {
-		now, err := s.board.look(over)
+		now, err := s.board.observe(over)
 		if err != nil && over.Err() == nil {
 			return err
 		}
@@ -69,8 +69,8 @@ func (s *stage) await(ctx context.Context, what string, within time.Duration, ho
 			if held {
 				return nil
 			}
-			if what != "" && s.tell.elapsed()-s.tell.last >= silenceMost {
-				s.tell.line("wait", "until %s", what)
+			if what != "" && s.narrator.elapsed()-s.narrator.last >= silenceMost {
+				s.narrator.line("wait", "until %s", what)
 			}
 		}
 		select {
@@ -87,46 +87,46 @@ func (s *stage) await(ctx context.Context, what string, within time.Duration, ho
 // report tells what was decided since the last look, and the state if it changed. A state
 // that is soon replaced is left out, unless at the end of a wait.
 func (s *stage) report(now *state, last bool) {
-	for _, i := range s.heard.take() {
-		s.tellItem(i)
+	for _, i := range s.events.take() {
+		s.reportItem(i)
 	}
-	s.tellNodes(now)
-	since := s.tell.elapsed() - s.statusAt
+	s.reportNodes(now)
+	since := s.narrator.elapsed() - s.statusAt
 	if line := now.line(); line != s.status && (last || since >= statusEvery) || s.account != nil && since >= billEvery {
-		s.status, s.statusAt = line, s.tell.elapsed()
-		s.tell.line("status", "%s", line+now.bill())
+		s.status, s.statusAt = line, s.narrator.elapsed()
+		s.narrator.line("status", "%s", line+now.bill())
 	}
 }
 
-func (s *stage) tellItem(i item) {
+func (s *stage) reportItem(i item) {
 	kind := phrases()[i.message]
 	switch kind {
 	case "plan":
-		s.tell.line(kind, "%s", planLine(i))
+		s.narrator.line(kind, "%s", planLine(i))
 	case "launch":
 		// Told when it is known what it turned out to be.
 		s.planned = append(s.planned, planned{i.text("claim"), fmt.Sprintf("the cheapest of %d types of pool %s that hold %s",
 			i.number("instance_types_total"), i.text("pool"), count(i.number("pods"), "pod")), i.price("price_hourly")})
 	case "refuse":
-		s.tell.line(kind, "%s: %s", count(i.number("pods"), "pod"), i.text("reason"))
+		s.narrator.line(kind, "%s: %s", count(i.number("pods"), "pod"), i.text("reason"))
 	case "remove":
-		s.tell.line(kind, "%s", removeLine(i))
+		s.narrator.line(kind, "%s", removeLine(i))
 	case "heard":
-		s.tell.line(kind, "%s will be taken away: it is to be replaced, and drained from %s on at the latest", i.text("claim"), i.fields["by"].Time().Local().Format(time.TimeOnly))
+		s.narrator.line(kind, "%s will be taken away: it is to be replaced, and drained from %s on at the latest", i.text("claim"), i.fields["by"].Time().Local().Format(time.TimeOnly))
 	case "replace":
-		s.tellStep(i)
+		s.reportStep(i)
 	default:
-		s.tell.line("error", "%s", errorLine(i))
+		s.narrator.line("error", "%s", errorLine(i))
 	}
 }
 
-// tellStep tells of nodes that are replaced; that others only leave is told when they do.
-func (s *stage) tellStep(i item) {
+// reportStep reports nodes that are replaced; that others only leave is told when they do.
+func (s *stage) reportStep(i item) {
 	nodes, claims := strings.Join(i.names("nodes"), ", "), i.names("replacements")
 	if len(claims) == 0 {
 		return
 	}
-	s.tell.line("replace", "%s (%s) by %s", nodes, i.text("reason"), count(int64(len(claims)), "new node"))
+	s.narrator.line("replace", "%s (%s) by %s", nodes, i.text("reason"), count(int64(len(claims)), "new node"))
 	for _, claim := range claims {
 		s.planned = append(s.planned, planned{claim: claim, why: "in place of " + nodes})
 	}
@@ -135,8 +135,8 @@ func (s *stage) tellStep(i item) {
 // removeLine says why a node goes.
 func removeLine(i item) string {
 	line := i.text("node") + ": " + i.text("reason")
-	if quiet := i.duration("quiet_for"); quiet > 0 {
-		line += ", quiet for " + quiet.String()
+	if idle := i.duration("quiet_for"); idle > 0 {
+		line += ", quiet for " + idle.String()
 	}
 	return line
 }
@@ -168,8 +168,8 @@ func errorLine(i item) string {
 	return i.message
 }
 
-// tellNodes tells of the launches whose nodes are known by now.
-func (s *stage) tellNodes(now *state) {
+// reportNodes reports the launches whose nodes are known by now.
+func (s *stage) reportNodes(now *state) {
 	var still []planned
 	for _, p := range s.planned {
 		m, ok := now.instance(p.claim)
@@ -177,7 +177,7 @@ func (s *stage) tellNodes(now *state) {
 			still = append(still, p)
 			continue
 		}
-		s.tell.line("launch", "%s: %s, %s, %s, $%.3f per hour: %s",
+		s.narrator.line("launch", "%s: %s, %s, %s, $%.3f per hour: %s",
 			m.claim, m.instanceType, m.capacityType, m.zone, cmp.Or(m.priceHourly, p.priceHourly), p.why)
 	}
 	s.planned = still
@@ -186,7 +186,7 @@ func (s *stage) tellNodes(now *state) {
 // act starts an act; they are numbered.
 func (s *stage) act(format string, args ...any) {
 	s.acts++
-	s.tell.plain("\n%d. %s", s.acts, fmt.Sprintf(format, args...))
+	s.narrator.plain("\n%d. %s", s.acts, fmt.Sprintf(format, args...))
 }
 
 // table shows nodes, one a line.

@@ -26,7 +26,7 @@ func TestShortBesideAFilledFleet(t *testing.T) {
 		p := w.provider(t)
 		w.ready(t, p, "default")
 		rs := requests(t, p, 2, onDemand)
-		first := rs[0].Offers[0]
+		first := rs[0].Choices[0]
 		place := catalog.Place{Type: first.Type.Name, Zone: first.Offering.Zone, CapacityType: first.Offering.CapacityType}
 		w.sim.SetCapacity(place.CapacityType, place.Type, place.Zone, 0)
 		var short []catalog.Place
@@ -90,21 +90,21 @@ func TestForeignNotices(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := w.sim.Calls()["ec2:DescribeInstances"]
-		told := 0
-		tell := func(context.Context, cloud.Notice) error { told++; return nil }
+		reported := 0
+		report := func(context.Context, cloud.Notice) error { reported++; return nil }
 		ours, _ := instanceID(ids["token-0"])
 		for i := range 100 {
 			for _, id := range []string{fmt.Sprintf("i-%017x", i), ours} {
-				if _, err := p.notifier(tell).forward(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: id}); err != nil {
+				if _, err := p.notifier(report).forward(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: id}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if asked := w.sim.Calls()["ec2:DescribeInstances"] - before; asked > 0 || told != 100 {
-			t.Errorf("EC2 was asked %d times, and %d notices were ours; want none and 100", asked, told)
+		if asked := w.sim.Calls()["ec2:DescribeInstances"] - before; asked > 0 || reported != 100 {
+			t.Errorf("EC2 was asked %d times, and %d notices were ours; want none and 100", asked, reported)
 		}
 		time.Sleep(listKept)
-		if _, err := p.notifier(tell).forward(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: "i-0123456789abcdef0"}); err != nil {
+		if _, err := p.notifier(report).forward(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: "i-0123456789abcdef0"}); err != nil {
 			t.Fatal(err)
 		}
 		if w.sim.Calls()["ec2:DescribeInstances"] == before {
@@ -122,9 +122,9 @@ func TestAddressesInFlight(t *testing.T) {
 		p := w.provider(t)
 		w.ready(t, p, "default")
 		rs := requests(t, p, 4, onDemand)
-		pods := int(rs[0].Offers[0].Type.Capacity[quantity.Pods])
+		pods := int(rs[0].Choices[0].Type.Capacity[quantity.Pods])
 		for i := range rs {
-			rs[i].Offers = rs[i].Offers[:1]
+			rs[i].Choices = rs[i].Choices[:1]
 		}
 		free := func() (n int) {
 			p.classes.network.addresses.mu.Lock()
@@ -158,7 +158,7 @@ func TestRefusedForMinValues(t *testing.T) {
 		w.ready(t, p, "default")
 		rs := requests(t, p, 1, onDemand)
 		families := map[string]bool{}
-		for _, o := range rs[0].Offers {
+		for _, o := range rs[0].Choices {
 			for _, f := range o.Type.Requirements[awsv1.LabelInstanceFamily].Values() {
 				families[f] = true
 			}

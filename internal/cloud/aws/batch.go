@@ -40,7 +40,7 @@ type batch struct {
 	// on, EC2 shows whatever it brought.
 	doubtful bool
 	shown    time.Time
-	// heard: EC2 has answered a repeat, so there are no more. That answer is believed as far
+	// observed: EC2 has answered a repeat, so there are no more. That answer is believed as far
 	// as it names instances, and no further: what EC2 does with a used token is not promised.
 	repeated bool
 	answered []ec2Instance

@@ -57,7 +57,7 @@ func lostAnswer(t *testing.T, is awssim.Beliefs, late time.Duration, crash bool)
 	w := newWorld(t, func(o *awssim.Options) { o.Beliefs = is })
 	p := w.provider(t)
 	w.ready(t, p, "default")
-	wanted, told := map[string]cloud.LaunchRequest{}, map[string]string{}
+	wanted, reported := map[string]cloud.LaunchRequest{}, map[string]string{}
 	rs := requests(t, p, 4, onDemand)
 	launchIDs(t, p, rs[3:]) // which makes the launch template
 	for _, r := range rs[:3] {
@@ -70,15 +70,15 @@ func lostAnswer(t *testing.T, is awssim.Beliefs, late time.Duration, crash bool)
 	if err := w.sim.Inject(faults...); err != nil {
 		t.Fatal(err)
 	}
-	if ask(t.Context(), t, p, wanted, told); len(told) > 0 {
-		t.Fatalf("the answer was lost, and yet there is %v", told)
+	if ask(t.Context(), t, p, wanted, reported); len(reported) > 0 {
+		t.Fatalf("the answer was lost, and yet there is %v", reported)
 	}
 	if crash {
 		p = w.provider(t)
 	}
 	for range 30 {
-		ask(t.Context(), t, p, wanted, told)
-		sweep(t.Context(), t, p, wanted, told)
+		ask(t.Context(), t, p, wanted, reported)
+		sweep(t.Context(), t, p, wanted, reported)
 		time.Sleep(15 * time.Second)
 	}
 	left := 0 // the first one is no claim's here, and swept
@@ -87,8 +87,8 @@ func lostAnswer(t *testing.T, is awssim.Beliefs, late time.Duration, crash bool)
 			left++
 		}
 	}
-	if len(told) != 3 || left != 3 {
-		t.Errorf("claims have %v, and %d instances run; want three", told, left)
+	if len(reported) != 3 || left != 3 {
+		t.Errorf("claims have %v, and %d instances run; want three", reported, left)
 	}
 	again := is.RepeatedToken == awssim.RepeatOthers || is.TokenKept > 0
 	doubles := again && late > 0 || late > seenAfter // what is shown at once is found, and nothing repeated
@@ -107,28 +107,28 @@ func TestRefusalsEitherWay(t *testing.T) {
 			p := w.provider(t)
 			w.ready(t, p, "default")
 			rs := requests(t, p, 3, onDemand)
-			wanted, told := map[string]cloud.LaunchRequest{}, map[string]string{}
+			wanted, reported := map[string]cloud.LaunchRequest{}, map[string]string{}
 			for i := range rs {
-				rs[i].Offers = rs[i].Offers[:1]
+				rs[i].Choices = rs[i].Choices[:1]
 				wanted[rs[i].Token] = rs[i]
 			}
-			place := rs[0].Offers[0]
+			place := rs[0].Choices[0]
 			w.sim.SetCapacity(capacityTypeOf(place), place.Type.Name, place.Offering.Zone, 2)
 			if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultCut, Operation: "ec2:CreateFleet", Times: 1}); err != nil {
 				t.Fatal(err)
 			}
 			for range 20 {
-				ask(t.Context(), t, p, wanted, told)
+				ask(t.Context(), t, p, wanted, reported)
 				time.Sleep(15 * time.Second)
 			}
-			if len(told) != 2 || len(wanted) != 2 || len(w.sim.Instances()) != 2 {
-				t.Errorf("forgotten %t: %d claims have instances, %d want one, and EC2 made %d; want two", forgotten, len(told), len(wanted), len(w.sim.Instances()))
+			if len(reported) != 2 || len(wanted) != 2 || len(w.sim.Instances()) != 2 {
+				t.Errorf("forgotten %t: %d claims have instances, %d want one, and EC2 made %d; want two", forgotten, len(reported), len(wanted), len(w.sim.Instances()))
 			}
 		})
 	}
 }
 
-func capacityTypeOf(o catalog.Offer) string { return o.Offering.CapacityType }
+func capacityTypeOf(o catalog.Choice) string { return o.Offering.CapacityType }
 
 // TestTemplateGoneEitherWay deletes the launch templates behind the provider's back. EC2 says so
 // as its answer, or as an error of the overrides: they are made anew, and it launches.
@@ -181,8 +181,8 @@ func TestEqualsEitherWay(t *testing.T) {
 			p := w.provider(t)
 			w.ready(t, p, "default")
 			rs := requests(t, p, 2, onDemand)
-			best := rs[0].Offers[0]
-			for _, o := range rs[0].Offers {
+			best := rs[0].Choices[0]
+			for _, o := range rs[0].Choices {
 				if o.Type.Name == best.Type.Name {
 					w.sim.SetCapacity(capacityTypeOf(o), o.Type.Name, o.Offering.Zone, 5)
 				}
@@ -212,9 +212,9 @@ func TestLargestFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 		rs := requests(t, p, 1, onDemand)
-		rs[0].Offers = catalog.Offers(all, onDemand, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
-		if s, err := newFleetSpec(newClass("default"), &rs[0]); err != nil || len(s.offers) < 150 {
-			t.Fatalf("only %d offers go into the fleet, error %v", len(s.offers), err)
+		rs[0].Choices = catalog.Choices(all, onDemand, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
+		if s, err := newFleetSpec(newClass("default"), &rs[0]); err != nil || len(s.choices) < 150 {
+			t.Fatalf("only %d offers go into the fleet, error %v", len(s.choices), err)
 		}
 		if got := launchIDs(t, p, rs); len(got) != 1 {
 			t.Errorf("launched %v", got)
@@ -243,11 +243,11 @@ func TestProfileGoneEitherWay(t *testing.T) {
 			if !errors.As(result.Err, &failure) {
 				t.Fatalf("blind %t: launched without a profile: %v", blind, result.Err)
 			}
-			told := failure.Kind == cloud.ClassNotReady && said(w.class(t, "own"), awsv1.ConditionTypeValidationSucceeded) == "False InstanceProfileNotFound"
+			reported := failure.Kind == cloud.ClassNotReady && said(w.class(t, "own"), awsv1.ConditionTypeValidationSucceeded) == "False InstanceProfileNotFound"
 			if blind {
-				told = failure.Kind == cloud.Rejected && failure.Reason == "InstanceProfileNameInvalid"
+				reported = failure.Kind == cloud.Rejected && failure.Reason == "InstanceProfileNameInvalid"
 			}
-			if !told {
+			if !reported {
 				t.Errorf("blind %t: %+v", blind, failure)
 			}
 			w.sim.AddProfile("mine", "nodes")
@@ -319,11 +319,11 @@ func TestBandwidthEitherWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		need := quantity.List{quantity.CPU: 1500, quantity.Pods: 5}
-		if offers := catalog.Offers(all, wide, need); len(offers) > 0 {
-			t.Errorf("%s is on offer, of which EC2 does not say its bandwidth", offers[0].Type.Name)
+		if choices := catalog.Choices(all, wide, need); len(choices) > 0 {
+			t.Errorf("%s is on offer, of which EC2 does not say its bandwidth", choices[0].Type.Name)
 		}
 		for _, without := range []label.Requirements{onDemand, onDemand.With(awsv1.LabelInstanceNetworkBandwidth, label.DoesNotExist())} {
-			if offers := catalog.Offers(all, without, need); len(offers) == 0 {
+			if choices := catalog.Choices(all, without, need); len(choices) == 0 {
 				t.Errorf("nothing is on offer for %v", without)
 			}
 		}
@@ -349,10 +349,10 @@ func TestQuotasEitherWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			family := func(name string) []catalog.Offer {
-				return catalog.Offers(all, onDemand.With(awsv1.LabelInstanceFamily, label.In(name)), r.Requests)[:1]
+			family := func(name string) []catalog.Choice {
+				return catalog.Choices(all, onDemand.With(awsv1.LabelInstanceFamily, label.In(name)), r.Requests)[:1]
 			}
-			r.Offers = slices.Concat(family("m5"), family("g4dn"))
+			r.Choices = slices.Concat(family("m5"), family("g4dn"))
 			result := p.Launch(t.Context(), []cloud.LaunchRequest{r})[0]
 			var short []string
 			for _, place := range result.Short {

@@ -20,7 +20,7 @@ type blockReader struct {
 	report    reporter
 }
 
-// watch tells of the instances in capacity blocks that are near their end.
+// watch reports the instances in capacity blocks that are near their end.
 func (b *blockReader) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := b.read(ctx); err != nil && ctx.Err() == nil {

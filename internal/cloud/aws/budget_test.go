@@ -32,8 +32,8 @@ func TestCallsAreTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, nil)
 				p := w.provider(t)
-				var told []Call
-				p.limits.called = func(c Call) { told = append(told, c) }
+				var reported []Call
+				p.limits.called = func(c Call) { reported = append(reported, c) }
 				if c.fault.Kind != "" {
 					c.fault.For.Duration = time.Hour
 					if err := w.sim.Inject(c.fault); err != nil {
@@ -46,11 +46,11 @@ func TestCallsAreTold(t *testing.T) {
 					want = append(want, Call{Service: "EC2", Operation: "DescribeSubnets", Status: status})
 				}
 				c.total.Service, c.total.Operation = "EC2", "DescribeSubnets"
-				if diff := cmp.Diff(append(want, c.total), told, cmpopts.IgnoreFields(Call{}, "Took")); diff != "" {
+				if diff := cmp.Diff(append(want, c.total), reported, cmpopts.IgnoreFields(Call{}, "Took")); diff != "" {
 					t.Errorf("told (-want +got):\n%s", diff)
 				}
-				if slices.ContainsFunc(told, func(c Call) bool { return c.Took < 0 }) {
-					t.Errorf("a call took less than nothing: %v", told)
+				if slices.ContainsFunc(reported, func(c Call) bool { return c.Took < 0 }) {
+					t.Errorf("a call took less than nothing: %v", reported)
 				}
 			})
 		})

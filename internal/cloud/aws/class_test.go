@@ -296,15 +296,15 @@ func TestSteadyCluster(t *testing.T) {
 			}
 		}
 		total := 0
-		var told []string
+		var reported []string
 		for operation, n := range w.sim.Calls() {
 			if n -= before[operation]; n > 0 {
 				total += n
-				told = append(told, operation)
+				reported = append(reported, operation)
 			}
 		}
-		slices.Sort(told)
-		t.Logf("%d calls in an hour, of %v", total, told)
+		slices.Sort(reported)
+		t.Logf("%d calls in an hour, of %v", total, reported)
 		if total > 300 {
 			t.Errorf("a steady cluster of 30 instances makes %d calls in an hour", total)
 		}

@@ -42,14 +42,14 @@ func isThrottling(code string) bool {
 	return false
 }
 
-// isOutage tells whether a code is about the way to EC2 rather than the request.
+// isOutage reports whether a code is about the way to EC2 rather than the request.
 func isOutage(code string) bool {
 	return slices.Contains([]string{
 		"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout",
 	}, code) || isUnauthenticated(code)
 }
 
-// isUnauthenticated tells whether a code says that we were not let in: the request itself was not
+// isUnauthenticated reports whether a code says that we were not let in: the request itself was not
 // looked at.
 func isUnauthenticated(code string) bool {
 	return slices.Contains([]string{"ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidClientTokenId", "SignatureDoesNotMatch"}, code)
@@ -59,7 +59,7 @@ func isTemplateGone(code string) bool {
 	return code == "InvalidLaunchTemplateName.NotFoundException" || code == "InvalidLaunchTemplateId.NotFound"
 }
 
-// isNotFound tells whether a code says that what was named does not exist.
+// isNotFound reports whether a code says that what was named does not exist.
 func isNotFound(code string) bool {
 	return isTemplateGone(code) || slices.Contains([]string{
 		"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidCapacityReservationId.NotFound",

@@ -29,7 +29,7 @@ type fleets struct {
 // draft is a shot with its launch templates made: what is asked of EC2, but for how many.
 type draft struct {
 	fleetSpec *fleetSpec
-	offers    []templatedOffer
+	choices   []templatedChoice
 	subnets   map[string]string // by zone
 	tags      map[string]string
 }
@@ -37,21 +37,21 @@ type draft struct {
 // draft makes sure of the launch templates of a shot.
 func (f *fleets) draft(ctx context.Context, s *fleetSpec) (*draft, error) {
 	d := &draft{fleetSpec: s, subnets: f.addresses.best(f.shifts.here(s.class.Status.Subnets)), tags: f.tags(s.class, s.labels[label.NodePool])}
-	s.offers = slices.DeleteFunc(s.offers, func(o catalog.Offer) bool { return d.subnets[o.Offering.Zone] == "" })
-	if len(s.offers) == 0 {
+	s.choices = slices.DeleteFunc(s.choices, func(o catalog.Choice) bool { return d.subnets[o.Offering.Zone] == "" })
+	if len(s.choices) == 0 {
 		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses, zonal shifts considered"}
 	}
 	var err error
 	if s.dns, err = f.cluster.dns(ctx); err != nil {
 		return nil, err
 	}
-	d.offers, err = f.templates.ensure(ctx, s, d.tags)
+	d.choices, err = f.templates.ensure(ctx, s, d.tags)
 	if err != nil {
 		return nil, err
 	}
-	kept := make([]catalog.Offer, 0, len(d.offers))
-	for _, o := range d.offers {
-		kept = append(kept, o.Offer)
+	kept := make([]catalog.Choice, 0, len(d.choices))
+	for _, o := range d.choices {
+		kept = append(kept, o.Choice)
 	}
 	if why := s.rules.unmet(kept); why != "" {
 		return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: reasonMinValues, Message: why}
@@ -116,11 +116,11 @@ func (d *draft) configs(o *fleetRequest) []types.FleetLaunchTemplateConfigReques
 	var out []types.FleetLaunchTemplateConfigRequest
 	at := map[string]int{}
 	priority := 0.0
-	for i, offer := range d.offers {
-		if i > 0 && offer.Offering.Cost() != d.offers[i-1].Offering.Cost() {
+	for i, choice := range d.choices {
+		if i > 0 && choice.Offering.Cost() != d.choices[i-1].Offering.Cost() {
 			priority++
 		}
-		name := offer.template
+		name := choice.template
 		if _, ok := at[name]; !ok {
 			at[name] = len(out)
 			out = append(out, types.FleetLaunchTemplateConfigRequest{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
@@ -129,12 +129,12 @@ func (d *draft) configs(o *fleetRequest) []types.FleetLaunchTemplateConfigReques
 		}
 		c := &out[at[name]]
 		c.Overrides = append(c.Overrides, types.FleetLaunchTemplateOverridesRequest{
-			InstanceType: types.InstanceType(offer.Type.Name), AvailabilityZone: aws.String(offer.Offering.Zone),
-			SubnetId: aws.String(d.subnets[offer.Offering.Zone]), ImageId: aws.String(offer.image), Priority: aws.Float64(priority),
+			InstanceType: types.InstanceType(choice.Type.Name), AvailabilityZone: aws.String(choice.Offering.Zone),
+			SubnetId: aws.String(d.subnets[choice.Offering.Zone]), ImageId: aws.String(choice.image), Priority: aws.Float64(priority),
 		})
-		o.Addresses[offer.Type.Name] = d.fleetSpec.addresses(offer.Type)
-		if offer.Offering.Reservation != "" {
-			o.Reservations[offer.Type.Name+"/"+offer.Offering.Zone] = offer.Offering.Reservation
+		o.Addresses[choice.Type.Name] = d.fleetSpec.addresses(choice.Type)
+		if choice.Offering.Reservation != "" {
+			o.Reservations[choice.Type.Name+"/"+choice.Offering.Zone] = choice.Offering.Reservation
 		}
 	}
 	return out

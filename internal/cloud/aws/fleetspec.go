@@ -40,8 +40,8 @@ type fleetSpec struct {
 	dns string
 	// partition of the placement group; empty: it has none.
 	partition string
-	// offers are of one capacity type, best first.
-	offers []catalog.Offer
+	// choices are of one capacity type, best first.
+	choices []catalog.Choice
 	// rules of minValues, which the offers keep, and needed the types that they cannot do without.
 	rules  minValues
 	needed map[string]bool
@@ -50,7 +50,7 @@ type fleetSpec struct {
 // newFleetSpec returns what a request comes down to. The best offer decides the capacity type:
 // a fleet has one.
 func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec, error) {
-	if len(r.Offers) == 0 {
+	if len(r.Choices) == 0 {
 		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
 	}
 	s := &fleetSpec{
@@ -61,31 +61,31 @@ func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec
 	if only, ok := r.Requirements[awsv1.LabelInstanceTenancy]; ok && only.Allows(awsv1.TenancyDedicated) && !only.Allows(awsv1.TenancyDefault) {
 		s.tenancy = awsv1.TenancyDedicated
 	}
-	offers := slices.DeleteFunc(slices.Clone(r.Offers), func(o catalog.Offer) bool {
+	choices := slices.DeleteFunc(slices.Clone(r.Choices), func(o catalog.Choice) bool {
 		return o.Offering.Labels[awsv1.LabelPlacementGroupPartition] != s.partition
 	})
-	why := s.choose(offers)
+	why := s.choose(choices)
 	if why != "" {
 		return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: reasonMinValues, Message: why}
 	}
-	s.capacityType = s.offers[0].Offering.CapacityType
+	s.capacityType = s.choices[0].Offering.CapacityType
 	return s, nil
 }
 
 // choose takes the offers of the best capacity type whose types keep the rules of minValues,
 // or says why none does.
-func (s *fleetSpec) choose(offers []catalog.Offer) (why string) {
+func (s *fleetSpec) choose(choices []catalog.Choice) (why string) {
 	tried := map[string]bool{}
-	for i := range offers {
-		kind := offers[i].Offering.CapacityType
+	for i := range choices {
+		kind := choices[i].Offering.CapacityType
 		if tried[kind] {
 			continue
 		}
 		tried[kind] = true
-		same := alike(offers[i:])
+		same := alike(choices[i:])
 		s.needed = s.rules.needed(same)
-		s.offers = trim(same, s.needed)
-		unmet := s.rules.unmet(s.offers)
+		s.choices = trim(same, s.needed)
+		unmet := s.rules.unmet(s.choices)
 		if unmet == "" {
 			return ""
 		}
@@ -99,7 +99,7 @@ func (s *fleetSpec) choose(offers []catalog.Offer) (why string) {
 // but not say which before the instance runs, and its Node joins with the label.
 func partitionFor(r *cloud.LaunchRequest) string {
 	var among []string
-	for _, o := range r.Offers {
+	for _, o := range r.Choices {
 		if n := o.Offering.Labels[awsv1.LabelPlacementGroupPartition]; n != "" && !slices.Contains(among, n) {
 			among = append(among, n)
 		}
@@ -114,12 +114,12 @@ func partitionFor(r *cloud.LaunchRequest) string {
 
 // alike returns the offers that may go into one fleet with the first: those of its capacity
 // type and, of reserved ones, those that are bought in the same way; one for each place.
-func alike(offers []catalog.Offer) []catalog.Offer {
-	best := offers[0].Offering
+func alike(choices []catalog.Choice) []catalog.Choice {
+	best := choices[0].Offering
 	kind := reservedKind(best)
 	places := map[catalog.Place]bool{}
-	var out []catalog.Offer
-	for _, o := range offers {
+	var out []catalog.Choice
+	for _, o := range choices {
 		at := catalog.Place{Type: o.Type.Name, Zone: o.Offering.Zone}
 		if o.Offering.CapacityType != best.CapacityType || reservedKind(o.Offering) != kind || places[at] {
 			continue
@@ -135,18 +135,18 @@ func alike(offers []catalog.Offer) []catalog.Offer {
 
 // trim returns the best offers, as many as go into one fleet. The needed types are among them,
 // each with its best offer at least.
-func trim(offers []catalog.Offer, needed map[string]bool) []catalog.Offer {
+func trim(choices []catalog.Choice, needed map[string]bool) []catalog.Choice {
 	types := maps.Clone(needed)
 	first := map[string]bool{} // types whose best offer was seen
-	kept := make([]bool, len(offers))
+	kept := make([]bool, len(choices))
 	left := overridesMost
-	for i, o := range offers {
+	for i, o := range choices {
 		if needed[o.Type.Name] && !first[o.Type.Name] && left > 0 {
 			kept[i], first[o.Type.Name] = true, true
 			left--
 		}
 	}
-	for i, o := range offers {
+	for i, o := range choices {
 		if left == 0 {
 			break
 		}
@@ -156,8 +156,8 @@ func trim(offers []catalog.Offer, needed map[string]bool) []catalog.Offer {
 		kept[i], types[o.Type.Name] = true, true
 		left--
 	}
-	var out []catalog.Offer
-	for i, o := range offers {
+	var out []catalog.Choice
+	for i, o := range choices {
 		if kept[i] {
 			out = append(out, o)
 		}
@@ -177,7 +177,7 @@ func reservedKind(o *catalog.Offering) string {
 }
 
 func (s *fleetSpec) targetType() types.DefaultTargetCapacityType {
-	switch reservedKind(s.offers[0].Offering) {
+	switch reservedKind(s.choices[0].Offering) {
 	case "interruptible":
 		return types.DefaultTargetCapacityTypeReservedCapacity
 	case awsv1.CapacityReservationTypeCapacityBlock:
@@ -192,8 +192,8 @@ func (s *fleetSpec) targetType() types.DefaultTargetCapacityType {
 // key is the same for shots that make the same fleet.
 func (s *fleetSpec) key() string {
 	type place struct{ Type, Zone, Reservation string }
-	places := make([]place, 0, len(s.offers))
-	for _, o := range s.offers {
+	places := make([]place, 0, len(s.choices))
+	for _, o := range s.choices {
 		places = append(places, place{o.Type.Name, o.Offering.Zone, o.Offering.Reservation})
 	}
 	h := sha256.New()
@@ -227,7 +227,7 @@ func (s *fleetSpec) addresses(t *catalog.Type) int {
 	return max(1, int(t.Capacity[quantity.Pods]))
 }
 
-// isIPv6 tells whether the cluster's addresses are of IPv6, as its DNS is.
+// isIPv6 reports whether the cluster's addresses are of IPv6, as its DNS is.
 func (s *fleetSpec) isIPv6() bool {
 	address, err := netip.ParseAddr(s.dns)
 	return err == nil && address.Is6()

@@ -285,7 +285,7 @@ func (l *ledger) seal(b *batch, now time.Time) {
 	}
 }
 
-// holds tells whether a mark keeps another batch from launching for its claim: the batch that
+// holds reports whether a mark keeps another batch from launching for its claim: the batch that
 // it names may bring an instance.
 func (l *ledger) holds(b *batch, m mark) bool {
 	l.mu.Lock()
@@ -409,7 +409,7 @@ func (l *ledger) resolveAll(ctx context.Context) {
 	}
 }
 
-// unresolved tells whether nobody can say yet whose an instance is.
+// unresolved reports whether nobody can say yet whose an instance is.
 func (l *ledger) unresolved(m *ec2Instance) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

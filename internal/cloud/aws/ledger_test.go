@@ -414,11 +414,11 @@ func TestAnotherHasLaunched(t *testing.T) {
 // that it is swept.
 func TestSomeHaveLeft(t *testing.T) {
 	t.Parallel()
-	for name, heard := range map[string]bool{"EC2 had launched": true, "EC2 had not": false} {
+	for name, observed := range map[string]bool{"EC2 had launched": true, "EC2 had not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ec2, claims := newTeller(), newRegister()
-			if ec2.unheard = 1; heard {
+			if ec2.unheard = 1; observed {
 				ec2.lost, ec2.unheard = 1, 0
 			}
 			l := ec2.ledger(claims)

@@ -145,7 +145,7 @@ func (l *limiter) install(stack *middleware.Stack) error {
 // attemptsKey has the count of a request's attempts, an *int, among the values of its stack.
 type attemptsKey struct{}
 
-// count tells of a whole request.
+// count reports a whole request.
 func (l *limiter) count(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	attempts := new(int)
 	started := l.now()

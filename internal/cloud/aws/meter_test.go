@@ -17,31 +17,31 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// tally is a meter that counts.
-type tally struct {
+// counts is a meter that counts.
+type counts struct {
 	mu       sync.Mutex
 	counts   map[string]int
 	userData map[string]int
 }
 
-func (c *tally) add(format string, a ...any) {
+func (c *counts) add(format string, a ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[fmt.Sprintf(format, a...)]++
 }
 
-func (c *tally) LaunchFailed(zone, zoneID, capacityType, reason string) {
+func (c *counts) LaunchFailed(zone, zoneID, capacityType, reason string) {
 	c.add("launch %s %s %s %s", zone, zoneID, capacityType, reason)
 }
 
-func (c *tally) TerminationFailed(zone, zoneID string)           { c.add("end %s %s", zone, zoneID) }
-func (c *tally) Gathered(what string, _ time.Duration, size int) { c.add("%s of %d", what, size) }
-func (c *tally) Unhealthy(category string)                       { c.add("%s", category) }
-func (c *tally) PricesRead(string, time.Time)                    {}
-func (c *tally) UserData(class string, bytes int)                { c.userData[class] = bytes }
+func (c *counts) TerminationFailed(zone, zoneID string)           { c.add("end %s %s", zone, zoneID) }
+func (c *counts) Gathered(what string, _ time.Duration, size int) { c.add("%s of %d", what, size) }
+func (c *counts) Unhealthy(category string)                       { c.add("%s", category) }
+func (c *counts) PricesRead(string, time.Time)                    {}
+func (c *counts) UserData(class string, bytes int)                { c.userData[class] = bytes }
 
 // take returns what was counted since the last time, and forgets it.
-func (c *tally) take() map[string]int {
+func (c *counts) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.counts
@@ -55,7 +55,7 @@ func TestMeter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		p := w.provider(t)
-		count := &tally{counts: map[string]int{}, userData: map[string]int{}}
+		count := &counts{counts: map[string]int{}, userData: map[string]int{}}
 		p.opts.Meter = count
 		w.ready(t, p, "default")
 		expect := func(what string, want map[string]int) {
@@ -77,9 +77,9 @@ func TestMeter(t *testing.T) {
 
 		rs := requests(t, p, 3, onDemand)
 		for i := range rs {
-			rs[i].Offers = rs[i].Offers[:1]
+			rs[i].Choices = rs[i].Choices[:1]
 		}
-		at := rs[0].Offers[0].Offering
+		at := rs[0].Choices[0].Offering
 		ids := launchIDs(t, p, rs)
 		expect("a launch", map[string]int{"create_fleet of 3": 1})
 

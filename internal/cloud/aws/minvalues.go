@@ -29,16 +29,16 @@ func minValuesOf(want label.Requirements) minValues {
 
 // needed returns the types that the rules cannot do without: for each rule the best that have
 // its values, as few as a walk from the best to the worst finds.
-func (v minValues) needed(offers []catalog.Offer) map[string]bool {
+func (v minValues) needed(choices []catalog.Choice) map[string]bool {
 	types := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		has := map[string]bool{}
-		for _, o := range offers { // those that other rules need count first
+		for _, o := range choices { // those that other rules need count first
 			if types[o.Type.Name] {
 				v.add(has, key, o.Type)
 			}
 		}
-		for _, o := range offers {
+		for _, o := range choices {
 			if len(has) >= v[key] {
 				break
 			}
@@ -50,7 +50,7 @@ func (v minValues) needed(offers []catalog.Offer) map[string]bool {
 	return types
 }
 
-// add notes the values of a key that a type has, and tells whether any is new.
+// add notes the values of a key that a type has, and reports whether any is new.
 func (minValues) add(has map[string]bool, key string, t *catalog.Type) (isNew bool) {
 	for _, value := range t.Requirements[key].Values() {
 		isNew = isNew || !has[value]
@@ -60,10 +60,10 @@ func (minValues) add(has map[string]bool, key string, t *catalog.Type) (isNew bo
 }
 
 // unmet says which rule offers do not keep; empty: they keep all.
-func (v minValues) unmet(offers []catalog.Offer) string {
+func (v minValues) unmet(choices []catalog.Choice) string {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		has := map[string]bool{}
-		for _, o := range offers {
+		for _, o := range choices {
 			v.add(has, key, o.Type)
 		}
 		if len(has) < v[key] {

@@ -14,12 +14,12 @@ import (
 func TestMinValuesHoldToTheLast(t *testing.T) {
 	t.Parallel()
 	const family = "karpenter.k8s.aws/instance-family"
-	// offers has n types of each family, cheapest first, all in one zone.
-	offers := func(capacityType string, n int, families ...string) (out []catalog.Offer) {
+	// choices has n types of each family, cheapest first, all in one zone.
+	choices := func(capacityType string, n int, families ...string) (out []catalog.Choice) {
 		for _, f := range families {
 			for i := range n {
 				name := fmt.Sprintf("%s.%03d", f, i)
-				out = append(out, catalog.Offer{
+				out = append(out, catalog.Choice{
 					Type:     &catalog.Type{Name: name, Requirements: label.Requirements{family: label.In(f), "type": label.In(name)}},
 					Offering: &catalog.Offering{Zone: "a", CapacityType: capacityType, Available: true},
 				})
@@ -28,46 +28,46 @@ func TestMinValuesHoldToTheLast(t *testing.T) {
 		return out
 	}
 	for name, c := range map[string]struct {
-		offers  []catalog.Offer
+		choices []catalog.Choice
 		rules   minValues
 		want    string // the capacity type that is taken
 		refused string
 	}{
-		"without a rule the best go": {offers(label.Spot, 100, "c"), nil, label.Spot, ""},
+		"without a rule the best go": {choices(label.Spot, 100, "c"), nil, label.Spot, ""},
 		"families beyond the first sixty types": {
-			offers(label.Spot, 70, "c", "m", "r"), minValues{family: 3}, label.Spot, "",
+			choices(label.Spot, 70, "c", "m", "r"), minValues{family: 3}, label.Spot, "",
 		},
 		"two rules together": {
-			offers(label.Spot, 70, "c", "m"), minValues{family: 2, "type": 50}, label.Spot, "",
+			choices(label.Spot, 70, "c", "m"), minValues{family: 2, "type": 50}, label.Spot, "",
 		},
 		"spot has too few families, on-demand has them": {
-			append(offers(label.Spot, 5, "c"), offers(label.OnDemand, 5, "c", "m")...), minValues{family: 2}, label.OnDemand, "",
+			append(choices(label.Spot, 5, "c"), choices(label.OnDemand, 5, "c", "m")...), minValues{family: 2}, label.OnDemand, "",
 		},
 		"neither has them": {
-			append(offers(label.Spot, 5, "c"), offers(label.OnDemand, 5, "m")...),
+			append(choices(label.Spot, 5, "c"), choices(label.OnDemand, 5, "m")...),
 			minValues{family: 2},
 			"",
 			"of the instance types to be had as spot, one fleet can have 1 values of " + family + "; minValues demands 2",
 		},
-		"more types than a fleet has room for": {offers(label.Spot, 400, "c"), minValues{"type": 350}, "", "minValues demands 350"},
+		"more types than a fleet has room for": {choices(label.Spot, 400, "c"), minValues{"type": 350}, "", "minValues demands 350"},
 	} {
 		s := &fleetSpec{rules: c.rules}
-		why := s.choose(c.offers)
+		why := s.choose(c.choices)
 		if !strings.Contains(why, c.refused) || (why == "") != (c.refused == "") {
 			t.Errorf("%s: refused with %q, want %q", name, why, c.refused)
 		}
 		if c.want == "" {
 			continue
 		}
-		if got := s.offers[0].Offering.CapacityType; got != c.want {
+		if got := s.choices[0].Offering.CapacityType; got != c.want {
 			t.Errorf("%s: takes %s, want %s", name, got, c.want)
 		}
 		types := map[string]bool{}
-		for _, o := range s.offers {
+		for _, o := range s.choices {
 			types[o.Type.Name] = true
 		}
-		if unmet := c.rules.unmet(s.offers); unmet != "" || len(types) > max(typesMost, len(s.needed)) || len(s.offers) > overridesMost {
-			t.Errorf("%s: %d types, %d offers, unmet: %s", name, len(types), len(s.offers), unmet)
+		if unmet := c.rules.unmet(s.choices); unmet != "" || len(types) > max(typesMost, len(s.needed)) || len(s.choices) > overridesMost {
+			t.Errorf("%s: %d types, %d offers, unmet: %s", name, len(types), len(s.choices), unmet)
 		}
 	}
 }

@@ -132,9 +132,9 @@ func TestEFA(t *testing.T) {
 			most = max(most, of.Capacity[awsv1.ResourceEFA])
 		}
 		need := quantity.List{quantity.CPU: 1000, quantity.Pods: 1, awsv1.ResourceEFA: most}
-		offers := catalog.Offers(all, onDemand, need)
-		if most < 2 || len(offers) == 0 {
-			t.Fatalf("no type has more than one EFA (%d) and is on offer (%d)", most, len(offers))
+		choices := catalog.Choices(all, onDemand, need)
+		if most < 2 || len(choices) == 0 {
+			t.Fatalf("no type has more than one EFA (%d) and is on offer (%d)", most, len(choices))
 		}
 		for name, c := range map[string]struct {
 			requests   quantity.List
@@ -145,7 +145,7 @@ func TestEFA(t *testing.T) {
 			"not asked for": {quantity.List{quantity.CPU: 1000}, 0, []string{"DeviceIndex=0"}},
 		} {
 			rs := requests(t, p, 1, onDemand)
-			rs[0].Token, rs[0].Claim, rs[0].Offers, rs[0].Requests = name, name, offers[:1], c.requests
+			rs[0].Token, rs[0].Claim, rs[0].Choices, rs[0].Requests = name, name, choices[:1], c.requests
 			result := p.Launch(t.Context(), rs)[0]
 			if result.Err != nil {
 				t.Fatalf("%s: %v", name, result.Err)

@@ -102,12 +102,12 @@ func TestQueue(t *testing.T) {
 		w := newWorld(t, nil)
 		p := w.provider(t)
 		p.opts.InterruptionQueue = "demo"
-		heard := map[string]int{}
+		observed := map[string]int{}
 		var mu sync.Mutex
 		p.opts.Handled = func(kind string, _ time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard[kind]++
+			observed[kind]++
 		}
 		w.ready(t, p, "default")
 		ids := slices.Sorted(maps.Values(launchIDs(t, p, requests(t, p, 3, label.Requirements{
@@ -128,7 +128,7 @@ func TestQueue(t *testing.T) {
 		if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultInterrupt, Count: 1, Target: bare}); err != nil {
 			t.Fatal(err)
 		}
-		told := map[string]int{}
+		reported := map[string]int{}
 		refuse := true
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -141,7 +141,7 @@ func TestQueue(t *testing.T) {
 					refuse = false
 					return errors.New("not now")
 				}
-				told[string(n.Kind)+" "+n.InstanceID]++
+				reported[string(n.Kind)+" "+n.InstanceID]++
 				if left := time.Until(n.Ends); n.Kind == cloud.Reclaimed && (left < 60*time.Second || left > 2*time.Minute) {
 					t.Errorf("the instance ends in %s", left)
 				}
@@ -150,11 +150,11 @@ func TestQueue(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		mu.Lock()
-		if told["spot_interrupted "+ids[0]] == 0 || len(told) != 1 {
-			t.Errorf("told %v, want that %s is taken back", told, ids[0])
+		if reported["spot_interrupted "+ids[0]] == 0 || len(reported) != 1 {
+			t.Errorf("told %v, want that %s is taken back", reported, ids[0])
 		}
-		if heard[noOp] < 2 {
-			t.Errorf("heard %v", heard)
+		if observed[noOp] < 2 {
+			t.Errorf("heard %v", observed)
 		}
 		mu.Unlock()
 		if n := w.sim.QueueLength(); n != 0 {

@@ -309,7 +309,7 @@ func listed(form url.Values, prefix string) tags {
 	return out
 }
 
-// allows tells whether a statement allows what is asked, as IAM would.
+// allows reports whether a statement allows what is asked, as IAM would.
 func (j *judge) allows(a *asked) bool {
 	allowed := false
 	for _, p := range policy.Policies(j.params) {
@@ -322,7 +322,7 @@ func (j *judge) allows(a *asked) bool {
 	return allowed
 }
 
-// meets tells whether all conditions hold.
+// meets reports whether all conditions hold.
 func meets(conditions map[string]map[string][]string, keys map[string][]string) bool {
 	for operator, byKey := range conditions {
 		for key, wanted := range byKey {
@@ -347,7 +347,7 @@ func meets(conditions map[string]map[string][]string, keys map[string][]string) 
 	return true
 }
 
-// wild tells whether a text matches a pattern in which * is anything.
+// wild reports whether a text matches a pattern in which * is anything.
 func wild(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	for i := range parts {

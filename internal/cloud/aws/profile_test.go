@@ -100,14 +100,14 @@ func TestLegacyProfile(t *testing.T) {
 	t.Parallel()
 	const legacy = "demo_15843455441266977890" // 64 bits of FNV-1 of "us-east-1default"
 	for name, tc := range map[string]struct {
-		class string // that the profile's tags name
-		fault awssim.Fault
-		left  bool
-		told  bool
+		class    string // that the profile's tags name
+		fault    awssim.Fault
+		left     bool
+		reported bool
 	}{
 		"it is the class's":     {class: "default"},
 		"it is another's":       {class: "other", left: true},
-		"it may not be deleted": {class: "default", fault: awssim.Fault{Kind: awssim.FaultDenied, Operation: "iam:DeleteInstanceProfile"}, left: true, told: true},
+		"it may not be deleted": {class: "default", fault: awssim.Fault{Kind: awssim.FaultDenied, Operation: "iam:DeleteInstanceProfile"}, left: true, reported: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,8 +146,8 @@ func TestLegacyProfile(t *testing.T) {
 				if left := len(w.sim.Profiles()) > 0; left != tc.left {
 					t.Errorf("the profile is left: %t, want %t", left, tc.left)
 				}
-				if told := strings.Contains(log.String(), legacy); told != tc.told {
-					t.Errorf("its name is logged: %t, want %t", told, tc.told)
+				if reported := strings.Contains(log.String(), legacy); reported != tc.reported {
+					t.Errorf("its name is logged: %t, want %t", reported, tc.reported)
 				}
 			})
 		})

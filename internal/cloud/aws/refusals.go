@@ -83,7 +83,7 @@ func failureOf(o *fleetRequest, all []refusal) error {
 	return f
 }
 
-// isShort tells whether a refusal says that something is used up.
+// isShort reports whether a refusal says that something is used up.
 func isShort(r refusal) bool {
 	return slices.Contains(shortCodes, r.Code) || strings.Contains(r.Message, spreadFull)
 }

@@ -45,10 +45,10 @@ func (s *shifts) away() []string {
 	return out
 }
 
-// has tells whether a zone is shifted away from, by its id.
+// has reports whether a zone is shifted away from, by its id.
 func (s *shifts) has(id string) bool { return slices.Contains(s.away(), id) }
 
-// isAway tells whether a zone is shifted away from, by its name.
+// isAway reports whether a zone is shifted away from, by its name.
 func (s *shifts) isAway(zone string) bool { return s.has(s.zones.id(zone)) }
 
 // here returns the subnets in zones that are not shifted away from.

@@ -35,10 +35,10 @@ func TestZonalShift(t *testing.T) {
 		zone := strings.Split(id, "/")[3]
 		at := slices.IndexFunc(w.sim.Zones(), func(z awssim.Zone) bool { return z.Name == zone })
 		w.sim.Shift(awssim.ZonalShift{AwayFrom: w.sim.Zones()[at].ID, Expires: time.Now().Add(3 * time.Hour)})
-		told, busy := map[string]bool{}, true
+		reported, busy := map[string]bool{}, true
 		var notices []cloud.Notice
 		read := func() {
-			err := p.types.shifts.read(t.Context(), told, func(_ context.Context, n cloud.Notice) error {
+			err := p.types.shifts.read(t.Context(), reported, func(_ context.Context, n cloud.Notice) error {
 				if busy = !busy; !busy {
 					return errors.New("busy")
 				}
@@ -63,9 +63,9 @@ func TestZonalShift(t *testing.T) {
 		if n := available(t, p, zone); n != 0 {
 			t.Errorf("%d offerings are available in the zone", n)
 		}
-		for i := range rs[1].Offers { // as they were before
-			if rs[1].Offers[i].Offering.Zone != zone {
-				rs[1].Offers = rs[1].Offers[:i]
+		for i := range rs[1].Choices { // as they were before
+			if rs[1].Choices[i].Offering.Zone != zone {
+				rs[1].Choices = rs[1].Choices[:i]
 				break
 			}
 		}

@@ -101,7 +101,7 @@ func storm(t *testing.T, seed uint64) {
 	w.ready(t, p, "default")
 	ctx := t.Context()
 	wanted := map[string]cloud.LaunchRequest{} // by token; a claim that was told NoCapacity is gone
-	told := map[string]string{}
+	reported := map[string]string{}
 	next := 0
 	for range *stormSteps {
 		if rng.IntN(3) == 0 {
@@ -132,21 +132,21 @@ func storm(t *testing.T, seed uint64) {
 			wanted[r.Token] = r
 			next++
 		}
-		ask(ctx, t, p, wanted, told)
+		ask(ctx, t, p, wanted, reported)
 		time.Sleep(15 * time.Second)
 	}
 	w.sim.Clear()
 	for range 10 {
-		ask(ctx, t, p, wanted, told)
-		sweep(ctx, t, p, wanted, told)
+		ask(ctx, t, p, wanted, reported)
+		sweep(ctx, t, p, wanted, reported)
 		time.Sleep(30 * time.Second)
 	}
 	held := map[string]bool{}
 	for token := range wanted {
-		if told[token] == "" {
+		if reported[token] == "" {
 			t.Errorf("claim of token %s has no instance", token)
 		}
-		held[told[token]] = true
+		held[reported[token]] = true
 	}
 	running := 0
 	for _, i := range w.sim.Instances() {
@@ -163,11 +163,11 @@ func storm(t *testing.T, seed uint64) {
 
 // ask launches what has no instance yet, as the lifecycle of claims does: a definite no ends
 // the claim.
-func ask(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud.LaunchRequest, told map[string]string) {
+func ask(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud.LaunchRequest, reported map[string]string) {
 	t.Helper()
 	var rs []cloud.LaunchRequest
 	for token, r := range wanted {
-		if told[token] == "" {
+		if reported[token] == "" {
 			rs = append(rs, r)
 		}
 	}
@@ -177,7 +177,7 @@ func ask(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud
 		var failure *cloud.Failure
 		switch {
 		case result.Err == nil:
-			told[token] = result.Instance.ID
+			reported[token] = result.Instance.ID
 		case errors.As(result.Err, &failure) && failure.Kind == cloud.NoCapacity:
 			delete(wanted, token)
 		}
@@ -185,7 +185,7 @@ func ask(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud
 }
 
 // sweep ends what no claim knows, as the garbage collector does.
-func sweep(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud.LaunchRequest, told map[string]string) {
+func sweep(ctx context.Context, t *testing.T, p *Provider, wanted map[string]cloud.LaunchRequest, reported map[string]string) {
 	t.Helper()
 	all, err := p.List(ctx)
 	if err != nil {
@@ -193,11 +193,11 @@ func sweep(ctx context.Context, t *testing.T, p *Provider, wanted map[string]clo
 	}
 	adopted := map[string]bool{}
 	for token := range wanted {
-		adopted[told[token]] = true
+		adopted[reported[token]] = true
 	}
 	for _, i := range all {
 		_, open := wanted[i.Token]
-		if !adopted[i.ID] && !(open && told[i.Token] == "") && !i.Terminating && time.Since(i.Created) > 30*time.Second {
+		if !adopted[i.ID] && !(open && reported[i.Token] == "") && !i.Terminating && time.Since(i.Created) > 30*time.Second {
 			if err := p.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
 				t.Errorf("Terminate(%s): %v", i.ID, err)
 			}

@@ -57,15 +57,15 @@ type templates struct {
 	hydrated bool                 // with what a predecessor left
 }
 
-// templatedOffer is an offer with what it is launched by.
-type templatedOffer struct {
-	catalog.Offer
+// templatedChoice is an offer with what it is launched by.
+type templatedChoice struct {
+	catalog.Choice
 	template, image string
 }
 
 // ensure makes the launch templates of a shot that there are not yet and returns the
 // offers that have one, each with its template and image.
-func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]string) ([]templatedOffer, error) {
+func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]string) ([]templatedChoice, error) {
 	m, err := t.types.market.get(ctx)
 	if err != nil {
 		return nil, err
@@ -77,20 +77,20 @@ func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]st
 	allowed := max(1, int(newMost*t.limits.left("CreateLaunchTemplate")))
 	names := map[string]string{} // by variant; empty: left out
 	region := t.types.region(m)
-	var out []templatedOffer
-	for _, offer := range s.offers {
-		info, image := m.info(offer.Type.Name), imageOf(s.class, offer.Type)
+	var out []templatedChoice
+	for _, choice := range s.choices {
+		info, image := m.info(choice.Type.Name), imageOf(s.class, choice.Type)
 		if info == nil || image == "" {
-			return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: "AMINotFound", Message: fmt.Sprintf("node class %s has no image for %s", s.class.Name, offer.Type.Name)}
+			return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: "AMINotFound", Message: fmt.Sprintf("node class %s has no image for %s", s.class.Name, choice.Type.Name)}
 		}
 		settings, _ := instance.Settings(info, region, config) // the class's status tells what fails
-		v := variant{image: image, settings: settings, reservation: offer.Offering.Reservation}
+		v := variant{image: image, settings: settings, reservation: choice.Offering.Reservation}
 		if s.efa && len(s.class.Spec.NetworkInterfaces) == 0 && info.NetworkInfo != nil && info.NetworkInfo.EfaInfo != nil {
 			v.efas = int(aws.ToInt32(info.NetworkInfo.EfaInfo.MaximumEfaInterfaces))
 		}
 		key := v.key()
 		name, seen := names[key]
-		left, needed := &allowed, s.needed[offer.Type.Name]
+		left, needed := &allowed, s.needed[choice.Type.Name]
 		if needed { // minValues cannot do without it
 			one := 1
 			left = &one
@@ -102,7 +102,7 @@ func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]st
 			names[key] = name
 		}
 		if name != "" {
-			out = append(out, templatedOffer{offer, name, image})
+			out = append(out, templatedChoice{choice, name, image})
 		}
 	}
 	return out, nil
@@ -132,7 +132,7 @@ func (t *templates) obtain(ctx context.Context, s *fleetSpec, c *instance.Class,
 	return name, err
 }
 
-// use notes that a launch template is needed, and tells whether there is one.
+// use notes that a launch template is needed, and reports whether there is one.
 func (t *templates) use(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

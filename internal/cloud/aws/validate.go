@@ -178,14 +178,14 @@ func (v *validator) sample(ctx context.Context, c *awsv1.EC2NodeClass) (*fleetSp
 	types = slices.DeleteFunc(types, func(t *catalog.Type) bool { return imageOf(c, t) == "" })
 	want := label.Requirements{label.CapacityType: label.In(label.OnDemand)}
 	plain := want.With(awsv1.LabelInstanceGPUCount, label.DoesNotExist()).With(awsv1.LabelInstanceAcceleratorCount, label.DoesNotExist())
-	offers := catalog.Offers(types, plain, nil)
-	if len(offers) == 0 {
-		offers = catalog.Offers(types, want, nil)
+	choices := catalog.Choices(types, plain, nil)
+	if len(choices) == 0 {
+		choices = catalog.Choices(types, want, nil)
 	}
-	if len(offers) == 0 {
+	if len(choices) == 0 {
 		return nil, errors.New("no type on demand is sold in a zone of the class's subnets, for which it has an image")
 	}
-	return newFleetSpec(c, &cloud.LaunchRequest{Offers: offers[:1]})
+	return newFleetSpec(c, &cloud.LaunchRequest{Choices: choices[:1]})
 }
 
 // dry marks a request to be tried out, once.
@@ -205,9 +205,9 @@ func (v *validator) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *d
 	for _, kind := range []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface} {
 		specs = append(specs, types.TagSpecification{ResourceType: kind, Tags: tagList(d.tags)})
 	}
-	offer := d.offers[0]
+	choice := d.choices[0]
 	in := func(zone string) int {
-		if zone == offer.Offering.Zone {
+		if zone == choice.Offering.Zone {
 			return 0
 		}
 		return 1
@@ -215,8 +215,8 @@ func (v *validator) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *d
 	subnets := slices.SortedStableFunc(slices.Values(c.Status.Subnets), func(a, b awsv1.Subnet) int { return in(a.Zone) - in(b.Zone) })
 	for i, subnet := range subnets[:min(len(subnets), subnetsTried)] {
 		_, err := v.clients.EC2.RunInstances(ctx, &ec2.RunInstancesInput{
-			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(offer.Type.Name),
-			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(offer.template), Version: aws.String("$Latest")},
+			DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: types.InstanceType(choice.Type.Name),
+			LaunchTemplate:    &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String(choice.template), Version: aws.String("$Latest")},
 			NetworkInterfaces: interfacesIn(c, subnet.ID), TagSpecifications: specs,
 		}, dry)
 		if i == 0 || errorCode(err) == dryRunOK {

@@ -18,7 +18,7 @@ import (
 
 // follow reconciles a class for a while, as often as it asks for itself, and shows it to
 // look each time.
-func (w *world) follow(t *testing.T, p *Provider, name string, length time.Duration, look func(*awsv1.EC2NodeClass)) {
+func (w *world) follow(t *testing.T, p *Provider, name string, length time.Duration, observe func(*awsv1.EC2NodeClass)) {
 	t.Helper()
 	const afterError = 30 * time.Second
 	for until := time.Now().Add(length); time.Now().Before(until); {
@@ -26,7 +26,7 @@ func (w *world) follow(t *testing.T, p *Provider, name string, length time.Durat
 		if err != nil {
 			result.RequeueAfter = afterError
 		}
-		look(w.class(t, name))
+		observe(w.class(t, name))
 		if result.RequeueAfter == 0 {
 			return
 		}
@@ -165,13 +165,13 @@ func TestProfileOfTheUserIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var last string
-		look := func(c *awsv1.EC2NodeClass) { last = said(c, awsv1.ConditionTypeValidationSucceeded) }
-		w.follow(t, p, "own", 5*time.Minute, look)
+		observe := func(c *awsv1.EC2NodeClass) { last = said(c, awsv1.ConditionTypeValidationSucceeded) }
+		w.follow(t, p, "own", 5*time.Minute, observe)
 		if want := "False InstanceProfileNotFound"; last != want {
 			t.Errorf("%s, want %s", last, want)
 		}
 		w.sim.AddProfile("mine", "nodes")
-		w.follow(t, p, "own", 2*missingAgain, look)
+		w.follow(t, p, "own", 2*missingAgain, observe)
 		if last != isValid {
 			t.Errorf("with the profile: %s, want %s", last, isValid)
 		}

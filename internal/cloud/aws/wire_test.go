@@ -150,16 +150,16 @@ func requestsOf(t *testing.T, p *Provider, class cloud.ClassRef, n int, want lab
 		t.Fatal(err)
 	}
 	need := quantity.List{quantity.CPU: 1500, quantity.Pods: 5}
-	offers := catalog.Offers(all, want, need)
-	if len(offers) == 0 {
+	choices := catalog.Choices(all, want, need)
+	if len(choices) == 0 {
 		t.Fatalf("none of %d types is on offer", len(all))
 	}
 	const priceCap = 1.5 // as claims have by default
-	offers = slices.DeleteFunc(offers, func(o catalog.Offer) bool { return o.Offering.Cost() > priceCap*offers[0].Offering.Cost() })
+	choices = slices.DeleteFunc(choices, func(o catalog.Choice) bool { return o.Offering.Cost() > priceCap*choices[0].Offering.Cost() })
 	out := make([]cloud.LaunchRequest, n)
 	for i := range out {
 		out[i] = cloud.LaunchRequest{
-			Token: fmt.Sprintf("token-%d", i), Claim: fmt.Sprintf("general-%d", i), Class: class, Offers: offers, Requirements: want, Requests: need,
+			Token: fmt.Sprintf("token-%d", i), Claim: fmt.Sprintf("general-%d", i), Class: class, Choices: choices, Requirements: want, Requests: need,
 			Labels: map[string]string{label.NodePool: "general"},
 			Taints: []cluster.Taint{{Key: "karpenter.sh/unregistered", Effect: cluster.NoExecute}},
 		}

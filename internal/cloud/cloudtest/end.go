@@ -10,7 +10,7 @@ import (
 )
 
 func endsOnce(t *testing.T, h Harness) {
-	r := request(t, h.Class, 0, offers(t, h))
+	r := request(t, h.Class, 0, choices(t, h))
 	instance := launch(t, h.Provider, r)
 	if _, err := h.Provider.Get(t.Context(), instance.ID); err != nil {
 		t.Errorf("Get(%s) of a running instance: %v", instance.ID, err)
@@ -31,7 +31,7 @@ func endsOnce(t *testing.T, h Harness) {
 }
 
 func unknownNotFound(t *testing.T, h Harness) {
-	instance := launch(t, h.Provider, request(t, h.Class, 0, offers(t, h)))
+	instance := launch(t, h.Provider, request(t, h.Class, 0, choices(t, h)))
 	for _, id := range []string{instance.ID + "x", "no-such-cloud://x", ""} {
 		if err := h.Provider.Terminate(t.Context(), id); !errors.Is(err, cloud.ErrNotFound) {
 			t.Errorf("Terminate(%q): error %v, want ErrNotFound", id, err)
@@ -43,7 +43,7 @@ func unknownNotFound(t *testing.T, h Harness) {
 }
 
 func orphanListed(t *testing.T, h Harness) {
-	r := request(t, h.Class, 0, offers(t, h))
+	r := request(t, h.Class, 0, choices(t, h))
 	want := launch(t, h.Provider, r)
 	h.Node(t, want.ID) // its life goes on though nobody remembers the claim
 	found := withToken(t, h.Restart(t), r.Token)
@@ -63,7 +63,7 @@ func slowInstance(t *testing.T, h Harness) {
 	if h.Slow.Name == "" {
 		t.Skip("the harness has no slow class")
 	}
-	all := offers(t, h)
+	all := choices(t, h)
 	r := request(t, h.Slow, 0, all)
 	instance := launch(t, h.Provider, r)
 	for name, p := range map[string]cloud.Provider{"the same provider": h.Provider, "one after a crash": h.Restart(t)} {

@@ -19,7 +19,7 @@ func classUnready(t *testing.T, h Harness) {
 // refused launches with a class and expects a definite no of that kind, and nothing made.
 func refused(t *testing.T, h Harness, class cloud.ClassRef, want cloud.FailureKind) {
 	t.Helper()
-	r := request(t, class, 0, offers(t, h))
+	r := request(t, class, 0, choices(t, h))
 	result := h.Provider.Launch(t.Context(), []cloud.LaunchRequest{r})[0]
 	var failure *cloud.Failure
 	if !errors.As(result.Err, &failure) {

@@ -53,7 +53,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		"a batch is answered in its order":                      batchInOrder,
 		"a repeated token gets the first instance":              tokenRepeated,
 		"one token launched at once by many gets one instance":  tokenAtOnce,
-		"the first offer wins":                                  firstOfferWins,
+		"the first offer wins":                                  firstChoiceWins,
 		"the node is what the instance promised":                nodeAsPromised,
 		"a missing class is no capacity":                        classMissing,
 		"a class that is not ready is said to be so":            classUnready,
@@ -70,14 +70,14 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 }
 
 // request returns a request with a token and claim name of the test's own.
-func request(t *testing.T, class cloud.ClassRef, n int, offers []catalog.Offer) cloud.LaunchRequest {
+func request(t *testing.T, class cloud.ClassRef, n int, choices []catalog.Choice) cloud.LaunchRequest {
 	t.Helper()
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d", t.Name(), n)
 	return cloud.LaunchRequest{
 		Token: fmt.Sprintf("%016x-token", h.Sum64()),
 		Claim: fmt.Sprintf("conformance-%x", h.Sum64()),
-		Class: class, Offers: offers,
+		Class: class, Choices: choices,
 		Requirements: label.Requirements{
 			corev1.LabelOSStable:    label.In("linux"),
 			"conformance.test/team": label.In("blue"),
@@ -93,15 +93,15 @@ func request(t *testing.T, class cloud.ClassRef, n int, offers []catalog.Offer) 
 	}
 }
 
-// offers returns what a small Linux instance may be, cheapest first.
-func offers(t *testing.T, h Harness) []catalog.Offer {
+// choices returns what a small Linux instance may be, cheapest first.
+func choices(t *testing.T, h Harness) []catalog.Choice {
 	t.Helper()
 	types, err := h.Provider.Types(t.Context(), h.Class)
 	if err != nil {
 		t.Fatalf("Types(%s): %v", h.Class, err)
 	}
 	want := label.Requirements{corev1.LabelOSStable: label.In("linux")}
-	found := catalog.Offers(types, want, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
+	found := catalog.Choices(types, want, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
 	if len(found) < 2 {
 		t.Fatalf("class %s has %d offers for a small Linux instance, the suite needs two", h.Class, len(found))
 	}

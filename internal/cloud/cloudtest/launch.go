@@ -55,7 +55,7 @@ func typesAreWhole(t *testing.T, h Harness) {
 }
 
 func batchInOrder(t *testing.T, h Harness) {
-	all := offers(t, h)
+	all := choices(t, h)
 	var requests []cloud.LaunchRequest
 	for n := range 5 {
 		requests = append(requests, request(t, h.Class, n, all[n%len(all):][:1]))
@@ -78,7 +78,7 @@ func batchInOrder(t *testing.T, h Harness) {
 		}
 		end(t, h.Provider, result.Instance.ID)
 		got := []string{result.Instance.Token, result.Instance.Claim, result.Instance.Labels[label.InstanceType]}
-		want := []string{requests[n].Token, requests[n].Claim, requests[n].Offers[0].Type.Name}
+		want := []string{requests[n].Token, requests[n].Claim, requests[n].Choices[0].Type.Name}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answer %d: token, claim, type (-want +got):\n%s", n, diff)
 		}
@@ -86,11 +86,11 @@ func batchInOrder(t *testing.T, h Harness) {
 }
 
 func tokenRepeated(t *testing.T, h Harness) {
-	all := offers(t, h)
+	all := choices(t, h)
 	r := request(t, h.Class, 0, all)
 	first := launch(t, h.Provider, r)
 	slices.Reverse(all) // the world has changed since
-	r.Offers = all
+	r.Choices = all
 	for name, p := range map[string]cloud.Provider{"the same provider": h.Provider, "one after a crash": h.Restart(t)} {
 		if diff := same(first, launch(t, p, r)); diff != "" {
 			t.Errorf("repeated to %s (-first +repeated):\n%s", name, diff)
@@ -102,7 +102,7 @@ func tokenRepeated(t *testing.T, h Harness) {
 }
 
 func tokenAtOnce(t *testing.T, h Harness) {
-	r := request(t, h.Class, 0, offers(t, h))
+	r := request(t, h.Class, 0, choices(t, h))
 	providers := []cloud.Provider{h.Provider, h.Restart(t)}
 	var all sync.WaitGroup
 	ids := make([]string, 8)
@@ -128,8 +128,8 @@ func tokenAtOnce(t *testing.T, h Harness) {
 	}
 }
 
-func firstOfferWins(t *testing.T, h Harness) {
-	all := offers(t, h)
+func firstChoiceWins(t *testing.T, h Harness) {
+	all := choices(t, h)
 	slices.Reverse(all)
 	got := launch(t, h.Provider, request(t, h.Class, 0, all)).Labels
 	if got[label.InstanceType] != all[0].Type.Name || got[label.CapacityType] != all[0].Offering.CapacityType {
@@ -138,10 +138,10 @@ func firstOfferWins(t *testing.T, h Harness) {
 }
 
 func nodeAsPromised(t *testing.T, h Harness) {
-	all := offers(t, h)
+	all := choices(t, h)
 	r := request(t, h.Class, 0, all)
 	instance := launch(t, h.Provider, r)
-	chosen := all[slices.IndexFunc(all, func(o catalog.Offer) bool { return o.Type.Name == instance.Labels[label.InstanceType] })]
+	chosen := all[slices.IndexFunc(all, func(o catalog.Choice) bool { return o.Type.Name == instance.Labels[label.InstanceType] })]
 	if key, ok := chosen.Type.Requirements.Matches(instance.Labels); !ok {
 		t.Errorf("instance has %s=%q, which the type does not allow", key, instance.Labels[key])
 	}

@@ -68,7 +68,7 @@ func parseTypes(content []byte) ([]*catalog.Type, error) {
 	types := make([]*catalog.Type, 0, len(elements))
 	seen := map[string]int{}
 	for i, element := range elements {
-		s, err := parseShape(element)
+		s, err := parseSize(element)
 		if err != nil {
 			return nil, fmt.Errorf("element %d (%s): %w", i, nameIn(element), err)
 		}
@@ -81,12 +81,12 @@ func parseTypes(content []byte) ([]*catalog.Type, error) {
 	return types, nil
 }
 
-func parseShape(element json.RawMessage) (shape, error) {
+func parseSize(element json.RawMessage) (size, error) {
 	var f fileType
 	if err := json.Unmarshal(element, &f); err != nil {
-		return shape{}, inField(err)
+		return size{}, inField(err)
 	}
-	s := shape{name: f.Name, arch: f.Architecture, systems: f.OperatingSystems}
+	s := size{name: f.Name, arch: f.Architecture, systems: f.OperatingSystems}
 	var err error
 	switch {
 	case len(validation.IsValidLabelValue(f.Name)) > 0 || f.Name == "":

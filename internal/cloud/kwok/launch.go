@@ -77,7 +77,7 @@ func (p *Provider) launch(ctx context.Context, r *cloud.LaunchRequest) (cloud.In
 	if err := usable(class); err != nil {
 		return cloud.Instance{}, err
 	}
-	if len(r.Offers) == 0 {
+	if len(r.Choices) == 0 {
 		return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
 	}
 	node := newNode(name, r)
@@ -113,7 +113,7 @@ func (p *Provider) create(ctx context.Context, node *corev1.Node, delay time.Dur
 	return p.instanceOf(created), nil
 }
 
-// isRefusal tells whether the API server will keep saying no until somebody changes
+// isRefusal reports whether the API server will keep saying no until somebody changes
 // something, an admission policy for one.
 func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
@@ -143,18 +143,18 @@ func hash(text string) uint64 {
 }
 
 // choose returns the best offer, or one that is as good.
-func choose(offers []catalog.Offer, token string) catalog.Offer {
-	best := offers[0]
+func choose(choices []catalog.Choice, token string) catalog.Choice {
+	best := choices[0]
 	equal := 1
-	for equal < len(offers) && offers[equal].Type == best.Type && offers[equal].Offering.Price() == best.Offering.Price() {
+	for equal < len(choices) && choices[equal].Type == best.Type && choices[equal].Offering.Price() == best.Offering.Price() {
 		equal++
 	}
-	return offers[hash(token)%uint64(equal)]
+	return choices[hash(token)%uint64(equal)]
 }
 
 // newNode returns the Node that the request gets.
 func newNode(name string, r *cloud.LaunchRequest) *corev1.Node {
-	offer := choose(r.Offers, r.Token)
+	choice := choose(r.Choices, r.Token)
 	annotations := maps.Clone(r.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -165,19 +165,19 @@ func newNode(name string, r *cloud.LaunchRequest) *corev1.Node {
 		taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: nodeLabels(offer, r), Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: nodeLabels(choice, r), Annotations: annotations},
 		Spec:       corev1.NodeSpec{ProviderID: idPrefix + name, Taints: taints},
 		Status: corev1.NodeStatus{
 			Phase:       corev1.NodePending,
-			Capacity:    translate.ResourceList(offer.Type.Capacity),
-			Allocatable: translate.ResourceList(offer.Type.Allocatable()),
+			Capacity:    translate.ResourceList(choice.Type.Capacity),
+			Allocatable: translate.ResourceList(choice.Type.Allocatable()),
 		},
 	}
 }
 
 // nodeLabels returns the claim's labels, overlaid by what the claim leaves no choice
 // about, by what the instance is, and by what it is called.
-func nodeLabels(offer catalog.Offer, r *cloud.LaunchRequest) map[string]string {
+func nodeLabels(choice catalog.Choice, r *cloud.LaunchRequest) map[string]string {
 	labels := maps.Clone(r.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -187,8 +187,8 @@ func nodeLabels(offer catalog.Offer, r *cloud.LaunchRequest) map[string]string {
 			labels[key] = value
 		}
 	}
-	offered := offer.Offering.Requirements()
-	for key, requirement := range offer.Type.Requirements {
+	offered := choice.Offering.Requirements()
+	for key, requirement := range choice.Type.Requirements {
 		if _, ok := offered[key]; ok {
 			continue
 		}
@@ -202,8 +202,8 @@ func nodeLabels(offer catalog.Offer, r *cloud.LaunchRequest) map[string]string {
 	for key, requirement := range offered {
 		labels[key], _ = requirement.Only()
 	}
-	if offer.Offering.Priced {
-		labels[priceKey] = fmt.Sprintf("%f", offer.Offering.PriceHourly)
+	if choice.Offering.Priced {
+		labels[priceKey] = fmt.Sprintf("%f", choice.Offering.PriceHourly)
 	}
 	labels[nodeKey], labels[partitionKey] = nodeKeyValue, partitionValue
 	labels[corev1.LabelHostname] = labelValue(r.Claim)

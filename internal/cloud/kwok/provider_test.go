@@ -346,7 +346,7 @@ func request(t *testing.T, class string, n int) cloud.LaunchRequest {
 	return cloud.LaunchRequest{
 		Token: "uid-of-" + name, Claim: name,
 		Class:        cloud.ClassRef{Group: kwokv1alpha1.Group, Kind: "KWOKNodeClass", Name: class},
-		Offers:       catalog.Offers(instanceTypes, want, quantity.List{quantity.CPU: 100}),
+		Choices:      catalog.Choices(instanceTypes, want, quantity.List{quantity.CPU: 100}),
 		Requirements: want,
 		Labels:       map[string]string{"karpenter.sh/nodepool": "general"},
 		Taints:       []cluster.Taint{{Key: "karpenter.sh/unregistered", Effect: cluster.NoExecute}},

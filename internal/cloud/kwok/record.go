@@ -27,8 +27,8 @@ const (
 	joinsAtKey   = kwokv1alpha1.Group + "/launch-joins-at"
 
 	joinsAtOnce = 16
-	// lookAgain is when Start looks for records without being woken.
-	lookAgain = time.Minute
+	// observeAgain is when Start looks for records without being woken.
+	observeAgain = time.Minute
 	// errorRetry is the pause after a join that may work the next time.
 	errorRetry = time.Second
 	// refusedRetry is the pause after a join that somebody has to make possible.
@@ -115,7 +115,7 @@ func (p *Provider) joinDue(ctx context.Context) time.Duration {
 		}
 		return errorRetry
 	}
-	now, wait := p.now(), lookAgain
+	now, wait := p.now(), observeAgain
 	var group errgroup.Group
 	group.SetLimit(joinsAtOnce)
 	pauses := make([]time.Duration, len(leases))

@@ -28,8 +28,8 @@ const (
 	reservedMemoryBytes = 10 * mebibyte
 )
 
-// shape is an instance type as it is given, before its labels are worked out.
-type shape struct {
+// size is an instance type as it is given, before its labels are worked out.
+type size struct {
 	name, arch string
 	systems    []string
 	resources  corev1.ResourceList
@@ -48,7 +48,7 @@ func DefaultTypes() []*catalog.Type {
 		for _, family := range families {
 			for _, system := range []string{"linux", "windows"} {
 				for _, arch := range []string{"amd64", "arm64"} {
-					types = append(types, defaultShape(family.name, cpus, cpus*family.gibibytePerCPU*gibibyte, system, arch).catalogType())
+					types = append(types, defaultSize(family.name, cpus, cpus*family.gibibytePerCPU*gibibyte, system, arch).catalogType())
 				}
 			}
 		}
@@ -56,9 +56,9 @@ func DefaultTypes() []*catalog.Type {
 	return types
 }
 
-func defaultShape(family string, cpus, memoryBytes int64, system, arch string) shape {
+func defaultSize(family string, cpus, memoryBytes int64, system, arch string) size {
 	onDemand := dollarsPerCPU*float64(cpus) + dollarsPerGigabyte*float64(memoryBytes)/1e9
-	s := shape{
+	s := size{
 		name: fmt.Sprintf("%s-%dx-%s-%s", family, cpus, arch, system), arch: arch, systems: []string{system},
 		resources: corev1.ResourceList{
 			corev1.ResourceCPU:              *resource.NewQuantity(cpus, resource.DecimalSI),
@@ -75,8 +75,8 @@ func defaultShape(family string, cpus, memoryBytes int64, system, arch string) s
 	return s
 }
 
-// catalogType returns the type that the shape describes, with all labels it decides.
-func (s shape) catalogType() *catalog.Type {
+// catalogType returns the type that the constraints describes, with all labels it decides.
+func (s size) catalogType() *catalog.Type {
 	t := &catalog.Type{
 		Name:      s.name,
 		Capacity:  translate.Quantities(s.resources),
@@ -111,7 +111,7 @@ func offeredValues(offerings []catalog.Offering) map[string][]string {
 
 // size is the second part of an AWS-like name ("large" of m5.large), the number of
 // cpus of any other.
-func (s shape) size() string {
+func (s size) size() string {
 	if _, size, ok := strings.Cut(s.name, "."); ok {
 		return size
 	}

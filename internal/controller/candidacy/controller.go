@@ -150,8 +150,8 @@ func (c *Controller) judge(ctx context.Context, claim *karpenterv1.NodeClaim) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	quiet, wait := quietness(claim, pool, now)
-	err = apply.SetCandidacy(ctx, c.Client, claim, apply.Candidacy{Drifted: drifted, IsConsolidatable: quiet}, now)
+	elapsed, wait := quietness(claim, pool, now)
+	err = apply.SetCandidacy(ctx, c.Client, claim, apply.Candidacy{Drifted: drifted, IsConsolidatable: elapsed}, now)
 	return reconcile.Result{RequeueAfter: min(wait, again)}, err
 }
 
@@ -177,12 +177,12 @@ func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, 
 
 // quietness reports whether consolidateAfter has elapsed since the last pod event of a
 // NodeClaim's node, and else how long that takes.
-func quietness(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (quiet bool, wait time.Duration) {
+func quietness(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (elapsed bool, wait time.Duration) {
 	if !translate.Initialized(claim) {
 		return false, again
 	}
 	node, p := translate.Node(nil, claim, now), translate.Pool(pool, nil, now)
-	at, ever := disrupt.QuietAt(&node, &p)
+	at, ever := disrupt.ConsolidatableAt(&node, &p)
 	if !ever {
 		return false, again
 	}

@@ -25,9 +25,9 @@ import (
 const (
 	// period is how often the provider is asked for what it told before.
 	period = time.Minute
-	// look is how often the mirror is asked for new classes, and the first wait after a
+	// interval is how often the mirror is asked for new classes, and the first wait after a
 	// provider's error, which doubles up to period.
-	look = 500 * time.Millisecond
+	interval = 500 * time.Millisecond
 	// patience is how long one answer may take.
 	patience = time.Minute
 	// changedMost bounds how many changed classes are noted between two looks; what is more
@@ -64,20 +64,20 @@ func (l *Loop) Register(mgr manager.Manager) error {
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
-		hear := func(o any) {
+		observe := func(o any) {
 			if class, ok := o.(client.Object); ok {
-				l.hear(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: class.GetName()})
+				l.observe(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: class.GetName()})
 			}
 		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: hear, UpdateFunc: func(_, o any) { hear(o) }}); err != nil {
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: observe, UpdateFunc: func(_, o any) { observe(o) }}); err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
 	}
 	return mgr.Add(l)
 }
 
-// hear notes that what a class can launch may have changed.
-func (l *Loop) hear(class cloud.ClassRef) {
+// observe notes that what a class can launch may have changed.
+func (l *Loop) observe(class cloud.ClassRef) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.changed) < changedMost {
@@ -94,7 +94,7 @@ func (l *Loop) takeChanged() map[cloud.ClassRef]bool {
 	return changed
 }
 
-// NeedLeaderElection tells that a stand-by keeps its catalogue too, to be ready at once.
+// NeedLeaderElection tells that a stand-by keeps its catalog too, to be ready at once.
 func (l *Loop) NeedLeaderElection() bool { return false }
 
 // Start asks until the context ends.
@@ -108,7 +108,7 @@ func (l *Loop) Start(ctx context.Context) error {
 			return fmt.Errorf("register metrics of instance types: %w", err)
 		}
 	}
-	return loop.Run(ctx, l.Look, nil)
+	return loop.Run(ctx, l.Reconcile, nil)
 }
 
 // lists returns the types of every class that a pool refers to, as far as they are known.
@@ -121,8 +121,8 @@ func (l *Loop) lists() [][]*catalog.Type {
 	return lists
 }
 
-// Look asks for the classes whose time it is.
-func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+// Reconcile asks for the classes whose time it is.
+func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if l.due == nil {
 		l.due = map[cloud.ClassRef]next{}
 	}
@@ -136,11 +136,11 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 			l.due[class] = next{at: l.Now().Add(period)}
 			continue
 		}
-		n.wait = min(max(look, 2*n.wait), period)
+		n.wait = min(max(interval, 2*n.wait), period)
 		n.at = l.Now().Add(n.wait)
 		l.due[class] = n
 	}
-	return look
+	return interval
 }
 
 // next is when a class is asked for again; wait is the pause after the last error.

@@ -53,12 +53,12 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	places := map[catalog.Place]place{}
 	for _, types := range g.lists() {
 		for _, t := range types {
-			if !told[t.Name] {
-				told[t.Name] = true
+			if !reported[t.Name] {
+				reported[t.Name] = true
 				send(g.cpu, float64(t.Capacity[quantity.CPU])/1000, t.Name)
 				send(g.memory, float64(t.Capacity[quantity.Memory]), t.Name)
 			}

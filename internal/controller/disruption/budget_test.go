@@ -103,19 +103,19 @@ func allowed(windows []window, reason string, total int, at time.Time) int {
 // roller is a pool whose nodes are disrupted, on a clock of its own. Their pods move as
 // soon as they are told to, to whatever node has room; where none has they are gone.
 type roller struct {
-	at      time.Time
-	pool    karpenterv1.NodePool
-	types   []*catalog.Type
-	shape   *cluster.Shape
-	windows []window
-	nodes   []cluster.Node
-	made    int
+	at          time.Time
+	pool        karpenterv1.NodePool
+	types       []*catalog.Type
+	constraints *cluster.Constraints
+	windows     []window
+	nodes       []cluster.Node
+	made        int
 }
 
 // newRoller returns a roller whose nodes have four cpus, or two at little more than
 // half of the price. Each pod asks for one.
 func newRoller(at time.Time) *roller {
-	r := &roller{at: at, shape: &cluster.Shape{Requests: quantity.List{quantity.CPU: 1000, quantity.Pods: 1}, Terms: []label.Requirements{{}}}}
+	r := &roller{at: at, constraints: &cluster.Constraints{Requests: quantity.List{quantity.CPU: 1000, quantity.Pods: 1}, Terms: []label.Requirements{{}}}}
 	for name, price := range map[string]float64{"four": 0.20, "two": 0.11} {
 		capacity := map[string]int64{"four": 4000, "two": 2000}[name]
 		r.types = append(r.types, &catalog.Type{
@@ -139,7 +139,7 @@ func (r *roller) launch(kind string) *cluster.Node {
 	name := fmt.Sprintf("n%03d", r.made)
 	t := r.types[slices.IndexFunc(r.types, func(t *catalog.Type) bool { return t.Name == kind })]
 	r.nodes = append(r.nodes, cluster.Node{
-		Name: name, Claim: name, Pool: "p", Created: r.at.Add(-time.Hour), QuietSince: r.at.Add(-time.Hour), Empty: true,
+		Name: name, Claim: name, Pool: "p", Created: r.at.Add(-time.Hour), LastPodEvent: r.at.Add(-time.Hour), Empty: true,
 		Labels:   map[string]string{label.InstanceType: kind, label.Zone: "a", label.CapacityType: label.OnDemand, label.NodePool: "p"},
 		Capacity: t.Capacity, Allocatable: t.Allocatable(), Used: quantity.List{},
 	})
@@ -148,7 +148,7 @@ func (r *roller) launch(kind string) *cluster.Node {
 
 func (r *roller) addNode(t *rapid.T) {
 	n := r.launch(rapid.SampledFrom([]string{"four", "two"}).Draw(t, "type"))
-	n.Initialised, n.Ready = true, rapid.IntRange(0, 9).Draw(t, "ready") > 0
+	n.Initialized, n.Ready = true, rapid.IntRange(0, 9).Draw(t, "ready") > 0
 	switch rapid.IntRange(0, 3).Draw(t, "kind") {
 	case 1:
 		n.Drifted = "NodePoolDrifted"
@@ -156,25 +156,25 @@ func (r *roller) addNode(t *rapid.T) {
 		n.Expires = r.at.Add(time.Second)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "pods") {
-		r.bind(n, cluster.Resident{PodRef: cluster.PodRef{UID: fmt.Sprintf("%s-%d", n.Name, len(n.Residents))}, Shape: r.shape, Controller: "ReplicaSet"})
+		r.bind(n, cluster.ReschedulablePod{PodRef: cluster.PodRef{UID: fmt.Sprintf("%s-%d", n.Name, len(n.Reschedulable))}, Constraints: r.constraints, Controller: "ReplicaSet"})
 	}
 }
 
 // bind puts a pod on a node that has room.
-func (r *roller) bind(n *cluster.Node, pod cluster.Resident) {
-	n.Residents, n.Empty = append(n.Residents, pod), false
-	n.Used = n.Used.Plus(r.shape.Requests)
-	n.Pods = []cluster.PodCount{{Shape: r.shape, Count: int32(len(n.Residents))}}
+func (r *roller) bind(n *cluster.Node, pod cluster.ReschedulablePod) {
+	n.Reschedulable, n.Empty = append(n.Reschedulable, pod), false
+	n.Used = n.Used.Plus(r.constraints.Requests)
+	n.Pods = []cluster.PodCount{{Constraints: r.constraints, Count: int32(len(n.Reschedulable))}}
 }
 
 // leave tells a node to go, and its pods to find another.
 func (r *roller) leave(n *cluster.Node) {
-	pods := n.Residents
-	n.Leaving, n.Residents, n.Pods = true, nil, nil
+	pods := n.Reschedulable
+	n.Deleting, n.Reschedulable, n.Pods = true, nil, nil
 	for _, pod := range pods {
 		for i := range r.nodes {
 			to := &r.nodes[i]
-			if to.Initialised && !to.Leaving && !to.Closed && to.Used.Plus(r.shape.Requests).Fits(to.Allocatable) {
+			if to.Initialized && !to.Deleting && !to.DisruptedTaint && to.Used.Plus(r.constraints.Requests).Fits(to.Allocatable) {
 				r.bind(to, pod)
 				break
 			}
@@ -186,42 +186,42 @@ func (r *roller) node(name string) *cluster.Node {
 	return &r.nodes[slices.IndexFunc(r.nodes, func(n cluster.Node) bool { return n.Name == name })]
 }
 
-// look lets the core propose, does it, and fails when more goes than the windows allow.
-func (r *roller) look(t *rapid.T) {
+// observe lets the core propose, does it, and fails when more goes than the windows allow.
+func (r *roller) observe(t *rapid.T) {
 	snap := &cluster.Snapshot{
 		At: r.at, Nodes: slices.Clone(r.nodes), Pools: []cluster.Pool{translate.Pool(&r.pool, r.types, r.at)},
 		WellKnown: map[string]bool{label.Zone: true, label.CapacityType: true, label.InstanceType: true},
 	}
-	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Settle: 2 * time.Second})
+	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Grace: 2 * time.Second})
 	for i := range p.Undos {
 		for _, d := range p.Undos[i].Drop {
 			r.leave(r.node(d.Node))
 		}
 		for _, o := range p.Undos[i].Open {
 			n := r.node(o.Node)
-			n.Marked, n.Step, n.Closed = "", "", false
+			n.DisruptionReason, n.Step, n.DisruptedTaint = "", "", false
 		}
 	}
 	for _, rm := range p.Removals {
 		r.leave(r.node(rm.Node))
 		r.judge(t, rm.Reason, false)
 	}
-	for i := range p.Steps {
-		r.begin(&p.Steps[i])
-		r.judge(t, p.Steps[i].Reason, true)
+	for i := range p.Commands {
+		r.begin(&p.Commands[i])
+		r.judge(t, p.Commands[i].Reason, true)
 	}
 	for i := range r.nodes {
-		if n := &r.nodes[i]; n.Marked != "" && !n.Leaving {
-			r.judge(t, n.Marked, false)
+		if n := &r.nodes[i]; n.DisruptionReason != "" && !n.Deleting {
+			r.judge(t, n.DisruptionReason, false)
 		}
 	}
 }
 
 // begin marks the nodes of a step and launches their replacements.
-func (r *roller) begin(s *plan.Step) {
+func (r *roller) begin(s *plan.Command) {
 	for _, rm := range s.Remove {
 		n := r.node(rm.Node)
-		n.Marked, n.MarkedSince, n.Closed = rm.Reason, r.at, true
+		n.DisruptionReason, n.DisruptedSince, n.DisruptedTaint = rm.Reason, r.at, true
 		n.Step, n.StepRemoves, n.StepLaunches = s.ID, len(s.Remove), len(s.Launch)
 	}
 	for i := range s.Launch {
@@ -236,11 +236,11 @@ func (r *roller) judge(t *rapid.T, reason string, begun bool) {
 	total, going := 0, 0
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		if n.Ending || !n.Initialised {
+		if n.Ending || !n.Initialized {
 			continue
 		}
 		total++
-		if n.Marked == reason || begun && (n.Marked != "" || !n.Ready) {
+		if n.DisruptionReason == reason || begun && (n.DisruptionReason != "" || !n.Ready) {
 			going++
 		}
 	}
@@ -254,12 +254,12 @@ func (r *roller) pass(t *rapid.T) {
 	r.at = r.at.Add(time.Duration(rapid.SampledFrom([]int{1, 3, 30, 600, 3600, 3 * 3600}).Draw(t, "seconds")) * time.Second)
 	var left []cluster.Node
 	for _, n := range r.nodes {
-		if n.Leaving && !n.Ending {
+		if n.Deleting && !n.Ending {
 			n.Ending = rapid.Bool().Draw(t, "ending")
 		}
-		if !n.Initialised && !n.Leaving {
-			n.Initialised = rapid.Bool().Draw(t, "initialised")
-			n.Ready = n.Initialised
+		if !n.Initialized && !n.Deleting {
+			n.Initialized = rapid.Bool().Draw(t, "initialised")
+			n.Ready = n.Initialized
 		}
 		if !n.Ending || rapid.Bool().Draw(t, "still there") {
 			left = append(left, n)
@@ -302,7 +302,7 @@ func TestBudgetsHoldAtEveryInstant(t *testing.T) {
 			r.addNode(t)
 		}
 		for range 30 {
-			r.look(t)
+			r.observe(t)
 			r.pass(t)
 		}
 	})

@@ -21,7 +21,7 @@ func (l *Loop) takeBack(ctx context.Context, p *plan.Disruption) error {
 	for i := range p.Undos {
 		err := l.Disrupter.Undo(ctx, &p.Undos[i])
 		errs = append(errs, harmless(err))
-		l.tellUndo(&p.Undos[i])
+		l.reportUndo(&p.Undos[i])
 	}
 	for _, r := range p.Unmarks {
 		errs = append(errs, harmless(l.Disrupter.Unmark(ctx, r)))
@@ -39,30 +39,30 @@ func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Disru
 		nc, err := l.Disrupter.Remove(ctx, r)
 		errs = append(errs, harmless(err))
 		if nc != nil {
-			l.tellRemoval(snap, r, nc)
+			l.reportRemoval(snap, r, nc)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// shun keeps pods away from nodes that go later, before anything is evicted for the
+// taintSoftly keeps pods away from nodes that go later, before anything is evicted for the
 // steps that begin now.
-func (l *Loop) shun(ctx context.Context, p *plan.Disruption) error {
-	return errors.Join(harmless(l.Disrupter.Shun(ctx, p.Shuns)), harmless(l.Disrupter.Unshun(ctx, p.Unshuns)))
+func (l *Loop) taintSoftly(ctx context.Context, p *plan.Disruption) error {
+	return errors.Join(harmless(l.Disrupter.AddSoftTaint(ctx, p.SoftTaints)), harmless(l.Disrupter.Unshun(ctx, p.SoftTaintsOver)))
 }
 
 // begin begins new steps. One that fails halfway is found incomplete by a later look.
 func (l *Loop) begin(ctx context.Context, p *plan.Disruption) error {
-	errs := make([]error, len(p.Steps))
+	errs := make([]error, len(p.Commands))
 	var g errgroup.Group
 	g.SetLimit(stepsAtOnce)
 	if l.Disrupter.OneByOne {
 		g.SetLimit(1)
 	}
-	for i := range p.Steps {
+	for i := range p.Commands {
 		g.Go(func() error {
-			launched, err := l.Disrupter.Begin(ctx, &p.Steps[i])
-			l.tellBegun(&p.Steps[i], launched, err)
+			launched, err := l.Disrupter.Begin(ctx, &p.Commands[i])
+			l.reportBegun(&p.Commands[i], launched, err)
 			errs[i] = harmless(err)
 			return nil
 		})

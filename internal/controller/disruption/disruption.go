@@ -31,8 +31,8 @@ import (
 const (
 	// busy is how long to wait for the caches.
 	busy = time.Second
-	// settle is how long a node stays marked before it goes: far longer than a watch lags.
-	settle = 2 * time.Second
+	// grace is how long a node stays marked before it goes: far longer than a watch lags.
+	grace = 2 * time.Second
 	// slow is from how long on a decision is counted as slow.
 	slow = 10 * time.Second
 )
@@ -66,11 +66,11 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start looks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	return loop.Run(ctx, l.Look, nil)
+	return loop.Run(ctx, l.Reconcile, nil)
 }
 
-// Look decides once. The first look only waits, for others to begin.
-func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+// Reconcile decides once. The first look only waits, for others to begin.
+func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if !l.begun || !l.Synced() {
 		l.begun = true
 		return busy
@@ -94,7 +94,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
 	asked := &record.Decision{
 		Loop: record.Disruption, Snapshot: snap, Memory: l.memory,
-		Disrupt: disrupt.Options{Settle: settle, Pack: l.Pack, Terms: l.Terms, Events: events},
+		Disrupt: disrupt.Options{Grace: grace, Pack: l.Pack, Terms: l.Terms, Events: events},
 	}
 	start := l.Now()
 	next, err := l.decide(asked)
@@ -111,10 +111,10 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	l.memory = next
 	l.Journal.Add(asked)
-	l.tellPools(snap)
-	l.tellWaiting(snap)
-	l.tellScores(p)
-	l.tellBlocked(snap, p)
+	l.reportPools(snap)
+	l.reportWaiting(snap)
+	l.reportScores(p)
+	l.reportBlocked(snap, p)
 	return err
 }
 
@@ -160,5 +160,5 @@ func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
 func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
-	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.shun(ctx, p), l.begin(ctx, p))
+	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.taintSoftly(ctx, p), l.begin(ctx, p))
 }

@@ -35,8 +35,8 @@ func kindOf(reason string, nodes int) string {
 	}
 }
 
-// tellBegun counts and logs a step that was begun, as far as it was.
-func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
+// reportBegun counts and logs a step that was begun, as far as it was.
+func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error) {
 	if err != nil {
 		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
 	}
@@ -73,8 +73,8 @@ func (l *Loop) tellBegun(s *plan.Step, launched []apply.Launched, err error) {
 		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
 }
 
-// tellUndo counts and logs a step that is undone.
-func (l *Loop) tellUndo(u *plan.Undo) {
+// reportUndo counts and logs a step that is undone.
+func (l *Loop) reportUndo(u *plan.Undo) {
 	decision := observe.DecisionDelete
 	if u.Failed {
 		decision = observe.DecisionReplace
@@ -93,11 +93,11 @@ func (l *Loop) tellUndo(u *plan.Undo) {
 		}
 		l.onNode(r.Node, r.Claim, observe.DisruptionBlocked(u.Why.String()))
 	}
-	l.Log.Info("took back a step", "step", u.Step, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
+	l.Log.Info("took back a step", "step", u.Command, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
 }
 
-// tellRemoval counts and says that a node goes.
-func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
+// reportRemoval counts and says that a node goes.
+func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
 	policy := ""
 	if pool, ok := snap.PoolByName(r.Pool); ok && r.Reason == disrupt.Underutilized {
 		policy = observe.PolicyLabel(pool.Policy)
@@ -108,20 +108,20 @@ func (l *Loop) tellRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenter
 	}
 	how := []string{reason, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], policy, terminationMode(nc)}
 	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
-	pods, quiet := 0, time.Duration(0)
+	pods, idle := 0, time.Duration(0)
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; n.Claim == r.Claim {
-			pods, quiet = len(n.Residents), snap.At.Sub(n.QuietSince).Round(time.Second)
+			pods, idle = len(n.Reschedulable), snap.At.Sub(n.LastPodEvent).Round(time.Second)
 		}
 	}
 	l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods))
-	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", quiet, "reason", r.Reason)
+	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
 	l.onNode(r.Node, r.Claim, event)
 }
 
-// tellPools sets what the budgets allow now.
-func (l *Loop) tellPools(snap *cluster.Snapshot) {
-	books := budget.Open(snap)
+// reportPools sets what the budgets allow now.
+func (l *Loop) reportPools(snap *cluster.Snapshot) {
+	ledger := budget.Open(snap)
 	for i := range snap.Pools {
 		pool := snap.Pools[i].Name
 		if np, ok := l.Mirror.PoolObject(pool); ok {
@@ -135,9 +135,9 @@ func (l *Loop) tellPools(snap *cluster.Snapshot) {
 			}
 		}
 		for _, reason := range disrupt.BudgetReasons() {
-			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, reason).Set(float64(books.Allowed(pool, reason)))
-			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, reason).Set(float64(books.Used(pool)))
-			if l.hasNodes(snap, pool) && books.Allowed(pool, reason) == 0 {
+			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, reason).Set(float64(ledger.Allowed(pool, reason)))
+			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, reason).Set(float64(ledger.Used(pool)))
+			if l.hasNodes(snap, pool) && ledger.Allowed(pool, reason) == 0 {
 				l.onPool(pool, observe.PoolDisruptionBlocked("the budgets allow no disruption for "+reason+" now"))
 			}
 		}
@@ -146,32 +146,32 @@ func (l *Loop) tellPools(snap *cluster.Snapshot) {
 
 func (l *Loop) hasNodes(snap *cluster.Snapshot, pool string) bool {
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; n.Pool == pool && n.Claim != "" && n.Initialised {
+		if n := &snap.Nodes[i]; n.Pool == pool && n.Claim != "" && n.Initialized {
 			return true
 		}
 	}
 	return false
 }
 
-// tellWaiting says on replacements that are not initialized that nodes wait for them.
-func (l *Loop) tellWaiting(snap *cluster.Snapshot) {
+// reportWaiting says on replacements that are not initialized that nodes wait for them.
+func (l *Loop) reportWaiting(snap *cluster.Snapshot) {
 	steps := map[string]bool{}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; n.Step != "" && n.Marked != "" && !n.Leaving {
+		if n := &snap.Nodes[i]; n.Step != "" && n.DisruptionReason != "" && !n.Deleting {
 			steps[n.Step] = true
 		}
 	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if nc, ok := l.Mirror.ClaimObject(n.Claim); ok && steps[n.Replaces] && !n.Initialised {
+		if nc, ok := l.Mirror.ClaimObject(n.Claim); ok && steps[n.Replaces] && !n.Initialized {
 			l.Events.Event(nc, observe.DisruptionWaitingReadiness())
 		}
 	}
 }
 
-// tellScores counts what pools that want balance found of steps, and says of those that are begun
+// reportScores counts what pools that want balance found of steps, and says of those that are begun
 // that they did: on the node, or on the pool where several go at once.
-func (l *Loop) tellScores(p *plan.Disruption) {
+func (l *Loop) reportScores(p *plan.Disruption) {
 	for _, s := range p.Scores {
 		decision := observe.MoveRejected
 		if s.Approved {
@@ -180,8 +180,8 @@ func (l *Loop) tellScores(p *plan.Disruption) {
 		labels := []string{decision, s.Pool, observe.PolicyLabel(cluster.PolicyBalanced)}
 		l.Metrics.ConsolidationScore.WithLabelValues(labels...).Observe(s.Value)
 		l.Metrics.ConsolidationMoves.WithLabelValues(labels...).Inc()
-		for i := range p.Steps {
-			step := &p.Steps[i]
+		for i := range p.Commands {
+			step := &p.Commands[i]
 			if !s.Approved || step.Remove[0].Node != s.Node {
 				continue
 			}
@@ -195,9 +195,9 @@ func (l *Loop) tellScores(p *plan.Disruption) {
 	}
 }
 
-// tellBlocked says on each node that is not disrupted though there would be a reason
+// reportBlocked says on each node that is not disrupted though there would be a reason
 // why that is, and shows how many could be.
-func (l *Loop) tellBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
+func (l *Loop) reportBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 	for _, e := range p.Eligible {
 		l.Metrics.VoluntaryDisruptionEligibleNodes.WithLabelValues(label(e.Reason)).Set(float64(e.Nodes))
 	}

@@ -33,85 +33,85 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 		}
 		return all
 	}
-	one := plan.Step{Reason: disrupt.Underutilized, Remove: removals("a"), SavingHourly: 0.2, Evictions: 3}
-	two := plan.Step{Reason: disrupt.Underutilized, Remove: removals("a", "b"), SavingHourly: 0.2, Evictions: 3}
+	one := plan.Command{Reason: disrupt.Underutilized, Remove: removals("a"), SavingHourly: 0.2, Evictions: 3}
+	two := plan.Command{Reason: disrupt.Underutilized, Remove: removals("a", "b"), SavingHourly: 0.2, Evictions: 3}
 	back := plan.Undo{Reason: disrupt.Underutilized, Open: removals("a"), Why: verdict.Of(verdict.StepBroken, "a", "pods came")}
 	drifted := back
 	drifted.Reason = disrupt.Drifted
 	on := func(kind string) string { return " involvedObject{kind=" + kind + ",apiVersion=}" }
 	blocked := func(why verdict.Reason) func(*Loop) {
 		return func(l *Loop) {
-			l.tellBlocked(&cluster.Snapshot{Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p"}}},
+			l.reportBlocked(&cluster.Snapshot{Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p"}}},
 				&plan.Disruption{Blocked: []verdict.Verdict{verdict.Of(why, "a", "why")}})
 		}
 	}
 	const saves = "saves $0.2000 per hour, evicts 3 pods: score 0.70"
 	for name, c := range map[string]struct {
-		tell    func(*Loop)
+		report  func(*Loop)
 		events  []string
 		counted map[string]float64 // by metric and its labels
 	}{
 		"a step that a pool approved is begun": {
-			tell: func(l *Loop) {
-				l.tellScores(&plan.Disruption{Steps: []plan.Step{one}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
+			report: func(l *Loop) {
+				l.reportScores(&plan.Disruption{Commands: []plan.Command{one}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
 			},
 			events: []string{"Normal ConsolidationApproved " + saves + on("Node"), "Normal ConsolidationApproved " + saves + on("NodeClaim")}, counted: map[string]float64{"moves approved p balanced": 1, "score approved p balanced": 0.7},
 		},
 		"it removes several nodes": {
-			tell: func(l *Loop) {
-				l.tellScores(&plan.Disruption{Steps: []plan.Step{two}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
+			report: func(l *Loop) {
+				l.reportScores(&plan.Disruption{Commands: []plan.Command{two}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
 			},
 			events: []string{"Normal ConsolidationApproved " + saves + on("NodePool")}, counted: map[string]float64{"moves approved p balanced": 1, "score approved p balanced": 0.7},
 		},
 		"a step was rejected": {
-			tell: func(l *Loop) {
-				l.tellScores(&plan.Disruption{Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.1}}})
+			report: func(l *Loop) {
+				l.reportScores(&plan.Disruption{Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.1}}})
 			},
 			counted: map[string]float64{"moves rejected p balanced": 1, "score rejected p balanced": 0.1},
 		},
 		"a step is taken back": {
-			tell:   func(l *Loop) { l.tellUndo(&back) },
+			report: func(l *Loop) { l.reportUndo(&back) },
 			events: []string{"Normal ConsolidationRejected a: pods came" + on("Node"), "Normal ConsolidationRejected a: pods came" + on("NodeClaim")}, counted: map[string]float64{"failed single": 1},
 		},
 		"one for another reason is": {
-			tell:    func(l *Loop) { l.tellUndo(&drifted) },
+			report:  func(l *Loop) { l.reportUndo(&drifted) },
 			events:  []string{"Normal DisruptionBlocked a: pods came" + on("Node"), "Normal DisruptionBlocked a: pods came" + on("NodeClaim")},
 			counted: map[string]float64{"queue failures delete drifted": 1},
 		},
 		"a step is begun": {
-			tell: func(l *Loop) { l.tellBegun(&one, nil, nil) },
+			report: func(l *Loop) { l.reportBegun(&one, nil, nil) },
 			events: []string{
 				"Normal ConsolidationCandidate 1 machines for 0: saves $0.2000 per hour, evicts 3 pods" + on("Node"),
 				"Normal ConsolidationCandidate 1 machines for 0: saves $0.2000 per hour, evicts 3 pods" + on("NodeClaim"),
 			},
 			counted: map[string]float64{"decisions single delete underutilized": 1, "pool's decisions single delete p underutilized": 1},
 		},
-		"a step could not be begun": {tell: func(l *Loop) { l.tellBegun(&two, nil, errors.New("conflict")) }},
+		"a step could not be begun": {report: func(l *Loop) { l.reportBegun(&two, nil, errors.New("conflict")) }},
 		"a replacement is not ready": {
-			tell: func(l *Loop) {
-				l.tellWaiting(&cluster.Snapshot{Nodes: []cluster.Node{
-					{Name: "old", Marked: disrupt.Drifted, Disruption: cluster.Disruption{Step: "s"}},
+			report: func(l *Loop) {
+				l.reportWaiting(&cluster.Snapshot{Nodes: []cluster.Node{
+					{Name: "old", DisruptionReason: disrupt.Drifted, Disruption: cluster.Disruption{Step: "s"}},
 					{Name: "a", Claim: "claim-a", Disruption: cluster.Disruption{Replaces: "s"}},
 				}})
 			},
 			events: []string{"Normal DisruptionWaitingReadiness The nodes that it replaces stay until it is initialized" + on("NodeClaim")},
 		},
 		"a replacement is ready": {
-			tell: func(l *Loop) {
-				l.tellWaiting(&cluster.Snapshot{Nodes: []cluster.Node{
-					{Name: "old", Marked: disrupt.Drifted, Disruption: cluster.Disruption{Step: "s"}},
-					{Name: "a", Claim: "claim-a", Initialised: true, Disruption: cluster.Disruption{Replaces: "s"}},
+			report: func(l *Loop) {
+				l.reportWaiting(&cluster.Snapshot{Nodes: []cluster.Node{
+					{Name: "old", DisruptionReason: disrupt.Drifted, Disruption: cluster.Disruption{Step: "s"}},
+					{Name: "a", Claim: "claim-a", Initialized: true, Disruption: cluster.Disruption{Replaces: "s"}},
 				}})
 			},
 		},
-		"a pod keeps a node":      {tell: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
-		"nothing is gained":       {tell: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
-		"the budgets keep a node": {tell: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
-		"it only has to wait":     {tell: blocked(verdict.NotYetQuiet)},
+		"a pod keeps a node":      {report: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
+		"nothing is gained":       {report: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
+		"the budgets keep a node": {report: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
+		"it only has to wait":     {report: blocked(verdict.ConsolidateAfterNotElapsed)},
 		"a budget allows nothing": {
-			tell: func(l *Loop) {
-				l.tellPools(&cluster.Snapshot{
-					Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p", Initialised: true, Ready: true}},
+			report: func(l *Loop) {
+				l.reportPools(&cluster.Snapshot{
+					Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Pool: "p", Initialized: true, Ready: true}},
 					Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Reasons: []string{disrupt.Drifted}}}}},
 				})
 			},
@@ -119,12 +119,12 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 			counted: map[string]float64{"allowed p Empty": math.MaxInt32, "allowed p Underutilized": math.MaxInt32},
 		},
 		"a budget allows some": {
-			tell: func(l *Loop) {
-				l.tellPools(&cluster.Snapshot{
+			report: func(l *Loop) {
+				l.reportPools(&cluster.Snapshot{
 					Nodes: []cluster.Node{
-						{Name: "a", Claim: "claim-a", Pool: "p", Initialised: true, Ready: true, Marked: disrupt.Drifted},
-						{Name: "b", Claim: "claim-b", Pool: "p", Initialised: true, Ready: true},
-						{Name: "c", Claim: "claim-c", Pool: "p", Initialised: true},
+						{Name: "a", Claim: "claim-a", Pool: "p", Initialized: true, Ready: true, DisruptionReason: disrupt.Drifted},
+						{Name: "b", Claim: "claim-b", Pool: "p", Initialized: true, Ready: true},
+						{Name: "c", Claim: "claim-c", Pool: "p", Initialized: true},
 						{Name: "d", Claim: "claim-d", Pool: "p", Ready: true},
 					},
 					Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Nodes: 34, Percent: true}, {Active: true, Nodes: 1, Reasons: []string{disrupt.Empty}}}}},
@@ -135,20 +135,20 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 			},
 		},
 		"a budget cannot be read": {
-			tell: func(l *Loop) {
-				l.tellPools(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Invalid: "no cron"}}}}})
+			report: func(l *Loop) {
+				l.reportPools(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Active: true, Invalid: "no cron"}}}}})
 			},
 			events: []string{"Normal DisruptionBlocked spec.disruption.budgets[0] cannot be read and so allows nothing: no cron" + on("NodePool")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := record.NewFakeRecorder(20)
-			told.IncludeObject = true
+			reported := record.NewFakeRecorder(20)
+			reported.IncludeObject = true
 			metrics := prometheus.NewRegistry()
 			l := &Loop{
 				Mirror: mirror.NewStore(mirror.Options{Now: time.Now, Manages: func(string, string) bool { return true }}),
-				Events: observe.NewRecorder(told, time.Now), Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler),
+				Events: observe.NewRecorder(reported, time.Now), Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler),
 			}
 			err := l.Mirror.Observe(
 				&corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -158,10 +158,10 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.tell(l)
-			close(told.Events)
+			c.report(l)
+			close(reported.Events)
 			events := slices.Sorted(func(yield func(string) bool) {
-				for e := range told.Events {
+				for e := range reported.Events {
 					if !yield(e) {
 						return
 					}

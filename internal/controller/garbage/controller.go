@@ -69,11 +69,11 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 // Start sweeps at once, since much can have happened while nobody looked, and then at
 // every period until the context is over.
 func (l *Loop) Start(ctx context.Context) error {
-	return loop.Run(ctx, l.Look, nil)
+	return loop.Run(ctx, l.Reconcile, nil)
 }
 
-// Look sweeps once.
-func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+// Reconcile sweeps once.
+func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
 		l.Log.Error("could not collect garbage, will try again", "error", err)
 	}

@@ -75,7 +75,7 @@ var errEarly = errors.New("no claim has the instance yet")
 // no claim has needs nothing, unless one may have it soon: then it is to be told again.
 func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 	if n.Kind == cloud.ZoneShifted || n.Kind == cloud.ZoneRestored {
-		return l.tellPools(ctx, n)
+		return l.reportPools(ctx, n)
 	}
 	var claims karpenterv1.NodeClaimList
 	if err := l.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: n.InstanceID}); err != nil {
@@ -92,8 +92,8 @@ func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 	return nil
 }
 
-// tellPools writes an event of a notice about a zone on the pools of the cloud.
-func (l *Loop) tellPools(ctx context.Context, n cloud.Notice) error {
+// reportPools writes an event of a notice about a zone on the pools of the cloud.
+func (l *Loop) reportPools(ctx context.Context, n cloud.Notice) error {
 	var pools karpenterv1.NodePoolList
 	if err := l.Client.List(ctx, &pools); err != nil {
 		return fmt.Errorf("find the pools with nodes in zone %s: %w", n.Zone, err)
@@ -137,7 +137,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	}
 	switch n.Kind {
 	case cloud.RebalanceRecommended:
-		l.tell(n, claim, nodes)
+		l.report(n, claim, nodes)
 		if !l.ReplaceOnRebalance {
 			return nil
 		}
@@ -155,7 +155,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 		if by := n.Ends.Add(-grace - drainMargin); l.Now().Before(by) && !young(n, claim) {
 			isNew, err := l.replaceBy(ctx, claim, by, n.Kind)
 			if isNew {
-				l.tell(n, claim, nodes)
+				l.report(n, claim, nodes)
 			}
 			return err
 		}
@@ -164,8 +164,8 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	if err := apply.Remove(ctx, l.Client, claim); err != nil {
 		return err
 	}
-	l.tell(n, claim, nodes)
-	l.onMachine(observe.TerminatingOnInterruption(string(n.Kind)), claim, nodes)
+	l.report(n, claim, nodes)
+	l.onInstance(observe.TerminatingOnInterruption(string(n.Kind)), claim, nodes)
 	l.Metrics.Disrupted(claim, string(n.Kind), "", 0)
 	l.Log.Info("deleted claim", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
 	return nil
@@ -211,10 +211,10 @@ func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by t
 	return true, nil
 }
 
-// tell tells of a notice on the claim and its nodes, and nothing is bought for a while where
+// report reports a notice on the claim and its nodes, and nothing is bought for a while where
 // a spot instance is reclaimed.
-func (l *Loop) tell(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
-	l.onMachine(observe.Interrupted(n.Kind, n.Ends), claim, nodes)
+func (l *Loop) report(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
+	l.onInstance(observe.Interrupted(n.Kind, n.Ends), claim, nodes)
 	if n.Kind == cloud.Reclaimed && l.Short != nil {
 		l.Short([]catalog.Place{{
 			Type: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: karpenterv1.CapacityTypeSpot,
@@ -222,8 +222,8 @@ func (l *Loop) tell(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1
 	}
 }
 
-// onMachine writes an event on a claim and its nodes.
-func (l *Loop) onMachine(e observe.Event, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
+// onInstance writes an event on a claim and its nodes.
+func (l *Loop) onInstance(e observe.Event, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
 	l.Events.Event(claim, e)
 	for i := range nodes {
 		l.Events.Event(&nodes[i], e)

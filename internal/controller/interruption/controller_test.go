@@ -97,9 +97,9 @@ func TestNotices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			grace := int64(20)
-			initialised := metav1.ConditionTrue
+			initialized := metav1.ConditionTrue
 			if c.isYoung {
-				initialised = metav1.ConditionUnknown
+				initialized = metav1.ConditionUnknown
 			}
 			controlled := true
 			api := fakeapi.New(t,
@@ -107,7 +107,7 @@ func TestNotices(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}},
 					Spec:       karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
 					Status: karpenterv1.NodeClaimStatus{
-						ProviderID: instance, NodeName: "node", Conditions: []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: initialised}},
+						ProviderID: instance, NodeName: "node", Conditions: []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: initialized}},
 					},
 				},
 				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{ProviderID: instance}},
@@ -187,7 +187,7 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestZonalShift tells of a zone on the pools whose nodes are the cloud's.
+// TestZonalShift reports a zone on the pools whose nodes are the cloud's.
 func TestZonalShift(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

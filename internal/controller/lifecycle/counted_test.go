@@ -50,19 +50,19 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 		return metav1.Condition{Type: kind, Status: status, Reason: kind, LastTransitionTime: began}
 	}
 	for name, c := range map[string]struct {
-		change func(*karpenterv1.NodeClaim)
-		after  time.Duration
-		looks  int
-		pause  time.Duration // between them
-		want   map[string]float64
+		change   func(*karpenterv1.NodeClaim)
+		after    time.Duration
+		searches int
+		pause    time.Duration // between them
+		want     map[string]float64
 	}{
 		"it did not launch": {
 			change: func(nc *karpenterv1.NodeClaim) {
 				nc.Status.Conditions = []metav1.Condition{is(karpenterv1.ConditionTypeLaunched, metav1.ConditionUnknown)}
 			},
-			pause: 6 * time.Minute, // which the launch that is asked for first may take
-			looks: 2,
-			want:  map[string]float64{"disrupted_total{p launch_timeout graceful}": 1},
+			pause:    6 * time.Minute, // which the launch that is asked for first may take
+			searches: 2,
+			want:     map[string]float64{"disrupted_total{p launch_timeout graceful}": 1},
 		},
 		"it did not join": {
 			change: func(nc *karpenterv1.NodeClaim) {
@@ -71,26 +71,26 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 					is(karpenterv1.ConditionTypeLaunched, metav1.ConditionTrue), is(karpenterv1.ConditionTypeRegistered, metav1.ConditionUnknown),
 				}
 			},
-			after: 15*time.Minute + time.Second,
-			looks: 1,
-			want:  map[string]float64{"disrupted_total{p registration_timeout graceful}": 1},
+			after:    15*time.Minute + time.Second,
+			searches: 1,
+			want:     map[string]float64{"disrupted_total{p registration_timeout graceful}": 1},
 		},
 		"its time is over": {
 			change: func(nc *karpenterv1.NodeClaim) {
 				nc.Spec.ExpireAfter.Duration = new(time.Hour)
 				nc.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: time.Minute}
 			},
-			after: time.Hour + time.Second,
-			looks: 1,
-			want:  map[string]float64{"disrupted_total{p expired eventual}": 1},
+			after:    time.Hour + time.Second,
+			searches: 1,
+			want:     map[string]float64{"disrupted_total{p expired eventual}": 1},
 		},
 		"it is gone": {
 			change: func(nc *karpenterv1.NodeClaim) {
 				nc.DeletionTimestamp, nc.Status.ProviderID = &began, "test://1"
 				nc.Status.Conditions = []metav1.Condition{is(karpenterv1.ConditionTypeLaunched, metav1.ConditionTrue)}
 			},
-			looks: 3,
-			pause: 5 * time.Second,
+			searches: 3,
+			pause:    5 * time.Second,
 			want: map[string]float64{
 				"terminated_total{p}": 1, "termination_duration_seconds{p}": 5, "instance_termination_duration_seconds{p}": 5,
 			},
@@ -114,7 +114,7 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 			}
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)
 			l.orders = &apply.Orders{Cloud: l.Cloud, Now: l.Now, Later: func(time.Duration, func()) {}}
-			for range c.looks {
+			for range c.searches {
 				if _, err := l.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
 					t.Fatal(err)
 				}

@@ -81,7 +81,7 @@ func orphanInstance(t *testing.T, w *world) {
 	types, err := w.cloud.Types(t.Context(), class)
 	must(t, err)
 	result := w.cloud.Launch(t.Context(), []cloud.LaunchRequest{{
-		Token: "nobody", Claim: "nobody", Class: class, Offers: catalog.Offers(types, label.Requirements{}, quantity.List{}),
+		Token: "nobody", Claim: "nobody", Class: class, Choices: catalog.Choices(types, label.Requirements{}, quantity.List{}),
 	}})[0]
 	must(t, result.Err)
 	nodes := &corev1.NodeList{}

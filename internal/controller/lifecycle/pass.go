@@ -48,14 +48,14 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 	}
 	step := core.Next(view)
 	if len(step.Notes) > 0 {
-		p.tellLaunchFailed(step.Notes)
+		p.reportLaunchFailed(step.Notes)
 		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
 		if err != nil {
 			return step, err
 		}
-		p.tellTurned(ctx, turned)
+		p.reportTurned(ctx, turned)
 	}
-	p.tellWait(&step)
+	p.reportWait(&step)
 	if step.Act == core.RegisterNode && p.Opener != nil && view.Nodes[0].IsUnregistered {
 		node := p.node(step.Node)
 		if err := apply.AdoptNode(ctx, p.Client, node, p.claim); err != nil {
@@ -92,11 +92,11 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 		if err := apply.RecordLaunch(ctx, p.Client, p.claim, launched, p.Now()); err != nil {
 			return err
 		}
-		p.tellLaunched(launched)
+		p.reportLaunched(launched)
 		return nil
 	case core.RegisterNode:
 		if step.TaintMissing {
-			p.tellTaintMissing(step.Node)
+			p.reportTaintMissing(step.Node)
 		}
 		return apply.RegisterNode(ctx, p.Client, p.node(step.Node), p.claim)
 	case core.InitialiseNode:
@@ -105,13 +105,13 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 		if err := apply.RemoveAsSeen(ctx, p.Client, p.claim); err != nil {
 			return err
 		}
-		p.tellDeleted(ctx, step.Reason, answer)
+		p.reportDeleted(ctx, step.Reason, answer)
 		return nil
 	case core.SetDeadline:
 		if err := apply.SetDeadline(ctx, p.Client, p.claim, step.Deadline); err != nil {
 			return err
 		}
-		p.tellDeadline(step.Deadline)
+		p.reportDeadline(step.Deadline)
 		return nil
 	case core.DeleteNodes:
 		return p.deleteNodes(ctx)
@@ -122,7 +122,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 			return err
 		}
 		p.orders.Forget(string(p.claim.UID))
-		p.tellGone()
+		p.reportGone()
 		return nil
 	case core.Wait, core.AskInstance, core.TaintNode:
 		return nil
@@ -148,8 +148,8 @@ func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud
 		return cloud.LaunchRequest{}, fmt.Errorf("list instance types of %s: %w", class, err)
 	}
 	requests := translate.Quantities(claim.Spec.Resources.Requests)
-	offers := catalog.Offers(types, want, requests)
-	if len(offers) == 0 {
+	choices := catalog.Choices(types, want, requests)
+	if len(choices) == 0 {
 		return cloud.LaunchRequest{}, &cloud.Failure{
 			Kind:    cloud.NoCapacity,
 			Message: fmt.Sprintf("none of %d instance types is on offer that satisfies the claim and holds its requests", len(types)),
@@ -158,7 +158,7 @@ func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud
 	unregistered := karpenterv1.UnregisteredTaint()
 	return cloud.LaunchRequest{
 		Token: string(claim.UID), Claim: claim.Name, Class: class,
-		Offers: offers, Requirements: want, Requests: requests,
+		Choices: choices, Requirements: want, Requests: requests,
 		Labels: claim.Labels, Annotations: claim.Annotations,
 		Taints: []cluster.Taint{{Key: unregistered.Key, Effect: string(unregistered.Effect)}},
 	}, nil

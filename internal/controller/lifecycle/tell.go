@@ -17,14 +17,14 @@ import (
 
 func (p *pass) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
 
-func (p *pass) tellLaunched(got *cloud.Instance) {
+func (p *pass) reportLaunched(got *cloud.Instance) {
 	p.Log.Info("launched instance", "claim", p.claim.Name, "pool", p.pool(), "instance", got.ID,
 		"instance_type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
 		"capacity_type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], "took", p.age())
 }
 
-// tellLaunchFailed tells why there is no instance yet, once for each reason.
-func (p *pass) tellLaunchFailed(notes []core.Note) {
+// reportLaunchFailed tells why there is no instance yet, once for each reason.
+func (p *pass) reportLaunchFailed(notes []core.Note) {
 	for _, n := range notes {
 		if n.Type == core.Launched && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
 			p.Log.Error("launch failed, will try again", "claim", p.claim.Name, "pool", p.pool(), "reason", n.Reason, "error", n.Message)
@@ -32,29 +32,29 @@ func (p *pass) tellLaunchFailed(notes []core.Note) {
 	}
 }
 
-// tellTurned tells about the conditions that became True.
-func (p *pass) tellTurned(ctx context.Context, turned []string) {
+// reportTurned tells about the conditions that became True.
+func (p *pass) reportTurned(ctx context.Context, turned []string) {
 	for _, t := range turned {
 		switch t {
 		case core.Registered:
 			p.Metrics.NodesCreated.WithLabelValues(p.pool(), p.claim.Labels[corev1.LabelTopologyZone]).Inc()
 			p.record(ctx, true)
 			p.Log.Info("registered node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
-		case core.Initialised:
+		case core.Initialized:
 			p.Log.Info("initialized node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		default:
 		}
 	}
 }
 
-func (p *pass) tellTaintMissing(node string) {
+func (p *pass) reportTaintMissing(node string) {
 	p.Events.Event(p.claim, observe.UnregisteredTaintMissing())
 	p.Log.Error("node joined without the taint that keeps pods away until it is registered", "claim", p.claim.Name, "node", node)
 }
 
-// tellDeleted tells about a claim that was deleted, because it did not become a node or
+// reportDeleted tells about a claim that was deleted, because it did not become a node or
 // because its time was over.
-func (p *pass) tellDeleted(ctx context.Context, reason string, answer core.Answer) {
+func (p *pass) reportDeleted(ctx context.Context, reason string, answer core.Answer) {
 	switch reason {
 	case translate.Reclaimed(p.claim):
 		p.onClaimAndNodes(observe.TerminatingOnInterruption(reason))
@@ -87,18 +87,18 @@ func (p *pass) onClaimAndNodes(e observe.Event) {
 	}
 }
 
-func (p *pass) tellDeadline(deadline time.Time) {
+func (p *pass) reportDeadline(deadline time.Time) {
 	p.Events.Event(p.claim, observe.TerminationGracePeriodExpiring(deadline))
 }
 
-// tellWait says on the claim what its end has waited for too long.
-func (p *pass) tellWait(step *core.Step) {
+// reportWait says on the claim what its end has waited for too long.
+func (p *pass) reportWait(step *core.Step) {
 	if p.claim.DeletionTimestamp != nil && len(step.Blocked) > 0 {
 		p.Events.Event(p.claim, observe.FailedTermination(step.BlockedText()))
 	}
 }
 
-func (p *pass) tellGone() {
+func (p *pass) reportGone() {
 	now := p.Now()
 	labels := p.claim.Labels
 	p.Metrics.NodeClaimsTerminated.WithLabelValues(p.pool(), labels[karpenterv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]).Inc()

@@ -108,7 +108,7 @@ func (w *world) claim(t *testing.T, name string, change ...func(*karpenterv1.Nod
 	return c
 }
 
-// ready waits until the claim is initialised and returns its Node.
+// ready waits until the claim is initialized and returns its Node.
 func (w *world) ready(t *testing.T, claim *karpenterv1.NodeClaim) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{}

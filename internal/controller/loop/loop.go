@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Looker is a loop that can be driven from outside, one iteration at a time.
-type Looker interface {
-	// Look runs one iteration. It wants the next after the pause; zero: at the next event.
-	Look(ctx context.Context) (pause time.Duration)
+// Reconciler is a loop that can be driven from outside, one iteration at a time.
+type Reconciler interface {
+	// Reconcile runs one iteration. It wants the next after the pause; zero: at the next event.
+	Reconcile(ctx context.Context) (pause time.Duration)
 }
 
-// Newsreader is a Looker that is also triggered by events.
-type Newsreader interface {
-	Looker
-	// News returns the channel that receives a value when an event has come.
-	News() <-chan struct{}
+// Triggered is a Looker that is also triggered by events.
+type Triggered interface {
+	Reconciler
+	// Triggers returns the channel that receives a value when an event has come.
+	Triggers() <-chan struct{}
 }
 
 // Run calls look at once, then after each pause that look asks for and at each event, until the
 // context ends. Events may be nil.
-func Run(ctx context.Context, look func(context.Context) time.Duration, events <-chan struct{}) error {
+func Run(ctx context.Context, observe func(context.Context) time.Duration, events <-chan struct{}) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -34,7 +34,7 @@ func Run(ctx context.Context, look func(context.Context) time.Duration, events <
 		case <-timer.C:
 		case <-events:
 		}
-		if pause := look(ctx); pause > 0 {
+		if pause := observe(ctx); pause > 0 {
 			timer.Reset(pause)
 		}
 	}

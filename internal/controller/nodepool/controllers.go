@@ -40,10 +40,10 @@ type Controllers struct {
 
 	mu     sync.Mutex
 	health map[string]*launches // guarded by mu; by pool name
-	// lookAt brings a pool to the health loop. It is nil before that has started.
-	lookAt func(pool string)         // guarded by mu
-	told   map[gaugeOf]quantity.List // guarded by mu; what the gauges show
-	counts map[string]count          // guarded by mu; by pool name
+	// observeAt brings a pool to the health loop. It is nil before that has started.
+	observeAt func(pool string)         // guarded by mu
+	reported  map[gaugeOf]quantity.List // guarded by mu; what the gauges show
+	counts    map[string]count          // guarded by mu; by pool name
 }
 
 // launches is what is remembered of one pool's launches. The pool's condition has the

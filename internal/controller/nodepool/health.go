@@ -33,8 +33,8 @@ func (c *Controllers) Record(ctx context.Context, claim *karpenterv1.NodeClaim, 
 	if !registered {
 		l.reason, l.message = failureOf(claim)
 	}
-	if c.lookAt != nil {
-		c.lookAt(np.Name)
+	if c.observeAt != nil {
+		c.observeAt(np.Name)
 	}
 }
 
@@ -77,7 +77,7 @@ func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodeP
 	}
 	had := condition.ForNodePool(np).Get(healthy)
 	changed := had.Status == "" || had.ObservedGeneration != np.Generation || generation != np.Status.NodeClassObservedGeneration
-	l := c.look(np, changed, generations{np.Generation, generation})
+	l := c.observe(np, changed, generations{np.Generation, generation})
 	return apply.EditPool(ctx, c.Client, np, func() {
 		np.Status.NodeClassObservedGeneration = generation
 		conditions := condition.ForNodePool(np)
@@ -92,9 +92,9 @@ func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodeP
 	})
 }
 
-// look returns a copy of what is known of the pool, after forgetting what was before a change.
+// observe returns a copy of what is known of the pool, after forgetting what was before a change.
 // A cache that is behind shows the same change again, when launches may have ended since.
-func (c *Controllers) look(np *karpenterv1.NodePool, changed bool, since generations) launches {
+func (c *Controllers) observe(np *karpenterv1.NodePool, changed bool, since generations) launches {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.launchesOf(np)

@@ -44,7 +44,7 @@ func TestLoops(t *testing.T) {
 		"a static pool says that it is left alone":       saysStaticIsLeftAlone,
 		"an old hash moves on without making drift":      migratesHash,
 		"capacity is counted and shown":                  countsCapacity,
-		"two failed launches make a pool unhealthy":      tellsHealth,
+		"two failed launches make a pool unhealthy":      reportsHealth,
 		"a pool of somebody else's class is not touched": leavesOthersAlone,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,9 +189,9 @@ func countsCapacity(t *testing.T, w *world) {
 	np := pool("count", "any")
 	np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10500m"), karpenterv1.LimitNodes: resource.MustParse("9")}
 	w.create(t, np)
-	joined, waiting, leaving, unlaunched := claim("count", "joined"), claim("count", "waiting"), claim("count", "leaving"), claim("count", "unlaunched")
-	leaving.Finalizers = []string{"example.com/held"}
-	for _, nc := range []*karpenterv1.NodeClaim{joined, waiting, leaving} {
+	joined, waiting, deleting, unlaunched := claim("count", "joined"), claim("count", "waiting"), claim("count", "leaving"), claim("count", "unlaunched")
+	deleting.Finalizers = []string{"example.com/held"}
+	for _, nc := range []*karpenterv1.NodeClaim{joined, waiting, deleting} {
 		w.create(t, nc)
 		w.setStatus(t, nc, karpenterv1.NodeClaimStatus{
 			ProviderID: "kwok://" + nc.Name,
@@ -199,7 +199,7 @@ func countsCapacity(t *testing.T, w *world) {
 		})
 	}
 	w.create(t, unlaunched)
-	if err := w.Delete(t.Context(), leaving); err != nil {
+	if err := w.Delete(t.Context(), deleting); err != nil {
 		t.Fatal(err)
 	}
 	w.create(t, &corev1.Node{
@@ -239,7 +239,7 @@ func countsCapacity(t *testing.T, w *world) {
 	})
 }
 
-func tellsHealth(t *testing.T, w *world) {
+func reportsHealth(t *testing.T, w *world) {
 	sick := class("sick")
 	w.create(t, sick)
 	np := w.create(t, pool("sick", "sick")).(*karpenterv1.NodePool)

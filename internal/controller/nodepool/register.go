@@ -105,7 +105,7 @@ func (c *Controllers) recorded() source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.lookAt = func(pool string) { queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: pool}}) }
+		c.observeAt = func(pool string) { queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: pool}}) }
 		return nil
 	})
 }

@@ -42,7 +42,7 @@ type share struct {
 	claim, node state
 	isUsed      bool // it is not on its way out
 	has         []amount
-	offer
+	offering
 }
 
 // state tells a state of an object from all others.
@@ -58,8 +58,8 @@ type amount struct {
 	n    int64
 }
 
-// offer is where a price stands.
-type offer struct{ instanceType, zone, capacityType string }
+// offering is where a price stands.
+type offering struct{ instanceType, zone, capacityType string }
 
 // shares returns those of the claims that are launched, in their order, and the Nodes by provider
 // ID that are of none of them. What had of a claim that is as it was, and its Node too, still holds.
@@ -88,7 +88,7 @@ func shares(claims []karpenterv1.NodeClaim, nodes []corev1.Node, had map[types.U
 		}
 		now.isUsed = claim.DeletionTimestamp == nil && !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeInstanceTerminating)
 		now.has = capacityOf(claim, node)
-		now.offer = offer{claim.Labels[label.InstanceType], claim.Labels[label.Zone], claim.Labels[label.CapacityType]}
+		now.offering = offering{claim.Labels[label.InstanceType], claim.Labels[label.Zone], claim.Labels[label.CapacityType]}
 		all = append(all, now)
 	}
 	return all, unclaimed
@@ -122,13 +122,13 @@ func cost(shares []share, known []*catalog.Type) float64 {
 	}
 	var sum float64
 	for i := range shares {
-		sum += price(&shares[i].offer, byName[shares[i].instanceType])
+		sum += price(&shares[i].offering, byName[shares[i].instanceType])
 	}
 	return sum
 }
 
 // price returns what an offer of a type costs, nil if the type is not known.
-func price(at *offer, t *catalog.Type) (hourly float64) {
+func price(at *offering, t *catalog.Type) (hourly float64) {
 	if t == nil {
 		return 0
 	}

@@ -89,18 +89,18 @@ func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 		c.counts = map[string]count{}
 	}
 	had, known := c.counts[np.Name]
-	isNews := !known || now.pool != had.pool && now.pool != had.written || now.nodes != had.nodes
-	return now, c.NodeVersion != nil && !isNews && now.at.Sub(had.at) < countMax
+	isTrigger := !known || now.pool != had.pool && now.pool != had.written || now.nodes != had.nodes
+	return now, c.NodeVersion != nil && !isTrigger && now.at.Sub(had.at) < countMax
 }
 
 // gauge shows amounts by resource, and takes back what it showed of others before.
 func (c *Controllers) gauge(metric *prometheus.GaugeVec, pool string, amounts quantity.List) {
 	c.mu.Lock()
-	before := c.told[gaugeOf{metric, pool}]
-	if c.told == nil {
-		c.told = map[gaugeOf]quantity.List{}
+	before := c.reported[gaugeOf{metric, pool}]
+	if c.reported == nil {
+		c.reported = map[gaugeOf]quantity.List{}
 	}
-	c.told[gaugeOf{metric, pool}] = amounts
+	c.reported[gaugeOf{metric, pool}] = amounts
 	c.mu.Unlock()
 	for name := range before {
 		if _, still := amounts[name]; !still {
@@ -123,6 +123,6 @@ func (c *Controllers) forgetUsage(pool string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.counts, pool)
-	delete(c.told, gaugeOf{c.Metrics.NodePoolsLimit, pool})
-	delete(c.told, gaugeOf{c.Metrics.NodePoolsUsage, pool})
+	delete(c.reported, gaugeOf{c.Metrics.NodePoolsLimit, pool})
+	delete(c.reported, gaugeOf{c.Metrics.NodePoolsUsage, pool})
 }

@@ -94,7 +94,7 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	}
 	np := &karpenterv1.NodePool{}
 	np.Name, np.Spec.Template.Spec.NodeClassRef = "p", &karpenterv1.NodeClassReference{}
-	lists, heard, now := 0, uint64(1), time.Unix(1e9, 0)
+	lists, observed, now := 0, uint64(1), time.Unix(1e9, 0)
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(np).WithStatusSubresource(np).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			lists++
@@ -104,7 +104,7 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	c := &Controllers{
 		Client: api, Metrics: observe.NewMetrics(prometheus.NewRegistry()),
 		Types:       func(cloud.ClassRef) ([]*catalog.Type, error) { return nil, nil },
-		NodeVersion: func(string) uint64 { return heard }, Now: func() time.Time { return now },
+		NodeVersion: func(string) uint64 { return observed }, Now: func() time.Time { return now },
 	}
 	read := func() *karpenterv1.NodePool {
 		var seen karpenterv1.NodePool
@@ -115,15 +115,15 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	}
 	behind := read()
 	for _, step := range []struct {
-		what string
-		does func()
-		look func() *karpenterv1.NodePool
-		want bool
+		what    string
+		does    func()
+		observe func() *karpenterv1.NodePool
+		want    bool
 	}{
 		{"it is new", func() {}, read, true},
 		{"its own status was written", func() {}, read, false},
 		{"a cache does not show that yet", func() {}, behind.DeepCopy, false},
-		{"a node was heard of", func() { heard++ }, read, true},
+		{"a node was heard of", func() { observed++ }, read, true},
 		{"nothing happened since", func() {}, read, false},
 		{"others wrote to the pool", func() {
 			changed := read()
@@ -136,7 +136,7 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 	} {
 		step.does()
 		before := lists
-		if err := c.reconcileUsage(t.Context(), step.look()); err != nil {
+		if err := c.reconcileUsage(t.Context(), step.observe()); err != nil {
 			t.Fatal(err)
 		}
 		if got := lists > before; got != step.want {

@@ -40,7 +40,7 @@ func (m measured) share() float64 { return 100 * float64(m.there) / float64(m.th
 // TestPodsLandWherePlanned judges the protocol by the real kube-scheduler, on a plan that
 // leaves hardly any room. The shares are printed. Asserted is what must hold on a node
 // that is busy with other tests, too, where control plane and loops wait for each other
-// for so long that hints come late: that hints are heeded.
+// for so long that nominations come late: that nominations are heeded.
 func TestPodsLandWherePlanned(t *testing.T) {
 	t.Parallel()
 	const pods = 131
@@ -59,7 +59,7 @@ func TestPodsLandWherePlanned(t *testing.T) {
 }
 
 // TestSpreadPodsDoNotWaitForEachOther has three pods for each of three zones, which may
-// differ by one, and which never lose a hint because they may not preempt: hinted all at
+// differ by one, and which never lose a nomination because they may not preempt: hinted all at
 // once they would wait for each other for ever.
 func TestSpreadPodsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()

@@ -48,11 +48,11 @@ type Loop struct {
 	// WaitMost is how long a node that is ready waits for its turn at most.
 	WaitMost time.Duration
 
-	news chan struct{}
+	triggers chan struct{}
 
 	writes sync.WaitGroup
 
-	mu    sync.Mutex      // guards everything below
+	mu    sync.Mutex      // PodDisruptionBudgets everything below
 	nodes map[string]turn // by name
 	open  func(claim string)
 	again time.Time // after a failure
@@ -67,8 +67,8 @@ type turn struct {
 
 // Register adds the loop to the manager; it runs on the leader only.
 func (l *Loop) Register(mgr manager.Manager) error {
-	l.news, l.nodes = make(chan struct{}, 1), map[string]turn{}
-	l.Mirror.OnNomination(l.stir)
+	l.triggers, l.nodes = make(chan struct{}, 1), map[string]turn{}
+	l.Mirror.OnNomination(l.wake)
 	return mgr.Add(l)
 }
 
@@ -91,7 +91,7 @@ func (l *Loop) MayOpen(claim string, node *corev1.Node) bool {
 	if !asked || n.claim != claim {
 		n = turn{claim: claim, asked: l.Now()}
 		l.nodes[node.Name] = n
-		l.stir()
+		l.wake()
 	}
 	return !n.opened.IsZero() || l.Now().After(n.asked.Add(patience))
 }
@@ -107,13 +107,13 @@ func (l *Loop) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-		case <-l.news:
+		case <-l.triggers:
 			if !l.pause(ctx, rest) {
 				return nil
 			}
 		}
 		start := l.Now()
-		pause := l.Look(ctx)
+		pause := l.Reconcile(ctx)
 		rest = max(breath, l.Now().Sub(start))
 		timer.Stop()
 		if pause > 0 {
@@ -122,18 +122,18 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 }
 
-// Look hands over once. The pause is until the next time that something is due; zero: until
+// Reconcile hands over once. The pause is until the next time that something is due; zero: until
 // there is news.
-func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
-	until := l.look(ctx)
+func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
+	until := l.observe(ctx)
 	if until.IsZero() {
 		return 0
 	}
 	return max(until.Sub(l.Now()), time.Millisecond)
 }
 
-// News brings the next look forward.
-func (l *Loop) News() <-chan struct{} { return l.news }
+// Triggers brings the next look forward.
+func (l *Loop) Triggers() <-chan struct{} { return l.triggers }
 
 func (l *Loop) pause(ctx context.Context, rest time.Duration) bool {
 	timer := time.NewTimer(rest)
@@ -146,10 +146,10 @@ func (l *Loop) pause(ctx context.Context, rest time.Duration) bool {
 	}
 }
 
-// look decides, and has written and opened what was decided. It doesn't wait for the
-// writes: what is written counts as done in the next look, and a hint that is lost
+// observe decides, and has written and opened what was decided. It doesn't wait for the
+// writes: what is written counts as done in the next look, and a nomination that is lost
 // meanwhile must not wait for them.
-func (l *Loop) look(ctx context.Context) (until time.Time) {
+func (l *Loop) observe(ctx context.Context) (until time.Time) {
 	if !l.Synced() {
 		return l.Now().Add(syncPoll)
 	}
@@ -163,12 +163,12 @@ func (l *Loop) look(ctx context.Context) (until time.Time) {
 	if len(step.Set)+len(step.Open) == 0 {
 		return step.Until
 	}
-	l.turns(step.Open)
+	l.launchOrder(step.Open)
 	l.Nominator.Assume(step.Set)
 	write := func() {
 		// The nodes open in any case: a nomination is worth less than a node.
 		err := errors.Join(l.Nominator.Set(ctx, step.Set), l.Nominator.Open(ctx, step.Open))
-		l.tell(step.Open)
+		l.report(step.Open)
 		if err != nil {
 			l.failed(ctx, err)
 		}
@@ -190,7 +190,7 @@ func (l *Loop) failed(ctx context.Context, err error) {
 	l.mu.Lock()
 	l.again = l.Now().Add(retry)
 	l.mu.Unlock()
-	l.stir()
+	l.wake()
 }
 
 // afterFailure returns when looks may be taken again.
@@ -230,14 +230,14 @@ func (l *Loop) view() nominate.View {
 		default:
 			n.Stage = nominate.Open
 		}
-		n.Spare = v.Nodes[i].Spare
+		n.HasRoom = v.Nodes[i].HasRoom
 		v.Nodes[i] = n
 	}
 	return v
 }
 
-// turns notes that it is the nodes' turn.
-func (l *Loop) turns(nodes []string) {
+// launchOrder notes that it is the nodes' turn.
+func (l *Loop) launchOrder(nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range nodes {
@@ -247,8 +247,8 @@ func (l *Loop) turns(nodes []string) {
 	}
 }
 
-// tell has the claims of nodes looked at whose turn it is.
-func (l *Loop) tell(nodes []string) {
+// report has the claims of nodes looked at whose turn it is.
+func (l *Loop) report(nodes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range nodes {
@@ -257,14 +257,14 @@ func (l *Loop) tell(nodes []string) {
 		}
 	}
 	if len(nodes) > 0 {
-		l.stir()
+		l.wake()
 	}
 }
 
-// stir has a look taken soon.
-func (l *Loop) stir() {
+// wake has a look taken soon.
+func (l *Loop) wake() {
 	select {
-	case l.news <- struct{}{}:
+	case l.triggers <- struct{}{}:
 	default:
 	}
 }

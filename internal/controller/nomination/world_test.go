@@ -130,7 +130,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 		&nodepool.Controllers{Client: c, Cloud: cloud, Vocabulary: vocabulary, Types: w.mirror.TypesOf, Synced: synced, Now: time.Now, Metrics: metrics},
 		&catalog.Loop{Cloud: cloud, Mirror: w.mirror, Now: time.Now, Log: log},
 		&provisioning.Loop{
-			Mirror: w.mirror, Launcher: &apply.Launcher{Client: c, Mirror: w.mirror, Vocabulary: vocabulary, Turns: &apply.Turns{}},
+			Mirror: w.mirror, Launcher: &apply.Launcher{Client: c, Mirror: w.mirror, Vocabulary: vocabulary, PoolLaunches: &apply.PoolLaunches{}},
 			Events: events, Metrics: metrics, Log: log, Now: time.Now, Synced: synced,
 			BatchIdle: time.Second, BatchMax: 10 * time.Second, Quarantine: &apply.Quarantine{},
 		},

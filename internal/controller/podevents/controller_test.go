@@ -27,7 +27,7 @@ func daemon(p *corev1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
 }
 
-func leaving(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
+func deleting(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
 
 func ended(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 
@@ -48,13 +48,13 @@ func TestWhatStartsTheQuietTimeAnew(t *testing.T) {
 		"a pod that is created bound":                {created(podOf(time.Second, "n1")), true},
 		"an old pod that is seen after a restart":    {created(podOf(time.Hour, "n1")), false},
 		"a pod without a node":                       {created(podOf(time.Second, "")), false},
-		"a pod that is told to leave":                {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", leaving)), true},
+		"a pod that is told to leave":                {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", deleting)), true},
 		"a pod that ends":                            {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", ended)), true},
-		"a pod that is gone after it was told":       {deleted(podOf(time.Hour, "n1", leaving)), false},
+		"a pod that is gone after it was told":       {deleted(podOf(time.Hour, "n1", deleting)), false},
 		"a pod that is gone without notice":          {deleted(podOf(time.Hour, "n1")), true},
 		"anything else that changes of a pod":        {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", labelled)), false},
 		"a pod of a DaemonSet that is bound":         {updated(podOf(time.Hour, "", daemon), podOf(time.Hour, "n1", daemon)), false},
-		"a pod of a DaemonSet that is told to leave": {updated(podOf(time.Hour, "n1", daemon), podOf(time.Hour, "n1", daemon, leaving)), false},
+		"a pod of a DaemonSet that is told to leave": {updated(podOf(time.Hour, "n1", daemon), podOf(time.Hour, "n1", daemon, deleting)), false},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: counts %v, want %v", name, c.got, c.want)

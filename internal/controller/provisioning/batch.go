@@ -13,9 +13,9 @@ const recheckEvery = 10 * time.Second
 type batch struct {
 	idle, longest time.Duration
 	now           func() time.Time
-	news          chan struct{}
+	triggers      chan struct{}
 
-	mu   sync.Mutex      // guards everything below
+	mu   sync.Mutex      // PodDisruptionBudgets everything below
 	seen map[string]bool // since the last window
 	// opened is when the window's first trigger came, zero while none has; last when its last.
 	opened, last time.Time
@@ -24,7 +24,7 @@ type batch struct {
 }
 
 func newBatch(idle, longest time.Duration, now func() time.Time) *batch {
-	return &batch{idle: idle, longest: longest, now: now, news: make(chan struct{}, 1), seen: map[string]bool{}, closed: now()}
+	return &batch{idle: idle, longest: longest, now: now, triggers: make(chan struct{}, 1), seen: map[string]bool{}, closed: now()}
 }
 
 // trigger opens a window or keeps it open. What was seen in this window already does neither.
@@ -39,7 +39,7 @@ func (b *batch) trigger(id string) {
 	if b.opened.IsZero() {
 		b.opened = b.last
 		select {
-		case b.news <- struct{}{}:
+		case b.triggers <- struct{}{}:
 		default:
 		}
 	}

@@ -23,7 +23,7 @@ func window(t *testing.T, b *batch) time.Duration {
 			cancel()
 		}
 		return left
-	}, b.news)
+	}, b.triggers)
 	return time.Since(start)
 }
 

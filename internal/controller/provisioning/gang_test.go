@@ -59,7 +59,7 @@ func TestNoNodeIsHeldForAGangThatCannotStart(t *testing.T) {
 			}
 			store.Assign([]cluster.PodRef{{Namespace: "default", Name: "a", UID: "a"}}, "n1")
 			l := &Loop{
-				Mirror: store, Launcher: &apply.Launcher{Mirror: store, Turns: &apply.Turns{}}, Quarantine: &apply.Quarantine{}, Now: now, Log: slog.New(slog.DiscardHandler),
+				Mirror: store, Launcher: &apply.Launcher{Mirror: store, PoolLaunches: &apply.PoolLaunches{}}, Quarantine: &apply.Quarantine{}, Now: now, Log: slog.New(slog.DiscardHandler),
 				Metrics: observe.NewMetrics(prometheus.NewRegistry()), Events: observe.NewRecorder(record.NewFakeRecorder(20), now),
 			}
 			if err := l.pass(t.Context()); err != nil {

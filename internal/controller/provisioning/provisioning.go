@@ -54,10 +54,10 @@ type Loop struct {
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
 	BatchIdle, BatchMax time.Duration
 
-	batch   *batch
-	started time.Time
-	synced  bool
-	told    string // the refusals of the last pass, so that only news is logged
+	batch    *batch
+	started  time.Time
+	synced   bool
+	reported string // the refusals of the last pass, so that only news is logged
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
@@ -72,14 +72,14 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 // Start decides until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
 	defer l.Mirror.OnWork(func(string) {})
-	return loop.Run(ctx, l.Look, l.batch.news)
+	return loop.Run(ctx, l.Reconcile, l.batch.triggers)
 }
 
-// News opens a window, at the end of which there is something to decide.
-func (l *Loop) News() <-chan struct{} { return l.batch.news }
+// Triggers opens a window, at the end of which there is something to decide.
+func (l *Loop) Triggers() <-chan struct{} { return l.batch.triggers }
 
-// Look decides if a window has closed.
-func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+// Reconcile decides if a window has closed.
+func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if l.started.IsZero() {
 		l.started = l.Now()
 		l.Mirror.OnWork(l.batch.trigger)
@@ -92,7 +92,7 @@ func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
 	}
 	l.batch.next()
 	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() {
-		l.tellNone()
+		l.reportNone()
 	} else if err := l.pass(ctx); err != nil && ctx.Err() == nil {
 		l.Log.Error("could not perform the plan", "error", err)
 	}
@@ -118,7 +118,7 @@ func (l *Loop) sync() bool {
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
 	if len(snap.Pending) == 0 {
-		l.tellNone()
+		l.reportNone()
 		return nil
 	}
 	parts := l.Quarantine.Divide(snap)
@@ -129,7 +129,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	if len(parts.Ordinary.Pending)+len(parts.Due.Pending) == 0 {
 		l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(parts.Waiting)))
-		l.tellRefusals(&plan.Plan{Refusals: parts.Waiting})
+		l.reportRefusals(&plan.Plan{Refusals: parts.Waiting})
 	}
 	if len(parts.Due.Pending) > 0 && err == nil {
 		again := *l.Launcher.Snapshot() // with what was launched just now
@@ -176,8 +176,8 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 		return others, err
 	}
 	l.Quarantine.Learn(snap, &p)
-	l.tellGivenUp(snap, &p, took)
-	l.Mirror.AssignAll(p.Placements)
+	l.reportGivenUp(snap, &p, took)
+	l.Mirror.AssignAll(p.Assignments)
 	l.Mirror.Unassign(refusedWithGangs(&p))
 	launched, err := l.Launcher.Launch(ctx, &p)
 	if errors.Is(err, apply.ErrOvertaken) {
@@ -186,7 +186,7 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 	}
 	l.keep(snap, &p, launched, took, err)
 	p.Refusals = append(slices.Clip(p.Refusals), others...)
-	l.tell(snap, &p, launched, took)
+	l.report(snap, &p, launched, took)
 	return p.Refusals, err
 }
 
@@ -207,7 +207,7 @@ func refusedWithGangs(p *plan.Plan) (pods []cluster.PodRef) {
 // was decided about.
 func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Plan, time.Duration, error) {
 	snap = disrupt.Reserve(snap)
-	sparing := disrupt.Spare(snap)
+	sparing := disrupt.PreferOthers(snap)
 	if sparing == snap {
 		p, took, err := l.decide(snap)
 		return snap, p, took, err
@@ -259,8 +259,8 @@ func (l *Loop) keep(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 	l.Journal.Add(d)
 }
 
-// tellGivenUp tells of decisions that were given up, and of one that took long.
-func (l *Loop) tellGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Duration) {
+// reportGivenUp reports decisions that were given up, and of one that took long.
+func (l *Loop) reportGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Duration) {
 	if took > slow {
 		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Provisioning)).Inc()
 		l.Log.Warn("a decision took long", "pods", len(snap.Pending), "took", took, "effort", p.Effort)
@@ -279,7 +279,7 @@ func (l *Loop) tellGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Durat
 		"times", len(p.GivenUp), "pods", len(snap.Pending), "left_out_by_namespace", left, "took", took)
 }
 
-func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration) {
+func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration) {
 	l.Metrics.PlanSeconds.Observe(took.Seconds())
 	l.Metrics.SchedulerSchedulingDurationSeconds.WithLabelValues(controllerName).Observe(took.Seconds())
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(p.Refusals)))
@@ -294,20 +294,20 @@ func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 		l.Metrics.PlanBoundHourlyDollars.Set(p.BoundHourly)
 	}
 	if len(launched) > 0 {
-		l.Log.Info("planned launches", "pods", len(snap.Pending), "placed", len(p.Placements), "launches", len(launched),
+		l.Log.Info("planned launches", "pods", len(snap.Pending), "placed", len(p.Assignments), "launches", len(launched),
 			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "bound_hourly", p.BoundHourly, "took", took)
 	}
 	for _, done := range launched {
-		l.tellLaunch(done)
+		l.reportLaunch(done)
 	}
-	for _, placed := range p.Placements {
+	for _, placed := range p.Assignments {
 		node := placed.Node
 		if node == placed.Claim {
 			node = "" // the Node is still to come
 		}
 		l.nominate(placed.Pod, placed.Claim, node)
 	}
-	l.tellRefusals(p)
+	l.reportRefusals(p)
 	for _, idle := range p.Idle {
 		if np, ok := l.Mirror.PoolObject(idle.Subject); ok {
 			l.Events.Event(np, observe.NoCompatibleInstanceTypes(idle.Detail))
@@ -315,14 +315,14 @@ func (l *Loop) tell(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 	}
 }
 
-// tellNone tells that no pod asks for a node.
-func (l *Loop) tellNone() {
+// reportNone tells that no pod asks for a node.
+func (l *Loop) reportNone() {
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
 	l.Metrics.QuarantinedPods.Set(0)
-	l.told = ""
+	l.reported = ""
 }
 
-func (l *Loop) tellLaunch(done apply.Launched) {
+func (l *Loop) reportLaunch(done apply.Launched) {
 	launch := done.Launch
 	l.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool, strconv.FormatBool(launch.MinValuesRelaxed)).Inc()
 	l.Log.Info("created claim", "claim", done.Claim.Name, "pool", launch.Pool, "pods", len(launch.Pods),
@@ -339,9 +339,9 @@ func (l *Loop) nominate(ref cluster.PodRef, claim, node string) {
 	}
 }
 
-// tellRefusals writes an event on each refused pod and one log line for each reason that
+// reportRefusals writes an event on each refused pod and one log line for each reason that
 // the last pass did not have.
-func (l *Loop) tellRefusals(p *plan.Plan) {
+func (l *Loop) reportRefusals(p *plan.Plan) {
 	counts, order, ignored := map[string]int{}, []string{}, 0
 	for _, r := range p.Refusals {
 		if r.Why.Reason == verdict.PodError {
@@ -357,8 +357,8 @@ func (l *Loop) tellRefusals(p *plan.Plan) {
 		}
 	}
 	l.Metrics.SchedulerIgnoredPodsCount.Set(float64(ignored))
-	if told := fmt.Sprint(order); told != l.told {
-		l.told = told
+	if reported := fmt.Sprint(order); reported != l.reported {
+		l.reported = reported
 		for _, why := range order {
 			l.Log.Info("refused pods", "pods", counts[why], "reason", why)
 		}

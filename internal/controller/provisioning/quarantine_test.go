@@ -37,13 +37,13 @@ func TestHeavyPodsCostOneDecision(t *testing.T) {
 			plain++
 			continue
 		}
-		sh := *p.Shape
+		sh := *p.Constraints
 		for r := range 100 {
 			sh.AntiAffinity = append(sh.AntiAffinity, cluster.PodTerm{Key: label.Hostname, Namespaces: []string{p.Namespace}, Selector: cluster.Selector{
 				Some: true, Requirements: label.Requirements{"app": label.NotIn(fmt.Sprint(i, "-", r))},
 			}})
 		}
-		p.Shape = &sh
+		p.Constraints = &sh
 	}
 	now := snap.At
 	l := &Loop{
@@ -63,7 +63,7 @@ func TestHeavyPodsCostOneDecision(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Quarantine.Learn(part, &p)
-		l.tellGivenUp(part, &p, took)
+		l.reportGivenUp(part, &p, took)
 		return p
 	}
 	if decide(l.Quarantine.Divide(snap).Ordinary); givenUp() == 0 {
@@ -101,7 +101,7 @@ func TestAllRefusedPodsAreCounted(t *testing.T) {
 		Pod: cluster.PodRef{Namespace: "default", Name: "fatal", UID: "fatal"}, Why: verdict.Of(verdict.DecisionFailed, "", "a test"),
 	}}})
 	l := &Loop{
-		Mirror: store, Launcher: &apply.Launcher{Mirror: store, Turns: &apply.Turns{}}, Quarantine: quarantine, Now: now, Log: slog.New(slog.DiscardHandler),
+		Mirror: store, Launcher: &apply.Launcher{Mirror: store, PoolLaunches: &apply.PoolLaunches{}}, Quarantine: quarantine, Now: now, Log: slog.New(slog.DiscardHandler),
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Events: observe.NewRecorder(events.NewFakeRecorder(20), now),
 	}
 	if err := l.pass(t.Context()); err != nil {
@@ -121,7 +121,7 @@ func TestNoPodIsQuarantinedWhereNoneIsPending(t *testing.T) {
 	t.Parallel()
 	store := mirror.NewStore(mirror.Options{Now: time.Now, Manages: func(string, string) bool { return true }})
 	l := &Loop{
-		Mirror: store, Launcher: &apply.Launcher{Mirror: store, Turns: &apply.Turns{}},
+		Mirror: store, Launcher: &apply.Launcher{Mirror: store, PoolLaunches: &apply.PoolLaunches{}},
 		Quarantine: &apply.Quarantine{}, Metrics: observe.NewMetrics(prometheus.NewRegistry()),
 	}
 	l.Metrics.QuarantinedPods.Set(3)

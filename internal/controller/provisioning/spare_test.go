@@ -44,8 +44,8 @@ func TestPodsAreMeantForNodesThatStay(t *testing.T) {
 				t.Fatal(err)
 			}
 			node := ""
-			if len(p.Placements) > 0 {
-				node = p.Placements[0].Node
+			if len(p.Assignments) > 0 {
+				node = p.Assignments[0].Node
 			}
 			if node != c.node || len(p.Launches) != c.launches {
 				t.Errorf("the pod is meant for %q, with %d launches, want %q and %d", node, len(p.Launches), c.node, c.launches)

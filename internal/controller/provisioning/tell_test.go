@@ -29,7 +29,7 @@ func TestPriceAndBoundAreOfTheLastPlanWithLaunches(t *testing.T) {
 		{Launches: []plan.Launch{{PriceHourly: 1}, {PriceHourly: 0.5}}, BoundHourly: 1.25},
 		{},
 	} {
-		l.tell(&cluster.Snapshot{}, &p, nil, time.Millisecond)
+		l.report(&cluster.Snapshot{}, &p, nil, time.Millisecond)
 	}
 	if price, bound := value(l.Metrics.PlanPriceHourlyDollars), value(l.Metrics.PlanBoundHourlyDollars); price != 1.5 || bound != 1.25 {
 		t.Errorf("price %v, bound %v, want 1.5 and 1.25", price, bound)

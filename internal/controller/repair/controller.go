@@ -71,7 +71,7 @@ func (c *Controller) repair(ctx context.Context, node *corev1.Node) (reconcile.R
 	ailment, sick := lifecycle.Diagnose(view.Conditions, view.Policies)
 	if sick && !view.At.Before(ailment.Due) {
 		pool := node.Labels[karpenterv1.NodePoolLabelKey]
-		if view.Crowds, err = c.crowds(ctx, pool); err != nil {
+		if view.UnhealthyCounts, err = c.unhealthyCounts(ctx, pool); err != nil {
 			return reconcile.Result{}, err
 		}
 		if view.Static, err = c.static(ctx, pool); err != nil {
@@ -117,7 +117,7 @@ func (c *Controller) perform(
 		if err := apply.Remove(ctx, c.Client, claim); err != nil {
 			return reconcile.Result{}, err
 		}
-		c.tellRepaired(ctx, node, claim, ailment)
+		c.reportRepaired(ctx, node, claim, ailment)
 		return reconcile.Result{RequeueAfter: loop.StaleRetry}, nil
 	case lifecycle.ClearDeadline:
 		return reconcile.Result{}, apply.ClearDeadline(ctx, c.Client, claim)
@@ -143,13 +143,13 @@ func (c *Controller) static(ctx context.Context, pool string) (string, error) {
 	return pool, nil
 }
 
-// crowds counts the sick in the cluster and, unless the Node is of none, in its pool.
-func (c *Controller) crowds(ctx context.Context, pool string) ([]lifecycle.Crowd, error) {
+// unhealthyCounts counts the sick in the cluster and, unless the Node is of none, in its pool.
+func (c *Controller) unhealthyCounts(ctx context.Context, pool string) ([]lifecycle.UnhealthyCount, error) {
 	var nodes corev1.NodeList
 	if err := c.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	all, own := lifecycle.Crowd{Name: "the cluster"}, lifecycle.Crowd{Name: "pool " + pool}
+	all, own := lifecycle.UnhealthyCount{Name: "the cluster"}, lifecycle.UnhealthyCount{Name: "pool " + pool}
 	policies := c.policies()
 	for i := range nodes.Items {
 		n := 0
@@ -162,9 +162,9 @@ func (c *Controller) crowds(ctx context.Context, pool string) ([]lifecycle.Crowd
 		}
 	}
 	if pool == "" {
-		return []lifecycle.Crowd{all}, nil
+		return []lifecycle.UnhealthyCount{all}, nil
 	}
-	return []lifecycle.Crowd{own, all}, nil
+	return []lifecycle.UnhealthyCount{own, all}, nil
 }
 
 func (c *Controller) policies() []lifecycle.RepairPolicy {
@@ -175,7 +175,7 @@ func (c *Controller) policies() []lifecycle.RepairPolicy {
 	return policies
 }
 
-func (c *Controller) tellRepaired(ctx context.Context, node *corev1.Node, claim *karpenterv1.NodeClaim, ailment lifecycle.Ailment) {
+func (c *Controller) reportRepaired(ctx context.Context, node *corev1.Node, claim *karpenterv1.NodeClaim, ailment lifecycle.Ailment) {
 	pods, err := mirror.PodsOn(ctx, c.Client, node.Name)
 	if err != nil {
 		c.Log.Error("could not count pods", "node", node.Name, "error", err)

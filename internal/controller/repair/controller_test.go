@@ -98,12 +98,12 @@ func TestRepairEndsWhateverTheNodeDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := server(t, c.failing, c.failure)
-			look(t, api)
+			inspect(t, api)
 			if c.recovers {
 				heal(t, api)
 			}
 			for range 3 {
-				look(t, api)
+				inspect(t, api)
 			}
 			var claim karpenterv1.NodeClaim
 			if err := api.Get(t.Context(), client.ObjectKey{Name: "c1"}, &claim); err != nil {
@@ -117,8 +117,8 @@ func TestRepairEndsWhateverTheNodeDoes(t *testing.T) {
 	}
 }
 
-// look has a new controller look after the Node once. A write that is lost is an error of its own.
-func look(t *testing.T, api client.Client) {
+// inspect has a new controller look after the Node once. A write that is lost is an error of its own.
+func inspect(t *testing.T, api client.Client) {
 	t.Helper()
 	now := func() time.Time { return noon }
 	c := &Controller{
@@ -151,7 +151,7 @@ func TestANodeOfAStaticPoolIsNotRepaired(t *testing.T) {
 			pool.Spec.Replicas = new(int64(3))
 		}
 		api := server(t, 0, nil, pool)
-		look(t, api)
+		inspect(t, api)
 		var claim karpenterv1.NodeClaim
 		if err := api.Get(t.Context(), client.ObjectKey{Name: "c1"}, &claim); err != nil {
 			t.Fatal(err)

@@ -48,11 +48,11 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 
 // Start looks at every period until the context is over.
 func (l *Loop) Start(ctx context.Context) error {
-	return loop.Run(ctx, l.Look, nil)
+	return loop.Run(ctx, l.Reconcile, nil)
 }
 
-// Look looks once.
-func (l *Loop) Look(ctx context.Context) (pause time.Duration) {
+// Reconcile looks once.
+func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
 		l.Log.Error("could not check for ended reservations, will try again", "error", err)
 	}

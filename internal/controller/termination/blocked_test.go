@@ -57,14 +57,14 @@ func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}}},
 	}
 	now := began.Add(20 * time.Second)
-	told := record.NewFakeRecorder(20)
+	reported := record.NewFakeRecorder(20)
 	c := &Controller{
 		Client: fakeapi.New(t, node, claim, held, guarded, budget).Build(), Cloud: classless{}, Now: func() time.Time { return now },
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	}
-	c.Events = observe.NewRecorder(told, c.Now)
-	c.evictor = apply.NewEvictor(c.Client, c.Now, c.tellEviction) // it is not started: nobody leaves
-	look := func(after time.Duration) string {
+	c.Events = observe.NewRecorder(reported, c.Now)
+	c.evictor = apply.NewEvictor(c.Client, c.Now, c.reportEviction) // it is not started: nobody leaves
+	observe := func(after time.Duration) string {
 		t.Helper()
 		now = began.Add(after)
 		if _, err := c.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}}); err != nil {
@@ -75,14 +75,14 @@ func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
 		}
 		return condition.ForNodeClaim(claim).Get(karpenterv1.ConditionTypeDrained).Message
 	}
-	if got := look(20 * time.Second); got != "" {
+	if got := observe(20 * time.Second); got != "" {
 		t.Errorf("after 20s it says %q, but most drains take so long", got)
 	}
 	const want = "pod ns/guarded since 2026-11-21T12:00:00Z: PodDisruptionBudget quorum; " +
 		"pod ns/held since 2026-11-21T12:00:00Z: annotation karpenter.sh/do-not-disrupt"
 	version := ""
 	for _, after := range []time.Duration{30 * time.Second, 31 * time.Second, 35 * time.Second} {
-		if got := look(after); got != want {
+		if got := observe(after); got != want {
 			t.Errorf("after %s condition Drained says %q, want %q", after, got, want)
 		}
 		if version != "" && claim.ResourceVersion != version {
@@ -90,9 +90,9 @@ func TestADrainThatStandsStillNamesWhatKeepsIt(t *testing.T) {
 		}
 		version = claim.ResourceVersion
 	}
-	close(told.Events)
+	close(reported.Events)
 	named := false
-	for text := range told.Events {
+	for text := range reported.Events {
 		named = named || strings.HasPrefix(text, "Warning FailedDraining") && strings.HasSuffix(text, want)
 	}
 	if !named {

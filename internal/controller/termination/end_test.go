@@ -61,7 +61,7 @@ func TestTheEndOfANodeIsCounted(t *testing.T) {
 		Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler),
 	}
 	c.Events = observe.NewRecorder(record.NewFakeRecorder(20), c.Now)
-	c.evictor = apply.NewEvictor(c.Client, c.Now, c.tellEviction)
+	c.evictor = apply.NewEvictor(c.Client, c.Now, c.reportEviction)
 	for range 10 {
 		if _, err := c.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestTheEndOfANodeIsCounted(t *testing.T) {
 		{Result: apply.Evicted, Code: 200}, {Result: apply.Evicted, Code: 200}, {Result: apply.Gone, Code: 404}, {Result: apply.Held}, {Result: apply.Forced},
 	} {
 		o.Pod, o.Node, o.Reason, o.Object = cluster.PodRef{Namespace: "ns", Name: "a", UID: "u"}, "n1", "Drifted", pod
-		c.tellEviction(t.Context(), o)
+		c.reportEviction(t.Context(), o)
 	}
 	want := map[string]float64{
 		"nodes_drained_total{p}":                1,

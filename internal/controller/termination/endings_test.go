@@ -58,7 +58,7 @@ func TestPodsThatAreEndingAreWaitedFor(t *testing.T) {
 			Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 		}
 		loop.Events = observe.NewRecorder(record.NewFakeRecorder(100), loop.Now)
-		loop.evictor = apply.NewEvictor(loop.Client, loop.Now, loop.tellEviction)
+		loop.evictor = apply.NewEvictor(loop.Client, loop.Now, loop.reportEviction)
 		var waited time.Duration
 		for first := now; now.Sub(first) < 8*time.Minute; now = now.Add(time.Second) {
 			if _, err := loop.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil {

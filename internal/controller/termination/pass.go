@@ -29,7 +29,7 @@ const forcefulTermination = "Forceful Termination"
 
 // step decides one step and performs it.
 func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
-	view, err := p.look(ctx)
+	view, err := p.observe(ctx)
 	if err != nil {
 		return lifecycle.Step{}, err
 	}
@@ -39,14 +39,14 @@ func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
 		if err != nil {
 			return step, err
 		}
-		p.tellTurned(turned)
+		p.reportTurned(turned)
 	}
 	p.evict(&view, &step)
-	p.tellWait(&view, &step)
+	p.reportWait(&view, &step)
 	return step, p.perform(ctx, &step)
 }
 
-func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
+func (p *pass) observe(ctx context.Context) (lifecycle.DrainView, error) {
 	view := lifecycle.DrainView{
 		At: p.Now(), Instance: p.instance,
 		Node: lifecycle.DrainNode{
@@ -72,13 +72,13 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 			continue
 		}
 		waiting := translate.DrainPod(&pods[i], view.At)
-		if waiting.Keeper == "" && waiting.DeletedAt.IsZero() && !view.At.Before(view.Node.DeletedAt.Add(lifecycle.NamedAfter)) {
-			if waiting.Keeper, err = p.keeper(ctx, &pods[i]); err != nil {
+		if waiting.BlockedBy == "" && waiting.DeletedAt.IsZero() && !view.At.Before(view.Node.DeletedAt.Add(lifecycle.NamedAfter)) {
+			if waiting.BlockedBy, err = p.blocker(ctx, &pods[i]); err != nil {
 				return view, err
 			}
 		}
 		view.Pods = append(view.Pods, waiting)
-		p.tellHeld(&pods[i])
+		p.reportHeld(&pods[i])
 	}
 	// The cache has no order, and what is said of them must not change with it.
 	slices.SortFunc(view.Pods, func(a, b lifecycle.DrainPod) int { return strings.Compare(a.String(), b.String()) })
@@ -88,8 +88,8 @@ func (p *pass) look(ctx context.Context) (lifecycle.DrainView, error) {
 	return view, err
 }
 
-// keeper says which disruption budgets may keep a pod; empty: none.
-func (p *pass) keeper(ctx context.Context, pod *corev1.Pod) (string, error) {
+// blocker says which disruption budgets may keep a pod; empty: none.
+func (p *pass) blocker(ctx context.Context, pod *corev1.Pod) (string, error) {
 	budgets, known := p.budgets[pod.Namespace]
 	if !known {
 		var err error
@@ -207,7 +207,7 @@ func (p *pass) perform(ctx context.Context, step *lifecycle.Step) error {
 		if err := apply.RemoveFinalizer(ctx, p.Client, p.node); err != nil {
 			return err
 		}
-		p.tellGone()
+		p.reportGone()
 		return nil
 	default:
 		return nil

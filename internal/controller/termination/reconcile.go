@@ -33,7 +33,7 @@ const (
 // Register adds the loop and its eviction queue to a manager. The cache must have
 // mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.evictor = apply.NewEvictor(c.Client, c.Now, c.tellEviction)
+	c.evictor = apply.NewEvictor(c.Client, c.Now, c.reportEviction)
 	if err := mgr.Add(c.evictor); err != nil {
 		return fmt.Errorf("register eviction queue: %w", err)
 	}

@@ -26,16 +26,16 @@ func (p *pass) claimName() string {
 	return p.claim.Name
 }
 
-// tellTurned tells about the conditions that became True.
-func (p *pass) tellTurned(turned []string) {
+// reportTurned tells about the conditions that became True.
+func (p *pass) reportTurned(turned []string) {
 	if slices.Contains(turned, lifecycle.Drained) {
 		p.Metrics.NodesDrained.WithLabelValues(p.pool()).Inc()
 		p.Log.Info("drained node", "node", p.node.Name, "claim", p.claimName(), "pool", p.pool(), "took", p.since(p.node.DeletionTimestamp.Time))
 	}
 }
 
-// tellWait says on the Node what its end waits for.
-func (p *pass) tellWait(view *lifecycle.DrainView, step *lifecycle.Step) {
+// reportWait says on the Node what its end waits for.
+func (p *pass) reportWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	if view.Claim != nil && !view.Claim.Deadline.IsZero() {
 		p.Events.Event(p.node, observe.TerminationGracePeriodExpiring(view.Claim.Deadline))
 	}
@@ -57,7 +57,7 @@ func (p *pass) tellWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 // isAboutVolumes tells a wait for volumes from one for the drain's shortest time.
 func isAboutVolumes(n lifecycle.Note) bool { return n.Type == lifecycle.VolumesDetached }
 
-func (p *pass) tellGone() {
+func (p *pass) reportGone() {
 	pool := p.pool()
 	p.Metrics.NodesTerminated.WithLabelValues(pool, p.node.Labels[corev1.LabelTopologyZone]).Inc()
 	p.Metrics.NodesTerminationDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.DeletionTimestamp.Time).Seconds())
@@ -68,8 +68,8 @@ func (p *pass) tellGone() {
 // since returns how long ago a time was, for people.
 func (p *pass) since(at time.Time) string { return p.Now().Sub(at).Round(time.Millisecond).String() }
 
-// tellEviction tells about one try of the eviction queue.
-func (c *Controller) tellEviction(ctx context.Context, o apply.EvictionOutcome) {
+// reportEviction tells about one try of the eviction queue.
+func (c *Controller) reportEviction(ctx context.Context, o apply.EvictionOutcome) {
 	if o.Code != 0 {
 		c.Metrics.PodsEvictionRequests.WithLabelValues(strconv.Itoa(o.Code)).Inc()
 	}
@@ -77,22 +77,22 @@ func (c *Controller) tellEviction(ctx context.Context, o apply.EvictionOutcome) 
 	case apply.Evicted:
 		c.Metrics.PodsDrained.WithLabelValues(o.Reason).Inc()
 		c.Events.Event(o.Object, observe.Evicted(o.Reason))
-		c.tellNotHeld(o.Object)
+		c.reportNotHeld(o.Object)
 		c.Log.Info("evicted pod", "pod", o.Pod.String(), "node", o.Node, "reason", o.Reason)
 	case apply.Forced:
 		c.Events.Event(o.Object, observe.Disrupted("Deleted the pod to meet the deadline of its node, "+o.Deadline.UTC().Format(time.RFC3339)))
 		c.Log.Info("deleted pod by force", "pod", o.Pod.String(), "node", o.Node, "deadline", o.Deadline)
 	case apply.Blocked:
-		c.tellBlocked(ctx, &o)
+		c.reportBlocked(ctx, &o)
 	case apply.Held:
-		c.tellHeld(o.Object)
+		c.reportHeld(o.Object)
 	case apply.Failed:
 		c.Log.Error("could not evict pod, will try again", "pod", o.Pod.String(), "node", o.Node, "error", o.Err)
 	case apply.Gone:
 	}
 }
 
-func (c *Controller) tellBlocked(ctx context.Context, o *apply.EvictionOutcome) {
+func (c *Controller) reportBlocked(ctx context.Context, o *apply.EvictionOutcome) {
 	node := &corev1.Node{}
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node, client.UnsafeDisableDeepCopy); err != nil {
 		return // the Node is gone, so there is nobody to tell
@@ -100,16 +100,16 @@ func (c *Controller) tellBlocked(ctx context.Context, o *apply.EvictionOutcome) 
 	c.Events.Event(node, observe.FailedDraining(o.Err.Error()))
 }
 
-// tellHeld says on a pod until when it holds its node.
-func (c *Controller) tellHeld(pod *corev1.Pod) {
+// reportHeld says on a pod until when it holds its node.
+func (c *Controller) reportHeld(pod *corev1.Pod) {
 	if hold := translate.DoNotDisrupt(pod, c.Now()); hold.Active && !hold.Until.IsZero() {
 		c.Events.Event(pod, observe.DoNotDisruptUntil(hold.Until))
 	}
 }
 
-// tellNotHeld says of a pod that was evicted though it has a do-not-disrupt annotation
+// reportNotHeld says of a pod that was evicted though it has a do-not-disrupt annotation
 // why that did not hold it.
-func (c *Controller) tellNotHeld(pod *corev1.Pod) {
+func (c *Controller) reportNotHeld(pod *corev1.Pod) {
 	switch hold := translate.DoNotDisrupt(pod, c.Now()); {
 	case hold.Invalid:
 		c.Events.Event(pod, observe.InvalidDoNotDisruptAnnotation(pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]))

@@ -31,7 +31,7 @@ func TestAnEvictedPodIsToldWhyItsAnnotationDidNotHold(t *testing.T) {
 			if tc.annotation != "" {
 				pod.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: tc.annotation}
 			}
-			c.tellNotHeld(pod)
+			c.reportNotHeld(pod)
 			close(sink.Events)
 			if got := <-sink.Events; !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 				t.Errorf("told %q, want %q", got, tc.want)

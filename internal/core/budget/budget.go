@@ -9,13 +9,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Books are the budgets of all pools at the instant of a snapshot, and how far they are
+// Ledger are the budgets of all pools at the instant of a snapshot, and how far they are
 // used up. They are made by Open and kept by Take and Return.
-type Books struct {
+type Ledger struct {
 	pools map[string]*account
 }
 
-// account is one pool's. Nodes count once they are initialised and until their
+// account is one pool's. Nodes count once they are initialized and until their
 // instance has been told to end.
 type account struct {
 	budgets []cluster.Budget
@@ -27,22 +27,22 @@ type account struct {
 }
 
 // Open counts the nodes of a snapshot.
-func Open(snap *cluster.Snapshot) *Books {
-	b := &Books{pools: map[string]*account{}}
+func Open(snap *cluster.Snapshot) *Ledger {
+	b := &Ledger{pools: map[string]*account{}}
 	for i := range snap.Pools {
 		b.pools[snap.Pools[i].Name] = &account{budgets: snap.Pools[i].Budgets, goingFor: map[string]int{}}
 	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		a := b.pools[n.Pool]
-		if a == nil || n.Claim == "" || !n.Initialised || n.Ending {
+		if a == nil || n.Claim == "" || !n.Initialized || n.Ending {
 			continue
 		}
 		a.total++
 		switch {
-		case n.Leaving || n.Marked != "":
+		case n.Deleting || n.DisruptionReason != "":
 			a.going++
-			a.goingFor[n.Marked]++
+			a.goingFor[n.DisruptionReason]++
 		case !n.Ready:
 			a.unwell++
 		}
@@ -53,7 +53,7 @@ func Open(snap *cluster.Snapshot) *Books {
 // Allowed returns how many nodes of the pool may be disrupted at once for the reason,
 // those that are included. Without budgets there is no limit; a pool that is not there
 // allows nothing.
-func (b *Books) Allowed(pool, reason string) int {
+func (b *Ledger) Allowed(pool, reason string) int {
 	a := b.pools[pool]
 	if a == nil {
 		return 0
@@ -62,7 +62,7 @@ func (b *Books) Allowed(pool, reason string) int {
 }
 
 // Used returns how many nodes of the pool use its budgets up.
-func (b *Books) Used(pool string) int {
+func (b *Ledger) Used(pool string) int {
 	a := b.pools[pool]
 	if a == nil {
 		return 0
@@ -71,11 +71,11 @@ func (b *Books) Used(pool string) int {
 }
 
 // Left returns how many more nodes of the pool may be disrupted for the reason.
-func (b *Books) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
+func (b *Ledger) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
 
 // Most returns how many nodes of the pool may be disrupted for the reason once those
 // that are being disrupted now have gone.
-func (b *Books) Most(pool, reason string) int {
+func (b *Ledger) Most(pool, reason string) int {
 	a := b.pools[pool]
 	if a == nil {
 		return 0
@@ -83,24 +83,24 @@ func (b *Books) Most(pool, reason string) int {
 	return max(0, b.Allowed(pool, reason)-a.unwell)
 }
 
-// Overdrawn tells whether more nodes of the pool are being disrupted for the reason
+// Overdrawn reports whether more nodes of the pool are being disrupted for the reason
 // than it allows: a window closed after they were begun. Those that go for other reasons,
 // which may have been allowed more, do not make it so, nor those that are not well.
-func (b *Books) Overdrawn(pool, reason string) bool {
+func (b *Ledger) Overdrawn(pool, reason string) bool {
 	a := b.pools[pool]
 	return a == nil || a.goingFor[reason] > b.Allowed(pool, reason)
 }
 
 // Return takes back that one node of the pool is disrupted for the reason. Its place
 // is free only when the books are opened again: it may not be well.
-func (b *Books) Return(pool, reason string) {
+func (b *Ledger) Return(pool, reason string) {
 	if a := b.pools[pool]; a != nil {
 		a.goingFor[reason]--
 	}
 }
 
 // Take counts n more nodes of the pool as being disrupted for the reason.
-func (b *Books) Take(pool, reason string, n int) {
+func (b *Ledger) Take(pool, reason string, n int) {
 	if a := b.pools[pool]; a != nil {
 		a.going += n
 		a.goingFor[reason] += n

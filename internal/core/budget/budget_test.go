@@ -10,7 +10,7 @@ import (
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	node := func(change func(*cluster.Node)) cluster.Node {
-		n := cluster.Node{Pool: "p", Claim: "c", Initialised: true, Ready: true}
+		n := cluster.Node{Pool: "p", Claim: "c", Initialized: true, Ready: true}
 		change(&n)
 		return n
 	}
@@ -31,12 +31,12 @@ func TestLeft(t *testing.T) {
 		"one that is closed does not count":           {[]cluster.Budget{{Nodes: 0}, {Nodes: 3, Active: true}}, healthy(10), 3},
 		"one for another reason does not count":       {[]cluster.Budget{{Nodes: 0, Active: true, Reasons: []string{"Drifted"}}, {Nodes: 3, Active: true}}, healthy(10), 3},
 		"one for the reason counts":                   {[]cluster.Budget{{Nodes: 0, Active: true, Reasons: []string{"Empty"}}}, healthy(10), 0},
-		"a node that leaves uses it up":               {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Leaving = true })), 1},
-		"a node that is marked uses it up":            {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Marked = "Empty" })), 1},
+		"a node that leaves uses it up":               {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Deleting = true })), 1},
+		"a node that is marked uses it up":            {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.DisruptionReason = "Empty" })), 1},
 		"a node that is not ready uses it up":         {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 1},
 		"less than nothing is nothing":                {[]cluster.Budget{{Nodes: 0, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 0},
-		"nodes that are not initialised do not count": {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Initialised = false })), 1},
-		"nodes whose instance ends do not count":      {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Leaving, n.Ending = true, true })), 1},
+		"nodes that are not initialised do not count": {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Initialized = false })), 1},
+		"nodes whose instance ends do not count":      {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Deleting, n.Ending = true, true })), 1},
 		"nodes of other pools do not count":           {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Pool = "q" })), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestLeft(t *testing.T) {
 
 func TestBooksAreKept(t *testing.T) {
 	t.Parallel()
-	n := cluster.Node{Pool: "p", Claim: "c", Initialised: true, Ready: true}
+	n := cluster.Node{Pool: "p", Claim: "c", Initialized: true, Ready: true}
 	unwell := n
 	unwell.Ready = false
 	b := budget.Open(&cluster.Snapshot{

@@ -100,7 +100,7 @@ func (o *Offering) Value(key string) (value string, decides bool) {
 	return value, decides
 }
 
-// Decides tells whether the offering, rather than its type, decides a label.
+// Decides reports whether the offering, rather than its type, decides a label.
 func (o *Offering) Decides(key string) bool {
 	_, decides := o.Value(key)
 	return decides
@@ -109,7 +109,7 @@ func (o *Offering) Decides(key string) bool {
 // priceMax is more than anything costs, in dollars an hour, and small enough for sums.
 const priceMax = 1e9
 
-// HasPrice tells whether the price is known, and can be one: a provider may read anything.
+// HasPrice reports whether the price is known, and can be one: a provider may read anything.
 func (o *Offering) HasPrice() bool { return o.Priced && o.PriceHourly >= 0 && o.PriceHourly < priceMax }
 
 // Price returns the price for comparing: an unknown price is above every known one.
@@ -123,36 +123,36 @@ func (o *Offering) Price() float64 {
 // Cost returns what the offering counts as when the best is chosen: its price and its risk.
 func (o *Offering) Cost() float64 { return o.Price() * (1 + o.Risk) }
 
-// Offer is one thing that can be launched: a type and one of its offerings.
-type Offer struct {
+// Choice is one thing that can be launched: a type and one of its offerings.
+type Choice struct {
 	Type     *Type
 	Offering *Offering
 }
 
-// Offers returns what satisfies the requirements and holds the requests, least cost
+// Choices returns what satisfies the requirements and holds the requests, least cost
 // first; equal costs in the order of type name, zone, capacity type. Keys that neither
 // type nor offering decides do not count against them.
-func Offers(types []*Type, want label.Requirements, requests quantity.List) []Offer {
-	var offers []Offer
+func Choices(types []*Type, want label.Requirements, requests quantity.List) []Choice {
+	var choices []Choice
 	for _, t := range types {
-		before := len(offers)
+		before := len(choices)
 		for i := range t.Offerings {
 			if o := &t.Offerings[i]; o.Available && t.satisfies(o, want) {
-				offers = append(offers, Offer{t, o})
+				choices = append(choices, Choice{t, o})
 			}
 		}
-		if len(offers) > before && !requests.Fits(t.Allocatable()) {
-			offers = offers[:before]
+		if len(choices) > before && !requests.Fits(t.Allocatable()) {
+			choices = choices[:before]
 		}
 	}
-	slices.SortStableFunc(offers, func(a, b Offer) int {
+	slices.SortStableFunc(choices, func(a, b Choice) int {
 		return cmp.Or(cmp.Compare(a.Offering.Cost(), b.Offering.Cost()), cmp.Compare(a.Type.Name, b.Type.Name),
 			cmp.Compare(a.Offering.Zone, b.Offering.Zone), cmp.Compare(a.Offering.CapacityType, b.Offering.CapacityType))
 	})
-	return offers
+	return choices
 }
 
-// satisfies tells whether the type, as one of its offerings has it, does not conflict with
+// satisfies reports whether the type, as one of its offerings has it, does not conflict with
 // the requirements. What the offering says of a key counts, not what the type says.
 func (t *Type) satisfies(o *Offering, want label.Requirements) bool {
 	for key, wanted := range want {

@@ -60,7 +60,7 @@ func TestOffersGoByWhatTheOfferingSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			for _, o := range catalog.Offers(types, tc.want, nil) {
+			for _, o := range catalog.Choices(types, tc.want, nil) {
 				got += o.Offering.Zone
 			}
 			if got != tc.zone {

@@ -95,11 +95,11 @@ func (s *Shortages) Types(types []*Type, now time.Time) []*Type {
 	}
 	var out []*Type
 	for i, t := range types {
-		if told := s.tell(t, now); told != t {
+		if withShortages := s.with(t, now); withShortages != t {
 			if out == nil {
 				out = slices.Clone(types)
 			}
-			out[i] = told
+			out[i] = withShortages
 		}
 	}
 	if out == nil {
@@ -108,22 +108,22 @@ func (s *Shortages) Types(types []*Type, now time.Time) []*Type {
 	return out
 }
 
-// tell returns the type, or a copy whose offerings say what is remembered.
-func (s *Shortages) tell(t *Type, now time.Time) *Type {
-	told := t
+// with returns the type, or a copy whose offerings say what is remembered.
+func (s *Shortages) with(t *Type, now time.Time) *Type {
+	withShortages := t
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
 		p, had := s.places[Place{t.Name, o.Zone, o.CapacityType}]
 		if !had || p.over(now) {
 			continue
 		}
-		if told == t {
+		if withShortages == t {
 			own := *t
 			own.Offerings = slices.Clone(t.Offerings)
-			told = &own
+			withShortages = &own
 		}
-		told.Offerings[i].Risk = p.riskAt(now)
-		told.Offerings[i].Available = o.Available && !now.Before(p.until)
+		withShortages.Offerings[i].Risk = p.riskAt(now)
+		withShortages.Offerings[i].Available = o.Available && !now.Before(p.until)
 	}
-	return told
+	return withShortages
 }

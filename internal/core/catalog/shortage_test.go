@@ -40,12 +40,12 @@ func TestAPlaceThatIsShortIsLeftAloneAndThenCountsAsDearer(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			told := s.Types(types, noon.Add(tc.after))
-			o := told[0].Offerings[0]
+			withShortages := s.Types(types, noon.Add(tc.after))
+			o := withShortages[0].Offerings[0]
 			if o.Available != tc.available || math.Abs(o.Cost()-tc.cost) > 0.002 || o.Price() != 0.10 {
 				t.Errorf("available %t, cost %.4f, price %.4f; want %t, %.4f, 0.10", o.Available, o.Cost(), o.Price(), tc.available, tc.cost)
 			}
-			if other := told[0].Offerings[1]; !other.Available || other.Risk != 0 || told[1] != types[1] {
+			if other := withShortages[0].Offerings[1]; !other.Available || other.Risk != 0 || withShortages[1] != types[1] {
 				t.Errorf("another zone or type suffers: %+v", other)
 			}
 			if !types[0].Offerings[0].Available {
@@ -78,8 +78,8 @@ func TestTheMemoryOfShortagesIsBounded(t *testing.T) {
 		types[i] = &catalog.Type{Name: strconv.Itoa(i), Offerings: []catalog.Offering{{Available: true}}}
 	}
 	remembered := 0
-	for i, told := range s.Types(types, noon.Add(time.Minute)) {
-		if told != types[i] {
+	for i, withShortages := range s.Types(types, noon.Add(time.Minute)) {
+		if withShortages != types[i] {
 			remembered++
 		}
 	}

@@ -27,8 +27,8 @@ type Snapshot struct {
 	Nodes   []Node
 	Pools   []Pool
 	Daemons []Daemon
-	// Guards are the PodDisruptionBudgets, sorted by name.
-	Guards []Guard
+	// PDBs are the PodDisruptionBudgets, sorted by name.
+	PDBs []PodDisruptionBudget
 	// Namespaces are the labels of each namespace.
 	Namespaces map[string]map[string]string
 	// WellKnown are the label keys that a pool without a word on them leaves open.
@@ -37,10 +37,10 @@ type Snapshot struct {
 	ReservationKey string
 }
 
-// Daemon is a DaemonSet: every node that it selects carries one pod of this shape.
+// Daemon is a DaemonSet: every node that it selects carries one pod of these constraints.
 type Daemon struct {
-	Name  string // namespace/name
-	Shape *Shape
+	Name        string // namespace/name
+	Constraints *Constraints
 }
 
 // Effects of taints.
@@ -84,15 +84,15 @@ type Node struct {
 	// Pods are those that other pods' rules may count, by shape. Pods that are pending in
 	// the snapshot, because their node is going, are not among them.
 	Pods []PodCount
-	// Residents are the pods that would want another node if this one went, sorted as
+	// Reschedulable are the pods that would want another node if this one went, sorted as
 	// Pending is. They are among Pods too, unless the node is leaving.
-	Residents []Resident
-	// Open is set while the cloud has not yet said what the node is.
-	Open *OpenClaim
+	Reschedulable []ReschedulablePod
+	// InFlight is set while the cloud has not yet said what the node is.
+	InFlight *InFlightClaim
 
-	Initialised bool
-	// Leaving: it is being removed, so pods must not be meant for it.
-	Leaving bool
+	Initialized bool
+	// Deleting: it is being removed, so pods must not be meant for it.
+	Deleting bool
 	// Ready is the Node's condition; false while there is no Node.
 	Ready bool
 	// Created is when the claim (or the Node, if there is none) was.
@@ -104,15 +104,15 @@ type Node struct {
 	Reclaimed string
 	// Empty tells that no pod would have to go elsewhere if it were removed.
 	Empty bool
-	// QuietSince is when a pod last came or went; when it was initialised, if later.
-	QuietSince time.Time
-	// Held says why the node must not be disrupted ("annotation karpenter.sh/do-not-disrupt"); empty: it may be.
-	Held string
-	// Marked is the reason for which we marked the node for disruption, MarkedSince when;
+	// LastPodEvent is when a pod last came or went; when it was initialized, if later.
+	LastPodEvent time.Time
+	// DoNotDisrupt says why the node must not be disrupted ("annotation karpenter.sh/do-not-disrupt"); empty: it may be.
+	DoNotDisrupt string
+	// DisruptionReason is the reason for which we marked the node for disruption, DisruptedSince when;
 	// empty: it is not. The mark is in force once the node is Closed to new pods.
-	Marked      string
-	MarkedSince time.Time
-	Closed      bool
+	DisruptionReason string
+	DisruptedSince   time.Time
+	DisruptedTaint   bool
 	// Planned is how many pods an earlier plan meant for it that are not there. Of those that
 	// come for pods that are to be evicted, nobody knows how many: they count as one.
 	Planned int
@@ -121,9 +121,9 @@ type Node struct {
 	Disruption
 }
 
-// OpenClaim is what is known of a claim before the cloud has answered: it will be one
+// InFlightClaim is what is known of a claim before the cloud has answered: it will be one
 // of these types, within these requirements.
-type OpenClaim struct {
+type InFlightClaim struct {
 	Requirements label.Requirements
 	Types        []string
 }
@@ -166,7 +166,7 @@ type Budget struct {
 	Percent bool
 	// Reasons the budget is for; empty: all.
 	Reasons []string
-	// Active tells whether the budget's schedule covers Snapshot.At.
+	// Active reports whether the budget's schedule covers Snapshot.At.
 	Active bool
 	// Scheduled: it has a schedule, and so may become active, or cease to be, at any full minute.
 	Scheduled bool

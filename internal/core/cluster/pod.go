@@ -25,12 +25,12 @@ type Pod struct {
 	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:
 	// it is of none.
 	Gang string
-	// Shape is shared by all pods that are alike to the scheduler.
-	Shape *Shape
+	// Constraints is shared by all pods that are alike to the scheduler.
+	Constraints *Constraints
 }
 
-// Shape is everything that decides where a pod can go. Pods of one workload share one.
-type Shape struct {
+// Constraints is everything that decides where a pod can go. Pods of one workload share one.
+type Constraints struct {
 	Requests quantity.List
 	// Terms are the alternatives of nodeSelector and required node affinity, in the order
 	// of the manifest: each is the whole of what the node's labels must satisfy. There is
@@ -44,8 +44,8 @@ type Shape struct {
 	Namespace string
 	Labels    map[string]string
 	Rules
-	// Wishes are the pod's preferences, in the order in which they are given up.
-	Wishes []Wish
+	// Preferences are the pod's preferences, in the order in which they are given up.
+	Preferences []Preference
 	// Invalid says why no node of ours can ever be right for the pod; empty: one may be.
 	Invalid string
 }
@@ -57,7 +57,7 @@ type HostPort struct {
 	Port     int32
 }
 
-// Conflicts tells whether two host ports cannot be on one node. To kube-scheduler "::" is
+// Conflicts reports whether two host ports cannot be on one node. To kube-scheduler "::" is
 // an address like others.
 func (p HostPort) Conflicts(o HostPort) bool {
 	wildcard := func(ip string) bool { return ip == "" || ip == "0.0.0.0" }
@@ -75,9 +75,9 @@ func (t Toleration) String() string {
 	return strings.TrimSuffix(t.Key+t.Operator+t.Value+":"+t.Effect, ":")
 }
 
-// PodCount is how many pods of a shape a node has.
+// PodCount is how many pods of pod constraints a node has.
 type PodCount struct {
-	Shape *Shape
+	Constraints *Constraints
 	// Count is all of them, Leaving those of them that have been told to end.
-	Count, Leaving int32
+	Count, Deleting int32
 }

@@ -2,36 +2,36 @@ package cluster
 
 import "time"
 
-// Resident is a pod that needs another node if its node is removed.
-type Resident struct {
+// ReschedulablePod is a pod that needs another node if its node is removed.
+type ReschedulablePod struct {
 	PodRef
 	Created time.Time
-	// Shape is shared by all pods that are alike to the scheduler.
-	Shape *Shape
+	// Constraints is shared by all pods that are alike to the scheduler.
+	Constraints *Constraints
 	// DeletionCost is the annotation controller.kubernetes.io/pod-deletion-cost; 0: none.
 	DeletionCost float64
 	Priority     int32
 	// Controller is the kind of what made the pod ("ReplicaSet"); empty: nothing, so nobody
 	// makes another when it is evicted.
 	Controller string
-	// Held says why the pod may not be evicted by our choice ("annotation
-	// karpenter.sh/do-not-disrupt"); empty: it may be, as far as its Guards let it.
-	Held string
-	// Guards are the indexes in Snapshot.Guards of those that count its eviction.
-	Guards []int
+	// DoNotDisrupt says why the pod may not be evicted by our choice ("annotation
+	// karpenter.sh/do-not-disrupt"); empty: it may be, as far as its PDBs let it.
+	DoNotDisrupt string
+	// PDBs are the indexes in Snapshot.PDBs of those that count its eviction.
+	PDBs []int
 	// Moved is when it came, perhaps in the place of a pod that was evicted; zero: it did not, or
 	// that is long ago.
 	Moved time.Time
 	// Moves is how many times in a row that was, each not long after the last; 0: once, as far as is
 	// known.
 	Moves int
-	// Home is the claim or node that the step under way means the pod for; empty: it is not
+	// TargetNode is the claim or node that the step under way means the pod for; empty: it is not
 	// known.
-	Home string
+	TargetNode string
 }
 
-// Guard is a PodDisruptionBudget.
-type Guard struct {
+// PodDisruptionBudget is a PodDisruptionBudget.
+type PodDisruptionBudget struct {
 	Name string // namespace/name
 	// Allowed is how many of the pods it selects may be evicted now.
 	Allowed int32
@@ -47,8 +47,8 @@ const (
 // Disruption is what is known of a node that may have to go by our choice, or is
 // about to. The zero value is a node that nothing is wrong with.
 type Disruption struct {
-	// HeldByPods tells that Held is about one of its pods, not about the node itself.
-	HeldByPods bool
+	// DoNotDisruptByPods tells that Held is about one of its pods, not about the node itself.
+	DoNotDisruptByPods bool
 	// HasGrace: its claim has a terminationGracePeriod, so pods cannot hold it for ever.
 	HasGrace bool
 	// Drifted says how the node differs from what its pool would launch now; empty: it
@@ -65,7 +65,7 @@ type Disruption struct {
 	StepRemoves, StepLaunches int
 	// Replaces is the id of the step that the node was launched for; empty: none.
 	Replaces string
-	// Shunned: kube-scheduler is asked to put pods elsewhere if it can, because the node
+	// SoftTaint: kube-scheduler is asked to put pods elsewhere if it can, because the node
 	// is to go later, or to be filled later.
-	Shunned bool
+	SoftTaint bool
 }

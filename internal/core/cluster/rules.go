@@ -41,7 +41,7 @@ type Selector struct {
 	Requirements label.Requirements
 }
 
-// Selects tells whether the labels match.
+// Selects reports whether the labels match.
 func (s *Selector) Selects(labels map[string]string) bool {
 	if !s.Some {
 		return false
@@ -50,9 +50,9 @@ func (s *Selector) Selects(labels map[string]string) bool {
 	return ok
 }
 
-// Wish is one preference: a rule that is kept as long as it can be. Exactly one of the
+// Preference is one preference: a rule that is kept as long as it can be. Exactly one of the
 // fields is set.
-type Wish struct {
+type Preference struct {
 	// Node is what the node's labels should satisfy. Of several only the first that has
 	// not been given up is asked for.
 	Node         label.Requirements

@@ -35,8 +35,8 @@ func (v *Volumes) String() string {
 	return b.String() + "; attach " + v.Attach.String() + "; " + v.Invalid
 }
 
-// WithVolumes returns the shape of a pod that is like s, and has the volumes.
-func (s *Shape) WithVolumes(v *Volumes) *Shape {
+// WithVolumes returns the constraints of a pod that is like s, and has the volumes.
+func (s *Constraints) WithVolumes(v *Volumes) *Constraints {
 	with := *s
 	with.OwnTerms, with.Terms = s.Terms, Meet(s.Terms, v.Terms)
 	with.Requests = s.Requests.Plus(v.Attach)
@@ -53,9 +53,9 @@ func (s *Shape) WithVolumes(v *Volumes) *Shape {
 	return &with
 }
 
-// CountedTerms returns the terms by which spread constraints tell whether a node counts:
+// CountedTerms returns the terms by which spread constraints report whether a node counts:
 // the pod's own, because kube-scheduler does not look at volumes there.
-func (s *Shape) CountedTerms() []label.Requirements {
+func (s *Constraints) CountedTerms() []label.Requirements {
 	if s.OwnTerms != nil {
 		return s.OwnTerms
 	}

@@ -1,9 +1,9 @@
 package cluster
 
-// Weight returns how many alternatives, requirements and rules a pod of the shape has: what a
+// Weight returns how many alternatives, requirements and rules a pod of the constraints has: what a
 // decision has to look at for it, one at the least. Of two pods the heavier takes longer.
-func (s *Shape) Weight() int {
-	w := s.LabelWeight() + len(s.Wishes)
+func (s *Constraints) Weight() int {
+	w := s.LabelWeight() + len(s.Preferences)
 	for i := range s.Spread {
 		w += s.Spread[i].Selector.weight()
 	}
@@ -12,23 +12,23 @@ func (s *Shape) Weight() int {
 			w += terms[i].weight()
 		}
 	}
-	for i := range s.Wishes {
-		switch wish := &s.Wishes[i]; {
-		case wish.Spread != nil:
-			w += wish.Spread.Selector.weight()
-		case wish.Affinity != nil:
-			w += wish.Affinity.weight()
-		case wish.AntiAffinity != nil:
-			w += wish.AntiAffinity.weight()
+	for i := range s.Preferences {
+		switch preference := &s.Preferences[i]; {
+		case preference.Spread != nil:
+			w += preference.Spread.Selector.weight()
+		case preference.Affinity != nil:
+			w += preference.Affinity.weight()
+		case preference.AntiAffinity != nil:
+			w += preference.AntiAffinity.weight()
 		default:
-			w += wish.Node.Weight()
+			w += preference.Node.Weight()
 		}
 	}
 	return w
 }
 
 // LabelWeight is the part of Weight that labels, taints and ports of one node are held against.
-func (s *Shape) LabelWeight() int {
+func (s *Constraints) LabelWeight() int {
 	w := 1 + len(s.Tolerations) + len(s.Ports)
 	for _, t := range s.Terms {
 		w += 1 + t.Weight()

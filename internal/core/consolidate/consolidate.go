@@ -91,7 +91,7 @@ type Options struct {
 	Changed func(*cluster.Node) bool
 	// MayBegin returns how many of the steps may be begun now; nil: all. Where these are few of those
 	// that are found, what comes next is searched again anyway, and few tries are made.
-	MayBegin func([]plan.Step) int
+	MayBegin func([]plan.Command) int
 	// Try is the one that found most a moment ago: it is made first, and few others if it finds
 	// something; 0: all are made.
 	Try int
@@ -103,7 +103,7 @@ type Options struct {
 type Result struct {
 	// Steps are in the order in which they should be taken: most saved for each eviction
 	// first. Each is safe by itself, and so is every beginning of the list.
-	Steps []plan.Step
+	Steps []plan.Command
 	// Kept says of each node that is a candidate and stays, why.
 	Kept []verdict.Verdict
 	// Scores are what pools that want balance found of steps, those of Steps and others.
@@ -225,7 +225,7 @@ func (c *consolidator) bestOfTries(best *Result) {
 }
 
 // removed returns how many nodes the steps remove.
-func removed(steps []plan.Step) (n int) {
+func removed(steps []plan.Command) (n int) {
 	for i := range steps {
 		n += len(steps[i].Remove)
 	}
@@ -243,7 +243,7 @@ func (c *consolidator) plan(gained float64) {
 		if all := c.makeSteps(drafts); all || c.opts.DrainOnly || c.limited && len(c.out.Steps) == had {
 			return
 		}
-		c.settle()
+		c.conclude()
 		c.limited = true
 	}
 }
@@ -296,7 +296,7 @@ func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) 
 	c.bought = n
 	worth, pods := 0.0, 0
 	for h := range n {
-		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Residents)
+		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Reschedulable)
 		if p := c.s.Nodes.Price(h); !math.IsNaN(p) {
 			c.out.PriceHourly += p
 		}
@@ -319,12 +319,12 @@ func (c *consolidator) judge(h int) {
 	if c.why[h] = c.blocked(n, price); !c.why[h].IsYes() {
 		return
 	}
-	if len(c.s.Nodes.Added(h)) > 0 { // pods that wait, which are no residents that could move
+	if len(c.s.Nodes.Added(h)) > 0 { // pods that wait, which are no reschedulable pods that could move
 		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pods that wait may want its room")
 		return
 	}
-	for i := range n.Residents {
-		c.weight[h] += evictionWeight(&n.Residents[i], c.snap.At)
+	for i := range n.Reschedulable {
+		c.weight[h] += evictionWeight(&n.Reschedulable[i], c.snap.At)
 	}
 	hourly, share := c.opts.EvictionHourly, c.opts.ShareMin
 	if pool, ok := c.snap.PoolByName(n.Pool); ok {
@@ -353,7 +353,7 @@ func (c *consolidator) bound() {
 	}
 	for h := 0; h < len(c.snap.Nodes) && rest > 0; h++ {
 		if math.IsNaN(c.cost[h]) {
-			rest -= c.s.Spare(h)
+			rest -= c.s.FreeAfter(h)
 		}
 	}
 	c.out.BoundHourly = min(max(worth, stay+max(rest, 0)), c.out.PriceHourly)
@@ -448,8 +448,8 @@ func (c *consolidator) replaceable(h int) verdict.Verdict {
 	return c.opts.Replaceable(n)
 }
 
-// settle keeps the nodes that steps have put pods on: nobody is to be evicted twice.
-func (c *consolidator) settle() {
+// conclude keeps the nodes that steps have put pods on: nobody is to be evicted twice.
+func (c *consolidator) conclude() {
 	for h := range c.received {
 		c.received[h] = len(c.s.Nodes.Added(h)) > 0
 	}

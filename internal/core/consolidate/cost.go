@@ -14,7 +14,7 @@ import (
 // evictionWeight returns how much worse it is to evict the pod than an ordinary one. The
 // annotation pod-deletion-cost and the priority count as they do for Karpenter; a pod
 // that keeps state, or work that would be lost, weighs more.
-func evictionWeight(r *cluster.Resident, now time.Time) float64 {
+func evictionWeight(r *cluster.ReschedulablePod, now time.Time) float64 {
 	w := min(10, max(0.1, 1+r.DeletionCost/(1<<27)+float64(r.Priority)/(1<<25)))
 	switch r.Controller {
 	case "StatefulSet":
@@ -40,7 +40,7 @@ func AnyYoung(snap *cluster.Snapshot) bool {
 // blocked returns why a node may not be removed; yes: it may be. A node that is not
 // ours has no reason.
 func (c *consolidator) blocked(n *cluster.Node, price float64) verdict.Verdict {
-	if n.Claim == "" || n.Leaving || n.Open != nil {
+	if n.Claim == "" || n.Deleting || n.InFlight != nil {
 		return verdict.Of(verdict.NodeBlocked, "", "")
 	}
 	if c.opts.Candidate != nil {
@@ -49,20 +49,20 @@ func (c *consolidator) blocked(n *cluster.Node, price float64) verdict.Verdict {
 		}
 	}
 	switch {
-	case !n.Initialised:
+	case !n.Initialized:
 		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
-	case n.Held != "":
-		return verdict.Of(verdict.NodeBlocked, n.Name, "%s", n.Held)
+	case n.DoNotDisrupt != "":
+		return verdict.Of(verdict.NodeBlocked, n.Name, "%s", n.DoNotDisrupt)
 	case n.Planned > 0:
 		return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
-	case n.Marked != "" || n.Closed:
+	case n.DisruptionReason != "" || n.DisruptedTaint:
 		return verdict.Of(verdict.NodeBlocked, n.Name, "it is being disrupted already")
 	case math.IsNaN(price):
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "its price is not known: pool %s has no type %s in zone %s as %s",
 			n.Pool, n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.CapacityType])
 	}
-	for i := range n.Residents {
-		if v := c.holds(&n.Residents[i]); !v.IsYes() {
+	for i := range n.Reschedulable {
+		if v := c.holds(&n.Reschedulable[i]); !v.IsYes() {
 			return v.About(n.Name)
 		}
 	}
@@ -70,30 +70,30 @@ func (c *consolidator) blocked(n *cluster.Node, price float64) verdict.Verdict {
 }
 
 // holds returns why a pod may not be evicted.
-func (c *consolidator) holds(r *cluster.Resident) verdict.Verdict {
-	if r.Held != "" {
-		return verdict.Of(verdict.NodeBlocked, "", "pod %s has %s", r.PodRef, r.Held)
+func (c *consolidator) holds(r *cluster.ReschedulablePod) verdict.Verdict {
+	if r.DoNotDisrupt != "" {
+		return verdict.Of(verdict.NodeBlocked, "", "pod %s has %s", r.PodRef, r.DoNotDisrupt)
 	}
-	if why := r.Shape.Invalid; why != "" {
+	if why := r.Constraints.Invalid; why != "" {
 		return verdict.Of(verdict.Unconsolidatable, "", "pod %s would have nowhere to go: %s", r.PodRef, why)
 	}
 	if v := c.opts.CoolingDown(r, c.snap.At); !v.IsYes() {
 		return v
 	}
-	if len(r.Guards) > 1 {
+	if len(r.PDBs) > 1 {
 		return verdict.Of(verdict.NodeBlocked, "", "pod %s has more than one PodDisruptionBudget (%s, %s)", r.PodRef,
-			c.snap.Guards[r.Guards[0]].Name, c.snap.Guards[r.Guards[1]].Name)
+			c.snap.PDBs[r.PDBs[0]].Name, c.snap.PDBs[r.PDBs[1]].Name)
 	}
-	for _, g := range r.Guards {
-		if c.snap.Guards[g].Allowed < 1 {
-			return verdict.Of(verdict.NodeBlocked, "", "PodDisruptionBudget %s allows no eviction of pod %s", c.snap.Guards[g].Name, r.PodRef)
+	for _, g := range r.PDBs {
+		if c.snap.PDBs[g].Allowed < 1 {
+			return verdict.Of(verdict.NodeBlocked, "", "PodDisruptionBudget %s allows no eviction of pod %s", c.snap.PDBs[g].Name, r.PodRef)
 		}
 	}
 	return verdict.Verdict{}
 }
 
 // CoolingDown returns why a pod is not evicted that may have come in the place of an evicted one.
-func (t *Terms) CoolingDown(r *cluster.Resident, at time.Time) verdict.Verdict {
+func (t *Terms) CoolingDown(r *cluster.ReschedulablePod, at time.Time) verdict.Verdict {
 	if ago, rest := at.Sub(r.Moved), t.CooldownOf(r); !r.Moved.IsZero() && ago < rest {
 		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), rest)
 	}
@@ -102,7 +102,7 @@ func (t *Terms) CoolingDown(r *cluster.Resident, at time.Time) verdict.Verdict {
 
 // CooldownOf returns for how long a pod is not evicted after it has come. It doubles when the pod has to move
 // again and again: what is saved by that comes back, for a reason that is not seen.
-func (t *Terms) CooldownOf(r *cluster.Resident) time.Duration {
+func (t *Terms) CooldownOf(r *cluster.ReschedulablePod) time.Duration {
 	return t.Rest << max(r.Moves-1, 0)
 }
 
@@ -149,8 +149,8 @@ func (c *consolidator) totals(pool string) total {
 				t.price += p
 			}
 			t.weight++
-			for i := range n.Residents {
-				t.weight += evictionWeight(&n.Residents[i], c.snap.At)
+			for i := range n.Reschedulable {
+				t.weight += evictionWeight(&n.Reschedulable[i], c.snap.At)
 			}
 		}
 	}

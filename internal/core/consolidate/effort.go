@@ -12,7 +12,7 @@ import (
 func searchEffort(snap *cluster.Snapshot, opts Options) int64 {
 	pods := len(snap.Pending)
 	for i := range snap.Nodes {
-		pods += len(snap.Nodes[i].Residents)
+		pods += len(snap.Nodes[i].Reschedulable)
 	}
 	return cmp.Or(opts.Pack.Effort, searchBase+searchNode*int64(len(snap.Nodes))+searchPod*int64(pods))
 }
@@ -22,22 +22,22 @@ func searchEffort(snap *cluster.Snapshot, opts Options) int64 {
 func withoutHeavy(snap *cluster.Snapshot) *cluster.Snapshot {
 	pods := slices.Clone(snap.Pending)
 	for i := range snap.Nodes {
-		for r := range snap.Nodes[i].Residents {
-			pods = append(pods, cluster.Pod{PodRef: snap.Nodes[i].Residents[r].PodRef, Shape: snap.Nodes[i].Residents[r].Shape})
+		for r := range snap.Nodes[i].Reschedulable {
+			pods = append(pods, cluster.Pod{PodRef: snap.Nodes[i].Reschedulable[r].PodRef, Constraints: snap.Nodes[i].Reschedulable[r].Constraints})
 		}
 	}
 	heavy := pack.Heavy(pods)
 	out := *snap
-	out.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool { return heavy[p.Shape] })
+	out.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool { return heavy[p.Constraints] })
 	out.Nodes = slices.Clone(snap.Nodes)
 	for i := range out.Nodes {
 		n := &out.Nodes[i]
-		at := slices.IndexFunc(n.Residents, func(r cluster.Resident) bool { return heavy[r.Shape] })
+		at := slices.IndexFunc(n.Reschedulable, func(r cluster.ReschedulablePod) bool { return heavy[r.Constraints] })
 		if at < 0 {
 			continue
 		}
-		n.Held = "pod " + n.Residents[at].String() + " has too many rules for a search with it"
-		n.Residents = nil
+		n.DoNotDisrupt = "pod " + n.Reschedulable[at].String() + " has too many rules for a search with it"
+		n.Reschedulable = nil
 	}
 	return &out
 }

@@ -43,14 +43,14 @@ func TestNodesWithPodsOfTooManyRulesDoNotKeepOthersFromConsolidation(t *testing.
 	t.Parallel()
 	snap := parse(t, halfEmpty)
 	for i := range snap.Nodes[2:] {
-		sh := *snap.Nodes[2+i].Residents[0].Shape
+		sh := *snap.Nodes[2+i].Reschedulable[0].Constraints
 		for r := range 2000 {
 			sh.AntiAffinity = append(sh.AntiAffinity, cluster.PodTerm{
 				Key: label.Hostname, Namespaces: []string{"default"},
 				Selector: cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(fmt.Sprint("none-", i, "-", r))}},
 			})
 		}
-		snap.Nodes[2+i].Residents[0].Shape = &sh
+		snap.Nodes[2+i].Reschedulable[0].Constraints = &sh
 	}
 	found := consolidate.Search(snap, consolidate.Options{Pack: pack.Options{Effort: 5_000}})
 	if diff := cmp.Diff([]string{plan.CauseEffort}, found.GivenUp); diff != "" {

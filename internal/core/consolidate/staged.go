@@ -78,7 +78,7 @@ func (c *consolidator) takeStages(d, whole *draft) (rest *draft, ok bool) {
 			continue
 		}
 		c.accept(mark, step, gain)
-		t.settle()
+		t.conclude()
 	}
 	if !c.relaunch(append(c.s.Nodes.Stocked(from), c.s.Nodes.Launched(from)...), c.s.Nodes.Hosts()) {
 		c.s.Nodes.Undo(from)
@@ -102,7 +102,7 @@ func newStages(c *consolidator, whole *draft) *stages {
 	for i := range t.moves {
 		t.moves[i].Class = t.kind[t.moves[i].Class]
 	}
-	for _, p := range whole.buy {
+	for _, p := range whole.launches {
 		g := target{bin: p.bin, host: -1}
 		for _, sh := range p.pods {
 			kind := t.kind[sh.Class]
@@ -214,7 +214,7 @@ func (t *stages) follow(*draft, int) bool {
 	t.forget()
 	t.next.clear()
 	for kind := range t.classes {
-		t.next.set(int32(kind), t.loose(int32(kind)))
+		t.next.set(int32(kind), t.unplaced(int32(kind)))
 	}
 	for t.c.s.Nodes.AnyUnplaced() {
 		g := t.next.fullest()
@@ -234,7 +234,7 @@ func (t *stages) follow(*draft, int) bool {
 		}
 		t.open, t.drawn, t.next.closed[g] = append(t.open, g), append(t.drawn, g), true
 		for _, sh := range t.targets[g].want {
-			t.next.set(sh.Class, t.loose(sh.Class))
+			t.next.set(sh.Class, t.unplaced(sh.Class))
 		}
 	}
 	if t.c.s.Nodes.AnyUnplaced() { // rules may have asked for another order
@@ -267,8 +267,8 @@ func (t *stages) fill(g int) (some bool) {
 	return some
 }
 
-// loose returns how many pods of a kind have no node.
-func (t *stages) loose(kind int32) (n int32) {
+// unplaced returns how many pods of a kind have no node.
+func (t *stages) unplaced(kind int32) (n int32) {
 	for _, class := range t.classes[kind] {
 		n += t.c.s.Nodes.Unplaced(class)
 	}
@@ -302,8 +302,8 @@ func (t *stages) takeBack() {
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
 }
 
-// settle makes the command in progress final.
-func (t *stages) settle() {
+// conclude makes the command in progress final.
+func (t *stages) conclude() {
 	t.open = slices.DeleteFunc(t.open, func(g int) bool {
 		return !slices.ContainsFunc(t.targets[g].want, func(sh repack.Share) bool { return sh.N > 0 })
 	})

@@ -84,14 +84,14 @@ func (c *consolidator) mayStock(mark int, hosts []int32) bool {
 
 // withinPodBudgets reports whether all pods of the nodes may be evicted at once.
 func (c *consolidator) withinPodBudgets(hosts []int32) bool {
-	if len(c.snap.Guards) == 0 {
+	if len(c.snap.PDBs) == 0 {
 		return true
 	}
 	evicted := map[int]int32{}
 	for _, h := range hosts {
-		for i := range c.snap.Nodes[h].Residents {
-			for _, g := range c.snap.Nodes[h].Residents[i].Guards {
-				if evicted[g]++; evicted[g] > c.snap.Guards[g].Allowed {
+		for i := range c.snap.Nodes[h].Reschedulable {
+			for _, g := range c.snap.Nodes[h].Reschedulable[i].PDBs {
+				if evicted[g]++; evicted[g] > c.snap.PDBs[g].Allowed {
 					return false
 				}
 			}
@@ -117,11 +117,11 @@ func (c *consolidator) withinPools(hosts []int32) bool {
 
 // draft is a step while it is put together.
 type draft struct {
-	remove []int32
-	buy    []purchase
-	moves  []repack.Move
-	saving float64
-	weight float64
+	remove   []int32
+	launches []purchase
+	moves    []repack.Move
+	saving   float64
+	weight   float64
 }
 
 type purchase struct {
@@ -175,7 +175,7 @@ func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool
 }
 
 // accept makes a step final.
-func (c *consolidator) accept(mark int, step plan.Step, gain float64) {
+func (c *consolidator) accept(mark int, step plan.Command, gain float64) {
 	c.s.Nodes.Keep(mark)
 	c.out.Steps = append(c.out.Steps, step)
 	c.out.AfterHourly -= step.SavingHourly
@@ -258,7 +258,7 @@ func (c *consolidator) drafts() (all []*draft) {
 		}
 		if since := c.s.Nodes.Since(h); h >= c.bought {
 			if d := byRoot[c.groups.find(since)]; d != nil {
-				d.buy = append(d.buy, purchase{c.s.Nodes.Bin(h), slices.Clone(c.s.Nodes.Added(h))})
+				d.launches = append(d.launches, purchase{c.s.Nodes.Bin(h), slices.Clone(c.s.Nodes.Added(h))})
 				d.saving -= c.s.Nodes.Price(h)
 			}
 			continue
@@ -277,7 +277,7 @@ func (c *consolidator) drafts() (all []*draft) {
 
 // take removes the nodes of a draft, finds places for their pods, and returns the step.
 // It is false when there are none, or the step would not save enough.
-func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool) (step plan.Step, gain float64, ok bool) {
+func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool) (step plan.Command, gain float64, ok bool) {
 	step.Reason = plan.Underutilized
 	if !c.mayGo(d.remove) {
 		return step, 0, false
@@ -288,7 +288,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 		n := c.s.Nodes.Node(int(h))
 		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: plan.Underutilized})
 		step.SavingHourly += c.s.Nodes.Price(int(h))
-		step.Evictions += len(n.Residents)
+		step.Evictions += len(n.Reschedulable)
 		cost += c.cost[h]
 	}
 	if step.Evictions == 0 {
@@ -310,18 +310,18 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if step.SavingHourly < cost || spot > c.spotMost(d.remove) || !c.balanced(d.remove, step.SavingHourly) {
 		return step, 0, false
 	}
-	spare, typesMin := (step.SavingHourly-cost)/float64(max(1, len(bought))), c.typesMin(d.remove)
+	surplus, typesMin := (step.SavingHourly-cost)/float64(max(1, len(bought))), c.typesMin(d.remove)
 	for i, h := range bought {
 		l := plan.Launch{PriceHourly: c.s.Nodes.Price(h)}
 		if !c.late || c.s.Nodes.IsSpot(h) {
-			if l, ok = c.launch(h, c.s.Nodes.Price(h)+spare, typesMin); !ok {
+			if l, ok = c.launch(h, c.s.Nodes.Price(h)+surplus, typesMin); !ok {
 				c.fewTypes[d.remove[0]] = typesMin > 0
 				return step, 0, false
 			}
 		}
 		step.SavingHourly += c.s.Nodes.Price(h) - l.PriceHourly
 		step.Launch = append(step.Launch, l)
-		c.launched[h] = launched{len(c.out.Steps), i, c.s.Nodes.Price(h) + spare, typesMin}
+		c.launched[h] = launched{len(c.out.Steps), i, c.s.Nodes.Price(h) + surplus, typesMin}
 	}
 	if !c.inStages && !c.relaunch(c.s.Nodes.Stocked(mark), first) {
 		return step, 0, false
@@ -377,21 +377,21 @@ func (c *consolidator) follow(d *draft, _ int) bool {
 	todo := slices.Clone(d.moves)
 	c.s.Rescheduler.PutAll(todo)
 	price := 0.0
-	for _, p := range d.buy {
+	for _, p := range d.launches {
 		price += c.s.Inventory.PriceOf(p.bin)
 	}
-	if len(d.buy) > 1 && c.s.Launcher.LaunchMany(price-leastSaving) {
+	if len(d.launches) > 1 && c.s.Launcher.LaunchMany(price-leastSaving) {
 		return true
 	}
-	return c.buyAlike(d, todo)
+	return c.launchAlike(d, todo)
 }
 
-// buyAlike buys what the draft does, and puts the pods where they are there. Pods that move
+// launchAlike buys what the draft does, and puts the pods where they are there. Pods that move
 // go to what is bought if there is room: what others have free is left for later steps.
-func (c *consolidator) buyAlike(d *draft, moves []repack.Move) bool {
+func (c *consolidator) launchAlike(d *draft, moves []repack.Move) bool {
 	var bought []int
 	var todo []repack.Move
-	for _, p := range d.buy {
+	for _, p := range d.launches {
 		h, ok := c.s.Nodes.Open(p.bin)
 		if !ok {
 			return false
@@ -450,26 +450,26 @@ func (c *consolidator) redo(d *draft, mark, first int) bool {
 	for _, h := range d.remove {
 		c.s.Nodes.Remove(int(h))
 	}
-	return c.buyAlike(once, once.moves)
+	return c.launchAlike(once, once.moves)
 }
 
 // outcome returns what was bought and moved since the mark, when so many nodes there were.
 func (c *consolidator) outcome(mark, first int) *draft {
 	d := &draft{moves: c.s.Nodes.Moved(mark, first)}
 	for _, h := range c.s.Nodes.Launched(mark) {
-		d.buy = append(d.buy, purchase{c.s.Nodes.Bin(h), slices.Clone(c.s.Nodes.Added(h))})
+		d.launches = append(d.launches, purchase{c.s.Nodes.Bin(h), slices.Clone(c.s.Nodes.Added(h))})
 	}
 	return d
 }
 
 // name says which pods go where: pods of a class are alike.
-func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []repack.Move) {
+func (c *consolidator) name(step *plan.Command, d *draft, bought []int, landed []repack.Move) {
 	waiting := map[int32][]cluster.PodRef{}
 	for _, h := range d.remove {
-		residents := c.snap.Nodes[h].Residents
-		for i := range residents {
-			class := c.s.Inventory.Class(residents[i].Shape)
-			waiting[class] = append(waiting[class], residents[i].PodRef)
+		reschedulable := c.snap.Nodes[h].Reschedulable
+		for i := range reschedulable {
+			class := c.s.Inventory.Class(reschedulable[i].Constraints)
+			waiting[class] = append(waiting[class], reschedulable[i].PodRef)
 		}
 	}
 	next := func(class, n int32) []cluster.PodRef {
@@ -486,10 +486,10 @@ func (c *consolidator) name(step *plan.Step, d *draft, bought []int, landed []re
 		n, at := c.s.Nodes.Node(int(m.Host)), c.launched[int(m.Host)]
 		for _, ref := range next(m.Class, m.N) {
 			if n == nil {
-				step.Joins = append(step.Joins, plan.Join{Pod: ref, Step: at.step, Launch: at.at})
+				step.Joins = append(step.Joins, plan.Join{Pod: ref, Command: at.step, Launch: at.at})
 				continue
 			}
-			step.Moves = append(step.Moves, plan.Placement{Pod: ref, Node: n.Name, Claim: n.Claim})
+			step.Moves = append(step.Moves, plan.Assignment{Pod: ref, Node: n.Name, Claim: n.Claim})
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestFewTriesAreMadeWhereLittleMayBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := func(begins, try int) (n int) {
-		found := consolidate.Search(snap, consolidate.Options{Try: try, MayBegin: func([]plan.Step) int {
+		found := consolidate.Search(snap, consolidate.Options{Try: try, MayBegin: func([]plan.Command) int {
 			n++
 			return begins
 		}})

@@ -12,7 +12,7 @@ import (
 
 const (
 	// kindsMax is how many kinds are few, kindsMaxHasty where less is done for each.
-	kindsMax, kindsMaxHasty = 40, 64
+	kindsMax, kindsMaxLowEffort = 40, 64
 	// searchNodes bounds the search for one filling, searchTotal that for all.
 	searchNodes = 300
 	searchTotal = 30000
@@ -21,32 +21,32 @@ const (
 	// wholeEvery is in how many rounds every bin is looked at once in haste, and not only
 	// those that last held at least warm times their price.
 	wholeEvery, warm = 5, 0.97
-	// offersMax is how many fillings are added in one round in haste.
-	offersMax = 48
+	// candidatesMax is how many fillings are added in one round in haste.
+	candidatesMax = 48
 	// finish is how many rounds follow when whole bins have been bought, finishHasty if there
 	// is little time.
-	finish, finishHasty = 10, 1
+	finish, finishLowEffort = 10, 1
 	// risen is by which part of the price what is left must have become dearer for that.
 	risen = 1e-3
 )
 
 // master is the program: a row for each kind, a column for each filling.
 type master struct {
-	s      *solver
-	sack   *knapsack
-	fills  packing // the columns; times is not used
-	first  int32   // the column of the first filling in lp
-	lp     *linear
-	price  []float64 // of bins
-	unit   float64   // what a cost of one in lp is
-	value  []float64 // of kinds, at which fillings are sought
-	center []float64 // of kinds, at the best bound
-	bound  float64
-	items  []Item
-	nodes  int       // that searches may still visit
-	heat   []float64 // of bins: what they held at most for their price when last looked at
-	hasty  bool
-	order  []int32 // of bins: in haste, those first that held most for their price
+	s         *solver
+	sack      *knapsack
+	fills     packing // the columns; times is not used
+	first     int32   // the column of the first filling in lp
+	lp        *linear
+	price     []float64 // of bins
+	unit      float64   // what a cost of one in lp is
+	value     []float64 // of kinds, at which fillings are sought
+	center    []float64 // of kinds, at the best bound
+	bound     float64
+	items     []Item
+	nodes     int       // that searches may still visit
+	heat      []float64 // of bins: what they held at most for their price when last looked at
+	lowEffort bool
+	order     []int32 // of bins: in haste, those first that held most for their price
 }
 
 // newMaster returns the program at a tariff, which its prices start from.
@@ -104,7 +104,7 @@ func (c *master) run(left []int, rounds int) {
 			v := max(c.lp.prices[k], 0) * c.unit / float64(c.s.m.kinds[k].count)
 			c.value[k] = trust*v + (1-trust)*c.center[k]
 		}
-		whole := !c.hasty || round%wholeEvery == 0 || trust >= 1
+		whole := !c.lowEffort || round%wholeEvery == 0 || trust >= 1
 		if c.extend(left, whole) || !whole && c.extend(left, true) {
 			continue
 		}
@@ -132,21 +132,21 @@ func (c *master) extend(left []int, whole bool) bool {
 			c.heat[i] = c.sack.relax(int32(i)) / max(c.price[i], tiny)
 			c.order[i] = int32(i)
 		}
-		if c.hasty {
+		if c.lowEffort {
 			slices.SortStableFunc(c.order, func(x, y int32) int { return cmp.Compare(c.heat[y], c.heat[x]) })
 		}
 	}
-	offers := 0
+	candidates := 0
 	for _, bin := range c.order {
 		price := max(c.price[bin], tiny)
 		if !whole {
-			if c.heat[bin] < warm || offers == offersMax {
+			if c.heat[bin] < warm || candidates == candidatesMax {
 				continue
 			}
 			c.heat[bin] = c.sack.relax(bin) / price
 		}
 		ceiling := c.heat[bin] * price
-		if c.heat[bin] > 1+closeEnough && (!c.hasty || offers < offersMax) {
+		if c.heat[bin] > 1+closeEnough && (!c.lowEffort || candidates < candidatesMax) {
 			items, value := b.fill(bin, b.active)
 			if value <= price*(1+closeEnough) {
 				var most float64
@@ -158,9 +158,9 @@ func (c *master) extend(left []int, whole bool) bool {
 				c.nodes -= nodes - c.sack.search.nodes
 				items, value = c.items, most
 			}
-			if value > price*(1+closeEnough/2) && c.offer(bin, items) {
+			if value > price*(1+closeEnough/2) && c.candidate(bin, items) {
 				added = true
-				offers++
+				candidates++
 			}
 		}
 		if dear = max(dear, ceiling/price); ceiling > 0 && c.price[bin] < tiny {
@@ -183,8 +183,8 @@ func (c *master) extend(left []int, whole bool) bool {
 	return added
 }
 
-// offer makes the filling a column if the program would use it.
-func (c *master) offer(bin int32, items []Item) bool {
+// candidate makes the filling a column if the program would use it.
+func (c *master) candidate(bin int32, items []Item) bool {
 	gain := -c.price[bin] / c.unit
 	for _, it := range items {
 		gain += c.lp.prices[it.Class] * float64(it.N) / float64(c.s.m.kinds[it.Class].count)
@@ -197,11 +197,11 @@ func (c *master) offer(bin int32, items []Item) bool {
 }
 
 // columns solves the program, which may raise the bound, and rounds its solution, which
-// may lower the cost. It is for problems where all items are placed. Hasty: what they cost
+// may lower the cost. It is for problems where all items are placed. LowEffort: what they cost
 // without fees is not looked into.
-func (s *solver) columns(rounds int, hasty bool) {
+func (s *solver) columns(rounds int, lowEffort bool) {
 	c := newMaster(s, s.tariff)
-	c.hasty = hasty
+	c.lowEffort = lowEffort
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
@@ -211,7 +211,7 @@ func (s *solver) columns(rounds int, hasty bool) {
 	s.proven = c.bound
 	switch {
 	case s.net == s.tariff:
-	case hasty:
+	case lowEffort:
 		s.proven = 0
 	default:
 		n := newMaster(s, s.net)
@@ -221,8 +221,8 @@ func (s *solver) columns(rounds int, hasty bool) {
 		s.proven = n.bound
 	}
 	more, ways := finish, []bool{false, true}
-	if hasty {
-		more, ways = finishHasty, ways[1:]
+	if lowEffort {
+		more, ways = finishLowEffort, ways[1:]
 	}
 	for _, dive := range ways {
 		s.buyer.everything()
@@ -251,7 +251,7 @@ func (s *solver) round(c *master, p *packing, rounds int, dive bool) {
 			if !dive || !s.dive(c, p) {
 				break
 			}
-			rounds = finishHasty
+			rounds = finishLowEffort
 		}
 		b.prune()
 		if len(b.active) == 0 {
@@ -266,11 +266,11 @@ func (s *solver) round(c *master, p *packing, rounds int, dive bool) {
 	copy(s.value, c.value)
 	s.valueItems()
 	b.even = 0.4
-	b.cover(p, s.hope, inf)
+	b.cover(p, s.estimate, inf)
 }
 
 // dive buys one bin of the column that the program buys most of, with what is left of its
-// items. It tells whether it bought any.
+// items. It reports whether it bought any.
 func (s *solver) dive(c *master, p *packing) bool {
 	best, most := -1, 1e-6
 	for r, j := range c.lp.basis {

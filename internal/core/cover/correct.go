@@ -5,14 +5,14 @@ package cover
 func (s *solver) correct(passes int) {
 	n := len(s.m.kinds)
 	s.value = append(s.value[:0], s.tariff.value...)
-	s.hopes()
+	s.estimates()
 	paid, weight := make([]float64, n), make([]float64, n)
 	for pass := range passes {
 		s.buyer.even = evenness(pass)
 		s.trial.reset()
 		s.valueItems()
 		s.buyer.everything()
-		s.buyer.cover(&s.trial, s.hope, inf)
+		s.buyer.cover(&s.trial, s.estimate, inf)
 		if pass == 0 || s.trial.better(&s.best) {
 			s.best.copyFrom(&s.trial)
 			s.bestValue = append(s.bestValue[:0], s.value...)
@@ -44,11 +44,11 @@ func (s *solver) valueItems() {
 	}
 }
 
-// hopes estimates the value for money of each bin from what its room is worth.
-func (s *solver) hopes() {
-	s.hope = make([]float64, len(s.m.bins))
+// estimates estimates the value for money of each bin from what its room is worth.
+func (s *solver) estimates() {
+	s.estimate = make([]float64, len(s.m.bins))
 	for i := range s.m.bins {
-		s.hope[i] = s.tariff.held(int32(i)) / max(s.m.bins[i].price, tiny)
+		s.estimate[i] = s.tariff.held(int32(i)) / max(s.m.bins[i].price, tiny)
 	}
 }
 

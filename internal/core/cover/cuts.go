@@ -51,8 +51,8 @@ func (m *model) may(k, b int32) bool {
 	return m.groups[m.kinds[k].group].has(int(b)) && covers(m.bins[b].room, m.sizeOf(int(k)))
 }
 
-// settleTolls lowers all tolls until no bin is worth more by them than it costs.
-func (t *tariff) settleTolls() {
+// convergeTolls lowers all tolls until no bin is worth more by them than it costs.
+func (t *tariff) convergeTolls() {
 	over := 1.0
 	for range 2 {
 		clear(t.toll)

@@ -9,28 +9,28 @@ const slack = 1 + 1e-5
 // filler fills single bins. It is the innermost loop of everything: what it needs lies in
 // arrays that it keeps.
 type filler struct {
-	m      *model
-	size   []float32 // of kind k in dimension d at [k*dims+d], in parts of unit
-	unit   []float64 // per dimension
-	rate   []float64 // as in tariff
-	atomOf []int32
-	mean   []float64 // size of an item on average
-	left   []int     // items of each kind that are still to be packed
-	value  []float32 // of an item of each kind
+	m          *model
+	size       []float32 // of kind k in dimension d at [k*dims+d], in parts of unit
+	unit       []float64 // per dimension
+	rate       []float64 // as in tariff
+	offeringOf []int32
+	mean       []float64 // size of an item on average
+	left       []int     // items of each kind that are still to be packed
+	value      []float32 // of an item of each kind
 
 	// The bin at hand.
-	free   []int64
-	weight []float32 // of a dimension: the scarcer, the dearer
-	share  []float64 // of each dimension in what the bin's room is worth
-	empty  []float64 // of each bin that is known, see shares: those parts, then what is free
-	known  []bool
-	even   float64   // how much all dimensions count alike, whatever they are worth
-	within []float32 // what is free, as size counts
-	taken  []int     // of each kind; zero but for those in items
-	barred []int32   // the last bin, by serial, that a kind was barred from by a rival
-	serial int32
-	items  []Item // of kinds
-	looks  int    // at candidates, ever
+	free        []int64
+	weight      []float32 // of a dimension: the scarcer, the dearer
+	share       []float64 // of each dimension in what the bin's room is worth
+	empty       []float64 // of each bin that is known, see shares: those parts, then what is free
+	known       []bool
+	even        float64   // how much all dimensions count alike, whatever they are worth
+	within      []float32 // what is free, as size counts
+	taken       []int     // of each kind; zero but for those in items
+	barred      []int32   // the last bin, by serial, that a kind was barred from by a rival
+	serial      int32
+	items       []Item // of kinds
+	evaluations int    // at candidates, ever
 
 	cands []cand    // the kinds that may still fit
 	more  []float32 // what their items take of the dimensions after the fourth, dims-4 each
@@ -129,7 +129,7 @@ func (f *filler) shares(b int32) {
 		f.known[b] = true
 		sum := 0.0
 		for d, r := range room {
-			part[d] = f.rate[int(f.atomOf[b])*f.m.dims+d] * float64(r)
+			part[d] = f.rate[int(f.offeringOf[b])*f.m.dims+d] * float64(r)
 			sum += part[d]
 		}
 		for d, r := range room {
@@ -227,7 +227,7 @@ func (f *filler) wanted() int {
 // into top. It returns how many are left.
 func (f *filler) scan(n int) int {
 	f.top, f.score = f.top[:0], f.score[:0]
-	f.looks += n
+	f.evaluations += n
 	want, least, kept := f.wanted(), float32(-1), 0
 	if want == 1 && f.m.dims <= 4 {
 		return f.scanForOne(n)

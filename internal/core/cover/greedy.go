@@ -42,8 +42,8 @@ func (p *packing) copyFrom(o *packing) {
 	p.cost, p.placed = o.cost, o.placed
 }
 
-// offer is the best that is known to do with a bin.
-type offer struct {
+// candidate is the best that is known to do with a bin.
+type candidate struct {
 	items []Item
 	tried bool
 }
@@ -51,17 +51,17 @@ type offer struct {
 // buyer buys bins for all that is left, best value for money first.
 type buyer struct {
 	*filler
-	offers []offer
-	ratio  []float64 // of each offer, value for money; before it is tried, what is hoped for
-	per    []float64 // of each bin, one by its price
-	active []int32   // kinds of which something is left, in order
-	stock  []int     // of each bin
-	mask   bitset
+	candidates []candidate
+	ratio      []float64 // of each offer, value for money; before it is tried, what is hoped for
+	per        []float64 // of each bin, one by its price
+	active     []int32   // kinds of which something is left, in order
+	stock      []int     // of each bin
+	mask       bitset
 }
 
 func newBuyer(m *model) *buyer {
 	n := len(m.bins)
-	b := &buyer{filler: newFiller(m), offers: make([]offer, n), ratio: make([]float64, n), per: make([]float64, n), stock: make([]int, n), mask: newBitset(n)}
+	b := &buyer{filler: newFiller(m), candidates: make([]candidate, n), ratio: make([]float64, n), per: make([]float64, n), stock: make([]int, n), mask: newBitset(n)}
 	for i := range b.per {
 		b.per[i] = 1 / max(m.bins[i].price, tiny)
 	}
@@ -82,18 +82,18 @@ func (b *buyer) everything() {
 
 // cover packs what is left into p. Hope is for each bin what its value for money is
 // thought to be at most. It gives up and returns false when p costs the limit or more.
-func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
-	for i := range b.offers {
-		b.offers[i].tried = false
+func (b *buyer) cover(p *packing, estimate []float64, limit float64) bool {
+	for i := range b.candidates {
+		b.candidates[i].tried = false
 	}
-	copy(b.ratio, hope)
+	copy(b.ratio, estimate)
 	wealth := b.wealth()
 	for len(b.active) > 0 {
 		best := b.best(wealth)
 		if best < 0 {
 			return true
 		}
-		o := &b.offers[best]
+		o := &b.candidates[best]
 		if b.stock[best] <= 0 {
 			b.ratio[best] = -1
 			continue
@@ -107,7 +107,7 @@ func (b *buyer) cover(p *packing, hope []float64, limit float64) bool {
 			}
 			continue
 		}
-		b.buy(p, int32(best))
+		b.launch(p, int32(best))
 		wealth = b.wealth()
 		if p.cost >= limit {
 			return false
@@ -150,9 +150,9 @@ func (b *buyer) waits(items []Item) bool {
 	return len(items) > 0
 }
 
-// buy takes the offer as often as it can be had, in the cheapest bin that holds it.
-func (b *buyer) buy(p *packing, from int32) {
-	items := b.offers[from].items
+// launch takes the offer as often as it can be had, in the cheapest bin that holds it.
+func (b *buyer) launch(p *packing, from int32) {
+	items := b.candidates[from].items
 	at := b.cheapest(items, from)
 	times := b.stock[at]
 	for _, it := range items {

@@ -23,8 +23,8 @@ const goodEnough = 1.001
 
 // improve does so many rounds on the best packing, looking at so many candidates (zero is
 // no limit), less if it is close to the bound.
-func (s *solver) improve(rounds, looks int) {
-	last := s.buyer.looks + looks
+func (s *solver) improve(rounds, evaluations int) {
+	last := s.buyer.evaluations + evaluations
 	im := &improver{s: s, luck: 1}
 	copy(s.value, s.bestValue)
 	for range rounds {
@@ -32,7 +32,7 @@ func (s *solver) improve(rounds, looks int) {
 		for _, l := range s.best.loads {
 			bins += l.times
 		}
-		if bins < 2 || looks > 0 && s.buyer.looks >= last || s.best.cost < s.tariff.bound*goodEnough {
+		if bins < 2 || evaluations > 0 && s.buyer.evaluations >= last || s.best.cost < s.tariff.bound*goodEnough {
 			return
 		}
 		im.round(bins)
@@ -52,7 +52,7 @@ func (im *improver) round(bins int) {
 	if len(b.active) <= stuffKinds && im.luck.below(stuffEvery) == 0 {
 		im.stuff()
 	}
-	if b.cover(&im.repair, s.hope, im.price) && len(b.active) == 0 {
+	if b.cover(&im.repair, s.estimate, im.price) && len(b.active) == 0 {
 		im.accept()
 	}
 }
@@ -152,7 +152,7 @@ func (im *improver) stuff() {
 	slices.Sort(b.active)
 }
 
-// top adds to the filling of a bin what waits, and tells whether anything did.
+// top adds to the filling of a bin what waits, and reports whether anything did.
 func (im *improver) top(l load) (any bool) {
 	s, b := im.s, im.s.buyer
 	copy(b.free, s.m.bins[l.bin].room)
@@ -163,7 +163,7 @@ func (im *improver) top(l load) (any bool) {
 		}
 	}
 	for _, k := range b.active {
-		b.looks++
+		b.evaluations++
 		if n := im.fits(k, l.bin); n > 0 {
 			any = true
 			im.put(k, n)

@@ -75,29 +75,29 @@ type Effort struct {
 	Passes int
 	// Columns is how many rounds of column generation are done where the classes are few.
 	Columns int
-	// Hasty leaves out what column generation does for the bound alone, and most of what it
+	// LowEffort leaves out what column generation does for the bound alone, and most of what it
 	// does for the last few bins.
-	Hasty bool
+	LowEffort bool
 	// Prove works the bound out to the last where there are no fees, whole bins and rules
 	// included, which takes seconds.
 	Prove bool
 	// Improve is how many rounds of local search follow.
 	Improve int
-	// Looks bounds how many candidates local search looks at, for rounds differ much. Zero
+	// Evaluations bounds how many candidates local search looks at, for rounds differ much. Zero
 	// is no limit.
-	Looks int
+	Evaluations int
 }
 
 // Default returns the effort that is worth it for so many items.
 func Default(items int) Effort {
 	switch {
 	case items <= 300:
-		return Effort{Passes: 8, Columns: 30, Improve: 300, Looks: 1_000_000}
+		return Effort{Passes: 8, Columns: 30, Improve: 300, Evaluations: 1_000_000}
 	case items <= 3000:
-		return Effort{Passes: 3, Columns: 40, Improve: 60, Looks: 400_000}
+		return Effort{Passes: 3, Columns: 40, Improve: 60, Evaluations: 400_000}
 	case items <= 20000:
-		return Effort{Passes: 4, Columns: 20, Improve: 200, Looks: 10_000_000}
+		return Effort{Passes: 4, Columns: 20, Improve: 200, Evaluations: 10_000_000}
 	default:
-		return Effort{Passes: 4, Columns: 20, Improve: 300, Looks: 60_000_000}
+		return Effort{Passes: 4, Columns: 20, Improve: 300, Evaluations: 60_000_000}
 	}
 }

@@ -73,13 +73,13 @@ type limit struct {
 // prove works out what all items cost at least.
 func (s *solver) prove() {
 	c := newMaster(s, s.net)
-	c.hasty = len(s.m.kinds) > kindsMaxHasty
+	c.lowEffort = len(s.m.kinds) > kindsMaxLowEffort
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
 	s.buyer.everything()
 	c.open(s.buyer.left)
-	if s.m.count > proofMany && len(s.m.kinds) <= kindsMaxHasty {
+	if s.m.count > proofMany && len(s.m.kinds) <= kindsMaxLowEffort {
 		c.run(s.buyer.left, tableRounds)
 		c.tabled(s.buyer.left, tableRounds)
 	} else {

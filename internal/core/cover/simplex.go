@@ -80,7 +80,7 @@ func (l *linear) solve(pivots int) {
 			break
 		}
 		l.seen(j)
-		i := l.leaving()
+		i := l.pivotRow()
 		if i < 0 {
 			break // unbounded: cannot be with costs that are not negative
 		}
@@ -90,7 +90,7 @@ func (l *linear) solve(pivots int) {
 }
 
 // renew makes the needs others, and does up to the given number of pivots to meet them at the
-// best prices, going on from where solve stopped. It tells whether that was enough.
+// best prices, going on from where solve stopped. It reports whether that was enough.
 func (l *linear) renew(need []float64, pivots int) bool {
 	m := l.rows
 	copy(l.need, need)
@@ -205,7 +205,7 @@ func (l *linear) entering() int32 {
 	}
 }
 
-// want looks at all columns and notes those that save most. It tells whether there are any.
+// want looks at all columns and notes those that save most. It reports whether there are any.
 func (l *linear) want() bool {
 	l.wanted, l.gains = l.wanted[:0], l.gains[:0]
 	least := -tolerance
@@ -250,9 +250,9 @@ func (l *linear) seen(j int32) {
 	}
 }
 
-// leaving returns the row whose column gives way to enter, or -1. Among ties the largest
+// pivotRow returns the row whose column gives way to enter, or -1. Among ties the largest
 // pivot, for the sake of the numbers, then the lowest column, against going in circles.
-func (l *linear) leaving() int {
+func (l *linear) pivotRow() int {
 	best, ratio := -1, math.Inf(1)
 	for i, e := range l.enter {
 		if e <= tolerance {

@@ -7,11 +7,11 @@ func Solve(p *Problem, e Effort) Solution {
 	s := newSolver(p)
 	s.correct(max(e.Passes, 1))
 	endless := s.best.placed == s.m.count && len(s.tariff.limited) == 0
-	few := len(s.m.kinds) <= kindsMax || e.Hasty && len(s.m.kinds) <= kindsMaxHasty
+	few := len(s.m.kinds) <= kindsMax || e.LowEffort && len(s.m.kinds) <= kindsMaxLowEffort
 	if e.Columns > 0 && few && endless && s.best.cost > s.tariff.bound*goodEnough {
-		s.columns(e.Columns, e.Hasty)
+		s.columns(e.Columns, e.LowEffort)
 	}
-	s.improve(e.Improve, e.Looks)
+	s.improve(e.Improve, e.Evaluations)
 	s.notAbove()
 	if e.Prove && endless && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof {
 		s.prove()
@@ -47,7 +47,7 @@ type solver struct {
 	least     float64   // what an item counts as being worth at least
 	value     []float64 // of kinds, as corrected
 	bestValue []float64 // those that led to the best packing
-	hope      []float64
+	estimate  []float64
 	proven    float64 // a bound by column generation on all items, without fees
 }
 
@@ -65,7 +65,7 @@ func newSolver(p *Problem) *solver {
 	if p.BinFee != 0 {
 		s.net = newTariff(m, net)
 	}
-	s.buyer.rate, s.buyer.atomOf = s.tariff.rate, s.tariff.atomOf
+	s.buyer.rate, s.buyer.offeringOf = s.tariff.rate, s.tariff.offeringOf
 	return s
 }
 

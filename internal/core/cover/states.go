@@ -108,7 +108,7 @@ func (s *states) filling(k *knapsack, items []Item) []Item {
 	return items
 }
 
-// within tells whether the need that is noted is within what a cell allows.
+// within reports whether the need that is noted is within what a cell allows.
 func (s *states) within(c int) bool {
 	for a, x := range s.axes {
 		if c/x.stride%x.cells < s.need[a] {
@@ -176,7 +176,7 @@ func (c *master) tabled(left []int, rounds int) {
 			if ceiling > price*(1+tableGap) {
 				if most, items, ok := c.sack.exactly(bin, &table, c.items); ok {
 					ceiling, c.items = min(ceiling, most), items
-					added = c.possible(bin, left, items) && c.offer(bin, items) || added
+					added = c.possible(bin, left, items) && c.candidate(bin, items) || added
 				}
 			}
 			if dear = max(dear, ceiling/price); ceiling > 0 && c.price[i] < tiny {
@@ -192,7 +192,7 @@ func (c *master) tabled(left []int, rounds int) {
 	}
 }
 
-// possible tells whether a filling that was found without regard to counts, conflicts and
+// possible reports whether a filling that was found without regard to counts, conflicts and
 // what is not scarce is one.
 func (c *master) possible(bin int32, left []int, items []Item) bool {
 	m := c.s.m

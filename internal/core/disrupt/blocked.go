@@ -10,7 +10,7 @@ import (
 // unmovable returns why a node that the cloud is about to take away is not replaced.
 func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	switch {
-	case !n.Initialised:
+	case !n.Initialized:
 		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
 	case w.replaces(n):
 		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces machines whose pods are still to come")
@@ -31,10 +31,10 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	switch {
 	case !ok:
 		return no("its NodePool %q does not exist", n.Pool)
-	case !n.Initialised:
+	case !n.Initialized:
 		return no("it is not initialised")
-	case n.Held != "" && !(forgiven && n.HeldByPods):
-		return no("%s", n.Held)
+	case n.DoNotDisrupt != "" && !(forgiven && n.DoNotDisruptByPods):
+		return no("%s", n.DoNotDisrupt)
 	case n.Planned > 0:
 		return meantFor(n)
 	case w.replaces(n):
@@ -42,14 +42,14 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	case forgiven:
 		return verdict.Verdict{}
 	}
-	for i := range n.Residents {
-		r := &n.Residents[i]
-		if r.Held != "" {
-			return no("pod %s has %s", r, r.Held)
+	for i := range n.Reschedulable {
+		r := &n.Reschedulable[i]
+		if r.DoNotDisrupt != "" {
+			return no("pod %s has %s", r, r.DoNotDisrupt)
 		}
-		for _, g := range r.Guards {
-			if guard := &w.snap.Guards[g]; guard.Allowed <= 0 {
-				return no("pod %s: PodDisruptionBudget %s allows no eviction now", r, guard.Name)
+		for _, g := range r.PDBs {
+			if pdb := &w.snap.PDBs[g]; pdb.Allowed <= 0 {
+				return no("pod %s: PodDisruptionBudget %s allows no eviction now", r, pdb.Name)
 			}
 		}
 	}
@@ -95,22 +95,22 @@ func (w *work) replaces(n *cluster.Node) bool {
 // short time ago.
 func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	pool, _ := w.snap.PoolByName(n.Pool)
-	quiet, ever := QuietAt(n, pool)
+	idle, ever := ConsolidatableAt(n, pool)
 	switch {
 	case !ever:
-		return verdict.Of(verdict.NotYetQuiet, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
-	case w.snap.At.Before(quiet):
-		return verdict.Of(verdict.NotYetQuiet, n.Name, "quiet for %s, pool %s asks for %s",
-			w.snap.At.Sub(n.QuietSince).Round(time.Second), n.Pool, pool.ConsolidateAfter)
+		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
+	case w.snap.At.Before(idle):
+		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "quiet for %s, pool %s asks for %s",
+			w.snap.At.Sub(n.LastPodEvent).Round(time.Second), n.Pool, pool.ConsolidateAfter)
 	}
 	return verdict.Verdict{}
 }
 
-// QuietAt returns from when on a node may be looked at for what it costs, if no pod
+// ConsolidatableAt returns from when on a node may be looked at for what it costs, if no pod
 // comes or goes until then; false: never.
-func QuietAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever bool) {
+func ConsolidatableAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever bool) {
 	if pool.ConsolidateAfter < 0 || pool.Static {
 		return time.Time{}, false
 	}
-	return n.QuietSince.Add(pool.ConsolidateAfter), true
+	return n.LastPodEvent.Add(pool.ConsolidateAfter), true
 }

@@ -27,20 +27,20 @@ func TestALookIsBoundedByCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, _ := disrupt.Propose(snap, disrupt.Memory{SearchAt: snap.At.Add(time.Second)}, disrupt.Options{ProbesMax: 5}); len(p.Steps) != 5 {
-		t.Errorf("%d drifted nodes are replaced in one look, want 5", len(p.Steps))
+	if p, _ := disrupt.Propose(snap, disrupt.Memory{SearchAt: snap.At.Add(time.Second)}, disrupt.Options{ProbesMax: 5}); len(p.Commands) != 5 {
+		t.Errorf("%d drifted nodes are replaced in one look, want 5", len(p.Commands))
 	}
 	snap, err = story.Parse(fleet(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, _ := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{Terms: consolidate.Terms{StepMax: 2}})
-	for i := range p.Steps {
-		if n := len(p.Steps[i].Remove); n > 2 {
+	for i := range p.Commands {
+		if n := len(p.Commands[i].Remove); n > 2 {
 			t.Errorf("one step removes %d nodes, want 2 at most", n)
 		}
 	}
-	if len(p.Steps) == 0 {
+	if len(p.Commands) == 0 {
 		t.Error("nothing is removed")
 	}
 }

@@ -30,8 +30,8 @@ running web on=a cpu=1 moved=25m moves=2
 		t.Fatal(err)
 	}
 	for settled, want := range map[time.Duration]int{6 * time.Minute: 1, 4 * time.Minute: 0} { // it rested until 5 minutes ago
-		if p, _ := disrupt.Propose(snap, searched(snap, settled), disrupt.Options{}); len(p.Steps) != want {
-			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Steps), want, story.PrintDisruption(&p))
+		if p, _ := disrupt.Propose(snap, searched(snap, settled), disrupt.Options{}); len(p.Commands) != want {
+			t.Errorf("nothing was found %s ago: %d steps now, want %d: %s", settled, len(p.Commands), want, story.PrintDisruption(&p))
 		}
 	}
 }
@@ -40,20 +40,20 @@ running web on=a cpu=1 moved=25m moves=2
 // any node that is not still going on. Here it was looked at 5 minutes ago.
 func TestNothingIsSearchedUntilSomethingIsOver(t *testing.T) {
 	t.Parallel()
-	for quiet, want := range map[string]int{"2h": 0, "6m": 0, "5m30s": 1, "2m": 1, "30s": 0} { // pool asks for a minute of it
+	for idle, want := range map[string]int{"2h": 0, "6m": 0, "5m30s": 1, "2m": 1, "30s": 0} { // pool asks for a minute of it
 		snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20
 pool general after=1m
 node a pool=general type=four quiet=2h
-node b pool=general type=four quiet=` + quiet + `
+node b pool=general type=four quiet=` + idle + `
 running web on=a cpu=1
 running api on=b cpu=2
 `)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, _ := disrupt.Propose(snap, searched(snap, 5*time.Minute), disrupt.Options{}); len(p.Steps) != want {
-			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", quiet, len(p.Steps), want, story.PrintDisruption(&p))
+		if p, _ := disrupt.Propose(snap, searched(snap, 5*time.Minute), disrupt.Options{}); len(p.Commands) != want {
+			t.Errorf("a pod left b %s ago: %d steps, want %d: %s", idle, len(p.Commands), want, story.PrintDisruption(&p))
 		}
 	}
 }
@@ -74,19 +74,19 @@ running web on=a cpu=1
 			t.Fatal(err)
 		}
 		memory := searched(snap, 5*time.Minute)
-		if p, next := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Steps) != 0 || len(next.Excluded) != 0 {
-			t.Errorf("it might go then: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.PrintDisruption(&p))
+		if p, next := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Commands) != 0 || len(next.Excluded) != 0 {
+			t.Errorf("it might go then: %d steps, excluded %v: %s", len(p.Commands), next.Excluded, story.PrintDisruption(&p))
 		}
 		held := *snap
 		held.Nodes = slices.Clone(snap.Nodes)
-		held.Nodes[0].Held = "annotation"
+		held.Nodes[0].DoNotDisrupt = "annotation"
 		_, next := disrupt.Propose(&held, memory, disrupt.Options{})
 		memory.Excluded = next.Excluded
-		if p, next := disrupt.Propose(&held, memory, disrupt.Options{}); len(p.Steps) != 0 || !slices.Equal(next.Excluded, []string{"a"}) {
-			t.Errorf("it may not go: %d steps, excluded %v: %s", len(p.Steps), next.Excluded, story.PrintDisruption(&p))
+		if p, next := disrupt.Propose(&held, memory, disrupt.Options{}); len(p.Commands) != 0 || !slices.Equal(next.Excluded, []string{"a"}) {
+			t.Errorf("it may not go: %d steps, excluded %v: %s", len(p.Commands), next.Excluded, story.PrintDisruption(&p))
 		}
-		if p, _ := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Steps) != 1 {
-			t.Errorf("it may go now: %d steps: %s", len(p.Steps), story.PrintDisruption(&p))
+		if p, _ := disrupt.Propose(snap, memory, disrupt.Options{}); len(p.Commands) != 1 {
+			t.Errorf("it may go now: %d steps: %s", len(p.Commands), story.PrintDisruption(&p))
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (w *work) judgeCommands() {
 // goesOn returns when a step may go on, or has taken too long, if no other node is initialized
 // before; zero: all of it that is left to be decided has been.
 func (w *work) goesOn(f *command) time.Time {
-	switch settled := f.since.Add(w.opts.Settle); {
+	switch settled := f.since.Add(w.opts.Grace); {
 	case len(f.nodes) == 0 || f.ended:
 		return time.Time{}
 	case w.snap.At.Before(settled):
@@ -99,8 +99,8 @@ func (w *work) findTargets(nodes []int) {
 		return
 	}
 	p := w.planTargets(nodes)
-	w.over.settle(p.Placements)
-	for _, m := range p.Placements {
+	w.over.assign(p.Assignments)
+	for _, m := range p.Assignments {
 		w.targets[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
 	}
 }
@@ -142,12 +142,12 @@ func (w *work) planTargets(nodes []int) plan.Plan {
 // placesAll reports whether a plan has a place on a node that there is for every pod of the
 // nodes.
 func (w *work) placesAll(nodes []int, p *plan.Plan) bool {
-	placed := make(map[cluster.PodRef]bool, len(p.Placements))
-	for _, m := range p.Placements {
+	placed := make(map[cluster.PodRef]bool, len(p.Assignments))
+	for _, m := range p.Assignments {
 		placed[m.Pod] = true
 	}
 	for _, i := range nodes {
-		if slices.ContainsFunc(w.snap.Nodes[i].Residents, func(r cluster.Resident) bool { return !placed[r.PodRef] }) {
+		if slices.ContainsFunc(w.snap.Nodes[i].Reschedulable, func(r cluster.ReschedulablePod) bool { return !placed[r.PodRef] }) {
 			return false
 		}
 	}
@@ -157,7 +157,7 @@ func (w *work) placesAll(nodes []int, p *plan.Plan) bool {
 // arrived reports whether all replacements of a step are initialized.
 func (w *work) arrived(f *command) bool {
 	for _, i := range f.replacements {
-		if !w.snap.Nodes[i].Initialised {
+		if !w.snap.Nodes[i].Initialized {
 			return false
 		}
 	}
@@ -169,7 +169,7 @@ func (w *work) findCommands() {
 	find := func(n *cluster.Node) *command {
 		f := byID[n.Step]
 		if f == nil {
-			f = &command{id: n.Step, reason: n.Marked, removes: n.StepRemoves, launches: n.StepLaunches}
+			f = &command{id: n.Step, reason: n.DisruptionReason, removes: n.StepRemoves, launches: n.StepLaunches}
 			byID[n.Step] = f
 			w.commands = append(w.commands, f)
 		}
@@ -177,14 +177,14 @@ func (w *work) findCommands() {
 	}
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Marked == "" || n.Step == "" || n.Claim == "" {
+		if n.DisruptionReason == "" || n.Step == "" || n.Claim == "" {
 			continue
 		}
 		f := find(n)
-		if n.MarkedSince.After(f.since) {
-			f.since = n.MarkedSince
+		if n.DisruptedSince.After(f.since) {
+			f.since = n.DisruptedSince
 		}
-		if n.Leaving {
+		if n.Deleting {
 			f.going++
 			if !n.Empty {
 				f.draining++
@@ -195,7 +195,7 @@ func (w *work) findCommands() {
 		f.nodes = append(f.nodes, i)
 	}
 	for i := range w.snap.Nodes {
-		if n := &w.snap.Nodes[i]; !n.Leaving && byID[n.Replaces] != nil && n.Replaces != "" {
+		if n := &w.snap.Nodes[i]; !n.Deleting && byID[n.Replaces] != nil && n.Replaces != "" {
 			f := byID[n.Replaces]
 			f.replacements = append(f.replacements, i)
 		}
@@ -217,7 +217,7 @@ func (w *work) decide(f *command) {
 		w.undo(f, why, false)
 		return
 	}
-	if age < w.opts.Settle {
+	if age < w.opts.Grace {
 		return
 	}
 	if len(f.nodes)+f.going < f.removes {
@@ -246,7 +246,7 @@ func (w *work) void(f *command) verdict.Verdict {
 		if why := w.still(f, n); !why.IsYes() {
 			return why
 		}
-		if w.books.Overdrawn(n.Pool, f.reason) && !w.urgent(n, f.reason) {
+		if w.ledger.Overdrawn(n.Pool, f.reason) && !w.urgent(n, f.reason) {
 			return verdict.Of(verdict.BudgetExhausted, n.Name, "the budgets of pool %s allow no disruption for %s any more", n.Pool, f.reason)
 		}
 	}
@@ -271,8 +271,8 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	if why := w.fixed(n, f.reason); !why.IsYes() {
 		return why
 	}
-	for i := range n.Residents {
-		if why := w.opts.Terms.CoolingDown(&n.Residents[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {
+	for i := range n.Reschedulable {
+		if why := w.opts.Terms.CoolingDown(&n.Reschedulable[i], w.snap.At); f.reason == Underutilized && !why.IsYes() {
 			return why.About(n.Name)
 		}
 	}
@@ -281,9 +281,9 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	if f.reason != Empty {
 		held.Planned = 0 // it is closed, so they will be meant for another
 	}
-	held.Residents = slices.DeleteFunc(slices.Clone(n.Residents), func(r cluster.Resident) bool { return r.Held == "" })
-	for i := range held.Residents {
-		held.Residents[i].Guards = nil // what they allow is asked again at each eviction
+	held.Reschedulable = slices.DeleteFunc(slices.Clone(n.Reschedulable), func(r cluster.ReschedulablePod) bool { return r.DoNotDisrupt == "" })
+	for i := range held.Reschedulable {
+		held.Reschedulable[i].PDBs = nil // what they allow is asked again at each eviction
 	}
 	return w.blocked(&held, eventually)
 }
@@ -294,7 +294,7 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	ready = true
 	for _, i := range f.nodes {
-		if n := &w.snap.Nodes[i]; !n.Closed {
+		if n := &w.snap.Nodes[i]; !n.DisruptedTaint {
 			w.out.Marks = append(w.out.Marks, removal(n, f.reason))
 			ready = false
 		}
@@ -304,12 +304,12 @@ func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	}
 	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
-		for r := range n.Residents {
-			targetOf := w.targetOf(n.Residents[r].PodRef)
+		for r := range n.Reschedulable {
+			targetOf := w.targetOf(n.Reschedulable[r].PodRef)
 			if targetOf == nil {
-				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Residents[r].PodRef), false
+				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Reschedulable[r].PodRef), false
 			}
-			ready = ready && targetOf.Initialised && targetOf.Ready
+			ready = ready && targetOf.Initialized && targetOf.Ready
 		}
 	}
 	return verdict.Verdict{}, ready
@@ -326,7 +326,7 @@ func (w *work) finish(f *command) {
 // undo undoes a command: replacements without pods go, the nodes are opened again.
 func (w *work) undo(f *command, why verdict.Verdict, failed bool) {
 	f.ended = true
-	u := plan.Undo{Step: f.id, Reason: f.reason, Why: why, Failed: failed}
+	u := plan.Undo{Command: f.id, Reason: f.reason, Why: why, Failed: failed}
 	for _, i := range f.replacements {
 		if n := &w.snap.Nodes[i]; n.Empty && n.Planned == 0 {
 			u.Drop = append(u.Drop, removal(n, f.reason))
@@ -335,7 +335,7 @@ func (w *work) undo(f *command, why verdict.Verdict, failed bool) {
 	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
 		u.Open = append(u.Open, removal(n, f.reason))
-		w.books.Return(n.Pool, f.reason)
+		w.ledger.Return(n.Pool, f.reason)
 	}
 	w.out.Undos = append(w.out.Undos, u)
 }

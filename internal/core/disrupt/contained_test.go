@@ -23,7 +23,7 @@ func TestABugInOneSearchLeavesTheOthers(t *testing.T) {
 	if len(w.out.GivenUp) != 1 || !strings.Contains(w.out.GivenUp[0], "index out of range [1]") || !strings.Contains(w.out.GivenUp[0], "disrupt.TestABug") {
 		t.Errorf("given up: %q, want the index, and the function that it was in", w.out.GivenUp)
 	}
-	if len(w.out.Steps) != 1 || w.out.Steps[0].Remove[0].Node != "e" {
+	if len(w.out.Commands) != 1 || w.out.Commands[0].Remove[0].Node != "e" {
 		t.Errorf("steps: %s\nwant the removal of the empty node e", story.PrintDisruption(&w.out))
 	}
 }

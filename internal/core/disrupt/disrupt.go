@@ -40,9 +40,9 @@ func BudgetReasons() []string { return []string{Empty, Drifted, Underutilized} }
 
 // Options are what the caller sets for a decision. The zero values are the defaults.
 type Options struct {
-	// Settle is how long a mark must stand before the node goes: by then every pod
+	// Grace is how long a mark must stand before the node goes: by then every pod
 	// that was bound before the mark has been seen.
-	Settle time.Duration
+	Grace time.Duration
 	// ReplaceWithin is how long replacements may take until they are initialized; 0: ten
 	// minutes.
 	ReplaceWithin time.Duration
@@ -126,7 +126,7 @@ type work struct {
 	snap     *cluster.Snapshot
 	opts     Options
 	scope    scope
-	books    *budget.Books
+	ledger   *budget.Ledger
 	commands []*command
 	// over, targets and unplanned are what targetOf and ahead have worked out so far, of which isAhead
 	// reports whether it is all: the cluster as it will be, where pods would be, and those that no
@@ -160,7 +160,7 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 	}
 	opts.Terms = opts.Terms.Complete()
 	return &work{
-		snap: snap, opts: opts, books: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
+		snap: snap, opts: opts, ledger: budget.Open(snap), taken: make([]bool, len(snap.Nodes)), waits: make([]bool, len(snap.Nodes)),
 		probes: opts.ProbesMax, noted: map[blockKey]bool{}, eligible: map[string]int{}, out: plan.Disruption{At: snap.At},
 	}
 }
@@ -170,12 +170,12 @@ func newWork(snap *cluster.Snapshot, opts Options) *work {
 func (w *work) openOrphans() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Leaving || n.Claim == "" || n.Marked != "" && n.Step != "" {
+		if n.Deleting || n.Claim == "" || n.DisruptionReason != "" && n.Step != "" {
 			continue
 		}
-		if n.Marked != "" || n.Closed {
+		if n.DisruptionReason != "" || n.DisruptedTaint {
 			w.taken[i] = true
-			w.out.Unmarks = append(w.out.Unmarks, removal(n, n.Marked))
+			w.out.Unmarks = append(w.out.Unmarks, removal(n, n.DisruptionReason))
 		}
 	}
 }
@@ -184,7 +184,7 @@ func (w *work) openOrphans() {
 func (w *work) empty() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if w.taken[i] || n.Leaving || n.Claim == "" || !n.Empty || !n.Initialised || w.replaces(n) {
+		if w.taken[i] || n.Deleting || n.Claim == "" || !n.Empty || !n.Initialized || w.replaces(n) {
 			continue
 		}
 		if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static {
@@ -198,7 +198,7 @@ func (w *work) empty() {
 			w.block(why)
 			continue
 		}
-		w.begin([]int{i}, plan.Step{Reason: Empty})
+		w.begin([]int{i}, plan.Command{Reason: Empty})
 	}
 }
 
@@ -212,7 +212,7 @@ func (w *work) busy(n *cluster.Node) verdict.Verdict {
 }
 
 // begin adds a step that removes the nodes with these indexes, as far as budgets let it.
-func (w *work) begin(nodes []int, step plan.Step) {
+func (w *work) begin(nodes []int, step plan.Command) {
 	w.eligible[step.Reason] += len(nodes)
 	need, short := w.needOf(nodes, step.Reason)
 	if short != nil {
@@ -220,7 +220,7 @@ func (w *work) begin(nodes []int, step plan.Step) {
 		return
 	}
 	for pool, count := range need {
-		w.books.Take(pool, step.Reason, count)
+		w.ledger.Take(pool, step.Reason, count)
 	}
 	step.Remove = nil
 	var claims []string
@@ -231,7 +231,7 @@ func (w *work) begin(nodes []int, step plan.Step) {
 		step.Remove = append(step.Remove, removal(n, step.Reason))
 		if !priced {
 			step.SavingHourly += price(w.snap, n)
-			step.Evictions += len(n.Residents)
+			step.Evictions += len(n.Reschedulable)
 		}
 		claims = append(claims, n.Claim)
 	}
@@ -243,9 +243,9 @@ func (w *work) begin(nodes []int, step plan.Step) {
 		}
 	}
 	w.ahead().remove(nodes)
-	w.over.settle(step.Moves)
+	w.over.assign(step.Moves)
 	w.over.holdLaunches(step.Launch)
-	w.out.Steps = append(w.out.Steps, step)
+	w.out.Commands = append(w.out.Commands, step)
 }
 
 // needOf returns how many nodes of each pool are among those with these indexes, and the
@@ -254,7 +254,7 @@ func (w *work) needOf(nodes []int, reason string) (need map[string]int, short *c
 	need = map[string]int{}
 	for _, i := range nodes {
 		n := &w.snap.Nodes[i]
-		if need[n.Pool]++; need[n.Pool] > w.books.Left(n.Pool, reason) && !w.urgent(n, reason) && short == nil {
+		if need[n.Pool]++; need[n.Pool] > w.ledger.Left(n.Pool, reason) && !w.urgent(n, reason) && short == nil {
 			short = n
 		}
 	}
@@ -283,8 +283,8 @@ type blockKey struct {
 // dropObsolete forgets why nodes stay that go after all, for another reason.
 func (w *work) dropObsolete() {
 	goes := map[string]bool{}
-	for i := range w.out.Steps {
-		for _, r := range w.out.Steps[i].Remove {
+	for i := range w.out.Commands {
+		for _, r := range w.out.Commands[i].Remove {
 			goes[r.Node] = true
 		}
 	}

@@ -43,14 +43,14 @@ func (m *Memory) learn(w *work, events Events) {
 // learnActs adds when the next decision is needed.
 func (m *Memory) learnActs(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
-	changed := len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.Shuns)+len(p.Unshuns) > 0
-	acted := changed || len(p.Steps)+len(p.Removals) > 0
-	inProgress := len(p.Steps) > 0 || !found.commandsAt.IsZero()
+	changed := len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.SoftTaints)+len(p.SoftTaintsOver) > 0
+	acted := changed || len(p.Commands)+len(p.Removals) > 0
+	inProgress := len(p.Commands) > 0 || !found.commandsAt.IsZero()
 	m.CommandsAt, m.Initialized = found.commandsAt, events.Initialized
-	if settled := p.At.Add(w.opts.Settle); len(p.Steps) > 0 && (found.commandsAt.IsZero() || found.commandsAt.After(settled)) {
+	if settled := p.At.Add(w.opts.Grace); len(p.Commands) > 0 && (found.commandsAt.IsZero() || found.commandsAt.After(settled)) {
 		m.CommandsAt = settled
 	}
-	settling := m.CommandsAt.After(p.At) && m.CommandsAt.Sub(p.At) <= w.opts.Settle
+	settling := m.CommandsAt.After(p.At) && m.CommandsAt.Sub(p.At) <= w.opts.Grace
 	if changed {
 		m.CommandsAt = time.Time{}
 	}
@@ -98,7 +98,7 @@ func (m *Memory) learnFailures(s *scope, p *plan.Disruption) {
 // learnSearch adds what a search for consolidation came to.
 func (m *Memory) learnSearch(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
-	begun := slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Reason == Underutilized })
+	begun := slices.ContainsFunc(p.Commands, func(s plan.Command) bool { return s.Reason == Underutilized })
 	switch all := s.search != ChangedSearch; {
 	case all && !found.conclusive:
 		m.ConclusiveAt, m.ConclusiveFor = time.Time{}, 0

@@ -72,10 +72,10 @@ func Room(snap *cluster.Snapshot) map[string]quantity.List {
 		n := &snap.Nodes[i]
 		left, limited := room[n.Pool]
 		switch {
-		case !limited || n.Leaving:
-		case n.Open != nil:
+		case !limited || n.Deleting:
+		case n.InFlight != nil:
 			p, _ := snap.PoolByName(n.Pool)
-			takeNode(left, largest(p, n.Open.Types))
+			takeNode(left, largest(p, n.InFlight.Types))
 		default:
 			takeNode(left, n.Capacity)
 		}

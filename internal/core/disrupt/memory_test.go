@@ -25,7 +25,7 @@ func recall(m *Memory, reported uint64, at time.Time) scope {
 // learn adds to the memory what a decision came to.
 func learn(m *Memory, s scope, reported uint64, p plan.Disruption, found findings) {
 	*m = m.own()
-	w := &work{snap: &cluster.Snapshot{At: p.At}, scope: s, out: p, found: found, opts: Options{Settle: 2 * time.Second}}
+	w := &work{snap: &cluster.Snapshot{At: p.At}, scope: s, out: p, found: found, opts: Options{Grace: 2 * time.Second}}
 	m.learn(w, Events{Reported: reported})
 }
 
@@ -108,7 +108,7 @@ func TestANodeThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	pools := []cluster.Pool{{Name: "p", Limits: quantity.List{"cpu": 1}}}
 	m = m.own()
 	m.notice(&cluster.Snapshot{Pools: pools})
-	look := func() (tried bool) {
+	observe := func() (tried bool) {
 		opts := recall(&m, 0, now)
 		_, rests := opts.coolingDown["n"]
 		learn(&m, opts, 0, plan.Disruption{At: now, Blocked: []verdict.Verdict{verdict.Of(verdict.NoReplacement, "n", "no room")}}, findings{})
@@ -116,7 +116,7 @@ func TestANodeThatCannotBeReplacedIsTriedLessAndLess(t *testing.T) {
 	}
 	untilTried := func() (passed time.Duration) {
 		for begun := now; ; now = now.Add(5 * time.Second) {
-			if look() {
+			if observe() {
 				return now.Sub(begun)
 			}
 		}
@@ -165,7 +165,7 @@ func TestRoomThatComesIsTriedAtOnce(t *testing.T) {
 	if now = now.Add(time.Second); rest() != "abcdef" {
 		t.Error("some are tried again though there is no more room")
 	}
-	nodes[4].Leaving = true
+	nodes[4].Deleting = true
 	if now = now.Add(time.Second); rest() != "de" {
 		t.Errorf("%q rest, want d and e: there is room", rest())
 	}
@@ -289,9 +289,9 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 	after := func(pause time.Duration, marked, unwell int) *cluster.Snapshot {
 		snap := &cluster.Snapshot{At: noon.Add(pause), Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 2, Active: true}}}}}
 		for i := range 10 {
-			n := cluster.Node{Pool: "p", Claim: "c", Initialised: true, Ready: i >= unwell}
+			n := cluster.Node{Pool: "p", Claim: "c", Initialized: true, Ready: i >= unwell}
 			if i >= 10-marked {
-				n.Marked = "Underutilized"
+				n.DisruptionReason = "Underutilized"
 			}
 			snap.Nodes = append(snap.Nodes, n)
 		}
@@ -299,10 +299,10 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 	}
 	second := time.Second
 	for name, c := range map[string]struct {
-		waits map[string]int
-		skips bool
-		looks []*cluster.Snapshot
-		want  []bool
+		waits    map[string]int
+		skips    bool
+		searches []*cluster.Snapshot
+		want     []bool
 	}{
 		"nothing waits":             {nil, false, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
 		"nothing was looked for":    {map[string]int{"p": 0}, true, []*cluster.Snapshot{after(second, 2, 0)}, []bool{false}},
@@ -319,7 +319,7 @@ func TestWhatWaitsForBudgetsIsNotLookedForAgain(t *testing.T) {
 		}
 		learn(&m, s, 0, plan.Disruption{At: noon}, findings{budgetWaits: c.waits})
 		var got []bool
-		for _, snap := range c.looks {
+		for _, snap := range c.searches {
 			got = append(got, m.isWaiting(snap))
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -347,7 +347,7 @@ func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
 			now := noon.Add(time.Duration(s) * time.Second)
 			p := plan.Disruption{At: now}
 			if s == c.begun {
-				p.Steps = []plan.Step{{Reason: Underutilized}}
+				p.Commands = []plan.Command{{Reason: Underutilized}}
 			}
 			opts := recall(&m, uint64(s), now)
 			if opts.search != NoSearch {
@@ -366,7 +366,7 @@ func TestSearchesThatBeginNothingComeFurtherApart(t *testing.T) {
 func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	begins := []plan.Step{{Reason: Underutilized}}
+	begins := []plan.Command{{Reason: Underutilized}}
 	for name, c := range map[string]struct {
 		conclusive bool
 		after      time.Duration
@@ -377,7 +377,7 @@ func TestWhatHasBegunLeavesTheRestSettled(t *testing.T) {
 		"some of it has not":           {false, pauseCalm, true},
 	} {
 		var m Memory
-		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: noon, Steps: begins}, findings{conclusive: c.conclusive})
+		learn(&m, scope{search: FullSearch}, 0, plan.Disruption{At: noon, Commands: begins}, findings{conclusive: c.conclusive})
 		if opts := recall(&m, 1, noon.Add(c.after)); opts.since.IsZero() != c.all {
 			t.Errorf("%s: everything is looked at again after %s: %v, want %v", name, c.after, opts.since.IsZero(), c.all)
 		}

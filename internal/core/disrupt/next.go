@@ -20,10 +20,10 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		pool, ok := snap.PoolByName(n.Pool)
-		if !ok || n.Claim == "" || n.Leaving {
+		if !ok || n.Claim == "" || n.Deleting {
 			continue
 		}
-		if at, ever := QuietAt(n, pool); ever && n.Empty {
+		if at, ever := ConsolidatableAt(n, pool); ever && n.Empty {
 			note(at)
 			note(n.PlannedUntil)
 		}

@@ -17,7 +17,7 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	in := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 	node := func(change func(*cluster.Node)) cluster.Node {
-		n := cluster.Node{Name: "n", Claim: "c", Pool: "p", Empty: true, QuietSince: in(-60)}
+		n := cluster.Node{Name: "n", Claim: "c", Pool: "p", Empty: true, LastPodEvent: in(-60)}
 		change(&n)
 		return n
 	}
@@ -26,13 +26,13 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 		want time.Time
 	}{
 		"it is quiet":                           {node(func(*cluster.Node) {}), time.Time{}},
-		"it becomes quiet":                      {node(func(n *cluster.Node) { n.QuietSince = in(-20) }), in(10)},
+		"it becomes quiet":                      {node(func(n *cluster.Node) { n.LastPodEvent = in(-20) }), in(10)},
 		"it is meant for a pod that is to come": {node(func(n *cluster.Node) { n.Planned, n.PlannedUntil = 1, in(7) }), in(7)},
 		"that pod did not come":                 {node(func(n *cluster.Node) { n.PlannedUntil = in(-7) }), time.Time{}},
-		"it has pods":                           {node(func(n *cluster.Node) { n.Empty, n.QuietSince = false, in(-20) }), time.Time{}},
-		"it leaves":                             {node(func(n *cluster.Node) { n.Leaving, n.QuietSince = true, in(-20) }), time.Time{}},
-		"it is not ours":                        {node(func(n *cluster.Node) { n.Claim, n.QuietSince = "", in(-20) }), time.Time{}},
-		"its pool is not there":                 {node(func(n *cluster.Node) { n.Pool, n.QuietSince = "q", in(-20) }), time.Time{}},
+		"it has pods":                           {node(func(n *cluster.Node) { n.Empty, n.LastPodEvent = false, in(-20) }), time.Time{}},
+		"it leaves":                             {node(func(n *cluster.Node) { n.Deleting, n.LastPodEvent = true, in(-20) }), time.Time{}},
+		"it is not ours":                        {node(func(n *cluster.Node) { n.Claim, n.LastPodEvent = "", in(-20) }), time.Time{}},
+		"its pool is not there":                 {node(func(n *cluster.Node) { n.Pool, n.LastPodEvent = "q", in(-20) }), time.Time{}},
 	} {
 		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", ConsolidateAfter: 30 * time.Second}}, Nodes: []cluster.Node{c.node}}
 		if got := disrupt.NextAt(snap); !got.Equal(c.want) {
@@ -125,16 +125,16 @@ func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
 	in := func(d time.Duration) time.Time { return noon.Add(d) }
 	drifted := func(since time.Duration, launches int) cluster.Node {
 		return cluster.Node{
-			Name: "old", Claim: "old", Pool: "p", Initialised: true, Ready: true, Closed: true, Marked: disrupt.Drifted, MarkedSince: in(since),
-			Disruption: cluster.Disruption{Drifted: "Drift", Step: "s", StepRemoves: 1, StepLaunches: launches},
-			Residents:  []cluster.Resident{{Shape: &cluster.Shape{}}},
+			Name: "old", Claim: "old", Pool: "p", Initialized: true, Ready: true, DisruptedTaint: true, DisruptionReason: disrupt.Drifted, DisruptedSince: in(since),
+			Disruption:    cluster.Disruption{Drifted: "Drift", Step: "s", StepRemoves: 1, StepLaunches: launches},
+			Reschedulable: []cluster.ReschedulablePod{{Constraints: &cluster.Constraints{}}},
 		}
 	}
 	coming := cluster.Node{Name: "new", Claim: "new", Pool: "p", Empty: true, Disruption: cluster.Disruption{Replaces: "s"}}
-	leaving := drifted(-time.Minute, 0)
-	leaving.Leaving = true
+	deleting := drifted(-time.Minute, 0)
+	deleting.Deleting = true
 	idle := drifted(-time.Minute, 0)
-	idle.Marked, idle.Closed, idle.Step, idle.Drifted = "", false, "", ""
+	idle.DisruptionReason, idle.DisruptedTaint, idle.Step, idle.Drifted = "", false, "", ""
 	for name, c := range map[string]struct {
 		nodes []cluster.Node
 		want  time.Time
@@ -143,12 +143,12 @@ func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
 		"a step was begun a moment ago":    {[]cluster.Node{drifted(-time.Second, 1), coming}, in(time.Second)},
 		"its replacement is to come":       {[]cluster.Node{drifted(-time.Minute, 1), coming}, in(9 * time.Minute)},
 		"its pods have nowhere to go now":  {[]cluster.Node{drifted(-2*time.Second, 0)}, time.Time{}}, // it is undone
-		"it has been told to go":           {[]cluster.Node{leaving}, time.Time{}},
+		"it has been told to go":           {[]cluster.Node{deleting}, time.Time{}},
 		"a step that buys nothing settles": {[]cluster.Node{drifted(-time.Second, 0)}, in(time.Second)},
 	} {
 		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 100, Percent: true, Active: true}}}}, Nodes: c.nodes}
 		memory := disrupt.Memory{Busy: true, DecidedAt: noon} // so that only commands in progress are decided about
-		if _, next := disrupt.Propose(snap, memory, disrupt.Options{Settle: 2 * time.Second}); !next.CommandsAt.Equal(c.want) {
+		if _, next := disrupt.Propose(snap, memory, disrupt.Options{Grace: 2 * time.Second}); !next.CommandsAt.Equal(c.want) {
 			t.Errorf("%s: decided about again at %s, want %s", name, next.CommandsAt, c.want)
 		}
 	}

@@ -41,11 +41,11 @@ func (o *overlay) without(nodes []int) *cluster.Snapshot {
 	snap := copyOf(o.snap)
 	for _, i := range nodes {
 		n := &snap.Nodes[i]
-		for r := range n.Residents {
-			p := &n.Residents[r]
-			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: p.PodRef, Created: p.Created, Shape: p.Shape, Planned: p.Home})
+		for r := range n.Reschedulable {
+			p := &n.Reschedulable[r]
+			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: p.PodRef, Created: p.Created, Constraints: p.Constraints, Planned: p.TargetNode})
 		}
-		n.Leaving, n.Pods, n.Residents = true, nil, nil
+		n.Deleting, n.Pods, n.Reschedulable = true, nil, nil
 		hold(snap, n.Pool, n.Capacity)
 	}
 	slices.SortFunc(snap.Pending, func(a, b cluster.Pod) int {
@@ -59,10 +59,10 @@ func (o *overlay) remove(nodes []int) {
 	o.snap = o.without(nodes)
 }
 
-// settle puts pending pods where they are meant to be, and forgets the other pending
+// assign puts pending pods where they are meant to be, and forgets the other pending
 // ones: those that will wait for a node that is to be launched, and those that nothing
 // can take. Neither is in the way of what comes next.
-func (o *overlay) settle(placements []plan.Placement) {
+func (o *overlay) assign(placements []plan.Assignment) {
 	meant := make(map[cluster.PodRef]string, len(placements))
 	for _, p := range placements {
 		meant[p.Pod] = p.Node
@@ -79,15 +79,15 @@ func (o *overlay) settle(placements []plan.Placement) {
 		}
 		n := &o.snap.Nodes[i]
 		n.Planned++
-		if n.Open != nil { // what it will be is not known, so its pods stay pending
+		if n.InFlight != nil { // what it will be is not known, so its pods stay pending
 			p.Planned = n.Name
 			o.waiting[p.PodRef] = true
 			waiting = append(waiting, p)
 			continue
 		}
-		n.Used = n.Used.Plus(p.Shape.Requests)
-		n.Ports = append(slices.Clip(n.Ports), p.Shape.Ports...)
-		n.Pods = append(slices.Clip(n.Pods), cluster.PodCount{Shape: p.Shape, Count: 1})
+		n.Used = n.Used.Plus(p.Constraints.Requests)
+		n.Ports = append(slices.Clip(n.Ports), p.Constraints.Ports...)
+		n.Pods = append(slices.Clip(n.Pods), cluster.PodCount{Constraints: p.Constraints, Count: 1})
 	}
 	o.snap.Pending = waiting
 }

@@ -16,7 +16,7 @@ import (
 // those without pods first, then the longest drifted.
 func (w *work) drifted() {
 	w.replace(Drifted, func(n *cluster.Node) bool { return n.Drifted != "" }, func(a, b *cluster.Node) int {
-		return cmp.Or(cmp.Compare(min(1, len(a.Residents)), min(1, len(b.Residents))), a.DriftedSince.Compare(b.DriftedSince))
+		return cmp.Or(cmp.Compare(min(1, len(a.Reschedulable)), min(1, len(b.Reschedulable))), a.DriftedSince.Compare(b.DriftedSince))
 	})
 }
 
@@ -65,7 +65,7 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 	var candidates []int
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if !w.taken[i] && !n.Leaving && n.Claim != "" && wanted(n) {
+		if !w.taken[i] && !n.Deleting && n.Claim != "" && wanted(n) {
 			candidates = append(candidates, i)
 		}
 	}
@@ -78,19 +78,19 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 		}
 		if !why.IsYes() {
 			w.block(why)
-			w.shunWaiting(i, reason, why)
+			w.taintWaitingSoftly(i, reason, why)
 			continue
 		}
-		step := plan.Step{Reason: reason}
-		if len(n.Residents) > 0 {
+		step := plan.Command{Reason: reason}
+		if len(n.Reschedulable) > 0 {
 			if w.probes == 0 {
-				w.shunWaiting(i, reason, verdict.Verdict{})
+				w.taintWaitingSoftly(i, reason, verdict.Verdict{})
 				continue // another look will come to it
 			}
 			w.probes--
 			if step, why = w.replacementOf(i, reason); !why.IsYes() {
 				w.block(why)
-				w.shunWaiting(i, reason, why)
+				w.taintWaitingSoftly(i, reason, why)
 				continue
 			}
 		}
@@ -110,11 +110,11 @@ func (w *work) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	if why := w.blocked(n, true); !why.IsYes() {
 		return why
 	}
-	if w.books.Left(n.Pool, reason) == 0 {
+	if w.ledger.Left(n.Pool, reason) == 0 {
 		w.eligible[reason]++
 		return w.exhausted(n, reason)
 	}
-	if len(n.Residents) == 0 {
+	if len(n.Reschedulable) == 0 {
 		return verdict.Verdict{}
 	}
 	if why := w.replaceable(n); !why.IsYes() {
@@ -137,12 +137,12 @@ func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 // bought for those that no node that runs has room for. They do not go to nodes
 // that are themselves to be replaced soon, unless there is no other way. Where the node
 // before had no way at all, that is asked first: often none has, for a pool is at its limits.
-func (w *work) replacementOf(i int, reason string) (step plan.Step, why verdict.Verdict) {
+func (w *work) replacementOf(i int, reason string) (step plan.Command, why verdict.Verdict) {
 	snap := w.ahead().without([]int{i})
-	find := func(snap *cluster.Snapshot) (plan.Step, verdict.Verdict) {
+	find := func(snap *cluster.Snapshot) (plan.Command, verdict.Verdict) {
 		return w.stepOf(i, reason, w.decidePods(snap))
 	}
-	var other *plan.Step
+	var other *plan.Command
 	if w.noneFound {
 		if step, why = find(snap); !why.IsYes() {
 			return step, why
@@ -177,36 +177,36 @@ func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Sna
 const closingTaint = "dovetail.sh/to-be-replaced"
 
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.Shunned || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.SoftTaint || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }
 
 // stepOf reads the step that replaces a node out of the plan for its pods.
-func (w *work) stepOf(i int, reason string, p plan.Plan) (plan.Step, verdict.Verdict) {
+func (w *work) stepOf(i int, reason string, p plan.Plan) (plan.Command, verdict.Verdict) {
 	n := &w.snap.Nodes[i]
-	residents := make(map[cluster.PodRef]bool, len(n.Residents))
-	for r := range n.Residents {
-		residents[n.Residents[r].PodRef] = true
+	reschedulable := make(map[cluster.PodRef]bool, len(n.Reschedulable))
+	for r := range n.Reschedulable {
+		reschedulable[n.Reschedulable[r].PodRef] = true
 	}
-	no := func(format string, args ...any) (plan.Step, verdict.Verdict) {
-		return plan.Step{}, verdict.Of(verdict.NoReplacement, n.Name, format, args...)
+	no := func(format string, args ...any) (plan.Command, verdict.Verdict) {
+		return plan.Command{}, verdict.Of(verdict.NoReplacement, n.Name, format, args...)
 	}
 	for _, r := range p.Refusals {
-		if residents[r.Pod] {
+		if reschedulable[r.Pod] {
 			return no("pod %s would have nowhere to go: %s", r.Pod, beside(r.Why))
 		}
 	}
-	step := plan.Step{Reason: reason}
-	for _, m := range p.Placements {
-		if !residents[m.Pod] {
+	step := plan.Command{Reason: reason}
+	for _, m := range p.Assignments {
+		if !reschedulable[m.Pod] {
 			continue
 		}
-		if to := &w.over.snap.Nodes[w.over.at[m.Node]]; !to.Initialised || !to.Ready {
+		if to := &w.over.snap.Nodes[w.over.at[m.Node]]; !to.Initialized || !to.Ready {
 			return no("pod %s would go to %s, which is not ready yet", m.Pod, m.Node)
 		}
 		step.Moves = append(step.Moves, m)
 	}
 	for _, l := range p.Launches {
-		l.Pods = slices.DeleteFunc(slices.Clone(l.Pods), func(ref cluster.PodRef) bool { return !residents[ref] })
+		l.Pods = slices.DeleteFunc(slices.Clone(l.Pods), func(ref cluster.PodRef) bool { return !reschedulable[ref] })
 		if len(l.Pods) > 0 {
 			step.Launch = append(step.Launch, l)
 		}

@@ -11,7 +11,7 @@ import (
 // from it: else those would be meant for what was bought for others, and the step would have
 // to be undone.
 func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
-	staying := func(n *cluster.Node) bool { return n.Marked != "" && n.Step != "" && !n.Leaving }
+	staying := func(n *cluster.Node) bool { return n.DisruptionReason != "" && n.Step != "" && !n.Deleting }
 	if !slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return staying(&n) }) {
 		return snap
 	}
@@ -24,15 +24,15 @@ func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 			at[c] = i
 		}
 	}
-	unplaced := map[string][]cluster.Resident{} // by command; those whose target node is not known, or full
+	unplaced := map[string][]cluster.ReschedulablePod{} // by command; those whose target node is not known, or full
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if !staying(n) {
 			continue
 		}
 		left := unplaced[n.Step]
-		for _, r := range n.Residents {
-			if targetOf, known := at[r.Home]; !known || !take(&with.Nodes[targetOf], &r) {
+		for _, r := range n.Reschedulable {
+			if targetOf, known := at[r.TargetNode]; !known || !take(&with.Nodes[targetOf], &r) {
 				left = append(left, r)
 			}
 		}
@@ -43,19 +43,19 @@ func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 		left, under := unplaced[n.Replaces]
 		switch {
 		case n.Replaces == "" || !under:
-		case n.Open != nil: // how much room it will have is not known
+		case n.InFlight != nil: // how much room it will have is not known
 			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
 		default:
-			unplaced[n.Replaces] = slices.DeleteFunc(left, func(r cluster.Resident) bool { return take(n, &r) })
+			unplaced[n.Replaces] = slices.DeleteFunc(left, func(r cluster.ReschedulablePod) bool { return take(n, &r) })
 		}
 	}
 	return &with
 }
 
 // take takes room for a pod, if there is some.
-func take(n *cluster.Node, r *cluster.Resident) bool {
-	used := n.Used.Plus(r.Shape.Requests)
-	if n.Open != nil || !used.Fits(n.Allocatable) {
+func take(n *cluster.Node, r *cluster.ReschedulablePod) bool {
+	used := n.Used.Plus(r.Constraints.Requests)
+	if n.InFlight != nil || !used.Fits(n.Allocatable) {
 		return false
 	}
 	n.Used = used

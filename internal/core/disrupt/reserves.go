@@ -16,7 +16,7 @@ import (
 func (w *work) reserves(later map[string]bool) (reserves []int) {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Initialised && n.Ready && !n.Leaving && !n.Empty && !w.taken[i] && !later[n.Name] && w.consolidates(n.Pool) {
+		if n.Initialized && n.Ready && !n.Deleting && !n.Empty && !w.taken[i] && !later[n.Name] && w.consolidates(n.Pool) {
 			reserves = append(reserves, i)
 		}
 	}
@@ -46,28 +46,28 @@ func usedShare(n *cluster.Node) (share float64) {
 
 // fill returns which of the nodes the pods under way need, if the first take all that they can.
 func (w *work) fill(nodes []int) map[int]bool {
-	var shapes []*cluster.Shape
-	count := map[*cluster.Shape]int{}
-	add := func(s *cluster.Shape) {
+	var constraintSets []*cluster.Constraints
+	count := map[*cluster.Constraints]int{}
+	add := func(s *cluster.Constraints) {
 		if count[s]++; count[s] == 1 {
-			shapes = append(shapes, s)
+			constraintSets = append(constraintSets, s)
 		}
 	}
 	for i := range w.snap.Pending {
-		add(w.snap.Pending[i].Shape)
+		add(w.snap.Pending[i].Constraints)
 	}
 	for i, taken := range w.taken {
-		for r := range w.snap.Nodes[i].Residents {
+		for r := range w.snap.Nodes[i].Reschedulable {
 			if taken {
-				add(w.snap.Nodes[i].Residents[r].Shape)
+				add(w.snap.Nodes[i].Reschedulable[r].Constraints)
 			}
 		}
 	}
-	slices.SortStableFunc(shapes, func(a, b *cluster.Shape) int {
+	slices.SortStableFunc(constraintSets, func(a, b *cluster.Constraints) int {
 		return cmp.Compare(lifecycle.SizeOf(b.Requests), lifecycle.SizeOf(a.Requests))
 	})
 	needed, used := map[int]bool{}, map[int]quantity.List{}
-	for _, s := range shapes {
+	for _, s := range constraintSets {
 		for _, i := range nodes {
 			n := &w.snap.Nodes[i]
 			if used[i] == nil {

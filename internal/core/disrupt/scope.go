@@ -89,13 +89,13 @@ func (m *Memory) recallCooldowns(s *scope, now time.Time) {
 
 // notice forgets what a snapshot makes worth another try.
 func (m *Memory) notice(snap *cluster.Snapshot) {
-	m.noticeOffers(snap)
+	m.noticeLaunches(snap)
 	m.noticeRoom(snap)
 }
 
-// noticeOffers has all nodes searched again when something can be launched that could not be
+// noticeLaunches has all nodes searched again when something can be launched that could not be
 // before, or for less.
-func (m *Memory) noticeOffers(snap *cluster.Snapshot) {
+func (m *Memory) noticeLaunches(snap *cluster.Snapshot) {
 	if Cheaper(m.Pools, snap.Pools) {
 		m.ConclusiveAt, m.ConclusiveFor, m.BudgetWaits = time.Time{}, 0, nil
 		m.SearchBackoff, m.SearchAt = 0, time.Time{}
@@ -149,9 +149,9 @@ func (m *Memory) isWaiting(snap *cluster.Snapshot) bool {
 	if len(m.BudgetWaits) == 0 || snap.At.Sub(m.BudgetWaitsAt) >= budgetPatience {
 		return false
 	}
-	books := budget.Open(snap)
+	ledger := budget.Open(snap)
 	for pool, had := range m.BudgetWaits {
-		left := books.Left(pool, Underutilized)
+		left := ledger.Left(pool, Underutilized)
 		if left > had {
 			m.BudgetWaits = nil
 			return false

@@ -8,10 +8,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Spare returns the snapshot with nodes closed that are shunned; the same if there are
+// PreferOthers returns the snapshot with nodes closed that are shunned; the same if there are
 // none.
-func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
-	shunned := func(n *cluster.Node) bool { return n.Shunned }
+func PreferOthers(snap *cluster.Snapshot) *cluster.Snapshot {
+	shunned := func(n *cluster.Node) bool { return n.SoftTaint }
 	for i := range snap.Nodes {
 		if shunned(&snap.Nodes[i]) {
 			return closed(snap, shunned)
@@ -20,34 +20,34 @@ func Spare(snap *cluster.Snapshot) *cluster.Snapshot {
 	return snap
 }
 
-// shunWaiting keeps pods away, softly, from a node that will be replaced when it is its
+// taintWaitingSoftly keeps pods away, softly, from a node that will be replaced when it is its
 // turn: the pods of those before it would only be evicted again there. why says what it
 // waits for; one that may not go is none. One that was tried in vain is let be as it is, so
 // that the taint does not come and go with each try.
-func (w *work) shunWaiting(i int, reason string, why verdict.Verdict) {
+func (w *work) taintWaitingSoftly(i int, reason string, why verdict.Verdict) {
 	n := &w.snap.Nodes[i]
 	_, rests := w.scope.coolingDown[n.Name]
-	w.waits[i] = why.Reason != verdict.NodeBlocked && w.books.Allowed(n.Pool, reason) > 0
+	w.waits[i] = why.Reason != verdict.NodeBlocked && w.ledger.Allowed(n.Pool, reason) > 0
 	if w.waits[i] && !rests && why.Reason != verdict.NoReplacement {
-		w.shunOne(i)
+		w.taintOneSoftly(i)
 	}
 }
 
-func (w *work) shunOne(i int) {
-	if n := &w.snap.Nodes[i]; !n.Shunned && len(w.out.Shuns) < taintsMax && !slices.Contains(w.out.Shuns, n.Name) {
-		w.out.Shuns = append(w.out.Shuns, n.Name)
+func (w *work) taintOneSoftly(i int) {
+	if n := &w.snap.Nodes[i]; !n.SoftTaint && len(w.out.SoftTaints) < taintsMax && !slices.Contains(w.out.SoftTaints, n.Name) {
+		w.out.SoftTaints = append(w.out.SoftTaints, n.Name)
 	}
 }
 
-// shun keeps pods away, softly, from nodes that a step of the plan removes which is not
+// taintSoftly keeps pods away, softly, from nodes that a step of the plan removes which is not
 // begun yet: whoever is evicted before would only be evicted again there.
-func (w *work) shun(steps []plan.Step) {
+func (w *work) taintSoftly(steps []plan.Command) {
 	later := map[string]bool{}
 	for i := range steps {
 		for _, r := range steps[i].Remove {
 			if h := w.over.at[r.Node]; !w.taken[h] {
 				later[r.Node] = true
-				w.shunOne(h)
+				w.taintOneSoftly(h)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func (w *work) isOverSoon(later int) bool {
 	most := 0
 	for i := range w.snap.Pools {
 		if p := w.snap.Pools[i].Name; w.consolidates(p) {
-			most += w.books.Most(p, Underutilized)
+			most += w.ledger.Most(p, Underutilized)
 		}
 	}
 	return later > 0 && later <= reserveRounds*most
@@ -78,10 +78,10 @@ func (w *work) reserve(later map[string]bool) {
 	most := len(later)
 	for _, i := range w.reserves(later) {
 		n := &w.snap.Nodes[i]
-		if n.Shunned {
+		if n.SoftTaint {
 			w.waits[i] = true
 		} else if len(w.commands) == 0 && most > 0 {
-			w.shunOne(i)
+			w.taintOneSoftly(i)
 			most--
 		}
 	}
@@ -92,8 +92,8 @@ func (w *work) reserve(later map[string]bool) {
 func (w *work) unshun(stays func(*cluster.Node) bool) {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Shunned && !n.Leaving && n.Planned == 0 && !w.taken[i] && !w.waits[i] && stays(n) && len(w.out.Unshuns) < taintsMax {
-			w.out.Unshuns = append(w.out.Unshuns, n.Name)
+		if n.SoftTaint && !n.Deleting && n.Planned == 0 && !w.taken[i] && !w.waits[i] && stays(n) && len(w.out.SoftTaintsOver) < taintsMax {
+			w.out.SoftTaintsOver = append(w.out.SoftTaintsOver, n.Name)
 		}
 	}
 }

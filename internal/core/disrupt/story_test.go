@@ -42,7 +42,7 @@ func TestStories(t *testing.T) {
 			case "propose":
 				return s.propose(t, d)
 			case "place":
-				p := pack.Solve(disrupt.Spare(disrupt.Reserve(s.snap)), pack.Options{})
+				p := pack.Solve(disrupt.PreferOthers(disrupt.Reserve(s.snap)), pack.Options{})
 				return story.Print(&p)
 			case "run":
 				return s.run(t, d)
@@ -67,7 +67,7 @@ type telling struct {
 
 func (s *telling) propose(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
-	opts, memory := disrupt.Options{Settle: 2 * time.Second}, disrupt.Memory{PoolCooldowns: map[string]disrupt.Cooldown{}}
+	opts, memory := disrupt.Options{Grace: 2 * time.Second}, disrupt.Memory{PoolCooldowns: map[string]disrupt.Cooldown{}}
 	for _, arg := range d.CmdArgs {
 		opts.Terms.SpotToSpot = opts.Terms.SpotToSpot || arg.Key == "spot-to-spot"
 		for _, pool := range arg.Vals {
@@ -117,7 +117,7 @@ func (s *telling) run(t *testing.T, d *datadriven.TestData) string {
 
 // decide makes one decision, and says what came of it.
 func (s *telling) decide(snap *cluster.Snapshot, took time.Duration) string {
-	p, next := disrupt.Propose(snap, s.memory, disrupt.Options{Settle: 2 * time.Second, Events: s.events})
+	p, next := disrupt.Propose(snap, s.memory, disrupt.Options{Grace: 2 * time.Second, Events: s.events})
 	if next.Search != disrupt.FullSearch {
 		took /= 10
 	}
@@ -127,11 +127,11 @@ func (s *telling) decide(snap *cluster.Snapshot, took time.Duration) string {
 	if next.Search == disrupt.NoSearch {
 		says[0] = "no search"
 	}
-	for i := range p.Steps {
-		says = append(says, "begins "+p.Steps[i].Reason+" of "+p.Steps[i].Remove[0].Node)
+	for i := range p.Commands {
+		says = append(says, "begins "+p.Commands[i].Reason+" of "+p.Commands[i].Remove[0].Node)
 	}
 	for i := range p.Undos {
-		says = append(says, "undoes "+p.Undos[i].Step)
+		says = append(says, "undoes "+p.Undos[i].Command)
 	}
 	for kind, cooldowns := range map[string]map[string]disrupt.Cooldown{"pool": next.PoolCooldowns, "node": next.NodeCooldowns} {
 		for _, name := range slices.Sorted(maps.Keys(cooldowns)) {
@@ -150,7 +150,7 @@ func (s *telling) decide(snap *cluster.Snapshot, took time.Duration) string {
 // checkUnderWay: a decision about commands in progress only does with them what any other does.
 func checkUnderWay(t *testing.T, pos string, snap *cluster.Snapshot, whole *plan.Disruption) {
 	t.Helper()
-	got, _ := disrupt.Propose(snap, disrupt.Memory{Busy: true, DecidedAt: snap.At}, disrupt.Options{Settle: 2 * time.Second})
+	got, _ := disrupt.Propose(snap, disrupt.Memory{Busy: true, DecidedAt: snap.At}, disrupt.Options{Grace: 2 * time.Second})
 	want := plan.Disruption{At: whole.At, Undos: whole.Undos, Marks: whole.Marks, Unmarks: whole.Unmarks, Removals: whole.Removals}
 	if diff := cmp.Diff(story.PrintDisruption(&want), story.PrintDisruption(&got)); diff != "" {
 		t.Errorf("%s: of steps under way (-any look, +one for them only):\n%s", pos, diff)

@@ -19,7 +19,7 @@ func (w *work) underutilized() {
 	}
 	opts := consolidate.Options{
 		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.scope.search == DrainSearch, Try: w.scope.try,
-		PoolMax:  func(pool string) int { return w.books.Most(pool, Underutilized) },
+		PoolMax:  func(pool string) int { return w.ledger.Most(pool, Underutilized) },
 		MayBegin: w.mayBeginOf,
 	}
 	if w.noteExcluded(); w.scope.search == ChangedSearch {
@@ -52,14 +52,14 @@ func (w *work) underutilized() {
 	}
 	w.found.budgetWaits = w.waitsFor(found.Steps)
 	w.noteScores(found)
-	w.shun(found.Steps)
+	w.taintSoftly(found.Steps)
 	for _, why := range found.Kept {
 		w.block(why)
 	}
 }
 
 // mayBeginOf returns how many of the steps budgets let begin now, those first that come first.
-func (w *work) mayBeginOf(steps []plan.Step) (n int) {
+func (w *work) mayBeginOf(steps []plan.Command) (n int) {
 	taken := map[string]int{}
 	for i := range steps {
 		need := map[string]int{}
@@ -68,7 +68,7 @@ func (w *work) mayBeginOf(steps []plan.Step) (n int) {
 		}
 		fits := true
 		for pool, count := range need {
-			fits = fits && taken[pool]+count <= w.books.Left(pool, Underutilized)
+			fits = fits && taken[pool]+count <= w.ledger.Left(pool, Underutilized)
 		}
 		if !fits {
 			continue
@@ -83,7 +83,7 @@ func (w *work) mayBeginOf(steps []plan.Step) (n int) {
 
 // waitsFor returns the pools whose budgets keep steps from being begun; nil if something else
 // keeps one of them.
-func (w *work) waitsFor(steps []plan.Step) map[string]int {
+func (w *work) waitsFor(steps []plan.Command) map[string]int {
 	pools := map[string]int{}
 	for i := range steps {
 		nodes := w.nodesOf(&steps[i])
@@ -94,7 +94,7 @@ func (w *work) waitsFor(steps []plan.Step) map[string]int {
 		if short == nil {
 			return nil
 		}
-		pools[short.Pool] = w.books.Left(short.Pool, Underutilized)
+		pools[short.Pool] = w.ledger.Left(short.Pool, Underutilized)
 	}
 	if len(pools) == 0 || w.scope.search == DrainSearch {
 		return nil
@@ -110,8 +110,8 @@ func (w *work) noteScores(found consolidate.Result) {
 			goes[r.Node] = true
 		}
 	}
-	for i := range w.out.Steps {
-		begun[w.out.Steps[i].Remove[0].Node] = true
+	for i := range w.out.Commands {
+		begun[w.out.Commands[i].Remove[0].Node] = true
 	}
 	for _, s := range slices.Backward(found.Scores) {
 		if key := s.Pool + "/" + s.Node; !noted[key] && (s.Approved && begun[s.Node] || !s.Approved && !goes[s.Node]) {
@@ -125,7 +125,7 @@ func (w *work) noteScores(found consolidate.Result) {
 // worked out.
 func (w *work) anyLeft() bool {
 	for i := range w.snap.Pools {
-		if p := w.snap.Pools[i].Name; w.consolidates(p) && w.books.Left(p, Underutilized) > 0 {
+		if p := w.snap.Pools[i].Name; w.consolidates(p) && w.ledger.Left(p, Underutilized) > 0 {
 			return true
 		}
 	}
@@ -135,7 +135,7 @@ func (w *work) anyLeft() bool {
 // noteExcluded notes which nodes are no candidates now.
 func (w *work) noteExcluded() {
 	for i := range w.snap.Nodes {
-		if n := &w.snap.Nodes[i]; n.Claim != "" && !n.Leaving && !w.stays(i, n).IsYes() {
+		if n := &w.snap.Nodes[i]; n.Claim != "" && !n.Deleting && !w.stays(i, n).IsYes() {
 			w.found.excluded = append(w.found.excluded, n.Name)
 		}
 	}
@@ -155,12 +155,12 @@ func (w *work) anyChanged() bool {
 // happened reports whether something that had happened to a node has been over for long enough only
 // since the last search that found nothing.
 func (w *work) happened(n *cluster.Node) bool {
-	over := n.QuietSince
+	over := n.LastPodEvent
 	if pool, ok := w.snap.PoolByName(n.Pool); ok {
 		over = over.Add(max(eventLag, pool.ConsolidateAfter))
 	}
-	for i := range n.Residents {
-		if r := &n.Residents[i]; !r.Moved.IsZero() {
+	for i := range n.Reschedulable {
+		if r := &n.Reschedulable[i]; !r.Moved.IsZero() {
 			if rested := r.Moved.Add(w.opts.Terms.CooldownOf(r)); rested.After(over) {
 				over = rested
 			}
@@ -173,7 +173,7 @@ func (w *work) happened(n *cluster.Node) bool {
 // that now.
 func (w *work) consolidates(pool string) bool {
 	p, ok := w.snap.PoolByName(pool)
-	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.books.Allowed(pool, Underutilized) > 0
+	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.ledger.Allowed(pool, Underutilized) > 0
 }
 
 // noteStaying says of each node why consolidation does not remove it, without having
@@ -181,7 +181,7 @@ func (w *work) consolidates(pool string) bool {
 func (w *work) noteStaying() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if n.Claim == "" || n.Leaving {
+		if n.Claim == "" || n.Deleting {
 			continue
 		}
 		why := w.stays(i, n)
@@ -204,7 +204,7 @@ func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
 func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 	pool, ok := w.snap.PoolByName(n.Pool)
 	switch {
-	case w.taken[i] || n.Empty || len(n.Residents) == 0 || w.replaces(n):
+	case w.taken[i] || n.Empty || len(n.Reschedulable) == 0 || w.replaces(n):
 		return verdict.Of(verdict.NodeBlocked, "", "") // it goes, or is looked at, for another reason
 	case ok && pool.Static:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "pool %s has a fixed number of nodes", n.Pool)
@@ -218,7 +218,7 @@ func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
 }
 
 // mayBegin reports whether a step may be begun now, its budgets aside.
-func (w *work) mayBegin(s *plan.Step) bool {
+func (w *work) mayBegin(s *plan.Command) bool {
 	if s.NotBefore.After(w.snap.At) || len(s.Joins) > 0 {
 		return false
 	}
@@ -229,7 +229,7 @@ func (w *work) mayBegin(s *plan.Step) bool {
 	return true
 }
 
-func (w *work) nodesOf(s *plan.Step) (nodes []int) {
+func (w *work) nodesOf(s *plan.Command) (nodes []int) {
 	for _, r := range s.Remove {
 		nodes = append(nodes, w.over.at[r.Node])
 	}

@@ -45,8 +45,8 @@ running web on=e cpu=1
 		if c.drainOnly {
 			memory.FullSearchAt = snap.At.Add(time.Second)
 		}
-		p, next := disrupt.Propose(snap, memory, disrupt.Options{Settle: 2 * time.Second})
-		if diff := cmp.Diff(c.want, next.BudgetWaits); diff != "" || len(p.Steps) != c.steps {
+		p, next := disrupt.Propose(snap, memory, disrupt.Options{Grace: 2 * time.Second})
+		if diff := cmp.Diff(c.want, next.BudgetWaits); diff != "" || len(p.Commands) != c.steps {
 			t.Errorf("%s: pools whose budgets are waited for (-want +got):\n%s\nof %s", name, diff, story.PrintDisruption(&p))
 		}
 		if begun := !next.ConclusiveAt.IsZero(); begun != c.settled {

@@ -71,7 +71,7 @@ func satisfied(want label.Requirements, labels map[string]string) bool {
 	return ok
 }
 
-// offered tells whether the node's type has an offering that is what the node is,
+// offered reports whether the node's type has an offering that is what the node is,
 // available or not. A reserved node is also what is sold on demand.
 func offered(v *View) bool {
 	is := label.OfLabels(v.Labels)

@@ -4,17 +4,17 @@ import "testing"
 
 func TestRunEndsWhenTheMeterIsEmpty(t *testing.T) {
 	t.Parallel()
-	m, turns := New(10), 0
+	m, rounds := New(10), 0
 	if m.Run(func() {
 		for range 100 {
 			m.Spend(3)
-			turns++
+			rounds++
 		}
 	}) {
 		t.Error("Run reports that work beyond the meter came to its end")
 	}
-	if turns != 3 {
-		t.Errorf("%d turns of 3 units were taken from 10, want 3", turns)
+	if rounds != 3 {
+		t.Errorf("%d turns of 3 units were taken from 10, want 3", rounds)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Tolerates tells whether one of the tolerations covers the taint.
+// Tolerates reports whether one of the tolerations covers the taint.
 func Tolerates(tolerations []cluster.Toleration, t cluster.Taint) bool {
 	for i := range tolerations {
 		if tolerates(&tolerations[i], t) {
@@ -60,7 +60,7 @@ func decimal(text string) (int64, bool) {
 }
 
 // Taints returns a refusal for the first taint that is not tolerated. A taint with
-// effect PreferNoSchedule is a wish, not a rule.
+// effect PreferNoSchedule is a preference, not a rule.
 func Taints(tolerations []cluster.Toleration, taints []cluster.Taint) verdict.Verdict {
 	for _, t := range taints {
 		if t.Effect != cluster.PreferNoSchedule && !Tolerates(tolerations, t) {
@@ -70,7 +70,7 @@ func Taints(tolerations []cluster.Toleration, taints []cluster.Taint) verdict.Ve
 	return verdict.Verdict{}
 }
 
-// Tolerated tells whether Taints refuses nothing.
+// Tolerated reports whether Taints refuses nothing.
 func Tolerated(tolerations []cluster.Toleration, taints []cluster.Taint) bool {
 	for _, t := range taints {
 		if t.Effect != cluster.PreferNoSchedule && !Tolerates(tolerations, t) {
@@ -80,7 +80,7 @@ func Tolerated(tolerations []cluster.Toleration, taints []cluster.Taint) bool {
 	return true
 }
 
-// Undesired tells whether a PreferNoSchedule taint is not tolerated.
+// Undesired reports whether a PreferNoSchedule taint is not tolerated.
 func Undesired(tolerations []cluster.Toleration, taints []cluster.Taint) bool {
 	for _, t := range taints {
 		if t.Effect == cluster.PreferNoSchedule && !Tolerates(tolerations, t) {
@@ -110,7 +110,7 @@ func Labels(terms []label.Requirements, labels map[string]string) verdict.Verdic
 	return refusal
 }
 
-// Matches tells whether Labels refuses nothing: the labels satisfy one of the terms, or there
+// Matches reports whether Labels refuses nothing: the labels satisfy one of the terms, or there
 // are none.
 func Matches(terms []label.Requirements, labels map[string]string) bool {
 	for _, term := range terms {

@@ -71,7 +71,7 @@ func TestLabelsLikeKubernetes(t *testing.T) {
 		if err != nil {
 			t.Skip("Kubernetes would not have taken the pod:", err)
 		}
-		sh := translate.PodShape(pod, translate.Vocabulary{})
+		sh := translate.PodConstraints(pod, translate.Vocabulary{})
 		if got := fit.Labels(sh.Terms, node.Labels).IsYes(); got != want {
 			t.Fatalf("selector %v and terms %v on %v: %v, Kubernetes says %v", pod.Spec.NodeSelector, terms, node.Labels, got, want)
 		}

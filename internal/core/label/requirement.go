@@ -148,7 +148,7 @@ func (r Requirement) Only() (string, bool) {
 	return "", false
 }
 
-// Allows tells whether a label with this value satisfies r.
+// Allows reports whether a label with this value satisfies r.
 func (r Requirement) Allows(value string) bool {
 	if _, listed := slices.BinarySearch(r.values, value); listed == r.complement {
 		return false
@@ -156,10 +156,10 @@ func (r Requirement) Allows(value string) bool {
 	return r.inBounds(value)
 }
 
-// IsImpossible tells whether a value is demanded, and none is allowed.
+// IsImpossible reports whether a value is demanded, and none is allowed.
 func (r Requirement) IsImpossible() bool { return r.demanded && !r.complement && len(r.values) == 0 }
 
-// AllowsAbsence tells whether an object without the label satisfies r.
+// AllowsAbsence reports whether an object without the label satisfies r.
 func (r Requirement) AllowsAbsence() bool { return !r.demanded }
 
 func (r Requirement) inBounds(value string) bool {
@@ -206,7 +206,7 @@ func (r Requirement) intersect(o Requirement) Requirement {
 	return In(kept...)
 }
 
-// exhausted tells whether the exclusions of a complement leave no integer within its bounds.
+// exhausted reports whether the exclusions of a complement leave no integer within its bounds.
 // Integers count as FormatInt writes them: another spelling of one is no value that anybody sets.
 func (r Requirement) exhausted() bool {
 	span := uint64(r.upper) - uint64(r.lower) // of int64 it cannot overflow
@@ -221,7 +221,7 @@ func (r Requirement) exhausted() bool {
 	return true
 }
 
-// Overlaps tells whether some value satisfies both, or both are content with absence.
+// Overlaps reports whether some value satisfies both, or both are content with absence.
 func (r Requirement) Overlaps(o Requirement) bool {
 	if r.AllowsAbsence() && o.AllowsAbsence() {
 		return true
@@ -235,7 +235,7 @@ func (r Requirement) Overlaps(o Requirement) bool {
 	return slices.ContainsFunc(r.values, o.Allows)
 }
 
-// Equal tells whether two requirements are written the same.
+// Equal reports whether two requirements are written the same.
 func (r Requirement) Equal(o Requirement) bool {
 	return r.complement == o.complement && r.demanded == o.demanded && r.MinValues == o.MinValues && slices.Equal(r.values, o.values) &&
 		(!r.complement || (r.lower == o.lower && r.upper == o.upper))
@@ -268,7 +268,7 @@ func set(values []string) []string {
 	return slices.Compact(s)
 }
 
-// Within tells whether everything that r allows, o allows too. It may say no where it
+// Within reports whether everything that r allows, o allows too. It may say no where it
 // cannot tell cheaply.
 func (r Requirement) Within(o Requirement) bool {
 	if r.AllowsAbsence() && !o.AllowsAbsence() {

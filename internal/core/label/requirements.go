@@ -96,7 +96,7 @@ func (r Requirements) Undefined(want Requirements, allowed map[string]bool) (key
 	return key, undefined
 }
 
-// Compatible tells whether something described by r can accept want: every key that
+// Compatible reports whether something described by r can accept want: every key that
 // want demands is defined by r or in allowed, and no shared key conflicts. Real nodes
 // are described by their labels and allow no undefined key.
 func (r Requirements) Compatible(want Requirements, allowed map[string]bool) bool {
@@ -122,7 +122,7 @@ func (r Requirements) Matches(labels map[string]string) (key string, ok bool) {
 	return key, ok
 }
 
-// Equal tells whether two are written the same.
+// Equal reports whether two are written the same.
 func (r Requirements) Equal(o Requirements) bool {
 	return maps.EqualFunc(r, o, Requirement.Equal)
 }

@@ -20,13 +20,13 @@ const (
 	messageMost = 300
 )
 
-// Next returns what to do for a claim now: launch, register and initialise while it
+// Next returns what to do for a claim now: launch, register and initialize while it
 // lives, give up when that takes too long, end it when its time is over, and take
 // everything away again when it is deleted. A claim that needs nothing gets a step that
 // waits for its time to be over.
 func Next(v View) Step {
 	if !v.Claim.DeletedAt.IsZero() {
-		return finalise(v)
+		return finalize(v)
 	}
 	step := live(v)
 	// Whatever is waited for, the end comes when it is due.
@@ -47,8 +47,8 @@ func live(v View) Step {
 		return launch(v)
 	case v.Claim.Registered.Status != True:
 		return register(v)
-	case v.Claim.Initialised.Status != True:
-		return initialise(v)
+	case v.Claim.Initialized.Status != True:
+		return initialize(v)
 	default:
 		return Step{}
 	}
@@ -122,19 +122,19 @@ func register(v View) Step {
 	}
 }
 
-// initialise has no time-out: a node that is slow to be ready may have pods already.
-func initialise(v View) Step {
+// initialize has no time-out: a node that is slow to be ready may have pods already.
+func initialize(v View) Step {
 	node, blocked := onlyNode(v, time.Time{})
 	if node == nil {
-		return blocked.noting(Initialised, Unknown, "NodeNotFound", blocked.Why)
+		return blocked.noting(Initialized, Unknown, "NodeNotFound", blocked.Why)
 	}
 	if reason, why := notYet(&v.Claim, node); reason != "" {
-		return wait(time.Time{}, "%s", why).noting(Initialised, Unknown, reason, why)
+		return wait(time.Time{}, "%s", why).noting(Initialized, Unknown, reason, why)
 	}
-	if !node.IsInitialised {
+	if !node.IsInitialized {
 		return Step{Act: InitialiseNode, Node: node.Name}
 	}
-	return Step{}.noting(Initialised, True, "", "")
+	return Step{}.noting(Initialized, True, "", "")
 }
 
 // notYet returns the condition reason for which the node may not take pods yet, and

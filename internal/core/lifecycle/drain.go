@@ -68,14 +68,14 @@ type DrainPod struct {
 	Grace time.Duration
 	// IsHeld: it says that it must not be disrupted yet, so only the deadline ends it.
 	IsHeld bool
-	// Keeper says what may keep the pod from leaving, in words ("disruption budget web");
+	// BlockedBy says what may keep the pod from leaving, in words ("disruption budget web");
 	// empty: nothing that is known.
-	Keeper string
+	BlockedBy string
 	// Finalizers hold its object back when it has ended.
 	Finalizers []string
 }
 
-// PastDeadline tells whether the pod must be told now, by force, to end by the deadline:
+// PastDeadline reports whether the pod must be told now, by force, to end by the deadline:
 // later would leave it less than its grace. A zero deadline never passes.
 func (p *DrainPod) PastDeadline(deadline, now time.Time) bool {
 	switch {
@@ -137,7 +137,7 @@ func waitForPods(v DrainView) Step {
 			step.Evict = append(step.Evict, Eviction{Pod: p.PodRef, Force: force, Size: p.Size})
 		}
 		if force || tier(p) == first {
-			step = step.blockedBy(keeperOf(&v, p)...)
+			step = step.blockedBy(blockerOf(&v, p)...)
 		}
 	}
 	if v.Claim == nil {
@@ -146,10 +146,10 @@ func waitForPods(v DrainView) Step {
 	return step.noting(Drained, Unknown, "Draining", step.BlockedText())
 }
 
-// keeperOf names a pod that ought to have left by now, if it is one. The text stays the
+// blockerOf names a pod that ought to have left by now, if it is one. The text stays the
 // same while the reason does: it is written down whenever it changes.
-func keeperOf(v *DrainView, p *DrainPod) []Blocker {
-	b := Blocker{Kind: "pod", Name: p.String(), Since: v.Node.DeletedAt, Why: p.Keeper}
+func blockerOf(v *DrainView, p *DrainPod) []Blocker {
+	b := Blocker{Kind: "pod", Name: p.String(), Since: v.Node.DeletedAt, Why: p.BlockedBy}
 	if !p.DeletedAt.IsZero() {
 		b.Since, b.Why = p.DeletedAt, "it has not ended though its time is over"
 		if len(p.Finalizers) > 0 {

@@ -12,9 +12,9 @@ const (
 	instanceNamedAfter = 10 * time.Minute
 )
 
-// finalise takes a deleted claim's node and instance away, in that order, and lets the
+// finalize takes a deleted claim's node and instance away, in that order, and lets the
 // claim go when both are gone.
-func finalise(v View) Step {
+func finalize(v View) Step {
 	c := &v.Claim
 	if !c.HasFinalizer {
 		return Step{}
@@ -27,7 +27,7 @@ func finalise(v View) Step {
 		// that hangs may still launch is collected later.
 		return awaitAnswer(v)
 	}
-	if step, leaving := removeNodes(v); leaving {
+	if step, deleting := removeNodes(v); deleting {
 		return step
 	}
 	// A launch that this process knows nothing of, because it was restarted, is not waited
@@ -58,7 +58,7 @@ func awaitInstance(at time.Time, instance string, terminating Condition) Step {
 
 // removeNodes deletes the Nodes that pods may be on and waits for their drain. A Node
 // that was never registered has had no pods, and goes with its instance.
-func removeNodes(v View) (step Step, leaving bool) {
+func removeNodes(v View) (step Step, deleting bool) {
 	var left []string
 	var kept []Blocker
 	for i := range v.Nodes {

@@ -23,7 +23,7 @@ type life struct {
 func newLife(t *rapid.T) *life {
 	start := lifecycle.Condition{Status: lifecycle.Unknown, Since: epoch}
 	l := &life{View: lifecycle.View{At: epoch, Claim: lifecycle.Claim{
-		Launched: start, Registered: start, Initialised: start, Requests: quantity.List{quantity.CPU: 1},
+		Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1},
 	}}}
 	if rapid.Bool().Draw(t, "expires") {
 		l.Claim.Expires = epoch.Add(seconds(rapid.IntRange(1, 3000).Draw(t, "age")))
@@ -98,8 +98,8 @@ func (l *life) leave() {
 	}
 }
 
-// look takes and performs one step, and returns it.
-func (l *life) look(t *rapid.T) lifecycle.Step {
+// observe takes and performs one step, and returns it.
+func (l *life) observe(t *rapid.T) lifecycle.Step {
 	l.Instance = lifecycle.InstanceUnasked
 	if l.Claim.ProviderID != "" && !l.running {
 		l.Instance = lifecycle.InstanceGone
@@ -107,7 +107,7 @@ func (l *life) look(t *rapid.T) lifecycle.Step {
 	step := lifecycle.Next(l.View)
 	for _, n := range step.Notes {
 		for name, c := range map[string]*lifecycle.Condition{
-			lifecycle.Registered: &l.Claim.Registered, lifecycle.Initialised: &l.Claim.Initialised, lifecycle.InstanceTerminating: &l.Claim.InstanceTerminating,
+			lifecycle.Registered: &l.Claim.Registered, lifecycle.Initialized: &l.Claim.Initialized, lifecycle.InstanceTerminating: &l.Claim.InstanceTerminating,
 		} {
 			if n.Type == name && c.Status != n.Status {
 				*c = lifecycle.Condition{Status: n.Status, Since: l.At}
@@ -132,7 +132,7 @@ func (l *life) look(t *rapid.T) lifecycle.Step {
 	case lifecycle.RegisterNode:
 		l.Nodes[0].IsUnregistered, l.Nodes[0].IsRegistered, l.Nodes[0].HasFinalizer = false, true, true
 	case lifecycle.InitialiseNode:
-		l.Nodes[0].IsInitialised = true
+		l.Nodes[0].IsInitialized = true
 	case lifecycle.DeleteClaim:
 		c.DeletedAt = l.At
 		l.done = !c.HasFinalizer
@@ -162,10 +162,10 @@ func (l *life) look(t *rapid.T) lifecycle.Step {
 	return step
 }
 
-// settle looks until nothing is to be done. A claim must not keep its loop busy.
-func (l *life) settle(t *rapid.T) lifecycle.Step {
+// finish looks until nothing is to be done. A claim must not keep its loop busy.
+func (l *life) finish(t *rapid.T) lifecycle.Step {
 	for range stepsMost {
-		step := l.look(t)
+		step := l.observe(t)
 		if l.done || step.Act == lifecycle.Wait && (step.Why != "" || len(step.Notes) == 0) {
 			return step
 		}
@@ -185,11 +185,11 @@ func TestClaimsNeverLaunchTwiceAndAlwaysEnd(t *testing.T) {
 			if l.done || l.Claim.DeletedAt.Equal(l.At) && !l.Claim.HasFinalizer {
 				return
 			}
-			step := l.settle(t)
+			step := l.finish(t)
 			if l.done {
 				return
 			}
-			if lives := l.Claim.DeletedAt.IsZero(); lives && step.Why == "" && l.Claim.Initialised.Status != lifecycle.True {
+			if lives := l.Claim.DeletedAt.IsZero(); lives && step.Why == "" && l.Claim.Initialized.Status != lifecycle.True {
 				t.Fatalf("neither initialised nor waiting for anything: %+v", l.View)
 			}
 			if at := step.Until; !at.IsZero() && !at.After(l.At) {
@@ -201,7 +201,7 @@ func TestClaimsNeverLaunchTwiceAndAlwaysEnd(t *testing.T) {
 		}
 		for range 20 {
 			l.answer()
-			if l.settle(t); l.done || !l.Claim.HasFinalizer {
+			if l.finish(t); l.done || !l.Claim.HasFinalizer {
 				return
 			}
 			l.leave()

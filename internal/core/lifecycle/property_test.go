@@ -75,18 +75,18 @@ func TestDrainAsksOnlyWhomItMay(t *testing.T) {
 		}
 		for _, p := range v.Pods {
 			e, isAsked := asked[p.Name]
-			told := !p.DeletedAt.IsZero()
+			reported := !p.DeletedAt.IsZero()
 			late := !deadline.IsZero() && v.At.Add(p.Grace).After(deadline)
 			switch {
 			case e.Force && deadline.IsZero():
 				t.Fatalf("%s is forced without a deadline", p.Name)
-			case e.Force && !told && !late:
+			case e.Force && !reported && !late:
 				t.Fatalf("%s is forced though it has %s before the deadline", p.Name, deadline.Sub(v.At)-p.Grace)
-			case e.Force && told && !p.DeletedAt.After(deadline):
+			case e.Force && reported && !p.DeletedAt.After(deadline):
 				t.Fatalf("%s is forced though it ends in time", p.Name)
-			case isAsked && !e.Force && (p.IsHeld || told):
-				t.Fatalf("%s is evicted (held %v, told %v)", p.Name, p.IsHeld, told)
-			case !isAsked && !told && !deadline.IsZero() && v.At.After(deadline):
+			case isAsked && !e.Force && (p.IsHeld || reported):
+				t.Fatalf("%s is evicted (held %v, told %v)", p.Name, p.IsHeld, reported)
+			case !isAsked && !reported && !deadline.IsZero() && v.At.After(deadline):
 				t.Fatalf("%s outlives the deadline", p.Name)
 			}
 			for _, other := range v.Pods {

@@ -29,9 +29,9 @@ type RepairView struct {
 	At         time.Time
 	Conditions []NodeCondition
 	Policies   []RepairPolicy
-	// Crowds are those that the Node belongs to: its pool, the cluster. Where too many are
+	// UnhealthyCounts are those that the Node belongs to: its pool, the cluster. Where too many are
 	// sick, the reason lies elsewhere and new nodes would not be better.
-	Crowds []Crowd
+	UnhealthyCounts []UnhealthyCount
 	// IsDeleting and Deadline are the claim's.
 	IsDeleting bool
 	Deadline   time.Time
@@ -39,8 +39,8 @@ type RepairView struct {
 	Static string
 }
 
-// Crowd is a number of Nodes and how many of them are sick, the one in question included.
-type Crowd struct {
+// UnhealthyCount is a number of Nodes and how many of them are sick, the one in question included.
+type UnhealthyCount struct {
 	Name        string
 	Nodes, Sick int
 }
@@ -67,9 +67,9 @@ func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (first Ailmen
 	return first, sick
 }
 
-// TooSick tells whether so many of a crowd are sick that repair stops: more than a fifth,
+// TooSick reports whether so many of a crowd are sick that repair stops: more than a fifth,
 // rounded up.
-func (c Crowd) TooSick() bool { return c.Sick > (c.Nodes+sickPart-1)/sickPart }
+func (c UnhealthyCount) TooSick() bool { return c.Sick > (c.Nodes+sickPart-1)/sickPart }
 
 // Repair returns what to do for a Node that may be broken: wait until that is sure, set
 // its claim's deadline to now, since nobody knows whether its pods still run, and delete the
@@ -88,11 +88,11 @@ func Repair(v RepairView) Step {
 	if v.At.Before(a.Due) {
 		return wait(a.Due, "%s, which is tolerated until %s", why, a.Due.UTC().Format(time.RFC3339))
 	}
-	for _, crowd := range v.Crowds {
-		if crowd.TooSick() {
-			why := fmt.Sprintf("%d of %d nodes are sick, more than a fifth", crowd.Sick, crowd.Nodes)
-			return wait(v.At.Add(repairRetry), "%s: %s", crowd.Name, why).
-				blockedBy(Blocker{Kind: "repair", Name: "of " + crowd.Name, Since: a.Due, Why: why})
+	for _, count := range v.UnhealthyCounts {
+		if count.TooSick() {
+			why := fmt.Sprintf("%d of %d nodes are sick, more than a fifth", count.Sick, count.Nodes)
+			return wait(v.At.Add(repairRetry), "%s: %s", count.Name, why).
+				blockedBy(Blocker{Kind: "repair", Name: "of " + count.Name, Since: a.Due, Why: why})
 		}
 	}
 	switch {

@@ -18,17 +18,17 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 	is := func(conditionType, status string) lifecycle.NodeCondition {
 		return lifecycle.NodeCondition{Type: conditionType, Status: status, Since: start}
 	}
-	crowd := func(sick, nodes int) []lifecycle.Crowd {
-		return []lifecycle.Crowd{{Name: "pool general", Nodes: nodes, Sick: sick}, {Name: "the cluster", Nodes: 100, Sick: sick}}
+	count := func(sick, nodes int) []lifecycle.UnhealthyCount {
+		return []lifecycle.UnhealthyCount{{Name: "pool general", Nodes: nodes, Sick: sick}, {Name: "the cluster", Nodes: 100, Sick: sick}}
 	}
 	for name, c := range map[string]struct {
-		conditions []lifecycle.NodeCondition
-		crowds     []lifecycle.Crowd
-		at         time.Duration
-		deleting   bool
-		deadline   time.Duration // 0: none
-		static     string
-		want       string
+		conditions      []lifecycle.NodeCondition
+		unhealthyCounts []lifecycle.UnhealthyCount
+		at              time.Duration
+		deleting        bool
+		deadline        time.Duration // 0: none
+		static          string
+		want            string
 	}{
 		"a node that is well needs nothing": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "True"), is("DiskBroken", "False")}, at: time.Hour, want: "settled",
@@ -76,21 +76,21 @@ func TestRepairIsSlowSureAndBounded(t *testing.T) {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, static: "fixed", deleting: true, want: "set deadline",
 		},
 		"one in five may be sick, rounded up": {
-			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(3, 11), want: "set deadline",
+			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, unhealthyCounts: count(3, 11), want: "set deadline",
 		},
 		"more are an outage, which new nodes would only make worse": {
-			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, crowds: crowd(4, 11),
+			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour, unhealthyCounts: count(4, 11),
 			want: "blocked by repair of pool general since 1970-01-01T00:10:00Z: 4 of 11 nodes are sick, more than a fifth\n" +
 				"wait: pool general: 4 of 11 nodes are sick, more than a fifth",
 		},
 		"so are many small pools that are sick at once": {
 			conditions: []lifecycle.NodeCondition{is("Ready", "False")}, at: time.Hour,
-			crowds: []lifecycle.Crowd{{Name: "pool small", Nodes: 1, Sick: 1}, {Name: "the cluster", Nodes: 10, Sick: 3}},
+			unhealthyCounts: []lifecycle.UnhealthyCount{{Name: "pool small", Nodes: 1, Sick: 1}, {Name: "the cluster", Nodes: 10, Sick: 3}},
 			want: "blocked by repair of the cluster since 1970-01-01T00:10:00Z: 3 of 10 nodes are sick, more than a fifth\n" +
 				"wait: the cluster: 3 of 10 nodes are sick, more than a fifth",
 		},
 	} {
-		v := lifecycle.RepairView{At: start.Add(c.at), Conditions: c.conditions, Policies: policies, Crowds: c.crowds, IsDeleting: c.deleting, Static: c.static}
+		v := lifecycle.RepairView{At: start.Add(c.at), Conditions: c.conditions, Policies: policies, UnhealthyCounts: c.unhealthyCounts, IsDeleting: c.deleting, Static: c.static}
 		if c.deadline != 0 {
 			v.Deadline = start.Add(c.deadline)
 		}

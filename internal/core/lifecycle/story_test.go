@@ -85,7 +85,7 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 	case "claim":
 		*s = story{nodes: map[string]*lifecycle.Node{}, answer: lifecycle.AnswerLaunched, terminate: lifecycle.InstanceGone}
 		start := lifecycle.Condition{Status: lifecycle.Unknown, Since: moment(t, "0s")}
-		s.view.Claim = lifecycle.Claim{Launched: start, Registered: start, Initialised: start, Requests: quantity.List{quantity.CPU: 1000}}
+		s.view.Claim = lifecycle.Claim{Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1000}}
 		if has("grace") {
 			s.view.Claim.Grace, s.view.Claim.HasGrace = span(t, words["grace"]), true
 		}
@@ -174,10 +174,10 @@ func (s *story) setPod(t *testing.T, name string, words map[string]string) {
 	_, p.IsDaemon = words["daemon"]
 	_, p.IsCritical = words["critical"]
 	if _, p.IsHeld = words["held"]; p.IsHeld {
-		p.Keeper = "annotation do-not-disrupt"
+		p.BlockedBy = "annotation do-not-disrupt"
 	}
 	if _, blocked := words["blocked"]; blocked {
-		p.Keeper = "disruption budget web"
+		p.BlockedBy = "disruption budget web"
 	}
 	if finalizer, has := words["finalizer"]; has {
 		p.Finalizers = []string{finalizer}
@@ -203,7 +203,7 @@ func (s *story) run(t *testing.T, at time.Time, most int) string {
 		s.drain.Instance = lifecycle.InstanceUnasked
 	}
 	for range most {
-		step := s.look(at)
+		step := s.observe(at)
 		text := step.String()
 		if !step.Until.IsZero() {
 			text += fmt.Sprintf(" (until %s)", step.Until.Sub(time.Unix(0, 0)))
@@ -224,7 +224,7 @@ func (s *story) run(t *testing.T, at time.Time, most int) string {
 	return strings.Join(lines, "\n") + "\n(cut off)"
 }
 
-func (s *story) look(at time.Time) lifecycle.Step {
+func (s *story) observe(at time.Time) lifecycle.Step {
 	if s.drain == nil {
 		s.view.At, s.view.Nodes = at, nil
 		for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
@@ -247,7 +247,7 @@ func (s *story) look(at time.Time) lifecycle.Step {
 func (s *story) write(step lifecycle.Step, at time.Time) {
 	conditions := map[string]*lifecycle.Condition{
 		lifecycle.Launched: &s.view.Claim.Launched, lifecycle.Registered: &s.view.Claim.Registered,
-		lifecycle.Initialised: &s.view.Claim.Initialised, lifecycle.InstanceTerminating: &s.view.Claim.InstanceTerminating,
+		lifecycle.Initialized: &s.view.Claim.Initialized, lifecycle.InstanceTerminating: &s.view.Claim.InstanceTerminating,
 	}
 	if s.drain != nil && s.drain.Claim != nil {
 		conditions[lifecycle.Drained] = &s.drain.Claim.Drained
@@ -296,7 +296,7 @@ func (s *story) perform(step lifecycle.Step, at time.Time) {
 	case lifecycle.RegisterNode:
 		node.HasFinalizer, node.IsRegistered, node.IsUnregistered = true, true, false
 	case lifecycle.InitialiseNode:
-		node.IsInitialised = true
+		node.IsInitialized = true
 	case lifecycle.DeleteClaim:
 		c.DeletedAt = at
 		if s.drain != nil {

@@ -21,7 +21,7 @@ const (
 const (
 	Launched            = "Launched"
 	Registered          = "Registered"
-	Initialised         = "Initialized"
+	Initialized         = "Initialized"
 	Drained             = "Drained"
 	VolumesDetached     = "VolumesDetached"
 	InstanceTerminating = "InstanceTerminating"
@@ -53,7 +53,7 @@ type Claim struct {
 	// ProviderID is the instance; empty: none is known.
 	ProviderID string
 
-	Launched, Registered, Initialised, InstanceTerminating Condition
+	Launched, Registered, Initialized, InstanceTerminating Condition
 
 	StartupTaints []cluster.Taint
 	Requests      quantity.List
@@ -74,9 +74,9 @@ type Node struct {
 	Name     string
 	Deleting bool
 	Ready    bool
-	// HasFinalizer and IsRegistered are what registration leaves, IsInitialised what
+	// HasFinalizer and IsRegistered are what registration leaves, IsInitialized what
 	// initialisation does.
-	HasFinalizer, IsRegistered, IsInitialised bool
+	HasFinalizer, IsRegistered, IsInitialized bool
 	// Finalizers are those of others.
 	Finalizers []string
 	// IsUnregistered: it carries the taint that it had to join with.

@@ -48,7 +48,7 @@ func newModel(seed uint64) (m *model, pods int) {
 			pods++
 		}
 	}
-	m.view.Heard, m.view.WaitMost = noon.Add(-time.Second), time.Hour
+	m.view.LastPodEvent, m.view.WaitMost = noon.Add(-time.Second), time.Hour
 	return m, pods
 }
 
@@ -105,7 +105,7 @@ func (m *model) try() {
 	p := &m.view.Pods[next]
 	delete(m.queue, p.Name)
 	delete(m.written, p.Name)
-	m.view.Heard = m.at
+	m.view.LastPodEvent = m.at
 	to := ""
 	for i := range m.view.Nodes {
 		name := m.view.Nodes[i].Name

@@ -14,7 +14,7 @@ const (
 	givenFast  = 10
 	givenPause = time.Second
 	givenMost  = 30
-	// weightMost is the largest weight (cluster.Shape.Weight) of a pod that is nominated.
+	// weightMost is the largest weight (cluster.Constraints.Weight) of a pod that is nominated.
 	// kube-scheduler checks a nominated pod's constraints against every other pod nominated for
 	// its node each time; it finds a node for a heavier pod without a nomination. Ordinary pods
 	// weigh less than 24.
@@ -112,7 +112,7 @@ func (d *decision) nominate(p *Pod) {
 		return
 	case p.Nominated != "" && !p.Ours:
 		return
-	case p.Nominated == "" && p.Shape != nil && p.Shape.Weight() > weightMost:
+	case p.Nominated == "" && p.Constraints != nil && p.Constraints.Weight() > weightMost:
 		return
 	case !open, d.nominated.exceedsSkew(p):
 		if p.Nominated != "" {
@@ -128,7 +128,7 @@ func (d *decision) nominate(p *Pod) {
 	}
 	d.step.Set = append(d.step.Set, *p)
 	d.lacking[p.Node]++
-	d.nominated.add(p.Node, p.Shape)
+	d.nominated.add(p.Node, p.Constraints)
 }
 
 func (d *decision) until(t time.Time) {

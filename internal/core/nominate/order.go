@@ -20,8 +20,8 @@ const (
 	// batchPods is how many pods are nominated for one batch of nodes while kube-scheduler is
 	// idle, so that it is not idle for long.
 	batchPods = 300
-	// spareMost is how long a node with spare capacity waits for other nodes.
-	spareMost = time.Second
+	// hasRoomMost is how long a node with spare capacity waits for other nodes.
+	hasRoomMost = time.Second
 )
 
 // safe returns the nodes that may open: those whose pods kube-scheduler will not try before
@@ -34,11 +34,11 @@ func (d *decision) safe(ready []*Node) []*Node {
 	othersWait := d.othersWait()
 	if !d.idle() {
 		tried = triesBehind
-		d.until(d.Heard.Add(idleAfter))
+		d.until(d.LastPodEvent.Add(idleAfter))
 	}
 	var chosen []*Node
 	for _, n := range ready {
-		if last := n.ReadyAt.Add(spareMost); n.Spare && othersWait && last.After(d.At) {
+		if last := n.ReadyAt.Add(hasRoomMost); n.HasRoom && othersWait && last.After(d.At) {
 			d.until(last)
 			continue
 		}
@@ -71,7 +71,7 @@ func (d *decision) othersWait() bool {
 		return true
 	}
 	for i := range d.Nodes {
-		if n := &d.Nodes[i]; !n.Spare && (n.Stage == Closed || n.Stage == Waiting) {
+		if n := &d.Nodes[i]; !n.HasRoom && (n.Stage == Closed || n.Stage == Waiting) {
 			return true
 		}
 	}
@@ -79,7 +79,7 @@ func (d *decision) othersWait() bool {
 }
 
 // idle reports whether kube-scheduler has no pod to try.
-func (d *decision) idle() bool { return !d.Heard.Add(idleAfter).After(d.At) }
+func (d *decision) idle() bool { return !d.LastPodEvent.Add(idleAfter).After(d.At) }
 
 // firstTries returns how many pods kube-scheduler tries before the first pod of each node.
 // Its queue has first the pods whose backoff has ended, then the others by the second in

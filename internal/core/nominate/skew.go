@@ -3,23 +3,23 @@ package nominate
 import "github.com/dovetail-sh/dovetail/internal/core/cluster"
 
 // nominations counts the nominated pods, by node and pod constraints.
-type nominations map[string]map[*cluster.Shape]int32
+type nominations map[string]map[*cluster.Constraints]int32
 
 func (d *decision) countNominations() {
 	d.nominated = nominations{}
 	for i := range d.Pods {
-		d.nominated.add(d.Pods[i].Nominated, d.Pods[i].Shape)
+		d.nominated.add(d.Pods[i].Nominated, d.Pods[i].Constraints)
 	}
 }
 
-func (n nominations) add(node string, shape *cluster.Shape) {
-	if node == "" || shape == nil {
+func (n nominations) add(node string, podConstraints *cluster.Constraints) {
+	if node == "" || podConstraints == nil {
 		return
 	}
 	if n[node] == nil {
-		n[node] = map[*cluster.Shape]int32{}
+		n[node] = map[*cluster.Constraints]int32{}
 	}
-	n[node][shape]++
+	n[node][podConstraints]++
 }
 
 // exceedsSkew reports whether a pod would wait in vain if it were nominated beside the pods
@@ -28,17 +28,17 @@ func (n nominations) add(node string, shape *cluster.Shape) {
 // one topology spread constraint than its skew allows were nominated for each node, all of them
 // would wait for one another for ever.
 func (n nominations) exceedsSkew(p *Pod) bool {
-	if p.Shape == nil {
+	if p.Constraints == nil {
 		return false
 	}
-	for i := range p.Shape.Spread {
-		spread := &p.Shape.Spread[i]
+	for i := range p.Constraints.Spread {
+		spread := &p.Constraints.Spread[i]
 		count := int32(0)
-		if selects(spread, p.Shape, p.Shape) {
+		if selects(spread, p.Constraints, p.Constraints) {
 			count++
 		}
 		for other, pods := range n[p.Node] {
-			if selects(spread, p.Shape, other) {
+			if selects(spread, p.Constraints, other) {
 				count += pods
 			}
 		}
@@ -50,6 +50,6 @@ func (n nominations) exceedsSkew(p *Pod) bool {
 }
 
 // selects reports whether the spread constraint of a pod counts another pod.
-func selects(spread *cluster.Spread, of, other *cluster.Shape) bool {
+func selects(spread *cluster.Spread, of, other *cluster.Constraints) bool {
 	return of.Namespace == other.Namespace && spread.Selector.Selects(other.Labels)
 }

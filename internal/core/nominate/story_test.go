@@ -111,17 +111,17 @@ func (s *story) ago(word string) time.Time {
 }
 
 func (s *story) next() string {
-	v := View{At: noon, Heard: noon.Add(-time.Second), WaitMost: 20 * time.Second, Coming: s.number("coming", 0)}
+	v := View{At: noon, LastPodEvent: noon.Add(-time.Second), WaitMost: 20 * time.Second, Coming: s.number("coming", 0)}
 	if s.is("busy") {
-		v.Heard = noon
+		v.LastPodEvent = noon
 	}
-	shapes := map[string]*cluster.Shape{}
+	constraintSets := map[string]*cluster.Constraints{}
 	s.lines(" closed opening asked ready spare for tried tries priority count nominated unseen preempts given given-at app skew constraints ", func(kind, name string) {
 		if kind == "pod" {
-			v.Pods = append(v.Pods, s.pod(name, shapes))
+			v.Pods = append(v.Pods, s.pod(name, constraintSets))
 			return
 		}
-		n := Node{Name: name, Asked: s.ago("asked"), ReadyAt: s.ago("ready"), Spare: s.is("spare")}
+		n := Node{Name: name, Asked: s.ago("asked"), ReadyAt: s.ago("ready"), HasRoom: s.is("spare")}
 		for _, stage := range []Stage{Closed, Opening} {
 			if s.is(string(stage)) {
 				n.Stage = stage
@@ -135,7 +135,7 @@ func (s *story) next() string {
 	return Next(v).String()
 }
 
-func (s *story) pod(name string, shapes map[string]*cluster.Shape) Pod {
+func (s *story) pod(name string, constraintSets map[string]*cluster.Constraints) Pod {
 	p := Pod{
 		PodRef: cluster.PodRef{Namespace: "ns", Name: name, UID: name}, Node: s.words["for"],
 		Nominated: s.words["nominated"], Ours: s.is("nominated") && !s.is("preempts"), Given: s.number("given", 0), GivenAt: s.ago("given-at"),
@@ -143,22 +143,22 @@ func (s *story) pod(name string, shapes map[string]*cluster.Shape) Pod {
 	}
 	p.Stands = p.Nominated != "" && p.Nominated == p.Node && !s.is("unseen")
 	if app := s.words["app"]; app != "" {
-		if shapes[app] == nil {
-			shapes[app] = spreadShape(app, s.number("skew", 1), s.number("constraints", 1))
+		if constraintSets[app] == nil {
+			constraintSets[app] = spreadConstraints(app, s.number("skew", 1), s.number("constraints", 1))
 		}
-		p.Shape = shapes[app]
+		p.Constraints = constraintSets[app]
 	}
 	return p
 }
 
-// spreadShape returns the constraints of an app's pods that are spread over zones.
-func spreadShape(app string, maxSkew, constraints int) *cluster.Shape {
-	shape := &cluster.Shape{Namespace: "ns", Labels: map[string]string{"app": app}}
-	selector := cluster.Selector{Some: true, Requirements: label.OfLabels(shape.Labels)}
+// spreadConstraints returns the constraints of an app's pods that are spread over zones.
+func spreadConstraints(app string, maxSkew, constraints int) *cluster.Constraints {
+	podConstraints := &cluster.Constraints{Namespace: "ns", Labels: map[string]string{"app": app}}
+	selector := cluster.Selector{Some: true, Requirements: label.OfLabels(podConstraints.Labels)}
 	for range constraints {
-		shape.Spread = append(shape.Spread, cluster.Spread{Key: label.Zone, MaxSkew: int32(maxSkew), Selector: selector})
+		podConstraints.Spread = append(podConstraints.Spread, cluster.Spread{Key: label.Zone, MaxSkew: int32(maxSkew), Selector: selector})
 	}
-	return shape
+	return podConstraints
 }
 
 func (s *story) elsewhere() string {

@@ -17,9 +17,9 @@ type View struct {
 	Pods []Pod
 	// Coming is how many unbound pods are planned for nodes that have not joined.
 	Coming int
-	// Heard is when the last event of one of the pods was observed: kube-scheduler writes why
+	// LastPodEvent is when the last event of one of the pods was observed: kube-scheduler writes why
 	// whenever it has tried a pod in vain.
-	Heard time.Time
+	LastPodEvent time.Time
 	// WaitMost is how long a node that is ready waits for its pods' nominations at most.
 	WaitMost time.Duration
 }
@@ -30,8 +30,8 @@ type Node struct {
 	Stage Stage
 	// Asked is when it asked to be opened; zero if it did not.
 	Asked time.Time
-	// Spare: beside the pods planned for it, it has room for a pod that is planned for another node.
-	Spare bool
+	// HasRoom: beside the pods planned for it, it has room for a pod that is planned for another node.
+	HasRoom bool
 	// ReadyAt is since when nothing but our taint keeps pods from it; zero: something else does.
 	ReadyAt time.Time
 }
@@ -68,8 +68,8 @@ type Pod struct {
 	Priority int32
 	Tries    int
 	TriedAt  time.Time
-	// Shape has the pod's constraints and the labels others select it by; nil: no constraints.
-	Shape *cluster.Shape
+	// Constraints has the pod's constraints and the labels others select it by; nil: no constraints.
+	Constraints *cluster.Constraints
 }
 
 // Step is what to do now: first Clear, then Set, then Open. After it, or at Until, or

@@ -14,15 +14,15 @@ import (
 // validateAffinityOrder takes pods away that could be bound in no order, because all that they must
 // be with wait for them in turn, and places them anew one by one; in the last round it
 // refuses them. It reports whether there were any.
-func (s *solver) validateAffinityOrder(seats [][]int32, last bool) (gone bool) {
-	unled := s.dependents(seats)
-	s.countAll(unled, -1)
-	led := func(c int, at *topology.Place) bool { return s.state.Topology.Ledger.Attracted(c, at, false) }
+func (s *solver) validateAffinityOrder(assignments [][]int32, last bool) (gone bool) {
+	leaderless := s.dependents(assignments)
+	s.countAll(leaderless, -1)
+	after := func(c int, at *topology.Place) bool { return s.state.Topology.Ledger.Attracted(c, at, false) }
 	first := func(c int, at *topology.Place) bool { return s.state.Topology.Ledger.Attracted(c, at, true) }
-	for s.lead(unled, led, false) || s.lead(unled, first, true) {
+	for s.lead(leaderless, after, false) || s.lead(leaderless, first, true) {
 	}
-	s.countAll(unled, 1)
-	for c, pods := range unled {
+	s.countAll(leaderless, 1)
+	for c, pods := range leaderless {
 		for _, p := range pods {
 			s.state.Remove(&s.state.Classes[c], p)
 			gone = true
@@ -32,7 +32,7 @@ func (s *solver) validateAffinityOrder(seats [][]int32, last bool) (gone bool) {
 		return false
 	}
 	for _, c := range s.state.Order {
-		for _, p := range unled[c] {
+		for _, p := range leaderless[c] {
 			s.refused[p] = verdict.Of(verdict.AffinityUnmet, "", "affinity: those that it must be with wait for it in turn")
 			if !last {
 				s.state.PlaceAnew(&s.state.Classes[c], p)
@@ -44,16 +44,16 @@ func (s *solver) validateAffinityOrder(seats [][]int32, last bool) (gone bool) {
 
 // holdsFirst reports whether pods of the class may be at the place before those come that
 // come after them. Who could be the first of its kind is taken to wait for them.
-func (s *solver) holdsFirst(c *model.PodClass, at model.Assignment, seats [][]int32) bool {
+func (s *solver) holdsFirst(c *model.PodClass, at model.Assignment, assignments [][]int32) bool {
 	leads := func(f int) bool {
-		return f != c.Index && len(seats[f]) > 0 && s.state.Topology.Ledger.Leads(c.Index, f)
+		return f != c.Index && len(assignments[f]) > 0 && s.state.Topology.Ledger.Leads(c.Index, f)
 	}
 	if !slices.ContainsFunc(s.state.Order, leads) {
 		return false
 	}
-	there := make([][]int32, len(seats))
-	there[c.Index] = slices.DeleteFunc(slices.Clone(seats[c.Index]), func(p int32) bool { return s.state.Assignments[p] != at })
-	after := s.dependents(seats)
+	there := make([][]int32, len(assignments))
+	there[c.Index] = slices.DeleteFunc(slices.Clone(assignments[c.Index]), func(p int32) bool { return s.state.Assignments[p] != at })
+	after := s.dependents(assignments)
 	after[c.Index] = slices.DeleteFunc(after[c.Index], func(p int32) bool { return s.state.Assignments[p] == at })
 	s.countAll(there, -1)
 	s.countAll(after, -1)
@@ -66,11 +66,11 @@ func (s *solver) holdsFirst(c *model.PodClass, at model.Assignment, seats [][]in
 }
 
 // dependents returns by class the placed pods that must be with others.
-func (s *solver) dependents(seats [][]int32) [][]int32 {
-	out := make([][]int32, len(seats))
-	for c := range seats {
+func (s *solver) dependents(assignments [][]int32) [][]int32 {
+	out := make([][]int32, len(assignments))
+	for c := range assignments {
 		if s.state.Topology.Ledger.Follows(c) {
-			out[c] = slices.DeleteFunc(slices.Clone(seats[c]), func(p int32) bool { return s.state.Assignments[p].Kind == model.Unplaced })
+			out[c] = slices.DeleteFunc(slices.Clone(assignments[c]), func(p int32) bool { return s.state.Assignments[p].Kind == model.Unplaced })
 		}
 	}
 	return out
@@ -87,12 +87,12 @@ func (s *solver) countAll(pods [][]int32, n int32) {
 
 // lead counts waiting pods that somebody leads to where they are; one: only one of them.
 // Whom it counts no longer waits. It reports whether there were any.
-func (s *solver) lead(waiting [][]int32, led func(class int, at *topology.Place) bool, one bool) (some bool) {
+func (s *solver) lead(waiting [][]int32, after func(class int, at *topology.Place) bool, one bool) (some bool) {
 	for c, pods := range waiting {
 		left := pods[:0]
 		for i, p := range pods {
 			at := s.state.DomainsAt(s.state.Assignments[p])
-			if !led(c, at) {
+			if !after(c, at) {
 				left = append(left, p)
 				continue
 			}

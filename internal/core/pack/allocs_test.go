@@ -36,8 +36,8 @@ func mixes() map[string]func(r *rand.Rand, app int) string {
 	}
 }
 
-// crowd returns a cluster with so many pending pods of a mix, and 900 types to launch.
-func crowd(tb testing.TB, mix string, pods int) *cluster.Snapshot {
+// manyPods returns a cluster with so many pending pods of a mix, and 900 types to launch.
+func manyPods(tb testing.TB, mix string, pods int) *cluster.Snapshot {
 	tb.Helper()
 	var b strings.Builder
 	for family, perCore := range []int{2, 4, 8} {
@@ -82,7 +82,7 @@ func TestFewerAllocationsThanPods(t *testing.T) {
 	}
 	const pods = 10000
 	for mix := range mixes() {
-		snap := crowd(t, mix, pods)
+		snap := manyPods(t, mix, pods)
 		refused := 0
 		allocs := testing.AllocsPerRun(1, func() {
 			p := pack.Solve(snap, pack.Options{})
@@ -103,7 +103,7 @@ func BenchmarkSolve(b *testing.B) {
 	for _, pods := range []int{1000, 10000, 50000} {
 		for mix := range mixes() {
 			b.Run(fmt.Sprintf("%s/%d", strings.ReplaceAll(mix, " ", "-"), pods), func(b *testing.B) {
-				snap := crowd(b, mix, pods)
+				snap := manyPods(b, mix, pods)
 				b.ReportAllocs()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)

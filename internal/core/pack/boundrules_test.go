@@ -14,18 +14,18 @@ import (
 // of their own, and of nodes with room, on each of which runs a pod of a hostile namespace with so many terms
 // of anti-affinity, no two of which are alike: everywhere, against nearly all pods, else against none.
 func besideBound(nodes, terms int, everywhere bool) *cluster.Snapshot {
-	var shapes []*cluster.Shape
+	var constraintSets []*cluster.Constraints
 	for i := range 5 {
-		sh := plainShape(fmt.Sprint("ordinary-", i))
+		sh := plainConstraints(fmt.Sprint("ordinary-", i))
 		if i > 0 {
 			own := cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(sh.Namespace)}}
 			sh.Spread = []cluster.Spread{{Key: label.Zone, MaxSkew: 1, Selector: own}}
 		}
-		shapes = append(shapes, sh)
+		constraintSets = append(constraintSets, sh)
 	}
-	snap := pendingPods(10, shapes...)
+	snap := pendingPods(10, constraintSets...)
 	for n := range nodes {
-		sh := plainShape("hostile")
+		sh := plainConstraints("hostile")
 		for i := range terms {
 			t := cluster.PodTerm{Key: label.Hostname, Namespaces: []string{"hostile"}}
 			t.Selector = cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(fmt.Sprint(n, "-", i))}}
@@ -37,8 +37,8 @@ func besideBound(nodes, terms int, everywhere bool) *cluster.Snapshot {
 		}
 		name := fmt.Sprint("node-", n)
 		snap.Nodes = append(snap.Nodes, cluster.Node{
-			Name: name, Claim: name, Pool: "default", Initialised: true, Ready: true, Labels: map[string]string{label.Hostname: name, label.Zone: "a"},
-			Allocatable: quantity.List{quantity.CPU: 8000, quantity.Memory: 8 << 30, quantity.Pods: 100}, Pods: []cluster.PodCount{{Shape: sh, Count: 1}},
+			Name: name, Claim: name, Pool: "default", Initialized: true, Ready: true, Labels: map[string]string{label.Hostname: name, label.Zone: "a"},
+			Allocatable: quantity.List{quantity.CPU: 8000, quantity.Memory: 8 << 30, quantity.Pods: 100}, Pods: []cluster.PodCount{{Constraints: sh, Count: 1}},
 		})
 	}
 	return snap
@@ -72,7 +72,7 @@ func TestRulesOfBoundPodsStarveNobody(t *testing.T) {
 				t.Errorf("it takes %d units, without the rules %d", p.Effort, normal.Effort)
 			}
 			beside := 0
-			for _, at := range p.Placements {
+			for _, at := range p.Assignments {
 				if strings.HasPrefix(at.Node, "node-") {
 					beside++
 				}

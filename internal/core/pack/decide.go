@@ -113,7 +113,7 @@ func (d *decider) withoutHeavy(snap *cluster.Snapshot) plan.Plan {
 func (d *decider) withoutFatal(snap *cluster.Snapshot) plan.Plan {
 	out := newLeftOut(snap, verdict.Of(verdict.DecisionFailed, "", "a decision about the pod ended in a bug of Dovetail (%s)", d.givenUp[len(d.givenUp)-1]))
 	for len(d.givenUp) < givenUpMax {
-		out.leave(setOf(d.fatal(out.kept, shapesOf(out.kept), nil)))
+		out.leave(setOf(d.fatal(out.kept, constraintSetsOf(out.kept), nil)))
 		switch p, cause := d.attempt(out.kept); cause {
 		case "":
 			return out.with(p)
@@ -124,15 +124,15 @@ func (d *decider) withoutFatal(snap *cluster.Snapshot) plan.Plan {
 	return out.with(refuseAll(out.kept, out.why))
 }
 
-// fatal returns those of the shapes, at least one, that a decision about them and the others
+// fatal returns those of the pod constraints, at least one, that a decision about them and the others
 // needs to panic. They are sought by halves: where neither half panics with the others, some of
 // each are needed, and those of one half are sought with all of the other.
-func (d *decider) fatal(snap *cluster.Snapshot, shapes, others []*cluster.Shape) []*cluster.Shape {
-	if len(shapes) == 1 || d.searches == searchesMax {
-		return shapes
+func (d *decider) fatal(snap *cluster.Snapshot, constraintSets, others []*cluster.Constraints) []*cluster.Constraints {
+	if len(constraintSets) == 1 || d.searches == searchesMax {
+		return constraintSets
 	}
-	first, second := shapes[:len(shapes)/2], shapes[len(shapes)/2:]
-	for _, half := range [][]*cluster.Shape{first, second} {
+	first, second := constraintSets[:len(constraintSets)/2], constraintSets[len(constraintSets)/2:]
+	for _, half := range [][]*cluster.Constraints{first, second} {
 		if d.searches++; d.panics(only(snap, setOf(slices.Concat(half, others)))) {
 			return d.fatal(snap, half, others)
 		}
@@ -148,32 +148,32 @@ func (d *decider) panics(snap *cluster.Snapshot) bool {
 	return cause != "" && cause != plan.CauseEffort
 }
 
-// shapesOf returns the shapes of the pending pods, those that weigh most first.
-func shapesOf(snap *cluster.Snapshot) []*cluster.Shape {
-	var shapes []*cluster.Shape
-	seen := map[*cluster.Shape]bool{}
+// constraintSetsOf returns the pod constraints of the pending pods, those that weigh most first.
+func constraintSetsOf(snap *cluster.Snapshot) []*cluster.Constraints {
+	var constraintSets []*cluster.Constraints
+	seen := map[*cluster.Constraints]bool{}
 	for i := range snap.Pending {
-		if sh := snap.Pending[i].Shape; !seen[sh] {
+		if sh := snap.Pending[i].Constraints; !seen[sh] {
 			seen[sh] = true
-			shapes = append(shapes, sh)
+			constraintSets = append(constraintSets, sh)
 		}
 	}
-	slices.SortStableFunc(shapes, func(a, b *cluster.Shape) int { return cmp.Compare(b.Weight(), a.Weight()) })
-	return shapes
+	slices.SortStableFunc(constraintSets, func(a, b *cluster.Constraints) int { return cmp.Compare(b.Weight(), a.Weight()) })
+	return constraintSets
 }
 
-func setOf(shapes []*cluster.Shape) map[*cluster.Shape]bool {
-	set := make(map[*cluster.Shape]bool, len(shapes))
-	for _, sh := range shapes {
+func setOf(constraintSets []*cluster.Constraints) map[*cluster.Constraints]bool {
+	set := make(map[*cluster.Constraints]bool, len(constraintSets))
+	for _, sh := range constraintSets {
 		set[sh] = true
 	}
 	return set
 }
 
-// only returns the snapshot with the pending pods of these shapes alone.
-func only(snap *cluster.Snapshot, shapes map[*cluster.Shape]bool) *cluster.Snapshot {
+// only returns the snapshot with the pending pods of these pod constraints alone.
+func only(snap *cluster.Snapshot, constraintSets map[*cluster.Constraints]bool) *cluster.Snapshot {
 	part := *snap
-	part.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool { return !shapes[p.Shape] })
+	part.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool { return !constraintSets[p.Constraints] })
 	return &part
 }
 
@@ -190,12 +190,12 @@ func newLeftOut(snap *cluster.Snapshot, why verdict.Verdict) *leftOut {
 	return &leftOut{kept: &kept, why: why}
 }
 
-// leave refuses the kept pods of these shapes.
-func (l *leftOut) leave(shapes map[*cluster.Shape]bool) {
+// leave refuses the kept pods of these pod constraints.
+func (l *leftOut) leave(constraintSets map[*cluster.Constraints]bool) {
 	kept := make([]cluster.Pod, 0, len(l.kept.Pending))
 	for i := range l.kept.Pending {
 		p := &l.kept.Pending[i]
-		if shapes[p.Shape] {
+		if constraintSets[p.Constraints] {
 			l.refusals = append(l.refusals, plan.Refusal{Pod: p.PodRef, Why: l.why})
 			continue
 		}
@@ -214,55 +214,55 @@ func (l *leftOut) with(p plan.Plan) plan.Plan {
 	return p
 }
 
-// notLight returns the shapes that weigh more than those of ordinary pods.
-func notLight(snap *cluster.Snapshot) map[*cluster.Shape]bool {
-	set := map[*cluster.Shape]bool{}
+// notLight returns the pod constraints that weigh more than those of ordinary pods.
+func notLight(snap *cluster.Snapshot) map[*cluster.Constraints]bool {
+	set := map[*cluster.Constraints]bool{}
 	for i := range snap.Pending {
-		if sh := snap.Pending[i].Shape; sh.Weight() > plainWeight {
+		if sh := snap.Pending[i].Constraints; sh.Weight() > plainWeight {
 			set[sh] = true
 		}
 	}
 	return set
 }
 
-// notPlain returns the shapes that have rules about other pods, preferences, host ports, or much of
+// notPlain returns the pod constraints that have rules about other pods, preferences, host ports, or much of
 // anything.
-func notPlain(snap *cluster.Snapshot) map[*cluster.Shape]bool {
-	set := map[*cluster.Shape]bool{}
+func notPlain(snap *cluster.Snapshot) map[*cluster.Constraints]bool {
+	set := map[*cluster.Constraints]bool{}
 	for i := range snap.Pending {
-		sh := snap.Pending[i].Shape
-		if len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity)+len(sh.Wishes)+len(sh.Ports) > 0 || sh.Weight() > plainWeight {
+		sh := snap.Pending[i].Constraints
+		if len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity)+len(sh.Preferences)+len(sh.Ports) > 0 || sh.Weight() > plainWeight {
 			set[sh] = true
 		}
 	}
 	return set
 }
 
-// Heavy returns the shapes of pods to be left out so that half of all weight is left. Namespaces
+// Heavy returns the pod constraints of pods to be left out so that half of all weight is left. Namespaces
 // share that half: one that weighs no more than its share keeps all its pods, the others keep
 // those that weigh least, up to the same weight for each, and at least the lightest if it weighs
 // no more than ordinary ones.
 //
-// A shape weighs once, and each of its pods what it weighs beyond plainWeight: ordinary pods cost a
+// Pod constraints weighs once, and each of its pods what it weighs beyond plainWeight: ordinary pods cost a
 // decision less than each of them adds to its effort, so many of them do not make a heavy namespace.
-func Heavy(pods []cluster.Pod) map[*cluster.Shape]bool {
-	type shapePods struct {
-		shape *cluster.Shape
-		each  int // weight of one pod
-		all   int
+func Heavy(pods []cluster.Pod) map[*cluster.Constraints]bool {
+	type constraintPods struct {
+		constraints *cluster.Constraints
+		each        int // weight of one pod
+		all         int
 	}
-	byNamespace := map[string][]*shapePods{}
-	byShape := map[*cluster.Shape]*shapePods{}
+	byNamespace := map[string][]*constraintPods{}
+	byConstraints := map[*cluster.Constraints]*constraintPods{}
 	var namespaces []string
 	total := 0
 	for i := range pods {
 		p := &pods[i]
-		s := byShape[p.Shape]
+		s := byConstraints[p.Constraints]
 		if s == nil {
-			s = &shapePods{shape: p.Shape, each: p.Shape.Weight()}
+			s = &constraintPods{constraints: p.Constraints, each: p.Constraints.Weight()}
 			s.all = s.each
 			total += s.each
-			byShape[p.Shape] = s
+			byConstraints[p.Constraints] = s
 			if byNamespace[p.Namespace] == nil {
 				namespaces = append(namespaces, p.Namespace)
 			}
@@ -278,15 +278,15 @@ func Heavy(pods []cluster.Pod) map[*cluster.Shape]bool {
 		return sum
 	}
 	slices.SortStableFunc(namespaces, func(a, b string) int { return cmp.Compare(weightOf(a), weightOf(b)) })
-	out, left := map[*cluster.Shape]bool{}, total/2
+	out, left := map[*cluster.Constraints]bool{}, total/2
 	for i, namespace := range namespaces {
 		share := left / (len(namespaces) - i)
-		shapes := byNamespace[namespace]
-		slices.SortStableFunc(shapes, func(a, b *shapePods) int { return cmp.Compare(a.each, b.each) })
+		constraintSets := byNamespace[namespace]
+		slices.SortStableFunc(constraintSets, func(a, b *constraintPods) int { return cmp.Compare(a.each, b.each) })
 		kept := 0
-		for i, s := range shapes {
+		for i, s := range constraintSets {
 			if lightest := i == 0 && s.each <= plainWeight; kept+s.all > share && !lightest {
-				out[s.shape] = true
+				out[s.constraints] = true
 				continue
 			}
 			kept += s.all

@@ -18,33 +18,33 @@ import (
 )
 
 // pendingPods returns the snapshot of a cluster with one pool and so many pods of each of the
-// shapes, named after the shape's namespace.
-func pendingPods(each int, shapes ...*cluster.Shape) *cluster.Snapshot {
+// pod constraints, named after the constraints' namespace.
+func pendingPods(each int, constraintSets ...*cluster.Constraints) *cluster.Snapshot {
 	offering := catalog.Offering{Zone: "a", CapacityType: label.OnDemand, Priced: true, PriceHourly: 1, Available: true}
 	instance := &catalog.Type{
 		Name: "c", Capacity: quantity.List{quantity.CPU: 8000, quantity.Memory: 8 << 30, quantity.Pods: 100},
 		Requirements: label.Requirements{label.Hostname: label.Exists()}, Offerings: []catalog.Offering{offering},
 	}
 	snap := &cluster.Snapshot{At: time.Unix(1000, 0), Pools: []cluster.Pool{{Name: "default", Types: []*catalog.Type{instance}}}}
-	for s, sh := range shapes {
+	for s, sh := range constraintSets {
 		for i := range each {
 			ref := cluster.PodRef{Namespace: sh.Namespace, Name: fmt.Sprintf("pod-%03d-%03d", s, i), UID: fmt.Sprint(s, "/", i)}
-			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: ref, Created: snap.At, Shape: sh})
+			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: ref, Created: snap.At, Constraints: sh})
 		}
 	}
 	return snap
 }
 
-func plainShape(namespace string) *cluster.Shape {
-	return &cluster.Shape{
+func plainConstraints(namespace string) *cluster.Constraints {
+	return &cluster.Constraints{
 		Namespace: namespace, Labels: map[string]string{"app": namespace}, Terms: []label.Requirements{{}},
 		Requests: quantity.List{quantity.CPU: 100, quantity.Memory: 1 << 20, quantity.Pods: 1},
 	}
 }
 
-// heavyShape is plain but for so many terms of anti-affinity, of which no two are alike.
-func heavyShape(namespace string, terms int) *cluster.Shape {
-	sh := plainShape(namespace)
+// heavyConstraints is plain but for so many terms of anti-affinity, of which no two are alike.
+func heavyConstraints(namespace string, terms int) *cluster.Constraints {
+	sh := plainConstraints(namespace)
 	for t := range terms {
 		selector := cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.NotIn(fmt.Sprint(namespace, t))}}
 		sh.AntiAffinity = append(sh.AntiAffinity, cluster.PodTerm{Key: label.Hostname, Selector: selector, Namespaces: []string{namespace}})
@@ -63,11 +63,11 @@ func refusedBy(p *plan.Plan) map[string]int {
 
 func TestHeavyPodsAreLeftOutAndTheRestIsDecided(t *testing.T) {
 	t.Parallel()
-	shapes := []*cluster.Shape{plainShape("ordinary")}
+	constraintSets := []*cluster.Constraints{plainConstraints("ordinary")}
 	for i := range 40 {
-		shapes = append(shapes, heavyShape(fmt.Sprint("hostile-", i%4), 30+i))
+		constraintSets = append(constraintSets, heavyConstraints(fmt.Sprint("hostile-", i%4), 30+i))
 	}
-	snap := pendingPods(10, shapes...)
+	snap := pendingPods(10, constraintSets...)
 	p := Decide(snap, Options{Effort: 200_000})
 	if len(p.GivenUp) == 0 || slices.ContainsFunc(p.GivenUp, func(why string) bool { return why != plan.CauseEffort }) {
 		t.Errorf("the decision was given up for %q, want %q", p.GivenUp, plan.CauseEffort)
@@ -78,7 +78,7 @@ func TestHeavyPodsAreLeftOutAndTheRestIsDecided(t *testing.T) {
 			t.Errorf("refused: %s, want only hostile pods, for their effort", what)
 		}
 	}
-	answered := len(p.Refusals) + len(p.Placements)
+	answered := len(p.Refusals) + len(p.Assignments)
 	for i := range p.Launches {
 		answered += len(p.Launches[i].Pods)
 	}
@@ -94,16 +94,16 @@ func TestHeavyPodsAreLeftOutAndTheRestIsDecided(t *testing.T) {
 // or not, and one that weighs much keeps those of its pods that weigh least.
 func TestNamespacesShareTheEffort(t *testing.T) {
 	t.Parallel()
-	light, modest, monster := plainShape("big"), heavyShape("small", 3), heavyShape("big", 500)
+	light, modest, monster := plainConstraints("big"), heavyConstraints("small", 3), heavyConstraints("big", 500)
 	snap := pendingPods(5, light, modest, monster)
 	heavy := Heavy(snap.Pending)
 	for _, c := range []struct {
-		name  string
-		shape *cluster.Shape
-		want  bool
+		name        string
+		constraints *cluster.Constraints
+		want        bool
 	}{{"the plain pods of the heavy namespace", light, false}, {"the pods of the light namespace", modest, false}, {"the heaviest", monster, true}} {
-		if heavy[c.shape] != c.want {
-			t.Errorf("left out: %s: %t, want %t", c.name, heavy[c.shape], c.want)
+		if heavy[c.constraints] != c.want {
+			t.Errorf("left out: %s: %t, want %t", c.name, heavy[c.constraints], c.want)
 		}
 	}
 }
@@ -112,17 +112,17 @@ func TestNamespacesShareTheEffort(t *testing.T) {
 // quarantine weighs less together than many ordinary pods do, which are not to pay for it.
 func TestManyOrdinaryPodsAreNotLeftOut(t *testing.T) {
 	t.Parallel()
-	ordinary, monster := plainShape("ordinary"), heavyShape("hostile", 30)
+	ordinary, monster := plainConstraints("ordinary"), heavyConstraints("hostile", 30)
 	ordinary.Terms = []label.Requirements{{"example.com/pool": label.In("a"), "example.com/rack": label.In("b")}}
 	snap := pendingPods(50, ordinary)
 	snap.Pending = append(snap.Pending, pendingPods(1, monster).Pending...)
 	for i := range 90 {
-		snap.Pending = append(snap.Pending, pendingPods(1, heavyShape("hostile", i%2)).Pending...)
+		snap.Pending = append(snap.Pending, pendingPods(1, heavyConstraints("hostile", i%2)).Pending...)
 	}
 	if heavy := Heavy(snap.Pending); heavy[ordinary] || !heavy[monster] {
 		t.Errorf("left out: the ordinary pods: %t, the heaviest: %t, want the heaviest alone", heavy[ordinary], heavy[monster])
 	}
-	alone := pendingPods(5, plainShape("a"), plainShape("b"))
+	alone := pendingPods(5, plainConstraints("a"), plainConstraints("b"))
 	if heavy := Heavy(alone.Pending); len(heavy) > 0 {
 		t.Errorf("%d of the shapes of two ordinary namespaces are left out, want none", len(heavy))
 	}
@@ -132,11 +132,11 @@ func TestManyOrdinaryPodsAreNotLeftOut(t *testing.T) {
 // with a rule or two do not pay for those with hundreds.
 func TestFewRulesAreNotLeftOutForMany(t *testing.T) {
 	t.Parallel()
-	shapes := []*cluster.Shape{heavyShape("ordinary", 3)}
+	constraintSets := []*cluster.Constraints{heavyConstraints("ordinary", 3)}
 	for i := range 40 {
-		shapes = append(shapes, heavyShape("hostile", 60+i))
+		constraintSets = append(constraintSets, heavyConstraints("hostile", 60+i))
 	}
-	snap := pendingPods(1, shapes...)
+	snap := pendingPods(1, constraintSets...)
 	d := decider{solve: func(s *cluster.Snapshot, _ Options) (p plan.Plan, ended bool) {
 		return p, !slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Namespace == "hostile" })
 	}}
@@ -146,11 +146,11 @@ func TestFewRulesAreNotLeftOutForMany(t *testing.T) {
 	}
 }
 
-// TestPodsOfABugAreLeftOut: a decision panics about some shapes, alone or together.
+// TestPodsOfABugAreLeftOut: a decision panics about some pod constraints, alone or together.
 func TestPodsOfABugAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fatal [][]int // sets of shapes, any one of which makes a decision panic
+		fatal [][]int // sets of pod constraints, any one of which makes a decision panic
 		want  map[string]int
 		given int // how often the decision was given up
 	}{
@@ -160,16 +160,16 @@ func TestPodsOfABugAreLeftOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var shapes []*cluster.Shape
+			var constraintSets []*cluster.Constraints
 			for i := range 32 {
-				shapes = append(shapes, plainShape(fmt.Sprint("ns-", i)))
+				constraintSets = append(constraintSets, plainConstraints(fmt.Sprint("ns-", i)))
 			}
-			snap := pendingPods(2, shapes...)
+			snap := pendingPods(2, constraintSets...)
 			d := decider{solve: func(s *cluster.Snapshot, opts Options) (plan.Plan, bool) {
 				for _, set := range c.fatal {
 					all := true
 					for _, i := range set {
-						all = all && slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Shape == shapes[i] })
+						all = all && slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Constraints == constraintSets[i] })
 					}
 					if all {
 						var none []int
@@ -191,7 +191,7 @@ func TestPodsOfABugAreLeftOut(t *testing.T) {
 
 func TestADecisionThatAlwaysPanicsRefusesAll(t *testing.T) {
 	t.Parallel()
-	snap := pendingPods(1, plainShape("a"), plainShape("b"))
+	snap := pendingPods(1, plainConstraints("a"), plainConstraints("b"))
 	tries := 0
 	d := decider{solve: func(*cluster.Snapshot, Options) (plan.Plan, bool) { tries++; panic("always") }}
 	if p := d.decide(snap); len(p.Refusals) != len(snap.Pending) || tries > searchesMax+givenUpMax {

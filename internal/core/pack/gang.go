@@ -146,7 +146,7 @@ func (g *ganging) whyOut(ref cluster.PodRef) verdict.Verdict {
 // short returns the gangs that were decided about and have too few places.
 func (g *ganging) short(p *plan.Plan) (short []shortGang) {
 	places, refused := map[gangName]int{}, map[gangName]verdict.Verdict{}
-	for _, m := range p.Placements {
+	for _, m := range p.Assignments {
 		places[g.of[m.Pod]]++
 	}
 	for i := range p.Launches {

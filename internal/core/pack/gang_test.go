@@ -36,7 +36,7 @@ func gangNamed(snap *cluster.Snapshot, name string, minimum, bound int, age time
 // placesOf returns how many pods of each namespace have a place in a plan.
 func placesOf(p *plan.Plan) map[string]int {
 	out := map[string]int{}
-	for _, m := range p.Placements {
+	for _, m := range p.Assignments {
 		out[m.Pod.Namespace]++
 	}
 	for i := range p.Launches {
@@ -65,7 +65,7 @@ func TestNoPlanHasAPartOfAGang(t *testing.T) {
 		snap := &cluster.Snapshot{}
 		gangs := rapid.IntRange(1, 9).Draw(t, "gangs")
 		for i := range gangs + 1 {
-			sh := plainShape(fmt.Sprint("ns-", i))
+			sh := plainConstraints(fmt.Sprint("ns-", i))
 			sh.Requests[quantity.CPU] = int64(rapid.IntRange(500, 7500).Draw(t, "cpu"))
 			part := pendingPods(rapid.IntRange(1, 8).Draw(t, "pods"), sh)
 			snap.At, snap.Pools, snap.Pending = part.At.Add(time.Duration(i)*time.Minute), part.Pools, append(snap.Pending, part.Pending...)
@@ -110,10 +110,10 @@ func TestNoPlanHasAPartOfAGang(t *testing.T) {
 // what is left of their gang is too little. Their own verdict stays.
 func TestAGangLosesThePodsOfABug(t *testing.T) {
 	t.Parallel()
-	fatal, other, third := plainShape("a"), plainShape("a"), plainShape("b")
+	fatal, other, third := plainConstraints("a"), plainConstraints("a"), plainConstraints("b")
 	snap := pendingPods(2, fatal, other, third)
 	for i := range snap.Pending {
-		snap.Pending[i].Shape.Requests[quantity.CPU] = 7000
+		snap.Pending[i].Constraints.Requests[quantity.CPU] = 7000
 	}
 	snap.Pools[0].Limits = quantity.List{quantity.CPU: 3 * 8000}
 	gangOf(snap, "a", 4, 0, time.Hour)
@@ -121,7 +121,7 @@ func TestAGangLosesThePodsOfABug(t *testing.T) {
 	asked := 0
 	p := wholeGangs(snap, func(s *cluster.Snapshot) plan.Plan {
 		d := decider{solve: func(s *cluster.Snapshot, opts Options) (plan.Plan, bool) {
-			if slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Shape == fatal }) {
+			if slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Constraints == fatal }) {
 				asked++
 				panic("always")
 			}
@@ -143,7 +143,7 @@ func TestAGangLosesThePodsOfABug(t *testing.T) {
 // TestAGangThatIsLostAltogetherKeepsItsVerdict: quarantine goes by it.
 func TestAGangThatIsLostAltogetherKeepsItsVerdict(t *testing.T) {
 	t.Parallel()
-	snap := pendingPods(2, plainShape("a"))
+	snap := pendingPods(2, plainConstraints("a"))
 	gangOf(snap, "a", 2, 0, time.Hour)
 	p := wholeGangs(snap, func(s *cluster.Snapshot) plan.Plan {
 		d := decider{solve: func(*cluster.Snapshot, Options) (plan.Plan, bool) { panic("always") }}
@@ -157,20 +157,20 @@ func TestAGangThatIsLostAltogetherKeepsItsVerdict(t *testing.T) {
 // scarce returns a cluster with room for two pods and gangs of three of the namespaces, the first
 // the oldest, but for the last, which needs two.
 func scarce(namespaces ...string) *cluster.Snapshot {
-	var shapes []*cluster.Shape
+	var constraintSets []*cluster.Constraints
 	for _, namespace := range namespaces {
-		sh := plainShape(namespace)
+		sh := plainConstraints(namespace)
 		sh.Requests[quantity.CPU] = 7000
-		shapes = append(shapes, sh)
+		constraintSets = append(constraintSets, sh)
 	}
-	snap := pendingPods(3, shapes...)
+	snap := pendingPods(3, constraintSets...)
 	snap.Pools[0].Limits = quantity.List{quantity.CPU: 2 * 8000}
-	for i := range shapes {
+	for i := range constraintSets {
 		minimum := 3
-		if i == len(shapes)-1 {
+		if i == len(constraintSets)-1 {
 			minimum = 2
 		}
-		gangNamed(snap, fmt.Sprintf("gang-%02d", i), minimum, 0, time.Duration(20-i)*time.Hour, func(p *cluster.Pod) bool { return p.Shape == shapes[i] })
+		gangNamed(snap, fmt.Sprintf("gang-%02d", i), minimum, 0, time.Duration(20-i)*time.Hour, func(p *cluster.Pod) bool { return p.Constraints == constraintSets[i] })
 	}
 	return snap
 }
@@ -217,8 +217,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 // more than a few.
 func TestAGangThatIsShortCostsOneDecision(t *testing.T) {
 	t.Parallel()
-	snap := pendingPods(3, plainShape("a"))
-	snap.Pending[0].Shape.Requests[quantity.CPU] = 7000
+	snap := pendingPods(3, plainConstraints("a"))
+	snap.Pending[0].Constraints.Requests[quantity.CPU] = 7000
 	snap.Pools[0].Limits = quantity.List{quantity.CPU: 2 * 8000}
 	gangOf(snap, "a", 3, 0, time.Hour)
 	decisions := 0
@@ -233,12 +233,12 @@ func TestAGangThatIsShortCostsOneDecision(t *testing.T) {
 			if pod := &s.Pending[i]; pod.Gang == s.Pending[0].Gang && i > 0 {
 				p.Refusals = append(p.Refusals, plan.Refusal{Pod: pod.PodRef, Why: verdict.Of(verdict.NoPlace, "", "none")})
 			} else {
-				p.Placements = append(p.Placements, plan.Placement{Pod: pod.PodRef})
+				p.Assignments = append(p.Assignments, plan.Assignment{Pod: pod.PodRef})
 			}
 		}
 		return p
 	})
-	if decisions > 2+gangTries+gangRounds || len(p.Placements) > 0 || len(p.Refusals) != len(many.Pending) {
-		t.Errorf("%d decisions, %d places, %d of %d pods refused", decisions, len(p.Placements), len(p.Refusals), len(many.Pending))
+	if decisions > 2+gangTries+gangRounds || len(p.Assignments) > 0 || len(p.Refusals) != len(many.Pending) {
+		t.Errorf("%d decisions, %d places, %d of %d pods refused", decisions, len(p.Assignments), len(p.Refusals), len(many.Pending))
 	}
 }

@@ -37,7 +37,7 @@ func TestEveryPlanIsSound(t *testing.T) {
 		if story.Print(&p) != story.Print(&q) {
 			t.Fatalf("two plans for\n%s\n%s\n%s", text, story.Print(&p), story.Print(&q))
 		}
-		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, machinesHold, launchesHold, limitsHold, neighboursHold, priceHolds} {
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, launchesHold, limitsHold, neighboursHold, priceHolds} {
 			if err := check(snap, &p); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
 			}
@@ -60,7 +60,7 @@ func priceHolds(snap *cluster.Snapshot, p *plan.Plan) error {
 
 func everyPodOnce(snap *cluster.Snapshot, p *plan.Plan) error {
 	seen := map[string]int{}
-	for _, pl := range p.Placements {
+	for _, pl := range p.Assignments {
 		seen[pl.Pod.Name]++
 	}
 	for _, l := range p.Launches {
@@ -82,23 +82,23 @@ func everyPodOnce(snap *cluster.Snapshot, p *plan.Plan) error {
 	return nil
 }
 
-func shapeOf(snap *cluster.Snapshot, name string) *cluster.Shape {
+func constraintsOf(snap *cluster.Snapshot, name string) *cluster.Constraints {
 	for _, pod := range snap.Pending {
 		if pod.Name == name {
-			return pod.Shape
+			return pod.Constraints
 		}
 	}
 	return nil
 }
 
-// machinesHold checks what is meant for nodes that run.
-func machinesHold(snap *cluster.Snapshot, p *plan.Plan) error {
+// nodesHold checks what is meant for nodes that run.
+func nodesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 	used := map[string]quantity.List{}
-	for _, pl := range p.Placements {
+	for _, pl := range p.Assignments {
 		if used[pl.Node] == nil {
 			used[pl.Node] = quantity.List{}
 		}
-		used[pl.Node].Add(shapeOf(snap, pl.Pod.Name).Requests)
+		used[pl.Node].Add(constraintsOf(snap, pl.Pod.Name).Requests)
 	}
 	for _, n := range snap.Nodes {
 		if used[n.Name] != nil {
@@ -106,16 +106,16 @@ func machinesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		}
 	}
 	for _, n := range snap.Nodes {
-		if n.Leaving && used[n.Name] != nil {
+		if n.Deleting && used[n.Name] != nil {
 			return fmt.Errorf("pods are meant for %s, which leaves", n.Name)
 		}
-		if n.Open == nil && !used[n.Name].Fits(n.Allocatable) {
+		if n.InFlight == nil && !used[n.Name].Fits(n.Allocatable) {
 			return fmt.Errorf("%s is overfull", n.Name)
 		}
 	}
-	for _, pl := range p.Placements {
+	for _, pl := range p.Assignments {
 		for _, n := range snap.Nodes {
-			if n.Name == pl.Node && n.Open == nil && !anyTerm(shapeOf(snap, pl.Pod.Name).Terms, label.OfLabels(n.Labels), nil) {
+			if n.Name == pl.Node && n.InFlight == nil && !anyTerm(constraintsOf(snap, pl.Pod.Name).Terms, label.OfLabels(n.Labels), nil) {
 				return fmt.Errorf("%s may not be on %s", pl.Pod.Name, n.Name)
 			}
 		}
@@ -139,14 +139,14 @@ func launchesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		pool, _ := snap.PoolByName(l.Pool)
 		need := quantity.List{}
 		for _, pod := range l.Pods {
-			sh := shapeOf(snap, pod.Name)
+			sh := constraintsOf(snap, pod.Name)
 			need.Add(sh.Requests)
 			if !anyTerm(sh.Terms, l.Requirements, snap.WellKnown) {
 				return fmt.Errorf("%s may not be on a launch with %s", pod.Name, l.Requirements)
 			}
 			if len(sh.Ports) > 0 && len(l.Pods) > 1 {
 				for _, other := range l.Pods {
-					if other != pod && len(shapeOf(snap, other.Name).Ports) > 0 {
+					if other != pod && len(constraintsOf(snap, other.Name).Ports) > 0 {
 						return fmt.Errorf("%s and %s want one port", pod.Name, other.Name)
 					}
 				}
@@ -161,7 +161,7 @@ func launchesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 				}
 			}
 		}
-		if len(catalog.Offers(pool.Types, l.Requirements, l.Requests)) == 0 {
+		if len(catalog.Choices(pool.Types, l.Requirements, l.Requests)) == 0 {
 			return fmt.Errorf("nothing can be bought for a launch with %s", l.Requirements)
 		}
 	}
@@ -170,16 +170,16 @@ func launchesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 
 // typeHolds checks a type with the daemons that run on it wherever it may be.
 func typeHolds(snap *cluster.Snapshot, pool *cluster.Pool, ty *catalog.Type, l *plan.Launch, need quantity.List) error {
-	for _, offer := range catalog.Offers([]*catalog.Type{ty}, l.Requirements, nil) {
-		has := maps.Clone(ty.Requirements.Intersect(offer.Offering.Requirements()).Intersect(l.Requirements))
+	for _, choice := range catalog.Choices([]*catalog.Type{ty}, l.Requirements, nil) {
+		has := maps.Clone(ty.Requirements.Intersect(choice.Offering.Requirements()).Intersect(l.Requirements))
 		all := need.Plus(nil)
 		for _, d := range snap.Daemons {
-			if len(pool.Taints) == 0 && anyTerm(d.Shape.Terms, has, nil) { // no daemon here tolerates anything
-				all.Add(d.Shape.Requests)
+			if len(pool.Taints) == 0 && anyTerm(d.Constraints.Terms, has, nil) { // no daemon here tolerates anything
+				all.Add(d.Constraints.Requests)
 			}
 		}
 		if !all.Fits(ty.Allocatable()) {
-			return fmt.Errorf("%s in %s is too small for %v", ty.Name, offer.Offering.Zone, all)
+			return fmt.Errorf("%s in %s is too small for %v", ty.Name, choice.Offering.Zone, all)
 		}
 	}
 	return nil
@@ -212,9 +212,9 @@ func limitsHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		}
 		for _, n := range snap.Nodes {
 			switch {
-			case n.Pool != pool.Name || n.Leaving:
-			case n.Open != nil:
-				largest(n.Open.Types)
+			case n.Pool != pool.Name || n.Deleting:
+			case n.InFlight != nil:
+				largest(n.InFlight.Types)
 			default:
 				used.Add(n.Capacity)
 				nodes++
@@ -237,13 +237,13 @@ type site struct {
 	name   string
 	labels label.Requirements
 	taints []cluster.Taint
-	pods   []resident
+	pods   []runningPod
 }
 
-// resident is a pod where it ends up.
-type resident struct {
+// reschedulable pod is a pod where it ends up.
+type runningPod struct {
 	name    string
-	sh      *cluster.Shape
+	sh      *cluster.Constraints
 	planned bool
 }
 
@@ -259,13 +259,13 @@ func (s *site) is(key string) string {
 // neighboursHold checks the rules between pods, as kube-scheduler has them, against where
 // all of them end up, whatever the cloud makes of what is left to it.
 func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
-	pods := map[string][]resident{}
-	for i := range p.Placements {
-		name := p.Placements[i].Pod.Name
-		pods[p.Placements[i].Node] = append(pods[p.Placements[i].Node], resident{name, shapeOf(snap, name), true})
+	pods := map[string][]runningPod{}
+	for i := range p.Assignments {
+		name := p.Assignments[i].Pod.Name
+		pods[p.Assignments[i].Node] = append(pods[p.Assignments[i].Node], runningPod{name, constraintsOf(snap, name), true})
 	}
 	var options [][]site // by node
-	add := func(name string, taints []cluster.Taint, pods []resident, labels ...label.Requirements) {
+	add := func(name string, taints []cluster.Taint, pods []runningPod, labels ...label.Requirements) {
 		var sites []site
 		for _, l := range labels {
 			sites = append(sites, site{name, l, taints, pods})
@@ -273,7 +273,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		options = append(options, sites)
 	}
 	bought := func(pool *cluster.Pool, want label.Requirements, requests quantity.List) (labels []label.Requirements) {
-		for _, o := range catalog.Offers(pool.Types, want, requests) {
+		for _, o := range catalog.Choices(pool.Types, want, requests) {
 			has := pool.Requirements.Intersect(want).Intersect(o.Type.Requirements).Intersect(o.Offering.Requirements())
 			maps.DeleteFunc(has, func(key string, _ label.Requirement) bool {
 				_, ruled := pool.Requirements[key]
@@ -286,14 +286,14 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		for r, c := range n.Pods {
-			for range c.Count - c.Leaving {
-				pods[n.Name] = append(pods[n.Name], resident{fmt.Sprint("running", r), c.Shape, false})
+			for range c.Count - c.Deleting {
+				pods[n.Name] = append(pods[n.Name], runningPod{fmt.Sprint("running", r), c.Constraints, false})
 			}
 		}
-		if n.Open == nil {
+		if n.InFlight == nil {
 			add(n.Name, n.Taints, pods[n.Name], label.OfLabels(n.Labels))
 		} else if pool, ok := snap.PoolByName(n.Pool); ok {
-			if labels := bought(pool, n.Open.Requirements, nil); len(labels) > 0 {
+			if labels := bought(pool, n.InFlight.Requirements, nil); len(labels) > 0 {
 				add(n.Name, pool.Taints, pods[n.Name], labels...)
 			}
 		}
@@ -301,9 +301,9 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		pool, _ := snap.PoolByName(l.Pool)
-		var own []resident
+		var own []runningPod
 		for _, pod := range l.Pods {
-			own = append(own, resident{pod.Name, shapeOf(snap, pod.Name), true})
+			own = append(own, runningPod{pod.Name, constraintsOf(snap, pod.Name), true})
 		}
 		add(fmt.Sprint("launch", i), pool.Taints, own, bought(pool, l.Requirements, l.Requests)...)
 	}
@@ -350,7 +350,7 @@ func worldHolds(world []site) error {
 func before(world []site, i, k int) (earlier []site, at, pod int) {
 	me := world[i].pods[k]
 	earlier = slices.Clone(world)
-	waiting := make([][]resident, len(world))
+	waiting := make([][]runningPod, len(world))
 	for j := range earlier {
 		earlier[j].pods = nil
 		for _, r := range world[j].pods {
@@ -363,17 +363,17 @@ func before(world []site, i, k int) (earlier []site, at, pod int) {
 			}
 		}
 	}
-	for led := true; led; {
-		led = false
+	for after := true; after; {
+		after = false
 		for j := range waiting {
-			waiting[j] = slices.DeleteFunc(waiting[j], func(r resident) bool {
+			waiting[j] = slices.DeleteFunc(waiting[j], func(r runningPod) bool {
 				earlier[j].pods = append(earlier[j].pods, r)
 				last := len(earlier[j].pods) - 1
 				if slices.ContainsFunc(r.sh.Affinity, func(t cluster.PodTerm) bool { here, _ := CountedDaemons(earlier, j, last, t.Key); return here == 0 }) {
 					earlier[j].pods = earlier[j].pods[:last]
 					return false
 				}
-				led = true
+				after = true
 				return true
 			})
 		}
@@ -383,7 +383,7 @@ func before(world []site, i, k int) (earlier []site, at, pod int) {
 			earlier[i].pods = append(earlier[i].pods, r)
 		}
 	}
-	return earlier, i, slices.IndexFunc(earlier[i].pods, func(r resident) bool { return r.name == me.name && r.planned })
+	return earlier, i, slices.IndexFunc(earlier[i].pods, func(r runningPod) bool { return r.name == me.name && r.planned })
 }
 
 func apartHolds(world []site, i, k int) error {
@@ -394,7 +394,7 @@ func apartHolds(world []site, i, k int) error {
 			if me == other {
 				continue
 			}
-			for _, pair := range [][2]*resident{{me, other}, {other, me}} {
+			for _, pair := range [][2]*runningPod{{me, other}, {other, me}} {
 				for _, t := range pair[0].sh.AntiAffinity {
 					if v := world[i].is(t.Key); v != "" && v == world[j].is(t.Key) && t.Selector.Selects(pair[1].sh.Labels) {
 						return fmt.Errorf("it must be apart from %s by %s", other.name, t.Key)
@@ -434,7 +434,7 @@ func CountedDaemons(world []site, i, k int, key string) (here, any int) {
 	return here, any
 }
 
-func matchesAll(of, sh *cluster.Shape) bool {
+func matchesAll(of, sh *cluster.Constraints) bool {
 	return !slices.ContainsFunc(of.Affinity, func(t cluster.PodTerm) bool { return !t.Selector.Selects(sh.Labels) })
 }
 

@@ -263,7 +263,7 @@ func (s *solver) closeAll() {
 		if !b.Refusal.IsYes() {
 			continue
 		}
-		if b.SettleParts(); !s.state.Model.Options.MinValuesBestEffort {
+		if b.FixDomains(); !s.state.Model.Options.MinValuesBestEffort {
 			b.Refusal = b.ShortOfValues(b.Types)
 		}
 	}
@@ -301,7 +301,7 @@ func (s *solver) plan() plan.Plan {
 		switch {
 		case at.Kind == model.OnExisting:
 			n := s.state.Existing[at.Index].Node
-			out.Placements = append(out.Placements, plan.Placement{Pod: ref, Node: n.Name, Claim: n.Claim})
+			out.Assignments = append(out.Assignments, plan.Assignment{Pod: ref, Node: n.Name, Claim: n.Claim})
 		case at.Kind == model.OnPlanned && launchAt[at.Index] >= 0:
 			l := &out.Launches[launchAt[at.Index]]
 			l.Pods = append(l.Pods, ref)

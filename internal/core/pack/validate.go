@@ -22,18 +22,18 @@ func (s *solver) validate(last bool) (all bool) {
 	if len(s.state.Topology.Ledger.Keys()) == 0 {
 		return true
 	}
-	seats := s.state.AssignedPods()
-	for c := range seats {
-		for _, p := range seats[c] {
+	assignments := s.state.AssignedPods()
+	for c := range assignments {
+		for _, p := range assignments[c] {
 			if at := s.state.Assignments[p]; at.Kind == model.OnPlanned && !s.state.Planned[at.Index].Refusal.IsYes() {
 				s.refused[p] = s.state.Planned[at.Index].Refusal
 				s.state.Remove(&s.state.Classes[c], p)
 			}
 		}
 	}
-	s.recountAll(seats)
+	s.recountAll(assignments)
 	all = true
-	u := validation{seats: seats, moved: map[int32]bool{}, held: map[model.Assignment]bool{}, last: last}
+	u := validation{assignments: assignments, moved: map[int32]bool{}, held: map[model.Assignment]bool{}, last: last}
 	for sweep, again := 0, true; again && (last || sweep < sweepsMost); sweep++ {
 		again = false
 		for _, c := range slices.Backward(s.state.Order) {
@@ -42,7 +42,7 @@ func (s *solver) validate(last bool) (all bool) {
 			}
 		}
 		if !again {
-			again = s.validateAffinityOrder(seats, last)
+			again = s.validateAffinityOrder(assignments, last)
 		}
 		all = all && !again
 	}
@@ -51,7 +51,7 @@ func (s *solver) validate(last bool) (all bool) {
 
 // recountAll counts once more from the start, now that all is known that will be: launches
 // became less than they might have, and what could be launched but is not binds nobody.
-func (s *solver) recountAll(seats [][]int32) {
+func (s *solver) recountAll(assignments [][]int32) {
 	s.state.Topology.Ledger = s.before.Clone()
 	if !s.state.Model.Options.BuyableBinds {
 		s.state.Topology.Ledger.SoldOut()
@@ -64,11 +64,11 @@ func (s *solver) recountAll(seats [][]int32) {
 			s.locateFinal(i, b)
 		}
 	}
-	for c := range seats {
+	for c := range assignments {
 		if len(s.state.Classes[c].Keys) == 0 {
 			continue
 		}
-		for _, p := range seats[c] {
+		for _, p := range assignments[c] {
 			if at := s.state.Assignments[p]; at.Kind != model.Unplaced {
 				s.state.Topology.Ledger.Count(c, s.state.DomainsAt(at), 1, 0)
 			}
@@ -91,22 +91,22 @@ func (s *solver) locateFinal(i int, b *model.PlannedNode) {
 
 // validation is a round of validate.
 type validation struct {
-	seats [][]int32 // by class: the pods that have a place
-	moved map[int32]bool
-	held  map[model.Assignment]bool // where pods of the class at hand may stay
-	last  bool
+	assignments [][]int32 // by class: the pods that have a place
+	moved       map[int32]bool
+	held        map[model.Assignment]bool // where pods of the class at hand may stay
+	last        bool
 }
 
 // validateClass is uphold for the pods of one class. It reports whether any had to go.
 func (s *solver) validateClass(c *model.PodClass, u *validation) (gone bool) {
 	clear(u.held)
-	for _, p := range slices.Backward(u.seats[c.Index]) {
+	for _, p := range slices.Backward(u.assignments[c.Index]) {
 		at := s.state.Assignments[p]
 		if at.Kind == model.Unplaced || u.held[at] {
 			continue
 		}
 		miss := s.state.Topology.Ledger.Holds(c.Index, s.state.DomainsAt(at))
-		if miss.IsYes() || s.holdsFirst(c, at, u.seats) {
+		if miss.IsYes() || s.holdsFirst(c, at, u.assignments) {
 			u.held[at] = true
 			continue
 		}
@@ -132,9 +132,9 @@ const (
 // readmission gives pods that are refused the room, and the limits, that those left who had
 // to go, as far as all others may stay.
 type readmission struct {
-	solver *solver
-	seats  [][]int32 // by class: the pods that have a place
-	judged int       // how often all others were asked
+	solver      *solver
+	assignments [][]int32 // by class: the pods that have a place
+	judged      int       // how often all others were asked
 }
 
 // readmit reports whether any refused pod found a place.
@@ -144,7 +144,7 @@ func (s *solver) readmit() (any bool) {
 	of := s.state.ClassOf()
 	for p := range s.state.Assignments {
 		if s.state.Assignments[p].Kind == model.Unplaced {
-			c := of[s.state.Model.Snapshot.Pending[p].Shape]
+			c := of[s.state.Model.Snapshot.Pending[p].Constraints]
 			refused[c] = append(refused[c], int32(p))
 		}
 	}
@@ -158,13 +158,13 @@ func (s *solver) readmit() (any bool) {
 					return any
 				}
 				if r == nil {
-					r = &readmission{solver: s, seats: s.state.AssignedPods()}
+					r = &readmission{solver: s, assignments: s.state.AssignedPods()}
 				}
 				p := refused[c][0]
 				if !r.one(&s.state.Classes[c], p) {
 					break
 				}
-				refused[c], r.seats[c] = refused[c][1:], append(r.seats[c], p)
+				refused[c], r.assignments[c] = refused[c][1:], append(r.assignments[c], p)
 				any, again = true, true
 			}
 		}
@@ -223,19 +223,19 @@ func (r *readmission) harmless(c *model.PodClass, st *model.Stage, b *model.Plan
 // othersStay reports whether every pod that has a place may keep it.
 func (r *readmission) othersStay() bool {
 	r.judged++
-	return r.judged <= judgedMost && r.solver.allHold(r.seats)
+	return r.judged <= judgedMost && r.solver.allHold(r.assignments)
 }
 
 // allHold reports whether every pod may stay where it is.
-func (s *solver) allHold(seats [][]int32) bool {
-	for c := range seats {
+func (s *solver) allHold(assignments [][]int32) bool {
+	for c := range assignments {
 		cl := &s.state.Classes[c]
 		if len(cl.Keys) == 0 {
 			continue
 		}
-		for _, p := range seats[c] {
+		for _, p := range assignments[c] {
 			at := s.state.Assignments[p]
-			if at.Kind != model.Unplaced && !s.state.Topology.Ledger.Holds(c, s.state.DomainsAt(at)).IsYes() && !s.holdsFirst(cl, at, seats) {
+			if at.Kind != model.Unplaced && !s.state.Topology.Ledger.Holds(c, s.state.DomainsAt(at)).IsYes() && !s.holdsFirst(cl, at, assignments) {
 				return false
 			}
 		}

@@ -14,14 +14,14 @@ import (
 )
 
 // Plan is what provisioning decides about one snapshot. Every pending pod is in exactly one
-// of Placements, a launch's Pods, and Refusals. The zero Plan decides nothing.
+// of Assignments, a launch's Pods, and Refusals. The zero Plan decides nothing.
 type Plan struct {
 	// At is the instant of the snapshot.
 	At time.Time
-	// Placements are pods assigned to nodes that exist or are on their way.
-	Placements []Placement
-	Launches   []Launch
-	Refusals   []Refusal
+	// Assignments are pods assigned to nodes that exist or are on their way.
+	Assignments []Assignment
+	Launches    []Launch
+	Refusals    []Refusal
 	// BoundHourly is what the launches must cost at least, in dollars: no plan that places
 	// the same pods is cheaper. 0: not known.
 	BoundHourly float64
@@ -39,18 +39,18 @@ type Plan struct {
 type Disruption struct {
 	// At is the instant of the snapshot.
 	At time.Time
-	// Steps are the commands that are worth beginning, best first. Each is safe by itself,
+	// Commands are the commands that are worth beginning, best first. Each is safe by itself,
 	// and so is every beginning of the sequence.
-	Steps []Step
+	Commands []Command
 	// Undos are the commands in progress that must be undone.
 	Undos []Undo
 	// Marks are nodes of commands in progress that lack the disrupted taint; Unmarks are
 	// nodes that have it, or a disruption reason, without a command; Removals are nodes to
 	// be deleted now.
 	Marks, Unmarks, Removals []Removal
-	// Shuns are Nodes that get a PreferNoSchedule taint, because a later command removes
-	// them, or because others are to be filled first; Unshuns are those that lose it.
-	Shuns, Unshuns []string
+	// SoftTaints are Nodes that get a PreferNoSchedule taint, because a later command removes
+	// them, or because others are to be filled first; SoftTaintsOver are those that lose it.
+	SoftTaints, SoftTaintsOver []string
 	// Scores are what pools whose policy is Balanced found of Steps, and of commands that
 	// they rejected.
 	Scores []Score
@@ -69,8 +69,8 @@ type Disruption struct {
 // CauseEffort is in GivenUp for a decision that took too much effort.
 const CauseEffort = "effort"
 
-// Placement means one pod for one node or claim of the snapshot.
-type Placement struct {
+// Assignment means one pod for one node or claim of the snapshot.
+type Assignment struct {
 	Pod cluster.PodRef
 	// Node is cluster.Node.Name. Claim is its claim; empty if it is not ours.
 	Node, Claim string
@@ -107,10 +107,10 @@ type Removal struct {
 	Reason string
 }
 
-// Step is one change of the running nodes. What it launches is initialized before the
+// Command is one change of the running nodes. What it launches is initialized before the
 // first pod of what it removes is evicted. No two steps of a plan remove the same
 // node, move the same pod, or mean pods for a node that the other removes.
-type Step struct {
+type Command struct {
 	// ID names the step for good: a later one that does the same has another. It is given
 	// to steps that are to be begun now.
 	ID string
@@ -122,7 +122,7 @@ type Step struct {
 	// and no others.
 	Launch []Launch
 	// Moves mean the other pods of Remove for nodes that are there.
-	Moves []Placement
+	Moves []Assignment
 	// Joins mean the rest for what earlier steps of the same list launch. The step cannot be
 	// begun before those are there.
 	Joins []Join
@@ -137,8 +137,8 @@ type Step struct {
 
 // Join means a pod for a launch of another step, both by their index.
 type Join struct {
-	Pod          cluster.PodRef
-	Step, Launch int
+	Pod             cluster.PodRef
+	Command, Launch int
 }
 
 // Score is how a pool that wants balance finds a step: the share of its price that the step saves,
@@ -159,7 +159,7 @@ type Eligible struct {
 
 // Undo takes back a step that was begun, because it cannot or must not be finished.
 type Undo struct {
-	Step, Reason string
+	Command, Reason string
 	// Drop are nodes that were launched for the step and have no pods. They go first,
 	// then Open are opened again: a crash in between finds the step unfinished still.
 	Drop, Open []Removal

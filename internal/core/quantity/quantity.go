@@ -97,7 +97,7 @@ func (l List) MinusFloor(o List) List {
 	return rest
 }
 
-// Fits tells whether every amount of l is within o.
+// Fits reports whether every amount of l is within o.
 func (l List) Fits(o List) bool {
 	for name, amount := range l {
 		if amount > o.Room(name) {
@@ -186,7 +186,7 @@ func (s Space) List(v Vector) List {
 // two elements, as in Times, is exact.
 type Vector []int64
 
-// Fits tells whether v is within free in every dimension.
+// Fits reports whether v is within free in every dimension.
 func (v Vector) Fits(free Vector) bool {
 	for i, amount := range v {
 		if amount > free[i] {

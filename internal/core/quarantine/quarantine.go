@@ -3,7 +3,7 @@
 // that no other pod waits for it again.
 //
 // Pods of a bug are quarantined one by one. For effort it is all pods of a namespace that are as
-// heavy (cluster.Shape.Weight) as those that were too much: whoever made them could make them
+// heavy (cluster.Constraints.Weight) as those that were too much: whoever made them could make them
 // anew, under other names.
 package quarantine
 
@@ -48,10 +48,10 @@ type heavy struct {
 	over bool
 }
 
-// has tells whether a pod is quarantined for the effort of its namespace's.
+// has reports whether a pod is quarantined for the effort of its namespace's.
 func (m *Memory) has(p *cluster.Pod) (h heavy, yes bool) {
 	h, known := m.namespaces[p.Namespace]
-	return h, known && !h.over && p.Shape.Weight() >= h.weight
+	return h, known && !h.over && p.Constraints.Weight() >= h.weight
 }
 
 // Parts is a snapshot divided.
@@ -140,7 +140,7 @@ func (m *Memory) Learn(snap *cluster.Snapshot, p *plan.Plan) {
 	for i := range snap.Pending {
 		pod := &snap.Pending[i]
 		why, out := left[pod.PodRef]
-		weight := pod.Shape.Weight()
+		weight := pod.Constraints.Weight()
 		switch h, known := m.namespaces[pod.Namespace]; {
 		case !out:
 			delete(m.pods, pod.PodRef)

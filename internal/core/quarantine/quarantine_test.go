@@ -16,7 +16,7 @@ func at(minute int) time.Time { return time.Unix(0, 0).Add(time.Duration(minute)
 
 // pod returns a pod whose shape has so many tolerations, and weighs as much and one.
 func pod(namespace, name string, weight int) cluster.Pod {
-	return cluster.Pod{PodRef: cluster.PodRef{Namespace: namespace, Name: name}, Shape: &cluster.Shape{Tolerations: make([]cluster.Toleration, weight)}}
+	return cluster.Pod{PodRef: cluster.PodRef{Namespace: namespace, Name: name}, Constraints: &cluster.Constraints{Tolerations: make([]cluster.Toleration, weight)}}
 }
 
 func refuse(reason verdict.Reason, pods ...cluster.Pod) *plan.Plan {

@@ -23,13 +23,13 @@ func TestPodsAtOddsNeverShareAMachineThatIsBought(t *testing.T) {
 		snap.Pools[0].Requirements = label.Requirements{}
 	}
 	snap.Pools[0].Requirements["team"] = label.Exists()
-	for i := range snap.Nodes[0].Residents {
-		if r := &snap.Nodes[0].Residents[i]; i < 2 {
-			r.Shape.Terms = []label.Requirements{{"team": label.In([]string{"blue", "green"}[i])}}
+	for i := range snap.Nodes[0].Reschedulable {
+		if r := &snap.Nodes[0].Reschedulable[i]; i < 2 {
+			r.Constraints.Terms = []label.Requirements{{"team": label.In([]string{"blue", "green"}[i])}}
 		}
 	}
 	s := NewSession(snap, model.Options{}, 1, nil)
-	class := func(i int) int32 { return s.Inventory.Class(snap.Nodes[0].Residents[i].Shape) }
+	class := func(i int) int32 { return s.Inventory.Class(snap.Nodes[0].Reschedulable[i].Constraints) }
 	s.Nodes.Begin()
 	s.Nodes.Remove(0)
 	h, ok := s.Nodes.Open(0)

@@ -14,10 +14,10 @@ import (
 // filler is the scratch of filling bins.
 type filler struct {
 	none    quantity.Vector
-	index   map[*cluster.Shape]int // shape → class in the ledger
-	allowed []model.Bitset         // by class: kinds of nodes; nil: to be asked one by one
-	keyed   []bool                 // by class: the ledger is to be asked
-	hosts   int32                  // a hostname domain for nodes that are only thought of
+	index   map[*cluster.Constraints]int // constraints → class in the ledger
+	allowed []model.Bitset               // by class: kinds of nodes; nil: to be asked one by one
+	keyed   []bool                       // by class: the ledger is to be asked
+	hosts   int32                        // a hostname domain for nodes that are only thought of
 	free    quantity.Vector
 	// have is what is free, inverse its inverse, blocks what the classes need, four resources
 	// at a time.
@@ -114,11 +114,11 @@ func (s *Launcher) gather() (worth float64) {
 }
 
 // finish takes back all but the first nodes that were launched and completes with one.
-func (s *Launcher) finish(mark, machines int, limit float64) (float64, bool) {
+func (s *Launcher) finish(mark, nodes int, limit float64) (float64, bool) {
 	end, seen := len(s.nodes.log), 0
 	for i := mark; i < len(s.nodes.log); i++ {
-		if s.nodes.log[i].kind == changeBuy {
-			if seen == machines {
+		if s.nodes.log[i].kind == changeLaunch {
+			if seen == nodes {
 				end = i
 				break
 			}
@@ -128,7 +128,7 @@ func (s *Launcher) finish(mark, machines int, limit float64) (float64, bool) {
 	s.nodes.unwind(end)
 	spent := 0.0
 	for _, e := range s.nodes.log[mark:] {
-		if e.kind == changeBuy {
+		if e.kind == changeLaunch {
 			spent += s.nodes.hosts[e.host].price
 		}
 	}
@@ -149,7 +149,7 @@ func (s *Nodes) unwind(mark int) {
 		case changeAdd:
 			s.takeBack(e)
 			s.unplaced[e.class] += e.n
-		case changeBuy:
+		case changeLaunch:
 			s.unbuy()
 		case changeRemove, changeRelease: // not since the mark
 		}
@@ -491,7 +491,7 @@ func (s *Nodes) place(b int, content []Share) int {
 		s.appear(&host.place)
 	}
 	bin.pool.ReturnLimits(bin.pool.Types[bin.typ].Amounts, -1)
-	s.log = append(s.log, change{kind: changeBuy, host: int32(h)})
+	s.log = append(s.log, change{kind: changeLaunch, host: int32(h)})
 	for _, sh := range content {
 		s.add(sh.Class, h, sh.N)
 	}
@@ -500,9 +500,9 @@ func (s *Nodes) place(b int, content []Share) int {
 
 // hostDomain returns a hostname domain that no node has.
 func (s *Nodes) hostDomain(key int) int32 {
-	if n := len(s.spare); n > 0 {
-		d := s.spare[n-1]
-		s.spare = s.spare[:n-1]
+	if n := len(s.unused); n > 0 {
+		d := s.unused[n-1]
+		s.unused = s.unused[:n-1]
 		return d
 	}
 	return s.inv.ledger.NewDomain(key)
@@ -519,7 +519,7 @@ func (s *Nodes) unbuy() {
 		s.vanish(&host.place)
 		for k := range keys {
 			if keys[k] == label.Hostname {
-				s.spare = append(s.spare, host.place.Domain[k])
+				s.unused = append(s.unused, host.place.Domain[k])
 			}
 		}
 	}

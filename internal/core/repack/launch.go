@@ -36,7 +36,7 @@ func (s *Nodes) Cancel() {
 func (s *Nodes) Launched(mark int) []int {
 	var hosts []int
 	for _, e := range s.log[mark:] {
-		if e.kind == changeBuy && !s.hosts[e.host].gone {
+		if e.kind == changeLaunch && !s.hosts[e.host].gone {
 			hosts = append(hosts, int(e.host))
 		}
 	}
@@ -102,11 +102,11 @@ func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, 
 }
 
 // carry puts pods on a launch that must be able to become the offering.
-func (s *Session) carry(b *model.PlannedNode, pods []Share, atom int) bool {
+func (s *Session) carry(b *model.PlannedNode, pods []Share, offering int) bool {
 	for _, sh := range pods {
 		c := &s.Inventory.classes[sh.Class]
 		terms := c.Last().Admitted[b.PoolIndex].Terms
-		k := slices.IndexFunc(terms, func(t model.AdmittedTerm) bool { return t.Offerings.Has(atom) })
+		k := slices.IndexFunc(terms, func(t model.AdmittedTerm) bool { return t.Offerings.Has(offering) })
 		if k < 0 {
 			return false
 		}
@@ -128,7 +128,7 @@ func (s *Session) carry(b *model.PlannedNode, pods []Share, atom int) bool {
 		return !fitsAsked(b.Used, tm.Free) || !b.Offerings.AnyIn(tm.First, tm.End) || len(b.Ports) > 0 && !model.PortsFree(s.Inventory.model.Meter, b.Ports, tm.Ports)
 	})
 	b.RoomUnknown = true
-	return b.OffersMinimum(b.Types)
+	return b.MeetsMinValues(b.Types)
 }
 
 // narrow keeps a launch to offerings within the price, of one capacity type and of zones

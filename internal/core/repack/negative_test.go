@@ -50,23 +50,23 @@ running db on=other cpu=1 memory=1Gi app=db`)
 			s := NewSession(snap, model.Options{}, 1, nil)
 			s.Rescheduler.Rank([]int32{}) // nobody takes pods
 			s.Launcher.Remember(true)
-			buy := func(limit float64) bool {
+			launch := func(limit float64) bool {
 				mark := s.Nodes.Begin()
 				defer s.Nodes.Undo(mark)
 				s.Nodes.Remove(old)
 				_, ok := s.Launcher.LaunchFor(limit)
 				return ok
 			}
-			if buy(test.first) {
+			if launch(test.first) {
 				t.Fatal("something was bought")
 			}
 			if test.change != nil {
 				test.change(s)
 			}
-			if buy(test.then) != test.want {
+			if launch(test.then) != test.want {
 				t.Errorf("it was bought: %t, want %t", !test.want, test.want)
 			}
-			if s.Launcher.Remember(false); buy(test.then) != test.want {
+			if s.Launcher.Remember(false); launch(test.then) != test.want {
 				t.Error("whoever does not remember comes to something else")
 			}
 		})

@@ -40,8 +40,8 @@ func (s *Inventory) addOfferings() {
 		}
 	}
 	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
-	f.index = map[*cluster.Shape]int{}
-	for i, sh := range s.ledger.Shapes() {
+	f.index = map[*cluster.Constraints]int{}
+	for i, sh := range s.ledger.Constraints() {
 		f.index[sh] = i
 	}
 	byZone := false

@@ -23,7 +23,7 @@ type changeKind uint8
 const (
 	changeAdd changeKind = iota
 	changeRemove
-	changeBuy
+	changeLaunch
 	changeRelease
 )
 
@@ -44,7 +44,7 @@ func (s *Nodes) Undo(mark int) {
 			s.takeBack(e)
 		case changeRemove:
 			s.putBack(int(e.host))
-		case changeBuy:
+		case changeLaunch:
 			s.unbuy()
 		case changeRelease:
 			s.release(int(e.host), -1)
@@ -124,7 +124,7 @@ func (s *Nodes) countAll(host *host, sign int32) {
 	}
 	for i := range host.node.Pods {
 		p := &host.node.Pods[i]
-		s.inv.ledger.Count(s.inv.fills.index[p.Shape], &host.place, sign*p.Count, sign*p.Leaving)
+		s.inv.ledger.Count(s.inv.fills.index[p.Constraints], &host.place, sign*p.Count, sign*p.Deleting)
 	}
 }
 
@@ -181,8 +181,8 @@ func (s *Rescheduler) RescheduleOrFail() bool {
 }
 
 const (
-	// lookMax is how many nodes that have room are compared for a pod.
-	lookMax = 32
+	// searchMax is how many nodes that have room are compared for a pod.
+	searchMax = 32
 	// visitsMax bounds the search for them.
 	visitsMax = 2000
 	// yieldShare is by how much less on-demand nodes suit pods that leave them to others.
@@ -202,12 +202,12 @@ func (s *Rescheduler) reschedule(c int32) {
 		s.rescheduleAlike(c)
 		return
 	}
-	want := s.nodes.vacancies.wish(s.inv.classes[c].Need)
+	want := s.nodes.vacancies.request(s.inv.classes[c].Need)
 	for s.nodes.unplaced[c] > 0 {
 		best, bestEven, seen, visits := -1, -1.0, 0, visitsMax
-		s.inv.model.Meter.Spend(1 + lookMax)
+		s.inv.model.Meter.Spend(1 + searchMax)
 		judged := judged{s: s, class: int(c)}
-		for at := s.nodes.vacancies.next(0, want, &visits); at >= 0 && seen < lookMax; at = s.nodes.vacancies.next(at+1, want, &visits) {
+		for at := s.nodes.vacancies.next(0, want, &visits); at >= 0 && seen < searchMax; at = s.nodes.vacancies.next(at+1, want, &visits) {
 			h := int(s.nodes.vacancies.host[at])
 			if !s.nodes.isOpenTo(c, h) || !judged.allow(&s.nodes.hosts[h].place) {
 				continue
@@ -231,11 +231,11 @@ func (s *Rescheduler) rescheduleAlike(c int32) {
 		host int32
 		even float64
 	}
-	var buffer [lookMax]candidate
-	want, seen, at, visits := s.nodes.vacancies.wish(s.inv.classes[c].Need), buffer[:0], -1, visitsMax
+	var buffer [searchMax]candidate
+	want, seen, at, visits := s.nodes.vacancies.request(s.inv.classes[c].Need), buffer[:0], -1, visitsMax
 	for s.nodes.unplaced[c] > 0 {
 		s.inv.model.Meter.Spend(1)
-		for len(seen) < lookMax && at < len(s.nodes.vacancies.host) {
+		for len(seen) < searchMax && at < len(s.nodes.vacancies.host) {
 			if at = s.nodes.vacancies.next(at+1, want, &visits); at < 0 {
 				at = len(s.nodes.vacancies.host) // there are no more, or they are not looked for
 				break
@@ -411,7 +411,7 @@ func (s *Nodes) reslot(h int) {
 func (s *Rescheduler) Admit(mark int) {
 	for _, e := range s.nodes.log[mark:] {
 		host := &s.nodes.hosts[e.host]
-		if e.kind != changeBuy || host.gone || host.taken {
+		if e.kind != changeLaunch || host.gone || host.taken {
 			continue
 		}
 		host.taken = true

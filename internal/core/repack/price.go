@@ -21,8 +21,8 @@ func (s *Nodes) price() {
 	_, s.inv.worth = cover.Bound(&s.inv.problem)
 	s.inv.least = s.inv.worth
 	if slices.ContainsFunc(s.inv.spotOfferings, func(b offering) bool { return b.isSpot() }) {
-		offers := s.inv.problemOf(s.inv.spotOfferings, count)
-		_, s.inv.least = cover.Bound(&offers)
+		choices := s.inv.problemOf(s.inv.spotOfferings, count)
+		_, s.inv.least = cover.Bound(&choices)
 	}
 	s.inv.prices = s.inv.resourcePrices(count)
 	s.inv.priced, s.inv.norms = make([]float64, 0, len(s.inv.classes)*len(s.inv.prices)), make([]float64, len(s.inv.classes))
@@ -117,7 +117,7 @@ func (s *Inventory) resourcePrices(count []int) []float64 {
 // costs, at most: nothing for one that could be launched again for its price.
 func (s *Session) excess(h int) float64 {
 	host := &s.Nodes.hosts[h]
-	if host.node.Open != nil {
+	if host.node.InFlight != nil {
 		return 0
 	}
 	price := host.price
@@ -148,9 +148,9 @@ func (s *Session) excess(h int) float64 {
 	return max(0, most*float64(len(s.Inventory.model.Space))-price)
 }
 
-// Spare returns what pods can be worth at most, as Least has it, that there is room for on the
+// FreeAfter returns what pods can be worth at most, as Least has it, that there is room for on the
 // node now: the least of what each resource says by itself, and all by their prices.
-func (s *Session) Spare(h int) float64 {
+func (s *Session) FreeAfter(h int) float64 {
 	host := &s.Nodes.hosts[h]
 	if host.free == nil { // it is not known yet
 		return math.Inf(1)

@@ -38,7 +38,7 @@ type Inventory struct {
 	topo    *place.Topology
 	ledger  *topology.Ledger
 	classes []model.PodClass
-	class   map[*cluster.Shape]int32
+	class   map[*cluster.Constraints]int32
 	// size are the classes in the order in which they are placed: those that others depend
 	// on first, then large ones.
 	size []int32
@@ -75,8 +75,8 @@ type Nodes struct {
 	log      []change
 	kept     int   // so much of the log is final
 	change   int32 // number of the change under way
-	// spare are hostname domains of nodes that were not launched after all.
-	spare   []int32
+	// unused are hostname domains of nodes that were not launched after all.
+	unused  []int32
 	present [][]int32 // by spreading group and domain: how many nodes
 }
 
@@ -153,11 +153,11 @@ func sessionSpace(snap *cluster.Snapshot) quantity.Space {
 	for _, name := range space {
 		lists[0][name] = 0
 	}
-	var last *cluster.Shape
-	seen := map[*cluster.Shape]bool{}
+	var last *cluster.Constraints
+	seen := map[*cluster.Constraints]bool{}
 	for i := range snap.Nodes {
-		for r := range snap.Nodes[i].Residents {
-			if sh := snap.Nodes[i].Residents[r].Shape; sh != last && !seen[sh] {
+		for r := range snap.Nodes[i].Reschedulable {
+			if sh := snap.Nodes[i].Reschedulable[r].Constraints; sh != last && !seen[sh] {
 				seen[sh], last = true, sh
 				lists = append(lists, sh.Requests)
 			}
@@ -168,9 +168,9 @@ func sessionSpace(snap *cluster.Snapshot) quantity.Space {
 
 // addClasses makes a class of each shape that would want a node.
 func (s *Inventory) addClasses() {
-	at := map[*cluster.Shape]int32{}
+	at := map[*cluster.Constraints]int32{}
 	s.class = at
-	add := func(sh *cluster.Shape) {
+	add := func(sh *cluster.Constraints) {
 		if _, ok := at[sh]; ok {
 			return
 		}
@@ -183,23 +183,23 @@ func (s *Inventory) addClasses() {
 		c.Stages = []model.Stage{st}
 		s.classes = append(s.classes, c)
 	}
-	var last *cluster.Shape
+	var last *cluster.Constraints
 	for i := range s.model.Snapshot.Nodes {
-		for r := range s.model.Snapshot.Nodes[i].Residents {
-			if sh := s.model.Snapshot.Nodes[i].Residents[r].Shape; sh != last {
+		for r := range s.model.Snapshot.Nodes[i].Reschedulable {
+			if sh := s.model.Snapshot.Nodes[i].Reschedulable[r].Constraints; sh != last {
 				add(sh)
 				last = sh
 			}
 		}
 	}
 	for i := range s.model.Snapshot.Pending {
-		add(s.model.Snapshot.Pending[i].Shape)
+		add(s.model.Snapshot.Pending[i].Constraints)
 	}
 }
 
 // addHosts makes a host of each node, in the snapshot's order. running is the ledger's
 // list of the pods there.
-func (s *Nodes) addHosts(at map[*cluster.Shape]int32, running []int32) {
+func (s *Nodes) addHosts(at map[*cluster.Constraints]int32, running []int32) {
 	kinds := s.inv.newKinds()
 	prices := cluster.NewPrices(s.inv.model.Snapshot)
 	ruled := len(s.inv.ledger.Keys()) > 0
@@ -215,19 +215,19 @@ func (s *Nodes) addHosts(at map[*cluster.Shape]int32, running []int32) {
 		if p, ok := prices.Of(n); ok {
 			h.price = p
 		}
-		if n.Open == nil {
+		if n.InFlight == nil {
 			h.kind = kinds.of(n)
 			h.free = amounts.Take(len(s.inv.model.Space))
 			model.MeasureRoom(h.free, s.inv.model.Space, n, kinds.daemons(n, h.kind))
-			h.taken = n.Initialised && n.Ready && !n.Leaving && !n.Closed && n.Marked == ""
+			h.taken = n.Initialized && n.Ready && !n.Deleting && !n.DisruptedTaint && n.DisruptionReason == ""
 		}
-		shares = sharesOf(shares[:0], n.Residents, at)
+		shares = sharesOf(shares[:0], n.Reschedulable, at)
 		h.own = slices.Clip(slices.Clone(shares))
 		if ruled {
 			h.place = s.inv.topo.DomainsOf(n)
 			s.appear(&h.place)
 			for p := range n.Pods {
-				s.inv.ledger.Count(int(running[p]), &h.place, n.Pods[p].Count, n.Pods[p].Leaving)
+				s.inv.ledger.Count(int(running[p]), &h.place, n.Pods[p].Count, n.Pods[p].Deleting)
 			}
 		}
 		running = running[len(n.Pods):]
@@ -242,11 +242,11 @@ func (s *Nodes) addHosts(at map[*cluster.Shape]int32, running []int32) {
 }
 
 // sharesOf appends to an empty list the pods by class.
-func sharesOf(shares []Share, pods []cluster.Resident, at map[*cluster.Shape]int32) []Share {
-	var last *cluster.Shape
+func sharesOf(shares []Share, pods []cluster.ReschedulablePod, at map[*cluster.Constraints]int32) []Share {
+	var last *cluster.Constraints
 	c, k := int32(0), 0
 	for i := range pods {
-		if sh := pods[i].Shape; sh != last {
+		if sh := pods[i].Constraints; sh != last {
 			last, c = sh, at[sh]
 			if k = slices.IndexFunc(shares, func(s Share) bool { return s.Class == c }); k < 0 {
 				k = len(shares)
@@ -305,9 +305,9 @@ func (s *Nodes) measure() {
 }
 
 // reservePending takes room for the pods that wait.
-func (s *Rescheduler) reservePending(at map[*cluster.Shape]int32) {
+func (s *Rescheduler) reservePending(at map[*cluster.Constraints]int32) {
 	for i := range s.inv.model.Snapshot.Pending {
-		s.nodes.unplaced[at[s.inv.model.Snapshot.Pending[i].Shape]]++
+		s.nodes.unplaced[at[s.inv.model.Snapshot.Pending[i].Constraints]]++
 	}
 	if len(s.inv.model.Snapshot.Pending) == 0 {
 		return
@@ -357,8 +357,8 @@ func (s *Session) Worth(h int) float64 {
 // Since returns the number of the change that launched the node; -1 for those there are.
 func (s *Nodes) Since(h int) int32 { return s.hosts[h].since }
 
-// Class returns the class of a shape that a pod of the snapshot has.
-func (s *Inventory) Class(sh *cluster.Shape) int32 { return s.class[sh] }
+// Class returns the class of pod constraints that a pod of the snapshot has.
+func (s *Inventory) Class(sh *cluster.Constraints) int32 { return s.class[sh] }
 
 // Bin returns what is to be launched; -1 for a node there is.
 func (s *Nodes) Bin(h int) int32 { return s.hosts[h].bin }
@@ -399,7 +399,7 @@ func (s *Rescheduler) roomFor(c int32) [2]int32 {
 		return r.hosts
 	}
 	*r = firstRoom{[2]int32{-1, -1}, true}
-	want, visits, at := s.nodes.vacancies.wish(need), visitsMax, -1
+	want, visits, at := s.nodes.vacancies.request(need), visitsMax, -1
 	for k := range r.hosts {
 		if at = s.nodes.vacancies.next(at+1, want, &visits); at < 0 {
 			break
@@ -446,8 +446,8 @@ func (s *Inventory) newKinds() *kinds {
 		note(s.classes[c].Constraints.Terms)
 	}
 	for i := range s.model.Snapshot.Daemons {
-		note(s.model.Snapshot.Daemons[i].Shape.Terms)
-		k.byHost = k.byHost || asksHost(s.model.Snapshot.Daemons[i].Shape.Terms)
+		note(s.model.Snapshot.Daemons[i].Constraints.Terms)
+		k.byHost = k.byHost || asksHost(s.model.Snapshot.Daemons[i].Constraints.Terms)
 	}
 	slices.Sort(k.keys)
 	return k

@@ -10,17 +10,17 @@ import (
 // nodes know the most that any node below has in each dimension, roughly: a few bits of
 // each, side by side in one word, so that all are compared at once. Only leaves know exactly.
 type vacancies struct {
-	dims   int
-	fields int      // so many dimensions are in the words
-	width  int      // bits of each, the highest of which is kept clear
-	shift  [6]uint8 // by dimension: the bits that are left out
-	guards uint64   // the highest bit of each field
-	leaves int      // a power of two
-	most   []uint64 // node 1 is the root, leaf i is node leaves+i
-	free   []int64  // dims for each leaf
-	host   []int32  // by position; -1: it was dropped
-	at     []int32  // by host: its position; -1
-	bulk   bool     // inner nodes are brought up to date later
+	dims     int
+	fields   int      // so many dimensions are in the words
+	width    int      // bits of each, the highest of which is kept clear
+	shift    [6]uint8 // by dimension: the bits that are left out
+	highBits uint64   // the highest bit of each field
+	leaves   int      // a power of two
+	most     []uint64 // node 1 is the root, leaf i is node leaves+i
+	free     []int64  // dims for each leaf
+	host     []int32  // by position; -1: it was dropped
+	at       []int32  // by host: its position; -1
+	bulk     bool     // inner nodes are brought up to date later
 }
 
 // reset makes the order that of the hosts, which have largest room at most, or are taken to
@@ -28,9 +28,9 @@ type vacancies struct {
 func (t *vacancies) reset(hosts []int32, largest quantity.Vector) {
 	t.dims, t.leaves = len(largest), 1
 	t.fields = min(t.dims, len(t.shift))
-	t.width, t.guards = 64/max(t.fields, 1), 0
+	t.width, t.highBits = 64/max(t.fields, 1), 0
 	for r := range t.fields {
-		t.guards |= 1 << ((r+1)*t.width - 1)
+		t.highBits |= 1 << ((r+1)*t.width - 1)
 		t.shift[r] = uint8(max(0, bits.Len64(uint64(max(largest[r], 0)))-(t.width-1)))
 	}
 	for t.leaves < len(hosts) {
@@ -129,7 +129,7 @@ func (t *vacancies) set(h int, free quantity.Vector) {
 // raise works out an inner node from those below, and reports whether it changed.
 func (t *vacancies) raise(i int) (changed bool) {
 	a, b := t.most[2*i], t.most[2*i+1]
-	over := ((a | t.guards) - b) & t.guards // a guard is left where a is no less
+	over := ((a | t.highBits) - b) & t.highBits // a guard is left where a is no less
 	mask := over - over>>(t.width-1)
 	m := a&mask | b&^mask
 	changed = m != t.most[i]
@@ -153,26 +153,26 @@ func (t *vacancies) holds(h int32, need quantity.Vector) bool {
 	return h < 0 || t.at[h] >= 0 && t.fits(int(t.at[h]), need)
 }
 
-// wish is what room is looked for, and the bits of it that the words keep.
-type wish struct {
+// preference is what room is looked for, and the bits of it that the words keep.
+type request struct {
 	need quantity.Vector
 	word uint64
 }
 
-func (t *vacancies) wish(need quantity.Vector) wish { return wish{need, t.word(need)} }
+func (t *vacancies) request(need quantity.Vector) request { return request{need, t.word(need)} }
 
 // next returns the first position from the given one on that has room; -1: none. It gives
 // up when visits, which it counts down, is used up: where what is free is in pieces, most
 // inner nodes promise what no node below has.
-func (t *vacancies) next(from int, want wish, visits *int) int {
+func (t *vacancies) next(from int, want request, visits *int) int {
 	if from >= len(t.host) {
 		return -1
 	}
-	word, guards, most := want.word, t.guards, t.most
+	word, highBits, most := want.word, t.highBits, t.most
 	i := t.leaves + from
 	for *visits > 0 {
 		*visits--
-		if ((most[i]|guards)-word)&guards == guards {
+		if ((most[i]|highBits)-word)&highBits == highBits {
 			if i < t.leaves {
 				i *= 2
 				continue

@@ -69,7 +69,7 @@ func TestSlotsFindTheFirstWithRoom(t *testing.T) {
 					}
 				}
 				got, visits := int32(-1), 1000
-				if at := tree.next(0, tree.wish(need), &visits); at >= 0 {
+				if at := tree.next(0, tree.request(need), &visits); at >= 0 {
 					got = tree.host[at]
 				}
 				if got != want {

@@ -55,16 +55,16 @@ func (l *Ledger) Suppose() (forget func()) {
 	}
 }
 
-// Everywhere tells whether machines that count in a spreading group are in every domain
+// Everywhere reports whether machines that count in a spreading group are in every domain
 // that is known.
 func (l *Ledger) Everywhere(group int) bool { return !slices.Contains(l.groups[group].present, false) }
 
-// Joins tells whether a pod of the class must be where others are under the key, wishes
+// Joins reports whether a pod of the class must be where others are under the key, preferences
 // from the given one on included.
-func (l *Ledger) Joins(class, key, wishesFrom int) bool {
+func (l *Ledger) Joins(class, key, preferencesFrom int) bool {
 	for i := range l.rules[class].attracting {
 		a := &l.rules[class].attracting[i]
-		if a.wish >= 0 && a.wish < wishesFrom {
+		if a.preference >= 0 && a.preference < preferencesFrom {
 			continue
 		}
 		for _, u := range a.uses {
@@ -76,21 +76,21 @@ func (l *Ledger) Joins(class, key, wishesFrom int) bool {
 	return false
 }
 
-// Minds tells whether the class has a spread or affinity of its own under the key, wishes
+// Minds reports whether the class has a spread or affinity of its own under the key, preferences
 // before the given one have been given up.
-func (l *Ledger) Minds(class, key, wishesFrom int) bool {
+func (l *Ledger) Minds(class, key, preferencesFrom int) bool {
 	r := &l.rules[class]
-	return l.Joins(class, key, wishesFrom) || slices.ContainsFunc(r.spread, func(u use) bool {
-		return l.groups[u.group].key == key && (u.wish < 0 || u.wish >= wishesFrom)
+	return l.Joins(class, key, preferencesFrom) || slices.ContainsFunc(r.spread, func(u use) bool {
+		return l.groups[u.group].key == key && (u.preference < 0 || u.preference >= preferencesFrom)
 	})
 }
 
 // KeptFrom returns the groups of pods under the key that a class keeps away from by its
-// own anti-affinity, wishes from the given one on included.
-func (l *Ledger) KeptFrom(class, key, wishesFrom int) iter.Seq[int] {
+// own anti-affinity, preferences from the given one on included.
+func (l *Ledger) KeptFrom(class, key, preferencesFrom int) iter.Seq[int] {
 	return func(yield func(group int) bool) {
 		for _, u := range l.rules[class].repelling {
-			if (u.wish < 0 || u.wish >= wishesFrom) && l.groups[u.group].key == key && !yield(u.group) {
+			if (u.preference < 0 || u.preference >= preferencesFrom) && l.groups[u.group].key == key && !yield(u.group) {
 				return
 			}
 		}
@@ -100,7 +100,7 @@ func (l *Ledger) KeptFrom(class, key, wishesFrom int) iter.Seq[int] {
 // CountedIn returns the groups in which pods of a class count.
 func (l *Ledger) CountedIn(class int) []int { return l.rules[class].counted }
 
-// Alike tells whether the rules of a class see no difference between two places.
+// Alike reports whether the rules of a class see no difference between two places.
 func (l *Ledger) Alike(class int, a, b *Place) bool {
 	if a.May != nil || b.May != nil {
 		return false
@@ -129,5 +129,5 @@ func (l *Ledger) Alike(class int, a, b *Place) bool {
 	return same(r.repelling) && same(r.repelled)
 }
 
-// MindsHosts tells whether a rule of the class, or one that keeps it away, is on the hostname.
+// MindsHosts reports whether a rule of the class, or one that keeps it away, is on the hostname.
 func (l *Ledger) MindsHosts(class int) bool { return l.rules[class].mindsHosts }

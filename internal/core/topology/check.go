@@ -17,7 +17,7 @@ type Miss struct {
 	skew, max int32
 }
 
-// IsYes tells whether every rule is kept.
+// IsYes reports whether every rule is kept.
 func (m Miss) IsYes() bool { return m.reason == verdict.OK }
 
 // Verdict returns the miss in words.
@@ -32,15 +32,15 @@ func (m Miss) Verdict() verdict.Verdict {
 	}
 }
 
-// Check tells whether one more pod of the class may go to the place. Wishes before the
+// Check reports whether one more pod of the class may go to the place. Preferences before the
 // given one have been given up. Rules on keys whose domain is Open are passed over: they
 // are asked again once it is settled.
 //
 // A courteous class also keeps to the spreads of others that count its pods, though it
 // need not: kube-scheduler may bind it before those for whom it would be one too many. On a
 // machine that has none of those nobody minds, for they can have one of their own.
-func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) Miss {
-	if courteous {
+func (l *Ledger) Check(class int, at *Place, preferencesFrom int, respectsSpread bool) Miss {
+	if respectsSpread {
 		l.meter.Spend(len(l.rules[class].counted))
 		for _, g := range l.rules[class].counted {
 			gr := &l.groups[g]
@@ -51,18 +51,18 @@ func (l *Ledger) Check(class int, at *Place, wishesFrom int, courteous bool) Mis
 			}
 		}
 	}
-	return l.judge(class, at, wishesFrom, false)
+	return l.judge(class, at, preferencesFrom, false)
 }
 
-// Holds tells whether a pod of the class that has been counted at the place may be
+// Holds reports whether a pod of the class that has been counted at the place may be
 // there, all things considered.
 func (l *Ledger) Holds(class int, at *Place) Miss {
 	return l.judge(class, at, math.MaxInt, true)
 }
 
-// Welcome tells whether a pod of the class that has been counted at the place breaks no
+// Admit reports whether a pod of the class that has been counted at the place breaks no
 // rule there, neither its own nor a spread of others.
-func (l *Ledger) Welcome(class int, at *Place) bool {
+func (l *Ledger) Admit(class int, at *Place) bool {
 	l.meter.Spend(len(l.rules[class].counted))
 	for _, g := range l.rules[class].counted {
 		if gr := &l.groups[g]; gr.kind == spreading && at.counts(g) && at.Domain[gr.key] >= 0 {
@@ -75,10 +75,10 @@ func (l *Ledger) Welcome(class int, at *Place) bool {
 }
 
 // judge applies every rule. counted: the pod is in the counts already.
-func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss {
+func (l *Ledger) judge(class int, at *Place, preferencesFrom int, counted bool) Miss {
 	r := &l.rules[class]
 	l.meter.Spend(r.weight)
-	kept := func(wish int) bool { return wish < 0 || wish >= wishesFrom }
+	kept := func(preference int) bool { return preference < 0 || preference >= preferencesFrom }
 	already := func(u *use) int32 {
 		if counted {
 			return u.self
@@ -86,14 +86,14 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 		return 0
 	}
 	for i := range r.spread {
-		if u := &r.spread[i]; kept(u.wish) {
+		if u := &r.spread[i]; kept(u.preference) {
 			if v := l.spread(u, at, already(u)); !v.IsYes() {
 				return v
 			}
 		}
 	}
 	for i := range r.attracting {
-		if a := &r.attracting[i]; kept(a.wish) {
+		if a := &r.attracting[i]; kept(a.preference) {
 			if v := l.attract(a, at, counted); !v.IsYes() {
 				return v
 			}
@@ -101,7 +101,7 @@ func (l *Ledger) judge(class int, at *Place, wishesFrom int, counted bool) Miss 
 	}
 	for i := range r.repelling {
 		u := &r.repelling[i]
-		if g := &l.groups[u.group]; kept(u.wish) && l.at(u.group, at)-already(u) > 0 {
+		if g := &l.groups[u.group]; kept(u.preference) && l.at(u.group, at)-already(u) > 0 {
 			return Miss{reason: verdict.AntiAffinityUnmet, format: "anti-affinity: its %s has a pod that it must not be with", key: l.keys[g.key]}
 		}
 	}
@@ -122,7 +122,7 @@ func (l *Ledger) at(group int, p *Place) (most int32) {
 	switch d := p.Domain[g.key]; {
 	case d >= 0:
 		return g.most(d)
-	case d == Unsettled:
+	case d == Undetermined:
 		for _, m := range p.May[group] {
 			most = max(most, g.most(m))
 		}
@@ -146,7 +146,7 @@ func (g *group) sure(domain int32) int32 {
 	return 0
 }
 
-// owns tells whether pods of the class count in the group.
+// owns reports whether pods of the class count in the group.
 func (l *Ledger) owns(class, group int) bool {
 	l.meter.Spend(len(l.rules[class].counted) / numbersUnit)
 	for _, g := range l.rules[class].counted {
@@ -157,14 +157,14 @@ func (l *Ledger) owns(class, group int) bool {
 	return false
 }
 
-// spread tells whether the skew stays within bounds. already is 1 if the pod is counted.
+// spread reports whether the skew stays within bounds. already is 1 if the pod is counted.
 func (l *Ledger) spread(u *use, at *Place, already int32) (miss Miss) {
 	g := &l.groups[u.group]
 	switch d := at.Domain[g.key]; d {
 	case Open:
 	case None:
 		return Miss{reason: verdict.SpreadUnmet, format: "spread: the node has no label %s", key: l.keys[g.key]}
-	case Unsettled:
+	case Undetermined:
 		for _, m := range at.May[u.group] {
 			if miss = l.skew(u, at, m, already); !miss.IsYes() {
 				return miss
@@ -214,7 +214,7 @@ func (l *Ledger) fewest(group int, at *Place, domain int32) int32 {
 	return least
 }
 
-// attract tells whether pods that match all the terms are in each term's domain. Where
+// attract reports whether pods that match all the terms are in each term's domain. Where
 // there are none anywhere, a pod that matches itself may be the first.
 func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 	self := int32(0)
@@ -228,7 +228,7 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 		switch d := at.Domain[g.key]; {
 		case d == None:
 			return Miss{reason: verdict.AffinityUnmet, format: "affinity: the node has no label %s", key: l.keys[g.key]}
-		case d >= 0 && g.sure(d)-self <= 0 || d == Unsettled && slices.ContainsFunc(at.May[a.uses[i].group], func(m int32) bool { return g.sure(m) == 0 }):
+		case d >= 0 && g.sure(d)-self <= 0 || d == Undetermined && slices.ContainsFunc(at.May[a.uses[i].group], func(m int32) bool { return g.sure(m) == 0 }):
 			found, missing = false, l.keys[g.key]
 		}
 		first = first && g.total-self <= 0
@@ -239,24 +239,24 @@ func (l *Ledger) attract(a *affinity, at *Place, counted bool) Miss {
 	return Miss{}
 }
 
-// Attracted tells whether those that a pod of the class must be with are where the place
+// Attracted reports whether those that a pod of the class must be with are where the place
 // is; first: or the pod may be the first of them.
 func (l *Ledger) Attracted(class int, at *Place, first bool) bool {
 	r := &l.rules[class]
 	for i := range r.attracting {
 		a := r.attracting[i]
-		if a.self = a.self && first; a.wish < 0 && !l.attract(&a, at, false).IsYes() {
+		if a.self = a.self && first; a.preference < 0 && !l.attract(&a, at, false).IsYes() {
 			return false
 		}
 	}
 	return true
 }
 
-// MayBeAttracted tells whether those may be where the place is that a pod of the class must
+// MayBeAttracted reports whether those may be where the place is that a pod of the class must
 // be with: machines of which the cloud has yet to say where they are, are there.
 func (l *Ledger) MayBeAttracted(class int, at *Place) bool {
 	return !slices.ContainsFunc(l.rules[class].attracting, func(a affinity) bool {
-		return a.wish < 0 && slices.ContainsFunc(a.uses, func(u use) bool { return l.at(u.group, at) == 0 })
+		return a.preference < 0 && slices.ContainsFunc(a.uses, func(u use) bool { return l.at(u.group, at) == 0 })
 	})
 }
 

@@ -39,7 +39,7 @@ type group struct {
 	owner                       int
 	ignoreAffinity, honorTaints bool
 	// present are the domains of machines that count, possible those that could be bought;
-	// buyable tells whether there is any of the latter.
+	// buyable reports whether there is any of the latter.
 	present, possible []bool
 	buyable           bool
 	// awaited are the domains that unsettled machines that count may be in. It can be
@@ -56,14 +56,14 @@ type use struct {
 	group int
 	// self is 1 if the class's own pods are counted there.
 	self int32
-	// wish is the index of the wish that the rule comes from; -1: it is required.
-	wish int
+	// preference is the index of the preference that the rule comes from; -1: it is required.
+	preference int
 }
 
 // classRules is what a class asks of groups, and which groups count its pods.
 type classRules struct {
 	spread, repelling, repelled []use
-	// attracting are all terms of required affinity together, then each wish by itself.
+	// attracting are all terms of required affinity together, then each preference by itself.
 	attracting []affinity
 	// counted are the groups in which a pod of the class counts.
 	counted []int
@@ -81,8 +81,8 @@ func (r *classRules) weigh() {
 
 // affinity is a set of terms that one pod must match all of.
 type affinity struct {
-	uses []use
-	wish int
+	uses       []use
+	preference int
 	// self: the class's own pods match all the terms, so the first may start a domain.
 	self bool
 }
@@ -123,7 +123,7 @@ func (s *short[T]) add(list []T, v T) []T {
 type labelled struct{ key, value string }
 
 func newBuilder(l *Ledger, matters func(class int) bool) *builder {
-	b := &builder{Ledger: l, byName: map[string]int{}, matters: make([]bool, len(l.shapes)), every: make([]int, len(l.shapes))}
+	b := &builder{Ledger: l, byName: map[string]int{}, matters: make([]bool, len(l.constraintSets)), every: make([]int, len(l.constraintSets))}
 	for c := range b.every {
 		b.every[c], b.matters[c] = c, matters(c)
 	}
@@ -133,7 +133,7 @@ func newBuilder(l *Ledger, matters func(class int) bool) *builder {
 // sort finds out which labels the classes have.
 func (b *builder) sort() {
 	b.byLabel = map[labelled][]int{}
-	for c, sh := range b.shapes {
+	for c, sh := range b.constraintSets {
 		for key, value := range sh.Labels {
 			at := labelled{key, value}
 			b.byLabel[at] = b.numbers.add(b.byLabel[at], c)
@@ -141,12 +141,12 @@ func (b *builder) sort() {
 	}
 }
 
-// fewShapes is of how many shapes each is asked whether a selector selects it.
-const fewShapes = 64
+// fewConstraints is of how many pod constraints each is asked whether a selector selects it.
+const fewConstraints = 64
 
 // candidates returns classes among which are all that the selector selects, in order.
 func (b *builder) candidates(s *cluster.Selector) []int {
-	if len(b.shapes) <= fewShapes {
+	if len(b.constraintSets) <= fewConstraints {
 		return b.every
 	}
 	if b.byLabel == nil {
@@ -168,8 +168,8 @@ func effortOf(t *cluster.PodTerm) int {
 	return 1 + len(t.Selector.Requirements) + len(t.NamespaceSelector.Requirements) + len(t.Namespaces)/numbersUnit
 }
 
-// selects tells whether the term selects a pod of the shape.
-func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Shape) bool {
+// selects reports whether the term selects a pod of the constraints.
+func (b *builder) selects(t *cluster.PodTerm, sh *cluster.Constraints) bool {
 	in := slices.Contains(t.Namespaces, sh.Namespace)
 	if !in && t.NamespaceSelector.Some {
 		labels, known := b.namespaces[sh.Namespace]
@@ -202,7 +202,7 @@ func (b *builder) fill(group, class int, s *cluster.Selector, each int, selects 
 	}
 	b.filled[group] = true
 	if !b.matters[class] {
-		mine := b.running.among(&cluster.PodTerm{Selector: *s, Namespaces: []string{b.shapes[class].Namespace}})
+		mine := b.running.among(&cluster.PodTerm{Selector: *s, Namespaces: []string{b.constraintSets[class].Namespace}})
 		if b.meter.Spend(1 + len(mine)*each); !slices.ContainsFunc(mine, selects) {
 			return
 		}
@@ -265,8 +265,8 @@ func (b *builder) selector(s *cluster.Selector) {
 }
 
 // addSpread adds the group of one spread constraint of a class.
-func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
-	sh := b.shapes[class]
+func (b *builder) addSpread(class int, sp *cluster.Spread, preference int) {
+	sh := b.constraintSets[class]
 	b.call("spread", sh.Namespace, sp.Key)
 	b.selector(&sp.Selector)
 	if !sp.IgnoreAffinity {
@@ -290,26 +290,26 @@ func (b *builder) addSpread(class int, sp *cluster.Spread, wish int) {
 		kind: spreading, key: b.keyOf(sp.Key), maxSkew: sp.MaxSkew, minDomains: sp.MinDomains, owner: class,
 		ignoreAffinity: sp.IgnoreAffinity, honorTaints: sp.HonorTaints,
 	})
-	u := use{group: i, wish: wish}
+	u := use{group: i, preference: preference}
 	if sp.Selector.Selects(sh.Labels) {
 		u.self = 1
 	}
 	b.rules[class].spread = b.uses.add(b.rules[class].spread, u)
 	b.fill(i, class, &sp.Selector, 1+len(sp.Selector.Requirements), func(c int) bool {
-		other := b.shapes[c]
+		other := b.constraintSets[c]
 		return other.Namespace == sh.Namespace && sp.Selector.Selects(other.Labels)
 	}, func(c int) { b.countNew(c, i) })
 }
 
 // addAffinity adds the groups of a set of affinity terms that pods must match together.
-func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
+func (b *builder) addAffinity(class int, terms []cluster.PodTerm, preference int) {
 	if len(terms) == 0 {
 		return
 	}
-	matchesAll := func(sh *cluster.Shape) bool {
+	matchesAll := func(sh *cluster.Constraints) bool {
 		return !slices.ContainsFunc(terms, func(t cluster.PodTerm) bool { return !b.selects(&t, sh) })
 	}
-	a := affinity{wish: wish, self: matchesAll(b.shapes[class])}
+	a := affinity{preference: preference, self: matchesAll(b.constraintSets[class])}
 	each := 0
 	for i := range terms {
 		each += effortOf(&terms[i])
@@ -320,12 +320,12 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 			b.term(&terms[j])
 		}
 		g := b.group(group{kind: attracting, key: b.keyOf(terms[i].Key)})
-		u := use{group: g, wish: wish}
+		u := use{group: g, preference: preference}
 		if a.self {
 			u.self = 1
 		}
 		a.uses = append(a.uses, u)
-		b.fill(g, class, &terms[i].Selector, each, func(c int) bool { return matchesAll(b.shapes[c]) }, func(c int) { b.countNew(c, g) })
+		b.fill(g, class, &terms[i].Selector, each, func(c int) bool { return matchesAll(b.constraintSets[c]) }, func(c int) { b.countNew(c, g) })
 	}
 	b.rules[class].attracting = append(b.rules[class].attracting, a)
 }
@@ -333,21 +333,21 @@ func (b *builder) addAffinity(class int, terms []cluster.PodTerm, wish int) {
 // addAntiAffinity adds the two groups of an anti-affinity term: the pods it selects, from
 // which the owner keeps away, and, if it is required, its owners, from which those keep away.
 // A term that selects none of all classes keeps nobody apart: there is nothing to ask.
-func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
+func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, preference int) {
 	b.call("anti")
 	b.term(t)
 	if b.selectsNone(class, t) {
 		return
 	}
 	selected := b.group(group{kind: repelling, key: b.keyOf(t.Key)})
-	selects := func(c int) bool { return b.selects(t, b.shapes[c]) }
-	u := use{group: selected, wish: wish}
+	selects := func(c int) bool { return b.selects(t, b.constraintSets[c]) }
+	u := use{group: selected, preference: preference}
 	if selects(class) {
 		u.self = 1
 	}
 	b.rules[class].repelling = b.uses.add(b.rules[class].repelling, u)
 	b.fill(selected, class, &t.Selector, effortOf(t), selects, func(c int) { b.countNew(c, selected) })
-	if wish >= 0 {
+	if preference >= 0 {
 		return
 	}
 	b.call("owners")
@@ -359,17 +359,17 @@ func (b *builder) addAntiAffinity(class int, t *cluster.PodTerm, wish int) {
 	})
 }
 
-// selectsNone tells whether a term of a class, whose name is in the buffer, selects no class.
+// selectsNone reports whether a term of a class, whose name is in the buffer, selects no class.
 func (b *builder) selectsNone(class int, t *cluster.PodTerm) bool {
 	if g, known := b.byName[string(b.name)]; known {
 		return g < 0
 	}
-	if b.selects(t, b.shapes[class]) { // as it mostly is
+	if b.selects(t, b.constraintSets[class]) { // as it mostly is
 		return false
 	}
 	for _, c := range b.candidates(&t.Selector) {
 		b.meter.Spend(effortOf(t))
-		if b.selects(t, b.shapes[c]) {
+		if b.selects(t, b.constraintSets[c]) {
 			return false
 		}
 	}

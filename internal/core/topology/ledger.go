@@ -15,26 +15,26 @@ const (
 	None int32 = -1
 	// Open: the machine is yet to be bought and may be in one of several domains.
 	Open int32 = -2
-	// Unsettled: the machine is bought, and the cloud has not said in which of several
+	// Undetermined: the machine is bought, and the cloud has not said in which of several
 	// domains it is. What holds has to hold in each.
-	Unsettled int32 = -3
+	Undetermined int32 = -3
 )
 
-// Ledger counts pods by domain. Classes are indexes into the shapes it was made with.
+// Ledger counts pods by domain. Classes are indexes into the pod constraints it was made with.
 type Ledger struct {
-	shapes     []*cluster.Shape
-	namespaces map[string]map[string]string
-	keys       []string
-	domains    []map[string]int32 // by key
-	shared     []bool             // by key: a clone has the same domains, so none may be added
-	sizes      []int32            // by key: how many domains
-	groups     []group
-	rules      []classRules
-	spreads    [][]int // by key: the spreading groups that are asked about
-	asked      []bool  // by group
-	keysAsked  []bool  // by key: some group that is asked about has it
-	keySets    [][]int // that classes have, for others
-	scratch    []int
+	constraintSets []*cluster.Constraints
+	namespaces     map[string]map[string]string
+	keys           []string
+	domains        []map[string]int32 // by key
+	shared         []bool             // by key: a clone has the same domains, so none may be added
+	sizes          []int32            // by key: how many domains
+	groups         []group
+	rules          []classRules
+	spreads        [][]int // by key: the spreading groups that are asked about
+	asked          []bool  // by group
+	keysAsked      []bool  // by key: some group that is asked about has it
+	keySets        [][]int // that classes have, for others
+	scratch        []int
 	// meter is what all that is asked and counted is taken from.
 	meter *effort.Meter
 	// soldOut: domains in which machines could be bought count no more.
@@ -60,19 +60,19 @@ type Place struct {
 	May [][]int32
 }
 
-// New returns the ledger of all rules that pods of these shapes have. Shapes that only
+// New returns the ledger of all rules that pods of these pod constraints have. Shapes that only
 // run, and are not to be placed, belong in it too: others' rules count them.
-func New(shapes []*cluster.Shape, namespaces map[string]map[string]string) *Ledger {
-	return NewFor(shapes, namespaces, nil, func(int) bool { return true })
+func New(constraintSets []*cluster.Constraints, namespaces map[string]map[string]string) *Ledger {
+	return NewFor(constraintSets, namespaces, nil, func(int) bool { return true })
 }
 
 // NewFor is New that counts only what some class asks about that matters says yes to. The
 // other classes are counted where those look, but must not be asked about themselves. The
 // work, and all that the ledger is asked later, is taken from the meter.
-func NewFor(shapes []*cluster.Shape, namespaces map[string]map[string]string, meter *effort.Meter, matters func(class int) bool) *Ledger {
-	l := &Ledger{shapes: shapes, namespaces: namespaces, rules: make([]classRules, len(shapes)), meter: meter}
+func NewFor(constraintSets []*cluster.Constraints, namespaces map[string]map[string]string, meter *effort.Meter, matters func(class int) bool) *Ledger {
+	l := &Ledger{constraintSets: constraintSets, namespaces: namespaces, rules: make([]classRules, len(constraintSets)), meter: meter}
 	b := newBuilder(l, matters)
-	for c, sh := range shapes {
+	for c, sh := range constraintSets {
 		if !b.matters[c] {
 			continue
 		}
@@ -83,14 +83,14 @@ func NewFor(shapes []*cluster.Shape, namespaces map[string]map[string]string, me
 		for i := range sh.AntiAffinity {
 			b.addAntiAffinity(c, &sh.AntiAffinity[i], -1)
 		}
-		for w := range sh.Wishes {
-			switch wish := &sh.Wishes[w]; {
-			case wish.Spread != nil:
-				b.addSpread(c, wish.Spread, w)
-			case wish.Affinity != nil:
-				b.addAffinity(c, []cluster.PodTerm{*wish.Affinity}, w)
-			case wish.AntiAffinity != nil:
-				b.addAntiAffinity(c, wish.AntiAffinity, w)
+		for w := range sh.Preferences {
+			switch preference := &sh.Preferences[w]; {
+			case preference.Spread != nil:
+				b.addSpread(c, preference.Spread, w)
+			case preference.Affinity != nil:
+				b.addAffinity(c, []cluster.PodTerm{*preference.Affinity}, w)
+			case preference.AntiAffinity != nil:
+				b.addAntiAffinity(c, preference.AntiAffinity, w)
 			}
 		}
 	}
@@ -130,15 +130,15 @@ func (l *Ledger) onlyFor(matters []bool) {
 	}
 }
 
-// Counts tells whether pods of the class count anywhere that someone asks about.
+// Counts reports whether pods of the class count anywhere that someone asks about.
 func (l *Ledger) Counts(class int) bool {
 	return len(l.rules[class].counted) > 0 || len(l.rules[class].spread) > 0
 }
 
-// asks tells whether anyone asks about a group.
+// asks reports whether anyone asks about a group.
 func (l *Ledger) asks(group int) bool { return l.asked[group] }
 
-// AsksOf tells whether anyone asks in which domain of a key a machine is.
+// AsksOf reports whether anyone asks in which domain of a key a machine is.
 func (l *Ledger) AsksOf(key int) bool { return l.keysAsked[key] }
 
 // each calls f for each group that matters to the class or in which its pods count. Some
@@ -193,18 +193,18 @@ func (l *Ledger) KeysOf(class int) []int {
 	return keys
 }
 
-// Follows tells whether pods of the class must be with others.
+// Follows reports whether pods of the class must be with others.
 func (l *Ledger) Follows(class int) bool {
-	return slices.ContainsFunc(l.rules[class].attracting, func(a affinity) bool { return a.wish < 0 })
+	return slices.ContainsFunc(l.rules[class].attracting, func(a affinity) bool { return a.preference < 0 })
 }
 
-// Leads tells whether pods of one class are among those that pods of another must be with.
+// Leads reports whether pods of one class are among those that pods of another must be with.
 func (l *Ledger) Leads(leader, follower int) bool {
 	for i := range l.rules[follower].attracting {
 		a := &l.rules[follower].attracting[i]
 		l.meter.Spend(1 + len(a.uses))
 		for _, u := range a.uses {
-			if a.wish < 0 && l.owns(leader, u.group) {
+			if a.preference < 0 && l.owns(leader, u.group) {
 				return true
 			}
 		}
@@ -286,7 +286,7 @@ func (l *Ledger) Spreading(f func(group, owner int, ignoreAffinity, honorTaints 
 // Spreads are the spreading groups of a key that are asked about.
 func (l *Ledger) Spreads(key int) []int { return l.spreads[key] }
 
-// IsSpreading tells whether a group is of a spread.
+// IsSpreading reports whether a group is of a spread.
 func (l *Ledger) IsSpreading(group int) bool { return l.groups[group].kind == spreading }
 
 // Groups returns how many groups there are, for Place.Counts.
@@ -342,14 +342,14 @@ func (l *Ledger) Possible(group int, domain, brings int32) {
 	}
 }
 
-// Sees tells whether pods of the class count in a group.
+// Sees reports whether pods of the class count in a group.
 func (l *Ledger) Sees(group, class int) bool { return l.owns(class, group) }
 
-// IsPresent tells whether a machine that counts in a spreading group is in the domain.
+// IsPresent reports whether a machine that counts in a spreading group is in the domain.
 func (l *Ledger) IsPresent(group int, domain int32) bool { return l.groups[group].present[domain] }
 
 // OnlyPresent forgets what could be bought for the groups of the class's spreads. It
-// tells whether that made a difference.
+// reports whether that made a difference.
 func (l *Ledger) OnlyPresent(class int) (changed bool) {
 	for _, u := range l.rules[class].spread {
 		gr := &l.groups[u.group]
@@ -364,15 +364,15 @@ func (l *Ledger) OnlyPresent(class int) (changed bool) {
 
 // Count adds n pods of a class to a place; n may be negative. leaving of them have been
 // told to end, and count for affinity but not for spread.
-func (l *Ledger) Count(class int, at *Place, n, leaving int32) {
+func (l *Ledger) Count(class int, at *Place, n, deleting int32) {
 	r := &l.rules[class]
 	l.meter.Spend(1 + len(r.counted) + len(r.spread))
 	for _, g := range r.counted {
-		l.count(g, at, n, leaving)
+		l.count(g, at, n, deleting)
 	}
 	for i := range r.spread {
 		gr := &l.groups[r.spread[i].group]
-		if d := at.Domain[gr.key]; d >= 0 && r.spread[i].wish < 0 {
+		if d := at.Domain[gr.key]; d >= 0 && r.spread[i].preference < 0 {
 			gr.owners[d] += n
 		}
 	}
@@ -388,13 +388,13 @@ func (l *Ledger) CountUnder(class int, at *Place, key int, n int32) {
 	}
 }
 
-func (l *Ledger) count(group int, at *Place, n, leaving int32) {
+func (l *Ledger) count(group int, at *Place, n, deleting int32) {
 	gr := &l.groups[group]
 	if gr.kind == spreading {
 		if !at.counts(group) {
 			return
 		}
-		n -= leaving
+		n -= deleting
 	}
 	domains, sure := at.domains(group, gr.key)
 	for _, d := range domains {
@@ -417,7 +417,7 @@ func (p *Place) domains(group, key int) (domains []int32, sure bool) {
 	switch d := p.Domain[key]; {
 	case d >= 0:
 		return p.Domain[key : key+1], p.Doubt == nil || !p.Doubt[group]
-	case d == Unsettled:
+	case d == Undetermined:
 		return p.May[group], false
 	}
 	return nil, false
@@ -435,11 +435,11 @@ func (b *builder) keyOf(key string) int {
 	return len(b.keys) - 1
 }
 
-// isHostname tells whether every machine is a domain of its own under the key.
+// isHostname reports whether every machine is a domain of its own under the key.
 func (l *Ledger) isHostname(key int) bool { return l.keys[key] == label.Hostname }
 
-// Shapes returns the shapes of the classes, in order.
-func (l *Ledger) Shapes() []*cluster.Shape { return l.shapes }
+// Constraints returns the pod constraints of the classes, in order.
+func (l *Ledger) Constraints() []*cluster.Constraints { return l.constraintSets }
 
 // KeyOf returns the index of a group's key.
 func (l *Ledger) KeyOf(group int) int { return l.groups[group].key }

@@ -8,10 +8,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// webAndRival returns the ledger of two shapes: web with the rules, and rival, which has the same label and none.
+// webAndRival returns the ledger of two pod constraints: web with the rules, and rival, which has the same label and none.
 func webAndRival(rules cluster.Rules) *topology.Ledger {
 	labels := map[string]string{"app": "web"}
-	return topology.New([]*cluster.Shape{{Labels: labels, Rules: rules}, {Labels: labels}}, nil)
+	return topology.New([]*cluster.Constraints{{Labels: labels, Rules: rules}, {Labels: labels}}, nil)
 }
 
 func selectsWeb() cluster.Selector {
@@ -48,7 +48,7 @@ func TestUnsettledMachinesAreWhereItIsWorst(t *testing.T) {
 	places := func(l *topology.Ledger) (a, b, either *topology.Place) {
 		a, b = &topology.Place{Domain: []int32{l.NewDomain(0)}}, &topology.Place{Domain: []int32{l.NewDomain(0)}}
 		both := []int32{a.Domain[0], b.Domain[0]}
-		return a, b, &topology.Place{Domain: []int32{topology.Unsettled}, May: [][]int32{both, both}}
+		return a, b, &topology.Place{Domain: []int32{topology.Undetermined}, May: [][]int32{both, both}}
 	}
 	for name, c := range map[string]struct {
 		rules cluster.Rules
@@ -122,7 +122,7 @@ func TestNewForCountsWhatIsAskedAbout(t *testing.T) {
 			t.Parallel()
 			labels := map[string]string{"app": "web"}
 			spread := cluster.Rules{Spread: []cluster.Spread{{Key: label.Zone, MaxSkew: 1, Selector: selectsWeb()}}}
-			l := topology.NewFor([]*cluster.Shape{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil, nil,
+			l := topology.NewFor([]*cluster.Constraints{{Labels: labels, Rules: spread}, {Labels: labels}, {}}, nil, nil,
 				func(class int) bool { return class == c.class })
 			if l.AsksOf(0) != c.asks || (len(l.Spreads(0)) > 0) != c.asks {
 				t.Fatalf("asks of zones: %t, spreads: %v", l.AsksOf(0), l.Spreads(0))

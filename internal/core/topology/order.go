@@ -9,10 +9,10 @@ package topology
 // no such rule then add.
 func (l *Ledger) Order(n int) []int {
 	w := waiting{Ledger: l, left: make([]int, len(l.groups))}
-	var free, followers []int
+	var free, dependents []int
 	for c := range n {
 		if l.Follows(c) {
-			followers = append(followers, c)
+			dependents = append(dependents, c)
 		} else {
 			free = append(free, c)
 		}
@@ -21,7 +21,7 @@ func (l *Ledger) Order(n int) []int {
 		}
 		l.meter.Spend(len(l.rules[c].counted) / numbersUnit)
 	}
-	return append(w.order(free), w.order(followers)...)
+	return append(w.order(free), w.order(dependents)...)
 }
 
 // waiting is classes that have no turn yet.
@@ -34,14 +34,14 @@ type waiting struct {
 // other, the first whose spreads do not count its own pods: the others can make room for
 // it, it cannot for them.
 func (w *waiting) order(classes []int) []int {
-	turns := make([]int, 0, len(classes))
+	sequence := make([]int, 0, len(classes))
 	done, selfless := make([]bool, len(classes)), make([]bool, len(classes))
 	blocks := make([]blocker, len(classes))
 	for i, c := range classes {
 		selfless[i] = w.selfless(c)
 		blocks[i].group = -1
 	}
-	for start := 0; len(turns) < len(classes); {
+	for start := 0; len(sequence) < len(classes); {
 		for done[start] {
 			start++
 		}
@@ -65,19 +65,19 @@ func (w *waiting) order(classes []int) []int {
 			next = kind
 		}
 		done[next] = true
-		turns = append(turns, classes[next])
+		sequence = append(sequence, classes[next])
 		for _, g := range w.rules[classes[next]].counted {
 			w.left[g]--
 		}
 	}
-	return turns
+	return sequence
 }
 
 // blocker is a group that a class has to wait for, and how many classes in it do not
 // count: its own.
 type blocker struct{ group, own int }
 
-// stands tells whether a blocker still is one.
+// stands reports whether a blocker still is one.
 func (w *waiting) stands(b blocker) bool { return b.group >= 0 && w.left[b.group]-b.own > 0 }
 
 // blocker returns a group that a rule of the class counts and in which others are that
@@ -104,17 +104,17 @@ func (w *waiting) blocks(class int, u *use) blocker {
 	if w.owns(class, u.group) {
 		b.own = 1
 	}
-	if u.wish >= 0 || !w.stands(b) {
+	if u.preference >= 0 || !w.stands(b) {
 		b.group = -1
 	}
 	return b
 }
 
-// selfless tells whether the class has spreads, and none of them counts its own pods.
+// selfless reports whether the class has spreads, and none of them counts its own pods.
 func (w *waiting) selfless(class int) bool {
 	has := false
 	for _, u := range w.rules[class].spread {
-		if u.wish >= 0 {
+		if u.preference >= 0 {
 			continue
 		}
 		if has = true; u.self > 0 {

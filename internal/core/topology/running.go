@@ -41,7 +41,7 @@ type running struct {
 // does.
 func (b *builder) addRunning() {
 	var r *running
-	for c, sh := range b.shapes {
+	for c, sh := range b.constraintSets {
 		if b.matters[c] || len(sh.Spread)+len(sh.AntiAffinity) == 0 {
 			continue
 		}
@@ -70,7 +70,7 @@ func (b *builder) addRunning() {
 func (b *builder) newRunning() *running {
 	share := b.meter.Left() / runningShare
 	r := &running{plainLeft: share, shortLeft: share, byNamespace: map[string][]int{}, byLabel: map[labelled][]int{}}
-	for c, sh := range b.shapes {
+	for c, sh := range b.constraintSets {
 		if !b.matters[c] {
 			continue
 		}
@@ -108,14 +108,14 @@ func (r *running) among(t *cluster.PodTerm) []int {
 }
 
 // addOwners adds the group of the owners of a required anti-affinity term, if it selects any class
-// that matters. It tells whether none of these keeps away from too many groups already.
+// that matters. It reports whether none of these keeps away from too many groups already.
 func (b *builder) addOwners(class int, t *cluster.PodTerm) (few bool) {
 	among := b.running.among(t)
 	b.meter.Spend(1 + len(t.Namespaces)/numbersUnit + len(among)*effortOf(t))
 	var from []int
 	few = true
 	for _, c := range among {
-		if b.selects(t, b.shapes[c]) {
+		if b.selects(t, b.constraintSets[c]) {
 			from, few = append(from, c), few && len(b.rules[c].repelled) < plainAway
 		}
 	}
@@ -147,7 +147,7 @@ func (b *builder) callAway(key string, from []int) {
 
 // keepAway has a class keep away from where the pods of a group are.
 func (b *builder) keepAway(class, group int) {
-	b.rules[class].repelled = b.uses.add(b.rules[class].repelled, use{group: group, wish: -1})
+	b.rules[class].repelled = b.uses.add(b.rules[class].repelled, use{group: group, preference: -1})
 }
 
 // addInShort adds for each key one group of the class's pods, from which all keep away that any of
@@ -156,7 +156,7 @@ func (b *builder) keepAway(class, group int) {
 // is about hosts, and is left out if it is about larger domains: where it is true of those,
 // kube-scheduler says so.
 func (b *builder) addInShort(class int) {
-	r, sh := b.running, b.shapes[class]
+	r, sh := b.running, b.constraintSets[class]
 	var keys []string
 	away, all := map[string]map[int]bool{}, false
 	for i := range sh.AntiAffinity {
@@ -174,7 +174,7 @@ func (b *builder) addInShort(class int) {
 			if away[t.Key][c] {
 				continue
 			}
-			if b.meter.Spend(effortOf(t)); b.selects(t, b.shapes[c]) {
+			if b.meter.Spend(effortOf(t)); b.selects(t, b.constraintSets[c]) {
 				away[t.Key][c] = true
 			}
 		}

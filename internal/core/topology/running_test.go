@@ -31,20 +31,20 @@ func randomTerm(r *rand.Rand) cluster.PodTerm {
 	return t
 }
 
-// randomShapes returns shapes of pods that wait, without rules, and then of pods that run and have some.
-func randomShapes(r *rand.Rand, waiting, running, terms int) []*cluster.Shape {
-	var shapes []*cluster.Shape
+// randomConstraints returns pod constraints of pods that wait, without rules, and then of pods that run and have some.
+func randomConstraints(r *rand.Rand, waiting, running, terms int) []*cluster.Constraints {
+	var constraintSets []*cluster.Constraints
 	for i := range waiting + running {
 		values := []string{"a", "b", "c", "d"}
-		sh := &cluster.Shape{Namespace: values[r.IntN(4)], Labels: map[string]string{"app": values[r.IntN(4)], "team": values[r.IntN(4)]}}
+		sh := &cluster.Constraints{Namespace: values[r.IntN(4)], Labels: map[string]string{"app": values[r.IntN(4)], "team": values[r.IntN(4)]}}
 		for range terms {
 			if i >= waiting {
 				sh.AntiAffinity = append(sh.AntiAffinity, randomTerm(r))
 			}
 		}
-		shapes = append(shapes, sh)
+		constraintSets = append(constraintSets, sh)
 	}
-	return shapes
+	return constraintSets
 }
 
 // TestRulesOfRunningPodsHold: pods that wait are kept away as they are where every rule of pods
@@ -56,9 +56,9 @@ func TestRulesOfRunningPodsHold(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		terms := []int{1, 3, 80}[seed%3]
-		shapes := randomShapes(r, waiting, owners, terms)
+		constraintSets := randomConstraints(r, waiting, owners, terms)
 		if terms == 80 { // of which nearly all select nobody that waits
-			for _, sh := range shapes[waiting:] {
+			for _, sh := range constraintSets[waiting:] {
 				for i := range sh.AntiAffinity[2:] {
 					sh.AntiAffinity[2+i].Selector.Requirements["app"] = label.In(fmt.Sprint(i))
 				}
@@ -87,8 +87,8 @@ func TestRulesOfRunningPodsHold(t *testing.T) {
 			}
 			return kept
 		}
-		want := judge(topology.New(shapes, namespaces))
-		if got := judge(topology.NewFor(shapes, namespaces, effort.New(1_000_000), func(c int) bool { return c < waiting })); got != want {
+		want := judge(topology.New(constraintSets, namespaces))
+		if got := judge(topology.NewFor(constraintSets, namespaces, effort.New(1_000_000), func(c int) bool { return c < waiting })); got != want {
 			t.Errorf("seed %d, %d terms each: kept away %s, want %s", seed, terms, got, want)
 		}
 	}
@@ -97,13 +97,13 @@ func TestRulesOfRunningPodsHold(t *testing.T) {
 // TestMoreRulesThanAreRead: what is not read keeps everybody off the pods' machines, and off no others.
 func TestMoreRulesThanAreRead(t *testing.T) {
 	t.Parallel()
-	sh := &cluster.Shape{Namespace: "hostile"}
+	sh := &cluster.Constraints{Namespace: "hostile"}
 	for i := range 5000 {
 		some := cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In(fmt.Sprint(i))}}
 		sh.AntiAffinity = append(sh.AntiAffinity, cluster.PodTerm{Key: label.Hostname, Selector: some, Namespaces: []string{"hostile"}})
 	}
 	meter := effort.New(4_000)
-	l := topology.NewFor([]*cluster.Shape{{Namespace: "other"}, sh}, nil, meter, func(c int) bool { return c == 0 })
+	l := topology.NewFor([]*cluster.Constraints{{Namespace: "other"}, sh}, nil, meter, func(c int) bool { return c == 0 })
 	theirs, free := &topology.Place{Domain: []int32{l.Domain(0, "theirs")}}, &topology.Place{Domain: []int32{l.Domain(0, "free")}}
 	l.Count(1, theirs, 1, 0)
 	if l.Check(0, theirs, 0, false).IsYes() || !l.Check(0, free, 0, false).IsYes() {
@@ -119,16 +119,16 @@ func TestMoreRulesThanAreRead(t *testing.T) {
 func TestOnePodIsAskedLittle(t *testing.T) {
 	t.Parallel()
 	const waiting, owners = 60, 59
-	var shapes []*cluster.Shape
+	var constraintSets []*cluster.Constraints
 	for i := range waiting + owners {
-		shapes = append(shapes, &cluster.Shape{Namespace: "a", Labels: map[string]string{"app": fmt.Sprint(i)}})
+		constraintSets = append(constraintSets, &cluster.Constraints{Namespace: "a", Labels: map[string]string{"app": fmt.Sprint(i)}})
 		if i >= waiting {
 			some := cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In("0", fmt.Sprint(1+i-waiting))}}
-			shapes[i].AntiAffinity = []cluster.PodTerm{{Key: label.Hostname, Selector: some, Namespaces: []string{"a"}}}
+			constraintSets[i].AntiAffinity = []cluster.PodTerm{{Key: label.Hostname, Selector: some, Namespaces: []string{"a"}}}
 		}
 	}
 	meter := effort.New(1_000_000)
-	l := topology.NewFor(shapes, nil, meter, func(c int) bool { return c < waiting })
+	l := topology.NewFor(constraintSets, nil, meter, func(c int) bool { return c < waiting })
 	most := int64(0)
 	for i := range owners {
 		at := &topology.Place{Domain: []int32{l.Domain(0, fmt.Sprint(i))}}

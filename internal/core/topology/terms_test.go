@@ -59,8 +59,8 @@ func TestTermsSelectLikeKubernetes(t *testing.T) {
 		for i := range read {
 			want = want && read[i].Matches(other, namespaces[other.Namespace])
 		}
-		l := topology.New([]*cluster.Shape{
-			translate.PodShape(owner, translate.Vocabulary{}), translate.PodShape(other, translate.Vocabulary{}),
+		l := topology.New([]*cluster.Constraints{
+			translate.PodConstraints(owner, translate.Vocabulary{}), translate.PodConstraints(other, translate.Vocabulary{}),
 		}, namespaces)
 		if got := l.Leads(1, 0); got != want {
 			t.Fatalf("%+v of a pod in %s select %v in %s: %v, kube-scheduler says %v", terms, owner.Namespace, other.Labels, other.Namespace, got, want)

@@ -44,9 +44,9 @@ const (
 	GangIncomplete Reason = "GangIncomplete"
 	GangShort      Reason = "GangShort"
 	// For one node that is not removed.
-	NodeBlocked     Reason = "DisruptionBlocked"
-	BudgetExhausted Reason = "BudgetExhausted"
-	NotYetQuiet     Reason = "NotYetQuiet"
+	NodeBlocked                Reason = "DisruptionBlocked"
+	BudgetExhausted            Reason = "BudgetExhausted"
+	ConsolidateAfterNotElapsed Reason = "ConsolidateAfterNotElapsed"
 	// Unconsolidatable: nothing is gained by removing it.
 	Unconsolidatable Reason = "Unconsolidatable"
 	// NoReplacement: its pods have nowhere to go.
@@ -73,7 +73,7 @@ func Of(reason Reason, subject, format string, args ...any) Verdict {
 	return Verdict{Reason: reason, Subject: subject, Detail: fmt.Sprintf(format, args...)}
 }
 
-// IsYes tells whether there is nothing to refuse.
+// IsYes reports whether there is nothing to refuse.
 func (v Verdict) IsYes() bool { return v.Reason == OK }
 
 // About returns v with the subject it is about.

@@ -57,10 +57,10 @@ func BenchmarkKeep(b *testing.B) {
 		})
 	}
 	bench("news", func(b *testing.B, j *Journal) {
-		news := *d
+		triggers := *d
 		for i := 0; b.Loop(); i++ {
-			news.Error = fmt.Sprint(i)
-			j.take(&news)
+			triggers.Error = fmt.Sprint(i)
+			j.take(&triggers)
 		}
 	})
 	bench("no-news", func(b *testing.B, j *Journal) {

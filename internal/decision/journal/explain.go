@@ -96,7 +96,7 @@ func (f *File) Explain(s Subject) ([]Answer, error) {
 		}
 		if ok {
 			x.pods()
-			x.machines()
+			x.nodes()
 		}
 	}
 	for i := range f.Refusals {
@@ -142,9 +142,9 @@ func (x *explainer) pods() {
 		return
 	}
 	p := &x.decision.Plan
-	for i := range p.Placements {
-		if a := x.pod(p.Placements[i].Pod); a != nil {
-			x.say(a, "planned for "+machine(p.Placements[i].Node, p.Placements[i].Claim))
+	for i := range p.Assignments {
+		if a := x.pod(p.Assignments[i].Pod); a != nil {
+			x.say(a, "planned for "+node(p.Assignments[i].Node, p.Assignments[i].Claim))
 		}
 	}
 	for i := range p.Launches {
@@ -160,15 +160,15 @@ func (x *explainer) pods() {
 			x.say(a, refused(why.Reason), misses(why)...)
 		}
 	}
-	for i := range x.decision.Disruption.Steps {
-		x.podsOfStep(&x.decision.Disruption.Steps[i])
+	for i := range x.decision.Disruption.Commands {
+		x.podsOfStep(&x.decision.Disruption.Commands[i])
 	}
 	for i := range x.decision.Snapshot.Pending {
 		pod := &x.decision.Snapshot.Pending[i]
 		if a := x.pod(pod.PodRef); a != nil {
 			a.Facts = []string{"created " + stamp(pod.Created)}
-			if pod.Shape != nil {
-				a.Facts = append(a.Facts, "asks for "+amounts(pod.Shape.Requests))
+			if pod.Constraints != nil {
+				a.Facts = append(a.Facts, "asks for "+amounts(pod.Constraints.Requests))
 			}
 			if x.decision.Bug != "" {
 				x.say(a, "the decision failed: "+x.decision.Bug)
@@ -177,10 +177,10 @@ func (x *explainer) pods() {
 	}
 }
 
-func (x *explainer) podsOfStep(s *plan.Step) {
+func (x *explainer) podsOfStep(s *plan.Command) {
 	for i := range s.Moves {
 		if a := x.pod(s.Moves[i].Pod); a != nil {
-			x.say(a, fmt.Sprintf("to move to %s: %s", machine(s.Moves[i].Node, s.Moves[i].Claim), worth(s)))
+			x.say(a, fmt.Sprintf("to move to %s: %s", node(s.Moves[i].Node, s.Moves[i].Claim), worth(s)))
 		}
 	}
 	for i := range s.Launch {
@@ -286,7 +286,7 @@ func misses(why *verdict.Verdict) []string {
 	return lines
 }
 
-// alike tells whether details say the same but for amounts.
+// alike reports whether details say the same but for amounts.
 func alike(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(x, y string) bool { return withoutDigits(x) == withoutDigits(y) })
 }
@@ -329,7 +329,7 @@ func others(pods int) string {
 	}
 }
 
-func machine(node, claim string) string {
+func node(node, claim string) string {
 	switch {
 	case claim == "":
 		return "node " + node
@@ -341,7 +341,7 @@ func machine(node, claim string) string {
 }
 
 // worth says what a step is for.
-func worth(s *plan.Step) string {
+func worth(s *plan.Command) string {
 	var going []string
 	for _, r := range s.Remove {
 		going = append(going, r.Node)

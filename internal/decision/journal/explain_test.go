@@ -107,7 +107,7 @@ func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
 func TestAReplacementIsExplainedByItsStep(t *testing.T) {
 	t.Parallel()
 	step := decide(t, 0, "")
-	step.Loop, step.Disruption = record.Disruption, plan.Disruption{At: step.At(), Steps: []plan.Step{{
+	step.Loop, step.Disruption = record.Disruption, plan.Disruption{At: step.At(), Commands: []plan.Command{{
 		ID: "step-7", Reason: disrupt.Drifted, Remove: []plan.Removal{{Node: "n1", Reason: disrupt.Drifted}}, Launch: []plan.Launch{{Pool: "general"}},
 	}}}
 	later := decide(t, 60, "node n2 pool=general type=small claim=general-2\n")

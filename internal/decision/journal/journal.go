@@ -71,7 +71,7 @@ type Journal struct {
 	queue chan *record.Decision
 	disk  *disk // nil: none
 
-	mu       sync.Mutex // guards everything below
+	mu       sync.Mutex // PodDisruptionBudgets everything below
 	kept     []kept     // oldest first
 	bytes    int64
 	nextID   int64
@@ -153,7 +153,7 @@ func (j *Journal) Run(ctx context.Context) {
 		j.toDisk(j.sameLine(loop))
 	}
 	if j.disk != nil {
-		j.told(j.disk.close())
+		j.reported(j.disk.close())
 	}
 }
 
@@ -263,11 +263,11 @@ func (j *Journal) toDisk(written []byte, err error) {
 	if err == nil {
 		err = j.disk.write(written, func() ([]byte, error) { return (&line{Refusals: j.refusals.list()}).bytes() })
 	}
-	j.told(err)
+	j.reported(err)
 }
 
-// told says what is wrong with the disk.
-func (j *Journal) told(err error) {
+// reported says what is wrong with the disk.
+func (j *Journal) reported(err error) {
 	if err != nil {
 		j.opts.Log.Error("writing the journal to disk", "error", err)
 	}

@@ -110,7 +110,7 @@ func TestHeadsTellPrices(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a leaving\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
 	d.Disruption.Removals = []plan.Removal{{Node: "n1"}}
-	d.Disruption.Steps = []plan.Step{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
+	d.Disruption.Commands = []plan.Command{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
 	h := headOf(d, 1, "")
 	got := fmt.Sprintf("%.2f to %.2f, %d come, %d go", h.PriceBefore, h.PriceAfter, h.Launches, h.Removals)
 	if want := "0.50 to 0.55, 2 come, 2 go"; got != want {
@@ -123,7 +123,7 @@ func TestAmountsInReasonsToStayAreNoNews(t *testing.T) {
 	stays := func(at int, detail string) *record.Decision {
 		d := decide(t, at, "")
 		d.Loop, d.Plan = record.Disruption, plan.Plan{}
-		d.Disruption = plan.Disruption{At: d.At(), Blocked: []verdict.Verdict{verdict.Of(verdict.NotYetQuiet, "n1", "%s", detail)}}
+		d.Disruption = plan.Disruption{At: d.At(), Blocked: []verdict.Verdict{verdict.Of(verdict.ConsolidateAfterNotElapsed, "n1", "%s", detail)}}
 		return d
 	}
 	acts := stays(75, "held by pod db")

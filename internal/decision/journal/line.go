@@ -85,8 +85,8 @@ func headOf(d *record.Decision, id int64, version string) Head {
 	p, q := &d.Plan, &d.Disruption
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
-		Placed: len(p.Placements), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(q.Removals),
-		Steps: len(q.Steps), Bound: p.BoundHourly, FleetBound: q.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
+		Placed: len(p.Assignments), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(q.Removals),
+		Steps: len(q.Commands), Bound: p.BoundHourly, FleetBound: q.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
 	}
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
@@ -98,7 +98,7 @@ func headOf(d *record.Decision, id int64, version string) Head {
 	for i := range d.Snapshot.Nodes {
 		n := &d.Snapshot.Nodes[i]
 		dollars, known := prices.Of(n)
-		if n.Leaving || !known {
+		if n.Deleting || !known {
 			continue
 		}
 		h.PriceBefore += dollars
@@ -107,10 +107,10 @@ func headOf(d *record.Decision, id int64, version string) Head {
 		}
 	}
 	h.PriceAfter += h.PriceBefore + p.PriceHourly()
-	for i := range q.Steps {
-		h.PriceAfter -= q.Steps[i].SavingHourly
-		h.Removals += len(q.Steps[i].Remove)
-		h.Launches += len(q.Steps[i].Launch)
+	for i := range q.Commands {
+		h.PriceAfter -= q.Commands[i].SavingHourly
+		h.Removals += len(q.Commands[i].Remove)
+		h.Launches += len(q.Commands[i].Launch)
 	}
 	return h
 }
@@ -158,17 +158,17 @@ func essence(d *record.Decision) []byte {
 		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)
 		p.Blocked[i].Causes = nil
 	}
-	p.Steps = append([]plan.Step(nil), p.Steps...)
-	for i := range p.Steps {
-		p.Steps[i].ID, p.Steps[i].NotBefore = "", time.Time{}
+	p.Commands = append([]plan.Command(nil), p.Commands...)
+	for i := range p.Commands {
+		p.Commands[i].ID, p.Commands[i].NotBefore = "", time.Time{}
 	}
 	return append(said.EncodePlan(), string(d.Loop)+d.Error+d.Bug...)
 }
 
-// idle tells whether a decision is to do nothing.
+// idle reports whether a decision is to do nothing.
 func idle(d *record.Decision) bool {
 	p, q := &d.Plan, &d.Disruption
-	return len(p.Placements)+len(p.Launches)+len(p.Refusals)+len(q.Steps)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.Shuns)+len(q.Unshuns) == 0 &&
+	return len(p.Assignments)+len(p.Launches)+len(p.Refusals)+len(q.Commands)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.SoftTaints)+len(q.SoftTaintsOver) == 0 &&
 		d.Error == "" && d.Bug == ""
 }
 

@@ -11,8 +11,8 @@ import (
 // podsNamed is how many pods of a machine are named.
 const podsNamed = 5
 
-// machines looks at what was decided about machines of the name: a node's or a claim's.
-func (x *explainer) machines() {
+// nodes looks at what was decided about machines of the name: a node's or a claim's.
+func (x *explainer) nodes() {
 	if x.subject.Kind == KindPod {
 		return
 	}
@@ -21,24 +21,24 @@ func (x *explainer) machines() {
 		if i >= len(x.decision.Claims) {
 			break
 		}
-		if a := x.machine(x.decision.Claims[i]); a != nil {
+		if a := x.node(x.decision.Claims[i]); a != nil {
 			a.Pool = p.Launches[i].Pool
 			x.say(a, "launched for "+counted(p.Launches[i].Pods), someOf(p.Launches[i].Pods), x.price(&p.Launches[i]))
 		}
 	}
 	planned := map[string][]cluster.PodRef{}
-	for i := range p.Placements {
-		planned[p.Placements[i].Node] = append(planned[p.Placements[i].Node], p.Placements[i].Pod)
+	for i := range p.Assignments {
+		planned[p.Assignments[i].Node] = append(planned[p.Assignments[i].Node], p.Assignments[i].Pod)
 	}
 	for node, pods := range planned {
-		if a := x.machine(node); a != nil {
+		if a := x.node(node); a != nil {
 			x.say(a, "meant for "+counted(pods), someOf(pods))
 		}
 	}
 	x.removals()
 	for i := range x.decision.Snapshot.Nodes {
 		n := &x.decision.Snapshot.Nodes[i]
-		if a := x.machine(n.Name); a != nil {
+		if a := x.node(n.Name); a != nil {
 			a.Node, a.Claim, a.Pool, a.Facts = n.Name, n.Claim, n.Pool, facts(n)
 		}
 	}
@@ -51,36 +51,36 @@ func (x *explainer) removals() {
 		removals []plan.Removal
 	}{{"closed to new pods, to go", p.Marks}, {"opened again", p.Unmarks}, {"removed", p.Removals}} {
 		for _, r := range list.removals {
-			if a := x.machine(r.Node); a != nil {
+			if a := x.node(r.Node); a != nil {
 				x.say(a, list.word+": "+r.Reason)
 			}
 		}
 	}
-	for i := range p.Steps {
-		for _, r := range p.Steps[i].Remove {
-			if a := x.machine(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("to go in step %d (%s)", i+1, r.Reason), worth(&p.Steps[i]))
+	for i := range p.Commands {
+		for _, r := range p.Commands[i].Remove {
+			if a := x.node(r.Node); a != nil {
+				x.say(a, fmt.Sprintf("to go in step %d (%s)", i+1, r.Reason), worth(&p.Commands[i]))
 			}
 		}
-		if x.step != "" && p.Steps[i].ID == x.step {
-			x.say(x.machine(x.subject.Name), fmt.Sprintf("launched in step %d (%s)", i+1, p.Steps[i].Reason), worth(&p.Steps[i]))
+		if x.step != "" && p.Commands[i].ID == x.step {
+			x.say(x.node(x.subject.Name), fmt.Sprintf("launched in step %d (%s)", i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
 		}
 	}
 	for i := range p.Undos {
 		u := &p.Undos[i]
 		for _, r := range u.Drop {
-			if a := x.machine(r.Node); a != nil {
+			if a := x.node(r.Node); a != nil {
 				x.say(a, fmt.Sprintf("dropped: a step was taken back (%s)", u.Why.Reason), u.Why.String())
 			}
 		}
 		for _, r := range u.Open {
-			if a := x.machine(r.Node); a != nil {
+			if a := x.node(r.Node); a != nil {
 				x.say(a, fmt.Sprintf("opened again: a step was taken back (%s)", u.Why.Reason), u.Why.String())
 			}
 		}
 	}
 	for i := range p.Blocked {
-		if a := x.machine(p.Blocked[i].Subject); a != nil {
+		if a := x.node(p.Blocked[i].Subject); a != nil {
 			x.say(a, fmt.Sprintf("stays (%s)", p.Blocked[i].Reason), p.Blocked[i].About("").String())
 		}
 	}
@@ -105,8 +105,8 @@ func (x *explainer) learnNames() {
 	}
 }
 
-// machine returns the answer about a machine if it is asked about.
-func (x *explainer) machine(name string) *Answer {
+// node returns the answer about a machine if it is asked about.
+func (x *explainer) node(name string) *Answer {
 	if name == "" || name != x.subject.Name && name != x.alias {
 		return nil
 	}
@@ -143,7 +143,7 @@ func someOf(pods []cluster.PodRef) string {
 // facts says what a snapshot has of a machine.
 func facts(n *cluster.Node) []string {
 	kind := fmt.Sprintf("%s in %s, %s", n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.CapacityType])
-	if n.Open != nil {
+	if n.InFlight != nil {
 		kind = "the cloud had not answered"
 	}
 	out := []string{kind}
@@ -160,15 +160,15 @@ func facts(n *cluster.Node) []string {
 		word string
 	}{
 		{n.Empty, "none of which needs a node"},
-		{!n.Initialised, "not initialised"},
+		{!n.Initialized, "not initialised"},
 		{!n.Ready, "not ready"},
-		{n.Leaving, "leaving"},
-		{n.Marked != "", "marked " + n.Marked},
-		{n.Held != "", "held: " + n.Held},
+		{n.Deleting, "leaving"},
+		{n.DisruptionReason != "", "marked " + n.DisruptionReason},
+		{n.DoNotDisrupt != "", "held: " + n.DoNotDisrupt},
 	} {
 		if is.so {
 			state += ", " + is.word
 		}
 	}
-	return append(out, state+fmt.Sprintf(", quiet since %s", stamp(n.QuietSince)))
+	return append(out, state+fmt.Sprintf(", quiet since %s", stamp(n.LastPodEvent)))
 }

@@ -22,7 +22,7 @@ func Lines(d *Decision) []string {
 }
 
 func sayPlan(say func(string, ...any), p *plan.Plan) {
-	for _, pl := range p.Placements {
+	for _, pl := range p.Assignments {
 		say("pod %s: to %s", pl.Pod, pl.Node)
 	}
 	for i := range p.Launches {
@@ -42,18 +42,18 @@ func sayDisruption(say func(string, ...any), p *plan.Disruption) {
 			say("node %s: %s: %s", r.Node, list.word, r.Reason)
 		}
 	}
-	for _, n := range p.Shuns {
+	for _, n := range p.SoftTaints {
 		say("node %s: shunned", n)
 	}
-	for _, n := range p.Unshuns {
+	for _, n := range p.SoftTaintsOver {
 		say("node %s: shunned no longer", n)
 	}
-	for i := range p.Steps {
-		sayStep(say, i, &p.Steps[i])
+	for i := range p.Commands {
+		sayStep(say, i, &p.Commands[i])
 	}
 	for i := range p.Undos {
 		u := &p.Undos[i]
-		say("step %s: taken back: %s: %s; %d machines dropped, %d opened again", u.Step, u.Why.Reason, u.Why, len(u.Drop), len(u.Open))
+		say("step %s: taken back: %s: %s; %d machines dropped, %d opened again", u.Command, u.Why.Reason, u.Why, len(u.Drop), len(u.Open))
 	}
 	for _, v := range p.Blocked {
 		say("node %s: stays: %s: %s", v.Subject, v.Reason, v)
@@ -73,7 +73,7 @@ func sayLaunch(say func(string, ...any), word string, i int, l *plan.Launch) {
 	}
 }
 
-func sayStep(say func(string, ...any), i int, s *plan.Step) {
+func sayStep(say func(string, ...any), i int, s *plan.Command) {
 	say("step %d: %s: saves $%.4f per hour, %d evictions, %d machines go, %d come", i, s.Reason, s.SavingHourly, s.Evictions, len(s.Remove), len(s.Launch))
 	for _, r := range s.Remove {
 		say("node %s: goes in step %d: %s", r.Node, i, r.Reason)

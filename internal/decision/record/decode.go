@@ -100,13 +100,13 @@ func (d *decoder) table(name string) error {
 func (d *decoder) read(v reflect.Value) error {
 	for i := range d.tables {
 		if d.tables[i].kind == v.Type() {
-			return d.lookUp(&d.tables[i], v)
+			return d.find(&d.tables[i], v)
 		}
 	}
 	return d.whole(v)
 }
 
-func (d *decoder) lookUp(t *rows, v reflect.Value) error {
+func (d *decoder) find(t *rows, v reflect.Value) error {
 	tok, err := d.json.Token()
 	if err != nil || tok == nil { // null: a nil pointer
 		return wrap(err)
@@ -175,7 +175,7 @@ func (d *decoder) fields(v reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		if now, was := renamed(v.Type())[name]; was {
+		if now, was := renamed[v.Type()][name]; was {
 			name = now
 		}
 		to, ok := d.older.field(v.Type(), name)
@@ -237,6 +237,9 @@ func scalar(v reflect.Value, tok json.Token) error {
 	b, isBool := tok.(bool)
 	switch kind := v.Kind(); {
 	case kind == reflect.String && isText:
+		if now, was := renamedReasons[text]; was && v.Type() == reflect.TypeOf(now) {
+			text = string(now)
+		}
 		v.SetString(text)
 	case kind == reflect.Bool && isBool:
 		v.SetBool(b)

@@ -22,7 +22,7 @@ func shared() []table {
 	return []table{
 		{name: "pods", kind: reflect.TypeFor[cluster.PodRef]()},
 		{name: "types", kind: reflect.TypeFor[*catalog.Type]()},
-		{name: "shapes", kind: reflect.TypeFor[*cluster.Shape]()},
+		{name: "shapes", kind: reflect.TypeFor[*cluster.Constraints]()},
 	}
 }
 

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"cmp"
 	"reflect"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -39,15 +41,28 @@ type olderPlan struct {
 	StepsAt  time.Time
 }
 
-// renamed returns the names that fields of a type have now, by those that they had.
-func renamed(t reflect.Type) map[string]string {
-	switch t {
-	case reflect.TypeFor[plan.Eligible]():
-		return map[string]string{"Machines": "Nodes"}
-	default:
-		return nil
-	}
+// renamed has the names that fields of a type have now, by those that they had.
+var renamed = map[reflect.Type]map[string]string{
+	reflect.TypeFor[cluster.Snapshot]():    {"Guards": "PDBs"},
+	reflect.TypeFor[cluster.Daemon]():      {"Shape": "Constraints"},
+	reflect.TypeFor[cluster.Pod]():         {"Shape": "Constraints"},
+	reflect.TypeFor[cluster.PodCount]():    {"Shape": "Constraints", "Leaving": "Deleting"},
+	reflect.TypeFor[cluster.Constraints](): {"Wishes": "Preferences"},
+	reflect.TypeFor[cluster.Disruption]():  {"HeldByPods": "DoNotDisruptByPods", "Shunned": "SoftTaint"},
+	reflect.TypeFor[cluster.Node](): {
+		"Closed": "DisruptedTaint", "Held": "DoNotDisrupt", "Initialised": "Initialized", "Leaving": "Deleting",
+		"Marked": "DisruptionReason", "MarkedSince": "DisruptedSince", "Open": "InFlight", "QuietSince": "LastPodEvent",
+		"Residents": "Reschedulable",
+	},
+	reflect.TypeFor[cluster.ReschedulablePod](): {"Guards": "PDBs", "Held": "DoNotDisrupt", "Home": "TargetNode", "Shape": "Constraints"},
+	reflect.TypeFor[disrupt.Options]():          {"Settle": "Grace"},
+	reflect.TypeFor[plan.Disruption]():          {"Shuns": "SoftTaints", "Steps": "Commands", "Unshuns": "SoftTaintsOver"},
+	reflect.TypeFor[plan.Eligible]():            {"Machines": "Nodes"},
+	reflect.TypeFor[plan.Plan]():                {"Placements": "Assignments"},
 }
+
+// renamedReasons has the reasons of verdicts that had other names.
+var renamedReasons = map[string]verdict.Reason{"NotYetQuiet": verdict.ConsolidateAfterNotElapsed}
 
 // field returns where a field of a type is read to that this version's type has not.
 func (o *older) field(t reflect.Type, name string) (reflect.Value, bool) {
@@ -58,7 +73,7 @@ func (o *older) field(t reflect.Type, name string) (reflect.Value, bool) {
 		o.hasOptions = o.hasOptions || to.IsValid()
 	case reflect.TypeFor[plan.Plan]():
 		if to = reflect.ValueOf(&o.plan).Elem().FieldByName(name); !to.IsValid() {
-			to = reflect.ValueOf(&o.disruption).Elem().FieldByName(name)
+			to = reflect.ValueOf(&o.disruption).Elem().FieldByName(cmp.Or(renamed[reflect.TypeFor[plan.Disruption]()][name], name))
 		}
 	}
 	return to, to.IsValid()

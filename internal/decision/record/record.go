@@ -3,7 +3,7 @@
 // core again gives the same plan, byte for byte.
 //
 // A record is JSON. Its fields have the names of the core's Go fields, zero values are
-// left out, and what many things share (pods' names, instance types, shapes) stands once,
+// left out, and what many things share (pods' names, instance types, pod constraints) stands once,
 // in a table, and is referred to by its index. New fields of the core are written without
 // a line here; a record with fields that the reader does not know is refused.
 //

@@ -89,12 +89,12 @@ func TestNothingIsLost(t *testing.T) {
 
 func TestWhatIsSharedStaysShared(t *testing.T) {
 	t.Parallel()
-	sh := &cluster.Shape{Requests: quantity.List{quantity.CPU: 1}, Terms: []label.Requirements{{}}}
+	sh := &cluster.Constraints{Requests: quantity.List{quantity.CPU: 1}, Terms: []label.Requirements{{}}}
 	alike := *sh
 	alike.OwnTerms, alike.Ports = []label.Requirements{}, nil
 	ty := &catalog.Type{Name: "t", Offerings: []catalog.Offering{{PriceHourly: math.Inf(1), Priced: true}}}
 	want := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{
-		Pending: []cluster.Pod{{Shape: sh}, {Shape: sh}, {Shape: &alike}},
+		Pending: []cluster.Pod{{Constraints: sh}, {Constraints: sh}, {Constraints: &alike}},
 		Pools:   []cluster.Pool{{Types: []*catalog.Type{ty}, Requirements: label.Requirements{}}, {Types: []*catalog.Type{ty}}},
 	}}
 	text, err := want.Encode()
@@ -106,13 +106,13 @@ func TestWhatIsSharedStaysShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := d.Snapshot
-	if got.Pending[0].Shape != got.Pending[1].Shape || got.Pending[0].Shape == got.Pending[2].Shape {
+	if got.Pending[0].Constraints != got.Pending[1].Constraints || got.Pending[0].Constraints == got.Pending[2].Constraints {
 		t.Error("shapes are not shared as before")
 	}
 	if got.Pools[0].Types[0] != got.Pools[1].Types[0] {
 		t.Error("types are not shared as before")
 	}
-	if sh := got.Pending[2].Shape; sh.OwnTerms == nil || sh.Ports != nil {
+	if sh := got.Pending[2].Constraints; sh.OwnTerms == nil || sh.Ports != nil {
 		t.Errorf("no list and an empty one are not told apart: %+v", sh)
 	}
 	if got.Pools[0].Requirements == nil || got.Pools[1].Requirements != nil || !math.IsInf(got.Pools[0].Types[0].Offerings[0].PriceHourly, 1) {
@@ -126,7 +126,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		"another format":               {`{"format":"x/1"}`, `the format is "x/1"; this program reads "dovetail-decision/1"`},
 		"a field of tomorrow":          {`{"format":"dovetail-decision/1","decision":{"Snapshot":{"Tides":1}}}`, "decision.Snapshot.Tides: there is no such field; a newer version wrote it"},
 		"a text for a number":          {`{"format":"dovetail-decision/1","decision":{"Took":"long"}}`, "decision.Took: long is no time.Duration"},
-		"an index into nothing":        {`{"format":"dovetail-decision/1","decision":{"Plan":{"Placements":[{"Pod":3}]}}}`, "decision.Plan.Placements[0].Pod: 3 is not the index of one of 0 pods"},
+		"an index into nothing":        {`{"format":"dovetail-decision/1","decision":{"Plan":{"Placements":[{"Pod":3}]}}}`, "decision.Plan.Assignments[0].Pod: 3 is not the index of one of 0 pods"},
 		"a number too large":           {`{"format":"dovetail-decision/1","decision":{"Snapshot":{"Pools":[{"Weight":5000000000}]}}}`, "value out of range"},
 		"an end before the end":        {`{"format":"dovetail-decision/1","decision":{"Plan":{`, "unexpected EOF"},
 		"no snapshot":                  {`{"format":"dovetail-decision/1","decision":{}}`, "it has no Snapshot"},
@@ -154,11 +154,11 @@ func TestDifferences(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) cluster.PodRef { return cluster.PodRef{Namespace: "default", Name: name, UID: name} }
 	a := record.Decision{Plan: plan.Plan{
-		Placements: []plan.Placement{{Pod: pod("a"), Node: "n1"}, {Pod: pod("b"), Node: "n1"}},
-		Refusals:   []plan.Refusal{{Pod: pod("c"), Why: verdict.Of(verdict.NoPlace, "", "no room")}},
+		Assignments: []plan.Assignment{{Pod: pod("a"), Node: "n1"}, {Pod: pod("b"), Node: "n1"}},
+		Refusals:    []plan.Refusal{{Pod: pod("c"), Why: verdict.Of(verdict.NoPlace, "", "no room")}},
 	}}
 	b := a
-	b.Plan.Placements = []plan.Placement{{Pod: pod("a"), Node: "n1"}}
+	b.Plan.Assignments = []plan.Assignment{{Pod: pod("a"), Node: "n1"}}
 	b.Plan.Launches = []plan.Launch{{Pool: "general", Pods: []cluster.PodRef{pod("b")}, Types: []string{"small", "large"}, PriceHourly: 0.5}}
 	want := []string{
 		"+ launch 0: from pool general: small (or 1 more types) at $0.5000 per hour; requests ; ",
@@ -243,11 +243,11 @@ node d pool=general type=four empty quiet=1h
 
 func TestTheCoreThatDiesIsAnAnswer(t *testing.T) {
 	t.Parallel()
-	d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{Pending: []cluster.Pod{{}}}} // a pod without a shape
+	d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{Pending: []cluster.Pod{{}}}} // a pod without pod constraints
 	if again := d.Redo(); again.Bug != "" || len(again.Plan.GivenUp) == 0 || len(again.Plan.Refusals) != 1 {
 		t.Errorf("a pod without a shape: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", again.Bug, again.Plan.GivenUp, len(again.Plan.Refusals))
 	}
-	d.Snapshot.Pending[0].Shape = &cluster.Shape{Terms: []label.Requirements{{}}}
+	d.Snapshot.Pending[0].Constraints = &cluster.Constraints{Terms: []label.Requirements{{}}}
 	want := *d
 	want.Plan = pack.Solve(d.Snapshot, d.Pack)
 	if again := d.Redo(); again.Bug != "" || !record.SamePlan(again, &want) {

@@ -22,21 +22,21 @@ func Answer(name string, snap *cluster.Snapshot, p *plan.Plan) (*Plan, error) {
 	}
 	for i := range p.Launches {
 		l := &p.Launches[i]
-		offer, err := Cheapest(snap, l)
+		choice, err := Cheapest(snap, l)
 		if err != nil {
 			return nil, fmt.Errorf("launch %d: %w", i, err)
 		}
-		out.PricePerHour += offer.Offering.PriceHourly
+		out.PricePerHour += choice.Offering.PriceHourly
 		shares, err := sharesOf(l.Pods)
 		if err != nil {
 			return nil, fmt.Errorf("launch %d: %w", i, err)
 		}
 		out.NewNodes = append(out.NewNodes, NewNode{
-			Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType, Pool: l.Pool, Pods: shares,
+			Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType, Pool: l.Pool, Pods: shares,
 		})
 	}
 	onNode := map[string][]cluster.PodRef{}
-	for _, at := range p.Placements {
+	for _, at := range p.Assignments {
 		onNode[at.Node] = append(onNode[at.Node], at.Pod)
 	}
 	for _, node := range slices.Sorted(maps.Keys(onNode)) {
@@ -59,10 +59,10 @@ func Answer(name string, snap *cluster.Snapshot, p *plan.Plan) (*Plan, error) {
 }
 
 // Cheapest returns the cheapest that can be bought for a launch.
-func Cheapest(snap *cluster.Snapshot, l *plan.Launch) (catalog.Offer, error) {
+func Cheapest(snap *cluster.Snapshot, l *plan.Launch) (catalog.Choice, error) {
 	pool, ok := snap.PoolByName(l.Pool)
 	if !ok {
-		return catalog.Offer{}, fmt.Errorf("there is no pool %s", l.Pool)
+		return catalog.Choice{}, fmt.Errorf("there is no pool %s", l.Pool)
 	}
 	// The first type named is the cheapest, so mostly nothing else need be looked at.
 	var first []*catalog.Type
@@ -71,14 +71,14 @@ func Cheapest(snap *cluster.Snapshot, l *plan.Launch) (catalog.Offer, error) {
 			first = append(first, t)
 		}
 	}
-	offers := catalog.Offers(first, l.Requirements, l.Requests)
-	if len(offers) == 0 || offers[0].Offering.PriceHourly != l.PriceHourly {
-		offers = catalog.Offers(pool.Types, l.Requirements, l.Requests)
+	choices := catalog.Choices(first, l.Requirements, l.Requests)
+	if len(choices) == 0 || choices[0].Offering.PriceHourly != l.PriceHourly {
+		choices = catalog.Choices(pool.Types, l.Requirements, l.Requests)
 	}
-	if len(offers) == 0 {
-		return catalog.Offer{}, fmt.Errorf("pool %s has no offer for it", l.Pool)
+	if len(choices) == 0 {
+		return catalog.Choice{}, fmt.Errorf("pool %s has no offer for it", l.Pool)
 	}
-	return offers[0], nil
+	return choices[0], nil
 }
 
 // sharesOf counts pods by group, in the order of the groups.

@@ -212,7 +212,7 @@ func (j *judge) overfull(h *host, more int) string {
 	return ""
 }
 
-// labelled tells whether one choice of labels satisfies the pool of a new host and the
+// labelled reports whether one choice of labels satisfies the pool of a new host and the
 // selectors of all pods that the plan puts there, and of one more of a group.
 func (j *judge) labelled(h *host, more int) bool {
 	groups := []int{}
@@ -248,7 +248,7 @@ func (j *judge) labelled(h *host, more int) bool {
 // missing stands for a label that a node does not have.
 const missing = "\x00"
 
-// suits tells whether a value of a key is right for the requirements and the groups.
+// suits reports whether a value of a key is right for the requirements and the groups.
 func (j *judge) suits(key, value string, pool []Requirement, groups []int) bool {
 	for _, r := range pool {
 		listed := slices.Contains(r.Values, value)
@@ -336,7 +336,7 @@ func (j *judge) capacityOf(pool string) (cpu, mem int64, launches int) {
 	return cpu, mem, launches
 }
 
-// couldBePlaced tells whether one pod of a group could be placed, all else as it is.
+// couldBePlaced reports whether one pod of a group could be placed, all else as it is.
 func (j *judge) couldBePlaced(g int) bool {
 	for _, h := range j.hosts {
 		if j.overfull(h, g) == "" && j.labelled(h, g) && j.mayJoin(g, h) {

@@ -3,8 +3,8 @@ package scenario
 // zoneKey is the label of a node's zone.
 const zoneKey = "topology.kubernetes.io/zone"
 
-// brokenBooks are plans that do not add up, or name what there is not.
-func brokenBooks() map[string]breakage {
+// brokenLedger are plans that do not add up, or name what there is not.
+func brokenLedger() map[string]breakage {
 	return map[string]breakage{
 		"a price that is not the sum": {func(_ *Scenario, p *Plan) { p.PricePerHour = 0.7 }, "the price is 0.8000"},
 		"a bound above the price":     {func(_ *Scenario, p *Plan) { p.LowerBoundPerHour = 0.9 }, "the bound"},

@@ -8,14 +8,14 @@ import (
 
 // This file judges the rules between pods, each rule by itself.
 
-// tally is what one rule sees of one domain. Owners have the rule; matching pods are
+// counts is what one rule sees of one domain. Owners have the rule; matching pods are
 // those that it counts; free ones are matching pods without the rule.
-type tally struct {
+type counts struct {
 	boundMatching, boundOwners, boundBoth int
 	owners, ownersMatching, free          int // added by the plan
 }
 
-func (t *tally) matching() int { return t.boundMatching + t.ownersMatching + t.free }
+func (t *counts) matching() int { return t.boundMatching + t.ownersMatching + t.free }
 
 // rule is one rule and the groups that have it.
 type rule struct {
@@ -35,7 +35,7 @@ type ruleName struct {
 // checkRules sees that spread, affinity and anti-affinity are kept.
 func (j *judge) checkRules() {
 	for _, r := range j.rules() {
-		tallies := j.tally(r)
+		tallies := j.counts(r)
 		switch r.kind {
 		case "spread":
 			j.checkSpread(r, tallies)
@@ -106,9 +106,9 @@ func (j *judge) matchText(labels map[string]string) string {
 	return text
 }
 
-// tally counts a rule's pods by domain. Owners on a host without the key are at missing.
-func (j *judge) tally(r *rule) map[string]*tally {
-	out := map[string]*tally{}
+// counts counts a rule's pods by domain. Owners on a host without the key are at missing.
+func (j *judge) counts(r *rule) map[string]*counts {
+	out := map[string]*counts{}
 	has := j.selected[r.match]
 	for _, h := range j.hosts {
 		d, ok := h.domain(r.key)
@@ -117,7 +117,7 @@ func (j *judge) tally(r *rule) map[string]*tally {
 		}
 		t := out[d]
 		if t == nil {
-			t = &tally{}
+			t = &counts{}
 			out[d] = t
 		}
 		for g, n := range h.bound {
@@ -147,7 +147,7 @@ func (j *judge) tally(r *rule) map[string]*tally {
 }
 
 // checkSpread sees whether the pods could have come in some order, each within the skew.
-func (j *judge) checkSpread(r *rule, tallies map[string]*tally) {
+func (j *judge) checkSpread(r *rule, tallies map[string]*counts) {
 	if t := tallies[missing]; t != nil && t.owners > 0 {
 		j.violated("spread over %s: %d pods are on nodes without the label", r.key, t.owners)
 	}
@@ -163,7 +163,7 @@ func (j *judge) checkSpread(r *rule, tallies map[string]*tally) {
 	}
 	for d := range j.eligible(r) {
 		if tallies[d] == nil {
-			tallies[d] = &tally{}
+			tallies[d] = &counts{}
 		}
 	}
 	delete(tallies, missing)
@@ -174,7 +174,7 @@ func (j *judge) checkSpread(r *rule, tallies map[string]*tally) {
 
 // replay places owners as long as the skew allows it, and other pods only where nothing
 // else helps: in the domains that have fewest. It returns how many owners are left.
-func replay(r *rule, tallies map[string]*tally, eligible map[string]bool) int {
+func replay(r *rule, tallies map[string]*counts, eligible map[string]bool) int {
 	type state struct{ have, silent, owners, free int }
 	at := map[string]*state{}
 	for d, t := range tallies {
@@ -254,7 +254,7 @@ func (j *judge) eligible(r *rule) map[string]bool {
 }
 
 // checkAffinity sees that owners have company, or that one domain was rightly started.
-func (j *judge) checkAffinity(r *rule, tallies map[string]*tally) {
+func (j *judge) checkAffinity(r *rule, tallies map[string]*counts) {
 	started, anyBound := 0, false
 	for _, t := range tallies {
 		anyBound = anyBound || t.boundMatching > 0
@@ -318,7 +318,7 @@ func (j *judge) checkOrder() {
 		for moved := true; moved; {
 			waiting := len(coming)
 			coming = slices.DeleteFunc(coming, func(a arrival) bool {
-				if !j.welcome(a, there, false) {
+				if !j.admit(a, there, false) {
 					return false
 				}
 				come(a.h, a.group, a.h.added[a.group])
@@ -326,7 +326,7 @@ func (j *judge) checkOrder() {
 			})
 			moved = len(coming) < waiting
 		}
-		if i := slices.IndexFunc(coming, func(a arrival) bool { return j.welcome(a, there, true) }); i >= 0 {
+		if i := slices.IndexFunc(coming, func(a arrival) bool { return j.admit(a, there, true) }); i >= 0 {
 			come(coming[i].h, coming[i].group, coming[i].h.added[coming[i].group])
 			coming, began = slices.Delete(coming, i, i+1), true
 		}
@@ -336,9 +336,9 @@ func (j *judge) checkOrder() {
 	}
 }
 
-// welcome tells whether those are there that pods of a group must be with; first: or one of
+// admit reports whether those are there that pods of a group must be with; first: or one of
 // them may be the first of all that its terms match.
-func (j *judge) welcome(a arrival, there map[ruleName]map[string]int, first bool) bool {
+func (j *judge) admit(a arrival, there map[ruleName]map[string]int, first bool) bool {
 	all, none := true, first
 	for _, own := range j.rulesOf(a.group) {
 		if own.kind != "affinity" {
@@ -353,7 +353,7 @@ func (j *judge) welcome(a arrival, there map[ruleName]map[string]int, first bool
 
 // checkAntiAffinity sees that no owner shares a domain with another matching pod, but
 // for those that did so before.
-func (j *judge) checkAntiAffinity(r *rule, tallies map[string]*tally) {
+func (j *judge) checkAntiAffinity(r *rule, tallies map[string]*counts) {
 	for _, d := range byDomain(tallies) {
 		t := tallies[d]
 		before := t.boundOwners*t.boundMatching - t.boundBoth
@@ -364,7 +364,7 @@ func (j *judge) checkAntiAffinity(r *rule, tallies map[string]*tally) {
 	}
 }
 
-// mayJoin tells whether one more pod of a group may come to a host after all others.
+// mayJoin reports whether one more pod of a group may come to a host after all others.
 func (j *judge) mayJoin(g int, h *host) bool {
 	for _, own := range j.rulesOf(g) {
 		if !j.keeps(&rule{own, map[int]bool{g: true}}, g, h) {
@@ -376,7 +376,7 @@ func (j *judge) mayJoin(g int, h *host) bool {
 			continue
 		}
 		if d, ok := h.domain(r.key); ok {
-			if t := j.tally(r)[d]; t != nil && t.boundOwners+t.owners > 0 {
+			if t := j.counts(r)[d]; t != nil && t.boundOwners+t.owners > 0 {
 				return false
 			}
 		}
@@ -384,10 +384,10 @@ func (j *judge) mayJoin(g int, h *host) bool {
 	return true
 }
 
-// keeps tells whether a rule of a group holds for one more pod of it on a host.
+// keeps reports whether a rule of a group holds for one more pod of it on a host.
 func (j *judge) keeps(r *rule, g int, h *host) bool {
 	d, ok := h.domain(r.key)
-	tallies := j.tally(r)
+	tallies := j.counts(r)
 	have, anywhere, least := 0, 0, 0
 	if t := tallies[d]; t != nil {
 		have = t.matching()

@@ -91,7 +91,7 @@ func (r *replayer) step(i int, st *Step) {
 			r.violated("launch %s: no pod moves to it", n.Name)
 		}
 	}
-	r.guard(away, len(st.Delete))
+	r.pdb(away, len(st.Delete))
 	r.judgeHosts(st)
 	for _, name := range st.Delete {
 		h := r.hosts[name]
@@ -162,9 +162,9 @@ func (r *replayer) move(m Move, doomed map[string]bool, away map[int]int) {
 	r.moved[m.To][m.Group] += m.Count
 }
 
-// guard sees that no group has more pods away at once than it allows. A step that removes
+// pdb sees that no group has more pods away at once than it allows. A step that removes
 // one node may take longer instead, as long as any may be away.
-func (r *replayer) guard(away map[int]int, deleted int) {
+func (r *replayer) pdb(away map[int]int, deleted int) {
 	for g, n := range away {
 		allowed := r.s.PodGroups[g].DisruptionsAllowed
 		if allowed != nil && n > int(*allowed) && (deleted > 1 || *allowed < 1) {

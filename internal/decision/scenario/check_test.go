@@ -38,7 +38,7 @@ type breakage struct {
 
 func TestCheckCatches(t *testing.T) {
 	t.Parallel()
-	for name, tc := range merged(t, brokenBooks(), brokenNodes(), brokenLabels(), brokenRules(), wrongRefusals()) {
+	for name, tc := range merged(t, brokenLedger(), brokenNodes(), brokenLabels(), brokenRules(), wrongRefusals()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, p := example(t)

@@ -21,7 +21,7 @@ type Scenario struct {
 	PodGroups     []PodGroup     `json:"podGroups"`
 }
 
-// Consolidates tells whether the question is what to do about the nodes that there are:
+// Consolidates reports whether the question is what to do about the nodes that there are:
 // no pods are pending.
 func (s *Scenario) Consolidates() bool {
 	return len(s.Nodes) > 0 && !slices.ContainsFunc(s.PodGroups, func(g PodGroup) bool { return g.N > 0 })
@@ -108,7 +108,7 @@ type PodGroup struct {
 	DoNotDisrupt       bool   `json:"doNotDisrupt,omitempty"`
 }
 
-// Spread is a topology spread constraint; a soft one is a wish.
+// Spread is a topology spread constraint; a soft one is a preference.
 type Spread struct {
 	Key         string            `json:"key"`
 	MaxSkew     int32             `json:"maxSkew"`

@@ -16,7 +16,7 @@ import (
 // bytesMax bounds what a file may hold once it is unpacked.
 const bytesMax = 1 << 30
 
-// Read reads a kscen/1 file, gzip-compressed if its name ends in .gz, with the catalogue
+// Read reads a kscen/1 file, gzip-compressed if its name ends in .gz, with the catalog
 // that it names. The error names the file, and the line and field where they are known.
 func Read(path string) (*Scenario, error) {
 	s := &Scenario{}

@@ -40,26 +40,26 @@ func (s *Scenario) Snapshot(at time.Time) *cluster.Snapshot {
 		snap.Pools = append(snap.Pools, s.NodePools[i].pool(types))
 	}
 	for _, d := range s.DaemonSets {
-		snap.Daemons = append(snap.Daemons, cluster.Daemon{Name: namespace + "/" + d.Name, Shape: &cluster.Shape{
+		snap.Daemons = append(snap.Daemons, cluster.Daemon{Name: namespace + "/" + d.Name, Constraints: &cluster.Constraints{
 			Requests:  requests(d.CPU, d.Mem, nil),
 			Terms:     []label.Requirements{{}},
 			Namespace: namespace,
 		}})
 	}
-	shapes := s.shapes()
+	constraintSets := s.constraintSets()
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		snap.Nodes = append(snap.Nodes, s.runningNode(n, types[byName[n.Type]], shapes))
+		snap.Nodes = append(snap.Nodes, s.runningNode(n, types[byName[n.Type]], constraintSets))
 	}
 	for g := range s.PodGroups {
 		for k := range s.PodGroups[g].N {
 			snap.Pending = append(snap.Pending, cluster.Pod{
 				PodRef:  cluster.PodRef{Namespace: namespace, Name: fmt.Sprintf("%06d-%06d", g, k), UID: strconv.Itoa(g)},
-				Created: at, Shape: shapes[g],
+				Created: at, Constraints: constraintSets[g],
 			})
 		}
 	}
-	snap.Guards = s.guards()
+	snap.PDBs = s.pdbs()
 	slices.SortFunc(snap.Pools, func(a, b cluster.Pool) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(snap.Daemons, func(a, b cluster.Daemon) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -154,26 +154,26 @@ func (p *NodePool) pool(types []*catalog.Type) cluster.Pool {
 	return out
 }
 
-// shapes returns the shape of each group. Groups that are alike share one.
-func (s *Scenario) shapes() []*cluster.Shape {
-	shapes := make([]*cluster.Shape, len(s.PodGroups))
-	alike := map[string]*cluster.Shape{}
+// pod constraints returns the constraints of each group. Groups that are alike share one.
+func (s *Scenario) constraintSets() []*cluster.Constraints {
+	constraintSets := make([]*cluster.Constraints, len(s.PodGroups))
+	alike := map[string]*cluster.Constraints{}
 	for i := range s.PodGroups {
 		g := s.PodGroups[i]
 		g.Name, g.N, g.DisruptionsAllowed, g.DoNotDisrupt = "", 0, nil, false
 		key, err := json.Marshal(g)
 		if sh := alike[string(key)]; sh != nil && err == nil {
-			shapes[i] = sh
+			constraintSets[i] = sh
 			continue
 		}
-		shapes[i] = g.shape()
-		alike[string(key)] = shapes[i]
+		constraintSets[i] = g.constraints()
+		alike[string(key)] = constraintSets[i]
 	}
-	return shapes
+	return constraintSets
 }
 
-func (g *PodGroup) shape() *cluster.Shape {
-	sh := &cluster.Shape{
+func (g *PodGroup) constraints() *cluster.Constraints {
+	sh := &cluster.Constraints{
 		Requests:  requests(g.CPU, g.Mem, g.Ext),
 		Terms:     []label.Requirements{label.OfLabels(g.NodeSelector)},
 		Namespace: namespace, Labels: g.Labels,
@@ -183,7 +183,7 @@ func (g *PodGroup) shape() *cluster.Shape {
 		_, narrowed := g.NodeSelector[sp.Key]
 		rule := cluster.Spread{Key: sp.Key, MaxSkew: sp.MaxSkew, Selector: selector(sp.MatchLabels), IgnoreAffinity: !narrowed}
 		if sp.Soft {
-			sh.Wishes = append(sh.Wishes, cluster.Wish{Spread: &rule})
+			sh.Preferences = append(sh.Preferences, cluster.Preference{Spread: &rule})
 			continue
 		}
 		sh.Spread = append(sh.Spread, rule)
@@ -207,10 +207,10 @@ func requests(cpu, mem int64, ext map[string]int64) quantity.List {
 }
 
 // runningNode returns a running node with its pods.
-func (s *Scenario) runningNode(n *Node, t *catalog.Type, shapes []*cluster.Shape) cluster.Node {
+func (s *Scenario) runningNode(n *Node, t *catalog.Type, constraintSets []*cluster.Constraints) cluster.Node {
 	out := cluster.Node{
 		Name: n.Name, Pool: n.Pool, Capacity: t.Capacity, Allocatable: t.Allocatable(), Used: quantity.List{},
-		Initialised: true, Ready: true,
+		Initialized: true, Ready: true,
 		Labels: map[string]string{
 			label.Zone: n.Zone, label.CapacityType: n.CapacityType, label.InstanceType: n.Type, label.NodePool: n.Pool, label.Hostname: n.Name,
 		},
@@ -221,12 +221,12 @@ func (s *Scenario) runningNode(n *Node, t *catalog.Type, shapes []*cluster.Shape
 		}
 	}
 	for _, share := range n.Pods {
-		sh := shapes[share.Group()]
+		sh := constraintSets[share.Group()]
 		for range share.Count() {
 			out.Used.Add(sh.Requests)
 		}
-		out.Pods = append(out.Pods, cluster.PodCount{Shape: sh, Count: int32(share.Count())})
+		out.Pods = append(out.Pods, cluster.PodCount{Constraints: sh, Count: int32(share.Count())})
 	}
-	s.inhabit(&out, n, shapes)
+	s.inhabit(&out, n, constraintSets)
 	return out
 }

@@ -35,29 +35,29 @@ type Move struct {
 	To    string `json:"to"`
 }
 
-// guards returns the disruption budgets of the groups that have one, in their order.
-func (s *Scenario) guards() []cluster.Guard {
-	var guards []cluster.Guard
+// PodDisruptionBudgets returns the disruption budgets of the groups that have one, in their order.
+func (s *Scenario) pdbs() []cluster.PodDisruptionBudget {
+	var pdbs []cluster.PodDisruptionBudget
 	for i := range s.PodGroups {
 		if n := s.PodGroups[i].DisruptionsAllowed; n != nil {
-			guards = append(guards, cluster.Guard{Name: fmt.Sprintf("%s/group-%06d", namespace, i), Allowed: *n})
+			pdbs = append(pdbs, cluster.PodDisruptionBudget{Name: fmt.Sprintf("%s/group-%06d", namespace, i), Allowed: *n})
 		}
 	}
-	return guards
+	return pdbs
 }
 
 // inhabit adds the pods of a scenario's node, one by one, to a node of the snapshot. The UID of each is the index
 // of its group.
-func (s *Scenario) inhabit(m *cluster.Node, n *Node, shapes []*cluster.Shape) {
+func (s *Scenario) inhabit(m *cluster.Node, n *Node, constraintSets []*cluster.Constraints) {
 	if m.Pool != "" {
 		m.Claim = m.Name
 	}
 	m.Empty = len(n.Pods) == 0
 	for _, share := range n.Pods {
 		g := &s.PodGroups[share.Group()]
-		r := cluster.Resident{Shape: shapes[share.Group()], Controller: "ReplicaSet"}
+		r := cluster.ReschedulablePod{Constraints: constraintSets[share.Group()], Controller: "ReplicaSet"}
 		if g.DoNotDisrupt {
-			r.Held = "annotation karpenter.sh/do-not-disrupt"
+			r.DoNotDisrupt = "annotation karpenter.sh/do-not-disrupt"
 		}
 		if g.DisruptionsAllowed != nil {
 			at := 0
@@ -66,23 +66,23 @@ func (s *Scenario) inhabit(m *cluster.Node, n *Node, shapes []*cluster.Shape) {
 					at++
 				}
 			}
-			r.Guards = []int{at}
+			r.PDBs = []int{at}
 		}
 		for k := range share.Count() {
 			r.PodRef = cluster.PodRef{Namespace: namespace, Name: fmt.Sprintf("%s-%06d-%03d", n.Name, share.Group(), k), UID: strconv.Itoa(share.Group())}
-			m.Residents = append(m.Residents, r)
+			m.Reschedulable = append(m.Reschedulable, r)
 		}
 	}
 }
 
 // Steps returns steps as kplan/1 has them, without the times. Launched nodes are named by
 // step; a launch leaves several types open, and the node named is its cheapest offering.
-func Steps(name string, snap *cluster.Snapshot, steps []plan.Step) (*Plan, error) {
+func Steps(name string, snap *cluster.Snapshot, steps []plan.Command) (*Plan, error) {
 	out := &Plan{Format: PlanFormat, Scenario: name, Mode: "consolidate", NewNodes: []NewNode{}, Existing: []Existing{}, Unschedulable: []Share{}}
 	on := map[cluster.PodRef]string{}
 	for i := range snap.Nodes {
-		for r := range snap.Nodes[i].Residents {
-			on[snap.Nodes[i].Residents[r].PodRef] = snap.Nodes[i].Name
+		for r := range snap.Nodes[i].Reschedulable {
+			on[snap.Nodes[i].Reschedulable[r].PodRef] = snap.Nodes[i].Name
 		}
 	}
 	for i := range steps {
@@ -97,7 +97,7 @@ func Steps(name string, snap *cluster.Snapshot, steps []plan.Step) (*Plan, error
 
 func launchName(step, launch int) string { return fmt.Sprintf("new-%05d-%02d", step, launch) }
 
-func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRef]string) (Step, error) {
+func stepOf(i int, snap *cluster.Snapshot, step *plan.Command, on map[cluster.PodRef]string) (Step, error) {
 	var out Step
 	count := map[Move]int{} // Count is 0
 	move := func(ref cluster.PodRef, to string) error {
@@ -110,11 +110,11 @@ func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRe
 	}
 	for k := range step.Launch {
 		l := &step.Launch[k]
-		offer, err := Cheapest(snap, l)
+		choice, err := Cheapest(snap, l)
 		if err != nil {
 			return out, fmt.Errorf("launch %d: %w", k, err)
 		}
-		node := NamedNode{launchName(i, k), offer.Type.Name, offer.Offering.Zone, offer.Offering.CapacityType, l.Pool}
+		node := NamedNode{launchName(i, k), choice.Type.Name, choice.Offering.Zone, choice.Offering.CapacityType, l.Pool}
 		out.Launch = append(out.Launch, node)
 		for _, ref := range l.Pods {
 			if err := move(ref, node.Name); err != nil {
@@ -128,7 +128,7 @@ func stepOf(i int, snap *cluster.Snapshot, step *plan.Step, on map[cluster.PodRe
 		}
 	}
 	for _, m := range step.Joins {
-		if err := move(m.Pod, launchName(m.Step, m.Launch)); err != nil {
+		if err := move(m.Pod, launchName(m.Command, m.Launch)); err != nil {
 			return out, err
 		}
 	}

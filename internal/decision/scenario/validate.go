@@ -34,7 +34,7 @@ func (e *fieldError) Error() string {
 	return b.String() + ": " + e.problem
 }
 
-// validate judges what can be judged without the catalogue.
+// validate judges what can be judged without the catalog.
 func (s *Scenario) validate() error {
 	if err := validateTypes(s.InstanceTypes); err != nil {
 		return err

@@ -39,10 +39,10 @@ func baselines() map[string]baseline {
 	}
 }
 
-// lots are prices that are reached only where nodes are bought for lots of shares, in the
+// batches are prices that are reached only where nodes are bought for lots of shares, in the
 // zones where they are missed: bought share by share, they are 5 to 10 % higher. That of 100
 // pods is 1.05 of the proven bound, and needs places to be exchanged.
-func lots() map[string]float64 {
+func batches() map[string]float64 {
 	return map[string]float64{"p1a-diverse-aws-100": 3.269, "p1a-diverse-aws-2000": 59.6, "p1a-diverse-aws-5000": 148, "p1a-diverse-fake400-2000": 460}
 }
 
@@ -82,7 +82,7 @@ func TestPublicScenarios(t *testing.T) {
 			if r.PricePerHour < base.bound-0.01 {
 				t.Errorf("price %.2f is below the bound %.2f: one of them is wrong", r.PricePerHour, base.bound)
 			}
-			if most := lots()[name]; most > 0 && r.PricePerHour > most {
+			if most := batches()[name]; most > 0 && r.PricePerHour > most {
 				t.Errorf("price %.2f is above %.2f: were nodes bought for lots, and places exchanged?", r.PricePerHour, most)
 			}
 			bound := 0.0

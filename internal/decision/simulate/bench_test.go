@@ -26,7 +26,7 @@ func BenchmarkSolve(b *testing.B) {
 }
 
 // BenchmarkSolveEC2 is the part of a solve that does not depend on the pods: two pools of
-// the whole EC2 catalogue.
+// the whole EC2 catalog.
 func BenchmarkSolveEC2(b *testing.B) {
 	from, err := CatalogNamed("ec2")
 	if err != nil {

@@ -142,7 +142,7 @@ func (m *market) pool() {
 	m.bins, m.capacities, m.has = bins, capacities, make([]map[int]bool, len(bins)-m.fresh)
 }
 
-// stays tells whether nodes with a pod of the group may not go.
+// stays reports whether nodes with a pod of the group may not go.
 func stays(g *scenario.PodGroup) bool {
 	return g.DoNotDisrupt || g.NodeSelector[hostnameKey] != "" || g.DisruptionsAllowed != nil && *g.DisruptionsAllowed < 1
 }

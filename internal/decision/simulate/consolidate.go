@@ -24,7 +24,7 @@ type Saving struct {
 // Consolidate answers a case with the steps that would make its nodes cheaper. Budgets
 // of pools, which say how many steps may be under way at once, are not looked at.
 func Consolidate(c Case, opts consolidate.Options, clock Clock) *Saving {
-	c.groupResidents()
+	c.groupReschedulable()
 	opts.Pack = c.Options
 	if opts.Candidate == nil {
 		opts.Candidate = c.wantsIt
@@ -37,19 +37,19 @@ func Consolidate(c Case, opts consolidate.Options, clock Clock) *Saving {
 // wantsIt returns why a node's pool does not want it removed.
 func (c *Case) wantsIt(n *cluster.Node) verdict.Verdict {
 	pool, ok := c.Snapshot.PoolByName(n.Pool)
-	if ok && pool.Policy == cluster.PolicyEmpty && len(n.Residents) > 0 {
+	if ok && pool.Policy == cluster.PolicyEmpty && len(n.Reschedulable) > 0 {
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
 	}
 	return verdict.Verdict{}
 }
 
-// groupResidents gives running pods that have none a group, as files count pods: those
+// groupReschedulable gives running pods that have none a group, as files count pods: those
 // that are alike share one, which has the name of the first.
-func (c *Case) groupResidents() {
+func (c *Case) groupReschedulable() {
 	grouped := true
 	for i := range c.Snapshot.Nodes {
-		for r := range c.Snapshot.Nodes[i].Residents {
-			_, err := strconv.Atoi(c.Snapshot.Nodes[i].Residents[r].UID)
+		for r := range c.Snapshot.Nodes[i].Reschedulable {
+			_, err := strconv.Atoi(c.Snapshot.Nodes[i].Reschedulable[r].UID)
 			grouped = grouped && err == nil
 		}
 	}
@@ -58,15 +58,15 @@ func (c *Case) groupResidents() {
 	}
 	snap := *c.Snapshot
 	snap.Nodes = slices.Clone(snap.Nodes)
-	group := map[*cluster.Shape]int{}
+	group := map[*cluster.Constraints]int{}
 	for i := range snap.Nodes {
-		snap.Nodes[i].Residents = slices.Clone(snap.Nodes[i].Residents)
-		for r := range snap.Nodes[i].Residents {
-			p := &snap.Nodes[i].Residents[r]
-			g, ok := group[p.Shape]
+		snap.Nodes[i].Reschedulable = slices.Clone(snap.Nodes[i].Reschedulable)
+		for r := range snap.Nodes[i].Reschedulable {
+			p := &snap.Nodes[i].Reschedulable[r]
+			g, ok := group[p.Constraints]
 			if !ok {
 				g = len(c.Groups)
-				group[p.Shape] = g
+				group[p.Constraints] = g
 				c.Groups = append(slices.Clip(c.Groups), p.Namespace+"/"+p.Name)
 			}
 			p.UID = strconv.Itoa(g)

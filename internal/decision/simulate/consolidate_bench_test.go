@@ -22,7 +22,7 @@ func BenchmarkConsolidate(b *testing.B) {
 	c := Case{Name: s.Name, Snapshot: s.Snapshot(still()), Options: scenarioOptions()}
 	pods := 0
 	for i := range c.Snapshot.Nodes {
-		pods += len(c.Snapshot.Nodes[i].Residents)
+		pods += len(c.Snapshot.Nodes[i].Reschedulable)
 	}
 	found := Consolidate(c, consolidate.Options{}, clock)
 	b.Run("plan", func(b *testing.B) {
@@ -71,13 +71,13 @@ func BenchmarkConsolidate(b *testing.B) {
 		settled := c.Snapshot.At.Add(-time.Second)
 		at := slices.IndexFunc(c.Snapshot.Nodes, func(n cluster.Node) bool { return n.Name == changed })
 		for i := range c.Snapshot.Nodes {
-			c.Snapshot.Nodes[i].QuietSince = c.Snapshot.At.Add(-time.Hour)
+			c.Snapshot.Nodes[i].LastPodEvent = c.Snapshot.At.Add(-time.Hour)
 		}
-		c.Snapshot.Nodes[at].QuietSince = c.Snapshot.At.Add(-10 * time.Second) // which is over now
+		c.Snapshot.Nodes[at].LastPodEvent = c.Snapshot.At.Add(-10 * time.Second) // which is over now
 		for b.Loop() {
 			start := userTime()
 			p, _ := disrupt.Propose(c.Snapshot, disrupt.Memory{ConclusiveAt: settled, CheckedAt: settled, ConclusiveFor: time.Hour}, disrupt.Options{Pack: c.Options})
-			least, steps, kept = min(least, userTime()-start), len(p.Steps), len(p.Blocked)
+			least, steps, kept = min(least, userTime()-start), len(p.Commands), len(p.Blocked)
 		}
 		b.ReportMetric(least.Seconds()*1000, "cpu-ms")
 		b.ReportMetric(float64(steps), "steps")

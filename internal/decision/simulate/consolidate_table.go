@@ -23,7 +23,7 @@ func (a *Saving) table() string {
 	var b strings.Builder
 	pods := 0
 	for i := range a.Snapshot.Nodes {
-		pods += len(a.Snapshot.Nodes[i].Residents)
+		pods += len(a.Snapshot.Nodes[i].Reschedulable)
 	}
 	fmt.Fprintf(&b, "%s: %s, %s that could move, %s $/h\n\n", a.Name,
 		counted(len(a.Snapshot.Nodes), "node"), counted(pods, "pod"), dollars(a.PriceHourly))
@@ -67,7 +67,7 @@ func (a *Saving) writeSteps(b *strings.Builder) {
 }
 
 // removals names the nodes that a step removes, as far as there is room.
-func removals(s *plan.Step) string {
+func removals(s *plan.Command) string {
 	if len(s.Remove) == 1 {
 		return s.Remove[0].Node
 	}
@@ -75,12 +75,12 @@ func removals(s *plan.Step) string {
 }
 
 // launches counts what a step buys by type, in order.
-func (a *Saving) launches(s *plan.Step) string {
+func (a *Saving) launches(s *plan.Command) string {
 	count, order := map[string]int{}, []string{}
 	for i := range s.Launch {
 		name := "?"
-		if offer, err := scenario.Cheapest(a.Snapshot, &s.Launch[i]); err == nil {
-			name = offer.Type.Name + " " + offer.Offering.CapacityType
+		if choice, err := scenario.Cheapest(a.Snapshot, &s.Launch[i]); err == nil {
+			name = choice.Type.Name + " " + choice.Offering.CapacityType
 		}
 		if count[name] == 0 {
 			order = append(order, name)

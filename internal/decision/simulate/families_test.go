@@ -149,7 +149,7 @@ func (f family) node(s *scenario.Scenario, r *rand.Rand, types []*scenario.Insta
 	s.Nodes = append(s.Nodes, n)
 }
 
-// balanced tells whether one more pod of a group that is spread over zones may be in one,
+// balanced reports whether one more pod of a group that is spread over zones may be in one,
 // with those of the node that is being filled.
 func balanced(s *scenario.Scenario, g int, zone string, here int) bool {
 	count := map[string]int{"us-east-1a": 0, "us-east-1b": 0, "us-east-1c": 0}

@@ -156,7 +156,7 @@ func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 			return priced{room: vector{float64(cpu), float64(memory)}, price: rapid.Float64Range(0.1, 1).Draw(t, "price")}
 		}
 		f := &fleet{sizes: []vector{{1, 1}, {1, 8}, {2, 4}}, fresh: []priced{node("new")}}
-		before, home, pods := 0.0, []int{}, []int{}
+		before, target, pods := 0.0, []int{}, []int{}
 		for h := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 			m := node("old")
 			m.stays = rapid.Bool().Draw(t, "stays")
@@ -165,7 +165,7 @@ func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 				c := rapid.IntRange(0, 2).Draw(t, "class")
 				if size := f.sizes[c]; size[0] <= left[0] && size[1] <= left[1] {
 					left = vector{left[0] - size[0], left[1] - size[1]}
-					m.pods, pods, home = append(m.pods, c), append(pods, c), append(home, h)
+					m.pods, pods, target = append(m.pods, c), append(pods, c), append(target, h)
 				}
 			}
 			f.owned = append(f.owned, m)
@@ -196,7 +196,7 @@ func TestTheFloorIsBelowTheOptimum(t *testing.T) {
 			for h := range all {
 				if was := left[h]; size[0] <= was[0] && size[1] <= was[1] {
 					left[h] = vector{was[0] - size[0], was[1] - size[1]}
-					try(p+1, evicted+min(1, max(h-home[p], home[p]-h)))
+					try(p+1, evicted+min(1, max(h-target[p], target[p]-h)))
 					left[h] = was
 				}
 			}

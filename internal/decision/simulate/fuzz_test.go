@@ -56,7 +56,7 @@ func FuzzManifests(f *testing.F) {
 			t.Fatalf("%d pods ask for a node, of %d", len(c.Snapshot.Pending), pods)
 		}
 		p := pack.Solve(c.Snapshot, c.Options)
-		answered := len(p.Placements) + len(p.Refusals)
+		answered := len(p.Assignments) + len(p.Refusals)
 		for i := range p.Launches {
 			answered += len(p.Launches[i].Pods)
 			for name, amount := range p.Launches[i].Requests {

@@ -138,32 +138,32 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 	session := repack.NewSession(snap, scenarioOptions(), 3, nil)
 	held := make([]bool, len(snap.Nodes))
 	for h := range snap.Nodes {
-		held[h] = slices.ContainsFunc(snap.Nodes[h].Residents, func(r cluster.Resident) bool {
-			return r.Held != "" || slices.ContainsFunc(r.Guards, func(g int) bool { return snap.Guards[g].Allowed < 1 })
+		held[h] = slices.ContainsFunc(snap.Nodes[h].Reschedulable, func(r cluster.ReschedulablePod) bool {
+			return r.DoNotDisrupt != "" || slices.ContainsFunc(r.PDBs, func(g int) bool { return snap.PDBs[g].Allowed < 1 })
 		})
 		out.before += session.Nodes.Price(h)
 	}
 	pods := func(h int) (n int) {
 		if node := session.Nodes.Node(h); node != nil {
-			n = len(node.Residents)
+			n = len(node.Reschedulable)
 		}
 		for _, share := range session.Nodes.Added(h) {
 			n += int(share.N)
 		}
 		return n
 	}
-	guards := map[int32][]int{} // by class
+	pdbs := map[int32][]int{} // by class
 	for h := range snap.Nodes {
-		for i := range snap.Nodes[h].Residents {
-			r := &snap.Nodes[h].Residents[i]
-			guards[session.Inventory.Class(r.Shape)] = r.Guards
+		for i := range snap.Nodes[h].Reschedulable {
+			r := &snap.Nodes[h].Reschedulable[i]
+			pdbs[session.Inventory.Class(r.Constraints)] = r.PDBs
 		}
 	}
 	guarded := func(hosts []int) bool { // budgets let all be evicted at once
 		away := map[int]int32{}
 		evict := func(class, n int32) bool {
-			for _, g := range guards[class] {
-				if away[g] += n; len(hosts) > 1 && away[g] > snap.Guards[g].Allowed {
+			for _, g := range pdbs[class] {
+				if away[g] += n; len(hosts) > 1 && away[g] > snap.PDBs[g].Allowed {
 					return false
 				}
 			}
@@ -171,8 +171,8 @@ func greedy(t *testing.T, s *scenario.Scenario) (out greed) {
 		}
 		for _, h := range hosts {
 			if node := session.Nodes.Node(h); node != nil {
-				for i := range node.Residents {
-					if !evict(session.Inventory.Class(node.Residents[i].Shape), 1) {
+				for i := range node.Reschedulable {
+					if !evict(session.Inventory.Class(node.Reschedulable[i].Constraints), 1) {
 						return false
 					}
 				}

@@ -37,13 +37,13 @@ func TestWhatIsBegunIsFinished(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLanding(f.generate(t, 40, 1).Snapshot(time.Unix(1e9, 0)))
+			l := newOutcome(f.generate(t, 40, 1).Snapshot(time.Unix(1e9, 0)))
 			promised := consolidate.Search(l.snap, consolidate.Options{Terms: anySpot(), Pack: scenarioOptions()}).AfterHourly
-			for idle := 0; idle < landingRest && !t.Failed(); {
+			for idle := 0; idle < outcomeRest && !t.Failed(); {
 				if idle++; l.round(t) {
 					idle = 0
 				}
-				if l.rounds++; l.rounds == landingRounds {
+				if l.rounds++; l.rounds == outcomeRounds {
 					t.Fatalf("there is no end after %d rounds", l.rounds)
 				}
 			}
@@ -57,69 +57,69 @@ func TestWhatIsBegunIsFinished(t *testing.T) {
 }
 
 const (
-	// landingRounds bounds how often it is looked for more, every landingPause; nothing is
+	// outcomeRounds bounds how often it is looked for more, every landingPause; nothing is
 	// expected any more after landingRest times in vain, when moved pods may move again.
-	landingRounds, landingPause, landingRest = 60, 2 * time.Minute, 6
+	outcomeRounds, outcomePause, outcomeRest = 60, 2 * time.Minute, 6
 )
 
-// landing is a cluster in which steps are carried out, and pods go where they are meant to.
-type landing struct {
+// outcome is a cluster in which steps are carried out, and pods go where they are meant to.
+type outcome struct {
 	snap                  *cluster.Snapshot
 	rounds, begun, bought int
 	evictions, again      int
 	try                   int               // that found most in the last round
-	homes                 map[string]string // of pods of steps under way, by their UID
+	targets               map[string]string // of pods of steps under way, by their UID
 }
 
-func newLanding(snap *cluster.Snapshot) *landing {
+func newOutcome(snap *cluster.Snapshot) *outcome {
 	pods := 0
 	snap.Pools[0].Budgets = []cluster.Budget{{Nodes: 100, Percent: true, Active: true}}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		n.Claim, n.Empty = n.Name, len(n.Residents) == 0
-		for r := range n.Residents {
+		n.Claim, n.Empty = n.Name, len(n.Reschedulable) == 0
+		for r := range n.Reschedulable {
 			pods++
-			n.Residents[r].Name, n.Residents[r].UID = fmt.Sprintf("p%06d", pods), fmt.Sprint(pods)
+			n.Reschedulable[r].Name, n.Reschedulable[r].UID = fmt.Sprintf("p%06d", pods), fmt.Sprint(pods)
 		}
 	}
-	return &landing{snap: snap}
+	return &outcome{snap: snap}
 }
 
-func (l *landing) node(name string) *cluster.Node {
+func (l *outcome) node(name string) *cluster.Node {
 	i := slices.IndexFunc(l.snap.Nodes, func(n cluster.Node) bool { return n.Name == name })
 	return &l.snap.Nodes[i]
 }
 
 // round begins what is proposed, and has all its nodes go.
-func (l *landing) round(t *testing.T) bool {
+func (l *outcome) round(t *testing.T) bool {
 	t.Helper()
-	opts := disrupt.Options{Settle: 2 * time.Second, Terms: anySpot(), Pack: scenarioOptions()}
+	opts := disrupt.Options{Grace: 2 * time.Second, Terms: anySpot(), Pack: scenarioOptions()}
 	memory := disrupt.Memory{BestTry: l.try, AllTriesAt: l.snap.At}
 	p, next := disrupt.Propose(l.snap, memory, opts)
 	l.try = next.BestTry
-	l.homes = map[string]string{}
-	for i := range p.Steps {
-		l.begin(&p.Steps[i])
+	l.targets = map[string]string{}
+	for i := range p.Commands {
+		l.begin(&p.Commands[i])
 	}
 	began := l.snap.At
 	l.snap.At = began.Add(3 * time.Second)
 	q, _ := disrupt.Propose(l.snap, disrupt.Memory{Busy: true, DecidedAt: l.snap.At}, opts)
 	for i := range q.Undos {
-		t.Errorf("step %s of %d is taken back: %s", q.Undos[i].Step, len(p.Steps), q.Undos[i].Why)
+		t.Errorf("step %s of %d is taken back: %s", q.Undos[i].Command, len(p.Commands), q.Undos[i].Why)
 	}
 	l.remove(t, q.Removals)
 	for i := range l.snap.Nodes {
 		n := &l.snap.Nodes[i]
-		if n.Replaces = ""; n.Marked != "" {
+		if n.Replaces = ""; n.DisruptionReason != "" {
 			t.Errorf("%s is still there", n.Name)
 		}
 	}
-	l.snap.At = began.Add(landingPause)
-	return len(p.Steps) > 0
+	l.snap.At = began.Add(outcomePause)
+	return len(p.Commands) > 0
 }
 
 // price returns what all nodes cost.
-func (l *landing) price() (sum float64) {
+func (l *outcome) price() (sum float64) {
 	prices := cluster.NewPrices(l.snap)
 	for i := range l.snap.Nodes {
 		p, _ := prices.Of(&l.snap.Nodes[i])
@@ -129,32 +129,32 @@ func (l *landing) price() (sum float64) {
 }
 
 // begin marks the nodes of a step, and has what it launches be there.
-func (l *landing) begin(s *plan.Step) {
+func (l *outcome) begin(s *plan.Command) {
 	l.begun++
 	for _, m := range s.Moves {
-		l.homes[m.Pod.UID] = m.Node
+		l.targets[m.Pod.UID] = m.Node
 	}
 	for i := range s.Launch {
 		l.bought++
 		name := fmt.Sprintf("was-%05d", l.bought)
 		l.snap.Nodes = append(l.snap.Nodes, l.launched(name, &s.Launch[i]))
 		for _, pod := range s.Launch[i].Pods {
-			l.homes[pod.UID] = name
+			l.targets[pod.UID] = name
 		}
 	}
 	for _, r := range s.Remove {
 		n := l.node(r.Node)
-		n.Marked, n.MarkedSince, n.Closed, n.Step, n.StepRemoves, n.StepLaunches = s.Reason, l.snap.At, true, s.ID, len(s.Remove), len(s.Launch)
+		n.DisruptionReason, n.DisruptedSince, n.DisruptedTaint, n.Step, n.StepRemoves, n.StepLaunches = s.Reason, l.snap.At, true, s.ID, len(s.Remove), len(s.Launch)
 		n.Taints = append(n.Taints, cluster.Taint{Key: "karpenter.sh/disrupted", Effect: cluster.NoSchedule})
-		for i := range n.Residents {
-			n.Residents[i].Home = l.homes[n.Residents[i].UID]
+		for i := range n.Reschedulable {
+			n.Reschedulable[i].TargetNode = l.targets[n.Reschedulable[i].UID]
 		}
 	}
 	slices.SortFunc(l.snap.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // launched returns the node of the cheapest offering of a launch.
-func (l *landing) launched(name string, launch *plan.Launch) (out cluster.Node) {
+func (l *outcome) launched(name string, launch *plan.Launch) (out cluster.Node) {
 	cheapest := -1.0
 	for _, t := range l.snap.Pools[0].Types {
 		if !slices.Contains(launch.Types, t.Name) {
@@ -169,7 +169,7 @@ func (l *landing) launched(name string, launch *plan.Launch) (out cluster.Node) 
 			cheapest = o.PriceHourly
 			out = cluster.Node{
 				Name: name, Claim: name, Pool: launch.Pool, Capacity: t.Capacity, Allocatable: t.Allocatable(), Used: quantity.List{},
-				Initialised: true, Ready: true, Empty: true, Created: l.snap.At, QuietSince: l.snap.At, Labels: offered,
+				Initialized: true, Ready: true, Empty: true, Created: l.snap.At, LastPodEvent: l.snap.At, Labels: offered,
 				Disruption: cluster.Disruption{Replaces: launch.Replaces},
 			}
 			out.Labels[label.InstanceType], out.Labels[label.NodePool], out.Labels[label.Hostname] = t.Name, launch.Pool, name
@@ -184,23 +184,23 @@ func (l *landing) launched(name string, launch *plan.Launch) (out cluster.Node) 
 }
 
 // remove takes nodes away, and puts their pods where they are meant to be.
-func (l *landing) remove(t *testing.T, nodes []plan.Removal) {
+func (l *outcome) remove(t *testing.T, nodes []plan.Removal) {
 	t.Helper()
 	for _, r := range nodes {
 		gone := *l.node(r.Node)
 		l.snap.Nodes = slices.DeleteFunc(l.snap.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
-		for _, pod := range gone.Residents {
+		for _, pod := range gone.Reschedulable {
 			if l.evictions++; !pod.Moved.IsZero() {
 				l.again++
 				if ago := l.snap.At.Sub(pod.Moved); ago < 10*time.Minute {
 					t.Errorf("%s was evicted %s ago", pod.Name, ago)
 				}
 			}
-			n := l.node(l.homes[pod.UID])
-			pod.Home, pod.Moved = "", l.snap.At
-			n.Residents, n.Empty = append(n.Residents, pod), false
-			n.Used = n.Used.Plus(pod.Shape.Requests)
-			n.Pods = append(n.Pods, cluster.PodCount{Shape: pod.Shape, Count: 1})
+			n := l.node(l.targets[pod.UID])
+			pod.TargetNode, pod.Moved = "", l.snap.At
+			n.Reschedulable, n.Empty = append(n.Reschedulable, pod), false
+			n.Used = n.Used.Plus(pod.Constraints.Requests)
+			n.Pods = append(n.Pods, cluster.PodCount{Constraints: pod.Constraints, Count: 1})
 		}
 	}
 }

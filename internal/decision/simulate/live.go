@@ -144,7 +144,7 @@ func bare(o client.Object) client.Object {
 	return o
 }
 
-// saying tells whether somebody here reads an annotation.
+// saying reports whether somebody here reads an annotation.
 func saying(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return prefix == "dovetail.sh" || prefix == "karpenter.sh" || strings.HasPrefix(prefix, "karpenter.") ||

@@ -210,7 +210,7 @@ func unmarshal(text []byte, into any, strict bool) error {
 	return yaml.Unmarshal(text, into)
 }
 
-// blank tells whether a document has nothing but comments.
+// blank reports whether a document has nothing but comments.
 func blank(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {

@@ -40,7 +40,7 @@ func (f *fleet) program(price float64, anybody bool) string {
 		}
 	}
 	var rows, counts, choices []string
-	homes := make([]string, len(sizes)) // places of the pods of a size
+	targets := make([]string, len(sizes)) // places of the pods of a size
 	total, unmoved, spent, pods := make([]int, len(sizes)), "", "", 0
 	place := func(at string, room vector, stay []string, atMost string) {
 		for d := range room {
@@ -55,7 +55,7 @@ func (f *fleet) program(price float64, anybody bool) string {
 		}
 		for c := range sizes {
 			name := fmt.Sprintf("come%s_%d", at, c)
-			counts, homes[c] = append(counts, name), homes[c]+" + "+name
+			counts, targets[c] = append(counts, name), targets[c]+" + "+name
 		}
 	}
 	for h := range f.owned {
@@ -83,7 +83,7 @@ func (f *fleet) program(price float64, anybody bool) string {
 				stay[c] = fmt.Sprintf("stay%s_%d", at, c)
 				counts = append(counts, stay[c])
 				rows = append(rows, " + "+stay[c]+fmt.Sprintf(kept, float64(n)))
-				unmoved, homes[c], total[c] = unmoved+" - "+stay[c], homes[c]+" + "+stay[c], total[c]+n
+				unmoved, targets[c], total[c] = unmoved+" - "+stay[c], targets[c]+" + "+stay[c], total[c]+n
 			}
 			pods += len(m.pods)
 			place(at, m.room, stay, kept)
@@ -93,7 +93,7 @@ func (f *fleet) program(price float64, anybody bool) string {
 			place(at, left, nil, kept)
 			for c, n := range count {
 				total[c] += n
-				homes[c] += fmt.Sprintf(" + %d %s", n, keep)
+				targets[c] += fmt.Sprintf(" + %d %s", n, keep)
 			}
 			pods += len(m.pods)
 			unmoved += fmt.Sprintf(" - %d %s", len(m.pods), keep)
@@ -103,20 +103,20 @@ func (f *fleet) program(price float64, anybody bool) string {
 		if slices.ContainsFunc(f.fresh[:i], b.within) || slices.ContainsFunc(f.fresh[i+1:], func(o priced) bool { return b.within(o) && !o.within(b) }) {
 			continue
 		}
-		buy := fmt.Sprintf("buyT%d", i)
-		place(fmt.Sprintf("T%d", i), b.room, nil, " - %g "+buy+" <= 0")
-		spent += fmt.Sprintf(" + %g %s", b.price, buy)
-		counts = append(counts, buy)
+		launch := fmt.Sprintf("buyT%d", i)
+		place(fmt.Sprintf("T%d", i), b.room, nil, " - %g "+launch+" <= 0")
+		spent += fmt.Sprintf(" + %g %s", b.price, launch)
+		counts = append(counts, launch)
 	}
 	for c := range sizes {
-		rows = append(rows, fmt.Sprintf("%s >= %d", homes[c], total[c]))
+		rows = append(rows, fmt.Sprintf("%s >= %d", targets[c], total[c]))
 	}
 	rows = append(rows, fmt.Sprintf("%s <= %g", spent, price))
 	return fmt.Sprintf("\\ %d pods could be evicted\n", pods) + strings.ReplaceAll("Minimize\n"+unmoved+"\nSubject To\n"+strings.Join(rows, "\n")+
 		"\nGenerals\n"+strings.Join(counts, "\n")+"\nBinaries\n"+strings.Join(choices, "\n")+"\nEnd\n", " + ", "\n + ")
 }
 
-// within tells whether another node has as much room and costs no more.
+// within reports whether another node has as much room and costs no more.
 func (p priced) within(o priced) bool {
 	return p.room[0] <= o.room[0] && p.room[1] <= o.room[1] && p.price >= o.price
 }

@@ -24,13 +24,13 @@ func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s := &spreading{landing: newLanding(alike(100, seed).Snapshot(time.Unix(1e9, 0)))}
+			s := &spreading{outcome: newOutcome(alike(100, seed).Snapshot(time.Unix(1e9, 0)))}
 			s.empty = s.snap.Nodes[0]
-			s.empty.Residents, s.empty.Pods, s.empty.Used = nil, nil, quantity.List{}
+			s.empty.Reschedulable, s.empty.Pods, s.empty.Used = nil, nil, quantity.List{}
 			s.snap.Pools[0].Budgets = []cluster.Budget{{Nodes: 20, Percent: true, Active: true}}
 			promised := consolidate.Search(s.snap, consolidate.Options{Pack: scenarioOptions()}).AfterHourly
 			for s.rounds = 1; s.round(t); s.rounds++ {
-				if s.rounds == landingRounds {
+				if s.rounds == outcomeRounds {
 					t.Fatalf("there is no end after %d rounds", s.rounds)
 				}
 			}
@@ -38,7 +38,7 @@ func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
 			if s.price() > 1.03*promised {
 				t.Errorf("it ended at %.3f of the promise", s.price()/promised)
 			}
-			if i := slices.IndexFunc(s.snap.Nodes, func(n cluster.Node) bool { return n.Shunned }); i >= 0 {
+			if i := slices.IndexFunc(s.snap.Nodes, func(n cluster.Node) bool { return n.SoftTaint }); i >= 0 {
 				t.Errorf("pods are kept from %s though all is over", s.snap.Nodes[i].Name)
 			}
 		})
@@ -76,7 +76,7 @@ func alike(nodes int, seed uint64) *scenario.Scenario {
 
 // spreading is a landing in which pods go where kube-scheduler puts them.
 type spreading struct {
-	*landing
+	*outcome
 	empty  cluster.Node
 	taints int
 }
@@ -86,32 +86,32 @@ func (s *spreading) round(t *testing.T) bool {
 	t.Helper()
 	p, next := disrupt.Propose(s.snap, disrupt.Memory{BestTry: s.try, AllTriesAt: s.snap.At}, disrupt.Options{Pack: scenarioOptions()})
 	s.try = next.BestTry
-	for _, name := range p.Shuns {
-		s.node(name).Shunned = true
+	for _, name := range p.SoftTaints {
+		s.node(name).SoftTaint = true
 	}
-	for _, name := range p.Unshuns {
-		s.node(name).Shunned = false
+	for _, name := range p.SoftTaintsOver {
+		s.node(name).SoftTaint = false
 	}
-	s.taints += len(p.Shuns) + len(p.Unshuns)
-	var pods []cluster.Resident
-	for i := range p.Steps {
-		for _, r := range p.Steps[i].Remove {
-			pods = append(pods, s.node(r.Node).Residents...)
+	s.taints += len(p.SoftTaints) + len(p.SoftTaintsOver)
+	var pods []cluster.ReschedulablePod
+	for i := range p.Commands {
+		for _, r := range p.Commands[i].Remove {
+			pods = append(pods, s.node(r.Node).Reschedulable...)
 			s.snap.Nodes = slices.DeleteFunc(s.snap.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
 		}
 	}
-	slices.SortStableFunc(pods, func(a, b cluster.Resident) int {
-		return lifecycle.SizeOf(b.Shape.Requests) - lifecycle.SizeOf(a.Shape.Requests)
+	slices.SortStableFunc(pods, func(a, b cluster.ReschedulablePod) int {
+		return lifecycle.SizeOf(b.Constraints.Requests) - lifecycle.SizeOf(a.Constraints.Requests)
 	})
 	for i := range pods {
 		s.bind(t, pods[i])
 	}
 	s.snap.At = s.snap.At.Add(20 * time.Second)
-	return len(p.Steps)+len(p.Unshuns) > 0
+	return len(p.Commands)+len(p.SoftTaintsOver) > 0
 }
 
 // bind puts a pod where most is free.
-func (s *spreading) bind(t *testing.T, pod cluster.Resident) {
+func (s *spreading) bind(t *testing.T, pod cluster.ReschedulablePod) {
 	t.Helper()
 	if s.evictions++; !pod.Moved.IsZero() {
 		t.Errorf("%s is evicted twice", pod.Name)
@@ -119,8 +119,8 @@ func (s *spreading) bind(t *testing.T, pod cluster.Resident) {
 	var best *cluster.Node
 	for i := range s.snap.Nodes {
 		n := &s.snap.Nodes[i]
-		better := best == nil || best.Shunned && !n.Shunned || best.Shunned == n.Shunned && n.Used[quantity.CPU] < best.Used[quantity.CPU]
-		if better && n.Used.Plus(pod.Shape.Requests).Fits(n.Allocatable) {
+		better := best == nil || best.SoftTaint && !n.SoftTaint || best.SoftTaint == n.SoftTaint && n.Used[quantity.CPU] < best.Used[quantity.CPU]
+		if better && n.Used.Plus(pod.Constraints.Requests).Fits(n.Allocatable) {
 			best = n
 		}
 	}
@@ -132,6 +132,6 @@ func (s *spreading) bind(t *testing.T, pod cluster.Resident) {
 		best.Claim, best.Created = best.Name, s.snap.At
 	}
 	pod.Moved = s.snap.At
-	best.Residents, best.Used, best.Empty, best.QuietSince = append(best.Residents, pod), best.Used.Plus(pod.Shape.Requests), false, s.snap.At
-	best.Pods = append(slices.Clip(best.Pods), cluster.PodCount{Shape: pod.Shape, Count: 1})
+	best.Reschedulable, best.Used, best.Empty, best.LastPodEvent = append(best.Reschedulable, pod), best.Used.Plus(pod.Constraints.Requests), false, s.snap.At
+	best.Pods = append(slices.Clip(best.Pods), cluster.PodCount{Constraints: pod.Constraints, Count: 1})
 }

@@ -129,22 +129,22 @@ func (a *Answer) rows() (rows []row, unpriced int) {
 	at := map[kind]int{}
 	for i := range a.Plan.Launches {
 		l := &a.Plan.Launches[i]
-		offer, err := scenario.Cheapest(a.Snapshot, l)
+		choice, err := scenario.Cheapest(a.Snapshot, l)
 		if err != nil { // the file could not have been written then
 			continue
 		}
-		k := kindOf(l, offer)
+		k := kindOf(l, choice)
 		n, ok := at[k]
 		if !ok {
 			n = len(rows)
 			at[k] = n
-			rows = append(rows, row{kind: k, podsMin: len(l.Pods), price: offer.Offering.PriceHourly, priced: offer.Offering.Priced})
+			rows = append(rows, row{kind: k, podsMin: len(l.Pods), price: choice.Offering.PriceHourly, priced: choice.Offering.Priced})
 		}
 		r := &rows[n]
 		r.nodes++
 		r.pods += len(l.Pods)
 		r.podsMin, r.podsMax = min(r.podsMin, len(l.Pods)), max(r.podsMax, len(l.Pods))
-		if !offer.Offering.Priced {
+		if !choice.Offering.Priced {
 			unpriced++
 		}
 	}
@@ -155,19 +155,19 @@ func (a *Answer) rows() (rows []row, unpriced int) {
 	return rows, unpriced
 }
 
-func kindOf(l *plan.Launch, offer catalog.Offer) kind {
-	return kind{l.Pool, offer.Type.Name, offer.Offering.Zone, offer.Offering.CapacityType}
+func kindOf(l *plan.Launch, choice catalog.Choice) kind {
+	return kind{l.Pool, choice.Type.Name, choice.Offering.Zone, choice.Offering.CapacityType}
 }
 
 func (a *Answer) writePlacements(b *strings.Builder) {
-	if len(a.Plan.Placements) == 0 {
+	if len(a.Plan.Assignments) == 0 {
 		return
 	}
 	nodes := map[string]bool{}
-	for _, p := range a.Plan.Placements {
+	for _, p := range a.Plan.Assignments {
 		nodes[p.Node] = true
 	}
-	fmt.Fprintf(b, "%s would go to %s that there are\n", counted(len(a.Plan.Placements), "pod"), counted(len(nodes), "node"))
+	fmt.Fprintf(b, "%s would go to %s that there are\n", counted(len(a.Plan.Assignments), "pod"), counted(len(nodes), "node"))
 }
 
 // refusalsMax is how many lines of refusals the table shows.

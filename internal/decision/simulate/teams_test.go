@@ -24,16 +24,16 @@ func TestTeamsAreConsolidatedApart(t *testing.T) {
 			snap.Pools[i].Requirements["team"] = label.Exists()
 		}
 		teams := []string{"", "blue", "green"}
-		byShape, teamOf := map[*cluster.Shape]string{}, map[cluster.PodRef]string{}
+		byConstraints, teamOf := map[*cluster.Constraints]string{}, map[cluster.PodRef]string{}
 		for i := range snap.Nodes {
-			for _, r := range snap.Nodes[i].Residents {
-				team, known := byShape[r.Shape]
+			for _, r := range snap.Nodes[i].Reschedulable {
+				team, known := byConstraints[r.Constraints]
 				if !known {
-					team = teams[len(byShape)%3]
-					byShape[r.Shape] = team
-					for k := range r.Shape.Terms {
+					team = teams[len(byConstraints)%3]
+					byConstraints[r.Constraints] = team
+					for k := range r.Constraints.Terms {
 						if team != "" {
-							r.Shape.Terms[k] = r.Shape.Terms[k].Intersect(label.Requirements{"team": label.In(team)})
+							r.Constraints.Terms[k] = r.Constraints.Terms[k].Intersect(label.Requirements{"team": label.In(team)})
 						}
 					}
 				}
@@ -50,7 +50,7 @@ func TestTeamsAreConsolidatedApart(t *testing.T) {
 				pods := slices.Clone(l.Pods)
 				for _, later := range c.Steps {
 					for _, j := range later.Joins {
-						if j.Step == i && j.Launch == k {
+						if j.Command == i && j.Launch == k {
 							pods = append(pods, j.Pod)
 						}
 					}

@@ -83,7 +83,7 @@ func (o *Orders) Place(ctx context.Context, token, claim string, build func(cont
 		defer cancel()
 		request, err := build(soon)
 		if err != nil {
-			o.settle(token, cloud.LaunchResult{Err: err})
+			o.resolve(token, cloud.LaunchResult{Err: err})
 			return
 		}
 		o.enqueue(ctx, request)
@@ -176,16 +176,16 @@ func (o *Orders) send(ctx context.Context) {
 		if i < len(results) {
 			result = results[i]
 		}
-		o.tellShort(&request, &result)
-		o.settle(request.Token, result)
+		o.reportShort(&request, &result)
+		o.resolve(request.Token, result)
 	}
 }
 
 // shortKept is for how long a place is left alone that had nothing.
 const shortKept = 3 * time.Minute
 
-// tellShort passes on what the cloud was short of, whether or not it launched.
-func (o *Orders) tellShort(request *cloud.LaunchRequest, result *cloud.LaunchResult) {
+// reportShort passes on what the cloud was short of, whether or not it launched.
+func (o *Orders) reportShort(request *cloud.LaunchRequest, result *cloud.LaunchResult) {
 	places, keep := result.Short, result.Keep
 	var failure *cloud.Failure
 	failed := errors.As(result.Err, &failure)
@@ -194,8 +194,8 @@ func (o *Orders) tellShort(request *cloud.LaunchRequest, result *cloud.LaunchRes
 	}
 	if len(places) == 0 && failed && failure.Kind == cloud.NoCapacity {
 		keep = failure.Keep
-		for _, offer := range request.Offers {
-			places = append(places, catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType})
+		for _, choice := range request.Choices {
+			places = append(places, catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType})
 		}
 	}
 	if o.Short != nil && len(places) > 0 {
@@ -203,7 +203,7 @@ func (o *Orders) tellShort(request *cloud.LaunchRequest, result *cloud.LaunchRes
 	}
 }
 
-func (o *Orders) settle(token string, result cloud.LaunchResult) {
+func (o *Orders) resolve(token string, result cloud.LaunchResult) {
 	now := o.Now()
 	o.mu.Lock()
 	had := o.orders[token]

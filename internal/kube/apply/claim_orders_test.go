@@ -163,51 +163,51 @@ func TestOrdersThatFail(t *testing.T) {
 
 func TestWhatACloudWasShortOfIsPassedOn(t *testing.T) {
 	t.Parallel()
-	offered := []catalog.Offer{
+	offered := []catalog.Choice{
 		{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "a", CapacityType: "spot"}},
 		{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "b", CapacityType: "spot"}},
 	}
-	type told struct {
+	type reported struct {
 		Places []catalog.Place
 		Keep   time.Duration
 	}
 	for name, tt := range map[string]struct {
 		err  error
-		want []told
+		want []reported
 		// beside is what is short whatever became of the request
 		beside []catalog.Place
 	}{
 		"all that was offered, for the usual time": {
 			&cloud.Failure{Kind: cloud.NoCapacity},
-			[]told{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}, {Type: "large", Zone: "b", CapacityType: "spot"}}, 3 * time.Minute}},
+			[]reported{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}, {Type: "large", Zone: "b", CapacityType: "spot"}}, 3 * time.Minute}},
 			nil,
 		},
 		"what the cloud names, for as long as it says": {
 			&cloud.Failure{Kind: cloud.NoCapacity, Short: []catalog.Place{{Type: "large", Zone: "b", CapacityType: "spot"}}, Keep: time.Hour},
-			[]told{{[]catalog.Place{{Type: "large", Zone: "b", CapacityType: "spot"}}, time.Hour}},
+			[]reported{{[]catalog.Place{{Type: "large", Zone: "b", CapacityType: "spot"}}, time.Hour}},
 			nil,
 		},
 		"nothing, when it was something else": {&cloud.Failure{Kind: cloud.Rejected}, nil, nil},
 		"nothing, when nobody knows":          {errors.New("connection reset"), nil, nil},
 		"what the cloud names beside something else": {
 			&cloud.Failure{Kind: cloud.Rejected, Short: []catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}},
-			[]told{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, 3 * time.Minute}},
+			[]reported{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, 3 * time.Minute}},
 			nil,
 		},
 		"what the cloud names beside an instance": {
 			nil,
-			[]told{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, 3 * time.Minute}},
+			[]reported{{[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, 3 * time.Minute}},
 			[]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var got []told
+				var got []reported
 				c := &scriptedCloud{answer: func(cloud.LaunchRequest) cloud.LaunchResult { return cloud.LaunchResult{Err: tt.err, Short: tt.beside} }}
-				o := &apply.Orders{Cloud: c, Now: time.Now, Short: func(p []catalog.Place, keep time.Duration) { got = append(got, told{p, keep}) }}
+				o := &apply.Orders{Cloud: c, Now: time.Now, Short: func(p []catalog.Place, keep time.Duration) { got = append(got, reported{p, keep}) }}
 				o.Place(t.Context(), "t", "claim", func(context.Context) (cloud.LaunchRequest, error) {
-					return cloud.LaunchRequest{Token: "t", Offers: offered}, nil
+					return cloud.LaunchRequest{Token: "t", Choices: offered}, nil
 				})
 				time.Sleep(time.Second)
 				synctest.Wait()

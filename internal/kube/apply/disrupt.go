@@ -102,14 +102,14 @@ func (d *Disrupter) setStep(ctx context.Context, nc *karpenterv1.NodeClaim, text
 	return wrap("mark", nc.Name, send(ctx, d.Client, nc, mergeFrom(before)))
 }
 
-// Shun asks kube-scheduler to put pods elsewhere if it can.
-func (d *Disrupter) Shun(ctx context.Context, nodes []string) error {
-	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.LeavingTaint(), true) })
+// AddSoftTaint asks kube-scheduler to put pods elsewhere if it can.
+func (d *Disrupter) AddSoftTaint(ctx context.Context, nodes []string) error {
+	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.PreferOthersTaint(), true) })
 }
 
 // Unshun takes back what Shun said.
 func (d *Disrupter) Unshun(ctx context.Context, nodes []string) error {
-	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.LeavingTaint(), false) })
+	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.PreferOthersTaint(), false) })
 }
 
 func (d *Disrupter) setTaint(ctx context.Context, r plan.Removal, closed bool) error {

@@ -15,7 +15,7 @@ import (
 // Begin that fails halfway is seen to be incomplete, and taken back, by whoever looks
 // next. Where the step means its pods to be is remembered only; who does not know looks
 // for other places.
-func (d *Disrupter) Begin(ctx context.Context, s *plan.Step) ([]Launched, error) {
+func (d *Disrupter) Begin(ctx context.Context, s *plan.Command) ([]Launched, error) {
 	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // then nothing is to be marked in vain
 		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
 	}

@@ -44,8 +44,8 @@ const (
 func TestAStepIsBegunAndTakenBackWhateverGoesWrong(t *testing.T) {
 	t.Parallel()
 	removal := plan.Removal{Node: "n1", Claim: "c1", Pool: "p", Reason: "Drifted"}
-	step := plan.Step{ID: "id", Reason: "Drifted", Remove: []plan.Removal{removal}}
-	undo := plan.Undo{Step: "id", Open: []plan.Removal{removal}}
+	step := plan.Command{ID: "id", Reason: "Drifted", Remove: []plan.Removal{removal}}
+	undo := plan.Undo{Command: "id", Open: []plan.Removal{removal}}
 	for at := range 4 {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, lost %t", at, lost), func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestANodeThatIsGoneIsNoLongerMarked(t *testing.T) {
 	c := server(t, &fault{})
 	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
 	gone := plan.Removal{Node: "gone", Claim: "gone", Reason: "Drifted"}
-	if _, err := d.Begin(t.Context(), &plan.Step{ID: "id", Remove: []plan.Removal{gone}}); err == nil {
+	if _, err := d.Begin(t.Context(), &plan.Command{ID: "id", Remove: []plan.Removal{gone}}); err == nil {
 		t.Error("a step was begun whose node is gone")
 	}
 	if err := d.Undo(t.Context(), &plan.Undo{Drop: []plan.Removal{gone}, Open: []plan.Removal{gone}}); err != nil {
@@ -106,12 +106,12 @@ func TestANodeIsShunnedSoftlyAndNoLonger(t *testing.T) {
 	_, node := world(t, c)
 	before := node.Spec.Taints
 	for range 2 { // the second time there is nothing to do
-		if err := d.Shun(t.Context(), []string{"n1", "gone"}); err != nil {
+		if err := d.AddSoftTaint(t.Context(), []string{"n1", "gone"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, node = world(t, c)
-	if diff := cmp.Diff(append(before, translate.LeavingTaint()), node.Spec.Taints); diff != "" {
+	if diff := cmp.Diff(append(before, translate.PreferOthersTaint()), node.Spec.Taints); diff != "" {
 		t.Errorf("taints of a Node that is shunned (-want +got):\n%s", diff)
 	}
 	for range 2 {
@@ -158,9 +158,9 @@ func TestWhereAStepMeansItsPodsToBeIsRemembered(t *testing.T) {
 		pods = append(pods, translate.PodRef(p))
 	}
 	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }, Launcher: &apply.Launcher{Client: c, Mirror: store}}
-	done, err := d.Begin(t.Context(), &plan.Step{
+	done, err := d.Begin(t.Context(), &plan.Command{
 		ID: "id", Reason: "Drifted", Remove: []plan.Removal{{Node: "n1", Claim: "c1", Pool: "p", Reason: "Drifted"}},
-		Moves: []plan.Placement{{Pod: pods[0], Node: "n2"}}, Launch: []plan.Launch{{Pool: "p", Pods: pods[1:], Replaces: "id"}},
+		Moves: []plan.Assignment{{Pod: pods[0], Node: "n2"}}, Launch: []plan.Launch{{Pool: "p", Pods: pods[1:], Replaces: "id"}},
 	})
 	if err != nil || len(done) != 1 {
 		t.Fatalf("%d launched, %v", len(done), err)
@@ -171,8 +171,8 @@ func TestWhereAStepMeansItsPodsToBeIsRemembered(t *testing.T) {
 	show(node)
 	got := map[string]string{}
 	for _, n := range store.Snapshot().Nodes {
-		for _, r := range n.Residents {
-			got[r.Name] = r.Home
+		for _, r := range n.Reschedulable {
+			got[r.Name] = r.TargetNode
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"moves": "n2", "follows": done[0].Claim.Name}, got); diff != "" {

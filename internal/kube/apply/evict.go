@@ -88,22 +88,22 @@ type EvictionOutcome struct {
 type Evictor struct {
 	Client client.Client
 	Now    func() time.Time
-	// Told is called with every outcome, from several goroutines.
-	Told func(context.Context, EvictionOutcome)
+	// OnOutcome is called with every outcome, from several goroutines.
+	OnOutcome func(context.Context, EvictionOutcome)
 	// Queue is where pods wait for their next try; NewEvictor makes one.
 	Queue workqueue.TypedRateLimitingInterface[cluster.PodRef]
 
-	mu     sync.Mutex // guards all that follows
+	mu     sync.Mutex // PodDisruptionBudgets all that follows
 	wanted map[cluster.PodRef]wanted
 	sizes  map[int]int // how many are wanted, by size
 }
 
 // NewEvictor returns an evictor that works once it is started.
-func NewEvictor(c client.Client, now func() time.Time, told func(context.Context, EvictionOutcome)) *Evictor {
+func NewEvictor(c client.Client, now func() time.Time, reported func(context.Context, EvictionOutcome)) *Evictor {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cluster.PodRef](evictRetryFirst, evictRetryMost)
 	config := workqueue.TypedRateLimitingQueueConfig[cluster.PodRef]{Name: evictionQueue}
 	return &Evictor{
-		Client: c, Now: now, Told: told, wanted: map[cluster.PodRef]wanted{}, sizes: map[int]int{},
+		Client: c, Now: now, OnOutcome: reported, wanted: map[cluster.PodRef]wanted{}, sizes: map[int]int{},
 		Queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config),
 	}
 }
@@ -203,8 +203,8 @@ func (e *Evictor) Next(ctx context.Context) (more bool) {
 		e.forget(ref)
 		e.Queue.Forget(ref)
 	}
-	if e.Told != nil {
-		e.Told(ctx, outcome)
+	if e.OnOutcome != nil {
+		e.OnOutcome(ctx, outcome)
 	}
 	return true
 }

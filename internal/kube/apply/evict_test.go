@@ -153,10 +153,10 @@ func TestEvictorHasPatienceAndAnEnd(t *testing.T) {
 			},
 		}).Build()
 		start := time.Now()
-		var told []string
+		var reported []string
 		ctx, cancel := context.WithCancel(t.Context())
 		e := NewEvictor(c, time.Now, func(_ context.Context, o EvictionOutcome) {
-			told = append(told, string(o.Result)+" after "+time.Since(start).String())
+			reported = append(reported, string(o.Result)+" after "+time.Since(start).String())
 		})
 		done := make(chan struct{})
 		go func() {
@@ -168,7 +168,7 @@ func TestEvictorHasPatienceAndAnEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want := []string{"blocked after 0s", "blocked after 100ms", "blocked after 300ms", "evicted after 700ms"}
-		if diff := cmp.Diff(want, told); diff != "" {
+		if diff := cmp.Diff(want, reported); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 		if len(e.wanted) != 0 {

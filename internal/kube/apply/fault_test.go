@@ -110,7 +110,7 @@ func road(t *testing.T, c client.Client, from, times int) (at int, err error) {
 		Annotations: map[string]string{"token": "t"}, Capacity: quantity.List{"cpu": 4000}, Allocatable: quantity.List{"cpu": 3900},
 	}
 	registered := &lifecycle.Step{Node: "n1", Notes: []lifecycle.Note{{Type: lifecycle.Registered, Status: lifecycle.True}}}
-	initialised := &lifecycle.Step{Notes: []lifecycle.Note{{Type: lifecycle.Initialised, Status: lifecycle.True}}}
+	initialized := &lifecycle.Step{Notes: []lifecycle.Note{{Type: lifecycle.Initialized, Status: lifecycle.True}}}
 	acts := []func() error{
 		func() error { return apply.AdoptClaim(ctx, c, claim) },
 		func() error { return apply.RecordLaunch(ctx, c, claim, instance, roadStart.Add(time.Minute)) },
@@ -121,7 +121,7 @@ func road(t *testing.T, c client.Client, from, times int) (at int, err error) {
 		},
 		func() error { return apply.InitialiseNode(ctx, c, node) },
 		func() error {
-			_, err := apply.WriteNotes(ctx, c, claim, initialised, roadStart.Add(3*time.Minute))
+			_, err := apply.WriteNotes(ctx, c, claim, initialized, roadStart.Add(3*time.Minute))
 			return err
 		},
 		func() error { return apply.SetDeadline(ctx, c, claim, roadStart.Add(time.Hour)) },

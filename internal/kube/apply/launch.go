@@ -24,8 +24,8 @@ type Launcher struct {
 	// OneByOne: claims are written one after the other, in the plan's order, so that a run
 	// can be repeated exactly.
 	OneByOne bool
-	// Turns is shared with the other loops that launch.
-	Turns *Turns
+	// PoolLaunches is shared with the other loops that launch.
+	PoolLaunches *PoolLaunches
 
 	seen int // of the turns, when the snapshot was taken
 }
@@ -43,8 +43,8 @@ type Launched struct {
 func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error) {
 	limited := slices.ContainsFunc(p.Launches, l.limited)
 	if limited {
-		l.Turns.mu.Lock()
-		defer l.Turns.mu.Unlock()
+		l.PoolLaunches.mu.Lock()
+		defer l.PoolLaunches.mu.Unlock()
 		if l.overtaken(p.Launches) {
 			return nil, ErrOvertaken
 		}

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// hintsAtOnce and opensAtOnce are how many pods are hinted, and Nodes opened, in
+	// nominationsAtOnce and opensAtOnce are how many pods are hinted, and Nodes opened, in
 	// parallel. The Nodes of a turn should open as nearly at one instant as can be.
-	hintsAtOnce = 32
-	opensAtOnce = 64
+	nominationsAtOnce = 32
+	opensAtOnce       = 64
 	// nominatorShare is how many times as many requests the Nominator may send as all
 	// others: they are small, and each that waits sends pods astray.
 	nominatorShare = 5
@@ -53,18 +53,18 @@ func NominatorClient(mgr manager.Manager) (client.Client, error) {
 	return c, nil
 }
 
-// Assume counts hints as given that Set is about to write.
+// Assume counts nominations as given that Set is about to write.
 func (n *Nominator) Assume(pods []nominate.Pod) {
 	for i := range pods {
 		n.Mirror.AssumeNomination(pods[i].PodRef, pods[i].Node)
 	}
 }
 
-// Set writes hints. A pod that has changed meanwhile is left alone: the next look sees
+// Set writes nominations. A pod that has changed meanwhile is left alone: the next look sees
 // what became of it.
 func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
-	return n.inParallel(len(pods), hintsAtOnce, func(i int) error {
-		err := n.hint(ctx, &pods[i], pods[i].Node)
+	return n.inParallel(len(pods), nominationsAtOnce, func(i int) error {
+		err := n.writeNomination(ctx, &pods[i], pods[i].Node)
 		if err != nil {
 			n.Mirror.DropNomination(pods[i].PodRef)
 		}
@@ -72,9 +72,9 @@ func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
 	})
 }
 
-// Clear takes hints back, as Set gives them.
+// Clear takes nominations back, as Set gives them.
 func (n *Nominator) Clear(ctx context.Context, pods []nominate.Pod) error {
-	return n.inParallel(len(pods), hintsAtOnce, func(i int) error { return n.hint(ctx, &pods[i], "") })
+	return n.inParallel(len(pods), nominationsAtOnce, func(i int) error { return n.writeNomination(ctx, &pods[i], "") })
 }
 
 // Open takes our taint from Nodes. One that has changed meanwhile is left to whoever
@@ -110,16 +110,16 @@ func (n *Nominator) inParallel(things, most int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// hint changes the hint of a pod if it is still the one that was seen. No lock on the whole
-// pod: kube-scheduler writes conditions at the same time, and only the hint matters.
-func (n *Nominator) hint(ctx context.Context, p *nominate.Pod, hint string) error {
+// nomination changes the nomination of a pod if it is still the one that was seen. No lock on the whole
+// pod: kube-scheduler writes conditions at the same time, and only the nomination matters.
+func (n *Nominator) writeNomination(ctx context.Context, p *nominate.Pod, writeNomination string) error {
 	const path = "/status/nominatedNodeName"
 	ops := []op{{"test", "/metadata/uid", p.UID}, {"test", path, nil}}
 	if p.Nominated != "" {
 		ops[1].Value = p.Nominated
 	}
-	if hint != "" {
-		ops = append(ops, op{"add", path, hint})
+	if writeNomination != "" {
+		ops = append(ops, op{"add", path, writeNomination})
 	} else {
 		ops = append(ops, op{"remove", path, nil})
 	}

@@ -55,18 +55,18 @@ func newDesk(t *testing.T) *desk {
 }
 
 // pod returns a new pod that no scheduler cares for, as it is to be hinted.
-func (d *desk) pod(name, hint string) nominate.Pod {
+func (d *desk) pod(name, writeNomination string) nominate.Pod {
 	d.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec:       corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "c", Image: "example.test/none"}}},
 	}
 	d.must(d.Create(d.Context(), p))
-	if hint != "" {
-		p.Status.NominatedNodeName = hint
+	if writeNomination != "" {
+		p.Status.NominatedNodeName = writeNomination
 		d.must(d.Status().Update(d.Context(), p))
 	}
-	return nominate.Pod{PodRef: translate.PodRef(p), Nominated: hint, Node: "n2"}
+	return nominate.Pod{PodRef: translate.PodRef(p), Nominated: writeNomination, Node: "n2"}
 }
 
 func (d *desk) must(err error) {
@@ -162,11 +162,11 @@ func TestAHintThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
 	d.must(d.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "plain"}, pod))
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	informer.Add(pod)
-	given := func() (hints []string) {
+	given := func() (nominations []string) {
 		for _, p := range d.nominator.Mirror.Nominations().Pods {
-			hints = append(hints, p.Nominated)
+			nominations = append(nominations, p.Nominated)
 		}
-		return hints
+		return nominations
 	}
 	d.nominator.Assume([]nominate.Pod{p})
 	if diff := cmp.Diff([]string{"n2"}, given()); diff != "" {

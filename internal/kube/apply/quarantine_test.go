@@ -15,7 +15,7 @@ import (
 func TestLoopsShareTheQuarantine(t *testing.T) {
 	t.Parallel()
 	var q Quarantine
-	pod := cluster.Pod{PodRef: cluster.PodRef{Namespace: "a", Name: "heavy"}, Shape: &cluster.Shape{}}
+	pod := cluster.Pod{PodRef: cluster.PodRef{Namespace: "a", Name: "heavy"}, Constraints: &cluster.Constraints{}}
 	snap := &cluster.Snapshot{At: time.Unix(0, 0), Pending: []cluster.Pod{pod}}
 	p := &plan.Plan{Refusals: []plan.Refusal{{Pod: pod.PodRef, Why: verdict.Of(verdict.TooMuchEffort, "", "why")}}}
 	var loops sync.WaitGroup

@@ -13,10 +13,10 @@ import (
 // their pools. Both would count the same room of its limits, so the later are decided anew.
 var ErrOvertaken = errors.New("another loop launched in the same pool meanwhile")
 
-// Turns tells the loops that launch of each other's launches in pools with limits. All
+// PoolLaunches tells the loops that launch of each other's launches in pools with limits. All
 // Launchers of a process share one; the zero value is ready.
-type Turns struct {
-	mu   sync.Mutex // guards everything below, and is held while such claims are made
+type PoolLaunches struct {
+	mu   sync.Mutex // PodDisruptionBudgets everything below, and is held while such claims are made
 	made int        // claims
 	last map[turn]int
 }
@@ -30,9 +30,9 @@ type turn struct {
 // Snapshot returns the cluster as it is. What is launched from now on is taken to have been
 // decided on it.
 func (l *Launcher) Snapshot() *cluster.Snapshot {
-	l.Turns.mu.Lock()
-	l.seen = l.Turns.made
-	l.Turns.mu.Unlock()
+	l.PoolLaunches.mu.Lock()
+	l.seen = l.PoolLaunches.made
+	l.PoolLaunches.mu.Unlock()
 	return l.Mirror.Snapshot()
 }
 
@@ -42,8 +42,8 @@ func (l *Launcher) Overtaken(launches []plan.Launch) bool {
 	if !slices.ContainsFunc(launches, l.limited) {
 		return false
 	}
-	l.Turns.mu.Lock()
-	defer l.Turns.mu.Unlock()
+	l.PoolLaunches.mu.Lock()
+	defer l.PoolLaunches.mu.Unlock()
 	return l.overtaken(launches)
 }
 
@@ -55,7 +55,7 @@ func (l *Launcher) limited(launch plan.Launch) bool {
 
 // overtaken is Overtaken where some pool has limits; the turns are locked.
 func (l *Launcher) overtaken(launches []plan.Launch) bool {
-	for t, n := range l.Turns.last {
+	for t, n := range l.PoolLaunches.last {
 		if t.by != l && n > l.seen && slices.ContainsFunc(launches, func(launch plan.Launch) bool { return launch.Pool == t.pool && l.limited(launch) }) {
 			return true
 		}
@@ -65,7 +65,7 @@ func (l *Launcher) overtaken(launches []plan.Launch) bool {
 
 // took notes that the loop made a claim of a pool; the turns are locked.
 func (l *Launcher) took(pool string) {
-	t := l.Turns
+	t := l.PoolLaunches
 	if t.last == nil {
 		t.last = map[turn]int{}
 	}

@@ -37,9 +37,9 @@ func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
 		np.Spec.Template.Spec.NodeClassRef = class
 		pools.Add(np)
 	}
-	turns := &apply.Turns{}
-	one := &apply.Launcher{Client: c, Mirror: store, Turns: turns}
-	other := &apply.Launcher{Client: c, Mirror: store, Turns: turns}
+	poolLaunches := &apply.PoolLaunches{}
+	one := &apply.Launcher{Client: c, Mirror: store, PoolLaunches: poolLaunches}
+	other := &apply.Launcher{Client: c, Mirror: store, PoolLaunches: poolLaunches}
 	launch := func(l *apply.Launcher, pool string, launched int, overtaken bool) {
 		t.Helper()
 		launches := []plan.Launch{{Pool: pool, Types: []string{"four"}}}

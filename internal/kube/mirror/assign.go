@@ -23,7 +23,7 @@ func (s *Store) Assign(pods []cluster.PodRef, node string) {
 	defer s.mu.Unlock()
 	for _, ref := range pods {
 		p, ok := s.pods.all[types.UID(ref.UID)]
-		if !ok || p.object.Spec.NodeName != "" && !s.views.isLeaving(p.object.Spec.NodeName, s.opts.Now()) {
+		if !ok || p.object.Spec.NodeName != "" && !s.views.isDeleting(p.object.Spec.NodeName, s.opts.Now()) {
 			continue // since the plan was made it has gone or was bound
 		}
 		s.assignments.assign(p, node, s.opts.Now(), 2*s.opts.BatchMax)
@@ -31,7 +31,7 @@ func (s *Store) Assign(pods []cluster.PodRef, node string) {
 }
 
 // AssignAll is Assign for all assignments of a plan.
-func (s *Store) AssignAll(placements []plan.Placement) {
+func (s *Store) AssignAll(placements []plan.Assignment) {
 	byNode := map[string][]cluster.PodRef{}
 	for _, p := range placements {
 		byNode[p.Node] = append(byNode[p.Node], p.Pod)

@@ -32,8 +32,8 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(n, resource.DecimalSI)}
 	}
 	for name, c := range map[string]struct {
-		does  func(*Store)
-		heard bool
+		does     func(*Store)
+		observed bool
 	}{
 		"a Node is told again": {node(func(*corev1.Node) {}), false},
 		"its taints change":    {node(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} }), false},
@@ -65,11 +65,11 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		s.AssumeClaim(testClaim("made", ""))
 		before, others := s.NodeVersion("general"), s.NodeVersion("other")
 		c.does(s)
-		if heard := s.NodeVersion("general") != before; heard != c.heard {
-			t.Errorf("%s: its pool is to be counted %v, want %v", name, heard, c.heard)
+		if observed := s.NodeVersion("general") != before; observed != c.observed {
+			t.Errorf("%s: its pool is to be counted %v, want %v", name, observed, c.observed)
 		}
-		if heard := s.NodeVersion("other") != others; heard != (name == "its pool changes") {
-			t.Errorf("%s: another pool is to be counted: %v", name, heard)
+		if observed := s.NodeVersion("other") != others; observed != (name == "its pool changes") {
+			t.Errorf("%s: another pool is to be counted: %v", name, observed)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func fitsSomeType(d *cluster.Daemon, pools []cluster.Pool) bool {
 	types := 0
 	for i := range pools {
 		for _, t := range pools[i].Types {
-			if types++; d.Shape.Requests.Fits(t.Allocatable()) {
+			if types++; d.Constraints.Requests.Fits(t.Allocatable()) {
 				return true
 			}
 		}
@@ -118,10 +118,10 @@ func (x *daemons) read(d *daemon) cluster.Daemon {
 			ranges = append(ranges, x.ranges[key])
 		}
 	}
-	sh := translate.PodShape(translate.DaemonPod(d.set, class, ranges), x.vocabulary)
+	sh := translate.PodConstraints(translate.DaemonPod(d.set, class, ranges), x.vocabulary)
 	sh.Invalid = ""
 	if d.newest != nil {
 		sh.Requests = translate.PodRequests(d.newest)
 	}
-	return cluster.Daemon{Name: d.set.Namespace + "/" + d.set.Name, Shape: sh}
+	return cluster.Daemon{Name: d.set.Namespace + "/" + d.set.Name, Constraints: sh}
 }

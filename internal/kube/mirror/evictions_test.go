@@ -54,7 +54,7 @@ func TestAPodThatComesForAnEvictedOneIsKnown(t *testing.T) {
 	}
 	want := map[string]time.Time{"web-3": {}, "db-1": {}, "web-4": now, "web-5": now, "web-6": {}}
 	got := map[string]time.Time{}
-	for _, r := range s.Snapshot().Nodes[0].Residents {
+	for _, r := range s.Snapshot().Nodes[0].Reschedulable {
 		got[r.Name] = r.Moved
 	}
 	for name, moved := range want {
@@ -78,7 +78,7 @@ func TestAPodThatMovesAgainAndAgainIsKnown(t *testing.T) {
 		evict(s, pod)
 		pod = ownedPod(fmt.Sprint("web-", i+1), "web", now)
 		upsert(s, pod)
-		got = append(got, s.Snapshot().Nodes[0].Residents[0].Moves)
+		got = append(got, s.Snapshot().Nodes[0].Reschedulable[0].Moves)
 	}
 	if want := []int{1, 2, 3, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("moves in a row: %d, want %d", got, want)
@@ -88,7 +88,7 @@ func TestAPodThatMovesAgainAndAgainIsKnown(t *testing.T) {
 		pod = ownedPod(pod.Name+"x", "web", now)
 		upsert(s, pod)
 	}
-	if got := s.Snapshot().Nodes[0].Residents[0].Moves; got != movesMost {
+	if got := s.Snapshot().Nodes[0].Reschedulable[0].Moves; got != movesMost {
 		t.Errorf("%d moves are counted, want %d at most", got, movesMost)
 	}
 }
@@ -105,7 +105,7 @@ func TestEvictionsAreForgotten(t *testing.T) {
 	evict(s, old)
 	now = noon.Add(evictionKept)
 	upsert(s, ownedPod("web-2", "web", now))
-	if r := s.Snapshot().Nodes[0].Residents[0]; !r.Moved.IsZero() {
+	if r := s.Snapshot().Nodes[0].Reschedulable[0]; !r.Moved.IsZero() {
 		t.Errorf("%s is said to have come for another at %v", r.Name, r.Moved)
 	}
 	if len(s.evictions.byController) > 0 {
@@ -135,7 +135,7 @@ func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 			upsert(s, p.DeepCopy()) // seen again
 		}
 		got := map[string]time.Time{}
-		for _, r := range s.Snapshot().Nodes[0].Residents {
+		for _, r := range s.Snapshot().Nodes[0].Reschedulable {
 			got[r.Name] = r.Moved
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -154,27 +154,27 @@ func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 	upsert(s, claim)
 	upsert(s, testNode("n1", "kwok://n1", true))
 	upsert(s, boundPod("web", "n1"))
-	home := func() string { return s.Snapshot().Nodes[0].Residents[0].Home }
-	before := home()
+	target := func() string { return s.Snapshot().Nodes[0].Reschedulable[0].TargetNode }
+	before := target()
 	s.AssignFor("s1", []cluster.PodRef{{UID: "web"}, {UID: "gone"}}, "n2")
-	during := home()
+	during := target()
 	upsert(s, boundPod("web", "n1"))
-	if got := []string{before, during, home()}; !slices.Equal(got, []string{"", "n2", "n2"}) {
+	if got := []string{before, during, target()}; !slices.Equal(got, []string{"", "n2", "n2"}) {
 		t.Errorf("homes before, and when it was meant for n2: %q", got)
 	}
 	if n := s.Snapshot().Nodes[0]; n.Planned > 0 {
 		t.Errorf("%d pods are meant for the node that they are to leave", n.Planned)
 	}
-	leaving := claim.DeepCopy()
-	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
-	upsert(s, leaving)
+	deleting := claim.DeepCopy()
+	deleting.DeletionTimestamp = &metav1.Time{Time: noon}
+	upsert(s, deleting)
 	if pending := s.Snapshot().Pending; len(pending) != 1 || pending[0].Planned != "n2" {
 		t.Errorf("told to go: %+v", pending)
 	}
 	another := claim.DeepCopy()
 	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation("s2", 1, 0)
 	upsert(s, another)
-	if home() != "" {
-		t.Errorf("of another step: %q", home())
+	if target() != "" {
+		t.Errorf("of another step: %q", target())
 	}
 }

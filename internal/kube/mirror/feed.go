@@ -227,9 +227,9 @@ func (s *Store) upsertOwner(owner client.Object, selector *metav1.LabelSelector)
 }
 
 func (s *Store) upsertNode(n *corev1.Node) {
-	isLeavingNow := s.nodes.upsert(n)
+	isDeletingNow := s.nodes.upsert(n)
 	s.listeners.reportNomination()
-	if isLeavingNow {
+	if isDeletingNow {
 		s.listeners.work("node/" + n.Name)
 	}
 }

@@ -48,17 +48,17 @@ func gangsOf(snap *cluster.Snapshot) (gangs []cluster.Gang, of map[string]string
 func TestGangsInSnapshots(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	untried, over, leaving, elsewhere := member(pendingPod("untried"), "train"), member(boundPod("over", "n1"), "train"), member(boundPod("leaving", "n1"), "train"), pendingPod("elsewhere")
+	untried, over, deleting, elsewhere := member(pendingPod("untried"), "train"), member(boundPod("over", "n1"), "train"), member(boundPod("leaving", "n1"), "train"), pendingPod("elsewhere")
 	untried.Status.Conditions = nil
 	over.Status.Phase = corev1.PodSucceeded
-	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	deleting.DeletionTimestamp = &metav1.Time{Time: noon}
 	elsewhere.Namespace = "other"
 	madeRoomFor := member(pendingPod("room"), "train")
 	madeRoomFor.Status.NominatedNodeName = "n1"
 	if err := s.Observe(
 		testNode("n1", "p1", true), podGroupOf("train", 4), podGroupOf("basic", 0),
 		member(pendingPod("a"), "train"), member(pendingPod("b"), "train"), untried, madeRoomFor,
-		member(boundPod("runs", "n1"), "train"), over, leaving,
+		member(boundPod("runs", "n1"), "train"), over, deleting,
 		member(pendingPod("c"), "basic"), member(pendingPod("d"), "missing"), pendingPod("e"), member(elsewhere, "train"),
 	); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestPodGroupsAreFed(t *testing.T) {
 		return gangs[0].Minimum
 	}
 	upsert(s, member(pendingPod("a"), "train"))
-	heard := s.EventCount()
+	observed := s.EventCount()
 	for what, c := range []struct {
 		do   func()
 		want int
@@ -124,8 +124,8 @@ func TestPodGroupsAreFed(t *testing.T) {
 			t.Errorf("%d: minimum %d, want %d", what, minimum(), c.want)
 		}
 	}
-	if s.EventCount() != heard+3 {
-		t.Errorf("heard of %d changes, want 3", s.EventCount()-heard)
+	if s.EventCount() != observed+3 {
+		t.Errorf("heard of %d changes, want 3", s.EventCount()-observed)
 	}
 }
 

@@ -28,24 +28,24 @@ func TestWhatIsKeptIsWhatThereIs(t *testing.T) {
 		now := noon
 		asked := newTestStore(func() time.Time { return now })
 		asked.evictions.started = noon
-		var heard []told
+		var observed []reported
 		var last, lastWant *cluster.Snapshot
 		ops := map[string]func(*rapid.T){
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 5400).Draw(t, "seconds")) * time.Second)
 			},
 			"": func(t *rapid.T) {
-				got, want := asked.Snapshot(), neverAsked(heard, now).Snapshot()
+				got, want := asked.Snapshot(), neverAsked(observed, now).Snapshot()
 				wantSame(t, "a snapshot", want, got)
 				wantSame(t, "the one before it", lastWant, last)
 				last, lastWant = got, want
-				heard = append(heard, told{now, (*Store).forget})
+				observed = append(observed, reported{now, (*Store).forget})
 			},
 		}
-		for name, any := range news {
+		for name, any := range triggers {
 			ops[name] = func(t *rapid.T) {
-				e := told{now, any(t)}
-				heard = append(heard, e)
+				e := reported{now, any(t)}
+				observed = append(observed, e)
 				e.by(asked)
 			}
 		}
@@ -94,14 +94,14 @@ func volumeCases() map[string]keptCase {
 func planCases() map[string]keptCase {
 	p := boundPod("p", "n0")
 	p.Labels = map[string]string{"app": "a"}
-	joined, leaving := testClaim("c0", "kwok://n0"), testClaim("c0", "kwok://n0")
+	joined, deleting := testClaim("c0", "kwok://n0"), testClaim("c0", "kwok://n0")
 	joined.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("step1", 1, 0)}
-	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	deleting.DeletionTimestamp = &metav1.Time{Time: noon}
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	budget.Spec.Selector, budget.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: p.Labels}, ptr.To(intstr.FromInt32(0))
 	return map[string]keptCase{
 		"a step means a pod for a home":            {[]client.Object{p, joined}, func(s *Store) { s.AssignFor("step1", []cluster.PodRef{translate.PodRef(p)}, "n1") }},
-		"a budget holds a pod of a node that goes": {[]client.Object{p, leaving}, func(s *Store) { upsert(s, budget) }},
+		"a budget holds a pod of a node that goes": {[]client.Object{p, deleting}, func(s *Store) { upsert(s, budget) }},
 	}
 }
 
@@ -118,16 +118,16 @@ func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			heard := []told{{noon, setUp}, {noon, tc.change}}
+			observed := []reported{{noon, setUp}, {noon, tc.change}}
 			s := newTestStore(atNoon)
 			s.evictions.started = noon
 			setUp(s)
 			before := s.Snapshot()
-			wantSame(t, "a snapshot", neverAsked(heard[:1], noon).Snapshot(), before)
+			wantSame(t, "a snapshot", neverAsked(observed[:1], noon).Snapshot(), before)
 			tc.change(s)
 			after := s.Snapshot()
-			wantSame(t, "the next one", neverAsked(heard, noon).Snapshot(), after)
-			wantSame(t, "the first one", neverAsked(heard[:1], noon).Snapshot(), before)
+			wantSame(t, "the next one", neverAsked(observed, noon).Snapshot(), after)
+			wantSame(t, "the first one", neverAsked(observed[:1], noon).Snapshot(), before)
 			if cmp.Equal(before, after, cmp.AllowUnexported(cluster.Snapshot{})) {
 				t.Error("nothing has changed")
 			}
@@ -135,18 +135,18 @@ func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
 	}
 }
 
-// told is something that a store was told.
-type told struct {
+// reported is something that a store was told.
+type reported struct {
 	at time.Time
 	by func(*Store)
 }
 
 // neverAsked returns a store that was told all of it, and from which no snapshot was taken.
-func neverAsked(heard []told, now time.Time) *Store {
+func neverAsked(observed []reported, now time.Time) *Store {
 	var at time.Time
 	s := newTestStore(func() time.Time { return at })
 	s.evictions.started = noon
-	for _, e := range heard {
+	for _, e := range observed {
 		at = e.at
 		e.by(s)
 	}
@@ -170,10 +170,10 @@ func wantSame(t rapid.TB, what string, want, got *cluster.Snapshot) {
 	if want == nil {
 		return
 	}
-	wants, gots := shapesIn(want), shapesIn(got)
-	same, back := map[*cluster.Shape]*cluster.Shape{}, map[*cluster.Shape]*cluster.Shape{}
+	wants, gots := constraintsIn(want), constraintsIn(got)
+	same, back := map[*cluster.Constraints]*cluster.Constraints{}, map[*cluster.Constraints]*cluster.Constraints{}
 	for i := range wants {
-		w, g := wants[i].shape, gots[i].shape
+		w, g := wants[i].constraints, gots[i].constraints
 		if same[w] == nil && back[g] == nil {
 			same[w], back[g] = g, w
 		}
@@ -183,23 +183,23 @@ func wantSame(t rapid.TB, what string, want, got *cluster.Snapshot) {
 	}
 }
 
-// shapeOf is a shape in a snapshot, and where that is.
-type shapeOf struct {
-	whose string
-	shape *cluster.Shape
+// constraintsOf is pod constraints in a snapshot, and where that is.
+type constraintsOf struct {
+	whose       string
+	constraints *cluster.Constraints
 }
 
-// shapesIn returns the shapes of a snapshot in the order in which they are there.
-func shapesIn(snap *cluster.Snapshot) (all []shapeOf) {
+// constraintsIn returns the pod constraints of a snapshot in the order in which they are there.
+func constraintsIn(snap *cluster.Snapshot) (all []constraintsOf) {
 	for _, p := range snap.Pending {
-		all = append(all, shapeOf{"pending " + p.Name, p.Shape})
+		all = append(all, constraintsOf{"pending " + p.Name, p.Constraints})
 	}
 	for _, n := range snap.Nodes {
 		for i, p := range n.Pods {
-			all = append(all, shapeOf{fmt.Sprintf("the pods %d of %s", i, n.Name), p.Shape})
+			all = append(all, constraintsOf{fmt.Sprintf("the pods %d of %s", i, n.Name), p.Constraints})
 		}
-		for _, r := range n.Residents {
-			all = append(all, shapeOf{r.Name + " on " + n.Name, r.Shape})
+		for _, r := range n.Reschedulable {
+			all = append(all, constraintsOf{r.Name + " on " + n.Name, r.Constraints})
 		}
 	}
 	return all

@@ -53,9 +53,9 @@ type node struct {
 
 	// movable are the pods that would need another node; withClaims are those of them that
 	// have volume claims. Both are valid if hasMovable is set, for that version of the
-	// PodDisruptionBudgets. Their shapes are valid for that version of the volumes; 0: they
+	// PodDisruptionBudgets. Their pod constraints are valid for that version of the volumes; 0: they
 	// depend on more than volumes.
-	movable        []cluster.Resident
+	movable        []cluster.ReschedulablePod
 	withClaims     []podWithClaims
 	hasMovable     bool
 	pdbsVersion    uint64
@@ -92,7 +92,7 @@ func newNodeIndex(manages func(group, kind string) bool) *nodeIndex {
 
 // upsert records a state of a Node. It reports whether the Node is now being deleted and was
 // not before.
-func (x *nodeIndex) upsert(n *corev1.Node) (isLeavingNow bool) {
+func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 	had := x.get(n.Name)
 	switch {
 	case had == nil:
@@ -131,7 +131,7 @@ func (x *nodeIndex) remove(n *corev1.Node) {
 
 // upsertClaim records a state of a NodeClaim. It reports whether its instance has just been
 // launched, or its deletion begun.
-func (x *nodeIndex) upsertClaim(nc *karpenterv1.NodeClaim) (isLaunchedOrLeavingNow bool) {
+func (x *nodeIndex) upsertClaim(nc *karpenterv1.NodeClaim) (isLaunchedOrDeletingNow bool) {
 	had, ok := x.claims[nc.Name]
 	switch {
 	case !ok:
@@ -147,9 +147,9 @@ func (x *nodeIndex) upsertClaim(nc *karpenterv1.NodeClaim) (isLaunchedOrLeavingN
 		x.sorted = nil
 	}
 	launched := had.object.Status.ProviderID == "" && nc.Status.ProviderID != ""
-	leaving := nc.DeletionTimestamp != nil && had.object.DeletionTimestamp == nil
+	deleting := nc.DeletionTimestamp != nil && had.object.DeletionTimestamp == nil
 	*had = claim{object: nc}
-	return launched || leaving
+	return launched || deleting
 }
 
 func (x *nodeIndex) removeClaim(nc *karpenterv1.NodeClaim) {

@@ -25,16 +25,16 @@ type nominationView struct {
 	nodes map[string]nominate.Node
 	// planned counts the unbound pods by the Node that they are planned for and by shape;
 	// those whose Node has not joined are under "". all counts them by shape alone.
-	planned map[string]map[*sharedShape]int
-	all     map[*sharedShape]int
+	planned map[string]map[*sharedConstraints]int
+	all     map[*sharedConstraints]int
 }
 
 // viewNominations returns the unbound pods that are planned for a node or carry a nomination
 // of ours, sorted by name, and the Nodes that they are planned for.
 func (x *assignments) viewNominations(now time.Time) nominate.View {
 	v := nominationView{
-		of: x, now: now, view: nominate.View{At: now, Heard: x.lastEvent}, nodes: map[string]nominate.Node{},
-		planned: map[string]map[*sharedShape]int{}, all: map[*sharedShape]int{},
+		of: x, now: now, view: nominate.View{At: now, LastPodEvent: x.lastEvent}, nodes: map[string]nominate.Node{},
+		planned: map[string]map[*sharedConstraints]int{}, all: map[*sharedConstraints]int{},
 	}
 	for uid, p := range x.pods.unbound {
 		if p.asksForNode {
@@ -46,7 +46,7 @@ func (x *assignments) viewNominations(now time.Time) nominate.View {
 	})
 	for name, n := range v.nodes {
 		if n.Stage == nominate.Closed {
-			n.Spare = v.hasSpareRoom(name)
+			n.HasRoom = v.hasFreeRoom(name)
 			v.nodes[name] = n
 		}
 	}
@@ -64,7 +64,7 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 	}
 	pod := nominate.Pod{
 		PodRef: translate.PodRef(p.object), Nominated: nominated, Ours: isLost || v.of.isOurs(p),
-		Priority: ptr.Deref(p.object.Spec.Priority, 0), Tries: p.history.tries, TriedAt: p.history.triedAt, Shape: p.shape.shape,
+		Priority: ptr.Deref(p.object.Spec.Priority, 0), Tries: p.history.tries, TriedAt: p.history.triedAt, Constraints: p.constraints.constraints,
 	}
 	if isWritten && !written.isSeen && v.now.Before(written.at.Add(nominationShown)) {
 		pod.Nominated, pod.Ours = written.node, true
@@ -72,10 +72,10 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 	if n := v.of.nodes.joined(planned); n != nil {
 		pod.Node, pod.Stands = n.Name, n.Name == nominated
 		v.nodes[n.Name] = nominate.Node{Name: n.Name, Stage: stage(n)}
-		v.count(n.Name, p.shape)
+		v.count(n.Name, p.constraints)
 	} else if isPlanned {
 		v.view.Coming++
-		v.count("", p.shape)
+		v.count("", p.constraints)
 	}
 	if pod.Node == written.node {
 		pod.Given, pod.GivenAt = written.writes, written.at
@@ -85,28 +85,28 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 	}
 }
 
-func (v *nominationView) count(node string, shape *sharedShape) {
+func (v *nominationView) count(node string, constraints *sharedConstraints) {
 	if v.planned[node] == nil {
-		v.planned[node] = map[*sharedShape]int{}
+		v.planned[node] = map[*sharedConstraints]int{}
 	}
-	v.planned[node][shape]++
-	v.all[shape]++
+	v.planned[node][constraints]++
+	v.all[constraints]++
 }
 
-// hasSpareRoom reports whether a Node could take a pod that is planned for another one besides
+// hasFreeRoom reports whether a Node could take a pod that is planned for another one besides
 // its own.
-func (v *nominationView) hasSpareRoom(node string) bool {
+func (v *nominationView) hasFreeRoom(node string) bool {
 	left := translate.Quantities(v.of.nodes.get(node).Status.Allocatable)
 	for _, p := range v.of.pods.byNode[node] {
-		left = left.MinusFloor(p.shape.shape.Requests)
+		left = left.MinusFloor(p.constraints.constraints.Requests)
 	}
-	for shape, pods := range v.planned[node] {
+	for constraints, pods := range v.planned[node] {
 		for range pods {
-			left = left.MinusFloor(shape.shape.Requests)
+			left = left.MinusFloor(constraints.constraints.Requests)
 		}
 	}
-	for shape, pods := range v.all {
-		if pods > v.planned[node][shape] && shape.shape.Requests.Fits(left) {
+	for constraints, pods := range v.all {
+		if pods > v.planned[node][constraints] && constraints.constraints.Requests.Fits(left) {
 			return true
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// hintStore returns a store that knows nodes n1 and n2, and the pending pod p, nominated
+// nominationStore returns a store that knows nodes n1 and n2, and the pending pod p, nominated
 // for a node if one is named.
-func hintStore(nominated string) (*Store, *corev1.Pod) {
+func nominationStore(nominated string) (*Store, *corev1.Pod) {
 	s := newTestStore(atNoon)
 	for _, name := range []string{"n1", "n2"} {
 		upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -44,7 +44,7 @@ func TestOurHintsDoNotHidePods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p := hintStore(c.nominated)
+			s, p := nominationStore(c.nominated)
 			ref := translate.PodRef(p)
 			if c.planned != "" {
 				s.Assign([]cluster.PodRef{ref}, c.planned)
@@ -66,18 +66,18 @@ func TestOurHintsDoNotHidePods(t *testing.T) {
 func TestHints(t *testing.T) {
 	t.Parallel()
 	unregistered := karpenterv1.UnregisteredTaint()
-	s, p := hintStore("")
+	s, p := nominationStore("")
 	ref := translate.PodRef(p)
 	var landed []Outcome
 	s.OnOutcome(func(l Outcome) { landed = append(landed, l) })
 	view := func() nominate.View {
 		v := s.Nominations()
-		v.Heard = noon
+		v.LastPodEvent = noon
 		return v
 	}
 	expect := func(why string, pods []nominate.Pod, nodes []nominate.Node, coming int) {
 		t.Helper()
-		want := nominate.View{At: noon, Heard: noon, Pods: pods, Nodes: nodes, Coming: coming}
+		want := nominate.View{At: noon, LastPodEvent: noon, Pods: pods, Nodes: nodes, Coming: coming}
 		if diff := cmp.Diff(want, view()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", why, diff)
 		}
@@ -93,7 +93,7 @@ func TestHints(t *testing.T) {
 	upsert(s, joined)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n3"}, Spec: corev1.NodeSpec{ProviderID: "id", Taints: []corev1.Taint{unregistered}}}
 	upsert(s, node)
-	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon, Shape: s.pods.all[p.UID].shape.shape}
+	once := nominate.Pod{PodRef: ref, Node: "n3", Tries: 1, TriedAt: noon, Constraints: s.pods.all[p.UID].constraints.constraints}
 	expect("it has joined", []nominate.Pod{once}, []nominate.Node{{Name: "n3", Stage: nominate.Closed}}, 0)
 
 	node = node.DeepCopy()
@@ -130,8 +130,8 @@ func TestHints(t *testing.T) {
 
 func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
-	s, p := hintStore("gone")
-	want := []nominate.Pod{{PodRef: translate.PodRef(p), Nominated: "gone", Ours: true, Tries: 1, TriedAt: noon, Shape: s.pods.all[p.UID].shape.shape}}
+	s, p := nominationStore("gone")
+	want := []nominate.Pod{{PodRef: translate.PodRef(p), Nominated: "gone", Ours: true, Tries: 1, TriedAt: noon, Constraints: s.pods.all[p.UID].constraints.constraints}}
 	v := s.Nominations()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
 		t.Errorf("Hints (-want +got):\n%s", diff)
@@ -151,9 +151,9 @@ func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
 	s.Assign([]cluster.PodRef{translate.PodRef(p)}, "n1")
 	s.AssumeNomination(translate.PodRef(p), "n1")
 	for _, c := range []struct {
-		what   string
-		change func(*corev1.Pod)
-		heard  bool
+		what     string
+		change   func(*corev1.Pod)
+		observed bool
 	}{
 		{"our hint is shown", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, false},
 		{"kube-scheduler writes why", func(p *corev1.Pod) { p.Status.Conditions[0].Message = "no" }, true},
@@ -163,8 +163,8 @@ func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
 		p = p.DeepCopy()
 		c.change(p)
 		upsert(s, p)
-		if v := s.Nominations(); v.Heard.Equal(now) != c.heard || v.Pods[0].TriedAt.Equal(now) != c.heard {
-			t.Errorf("%s: heard at %s and tried at %s, now is %s", c.what, v.Heard, v.Pods[0].TriedAt, now)
+		if v := s.Nominations(); v.LastPodEvent.Equal(now) != c.observed || v.Pods[0].TriedAt.Equal(now) != c.observed {
+			t.Errorf("%s: heard at %s and tried at %s, now is %s", c.what, v.LastPodEvent, v.Pods[0].TriedAt, now)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestWhichNodesHaveRoomToSpare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cpu, there, elsewhere, coming int
-		spare                         bool
+		free                          bool
 	}{
 		"nobody else":                       {3, 1, 0, 0, false},
 		"others, and no room for them":      {1, 1, 1, 0, false},
@@ -199,8 +199,8 @@ func TestWhichNodesHaveRoomToSpare(t *testing.T) {
 					s.Assign([]cluster.PodRef{translate.PodRef(p)}, node)
 				}
 			}
-			if got := s.Nominations().Nodes[0]; got.Name != "n1" || got.Spare != c.spare {
-				t.Errorf("node %s: spare is %v, want n1, %v", got.Name, got.Spare, c.spare)
+			if got := s.Nominations().Nodes[0]; got.Name != "n1" || got.HasRoom != c.free {
+				t.Errorf("node %s: spare is %v, want n1, %v", got.Name, got.HasRoom, c.free)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestANodeIsAlwaysHeldByTheSamePod(t *testing.T) {
 		}
 	}
 	const want = "pod /pod-00 has annotation karpenter.sh/do-not-disrupt"
-	if got := s.Snapshot().Nodes[0].Held; got != want {
+	if got := s.Snapshot().Nodes[0].DoNotDisrupt; got != want {
 		t.Errorf("held because %s, want %s", got, want)
 	}
 }

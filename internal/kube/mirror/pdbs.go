@@ -31,10 +31,10 @@ type pdb struct {
 // selected remembers which PodDisruptionBudgets select the pods that have the same labels.
 type selected map[selectedKey][]*pdb
 
-// selectedKey says which labels a pod has, except for pods with labels that shapes leave out.
+// selectedKey says which labels a pod has, except for pods with labels that pod constraints leave out.
 type selectedKey struct {
-	shape  *sharedShape
-	labels int
+	constraints *sharedConstraints
+	labels      int
 }
 
 func newPDBs() *pdbs {
@@ -73,19 +73,19 @@ func (x *pdbs) addTo(snap *cluster.Snapshot) map[string][]*pdb {
 		if b.Status.ObservedGeneration < b.Generation {
 			allowed = 0 // the eviction API refuses until the disruption controller has seen the change
 		}
-		byNamespace[b.Namespace] = append(byNamespace[b.Namespace], &pdb{b, len(snap.Guards), selector})
-		snap.Guards = append(snap.Guards, cluster.Guard{Name: b.Namespace + "/" + b.Name, Allowed: allowed})
+		byNamespace[b.Namespace] = append(byNamespace[b.Namespace], &pdb{b, len(snap.PDBs), selector})
+		snap.PDBs = append(snap.PDBs, cluster.PodDisruptionBudget{Name: b.Namespace + "/" + b.Name, Allowed: allowed})
 	}
 	return byNamespace
 }
 
 // addTo adds the PodDisruptionBudgets that limit the eviction of the pod. The eviction API
 // refuses pods that more than one of them selects.
-func (s selected) addTo(r *cluster.Resident, p *pod, ofNamespace []*pdb) {
+func (s selected) addTo(r *cluster.ReschedulablePod, p *pod, ofNamespace []*pdb) {
 	own := p.object.Labels
-	key := selectedKey{p.shape, len(own)}
+	key := selectedKey{p.constraints, len(own)}
 	all, known := s[key]
-	if !known || len(own) != len(p.shape.shape.Labels) {
+	if !known || len(own) != len(p.constraints.constraints.Labels) {
 		all = nil
 		for _, b := range ofNamespace {
 			if b.selector.Matches(labels.Set(own)) {
@@ -95,12 +95,12 @@ func (s selected) addTo(r *cluster.Resident, p *pod, ofNamespace []*pdb) {
 		s[key] = all
 	}
 	if len(all) > 1 {
-		r.Held = "more than one PodDisruptionBudget, " + all[0].object.Name + " and " + all[1].object.Name
+		r.DoNotDisrupt = "more than one PodDisruptionBudget, " + all[0].object.Name + " and " + all[1].object.Name
 		return
 	}
 	for _, b := range all {
 		if !isWaived(b.object, p.object) {
-			r.Guards = append(r.Guards, b.index)
+			r.PDBs = append(r.PDBs, b.index)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // pod is one pod that is neither succeeded nor failed.
 type pod struct {
-	object *corev1.Pod
-	shape  *sharedShape
+	object      *corev1.Pod
+	constraints *sharedConstraints
 	// asksForNode: kube-scheduler found no node for the pod, and a node of ours may help.
 	asksForNode bool
 	// hasFailed: it asks, but because of an error of kube-scheduler. The absence of any Node
@@ -52,54 +52,54 @@ func (h *history) targetBy(command string) string {
 	return h.target
 }
 
-// sharedShape is a shape and the number of pods that have it. It is dropped with the last pod.
-type sharedShape struct {
-	shape *cluster.Shape
-	key   string
-	pods  int
-	// withVolumes are the variants that volumes make of the shape, by the text of the volumes.
+// sharedConstraints is pod constraints and the number of pods that have it. It is dropped with the last pod.
+type sharedConstraints struct {
+	constraints *cluster.Constraints
+	key         string
+	pods        int
+	// withVolumes are the variants that volumes make of the constraints, by the text of the volumes.
 	// They are valid for that version of the volumes.
-	variants       map[string]*cluster.Shape
+	variants       map[string]*cluster.Constraints
 	volumesVersion uint64
 }
 
-// withVolumes returns the shape with volumes. Equal volumes give the same pointer as long as
+// withVolumes returns the constraints with volumes. Equal volumes give the same pointer as long as
 // the version of the volumes is the same, which bounds the number of variants.
-func (sh *sharedShape) withVolumes(v *cluster.Volumes, version uint64) *cluster.Shape {
+func (sh *sharedConstraints) withVolumes(v *cluster.Volumes, version uint64) *cluster.Constraints {
 	if sh.volumesVersion != version {
-		sh.variants, sh.volumesVersion = map[string]*cluster.Shape{}, version
+		sh.variants, sh.volumesVersion = map[string]*cluster.Constraints{}, version
 	}
 	key := v.String()
 	if sh.variants[key] == nil {
-		sh.variants[key] = sh.shape.WithVolumes(v)
+		sh.variants[key] = sh.constraints.WithVolumes(v)
 	}
 	return sh.variants[key]
 }
 
-// podIndex holds the pods and the shapes that they share.
+// podIndex holds the pods and the pod constraints that they share.
 type podIndex struct {
 	vocabulary translate.Vocabulary
 	siblings   *siblings
 
-	all     map[types.UID]*pod
-	unbound map[types.UID]*pod // those of them that no node has
-	byNode  map[string][]*pod  // sorted by namespace and name
-	shapes  map[string]*sharedShape
+	all            map[types.UID]*pod
+	unbound        map[types.UID]*pod // those of them that no node has
+	byNode         map[string][]*pod  // sorted by namespace and name
+	constraintSets map[string]*sharedConstraints
 }
 
 func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex {
 	return &podIndex{
 		vocabulary: vocabulary, siblings: siblings,
-		all: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{}, shapes: map[string]*sharedShape{},
+		all: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{}, constraintSets: map[string]*sharedConstraints{},
 	}
 }
 
-// read derives the pod from its object and counts it at its shape. It is not in the index yet.
+// read derives the pod from its object and counts it at its constraints. It is not in the index yet.
 func (x *podIndex) read(object *corev1.Pod) *pod {
 	asks, failed := asksForNode(object)
 	return &pod{
 		object: object, asksForNode: asks, hasFailed: failed,
-		hasClaims: len(translate.ClaimsOf(object)) > 0, shape: x.shape(object),
+		hasClaims: len(translate.ClaimsOf(object)) > 0, constraints: x.constraints(object),
 	}
 }
 
@@ -116,9 +116,9 @@ func (x *podIndex) add(p *pod) {
 	x.byNode[p.object.Spec.NodeName] = slices.Insert(on, at, p)
 }
 
-// release takes a state of a pod from its shape and its node.
+// release takes a state of a pod from its constraints and its node.
 func (x *podIndex) release(p *pod) {
-	x.releaseShape(p.shape)
+	x.releaseConstraints(p.constraints)
 	on := x.byNode[p.object.Spec.NodeName]
 	at, is := slices.BinarySearchFunc(on, p, byName)
 	switch {
@@ -145,33 +145,33 @@ func byName(a, b *pod) int {
 	)
 }
 
-// shape returns the shared shape of a pod and counts the pod at it.
-func (x *podIndex) shape(p *corev1.Pod) *sharedShape {
+// constraints returns the shared shape of a pod and counts the pod at it.
+func (x *podIndex) constraints(p *corev1.Pod) *sharedConstraints {
 	p = x.siblings.withDefaults(p)
-	key := translate.ShapeKey(p)
-	sh := x.shapes[key]
+	key := translate.ConstraintsKey(p)
+	sh := x.constraintSets[key]
 	if sh == nil {
-		sh = &sharedShape{shape: translate.PodShape(p, x.vocabulary), key: key}
-		x.shapes[key] = sh
+		sh = &sharedConstraints{constraints: translate.PodConstraints(p, x.vocabulary), key: key}
+		x.constraintSets[key] = sh
 	}
 	sh.pods++
 	return sh
 }
 
-func (x *podIndex) releaseShape(sh *sharedShape) {
+func (x *podIndex) releaseConstraints(sh *sharedConstraints) {
 	if sh.pods--; sh.pods == 0 {
-		delete(x.shapes, sh.key)
+		delete(x.constraintSets, sh.key)
 	}
 }
 
-// reshape derives the shapes of a namespace's pending pods again: which pods belong together
+// reshape derives the pod constraints of a namespace's pending pods again: which pods belong together
 // has changed.
 func (x *podIndex) reshape(namespace string) {
 	for _, p := range x.all {
 		if p.object.Namespace == namespace && p.asksForNode {
-			had := p.shape
-			p.shape = x.shape(p.object)
-			x.releaseShape(had)
+			had := p.constraints
+			p.constraints = x.constraints(p.object)
+			x.releaseConstraints(had)
 		}
 	}
 }

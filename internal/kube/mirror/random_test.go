@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// news makes what a store may be told, by what it is about: of few objects, in many states.
-var news = map[string]func(*rapid.T) func(*Store){
+// triggers makes what a store may be told, by what it is about: of few objects, in many states.
+var triggers = map[string]func(*rapid.T) func(*Store){
 	"pod":              telling(upsert, anyPod),
 	"another pod":      telling(upsert, anyPod),
 	"pod gone":         telling(remove, anyPod),
@@ -52,10 +52,10 @@ var news = map[string]func(*rapid.T) func(*Store){
 }
 
 // telling makes a store be told of any such object by a method.
-func telling[T any](tell func(*Store, T), of func(*rapid.T) T) func(*rapid.T) func(*Store) {
+func telling[T any](report func(*Store, T), of func(*rapid.T) T) func(*rapid.T) func(*Store) {
 	return func(t *rapid.T) func(*Store) {
 		o := of(t)
-		return func(s *Store) { tell(s, o) }
+		return func(s *Store) { report(s, o) }
 	}
 }
 

@@ -44,7 +44,7 @@ func (b *builder) attach(v *cluster.Node, n *node) {
 	has := map[attachment]bool{}
 	for _, p := range b.store.pods.byNode[n.name] {
 		for _, c := range translate.ClaimsOf(p.object) {
-			b.shapes.complete(p.object, &c)
+			b.constraintSets.complete(p.object, &c)
 			driver, handle := c.Attachment()
 			has[attachment{driver, handle}] = true
 		}
@@ -95,8 +95,8 @@ func (b *builder) reservePreempted() {
 			continue
 		}
 		v := &b.snap.Nodes[at]
-		v.Used = v.Used.Plus(p.shape.shape.Requests)
-		v.Ports = append(slices.Clip(v.Ports), p.shape.shape.Ports...)
+		v.Used = v.Used.Plus(p.constraints.constraints.Requests)
+		v.Ports = append(slices.Clip(v.Ports), p.constraints.constraints.Ports...)
 		v.Empty = false
 	}
 }

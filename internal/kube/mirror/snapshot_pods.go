@@ -18,7 +18,7 @@ func (b *builder) addPending() {
 	}
 	for i := range b.snap.Nodes {
 		v := &b.snap.Nodes[i]
-		if !v.Leaving {
+		if !v.Deleting {
 			continue
 		}
 		for _, p := range s.pods.byNode[v.Name] {
@@ -33,9 +33,9 @@ func (b *builder) addPending() {
 }
 
 func (b *builder) addPendingPod(p *pod, planned string) {
-	shape, _ := b.shapes.shape(p)
+	constraints, _ := b.constraintSets.constraints(p)
 	b.snap.Pending = append(b.snap.Pending, cluster.Pod{
-		PodRef: translate.PodRef(p.object), Created: p.object.CreationTimestamp.Time, Planned: planned, Shape: shape,
+		PodRef: translate.PodRef(p.object), Created: p.object.CreationTimestamp.Time, Planned: planned, Constraints: constraints,
 		Gang: b.store.gangs.nameOf(p),
 	})
 }
@@ -50,11 +50,11 @@ func (b *builder) addMovable() {
 	nodes := s.nodes.list()
 	for i := range b.snap.Nodes {
 		v := &b.snap.Nodes[i]
-		if v.Leaving {
+		if v.Deleting {
 			continue
 		}
-		v.Residents = b.movableOf(nodes[i], func(p *pod, r *cluster.Resident) {
-			r.Moved, r.Moves, r.Home = s.evictions.movedTo(v, p), p.history.moves, p.history.targetBy(v.Step)
+		v.Reschedulable = b.movableOf(nodes[i], func(p *pod, r *cluster.ReschedulablePod) {
+			r.Moved, r.Moves, r.TargetNode = s.evictions.movedTo(v, p), p.history.moves, p.history.targetBy(v.Step)
 			if translate.Evictable(p.object, b.now) {
 				selected.addTo(r, p, byNamespace[p.object.Namespace])
 			}
@@ -64,7 +64,7 @@ func (b *builder) addMovable() {
 
 // movableOf returns the pods on a node that would need another one, sorted by name. fill adds
 // to each what neither its object nor its volumes say.
-func (b *builder) movableOf(n *node, fill func(*pod, *cluster.Resident)) []cluster.Resident {
+func (b *builder) movableOf(n *node, fill func(*pod, *cluster.ReschedulablePod)) []cluster.ReschedulablePod {
 	s := b.store
 	if !n.hasMovable || n.pdbsVersion != s.pdbs.version {
 		n.movable, n.withClaims = nil, nil
@@ -72,8 +72,8 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.Resident)) []clust
 			if !translate.Reschedulable(p.object) {
 				continue
 			}
-			r := translate.Resident(p.object, b.now)
-			r.Shape = p.shape.shape
+			r := translate.ReschedulablePod(p.object, b.now)
+			r.Constraints = p.constraints.constraints
 			fill(p, &r)
 			if p.hasClaims {
 				n.withClaims = append(n.withClaims, podWithClaims{p, len(n.movable)})
@@ -85,8 +85,8 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.Resident)) []clust
 	if len(n.withClaims) > 0 && n.volumesVersion != s.volumes.version {
 		n.movable, n.volumesVersion = slices.Clone(n.movable), s.volumes.version
 		for _, p := range n.withClaims {
-			shape, isLasting := b.shapes.shape(p.pod)
-			if n.movable[p.at].Shape = shape; !isLasting {
+			constraints, isLasting := b.constraintSets.constraints(p.pod)
+			if n.movable[p.at].Constraints = constraints; !isLasting {
 				n.volumesVersion = 0
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// shaper gives the pods of one snapshot the shapes that their volumes make of them. Pods with
-// equal shapes whose volumes ask for the same still have equal shapes.
+// shaper gives the pods of one snapshot the pod constraints that their volumes make of them. Pods with
+// equal pod constraints whose volumes ask for the same still have equal pod constraints.
 type shaper struct {
 	store   *Store
 	unbound map[string][]*corev1.PersistentVolume // by class, sorted
@@ -26,18 +26,18 @@ func newShaper(s *Store) *shaper {
 	return &shaper{store: s, unbound: map[string][]*corev1.PersistentVolume{}}
 }
 
-// shape returns everything that decides where a pod can go. It is lasting if the next snapshots
+// constraints returns everything that decides where a pod can go. It is lasting if the next snapshots
 // will say the same until the pod, a claim, a volume or a class changes.
-func (x *shaper) shape(p *pod) (shape *cluster.Shape, isLasting bool) {
-	if shape, isLasting = x.withVolumes(p); len(p.history.refusedBy) > 0 {
-		return shape.Without(p.history.refusedBy...), false
+func (x *shaper) constraints(p *pod) (constraints *cluster.Constraints, isLasting bool) {
+	if constraints, isLasting = x.withVolumes(p); len(p.history.refusedBy) > 0 {
+		return constraints.Without(p.history.refusedBy...), false
 	}
-	return shape, isLasting
+	return constraints, isLasting
 }
 
-func (x *shaper) withVolumes(p *pod) (shape *cluster.Shape, isLasting bool) {
+func (x *shaper) withVolumes(p *pod) (constraints *cluster.Constraints, isLasting bool) {
 	if !p.hasClaims {
-		return p.shape.shape, true
+		return p.constraints.constraints, true
 	}
 	x.store.volumes.isWanted = true
 	claims := translate.ClaimsOf(p.object)
@@ -46,7 +46,7 @@ func (x *shaper) withVolumes(p *pod) (shape *cluster.Shape, isLasting bool) {
 		c := &claims[i]
 		x.complete(p.object, c)
 		if c.Claim != nil && c.Claim.Spec.VolumeName == "" {
-			c.Loose = x.unboundOf(volume.GetPersistentVolumeClaimClass(c.Claim))
+			c.Unclaimed = x.unboundOf(volume.GetPersistentVolumeClaimClass(c.Claim))
 			isLasting = false // it depends on Nodes
 		}
 		if c.Claim != nil && slices.Contains(c.Claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
@@ -57,7 +57,7 @@ func (x *shaper) withVolumes(p *pod) (shape *cluster.Shape, isLasting bool) {
 		}
 	}
 	volumes := translate.Volumes(p.object, claims, p.object.Spec.NodeName != "")
-	return p.shape.withVolumes(&volumes, x.store.volumes.version), isLasting
+	return p.constraints.withVolumes(&volumes, x.store.volumes.version), isLasting
 }
 
 // complete adds the objects that belong to a volume claim of a pod, as far as they exist.

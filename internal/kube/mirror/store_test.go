@@ -173,15 +173,15 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 	s.AssumeClaim(testClaim("c1", ""))
 	s.Assign([]cluster.PodRef{{Namespace: "default", Name: "web", UID: "web"}}, "c1")
 	snap := s.Snapshot()
-	if len(snap.Nodes) != 1 || snap.Nodes[0].Open == nil || snap.Nodes[0].Planned != 1 || snap.Pending[0].Planned != "c1" {
+	if len(snap.Nodes) != 1 || snap.Nodes[0].InFlight == nil || snap.Nodes[0].Planned != 1 || snap.Pending[0].Planned != "c1" {
 		t.Fatalf("an assumed claim: %+v, pods %+v", snap.Nodes, snap.Pending)
 	}
-	if diff := cmp.Diff([]string{"big", "small"}, snap.Nodes[0].Open.Types); diff != "" {
+	if diff := cmp.Diff([]string{"big", "small"}, snap.Nodes[0].InFlight.Types); diff != "" {
 		t.Errorf("types of the open claim (-want +got):\n%s", diff)
 	}
 
 	upsert(s, testClaim("c1", "kwok://n1"))
-	if snap = s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].Open != nil || snap.Nodes[0].Capacity[quantity.CPU] != 4000 {
+	if snap = s.Snapshot(); len(snap.Nodes) != 1 || snap.Nodes[0].InFlight != nil || snap.Nodes[0].Capacity[quantity.CPU] != 4000 {
 		t.Fatalf("a launched claim: %+v", snap.Nodes)
 	}
 	upsert(s, testNode("n1", "kwok://n1", true))
@@ -189,7 +189,7 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 		t.Fatalf("a claim with its node: %+v", snap.Nodes)
 	}
 	upsert(s, boundPod("web", "n1"))
-	if n := s.Snapshot().Nodes[0]; n.Planned != 0 || n.Empty || n.Used[quantity.CPU] != 1000 || n.Held != "" {
+	if n := s.Snapshot().Nodes[0]; n.Planned != 0 || n.Empty || n.Used[quantity.CPU] != 1000 || n.DoNotDisrupt != "" {
 		t.Fatalf("after the pod was bound: %+v", n)
 	}
 }
@@ -242,12 +242,12 @@ func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
-	leaving := testNode("n1", "kwok://n1", true)
+	deleting := testNode("n1", "kwok://n1", true)
 	deleted := metav1.NewTime(noon)
 	claim := testClaim("c1", "kwok://n1")
-	claim.DeletionTimestamp, leaving.DeletionTimestamp = &deleted, &deleted
+	claim.DeletionTimestamp, deleting.DeletionTimestamp = &deleted, &deleted
 	upsert(s, claim)
-	upsert(s, leaving)
+	upsert(s, deleting)
 	upsert(s, boundPod("moves", "n1"))
 	held := boundPod("held", "n1")
 	held.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: "true"}
@@ -329,13 +329,13 @@ func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "logs", UID: "ds"}}
 	ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}}}}
 	upsert(s, ds)
-	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 200 {
+	if got := s.Snapshot().Daemons[0].Constraints.Requests[quantity.CPU]; got != 200 {
 		t.Errorf("requests of a template with limits alone: %dm cpu, want 200m", got)
 	}
 	live := boundPod("logs-1", "n1")
 	live.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "logs", UID: "ds"}}
 	upsert(s, live)
-	if got := s.Snapshot().Daemons[0].Shape.Requests[quantity.CPU]; got != 1000 {
+	if got := s.Snapshot().Daemons[0].Constraints.Requests[quantity.CPU]; got != 1000 {
 		t.Errorf("requests of a live pod: %dm cpu, want 1000m", got)
 	}
 }
@@ -417,7 +417,7 @@ func TestADaemonThatNothingHoldsIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestShapesGoWithTheirLastPod: the memory of shapes is bounded by the pods there are.
+// TestShapesGoWithTheirLastPod: the memory of pod constraints is bounded by the pods there are.
 func TestShapesGoWithTheirLastPod(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
@@ -425,15 +425,15 @@ func TestShapesGoWithTheirLastPod(t *testing.T) {
 	upsert(s, a)
 	upsert(s, b)
 	snap := s.Snapshot()
-	if snap.Pending[0].Shape != snap.Pending[1].Shape {
+	if snap.Pending[0].Constraints != snap.Pending[1].Constraints {
 		t.Error("two pods that are alike have two shapes")
 	}
 	remove(s, a)
 	upsert(s, b)
 	remove(s, b)
 	remove(s, b)
-	if len(s.pods.shapes)+len(s.pods.all)+len(s.pods.byNode) != 0 {
-		t.Errorf("left behind: %d shapes, %d pods, %d nodes", len(s.pods.shapes), len(s.pods.all), len(s.pods.byNode))
+	if len(s.pods.constraintSets)+len(s.pods.all)+len(s.pods.byNode) != 0 {
+		t.Errorf("left behind: %d shapes, %d pods, %d nodes", len(s.pods.constraintSets), len(s.pods.all), len(s.pods.byNode))
 	}
 }
 
@@ -486,17 +486,17 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 	pod := pendingPod("web")
 	pod.Labels = map[string]string{"app": "web"}
 	upsert(s, pod)
-	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 {
+	if sh := s.Snapshot().Pending[0].Constraints; len(sh.Spread) != 0 {
 		t.Errorf("spread before anybody selects it: %+v", sh.Spread)
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", UID: "svc"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	upsert(s, service)
-	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 1 || !sh.Spread[0].Selector.Selects(map[string]string{"app": "web"}) {
+	if sh := s.Snapshot().Pending[0].Constraints; len(sh.Spread) != 1 || !sh.Spread[0].Selector.Selects(map[string]string{"app": "web"}) {
 		t.Errorf("spread with its service: %+v", sh.Spread)
 	}
 	remove(s, service)
-	if sh := s.Snapshot().Pending[0].Shape; len(sh.Spread) != 0 || len(s.pods.shapes) != 1 {
-		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.pods.shapes))
+	if sh := s.Snapshot().Pending[0].Constraints; len(sh.Spread) != 0 || len(s.pods.constraintSets) != 1 {
+		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.pods.constraintSets))
 	}
 }
 
@@ -506,9 +506,9 @@ func TestANodeIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
-	leaving, deleted := testNode("n1", "id-1", true), metav1.NewTime(noon)
-	leaving.DeletionTimestamp = &deleted
-	upsert(s, leaving)
+	deleting, deleted := testNode("n1", "id-1", true), metav1.NewTime(noon)
+	deleting.DeletionTimestamp = &deleted
+	upsert(s, deleting)
 	upsert(s, testNode("n2", "id-2", true))
 	upsert(s, boundPod("web-1", "n1"))
 	s.Assign([]cluster.PodRef{{Namespace: "default", Name: "web-1", UID: "web-1"}}, "n2")

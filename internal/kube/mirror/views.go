@@ -28,16 +28,16 @@ type views struct {
 	pdbs    *pdbs
 }
 
-// isLeaving reports whether a Node is known to be going. One that is not known may not have
+// isDeleting reports whether a Node is known to be going. One that is not known may not have
 // been seen yet.
-func (x *views) isLeaving(name string, now time.Time) bool {
+func (x *views) isDeleting(name string, now time.Time) bool {
 	n := x.nodes.nodes[name]
 	if n == nil {
 		return false
 	}
 	x.nodes.list()
 	x.refresh(n, now)
-	return n.view.Leaving
+	return n.view.Deleting
 }
 
 // refresh brings the view of a node up to date.
@@ -61,7 +61,7 @@ func (x *views) refresh(n *node, now time.Time) {
 		return
 	}
 	x.addPods(n, now)
-	n.isSettled = !n.view.Leaving && !slices.ContainsFunc(x.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
+	n.isSettled = !n.view.Deleting && !slices.ContainsFunc(x.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
 }
 
 // dependsOnTime reports whether an object has a do-not-disrupt annotation that ends at some
@@ -91,47 +91,47 @@ func (x *views) addPods(n *node, now time.Time) {
 	v := &n.view
 	v.Used, v.UsedByDaemons, v.Empty = quantity.List{}, quantity.List{}, true
 	v.Ports, v.Daemons, v.Pods = nil, nil, nil
-	if v.HeldByPods {
-		v.Held, v.HeldByPods = "", false
+	if v.DoNotDisruptByPods {
+		v.DoNotDisrupt, v.DoNotDisruptByPods = "", false
 	}
 	n.hasClaims = false
-	running := map[*sharedShape]*cluster.PodCount{}
+	running := map[*sharedConstraints]*cluster.PodCount{}
 	for _, p := range x.pods.byNode[n.name] {
-		if !v.Leaving || !x.willMove(p.object, v.Deadline, now) {
+		if !v.Deleting || !x.willMove(p.object, v.Deadline, now) {
 			countPod(running, p)
 		}
-		v.Used.Add(p.shape.shape.Requests)
-		v.Ports = append(v.Ports, p.shape.shape.Ports...)
+		v.Used.Add(p.constraints.constraints.Requests)
+		v.Ports = append(v.Ports, p.constraints.constraints.Ports...)
 		if translate.OwnedByDaemonSet(p.object) {
-			v.UsedByDaemons.Add(p.shape.shape.Requests)
+			v.UsedByDaemons.Add(p.constraints.constraints.Requests)
 			v.Daemons = append(v.Daemons, daemonOf(p.object))
 		}
 		if translate.Reschedulable(p.object) {
 			v.Empty = false
 		}
-		if v.Held == "" && translate.Active(p.object) && translate.DoNotDisrupt(p.object, now).Active {
-			v.HeldByPods = true
-			v.Held = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, karpenterv1.DoNotDisruptAnnotationKey)
+		if v.DoNotDisrupt == "" && translate.Active(p.object) && translate.DoNotDisrupt(p.object, now).Active {
+			v.DoNotDisruptByPods = true
+			v.DoNotDisrupt = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, karpenterv1.DoNotDisruptAnnotationKey)
 		}
 		n.hasClaims = n.hasClaims || p.hasClaims
 	}
 	slices.Sort(v.Daemons)
-	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedShape) int { return cmp.Compare(a.key, b.key) }) {
+	for _, sh := range slices.SortedFunc(maps.Keys(running), func(a, b *sharedConstraints) int { return cmp.Compare(a.key, b.key) }) {
 		v.Pods = append(v.Pods, *running[sh])
 	}
 	v.Ports, v.Daemons, v.Pods, v.Taints = slices.Clip(v.Ports), slices.Clip(v.Daemons), slices.Clip(v.Pods), slices.Clip(v.Taints)
 }
 
 // countPod adds a running pod to the counts by shape.
-func countPod(running map[*sharedShape]*cluster.PodCount, p *pod) {
-	c := running[p.shape]
+func countPod(running map[*sharedConstraints]*cluster.PodCount, p *pod) {
+	c := running[p.constraints]
 	if c == nil {
-		c = &cluster.PodCount{Shape: p.shape.shape}
-		running[p.shape] = c
+		c = &cluster.PodCount{Constraints: p.constraints.constraints}
+		running[p.constraints] = c
 	}
 	c.Count++
 	if translate.Terminating(p.object) {
-		c.Leaving++
+		c.Deleting++
 	}
 }
 

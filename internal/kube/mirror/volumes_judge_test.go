@@ -119,9 +119,9 @@ func wantAsked(t *testing.T, store *mirror.Store, want map[string]string) {
 	testkit.Eventually(t, patience, func() error {
 		got := map[string]string{}
 		for _, p := range store.Snapshot().Pending {
-			got[p.Name] = p.Shape.Invalid
-			for _, term := range p.Shape.Terms {
-				if p.Shape.Invalid == "" {
+			got[p.Name] = p.Constraints.Invalid
+			for _, term := range p.Constraints.Terms {
+				if p.Constraints.Invalid == "" {
 					got[p.Name] += term.String()
 				}
 			}

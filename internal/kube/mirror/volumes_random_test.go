@@ -115,12 +115,12 @@ func randomPV(rng *rand.Rand, name string) *corev1.PersistentVolume {
 func rightNodes(store *mirror.Store, nodes []*corev1.Node) (map[string]string, error) {
 	right := map[string]string{}
 	for _, p := range store.Snapshot().Pending {
-		if strings.Contains(p.Shape.Invalid, " yet") || strings.Contains(p.Shape.Invalid, "does not exist") {
-			return nil, fmt.Errorf("pod %s: %s", p.Name, p.Shape.Invalid)
+		if strings.Contains(p.Constraints.Invalid, " yet") || strings.Contains(p.Constraints.Invalid, "does not exist") {
+			return nil, fmt.Errorf("pod %s: %s", p.Name, p.Constraints.Invalid)
 		}
 		right[p.Name] = ""
 		for _, n := range nodes {
-			if p.Shape.Invalid == "" && fit.Labels(p.Shape.Terms, n.Labels).IsYes() {
+			if p.Constraints.Invalid == "" && fit.Labels(p.Constraints.Terms, n.Labels).IsYes() {
 				right[p.Name] += n.Name + " "
 			}
 		}

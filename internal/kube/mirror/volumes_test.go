@@ -58,9 +58,9 @@ func boundPair(name, zone string) (*corev1.PersistentVolumeClaim, *corev1.Persis
 func asked(snap *cluster.Snapshot) map[string]string {
 	out := map[string]string{}
 	for _, p := range snap.Pending {
-		out[p.Name] = p.Shape.Invalid
-		if p.Shape.Invalid == "" {
-			out[p.Name] = p.Shape.Terms[0].String()
+		out[p.Name] = p.Constraints.Invalid
+		if p.Constraints.Invalid == "" {
+			out[p.Name] = p.Constraints.Terms[0].String()
 		}
 	}
 	return out
@@ -113,11 +113,11 @@ func TestPodsWithAlikeVolumesAreAlike(t *testing.T) {
 		upsert(s, withClaims(pendingPod([]string{"p1", "p2", "p3"}[i]), name))
 	}
 	p := s.Snapshot().Pending
-	if p[1].Shape != p[2].Shape || p[0].Shape == p[1].Shape || p[1].Shape == p[3].Shape {
-		t.Errorf("shapes %p %p %p %p: only the second and third are alike", p[0].Shape, p[1].Shape, p[2].Shape, p[3].Shape)
+	if p[1].Constraints != p[2].Constraints || p[0].Constraints == p[1].Constraints || p[1].Constraints == p[3].Constraints {
+		t.Errorf("shapes %p %p %p %p: only the second and third are alike", p[0].Constraints, p[1].Constraints, p[2].Constraints, p[3].Constraints)
 	}
-	if got := p[1].Shape.Requests[ebs]; got != 1 || p[0].Shape.Requests[ebs] != 0 {
-		t.Errorf("volumes to attach: %d, want 1; without any: %d", got, p[0].Shape.Requests[ebs])
+	if got := p[1].Constraints.Requests[ebs]; got != 1 || p[0].Constraints.Requests[ebs] != 0 {
+		t.Errorf("volumes to attach: %d, want 1; without any: %d", got, p[0].Constraints.Requests[ebs])
 	}
 }
 

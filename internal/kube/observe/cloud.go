@@ -28,7 +28,7 @@ func Measured(p cloud.Provider, controller string, m *Metrics, now func() time.T
 func (p *measured) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.Type, error) {
 	started := p.now()
 	types, err := p.Provider.Types(ctx, class)
-	p.tell("GetInstanceTypes", started, err)
+	p.report("GetInstanceTypes", started, err)
 	return types, err
 }
 
@@ -40,7 +40,7 @@ func (p *measured) Launch(ctx context.Context, requests []cloud.LaunchRequest) [
 	for i := range results {
 		errs[i] = results[i].Err
 	}
-	p.tell("Create", started, errs...)
+	p.report("Create", started, errs...)
 	return results
 }
 
@@ -48,7 +48,7 @@ func (p *measured) Launch(ctx context.Context, requests []cloud.LaunchRequest) [
 func (p *measured) Terminate(ctx context.Context, instanceID string) error {
 	started := p.now()
 	err := p.Provider.Terminate(ctx, instanceID)
-	p.tell("Delete", started, err)
+	p.report("Delete", started, err)
 	return err
 }
 
@@ -56,7 +56,7 @@ func (p *measured) Terminate(ctx context.Context, instanceID string) error {
 func (p *measured) Get(ctx context.Context, instanceID string) (cloud.Instance, error) {
 	started := p.now()
 	instance, err := p.Provider.Get(ctx, instanceID)
-	p.tell("Get", started, err)
+	p.report("Get", started, err)
 	return instance, err
 }
 
@@ -64,11 +64,11 @@ func (p *measured) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 func (p *measured) List(ctx context.Context) ([]cloud.Instance, error) {
 	started := p.now()
 	instances, err := p.Provider.List(ctx)
-	p.tell("List", started, err)
+	p.report("List", started, err)
 	return instances, err
 }
 
-func (p *measured) tell(method string, started time.Time, errs ...error) {
+func (p *measured) report(method string, started time.Time, errs ...error) {
 	p.metrics.CloudProviderDurationSeconds.WithLabelValues(p.controller, method, p.Name()).Observe(p.now().Sub(started).Seconds())
 	for _, err := range errs {
 		if err != nil {

@@ -42,8 +42,8 @@ func TestConditionsShowHowObjectsAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leaving := launched(metav1.ConditionTrue, 1050)
-	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1055, 0)}, []string{"a/b"}
+	deleting := launched(metav1.ConditionTrue, 1050)
+	deleting.DeletionTimestamp, deleting.Finalizers = &metav1.Time{Time: time.Unix(1055, 0)}, []string{"a/b"}
 	others := launched(metav1.ConditionTrue, 1050)
 	others.Name, others.Spec.NodeClassRef.Kind = "c2", "Other"
 	node := &corev1.Node{
@@ -53,7 +53,7 @@ func TestConditionsShowHowObjectsAre(t *testing.T) {
 		}},
 	}
 	c := conditionsOfClass()
-	c.Use(fake.NewClientBuilder().WithScheme(scheme).WithObjects(leaving, others, node).Build())
+	c.Use(fake.NewClientBuilder().WithScheme(scheme).WithObjects(deleting, others, node).Build())
 	const of = " karpenter_sh_nodepool=general karpenter_test_class=x name=c1 namespace="
 	const old = " group=karpenter.sh kind=NodeClaim name=c1 namespace="
 	const ofNode = " karpenter_sh_initialized=true karpenter_sh_nodepool= karpenter_test_class=x name=n1 namespace= reason=Why status=False type=Ready"

@@ -39,18 +39,18 @@ const (
 	SavingShareMinAnnotationKey = "dovetail.sh/saving-share-min"
 )
 
-// LeavingTaintKey is the key of the soft taint (PreferNoSchedule) of Nodes that consolidation
+// PreferOthersTaintKey is the key of the soft taint (PreferNoSchedule) of Nodes that consolidation
 // means to remove later, so that pods that are evicted before are not evicted again there, or to
 // fill later, when others are full.
-const LeavingTaintKey = "dovetail.sh/leaving"
+const PreferOthersTaintKey = "dovetail.sh/leaving"
 
-// LeavingTaint returns that taint.
-func LeavingTaint() corev1.Taint {
-	return corev1.Taint{Key: LeavingTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
+// PreferOthersTaint returns that taint.
+func PreferOthersTaint() corev1.Taint {
+	return corev1.Taint{Key: PreferOthersTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
 }
 
-// isLeavingTaint reports whether a taint is that one.
-func isLeavingTaint(t corev1.Taint) bool { return t.Key == LeavingTaintKey }
+// isPreferOthersTaint reports whether a taint is that one.
+func isPreferOthersTaint(t corev1.Taint) bool { return t.Key == PreferOthersTaintKey }
 
 // StepAnnotation returns the value of StepAnnotationKey.
 func StepAnnotation(id string, removes, launches int) string {
@@ -165,10 +165,10 @@ func UnreadAnnotations(np *karpenterv1.NodePool) (why []string) {
 	return why
 }
 
-// Resident returns a pod on a node as one that would need another node. Its shape and its
-// guards are the mirror's to add.
-func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
-	r := cluster.Resident{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
+// ReschedulablePod returns a pod on a node as one that would need another node. Its shape and its
+// PodDisruptionBudgets are the mirror's to add.
+func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
+	r := cluster.ReschedulablePod{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
 	if p.Spec.Priority != nil {
 		r.Priority = *p.Spec.Priority
 	}
@@ -179,7 +179,7 @@ func Resident(p *corev1.Pod, now time.Time) cluster.Resident {
 		r.Controller = owner.Kind
 	}
 	if Active(p) && DoNotDisrupt(p, now).Active {
-		r.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey
+		r.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey
 	}
 	return r
 }

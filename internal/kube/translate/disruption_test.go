@@ -65,10 +65,10 @@ func TestAPoolsTermsOfConsolidation(t *testing.T) {
 func TestTheLeavingTaintIsForKubeSchedulerAlone(t *testing.T) {
 	t.Parallel()
 	other := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}
-	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{LeavingTaint(), other}}}
+	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{PreferOthersTaint(), other}}}
 	m := Node(node, nil, time.Time{})
-	if diff := cmp.Diff(Taints([]corev1.Taint{other}), m.Taints); !m.Shunned || diff != "" {
-		t.Errorf("shunned %t, taints (-want +got):\n%s", m.Shunned, diff)
+	if diff := cmp.Diff(Taints([]corev1.Taint{other}), m.Taints); !m.SoftTaint || diff != "" {
+		t.Errorf("shunned %t, taints (-want +got):\n%s", m.SoftTaint, diff)
 	}
 	if len(node.Spec.Taints) != 2 {
 		t.Errorf("the Node itself has changed: %v", node.Spec.Taints)

@@ -63,13 +63,13 @@ func FuzzPod(f *testing.F) {
 			return
 		}
 		unchanged(t, p, func() {
-			shape := translate.PodShape(p, vocabulary())
+			constraints := translate.PodConstraints(p, vocabulary())
 			twin := p.DeepCopy()
 			twin.Name, twin.UID = "twin", "twin"
-			if translate.ShapeKey(twin) != translate.ShapeKey(p) || !reflect.DeepEqual(translate.PodShape(twin, vocabulary()), shape) {
-				t.Errorf("a twin is no twin: %s and %s", translate.ShapeKey(twin), translate.ShapeKey(p))
+			if translate.ConstraintsKey(twin) != translate.ConstraintsKey(p) || !reflect.DeepEqual(translate.PodConstraints(twin, vocabulary()), constraints) {
+				t.Errorf("a twin is no twin: %s and %s", translate.ConstraintsKey(twin), translate.ConstraintsKey(p))
 			}
-			if len(shape.Terms) == 0 {
+			if len(constraints.Terms) == 0 {
 				t.Errorf("no term is left, and that means anywhere")
 			}
 			aboutOnePod(t, p)
@@ -82,7 +82,7 @@ func aboutOnePod(t *testing.T, p *corev1.Pod) {
 	if grace := translate.Grace(p); grace < 0 {
 		t.Errorf("a grace of %s", grace)
 	}
-	r := translate.Resident(p, noon)
+	r := translate.ReschedulablePod(p, noon)
 	if math.IsNaN(r.DeletionCost) || math.IsInf(r.DeletionCost, 0) {
 		t.Errorf("deletion cost %f has no order", r.DeletionCost)
 	}
@@ -108,12 +108,12 @@ func aboutOnePod(t *testing.T, p *corev1.Pod) {
 
 // volumes is a pod's claim with all that it depends on.
 type volumes struct {
-	Pod    corev1.Pod
-	Claim  *corev1.PersistentVolumeClaim
-	Volume *corev1.PersistentVolume
-	Class  *storagev1.StorageClass
-	Loose  []*corev1.PersistentVolume
-	Host   string
+	Pod       corev1.Pod
+	Claim     *corev1.PersistentVolumeClaim
+	Volume    *corev1.PersistentVolume
+	Class     *storagev1.StorageClass
+	Unclaimed []*corev1.PersistentVolume
+	Host      string
 }
 
 func FuzzVolumes(f *testing.F) {
@@ -129,7 +129,7 @@ func FuzzVolumes(f *testing.F) {
 		if !ok {
 			return
 		}
-		for _, pv := range v.Loose {
+		for _, pv := range v.Unclaimed {
 			if pv == nil {
 				return
 			}
@@ -137,7 +137,7 @@ func FuzzVolumes(f *testing.F) {
 		unchanged(t, v, func() {
 			claims := translate.ClaimsOf(&v.Pod)
 			for i := range claims {
-				claims[i].Claim, claims[i].Volume, claims[i].Class, claims[i].Loose, claims[i].Host = v.Claim, v.Volume, v.Class, v.Loose, v.Host
+				claims[i].Claim, claims[i].Volume, claims[i].Class, claims[i].Unclaimed, claims[i].Host = v.Claim, v.Volume, v.Class, v.Unclaimed, v.Host
 				claims[i].Attachment()
 			}
 			for _, moves := range []bool{false, true} {

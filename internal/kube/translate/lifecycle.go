@@ -20,7 +20,7 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 		ProviderID:   nc.Status.ProviderID,
 		Launched:     milestone(nc, karpenterv1.ConditionTypeLaunched),
 		Registered:   milestone(nc, karpenterv1.ConditionTypeRegistered),
-		Initialised:  milestone(nc, karpenterv1.ConditionTypeInitialized),
+		Initialized:  milestone(nc, karpenterv1.ConditionTypeInitialized),
 
 		InstanceTerminating: lifecycleCondition(nc, karpenterv1.ConditionTypeInstanceTerminating),
 
@@ -48,7 +48,7 @@ func LifecycleNode(node *corev1.Node) lifecycle.Node {
 		HasFinalizer:  controllerutil.ContainsFinalizer(node, karpenterv1.TerminationFinalizer),
 		Finalizers:    othersFinalizers(node.Finalizers),
 		IsRegistered:  node.Labels[karpenterv1.NodeRegisteredLabelKey] == karpenterv1.LabelValueTrue,
-		IsInitialised: node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue,
+		IsInitialized: node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue,
 		Taints:        Taints(node.Spec.Taints),
 		Allocatable:   Quantities(node.Status.Allocatable),
 	}
@@ -91,9 +91,9 @@ func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	}
 	p.Grace = Grace(pod)
 	if hold := DoNotDisrupt(pod, now); hold.Active {
-		p.IsHeld, p.Keeper = true, "annotation "+karpenterv1.DoNotDisruptAnnotationKey
+		p.IsHeld, p.BlockedBy = true, "annotation "+karpenterv1.DoNotDisruptAnnotationKey
 		if !hold.Until.IsZero() {
-			p.Keeper += ", until " + hold.Until.UTC().Format(time.RFC3339)
+			p.BlockedBy += ", until " + hold.Until.UTC().Format(time.RFC3339)
 		}
 	}
 	return p

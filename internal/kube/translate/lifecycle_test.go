@@ -58,7 +58,7 @@ func TestLifecycleClaim(t *testing.T) {
 			nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}}
 			tt.change(nc)
 			want := lifecycle.Claim{
-				Launched: waiting, Registered: waiting, Initialised: waiting,
+				Launched: waiting, Registered: waiting, Initialized: waiting,
 				StartupTaints: []cluster.Taint{}, Requests: quantity.List{},
 			}
 			tt.want(&want)

@@ -19,7 +19,7 @@ import (
 func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	var m cluster.Node
 	if nc != nil {
-		m = claimMachine(nc, now)
+		m = claimNode(nc, now)
 	}
 	if node == nil {
 		return m
@@ -28,51 +28,51 @@ func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.N
 	registered := !managed || node.Labels[karpenterv1.NodeRegisteredLabelKey] == karpenterv1.LabelValueTrue
 	m.Name = node.Name
 	m.Ready = NodeReady(node)
-	m.Initialised = !managed || node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
+	m.Initialized = !managed || node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 	if !managed {
 		m.Pool = node.Labels[karpenterv1.NodePoolLabelKey]
 		m.Created = node.CreationTimestamp.Time
-		m.Leaving = node.DeletionTimestamp != nil
+		m.Deleting = node.DeletionTimestamp != nil
 	}
 	if registered {
 		m.Labels = node.Labels
-		m.Taints = Taints(keptTaints(node.Spec.Taints, nc, m.Initialised))
+		m.Taints = Taints(keptTaints(node.Spec.Taints, nc, m.Initialized))
 	} else if i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }); i >= 0 {
 		m.Taints = append(m.Taints, Taints(node.Spec.Taints[i:i+1])...) // it stays when the node registers
 	}
-	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialised)
-	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialised)
-	m.Open = nil
-	m.Shunned = slices.ContainsFunc(node.Spec.Taints, isLeavingTaint)
-	m.Closed = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
+	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialized)
+	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialized)
+	m.InFlight = nil
+	m.SoftTaint = slices.ContainsFunc(node.Spec.Taints, isPreferOthersTaint)
+	m.DisruptedTaint = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
 	if NodeHold(node, now).Active {
-		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
+		m.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
 	}
 	return m
 }
 
-// claimMachine is a claim whose Node is still to come.
-func claimMachine(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
+// claimNode is a claim whose Node is still to come.
+func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	m := cluster.Node{
 		Name: nc.Name, Claim: nc.Name, Pool: nc.Labels[karpenterv1.NodePoolLabelKey],
 		Labels: nc.Labels, Taints: Taints(nc.Spec.Taints), Created: nc.CreationTimestamp.Time,
 		Capacity: Quantities(nc.Status.Capacity), Allocatable: Quantities(nc.Status.Allocatable),
-		Leaving:    nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating),
+		Deleting:   nc.DeletionTimestamp != nil || meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInstanceTerminating),
 		Disruption: disruption(nc),
 	}
 	m.Expires, m.Reclaimed = Expires(nc), Reclaimed(nc)
 	if nc.Status.ProviderID == "" {
-		m.Open = openClaim(nc)
+		m.InFlight = openClaim(nc)
 	}
-	m.QuietSince = nc.Status.LastPodEventTime.Time
-	if c := held(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.QuietSince) {
-		m.QuietSince = c.LastTransitionTime.Time
+	m.LastPodEvent = nc.Status.LastPodEventTime.Time
+	if c := held(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.LastPodEvent) {
+		m.LastPodEvent = c.LastTransitionTime.Time
 	}
 	if c := held(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil {
-		m.Marked, m.MarkedSince = c.Reason, c.LastTransitionTime.Time
+		m.DisruptionReason, m.DisruptedSince = c.Reason, c.LastTransitionTime.Time
 	}
 	if NodeHold(nc, now).Active {
-		m.Held = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
+		m.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
 	}
 	return m
 }
@@ -87,31 +87,31 @@ func held(nc *karpenterv1.NodeClaim, conditionType string) *metav1.Condition {
 
 // openClaim returns what is known of a claim before the cloud has answered. A
 // requirement that cannot be read leaves a claim that no pod is meant for.
-func openClaim(nc *karpenterv1.NodeClaim) *cluster.OpenClaim {
+func openClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
 	r, err := ClaimRequirements(nc)
 	if err != nil {
-		return &cluster.OpenClaim{}
+		return &cluster.InFlightClaim{}
 	}
-	return &cluster.OpenClaim{Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values()}
+	return &cluster.InFlightClaim{Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values()}
 }
 
 // keptTaints leaves out the taints that go away before the node takes pods, and the soft
 // one that is ours: it is for kube-scheduler, which has had its choice before we are asked.
-func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialised bool) []corev1.Taint {
-	starting := nc != nil && !initialised
-	if !starting && !slices.ContainsFunc(taints, isLeavingTaint) {
+func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialized bool) []corev1.Taint {
+	starting := nc != nil && !initialized
+	if !starting && !slices.ContainsFunc(taints, isPreferOthersTaint) {
 		return taints
 	}
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
-		return isLeavingTaint(t) || starting && (IsEphemeralTaint(t) || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
+		return isPreferOthersTaint(t) || starting && (IsEphemeralTaint(t) || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
 	})
 }
 
-// reported returns what a node says of itself; until it is initialised, its claim's
+// reported returns what a node says of itself; until it is initialized, its claim's
 // estimate stands in for what is missing or zero.
-func reported(status corev1.ResourceList, estimate quantity.List, initialised bool) quantity.List {
+func reported(status corev1.ResourceList, estimate quantity.List, initialized bool) quantity.List {
 	l := Quantities(status)
-	if !initialised {
+	if !initialized {
 		for name, amount := range estimate {
 			if l[name] == 0 {
 				l[name] = amount

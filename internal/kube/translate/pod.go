@@ -52,8 +52,8 @@ func ClaimsDevices(p *corev1.Pod) bool {
 	return len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil
 }
 
-// ShapeKey is equal for pods that are alike to the scheduler.
-func ShapeKey(p *corev1.Pod) string {
+// ConstraintsKey is equal for pods that are alike to the scheduler.
+func ConstraintsKey(p *corev1.Pod) string {
 	key := struct {
 		Requests    quantity.List
 		Selector    map[string]string
@@ -75,10 +75,10 @@ func ShapeKey(p *corev1.Pod) string {
 	return string(b)
 }
 
-// PodShape returns everything that decides where a pod can go. restricted are the label
+// PodConstraints returns everything that decides where a pod can go. restricted are the label
 // domains that users may not ask for.
-func PodShape(p *corev1.Pod, restricted Vocabulary) *cluster.Shape {
-	sh := &cluster.Shape{
+func PodConstraints(p *corev1.Pod, restricted Vocabulary) *cluster.Constraints {
+	sh := &cluster.Constraints{
 		Requests: PodRequests(p), Tolerations: Tolerations(p.Spec.Tolerations), Ports: HostPorts(p),
 		Namespace: p.Namespace, Labels: selectable(p.Labels),
 	}

@@ -50,19 +50,19 @@ func narrowed(s cluster.Selector, labels map[string]string, keys []string, misma
 
 // addRules reads everything by which a pod is placed in relation to others, the
 // preferences in the order in which they are given up. It returns what cannot be read.
-func addRules(sh *cluster.Shape, p *corev1.Pod) (problems []string) {
+func addRules(sh *cluster.Constraints, p *corev1.Pod) (problems []string) {
 	note := func(err error) {
 		if err != nil {
 			problems = append(problems, err.Error())
 		}
 	}
-	var softSpread []cluster.Wish
+	var softSpread []cluster.Preference
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]
 		sp, err := spread(c, p.Labels)
 		note(err)
 		if c.WhenUnsatisfiable == corev1.ScheduleAnyway {
-			softSpread = append(softSpread, cluster.Wish{Spread: &sp})
+			softSpread = append(softSpread, cluster.Preference{Spread: &sp})
 			continue
 		}
 		sh.Spread = append(sh.Spread, sp)
@@ -72,27 +72,27 @@ func addRules(sh *cluster.Shape, p *corev1.Pod) (problems []string) {
 			terms, err := podTerms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, p)
 			note(err)
 			sh.Affinity = terms
-			wishes, err := podWishes(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p)
+			preferences, err := podPreferences(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p)
 			note(err)
-			for i := range wishes {
-				sh.Wishes = append(sh.Wishes, cluster.Wish{Affinity: &wishes[i]})
+			for i := range preferences {
+				sh.Preferences = append(sh.Preferences, cluster.Preference{Affinity: &preferences[i]})
 			}
 		}
 		if a.PodAntiAffinity != nil {
 			terms, err := podTerms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, p)
 			note(err)
 			sh.AntiAffinity = terms
-			wishes, err := podWishes(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p)
+			preferences, err := podPreferences(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p)
 			note(err)
-			for i := range wishes {
-				sh.Wishes = append(sh.Wishes, cluster.Wish{AntiAffinity: &wishes[i]})
+			for i := range preferences {
+				sh.Preferences = append(sh.Preferences, cluster.Preference{AntiAffinity: &preferences[i]})
 			}
 		}
 		if a.NodeAffinity != nil {
-			sh.Wishes = append(sh.Wishes, nodeWishes(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+			sh.Preferences = append(sh.Preferences, nodePreferences(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 	}
-	sh.Wishes = append(sh.Wishes, softSpread...)
+	sh.Preferences = append(sh.Preferences, softSpread...)
 	return problems
 }
 
@@ -130,8 +130,8 @@ func podTerm(t *corev1.PodAffinityTerm, p *corev1.Pod) (cluster.PodTerm, error) 
 	return out, cmp.Or(err, nsErr)
 }
 
-// podWishes returns preferred terms, heaviest first.
-func podWishes(terms []corev1.WeightedPodAffinityTerm, p *corev1.Pod) (out []cluster.PodTerm, err error) {
+// podPreferences returns preferred terms, heaviest first.
+func podPreferences(terms []corev1.WeightedPodAffinityTerm, p *corev1.Pod) (out []cluster.PodTerm, err error) {
 	terms = slices.Clone(terms)
 	slices.SortStableFunc(terms, func(a, b corev1.WeightedPodAffinityTerm) int { return cmp.Compare(b.Weight, a.Weight) })
 	for i := range terms {
@@ -142,9 +142,9 @@ func podWishes(terms []corev1.WeightedPodAffinityTerm, p *corev1.Pod) (out []clu
 	return out, err
 }
 
-// nodeWishes returns preferred node affinity, heaviest first. A term that cannot be read
+// nodePreferences returns preferred node affinity, heaviest first. A term that cannot be read
 // is left out: nobody depends on it.
-func nodeWishes(terms []corev1.PreferredSchedulingTerm) (out []cluster.Wish) {
+func nodePreferences(terms []corev1.PreferredSchedulingTerm) (out []cluster.Preference) {
 	terms = slices.Clone(terms)
 	slices.SortStableFunc(terms, func(a, b corev1.PreferredSchedulingTerm) int { return cmp.Compare(b.Weight, a.Weight) })
 	for _, t := range terms {
@@ -156,7 +156,7 @@ func nodeWishes(terms []corev1.PreferredSchedulingTerm) (out []cluster.Wish) {
 			r.Add(NormalKey(e.Key), q)
 		}
 		if readable && len(r) > 0 {
-			out = append(out, cluster.Wish{Node: r})
+			out = append(out, cluster.Preference{Node: r})
 		}
 	}
 	return out

@@ -12,9 +12,9 @@ import (
 // that begins at a full one, no clock is moved.
 const quarter = 15 * time.Minute
 
-// lookBackMax bounds how far back the begin of a window is sought. Whatever comes at all comes
+// historyMax bounds how far back the begin of a window is sought. Whatever comes at all comes
 // within eight years: the 29th of February, where a year without one falls between.
-const lookBackMax = 8 * 366 * 24 * time.Hour
+const historyMax = 8 * 366 * 24 * time.Hour
 
 // windows are the spans of time that begin when a schedule says so, by the clocks of a
 // zone, and last as long as duration.
@@ -41,7 +41,7 @@ func parseWindows(schedule string, zone *time.Location, duration time.Duration) 
 // they are put forward, those that are left out do not come at all. (The library's own
 // search loses a day when clocks move by less than an hour.)
 func (w *windows) open(now time.Time) bool {
-	after := now.Add(-min(w.duration, lookBackMax))
+	after := now.Add(-min(w.duration, historyMax))
 	for from := now.Truncate(quarter); from.Add(quarter).After(after); from = from.Add(-quarter) {
 		local := from.In(w.zone)
 		if !w.onDay(local) {

@@ -71,7 +71,7 @@ func TestPodShapeRefusesWhatNoNodeOfOursCanBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sh := translate.PodShape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{tc.key: tc.value}}}, v)
+			sh := translate.PodConstraints(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{tc.key: tc.value}}}, v)
 			if sh.Invalid != tc.want {
 				t.Errorf("%s=%s: %q, want %q", tc.key, tc.value, sh.Invalid, tc.want)
 			}
@@ -95,10 +95,10 @@ func TestNoNodeIsRightForAPodThatClaimsDevices(t *testing.T) {
 			corev1.Pod{Status: corev1.PodStatus{ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: gpu}}}, refused,
 		},
 	} {
-		if got := translate.PodShape(&tc.pod, translate.NewVocabulary(nil, nil)).Invalid; got != tc.want {
+		if got := translate.PodConstraints(&tc.pod, translate.NewVocabulary(nil, nil)).Invalid; got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
-		if same := translate.ShapeKey(&tc.pod) == translate.ShapeKey(&corev1.Pod{}); same != (tc.want == "") {
+		if same := translate.ConstraintsKey(&tc.pod) == translate.ConstraintsKey(&corev1.Pod{}); same != (tc.want == "") {
 			t.Errorf("%s: alike to a pod without: %t", name, same)
 		}
 	}
@@ -109,23 +109,23 @@ func TestNoNodeIsRightForAPodThatClaimsDevices(t *testing.T) {
 func TestEmptyTermsMatchNothing(t *testing.T) {
 	t.Parallel()
 	team := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "team", Operator: corev1.NodeSelectorOpIn, Values: []string{"red"}}}}
-	shape := func(terms ...corev1.NodeSelectorTerm) *cluster.Shape {
+	constraints := func(terms ...corev1.NodeSelectorTerm) *cluster.Constraints {
 		p := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 		}}}}
-		return translate.PodShape(p, translate.NewVocabulary(nil, nil))
+		return translate.PodConstraints(p, translate.NewVocabulary(nil, nil))
 	}
-	if sh := shape(corev1.NodeSelectorTerm{}, team); len(sh.Terms) != 1 || !sh.Terms[0].Equal(label.Requirements{"team": label.In("red")}) || sh.Invalid != "" {
+	if sh := constraints(corev1.NodeSelectorTerm{}, team); len(sh.Terms) != 1 || !sh.Terms[0].Equal(label.Requirements{"team": label.In("red")}) || sh.Invalid != "" {
 		t.Errorf("an empty term beside another: %v, %q", sh.Terms, sh.Invalid)
 	}
-	if sh := shape(corev1.NodeSelectorTerm{}); sh.Invalid == "" {
+	if sh := constraints(corev1.NodeSelectorTerm{}); sh.Invalid == "" {
 		t.Errorf("an empty term alone is let through: %v", sh.Terms)
 	}
 }
 
 func TestOldLabelNamesAreReadAsNewOnes(t *testing.T) {
 	t.Parallel()
-	sh := translate.PodShape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{
+	sh := translate.PodConstraints(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{
 		"failure-domain.beta.kubernetes.io/zone": "a", "beta.kubernetes.io/arch": "arm64", "beta.kubernetes.io/instance-type": "big",
 	}}}, translate.NewVocabulary(nil, nil))
 	want := label.Requirements{corev1.LabelTopologyZone: label.In("a"), corev1.LabelArchStable: label.In("arm64"), label.InstanceType: label.In("big")}
@@ -380,8 +380,8 @@ func TestANodeIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 			return o
 		}
 		m := translate.Node(&corev1.Node{ObjectMeta: meta(c.node)}, &karpenterv1.NodeClaim{ObjectMeta: meta(c.claim)}, podNow)
-		if m.Held != c.want {
-			t.Errorf("%s: Held is %q, want %q", name, m.Held, c.want)
+		if m.DoNotDisrupt != c.want {
+			t.Errorf("%s: Held is %q, want %q", name, m.DoNotDisrupt, c.want)
 		}
 	}
 }
@@ -390,7 +390,7 @@ func TestADeletionCostThatIsNoNumberIsNone(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]float64{"12": 12, "NaN": 0, "much": 0, "": 0} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.PodDeletionCost: text}}}
-		if got := translate.Resident(p, noon).DeletionCost; got != want {
+		if got := translate.ReschedulablePod(p, noon).DeletionCost; got != want {
 			t.Errorf("%q is a cost of %v, want %v", text, got, want)
 		}
 	}

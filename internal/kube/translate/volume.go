@@ -26,8 +26,8 @@ type PodClaim struct {
 	Claim  *corev1.PersistentVolumeClaim
 	Volume *corev1.PersistentVolume
 	Class  *storagev1.StorageClass
-	// Loose are the volumes of the class that no claim has, in the order of names.
-	Loose []*corev1.PersistentVolume
+	// Unclaimed are the volumes of the class that no claim has, in the order of names.
+	Unclaimed []*corev1.PersistentVolume
 	// TakenBy is the pod that has a claim which only one pod may use; empty: nobody else.
 	TakenBy string
 	// Host is the hostname label of the node that kube-scheduler chose for the volume to
@@ -143,7 +143,7 @@ func (c *PodClaim) unbound() (terms []label.Requirements, problem string) {
 	case isSelected:
 		return []label.Requirements{{label.Hostname: label.In(c.Host)}}, ""
 	}
-	for _, pv := range c.Loose {
+	for _, pv := range c.Unclaimed {
 		if suits(pv, c.Claim) {
 			terms = append(terms, reach(pv, false)...)
 		}

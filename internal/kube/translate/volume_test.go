@@ -93,8 +93,8 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 	labelled.Labels = map[string]string{corev1.LabelFailureDomainBetaZone: "a__b"}
 	field := testPV("field", zone("a"))
 	field.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchFields = []corev1.NodeSelectorRequirement{in("metadata.name", "n1")}
-	loose := func(pvs ...*corev1.PersistentVolume) func(*PodClaim) {
-		return func(c *PodClaim) { c.Loose = pvs }
+	unclaimed := func(pvs ...*corev1.PersistentVolume) func(*PodClaim) {
+		return func(c *PodClaim) { c.Unclaimed = pvs }
 	}
 	small := testPV("small", zone("c"))
 	small.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -121,12 +121,12 @@ func TestVolumesSayWhereAPodMayGo(t *testing.T) {
 		"a pod's own volume goes with the pod":           {claims: []PodClaim{own}, moves: true, want: []string{zoneKey + " In [a b]"}},
 		"a class makes volumes anywhere":                 {claims: []PodClaim{unbound("c", testClass("ebs"))}, want: []string{""}},
 		"a class makes volumes in some places":           {claims: []PodClaim{unbound("c", testClass("ebs", "a|b", "c"))}, want: []string{zoneKey + " In [a b]", zoneKey + " In [c]"}},
-		"a free volume that suits adds its place":        {claims: []PodClaim{unbound("c", testClass("ebs", "a"), loose(small, testPV("v", zone("b"))))}, want: []string{zoneKey + " In [b]", zoneKey + " In [a]"}},
+		"a free volume that suits adds its place":        {claims: []PodClaim{unbound("c", testClass("ebs", "a"), unclaimed(small, testPV("v", zone("b"))))}, want: []string{zoneKey + " In [b]", zoneKey + " In [a]"}},
 		"a class that makes none has only free volumes": {
-			claims: []PodClaim{unbound("c", testClass(volume.NotSupportedProvisioner), loose(testPV("v", zone("b"))))}, want: []string{zoneKey + " In [b]"},
+			claims: []PodClaim{unbound("c", testClass(volume.NotSupportedProvisioner), unclaimed(testPV("v", zone("b"))))}, want: []string{zoneKey + " In [b]"},
 		},
 		"a class that makes none, and no free volume that suits": {
-			claims: []PodClaim{unbound("c", testClass(volume.NotSupportedProvisioner), loose(small))}, wrong: "volume claim c finds no free volume of storage class fast, which makes none",
+			claims: []PodClaim{unbound("c", testClass(volume.NotSupportedProvisioner), unclaimed(small))}, wrong: "volume claim c finds no free volume of storage class fast, which makes none",
 		},
 		"the scheduler has chosen the node already": {claims: []PodClaim{unbound("c", testClass("ebs"), selected("n1", "host-1"))}, want: []string{"kubernetes.io/hostname In [host-1]"}},
 		"the chosen node has gone":                  {claims: []PodClaim{unbound("c", testClass("ebs"), selected("n1", ""))}, wrong: "volume claim c waits for a volume on node n1, which does not exist"},

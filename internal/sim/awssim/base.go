@@ -98,7 +98,7 @@ func (s *base) faultsOf(kind string, now time.Time) []*Fault {
 	return out
 }
 
-// strikes tells whether a condition of the kind hits this call.
+// strikes reports whether a condition of the kind hits this call.
 func (s *base) strikes(kind, operation string, now time.Time) bool {
 	return s.striking(kind, operation, now) != nil
 }

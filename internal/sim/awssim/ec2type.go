@@ -156,7 +156,7 @@ func efas(m *ec2Type) int {
 	return 0
 }
 
-// offeredIn tells whether a zone has the type.
+// offeredIn reports whether a zone has the type.
 func (m *ec2Type) offeredIn(zoneID string) bool { return slices.Contains(m.zoneIDs, zoneID) }
 
 func (m *ec2Type) hypervisor() string {
@@ -183,7 +183,7 @@ func (m *ec2Type) clock() float64 {
 	return math.Round((base+0.1*float64(generation))*10) / 10
 }
 
-// encrypts tells whether the cards encrypt what goes between instances.
+// encrypts reports whether the cards encrypt what goes between instances.
 func (m *ec2Type) encrypts() bool {
 	older := []string{"c5n", "c5a", "c5ad", "m5n", "m5dn", "m5zn", "r5n", "r5dn", "g4dn", "g4ad", "p3dn", "i3en", "d3", "d3en", "inf1", "p4d", "p4de", "g5", "dl1"}
 	return slices.Contains(older, m.family) || m.nitro && regexp.MustCompile(`^[a-z]+(-\d+tb)?[6-9]`).MatchString(m.family)
@@ -200,7 +200,7 @@ func (m *ec2Type) usageClasses() []string {
 	return classes
 }
 
-// sellsBlocks tells whether capacity blocks of the type are sold.
+// sellsBlocks reports whether capacity blocks of the type are sold.
 func (m *ec2Type) sellsBlocks() bool {
 	return slices.Contains([]string{"p4d", "p4de", "p5", "p5e", "p5en", "trn1", "trn2"}, m.family)
 }
@@ -212,7 +212,7 @@ func (m *ec2Type) strategies() []string {
 	return []string{"cluster", "partition", "spread"}
 }
 
-// enaSupport tells of the enhanced network interface.
+// enaSupport reports the enhanced network interface.
 func (m *ec2Type) enaSupport() string {
 	switch {
 	case m.nitro:

@@ -259,13 +259,13 @@ faults:
 	if r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://awssim.local/_awssim/account", nil); err != nil {
 		t.Fatal(err)
 	}
-	look, err := w.sim.Transport().RoundTrip(r)
+	observe, err := w.sim.Transport().RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = look.Body.Close() }()
+	defer func() { _ = observe.Body.Close() }()
 	var account map[string]any
-	if err := json.NewDecoder(look.Body).Decode(&account); err != nil || account["spent"] != 0.0 || len(account) != 4 {
+	if err := json.NewDecoder(observe.Body).Decode(&account); err != nil || account["spent"] != 0.0 || len(account) != 4 {
 		t.Errorf("the account: %v, %v", account, err)
 	}
 	var got []string

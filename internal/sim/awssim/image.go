@@ -124,7 +124,7 @@ func (s *images) describeImages(c *call) (any, error) {
 	})
 }
 
-// owns tells whether an image belongs to an owner as requests name them.
+// owns reports whether an image belongs to an owner as requests name them.
 func (s *images) owns(owner string, im *Image) bool {
 	switch owner {
 	case "self":

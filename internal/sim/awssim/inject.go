@@ -36,7 +36,7 @@ func each(do func(s *instances, f *Fault, in *instance, now time.Time)) func(*Si
 	}
 }
 
-// means tells whether an instance is one that the fault is about.
+// means reports whether an instance is one that the fault is about.
 func (f *Fault) means(in *instance) bool {
 	if !in.live() || !matches(f.InstanceType, in.typ.name) || !matches(f.Zone, in.subnet.Zone) || !matches(f.Target, in.id) {
 		return false

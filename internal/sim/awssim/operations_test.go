@@ -45,8 +45,8 @@ func surface() []string {
 	}
 }
 
-// told is what an operation's answer is summed up as.
-type told = string
+// reported is what an operation's answer is summed up as.
+type reported = string
 
 // TestOperations exercises every operation through the SDK. Steps build on each other.
 func TestOperations(t *testing.T) {
@@ -78,13 +78,13 @@ func TestOperations(t *testing.T) {
 
 type step struct {
 	name string
-	do   func(ctx context.Context) (told, error)
-	want told
+	do   func(ctx context.Context) (reported, error)
+	want reported
 }
 
 func (w *world) typeSteps() []step {
 	return []step{
-		{"DescribeInstanceTypes in pages", func(ctx context.Context) (told, error) {
+		{"DescribeInstanceTypes in pages", func(ctx context.Context) (reported, error) {
 			n, pages := 0, 0
 			p := ec2.NewDescribeInstanceTypesPaginator(w.ec2, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(100), Filters: []ec2types.Filter{
 				{Name: aws.String("supported-virtualization-type"), Values: []string{"hvm"}},
@@ -99,7 +99,7 @@ func (w *world) typeSteps() []step {
 			}
 			return fmt.Sprintf("%v types in %d pages", n >= 880, pages), nil
 		}, "true types in 9 pages"},
-		{"DescribeInstanceTypes of one", func(ctx context.Context) (told, error) {
+		{"DescribeInstanceTypes of one", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []ec2types.InstanceType{"p4d.24xlarge"}})
 			if err != nil {
 				return "", err
@@ -112,7 +112,7 @@ func (w *world) typeSteps() []step {
 				aws.ToInt64(i.InstanceStorageInfo.TotalSizeInGB), i.PlacementGroupInfo.SupportedStrategies, aws.ToInt32(i.EbsInfo.EbsOptimizedInfo.MaximumBandwidthInMbps),
 			), nil
 		}, "96 1179648nitro [x86_64] [on-demand spot capacity-block] 4 4 NVIDIA A1008 8000 [cluster partition spread] 19000"},
-		{"DescribeInstanceTypeOfferings", func(ctx context.Context) (told, error) {
+		{"DescribeInstanceTypeOfferings", func(ctx context.Context) (reported, error) {
 			n, zones := 0, map[string]bool{}
 			p := ec2.NewDescribeInstanceTypeOfferingsPaginator(w.ec2, &ec2.DescribeInstanceTypeOfferingsInput{LocationType: "availability-zone", MaxResults: aws.Int32(1000)})
 			for p.HasMorePages() {
@@ -127,7 +127,7 @@ func (w *world) typeSteps() []step {
 			}
 			return fmt.Sprint(n > 3000, len(zones)), nil
 		}, "true 6"},
-		{"DescribeSpotPriceHistory", func(ctx context.Context) (told, error) {
+		{"DescribeSpotPriceHistory", func(ctx context.Context) (reported, error) {
 			n := 0
 			p := ec2.NewDescribeSpotPriceHistoryPaginator(w.ec2, &ec2.DescribeSpotPriceHistoryInput{
 				ProductDescriptions: []string{"Linux/UNIX"}, MaxResults: aws.Int32(2000), StartTime: aws.Time(w.clock.Now()),
@@ -146,7 +146,7 @@ func (w *world) typeSteps() []step {
 			}
 			return fmt.Sprint(n > 3000), nil
 		}, "true"},
-		{"GetProducts", func(ctx context.Context) (told, error) {
+		{"GetProducts", func(ctx context.Context) (reported, error) {
 			shared, err := w.products(ctx, "Shared", "Compute Instance")
 			if err != nil {
 				return "", err
@@ -206,7 +206,7 @@ func filter(name string, values ...string) []ec2types.Filter {
 
 func (w *world) networkSteps() []step {
 	return []step{
-		{"DescribeSubnets by tag", func(ctx context.Context) (told, error) {
+		{"DescribeSubnets by tag", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: filter("tag:karpenter.sh/discovery", "demo"), MaxResults: aws.Int32(500)})
 			if err != nil {
 				return "", err
@@ -214,14 +214,14 @@ func (w *world) networkSteps() []step {
 			n := out.Subnets[0]
 			return fmt.Sprint(len(out.Subnets), " ", aws.ToString(n.AvailabilityZone), " ", aws.ToString(n.AvailabilityZoneId), aws.ToInt32(n.AvailableIpAddressCount)), nil
 		}, "6 us-east-1a use1-az44091"},
-		{"DescribeSecurityGroups by name", func(ctx context.Context) (told, error) {
+		{"DescribeSecurityGroups by name", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: filter("group-name", "demo-*")})
 			if err != nil {
 				return "", err
 			}
 			return fmt.Sprint(len(out.SecurityGroups), " ", aws.ToString(out.SecurityGroups[0].GroupId)), nil
 		}, "1 sg-0a11000000000000b"},
-		{"GetParameter and DescribeImages", func(ctx context.Context) (told, error) {
+		{"GetParameter and DescribeImages", func(ctx context.Context) (reported, error) {
 			p, err := ssm.NewFromConfig(w.cfg).GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(al2023)})
 			if err != nil {
 				return "", err
@@ -235,7 +235,7 @@ func (w *world) networkSteps() []step {
 			im := out.Images[0]
 			return fmt.Sprint(len(out.Images), " ", aws.ToString(im.Name), " ", im.Architecture, " ", im.CreationDate != nil && im.DeprecationTime != nil), nil
 		}, "1 amazon-eks-node-al2023-x86_64-standard-1.35-v20261101 x86_64 true"},
-		{"DescribeCapacityReservations", func(ctx context.Context) (told, error) {
+		{"DescribeCapacityReservations", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.DescribeCapacityReservations(ctx, &ec2.DescribeCapacityReservationsInput{
 				Filters: append(filter("state", "active"), filter("tag:team", "a")...), MaxResults: aws.Int32(1000),
 			})
@@ -245,7 +245,7 @@ func (w *world) networkSteps() []step {
 			r := out.CapacityReservations[0]
 			return fmt.Sprint(aws.ToString(r.InstanceType), " ", r.InstanceMatchCriteria, " ", aws.ToInt32(r.AvailableInstanceCount), " ", r.EndDate == nil), nil
 		}, "m5.large targeted 2 true"},
-		{"DescribePlacementGroups", func(ctx context.Context) (told, error) {
+		{"DescribePlacementGroups", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.DescribePlacementGroups(ctx, &ec2.DescribePlacementGroupsInput{GroupNames: []string{"near"}, Filters: filter("state", "available")})
 			if err != nil {
 				return "", err
@@ -258,7 +258,7 @@ func (w *world) networkSteps() []step {
 func (w *world) launchSteps(reservation string) []step {
 	var id string
 	return []step{
-		{"CreateLaunchTemplate and DescribeLaunchTemplates", func(ctx context.Context) (told, error) {
+		{"CreateLaunchTemplate and DescribeLaunchTemplates", func(ctx context.Context) (reported, error) {
 			if _, err := w.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 				LaunchTemplateName: aws.String("tpl"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 					ImageId: aws.String(w.sim.Parameter(al2023)),
@@ -276,7 +276,7 @@ func (w *world) launchSteps(reservation string) []step {
 			}
 			return aws.ToString(out.LaunchTemplates[0].LaunchTemplateName), nil
 		}, "tpl"},
-		{"CreateFleet into a reservation", func(ctx context.Context) (told, error) {
+		{"CreateFleet into a reservation", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.CreateFleet(ctx, fleet(3, "on-demand", override("m5.large", subnetA)))
 			if err != nil {
 				return "", err
@@ -284,7 +284,7 @@ func (w *world) launchSteps(reservation string) []step {
 			id = ids(out)[0]
 			return fmt.Sprint(len(ids(out)), " ", aws.ToString(out.Errors[0].ErrorCode)), nil
 		}, "2 ReservationCapacityExceeded"},
-		{"CreateTags and DescribeInstances by tags", func(ctx context.Context) (told, error) {
+		{"CreateTags and DescribeInstances by tags", func(ctx context.Context) (reported, error) {
 			if _, err := w.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("")}}}); err != nil {
 				return "", err
 			}
@@ -297,14 +297,14 @@ func (w *world) launchSteps(reservation string) []step {
 			in := out.Reservations[0].Instances[0]
 			return fmt.Sprint(len(out.Reservations), aws.ToString(in.InstanceId) == id, aws.ToString(in.CapacityReservationId) == reservation, in.CapacityReservationSpecification.CapacityReservationPreference), nil
 		}, "1 true truecapacity-reservations-only"},
-		{"RunInstances as a dry run", func(ctx context.Context) (told, error) {
+		{"RunInstances as a dry run", func(ctx context.Context) (reported, error) {
 			_, err := w.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
 				DryRun: aws.Bool(true), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "m5.large", SubnetId: aws.String(subnetA),
 				LaunchTemplate: &ec2types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("tpl")},
 			})
 			return code(err), nil
 		}, "DryRunOperation"},
-		{"DescribeInstanceStatus", func(ctx context.Context) (told, error) {
+		{"DescribeInstanceStatus", func(ctx context.Context) (reported, error) {
 			w.pass(time.Minute)
 			if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultImpair, Target: id}); err != nil {
 				return "", err
@@ -316,7 +316,7 @@ func (w *world) launchSteps(reservation string) []step {
 			d := out.InstanceStatuses[0].InstanceStatus.Details[0]
 			return fmt.Sprint(len(out.InstanceStatuses), " ", d.Status, " ", d.ImpairedSince != nil), nil
 		}, "1 failed true"},
-		{"TerminateInstances", func(ctx context.Context) (told, error) {
+		{"TerminateInstances", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 			if err != nil {
 				return "", err
@@ -324,7 +324,7 @@ func (w *world) launchSteps(reservation string) []step {
 			c := out.TerminatingInstances[0]
 			return fmt.Sprint(c.PreviousState.Name, " ", c.CurrentState.Name), nil
 		}, "running shutting-down"},
-		{"DeleteLaunchTemplate", func(ctx context.Context) (told, error) {
+		{"DeleteLaunchTemplate", func(ctx context.Context) (reported, error) {
 			_, err := w.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("tpl")})
 			if err != nil {
 				return "", err
@@ -338,7 +338,7 @@ func (w *world) launchSteps(reservation string) []step {
 func (w *world) profileSteps() []step {
 	client, name, role := iam.NewFromConfig(w.cfg), aws.String("nodes"), aws.String("KarpenterNodeRole-demo")
 	return []step{
-		{"an instance profile's life", func(ctx context.Context) (told, error) {
+		{"an instance profile's life", func(ctx context.Context) (reported, error) {
 			_, err := client.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: name})
 			out := []string{code(err)}
 			if _, err := client.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: name, Path: aws.String("/karpenter/us-east-1/demo/uid/")}); err != nil {
@@ -357,7 +357,7 @@ func (w *world) profileSteps() []step {
 			_, err = client.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: name})
 			return strings.Join(append(out, code(err)), " "), nil
 		}, "NoSuchEntity EntityAlreadyExists NoSuchEntity DeleteConflict"},
-		{"TagInstanceProfile and ListInstanceProfiles", func(ctx context.Context) (told, error) {
+		{"TagInstanceProfile and ListInstanceProfiles", func(ctx context.Context) (reported, error) {
 			in := &iam.TagInstanceProfileInput{InstanceProfileName: name}
 			in.Tags = append(in.Tags, iamTag("a", "1"))
 			if _, err := client.TagInstanceProfile(ctx, in); err != nil {
@@ -370,7 +370,7 @@ func (w *world) profileSteps() []step {
 			p := out.InstanceProfiles[0]
 			return fmt.Sprint(len(out.InstanceProfiles), " ", aws.ToString(p.Roles[0].RoleName), " ", aws.ToString(p.Path), " ", aws.ToString(p.Tags[0].Key)), nil
 		}, "1 KarpenterNodeRole-demo /karpenter/us-east-1/demo/uid/ a"},
-		{"its end", func(ctx context.Context) (told, error) {
+		{"its end", func(ctx context.Context) (reported, error) {
 			if _, err := client.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: name, RoleName: role}); err != nil {
 				return "", err
 			}
@@ -383,7 +383,7 @@ func (w *world) profileSteps() []step {
 func (w *world) queueSteps() []step {
 	client := sqs.NewFromConfig(w.cfg)
 	return []step{
-		{"a queue", func(ctx context.Context) (told, error) {
+		{"a queue", func(ctx context.Context) (reported, error) {
 			_, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("none")})
 			missing := code(err)
 			url, err := client.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("demo")})
@@ -421,7 +421,7 @@ func (w *world) queueSteps() []step {
 
 func (w *world) otherSteps() []step {
 	return []step{
-		{"DescribeCluster", func(ctx context.Context) (told, error) {
+		{"DescribeCluster", func(ctx context.Context) (reported, error) {
 			out, err := eks.NewFromConfig(w.cfg).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("demo")})
 			if err != nil {
 				return "", err
@@ -429,7 +429,7 @@ func (w *world) otherSteps() []step {
 			return fmt.Sprint(aws.ToString(out.Cluster.Version), " ", aws.ToString(out.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr), " ", aws.ToString(out.Cluster.Arn)), nil
 		}, "1.35 172.20.0.0/16 arn:aws:eks:us-east-1:111122223333:cluster/demo"},
 		{"GetManagedResource", w.managedResource, "use1-az4 APPLIED"},
-		{"GetCallerIdentity", func(ctx context.Context) (told, error) {
+		{"GetCallerIdentity", func(ctx context.Context) (reported, error) {
 			out, err := sts.NewFromConfig(w.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 			if err != nil {
 				return "", err
@@ -440,7 +440,7 @@ func (w *world) otherSteps() []step {
 }
 
 // managedResource asks for the cluster's zonal shifts while there is one.
-func (w *world) managedResource(ctx context.Context) (told, error) {
+func (w *world) managedResource(ctx context.Context) (reported, error) {
 	w.sim.Shift(awssim.ZonalShift{AwayFrom: "use1-az4", Expires: w.clock.Now().Add(time.Hour)})
 	out, err := arczonalshift.NewFromConfig(w.cfg).GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{
 		ResourceIdentifier: aws.String("arn:aws:eks:us-east-1:111122223333:cluster/demo"),

@@ -156,7 +156,7 @@ type properties func(filter string) (values []string, known bool)
 // only is a property with one value.
 func only(v string) ([]string, bool) { return []string{v}, true }
 
-// selects tells whether a resource passes all filters.
+// selects reports whether a resource passes all filters.
 func selects(filters []*form, tags map[string]string, get properties) (bool, error) {
 	for _, f := range filters {
 		name, wanted := f.text("Name"), f.texts("Value")

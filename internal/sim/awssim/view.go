@@ -29,7 +29,7 @@ type Instance struct {
 	PriceHourly float64 `json:"priceHourly"`
 }
 
-// Live tells whether it is pending or running.
+// Live reports whether it is pending or running.
 func (in Instance) Live() bool { return in.State == statePending || in.State == stateRunning }
 
 // Spent is the bill so far, in dollars: all instances there have been, by the second.

@@ -199,7 +199,7 @@ func (c *checks) acts(p *process, what string) {
 // launched: one instance a claim, no pool beyond its limits, and nothing dearer than need be.
 func (c *checks) launched(i *instance) {
 	c.lastLaunch, c.why = c.w.at, "launch of "+i.Claim
-	for _, o := range i.ordered.Offers {
+	for _, o := range i.ordered.Choices {
 		place := catalog.Place{Type: o.Type.Name, Zone: o.Offering.Zone, CapacityType: o.Offering.CapacityType}
 		if _, short := c.w.cloud.stock[place]; !short && o.Offering.Price() < i.price {
 			c.w.fail("instance %s for %s costs %.4f, %s would have cost %.4f", i.ID, i.Claim, i.price, place.Type, o.Offering.Price())

@@ -91,7 +91,7 @@ func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 		return had.Instance, nil
 	}
 	var short []catalog.Place
-	for _, offer := range r.Offers {
+	for _, offer := range r.Choices {
 		place := catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType}
 		left, limited := c.stock[place]
 		if limited && left <= 0 {
@@ -109,7 +109,7 @@ func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 	return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "nothing in stock", Short: short}
 }
 
-func (c *cloudSim) boot(r *cloud.LaunchRequest, offer catalog.Offer, place catalog.Place) *instance {
+func (c *cloudSim) boot(r *cloud.LaunchRequest, offer catalog.Choice, place catalog.Place) *instance {
 	n := c.made
 	c.made++
 	facts := map[string]string{corev1.LabelTopologyZone: place.Zone}

@@ -88,8 +88,8 @@ var mutants = []struct {
 		}
 	})}, 1},
 	{Mutant{Name: "the dearest is bought", Launch: func(_ *World, r *cloud.LaunchRequest) {
-		r.Offers = slices.Clone(r.Offers)
-		slices.Reverse(r.Offers)
+		r.Choices = slices.Clone(r.Choices)
+		slices.Reverse(r.Choices)
 	}}, 1},
 	{Mutant{Name: "conditions are lost", Patch: func(_ *World, o client.Object, data []byte, status bool) []byte {
 		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialised) {

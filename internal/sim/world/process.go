@@ -53,7 +53,7 @@ type process struct {
 
 // looker is a loop that looks again and again.
 type looker struct {
-	loop.Looker
+	loop.Reconciler
 	name string
 	news <-chan struct{}
 	due  time.Time // of the next look; zero: none
@@ -77,7 +77,7 @@ func (w *World) startProcess() {
 	settings.FeatureGates = "NodeRepair=true,SpotToSpotConsolidation=true"
 	seat := &seat{p: p, cloud: w.cloud}
 	p.parts = &operator.Parts{
-		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Hints: p.client, Now: p.now,
+		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Nominations: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seat.ClassKinds(), p.now),
 		Log: p.log(), Journal: w.decisions, Later: p.later, OneByOne: true,
@@ -119,7 +119,7 @@ func (p *process) look(l *looker, pause time.Duration) {
 		l.due = time.Time{}
 		p.w.work[l.name]++
 		p.act(func() {
-			if pause := l.Look(p.ctx); pause > 0 {
+			if pause := l.Reconcile(p.ctx); pause > 0 {
 				p.look(l, pause)
 			}
 		})
@@ -300,14 +300,14 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		q := newQueue(p, workqueue.NewTypedItemExponentialFailureRateLimiter[cluster.PodRef](100*time.Millisecond, 10*time.Second))
 		q.work = func(cluster.PodRef) { r.Next(p.ctx) }
 		r.Queue = q
-	case loop.Looker:
+	case loop.Reconciler:
 		name := strings.TrimPrefix(fmt.Sprintf("%T", r), "*")
 		if l, ok := r.(*provisioning.Loop); ok && p.w.opts.Mutant != nil && p.w.opts.Mutant.Unquarantined {
 			r = forgetful{l, l, func() { l.Quarantine = &apply.Quarantine{} }}
 		}
-		l := &looker{Looker: r, name: name}
-		if n, ok := r.(loop.Newsreader); ok {
-			l.news = n.News()
+		l := &looker{Reconciler: r, name: name}
+		if n, ok := r.(loop.Triggered); ok {
+			l.news = n.Triggers()
 		}
 		p.lookers = append(p.lookers, l)
 	case interface {

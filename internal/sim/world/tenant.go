@@ -247,13 +247,13 @@ func (p *process) quarantined() bool {
 
 // forgetful is a loop that forgets something before each look.
 type forgetful struct {
-	loop.Looker
-	loop.Newsreader
+	loop.Reconciler
+	loop.Triggered
 	forget func()
 }
 
 // Look forgets, and looks.
-func (f forgetful) Look(ctx context.Context) time.Duration {
+func (f forgetful) Reconcile(ctx context.Context) time.Duration {
 	f.forget()
-	return f.Looker.Look(ctx)
+	return f.Reconciler.Reconcile(ctx)
 }

@@ -49,7 +49,7 @@ func families() []family {
 		{"pool budgets", poolBudgets},
 		{"pool lives", poolLives},
 		{"pool requirements", poolRequirements},
-		{"claims without a pool", strayClaims},
+		{"claims without a pool", orphanClaims},
 		{"claims' amounts", claimAmounts},
 		{"classes", classes},
 		{"storage classes", storageClasses},

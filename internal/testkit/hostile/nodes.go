@@ -82,7 +82,7 @@ func class(name string) m {
 	return m{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": name}
 }
 
-func strayClaims(g *generator) Object {
+func orphanClaims(g *generator) Object {
 	o := g.claim(m{
 		"nodeClassRef": pick(g, class("nowhere"), class("default"), m{"group": "example.com", "kind": "Nothing", "name": "x"}, m{"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"}),
 		"expireAfter":  g.duration(), "terminationGracePeriod": pick(g, "2562047h", "1s", "9999999999h", "0s"),

@@ -192,10 +192,10 @@ func (a *args) taints() (taints []cluster.Taint) {
 	return taints
 }
 
-// shape reads what decides where a pod can go. Each "or" starts another term of node
+// constraints reads what decides where a pod can go. Each "or" starts another term of node
 // affinity; "affinity" before the first "or" belongs to the first.
-func (a *args) shape() *cluster.Shape {
-	sh := &cluster.Shape{Requests: a.list("cpu", "memory", "ephemeral-storage", "gpu")}
+func (a *args) constraints() *cluster.Constraints {
+	sh := &cluster.Constraints{Requests: a.list("cpu", "memory", "ephemeral-storage", "gpu")}
 	sh.Requests[quantity.Pods] = 1
 	sh.Invalid = strings.ReplaceAll(a.text("invalid", ""), "_", " ")
 	selector := label.Requirements{}
@@ -226,7 +226,7 @@ func (a *args) shape() *cluster.Shape {
 
 // withVolumes reads the pod's volumes: each "volume" is one place where they can be
 // used, attach.x how many of them driver x must attach.
-func (a *args) withVolumes(sh *cluster.Shape) *cluster.Shape {
+func (a *args) withVolumes(sh *cluster.Constraints) *cluster.Constraints {
 	v := cluster.Volumes{Attach: a.attach()}
 	for _, text := range a.all("volume") {
 		v.Terms = append(v.Terms, a.requirement(text))
@@ -250,7 +250,7 @@ func (a *args) attach() quantity.List {
 }
 
 // addRules reads the rules between pods.
-func (a *args) addRules(sh *cluster.Shape) {
+func (a *args) addRules(sh *cluster.Constraints) {
 	sh.Namespace, sh.Labels = "default", map[string]string{}
 	if app := a.text("app", ""); app != "" {
 		sh.Labels["app"] = app
@@ -266,18 +266,18 @@ func (a *args) addRules(sh *cluster.Shape) {
 	}
 	for _, text := range a.all("wish-with") {
 		t := podTerm(text)
-		sh.Wishes = append(sh.Wishes, cluster.Wish{Affinity: &t})
+		sh.Preferences = append(sh.Preferences, cluster.Preference{Affinity: &t})
 	}
 	for _, text := range a.all("wish-apart") {
 		t := podTerm(text)
-		sh.Wishes = append(sh.Wishes, cluster.Wish{AntiAffinity: &t})
+		sh.Preferences = append(sh.Preferences, cluster.Preference{AntiAffinity: &t})
 	}
 	for _, text := range a.all("wish-node") {
-		sh.Wishes = append(sh.Wishes, cluster.Wish{Node: a.requirement(text)})
+		sh.Preferences = append(sh.Preferences, cluster.Preference{Node: a.requirement(text)})
 	}
 	for _, text := range a.all("wish-spread") {
 		s := a.spread(text, sh)
-		sh.Wishes = append(sh.Wishes, cluster.Wish{Spread: &s})
+		sh.Preferences = append(sh.Preferences, cluster.Preference{Spread: &s})
 	}
 }
 
@@ -286,7 +286,7 @@ func selectApp(app string) cluster.Selector {
 }
 
 // spread reads key:maxSkew[:minDomains[:app]].
-func (a *args) spread(text string, sh *cluster.Shape) cluster.Spread {
+func (a *args) spread(text string, sh *cluster.Constraints) cluster.Spread {
 	parts := strings.Split(text, ":")
 	s := cluster.Spread{Key: fullKey(parts[0]), MaxSkew: 1, Selector: selectApp(sh.Labels["app"])}
 	for i, p := range map[int]*int32{1: &s.MaxSkew, 2: &s.MinDomains} {
@@ -312,7 +312,7 @@ func podTerm(text string) cluster.PodTerm {
 // step=id:removes:launches, replaces=id.
 func (a *args) disruption() cluster.Disruption {
 	d := cluster.Disruption{
-		HeldByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), Shunned: a.is("shunned"),
+		DoNotDisruptByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), SoftTaint: a.is("shunned"),
 		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
 	}
 	if text := a.text("step", ""); text != "" {

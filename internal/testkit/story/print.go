@@ -17,7 +17,7 @@ const typesShown = 4
 func Print(p *plan.Plan) string {
 	var b strings.Builder
 	onNode, nodes := map[string][]cluster.PodRef{}, []string{}
-	for _, pl := range p.Placements {
+	for _, pl := range p.Assignments {
 		if onNode[pl.Node] == nil {
 			nodes = append(nodes, pl.Node)
 		}

@@ -12,8 +12,8 @@ import (
 // PrintDisruption returns everything that disruption decided, a line each.
 func PrintDisruption(p *plan.Disruption) string {
 	var b strings.Builder
-	for i := range p.Steps {
-		printStep(&b, &p.Steps[i])
+	for i := range p.Commands {
+		printStep(&b, &p.Commands[i])
 	}
 	for i := range p.Undos {
 		printUndo(&b, &p.Undos[i])
@@ -26,10 +26,10 @@ func PrintDisruption(p *plan.Disruption) string {
 			fmt.Fprintf(&b, "%s %s: %s\n", list.word, r.Node, r.Reason)
 		}
 	}
-	for _, n := range p.Shuns {
+	for _, n := range p.SoftTaints {
 		fmt.Fprintf(&b, "shun %s\n", n)
 	}
-	for _, n := range p.Unshuns {
+	for _, n := range p.SoftTaintsOver {
 		fmt.Fprintf(&b, "shun %s no longer\n", n)
 	}
 	for _, s := range p.Scores {
@@ -45,7 +45,7 @@ func PrintDisruption(p *plan.Disruption) string {
 }
 
 // printStep says what goes, where its pods go, and what is bought for them.
-func printStep(b *strings.Builder, s *plan.Step) {
+func printStep(b *strings.Builder, s *plan.Command) {
 	fmt.Fprintf(b, "step %s: remove %s", s.Reason, removed(s.Remove))
 	if s.Evictions > 0 {
 		fmt.Fprintf(b, ", %d evictions", s.Evictions)
@@ -71,7 +71,7 @@ func printStep(b *strings.Builder, s *plan.Step) {
 
 // printUndo says what is taken back, and why.
 func printUndo(b *strings.Builder, u *plan.Undo) {
-	fmt.Fprintf(b, "undo %s: open %s", u.Step, removed(u.Open))
+	fmt.Fprintf(b, "undo %s: open %s", u.Command, removed(u.Open))
 	if len(u.Drop) > 0 {
 		fmt.Fprintf(b, ", drop %s", removed(u.Drop))
 	}

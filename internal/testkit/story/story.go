@@ -16,8 +16,8 @@
 //	guard web allowed=1                                   a PodDisruptionBudget; running … guard=web
 //
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
-// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; wish-spread, wish-with,
-// wish-apart and wish-node=zone:In:a are preferences, given up in the order of the API.
+// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; preference-spread, preference-with,
+// preference-apart and preference-node=zone:In:a are preferences, given up in the order of the API.
 //
 // volume=zone:In:a is a place where a pod's volumes can be used; several are
 // alternatives. attach.ebs=1 is how many volumes of driver ebs it attaches, and on types
@@ -99,14 +99,14 @@ func (p *parser) line(words []string) error {
 	case "running":
 		err = p.addRunning(words[1], args)
 	case "guard":
-		p.snap.Guards = append(p.snap.Guards, cluster.Guard{Name: words[1], Allowed: int32(args.number("allowed", 0))})
+		p.snap.PDBs = append(p.snap.PDBs, cluster.PodDisruptionBudget{Name: words[1], Allowed: int32(args.number("allowed", 0))})
 	case "gang":
 		minimum := int(args.number("minimum", 1))
 		p.snap.Gangs = append(p.snap.Gangs, cluster.Gang{
 			Namespace: "default", Name: words[1], Created: Now().Add(-args.duration("age", time.Hour)), Minimum: minimum, Known: int(args.number("waiting", 0)),
 		})
 	case "daemon":
-		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Shape: args.shape()})
+		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Constraints: args.constraints()})
 	case "pod":
 		p.addPods(words[1], args)
 	default:
@@ -204,10 +204,10 @@ func (p *parser) addPool(name string, a *args) error {
 func (p *parser) addNode(kind, name string, a *args) error {
 	n := cluster.Node{
 		Name: name, Pool: a.text("pool", ""), Labels: a.labels(), Taints: a.taints(),
-		Used: a.under("used."), UsedByDaemons: a.under("daemons."), Initialised: !a.is("starting"), Ready: !a.is("notready"),
-		Leaving: a.is("leaving"), Empty: a.is("empty"), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
-		Marked: a.text("marked", ""), Closed: a.is("closed"), Planned: int(a.number("planned", 0)),
-		QuietSince: Now().Add(-a.duration("quiet", time.Hour)), MarkedSince: Now().Add(-a.duration("since", time.Hour)),
+		Used: a.under("used."), UsedByDaemons: a.under("daemons."), Initialized: !a.is("starting"), Ready: !a.is("notready"),
+		Deleting: a.is("leaving"), Empty: a.is("empty"), DoNotDisrupt: strings.ReplaceAll(a.text("held", ""), "_", " "),
+		DisruptionReason: a.text("marked", ""), DisruptedTaint: a.is("closed"), Planned: int(a.number("planned", 0)),
+		LastPodEvent: Now().Add(-a.duration("quiet", time.Hour)), DisruptedSince: Now().Add(-a.duration("since", time.Hour)),
 		Created: Now().Add(-a.duration("age", 2*time.Hour)), Disruption: a.disruption(), Reclaimed: a.text("reclaimed", ""),
 	}
 	if left := a.duration("expires", 0); left != 0 {
@@ -218,9 +218,9 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		n.Labels[label.NodePool] = n.Pool
 	}
 	if kind == "claim" {
-		n.Claim, n.Initialised, n.Ready = name, false, false
+		n.Claim, n.Initialized, n.Ready = name, false, false
 		types := a.words("types", "")
-		n.Open = &cluster.OpenClaim{Types: types, Requirements: a.requirements("require").With(label.InstanceType, label.In(types...))}
+		n.InFlight = &cluster.InFlightClaim{Types: types, Requirements: a.requirements("require").With(label.InstanceType, label.In(types...))}
 		p.snap.Nodes = append(p.snap.Nodes, n)
 		return nil
 	}
@@ -250,7 +250,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 }
 
 func (p *parser) addPods(name string, a *args) {
-	sh, count, planned, gang := a.shape(), a.number("count", 0), a.text("planned", ""), a.text("gang", "")
+	sh, count, planned, gang := a.constraints(), a.number("count", 0), a.text("planned", ""), a.text("gang", "")
 	names := []string{name}
 	if count > 0 {
 		names = nil
@@ -263,34 +263,34 @@ func (p *parser) addPods(name string, a *args) {
 		p.pods++
 		p.snap.Pending = append(p.snap.Pending, cluster.Pod{
 			PodRef: cluster.PodRef{Namespace: "default", Name: n, UID: n}, Created: Now().Add(time.Duration(p.pods) * time.Second),
-			Shape: sh, Planned: planned, Gang: gang,
+			Constraints: sh, Planned: planned, Gang: gang,
 		})
 	}
 }
 
 // addRunning adds pods to a machine. They would want another one, unless they are daemons.
 func (p *parser) addRunning(name string, a *args) error {
-	on, count, sh := a.text("on", ""), a.number("count", 1), a.shape()
+	on, count, sh := a.text("on", ""), a.number("count", 1), a.constraints()
 	at := slices.IndexFunc(p.snap.Nodes, func(n cluster.Node) bool { return n.Name == on })
 	if at < 0 {
 		return fmt.Errorf("no machine %q", on)
 	}
 	n := &p.snap.Nodes[at]
-	daemon, resident := a.is("daemon"), cluster.Resident{
-		Shape: sh, Created: Now().Add(-a.duration("age", time.Hour)), Controller: a.text("controller", "ReplicaSet"),
-		Home: a.text("home", ""), DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), Held: strings.ReplaceAll(a.text("held", ""), "_", " "),
+	daemon, reschedulable := a.is("daemon"), cluster.ReschedulablePod{
+		Constraints: sh, Created: Now().Add(-a.duration("age", time.Hour)), Controller: a.text("controller", "ReplicaSet"),
+		TargetNode: a.text("home", ""), DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), DoNotDisrupt: strings.ReplaceAll(a.text("held", ""), "_", " "),
 	}
 	if ago := a.duration("moved", 0); ago > 0 {
-		resident.Moved, resident.Moves = Now().Add(-ago), int(a.number("moves", 0))
+		reschedulable.Moved, reschedulable.Moves = Now().Add(-ago), int(a.number("moves", 0))
 	}
-	for _, guard := range a.all("guard") {
-		g := slices.IndexFunc(p.snap.Guards, func(g cluster.Guard) bool { return g.Name == guard })
+	for _, pdb := range a.all("guard") {
+		g := slices.IndexFunc(p.snap.PDBs, func(g cluster.PodDisruptionBudget) bool { return g.Name == pdb })
 		if g < 0 {
-			return fmt.Errorf("no guard %q above", guard)
+			return fmt.Errorf("no guard %q above", pdb)
 		}
-		resident.Guards = append(resident.Guards, g)
+		reschedulable.PDBs = append(reschedulable.PDBs, g)
 	}
-	n.Pods = append(n.Pods, cluster.PodCount{Shape: sh, Count: int32(count)})
+	n.Pods = append(n.Pods, cluster.PodCount{Constraints: sh, Count: int32(count)})
 	p.bound[a.text("gang", "")] += int(count)
 	for i := range count {
 		n.Used.Add(sh.Requests)
@@ -300,8 +300,8 @@ func (p *parser) addRunning(name string, a *args) error {
 			continue
 		}
 		ref := fmt.Sprintf("%s-%s-%d", name, on, i+1)
-		resident.PodRef = cluster.PodRef{Namespace: "default", Name: ref, UID: ref}
-		n.Residents = append(n.Residents, resident)
+		reschedulable.PodRef = cluster.PodRef{Namespace: "default", Name: ref, UID: ref}
+		n.Reschedulable = append(n.Reschedulable, reschedulable)
 	}
 	return nil
 }
@@ -318,7 +318,7 @@ func (p *parser) finish() {
 		g.Known += g.Bound + p.asking[g.Name]
 	}
 	for i := range p.snap.Nodes {
-		slices.SortFunc(p.snap.Nodes[i].Residents, func(a, b cluster.Resident) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(p.snap.Nodes[i].Reschedulable, func(a, b cluster.ReschedulablePod) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 

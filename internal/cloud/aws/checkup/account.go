@@ -25,7 +25,7 @@ const discoveryTag = "karpenter.sh/discovery"
 const spotRole = "AWSServiceRoleForEC2Spot"
 
 // credentials asks AWS who is asking, and what time it is there.
-func (l *look) credentials(ctx context.Context) []Finding {
+func (l *probe) credentials(ctx context.Context) []Finding {
 	out, err := l.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return []Finding{because("credentials", err, map[string]string{
@@ -34,8 +34,8 @@ func (l *look) credentials(ctx context.Context) []Finding {
 		})}
 	}
 	found := []Finding{ok("credentials", "account %s, region %s, as %s", aws.ToString(out.Account), l.o.Config.Region, aws.ToString(out.Arn))}
-	there, told := awsmiddleware.GetServerTime(out.ResultMetadata)
-	if !told {
+	there, reported := awsmiddleware.GetServerTime(out.ResultMetadata)
+	if !reported {
 		return append(found, Finding{Check: "clock", Status: Skipped, Found: "AWS did not tell the time"})
 	}
 	skew := l.o.Now().Sub(there).Round(time.Second)
@@ -49,7 +49,7 @@ func (l *look) credentials(ctx context.Context) []Finding {
 	return append(found, f)
 }
 
-func (l *look) cluster(ctx context.Context) []Finding {
+func (l *probe) cluster(ctx context.Context) []Finding {
 	const check = "EKS cluster"
 	out, err := l.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &l.o.Cluster})
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *look) cluster(ctx context.Context) []Finding {
 	return []Finding{f}
 }
 
-func (l *look) subnets(ctx context.Context) []Finding {
+func (l *probe) subnets(ctx context.Context) []Finding {
 	const check = "subnets"
 	var zones []string
 	free, found := 0, 0
@@ -99,18 +99,18 @@ func (l *look) subnets(ctx context.Context) []Finding {
 }
 
 // untagged says that nothing is found by the tag.
-func (l *look) untagged(what, example string) Finding {
+func (l *probe) untagged(what, example string) Finding {
 	return Finding{
 		Check: what, Status: Failed, Found: fmt.Sprintf("no %s found: none carries tag %s=%s", what, discoveryTag, l.o.Cluster),
 		Remedy: fmt.Sprintf("tag those that machines may use: aws ec2 create-tags --resources %s --tags Key=%s,Value=%s", example, discoveryTag, l.o.Cluster),
 	}
 }
 
-func (l *look) discovered() []types.Filter {
+func (l *probe) discovered() []types.Filter {
 	return []types.Filter{{Name: aws.String("tag:" + discoveryTag), Values: []string{l.o.Cluster}}}
 }
 
-func (l *look) groups(ctx context.Context) []Finding {
+func (l *probe) groups(ctx context.Context) []Finding {
 	const check = "security groups"
 	out, err := l.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: l.discovered()})
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *look) groups(ctx context.Context) []Finding {
 }
 
 // images looks for the image that instances of the cluster's version start from.
-func (l *look) images(ctx context.Context) []Finding {
+func (l *probe) images(ctx context.Context) []Finding {
 	const check = "images"
 	if l.version == "" {
 		return []Finding{{Check: check, Status: Skipped, Found: "which are right depends on the cluster's version"}}
@@ -144,17 +144,17 @@ func (l *look) images(ctx context.Context) []Finding {
 	return []Finding{ok(check, "al2023@latest for Kubernetes %s is %s", l.version, l.image)}
 }
 
-func (l *look) nodeRole(ctx context.Context) []Finding {
+func (l *probe) nodeRole(ctx context.Context) []Finding {
 	return []Finding{l.role(ctx, "role of machines", l.o.NodeRole, Failed, "make it as deploy/aws does, or say by --node-role how it is called")}
 }
 
-func (l *look) spotRole(ctx context.Context) []Finding {
+func (l *probe) spotRole(ctx context.Context) []Finding {
 	return []Finding{l.role(ctx, "role for spot", spotRole, Warning,
 		"if spot machines are wanted and there never was one: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")}
 }
 
 // role looks for a role, which the controller itself need not be allowed to see.
-func (l *look) role(ctx context.Context, check, name string, missing Status, remedy string) Finding {
+func (l *probe) role(ctx context.Context, check, name string, missing Status, remedy string) Finding {
 	_, err := l.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: &name})
 	code, text := "", ""
 	if err != nil {
@@ -172,7 +172,7 @@ func (l *look) role(ctx context.Context, check, name string, missing Status, rem
 	}
 }
 
-func (l *look) queue(ctx context.Context) []Finding {
+func (l *probe) queue(ctx context.Context) []Finding {
 	const check = "interruption queue"
 	if l.o.Queue == "" {
 		return []Finding{{

@@ -41,8 +41,8 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// look is one look at an account, and what was learnt on the way.
-type look struct {
+// probe is one look at an account, and what was learnt on the way.
+type probe struct {
 	o       *Options
 	ec2     *ec2.Client
 	eks     *eks.Client
@@ -57,7 +57,7 @@ type look struct {
 
 // Check looks at the account. Without credentials nothing else is asked.
 func Check(ctx context.Context, o Options) []Finding {
-	l := &look{
+	l := &probe{
 		o: &o, ec2: ec2.NewFromConfig(o.Config), eks: eks.NewFromConfig(o.Config), iam: iam.NewFromConfig(o.Config),
 		sqs: sqs.NewFromConfig(o.Config), ssm: ssm.NewFromConfig(o.Config), sts: sts.NewFromConfig(o.Config),
 		pricing: pricing.NewFromConfig(o.Config),

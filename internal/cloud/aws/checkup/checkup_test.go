@@ -40,8 +40,8 @@ func account(t *testing.T, change func(*awssim.Options)) (*awssim.Sim, checkup.O
 	}
 }
 
-// told returns the findings that are not ok, as "check status: found -> remedy".
-func told(found []checkup.Finding) []string {
+// reported returns the findings that are not ok, as "check status: found -> remedy".
+func reported(found []checkup.Finding) []string {
 	var out []string
 	for _, f := range found {
 		if f.Status != checkup.OK {
@@ -55,7 +55,7 @@ func TestAnAccountThatLacksNothing(t *testing.T) {
 	t.Parallel()
 	sim, o := account(t, nil)
 	found := checkup.Check(t.Context(), o)
-	if got := told(found); len(got) > 0 || len(found) != 11 {
+	if got := reported(found); len(got) > 0 || len(found) != 11 {
 		t.Errorf("%d findings, of which not ok: %s", len(found), strings.Join(got, "\n"))
 	}
 	for _, f := range found {
@@ -187,7 +187,7 @@ func TestWhatIsMissingIsToldWithItsRemedy(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := told(checkup.Check(t.Context(), o))
+			got := reported(checkup.Check(t.Context(), o))
 			if len(got) != len(tc.want) {
 				t.Fatalf("not ok are %d:\n%s\nwant\n%s", len(got), strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}

@@ -23,7 +23,7 @@ const sampleType = "m5.large"
 
 // attempts are calls without effect, by the action that they need. Those of the other checks
 // are not among them.
-func (l *look) attempts() map[string]func(context.Context) error {
+func (l *probe) attempts() map[string]func(context.Context) error {
 	dry := aws.Bool(true)
 	return map[string]func(context.Context) error{
 		"ec2:CreateLaunchTemplate": l.tryTemplate,
@@ -88,7 +88,7 @@ func inPricingRegion(o *pricing.Options) {
 	}
 }
 
-func (l *look) tryTemplate(ctx context.Context) error {
+func (l *probe) tryTemplate(ctx context.Context) error {
 	_, err := l.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		DryRun: aws.Bool(true), LaunchTemplateName: aws.String(awsv1.Group + "/doctor"),
 		LaunchTemplateData: &types.RequestLaunchTemplateData{InstanceType: sampleType},
@@ -98,7 +98,7 @@ func (l *look) tryTemplate(ctx context.Context) error {
 }
 
 // permissions tries what can be tried without effect.
-func (l *look) permissions(ctx context.Context) []Finding {
+func (l *probe) permissions(ctx context.Context) []Finding {
 	attempts := l.attempts()
 	var denied, unknown []string
 	why := ""
@@ -132,7 +132,7 @@ func (l *look) permissions(ctx context.Context) []Finding {
 }
 
 // launch asks EC2 whether it would launch an instance in one of the subnets.
-func (l *look) launch(ctx context.Context) []Finding {
+func (l *probe) launch(ctx context.Context) []Finding {
 	const check = "launch (dry run)"
 	if l.image == "" || l.subnet == "" {
 		return []Finding{{Check: check, Status: Skipped, Found: "there is no image or no subnet to try it with"}}
@@ -150,7 +150,7 @@ func (l *look) launch(ctx context.Context) []Finding {
 }
 
 // tags are those that the controller gives to what it makes.
-func (l *look) tags(kinds ...types.ResourceType) []types.TagSpecification {
+func (l *probe) tags(kinds ...types.ResourceType) []types.TagSpecification {
 	var out []types.TagSpecification
 	for _, kind := range kinds {
 		out = append(out, types.TagSpecification{ResourceType: kind, Tags: []types.Tag{

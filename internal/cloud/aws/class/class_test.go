@@ -167,19 +167,19 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		spec            string
-		change          func(*awsv1.EC2NodeClass, *class.Facts)
-		want            string // reason: message
-		unknown, settle bool
+		spec             string
+		change           func(*awsv1.EC2NodeClass, *class.Facts)
+		want             string // reason: message
+		unknown, settled bool
 	}{
 		"nothing is wrong":                   {spec: "{" + images + "kubelet: {maxPods: 'vcpus * 8'}, tags: {team: web, kubernetes.io/cluster-x: y}}"},
 		"the range of services is not known": {spec: "{" + images + "}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.CIDR, f.CIDRError = "", errors.New("denied") }, want: "ClusterCIDRResolutionFailed: the range of the cluster's services is not known: denied"},
 		"which other families do not need":   {spec: "{amiFamily: AL2}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.CIDR = "" }},
-		"a kubelet that is not one":          {spec: "{" + images + "kubelet: {maxPod: 3}}", want: `InvalidKubeletConfiguration: spec.kubelet: unknown field "maxPod"`, settle: true},
-		"an expression without the gate":     {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.Expressions = false }, want: "KubeletExpressionsDisabled: spec.kubelet has expressions; they need the feature gate NodeClassCEL", settle: true},
-		"an expression that is not one":      {spec: "{" + images + "kubelet: {maxPods: instance_type}}", want: `KubeletExpressionInvalid: spec.kubelet.maxPods: expression "instance_type": gives a string`, settle: true},
-		"a kubelet of another family":        {spec: "{amiFamily: AL2, kubelet: {serializeImagePulls: false}}", want: "UnsupportedKubeletConfiguration: spec.kubelet.serializeImagePulls: family AL2 cannot set it", settle: true},
-		"user data that cannot be read":      {spec: "{amiFamily: Bottlerocket, userData: not toml}", want: "InvalidUserData: spec.userData: not TOML", settle: true},
+		"a kubelet that is not one":          {spec: "{" + images + "kubelet: {maxPod: 3}}", want: `InvalidKubeletConfiguration: spec.kubelet: unknown field "maxPod"`, settled: true},
+		"an expression without the gate":     {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.Expressions = false }, want: "KubeletExpressionsDisabled: spec.kubelet has expressions; they need the feature gate NodeClassCEL", settled: true},
+		"an expression that is not one":      {spec: "{" + images + "kubelet: {maxPods: instance_type}}", want: `KubeletExpressionInvalid: spec.kubelet.maxPods: expression "instance_type": gives a string`, settled: true},
+		"a kubelet of another family":        {spec: "{amiFamily: AL2, kubelet: {serializeImagePulls: false}}", want: "UnsupportedKubeletConfiguration: spec.kubelet.serializeImagePulls: family AL2 cannot set it", settled: true},
+		"user data that cannot be read":      {spec: "{amiFamily: Bottlerocket, userData: not toml}", want: "InvalidUserData: spec.userData: not TOML", settled: true},
 		"no subnet, and no image yet": {spec: "{" + images + "}", change: func(c *awsv1.EC2NodeClass, f *class.Facts) {
 			unready("SubnetsReady", "False")(c, f)
 			unready("AMIsReady", "Unknown")(c, f)
@@ -187,12 +187,12 @@ func TestValidate(t *testing.T) {
 		"no image yet":                         {spec: "{" + images + "}", change: unready("AMIsReady", "Unknown"), want: "DependenciesNotReady: not known yet: AMIsReady", unknown: true},
 		"no type is known":                     {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.InstanceTypes = nil }, want: "InstanceTypesNotKnown: ", unknown: true},
 		"an expression that fails for a type":  {spec: "{" + images + "kubelet: {maxPods: '1 / (vcpus - 1)'}}", want: "KubeletExpressionEvaluationFailed: spec.kubelet.maxPods on t3.nano: division by zero"},
-		"a tag that is ours":                   {spec: "{" + images + "tags: {karpenter.sh/nodepool: a}}", want: `TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not yours to set; take it out`, settle: true},
-		"a tag of another cluster":             {spec: "{" + images + "tags: {kubernetes.io/cluster/other: owned}}", want: `TagValidationFailed: spec.tags: "kubernetes.io/cluster/other" is not yours`, settle: true},
-		"more tags than there is room for":     {spec: "{" + images + "tags: {" + manyTags(42) + "}}", want: "TagValidationFailed: spec.tags: EC2 takes 50 tags, and 9 are ours: take out 1 of your 42", settle: true},
+		"a tag that is ours":                   {spec: "{" + images + "tags: {karpenter.sh/nodepool: a}}", want: `TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not yours to set; take it out`, settled: true},
+		"a tag of another cluster":             {spec: "{" + images + "tags: {kubernetes.io/cluster/other: owned}}", want: `TagValidationFailed: spec.tags: "kubernetes.io/cluster/other" is not yours`, settled: true},
+		"more tags than there is room for":     {spec: "{" + images + "tags: {" + manyTags(42) + "}}", want: "TagValidationFailed: spec.tags: EC2 takes 50 tags, and 9 are ours: take out 1 of your 42", settled: true},
 		"as many tags as there is room for":    {spec: "{" + images + "tags: {" + manyTags(41) + "}}"},
 		"a name takes the place of ours":       {spec: "{" + images + "tags: {Name: web, " + manyTags(41) + "}}"},
-		"several at once: the first":           {spec: "{" + images + "kubelet: {maxPod: 3}, tags: {karpenter.sh/nodepool: a}}", want: "InvalidKubeletConfiguration: ", settle: true},
+		"several at once: the first":           {spec: "{" + images + "kubelet: {maxPod: 3}, tags: {karpenter.sh/nodepool: a}}", want: "InvalidKubeletConfiguration: ", settled: true},
 		"Custom may be told anything it likes": {spec: "{amiFamily: Custom, kubelet: {serializeImagePulls: false}, userData: 'MIME-Version: what'}"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,8 +204,8 @@ func TestValidate(t *testing.T) {
 			}
 			got := class.Validate(c, facts)
 			text := got.Reason + ": " + got.Message
-			if tc.want == "" && got != (class.Verdict{}) || !strings.HasPrefix(text, tc.want) || got.Unknown != tc.unknown || got.Settled != tc.settle {
-				t.Errorf("Validate() = %+v, want %s, unknown %t, settled %t", got, tc.want, tc.unknown, tc.settle)
+			if tc.want == "" && got != (class.Verdict{}) || !strings.HasPrefix(text, tc.want) || got.Unknown != tc.unknown || got.Settled != tc.settled {
+				t.Errorf("Validate() = %+v, want %s, unknown %t, settled %t", got, tc.want, tc.unknown, tc.settled)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func Drift(c *awsv1.EC2NodeClass, m *Instance, now *Now) string {
 	}
 }
 
-// sameGroups tells whether an instance has the security groups, all of them and no other.
+// sameGroups reports whether an instance has the security groups, all of them and no other.
 func sameGroups(want []awsv1.SecurityGroup, has []string) bool {
 	for _, g := range want {
 		if !slices.Contains(has, g.ID) {

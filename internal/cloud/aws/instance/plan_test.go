@@ -44,11 +44,11 @@ func TestPlansTakeUpReservations(t *testing.T) {
 			plan := pack.Solve(snap, pack.Options{})
 			reserved, others := 0, 0
 			for _, l := range plan.Launches {
-				offers := catalog.Offers(snap.Pools[0].Types, l.Requirements, l.Requests)
-				if len(offers) == 0 {
+				choices := catalog.Choices(snap.Pools[0].Types, l.Requirements, l.Requests)
+				if len(choices) == 0 {
 					t.Fatalf("nothing to launch for %s", l.Requirements)
 				}
-				if offers[0].Offering.Reservation != "" {
+				if choices[0].Offering.Reservation != "" {
 					reserved++
 				} else {
 					others++
@@ -71,10 +71,10 @@ func snapshot(all []*catalog.Type, pool, pod label.Requirements) *cluster.Snapsh
 	for _, key := range instance.WellKnown() {
 		snap.WellKnown[key] = true
 	}
-	shape := &cluster.Shape{Requests: quantity.List{quantity.CPU: 1500, quantity.Pods: 1}, Terms: []label.Requirements{pod}}
+	constraints := &cluster.Constraints{Requests: quantity.List{quantity.CPU: 1500, quantity.Pods: 1}, Terms: []label.Requirements{pod}}
 	for i := range 3 {
 		name := fmt.Sprintf("web-%d", i)
-		snap.Pending = append(snap.Pending, cluster.Pod{PodRef: cluster.PodRef{Namespace: "default", Name: name, UID: name}, Shape: shape})
+		snap.Pending = append(snap.Pending, cluster.Pod{PodRef: cluster.PodRef{Namespace: "default", Name: name, UID: name}, Constraints: constraints})
 	}
 	return snap
 }

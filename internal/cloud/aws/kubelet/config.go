@@ -69,7 +69,7 @@ func Parse(raw *runtime.RawExtension) (*Config, error) {
 	return c, nil
 }
 
-// HasExpressions tells whether any value is an expression.
+// HasExpressions reports whether any value is an expression.
 func (c *Config) HasExpressions() bool { return len(c.expressions()) > 0 }
 
 // ExpressionError says which expressions are not valid, and why.

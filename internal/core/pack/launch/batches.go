@@ -13,12 +13,12 @@ import (
 // of a batch goes where is left to the rules.
 
 const (
-	// looseShares is from how many times more shares than batches on they are launched for by batch.
-	looseShares = 8
-	// looseLots is up to how many batches are few enough to be launched for well.
-	looseLots = 64
-	// looseColumns, looseImprove and looseLooks are the effort.
-	looseColumns, looseImprove, looseLooks = 60, 100, 100_000
+	// lowEffortShares is from how many times more shares than batches on they are launched for by batch.
+	lowEffortShares = 8
+	// lowEffortBatches is up to how many batches are few enough to be launched for well.
+	lowEffortBatches = 64
+	// lowEffortColumns, looseImprove and looseLooks are the effort.
+	lowEffortColumns, lowEffortImprove, lowEffortSearches = 60, 100, 100_000
 )
 
 // batch is shares whose pods are launched for as one: they are of one size, and differ in
@@ -59,14 +59,14 @@ func (b *launcher) launchBatches() bool {
 		counts[c] = len(b.state.Classes[c].Pods)
 	}
 	sets := b.exclusive(counts)
-	lots, shares := b.batches(sets)
-	if len(lots) > looseLots || len(b.shares) < looseShares*len(lots) {
+	batches, shares := b.batches(sets)
+	if len(batches) > lowEffortBatches || len(b.shares) < lowEffortShares*len(batches) {
 		return false
 	}
 	problem := b.problemOf(shares, make([][]int32, len(shares)))
 	b.addExclusive(problem, shares, sets)
-	answer := cover.Solve(problem, cover.Effort{Columns: looseColumns, Improve: looseImprove, Looks: looseLooks, Hasty: true})
-	b.openBatches(&answer, lots, key)
+	answer := cover.Solve(problem, cover.Effort{Columns: lowEffortColumns, Improve: lowEffortImprove, Evaluations: lowEffortSearches, LowEffort: true})
+	b.openBatches(&answer, batches, key)
 	return true
 }
 
@@ -101,7 +101,7 @@ func (b *launcher) batches(sets mutuallyExclusive) ([]batch, []share) {
 	for i := range groups {
 		groups[i] = groups[i]<<len(sets) | sets.of(whole[i].members[0].class.Index)
 	}
-	var lots []batch
+	var batches []batch
 	var shares []share
 	for _, which := range alike(whole, groups, 64) {
 		first := &whole[which[0]]
@@ -109,29 +109,29 @@ func (b *launcher) batches(sets mutuallyExclusive) ([]batch, []share) {
 		for _, i := range which {
 			l.count += whole[i].count
 		}
-		lots = append(lots, l)
+		batches = append(batches, l)
 		shares = append(shares, share{members: first.members[:1], count: l.count, size: first.size, key: -1, bins: first.bins})
 	}
-	return lots, shares
+	return batches, shares
 }
 
 // batchAssigner is the state of handing out the places that were launched for batches.
 type batchAssigner struct {
 	buyer   *launcher
-	lots    []batch
+	batches []batch
 	key     int
 	domains []int32 // of the key, that shares are divided to; their number is one more than their index
 	side    [][]int // by pool and offering: the number of its domain; 0: none of them
-	lotOf   []int   // by share
+	batchOf []int   // by share
 	left    []int   // by share: pods without a place
 	passOf  []int   // by share
 }
 
 // openBatches turns an answer for batches into launches.
-func (b *launcher) openBatches(answer *cover.Solution, lots []batch, key int) {
-	h := &batchAssigner{buyer: b, lots: lots, key: key, lotOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), passOf: make([]int, len(b.shares))}
+func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int) {
+	h := &batchAssigner{buyer: b, batches: batches, key: key, batchOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), passOf: make([]int, len(b.shares))}
 	h.expect()
-	b.expectMachines(answer)
+	b.expectNodes(answer)
 	before := len(b.state.Planned)
 	var bins []*opening
 	for _, at := range h.sites(answer) {
@@ -144,7 +144,7 @@ func (b *launcher) openBatches(answer *cover.Solution, lots []batch, key int) {
 		}
 		bins = append(bins, bin)
 		for _, item := range at.items {
-			l := &lots[item.Class]
+			l := &batches[item.Class]
 			l.vacancies[at.domain] = append(l.vacancies[at.domain], vacancy{bin, item.N})
 		}
 	}
@@ -170,12 +170,12 @@ func (h *batchAssigner) expect() {
 			h.domains = append(h.domains, sh.domain)
 		}
 	}
-	for i := range h.lots {
-		l := &h.lots[i]
+	for i := range h.batches {
+		l := &h.batches[i]
 		l.due, l.vacancies = make([]float64, len(h.domains)+1), make([][]vacancy, len(h.domains)+1)
 		for _, n := range l.shares {
 			sh := &h.buyer.shares[n]
-			h.lotOf[n], h.left[n], h.passOf[n] = i, sh.count, h.pass(&sh.members[0])
+			h.batchOf[n], h.left[n], h.passOf[n] = i, sh.count, h.pass(&sh.members[0])
 			if sh.key >= 0 {
 				l.due[h.number(sh.domain)] += float64(sh.count)
 			}
@@ -205,8 +205,8 @@ type site struct {
 	items                  []cover.Item
 }
 
-// settleRounds bounds how often all sites are asked to move.
-const settleRounds = 30
+// keepRounds bounds how often all sites are asked to move.
+const keepRounds = 30
 
 // sites returns the nodes of an answer, each in the domain, of those where it costs the same,
 // that leaves the fewest pods without a vacancy where they are to go.
@@ -226,7 +226,7 @@ func (h *batchAssigner) sites(answer *cover.Solution) []site {
 	if len(h.domains) == 0 {
 		return sites
 	}
-	for range settleRounds {
+	for range keepRounds {
 		moved := false
 		for i := range sites {
 			moved = h.move(&sites[i]) || moved
@@ -242,7 +242,7 @@ func (h *batchAssigner) sites(answer *cover.Solution) []site {
 // takes them back.
 func (h *batchAssigner) expected(s *site, sign float64) {
 	for _, item := range s.items {
-		h.lots[item.Class].due[s.domain] += sign * float64(item.N)
+		h.batches[item.Class].due[s.domain] += sign * float64(item.N)
 	}
 }
 
@@ -256,7 +256,7 @@ func (h *batchAssigner) move(s *site) bool {
 	for a := t.First; a < t.End; a++ {
 		other := site{s.pool, a, h.side[s.pool][a], s.items}
 		if other.domain == s.domain || slices.ContainsFunc(s.items, func(item cover.Item) bool {
-			return !model.Bitset(h.lots[item.Class].bins[h.buyer.base[s.pool]/64:]).Has(a)
+			return !model.Bitset(h.batches[item.Class].bins[h.buyer.base[s.pool]/64:]).Has(a)
 		}) {
 			continue
 		}
@@ -273,7 +273,7 @@ func (h *batchAssigner) move(s *site) bool {
 // missed returns by how much a site's vacancies lower the sum of the squares of what is missing.
 func (h *batchAssigner) missed(s *site) (sum float64) {
 	for _, item := range s.items {
-		due := max(h.lots[item.Class].due[s.domain], 0)
+		due := max(h.batches[item.Class].due[s.domain], 0)
 		rest := max(due-float64(item.N), 0)
 		sum += due*due - rest*rest
 	}
@@ -362,7 +362,7 @@ func (h *batchAssigner) assignAny(i int) bool {
 
 // assignIn gives one pod of a share a vacancy in a domain.
 func (h *batchAssigner) assignIn(domain, i int) bool {
-	l := &h.lots[h.lotOf[i]]
+	l := &h.batches[h.batchOf[i]]
 	for n := range l.vacancies[domain] {
 		s := &l.vacancies[domain][n]
 		if h.admits(s.bin, i) {
@@ -406,7 +406,7 @@ func (h *batchAssigner) exchange() {
 }
 
 func (h *batchAssigner) exchangeOne(i int) bool {
-	l := &h.lots[h.lotOf[i]]
+	l := &h.batches[h.batchOf[i]]
 	for n := range l.assignments {
 		bin, other := l.assignments[n].bin, int(l.assignments[n].share)
 		if h.buyer.shares[other].members[0].class == h.buyer.shares[i].members[0].class {
@@ -428,8 +428,8 @@ func (h *batchAssigner) exchangeOne(i int) bool {
 
 // give puts the pods on their assignments.
 func (h *batchAssigner) give() {
-	for n := range h.lots {
-		for _, s := range h.lots[n].assignments {
+	for n := range h.batches {
+		for _, s := range h.batches[n].assignments {
 			m := &h.buyer.shares[s.share].members[0]
 			if !s.bin.accept(m) {
 				h.count(s.bin, int(s.share), -1)
@@ -443,8 +443,8 @@ func (h *batchAssigner) give() {
 
 // stuffPlain gives the places that are left to the pods that no rule concerns.
 func (h *batchAssigner) stuffPlain() {
-	for i := range h.lots {
-		l := &h.lots[i]
+	for i := range h.batches {
+		l := &h.batches[i]
 		for _, n := range l.shares {
 			sh := &h.buyer.shares[n]
 			if len(sh.members[0].class.Keys) > 0 {

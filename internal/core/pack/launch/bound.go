@@ -51,18 +51,18 @@ func Bound(s *place.State, hourly float64) float64 {
 	if len(b.shares) == 0 {
 		return 0
 	}
-	hermits := b.exclusive(counts)
+	exclusive := b.exclusive(counts)
 	whole := b.shares
-	b.shares = mergeBy(whole, b.kindred(hermits), 64)
-	problem := b.priced(make([][]int32, len(b.shares)), hermits)
+	b.shares = mergeBy(whole, b.kindred(exclusive), 64)
+	problem := b.priced(make([][]int32, len(b.shares)), exclusive)
 	bound, _ := cover.Bound(problem)
 	if len(problem.Classes) <= boundColumnsMax && hourly < bound*boundNear {
 		bound = max(bound, cover.Solve(problem, cover.Effort{Columns: boundColumns}).Bound)
 	}
 	if s.Model.Options.Prove {
 		b.shares = whole
-		if conflicts := b.ruled(hermits); conflicts != nil {
-			problem = b.priced(conflicts, hermits)
+		if conflicts := b.ruled(exclusive); conflicts != nil {
+			problem = b.priced(conflicts, exclusive)
 		}
 		bound = max(bound, cover.Solve(problem, cover.Effort{Improve: proofImprove, Prove: true}).Bound)
 	}
@@ -241,7 +241,7 @@ func (b *launcher) bought() []int {
 	}
 	for p := range b.state.Assignments {
 		if at := b.state.Assignments[p]; at.Kind == model.OnPlanned && b.state.Planned[at.Index].Refusal.IsYes() {
-			counts[of[b.model.Snapshot.Pending[p].Shape]]++
+			counts[of[b.model.Snapshot.Pending[p].Constraints]]++
 		}
 	}
 	return counts

@@ -10,8 +10,8 @@ const (
 	// exchangeMoves is how many pods may go elsewhere for one, exchangePair how many from one
 	// node.
 	exchangeMoves, exchangePair = 3, 2
-	// exchangeLooks bounds how often that is tried for all pods, exchangeOne for one.
-	exchangeLooks, exchangeOne = 100_000, 50_000
+	// exchangeSearches bounds how often that is tried for all pods, exchangeOne for one.
+	exchangeSearches, exchangeOne = 100_000, 50_000
 )
 
 // exchange finds places for pods that the rules between pods keep from where they were
@@ -23,7 +23,7 @@ type exchange struct {
 	candidates []swapCandidate // by class; without a member: its pods stay where they are
 	class      []int           // by pod
 	queue      []int32
-	looks      int // that are left
+	searches   int // that are left
 	broken     int // pods whose rules were broken before
 }
 
@@ -39,21 +39,21 @@ func (b *launcher) exchangeAll(bins []*opening) {
 		return
 	}
 	x := b.newExchange(bins)
-	total := exchangeLooks
+	total := exchangeSearches
 	for _, c := range b.state.Order {
 		if x.candidates[c].member == nil {
 			continue
 		}
 		cl := &b.state.Classes[c]
 		for range len(cl.Pods) {
-			x.broken, x.looks = x.countBroken(), min(exchangeOne, total)
-			total -= x.looks
+			x.broken, x.searches = x.countBroken(), min(exchangeOne, total)
+			total -= x.searches
 			found := false
 			for moves := 0; moves <= exchangeMoves && !found; moves++ {
 				x.queue = append(x.queue[:0], cl.Pods[0])
 				found = x.place(x.queue, moves)
 			}
-			total += max(x.looks, 0)
+			total += max(x.searches, 0)
 			first := cl.Pods[0]
 			if cl.Pods = cl.Pods[1:]; !found {
 				cl.Pods = append(slices.Clip(cl.Pods), first)
@@ -61,7 +61,7 @@ func (b *launcher) exchangeAll(bins []*opening) {
 		}
 	}
 	for i := range x.bins {
-		x.settle(i)
+		x.keep(i)
 	}
 }
 
@@ -94,7 +94,7 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 	x.assigned = make([][]int32, len(x.bins))
 	classes := b.state.ClassOf()
 	for p, where := range b.state.Assignments {
-		x.class[p] = classes[b.model.Snapshot.Pending[p].Shape]
+		x.class[p] = classes[b.model.Snapshot.Pending[p].Constraints]
 		if i, ok := at[where.Index]; ok && where.Kind == model.OnPlanned {
 			x.assigned[i] = append(x.assigned[i], int32(p))
 		}
@@ -103,15 +103,15 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 }
 
 // place finds places for pods, for which up to so many others move.
-func (x *exchange) place(homeless []int32, moves int) bool {
-	if len(homeless) == 0 {
-		x.looks -= len(x.buyer.state.Assignments)
+func (x *exchange) place(unplaced []int32, moves int) bool {
+	if len(unplaced) == 0 {
+		x.searches -= len(x.buyer.state.Assignments)
 		return x.countBroken() <= x.broken
 	}
-	p, rest := homeless[0], homeless[1:]
+	p, rest := unplaced[0], unplaced[1:]
 	g := &x.candidates[x.class[p]]
 	for i, bin := range x.bins {
-		if x.looks--; x.looks < 0 {
+		if x.searches--; x.searches < 0 {
 			return false
 		}
 		if !x.admits(bin, g) {
@@ -126,7 +126,7 @@ func (x *exchange) place(homeless []int32, moves int) bool {
 		x.count(bin, g, -1)
 	}
 	for i := range x.bins {
-		if moves > 0 && x.evict(i, 0, homeless, moves, min(moves, exchangePair)) {
+		if moves > 0 && x.evict(i, 0, unplaced, moves, min(moves, exchangePair)) {
 			return true
 		}
 	}
@@ -135,11 +135,11 @@ func (x *exchange) place(homeless []int32, moves int) bool {
 
 // evict makes room for the first of some pods on a node: up to so many of those seated
 // there, from one on, have to find another place with the rest.
-func (x *exchange) evict(i, from int, homeless []int32, moves, most int) bool {
-	p, bin := homeless[0], x.bins[i]
+func (x *exchange) evict(i, from int, unplaced []int32, moves, most int) bool {
+	p, bin := unplaced[0], x.bins[i]
 	g := &x.candidates[x.class[p]]
 	for n := from; n < len(x.assigned[i]); n++ {
-		if x.looks--; x.looks < 0 {
+		if x.searches--; x.searches < 0 {
 			break
 		}
 		q := x.assigned[i][n]
@@ -149,7 +149,7 @@ func (x *exchange) evict(i, from int, homeless []int32, moves, most int) bool {
 		}
 		x.count(bin, other, -1)
 		x.assigned[i] = slices.Delete(x.assigned[i], n, n+1)
-		waiting := append(homeless, q)
+		waiting := append(unplaced, q)
 		switch {
 		case x.admits(bin, g):
 			x.count(bin, g, 1)
@@ -207,8 +207,8 @@ func (x *exchange) countBroken() (n int) {
 	return n
 }
 
-// settle writes down who came to a node.
-func (x *exchange) settle(i int) {
+// keep writes down who came to a node.
+func (x *exchange) keep(i int) {
 	bin := x.bins[i]
 	if bin.index < 0 && len(x.assigned[i]) > 0 {
 		bin.index = int32(len(x.buyer.state.Planned))

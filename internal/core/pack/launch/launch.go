@@ -16,8 +16,8 @@ import (
 // answer into launches, pod by pod and rule by rule. What the classes' model got wrong, or
 // does not know, is left to first-fit.
 
-// buyRounds bounds how often what was left over is launched for once more.
-const buyRounds = 3
+// launchRounds bounds how often what was left over is launched for once more.
+const launchRounds = 3
 
 // smallMax is up to how many pods it is worth launching once more without the nodes' fee,
 // and exchanging places for those that are left over: among few nodes another order of
@@ -32,25 +32,25 @@ func dearness(s *cover.Solution) float64 {
 	}
 	sum := s.Price
 	for i := range s.Patterns {
-		sum += machineFee * float64(s.Patterns[i].Times)
+		sum += nodeFee * float64(s.Patterns[i].Times)
 	}
 	return sum
 }
 
-// ruledLooks bounds the local search where rules divide pods into very many small classes:
+// ruledSearches bounds the local search where rules divide pods into very many small classes:
 // more of it takes as long as all the rest, and gains nothing.
 const (
-	ruledLooks = 250_000
+	ruledSearches = 250_000
 	// Of passes and rounds they need as many as ten times the pods without rules do.
 	ruledPasses, ruledImprove = 4, 200
 	// ruledPods is from how many pods on there are ever fewer looks.
 	ruledPods = 2500
 )
 
-// machineFee is what a node is thought to cost besides its price, in dollars an hour:
+// nodeFee is what a node is thought to cost besides its price, in dollars an hour:
 // addresses, licences, load on the API server. Without it plans fall to very many very
 // small nodes for the last tenth of a percent.
-const machineFee = 0.002
+const nodeFee = 0.002
 
 // launcher states what is to be launched as a problem of core/cover. Its bins are the offerings of
 // all pools, each pool from a multiple of 64 on.
@@ -90,7 +90,7 @@ func Launch(s *place.State) (bound float64, plain int) {
 			b.hostname, b.host = k, s.Topology.Ledger.NewDomain(k)
 		}
 	}
-	for round := range buyRounds {
+	for round := range launchRounds {
 		b.noteOfferings()
 		pods, free := b.divide()
 		if pods == 0 {
@@ -101,7 +101,7 @@ func Launch(s *place.State) (bound float64, plain int) {
 		}
 		effort := cover.Default(pods)
 		if !free {
-			effort.Looks = min(effort.Looks, ruledLooks/(1+pods/ruledPods))
+			effort.Evaluations = min(effort.Evaluations, ruledSearches/(1+pods/ruledPods))
 			effort.Passes, effort.Improve = ruledPasses, ruledImprove
 		}
 		problem := b.problem()
@@ -173,7 +173,7 @@ func (b *launcher) problemOf(shares []share, conflicts [][]int32) *cover.Problem
 		}
 		return slab[from:len(slab):len(slab)]
 	}
-	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: machineFee, Classes: make([]cover.Class, 0, len(b.shares))}
+	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: nodeFee, Classes: make([]cover.Class, 0, len(b.shares))}
 	for at, pool := range b.model.Pools {
 		for t := range pool.Types {
 			tm := &pool.Types[t]
@@ -234,15 +234,15 @@ func (b *launcher) conflicts() [][]int32 {
 			}
 		}
 	}
-	var wary []int32
+	var mayConflict []int32
 	for i := range b.shares {
 		if b.shares[i].labelConflict {
-			wary = append(wary, int32(i))
+			mayConflict = append(mayConflict, int32(i))
 		}
 	}
-	for n, i := range wary {
+	for n, i := range mayConflict {
 		c, x := b.shares[i].lead()
-		for _, j := range wary[:n] {
+		for _, j := range mayConflict[:n] {
 			d, y := b.shares[j].lead()
 			b.model.Meter.Spend(1 + len(b.model.Pools))
 			apart := len(c.Constraints.Ports) > 0 && len(d.Constraints.Ports) > 0 && !model.PortsFree(b.model.Meter, c.Constraints.Ports, d.Constraints.Ports)

@@ -29,7 +29,7 @@ type opening struct {
 // openAll turns an answer into launches. It reports whether any pod found a place.
 func (b *launcher) openAll(answer *cover.Solution) bool {
 	before := len(b.state.Planned)
-	b.expectMachines(answer)
+	b.expectNodes(answer)
 	var waiting []entry
 	var bins []*opening
 	few := len(b.model.Snapshot.Pending) <= smallMax
@@ -74,16 +74,16 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 	return len(b.state.Planned) > before
 }
 
-// expectMachines takes memory for the places of all nodes of an answer at once.
-func (b *launcher) expectMachines(answer *cover.Solution) {
+// expectNodes takes memory for the places of all nodes of an answer at once.
+func (b *launcher) expectNodes(answer *cover.Solution) {
 	if b.hostname < 0 {
 		return
 	}
-	machines := 0
+	nodes := 0
 	for i := range answer.Patterns {
-		machines += answer.Patterns[i].Times
+		nodes += answer.Patterns[i].Times
 	}
-	b.ledger.Expect(b.hostname, machines)
+	b.ledger.Expect(b.hostname, nodes)
 }
 
 // fillSlack places what is left where it makes no launch dearer. Pods with rules are asked

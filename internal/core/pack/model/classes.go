@@ -31,10 +31,10 @@ func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notA
 	return some, some
 }
 
-// PodClass is all pending pods of one shape. Its index among the classes is its class in
+// PodClass is all pending pods of one set of constraints. Its index among the classes is its class in
 // the ledger.
 type PodClass struct {
-	Constraints *cluster.Shape
+	Constraints *cluster.Constraints
 	Index       int
 	Need        quantity.Vector
 	Pods        []int32 // indexes into Snapshot.Pending that still look for a place
@@ -82,14 +82,14 @@ func (c *PodClass) Last() *Stage { return &c.Stages[len(c.Stages)-1] }
 // ClassesOf groups the pending pods by shape. The classes are in the order in which they
 // are packed: largest first by cpu, then memory, then the age of the oldest pod.
 func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
-	at := map[*cluster.Shape]int32{}
+	at := map[*cluster.Constraints]int32{}
 	var counts []int
 	of := make([]int32, len(snap.Pending))
 	for i := range snap.Pending {
-		c, ok := at[snap.Pending[i].Shape]
+		c, ok := at[snap.Pending[i].Constraints]
 		if !ok {
 			c = int32(len(counts))
-			at[snap.Pending[i].Shape] = c
+			at[snap.Pending[i].Constraints] = c
 			counts = append(counts, 0)
 		}
 		of[i] = c
@@ -103,7 +103,7 @@ func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 	for i, c := range of {
 		cl := &classes[c]
 		if cl.Constraints == nil {
-			cl.Constraints, cl.Need, needs = snap.Pending[i].Shape, needs[:len(m.Space):len(m.Space)], needs[len(m.Space):]
+			cl.Constraints, cl.Need, needs = snap.Pending[i].Constraints, needs[:len(m.Space):len(m.Space)], needs[len(m.Space):]
 			m.Space.Fill(cl.Need, cl.Constraints.Requests)
 			cl.Weight = LabelWeight(cl.Constraints)
 		}
@@ -131,7 +131,7 @@ func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 const labelsUnit = 4
 
 // LabelWeight returns the effort of comparing a pod with the labels and taints of one node.
-func LabelWeight(sh *cluster.Shape) int { return 1 + sh.LabelWeight()/labelsUnit }
+func LabelWeight(sh *cluster.Constraints) int { return 1 + sh.LabelWeight()/labelsUnit }
 
 // ByAge returns the order of pending pods by age; of equals by name.
 func ByAge(snap *cluster.Snapshot) func(a, b int32) int {

@@ -60,7 +60,7 @@ func (b *ExistingNode) accepts(c *PodClass, st *Stage) bool {
 	if st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Node.Taints) || !fit.Tolerated(c.Constraints.Tolerations, b.Node.Taints) {
 		return false
 	}
-	if b.Node.Open == nil {
+	if b.Node.InFlight == nil {
 		if _, granted := st.preference.Matches(b.Node.Labels); !granted {
 			return false
 		}
@@ -71,7 +71,7 @@ func (b *ExistingNode) accepts(c *PodClass, st *Stage) bool {
 		return false
 	}
 	for i := range in.Terms {
-		if b.offerings.Within(in.Terms[i].Offerings) && assured(b.Node.Open.Requirements, in.Terms[i].Open) {
+		if b.offerings.Within(in.Terms[i].Offerings) && assured(b.Node.InFlight.Requirements, in.Terms[i].Open) {
 			return true
 		}
 	}
@@ -89,7 +89,7 @@ func assured(have, want label.Requirements) bool {
 	return true
 }
 
-// ExistingNodes returns the nodes that may take pods and have room for one: initialised ones
+// ExistingNodes returns the nodes that may take pods and have room for one: initialized ones
 // first, then those that have a Node or are known, then in-flight NodeClaims; each by name. Most
 // nodes of a cluster are full, and of those nothing else is worked out.
 func ExistingNodes(snap *cluster.Snapshot, m *Model, classes []PodClass) []ExistingNode {
@@ -98,15 +98,15 @@ func ExistingNodes(snap *cluster.Snapshot, m *Model, classes []PodClass) []Exist
 	}
 	f := existingNodes{snap: snap, model: m, least: leastOf(classes)}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; !n.Leaving {
+		if n := &snap.Nodes[i]; !n.Deleting {
 			f.add(n, i)
 		}
 	}
 	rank := func(n *cluster.Node) int {
 		switch {
-		case n.Initialised:
+		case n.Initialized:
 			return 0
-		case n.Open == nil:
+		case n.InFlight == nil:
 			return 1
 		default:
 			return 2
@@ -132,16 +132,16 @@ type existingNodes struct {
 // because its pool is gone before the cloud said what it is.
 func (f *existingNodes) add(n *cluster.Node, index int) {
 	b := ExistingNode{Node: n, Index: index, pool: -1, Ports: n.Ports, meter: f.model.Meter}
-	if n.Open != nil {
+	if n.InFlight != nil {
 		b.pool = slices.IndexFunc(f.model.Pools, func(p *Pool) bool { return p.NodePool.Name == n.Pool })
 		if b.pool < 0 {
 			return
 		}
 		pool := f.model.Pools[b.pool]
-		if b.offerings, b.Free = pool.promise(n.Open); b.offerings.Empty() || !f.holds(b.Free) {
+		if b.offerings, b.Free = pool.promise(n.InFlight); b.offerings.Empty() || !f.holds(b.Free) {
 			return
 		}
-		for _, t := range pool.TypesNamed(n.Open.Types) {
+		for _, t := range pool.TypesNamed(n.InFlight.Types) {
 			b.Ports = append(slices.Clip(b.Ports), pool.Types[t].Ports...)
 		}
 	} else {
@@ -210,7 +210,7 @@ func DaemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node)
 			continue
 		}
 		for r, name := range space {
-			sum[r] = quantity.Add(sum[r], daemons[i].Shape.Requests[name])
+			sum[r] = quantity.Add(sum[r], daemons[i].Constraints.Requests[name])
 		}
 	}
 	return sum
@@ -219,8 +219,8 @@ func DaemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node)
 // portsFor returns the host ports of daemons that are yet to come to the node.
 func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPort) {
 	for i := range daemons {
-		if d := &daemons[i]; len(d.Shape.Ports) > 0 && !slices.Contains(n.Daemons, d.Name) && selects(d, n) {
-			ports = append(ports, d.Shape.Ports...)
+		if d := &daemons[i]; len(d.Constraints.Ports) > 0 && !slices.Contains(n.Daemons, d.Name) && selects(d, n) {
+			ports = append(ports, d.Constraints.Ports...)
 		}
 	}
 	return ports
@@ -228,5 +228,5 @@ func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPo
 
 // selects reports whether a node is to carry a daemon.
 func selects(d *cluster.Daemon, n *cluster.Node) bool {
-	return fit.Tolerated(d.Shape.Tolerations, n.Taints) && fit.Matches(d.Shape.Terms, n.Labels)
+	return fit.Tolerated(d.Constraints.Tolerations, n.Taints) && fit.Matches(d.Constraints.Terms, n.Labels)
 }

@@ -32,15 +32,15 @@ func New(snap *cluster.Snapshot, space quantity.Space, opts Options, meter *effo
 // What nodes have besides is of no interest.
 func SpaceOf(snap *cluster.Snapshot) quantity.Space {
 	lists := []quantity.List{{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0}}
-	seen := map[*cluster.Shape]bool{}
+	seen := map[*cluster.Constraints]bool{}
 	for i := range snap.Pending {
-		if sh := snap.Pending[i].Shape; !seen[sh] {
+		if sh := snap.Pending[i].Constraints; !seen[sh] {
 			seen[sh] = true
 			lists = append(lists, sh.Requests)
 		}
 	}
 	for i := range snap.Daemons {
-		lists = append(lists, snap.Daemons[i].Shape.Requests)
+		lists = append(lists, snap.Daemons[i].Constraints.Requests)
 	}
 	for i := range snap.Pools {
 		lists = append(lists, snap.Pools[i].Limits)

@@ -24,8 +24,8 @@ type part struct {
 func (p *Pool) offeringsWithin(snap *cluster.Snapshot) []part {
 	claimed := map[string]bool{}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; n.Open != nil && n.Pool == p.NodePool.Name {
-			for _, name := range n.Open.Types {
+		if n := &snap.Nodes[i]; n.InFlight != nil && n.Pool == p.NodePool.Name {
+			for _, name := range n.InFlight.Types {
 				claimed[name] = true
 			}
 		}
@@ -131,7 +131,7 @@ func (p *Pool) splitByDaemons(daemons []cluster.Daemon) []part {
 	runs := make([]Bitset, len(daemons))
 	for i := range daemons {
 		runs[i] = NewBitset(len(p.Offerings))
-		for _, term := range p.Admit(daemons[i].Shape, nil).Terms {
+		for _, term := range p.Admit(daemons[i].Constraints, nil).Terms {
 			runs[i].Or(term.Offerings)
 		}
 	}

@@ -324,7 +324,7 @@ func (p *Pool) ShrinkToCheapest(launches []*PlannedNode) bool {
 				kept = append(kept, t)
 			}
 		}
-		if len(kept) == len(b.Types) || !b.OffersMinimum(kept) {
+		if len(kept) == len(b.Types) || !b.MeetsMinValues(kept) {
 			continue
 		}
 		before := b.LimitsHeld
@@ -443,10 +443,10 @@ func (b *PlannedNode) AddOn(c *PodClass, st *Stage, most, offering int) int {
 	return 0
 }
 
-// SettleParts settles a launch on one zone and capacity type, its cheapest, where what it names
+// FixDomains settles a launch on one zone and capacity type, its cheapest, where what it names
 // would also allow a part of a type that does not hold its pods: a claim can say types,
 // zones and capacity types, but not which of them go together.
-func (b *PlannedNode) SettleParts() {
+func (b *PlannedNode) FixDomains() {
 	if !b.Pool.parted || !b.lost() {
 		return
 	}

@@ -230,26 +230,26 @@ func (p *Pool) Match(want label.Requirements, own bool) (offerings Bitset, open 
 	return offerings, open, verdict.Verdict{}
 }
 
-// Admit returns what a shape allows of the pool; preference is asked for on top of each of its
+// Admit returns what pod constraints allows of the pool; preference is asked for on top of each of its
 // terms.
-func (p *Pool) Admit(sh *cluster.Shape, wish label.Requirements) Admitted {
+func (p *Pool) Admit(sh *cluster.Constraints, preference label.Requirements) Admitted {
 	if p.NodePool.Unready != "" {
 		return Admitted{Refusal: verdict.Of(verdict.PoolUnready, "", "%s", p.NodePool.Unready)}
 	}
 	if refusal := fit.Taints(sh.Tolerations, p.NodePool.Taints); !refusal.IsYes() {
 		return Admitted{Refusal: refusal}
 	}
-	return p.AdmitLabels(sh.Terms, wish)
+	return p.AdmitLabels(sh.Terms, preference)
 }
 
 // AdmitLabels is admit as far as labels go.
-func (p *Pool) AdmitLabels(terms []label.Requirements, wish label.Requirements) Admitted {
+func (p *Pool) AdmitLabels(terms []label.Requirements, preference label.Requirements) Admitted {
 	var in Admitted
 	var first verdict.Verdict
 	for _, term := range terms {
-		p.meter.Spend(1 + term.Weight() + wish.Weight())
-		if len(wish) > 0 {
-			term = term.Intersect(wish)
+		p.meter.Spend(1 + term.Weight() + preference.Weight())
+		if len(preference) > 0 {
+			term = term.Intersect(preference)
 		}
 		offerings, open, refusal := p.Match(term, false)
 		if refusal.IsYes() && offerings.Empty() {
@@ -285,7 +285,7 @@ func (p *Pool) reserveForDaemons(daemons []cluster.Daemon) {
 	sums := []quantity.List{{}} // of daemons that types have
 	sum := make([]int, len(p.Types))
 	for i := range daemons {
-		sh := daemons[i].Shape
+		sh := daemons[i].Constraints
 		in := p.Admit(sh, nil)
 		need := p.Space.Vector(sh.Requests)
 		on := 0
@@ -361,18 +361,18 @@ func (p *Pool) countLimits(snap *cluster.Snapshot) {
 	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if len(p.NodePool.Limits) == 0 || n.Pool != p.NodePool.Name || n.Leaving {
+		if len(p.NodePool.Limits) == 0 || n.Pool != p.NodePool.Name || n.Deleting {
 			continue
 		}
 		nodes++
-		if n.Open == nil {
+		if n.InFlight == nil {
 			for _, r := range limited {
 				used[r] = quantity.Add(used[r], n.Capacity[p.Space[r]])
 			}
 			continue
 		}
 		largest := make(quantity.Vector, len(p.Space))
-		for _, t := range p.TypesNamed(n.Open.Types) {
+		for _, t := range p.TypesNamed(n.InFlight.Types) {
 			Raise(largest, p.Types[t].Amounts)
 		}
 		used.AddN(largest, 1)
@@ -394,8 +394,8 @@ func (p *Pool) countLimits(snap *cluster.Snapshot) {
 }
 
 // LiftLimits takes limits for none where even so many of the largest nodes are within them.
-func (p *Pool) LiftLimits(machines int) {
-	n := int64(machines)
+func (p *Pool) LiftLimits(nodes int) {
+	n := int64(nodes)
 	if p.ample = p.NodesLeft >= n; !p.ample {
 		return
 	}
@@ -432,7 +432,7 @@ func (p *Pool) TypesNamed(names []string) []int32 {
 
 // promise returns what is sure of an in-flight NodeClaim: the offerings it may become, and the room
 // that every one of them has.
-func (p *Pool) promise(claim *cluster.OpenClaim) (offerings Bitset, free quantity.Vector) {
+func (p *Pool) promise(claim *cluster.InFlightClaim) (offerings Bitset, free quantity.Vector) {
 	offerings, _, refusal := p.Match(claim.Requirements, true)
 	if !refusal.IsYes() {
 		return NewBitset(len(p.Offerings)), nil

@@ -29,7 +29,7 @@ func (m *Model) ReservationsLeft() map[string]int {
 		}
 	}
 	for i := range m.Snapshot.Nodes {
-		if open := m.Snapshot.Nodes[i].Open; open != nil {
+		if open := m.Snapshot.Nodes[i].InFlight; open != nil {
 			if id, ok := open.Requirements[m.Snapshot.ReservationKey].Only(); ok {
 				left[id]--
 			}

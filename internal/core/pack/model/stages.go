@@ -18,7 +18,7 @@ const StagesMin = 2
 // Classes differ in little but sizes and rules between pods, so nearly all find that another
 // has asked the same.
 func (m *Model) AddStages(classes []PodClass) {
-	tidy := m.anyUndesired()
+	respectsSpread := m.anyUndesired()
 	var asked []*PodClass // that preference for nothing, each for something else
 	for c := range classes {
 		cl := &classes[c]
@@ -28,8 +28,8 @@ func (m *Model) AddStages(classes []PodClass) {
 			cl.Stages = asked[before].Stages
 			continue
 		}
-		cl.Stages = m.stagesOf(cl.Constraints, tidy)
-		if len(cl.Constraints.Wishes) == 0 && len(asked) < ComparedMax {
+		cl.Stages = m.stagesOf(cl.Constraints, respectsSpread)
+		if len(cl.Constraints.Preferences) == 0 && len(asked) < ComparedMax {
 			asked = append(asked, cl)
 		}
 	}
@@ -38,54 +38,54 @@ func (m *Model) AddStages(classes []PodClass) {
 // ComparedMax is how many classes are remembered to be compared with.
 const ComparedMax = 16
 
-// asksSame reports whether two shapes want the same of a node's labels and taints; the
+// asksSame reports whether two pod constraints want the same of a node's labels and taints; the
 // first has no preferences.
-func asksSame(a, b *cluster.Shape) bool {
-	return len(b.Wishes) == 0 && a.Invalid == b.Invalid && slices.Equal(a.Tolerations, b.Tolerations) &&
+func asksSame(a, b *cluster.Constraints) bool {
+	return len(b.Preferences) == 0 && a.Invalid == b.Invalid && slices.Equal(a.Tolerations, b.Tolerations) &&
 		slices.EqualFunc(a.Terms, b.Terms, label.Requirements.Equal)
 }
 
-func (m *Model) stagesOf(sh *cluster.Shape, tidy bool) []Stage {
+func (m *Model) stagesOf(sh *cluster.Constraints, respectsSpread bool) []Stage {
 	var admitted []Admitted
 	asked, from := -2, 0 // the node preference that was asked for last; -1: none
-	stages := make([]Stage, 0, len(sh.Wishes)+StagesMin+1)
+	stages := make([]Stage, 0, len(sh.Preferences)+StagesMin+1)
 	if m.Options.IgnorePreferences {
-		from = len(sh.Wishes)
+		from = len(sh.Preferences)
 	}
-	for ; from <= len(sh.Wishes); from++ {
-		at, wish := nodeWish(sh.Wishes, from)
+	for ; from <= len(sh.Preferences); from++ {
+		at, preference := nodePreference(sh.Preferences, from)
 		if at != asked {
-			admitted, asked = m.admit(sh, wish), at
+			admitted, asked = m.admit(sh, preference), at
 		}
-		stages = append(stages, Stage{Admitted: admitted, PreferencesFrom: from, preference: wish, AvoidPreferNoSchedule: tidy, RespectSpread: true})
+		stages = append(stages, Stage{Admitted: admitted, PreferencesFrom: from, preference: preference, AvoidPreferNoSchedule: respectsSpread, RespectSpread: true})
 	}
-	if tidy {
+	if respectsSpread {
 		last := stages[len(stages)-1]
 		last.AvoidPreferNoSchedule = false
 		stages = append(stages, last)
 	}
-	rude := stages[len(stages)-1]
-	rude.RespectSpread = false
-	return append(stages, rude)
+	ignoring := stages[len(stages)-1]
+	ignoring.RespectSpread = false
+	return append(stages, ignoring)
 }
 
-func (m *Model) admit(sh *cluster.Shape, wish label.Requirements) []Admitted {
+func (m *Model) admit(sh *cluster.Constraints, preference label.Requirements) []Admitted {
 	in := make([]Admitted, len(m.Pools))
 	for i, pool := range m.Pools {
 		if sh.Invalid != "" {
 			in[i].Refusal = verdict.Of(verdict.PodError, "", "%s", sh.Invalid)
 			continue
 		}
-		in[i] = pool.Admit(sh, wish)
+		in[i] = pool.Admit(sh, preference)
 	}
 	return in
 }
 
-// nodeWish returns the first preference about node labels that has not been given up.
-func nodeWish(wishes []cluster.Wish, from int) (at int, wish label.Requirements) {
-	for i := from; i < len(wishes); i++ {
-		if wishes[i].Node != nil {
-			return i, wishes[i].Node
+// nodePreference returns the first preference about node labels that has not been given up.
+func nodePreference(preferences []cluster.Preference, from int) (at int, preference label.Requirements) {
+	for i := from; i < len(preferences); i++ {
+		if preferences[i].Node != nil {
+			return i, preferences[i].Node
 		}
 	}
 	return -1, nil

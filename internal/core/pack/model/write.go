@@ -109,10 +109,10 @@ func (b *PlannedNode) flexible(types []int32, prices []float64, opts Options) in
 		if b.TypesMin > 0 && n < b.TypesMin {
 			continue
 		}
-		if b.TypesMin > 0 && b.OffersMinimum(types[:n]) {
+		if b.TypesMin > 0 && b.MeetsMinValues(types[:n]) {
 			break
 		}
-		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.OffersMinimum(types[:n]) {
+		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.MeetsMinValues(types[:n]) {
 			break
 		}
 		tm := &b.Pool.Types[types[n]]
@@ -149,8 +149,8 @@ func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// OffersMinimum reports whether the types have the values that minValues asks for.
-func (b *PlannedNode) OffersMinimum(types []int32) bool {
+// MeetsMinValues reports whether the types have the values that minValues asks for.
+func (b *PlannedNode) MeetsMinValues(types []int32) bool {
 	for i := range b.Minimum {
 		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
 			return false
@@ -215,7 +215,7 @@ func (b *PlannedNode) requests(space quantity.Space, types []int32) quantity.Lis
 		least = both
 	}
 	sum := space.List(b.Used).Plus(least)
-	// The kubelet tells of volumes elsewhere, so a node would never be seen to have them.
+	// The kubelet reports volumes elsewhere, so a node would never be seen to have them.
 	maps.DeleteFunc(sum, func(name string, _ int64) bool { return strings.HasPrefix(name, quantity.AttachPrefix) })
 	return sum
 }

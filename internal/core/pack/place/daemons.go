@@ -16,10 +16,10 @@ import (
 
 // CountedDaemonSet is a daemon that some rule sees.
 type CountedDaemonSet struct {
-	name  string
-	shape *cluster.Shape
-	Class int            // in the ledger
-	on    []model.Bitset // by pool: the types that carry it
+	name        string
+	constraints *cluster.Constraints
+	Class       int            // in the ledger
+	on          []model.Bitset // by pool: the types that carry it
 }
 
 // daemonSetChoice is one set of DaemonSet pods that a node could have, and the offerings with which it has it.
@@ -32,15 +32,15 @@ type daemonSetChoice struct {
 // settle where a node is; for what others leave open, uphold asks the rules once more. If
 // every class settled it, one pod with a rule on instance types could make all nodes small.
 func (s *Topology) findVisible() {
-	first := len(s.Ledger.Shapes()) - len(s.Model.Snapshot.Daemons)
+	first := len(s.Ledger.Constraints()) - len(s.Model.Snapshot.Daemons)
 	for i := range s.Model.Snapshot.Daemons {
-		v := CountedDaemonSet{name: s.Model.Snapshot.Daemons[i].Name, shape: s.Model.Snapshot.Daemons[i].Shape, Class: first + i}
+		v := CountedDaemonSet{name: s.Model.Snapshot.Daemons[i].Name, constraints: s.Model.Snapshot.Daemons[i].Constraints, Class: first + i}
 		if len(s.Ledger.KeysOf(v.Class)) == 0 {
 			continue
 		}
 		for _, pool := range s.Model.Pools {
 			on := model.NewBitset(len(pool.Types))
-			for _, term := range pool.Admit(v.shape, nil).Terms {
+			for _, term := range pool.Admit(v.constraints, nil).Terms {
 				for t := range pool.Types {
 					if term.Offerings.AnyIn(pool.Types[t].First, pool.Types[t].End) {
 						on.Set(t)
@@ -55,13 +55,13 @@ func (s *Topology) findVisible() {
 
 // countDaemonSetsToCome counts the counted DaemonSets that are yet to come to a node that is starting.
 func (s *Topology) countDaemonSetsToCome(n *cluster.Node, place *topology.Place) {
-	if n.Initialised || n.Leaving {
+	if n.Initialized || n.Deleting {
 		return
 	}
 	for i := range s.DaemonSets {
 		v := &s.DaemonSets[i]
-		comes := fit.Tolerated(v.shape.Tolerations, n.Taints) && fit.Matches(v.shape.Terms, n.Labels)
-		if n.Open != nil {
+		comes := fit.Tolerated(v.constraints.Tolerations, n.Taints) && fit.Matches(v.constraints.Terms, n.Labels)
+		if n.InFlight != nil {
 			comes = s.mayCome(v, n)
 		}
 		if comes && !slices.Contains(n.Daemons, v.name) {
@@ -73,7 +73,7 @@ func (s *Topology) countDaemonSetsToCome(n *cluster.Node, place *topology.Place)
 // mayCome reports whether some type that an in-flight NodeClaim may become carries the daemon.
 func (s *Topology) mayCome(v *CountedDaemonSet, n *cluster.Node) bool {
 	at := slices.IndexFunc(s.Model.Pools, func(p *model.Pool) bool { return p.NodePool.Name == n.Pool })
-	return at >= 0 && slices.ContainsFunc(s.Model.Pools[at].TypesNamed(n.Open.Types), func(t int32) bool { return v.on[at].Has(int(t)) })
+	return at >= 0 && slices.ContainsFunc(s.Model.Pools[at].TypesNamed(n.InFlight.Types), func(t int32) bool { return v.on[at].Has(int(t)) })
 }
 
 // daemonSetChoices returns the sets of DaemonSet pods that the node could have with these offerings, in the
@@ -150,7 +150,7 @@ func (s *Topology) setDomain(b *model.PlannedNode, key int, domain int32) {
 
 // daemonSetsMayStay reports whether the daemons that come along break no rule of others.
 func (s *Topology) daemonSetsMayStay(b *model.PlannedNode) bool {
-	return !slices.ContainsFunc(b.DaemonSetPods.Daemons, func(d int) bool { return !s.Ledger.Welcome(s.DaemonSets[d].Class, &b.Domains) })
+	return !slices.ContainsFunc(b.DaemonSetPods.Daemons, func(d int) bool { return !s.Ledger.Admit(s.DaemonSets[d].Class, &b.Domains) })
 }
 
 // brings returns how many pods that count in a group come at least with a node of a

@@ -31,7 +31,7 @@ func (s *State) locate(running []int32) {
 		switch f := at[i]; {
 		case f > 0:
 			place = &s.Existing[f-1].Domains
-		case n.Open != nil:
+		case n.InFlight != nil:
 			open := s.Topology.domainsOfInFlight(n)
 			place = &open
 		default:
@@ -39,7 +39,7 @@ func (s *State) locate(running []int32) {
 		}
 		s.Topology.Ledger.Present(place)
 		for p, c := range here {
-			s.Topology.Ledger.Count(int(c), place, n.Pods[p].Count, n.Pods[p].Leaving)
+			s.Topology.Ledger.Count(int(c), place, n.Pods[p].Count, n.Pods[p].Deleting)
 		}
 		s.Topology.countDaemonSetsToCome(n, place)
 	}
@@ -155,32 +155,32 @@ func (s *State) Remove(c *model.PodClass, p int32) {
 // AssignedPods returns by class the pods that have a place, in the order in which they are placed.
 func (s *State) AssignedPods() [][]int32 {
 	at := s.ClassOf()
-	seats, older := make([][]int32, len(s.Classes)), model.ByAge(s.Model.Snapshot)
+	assignments, older := make([][]int32, len(s.Classes)), model.ByAge(s.Model.Snapshot)
 	count := make([]int, len(s.Classes))
 	for p := range s.Assignments {
 		if s.Assignments[p].Kind != model.Unplaced {
-			count[at[s.Model.Snapshot.Pending[p].Shape]]++
+			count[at[s.Model.Snapshot.Pending[p].Constraints]]++
 		}
 	}
 	memory := make([]int32, len(s.Assignments))
 	for c, n := range count {
-		seats[c], memory = memory[:0:n], memory[n:]
+		assignments[c], memory = memory[:0:n], memory[n:]
 	}
 	for p := range s.Assignments {
 		if s.Assignments[p].Kind != model.Unplaced {
-			c := at[s.Model.Snapshot.Pending[p].Shape]
-			seats[c] = append(seats[c], int32(p))
+			c := at[s.Model.Snapshot.Pending[p].Constraints]
+			assignments[c] = append(assignments[c], int32(p))
 		}
 	}
-	for c := range seats {
-		slices.SortFunc(seats[c], older)
+	for c := range assignments {
+		slices.SortFunc(assignments[c], older)
 	}
-	return seats
+	return assignments
 }
 
-// ClassOf returns the index of each shape's class.
-func (s *State) ClassOf() map[*cluster.Shape]int {
-	of := make(map[*cluster.Shape]int, len(s.Classes))
+// ClassOf returns the index of each constraints' class.
+func (s *State) ClassOf() map[*cluster.Constraints]int {
+	of := make(map[*cluster.Constraints]int, len(s.Classes))
 	for c := range s.Classes {
 		of[s.Classes[c].Constraints] = c
 	}

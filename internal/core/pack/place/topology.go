@@ -18,7 +18,7 @@ import (
 const fewDomains = 6
 
 // NewLedger returns the ledger of all rules between pods that matter to the classes. They
-// come first, in their order; shapes that only run follow, then the daemons. running is the
+// come first, in their order; pod constraints that only run follow, then the daemons. running is the
 // index of each entry of the nodes' pods, one node after another.
 func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.Meter) (l *topology.Ledger, running []int32) {
 	entries := 0
@@ -26,29 +26,29 @@ func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.M
 		entries += len(snap.Nodes[i].Pods)
 	}
 	running = make([]int32, 0, entries)
-	shapes := make([]*cluster.Shape, 0, len(classes)+len(snap.Daemons))
-	index := make(map[*cluster.Shape]int32, len(classes))
+	constraintSets := make([]*cluster.Constraints, 0, len(classes)+len(snap.Daemons))
+	index := make(map[*cluster.Constraints]int32, len(classes))
 	for c := range classes {
 		index[classes[c].Constraints] = int32(c)
-		shapes = append(shapes, classes[c].Constraints)
+		constraintSets = append(constraintSets, classes[c].Constraints)
 	}
 	for i := range snap.Nodes {
 		for p := range snap.Nodes[i].Pods {
-			sh := snap.Nodes[i].Pods[p].Shape
+			sh := snap.Nodes[i].Pods[p].Constraints
 			at, known := index[sh]
 			if !known {
-				at = int32(len(shapes))
+				at = int32(len(constraintSets))
 				index[sh] = at
-				shapes = append(shapes, sh)
+				constraintSets = append(constraintSets, sh)
 			}
 			running = append(running, at)
 		}
 	}
-	daemons := len(shapes)
+	daemons := len(constraintSets)
 	for i := range snap.Daemons {
-		shapes = append(shapes, snap.Daemons[i].Shape)
+		constraintSets = append(constraintSets, snap.Daemons[i].Constraints)
 	}
-	l = topology.NewFor(shapes, snap.Namespaces, meter, func(c int) bool { return c < len(classes) || c >= daemons })
+	l = topology.NewFor(constraintSets, snap.Namespaces, meter, func(c int) bool { return c < len(classes) || c >= daemons })
 	for k, key := range l.Keys() {
 		if domains := fewDomains; l.AsksOf(k) {
 			if key == label.Hostname {
@@ -65,7 +65,7 @@ func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.M
 
 // DomainsOf returns the place of a node of the snapshot.
 func (s *Topology) DomainsOf(n *cluster.Node) topology.Place {
-	if n.Open != nil {
+	if n.InFlight != nil {
 		return s.domainsOfInFlight(n)
 	}
 	place := s.newDomains()
@@ -115,7 +115,7 @@ type spreadWatcher struct {
 
 // findWatchers finds out what nodes must be to count in spreads. Few owners differ in it.
 func (s *Topology) findWatchers() {
-	shapes, asked := s.Ledger.Shapes(), make([]bool, s.Ledger.Groups())
+	constraintSets, asked := s.Ledger.Constraints(), make([]bool, s.Ledger.Groups())
 	for k := range s.Ledger.Keys() {
 		for _, g := range s.Ledger.Spreads(k) {
 			asked[g] = true
@@ -126,11 +126,11 @@ func (s *Topology) findWatchers() {
 			return
 		}
 		w := spreadWatcher{honorTaints: honorTaints}
-		if w.terms = shapes[owner].CountedTerms(); ignoreAffinity || model.AnyEmpty(w.terms) {
+		if w.terms = constraintSets[owner].CountedTerms(); ignoreAffinity || model.AnyEmpty(w.terms) {
 			w.terms = nil
 		}
 		if honorTaints {
-			w.tolerations = shapes[owner].Tolerations
+			w.tolerations = constraintSets[owner].Tolerations
 		}
 		recent := s.watchers[max(0, len(s.watchers)-model.ComparedMax):]
 		at := slices.IndexFunc(recent, func(o spreadWatcher) bool {
@@ -147,9 +147,9 @@ func (s *Topology) findWatchers() {
 // domainsOfInFlight returns the place of a claim that the cloud has not answered for: it may be
 // in each domain that its requirements allow.
 func (s *Topology) domainsOfInFlight(n *cluster.Node) topology.Place {
-	u := Undetermined{Host: n.Name, Requirements: n.Open.Requirements, labels: n.Labels, PoolIndex: slices.IndexFunc(s.Model.Pools, func(p *model.Pool) bool { return p.NodePool.Name == n.Pool })}
+	u := Undetermined{Host: n.Name, Requirements: n.InFlight.Requirements, labels: n.Labels, PoolIndex: slices.IndexFunc(s.Model.Pools, func(p *model.Pool) bool { return p.NodePool.Name == n.Pool })}
 	if u.PoolIndex >= 0 {
-		u.Offerings, _, _ = s.Model.Pools[u.PoolIndex].Match(n.Open.Requirements, true)
+		u.Offerings, _, _ = s.Model.Pools[u.PoolIndex].Match(n.InFlight.Requirements, true)
 	}
 	return s.DomainsOfUndetermined(&u)
 }
@@ -164,14 +164,14 @@ type SpreadOwners struct {
 // AdmitOwners notes for each pool what the owner of each spreading group admits of it.
 func (s *Topology) AdmitOwners() {
 	s.findWatchers()
-	shapes := s.Ledger.Shapes()
+	constraintSets := s.Ledger.Constraints()
 	for _, pool := range s.Model.Pools {
 		var admitted []SpreadOwners
 		s.Ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
-			if honorTaints && !fit.Tolerated(shapes[owner].Tolerations, pool.NodePool.Taints) {
+			if honorTaints && !fit.Tolerated(constraintSets[owner].Tolerations, pool.NodePool.Taints) {
 				return
 			}
-			terms := shapes[owner].CountedTerms()
+			terms := constraintSets[owner].CountedTerms()
 			if ignoreAffinity {
 				terms = nil
 			}

@@ -35,16 +35,16 @@ func (s *Topology) DomainsOfUndetermined(u *Undetermined) topology.Place {
 		case 1:
 			place.Domain[k] = s.Ledger.Domain(k, values[k][0])
 		default:
-			place.Domain[k] = topology.Unsettled
+			place.Domain[k] = topology.Undetermined
 		}
 	}
 	var anywhere [][]int32
-	if slices.Contains(place.Domain, topology.Unsettled) {
+	if slices.Contains(place.Domain, topology.Undetermined) {
 		place.May = make([][]int32, groups)
 		anywhere = make([][]int32, len(keys))
 		for k := range keys {
 			for _, v := range values[k] {
-				if place.Domain[k] == topology.Unsettled {
+				if place.Domain[k] == topology.Undetermined {
 					anywhere[k] = append(anywhere[k], s.Ledger.Domain(k, v))
 				}
 			}
@@ -75,7 +75,7 @@ func (s *Topology) countOwners(u *Undetermined, o *SpreadOwners, values [][]stri
 	}
 	for k, key := range s.Ledger.Keys() {
 		for _, v := range values[k] {
-			if may != nil && some && place.Domain[k] == topology.Unsettled && s.countsAs(u, &o.Admitted, key, v) {
+			if may != nil && some && place.Domain[k] == topology.Undetermined && s.countsAs(u, &o.Admitted, key, v) {
 				may[k] = append(may[k], s.Ledger.Domain(k, v))
 			}
 		}

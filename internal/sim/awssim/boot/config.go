@@ -48,7 +48,7 @@ func (c *config) check(m Instance) error {
 	return nil
 }
 
-// mayLabel tells whether a kubelet may give itself the label: in Kubernetes' own domains
+// mayLabel reports whether a kubelet may give itself the label: in Kubernetes' own domains
 // only a few.
 func mayLabel(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")

@@ -46,7 +46,7 @@ func (n *Nodes) Join(node *corev1.Node) { n.put(node.Name, node) }
 // Leave has the Node deleted, soon.
 func (n *Nodes) Leave(name string) { n.put(name, nil) }
 
-// put makes a wish, which replaces an older one for the same Node.
+// put makes a preference, which replaces an older one for the same Node.
 func (n *Nodes) put(name string, node *corev1.Node) {
 	n.mu.Lock()
 	n.due[name] = node
@@ -57,7 +57,7 @@ func (n *Nodes) put(name string, node *corev1.Node) {
 	}
 }
 
-// Run fulfils wishes until ctx ends. What fails is tried again.
+// Run fulfils preferences until ctx ends. What fails is tried again.
 func (n *Nodes) Run(ctx context.Context) {
 	retry := time.NewTicker(retryAfter)
 	defer retry.Stop()
@@ -81,7 +81,7 @@ func (n *Nodes) Run(ctx context.Context) {
 	}
 }
 
-// putBack keeps a wish that failed, unless there is a newer one.
+// putBack keeps a preference that failed, unless there is a newer one.
 func (n *Nodes) putBack(name string, node *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
