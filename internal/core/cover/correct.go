@@ -44,7 +44,7 @@ func (s *solver) valueItems() {
 	}
 }
 
-// estimates estimates the value for money of each bin from what its room is worth.
+// estimates returns the value for money of each bin from what its room is worth.
 func (s *solver) estimates() {
 	s.estimate = make([]float64, len(s.m.bins))
 	for i := range s.m.bins {

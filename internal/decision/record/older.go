@@ -42,6 +42,8 @@ type olderPlan struct {
 }
 
 // renamed has the names that fields of a type have now, by those that they had.
+//
+//nolint:gochecknoglobals // a constant
 var renamed = map[reflect.Type]map[string]string{
 	reflect.TypeFor[cluster.Snapshot]():    {"Guards": "PDBs"},
 	reflect.TypeFor[cluster.Daemon]():      {"Shape": "Constraints"},
@@ -62,6 +64,8 @@ var renamed = map[reflect.Type]map[string]string{
 }
 
 // renamedReasons has the reasons of verdicts that had other names.
+//
+//nolint:gochecknoglobals // a constant
 var renamedReasons = map[string]verdict.Reason{"NotYetQuiet": verdict.ConsolidateAfterNotElapsed}
 
 // field returns where a field of a type is read to that this version's type has not.

@@ -106,7 +106,7 @@ func (j *judge) matchText(labels map[string]string) string {
 	return text
 }
 
-// counts counts a rule's pods by domain. Owners on a host without the key are at missing.
+// counts returns how many pods of a rule there are by domain. Owners on a host without the key are at missing.
 func (j *judge) counts(r *rule) map[string]*counts {
 	out := map[string]*counts{}
 	has := j.selected[r.match]
