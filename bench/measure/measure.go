@@ -106,7 +106,7 @@ func UserTime() time.Duration {
 	return time.Duration(usage.Utime.Nano())
 }
 
-// peakBytes returns the high-water mark of the process's reschedulable pod memory.
+// peakBytes returns the high-water mark of the process's resident memory.
 func peakBytes() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -28,7 +28,7 @@ type denials struct {
 	now func() time.Time
 	log *slog.Logger
 
-	mu     sync.Mutex // PodDisruptionBudgets missed
+	mu     sync.Mutex // protects missed
 	missed map[right]denial
 }
 

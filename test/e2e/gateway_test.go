@@ -24,7 +24,7 @@ import (
 // border sees everything that replicas ask of the API server and of the account: each has
 // gates of its own. Who wrote the lease last is the leader, and nobody else may act.
 type border struct {
-	mu     sync.Mutex // PodDisruptionBudgets all that follows
+	mu     sync.Mutex // protects all that follows
 	leader string
 	terms  int
 	acts   map[string]int // by replica

@@ -562,7 +562,7 @@ func (s *siege) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// reschedulable pod returns the most memory that the controller has had, in bytes.
+// memory returns the most memory that the controller has had, in bytes.
 func (s *siege) memory() int64 {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.controller.cmd.Process.Pid))

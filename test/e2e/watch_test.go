@@ -30,7 +30,7 @@ import (
 type everything struct {
 	replicas map[string]int // of workloads that are guarded; others are not judged
 
-	mu        sync.Mutex // PodDisruptionBudgets all that follows
+	mu        sync.Mutex // protects all that follows
 	pods      map[types.UID]podSeen
 	claims    map[types.UID]claimSeen
 	healthy   map[string]int // pods by workload

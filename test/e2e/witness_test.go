@@ -53,7 +53,7 @@ type witness struct {
 	sim           *awssim.Sim
 	isInitialized func(node string) bool
 
-	mu     sync.Mutex // PodDisruptionBudgets all that follows
+	mu     sync.Mutex // protects all that follows
 	pods   map[types.UID]*corev1.Pod
 	claims map[types.UID]*karpenterv1.NodeClaim
 	nodes  map[types.UID]*corev1.Node

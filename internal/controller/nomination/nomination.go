@@ -52,7 +52,7 @@ type Loop struct {
 
 	writes sync.WaitGroup
 
-	mu    sync.Mutex      // PodDisruptionBudgets everything below
+	mu    sync.Mutex      // protects everything below
 	nodes map[string]turn // by name
 	open  func(claim string)
 	again time.Time // after a failure

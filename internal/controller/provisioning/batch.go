@@ -15,7 +15,7 @@ type batch struct {
 	now           func() time.Time
 	triggers      chan struct{}
 
-	mu   sync.Mutex      // PodDisruptionBudgets everything below
+	mu   sync.Mutex      // protects everything below
 	seen map[string]bool // since the last window
 	// opened is when the window's first trigger came, zero while none has; last when its last.
 	opened, last time.Time

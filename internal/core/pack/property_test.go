@@ -240,7 +240,7 @@ type site struct {
 	pods   []runningPod
 }
 
-// reschedulable pod is a pod where it ends up.
+// runningPod is a pod where it ends up.
 type runningPod struct {
 	name    string
 	sh      *cluster.Constraints

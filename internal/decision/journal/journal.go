@@ -71,7 +71,7 @@ type Journal struct {
 	queue chan *record.Decision
 	disk  *disk // nil: none
 
-	mu       sync.Mutex // PodDisruptionBudgets everything below
+	mu       sync.Mutex // protects everything below
 	kept     []kept     // oldest first
 	bytes    int64
 	nextID   int64

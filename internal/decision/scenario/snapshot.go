@@ -154,7 +154,7 @@ func (p *NodePool) pool(types []*catalog.Type) cluster.Pool {
 	return out
 }
 
-// pod constraints returns the constraints of each group. Groups that are alike share one.
+// constraintSets returns the constraints of each group. Groups that are alike share one.
 func (s *Scenario) constraintSets() []*cluster.Constraints {
 	constraintSets := make([]*cluster.Constraints, len(s.PodGroups))
 	alike := map[string]*cluster.Constraints{}

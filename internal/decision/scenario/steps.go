@@ -35,7 +35,7 @@ type Move struct {
 	To    string `json:"to"`
 }
 
-// PodDisruptionBudgets returns the disruption budgets of the groups that have one, in their order.
+// pdbs returns the disruption budgets of the groups that have one, in their order.
 func (s *Scenario) pdbs() []cluster.PodDisruptionBudget {
 	var pdbs []cluster.PodDisruptionBudget
 	for i := range s.PodGroups {

@@ -93,7 +93,7 @@ type Evictor struct {
 	// Queue is where pods wait for their next try; NewEvictor makes one.
 	Queue workqueue.TypedRateLimitingInterface[cluster.PodRef]
 
-	mu     sync.Mutex // PodDisruptionBudgets all that follows
+	mu     sync.Mutex // protects all that follows
 	wanted map[cluster.PodRef]wanted
 	sizes  map[int]int // how many are wanted, by size
 }

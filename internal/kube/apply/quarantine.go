@@ -11,7 +11,7 @@ import (
 // Quarantine is what the loops that decide about pods know of those that decisions could not
 // cope with. The provisioner learns it; the loops of a process share one, the zero value is ready.
 type Quarantine struct {
-	mu     sync.Mutex // PodDisruptionBudgets memory
+	mu     sync.Mutex // protects memory
 	memory quarantine.Memory
 }
 

@@ -16,7 +16,7 @@ var ErrOvertaken = errors.New("another loop launched in the same pool meanwhile"
 // PoolLaunches tells the loops that launch of each other's launches in pools with limits. All
 // Launchers of a process share one; the zero value is ready.
 type PoolLaunches struct {
-	mu   sync.Mutex // PodDisruptionBudgets everything below, and is held while such claims are made
+	mu   sync.Mutex // protects everything below, and is held while such claims are made
 	made int        // claims
 	last map[turn]int
 }

@@ -31,7 +31,7 @@ type Options struct {
 
 // Store is the mirror. Its methods may be called from any goroutine.
 //
-// One lock, mu, PodDisruptionBudgets all parts of the Store. It is taken in two places only: at the beginning
+// One lock, mu, protects all parts of the Store. It is taken in two places only: at the beginning
 // of every exported method, and around every handler of a watch (see kindOf in feed.go). The
 // parts have no locks of their own and no access to the Store: their methods expect that the
 // caller holds mu. Listeners are called with mu held. The two counters need no lock.
@@ -39,7 +39,7 @@ type Store struct {
 	opts   Options
 	events atomic.Uint64 // see EventCount
 
-	mu          sync.Mutex // PodDisruptionBudgets everything below
+	mu          sync.Mutex // protects everything below
 	listeners   *listeners
 	pods        *podIndex
 	siblings    *siblings
