@@ -61,9 +61,11 @@ type Parts struct {
 	Log         *slog.Logger
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
-	// Later has something done after a pause; nil: by a goroutine of its own. OneByOne: no
-	// two writes go at the same time. Both are for who wants to repeat a run exactly.
+	// Later has something done after a pause; nil: by a goroutine of its own. Suffix returns the
+	// ends of NodeClaims' names; nil: random ones. OneByOne: no two writes go at the same time.
+	// All three are for who wants to repeat a run exactly.
 	Later    func(pause time.Duration, do func())
+	Suffix   func() string
 	OneByOne bool
 
 	vocabulary translate.Vocabulary
@@ -129,7 +131,7 @@ func (p *Parts) loops() []registrant {
 	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
-		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, PoolLaunches: poolLaunches}
+		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
 	}
 	packing := pack.Options{
 		MinValuesBestEffort: p.Settings.MinValuesPolicy == "BestEffort",

@@ -29,8 +29,8 @@ var roadStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // fault makes one write of many go wrong.
 type fault struct {
 	writes int
-	// at is the write that goes wrong, counted from 1; 0: none.
-	at int
+	// at is the write that goes wrong, counted from 1; 0: none. So do those after it up to until.
+	at, until int
 	// lost: the write is done and its answer lost. Otherwise it is not done.
 	lost bool
 	// before is called ahead of the write, and the write is let through.
@@ -39,7 +39,7 @@ type fault struct {
 
 func (f *fault) around(write func() error) error {
 	f.writes++
-	if f.writes != f.at {
+	if f.writes != f.at && (f.writes < f.at || f.writes > f.until) {
 		return write()
 	}
 	if f.before != nil {
@@ -47,7 +47,7 @@ func (f *fault) around(write func() error) error {
 		return write()
 	}
 	if f.lost {
-		if err := write(); err != nil {
+		if err := write(); err != nil && f.until == 0 {
 			return err
 		}
 	}
@@ -78,6 +78,9 @@ func server(t *testing.T, f *fault) client.Client {
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim, node).WithStatusSubresource(claim).
 		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				return f.around(func() error { return c.Create(ctx, obj, opts...) })
+			},
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				return f.around(func() error { return c.Patch(ctx, obj, patch, opts...) })
 			},

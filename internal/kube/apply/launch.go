@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -24,6 +27,8 @@ type Launcher struct {
 	// OneByOne: claims are written one after the other, in the plan's order, so that a run
 	// can be repeated exactly.
 	OneByOne bool
+	// Suffix returns the end of a NodeClaim's name; nil: random ones, as the API server makes them.
+	Suffix func() string
 	// PoolLaunches is shared with the other loops that launch.
 	PoolLaunches *PoolLaunches
 
@@ -72,12 +77,66 @@ func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv
 		return nil, nil // the pool went; the next plan will not have it
 	}
 	nc := translate.NodeClaim(np, launch, l.Vocabulary)
-	if err := l.Client.Create(ctx, nc); err != nil {
+	err := l.create(ctx, nc)
+	if err != nil && !mayBeDone(err) {
 		return nil, fmt.Errorf("create claim of pool %s: %w", np.Name, err)
 	}
-	l.Mirror.AssumeClaim(nc.DeepCopy())
+	l.Mirror.AssumeClaim(nc.DeepCopy()) // also if it may not exist: then it counts for a short time
+	if err != nil {
+		return nil, fmt.Errorf("create claim %s: it may exist or not: %w", nc.Name, err)
+	}
 	if launch.Replaces == "" { // else its pods stay where they are until it is there
 		l.Mirror.Assign(launch.Pods, nc.Name)
 	}
 	return nc, nil
+}
+
+// createTries is how often the creation of a claim is tried whose answers do not come.
+const createTries = 3
+
+// create creates a claim under a name that is chosen here, not by the API server: if the answer
+// is lost, the same request again shows whether the claim exists. Without that it would not count
+// against its pool's limits until the watch shows it.
+func (l *Launcher) create(ctx context.Context, nc *karpenterv1.NodeClaim) (err error) {
+	isLost := false
+	for range createTries {
+		if !isLost {
+			nc.Name = nc.GenerateName + l.suffix()
+		}
+		sent := nc.DeepCopy() // an answer may be read in part
+		err = l.Client.Create(ctx, sent)
+		switch {
+		case err == nil:
+			*nc = *sent
+			return nil
+		case isLost && apierrors.IsAlreadyExists(err):
+			return nil
+		case apierrors.IsAlreadyExists(err): // another claim has the name
+		case ctx.Err() == nil && mayBeDone(err):
+			isLost = true
+		default:
+			return err
+		}
+	}
+	return err
+}
+
+// suffixLength is how long the API server makes the ends of generated names.
+const suffixLength = 5
+
+func (l *Launcher) suffix() string {
+	if l.Suffix != nil {
+		return l.Suffix()
+	}
+	return rand.String(suffixLength)
+}
+
+// mayBeDone reports whether a request that failed may have been carried out all the same.
+func mayBeDone(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonInternalError:
+		return true
+	default:
+		return false
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -16,11 +17,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
-// TestTwoLoopsNeverLaunchForTheSameRoom: what one loop decided before the other launched in a
-// pool with limits is decided anew; its own launches, and pools without limits, are no matter.
-func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
-	t.Parallel()
-	c := server(t, &fault{})
+// withPools returns an API server, and a mirror that knows two pools: limited, which has limits, and
+// free.
+func withPools(t *testing.T, f *fault) (client.Client, *mirror.Store) {
+	t.Helper()
+	c := server(t, f)
 	informers := &informertest.FakeInformers{Scheme: c.Scheme()}
 	store := mirror.NewStore(mirror.Options{Now: func() time.Time { return roadStart }, Manages: func(string, string) bool { return true }})
 	if _, err := store.Feed(t.Context(), informers); err != nil {
@@ -37,6 +38,14 @@ func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
 		np.Spec.Template.Spec.NodeClassRef = class
 		pools.Add(np)
 	}
+	return c, store
+}
+
+// TestTwoLoopsNeverLaunchForTheSameRoom: what one loop decided before the other launched in a
+// pool with limits is decided anew; its own launches, and pools without limits, are no matter.
+func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
+	t.Parallel()
+	c, store := withPools(t, &fault{})
 	poolLaunches := &apply.PoolLaunches{}
 	one := &apply.Launcher{Client: c, Mirror: store, PoolLaunches: poolLaunches}
 	other := &apply.Launcher{Client: c, Mirror: store, PoolLaunches: poolLaunches}
@@ -60,4 +69,38 @@ func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
 	other.Snapshot()
 	launch(other, "limited", 1, false)
 	launch(one, "limited", 0, true)
+}
+
+// TestAClaimWhoseAnswerIsLostCounts: the creation of a claim is done, or not, and its answer does
+// not come. The next decision must not have the room of its limits again.
+func TestAClaimWhoseAnswerIsLostCounts(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault    fault
+		launched int
+	}{
+		"the claim exists":          {fault{at: 1, lost: true}, 1},
+		"the claim does not exist":  {fault{at: 1}, 1},
+		"it is never known":         {fault{at: 1, until: 10, lost: true}, 0},
+		"it is known at the second": {fault{at: 1, until: 2, lost: true}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, store := withPools(t, &tc.fault)
+			l := &apply.Launcher{Client: c, Mirror: store, PoolLaunches: &apply.PoolLaunches{}}
+			l.Snapshot()
+			done, err := l.Launch(t.Context(), &plan.Plan{Launches: []plan.Launch{{Pool: "limited", Types: []string{"four"}}}})
+			if len(done) != tc.launched || (err == nil) != (tc.launched > 0) {
+				t.Fatalf("launched %d, %v; want %d", len(done), err, tc.launched)
+			}
+			var claims karpenterv1.NodeClaimList
+			if err := c.List(t.Context(), &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: "limited"}); err != nil {
+				t.Fatal(err)
+			}
+			nodes := store.Snapshot().Nodes
+			if len(claims.Items) != 1 || len(nodes) != 1 || nodes[0].Claim != claims.Items[0].Name {
+				t.Errorf("there are %d claims; the mirror counts %v", len(claims.Items), nodes)
+			}
+		})
+	}
 }

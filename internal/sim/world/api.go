@@ -82,12 +82,17 @@ func all[T client.Object](a *api) []T {
 // second is a time as the wire has it.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
+// suffix returns the end of a name that no other object has.
+func (a *api) suffix() string {
+	a.made++
+	return fmt.Sprintf("%05x", a.made)
+}
+
 // create stores an object and fills in what a server gives it.
 func (a *api) create(o client.Object) error {
 	kind := kindOf(o)
 	if o.GetName() == "" && o.GetGenerateName() != "" {
-		a.made++
-		o.SetName(fmt.Sprintf("%s%05x", o.GetGenerateName(), a.made))
+		o.SetName(o.GetGenerateName() + a.suffix())
 	}
 	if a.shelf(kind).get(keyOf(o)) != nil {
 		return apierrors.NewAlreadyExists(resourceOf(kind), o.GetName())

@@ -80,7 +80,7 @@ func (w *World) startProcess() {
 		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Nominations: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seat.ClassKinds(), p.now),
-		Log: p.log(), Journal: w.decisions, Later: p.later, OneByOne: true,
+		Log: p.log(), Journal: w.decisions, Later: p.later, Suffix: p.w.api.suffix, OneByOne: true,
 	}
 	if err := p.parts.Assemble(p.ctx); err != nil {
 		panic(err)
