@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"internal/core/pack/model"},
 	{"internal/core/pack/place"},
 	{"internal/core/pack/launch", "internal/core/repack"},
-	{"internal/core/pack", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
+	{"internal/core/pack", "internal/core/static", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/consolidate"},
 	{"internal/core/disrupt"},
 	{"internal/kube/condition", "internal/controller/loop", "internal/decision/record"},

@@ -32,6 +32,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/controller/repair"
 	"github.com/dovetail-sh/dovetail/internal/controller/reservation"
+	"github.com/dovetail-sh/dovetail/internal/controller/static"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
@@ -106,7 +107,7 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	p.mirror = mirror.NewStore(mirror.Options{
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
-		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
+		StaticCapacity: p.gate("StaticCapacity"), DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.Group == group && strings.EqualFold(k.Kind, kind)
@@ -124,11 +125,12 @@ func (p *Parts) feed(ctx context.Context) error {
 
 // loops returns everything that runs.
 func (p *Parts) loops() []registrant {
-	c := p.Manager.GetClient()
+	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
 	pools := &nodepool.Controllers{
 		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
+		StaticCapacity: isStatic,
 	}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -159,7 +161,10 @@ func (p *Parts) loops() []registrant {
 		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Now: p.Now, Single: p.singles()},
 	}
 	if policies := p.repairPolicies(); len(policies) > 0 {
-		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log})
+		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic})
+	}
+	if isStatic {
+		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})
 	}
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
@@ -187,17 +192,21 @@ func (p *Parts) singles() prometheus.Registerer {
 	return metrics.Registry
 }
 
+// gate reports whether a feature gate is on.
+func (p *Parts) gate(name string) bool {
+	gates, err := p.Settings.Gates()
+	return err == nil && gates[name]
+}
+
 // reserves reports whether instances may be in capacity reservations.
 func (p *Parts) reserves() bool {
-	gates, err := p.Settings.Gates()
-	return err == nil && gates["ReservedCapacity"] && len(p.Cloud.Vocabulary().ReservationKeys) > 0
+	return p.gate("ReservedCapacity") && len(p.Cloud.Vocabulary().ReservationKeys) > 0
 }
 
 // repairPolicies returns which node conditions the provider considers unhealthy; none: nothing is repaired.
 func (p *Parts) repairPolicies() []cloud.RepairPolicy {
-	gates, err := p.Settings.Gates()
 	repairer, able := p.Cloud.(cloud.Repairer)
-	if err != nil || !gates["NodeRepair"] || !able {
+	if !p.gate("NodeRepair") || !able {
 		return nil
 	}
 	return repairer.RepairPolicies()

@@ -142,7 +142,7 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		"": "",
 		"--feature-gates=NodeOverlay=false,SpotToSpotConsolidation=true,ReservedCapacity=true,NodeRepair=false": "",
 		"--feature-gates=NodeOverlay=true":                     "--feature-gates: NodeOverlay=true has no effect",
-		"--feature-gates=StaticCapacity=true":                  "--feature-gates: StaticCapacity=true has no effect",
+		"--feature-gates=StaticCapacity=true":                  "",
 		"--feature-gates=CapacityBuffer=true":                  "--feature-gates: CapacityBuffer=true has no effect",
 		"--feature-gates=TerminateFirstDrift=true":             "--feature-gates: TerminateFirstDrift=true has no effect",
 		"--feature-gates=Teleport=false":                       "--feature-gates: Teleport is no gate that Dovetail knows",

@@ -46,6 +46,9 @@ type Controller struct {
 	Events  *observe.Recorder
 	Metrics *observe.Metrics
 	Log     *slog.Logger
+	// StaticCapacity: claims of pools with replicas expire; else they are kept, for nothing would
+	// replace them.
+	StaticCapacity bool
 	// Health may be nil.
 	Health Health
 	// Opener may be nil: then every Node is opened as soon as it has joined.

@@ -31,7 +31,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 	token := string(p.claim.UID)
 	answer, launched := p.orders.Answer(token)
 	view := core.View{At: p.Now(), Claim: translate.LifecycleClaim(p.claim), Answer: answer, Instance: p.instance}
-	if expires := view.Claim.Expires; !expires.IsZero() && !view.At.Before(expires) {
+	if expires := view.Claim.Expires; !p.StaticCapacity && !expires.IsZero() && !view.At.Before(expires) {
 		static, err := p.isStatic(ctx)
 		if err != nil {
 			return core.Step{}, err

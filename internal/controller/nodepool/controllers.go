@@ -37,6 +37,8 @@ type Controllers struct {
 	Synced  func() bool
 	Now     func() time.Time
 	Metrics *observe.Metrics
+	// StaticCapacity: the gate is on, so that a pool with replicas is valid.
+	StaticCapacity bool
 
 	mu     sync.Mutex
 	health map[string]*launches // guarded by mu; by pool name

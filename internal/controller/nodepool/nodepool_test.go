@@ -149,7 +149,7 @@ func saysStaticIsLeftAlone(t *testing.T, w *world) {
 	w.create(t, np)
 	w.until(t, np, func() error {
 		got := condition.ForNodePool(np).Get("ValidationSucceeded")
-		if got.Status != metav1.ConditionFalse || got.Reason != "NodePoolValidationFailed" || !strings.HasPrefix(got.Message, "spec.replicas: static capacity is not supported") {
+		if got.Status != metav1.ConditionFalse || got.Reason != "NodePoolValidationFailed" || !strings.HasPrefix(got.Message, "spec.replicas: the feature gate StaticCapacity is off") {
 			return fmt.Errorf("ValidationSucceeded is %+v", got)
 		}
 		if ready := condition.ForNodePool(np).Get("Ready"); ready.Status != metav1.ConditionFalse {

@@ -10,15 +10,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// errStatic is wrong with every static pool, whatever the gate StaticCapacity says.
-var errStatic = errors.New("spec.replicas: static capacity is not supported: no node is launched or removed to meet the number, " +
-	"and the nodes that there are stay, drifted or past expireAfter too; remove them by hand, or use a NodePool without replicas")
+// errStatic is wrong with every static pool while the gate StaticCapacity is off.
+var errStatic = errors.New("spec.replicas: the feature gate StaticCapacity is off: no node is launched or removed to meet the number, " +
+	"and the nodes that there are stay, drifted or past expireAfter too; switch it on, or use a NodePool without replicas")
 
 // reconcileValidation says in the pool's condition what is wrong with its spec that the
 // API server could not know.
 func (c *Controllers) reconcileValidation(ctx context.Context, np *karpenterv1.NodePool) error {
 	wrong := translate.ValidatePool(np, c.Vocabulary)
-	if wrong == nil && translate.Static(np) {
+	if wrong == nil && translate.Static(np) && !c.StaticCapacity {
 		wrong = errStatic
 	}
 	return apply.EditPool(ctx, c.Client, np, func() {

@@ -43,6 +43,9 @@ type Controller struct {
 	Events   *observe.Recorder
 	Metrics  *observe.Metrics
 	Log      *slog.Logger
+	// StaticCapacity: nodes of pools with replicas are repaired; else they are kept, for nothing
+	// would replace them.
+	StaticCapacity bool
 }
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
@@ -133,9 +136,12 @@ func (c *Controller) perform(
 	return reconcile.Result{RequeueAfter: max(step.Until.Sub(c.Now()), time.Millisecond)}, nil
 }
 
-// static returns the name of the pool if it has a fixed number of nodes.
+// static returns the name of the pool if it has a fixed number of nodes that nothing keeps up.
 func (c *Controller) static(ctx context.Context, pool string) (string, error) {
 	np := &karpenterv1.NodePool{}
+	if c.StaticCapacity {
+		return "", nil
+	}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: pool}, np, client.UnsafeDisableDeepCopy)
 	if err != nil || !translate.Static(np) {
 		return "", client.IgnoreNotFound(err)

@@ -148,9 +148,10 @@ type Pool struct {
 	ConsolidateAfter time.Duration
 	// Policy is the pool's consolidationPolicy; empty: PolicyUnderutilized.
 	Policy string
-	// Static pools have a fixed number of nodes, so none of them is ever too many.
-	Static  bool
-	Budgets []Budget
+	// Static pools have a fixed number of nodes, Replicas, whatever pods ask for.
+	Static   bool
+	Replicas int
+	Budgets  []Budget
 	// EvictionHourly is what consolidation must save for each ordinary pod that it evicts
 	// from the pool's nodes, in dollars per hour; 0: what the operator says.
 	EvictionHourly float64
@@ -172,6 +173,14 @@ type Budget struct {
 	Scheduled bool
 	// Invalid says why the budget cannot be read; such a one allows nothing. Empty: it can.
 	Invalid string
+}
+
+// NotForPods says why nothing is launched from the pool for pods; empty: nodes may be.
+func (p *Pool) NotForPods() string {
+	if p.Static {
+		return "it has a fixed number of replicas"
+	}
+	return p.Unready
 }
 
 // PoolByName returns the pool of that name.

@@ -56,13 +56,13 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// fixed returns why a node of a static pool stays: nothing would be launched in its place. One
+// fixed returns why a node of a static pool stays: nothing can be launched in its place. One
 // that the cloud takes away is lost anyway.
 func (w *work) fixed(n *cluster.Node, reason string) verdict.Verdict {
-	if pool, ok := w.snap.PoolByName(n.Pool); !ok || !pool.Static || reason == Interrupted {
-		return verdict.Verdict{}
+	if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static && pool.Unready != "" && reason != Interrupted {
+		return verdict.Of(verdict.NodeBlocked, n.Name, "pool %s has a fixed number of nodes, and nothing would replace it: %s", n.Pool, pool.Unready)
 	}
-	return verdict.Of(verdict.NodeBlocked, n.Name, "pool %s has a fixed number of nodes, and nothing would replace it", n.Pool)
+	return verdict.Verdict{}
 }
 
 // meant returns why a node stays for pods that will come to it as far as that is known by now.

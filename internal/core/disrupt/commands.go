@@ -268,7 +268,7 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	case w.urgent(n, f.reason):
 		return verdict.Verdict{}
 	}
-	if why := w.fixed(n, f.reason); !why.IsYes() {
+	if why := w.fixed(n, f.reason); f.launches == 0 && !why.IsYes() {
 		return why
 	}
 	for i := range n.Reschedulable {

@@ -49,7 +49,7 @@ func Cheaper(before, now []cluster.Pool) bool {
 		if at < 0 {
 			continue
 		}
-		if was := &before[at]; was.Unready != "" && is.Unready == "" || raised(was.Limits, is.Limits) || cheaper(was.Types, is.Types) {
+		if was := &before[at]; was.NotForPods() != "" && is.NotForPods() == "" || raised(was.Limits, is.Limits) || cheaper(was.Types, is.Types) {
 			return true
 		}
 	}

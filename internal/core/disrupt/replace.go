@@ -82,7 +82,14 @@ func (w *work) replace(reason string, wanted func(*cluster.Node) bool, order fun
 			continue
 		}
 		step := plan.Command{Reason: reason}
-		if len(n.Reschedulable) > 0 {
+		pool, _ := w.snap.PoolByName(n.Pool)
+		switch {
+		case pool != nil && pool.Static && reason != Interrupted:
+			if step, why = w.templateReplacement(n, pool, reason); !why.IsYes() {
+				w.block(why)
+				continue
+			}
+		case len(n.Reschedulable) > 0:
 			if w.probes == 0 {
 				w.taintWaitingSoftly(i, reason, verdict.Verdict{})
 				continue // another look will come to it

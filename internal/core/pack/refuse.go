@@ -173,7 +173,7 @@ func whyMinValues(p *model.Pool) verdict.Verdict {
 func (s *solver) idle() []verdict.Verdict {
 	var idle []verdict.Verdict
 	for _, p := range s.state.Model.Pools {
-		if p.NodePool.Unready == "" && p.Buyable.Empty() {
+		if p.NodePool.NotForPods() == "" && p.Buyable.Empty() {
 			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.NodePool.Name,
 				"no instance type within the requirements is available"))
 		}

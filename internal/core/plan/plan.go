@@ -69,6 +69,20 @@ type Disruption struct {
 // CauseEffort is in GivenUp for a decision that took too much effort.
 const CauseEffort = "effort"
 
+// Scaling is what brings a static pool to its number of nodes.
+type Scaling struct {
+	// At is the instant of the snapshot.
+	At   time.Time
+	Pool string
+	// Missing is how many nodes the pool has too few, those that cannot be launched now included.
+	Missing  int
+	Launches []Launch
+	// Removals are nodes that the pool has too many.
+	Removals []Removal
+	// Blocked says why fewer are launched than are missing; yes: they are all launched.
+	Blocked verdict.Verdict
+}
+
 // Assignment means one pod for one node or claim of the snapshot.
 type Assignment struct {
 	Pod cluster.PodRef

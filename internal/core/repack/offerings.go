@@ -51,7 +51,7 @@ func (s *Inventory) addOfferings() {
 	}
 	var all []offering
 	for at, p := range s.model.Pools {
-		if p.NodePool.Unready == "" {
+		if p.NodePool.NotForPods() == "" {
 			all = append(all, s.offeringsOf(p, at)...)
 		}
 	}

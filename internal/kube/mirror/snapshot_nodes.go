@@ -23,7 +23,7 @@ func (b *builder) addNodes() {
 		s.views.refresh(n, b.now)
 		v := &b.snap.Nodes[i]
 		*v = n.view
-		if np := s.pools.objects[v.Pool]; n.claim != nil && np != nil && translate.Static(np) {
+		if np := s.pools.objects[v.Pool]; !s.opts.StaticCapacity && n.claim != nil && np != nil && translate.Static(np) {
 			ageless := translate.Ageless(n.claim.object)
 			v.Expires, v.Reclaimed = translate.Expires(ageless), translate.Reclaimed(ageless)
 		}

@@ -25,6 +25,9 @@ type Options struct {
 	// Started is when this process started. Evictions from before are not known: a pod that is
 	// older may be the replacement of an evicted one. Zero: none is.
 	Started time.Time
+	// StaticCapacity: the nodes of pools with replicas expire; else they are kept, for nothing
+	// would replace them.
+	StaticCapacity bool
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
 }

@@ -56,6 +56,7 @@ type Metrics struct {
 	NodePoolsCost                  *prometheus.GaugeVec
 	NodePoolsAllowedDisruptions    *prometheus.GaugeVec
 	NodePoolsNodesConsumingBudgets *prometheus.GaugeVec
+	StaticMissingNodes             *prometheus.GaugeVec
 
 	VoluntaryDisruptionDecisionEvaluationDurationSeconds *prometheus.HistogramVec
 	VoluntaryDisruptionDecisions                         *prometheus.CounterVec
@@ -232,6 +233,9 @@ func (m *Metrics) addPools(f factory) {
 	m.NodePoolsCost = f.gauge("nodepools", "cost_total", "Price of a NodePool's instances, in dollars per hour.", "nodepool")
 	m.NodePoolsAllowedDisruptions = f.gauge("nodepools", "allowed_disruptions", "Nodes of a NodePool that its budgets allow to be disrupted now.", "nodepool", "reason")
 	m.NodePoolsNodesConsumingBudgets = f.gauge("nodepools", "nodes_consuming_budgets", "Nodes of a NodePool that count against its budgets.", "nodepool", "reason")
+	m.StaticMissingNodes = f.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: own, Name: "static_missing_nodes", Help: "Nodes that a NodePool with spec.replicas has too few.",
+	}, []string{"nodepool"})
 }
 
 func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {

@@ -31,6 +31,7 @@ func published() []string {
 		"dovetail_prices_read_timestamp_seconds capacity_type",
 		"dovetail_quarantined_pods",
 		"dovetail_refusals_total reason",
+		"dovetail_static_missing_nodes nodepool",
 		"karpenter_build_info version,goversion,goarch,commit",
 		"karpenter_cloudprovider_batcher_batch_size batcher",
 		"karpenter_cloudprovider_batcher_batch_time_seconds batcher",

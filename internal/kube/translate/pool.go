@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 	p := cluster.Pool{
 		Name: np.Name, Types: types, Taints: Taints(np.Spec.Template.Spec.Taints),
 		Limits: Quantities(np.Spec.Limits), Unready: unready(np),
-		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: Static(np), Budgets: budgets(np, now),
+		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: Static(np), Replicas: Replicas(np), Budgets: budgets(np, now),
 		EvictionHourly: positive(np, EvictionHourlyAnnotationKey), SavingShareMin: positive(np, SavingShareMinAnnotationKey),
 	}
 	if np.Spec.Weight != nil {
@@ -51,13 +52,18 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 // Static reports whether a pool has a fixed number of nodes.
 func Static(np *karpenterv1.NodePool) bool { return np.Spec.Replicas != nil }
 
+// Replicas returns how many nodes a static pool is to have; 0 for others.
+func Replicas(np *karpenterv1.NodePool) int {
+	if !Static(np) {
+		return 0
+	}
+	return int(max(0, min(*np.Spec.Replicas, math.MaxInt32)))
+}
+
 // unready says why nothing may be launched from the pool; empty: it is ready.
 func unready(np *karpenterv1.NodePool) string {
-	switch {
-	case np.DeletionTimestamp != nil:
+	if np.DeletionTimestamp != nil {
 		return "it is being deleted"
-	case Static(np):
-		return "it has a fixed number of replicas"
 	}
 	for _, c := range np.Status.Conditions {
 		if c.Type != karpenterv1.ConditionTypeReady {

@@ -213,8 +213,9 @@ func TestPoolReadiness(t *testing.T) {
 			t.Parallel()
 			np := testPool()
 			tc.change(np)
-			if got := translate.Pool(np, nil, noon).Unready; got != tc.want {
-				t.Errorf("unready %q, want %q", got, tc.want)
+			pool := translate.Pool(np, nil, noon)
+			if got := pool.NotForPods(); got != tc.want || pool.Replicas != translate.Replicas(np) {
+				t.Errorf("not for pods %q, want %q; %d replicas", got, tc.want, pool.Replicas)
 			}
 		})
 	}

@@ -233,8 +233,8 @@ func (p *Pool) Match(want label.Requirements, own bool) (offerings Bitset, open 
 // Admit returns what pod constraints allows of the pool; preference is asked for on top of each of its
 // terms.
 func (p *Pool) Admit(sh *cluster.Constraints, preference label.Requirements) Admitted {
-	if p.NodePool.Unready != "" {
-		return Admitted{Refusal: verdict.Of(verdict.PoolUnready, "", "%s", p.NodePool.Unready)}
+	if why := p.NodePool.NotForPods(); why != "" {
+		return Admitted{Refusal: verdict.Of(verdict.PoolUnready, "", "%s", why)}
 	}
 	if refusal := fit.Taints(sh.Tolerations, p.NodePool.Taints); !refusal.IsYes() {
 		return Admitted{Refusal: refusal}

@@ -198,7 +198,7 @@ func (s *Topology) LocatePools() {
 	keys := s.Ledger.Keys()
 	hostname := -1
 	for at, pool := range s.Model.Pools {
-		if pool.NodePool.Unready != "" {
+		if pool.NodePool.NotForPods() != "" {
 			continue
 		}
 		for i := range s.SpreadOwners[at] {

@@ -1,0 +1,33 @@
+package disrupt
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/static"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// templateReplacement returns the command that replaces a node of a static pool: one node is
+// launched for it as the pool's template has it, whatever pods there are. While both are there
+// the pool has a node more than its replicas, so its limit must leave room for one.
+func (w *work) templateReplacement(n *cluster.Node, pool *cluster.Pool, reason string) (plan.Command, verdict.Verdict) {
+	count := static.CountOf(w.snap, pool.Name)
+	if count.Active+count.Pending > pool.Replicas {
+		return plan.Command{}, verdict.Of(verdict.NodeBlocked, n.Name, "static NodePool %s has more nodes than its replicas, and the surplus goes first", pool.Name)
+	}
+	for i := range w.out.Commands {
+		for j := range w.out.Commands[i].Launch {
+			if w.out.Commands[i].Launch[j].Pool == pool.Name {
+				count.Active++
+			}
+		}
+	}
+	if count.Room(pool) == 0 {
+		return plan.Command{}, verdict.Of(verdict.NodeBlocked, n.Name, "static NodePool %s is at its node limit and cannot stage a replacement", pool.Name)
+	}
+	launch, why := static.Template(pool)
+	if !why.IsYes() {
+		return plan.Command{}, verdict.Of(verdict.NoReplacement, n.Name, "%s", why)
+	}
+	return plan.Command{Reason: reason, Launch: []plan.Launch{launch}}, verdict.Verdict{}
+}
