@@ -3,5 +3,6 @@
 // over a cloud, real or fake.
 //
 // The suite launches instances of its own and ends them; it does not mind others. Read
-// harness.go for what a provider must supply, then launch.go, failure.go and end.go.
+// harness.go for what a provider must supply, then suite.go, which lists the tests of
+// launch.go, failure.go and end.go.
 package cloudtest

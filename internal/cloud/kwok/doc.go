@@ -10,6 +10,7 @@
 // joins when Start runs again, Get and List return it meanwhile, and Launch answers a
 // repeated token with it.
 //
-// Read types.go (what can be bought) and file.go (the same from a file), then
-// provider.go, launch.go, record.go (the wait for the join) and instances.go.
+// Read types.go (what can be launched) and file.go (the same from a file), then
+// provider.go, node.go (the Node of a request), launch.go, record.go and join.go (an
+// instance that joins later) and instances.go.
 package kwok

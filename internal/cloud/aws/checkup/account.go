@@ -21,6 +21,9 @@ import (
 // the cluster.
 const discoveryTag = "karpenter.sh/discovery"
 
+// skewMost is how wrong the clock may be: AWS refuses what was signed more than five minutes off.
+const skewMost, skewWarn = 4 * time.Minute, 30 * time.Second
+
 // spotRole is the role that EC2 itself takes on to launch spot instances.
 const spotRole = "AWSServiceRoleForEC2Spot"
 

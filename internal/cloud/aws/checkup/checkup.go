@@ -3,14 +3,13 @@
 // what would change something is tried as a dry run.
 //
 // Read checkup.go (which checks there are), then account.go (what must be there) and
-// permission.go (what must be allowed); finding.go is what they return.
+// permission.go (what must be allowed). probe.go is what the checks share, finding.go what they return.
 package checkup
 
 import (
 	"context"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -20,40 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-const (
-	// patience is how long one check may take.
-	patience = 30 * time.Second
-	// skewMost is how wrong the clock may be: AWS refuses what was signed more than five
-	// minutes off.
-	skewMost, skewWarn = 4 * time.Minute, 30 * time.Second
-)
-
-// Options say what to look for.
-type Options struct {
-	// Config is how AWS is reached.
-	Config aws.Config
-	// Cluster is the name of the EKS cluster, and the value of the tag karpenter.sh/discovery.
-	Cluster string
-	// Queue is the name of the interruption queue; empty: there is none.
-	Queue string
-	// NodeRole is the name of the role that instances get.
-	NodeRole string
-	Now      func() time.Time
-}
-
-// probe is one look at an account, and what was learnt on the way.
-type probe struct {
-	o       *Options
-	ec2     *ec2.Client
-	eks     *eks.Client
-	iam     *iam.Client
-	pricing *pricing.Client
-	sqs     *sqs.Client
-	ssm     *ssm.Client
-	sts     *sts.Client
-
-	version, subnet, image string
-}
+// patience is how long one check may take.
+const patience = 30 * time.Second
 
 // Check looks at the account. Without credentials nothing else is asked.
 func Check(ctx context.Context, o Options) []Finding {

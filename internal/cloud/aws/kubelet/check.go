@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 //nolint:gochecknoglobals // constants that Go cannot spell
@@ -135,16 +133,4 @@ func (c *Config) checkDNS() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// exponentDigits is how many digits the exponent of a quantity may have: all digits of 1E2000000000
-// are worked out by who reads it, for hours. The definitions of our objects have the same bound.
-const exponentDigits = 3
-
-// ParseQuantity reads a quantity as a class has it.
-func ParseQuantity(text string) (resource.Quantity, error) {
-	if i := strings.LastIndexAny(text, "eE"); i >= 0 && len(strings.TrimLeft(text[i+1:], "+-")) > exponentDigits {
-		return resource.Quantity{}, fmt.Errorf("%.40q: the exponent has more than %d digits", text, exponentDigits)
-	}
-	return resource.ParseQuantity(text)
 }

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
 )
@@ -34,39 +33,6 @@ var managed = []string{ //nolint:gochecknoglobals // a constant that Go cannot s
 	"clusterDNS", "maxPods", "podsPerCore", "systemReserved", "kubeReserved",
 	"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMaxPodGracePeriod",
 	"imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "cpuCFSQuota",
-}
-
-// Parse reads spec.kubelet of a class; nil is the empty configuration. The error names
-// every field that is wrong. Expressions are compiled, but what is wrong with them is for
-// ExpressionError to say.
-func Parse(raw *runtime.RawExtension) (*Config, error) {
-	c := &Config{fields: map[string]any{}}
-	if raw == nil || len(raw.Raw) == 0 {
-		return c, nil
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &c.fields); err != nil {
-		return nil, fmt.Errorf("spec.kubelet: not an object: %w", err)
-	}
-	if c.fields == nil { // null
-		return &Config{fields: map[string]any{}}, nil
-	}
-	plain := maps.Clone(c.fields)
-	if _, expression := plain["maxPods"].(string); expression {
-		plain["maxPods"] = 0
-	}
-	text, err := json.Marshal(plain)
-	if err != nil {
-		return nil, fmt.Errorf("spec.kubelet: %w", err)
-	}
-	strict, err := kjson.UnmarshalStrict(text, &c.typed)
-	if err := errors.Join(append(strict, err)...); err != nil {
-		return nil, fmt.Errorf("spec.kubelet: %w", oneLine(err))
-	}
-	if err := c.check(); err != nil {
-		return nil, oneLine(err)
-	}
-	c.programs, c.broken = compile(c.expressions())
-	return c, nil
 }
 
 // HasExpressions reports whether any value is an expression.
@@ -130,10 +96,14 @@ func (c *Config) reserved() map[string]map[string]string {
 	return map[string]map[string]string{"systemReserved": c.typed.SystemReserved, "kubeReserved": c.typed.KubeReserved}
 }
 
-// oneLine returns the error with its parts on one line.
-func oneLine(err error) error {
-	if err == nil {
-		return nil
+// exponentDigits is how many digits the exponent of a quantity may have: all digits of 1E2000000000
+// are worked out by who reads it, for hours. The definitions of our objects have the same bound.
+const exponentDigits = 3
+
+// ParseQuantity reads a quantity as a class has it.
+func ParseQuantity(text string) (resource.Quantity, error) {
+	if i := strings.LastIndexAny(text, "eE"); i >= 0 && len(strings.TrimLeft(text[i+1:], "+-")) > exponentDigits {
+		return resource.Quantity{}, fmt.Errorf("%.40q: the exponent has more than %d digits", text, exponentDigits)
 	}
-	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	return resource.ParseQuantity(text)
 }

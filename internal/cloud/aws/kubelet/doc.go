@@ -6,6 +6,6 @@
 // value of maxPods, and the amounts of systemReserved and kubeReserved, may be expressions
 // in CEL over what the instance has.
 //
-// Read config.go (what is read), check.go (what is refused), expression.go (CEL), then
-// resolve.go (for one instance).
+// Read parse.go (from a class), config.go (what is kept), check.go (what is refused),
+// expression.go (CEL), then resolve.go (for one instance type).
 package kubelet

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -108,4 +109,22 @@ func (p program) number(m InstanceType) (int64, error) {
 		return 0, fmt.Errorf("gives %v, which is not a number from 0 on", value)
 	}
 	return int64(result), nil
+}
+
+// oneLine returns the error with its parts on one line.
+func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// InstanceType is what expressions can name of an instance type.
+type InstanceType struct {
+	Type             string
+	VCPUs, MemoryMiB int64
+	// ENIs and IPsPerENI are those of the default network card.
+	ENIs, IPsPerENI int64
+	// Pods is how many pods the instance takes if maxPods is not set.
+	Pods int64
 }

@@ -15,16 +15,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// InstanceType is what expressions can name of an instance type.
-type InstanceType struct {
-	Type             string
-	VCPUs, MemoryMiB int64
-	// ENIs and IPsPerENI are those of the default network card.
-	ENIs, IPsPerENI int64
-	// Pods is how many pods the instance takes if maxPods is not set.
-	Pods int64
-}
-
 // Settings is the configuration of the kubelet on one instance type.
 type Settings struct {
 	// Fields is all that was written, expressions replaced by what they give; maxPods is

@@ -5,5 +5,5 @@
 // could break out of, and where that cannot be (a shell script, PowerShell) it stands
 // before ours.
 //
-// Read userdata.go, then mime.go (AL2023 and AL2), bottlerocket.go and windows.go.
+// Read node.go (what is known of the node), then userdata.go, mime.go (AL2023 and AL2), bottlerocket.go and windows.go.
 package userdata

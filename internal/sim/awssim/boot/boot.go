@@ -3,7 +3,7 @@
 // Node is what that kubelet reports. User data that the image would choke on is an error:
 // such an instance runs, and no Node joins.
 //
-// Reading order: boot.go, config.go, kubelet.go, then one file an image family.
+// Reading order: instance.go, boot.go, config.go, kubelet.go, then one file an image family.
 package boot
 
 import (
@@ -11,33 +11,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-)
-
-// Instance is what the hardware and the metadata service tell.
-type Instance struct {
-	InstanceID, InstanceType, Arch        string // Arch: x86_64 or arm64
-	Zone, ZoneID, Region, NodeName, Local string // Local: its address
-	// Cluster is the one whose API server would let the kubelet in; KubeletVersion the image's.
-	Cluster, KubeletVersion string
-	VCPUs                   int
-	// MemoryBytes is what the kernel sees.
-	MemoryBytes int64
-	// ENIs and Addresses are of the default network card: interfaces, addresses each.
-	ENIs, Addresses int
-	// StorageBytes is what the instance store has, all together.
-	StorageBytes int64
-	// Volumes are the sizes in bytes by device name.
-	Volumes map[string]int64
-	// Devices are what device plugins report.
-	Devices corev1.ResourceList
-}
-
-// The image families.
-const (
-	AL2          = "al2"
-	AL2023       = "al2023"
-	Bottlerocket = "bottlerocket"
-	Windows      = "windows" // and a year after it
 )
 
 // Node returns what the instance's kubelet registers.
@@ -67,13 +40,4 @@ func Node(family string, userData []byte, m Instance) (*corev1.Node, error) {
 		return nil, fmt.Errorf("boot %s: %w", family, err)
 	}
 	return node, nil
-}
-
-// podsByAddresses is how many pods have an address: one of each interface is its own, and
-// two pods are on the instance's.
-func (m Instance) podsByAddresses() int {
-	if m.ENIs == 0 {
-		return 0
-	}
-	return m.ENIs*(m.Addresses-1) + 2
 }
