@@ -96,7 +96,11 @@ func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]st
 			left = &one
 		}
 		if !seen || name == "" && needed {
-			if name, err = t.obtain(ctx, s, config, &v, tags, left); err != nil {
+			data, err := t.data(ctx, s, config, &v, tags)
+			if err != nil {
+				return nil, err
+			}
+			if name, err = t.obtain(ctx, data, tags, left); err != nil {
 				return nil, err
 			}
 			names[key] = name
@@ -108,13 +112,9 @@ func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]st
 	return out, nil
 }
 
-// obtain returns the name of the launch template of a variant, after making it if there is
-// none and as many are allowed; empty: they are not.
-func (t *templates) obtain(ctx context.Context, s *fleetSpec, c *instance.Class, v *variant, tags map[string]string, allowed *int) (string, error) {
-	data, err := t.data(ctx, s, c, v, tags)
-	if err != nil {
-		return "", err
-	}
+// obtain returns the name of the launch template with this content. If there is none, it
+// makes one and lowers allowed by one; if allowed is 0, it returns an empty name.
+func (t *templates) obtain(ctx context.Context, data *types.RequestLaunchTemplateData, tags map[string]string, allowed *int) (string, error) {
 	text, err := json.Marshal([]any{data, tags})
 	if err != nil {
 		return "", fmt.Errorf("write launch template: %w", err)

@@ -184,7 +184,7 @@ func (s *iam) listProfiles(c *call) (any, error) {
 		}
 	}
 	c.token = c.form.text("Marker")
-	found, next, err := page(c, found, func(p *profile) string { return p.name }, c.form.number(100, "MaxItems"), 1, 1000)
+	found, next, err := page(c, found, func(p *profile) string { return p.name }, c.form.number(100, "MaxItems"), 1000)
 	if err != nil {
 		return nil, err
 	}

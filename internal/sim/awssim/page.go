@@ -33,7 +33,7 @@ func describeAll[T any](c *call, set string, most int, all []T, d described[T]) 
 			found = append(found, it)
 		}
 	}
-	found, next, err := page(c, found, d.key, c.form.number(0, "MaxResults"), 1, most)
+	found, next, err := page(c, found, d.key, c.form.number(0, "MaxResults"), most)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (s *prices) getProducts(c *call) (any, error) {
 		}
 	}
 	asked, _ := c.doc["MaxResults"].(float64)
-	found, next, err := page(c, found, func(n string) string { return n }, int(asked), 1, 100)
+	found, next, err := page(c, found, func(n string) string { return n }, int(asked), 100)
 	if err != nil {
 		return nil, fail("InvalidParameterException", "%v", err)
 	}

@@ -198,9 +198,9 @@ func glob(pattern, text string) bool {
 
 // page cuts a list to what one answer may hold and returns the token for the rest. The
 // token names the operation and the last item given, so it survives changes of the list.
-func page[T any](c *call, items []T, key func(T) string, asked, least, most int) ([]T, string, error) {
-	if asked != 0 && (asked < least || asked > most) {
-		return nil, "", fail("InvalidParameterValue", "Value ( %d ) for parameter maxResults is invalid. Expecting a value between %d and %d.", asked, least, most)
+func page[T any](c *call, items []T, key func(T) string, asked, most int) ([]T, string, error) {
+	if asked != 0 && (asked < 1 || asked > most) {
+		return nil, "", fail("InvalidParameterValue", "Value ( %d ) for parameter maxResults is invalid. Expecting a value between 1 and %d.", asked, most)
 	}
 	if asked == 0 {
 		asked = most
