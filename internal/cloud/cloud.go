@@ -52,18 +52,18 @@ type Repairer interface {
 	RepairPolicies() []RepairPolicy
 }
 
-// Drifter is a provider that can tell when an instance is not what its class would launch
-// now: another image, another network.
+// Drifter is a provider that can find out whether an instance is still what its class would
+// launch now: another image or another network is drift.
 type Drifter interface {
 	// Drifted returns in what way the instance differs, as a condition's reason
 	// ("ImageDrifted"); empty: it does not. ErrNotFound: there is no such instance or class.
 	Drifted(ctx context.Context, class ClassRef, instanceID string) (reason string, err error)
 }
 
-// Watcher is a provider that hears what will become of its instances.
+// Watcher is a provider that gets notices of what will happen to its instances.
 type Watcher interface {
-	// Watch tells every notice until the context ends. One that tell returns an error for is
-	// told again later; the same may be told twice all the same.
+	// Watch calls report for every notice until the context ends. It repeats a notice later if
+	// report returns an error; the same notice may be reported twice in any case.
 	Watch(ctx context.Context, report func(context.Context, Notice) error)
 }
 
@@ -162,7 +162,7 @@ type LaunchResult struct {
 	Err error
 }
 
-// Instance is one instance as the cloud tells it.
+// Instance is one instance as the cloud describes it.
 type Instance struct {
 	// ID is the providerID of its Node.
 	ID string
@@ -180,7 +180,7 @@ type Instance struct {
 	Terminating           bool
 }
 
-// FailureKind tells what a cloud was short of.
+// FailureKind says why a launch failed.
 type FailureKind string
 
 // The kinds of failure.

@@ -18,7 +18,7 @@ import (
 )
 
 // TestShortBesideAFilledFleet fills a fleet from the second place, as the first has nothing: the
-// shortage is told though nothing failed.
+// shortage is reported though nothing failed.
 func TestShortBesideAFilledFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestShortBesideAFilledFleet(t *testing.T) {
 			short = append(short, r.Short...)
 		}
 		if !slices.Equal(short, []catalog.Place{place}) {
-			t.Errorf("told that %v are short, want %v once", short, place)
+			t.Errorf("reported that %v are short, want %v once", short, place)
 		}
 	})
 }

@@ -57,8 +57,9 @@ type batch struct {
 	keep  time.Duration
 }
 
-// deal settles a batch. Who was marked with it gets the instance of the same place, the one
-// that has its tag before any other; instances that claims have already are nobody else's.
+// deal ends a batch: it assigns the instances that EC2 launched to the batch's members. A
+// member gets the instance that carries its claim's tag, else the one at its own position in
+// the batch. Instances that other claims have already are left out.
 func (b *batch) deal(instances []ec2Instance, failure error) {
 	b.resolved, b.failure, b.got = true, failure, map[string]ec2Instance{}
 	taken := map[string]bool{}

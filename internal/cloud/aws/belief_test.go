@@ -22,7 +22,7 @@ import (
 
 // TestRepeatedTokenOverTheWire loses the answer to a fleet and has EC2 answer the repeat in each
 // way, while what it launched is shown at once, after a minute, now and then, or later than EC2 is
-// believed to take. Then a crash. All ask until they are told, and what is nobody's is swept: one
+// believed to take. Then a crash. All ask until they have an answer, and what is nobody's is swept: one
 // instance for each claim is left.
 func TestRepeatedTokenOverTheWire(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func lostAnswer(t *testing.T, is awssim.Beliefs, late time.Duration, crash bool)
 }
 
 // TestRefusalsEitherWay loses the answer to a fleet of three for which EC2 has two instances.
-// Whether the repeat is told why, two claims get them and the third learns that there is no more.
+// Whether or not EC2 tells the repeat why: two claims get them and the third learns that there is no more.
 func TestRefusalsEitherWay(t *testing.T) {
 	t.Parallel()
 	for _, forgotten := range []bool{false, true} {
@@ -222,7 +222,7 @@ func TestLargestFleet(t *testing.T) {
 	})
 }
 
-// TestProfileGoneEitherWay has a class whose instance profile does not exist. A dry run tells; or,
+// TestProfileGoneEitherWay has a class whose instance profile does not exist. A dry run finds it; or,
 // if it does not, the launch is refused for that reason, and works as soon as there is one.
 func TestProfileGoneEitherWay(t *testing.T) {
 	t.Parallel()
@@ -260,7 +260,7 @@ func TestProfileGoneEitherWay(t *testing.T) {
 }
 
 // TestReservedFleetsEitherWay has EC2 refuse fleets for capacity blocks or interruptible
-// reservations as such: their place is short then, so that the next plan buys something else.
+// reservations as such: their offering is short then, so that the next plan launches something else.
 func TestReservedFleetsEitherWay(t *testing.T) {
 	t.Parallel()
 	for _, interruptible := range []bool{false, true} {
@@ -335,7 +335,7 @@ func TestBandwidthEitherWay(t *testing.T) {
 }
 
 // TestQuotasEitherWay has one quota for the families that are believed to have two. The quota is
-// used up: where EC2 counts both by it the second is told to be short too, else it is launched.
+// used up: where EC2 counts both by it the second is reported short too, else it is launched.
 func TestQuotasEitherWay(t *testing.T) {
 	t.Parallel()
 	for _, one := range []bool{false, true} {

@@ -13,8 +13,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// TestCallsAreTold has requests succeed, be repeated, be refused, and get no answer.
-func TestCallsAreTold(t *testing.T) {
+// TestCallsAreReported has requests succeed, be repeated, be refused, and get no answer.
+func TestCallsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault  awssim.Fault
@@ -47,7 +47,7 @@ func TestCallsAreTold(t *testing.T) {
 				}
 				c.total.Service, c.total.Operation = "EC2", "DescribeSubnets"
 				if diff := cmp.Diff(append(want, c.total), reported, cmpopts.IgnoreFields(Call{}, "Took")); diff != "" {
-					t.Errorf("told (-want +got):\n%s", diff)
+					t.Errorf("reported (-want +got):\n%s", diff)
 				}
 				if slices.ContainsFunc(reported, func(c Call) bool { return c.Took < 0 }) {
 					t.Errorf("a call took less than nothing: %v", reported)

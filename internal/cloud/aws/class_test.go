@@ -224,7 +224,7 @@ func TestDrift(t *testing.T) {
 }
 
 // TestUsedUp asks for more than there is: of vCPUs, of addresses, of instances. What is had
-// is had, and the rest is told to be short where it is.
+// is had, and the rest is reported short where it is.
 func TestUsedUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -265,7 +265,7 @@ func TestUsedUp(t *testing.T) {
 	}
 }
 
-// TestSteadyCluster counts what a provider asks for in a quiet hour.
+// TestSteadyCluster counts what a provider asks for in an hour without changes.
 func TestSteadyCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

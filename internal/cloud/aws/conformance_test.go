@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 	first := w.provider(t)
 	for _, name := range []string{"unready", "slow"} {
 		class := newClass(name)
-		if name == "slow" { // its instances are told nothing, and never join
+		if name == "slow" { // its instances have no user data, and never join
 			custom := "Custom"
 			class.Spec.AMIFamily = &custom
 		}

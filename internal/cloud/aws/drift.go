@@ -31,7 +31,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (
 	}
 	config, err := p.types.config(ctx, c)
 	if err != nil {
-		return "", nil //nolint:nilerr // the class's status tells it
+		return "", nil //nolint:nilerr // the class's status says so
 	}
 	now := &class.Now{Hash: p.opts.hash(c)}
 	if info := sold.info(m.Type); info != nil {

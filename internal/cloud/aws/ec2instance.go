@@ -92,8 +92,8 @@ func described(i *types.Instance) ec2Instance {
 	return m
 }
 
-// instanceOf tells the core of an instance, with what its type says in its class. Types may
-// lack it: then only what EC2 says is known.
+// instanceOf returns an instance as the core sees it. Capacity comes from its type among the
+// class's types; if the type is not there, only what EC2 says is known.
 func instanceOf(m *ec2Instance, of []*catalog.Type) cloud.Instance {
 	out := cloud.Instance{
 		ID: m.ProviderID(), Token: m.Token, Claim: m.Claim, ImageID: m.ImageID, Created: m.Created, Terminating: m.Going,

@@ -109,8 +109,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDefiniteAnswers says which errors of CreateFleet settle an order. One that does not is
-// sent again, so an error that may hide a launch must never settle it.
+// TestDefiniteAnswers says which errors of CreateFleet end a launch request. Without one the
+// request is sent again, so an error that may hide a launch must never end it.
 func TestDefiniteAnswers(t *testing.T) {
 	t.Parallel()
 	refused := func(code string, fault smithy.ErrorFault) error {

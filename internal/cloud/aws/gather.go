@@ -19,7 +19,7 @@ const (
 type gatherer[V any] struct {
 	ask func(ctx context.Context, keys []string) (map[string]V, error)
 	now func() time.Time
-	// gathered is told for how long the questions of a request waited and how many they are.
+	// gathered gets for how long the questions of a request waited, and how many they are.
 	gathered func(waited time.Duration, size int)
 
 	mu   sync.Mutex

@@ -25,7 +25,7 @@ const (
 	ownKept    = 5 * time.Minute
 )
 
-// images finds the @@images (AMIs) of classes.
+// images finds the Amazon Machine Images (AMIs) of classes.
 type images struct {
 	opts    *Options
 	clients *clients

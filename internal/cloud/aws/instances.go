@@ -264,7 +264,7 @@ func (i *instances) terminateAll(ctx context.Context, ids []string) (map[string]
 
 // describe returns the cluster's instances that pass the filters, by id, with the claims
 // that the ledger knows them by. Those that ended lately are among them, so that they can be
-// told from those that EC2 does not show yet.
+// distinguished from those that EC2 does not show yet.
 func (i *instances) describe(ctx context.Context, filters ...types.Filter) (map[string]ec2Instance, error) {
 	in := &ec2.DescribeInstancesInput{MaxResults: aws.Int32(pageMost), Filters: append(filters,
 		types.Filter{Name: aws.String("tag:" + awsv1.TagEKSClusterName), Values: []string{i.opts.ClusterName}},

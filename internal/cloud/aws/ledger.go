@@ -46,7 +46,7 @@ type ledger struct {
 	// throttle waits until a new batch may be sent. Meanwhile the batch takes in others: the
 	// less may be sent, the more go together.
 	throttle func(ctx context.Context) error
-	// gathered is told for how long the first member of a batch waited for others, and how
+	// gathered gets for how long the first member of a batch waited for others, and how
 	// many they are.
 	gathered func(waited time.Duration, size int)
 
@@ -319,7 +319,7 @@ func (l *ledger) end(b *batch, v outcome, err error) {
 	}
 }
 
-// release lets go of a token, which an unsettled batch of another process may answer for.
+// release takes a token off its batch. Another process's batch that is not resolved yet may have it.
 func (l *ledger) release(token string) {
 	delete(l.byToken, token)
 	for _, other := range l.batches {

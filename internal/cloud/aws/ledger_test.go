@@ -268,7 +268,7 @@ func TestOneInstanceForOneToken(t *testing.T) {
 		}
 		for id, m := range l.instances() {
 			if holders[id] != m.Token {
-				t.Fatalf("instance %s is told as that of %s, and %s has it", id, m.Token, holders[id])
+				t.Fatalf("instance %s is listed as that of %s, and %s has it", id, m.Token, holders[id])
 			}
 		}
 	})
@@ -333,7 +333,7 @@ func TestAfterACrash(t *testing.T) {
 		first := launchAll(t.Context(), ec2.ledger(claims), "a", "b")
 		l := ec2.ledger(claims)
 		if got := launchAll(t.Context(), l, "a", "b"); len(got) > 0 {
-			t.Errorf("%v was told before EC2 had the time to show all", got)
+			t.Errorf("%v was reported before EC2 had the time to show all", got)
 		}
 		ec2.wait(shownAfter)
 		launchAll(t.Context(), l, "a", "b")
@@ -350,7 +350,7 @@ func TestAfterACrash(t *testing.T) {
 		launchAll(t.Context(), l, "a", "b")
 		ec2.wait(shownAfter - 2*time.Second)
 		if got := launchAll(t.Context(), l, "a", "b"); len(got) > 0 || ec2.made > 0 {
-			t.Errorf("%v was told before EC2 had the time to show all", got)
+			t.Errorf("%v was reported before EC2 had the time to show all", got)
 		}
 		ec2.wait(2 * time.Second)
 		launchAll(t.Context(), l, "a", "b")
@@ -393,7 +393,7 @@ func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
 	}
 }
 
-// TestAnotherHasLaunched has two processes, one of which the other has not heard of: it finds the
+// TestAnotherHasLaunched has two processes, one of which the other does not know: it finds the
 // other's mark and that one's instance, and launches for those who got nothing.
 func TestAnotherHasLaunched(t *testing.T) {
 	t.Parallel()
@@ -409,8 +409,8 @@ func TestAnotherHasLaunched(t *testing.T) {
 	}
 }
 
-// TestSomeHaveLeft repeats an order whole whose outcome is not known though one of its claims
-// has gone: the others get theirs, and the one too many is told as the one's who left, so
+// TestSomeHaveLeft repeats a launch request whole whose outcome is not known though one of its claims
+// has gone: the others get theirs, and the one too many is listed for the claim that has gone, so
 // that it is swept.
 func TestSomeHaveLeft(t *testing.T) {
 	t.Parallel()
@@ -433,7 +433,7 @@ func TestSomeHaveLeft(t *testing.T) {
 				holders[m.Token] = id
 			}
 			if len(holders) != 3 || holders["gone"] == "" {
-				t.Errorf("the instances are told as of %v", holders)
+				t.Errorf("the instances are listed as of %v", holders)
 			}
 			if got := launchAll(t.Context(), l, "a", "b"); got["a"] != holders["a"] || got["b"] != holders["b"] || ec2.made != 3 {
 				t.Errorf("those who stayed got %v of %v", got, holders)

@@ -127,7 +127,7 @@ func (l *limiter) pay(ctx context.Context, operation string) error {
 	return l.bucket(bucketOf(operation)).Wait(ctx)
 }
 
-// left tells how much of the burst is left that an operation draws from, from 0 to 1.
+// left returns how much is left of the burst that an operation draws from, from 0 to 1.
 func (l *limiter) left(operation string) float64 {
 	bucket := bucketOf(operation)
 	return min(1, max(0, l.bucket(bucket).TokensAt(l.now())/float64(paceOf(bucket).burst)))

@@ -35,8 +35,8 @@ var (
 	errLeft = errors.New("the NodeClaim is gone")
 )
 
-// mark is the annotation on a NodeClaim that says in which batch an instance was ordered for
-// it last. Nothing is launched by what it says: it only tells what to look for before launching.
+// mark is the annotation on a NodeClaim that says in which batch an instance was last requested
+// for it. Nothing is launched because of it: it only says what to look for before launching.
 type mark struct {
 	member
 	batch  string // the value of the tag on its instances
@@ -135,8 +135,8 @@ func (c claims) marks(ctx context.Context) (marks []mark, adopted map[string]boo
 	return marks, adopted, nil
 }
 
-// isWanted reports whether the claim of a request is there and is to stay. Unless that can be
-// told for certain, it does.
+// isWanted reports whether the claim of a request is there and is to stay. If that cannot be
+// found out, it does.
 func (c claims) isWanted(ctx context.Context, m member) bool {
 	claim := &karpenterv1.NodeClaim{}
 	err := c.client.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)

@@ -35,7 +35,7 @@ type market struct {
 	offered  map[string][]string // zones by type
 	onDemand map[string]float64
 	spot     map[string]map[string]float64 // by type and zone
-	// number tells one market from another.
+	// number distinguishes one market from another.
 	number int
 }
 

@@ -205,9 +205,9 @@ func TestPriceFailureOfCallerIsLogged(t *testing.T) {
 	})
 }
 
-// TestUnpricedTypesAreTold: types that the region's price list lacks count as what they cost
+// TestUnpricedTypesAreReported: types that the region's price list lacks count as what they cost
 // elsewhere, and not in silence.
-func TestUnpricedTypesAreTold(t *testing.T) {
+func TestUnpricedTypesAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

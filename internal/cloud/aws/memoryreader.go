@@ -52,9 +52,9 @@ func (r *memoryReader) read(ctx context.Context) error {
 	return nil
 }
 
-// readNode reads the memory of a node that runs an image the class still uses. Kept is what
-// is expected to be kept from pods, by type: a kubelet that was told what the class says now and
-// keeps more has so much less for pods.
+// readNode records the memory of a node that runs an image the class still uses. Kept is how
+// much each instance type is expected to keep from pods. A kubelet that is configured as the
+// class says now and keeps more than that leaves the difference less for pods.
 func (r *memoryReader) readNode(class *awsv1.EC2NodeClass, node *corev1.Node, kept map[string]int64) {
 	id, _ := instanceID(node.Spec.ProviderID)
 	m, ok := r.instances.seen(id)

@@ -24,14 +24,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// ear hears the launch templates that are made.
-type ear struct {
+// templateRecorder records the launch templates that are made.
+type templateRecorder struct {
 	http.RoundTripper
 	mu    sync.Mutex
 	forms []url.Values
 }
 
-func (e *ear) RoundTrip(r *http.Request) (*http.Response, error) {
+func (e *templateRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		return e.RoundTripper.RoundTrip(r)
 	}
@@ -50,7 +50,7 @@ func (e *ear) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // interfaces returns the network interfaces of the last template, each with what it says
 // besides its groups and tags.
-func (e *ear) interfaces(t *testing.T) []string {
+func (e *templateRecorder) interfaces(t *testing.T) []string {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,11 +74,11 @@ func (e *ear) interfaces(t *testing.T) []string {
 	}
 }
 
-// listening returns a provider whose launch templates are heard.
-func (w *world) listening(t *testing.T) (*Provider, *ear) {
+// recording returns a provider whose launch templates are recorded.
+func (w *world) recording(t *testing.T) (*Provider, *templateRecorder) {
 	t.Helper()
 	p := w.provider(t)
-	e := &ear{RoundTripper: w.sim.Transport()}
+	e := &templateRecorder{RoundTripper: w.sim.Transport()}
 	p.opts.Config.HTTPClient = &http.Client{Transport: e}
 	p.connect()
 	return p, e
@@ -99,7 +99,7 @@ func TestIPv6(t *testing.T) {
 		if err := w.api.Create(t.Context(), class); err != nil {
 			t.Fatal(err)
 		}
-		p, e := w.listening(t)
+		p, e := w.recording(t)
 		w.ready(t, p, "six")
 		launchIDs(t, p, requestsOf(t, p, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: "six"}, 1, onDemand))
 		want := []string{"DeviceIndex=0 Ipv6AddressCount=1 Ipv6PrefixCount=2 PrimaryIpv6=true"}
@@ -121,7 +121,7 @@ func TestEFA(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		p, e := w.listening(t)
+		p, e := w.recording(t)
 		w.ready(t, p, "default")
 		all, err := p.Types(t.Context(), classRef)
 		if err != nil {

@@ -151,10 +151,10 @@ func TestQueue(t *testing.T) {
 		time.Sleep(time.Minute)
 		mu.Lock()
 		if reported["spot_interrupted "+ids[0]] == 0 || len(reported) != 1 {
-			t.Errorf("told %v, want that %s is taken back", reported, ids[0])
+			t.Errorf("reported %v, want that %s is taken back", reported, ids[0])
 		}
 		if observed[noOp] < 2 {
-			t.Errorf("heard %v", observed)
+			t.Errorf("observed %v", observed)
 		}
 		mu.Unlock()
 		if n := w.sim.QueueLength(); n != 0 {

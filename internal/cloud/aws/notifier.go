@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// reporter is told of a notice.
+// reporter gets each notice.
 type reporter = func(context.Context, cloud.Notice) error
 
 // notifier reports notices about instances of this cluster.

@@ -46,12 +46,12 @@ type Options struct {
 	Reader client.Reader
 	Now    func() time.Time
 	Log    *slog.Logger
-	// Called is told of every request to AWS and of each of its attempts; may be nil.
+	// Called gets every request to AWS and each of its attempts; may be nil.
 	Called func(Call)
-	// Heard is told of every message of the queue that was handled: its kind and how long it
-	// was under way; may be nil.
+	// Handled gets every message of the queue that was handled: its kind and how long it was
+	// under way; may be nil.
 	Handled func(kind string, underWay time.Duration)
-	// Meter is told what else is counted; nil: nobody.
+	// Meter gets what else is counted; nil: nothing is.
 	Meter Meter
 }
 
@@ -80,21 +80,20 @@ func (o Options) withDefaults(c client.Client) (Options, error) {
 
 // Meter counts what becomes of instances.
 type Meter interface {
-	// LaunchFailed is told of each no in EC2's answer to a launch.
+	// LaunchFailed is called for each refusal in EC2's answer to a launch.
 	LaunchFailed(zone, zoneID, capacityType, reason string)
-	// TerminationFailed is told of each instance that EC2 did not end when it was asked to.
+	// TerminationFailed is called for each instance that EC2 did not end when it was asked to.
 	TerminationFailed(zone, zoneID string)
-	// Gathered is told of each request that is for several: what it asks, for how long it
-	// was gathered, and for how many it is.
+	// Gathered is called for each request that combines several: what it asks, how long it
+	// waited for others, and how many it combines.
 	Gathered(what string, waited time.Duration, size int)
-	// UserData is told the size of what instances of a class run at their start, before it is
-	// encoded; 0: the class is gone.
+	// UserData gets the size of a class's user data before it is encoded; 0: the class is gone.
 	UserData(class string, bytes int)
-	// Unhealthy is told of each instance of which EC2 says something bad that it did not say
-	// before: instance_status, system_status, event_status.
+	// Unhealthy is called when EC2 begins to report that an instance is unhealthy: by
+	// instance_status, system_status or event_status.
 	Unhealthy(category string)
-	// PricesRead is told, whenever prices of a capacity type were read or could not be, when
-	// those in use were read.
+	// PricesRead is called whenever the prices of a capacity type were read, or could not be.
+	// at is when those in use were read.
 	PricesRead(capacityType string, at time.Time)
 }
 

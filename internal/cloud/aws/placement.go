@@ -29,7 +29,7 @@ func (g *placementGroups) resolve(ctx context.Context, class *awsv1.EC2NodeClass
 	case err != nil && isInconclusive(err):
 		return finding{}, err
 	case err != nil:
-		return finding{reason: "PlacementGroupResolutionFailed", message: err.Error(), again: missingAgain}, nil //nolint:nilerr // the condition tells it
+		return finding{reason: "PlacementGroupResolutionFailed", message: err.Error(), again: missingAgain}, nil //nolint:nilerr // the condition says so
 	case group == nil:
 		return finding{reason: "PlacementGroupNotFound", message: "no placement group matches spec.placementGroupSelector", again: missingAgain}, nil
 	}

@@ -66,8 +66,8 @@ func (q *queueReader) read(ctx context.Context) error {
 	return group.Wait()
 }
 
-// handle tells what a message says and deletes it. A malformed one is deleted, too: it
-// would come back for ever. One that could not be acted on comes back by itself.
+// handle reports what a message says and deletes it. A malformed one is deleted, too: it
+// would come back for ever. One that could not be acted on stays in the queue and comes back.
 func (q *queueReader) handle(ctx context.Context, message *sqstypes.Message) error {
 	notices, sent, err := parseMessage(aws.ToString(message.Body))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestReserved launches three instances from reservations of two: two are reserved, say so
-// in every answer, and the third is told that the reservation is used up.
+// in every answer, and the third is refused because the reservation is used up.
 func TestReserved(t *testing.T) {
 	t.Parallel()
 	for name, reservation := range map[string]awssim.Reservation{
@@ -82,7 +82,7 @@ func TestReserved(t *testing.T) {
 }
 
 // TestPlacementGroup launches into the partitions of a group: those that are asked for, or
-// all of them in turn. Each instance says which it is in, at once and later.
+// all of them one after the other. Each instance says which it is in, at once and later.
 func TestPlacementGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,8 +135,8 @@ func TestPlacementGroup(t *testing.T) {
 	})
 }
 
-// TestNothingSecretIsTold looks for the credentials in all that a launch leaves behind.
-func TestNothingSecretIsTold(t *testing.T) {
+// TestNoCredentialIsPassedOn looks for the credentials in all that a launch leaves behind.
+func TestNoCredentialIsPassedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -147,7 +147,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 		for _, i := range w.sim.Instances() {
 			for _, secret := range []string{keys.SecretKey, keys.AccessKey, keys.SessionToken} {
 				if secret != "" && (strings.Contains(i.UserData, secret) || strings.Contains(strings.Join(tagTexts(i.Tags), " "), secret)) {
-					t.Errorf("instance %s is told a credential", i.ID)
+					t.Errorf("instance %s gets a credential", i.ID)
 				}
 			}
 		}

@@ -67,7 +67,7 @@ func (s *shifts) learn(until map[string]time.Time) {
 	s.until = until
 }
 
-// watch tells when zones are shifted away from, and when they are back.
+// watch reports when zones are shifted away from, and when they are back.
 func (s *shifts) watch(ctx context.Context, report func(context.Context, cloud.Notice) error) {
 	reported := map[string]bool{}
 	for ctx.Err() == nil {
@@ -78,7 +78,7 @@ func (s *shifts) watch(ctx context.Context, report func(context.Context, cloud.N
 	}
 }
 
-// read reads the zonal shifts of the cluster and tells what has changed since.
+// read reads the zonal shifts of the cluster and reports what has changed since.
 func (s *shifts) read(ctx context.Context, reported map[string]bool, report func(context.Context, cloud.Notice) error) error {
 	facts, err := s.cluster.describe(ctx)
 	if err != nil {

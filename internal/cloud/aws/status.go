@@ -67,7 +67,7 @@ func (s *statusReader) read(ctx context.Context) error {
 				}
 				reported[n.InstanceID] = true
 				ours, err := s.notify.forward(ctx, n)
-				errs = append(errs, err) // one is no reason not to tell the others
+				errs = append(errs, err) // one is no reason not to report the others
 				at := sighting{n.InstanceID, n.Kind}
 				if seen[at] = ours; ours && !s.unwell[at] {
 					s.opts.Meter.Unhealthy(categoryOf(n.Kind))

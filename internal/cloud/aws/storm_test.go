@@ -100,7 +100,7 @@ func storm(t *testing.T, seed uint64) {
 	p := w.provider(t)
 	w.ready(t, p, "default")
 	ctx := t.Context()
-	wanted := map[string]cloud.LaunchRequest{} // by token; a claim that was told NoCapacity is gone
+	wanted := map[string]cloud.LaunchRequest{} // by token; a claim that was refused by NoCapacity is gone
 	reported := map[string]string{}
 	next := 0
 	for range *stormSteps {

@@ -83,7 +83,7 @@ func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]st
 		if info == nil || image == "" {
 			return nil, &cloud.Failure{Kind: cloud.Rejected, Reason: "AMINotFound", Message: fmt.Sprintf("node class %s has no image for %s", s.class.Name, choice.Type.Name)}
 		}
-		settings, _ := instance.Settings(info, region, config) // the class's status tells what fails
+		settings, _ := instance.Settings(info, region, config) // the class's status says what fails
 		v := variant{image: image, settings: settings, reservation: choice.Offering.Reservation}
 		if s.efa && len(s.class.Spec.NetworkInterfaces) == 0 && info.NetworkInfo != nil && info.NetworkInfo.EfaInfo != nil {
 			v.efas = int(aws.ToInt32(info.NetworkInfo.EfaInfo.MaximumEfaInterfaces))

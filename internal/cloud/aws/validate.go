@@ -156,7 +156,7 @@ func (v *validator) dryRunFailed(c *awsv1.EC2NodeClass, unauthorized, code, mess
 		return finding{reason: unauthorized, message: "not allowed, as a dry run says: " + message, again: validationAgain}, nil
 	case profileMissing && c.Spec.InstanceProfile != nil:
 		return finding{reason: reasonProfileMissing, message: fmt.Sprintf("instance profile %s does not exist: %s", *c.Spec.InstanceProfile, message), again: missingAgain}, nil
-	case profileMissing: // IAM takes a while to tell EC2
+	case profileMissing: // it takes a while until EC2 sees what IAM has
 		return finding{}, fmt.Errorf("EC2 does not know instance profile %s yet", c.Status.InstanceProfile)
 	default:
 		return finding{}, fmt.Errorf("dry run: %s: %s", code, message)

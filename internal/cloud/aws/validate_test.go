@@ -111,7 +111,7 @@ func TestReadyThroughInconclusiveDryRuns(t *testing.T) {
 }
 
 // TestInconclusiveFromTheStart shows a class that no dry run has said anything about yet:
-// nobody knows whether it is valid, why is told, and it is once EC2 says so. The same holds
+// nobody knows whether it is valid, the condition says why, and it is once EC2 says so. The same holds
 // for a class that was edited.
 func TestInconclusiveFromTheStart(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func orphanListed(t *testing.T, h Harness) {
 		t.Errorf("id, claim (-launched +listed):\n%s", diff)
 	}
 	if got.Created.IsZero() {
-		t.Error("the instance does not say when it was created, so nobody can tell whether it is young")
+		t.Error("the instance does not say when it was created, so its age is not known")
 	}
 }
 

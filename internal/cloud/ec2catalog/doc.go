@@ -1,6 +1,6 @@
 // Package ec2catalog is what EC2 sells, as data in the binary: the Linux instances of
 // us-east-1 with their prices of May 2025, in the labels of the Karpenter provider for
-// AWS. It is what dovetail simulate buys from when there is no account to ask.
+// AWS. It is what dovetail simulate launches from when there is no account to ask.
 //
 // The table is written by tools/ec2catalog from a public data set (LICENSE.txt). Three
 // things in it are not from there: the interfaces of instances with several network cards,

@@ -152,7 +152,7 @@ func parseOffering(in fileOffering) (catalog.Offering, error) {
 		case r.Operator == string(label.OpDoesNotExist):
 			continue // an absent label is what an offering has without a word on it
 		case r.Operator != string(label.OpIn) || len(r.Values) != 1:
-			return o, fmt.Errorf("requirements[%d]: %s must be In with one value, because an offering is one thing to buy", i, r.Key)
+			return o, fmt.Errorf("requirements[%d]: %s must be In with one value, because an offering is one thing to launch", i, r.Key)
 		case len(validation.IsValidLabelValue(r.Values[0])) > 0:
 			return o, fmt.Errorf("requirements[%d].values: %q is not a label value", i, r.Values[0])
 		}

@@ -83,7 +83,7 @@ func TestMalformedFileIsOneClearLine(t *testing.T) {
 		"no system":                {`[` + strings.Replace(valid, `["linux"]`, `[]`, 1) + `]`, "element 0 (a): operatingSystems: empty"},
 		"a bad system":             {`[` + strings.Replace(valid, `["linux"]`, `["l x"]`, 1) + `]`, `element 0 (a): operatingSystems[0]: "l x" is not`},
 		"no memory":                {`[` + strings.Replace(valid, `,"memory":"1Gi"`, ``, 1) + `]`, "element 0 (a): resources.memory: missing or zero"},
-		"memory is no quantity":    {`[` + strings.Replace(valid, `"1Gi"`, `"lots"`, 1) + `]`, `element 0 (a): resources.memory: "lots" is not a quantity such as 4 or 16Gi`},
+		"memory is no quantity":    {`[` + strings.Replace(valid, `"1Gi"`, `"much"`, 1) + `]`, `element 0 (a): resources.memory: "much" is not a quantity such as 4 or 16Gi`},
 		"negative cpu":             {`[` + strings.Replace(valid, `"cpu":1`, `"cpu":-1`, 1) + `]`, "element 0 (a): resources.cpu: -1 is negative"},
 		"no offerings":             {`[` + strings.Replace(valid, oneOffering, `"offerings":[]`, 1) + `]`, "element 0 (a): offerings: empty"},
 		"negative price":           {`[` + strings.Replace(valid, `0.5`, `-0.5`, 1) + `]`, "element 0 (a): offerings[0].price: -0.5 is negative"},

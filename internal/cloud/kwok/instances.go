@@ -80,7 +80,7 @@ func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
 	for i := range leases {
 		node, _, err := parseRecord(&leases[i])
 		if err != nil || joined[node.Name] {
-			continue // Start tells about damaged ones
+			continue // Start reports damaged ones
 		}
 		instances = append(instances, p.waiting(node, leases[i].CreationTimestamp))
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// images has the @@images (AMIs).
+// images has the Amazon Machine Images (AMIs).
 type images struct {
 	base *base
 	ssm  *ssm

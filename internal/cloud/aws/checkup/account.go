@@ -32,14 +32,14 @@ func (l *probe) credentials(ctx context.Context) []Finding {
 	out, err := l.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return []Finding{because("credentials", err, map[string]string{
-			"RequestExpired": "set the clock of this machine", "SignatureDoesNotMatch": "set AWS_SECRET_ACCESS_KEY as it belongs to AWS_ACCESS_KEY_ID",
+			"RequestExpired": "set the clock of this computer", "SignatureDoesNotMatch": "set AWS_SECRET_ACCESS_KEY as it belongs to AWS_ACCESS_KEY_ID",
 			"": "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION, to those of the account",
 		})}
 	}
 	found := []Finding{ok("credentials", "account %s, region %s, as %s", aws.ToString(out.Account), l.o.Config.Region, aws.ToString(out.Arn))}
 	there, reported := awsmiddleware.GetServerTime(out.ResultMetadata)
 	if !reported {
-		return append(found, Finding{Check: "clock", Status: Skipped, Found: "AWS did not tell the time"})
+		return append(found, Finding{Check: "clock", Status: Skipped, Found: "AWS' answer has no time"})
 	}
 	skew := l.o.Now().Sub(there).Round(time.Second)
 	f := ok("clock", "%s from AWS'", skew.Abs())
@@ -96,7 +96,7 @@ func (l *probe) subnets(ctx context.Context) []Finding {
 	case free == 0:
 		f.Status, f.Remedy = Failed, "add subnets, or addresses to them"
 	case len(zones) == 1:
-		f.Status, f.Remedy = Warning, "add subnets of other zones: when this one is short of machines there are none"
+		f.Status, f.Remedy = Warning, "add subnets of other zones: when this zone has no capacity, no instance can be launched"
 	}
 	return []Finding{f}
 }
@@ -105,7 +105,7 @@ func (l *probe) subnets(ctx context.Context) []Finding {
 func (l *probe) untagged(what, example string) Finding {
 	return Finding{
 		Check: what, Status: Failed, Found: fmt.Sprintf("no %s found: none carries tag %s=%s", what, discoveryTag, l.o.Cluster),
-		Remedy: fmt.Sprintf("tag those that machines may use: aws ec2 create-tags --resources %s --tags Key=%s,Value=%s", example, discoveryTag, l.o.Cluster),
+		Remedy: fmt.Sprintf("tag those that instances may use: aws ec2 create-tags --resources %s --tags Key=%s,Value=%s", example, discoveryTag, l.o.Cluster),
 	}
 }
 
@@ -148,12 +148,12 @@ func (l *probe) images(ctx context.Context) []Finding {
 }
 
 func (l *probe) nodeRole(ctx context.Context) []Finding {
-	return []Finding{l.role(ctx, "role of machines", l.o.NodeRole, Failed, "make it as deploy/aws does, or say by --node-role how it is called")}
+	return []Finding{l.role(ctx, "role of instances", l.o.NodeRole, Failed, "make it as deploy/aws does, or say by --node-role how it is called")}
 }
 
 func (l *probe) spotRole(ctx context.Context) []Finding {
 	return []Finding{l.role(ctx, "role for spot", spotRole, Warning,
-		"if spot machines are wanted and there never was one: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")}
+		"if spot instances are wanted and there never was one: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")}
 }
 
 // role looks for a role, which the controller itself need not be allowed to see.
@@ -179,7 +179,7 @@ func (l *probe) queue(ctx context.Context) []Finding {
 	const check = "interruption queue"
 	if l.o.Queue == "" {
 		return []Finding{{
-			Check: check, Status: Warning, Found: "none is given: nobody hears that EC2 takes a spot machine away",
+			Check: check, Status: Warning, Found: "none is given: interruptions of spot instances are not noticed",
 			Remedy: "make one as deploy/aws does, and give --interruption-queue",
 		}}
 	}

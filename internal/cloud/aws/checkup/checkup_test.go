@@ -69,8 +69,8 @@ func TestAnAccountThatLacksNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsToldWithItsRemedy breaks one thing after the other.
-func TestWhatIsMissingIsToldWithItsRemedy(t *testing.T) {
+// TestWhatIsMissingIsReportedWithItsRemedy breaks one thing after the other.
+func TestWhatIsMissingIsReportedWithItsRemedy(t *testing.T) {
 	t.Parallel()
 	const give = "give the caller the policies of deploy/aws (docs/reference/iam.md)"
 	subnets := func(subs ...awssim.Subnet) func(*awssim.Options) {
@@ -86,22 +86,22 @@ func TestWhatIsMissingIsToldWithItsRemedy(t *testing.T) {
 		"no subnet has the tag": {
 			account: subnets(awssim.Subnet{ID: "subnet-1", Zone: "us-east-1a", CIDR: "10.0.0.0/24"}),
 			want: []string{
-				"subnets failed: no subnets found: none carries tag karpenter.sh/discovery=demo -> tag those that machines may use: " +
+				"subnets failed: no subnets found: none carries tag karpenter.sh/discovery=demo -> tag those that instances may use: " +
 					"aws ec2 create-tags --resources subnet-… --tags Key=karpenter.sh/discovery,Value=demo",
 				"launch (dry run) skipped: there is no image or no subnet to try it with -> ",
 			},
 		},
 		"one zone alone": {
 			account: subnets(awssim.Subnet{ID: "subnet-1", Zone: "us-east-1a", CIDR: "10.0.0.0/24", Tags: tagged}),
-			want:    []string{"subnets warning: 1 subnet in 1 zone, 251 free addresses -> add subnets of other zones: when this one is short of machines there are none"},
+			want:    []string{"subnets warning: 1 subnet in 1 zone, 251 free addresses -> add subnets of other zones: when this zone has no capacity, no instance can be launched"},
 		},
 		"another cluster": {
 			asks: func(o *checkup.Options) { o.Cluster = "other" },
 			want: []string{
 				"EKS cluster failed: ResourceNotFoundException: No cluster found for name: other. -> give the name that the cluster has in us-east-1: aws eks list-clusters",
-				"subnets failed: no subnets found: none carries tag karpenter.sh/discovery=other -> tag those that machines may use: " +
+				"subnets failed: no subnets found: none carries tag karpenter.sh/discovery=other -> tag those that instances may use: " +
 					"aws ec2 create-tags --resources subnet-… --tags Key=karpenter.sh/discovery,Value=other",
-				"security groups failed: no security groups found: none carries tag karpenter.sh/discovery=other -> tag those that machines may use: " +
+				"security groups failed: no security groups found: none carries tag karpenter.sh/discovery=other -> tag those that instances may use: " +
 					"aws ec2 create-tags --resources sg-… --tags Key=karpenter.sh/discovery,Value=other",
 				"images skipped: which are right depends on the cluster's version -> ",
 				"launch (dry run) skipped: there is no image or no subnet to try it with -> ",
@@ -117,16 +117,16 @@ func TestWhatIsMissingIsToldWithItsRemedy(t *testing.T) {
 		"no queue is given": {
 			asks: func(o *checkup.Options) { o.Queue = "" },
 			want: []string{
-				"interruption queue warning: none is given: nobody hears that EC2 takes a spot machine away -> make one as deploy/aws does, and give --interruption-queue",
+				"interruption queue warning: none is given: interruptions of spot instances are not noticed -> make one as deploy/aws does, and give --interruption-queue",
 			},
 		},
-		"no role for machines, none for spot": {
+		"no role for instances, none for spot": {
 			account: func(o *awssim.Options) { o.Roles = nil },
 			asks:    func(o *checkup.Options) { o.NodeRole = "nodes" },
 			want: []string{
-				"role of machines failed: there is no role nodes -> make it as deploy/aws does, or say by --node-role how it is called",
+				"role of instances failed: there is no role nodes -> make it as deploy/aws does, or say by --node-role how it is called",
 				"role for spot warning: there is no role AWSServiceRoleForEC2Spot -> " +
-					"if spot machines are wanted and there never was one: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+					"if spot instances are wanted and there never was one: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 			},
 		},
 		"the clock is ten minutes fast": {
@@ -145,7 +145,7 @@ func TestWhatIsMissingIsToldWithItsRemedy(t *testing.T) {
 		"roles may not be seen": {
 			fault: awssim.Fault{Kind: awssim.FaultDenied, Operation: "iam:GetRole"},
 			want: []string{
-				"role of machines skipped: the caller may not see whether there is KarpenterNodeRole-demo -> ",
+				"role of instances skipped: the caller may not see whether there is KarpenterNodeRole-demo -> ",
 				"role for spot skipped: the caller may not see whether there is AWSServiceRoleForEC2Spot -> ",
 			},
 		},

@@ -16,7 +16,7 @@ type Status string
 // How checks end.
 const (
 	OK Status = "ok"
-	// Warning: it works, but not as one would like.
+	// Warning: it works, but not as well as it could.
 	Warning Status = "warning"
 	// Failed: the controller will not work.
 	Failed Status = "failed"

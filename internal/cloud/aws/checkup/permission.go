@@ -143,7 +143,7 @@ func (l *probe) launch(ctx context.Context) []Finding {
 	})
 	if code, _ := explain(err); code != dryRunOK {
 		return []Finding{because(check, err, map[string]string{
-			"": "see what EC2 says; the controller would be told the same",
+			"": "see what EC2 says; the controller would get the same answer",
 		})}
 	}
 	return []Finding{ok(check, "EC2 would launch %s in %s", sampleType, l.subnet)}

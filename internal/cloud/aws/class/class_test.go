@@ -184,16 +184,16 @@ func TestValidate(t *testing.T) {
 			unready("SubnetsReady", "False")(c, f)
 			unready("AMIsReady", "Unknown")(c, f)
 		}, want: "DependenciesNotReady: not true: SubnetsReady"},
-		"no image yet":                         {spec: "{" + images + "}", change: unready("AMIsReady", "Unknown"), want: "DependenciesNotReady: not known yet: AMIsReady", unknown: true},
-		"no type is known":                     {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.InstanceTypes = nil }, want: "InstanceTypesNotKnown: ", unknown: true},
-		"an expression that fails for a type":  {spec: "{" + images + "kubelet: {maxPods: '1 / (vcpus - 1)'}}", want: "KubeletExpressionEvaluationFailed: spec.kubelet.maxPods on t3.nano: division by zero"},
-		"a tag that is ours":                   {spec: "{" + images + "tags: {karpenter.sh/nodepool: a}}", want: `TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not yours to set; take it out`, settled: true},
-		"a tag of another cluster":             {spec: "{" + images + "tags: {kubernetes.io/cluster/other: owned}}", want: `TagValidationFailed: spec.tags: "kubernetes.io/cluster/other" is not yours`, settled: true},
-		"more tags than there is room for":     {spec: "{" + images + "tags: {" + manyTags(42) + "}}", want: "TagValidationFailed: spec.tags: EC2 takes 50 tags, and 9 are ours: take out 1 of your 42", settled: true},
-		"as many tags as there is room for":    {spec: "{" + images + "tags: {" + manyTags(41) + "}}"},
-		"a name takes the place of ours":       {spec: "{" + images + "tags: {Name: web, " + manyTags(41) + "}}"},
-		"several at once: the first":           {spec: "{" + images + "kubelet: {maxPod: 3}, tags: {karpenter.sh/nodepool: a}}", want: "InvalidKubeletConfiguration: ", settled: true},
-		"Custom may be told anything it likes": {spec: "{amiFamily: Custom, kubelet: {serializeImagePulls: false}, userData: 'MIME-Version: what'}"},
+		"no image yet":                        {spec: "{" + images + "}", change: unready("AMIsReady", "Unknown"), want: "DependenciesNotReady: not known yet: AMIsReady", unknown: true},
+		"no type is known":                    {spec: "{" + images + "kubelet: {maxPods: vcpus}}", change: func(_ *awsv1.EC2NodeClass, f *class.Facts) { f.InstanceTypes = nil }, want: "InstanceTypesNotKnown: ", unknown: true},
+		"an expression that fails for a type": {spec: "{" + images + "kubelet: {maxPods: '1 / (vcpus - 1)'}}", want: "KubeletExpressionEvaluationFailed: spec.kubelet.maxPods on t3.nano: division by zero"},
+		"a tag that is ours":                  {spec: "{" + images + "tags: {karpenter.sh/nodepool: a}}", want: `TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not yours to set; take it out`, settled: true},
+		"a tag of another cluster":            {spec: "{" + images + "tags: {kubernetes.io/cluster/other: owned}}", want: `TagValidationFailed: spec.tags: "kubernetes.io/cluster/other" is not yours`, settled: true},
+		"more tags than there is room for":    {spec: "{" + images + "tags: {" + manyTags(42) + "}}", want: "TagValidationFailed: spec.tags: EC2 takes 50 tags, and 9 are ours: take out 1 of your 42", settled: true},
+		"as many tags as there is room for":   {spec: "{" + images + "tags: {" + manyTags(41) + "}}"},
+		"a name takes the place of ours":      {spec: "{" + images + "tags: {Name: web, " + manyTags(41) + "}}"},
+		"several at once: the first":          {spec: "{" + images + "kubelet: {maxPod: 3}, tags: {karpenter.sh/nodepool: a}}", want: "InvalidKubeletConfiguration: ", settled: true},
+		"Custom takes anything":               {spec: "{amiFamily: Custom, kubelet: {serializeImagePulls: false}, userData: 'MIME-Version: what'}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

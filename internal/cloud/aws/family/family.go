@@ -1,5 +1,5 @@
-// Package family knows the families of @@images: which system they boot, what of
-// the kubelet they can be told, and what they do where a class says nothing.
+// Package family knows the families of Amazon Machine Images: which system they boot, which
+// fields of the kubelet's configuration they take, and what they do where a class says nothing.
 package family
 
 import (
@@ -35,13 +35,13 @@ type Family struct {
 	// ENILimitedOverhead: the kubelet keeps memory for as many pods as the interfaces have
 	// addresses for, whatever maxPods says. Otherwise for as many as there can be.
 	ENILimitedOverhead bool
-	// PodsPerCore: the kubelet is told podsPerCore.
+	// PodsPerCore: the kubelet takes podsPerCore.
 	PodsPerCore bool
-	// AnyKubelet: the kubelet is told every field of its configuration, not just those that
+	// AnyKubelet: the kubelet takes every field of its configuration, not just those that
 	// are managed.
 	AnyKubelet bool
-	// Flags: the kubelet is told by flags, of which one that holds a list of amounts
-	// replaces what the image has there. Otherwise each amount is replaced by itself.
+	// Flags: the kubelet is configured by flags. A flag that holds a list of amounts replaces
+	// the image's whole list. Without Flags, each amount is replaced by itself.
 	Flags bool
 	// EphemeralDevice is the device that holds the kubelet's directory; empty: not known.
 	EphemeralDevice string

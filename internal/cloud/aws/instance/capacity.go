@@ -18,7 +18,7 @@ const (
 	mebibyte, gibibyte = 1 << 20, 1 << 30
 	// armReservedMiB is what arm64 instances keep for contiguous allocations.
 	armReservedMiB = 64
-	// podsUnlimited is how many pods a kubelet takes that is not told.
+	// podsUnlimited is how many pods a kubelet takes without a maxPods of its own.
 	podsUnlimited = 110
 	// storageDefault is the size of a volume of which nothing is known.
 	storageDefault = 20 * gibibyte
@@ -115,7 +115,7 @@ func pods(info *types.InstanceTypeInfo, f family.Family, s *kubelet.Settings) in
 	return s.MaxPods
 }
 
-// podsDefault returns how many pods the kubelet is told to take if the class does not say.
+// podsDefault returns the maxPods of a kubelet if the class does not set it.
 // With prefixes, which a class asks for by ipPrefixCount, addresses are not short: then it
 // is as many as EKS recommends for the size.
 func podsDefault(info *types.InstanceTypeInfo, r *Region, c *Class) int64 {

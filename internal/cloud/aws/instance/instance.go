@@ -30,7 +30,7 @@ func Types(infos []types.InstanceTypeInfo, r *Region, c *Class) []*catalog.Type 
 // Type returns a type as the class has it.
 func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 	t := &catalog.Type{Name: string(info.InstanceType)}
-	settings, _ := Settings(info, r, c) // what fails is left out; Settings told whoever asked
+	settings, _ := Settings(info, r, c) // what fails is left out; the class's status says why
 	t.Capacity = capacity(info, r, c, &settings)
 	t.Overhead = overhead(info, c, &settings, t.Capacity)
 	t.Offerings = offerings(info, r, c)
@@ -38,8 +38,8 @@ func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 	return t
 }
 
-// Settings returns what the kubelet of an instance of the type is told. The error names the
-// expressions of the class that fail for it.
+// Settings returns the configuration of the kubelet on an instance of the type. The error names
+// the expressions of the class that fail for it.
 func Settings(info *types.InstanceTypeInfo, r *Region, c *Class) (kubelet.Settings, error) {
 	s, err := c.Kubelet.Resolve(ForKubelet(info, r, c))
 	if family.Of(c.Spec).Flags && len(s.KubeReserved) > 0 {

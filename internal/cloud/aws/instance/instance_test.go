@@ -368,7 +368,7 @@ func TestReservationsThatAreUsedUpOrExpire(t *testing.T) {
 		"something is left":   {1, "active", true},
 		"nothing is left":     {0, "active", false},
 		"about to be reaped":  {1, "expiring", false},
-		"of a state not told": {1, "", true},
+		"of an unknown state": {1, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -404,7 +404,7 @@ func TestPartitionsOfAPlacementGroup(t *testing.T) {
 	}
 }
 
-// TestFlagsNameAllThatIsReserved: a kubelet that is told by flags keeps nothing that the
+// TestFlagsNameAllThatIsReserved: a kubelet that is configured by flags keeps nothing that the
 // flag leaves out.
 func TestFlagsNameAllThatIsReserved(t *testing.T) {
 	t.Parallel()

@@ -155,9 +155,9 @@ func TestEveryTypeSaysOfEveryLabel(t *testing.T) {
 	}
 }
 
-// TestAgreesWithTheCatalogue compares two programs: what is worked out here from what EC2
+// TestAgreesWithTheCatalog compares two programs: what is worked out here from what EC2
 // would say of a type, and what internal/cloud/ec2catalog has worked out of its table.
-func TestAgreesWithTheCatalogue(t *testing.T) {
+func TestAgreesWithTheCatalog(t *testing.T) {
 	t.Parallel()
 	want, err := ec2catalog.Types()
 	if err != nil {

@@ -33,8 +33,8 @@ func kubeReserved(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) q
 	return kept
 }
 
-// named returns what the class says of kubeReserved with the rest beside it, for a kubelet
-// that is told by flags: what the flag leaves out would not be kept at all.
+// named returns the whole kubeReserved for a kubelet that is configured by flags: what the class
+// says, and the defaults for the rest. What the flag leaves out would not be kept at all.
 func named(info *types.InstanceTypeInfo, c *Class, s *kubelet.Settings) map[string]string {
 	kept := kubeReserved(info, c, s)
 	out := map[string]string{

@@ -32,7 +32,7 @@ func TestPlansTakeUpReservations(t *testing.T) {
 		"the pool wants none":             {pool: label.Requirements{key: label.DoesNotExist()}, launches: "0 3 0"},
 		"the pods want the reservation":   {pod: label.Requirements{key: label.In("cr-1")}, launches: "2 0 1"},
 		"the pods want none":              {pod: label.Requirements{key: label.DoesNotExist()}, launches: "0 3 0"},
-		"the pool buys on demand":         {pool: label.Requirements{label.CapacityType: label.In("on-demand")}, launches: "0 3 0"},
+		"the pool launches on demand":     {pool: label.Requirements{label.CapacityType: label.In("on-demand")}, launches: "0 3 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,7 @@ func (c *Config) HasExpressions() bool { return len(c.expressions()) > 0 }
 // ExpressionError says which expressions are not valid, and why.
 func (c *Config) ExpressionError() error { return c.broken }
 
-// Unsupported says what an instance of the family cannot be told.
+// Unsupported returns an error that names the fields which instances of the family do not take.
 func (c *Config) Unsupported(f family.Family) error {
 	if f.Name == family.Custom {
 		return nil

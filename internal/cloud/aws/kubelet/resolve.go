@@ -81,7 +81,7 @@ func (c *Config) resolveReserved(field string, list map[string]string, m Instanc
 		delete(out, key)
 		p, ok := c.programs[field+"."+key]
 		if !ok {
-			continue // ExpressionError tells
+			continue // ExpressionError says why
 		}
 		n, err := p.number(m)
 		if err != nil {

@@ -1,5 +1,5 @@
 // Package policy holds what an AWS account must allow the controller: the operations that
-// it calls, on no more than what it made, which is told by tags. The managed policies for an
+// it calls, on no more than what it made, which its tags show. The managed policies for an
 // account, deploy/aws and docs/reference/iam.md all follow from it, as tests assert; another
 // test, of the provider, asserts that the operations are those that its code calls.
 //

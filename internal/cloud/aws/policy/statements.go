@@ -30,7 +30,7 @@ func Policies(p Params) []Policy {
 // which is the value.
 func Implied() map[string]string {
 	return map[string]string{
-		"iam:PassRole":           "CreateFleet and AddRoleToInstanceProfile give machines a role",
+		"iam:PassRole":           "CreateFleet and AddRoleToInstanceProfile give instances a role",
 		"iam:TagInstanceProfile": "CreateInstanceProfile tags what it makes",
 	}
 }
@@ -74,7 +74,7 @@ func (p *Params) endOwn() Statement {
 }
 
 func (p *Params) passRole() Statement {
-	return allow("GiveMachinesTheirRole", []string{"iam:PassRole"}, []string{p.iam("role/" + p.NodeRole)}, map[string]map[string][]string{
+	return allow("GiveInstancesTheirRole", []string{"iam:PassRole"}, []string{p.iam("role/" + p.NodeRole)}, map[string]map[string][]string{
 		equals: {"iam:PassedToService": {"ec2.amazonaws.com", "ec2.amazonaws.com.cn"}},
 	})
 }

@@ -177,7 +177,7 @@ func message(parts []part) (string, error) {
 	between := boundary
 	for slices.ContainsFunc(parts, func(p part) bool { return bytes.Contains(p.body, []byte("--"+between)) }) {
 		if between += "/"; len(between) > boundaryMax {
-			return "", errors.New("spec.userData: a line of dashes and slashes is too long to be told from a MIME boundary")
+			return "", errors.New("spec.userData: a line of dashes and slashes is too long: it could be taken for a MIME boundary")
 		}
 	}
 	var out bytes.Buffer

@@ -14,14 +14,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Node is what an instance is told.
+// Node is what the user data of an instance is made from.
 type Node struct {
 	Family  family.Family
 	Cluster Cluster
 	// Labels and Taints that the Node joins with; that it has not registered is added.
 	Labels map[string]string
 	Taints []cluster.Taint
-	// Kubelet is what its kubelet is told.
+	// Kubelet is the configuration of its kubelet.
 	Kubelet kubelet.Settings
 	// StorePolicy says what becomes of the instance's own disks; nil: they are left alone.
 	StorePolicy *awsv1.InstanceStorePolicy
@@ -68,7 +68,7 @@ func (n *Node) taints() []cluster.Taint {
 	return append(slices.Clip(n.Taints), cluster.Taint{Key: unregistered.Key, Value: unregistered.Value, Effect: string(unregistered.Effect)})
 }
 
-// dns returns the address of the DNS that pods are told of; empty: not known.
+// dns returns the address of the DNS that pods use; empty: not known.
 func (n *Node) dns() string {
 	if len(n.Kubelet.ClusterDNS) > 0 {
 		return n.Kubelet.ClusterDNS[0]
@@ -76,7 +76,7 @@ func (n *Node) dns() string {
 	return n.Cluster.DNS
 }
 
-// kubeletArgs returns what the kubelet of a family is told that takes flags alone.
+// kubeletArgs returns the flags of a kubelet that is configured by flags alone.
 func (n *Node) kubeletArgs() []string {
 	k := &n.Kubelet
 	args := []string{fmt.Sprintf("--node-labels=%q", pairs(n.nodeLabels(), "="))}
@@ -118,8 +118,8 @@ func (n *Node) kubeletArgs() []string {
 	return args
 }
 
-// evictionHard returns the thresholds that a kubelet is told which takes them as a whole:
-// one that is not named would be off, so the defaults stand beside those of the class.
+// evictionHard returns the class's thresholds together with the kubelet's defaults for the
+// others: for a kubelet that takes thresholds as a whole, one that is not named would be off.
 func (n *Node) evictionHard() map[string]string {
 	if len(n.Kubelet.EvictionHard) == 0 {
 		return nil

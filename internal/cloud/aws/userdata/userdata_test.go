@@ -198,7 +198,7 @@ func bottlerocket(t *testing.T, text string) {
 	}
 }
 
-// TestWindowsHasNoInodes: a kubelet that is told its thresholds as a whole is told of
+// TestWindowsHasNoInodes: a kubelet that takes its thresholds as a whole gets one for
 // inodes where there are any.
 func TestWindowsHasNoInodes(t *testing.T) {
 	t.Parallel()
