@@ -43,7 +43,7 @@ annotations that nothing else reads.`,
 			}
 			names := tainted(nodes.Items)
 			d := &apply.Disrupter{Client: c}
-			if err := d.Unshun(cmd.Context(), names); err != nil {
+			if err := d.RemoveSoftTaint(cmd.Context(), names); err != nil {
 				return fmt.Errorf("remove taint %s: %w", translate.PreferOthersTaintKey, err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "removed taint %s from %d of %d nodes\n", translate.PreferOthersTaintKey, len(names), len(nodes.Items))

@@ -1,6 +1,6 @@
 // Package candidacy is the loop that says on each claim whether its node is a candidate
 // for disruption: Drifted, when it is not what its pool would launch now, and
-// Consolidatable, when it has been quiet for as long as its pool asks.
+// Consolidatable, when consolidateAfter of its pool has passed without a pod event.
 package candidacy
 
 import (
@@ -37,8 +37,8 @@ import (
 const (
 	controllerName = "nodeclaim.disruption"
 	claimsAtOnce   = 10
-	// again is how often a claim is looked at without news: what the provider sees, and
-	// what it offers, changes without any.
+	// again is how often a claim is reconciled without a trigger: what the provider sees and
+	// what it offers changes without one.
 	again = 5 * time.Minute
 )
 
@@ -59,7 +59,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	asks := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	classes := map[schema.GroupVersionKind]client.Object{}
 	for _, kind := range c.Cloud.ClassKinds() {
-		// By its own type, as the provider reads it: what the watch has heard of, the provider sees.
+		// By its own type, as the provider reads it: then the provider sees what the watch has seen.
 		made, err := mgr.GetScheme().New(kind)
 		if err != nil {
 			return fmt.Errorf("register %s: %w", controllerName, err)

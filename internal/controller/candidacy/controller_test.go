@@ -61,18 +61,18 @@ func TestWhatStandsOnAClaim(t *testing.T) {
 		want   string
 		again  time.Duration
 	}{
-		"quiet for long enough": {func(*karpenterv1.NodeClaim, *karpenterv1.NodePool, *seer) {}, "Consolidatable=True Consolidatable", again},
+		"consolidateAfter has passed": {func(*karpenterv1.NodeClaim, *karpenterv1.NodePool, *seer) {}, "Consolidatable=True Consolidatable", again},
 		"a pod came ten seconds ago": {func(nc *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, _ *seer) {
 			nc.Status.LastPodEventTime = metav1.NewTime(noon.Add(-10 * time.Second))
 		}, "", 20 * time.Second},
-		"it was quiet, and a pod came": {func(nc *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, _ *seer) {
+		"it had passed, and a pod came": {func(nc *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, _ *seer) {
 			nc.Status.Conditions = append(nc.Status.Conditions, is(karpenterv1.ConditionTypeConsolidatable, noon.Add(-time.Minute)))
 			nc.Status.LastPodEventTime = metav1.NewTime(noon)
 		}, "", half},
 		"consolidateAfter is Never": {func(_ *karpenterv1.NodeClaim, np *karpenterv1.NodePool, _ *seer) {
 			np.Spec.Disruption.ConsolidateAfter = karpenterv1.NillableDuration{}
 		}, "", again},
-		"not initialised": {func(nc *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, _ *seer) { nc.Status.Conditions = nil }, "", again},
+		"not initialized": {func(nc *karpenterv1.NodeClaim, _ *karpenterv1.NodePool, _ *seer) { nc.Status.Conditions = nil }, "", again},
 		"another template": {func(_ *karpenterv1.NodeClaim, np *karpenterv1.NodePool, _ *seer) {
 			np.Annotations[karpenterv1.NodePoolHashAnnotationKey] = "2"
 		}, "Consolidatable=True Consolidatable, Drifted=True NodePoolDrifted", again},

@@ -35,7 +35,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// patience is far less than the time after which a claim is looked at without news.
+// patience is far less than the time after which a claim is reconciled without a trigger.
 const patience = time.Minute
 
 // seerOfEC2 is a cloud with node classes of EC2, which counts what it is asked.

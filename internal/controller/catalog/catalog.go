@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// period is how often the provider is asked for what it told before.
+	// period is how often the provider is asked again for the types of a class.
 	period = time.Minute
 	// interval is how often the mirror is asked for new classes, and the first wait after a
 	// provider's error, which doubles up to period.
@@ -31,7 +31,7 @@ const (
 	// patience is how long one answer may take.
 	patience = time.Minute
 	// changedMost bounds how many changed classes are noted between two looks; what is more
-	// is asked for in its turn.
+	// is asked for when it is due.
 	changedMost = 1_000
 )
 
@@ -52,7 +52,7 @@ type Loop struct {
 	changed map[cloud.ClassRef]bool // since the last look
 }
 
-// Register adds the loop to the manager and has it hear of changes of classes.
+// Register adds the loop to the manager and has changes of classes trigger it.
 func (l *Loop) Register(mgr manager.Manager) error {
 	l.changed = map[cloud.ClassRef]bool{}
 	for _, kind := range l.Cloud.ClassKinds() {
@@ -94,7 +94,7 @@ func (l *Loop) takeChanged() map[cloud.ClassRef]bool {
 	return changed
 }
 
-// NeedLeaderElection tells that a stand-by keeps its catalog too, to be ready at once.
+// NeedLeaderElection returns false: a stand-by keeps its catalog too, to be ready at once.
 func (l *Loop) NeedLeaderElection() bool { return false }
 
 // Start asks until the context ends.

@@ -1,4 +1,4 @@
-// Package conditions tells how the conditions of claims, pools and Nodes change: it counts
+// Package conditions reports how the conditions of claims, pools and Nodes change: it counts
 // how often and after how long, and writes an event about each change of a claim's or
 // pool's.
 package conditions
@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// Loop looks on the leader only, so that nothing is told twice. Its fields are set once,
-// before Register.
+// Loop watches on the leader only, so that nothing is reported twice. Its fields are set
+// once, before Register.
 type Loop struct {
 	Cache      cache.Cache
 	Conditions *observe.Conditions
@@ -28,11 +28,11 @@ type Loop struct {
 // Register adds the loop to the manager.
 func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
 
-// NeedLeaderElection tells that one process at a time tells.
+// NeedLeaderElection returns true: one process at a time reports.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
-// Start looks until the context ends. What was so before is no news: a condition counts
-// when it is seen to change.
+// Start watches until the context ends. A condition counts when it is seen to change, not
+// when it is first seen.
 func (l *Loop) Start(ctx context.Context) error {
 	for _, kind := range []client.Object{&karpenterv1.NodeClaim{}, &karpenterv1.NodePool{}, &corev1.Node{}} {
 		informer, err := l.Cache.GetInformer(ctx, kind)
@@ -57,7 +57,7 @@ func (l *Loop) changed(before, after any) {
 	}
 	for _, t := range l.Conditions.Changed(was, now) {
 		if isNode(now) || t.From == "" {
-			continue // others tell about Nodes; and a condition that begins says little
+			continue // others report Nodes; and a condition that begins says little
 		}
 		l.Events.Event(now, observe.ConditionChanged(t))
 	}

@@ -1,5 +1,5 @@
 // Package consistency is the loop that compares a Node with what was promised when it
-// was launched, and tells when it is not so: a Node that is smaller than its type says
+// was launched, and reports what differs: a Node that is smaller than its type says
 // wastes money, and one whose do-not-disrupt annotation means nothing is not protected.
 package consistency
 

@@ -48,7 +48,7 @@ func (l *Loop) finish(ctx context.Context, snap *cluster.Snapshot, p *plan.Disru
 // taintSoftly keeps pods away from nodes that go later, before anything is evicted for the
 // steps that begin now.
 func (l *Loop) taintSoftly(ctx context.Context, p *plan.Disruption) error {
-	return errors.Join(harmless(l.Disrupter.AddSoftTaint(ctx, p.SoftTaints)), harmless(l.Disrupter.Unshun(ctx, p.SoftTaintsOver)))
+	return errors.Join(harmless(l.Disrupter.AddSoftTaint(ctx, p.SoftTaints)), harmless(l.Disrupter.RemoveSoftTaint(ctx, p.SoftTaintsOver)))
 }
 
 // begin begins new steps. One that fails halfway is found incomplete by a later look.

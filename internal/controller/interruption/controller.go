@@ -71,8 +71,9 @@ func (l *Loop) Start(ctx context.Context) error {
 // errEarly is for a notice that may come before its instance is written down on its claim.
 var errEarly = errors.New("no claim has the instance yet")
 
-// Act does what a notice calls for. It is safe to repeat; a notice about an instance that
-// no claim has needs nothing, unless one may have it soon: then it is to be told again.
+// Act does what a notice calls for. It is safe to repeat. For an instance that no claim has
+// there is nothing to do, unless a claim may have it soon: then Act returns an error, so that
+// the notice is reported again.
 func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 	if n.Kind == cloud.ZoneShifted || n.Kind == cloud.ZoneRestored {
 		return l.reportPools(ctx, n)

@@ -77,7 +77,7 @@ func TestNotices(t *testing.T) {
 		"a broken instance is not waited for": {
 			[]cloud.Notice{{Kind: cloud.SystemBroken, InstanceID: instance}}, false, outcome{Deleted: true, Ended: "2026-11-01T12:00:00Z", Events: 4},
 		},
-		"a recommendation is only told": {
+		"a recommendation is only reported": {
 			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, false, outcome{Events: 2},
 		},
 		"a spot node that pods do not use yet goes at once": {
@@ -232,7 +232,7 @@ func TestEarlyNotice(t *testing.T) {
 	}
 	notice := cloud.Notice{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}
 	if err := loop.Act(t.Context(), notice); err == nil {
-		t.Error("an early notice was taken for done, so nobody tells it again")
+		t.Error("an early notice was taken for done, so it is not reported again")
 	}
 	if err := loop.Act(t.Context(), cloud.Notice{Kind: cloud.Ended, InstanceID: instance}); err != nil {
 		t.Errorf("the end of an instance without a claim: %v", err)
@@ -249,7 +249,7 @@ func TestEarlyNotice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if claim.DeletionTimestamp == nil {
-		t.Error("the notice was not acted on when it was told again")
+		t.Error("the notice was not acted on when it was reported again")
 	}
 	if err := loop.Act(t.Context(), cloud.Notice{Kind: cloud.Reclaimed, InstanceID: "aws:///zone-a/i-2", Ends: now}); err != nil {
 		t.Errorf("a notice about an instance that no claim can have: %v", err)

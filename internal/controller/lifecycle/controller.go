@@ -1,8 +1,8 @@
-// Package lifecycle is the loop that sees each claim through its life: it takes a look,
-// lets the core decide the next step, has it performed, and tells about it.
+// Package lifecycle is the loop that sees each claim through its life: it reads the claim and
+// what belongs to it, lets the core decide the next step, has it performed, and reports it.
 //
-// It never waits for the cloud: launches are ordered, and a claim is looked at again when
-// its answer has come.
+// It never waits for the cloud: it sends launch requests, and a claim is reconciled again
+// when its answer has come.
 package lifecycle
 
 import (
@@ -24,7 +24,7 @@ import (
 // turnRetry is when to ask again whether a Node may be opened, in case nobody reports it.
 const turnRetry = 5 * time.Second
 
-// Health hears how the launches and registrations of pools end.
+// Health gets how the launches and registrations of pools end.
 type Health interface {
 	// Record is called when a claim's Node has registered, or will not.
 	Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool)

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// attach attaches a volume to the node, as far as the API can tell.
+// attach attaches a volume to the node, as far as the API shows it.
 func (w *world) attach(t *testing.T, node *corev1.Node, name string) *storagev1.VolumeAttachment {
 	t.Helper()
 	volume := "pv-" + name

@@ -26,27 +26,27 @@ func TestTheLifeOfClaims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, story := range map[string]func(*testing.T, *world){
-		"a claim becomes a node that takes pods, and goes again":    lives,
-		"pods leave in four tiers":                                  leavesInTiers,
-		"a budget is answered with patience":                        waitsForBudget,
-		"a held pod is not evicted":                                 waitsForHold,
-		"a deadline is answered with force":                         forcesAtDeadline,
-		"volumes detach before the instance goes":                   waitsForVolumes,
-		"a volume that does not detach is given up at the deadline": givesVolumeUp,
-		"a claim whose time is over goes, budgets are still asked":  expires,
-		"a broken node goes at once, unless too many are sick":      repairs,
-		"a node deleted by hand takes its claim along":              nodeDeletedByHand,
-		"a claim for which there is no instance type goes":          noInstanceType,
-		"a claim of a class that does not exist goes":               noClass,
-		"a claim of somebody else's class is left alone":            notOurs,
-		"startup taints hold initialisation back":                   startupTaints,
-		"a claim whose instance vanished is collected":              instanceVanished,
-		"an instance that no claim knows is collected":              orphanInstance,
-		"a node that no claim knows drains":                         orphanNode,
-		"a dead node whose instance is gone is let go at once":      deadNode,
-		"a pod that comes or goes is noted on the claim":            podEvents,
-		"a claim that loses its class label gets it back":           hydrates,
-		"a node that is smaller than promised is told on the claim": tooSmall,
+		"a claim becomes a node that takes pods, and goes again":        lives,
+		"pods leave in four tiers":                                      leavesInTiers,
+		"a budget is answered with patience":                            waitsForBudget,
+		"a held pod is not evicted":                                     waitsForHold,
+		"a deadline is answered with force":                             forcesAtDeadline,
+		"volumes detach before the instance goes":                       waitsForVolumes,
+		"a volume that does not detach is given up at the deadline":     givesVolumeUp,
+		"a claim whose time is over goes, budgets are still asked":      expires,
+		"a broken node goes at once, unless too many are sick":          repairs,
+		"a node deleted by hand takes its claim along":                  nodeDeletedByHand,
+		"a claim for which there is no instance type goes":              noInstanceType,
+		"a claim of a class that does not exist goes":                   noClass,
+		"a claim of somebody else's class is left alone":                notOurs,
+		"startup taints hold initialisation back":                       startupTaints,
+		"a claim whose instance vanished is collected":                  instanceVanished,
+		"an instance that no claim knows is collected":                  orphanInstance,
+		"a node that no claim knows drains":                             orphanNode,
+		"a dead node whose instance is gone is let go at once":          deadNode,
+		"a pod that comes or goes is noted on the claim":                podEvents,
+		"a claim that loses its class label gets it back":               hydrates,
+		"a node that is smaller than promised is reported on the claim": tooSmall,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,8 +100,7 @@ func lives(t *testing.T, w *world) {
 	w.event(t, claim, "Finalized")
 }
 
-// leavesInTiers watches the pods: none may be told to leave while one of an earlier tier
-// is there.
+// leavesInTiers watches the pods: none may be evicted while one of an earlier tier is there.
 func leavesInTiers(t *testing.T, w *world) {
 	claim := w.claim(t, "tiers", func(c *karpenterv1.NodeClaim) { c.Labels = map[string]string{"story": "tiers"} })
 	node := w.ready(t, claim)
@@ -134,7 +133,7 @@ func leavesInTiers(t *testing.T, w *world) {
 		}
 		for other, stays := range there {
 			if stays && tier[other] < tier[pod.Name] {
-				t.Errorf("%s was told to leave while %s was there", pod.Name, other)
+				t.Errorf("%s was evicted while %s was there", pod.Name, other)
 			}
 		}
 	}
@@ -222,7 +221,7 @@ func (w *world) stays(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	must(t, w.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 	if pod.DeletionTimestamp != nil {
-		t.Fatalf("pod %s was told to leave", pod.Name)
+		t.Fatalf("pod %s was evicted", pod.Name)
 	}
 }
 

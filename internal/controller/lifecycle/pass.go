@@ -131,8 +131,8 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 	}
 }
 
-// request says what to buy for a claim: whatever it allows that holds what it needs, the
-// cheapest first.
+// request returns the launch request of a claim: every offering that the claim allows and
+// that holds what it needs, the cheapest first.
 func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud.LaunchRequest, error) {
 	ref := claim.Spec.NodeClassRef
 	class := cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}

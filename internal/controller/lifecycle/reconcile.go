@@ -100,7 +100,7 @@ func isLast(step *core.Step) bool {
 	case core.Wait:
 		return step.Why != "" || len(step.Notes) == 0
 	case core.DeleteClaim, core.DeleteNodes, core.RemoveFinalizer:
-		return true // the API server tells when it is done
+		return true // a watch event says when it is done
 	default:
 		return false
 	}

@@ -28,7 +28,7 @@ type Controllers struct {
 	Client     client.Client
 	Cloud      cloud.Provider
 	Vocabulary translate.Vocabulary
-	// Types returns the instance types of a class as last heard, for their prices.
+	// Types returns the instance types of a class as last read, for their prices.
 	Types func(cloud.ClassRef) ([]*catalog.Type, error)
 	// NodeVersion counts the changes of NodeClaims and Nodes of a pool: capacity is not counted again
 	// while that stays the same. Nil: it is not known.
@@ -90,7 +90,7 @@ func (c *Controllers) classKind(np *karpenterv1.NodePool) (kind schema.GroupVers
 }
 
 // class returns the pool's node class; nil if there is none. It is read from the API
-// server itself, which has it in whatever version and shape the provider's kind has.
+// server itself, which has it in whatever version and with whatever fields the kind has.
 func (c *Controllers) class(ctx context.Context, np *karpenterv1.NodePool) (*unstructured.Unstructured, error) {
 	kind, _ := c.classKind(np)
 	class := &unstructured.Unstructured{}

@@ -16,8 +16,8 @@ import (
 
 const healthy = karpenterv1.ConditionTypeNodeRegistrationHealthy
 
-// Record hears how the launch of a claim ended: its Node registered, or was given up. A
-// claim that no present pool owns says nothing.
+// Record notes how the launch of a claim ended: its Node registered, or was given up. A
+// claim that no present pool owns is left out.
 func (c *Controllers) Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool) {
 	np := &karpenterv1.NodePool{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, np, client.UnsafeDisableDeepCopy); err != nil {

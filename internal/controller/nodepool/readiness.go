@@ -42,7 +42,7 @@ func classReady(class *unstructured.Unstructured) (ready bool, reason, message s
 	if class.GetDeletionTimestamp() != nil {
 		return false, "NodeClassTerminating", "the node class is being deleted"
 	}
-	// A status of another shape has no conditions, which is as good as unknown.
+	// A status with other fields has no conditions, which is as good as unknown.
 	conditions, _, _ := unstructured.NestedSlice(class.Object, "status", "conditions")
 	for _, entry := range conditions {
 		c, _ := entry.(map[string]any)

@@ -45,7 +45,7 @@ type share struct {
 	offering
 }
 
-// state tells a state of an object from all others.
+// state identifies one version of an object.
 type state struct {
 	uid     types.UID
 	version string

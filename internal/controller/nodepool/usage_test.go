@@ -81,9 +81,9 @@ func TestWhatIsAsItWasStillHolds(t *testing.T) {
 	}
 }
 
-// TestAPoolIsCountedOnlyForNews lists its nodes only when there may be others, and not because
+// TestAPoolIsCountedOnlyWhenItMayHaveChanged lists its nodes only when there may be others, and not because
 // its own status was just written.
-func TestAPoolIsCountedOnlyForNews(t *testing.T) {
+func TestAPoolIsCountedOnlyWhenItMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -123,7 +123,7 @@ func TestAPoolIsCountedOnlyForNews(t *testing.T) {
 		{"it is new", func() {}, read, true},
 		{"its own status was written", func() {}, read, false},
 		{"a cache does not show that yet", func() {}, behind.DeepCopy, false},
-		{"a node was heard of", func() { observed++ }, read, true},
+		{"a node was seen", func() { observed++ }, read, true},
 		{"nothing happened since", func() {}, read, false},
 		{"others wrote to the pool", func() {
 			changed := read()

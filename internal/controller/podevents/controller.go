@@ -54,8 +54,8 @@ func nodeOf(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // moves passes the events in which a pod that is not a daemon's comes to a node or is
-// about to leave it. What the first list brings is no news: whoever was bound before we
-// looked has been counted, or is counted by the node's age.
+// about to leave it. Pods of the first list are left out: a pod that was bound before we
+// started has been counted, or is counted by the node's age.
 func moves(now func() time.Time) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -71,7 +71,7 @@ func moves(now func() time.Time) predicate.Predicate {
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			pod := e.Object.(*corev1.Pod)
-			// A pod that was told to leave has been counted then.
+			// A pod that was terminating before has been counted when it began to.
 			return pod.Spec.NodeName != "" && translate.Active(pod) && !translate.OwnedByDaemonSet(pod)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },

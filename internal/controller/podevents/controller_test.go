@@ -33,9 +33,9 @@ func ended(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 
 func labelled(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }
 
-// TestWhatStartsTheQuietTimeAnew shows among others that a restart of ours, which sees
+// TestWhatIsAPodEvent shows among others that a restart of ours, which sees
 // every pod as if it were new, does not.
-func TestWhatStartsTheQuietTimeAnew(t *testing.T) {
+func TestWhatIsAPodEvent(t *testing.T) {
 	t.Parallel()
 	moves := moves(func() time.Time { return noon })
 	created := func(p *corev1.Pod) bool { return moves.Create(event.CreateEvent{Object: p}) }
@@ -44,17 +44,17 @@ func TestWhatStartsTheQuietTimeAnew(t *testing.T) {
 	}
 	deleted := func(p *corev1.Pod) bool { return moves.Delete(event.DeleteEvent{Object: p}) }
 	for name, c := range map[string]struct{ got, want bool }{
-		"a pod that is bound":                        {updated(podOf(time.Hour, ""), podOf(time.Hour, "n1")), true},
-		"a pod that is created bound":                {created(podOf(time.Second, "n1")), true},
-		"an old pod that is seen after a restart":    {created(podOf(time.Hour, "n1")), false},
-		"a pod without a node":                       {created(podOf(time.Second, "")), false},
-		"a pod that is told to leave":                {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", deleting)), true},
-		"a pod that ends":                            {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", ended)), true},
-		"a pod that is gone after it was told":       {deleted(podOf(time.Hour, "n1", deleting)), false},
-		"a pod that is gone without notice":          {deleted(podOf(time.Hour, "n1")), true},
-		"anything else that changes of a pod":        {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", labelled)), false},
-		"a pod of a DaemonSet that is bound":         {updated(podOf(time.Hour, "", daemon), podOf(time.Hour, "n1", daemon)), false},
-		"a pod of a DaemonSet that is told to leave": {updated(podOf(time.Hour, "n1", daemon), podOf(time.Hour, "n1", daemon, deleting)), false},
+		"a pod that is bound":                     {updated(podOf(time.Hour, ""), podOf(time.Hour, "n1")), true},
+		"a pod that is created bound":             {created(podOf(time.Second, "n1")), true},
+		"an old pod that is seen after a restart": {created(podOf(time.Hour, "n1")), false},
+		"a pod without a node":                    {created(podOf(time.Second, "")), false},
+		"a pod that begins to end":                {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", deleting)), true},
+		"a pod that ends":                         {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", ended)), true},
+		"a pod that is gone after that":           {deleted(podOf(time.Hour, "n1", deleting)), false},
+		"a pod that is gone without notice":       {deleted(podOf(time.Hour, "n1")), true},
+		"anything else that changes of a pod":     {updated(podOf(time.Hour, "n1"), podOf(time.Hour, "n1", labelled)), false},
+		"a pod of a DaemonSet that is bound":      {updated(podOf(time.Hour, "", daemon), podOf(time.Hour, "n1", daemon)), false},
+		"a pod of a DaemonSet that begins to end": {updated(podOf(time.Hour, "n1", daemon), podOf(time.Hour, "n1", daemon, deleting)), false},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: counts %v, want %v", name, c.got, c.want)

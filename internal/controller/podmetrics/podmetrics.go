@@ -44,7 +44,7 @@ type wait struct {
 // Register adds the loop to the manager.
 func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
 
-// NeedLeaderElection tells that one process at a time measures.
+// NeedLeaderElection returns true: one process at a time measures.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start measures until the context ends.

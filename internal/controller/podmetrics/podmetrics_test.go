@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// TestAPodIsMeasuredOnce follows a pod from pending to running, with every event told twice.
+// TestAPodIsMeasuredOnce follows a pod from pending to running, with every event sent twice.
 func TestAPodIsMeasuredOnce(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

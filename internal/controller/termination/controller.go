@@ -1,5 +1,5 @@
-// Package termination is the loop that takes Nodes down in good order: it takes a look,
-// lets the core decide the next step of the drain, has it performed, and tells about it.
+// Package termination is the loop that drains and removes Nodes: it reads the Node and its
+// pods, lets the core decide the next step of the drain, has it performed, and reports it.
 // The pods that may leave are handed to an eviction queue with workers of its own.
 package termination
 

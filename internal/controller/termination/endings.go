@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// endings remembers since when pods of Nodes that go have been seen ending. When a pod is to
-// have ended is told by the API server's clock, and ours may be ahead of it.
+// endings remembers since when each pod of the Nodes that go has been seen ending. The time at
+// which a pod is to have ended is by the API server's clock, and ours may be ahead of it.
 type endings struct {
 	mu    sync.Mutex
 	since map[string]map[types.UID]time.Time // by node

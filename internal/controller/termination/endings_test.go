@@ -20,7 +20,7 @@ import (
 )
 
 // TestPodsThatAreEndingAreWaitedFor was found by the world (seeds 3046 and 104388): with our
-// clock 90 seconds ahead of the API server's, pods that had just been told to end counted as
+// clock 90 seconds ahead of the API server's, pods that had just been evicted counted as
 // stuck, and the instance was ended under them, with their volumes.
 func TestPodsThatAreEndingAreWaitedFor(t *testing.T) {
 	t.Parallel()

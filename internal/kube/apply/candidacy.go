@@ -15,7 +15,7 @@ import (
 type Candidacy struct {
 	// Drifted is the reason; empty: it has not drifted.
 	Drifted string
-	// IsConsolidatable: it has been quiet for as long as its pool asks.
+	// IsConsolidatable: consolidateAfter of its pool has passed without a pod event.
 	IsConsolidatable bool
 }
 

@@ -39,7 +39,7 @@ type Orders struct {
 	Now   func() time.Time
 	// Answered is called with the name of each claim whose order was answered.
 	Answered func(claim string)
-	// Short is told which places had nothing, and for how long to leave them alone; may be nil.
+	// Short gets the offerings that had no capacity, and for how long not to use them; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
 	// Later has something done after a pause, by another goroutine; nil: by a new one.
 	Later func(pause time.Duration, do func())

@@ -212,7 +212,7 @@ func TestWhatACloudWasShortOfIsPassedOn(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("told (-want +got):\n%s", diff)
+					t.Errorf("reported (-want +got):\n%s", diff)
 				}
 			})
 		})

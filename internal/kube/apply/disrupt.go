@@ -107,8 +107,8 @@ func (d *Disrupter) AddSoftTaint(ctx context.Context, nodes []string) error {
 	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.PreferOthersTaint(), true) })
 }
 
-// Unshun takes back what Shun said.
-func (d *Disrupter) Unshun(ctx context.Context, nodes []string) error {
+// RemoveSoftTaint takes the soft taint off again.
+func (d *Disrupter) RemoveSoftTaint(ctx context.Context, nodes []string) error {
 	return each(len(nodes), d.OneByOne, func(i int) error { return d.taint(ctx, nodes[i], translate.PreferOthersTaint(), false) })
 }
 

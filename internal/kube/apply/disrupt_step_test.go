@@ -115,7 +115,7 @@ func TestANodeIsShunnedSoftlyAndNoLonger(t *testing.T) {
 		t.Errorf("taints of a Node that is shunned (-want +got):\n%s", diff)
 	}
 	for range 2 {
-		if err := d.Unshun(t.Context(), []string{"n1", "gone"}); err != nil {
+		if err := d.RemoveSoftTaint(t.Context(), []string{"n1", "gone"}); err != nil {
 			t.Fatal(err)
 		}
 	}

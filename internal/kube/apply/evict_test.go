@@ -169,7 +169,7 @@ func TestEvictorHasPatienceAndAnEnd(t *testing.T) {
 		synctest.Wait()
 		want := []string{"blocked after 0s", "blocked after 100ms", "blocked after 300ms", "evicted after 700ms"}
 		if diff := cmp.Diff(want, reported); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
+			t.Errorf("reported (-want +got):\n%s", diff)
 		}
 		if len(e.wanted) != 0 {
 			t.Errorf("%d evictions are remembered for nothing", len(e.wanted))

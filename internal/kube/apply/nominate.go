@@ -29,7 +29,7 @@ const (
 	nominationsAtOnce = 32
 	opensAtOnce       = 64
 	// nominatorShare is how many times as many requests the Nominator may send as all
-	// others: they are small, and each that waits sends pods astray.
+	// others: they are small, and while one waits kube-scheduler may bind its pod elsewhere.
 	nominatorShare = 5
 )
 

@@ -76,7 +76,7 @@ func (d *desk) must(err error) {
 	}
 }
 
-func TestHintsAreWrittenOnlyOverWhatWasSeen(t *testing.T) {
+func TestNominationsAreWrittenOnlyOverWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	bound := d.pod("bound", "")
@@ -102,7 +102,7 @@ func TestHintsAreWrittenOnlyOverWhatWasSeen(t *testing.T) {
 		"bound": "", "unseen": "by-another", "successor": "", "changed": "by-another",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("hints (-want +got):\n%s", diff)
+		t.Errorf("nominations (-want +got):\n%s", diff)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestANodeOpensWithItsOtherTaintsInPlace(t *testing.T) {
 	}
 }
 
-func TestAHintThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
+func TestANominationThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.nominator.Client = interceptor.NewClient(d.WithWatch, interceptor.Funcs{
@@ -170,12 +170,12 @@ func TestAHintThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
 	}
 	d.nominator.Assume([]nominate.Pod{p})
 	if diff := cmp.Diff([]string{"n2"}, given()); diff != "" {
-		t.Fatalf("hints about to be written (-want +got):\n%s", diff)
+		t.Fatalf("nominations about to be written (-want +got):\n%s", diff)
 	}
 	if err := d.nominator.Set(t.Context(), []nominate.Pod{p}); err == nil {
 		t.Error("the error was lost")
 	}
 	if got := given(); len(got) > 0 {
-		t.Errorf("hints that were not written: %v", got)
+		t.Errorf("nominations that were not written: %v", got)
 	}
 }

@@ -180,7 +180,7 @@ func shallow(o client.Object) client.Object {
 	return mine.Interface().(client.Object)
 }
 
-// each does n things, some of them at once unless told otherwise, and joins what went wrong.
+// each calls do for 0 to n-1, for several at once unless oneByOne, and joins the errors.
 func each(n int, oneByOne bool, do func(i int) error) error {
 	errs := make([]error, n)
 	var g errgroup.Group

@@ -23,13 +23,13 @@ type refusing struct {
 // Delete refuses.
 func (r refusing) Delete(context.Context, client.Object, ...client.DeleteOption) error { return r.err }
 
-// TestARefusedRemovalIsTold: nothing would happen to the object that could wake who asked.
-func TestARefusedRemovalIsTold(t *testing.T) {
+// TestARefusedRemovalIsReported: nothing would happen to the object that could wake who asked.
+func TestARefusedRemovalIsReported(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "nodeclaims"}
 	conflict := apierrors.NewConflict(resource, "a", errors.New("not now"))
 	if err := apply.Remove(t.Context(), refusing{err: conflict}, &karpenterv1.NodeClaim{}); !apply.IsStale(err) {
-		t.Errorf("a conflict: %v, want it told", err)
+		t.Errorf("a conflict: %v, want it returned", err)
 	}
 	if err := apply.Remove(t.Context(), refusing{err: apierrors.NewNotFound(resource, "a")}, &karpenterv1.NodeClaim{}); err != nil {
 		t.Errorf("what is gone: %v", err)

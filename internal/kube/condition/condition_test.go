@@ -168,7 +168,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-func TestSetTellsWhetherAnythingChanged(t *testing.T) {
+func TestSetReportsWhetherAnythingChanged(t *testing.T) {
 	t.Parallel()
 	nc := newClaim()
 	set := ForNodeClaim(nc)

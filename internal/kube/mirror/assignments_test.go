@@ -64,7 +64,7 @@ func TestAPodThatIsRefusedIsPlannedElsewhere(t *testing.T) {
 		t.Errorf("what it counts for spread has changed: %v", got.Constraints.CountedTerms())
 	}
 	if diff := cmp.Diff([]Outcome{Refused}, landed); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 	bound := p.DeepCopy()
 	bound.Spec.NodeName = "n1"
@@ -82,7 +82,7 @@ func TestAPodThatIsNotTriedKeepsItsPlace(t *testing.T) {
 	}{
 		"kube-scheduler is down":              {noon, 0},
 		"it was tried before the node opened": {noon.Add(time.Hour), time.Minute},
-		"the node is not initialised":         {time.Time{}, 90 * time.Minute},
+		"the node is not initialized":         {time.Time{}, 90 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

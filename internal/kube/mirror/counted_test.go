@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
 )
 
-// TestWhatPoolsCountIsHeard: a pool need not be counted anew for what it does not count.
-func TestWhatPoolsCountIsHeard(t *testing.T) {
+// TestNodeVersionCountsWhatPoolsCount: a pool need not be counted anew for what it does not count.
+func TestNodeVersionCountsWhatPoolsCount(t *testing.T) {
 	t.Parallel()
 	node := func(change func(*corev1.Node)) func(*Store) {
 		return func(s *Store) {
@@ -35,7 +35,7 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		does     func(*Store)
 		observed bool
 	}{
-		"a Node is told again": {node(func(*corev1.Node) {}), false},
+		"a Node is sent again": {node(func(*corev1.Node) {}), false},
 		"its taints change":    {node(func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} }), false},
 		"its conditions change": {node(func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
@@ -46,7 +46,7 @@ func TestWhatPoolsCountIsHeard(t *testing.T) {
 		"it has another instance":  {node(func(n *corev1.Node) { n.Spec.ProviderID = "kwok://m" }), true},
 		"it is deleted":            {node(func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: noon} }), true},
 		"it goes":                  {func(s *Store) { remove(s, testNode("n", "kwok://n", true)) }, true},
-		"a claim is told again":    {claim(func(*karpenterv1.NodeClaim) {}), false},
+		"a claim is sent again":    {claim(func(*karpenterv1.NodeClaim) {}), false},
 		"its annotations change":   {claim(func(nc *karpenterv1.NodeClaim) { nc.Annotations = map[string]string{"a": "b"} }), false},
 		"what it has changes":      {claim(func(nc *karpenterv1.NodeClaim) { nc.Status.Capacity = cpu(77) }), true},
 		"it has lost its instance": {claim(func(nc *karpenterv1.NodeClaim) { nc.Status.ProviderID = "" }), true},

@@ -23,7 +23,7 @@ func ownedPod(name, controller string, now time.Time) *corev1.Pod {
 	return p
 }
 
-// evict has the eviction API tell the pod to end.
+// evict has the eviction API end the pod.
 func evict(s *Store, p *corev1.Pod) {
 	p = p.DeepCopy()
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
@@ -114,8 +114,8 @@ func TestEvictionsAreForgotten(t *testing.T) {
 }
 
 // TestWhoWasThereBeforeUsMayHaveMoved: after a restart nobody knows what was evicted before,
-// so pods are let be that were made before, on nodes that were there. Lone ones came for
-// nobody.
+// so pods that were made before, on nodes that were there, count as moved when they were made.
+// A pod without a controller replaced no other.
 func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 	t.Parallel()
 	minuteAgo := noon.Add(-time.Minute)
@@ -144,9 +144,9 @@ func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
 	}
 }
 
-// TestAPodHasAHomeAsLongAsItsStep: where a step means pods to be is said of those that run and
-// of those whose node is told to go, until they or the step are gone.
-func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
+// TestAPodHasATargetNodeAsLongAsItsCommand: the target node that a command plans for a pod is
+// shown while the pod runs and while its node is deleted, until the pod or the command is gone.
+func TestAPodHasATargetNodeAsLongAsItsCommand(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	claim := testClaim("c1", "kwok://n1")
@@ -160,7 +160,7 @@ func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 	during := target()
 	upsert(s, boundPod("web", "n1"))
 	if got := []string{before, during, target()}; !slices.Equal(got, []string{"", "n2", "n2"}) {
-		t.Errorf("homes before, and when it was meant for n2: %q", got)
+		t.Errorf("target nodes before, and when it was meant for n2: %q", got)
 	}
 	if n := s.Snapshot().Nodes[0]; n.Planned > 0 {
 		t.Errorf("%d pods are meant for the node that they are to leave", n.Planned)
@@ -169,7 +169,7 @@ func TestAPodHasAHomeAsLongAsItsStep(t *testing.T) {
 	deleting.DeletionTimestamp = &metav1.Time{Time: noon}
 	upsert(s, deleting)
 	if pending := s.Snapshot().Pending; len(pending) != 1 || pending[0].Planned != "n2" {
-		t.Errorf("told to go: %+v", pending)
+		t.Errorf("when its node is deleted: %+v", pending)
 	}
 	another := claim.DeepCopy()
 	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation("s2", 1, 0)

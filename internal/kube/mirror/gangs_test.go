@@ -125,7 +125,7 @@ func TestPodGroupsAreFed(t *testing.T) {
 		}
 	}
 	if s.EventCount() != observed+3 {
-		t.Errorf("heard of %d changes, want 3", s.EventCount()-observed)
+		t.Errorf("counted %d changes, want 3", s.EventCount()-observed)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestAMemberThatKubeSchedulerFailedOnIsNotBound(t *testing.T) {
 	}
 }
 
-func TestAPodGroupIsNews(t *testing.T) {
+func TestAPodGroupCountsAsAnEvent(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	var woken []string

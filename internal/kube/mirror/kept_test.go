@@ -20,7 +20,7 @@ import (
 )
 
 // TestWhatIsKeptIsWhatThereIs: a snapshot that is made of what the last ones found out is the
-// same as that of a store that heard all of it and was never asked before, whatever happens
+// same as that of a store that got all of it and was never asked before, whatever happens
 // between two of them; and none changes once it is taken.
 func TestWhatIsKeptIsWhatThereIs(t *testing.T) {
 	t.Parallel()
@@ -135,13 +135,13 @@ func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
 	}
 }
 
-// reported is something that a store was told.
+// reported is an event that a store got, and when.
 type reported struct {
 	at time.Time
 	by func(*Store)
 }
 
-// neverAsked returns a store that was told all of it, and from which no snapshot was taken.
+// neverAsked returns a store that got all events, and from which no snapshot was taken.
 func neverAsked(observed []reported, now time.Time) *Store {
 	var at time.Time
 	s := newTestStore(func() time.Time { return at })
@@ -178,12 +178,12 @@ func wantSame(t rapid.TB, what string, want, got *cluster.Snapshot) {
 			same[w], back[g] = g, w
 		}
 		if same[w] != g || back[g] != w {
-			t.Fatalf("%s: the shape of %s is not that of the pods that are alike", what, gots[i].whose)
+			t.Fatalf("%s: the constraints of %s are not those of the pods that are alike", what, gots[i].whose)
 		}
 	}
 }
 
-// constraintsOf is pod constraints in a snapshot, and where that is.
+// constraintsOf is one occurrence of pod constraints in a snapshot, and where it is.
 type constraintsOf struct {
 	whose       string
 	constraints *cluster.Constraints

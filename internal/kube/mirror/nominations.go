@@ -23,8 +23,8 @@ type nominationView struct {
 	now   time.Time
 	view  nominate.View
 	nodes map[string]nominate.Node
-	// planned counts the unbound pods by the Node that they are planned for and by shape;
-	// those whose Node has not joined are under "". all counts them by shape alone.
+	// planned counts the unbound pods by the Node that they are planned for and by their
+	// constraints; those whose Node has not joined are under "". all counts them by constraints alone.
 	planned map[string]map[*sharedConstraints]int
 	all     map[*sharedConstraints]int
 }

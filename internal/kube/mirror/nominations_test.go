@@ -29,13 +29,13 @@ func nominationStore(nominated string) (*Store, *corev1.Pod) {
 	return s, p
 }
 
-func TestOurHintsDoNotHidePods(t *testing.T) {
+func TestOurNominationsDoNotHidePods(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		nominated, planned, assumed string
 		asks                        bool
 	}{
-		"no hint":                                {"", "n1", "", true},
+		"no nomination":                          {"", "n1", "", true},
 		"nominated for the node it is meant for": {"n1", "n1", "", true},
 		"nominated by us for another before":     {"n1", "n2", "n1", true},
 		"kube-scheduler makes room elsewhere":    {"n2", "n1", "", false},
@@ -63,7 +63,7 @@ func TestOurHintsDoNotHidePods(t *testing.T) {
 	}
 }
 
-func TestHints(t *testing.T) {
+func TestNominations(t *testing.T) {
 	t.Parallel()
 	unregistered := karpenterv1.UnregisteredTaint()
 	s, p := nominationStore("")
@@ -103,7 +103,7 @@ func TestHints(t *testing.T) {
 	open := []nominate.Node{{Name: "n3"}}
 	hinted := once
 	hinted.Nominated, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
-	expect("a hint counts before it is shown", []nominate.Pod{hinted}, open, 0)
+	expect("a nomination counts before it is shown", []nominate.Pod{hinted}, open, 0)
 
 	p = p.DeepCopy()
 	p.Status.NominatedNodeName = "n3"
@@ -124,24 +124,24 @@ func TestHints(t *testing.T) {
 	upsert(s, bound.DeepCopy())
 	expect("a bound pod needs none", nil, nil, 0)
 	if diff := cmp.Diff([]Outcome{AsPlanned}, landed); diff != "" {
-		t.Errorf("told of pods that landed (-want +got):\n%s", diff)
+		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }
 
-func TestHintForANodeThatNeverCameIsOursToClear(t *testing.T) {
+func TestNominationForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
 	s, p := nominationStore("gone")
 	want := []nominate.Pod{{PodRef: translate.PodRef(p), Nominated: "gone", Ours: true, Tries: 1, TriedAt: noon, Constraints: s.pods.all[p.UID].constraints.constraints}}
 	v := s.Nominations()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
-		t.Errorf("Hints (-want +got):\n%s", diff)
+		t.Errorf("Nominations (-want +got):\n%s", diff)
 	}
 	if step := nominate.Next(v); len(step.Clear) != 1 {
-		t.Errorf("the step is %q, want the hint cleared", step)
+		t.Errorf("the step is %q, want the nomination cleared", step)
 	}
 }
 
-func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
+func TestOurOwnNominationIsNoPodEvent(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
@@ -155,21 +155,21 @@ func TestOurOwnHintIsNotNewsOfTheScheduler(t *testing.T) {
 		change   func(*corev1.Pod)
 		observed bool
 	}{
-		{"our hint is shown", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, false},
+		{"our nomination is shown", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, false},
 		{"kube-scheduler writes why", func(p *corev1.Pod) { p.Status.Conditions[0].Message = "no" }, true},
-		{"it takes the hint away", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" }, true},
+		{"it takes the nomination away", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" }, true},
 	} {
 		now = now.Add(time.Second)
 		p = p.DeepCopy()
 		c.change(p)
 		upsert(s, p)
 		if v := s.Nominations(); v.LastPodEvent.Equal(now) != c.observed || v.Pods[0].TriedAt.Equal(now) != c.observed {
-			t.Errorf("%s: heard at %s and tried at %s, now is %s", c.what, v.LastPodEvent, v.Pods[0].TriedAt, now)
+			t.Errorf("%s: observed at %s and tried at %s, now is %s", c.what, v.LastPodEvent, v.Pods[0].TriedAt, now)
 		}
 	}
 }
 
-func TestWhichNodesHaveRoomToSpare(t *testing.T) {
+func TestWhichNodesHaveFreeRoom(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cpu, there, elsewhere, coming int

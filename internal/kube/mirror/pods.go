@@ -145,7 +145,8 @@ func byName(a, b *pod) int {
 	)
 }
 
-// constraints returns the shared shape of a pod and counts the pod at it.
+// constraints returns the constraints that a pod shares with pods that are alike, and counts
+// the pod there.
 func (x *podIndex) constraints(p *corev1.Pod) *sharedConstraints {
 	p = x.siblings.withDefaults(p)
 	key := translate.ConstraintsKey(p)

@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
-// TestNewsOfLife: what of a claim's news is passed on.
-func TestNewsLifecycleChanged(t *testing.T) {
+// TestLifecycleChanged: which changes of a claim reconcile it.
+func TestLifecycleChanged(t *testing.T) {
 	t.Parallel()
 	set := func(of string) func(*karpenterv1.NodeClaim) {
 		return func(nc *karpenterv1.NodeClaim) {
@@ -23,17 +23,17 @@ func TestNewsLifecycleChanged(t *testing.T) {
 		change func(*karpenterv1.NodeClaim)
 		want   bool
 	}{
-		"a pod came":     {func(nc *karpenterv1.NodeClaim) { nc.Status.LastPodEventTime = metav1.NewTime(time.Unix(99, 0)) }, false},
-		"it is quiet":    {set(karpenterv1.ConditionTypeConsolidatable), false},
-		"it has drifted": {set(karpenterv1.ConditionTypeDrifted), false},
-		"another wrote":  {func(nc *karpenterv1.NodeClaim) { nc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}} }, false},
-		"it is launched": {set(karpenterv1.ConditionTypeLaunched), true},
-		"it goes":        {func(nc *karpenterv1.NodeClaim) { nc.DeletionTimestamp = &metav1.Time{Time: time.Unix(99, 0)} }, true},
+		"a pod came":           {func(nc *karpenterv1.NodeClaim) { nc.Status.LastPodEventTime = metav1.NewTime(time.Unix(99, 0)) }, false},
+		"it is consolidatable": {set(karpenterv1.ConditionTypeConsolidatable), false},
+		"it has drifted":       {set(karpenterv1.ConditionTypeDrifted), false},
+		"another wrote":        {func(nc *karpenterv1.NodeClaim) { nc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}} }, false},
+		"it is launched":       {set(karpenterv1.ConditionTypeLaunched), true},
+		"it goes":              {func(nc *karpenterv1.NodeClaim) { nc.DeletionTimestamp = &metav1.Time{Time: time.Unix(99, 0)} }, true},
 		"a pod came and it goes": {func(nc *karpenterv1.NodeClaim) {
 			nc.Status.LastPodEventTime, nc.Finalizers = metav1.NewTime(time.Unix(99, 0)), nil
 		}, true},
 		"it has another label":       {func(nc *karpenterv1.NodeClaim) { nc.Labels = map[string]string{"team": "a"} }, true},
-		"nothing, it is told anew":   {func(nc *karpenterv1.NodeClaim) { nc.ResourceVersion = "1" }, true},
+		"nothing, it is sent anew":   {func(nc *karpenterv1.NodeClaim) { nc.ResourceVersion = "1" }, true},
 		"its Node has another name":  {func(nc *karpenterv1.NodeClaim) { nc.Status.NodeName = "n" }, true},
 		"a step of disruption began": {func(nc *karpenterv1.NodeClaim) { nc.Annotations = map[string]string{"step": "s"} }, true},
 	} {

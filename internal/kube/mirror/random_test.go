@@ -17,30 +17,30 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// triggers makes what a store may be told, by what it is about: of few objects, in many states.
+// triggers draws events that a store may get, by what they are about: few objects, in many states.
 var triggers = map[string]func(*rapid.T) func(*Store){
-	"pod":              telling(upsert, anyPod),
-	"another pod":      telling(upsert, anyPod),
-	"pod gone":         telling(remove, anyPod),
-	"node":             telling(upsert, anyNode),
-	"another node":     telling(upsert, anyNode),
-	"node gone":        telling(remove, anyNode),
-	"claim":            telling(upsert, anyClaim),
-	"another claim":    telling(upsert, anyClaim),
-	"claim gone":       telling(remove, anyClaim),
-	"claim made":       telling((*Store).AssumeClaim, anyClaim),
-	"budget":           telling(upsert, anyBudget),
-	"budget gone":      telling(remove, anyBudget),
-	"volume claim":     telling(upsert, anyVolumeClaim),
-	"no volume claim":  telling(remove, anyVolumeClaim),
-	"volume":           telling(upsert, anyVolume),
-	"volume gone":      telling(remove, anyVolume),
-	"class":            telling(upsert, anyStorageClass),
-	"class gone":       telling(remove, anyStorageClass),
-	"limits":           telling(upsert, anyCSINode),
-	"limits gone":      telling(remove, anyCSINode),
-	"attached":         telling(upsert, anyAttachment),
-	"attached no more": telling(remove, anyAttachment),
+	"pod":              drawn(upsert, anyPod),
+	"another pod":      drawn(upsert, anyPod),
+	"pod gone":         drawn(remove, anyPod),
+	"node":             drawn(upsert, anyNode),
+	"another node":     drawn(upsert, anyNode),
+	"node gone":        drawn(remove, anyNode),
+	"claim":            drawn(upsert, anyClaim),
+	"another claim":    drawn(upsert, anyClaim),
+	"claim gone":       drawn(remove, anyClaim),
+	"claim made":       drawn((*Store).AssumeClaim, anyClaim),
+	"budget":           drawn(upsert, anyBudget),
+	"budget gone":      drawn(remove, anyBudget),
+	"volume claim":     drawn(upsert, anyVolumeClaim),
+	"no volume claim":  drawn(remove, anyVolumeClaim),
+	"volume":           drawn(upsert, anyVolume),
+	"volume gone":      drawn(remove, anyVolume),
+	"class":            drawn(upsert, anyStorageClass),
+	"class gone":       drawn(remove, anyStorageClass),
+	"limits":           drawn(upsert, anyCSINode),
+	"limits gone":      drawn(remove, anyCSINode),
+	"attached":         drawn(upsert, anyAttachment),
+	"attached no more": drawn(remove, anyAttachment),
 	"plan": func(t *rapid.T) func(*Store) {
 		pods, node := anyRefs(t), anyName(t)
 		return func(s *Store) { s.Assign(pods, node) }
@@ -51,8 +51,8 @@ var triggers = map[string]func(*rapid.T) func(*Store){
 	},
 }
 
-// telling makes a store be told of any such object by a method.
-func telling[T any](report func(*Store, T), of func(*rapid.T) T) func(*rapid.T) func(*Store) {
+// drawn draws an object and returns an event: a call of report with that object.
+func drawn[T any](report func(*Store, T), of func(*rapid.T) T) func(*rapid.T) func(*Store) {
 	return func(t *rapid.T) func(*Store) {
 		o := of(t)
 		return func(s *Store) { report(s, o) }
@@ -131,7 +131,7 @@ func anyClaim(t *rapid.T) *karpenterv1.NodeClaim {
 	if oneOf(t, "step", false, true) {
 		metav1.SetMetaDataAnnotation(&nc.ObjectMeta, translate.StepAnnotationKey, translate.StepAnnotation("step1", 1, 0))
 	}
-	if oneOf(t, "initialised", false, true) {
+	if oneOf(t, "initialized", false, true) {
 		nc.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
 	}
 	return nc
@@ -168,7 +168,7 @@ func anyVolumeClaim(t *rapid.T) *corev1.PersistentVolumeClaim {
 func anyVolume(t *rapid.T) *corev1.PersistentVolume {
 	_, pv := boundPair(anyVolumeName(t), oneOf(t, "zone", "a", "b"))
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	if oneOf(t, "loose", false, true) {
+	if oneOf(t, "unbound", false, true) {
 		pv.Status.Phase, pv.Spec.StorageClassName = corev1.VolumeAvailable, "zonal"
 	}
 	return pv

@@ -40,9 +40,8 @@ func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
 	}
 }
 
-// TestOtherPricesAreHeardOf: who rests until something is heard hears of them, and of nothing when
-// the provider tells what it told before.
-func TestOtherPricesAreHeardOf(t *testing.T) {
+// TestOtherTypesCountAsAnEvent: other instance types raise the event count, the same ones do not.
+func TestOtherTypesCountAsAnEvent(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(func() time.Time { return noon })
 	class := cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}
@@ -50,9 +49,9 @@ func TestOtherPricesAreHeardOf(t *testing.T) {
 	s.SetTypes(class, types, nil)
 	before := s.EventCount()
 	if s.SetTypes(class, types, nil); s.EventCount() != before {
-		t.Error("the same types are heard of once more")
+		t.Error("the same types raise the event count")
 	}
 	if s.SetTypes(class, []*catalog.Type{{Name: "large"}}, nil); s.EventCount() == before {
-		t.Error("other types are not heard of")
+		t.Error("other types do not raise the event count")
 	}
 }

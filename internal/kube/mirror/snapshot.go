@@ -11,7 +11,7 @@ import (
 type builder struct {
 	store          *Store
 	now            time.Time
-	constraintSets *shaper
+	constraintSets *volumeConstraints
 	snap           *cluster.Snapshot
 }
 
@@ -22,7 +22,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	now := s.opts.Now()
 	s.expire(now)
 	s.assignments.giveUp(now)
-	b := &builder{store: s, now: now, constraintSets: newShaper(s), snap: &cluster.Snapshot{
+	b := &builder{store: s, now: now, constraintSets: newVolumeConstraints(s), snap: &cluster.Snapshot{
 		At: now, WellKnown: s.opts.Vocabulary.WellKnown, Namespaces: maps.Clone(s.namespaces), ReservationKey: s.opts.ReservationKey,
 	}}
 	for _, np := range s.pools.managed() {

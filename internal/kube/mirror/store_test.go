@@ -47,7 +47,7 @@ func newTestStore(now func() time.Time) *Store {
 // upsert shows the store a state of an object, as a watch does.
 func upsert[T client.Object](s *Store, o T) { s.allKinds()[reflect.TypeOf(o)].upsert(o) }
 
-// remove tells the store that an object is gone, as a watch does.
+// remove reports to the store that an object is gone, as a watch does.
 func remove[T client.Object](s *Store, o T) { s.allKinds()[reflect.TypeOf(o)].remove(o) }
 
 func atNoon() time.Time { return noon }
@@ -177,7 +177,7 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 		t.Fatalf("an assumed claim: %+v, pods %+v", snap.Nodes, snap.Pending)
 	}
 	if diff := cmp.Diff([]string{"big", "small"}, snap.Nodes[0].InFlight.Types); diff != "" {
-		t.Errorf("types of the open claim (-want +got):\n%s", diff)
+		t.Errorf("types of the in-flight claim (-want +got):\n%s", diff)
 	}
 
 	upsert(s, testClaim("c1", "kwok://n1"))
@@ -194,11 +194,11 @@ func TestAClaimCountsFromTheMomentItIsMade(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsBoundWhileItIsPlannedForIsThere: a plan takes a while. Nothing need ever be heard
-// again of pods that were bound meanwhile, and their nodes would be held for them for good.
+// TestAPodThatIsBoundWhileItIsPlannedForIsThere: a plan takes a while. There may be no
+// further event of pods that were bound meanwhile, and their nodes would be held for them for good.
 func TestAPodThatIsBoundWhileItIsPlannedForIsThere(t *testing.T) {
 	t.Parallel()
-	for _, bound := range []string{"n1", "n2", "not heard of yet"} {
+	for _, bound := range []string{"n1", "n2", "not seen yet"} {
 		s := newTestStore(atNoon)
 		upsert(s, testClaim("c1", "kwok://n1"))
 		upsert(s, testNode("n1", "kwok://n1", true))
@@ -239,7 +239,7 @@ func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 	}
 }
 
-func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
+func TestPodsOfADeletedNodeArePlannedFor(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	deleting := testNode("n1", "kwok://n1", true)
@@ -300,9 +300,9 @@ func TestPodsOfALeavingNodeArePlannedFor(t *testing.T) {
 	}
 }
 
-// TestAPodOfAnyPriorityKeepsItsMachineFromBeingEmpty: neither a low priority nor a low
+// TestAPodOfAnyPriorityKeepsItsNodeFromBeingEmpty: neither a low priority nor a low
 // deletion cost makes a pod nobody.
-func TestAPodOfAnyPriorityKeepsItsMachineFromBeingEmpty(t *testing.T) {
+func TestAPodOfAnyPriorityKeepsItsNodeFromBeingEmpty(t *testing.T) {
 	t.Parallel()
 	lowest := int32(-1 << 31)
 	humble := boundPod("humble", "n1")
@@ -376,7 +376,7 @@ func TestNodesOfAStaticPoolDoNotExpire(t *testing.T) {
 			nc.Annotations = map[string]string{translate.ReplaceByAnnotationKey: by.Format(time.RFC3339), translate.InterruptionAnnotationKey: "spot_interrupted"}
 		}
 		upsert(s, nc)
-		s.Snapshot() // made before the pool is heard of
+		s.Snapshot() // made before the pool is seen
 		upsert(s, np)
 		if n := s.Snapshot().Nodes[0]; !n.Expires.Equal(c.want) || n.Reclaimed != "" != c.reclaimed {
 			t.Errorf("%s: it expires at %s, want %s; reclaimed %q", name, n.Expires, c.want, n.Reclaimed)
@@ -417,8 +417,8 @@ func TestADaemonThatNothingHoldsIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestShapesGoWithTheirLastPod: the memory of pod constraints is bounded by the pods there are.
-func TestShapesGoWithTheirLastPod(t *testing.T) {
+// TestConstraintsGoWithTheirLastPod: the memory of pod constraints is bounded by the pods there are.
+func TestConstraintsGoWithTheirLastPod(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	a, b := pendingPod("a"), pendingPod("b")
@@ -426,18 +426,18 @@ func TestShapesGoWithTheirLastPod(t *testing.T) {
 	upsert(s, b)
 	snap := s.Snapshot()
 	if snap.Pending[0].Constraints != snap.Pending[1].Constraints {
-		t.Error("two pods that are alike have two shapes")
+		t.Error("two pods that are alike have constraints of their own")
 	}
 	remove(s, a)
 	upsert(s, b)
 	remove(s, b)
 	remove(s, b)
 	if len(s.pods.constraintSets)+len(s.pods.all)+len(s.pods.byNode) != 0 {
-		t.Errorf("left behind: %d shapes, %d pods, %d nodes", len(s.pods.constraintSets), len(s.pods.all), len(s.pods.byNode))
+		t.Errorf("left behind: %d constraints, %d pods, %d nodes", len(s.pods.constraintSets), len(s.pods.all), len(s.pods.byNode))
 	}
 }
 
-// TestOrderOfEventsDoesNotMatter: the same objects in any order, some of them told
+// TestOrderOfEventsDoesNotMatter: the same objects in any order, some of them sent
 // twice, make the same snapshot.
 func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 	t.Parallel()
@@ -496,12 +496,12 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 	}
 	remove(s, service)
 	if sh := s.Snapshot().Pending[0].Constraints; len(sh.Spread) != 0 || len(s.pods.constraintSets) != 1 {
-		t.Errorf("after the service went: %+v, %d shapes", sh.Spread, len(s.pods.constraintSets))
+		t.Errorf("after the service went: %+v, %d constraints", sh.Spread, len(s.pods.constraintSets))
 	}
 }
 
 // TestANodeIsHeldForASuccessorAsLongAsItSays: the pod that comes for one that is yet to be evicted
-// is another, so the node that it is meant for is held for a time, and that time is told.
+// is another, so the node that it is meant for is held for a time, and the snapshot says until when.
 func TestANodeIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	now := noon

@@ -122,7 +122,7 @@ func (x *views) addPods(n *node, now time.Time) {
 	v.Ports, v.Daemons, v.Pods, v.Taints = slices.Clip(v.Ports), slices.Clip(v.Daemons), slices.Clip(v.Pods), slices.Clip(v.Taints)
 }
 
-// countPod adds a running pod to the counts by shape.
+// countPod adds a running pod to the counts by constraints.
 func countPod(running map[*sharedConstraints]*cluster.PodCount, p *pod) {
 	c := running[p.constraints]
 	if c == nil {

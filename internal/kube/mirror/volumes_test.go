@@ -114,7 +114,7 @@ func TestPodsWithAlikeVolumesAreAlike(t *testing.T) {
 	}
 	p := s.Snapshot().Pending
 	if p[1].Constraints != p[2].Constraints || p[0].Constraints == p[1].Constraints || p[1].Constraints == p[3].Constraints {
-		t.Errorf("shapes %p %p %p %p: only the second and third are alike", p[0].Constraints, p[1].Constraints, p[2].Constraints, p[3].Constraints)
+		t.Errorf("constraints %p %p %p %p: only the second and third are alike", p[0].Constraints, p[1].Constraints, p[2].Constraints, p[3].Constraints)
 	}
 	if got := p[1].Constraints.Requests[ebs]; got != 1 || p[0].Constraints.Requests[ebs] != 0 {
 		t.Errorf("volumes to attach: %d, want 1; without any: %d", got, p[0].Constraints.Requests[ebs])

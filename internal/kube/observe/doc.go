@@ -1,6 +1,6 @@
-// Package observe tells people what happened: metrics and events, under the names that
-// Karpenter's users have dashboards and alerts for. It is told what to say by the
-// controllers and decides nothing.
+// Package observe shows people what happened: metrics and events, under the names that
+// Karpenter's users have dashboards and alerts for. The controllers say what is to be shown;
+// this package decides nothing.
 //
 // Metrics is a struct of everything that is counted, built from a registerer. Recorder
 // writes Kubernetes events, and keeps the same thing from being said again and again.

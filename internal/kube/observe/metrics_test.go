@@ -143,7 +143,7 @@ func (n *notebook) MustRegister(cs ...prometheus.Collector) {
 
 func (n *notebook) Unregister(prometheus.Collector) bool { return false }
 
-// parseDesc returns the name and labels of a metric, which a Desc tells only in words.
+// parseDesc returns the name and labels of a metric, which a Desc has only in a text.
 func parseDesc(t *testing.T, desc *prometheus.Desc) string {
 	t.Helper()
 	m := regexp.MustCompile(`fqName: "(.*?)".* variableLabels: \{([^}]*)\}`).FindStringSubmatch(desc.String())

@@ -24,7 +24,7 @@ func newWork() *Work {
 		"How long the decision that is being made has taken so far; 0: none is.", []string{"controller", "scheduling_id"}, nil)}
 }
 
-// Begin tells that a controller starts to decide; the function it returns, that it ended.
+// Begin records that a controller starts to decide. The function that it returns records the end.
 func (w *Work) Begin(controller string, now func() time.Time) (end func()) {
 	start := now()
 	w.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// ClassLabel returns the label that tells a node's class.
+// ClassLabel returns the label that names a node's class.
 func ClassLabel(ref *karpenterv1.NodeClassReference) string {
 	return karpenterv1.NodeClassLabelKey(ref.Group, strings.ToLower(ref.Kind))
 }
@@ -57,7 +57,7 @@ func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpente
 	}
 }
 
-// launchLabels settles the custom labels that requirements leave open: those that
+// launchLabels chooses values for the custom labels that requirements leave open: those that
 // neither type nor offering will decide. A list gives its first value; a range its
 // lowest; "exists" gives "0" or the first integer that is not excluded. Where no label
 // will do there is none: with one, daemons that ask for it would come, and nobody has

@@ -46,7 +46,7 @@ func DefaultConstraints(text string) ([]corev1.TopologySpreadConstraint, error) 
 	return c.PodTopologySpread.DefaultConstraints, nil
 }
 
-// Siblings are the objects that tell which pods belong together.
+// Siblings are the objects that say which pods belong together.
 type Siblings struct {
 	Services []*corev1.Service
 	// Owned is the selector of the ReplicaSet, StatefulSet or ReplicationController that

@@ -165,8 +165,8 @@ func UnreadAnnotations(np *karpenterv1.NodePool) (why []string) {
 	return why
 }
 
-// ReschedulablePod returns a pod on a node as one that would need another node. Its shape and its
-// PodDisruptionBudgets are the mirror's to add.
+// ReschedulablePod returns a pod on a node as one that would need another node. The mirror adds
+// its constraints and its PodDisruptionBudgets.
 func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
 	r := cluster.ReschedulablePod{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
 	if p.Spec.Priority != nil {

@@ -60,15 +60,15 @@ func TestAPoolsTermsOfConsolidation(t *testing.T) {
 	}
 }
 
-// TestTheLeavingTaintIsForKubeSchedulerAlone: it says that the node is shunned, and
-// keeps no pod from being planned for it.
-func TestTheLeavingTaintIsForKubeSchedulerAlone(t *testing.T) {
+// TestTheSoftTaintIsForKubeSchedulerAlone: it has kube-scheduler prefer other nodes, and
+// keeps no pod from being planned for this one.
+func TestTheSoftTaintIsForKubeSchedulerAlone(t *testing.T) {
 	t.Parallel()
 	other := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}
 	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{PreferOthersTaint(), other}}}
 	m := Node(node, nil, time.Time{})
 	if diff := cmp.Diff(Taints([]corev1.Taint{other}), m.Taints); !m.SoftTaint || diff != "" {
-		t.Errorf("shunned %t, taints (-want +got):\n%s", m.SoftTaint, diff)
+		t.Errorf("soft taint %t, other taints (-want +got):\n%s", m.SoftTaint, diff)
 	}
 	if len(node.Spec.Taints) != 2 {
 		t.Errorf("the Node itself has changed: %v", node.Spec.Taints)

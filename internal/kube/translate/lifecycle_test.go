@@ -122,7 +122,7 @@ func TestVolumeClaims(t *testing.T) {
 	}
 }
 
-// TestTheSoonerOfAgeAndCloudEndsANode also tells which of the two it is.
+// TestTheSoonerOfAgeAndCloudEndsANode also checks which of the two it is.
 func TestTheSoonerOfAgeAndCloudEndsANode(t *testing.T) {
 	t.Parallel()
 	born := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

@@ -62,7 +62,7 @@ func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	}
 	m.Expires, m.Reclaimed = Expires(nc), Reclaimed(nc)
 	if nc.Status.ProviderID == "" {
-		m.InFlight = openClaim(nc)
+		m.InFlight = inFlightClaim(nc)
 	}
 	m.LastPodEvent = nc.Status.LastPodEventTime.Time
 	if c := held(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.LastPodEvent) {
@@ -85,9 +85,9 @@ func held(nc *karpenterv1.NodeClaim, conditionType string) *metav1.Condition {
 	return nil
 }
 
-// openClaim returns what is known of a claim before the cloud has answered. A
-// requirement that cannot be read leaves a claim that no pod is meant for.
-func openClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
+// inFlightClaim returns what is known of a NodeClaim before the cloud has answered. If a
+// requirement cannot be read, no pod can be planned for the result.
+func inFlightClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
 	r, err := ClaimRequirements(nc)
 	if err != nil {
 		return &cluster.InFlightClaim{}
@@ -131,7 +131,8 @@ func NodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// ConsolidateAfter returns how long a pool's nodes must be quiet; negative: never.
+// ConsolidateAfter returns how long after the last pod event a pool's nodes may be
+// consolidated; negative: never.
 func ConsolidateAfter(np *karpenterv1.NodePool) time.Duration {
 	if d := np.Spec.Disruption.ConsolidateAfter.Duration; d != nil {
 		return *d

@@ -12,7 +12,7 @@ import (
 )
 
 // evictedReason is the reason of condition DisruptionTarget on pods that the eviction API
-// has told to end.
+// ends.
 const evictedReason = "EvictionByEvictionAPI"
 
 // stuckAfter is how long past its deletion time a terminating pod is still waited for:
@@ -24,13 +24,13 @@ func Terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// Terminating reports whether the pod has been told to end.
+// Terminating reports whether the pod has a deletion timestamp: its containers are being ended.
 func Terminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
-// Active reports whether the pod is neither ended nor told to.
+// Active reports whether the pod has neither ended nor begun to end.
 func Active(pod *corev1.Pod) bool { return !Terminal(pod) && !Terminating(pod) }
 
-// Evicted reports whether the eviction API has told the pod to end.
+// Evicted reports whether the pod is ended by the eviction API.
 func Evicted(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget {

@@ -55,7 +55,7 @@ func TestPodRequestsCountAsTheSchedulerDoes(t *testing.T) {
 	}
 }
 
-func TestPodShapeRefusesWhatNoNodeOfOursCanBe(t *testing.T) {
+func TestPodConstraintsRefuseWhatNoNodeOfOursCanBe(t *testing.T) {
 	t.Parallel()
 	v := translate.NewVocabulary([]string{"karpenter.kwok.sh/instance-cpu"}, []string{"karpenter.kwok.sh"})
 	for name, tc := range map[string]struct{ key, value, want string }{
@@ -319,7 +319,7 @@ func TestClaimOfALaunchThatNothingCanBe(t *testing.T) {
 	}
 }
 
-func TestMachineOfANodeThatIsStarting(t *testing.T) {
+func TestNodeThatIsStarting(t *testing.T) {
 	t.Parallel()
 	nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c1", Labels: map[string]string{"from": "claim"}}, Spec: karpenterv1.NodeClaimSpec{
 		Taints:        []corev1.Taint{{Key: "own", Effect: corev1.TaintEffectNoSchedule}},
@@ -355,7 +355,7 @@ func TestMachineOfANodeThatIsStarting(t *testing.T) {
 	}
 	node.Labels[karpenterv1.NodeInitializedLabelKey] = "true"
 	if m = translate.Node(node, nc, podNow); len(m.Taints) != 5 || m.Allocatable["gpu"] != 0 {
-		t.Errorf("once initialised it speaks for itself: %v %v", m.Taints, m.Allocatable)
+		t.Errorf("once initialized it speaks for itself: %v %v", m.Taints, m.Allocatable)
 	}
 }
 

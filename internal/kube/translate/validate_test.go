@@ -74,7 +74,7 @@ func TestValidatePool(t *testing.T) {
 		"a capacity type that exists beside one that does not is valid": {template: requires(requirement("karpenter.sh/capacity-type", "In", "spot", "leased"))},
 		"only capacity types that do not exist are refused":             {requires(requirement("karpenter.sh/capacity-type", "In", "leased")), []string{second + ".values: "}},
 		"fewer existing capacity types than minValues are refused":      {requires(withMin(requirement("karpenter.sh/capacity-type", "In", "spot", "leased"), 2)), []string{second + ".values: "}},
-		"everything wrong is told at once": {
+		"everything wrong is reported at once": {
 			karpenterv1.NodeClaimTemplate{
 				ObjectMeta: karpenterv1.ObjectMeta{Labels: map[string]string{"karpenter.sh/x": "y"}},
 				Spec: karpenterv1.NodeClaimTemplateSpec{

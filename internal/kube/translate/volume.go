@@ -194,8 +194,8 @@ func reach(pv *corev1.PersistentVolume, ignoreHost bool) []label.Requirements {
 }
 
 // reachTerm returns one term of a volume's node affinity. It is not ok if no node can
-// satisfy it: a term without expressions, one that asks for a field, of which
-// kube-scheduler tells volumes none, or one that cannot be read.
+// satisfy it: a term without expressions, one that asks for a field, which
+// kube-scheduler supports for no volume, or one that cannot be read.
 func reachTerm(t *corev1.NodeSelectorTerm, ignoreHost bool) (r label.Requirements, ok bool) {
 	if len(t.MatchFields) > 0 || len(t.MatchExpressions) == 0 {
 		return nil, false

@@ -13,7 +13,7 @@ import (
 // bodyMax is the largest request that is read; AWS has such a bound, too.
 const bodyMax = 1 << 20
 
-// apiError is a refusal as AWS tells it.
+// apiError is a refusal in AWS' form.
 type apiError struct {
 	status        int
 	code, message string
@@ -41,12 +41,12 @@ type call struct {
 // operation answers a call: fields for XML services, any for JSON ones.
 type operation func(c *call) (any, error)
 
-// tryAgain is what a long poll without news returns.
+// tryAgain is what a long poll without a message returns.
 type tryAgain struct{ after time.Duration }
 
 func (*tryAgain) Error() string { return "nothing yet" }
 
-// parseCall tells service and operation and reads the body.
+// parseCall finds out the service and the operation of a request and reads the body.
 func parseCall(r *http.Request, body []byte) (*call, error) {
 	c := &call{form: &form{}, size: len(body), ctx: r.Context()}
 	sig, err := parseSignature(r.Header.Get("Authorization"))
@@ -75,7 +75,7 @@ func parseCall(r *http.Request, body []byte) (*call, error) {
 	return c, nil
 }
 
-// restOperation tells a REST request by its path.
+// restOperation returns the operation of a REST request, by its path.
 func restOperation(r *http.Request) (operation, resource string) {
 	for prefix, name := range map[string]string{"/clusters/": "DescribeCluster", "/managedresources/": "GetManagedResource"} {
 		if rest, ok := strings.CutPrefix(r.URL.Path, prefix); ok && r.Method == http.MethodGet && (name != "DescribeCluster" || !strings.Contains(rest, "/")) {

@@ -114,7 +114,7 @@ func newType(row map[string]string) (*ec2Type, error) {
 	return m, err
 }
 
-// isNitro tells which hypervisor a family has; the rest is on Xen.
+// isNitro reports whether a family runs on the hypervisor Nitro; the rest is on Xen.
 func isNitro(family, size string) bool {
 	xen := []string{
 		"t1", "t2", "m1", "m2", "m3", "m4", "c1", "c3", "c4", "cc2", "cr1", "r3", "r4", "d2", "h1", "hs1", "i2", "i3",

@@ -279,7 +279,7 @@ faults:
 	_, err = w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 	got = append(got, outcome(err))
 	if s := strings.Join(got, ","); s != "ok,RequestLimitExceeded,RequestLimitExceeded,ok,ok,ok,InternalError,InternalError,ok" {
-		t.Errorf("told %s", s)
+		t.Errorf("reported %s", s)
 	}
 	for _, bad := range []string{"faults: [{kind: flood}]", "faults: [{kind: error, often: 1}]", "faults: [{kind: error, rate: 2}]", "{"} {
 		if _, err := awssim.ReadScenario([]byte(bad)); err == nil {

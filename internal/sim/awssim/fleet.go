@@ -141,7 +141,7 @@ func (s *fleets) option(c *call, t *template, override *form, capacityType strin
 	return o
 }
 
-// launchFleet launches what it can and tells which override failed with what.
+// launchFleet launches what it can and reports which override failed with what.
 func (s *fleets) launchFleet(c *call, options []*launchOption, total int) fields {
 	id := s.base.id("fleet")
 	tags := c.form.tagsFor("instance")

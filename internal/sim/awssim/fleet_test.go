@@ -112,7 +112,7 @@ func TestFleetErrors(t *testing.T) {
 	}
 }
 
-// TestPartialFulfilment buys what there is and says of the rest why not; what ends comes
+// TestPartialFulfilment launches what there is and says of the rest why not; what ends comes
 // back to its pool.
 func TestPartialFulfilment(t *testing.T) {
 	t.Parallel()
@@ -316,6 +316,6 @@ func TestTokenBuckets(t *testing.T) {
 		}
 	}
 	if got := w.sim.Refused()["ec2:CreateFleet RequestLimitExceeded"]; got != 12 {
-		t.Errorf("the books say %d refusals, want 12", got)
+		t.Errorf("%d refusals are counted, want 12", got)
 	}
 }

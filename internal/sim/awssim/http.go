@@ -54,8 +54,8 @@ func (s *Sim) ec2Operations() map[string]operation {
 	}
 }
 
-// Handler serves all services on one host: which one is meant is told by the scope of the
-// signature, the target header or the path.
+// Handler serves all services on one host: the scope of the
+// signature, the target header or the path says which one is meant.
 func (s *Sim) Handler() http.Handler {
 	ops := s.operations()
 	mux := http.NewServeMux()
@@ -194,7 +194,7 @@ func (s *Sim) unknownOperation(c *call) error {
 	return fail("InvalidAction", "The action %s is not valid for this web service.", c.operation)
 }
 
-// count keeps the books that Calls and Refused show.
+// count counts the call for Calls and Refused.
 func (s *Sim) count(c *call, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

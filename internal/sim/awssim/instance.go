@@ -178,7 +178,7 @@ func (s *instances) plan(in *instance, now time.Time) {
 	})
 }
 
-// setState moves an instance on and tells the queue.
+// setState moves an instance on and sends a message to the queue.
 func (s *instances) setState(in *instance, state string, now time.Time) {
 	in.state = state
 	s.sqs.notify("aws.ec2", "EC2 Instance State-change Notification", in.id, map[string]any{"instance-id": in.id, "state": state}, now)

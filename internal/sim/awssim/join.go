@@ -35,7 +35,7 @@ func (s *instances) join(in *instance, _ time.Time) {
 	}
 }
 
-// leave tells the registrar that an instance whose Node joined is gone.
+// leave reports to the registrar that an instance whose Node joined is gone.
 func (s *instances) leave(in *instance) {
 	if name := in.node; name != "" && s.base.opts.Registrar != nil {
 		s.base.deferred = append(s.base.deferred, func() { s.base.opts.Registrar.Leave(name) })

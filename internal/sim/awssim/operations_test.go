@@ -65,7 +65,7 @@ func TestOperations(t *testing.T) {
 			continue
 		}
 		if got != s.want {
-			t.Errorf("%s tells %q, want %q", s.name, got, s.want)
+			t.Errorf("%s returns %q, want %q", s.name, got, s.want)
 		}
 	}
 	if unknown := w.sim.Unknown(); len(unknown) > 0 {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Registrar is the API server's side of the instances: it hears of their Nodes, one call
-// after the other, from Tick.
+// Registrar is the API server's side of the instances: Tick calls it with
+// their Nodes, one call after the other.
 type Registrar interface {
 	// Join is called when an instance's kubelet registers its Node, which is ready.
 	Join(node *corev1.Node)
@@ -48,7 +48,7 @@ type Options struct {
 	// BootTime is how long it takes from launch to the Node, MinBoot..MaxBoot evenly.
 	// Zero: 20 to 40 seconds.
 	MinBoot, MaxBoot time.Duration
-	// MinEnd..MaxEnd is how long an instance that is told to end is shutting down. Zero: 10 to
+	// MinEnd..MaxEnd is how long an instance is shutting down. Zero: 10 to
 	// 40 seconds.
 	MinEnd, MaxEnd time.Duration
 	// Latency is the median time of an answer; the distribution has a long tail (the 99th
@@ -58,7 +58,7 @@ type Options struct {
 	Consistency time.Duration
 	// Unlimited lifts the token buckets.
 	Unlimited bool
-	// Capacity tells how many instances each pool has; nil: enough.
+	// Capacity returns how many instances a pool has; nil: enough.
 	Capacity func(capacityType, instanceType, zone string) int
 	// Beliefs are what AWS does where nobody has confirmed it.
 	Beliefs Beliefs

@@ -23,7 +23,7 @@ type prices struct {
 	spot spotMarket
 }
 
-// spotMarket tells spot prices: each pool's swings about its mean, by the seed alone, so
+// spotMarket makes spot prices: each pool's swings about its mean, by the seed alone, so
 // that no state is kept and any moment can be asked for.
 type spotMarket struct{ start time.Time }
 

@@ -112,7 +112,7 @@ func (s *Sim) furnish() error {
 	return nil
 }
 
-// Tick performs what is due, tells the registrar, and returns when the next thing is due;
+// Tick performs what is due, calls the registrar, and returns when the next thing is due;
 // false: nothing is. One goroutine ticks.
 func (s *Sim) Tick() (next time.Time, ok bool) {
 	s.mu.Lock()

@@ -24,7 +24,7 @@ type world struct {
 	clock *awssim.Manual
 	cfg   aws.Config
 	ec2   *ec2.Client
-	price string // of m5.large, as told
+	price string // of m5.large, as reported
 }
 
 func newWorld(t *testing.T, change func(*awssim.Options)) *world {
@@ -42,7 +42,7 @@ func newWorld(t *testing.T, change func(*awssim.Options)) *world {
 	return &world{sim: sim, clock: clock, cfg: cfg, ec2: ec2.NewFromConfig(cfg)}
 }
 
-// config is what the SDK is told: one endpoint for all services, no retries.
+// config is the SDK's configuration: one endpoint for all services, no retries.
 func config(sim *awssim.Sim, c awssim.Credentials) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://awssim.local"), HTTPClient: &http.Client{Transport: sim.Transport()},

@@ -67,7 +67,7 @@ func TestSignatures(t *testing.T) {
 		"the right key":   {good, "ok"},
 		"a wrong secret":  {awssim.Credentials{AccessKey: good.AccessKey, SecretKey: "guess"}, "SignatureDoesNotMatch"},
 		"a stranger":      {awssim.Credentials{AccessKey: "AKIDSTRANGER", SecretKey: good.SecretKey}, "AuthFailure"},
-		"a stray session": {awssim.Credentials{AccessKey: good.AccessKey, SecretKey: good.SecretKey, SessionToken: "x"}, "InvalidClientTokenId"},
+		"another session": {awssim.Credentials{AccessKey: good.AccessKey, SecretKey: good.SecretKey, SessionToken: "x"}, "InvalidClientTokenId"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

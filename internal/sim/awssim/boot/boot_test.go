@@ -39,7 +39,7 @@ spec:
 --//
 Content-Type: application/node.eks.aws
 
-# written by a machine
+# written by a program
 apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
 spec:

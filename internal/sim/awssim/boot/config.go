@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// config is how a kubelet is told to run.
+// config is the configuration of a kubelet.
 type config struct {
 	cluster, endpoint, authority string
 	labels                       map[string]string
@@ -36,7 +36,7 @@ func (c *config) check(m Instance) error {
 	case c.cluster != m.Cluster:
 		return fmt.Errorf("the user data is for cluster %q, the instance's is %q", c.cluster, m.Cluster)
 	case c.endpoint == "":
-		return fmt.Errorf("the user data tells no API server endpoint")
+		return fmt.Errorf("the user data has no API server endpoint")
 	case c.maxPods < 0 || c.podsPerCore < 0:
 		return fmt.Errorf("kubelet: maxPods %d and podsPerCore %d must not be negative", c.maxPods, c.podsPerCore)
 	}

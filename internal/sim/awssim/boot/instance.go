@@ -2,7 +2,7 @@ package boot
 
 import corev1 "k8s.io/api/core/v1"
 
-// Instance is what the hardware and the metadata service tell.
+// Instance is what the hardware and the metadata service say of an instance.
 type Instance struct {
 	InstanceID, InstanceType, Arch        string // Arch: x86_64 or arm64
 	Zone, ZoneID, Region, NodeName, Local string // Local: its address

@@ -22,7 +22,7 @@ import (
 // place in the queue at most.
 const retryAfter = time.Second
 
-// KWOK looks after Nodes that have this annotation or this label, as it was told.
+// KWOK looks after Nodes that have this annotation or this label; it is configured so.
 const playedKey, playedValue = "kwok.x-k8s.io/node", "fake"
 
 // Nodes is an awssim.Registrar. Make it with New, and call Run.

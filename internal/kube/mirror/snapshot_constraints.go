@@ -13,29 +13,29 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// shaper gives the pods of one snapshot the pod constraints that their volumes make of them. Pods with
-// equal pod constraints whose volumes ask for the same still have equal pod constraints.
-type shaper struct {
+// volumeConstraints adds what their volumes require to the constraints of one snapshot's pods.
+// Pods with equal constraints whose volumes require the same have equal constraints after it.
+type volumeConstraints struct {
 	store   *Store
 	unbound map[string][]*corev1.PersistentVolume // by class, sorted
 	owners  map[types.NamespacedName]*pod         // by claim; nil until asked for
 }
 
-func newShaper(s *Store) *shaper {
+func newVolumeConstraints(s *Store) *volumeConstraints {
 	s.volumes.isWanted = false
-	return &shaper{store: s, unbound: map[string][]*corev1.PersistentVolume{}}
+	return &volumeConstraints{store: s, unbound: map[string][]*corev1.PersistentVolume{}}
 }
 
 // constraints returns everything that decides where a pod can go. It is lasting if the next snapshots
 // will say the same until the pod, a claim, a volume or a class changes.
-func (x *shaper) constraints(p *pod) (constraints *cluster.Constraints, isLasting bool) {
+func (x *volumeConstraints) constraints(p *pod) (constraints *cluster.Constraints, isLasting bool) {
 	if constraints, isLasting = x.withVolumes(p); len(p.history.refusedBy) > 0 {
 		return constraints.Without(p.history.refusedBy...), false
 	}
 	return constraints, isLasting
 }
 
-func (x *shaper) withVolumes(p *pod) (constraints *cluster.Constraints, isLasting bool) {
+func (x *volumeConstraints) withVolumes(p *pod) (constraints *cluster.Constraints, isLasting bool) {
 	if !p.hasClaims {
 		return p.constraints.constraints, true
 	}
@@ -61,7 +61,7 @@ func (x *shaper) withVolumes(p *pod) (constraints *cluster.Constraints, isLastin
 }
 
 // complete adds the objects that belong to a volume claim of a pod, as far as they exist.
-func (x *shaper) complete(p *corev1.Pod, c *translate.PodClaim) {
+func (x *volumeConstraints) complete(p *corev1.Pod, c *translate.PodClaim) {
 	known := x.store.volumes
 	c.Claim = known.claims[types.NamespacedName{Namespace: p.Namespace, Name: c.Name}]
 	if c.Claim == nil {
@@ -75,7 +75,7 @@ func (x *shaper) complete(p *corev1.Pod, c *translate.PodClaim) {
 }
 
 // unboundOf returns the volumes of a class that may still be bound, sorted by name.
-func (x *shaper) unboundOf(class string) []*corev1.PersistentVolume {
+func (x *volumeConstraints) unboundOf(class string) []*corev1.PersistentVolume {
 	list, ok := x.unbound[class]
 	if !ok {
 		list = slices.SortedFunc(maps.Values(x.store.volumes.unbound[class]), func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
@@ -86,7 +86,7 @@ func (x *shaper) unboundOf(class string) []*corev1.PersistentVolume {
 
 // ownerOf returns the pod that has, or will have, a claim that only one pod may use: the one
 // that is bound, else the oldest that asks for a node.
-func (x *shaper) ownerOf(claim types.NamespacedName) *pod {
+func (x *volumeConstraints) ownerOf(claim types.NamespacedName) *pod {
 	if x.owners == nil {
 		x.owners = map[types.NamespacedName]*pod{}
 		for _, p := range x.store.pods.all {

@@ -23,7 +23,7 @@ func (p *pass) reportLaunched(got *cloud.Instance) {
 		"capacity_type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], "took", p.age())
 }
 
-// reportLaunchFailed tells why there is no instance yet, once for each reason.
+// reportLaunchFailed reports why there is no instance yet, once for each reason.
 func (p *pass) reportLaunchFailed(notes []core.Note) {
 	for _, n := range notes {
 		if n.Type == core.Launched && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
@@ -32,7 +32,7 @@ func (p *pass) reportLaunchFailed(notes []core.Note) {
 	}
 }
 
-// reportTurned tells about the conditions that became True.
+// reportTurned reports the conditions that became True.
 func (p *pass) reportTurned(ctx context.Context, turned []string) {
 	for _, t := range turned {
 		switch t {
@@ -52,7 +52,7 @@ func (p *pass) reportTaintMissing(node string) {
 	p.Log.Error("node joined without the taint that keeps pods away until it is registered", "claim", p.claim.Name, "node", node)
 }
 
-// reportDeleted tells about a claim that was deleted, because it did not become a node or
+// reportDeleted reports a claim that was deleted, because it did not become a node or
 // because its time was over.
 func (p *pass) reportDeleted(ctx context.Context, reason string, answer core.Answer) {
 	switch reason {

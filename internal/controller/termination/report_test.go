@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-func TestAnEvictedPodIsToldWhyItsAnnotationDidNotHold(t *testing.T) {
+func TestAnEvictedPodHasAnEventWhyItsAnnotationDidNotHold(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct{ annotation, want string }{
@@ -34,7 +34,7 @@ func TestAnEvictedPodIsToldWhyItsAnnotationDidNotHold(t *testing.T) {
 			c.reportNotHeld(pod)
 			close(sink.Events)
 			if got := <-sink.Events; !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
-				t.Errorf("told %q, want %q", got, tc.want)
+				t.Errorf("event %q, want %q", got, tc.want)
 			}
 		})
 	}

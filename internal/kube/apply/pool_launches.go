@@ -10,19 +10,20 @@ import (
 )
 
 // ErrOvertaken says that launches were decided on before another loop launched in one of
-// their pools. Both would count the same room of its limits, so the later are decided anew.
+// their pools. Both would use the same part of the pool's limits, so the later ones are
+// decided anew.
 var ErrOvertaken = errors.New("another loop launched in the same pool meanwhile")
 
-// PoolLaunches tells the loops that launch of each other's launches in pools with limits. All
-// Launchers of a process share one; the zero value is ready.
+// PoolLaunches records which loop launched in which pool with limits, so that the loops see
+// each other's launches. All Launchers of a process share one; the zero value is ready.
 type PoolLaunches struct {
-	mu   sync.Mutex // protects everything below, and is held while such claims are made
+	mu   sync.Mutex // guards everything below, and is held while such claims are made
 	made int        // claims
-	last map[turn]int
+	last map[launching]int
 }
 
-// turn is a loop's launching in a pool.
-type turn struct {
+// launching identifies a loop and a pool that it launched in.
+type launching struct {
 	by   *Launcher
 	pool string
 }
@@ -53,7 +54,7 @@ func (l *Launcher) limited(launch plan.Launch) bool {
 	return ok && len(np.Spec.Limits) > 0
 }
 
-// overtaken is Overtaken where some pool has limits; the turns are locked.
+// overtaken is Overtaken where some pool has limits; PoolLaunches is locked.
 func (l *Launcher) overtaken(launches []plan.Launch) bool {
 	for t, n := range l.PoolLaunches.last {
 		if t.by != l && n > l.seen && slices.ContainsFunc(launches, func(launch plan.Launch) bool { return launch.Pool == t.pool && l.limited(launch) }) {
@@ -63,12 +64,12 @@ func (l *Launcher) overtaken(launches []plan.Launch) bool {
 	return false
 }
 
-// took notes that the loop made a claim of a pool; the turns are locked.
+// took notes that the loop made a claim of a pool; PoolLaunches is locked.
 func (l *Launcher) took(pool string) {
 	t := l.PoolLaunches
 	if t.last == nil {
-		t.last = map[turn]int{}
+		t.last = map[launching]int{}
 	}
 	t.made++
-	t.last[turn{l, pool}] = t.made
+	t.last[launching{l, pool}] = t.made
 }

@@ -26,7 +26,7 @@ func (p *pass) claimName() string {
 	return p.claim.Name
 }
 
-// reportTurned tells about the conditions that became True.
+// reportTurned reports the conditions that became True.
 func (p *pass) reportTurned(turned []string) {
 	if slices.Contains(turned, lifecycle.Drained) {
 		p.Metrics.NodesDrained.WithLabelValues(p.pool()).Inc()
@@ -54,7 +54,7 @@ func (p *pass) reportWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	}
 }
 
-// isAboutVolumes tells a wait for volumes from one for the drain's shortest time.
+// isAboutVolumes reports whether a wait is for volumes, not for the drain's shortest time.
 func isAboutVolumes(n lifecycle.Note) bool { return n.Type == lifecycle.VolumesDetached }
 
 func (p *pass) reportGone() {
@@ -68,7 +68,7 @@ func (p *pass) reportGone() {
 // since returns how long ago a time was, for people.
 func (p *pass) since(at time.Time) string { return p.Now().Sub(at).Round(time.Millisecond).String() }
 
-// reportEviction tells about one try of the eviction queue.
+// reportEviction reports one try of the eviction queue.
 func (c *Controller) reportEviction(ctx context.Context, o apply.EvictionOutcome) {
 	if o.Code != 0 {
 		c.Metrics.PodsEvictionRequests.WithLabelValues(strconv.Itoa(o.Code)).Inc()
@@ -95,7 +95,7 @@ func (c *Controller) reportEviction(ctx context.Context, o apply.EvictionOutcome
 func (c *Controller) reportBlocked(ctx context.Context, o *apply.EvictionOutcome) {
 	node := &corev1.Node{}
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node, client.UnsafeDisableDeepCopy); err != nil {
-		return // the Node is gone, so there is nobody to tell
+		return // the Node is gone, so there is no object for the event
 	}
 	c.Events.Event(node, observe.FailedDraining(o.Err.Error()))
 }
