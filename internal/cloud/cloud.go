@@ -139,7 +139,7 @@ type LaunchRequest struct {
 	// Claim is the claim's name: for names and tags of what is made.
 	Claim string
 	Class ClassRef
-	// Choices are what may be launched, best first. Never empty.
+	// Choices are the offerings that may be launched, best first. Never empty.
 	Choices []catalog.Choice
 	// Requirements is all the instance must be; single-valued ones become node labels.
 	Requirements label.Requirements

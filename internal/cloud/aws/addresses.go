@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// emptyKept is for how long a subnet without free addresses is left alone.
+	// emptyKept is for how long a subnet without free addresses is not used.
 	emptyKept = 3 * time.Minute
 	// subnetsMost bounds the memory; with more, all are learnt anew.
 	subnetsMost = 10_000

@@ -9,50 +9,53 @@ import (
 )
 
 const (
-	// seenAfter is how long EC2 may take to show a new instance to everybody. Before that,
-	// one that it does not show is taken to be there.
+	// seenAfter is how long EC2 may take until all its answers show a new instance. A younger
+	// instance that EC2 does not show is assumed to exist.
 	seenAfter = 90 * time.Second
-	// shownAfter is how long after its last mark a batch of another process can still bring
-	// instances that EC2 does not show: its request may have been under way for as long as
-	// requests may take.
+	// shownAfter is how long after its last mark a batch of another process may still have
+	// instances that EC2 does not show: its request may have taken requestPatience.
 	shownAfter = requestPatience + seenAfter
-	// batchKept is how long a batch is remembered. No claim waits that long for its
-	// instance, so nobody asks for a token of an older one.
+	// batchKept is how long a batch is remembered. No claim waits that long for its instance,
+	// so no request has a token of an older batch.
 	batchKept = 15 * time.Minute
 )
 
-// batch is an order and what became of it. It is guarded by the ledger's lock; while a
-// round is on, its order and what is known of its outcome belong to the round alone.
+// batch is several launch requests that are sent as one request for a fleet, and what became of
+// it. The ledger's lock protects it. While an attempt runs, request and the fields about the
+// outcome belong to the attempt's goroutine.
 type batch struct {
-	name    string // on its claims and instances
-	key     string // what its members want
+	name    string // in the marks of its claims and in a tag of its instances
+	key     string // equal for requests that may share a fleet
 	request fleetRequest
 	open    bool // for more members, if there is room
 
-	// size is how many instances were ordered, and places for whom, by token: the nth
-	// instance by id is the nth member's. Both are set when the first mark is written.
+	// size is how many instances were requested. places are the members' positions by token:
+	// the member at position n gets the nth instance by id. Both are set when the first mark is
+	// written.
 	size   int
 	places map[string]int
-	// adopted are the ids of instances that claims had when the batch was read from its marks.
+	// adopted are the ids of the instances that already had a NodeClaim when the batch was read
+	// from its marks.
 	adopted map[string]bool
 
-	// doubtful: it was sent, or may have been, and nobody knows what became of it. From shown
-	// on, EC2 shows whatever it brought.
+	// doubtful: the request was sent, or may have been, and its outcome is not known. From shown
+	// on, EC2 shows every instance that it launched.
 	doubtful bool
 	shown    time.Time
-	// observed: EC2 has answered a repeat, so there are no more. That answer is believed as far
-	// as it names instances, and no further: what EC2 does with a used token is not promised.
+	// repeated: EC2 has answered a repeat of the request, so it is not sent again. answered and
+	// refused are that answer. Only the instances that it names are believed, because EC2 does
+	// not promise what it does with a token that was used before.
 	repeated bool
 	answered []ec2Instance
 	refused  error
 
-	round    chan struct{} // closed when the attempt has ended; nil: none was made
+	attempt  chan struct{} // closed when the attempt has ended; nil: none was made
 	running  bool
 	resolved bool
-	err      error // of the last attempt, while not settled
+	err      error // of the last attempt, while it is not resolved
 	got      map[string]ec2Instance
 	failure  error
-	// short are the places that EC2 had nothing in, for so long.
+	// short are the offerings that EC2 had no capacity for, and keep for how long to avoid them.
 	short []catalog.Place
 	keep  time.Duration
 }
@@ -81,7 +84,7 @@ func (b *batch) deal(instances []ec2Instance, failure error) {
 	if len(instances) <= b.size {
 		return
 	}
-	for _, m := range b.request.Members { // there are more than were ordered
+	for _, m := range b.request.Members { // there are more than were requested
 		for at := range instances {
 			give(m, at)
 		}

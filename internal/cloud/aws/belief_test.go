@@ -98,7 +98,8 @@ func lostAnswer(t *testing.T, is awssim.Beliefs, late time.Duration, crash bool)
 }
 
 // TestRefusalsEitherWay loses the answer to a fleet of three for which EC2 has two instances.
-// Whether or not EC2 tells the repeat why: two claims get them and the third learns that there is no more.
+// Whether or not the answer to the repeat says why, two claims get them and the third learns that
+// there is no more.
 func TestRefusalsEitherWay(t *testing.T) {
 	t.Parallel()
 	for _, forgotten := range []bool{false, true} {

@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// cleanUpEvery is how often what is over is forgotten, and what nodes say of their memory
-	// is read.
+	// cleanUpEvery is how often old records are dropped and the memory of nodes is read.
 	cleanUpEvery = time.Minute
 	// tagEvery is how often the instances that lack their own tags get them.
 	tagEvery = 15 * time.Second
@@ -45,7 +44,7 @@ func repeat(ctx context.Context, chore func(context.Context) time.Duration) {
 	}
 }
 
-// every returns a chore that says what went wrong and is repeated all the same.
+// every returns a chore that is repeated after each period and logs its errors.
 func (p *Provider) every(period time.Duration, what string, do func(context.Context) error) func(context.Context) time.Duration {
 	return func(ctx context.Context) time.Duration {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
@@ -60,7 +59,7 @@ func (p *Provider) sweepProfiles(ctx context.Context) error {
 	return p.profiles.sweep(ctx, func(ctx context.Context) (map[string]ec2Instance, error) { return p.instances.describe(ctx) })
 }
 
-// cleanUp forgets what is over and takes in what nodes say.
+// cleanUp drops old records and reads what memory nodes have.
 func (p *Provider) cleanUp(ctx context.Context) error {
 	p.instances.forgetOld()
 	p.ledger.forgetOld()

@@ -26,7 +26,7 @@ import (
 const (
 	classController = "nodeclass"
 	classesAtOnce   = 10
-	// claimsAgain is when a class that is to go is looked at again while claims are left.
+	// claimsAgain is when a class that is being deleted is reconciled again while claims use it.
 	claimsAgain = 10 * time.Minute
 )
 
@@ -151,9 +151,9 @@ func (c *classReconciler) resolve(ctx context.Context, class *awsv1.EC2NodeClass
 	return again, errors.Join(errs...)
 }
 
-// stands reports whether a condition still says what it said while its dry run is
-// inconclusive: that of this generation, if it is true or a dry run made it false. The other
-// reasons to be false were looked at before the dry run, and are over.
+// stands reports whether a condition stays as it is while the dry run is inconclusive. It must be
+// of this generation, and be true, or false because of a dry run: all other reasons to be false
+// were checked before the dry run and no longer hold.
 func stands(c *metav1.Condition, generation int64) bool {
 	dryRuns := []string{reasonTemplateDenied, reasonFleetDenied, reasonInstancesDenied, reasonUserDataSize, reasonProfileMissing}
 	return c.ObservedGeneration == generation && (c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse && slices.Contains(dryRuns, c.Reason))

@@ -50,13 +50,14 @@ func connect(c aws.Config, limits *limiter) clients {
 	}
 }
 
-// steady is how the other requests are repeated: little, because the budget waits instead.
+// steady returns how requests other than CreateFleet are repeated: little, because the limiter
+// makes them wait instead.
 func steady() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = 4 })
 }
 
-// priceList has the price list asked where it is served, which is in few regions, and at its
-// ordinary endpoint: it has no other, and what it says is public.
+// priceList directs requests for the price list to a region that serves it, of which there are
+// few, and to its ordinary endpoint: it has no other, and its answers are public.
 func priceList(o *pricing.Options) {
 	o.Region = pricesFrom(o.Region)
 	o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateDisabled

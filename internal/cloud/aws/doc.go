@@ -1,13 +1,13 @@
 // Package aws is the provider of instances of Amazon EC2, for EC2NodeClasses.
 //
-// What keeps a launch from happening twice is the ledger (ledger.go): requests that want
-// the same are launched together by one CreateFleet, and before it is sent each of its
-// NodeClaims is marked with the name of that launch (mark.go), which its instances have as a
-// tag. After a lost answer or a crash the instances are looked for by that tag before anything
-// is launched for the same claims. Nothing is launched by what a mark says, and what EC2
-// answers to a repeated token is believed only as far as it names instances.
+// The ledger (ledger.go) keeps a launch from happening twice. Requests that want the same go
+// into one batch, which is one call of CreateFleet. Before it is sent, each NodeClaim of the
+// batch is marked with the batch's name (mark.go), which its instances have as a tag. After a
+// lost answer or a crash, instances are looked for by that tag before anything is launched for
+// the same claims. Nothing is launched because of a mark. Of EC2's answer to a repeated token
+// only the instances that it names are believed.
 //
-// Provider composes one type for each subject. Read provider.go, then the road of a launch:
+// Provider composes one type for each subject. Read provider.go, then the way of a launch:
 // launch.go (which requests go together), fleetspec.go and templates.go (what is launched),
 // ledger.go and mark.go (at most once), fleet.go (what is asked of EC2), refusals.go (what its
 // refusals mean). Then instances.go (what runs), and limiter.go, which keeps all calls below

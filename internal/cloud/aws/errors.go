@@ -16,8 +16,8 @@ const (
 	codeVCPUQuota    = "VcpuLimitExceeded"
 	codeSpotQuota    = "MaxSpotInstanceCountExceeded"
 	codeReservedFull = "ReservationCapacityExceeded"
-	// spreadFull is what EC2 says, by whatever code, of a zone in which a placement group that
-	// spreads instances has as many as it takes.
+	// spreadFull is in the message of EC2's refusals, whatever their code, if a spread placement
+	// group has no room in a zone.
 	spreadFull = "limit of instances in this spread placement group"
 )
 
@@ -42,15 +42,16 @@ func isThrottling(code string) bool {
 	return false
 }
 
-// isOutage reports whether a code is about the way to EC2 rather than the request.
+// isOutage reports whether a code says nothing about the request itself: the service failed, was
+// not available, or refused the credentials.
 func isOutage(code string) bool {
 	return slices.Contains([]string{
 		"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout",
 	}, code) || isUnauthenticated(code)
 }
 
-// isUnauthenticated reports whether a code says that we were not let in: the request itself was not
-// looked at.
+// isUnauthenticated reports whether a code says that the credentials were refused: the request
+// itself was not looked at.
 func isUnauthenticated(code string) bool {
 	return slices.Contains([]string{"ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidClientTokenId", "SignatureDoesNotMatch"}, code)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// offered is an order for three types in two zones.
+// offered is a request for three types in two zones.
 func offered(capacityType string) *fleetRequest {
 	o := &fleetRequest{CapacityType: capacityType, Input: &ec2.CreateFleetInput{}}
 	config := types.FleetLaunchTemplateConfigRequest{}

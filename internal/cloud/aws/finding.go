@@ -5,11 +5,12 @@ import (
 )
 
 const (
-	// What was found is looked up again after this time, and what was not sooner.
+	// How long what was found for a class is valid.
 	subnetsAgain = time.Minute
 	groupsAgain  = 5 * time.Minute
 	imagesAgain  = 5 * time.Minute
-	// sooner is how much sooner what was found is old.
+	// sooner is by how much a cached answer is younger than the time after which it is looked up
+	// again, so that the look-up does not find it still valid.
 	sooner            = 10 * time.Second
 	reservationsAgain = time.Minute
 	placementAgain    = 5 * time.Minute

@@ -26,7 +26,8 @@ type fleets struct {
 	zones        *zones
 }
 
-// draft is a shot with its launch templates made: what is asked of EC2, but for how many.
+// draft is a fleetSpec whose launch templates exist: all of a request for a fleet but the number
+// of instances.
 type draft struct {
 	fleetSpec *fleetSpec
 	choices   []templatedChoice
@@ -34,7 +35,7 @@ type draft struct {
 	tags      map[string]string
 }
 
-// draft makes sure of the launch templates of a shot.
+// draft makes the launch templates of a fleetSpec that do not exist yet.
 func (f *fleets) draft(ctx context.Context, s *fleetSpec) (*draft, error) {
 	d := &draft{fleetSpec: s, subnets: f.addresses.best(f.shifts.here(s.class.Status.Subnets)), tags: f.tags(s.class, s.labels[label.NodePool])}
 	s.choices = slices.DeleteFunc(s.choices, func(o catalog.Choice) bool { return d.subnets[o.Offering.Zone] == "" })
@@ -140,7 +141,7 @@ func (d *draft) configs(o *fleetRequest) []types.FleetLaunchTemplateConfigReques
 	return out
 }
 
-// send gives an order to EC2, once: repeats are the ledger's business.
+// send sends a request to EC2, once: only the ledger repeats requests.
 func (f *fleets) send(ctx context.Context, o *fleetRequest, doubtful bool) (outcome, error) {
 	out, err := f.clients.EC2.CreateFleet(ctx, o.Input, func(opts *ec2.Options) { opts.Retryer = aws.NopRetryer{} })
 	if err != nil {
@@ -152,7 +153,7 @@ func (f *fleets) send(ctx context.Context, o *fleetRequest, doubtful bool) (outc
 		f.addresses.take(v.instances[i].SubnetID, max(1, o.Addresses[v.instances[i].Type]))
 		f.reservations.take(v.instances[i].Reservation)
 	}
-	all := refusals(out) // a fleet that is filled may have some, too
+	all := refusals(out) // an answer with all instances may have some, too
 	f.countRefusals(o, all)
 	for _, r := range all {
 		switch {
@@ -169,7 +170,7 @@ func (f *fleets) send(ctx context.Context, o *fleetRequest, doubtful bool) (outc
 	return v, nil
 }
 
-// countRefusals counts what EC2 said no to.
+// countRefusals counts the refusals in EC2's answer.
 func (f *fleets) countRefusals(o *fleetRequest, all []refusal) {
 	for _, r := range all {
 		f.opts.Meter.LaunchFailed(r.Zone, f.zones.id(r.Zone), o.CapacityType, reasonOf(r.Code, r.Message))

@@ -22,7 +22,7 @@ type member struct {
 	Token, Claim string
 }
 
-// fleetRequest is what is asked of EC2 for a batch.
+// fleetRequest is the request for a fleet that a batch sends to EC2.
 type fleetRequest struct {
 	ClientToken string
 	Begun       time.Time
@@ -39,7 +39,7 @@ type fleetRequest struct {
 	Input *ec2.CreateFleetInput
 }
 
-// places returns everywhere that an order may be carried out.
+// places returns the offerings that a request may be filled from.
 func (o *fleetRequest) places() []catalog.Place {
 	var all []catalog.Place
 	for _, c := range o.Input.LaunchTemplateConfigs {
@@ -50,8 +50,9 @@ func (o *fleetRequest) places() []catalog.Place {
 	return all
 }
 
-// isForReservations reports whether an order is for a fleet of a kind that EC2 may not take at
-// all: that it launches capacity blocks and interruptible reservations so is not documented.
+// isForReservations reports whether a request is for capacity blocks or interruptible
+// reservations. EC2 may refuse such a fleet altogether: it is not documented that CreateFleet
+// launches from them.
 func (o *fleetRequest) isForReservations() bool {
 	target := o.Input.TargetCapacitySpecification
 	if target == nil {
@@ -61,7 +62,7 @@ func (o *fleetRequest) isForReservations() bool {
 	return kind == types.DefaultTargetCapacityTypeCapacityBlock || kind == types.DefaultTargetCapacityTypeReservedCapacity
 }
 
-// seal makes an order ready to be sent, for the members that it has.
+// seal makes a request ready to be sent for the members that it has.
 func (o *fleetRequest) seal(batch string) {
 	o.Input.ClientToken = aws.String(o.ClientToken)
 	o.Input.TargetCapacitySpecification.TotalTargetCapacity = aws.Int32(int32(len(o.Members))) //nolint:gosec // at most batchMost
@@ -71,24 +72,24 @@ func (o *fleetRequest) seal(batch string) {
 			continue
 		}
 		s.Tags = append(s.Tags, types.Tag{Key: aws.String(launchTag), Value: aws.String(batch)})
-		if len(o.Members) == 1 { // of several each gets its own when it runs
+		if len(o.Members) == 1 { // else each instance gets the tag of its claim when it runs
 			s.Tags = append(s.Tags, nodeClaimTag(o.Members[0].Claim))
 		}
 	}
 }
 
-// outcome is EC2's definite answer to an order: instances for the first members, the
-// failure for the rest.
+// outcome is EC2's definite answer to a request: the instances, and the failure for the members
+// that get none.
 type outcome struct {
 	instances []ec2Instance
 	failure   error
-	// short are the places that had nothing, for so long.
+	// short are the offerings that had no capacity, and keep for how long to avoid them.
 	short []catalog.Place
 	keep  time.Duration
 }
 
-// launched returns the instances that a fleet was answered with, by their ids: the same
-// order whenever the same is answered again.
+// launched returns the instances in the answer to a request, sorted by id: the order is the same
+// if the same answer comes again.
 func launched(o *fleetRequest, out *ec2.CreateFleetOutput) []ec2Instance {
 	tags := map[string]string{}
 	for _, s := range o.Input.TagSpecifications {

@@ -27,8 +27,8 @@ const (
 	overridesMost = 300
 )
 
-// fleetSpec is what a request comes down to: all that decides its fleet, and nothing that is
-// the claim's own.
+// fleetSpec is the part of a launch request that decides its fleet, without what differs from
+// claim to claim. Requests with equal fleetSpecs go into one fleet.
 type fleetSpec struct {
 	class        *awsv1.EC2NodeClass
 	capacityType string
@@ -42,12 +42,13 @@ type fleetSpec struct {
 	partition string
 	// choices are of one capacity type, best first.
 	choices []catalog.Choice
-	// rules of minValues, which the offers keep, and needed the types that they cannot do without.
+	// rules are those of minValues, which the choices keep. needed are the types without which
+	// they would not.
 	rules  minValues
 	needed map[string]bool
 }
 
-// newFleetSpec returns what a request comes down to. The best offer decides the capacity type:
+// newFleetSpec returns the fleetSpec of a request. The best offering decides the capacity type:
 // a fleet has one.
 func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec, error) {
 	if len(r.Choices) == 0 {
@@ -72,8 +73,8 @@ func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec
 	return s, nil
 }
 
-// choose takes the offers of the best capacity type whose types keep the rules of minValues,
-// or says why none does.
+// choose keeps the offerings of the best capacity type with which the rules of minValues are
+// kept, or returns why there is none.
 func (s *fleetSpec) choose(choices []catalog.Choice) (why string) {
 	tried := map[string]bool{}
 	for i := range choices {
@@ -94,9 +95,9 @@ func (s *fleetSpec) choose(choices []catalog.Choice) (why string) {
 	return why
 }
 
-// partitionFor returns the partition of the placement group that an instance goes into, one of
-// those on offer: the token chooses, which spreads instances evenly. EC2 would choose as well,
-// but not say which before the instance runs, and its Node joins with the label.
+// partitionFor returns the partition of the placement group that an instance goes into: the
+// token chooses among those that are offered, which spreads instances evenly. EC2 would choose
+// one itself, but the Node's label must be known before the instance runs.
 func partitionFor(r *cloud.LaunchRequest) string {
 	var among []string
 	for _, o := range r.Choices {
@@ -112,8 +113,9 @@ func partitionFor(r *cloud.LaunchRequest) string {
 	return among[int(sum[0])%len(among)]
 }
 
-// alike returns the offers that may go into one fleet with the first: those of its capacity
-// type and, of reserved ones, those that are bought in the same way; one for each place.
+// alike returns the offerings that may go into one fleet with the first: those of its capacity
+// type, and of reserved ones those of the same kind. Of several with the same instance type and
+// zone it returns the first.
 func alike(choices []catalog.Choice) []catalog.Choice {
 	best := choices[0].Offering
 	kind := reservedKind(best)
@@ -133,8 +135,8 @@ func alike(choices []catalog.Choice) []catalog.Choice {
 	return out
 }
 
-// trim returns the best offers, as many as go into one fleet. The needed types are among them,
-// each with its best offer at least.
+// trim returns the best offerings, as many as go into one fleet. The needed types are among them,
+// each with its best offering at least.
 func trim(choices []catalog.Choice, needed map[string]bool) []catalog.Choice {
 	types := maps.Clone(needed)
 	first := map[string]bool{} // types whose best offer was seen
@@ -165,7 +167,7 @@ func trim(choices []catalog.Choice, needed map[string]bool) []catalog.Choice {
 	return out
 }
 
-// reservedKind returns how a reserved offering is bought; empty: it is not reserved.
+// reservedKind returns the kind of a reserved offering's reservation; empty: it is not reserved.
 func reservedKind(o *catalog.Offering) string {
 	if o.CapacityType != label.Reserved {
 		return ""
@@ -189,7 +191,7 @@ func (s *fleetSpec) targetType() types.DefaultTargetCapacityType {
 	return types.DefaultTargetCapacityTypeOnDemand
 }
 
-// key is the same for shots that make the same fleet.
+// key is equal for fleetSpecs that make the same fleet.
 func (s *fleetSpec) key() string {
 	type place struct{ Type, Zone, Reservation string }
 	places := make([]place, 0, len(s.choices))

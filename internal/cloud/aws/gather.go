@@ -15,7 +15,7 @@ const (
 	gatherPatience = time.Minute
 )
 
-// gatherer answers questions about single things by asking for many at once.
+// gatherer combines questions about single things into requests for many.
 type gatherer[V any] struct {
 	ask func(ctx context.Context, keys []string) (map[string]V, error)
 	now func() time.Time

@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// listKept is for how long the list of our instances says which notices are about others'.
-// It is less than the time for which what was seen is remembered.
+// listKept is for how long the list of our instances decides whether a notice is about one of
+// them. It is shorter than the time for which instances are remembered.
 const listKept = 10 * time.Minute
 
 // instances reads, ends and remembers the cluster's instances.
@@ -198,8 +198,8 @@ func (i *instances) noticed(ctx context.Context, id string) (ec2Instance, error)
 	if m, ok := i.ledger.instances()[id]; ok {
 		return m, nil
 	}
-	// Most notices are about others' instances: EC2 is not asked about what is not in the list
-	// that is read every few minutes, unless that is too old to say.
+	// Most notices are about instances of others. EC2 is not asked about an instance that is not
+	// in the list of ours, which is read every few minutes, unless that list is too old.
 	if _, valid := instanceID("aws:///zone/" + id); !valid || i.opts.Now().Sub(listed) < listKept {
 		return ec2Instance{}, cloud.ErrNotFound
 	}
@@ -235,8 +235,8 @@ type termination struct {
 	err   error
 }
 
-// terminateAll ends instances. EC2 ends none, or not all, where it refuses one of them: then each half
-// is asked for by itself, so that what is wrong with one is the answer for that one alone.
+// terminateAll ends instances. If EC2 refuses one of them it may end none of the others. So after
+// a refusal terminateAll asks for each half by itself, until the refusal is about one instance.
 func (i *instances) terminateAll(ctx context.Context, ids []string) (map[string]termination, error) {
 	answers := map[string]termination{}
 	_, err := i.clients.EC2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
@@ -304,8 +304,8 @@ func (i *instances) recent() map[string]ec2Instance {
 	return all
 }
 
-// inShiftedZones returns the instances in zones that are shifted away from, as EC2 described them
-// before: a zone in trouble is no proof that they are gone.
+// inShiftedZones returns the instances in zones that are shifted away from, as EC2 last described
+// them: while a zone is in trouble, an answer without them does not prove that they are gone.
 func (i *instances) inShiftedZones() map[string]ec2Instance {
 	out := map[string]ec2Instance{}
 	if len(i.shifts.away()) == 0 {
@@ -335,7 +335,7 @@ func (i *instances) inReservations(reservations map[string]time.Time) []ec2Insta
 	return in
 }
 
-// remember keeps what EC2 last said of instances, for those who need no newer answer.
+// remember keeps what EC2 said of instances, for callers that need no newer answer.
 func (i *instances) remember(seen map[string]ec2Instance) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // templateTries is how often a launch is tried whose launch templates somebody deletes.
 const templateTries = 3
 
-// launcher puts launch requests that want the same into one fleet.
+// launcher puts launch requests with equal fleetSpecs into one fleet.
 type launcher struct {
 	client client.Client
 	fleets *fleets
@@ -25,8 +25,8 @@ type launcher struct {
 	types  *instanceTypes
 }
 
-// launch starts instances for the requests that want the same together. It waits for EC2's answer, not
-// for boots.
+// launch starts instances for the requests, those with equal fleetSpecs by one fleet. It waits
+// for EC2's answer, not for boots.
 func (l *launcher) launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	results := make([]cloud.LaunchResult, len(requests))
 	left := make([]int, len(requests))
@@ -47,7 +47,7 @@ func (l *launcher) launch(ctx context.Context, requests []cloud.LaunchRequest) [
 	return results
 }
 
-// try answers the requests at these places and returns those to be tried again.
+// try answers the requests at these indices and returns the indices of those to be tried again.
 func (l *launcher) try(ctx context.Context, requests []cloud.LaunchRequest, at []int, results []cloud.LaunchResult) (again []int) {
 	batches := make([]*batch, len(requests))
 	drafts := map[string]*draft{}
@@ -59,10 +59,10 @@ func (l *launcher) try(ctx context.Context, requests []cloud.LaunchRequest, at [
 		}
 		batches[i] = b
 	}
-	rounds := map[*batch]<-chan struct{}{}
+	attempts := map[*batch]<-chan struct{}{}
 	for _, b := range batches { // when all have joined
-		if b != nil && rounds[b] == nil {
-			rounds[b] = l.ledger.begin(ctx, b)
+		if b != nil && attempts[b] == nil {
+			attempts[b] = l.ledger.begin(ctx, b)
 		}
 	}
 	reported := map[*batch]bool{}
@@ -70,7 +70,7 @@ func (l *launcher) try(ctx context.Context, requests []cloud.LaunchRequest, at [
 		if batches[i] == nil {
 			continue
 		}
-		m, err := l.ledger.answer(ctx, batches[i], rounds[batches[i]], requests[i].Token)
+		m, err := l.ledger.answer(ctx, batches[i], attempts[batches[i]], requests[i].Token)
 		if !reported[batches[i]] { // once is enough
 			short, keep := l.ledger.shortOf(batches[i])
 			results[i].Short, results[i].Keep = append(results[i].Short, short...), max(results[i].Keep, keep)
@@ -87,8 +87,8 @@ func (l *launcher) try(ctx context.Context, requests []cloud.LaunchRequest, at [
 	return again
 }
 
-// batchFor returns the batch that answers for a request: the one that did before, or the
-// one that it joins now.
+// batchFor returns the batch of a request: the one that has its token already, or the one that
+// it joins now.
 func (l *launcher) batchFor(ctx context.Context, r *cloud.LaunchRequest, drafts map[string]*draft) (*batch, error) {
 	if err := l.ledger.ready(ctx); err != nil {
 		return nil, fmt.Errorf("launch %s: %w", r.Claim, err)

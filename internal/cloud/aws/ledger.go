@@ -28,12 +28,13 @@ var (
 	errLost = errors.New("an earlier request brought no instance")
 )
 
-// ledger is what was ordered from EC2 lately, by anybody of this cluster.
+// ledger is the record of what was recently requested from EC2 by any process of this cluster.
+// It ensures that a token gets at most one instance.
 type ledger struct {
 	now func() time.Time
 	log *slog.Logger
-	// send gives an order to EC2. Its error means that the outcome is not known. Doubtful:
-	// an earlier attempt may have been carried out.
+	// send sends a request to EC2. Its error means that the outcome is not known. doubtful: an
+	// earlier attempt may have succeeded.
 	send func(ctx context.Context, o *fleetRequest, doubtful bool) (outcome, error)
 	// find returns the instances that EC2 shows of a batch.
 	find func(ctx context.Context, name string) ([]ec2Instance, error)
@@ -43,8 +44,8 @@ type ledger struct {
 	marks func(ctx context.Context) ([]mark, map[string]bool, error)
 	// isWanted reports whether the claim of a request is there.
 	isWanted func(context.Context, member) bool
-	// throttle waits until a new batch may be sent. Meanwhile the batch takes in others: the
-	// less may be sent, the more go together.
+	// throttle waits until a new batch may be sent. Meanwhile other requests join the batch: the
+	// lower the rate, the larger the batches.
 	throttle func(ctx context.Context) error
 	// gathered gets for how long the first member of a batch waited for others, and how
 	// many they are.
@@ -54,16 +55,16 @@ type ledger struct {
 	mu      sync.Mutex
 	loaded  bool
 	batches map[string]*batch // by name, from their first mark on
-	opened  map[string]*batch // by what they want
-	byToken map[string]*batch // the batch that answers for a token
+	opened  map[string]*batch // those that more requests may join, by key
+	byToken map[string]*batch // which batch has a token
 }
 
 func newLedger() *ledger {
 	return &ledger{loading: newTurnstile(), batches: map[string]*batch{}, opened: map[string]*batch{}, byToken: map[string]*batch{}}
 }
 
-// join puts a request into the batch of those that want the same, unless there is one
-// that answers for its token. Attend says how it ends.
+// join adds a request to the open batch with the same key, or opens one. If a batch has the
+// request's token already, join returns that one.
 func (l *ledger) join(key string, m member, draft func() fleetRequest) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,25 +86,26 @@ func (l *ledger) join(key string, m member, draft func() fleetRequest) *batch {
 	return b
 }
 
-// holding returns the batch that answers for a token; nil: there is none.
+// holding returns the batch that has a token; nil: there is none.
 func (l *ledger) holding(token string) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byToken[token]
 }
 
-// shortOf returns the places that EC2 had nothing in when it settled a batch.
+// shortOf returns the offerings that EC2 had no capacity for when it answered a batch, and for
+// how long to avoid them.
 func (l *ledger) shortOf(b *batch) ([]catalog.Place, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return b.short, b.keep
 }
 
-// answer waits for a round of a batch, which begin returned, and returns the answer for a
-// token. An error that is no *cloud.Failure means that it is not known yet.
-func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, token string) (ec2Instance, error) {
+// answer waits for an attempt that begin returned, and returns the instance of a token. An error
+// that is no *cloud.Failure means that the outcome is not known yet.
+func (l *ledger) answer(ctx context.Context, b *batch, attempt <-chan struct{}, token string) (ec2Instance, error) {
 	select {
-	case <-round:
+	case <-attempt:
 	case <-ctx.Done():
 		return ec2Instance{}, ctx.Err()
 	}
@@ -118,15 +120,16 @@ func (l *ledger) answer(ctx context.Context, b *batch, round <-chan struct{}, to
 	return ec2Instance{}, cmp.Or(b.failure, errLeft)
 }
 
-// begin starts a round for a batch unless one is on or it is settled.
+// begin starts an attempt to send or resolve a batch, unless one is running or the batch is
+// resolved. The channel is closed when the attempt has ended.
 func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b.running || b.resolved {
-		return b.round
+		return b.attempt
 	}
-	b.running, b.round = true, make(chan struct{})
-	go func() { // for others too, who may have more patience than this caller
+	b.running, b.attempt = true, make(chan struct{})
+	go func() { // not bound to ctx: other callers wait for the same attempt
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolvePatience)
 		defer cancel()
 		var got outcome
@@ -136,12 +139,12 @@ func (l *ledger) begin(ctx context.Context, b *batch) <-chan struct{} {
 		}
 		l.end(b, got, err)
 	}()
-	return b.round
+	return b.attempt
 }
 
-// gather lets a new batch take in others until its turn has come.
+// gather waits until a new batch may be sent, and closes it. Until then other requests join.
 func (l *ledger) gather(ctx context.Context, b *batch) error {
-	if !b.open { // only its first round, this one, closes it
+	if !b.open { // an earlier attempt closed it
 		return nil
 	}
 	err := l.throttle(ctx)
@@ -155,10 +158,10 @@ func (l *ledger) gather(ctx context.Context, b *batch) error {
 	return err
 }
 
-// resolve sends a batch, or makes out what became of it. What was sent and not answered is
-// looked for among EC2's instances before anything else is believed or done: a repeat may be
-// answered with the same instances, with none, with an error or with others, and what it
-// brings beyond those that are dealt out is an instance without a claim, which is swept.
+// resolve sends a batch, or finds out what became of it. If the batch was sent and not answered,
+// resolve first looks for its instances. Only then does it repeat the request: EC2 may answer a
+// repeat with the same instances, with none, with an error or with other instances. Instances
+// that no member gets have no claim, and are terminated later.
 func (l *ledger) resolve(ctx context.Context, b *batch) (outcome, error) {
 	if b.doubtful {
 		if v, err := l.seek(ctx, b); !errors.Is(err, errUnresolved) {
@@ -180,7 +183,7 @@ func (l *ledger) resolve(ctx context.Context, b *batch) (outcome, error) {
 	v, err := l.send(ctx, &b.request, b.doubtful)
 	switch {
 	case errors.Is(err, errUnseen):
-		if !b.doubtful { // who still wants an instance asks anew; the others may have left
+		if !b.doubtful { // nothing was launched; claims that still want an instance ask again
 			return outcome{failure: err}, nil
 		}
 	case errors.Is(err, errRepeated):
@@ -198,10 +201,10 @@ func (l *ledger) resolve(ctx context.Context, b *batch) (outcome, error) {
 	return v, err
 }
 
-// seek looks for the instances of a batch. Fewer than were ordered are all there are only when
-// EC2 has had the time to show them.
+// seek looks for the instances of a batch. If it finds fewer than were requested, it believes
+// that only after EC2 has had the time to show all.
 func (l *ledger) seek(ctx context.Context, b *batch) (outcome, error) {
-	over := !l.now().Before(b.shown) // before the question, which takes a while
+	over := !l.now().Before(b.shown) // read before find, which takes a while
 	found, err := l.find(ctx, b.name)
 	if err != nil {
 		return outcome{}, fmt.Errorf("find instances of %s: %w", b.name, err)
@@ -221,9 +224,9 @@ func (l *ledger) seek(ctx context.Context, b *batch) (outcome, error) {
 	return outcome{instances: found, failure: cmp.Or(b.refused, errLost)}, nil
 }
 
-// mark writes on each claim of a batch that it is about to be sent, so that whoever comes next
-// looks for its instances before it launches for the same claims. Claims that have left are
-// taken out of a batch that was not sent yet.
+// mark writes on each claim of a batch that the batch is about to be sent. So a process that
+// launches for the same claims later looks for the batch's instances first. Claims that are gone
+// are taken out of a batch that was not sent yet.
 func (l *ledger) mark(ctx context.Context, b *batch) error {
 	l.mu.Lock()
 	if b.size == 0 {
@@ -273,7 +276,7 @@ func (l *ledger) mark(ctx context.Context, b *batch) error {
 	}
 }
 
-// seal makes a batch ready to be sent for the members that it has. It counts from now on.
+// seal fixes the members of a batch and their positions, and makes its request ready to be sent.
 func (l *ledger) seal(b *batch, now time.Time) {
 	b.request.seal(b.name)
 	l.mu.Lock()
@@ -285,8 +288,8 @@ func (l *ledger) seal(b *batch, now time.Time) {
 	}
 }
 
-// holds reports whether a mark keeps another batch from launching for its claim: the batch that
-// it names may bring an instance.
+// holds reports whether a mark keeps a batch from launching for the marked claim, because the
+// other batch that the mark names may still launch an instance for it.
 func (l *ledger) holds(b *batch, m mark) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,11 +304,11 @@ func (l *ledger) holds(b *batch, m mark) bool {
 	return has
 }
 
-// end notes how a round has ended.
+// end records how an attempt has ended.
 func (l *ledger) end(b *batch, v outcome, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	defer close(b.round)
+	defer close(b.attempt)
 	b.running, b.err = false, err
 	if err != nil {
 		return
@@ -329,7 +332,7 @@ func (l *ledger) release(token string) {
 	}
 }
 
-// ready reads what a predecessor left, once.
+// ready reads the marks that earlier processes left, once.
 func (l *ledger) ready(ctx context.Context) error {
 	l.mu.Lock()
 	loaded := l.loaded
@@ -346,7 +349,7 @@ func (l *ledger) ready(ctx context.Context) error {
 	return nil
 }
 
-// load reads the marks on claims and learns of the batches that this process does not know.
+// load reads the marks on claims and adds the batches that this process does not know.
 func (l *ledger) load(ctx context.Context) error {
 	if err := l.loading.enter(ctx); err != nil {
 		return fmt.Errorf("read what NodeClaims are marked with: %w", err)
@@ -368,15 +371,15 @@ func (l *ledger) load(ctx context.Context) error {
 	return nil
 }
 
-// learn adds a claim to the batch that it is marked with, which is of another process: it is
-// never sent again, as only that process knows what it ordered.
+// learn adds a claim to the batch of another process that it is marked with. Such a batch is
+// never sent again, because only that process knows its request.
 func (l *ledger) learn(found map[string]*batch, m mark, adopted map[string]bool) {
 	b := found[m.batch]
 	if b == nil {
 		b = &batch{name: m.batch, doubtful: true, repeated: true, places: map[string]int{}, adopted: adopted}
 		found[m.batch] = b
 	}
-	if now := l.now(); m.begun.After(now) { // nobody else's clock is trusted
+	if now := l.now(); m.begun.After(now) { // another process's clock may be ahead
 		m.begun = now
 	}
 	if m.begun.After(b.request.Begun) {
@@ -390,17 +393,18 @@ func (l *ledger) learn(found map[string]*batch, m mark, adopted map[string]bool)
 	}
 }
 
-// resolveAll waits until every batch that was sent is settled, or cannot be now.
+// resolveAll begins an attempt for every batch that was sent and is not resolved, and waits for
+// their ends.
 func (l *ledger) resolveAll(ctx context.Context) {
 	l.mu.Lock()
-	var rounds []*batch
+	var sent []*batch
 	for _, b := range l.batches {
-		if !b.resolved && b.size > 0 { // the others were not sent
-			rounds = append(rounds, b)
+		if !b.resolved && b.size > 0 { // without a size it was not sent
+			sent = append(sent, b)
 		}
 	}
 	l.mu.Unlock()
-	for _, b := range rounds {
+	for _, b := range sent {
 		select {
 		case <-l.begin(ctx, b):
 		case <-ctx.Done():
@@ -409,7 +413,8 @@ func (l *ledger) resolveAll(ctx context.Context) {
 	}
 }
 
-// unresolved reports whether nobody can say yet whose an instance is.
+// unresolved reports whether an instance belongs to a batch whose outcome is not known, so that
+// it is not known whose it is.
 func (l *ledger) unresolved(m *ec2Instance) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -417,7 +422,7 @@ func (l *ledger) unresolved(m *ec2Instance) bool {
 	return b != nil && !b.resolved && !b.adopted[m.ID]
 }
 
-// instances returns all that were launched lately, by instance id.
+// instances returns the instances of all batches, by instance id.
 func (l *ledger) instances() map[string]ec2Instance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -430,7 +435,7 @@ func (l *ledger) instances() map[string]ec2Instance {
 	return all
 }
 
-// forgetOld forgets the batches that nobody waits for any more.
+// forgetOld forgets batches older than batchKept.
 func (l *ledger) forgetOld() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ type teller struct {
 	made    int
 	shown   map[string]time.Time     // from when on, by instance id
 	tagged  map[string][]ec2Instance // by the name of the batch
-	// The next orders fail in these ways.
+	// The next requests fail in these ways.
 	lost, unheard, short, closed int
 	// repeat is one of awssim's ways to answer a repeated token; late is how long a new
 	// instance is not shown.
@@ -188,12 +188,12 @@ func launchAll(ctx context.Context, l *ledger, tokens ...string) map[string]stri
 	for _, token := range tokens {
 		batches[token] = l.join("same", member{token, "claim-" + token}, emptyOrder)
 	}
-	rounds := map[string]<-chan struct{}{}
+	attempts := map[string]<-chan struct{}{}
 	for _, token := range tokens {
-		rounds[token] = l.begin(ctx, batches[token])
+		attempts[token] = l.begin(ctx, batches[token])
 	}
 	for _, token := range tokens {
-		if m, err := l.answer(ctx, batches[token], rounds[token], token); err == nil {
+		if m, err := l.answer(ctx, batches[token], attempts[token], token); err == nil {
 			got[token] = m.ID
 		}
 	}
@@ -204,7 +204,7 @@ func repeats() []string {
 	return []string{awssim.RepeatSame, awssim.RepeatNothing, awssim.RepeatMismatch, awssim.RepeatRefused, awssim.RepeatOthers}
 }
 
-// TestOneInstanceForOneToken orders instances from an EC2 that loses requests and answers, has
+// TestOneInstanceForOneToken requests instances from an EC2 that loses requests and answers, has
 // too few, shows them late and answers a repeated token in any way, through ledgers that forget
 // everything and an API server that refuses writes. Whatever happens, every claim ends up with
 // one instance and no two share one. More are made only if EC2 launches twice for one token,
@@ -310,7 +310,7 @@ func TestRepeatedToken(t *testing.T) {
 
 // TestAfterACrash starts anew while nobody knows what became of a fleet. What EC2 launched is
 // found by its tag and dealt out by the places on the claims, but for what claims have already;
-// what it did not launch is ordered once EC2 would show it, and not before.
+// what it did not launch is requested once EC2 would show it, and not before.
 func TestAfterACrash(t *testing.T) {
 	t.Parallel()
 	t.Run("EC2 had launched", func(t *testing.T) {

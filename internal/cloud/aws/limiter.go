@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// pace is how often an operation may be called: so many a second on average, and so many
-// at once after a rest.
+// pace is how often an operation may be called: so many calls a second on average, and so many
+// at once after a pause.
 type pace struct {
 	perSecond float64
 	burst     int
@@ -35,7 +35,7 @@ var paces = map[string]pace{ //nolint:gochecknoglobals // a table
 	"RunInstances": {1, 4}, "TerminateInstances": {4, 80}, "CreateTags": {8, 80},
 }
 
-// paceElse is that of the other services, each operation by itself.
+// paceElse is the pace of each operation of the other services.
 var paceElse = pace{8, 40} //nolint:gochecknoglobals // a table
 
 func paceOf(bucket string) pace {
@@ -45,7 +45,7 @@ func paceOf(bucket string) pace {
 	return paceElse
 }
 
-// bucketOf returns where an operation draws from.
+// bucketOf returns the bucket that an operation draws from.
 func bucketOf(operation string) string {
 	switch operation {
 	case "CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate":
@@ -60,8 +60,8 @@ func bucketOf(operation string) string {
 }
 
 const (
-	// After a refusal by throttling the pace is halved, to no less than this part of the
-	// full one; every call that is answered gives a step of it back.
+	// paceLeast is how far throttling lowers a pace: each refusal halves it, down to this part of
+	// the full one. Every call that is answered raises it again.
 	paceLeast = 1.0 / 16
 	paceStep  = 1.0 / 32
 )
@@ -83,7 +83,7 @@ type limiter struct {
 
 	mu    sync.Mutex
 	rates map[string]*rate.Limiter // by bucket
-	paid  map[string]int           // calls that have waited for their turn, by operation
+	paid  map[string]int           // calls that have waited already, by operation
 }
 
 func newLimiter(now func() time.Time, called func(Call)) *limiter {
@@ -113,7 +113,7 @@ func (l *limiter) prepay(ctx context.Context, operation string) error {
 	return nil
 }
 
-// pay waits for the turn of a call unless it was paid for.
+// pay waits until a call may be sent, unless prepay has waited for it.
 func (l *limiter) pay(ctx context.Context, operation string) error {
 	l.mu.Lock()
 	isPaid := l.paid[operation] > 0
@@ -133,8 +133,8 @@ func (l *limiter) left(operation string) float64 {
 	return min(1, max(0, l.bucket(bucket).TokensAt(l.now())/float64(paceOf(bucket).burst)))
 }
 
-// install adds the budget to a client's stack: each attempt, repeats included, waits for
-// its turn and is counted.
+// install adds the limiter to a client's stack: each attempt, repeats included, waits until it
+// may be sent, and is counted.
 func (l *limiter) install(stack *middleware.Stack) error {
 	if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Count", l.count), middleware.Before); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (l *limiter) adapt(bucket string, throttled bool) {
 	now := l.now()
 	if throttled {
 		r.SetLimitAt(now, rate.Limit(max(full*paceLeast, float64(r.Limit())/2)))
-		r.AllowN(now, int(r.TokensAt(now))) // what was saved up is not there
+		r.AllowN(now, int(r.TokensAt(now))) // the bucket is empty
 		return
 	}
 	r.SetLimitAt(now, rate.Limit(min(full, float64(r.Limit())+full*paceStep)))

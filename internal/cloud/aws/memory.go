@@ -20,17 +20,18 @@ import (
 const (
 	// memoryMost bounds what is remembered; with more, all is learnt anew.
 	memoryMost = 20_000
-	// memoryKept is how long after the last node of a type what it said still counts.
+	// memoryKept is how long after the last node of a type its memory is remembered.
 	memoryKept = 60 * 24 * time.Hour
-	// memoryNoted is how old what is written down about a node that still runs may get.
+	// memoryNoted is how often what is written about a type that still has nodes is renewed.
 	memoryNoted = 24 * time.Hour
 	// notedMost bounds what is written on one class: an object has room for 256 KiB of
 	// annotations, and a type takes less than 100 bytes.
 	notedMost = 500
 )
 
-// nodeMemory is what nodes said they have, which is less than EC2 says of their type, less what they
-// keep from pods beyond what is expected. The least ever seen counts. It is written on the classes, so that the first nodes after a restart are judged by it.
+// nodeMemory is how much memory nodes have for pods, by instance type: what they report, which is
+// less than EC2 says, minus what they reserve beyond what is expected. The least that was ever
+// seen counts. It is written on the classes, so that it is known after a restart.
 type nodeMemory struct {
 	client client.Client
 	opts   *Options

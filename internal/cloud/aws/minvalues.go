@@ -27,8 +27,8 @@ func minValuesOf(want label.Requirements) minValues {
 	return rules
 }
 
-// needed returns the types that the rules cannot do without: for each rule the best that have
-// its values, as few as a walk from the best to the worst finds.
+// needed returns types that suffice to keep the rules. For each rule it goes through the types
+// from the best to the worst, and takes each that adds a value until there are enough.
 func (v minValues) needed(choices []catalog.Choice) map[string]bool {
 	types := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -59,7 +59,7 @@ func (minValues) add(has map[string]bool, key string, t *catalog.Type) (isNew bo
 	return isNew
 }
 
-// unmet says which rule offers do not keep; empty: they keep all.
+// unmet returns the rule that offerings do not keep, as a text; empty: they keep all.
 func (v minValues) unmet(choices []catalog.Choice) string {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		has := map[string]bool{}

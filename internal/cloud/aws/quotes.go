@@ -83,8 +83,8 @@ func (q *quotes) prices() priced {
 	return q.known
 }
 
-// read reads prices; what could be read counts even if not all could. It is called by
-// whoever is at the turnstile.
+// read reads prices; what could be read counts even if not all could. The caller has entered the
+// turnstile.
 func (q *quotes) read(ctx context.Context, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// quotaKept is for how long what a quota covers is left alone: it is more than a
-	// moment's shortage, and is over when instances end or somebody raises it.
+	// quotaKept is for how long the offerings that a quota covers are avoided when it is used up:
+	// that ends only when instances end or somebody raises the quota.
 	quotaKept = 5 * time.Minute
-	// roleKept is for how long spot is left alone when its service-linked role is missing.
+	// roleKept is for how long spot is avoided when its service-linked role is missing.
 	roleKept = 3 * time.Minute
 	// refusalsShown bounds the different refusals in a message.
 	refusalsShown = 5
@@ -36,12 +36,13 @@ var (
 	errRepeated = errors.New("refused by EC2 when it was repeated")
 )
 
-// refusal is one no of EC2, for a place in a subnet or, if they are empty, for all.
+// refusal is one refusal in EC2's answer: for an offering in a subnet or, if they are empty, for
+// all.
 type refusal struct {
 	Code, Message, Type, Zone, Subnet string
 }
 
-// refusals returns what a fleet was not given, and why.
+// refusals returns the refusals in the answer to a request for a fleet.
 func refusals(out *ec2.CreateFleetOutput) []refusal {
 	var all []refusal
 	for i := range out.Errors {
@@ -62,7 +63,7 @@ var shortCodes = []string{ //nolint:gochecknoglobals // a table
 	codeNoSpotRole, "InsufficientCapacityOnHost", "InsufficientReservedInstanceCapacity", "SpotMaxPriceTooLow", "InvalidCapacityReservationState.Unavailable",
 }
 
-// failureOf says what refusals mean for those who got nothing.
+// failureOf returns the error for the members of a batch that got no instance.
 func failureOf(o *fleetRequest, all []refusal) error {
 	if slices.ContainsFunc(all, func(r refusal) bool { return isTemplateGone(r.Code) }) {
 		return errTemplateGone
@@ -88,8 +89,8 @@ func isShort(r refusal) bool {
 	return slices.Contains(shortCodes, r.Code) || strings.Contains(r.Message, spreadFull)
 }
 
-// shortages returns the places of an order that its refusals say are used up, whatever else
-// they say and whatever was launched, and for how long to leave them alone.
+// shortages returns the offerings of a request that have no capacity by its refusals, and for how
+// long to avoid them. Other refusals and launched instances do not matter to it.
 func shortages(o *fleetRequest, all []refusal) (places []catalog.Place, keep time.Duration) {
 	offered := o.places()
 	for _, r := range all {
@@ -105,8 +106,8 @@ func shortages(o *fleetRequest, all []refusal) (places []catalog.Place, keep tim
 	return slices.Compact(places), keep
 }
 
-// shortOf returns the offered places that a refusal speaks for, and for how long to leave
-// them alone; 0: the usual time.
+// shortOf returns those of the requested offerings that a refusal is about, and for how long to
+// avoid them; 0: the usual time.
 func shortOf(r refusal, offered []catalog.Place) (short []catalog.Place, keep time.Duration) {
 	covers := func(p catalog.Place) bool {
 		return (r.Type == "" || p.Type == r.Type || strings.Contains(r.Message, spreadFull)) && (r.Zone == "" || p.Zone == r.Zone)
@@ -167,9 +168,9 @@ func describeRefusals(all []refusal) string {
 	return strings.Join(said, "; ")
 }
 
-// answerError says what an error of CreateFleet means: a verdict, or that the outcome is
-// not known. After an attempt of unknown outcome no refusal is definite: it may come before
-// EC2 looks at the token, or because of it.
+// answerError returns what an error of CreateFleet means: a definite failure as an outcome, or an
+// error if the outcome is not known. After an attempt of unknown outcome no refusal is definite:
+// EC2 may refuse before it looks at the token, or because of the token.
 func answerError(o *fleetRequest, err error, doubtful bool) (outcome, error) {
 	var api smithy.APIError
 	if !errors.As(err, &api) {

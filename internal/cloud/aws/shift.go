@@ -17,11 +17,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// shiftsEvery is how often it is asked which zones are shifted away from.
+// shiftsEvery is how often the zonal shifts are read.
 const shiftsEvery = 30 * time.Second
 
-// shifts are the zones that somebody moved the cluster's traffic away from: nothing is
-// launched there, and what is there is left as it is, for EC2's word on it may be wrong.
+// shifts are the zones that somebody moved the cluster's traffic away from. Nothing is launched
+// or terminated there: what EC2 says of such a zone may be wrong.
 type shifts struct {
 	opts    *Options
 	clients *clients

@@ -59,8 +59,8 @@ func (t *templates) data(ctx context.Context, s *fleetSpec, c *instance.Class, v
 	return data, nil
 }
 
-// reserve says which capacity reservation instances take up: the one they are bought from,
-// or none, lest instances bought elsewhere use them up.
+// reserve says which capacity reservation instances use: the one of their offering, or none, so
+// that other instances do not use up open reservations.
 func reserve(data *types.RequestLaunchTemplateData, s *fleetSpec, reservation string) {
 	data.CapacityReservationSpecification = &types.LaunchTemplateCapacityReservationSpecificationRequest{CapacityReservationPreference: types.CapacityReservationPreferenceNone}
 	if reservation == "" {

@@ -26,23 +26,23 @@ import (
 
 const (
 	templatePrefix = awsv1.Group + "/"
-	// ownPrefix is that of the names that we give. Karpenter's begin with templatePrefix as
-	// well and have the same tags; one that runs beside us, or takes over, needs its own.
+	// ownPrefix begins the names of our launch templates. Karpenter's begin with templatePrefix
+	// and have the same tags: ours must be distinguishable from those of a Karpenter that ran
+	// before us, or runs beside us.
 	ownPrefix = templatePrefix + "dovetail-"
-	// templateKept is how long a launch template stays that nobody launches with. EC2 has
-	// room for 5,000 of them.
+	// templateKept is how long an unused launch template is kept. EC2 has room for 5,000.
 	templateKept = time.Hour
 	// templatePage is how many launch templates a page has.
 	templatePage = 200
-	// newMost is how many launch templates are made for one fleet while there is budget left
-	// for all. The offers that would need more are left out; those that have theirs stay.
+	// newMost is how many launch templates are made for one fleet while the rate limit has room.
+	// The offerings that would need more are left out.
 	newMost = 8
 	// userDataMost is how many bytes EC2 takes.
 	userDataMost = 16384
 )
 
-// templates are the launch templates of the cluster. Their names follow from what is in
-// them, so that the same one is never made twice, whoever makes it.
+// templates are the launch templates of the cluster. The name of each is a hash of its content,
+// so that no process makes the same one twice.
 type templates struct {
 	opts     *Options
 	clients  *clients
@@ -57,14 +57,14 @@ type templates struct {
 	hydrated bool                 // with what a predecessor left
 }
 
-// templatedChoice is an offer with what it is launched by.
+// templatedChoice is an offering with its launch template and image.
 type templatedChoice struct {
 	catalog.Choice
 	template, image string
 }
 
-// ensure makes the launch templates of a shot that there are not yet and returns the
-// offers that have one, each with its template and image.
+// ensure makes the launch templates of a fleetSpec that do not exist yet, and returns the
+// offerings that have one, each with its template and image.
 func (t *templates) ensure(ctx context.Context, s *fleetSpec, tags map[string]string) ([]templatedChoice, error) {
 	m, err := t.types.market.get(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *templates) use(name string) bool {
 	return known
 }
 
-// variant is what types must have in common to share a launch template.
+// variant is what instance types must have in common to share a launch template.
 type variant struct {
 	image       string
 	settings    kubelet.Settings
@@ -159,7 +159,7 @@ func (v *variant) key() string {
 	return string(text)
 }
 
-// make makes a launch template; there may be one of the name, which then is the same.
+// make makes a launch template. If one of the name exists, it has the same content.
 func (t *templates) make(ctx context.Context, name string, data *types.RequestLaunchTemplateData, tags map[string]string) error {
 	_, err := t.clients.EC2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: &name, LaunchTemplateData: data,
@@ -179,7 +179,7 @@ func (t *templates) make(ctx context.Context, name string, data *types.RequestLa
 	return nil
 }
 
-// forget drops the launch templates of a fleet, one of which is gone.
+// forget drops what is known of the launch templates of a fleet, because one of them is gone.
 func (t *templates) forget(of *fleetRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,7 +188,7 @@ func (t *templates) forget(of *fleetRequest) {
 	}
 }
 
-// hydrate learns of the launch templates that a predecessor left, once.
+// hydrate reads the launch templates that earlier processes made, once.
 func (t *templates) hydrate(ctx context.Context) error {
 	t.mu.Lock()
 	hydrated := t.hydrated
@@ -228,7 +228,7 @@ func (t *templates) list(ctx context.Context, filters ...types.Filter) ([]string
 	return names, nil
 }
 
-// sweep deletes the launch templates that nobody has used for long.
+// sweep deletes the launch templates that were not used for templateKept.
 func (t *templates) sweep(ctx context.Context) error {
 	t.mu.Lock()
 	var idle []string

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// triedKept is how long the outcome of a dry run is not asked for again.
+	// triedKept is how long the outcome of a dry run is valid.
 	triedKept = 30 * time.Minute
 )
 
@@ -25,13 +25,13 @@ const (
 	reasonProfileMissing  = "InstanceProfileNotFound"
 )
 
-// trial is what dry runs have said of a class so far. One goroutine at a time uses it: the
-// reconciler works on a class once at a time.
+// trial holds the outcomes of the dry runs of a class. It needs no lock: the reconciler works on
+// a class once at a time.
 type trial struct {
 	// key is that of the class as it was tried out.
 	key string
-	// outcome is the last conclusive one, which is good until fresh and kept after that until
-	// there is another; nil: there was none.
+	// outcome is that of the last conclusive dry run, valid until fresh and kept until there is
+	// another; nil: there was none.
 	outcome *finding
 	fresh   time.Time
 	// failures is how many dry runs in a row were inconclusive; why is what the last one
@@ -68,8 +68,8 @@ func (t *trials) drop(class string) {
 	delete(t.byClass, class)
 }
 
-// keptOf returns for how long the outcome of a dry run is not asked for again: that a
-// profile is missing is soon over once somebody has made it.
+// keptOf returns for how long the outcome of a dry run is valid: shorter if the instance profile
+// is missing, which ends as soon as somebody makes it.
 func keptOf(f *finding) time.Duration {
 	if f.reason == reasonProfileMissing {
 		return f.again

@@ -18,7 +18,7 @@ type userDataMaker struct {
 	cluster *clusterInfo
 }
 
-// make returns what the instances of a shot run at their start.
+// make returns the user data for the instances of a fleetSpec.
 func (m *userDataMaker) make(ctx context.Context, s *fleetSpec, image string, settings *kubelet.Settings) (string, error) {
 	spec := &s.class.Spec
 	n := &userdata.Node{

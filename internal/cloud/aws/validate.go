@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// tryAgain is the pause after a dry run that said nothing; it doubles with each that says
-	// nothing again, up to tryAgainMost.
+	// tryAgain is the pause after an inconclusive dry run. It doubles with each one that follows,
+	// up to tryAgainMost.
 	tryAgain     = 5 * time.Second
 	tryAgainMost = 5 * time.Minute
 	// subnetsTried is in how many subnets one dry run asks for an instance.
@@ -33,7 +33,7 @@ const (
 	dryRunOK = "DryRunOperation"
 )
 
-// validator judges whether nodes of a class can be launched.
+// validator finds out whether nodes of a class can be launched.
 type validator struct {
 	opts    *Options
 	clients *clients
@@ -43,8 +43,8 @@ type validator struct {
 	tried   trials
 }
 
-// validate judges whether nodes of a class can be launched: by what is known, and then by
-// trying it out without launching any. An error says that it could not be found out.
+// validate finds out whether nodes of a class can be launched: first from what is known, then by
+// a dry run. An error means that it could not be found out.
 func (v *validator) validate(ctx context.Context, c *awsv1.EC2NodeClass) (finding, error) {
 	facts, err := v.factsOf(ctx, c)
 	if err != nil {
@@ -94,8 +94,8 @@ func (v *validator) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.
 	return facts, nil
 }
 
-// tryOut returns what a dry run says of a class, or said of it if that is fresh. After an
-// inconclusive one it is what was known before, and the next one waits.
+// tryOut returns the outcome of a dry run of a class. It repeats the last one while that is
+// fresh. After an inconclusive dry run it returns what was known before.
 func (v *validator) tryOut(ctx context.Context, c *awsv1.EC2NodeClass, key string) finding {
 	t := v.tried.of(c.Name, key)
 	now := v.opts.Now()
@@ -198,8 +198,8 @@ func (v *validator) tryFleet(ctx context.Context, o *fleetRequest) (code, messag
 	return errorCode(err), fmt.Sprint(err)
 }
 
-// tryInstance asks for one instance in one subnet after the other, those of the offer's
-// zone first, until one would do. The first subnet speaks for all if none would.
+// tryInstance makes a dry run for one instance in one subnet after the other, those of the
+// offering's zone first, until one succeeds. If none does, it returns the error of the first.
 func (v *validator) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *draft) (code, message string) {
 	var specs []types.TagSpecification
 	for _, kind := range []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface} {
@@ -229,9 +229,8 @@ func (v *validator) tryInstance(ctx context.Context, c *awsv1.EC2NodeClass, d *d
 	return code, message
 }
 
-// interfacesIn returns the network interfaces of a class, all of them in one subnet:
-// whether EC2 merges them into those of the launch template or takes them in their place,
-// each has a subnet.
+// interfacesIn returns the network interfaces of a class, all of them in one subnet. So each has
+// a subnet, whether EC2 merges them into those of the launch template or replaces those.
 func interfacesIn(c *awsv1.EC2NodeClass, subnet string) []types.InstanceNetworkInterfaceSpecification {
 	if len(c.Spec.NetworkInterfaces) == 0 {
 		return []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: &subnet}}

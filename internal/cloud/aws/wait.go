@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// turnstile lets one in at a time. Unlike at a mutex, who waits can give up, so that one
-// slow answer of AWS holds nobody for longer than its own patience.
+// turnstile is a lock whose waiters give up when their context ends, so that a slow answer of AWS
+// holds up no caller for longer than it wants to wait.
 type turnstile chan struct{}
 
 func newTurnstile() turnstile { return make(turnstile, 1) }
 
-// enter waits until nobody else is in.
+// enter waits until the lock is free and takes it.
 func (t turnstile) enter(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -21,7 +21,7 @@ func (t turnstile) enter(ctx context.Context) error {
 	}
 }
 
-// leave lets the next one in.
+// leave frees the lock.
 func (t turnstile) leave() { <-t }
 
 // pause waits for a while, or until the context ends.

@@ -75,7 +75,7 @@ func defaultSize(family string, cpus, memoryBytes int64, system, arch string) si
 	return s
 }
 
-// catalogType returns the type that the constraints describes, with all labels it decides.
+// catalogType returns the instance type of a size, with all labels that it decides.
 func (s size) catalogType() *catalog.Type {
 	t := &catalog.Type{
 		Name:      s.name,

@@ -17,7 +17,7 @@ var ErrOvertaken = errors.New("another loop launched in the same pool meanwhile"
 // PoolLaunches records which loop launched in which pool with limits, so that the loops see
 // each other's launches. All Launchers of a process share one; the zero value is ready.
 type PoolLaunches struct {
-	mu   sync.Mutex // guards everything below, and is held while such claims are made
+	mu   sync.Mutex // protects everything below, and is held while such claims are made
 	made int        // claims
 	last map[launching]int
 }

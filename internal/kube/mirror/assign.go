@@ -31,10 +31,10 @@ func (s *Store) Assign(pods []cluster.PodRef, node string) {
 }
 
 // AssignAll is Assign for all assignments of a plan.
-func (s *Store) AssignAll(placements []plan.Assignment) {
+func (s *Store) AssignAll(assignments []plan.Assignment) {
 	byNode := map[string][]cluster.PodRef{}
-	for _, p := range placements {
-		byNode[p.Node] = append(byNode[p.Node], p.Pod)
+	for _, a := range assignments {
+		byNode[a.Node] = append(byNode[a.Node], a.Pod)
 	}
 	for node, pods := range byNode {
 		s.Assign(pods, node)
@@ -54,7 +54,7 @@ func (s *Store) AssignFor(command string, pods []cluster.PodRef, node string) {
 	}
 }
 
-// Unassign forgets which node pods are planned for, so that none is kept for them.
+// Unassign forgets which node pods are planned for, so that no node is kept for them.
 func (s *Store) Unassign(pods []cluster.PodRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,8 +50,9 @@ func newAssignments(pods *podIndex, nodes *nodeIndex, l *listeners) *assignments
 	}
 }
 
-// assign plans a pod for a node. A pod that another node has will be evicted, and its
-// replacement is another pod: only time can keep the new node from removal for that one.
+// assign plans a pod for a node. If the pod runs on another node it will be evicted, and its
+// replacement will be a pod that nobody knows yet: so the new node is kept from removal for a
+// time.
 func (x *assignments) assign(p *pod, node string, now time.Time, reserve time.Duration) {
 	if x.planned[p.object.UID] != node {
 		x.planned[p.object.UID], p.history.plannedAt = node, now
@@ -124,8 +125,8 @@ func (x *assignments) isOurs(p *pod) bool {
 	return n != nil && n.Name == nominated
 }
 
-// see records what a new state of a pod says of its nomination. It must be called before the
-// plan of a bound pod is forgotten.
+// see records what a new state of a pod says of its nomination. It must be called before
+// unassign, which forgets the planned node of a bound pod.
 func (x *assignments) see(had, p *pod, now time.Time) {
 	seeAttempt(had, p, now)
 	uid := p.object.UID

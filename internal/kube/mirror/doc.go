@@ -5,6 +5,6 @@
 //
 // It may import translate, cloud and the core; the loops, apply and observe stand above it.
 //
-// Read store.go first: it says which parts the Store has and what protects them. Then feed.go
-// (how watch events come in) and snapshot.go (how a snapshot is built).
+// Read store.go first: it says which parts the Store has and which lock protects them. Then
+// feed.go (how watch events come in) and snapshot.go (how a snapshot is built).
 package mirror

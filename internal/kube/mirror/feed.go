@@ -73,8 +73,8 @@ func clusterKinds(s *Store) []watched {
 func siblingKinds(s *Store) []watched {
 	return []watched{
 		kindOf(s, &corev1.Service{},
-			func(svc *corev1.Service) { s.siblings.services[svc.UID] = svc; s.pods.reshape(svc.Namespace) },
-			func(svc *corev1.Service) { delete(s.siblings.services, svc.UID); s.pods.reshape(svc.Namespace) }),
+			func(svc *corev1.Service) { s.siblings.services[svc.UID] = svc; s.pods.readConstraints(svc.Namespace) },
+			func(svc *corev1.Service) { delete(s.siblings.services, svc.UID); s.pods.readConstraints(svc.Namespace) }),
 		kindOf(s, &appsv1.ReplicaSet{},
 			func(o *appsv1.ReplicaSet) { s.upsertOwner(o, o.Spec.Selector) },
 			func(o *appsv1.ReplicaSet) { s.siblings.removeOwner(o) }),
@@ -222,7 +222,7 @@ func (s *Store) releasePod(p *pod) {
 
 func (s *Store) upsertOwner(owner client.Object, selector *metav1.LabelSelector) {
 	if s.siblings.addOwner(owner, selector) {
-		s.pods.reshape(owner.GetNamespace())
+		s.pods.readConstraints(owner.GetNamespace())
 	}
 }
 

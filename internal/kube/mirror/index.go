@@ -49,9 +49,9 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// NodesOfClaim returns the Nodes that say they are the claim's instance: one, unless it
-// has not joined (none) or something is wrong (several). What they point to is the cache's own: read
-// only.
+// NodesOfClaim returns the Nodes that have the provider ID of the claim's instance: one, unless
+// it has not joined (none) or something is wrong (several). They share memory with the cache:
+// read only.
 func NodesOfClaim(ctx context.Context, c client.Reader, claim *karpenterv1.NodeClaim) ([]corev1.Node, error) {
 	if claim.Status.ProviderID == "" {
 		return nil, nil
@@ -64,7 +64,7 @@ func NodesOfClaim(ctx context.Context, c client.Reader, claim *karpenterv1.NodeC
 }
 
 // ClaimOfNode returns the claim that the Node's instance was launched for, and nil when
-// there is none. ErrDuplicate: there are several. What it points to is the cache's own: read only.
+// there is none. ErrDuplicate: there are several. It is the cache's own: read only.
 func ClaimOfNode(ctx context.Context, c client.Reader, node *corev1.Node) (*karpenterv1.NodeClaim, error) {
 	if node.Spec.ProviderID == "" {
 		return nil, nil

@@ -44,17 +44,17 @@ type node struct {
 	fromClaim *karpenterv1.NodeClaim
 	// isTimed: what the two objects say may change with time alone.
 	isTimed bool
-	// isSettled: view includes what the pods say, which is valid until one of them changes.
-	isSettled bool
+	// hasPods: view includes what the pods say, which is valid until one of them changes.
+	hasPods bool
 	// hasLimits: the number of volumes that the node can attach is known.
 	hasLimits bool
 	// hasClaims: some of its pods have volume claims.
 	hasClaims bool
 
 	// movable are the pods that would need another node; withClaims are those of them that
-	// have volume claims. Both are valid if hasMovable is set, for that version of the
-	// PodDisruptionBudgets. Their pod constraints are valid for that version of the volumes; 0: they
-	// depend on more than volumes.
+	// have volume claims. Both are valid if hasMovable is set and pdbsVersion is the version of
+	// the PodDisruptionBudgets. Constraints in movable are valid if volumesVersion is the version
+	// of the volumes; 0: they depend on more than volumes and must be read again.
 	movable        []cluster.ReschedulablePod
 	withClaims     []podWithClaims
 	hasMovable     bool
@@ -213,8 +213,8 @@ func (x *nodeIndex) nodeOf(c *claim) *node {
 	return x.nodes[x.provided[c.object.Status.ProviderID]]
 }
 
-// awaitsClaim reports whether a Node without a NodeClaim belongs to a NodeClaim of ours that
-// is not known yet. It counts only once the two are known to belong together.
+// awaitsClaim reports whether a Node without a NodeClaim seems to belong to a NodeClaim of ours
+// that is not known yet. Such a Node is left out of snapshots until the NodeClaim is known.
 func (x *nodeIndex) awaitsClaim(n *corev1.Node) bool {
 	if n.Spec.ProviderID == "" && n.Labels[karpenterv1.NodePoolLabelKey] != "" {
 		return true
@@ -280,7 +280,7 @@ func (x *nodeIndex) isDraining() bool {
 // podsChanged invalidates what the pods of a node say of it.
 func (x *nodeIndex) podsChanged(name string) {
 	if n := x.nodes[name]; n != nil {
-		n.isSettled = false
+		n.hasPods = false
 	}
 }
 

@@ -31,7 +31,8 @@ type pdb struct {
 // selected remembers which PodDisruptionBudgets select the pods that have the same labels.
 type selected map[selectedKey][]*pdb
 
-// selectedKey says which labels a pod has, except for pods with labels that pod constraints leave out.
+// selectedKey identifies the labels of a pod by its constraints. These leave out labels that
+// differ from pod to pod of a workload, which is why the number of labels is part of the key.
 type selectedKey struct {
 	constraints *sharedConstraints
 	labels      int

@@ -52,19 +52,21 @@ func (h *history) targetBy(command string) string {
 	return h.target
 }
 
-// sharedConstraints is pod constraints and the number of pods that have it. It is dropped with the last pod.
+// sharedConstraints are constraints with the number of pods that share them. They are dropped
+// with the last pod.
 type sharedConstraints struct {
 	constraints *cluster.Constraints
 	key         string
 	pods        int
-	// withVolumes are the variants that volumes make of the constraints, by the text of the volumes.
-	// They are valid for that version of the volumes.
+	// variants are the constraints with volumes added, by the text of the volumes. They are valid
+	// for volumesVersion of the volumes.
 	variants       map[string]*cluster.Constraints
 	volumesVersion uint64
 }
 
-// withVolumes returns the constraints with volumes. Equal volumes give the same pointer as long as
-// the version of the volumes is the same, which bounds the number of variants.
+// withVolumes returns the constraints with volumes added. Equal volumes give the same pointer
+// until the version of the volumes changes; then all variants are dropped, which bounds their
+// number.
 func (sh *sharedConstraints) withVolumes(v *cluster.Volumes, version uint64) *cluster.Constraints {
 	if sh.volumesVersion != version {
 		sh.variants, sh.volumesVersion = map[string]*cluster.Constraints{}, version
@@ -76,13 +78,13 @@ func (sh *sharedConstraints) withVolumes(v *cluster.Volumes, version uint64) *cl
 	return sh.variants[key]
 }
 
-// podIndex holds the pods and the pod constraints that they share.
+// podIndex holds the pods and the constraints that they share.
 type podIndex struct {
 	vocabulary translate.Vocabulary
 	siblings   *siblings
 
 	all            map[types.UID]*pod
-	unbound        map[types.UID]*pod // those of them that no node has
+	unbound        map[types.UID]*pod // those of them that are bound to no node
 	byNode         map[string][]*pod  // sorted by namespace and name
 	constraintSets map[string]*sharedConstraints
 }
@@ -94,7 +96,8 @@ func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex 
 	}
 }
 
-// read derives the pod from its object and counts it at its constraints. It is not in the index yet.
+// read makes a pod from its object and counts it at its constraints. It does not add it to the
+// index.
 func (x *podIndex) read(object *corev1.Pod) *pod {
 	asks, failed := asksForNode(object)
 	return &pod{
@@ -103,7 +106,7 @@ func (x *podIndex) read(object *corev1.Pod) *pod {
 	}
 }
 
-// add puts a pod into the index; that it was there in an earlier state is undone before.
+// add puts a pod into the index. An earlier state of the pod must have been released before.
 func (x *podIndex) add(p *pod) {
 	x.all[p.object.UID] = p
 	if p.object.Spec.NodeName == "" {
@@ -165,9 +168,9 @@ func (x *podIndex) releaseConstraints(sh *sharedConstraints) {
 	}
 }
 
-// reshape derives the pod constraints of a namespace's pending pods again: which pods belong together
-// has changed.
-func (x *podIndex) reshape(namespace string) {
+// readConstraints reads the constraints of a namespace's pending pods again, because the objects
+// that say which pods belong together have changed.
+func (x *podIndex) readConstraints(namespace string) {
 	for _, p := range x.all {
 		if p.object.Namespace == namespace && p.asksForNode {
 			had := p.constraints

@@ -9,10 +9,10 @@ import (
 
 // builder builds one snapshot. The lock of the Store is held as long as it lives.
 type builder struct {
-	store          *Store
-	now            time.Time
-	constraintSets *volumeConstraints
-	snap           *cluster.Snapshot
+	store       *Store
+	now         time.Time
+	constraints *volumeConstraints
+	snap        *cluster.Snapshot
 }
 
 // Snapshot returns the cluster as it is known now. It is never changed afterwards.
@@ -22,7 +22,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	now := s.opts.Now()
 	s.expire(now)
 	s.assignments.giveUp(now)
-	b := &builder{store: s, now: now, constraintSets: newVolumeConstraints(s), snap: &cluster.Snapshot{
+	b := &builder{store: s, now: now, constraints: newVolumeConstraints(s), snap: &cluster.Snapshot{
 		At: now, WellKnown: s.opts.Vocabulary.WellKnown, Namespaces: maps.Clone(s.namespaces), ReservationKey: s.opts.ReservationKey,
 	}}
 	for _, np := range s.pools.managed() {

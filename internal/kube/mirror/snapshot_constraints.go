@@ -17,7 +17,7 @@ import (
 // Pods with equal constraints whose volumes require the same have equal constraints after it.
 type volumeConstraints struct {
 	store   *Store
-	unbound map[string][]*corev1.PersistentVolume // by class, sorted
+	unbound map[string][]*corev1.PersistentVolume // by storage class, sorted
 	owners  map[types.NamespacedName]*pod         // by claim; nil until asked for
 }
 
@@ -26,9 +26,9 @@ func newVolumeConstraints(s *Store) *volumeConstraints {
 	return &volumeConstraints{store: s, unbound: map[string][]*corev1.PersistentVolume{}}
 }
 
-// constraints returns everything that decides where a pod can go. It is lasting if the next snapshots
-// will say the same until the pod, a claim, a volume or a class changes.
-func (x *volumeConstraints) constraints(p *pod) (constraints *cluster.Constraints, isLasting bool) {
+// of returns everything that decides where a pod can go. isLasting reports whether the answer
+// stays the same until the pod, a claim, a volume or a storage class changes.
+func (x *volumeConstraints) of(p *pod) (constraints *cluster.Constraints, isLasting bool) {
 	if constraints, isLasting = x.withVolumes(p); len(p.history.refusedBy) > 0 {
 		return constraints.Without(p.history.refusedBy...), false
 	}

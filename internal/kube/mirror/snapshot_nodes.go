@@ -44,7 +44,7 @@ func (b *builder) attach(v *cluster.Node, n *node) {
 	has := map[attachment]bool{}
 	for _, p := range b.store.pods.byNode[n.name] {
 		for _, c := range translate.ClaimsOf(p.object) {
-			b.constraintSets.complete(p.object, &c)
+			b.constraints.complete(p.object, &c)
 			driver, handle := c.Attachment()
 			has[attachment{driver, handle}] = true
 		}
@@ -56,7 +56,7 @@ func (b *builder) attach(v *cluster.Node, n *node) {
 		}
 	}
 	for a := range has {
-		// One too many must not keep out pods that have no volumes.
+		// More volumes than the limit must not keep out pods without volumes.
 		if name := quantity.AttachPrefix + a.driver; v.Used[name] < v.Allocatable[name] {
 			v.Used[name]++
 		}

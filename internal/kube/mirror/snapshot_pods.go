@@ -33,7 +33,7 @@ func (b *builder) addPending() {
 }
 
 func (b *builder) addPendingPod(p *pod, planned string) {
-	constraints, _ := b.constraintSets.constraints(p)
+	constraints, _ := b.constraints.of(p)
 	b.snap.Pending = append(b.snap.Pending, cluster.Pod{
 		PodRef: translate.PodRef(p.object), Created: p.object.CreationTimestamp.Time, Planned: planned, Constraints: constraints,
 		Gang: b.store.gangs.nameOf(p),
@@ -80,12 +80,12 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.ReschedulablePod))
 			}
 			n.movable = append(n.movable, r)
 		}
-		n.hasMovable, n.pdbsVersion, n.volumesVersion = n.isSettled, s.pdbs.version, 0
+		n.hasMovable, n.pdbsVersion, n.volumesVersion = n.hasPods, s.pdbs.version, 0
 	}
 	if len(n.withClaims) > 0 && n.volumesVersion != s.volumes.version {
 		n.movable, n.volumesVersion = slices.Clone(n.movable), s.volumes.version
 		for _, p := range n.withClaims {
-			constraints, isLasting := b.constraintSets.constraints(p.pod)
+			constraints, isLasting := b.constraints.of(p.pod)
 			if n.movable[p.at].Constraints = constraints; !isLasting {
 				n.volumesVersion = 0
 			}

@@ -34,10 +34,11 @@ type Options struct {
 
 // Store is the mirror. Its methods may be called from any goroutine.
 //
-// One lock, mu, protects all parts of the Store. It is taken in two places only: at the beginning
-// of every exported method, and around every handler of a watch (see kindOf in feed.go). The
-// parts have no locks of their own and no access to the Store: their methods expect that the
-// caller holds mu. Listeners are called with mu held. The two counters need no lock.
+// One lock, mu, protects all parts of the Store. It is taken in two places only: at the
+// beginning of every exported method, and around every handler of a watch (see kindOf in
+// feed.go). The parts have no locks of their own and no access to the Store: their methods
+// expect that the caller holds mu. Listeners are called with mu held. The two counters need no
+// lock.
 type Store struct {
 	opts   Options
 	events atomic.Uint64 // see EventCount
@@ -105,8 +106,8 @@ func (s *Store) OnOutcome(outcome func(Outcome)) {
 	s.listeners.outcome = outcome
 }
 
-// EventCount returns how many watch events have come so far, and changes of what can be
-// launched. As long as it stays the same, only time changes the cluster.
+// EventCount returns how many watch events, and changes of what can be launched, were observed
+// so far. As long as it stays the same, only time changes the cluster.
 func (s *Store) EventCount() uint64 { return s.events.Load() }
 
 // InitializedCount returns how many Nodes were seen to become initialized so far.

@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// forceAhead is how long before the forced end of a pod another node is looked for.
+// forceAhead is how long before a pod is ended by force it counts as pending.
 const forceAhead = 2 * time.Minute
 
 // views derive what snapshots say of nodes.
@@ -28,8 +28,8 @@ type views struct {
 	pdbs    *pdbs
 }
 
-// isDeleting reports whether a Node is known to be going. One that is not known may not have
-// been seen yet.
+// isDeleting reports whether a Node is known to be going. A Node that is not known may exist
+// without having been seen yet, so it is not.
 func (x *views) isDeleting(name string, now time.Time) bool {
 	n := x.nodes.nodes[name]
 	if n == nil {
@@ -49,10 +49,10 @@ func (x *views) refresh(n *node, now time.Time) {
 	if n.isTimed || n.fromNode != n.object || n.fromClaim != nc {
 		n.view, n.fromNode, n.fromClaim = translate.Node(n.object, nc, now), n.object, nc
 		n.isTimed = n.object != nil && dependsOnTime(n.object) || nc != nil && dependsOnTime(nc)
-		n.isSettled = false
+		n.hasPods = false
 		x.addLimits(n)
 	}
-	if n.isSettled {
+	if n.hasPods {
 		return
 	}
 	n.hasMovable = false
@@ -61,7 +61,7 @@ func (x *views) refresh(n *node, now time.Time) {
 		return
 	}
 	x.addPods(n, now)
-	n.isSettled = !n.view.Deleting && !slices.ContainsFunc(x.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
+	n.hasPods = !n.view.Deleting && !slices.ContainsFunc(x.pods.byNode[n.name], func(p *pod) bool { return dependsOnTime(p.object) })
 }
 
 // dependsOnTime reports whether an object has a do-not-disrupt annotation that ends at some
@@ -86,7 +86,8 @@ func (x *views) addLimits(n *node) {
 	}
 }
 
-// addPods adds what the pods of a node say of it.
+// addPods sets what follows from the pods of a node: what they use, whether they keep it from
+// disruption, and how many there are of each kind.
 func (x *views) addPods(n *node, now time.Time) {
 	v := &n.view
 	v.Used, v.UsedByDaemons, v.Empty = quantity.List{}, quantity.List{}, true

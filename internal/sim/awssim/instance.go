@@ -152,7 +152,7 @@ func (s *instances) giveBack(in *instance) {
 	}
 }
 
-// lose ends instances that nobody asked to end: by hand, or with their zone.
+// lose ends instances that nobody asked to end: one by one, or with their zone.
 func (s *instances) lose(f *Fault, in *instance, now time.Time) {
 	reason := "Client.UserInitiatedShutdown"
 	if f.Kind == FaultZone {

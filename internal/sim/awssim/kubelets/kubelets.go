@@ -46,7 +46,8 @@ func (n *Nodes) Join(node *corev1.Node) { n.put(node.Name, node) }
 // Leave has the Node deleted, soon.
 func (n *Nodes) Leave(name string) { n.put(name, nil) }
 
-// put makes a preference, which replaces an older one for the same Node.
+// put notes that a Node is due to be created, or to be deleted if node is nil. It replaces what
+// was due for the same name before.
 func (n *Nodes) put(name string, node *corev1.Node) {
 	n.mu.Lock()
 	n.due[name] = node
@@ -57,7 +58,7 @@ func (n *Nodes) put(name string, node *corev1.Node) {
 	}
 }
 
-// Run fulfils preferences until ctx ends. What fails is tried again.
+// Run creates and deletes the Nodes that are due until ctx ends. What fails is tried again.
 func (n *Nodes) Run(ctx context.Context) {
 	retry := time.NewTicker(retryAfter)
 	defer retry.Stop()
@@ -81,7 +82,7 @@ func (n *Nodes) Run(ctx context.Context) {
 	}
 }
 
-// putBack keeps a preference that failed, unless there is a newer one.
+// putBack makes a Node due again after a failure, unless something newer is due for its name.
 func (n *Nodes) putBack(name string, node *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
