@@ -55,10 +55,10 @@ type Controller struct {
 	Opener Opener
 	// Short is called with the offerings that had no capacity; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
-	// Later is that of apply.Orders; nil: a goroutine of its own.
+	// Later is that of apply.LaunchRequests; nil: a goroutine of its own.
 	Later func(pause time.Duration, do func())
 
-	orders *apply.Orders
+	launches *apply.LaunchRequests
 }
 
 // pass is one look at one claim and what follows from it. Its objects are as new as the

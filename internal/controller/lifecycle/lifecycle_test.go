@@ -39,7 +39,7 @@ func TestTheLifeOfClaims(t *testing.T) {
 		"a claim for which there is no instance type goes":              noInstanceType,
 		"a claim of a class that does not exist goes":                   noClass,
 		"a claim of somebody else's class is left alone":                notOurs,
-		"startup taints hold initialisation back":                       startupTaints,
+		"startup taints hold initialization back":                       startupTaints,
 		"a claim whose instance vanished is collected":                  instanceVanished,
 		"an instance that no claim knows is collected":                  orphanInstance,
 		"a node that no claim knows drains":                             orphanNode,

@@ -29,7 +29,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 		p.nodes, p.listed = nodes, id
 	}
 	token := string(p.claim.UID)
-	answer, launched := p.orders.Answer(token)
+	answer, launched := p.launches.Answer(token)
 	view := core.View{At: p.Now(), Claim: translate.LifecycleClaim(p.claim), Answer: answer, Instance: p.instance}
 	if expires := view.Claim.Expires; !p.StaticCapacity && !expires.IsZero() && !view.At.Before(expires) {
 		static, err := p.isStatic(ctx)
@@ -44,7 +44,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 		view.Nodes = append(view.Nodes, translate.LifecycleNode(&p.nodes[i]))
 	}
 	if view.Claim.Launched.Status == core.True {
-		p.orders.Forget(token)
+		p.launches.Forget(token)
 	}
 	step := core.Next(view)
 	if len(step.Notes) > 0 {
@@ -84,7 +84,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 		return apply.AdoptClaim(ctx, p.Client, p.claim)
 	case core.Launch:
 		claim := p.claim.DeepCopy()
-		p.orders.Place(ctx, string(claim.UID), claim.Name, func(ctx context.Context) (cloud.LaunchRequest, error) {
+		p.launches.Request(ctx, string(claim.UID), claim.Name, func(ctx context.Context) (cloud.LaunchRequest, error) {
 			return p.request(ctx, claim)
 		})
 		return nil
@@ -100,7 +100,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 		}
 		return apply.RegisterNode(ctx, p.Client, p.node(step.Node), p.claim)
 	case core.InitialiseNode:
-		return apply.InitialiseNode(ctx, p.Client, p.node(step.Node))
+		return apply.InitializeNode(ctx, p.Client, p.node(step.Node))
 	case core.DeleteClaim:
 		if err := apply.RemoveAsSeen(ctx, p.Client, p.claim); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 		if err := apply.RemoveFinalizer(ctx, p.Client, p.claim); err != nil {
 			return err
 		}
-		p.orders.Forget(string(p.claim.UID))
+		p.launches.Forget(string(p.claim.UID))
 		p.reportGone()
 		return nil
 	case core.Wait, core.AskInstance, core.TaintNode:

@@ -23,7 +23,7 @@ import (
 )
 
 // IsStale reports whether a write was refused because the object has changed or gone since
-// it was read. That is no error to report: take a new look.
+// it was read. That is no error to report: read the object again.
 func IsStale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // AdoptClaim puts our finalizer on a claim, and the label of its node class, by which its

@@ -25,10 +25,10 @@ type Disrupter struct {
 	OneByOne bool
 }
 
-// Close puts the disrupted taint on a node that has a disruption reason.
+// Close puts the disrupted taint on a node whose claim has a disruption reason.
 func (d *Disrupter) Close(ctx context.Context, r plan.Removal) error { return d.setTaint(ctx, r, true) }
 
-// Unmark opens a node to pods again: it undoes Begin in the opposite order.
+// Unmark opens a node to pods again: it takes off what Begin wrote, in the opposite order.
 func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 	if err := d.setTaint(ctx, r, false); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error {
 	var nc karpenterv1.NodeClaim
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("mark %s: %w", r.Claim, err) // gone: the step is not what it was
+		return fmt.Errorf("mark %s: %w", r.Claim, err) // gone: the command is not what it was
 	}
 	if err := d.setStep(ctx, &nc, step); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (d *Disrupter) setReason(ctx context.Context, nc *karpenterv1.NodeClaim, re
 	set := condition.ForNodeClaim(nc)
 	changed := set.Clear(karpenterv1.ConditionTypeDisruptionReason)
 	if reason != "" {
-		// Cleared first: a mark counts from its last setting.
+		// Cleared first, so that the transition time is that of this disruption.
 		changed = set.Set(metav1.Condition{Type: karpenterv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: reason, Message: reason}, d.Now())
 	}
 	if !changed {
@@ -87,7 +87,7 @@ func (d *Disrupter) setReason(ctx context.Context, nc *karpenterv1.NodeClaim, re
 	return wrap("mark", nc.Name, sendStatus(ctx, d.Client, nc, mergeFromSeen(&before)))
 }
 
-// setStep says on a claim which step it is part of; an empty text takes that away.
+// setStep writes on a claim which command it is part of; an empty text takes that away.
 func (d *Disrupter) setStep(ctx context.Context, nc *karpenterv1.NodeClaim, text string) error {
 	if nc.Annotations[translate.StepAnnotationKey] == text {
 		return nil
@@ -123,7 +123,7 @@ func (d *Disrupter) taint(ctx context.Context, name string, taint corev1.Taint, 
 		return wrap("taint", name, err)
 	}
 	if !there && node.DeletionTimestamp != nil {
-		return nil // whoever drains it wants it closed
+		return nil // it is being drained and keeps its taint
 	}
 	before := node
 	loosen(&node)
@@ -145,7 +145,7 @@ func taintNames(taints []corev1.Taint) []string {
 	return names
 }
 
-// wrap says what was being done to what; an object that is gone needs nothing done.
+// wrap adds to an error what was being done to which object; an object that is gone is no error.
 func wrap(doing, name string, err error) error {
 	if client.IgnoreNotFound(err) == nil {
 		return nil

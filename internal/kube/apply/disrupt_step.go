@@ -11,12 +11,11 @@ import (
 
 // Begin keeps new pods away from the nodes of a command, says on their claims which command they
 // are part of and why, and launches what the command launches. Each node's claim is
-// written before its Node, so that a taint is never without its reason. What is left of a
-// Begin that fails halfway is seen to be incomplete, and taken back, by whoever looks
-// next. Where the step means its pods to be is remembered only; who does not know looks
-// for other places.
+// written before its Node, so that a taint is never without its reason. If Begin fails halfway,
+// the next decision finds the command incomplete and cancels it. The target nodes of the pods
+// are kept in memory only; after a restart others are computed.
 func (d *Disrupter) Begin(ctx context.Context, s *plan.Command) ([]Launched, error) {
-	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // then nothing is to be marked in vain
+	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // checked before anything is written
 		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
 	}
 	text := translate.StepAnnotation(s.ID, len(s.Remove), len(s.Launch))
@@ -46,8 +45,8 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Command) ([]Launched, err
 	return done, err
 }
 
-// Undo cancels a command: first the nodes that were launched for it, so that a crash
-// in between finds a step that lacks some, then the marks.
+// Undo cancels a command: first it removes the nodes that were launched for it, then it opens the
+// nodes that were to go. After a crash in between, the command is seen to be incomplete.
 func (d *Disrupter) Undo(ctx context.Context, u *plan.Undo) error {
 	errs := each(len(u.Drop), d.OneByOne, func(i int) error {
 		_, err := d.Remove(ctx, u.Drop[i])

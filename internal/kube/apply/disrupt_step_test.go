@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// marks says how far a node is marked: annotation, condition, taint.
+// marks says which marks of a command a node has: annotation, condition, taint.
 func marks(claim *karpenterv1.NodeClaim, node *corev1.Node) string {
 	closed := false
 	for _, t := range node.Spec.Taints {

@@ -27,9 +27,9 @@ const (
 	evictRetryFirst = 100 * time.Millisecond
 	evictRetryMost  = 10 * time.Second
 	evictionQueue   = "eviction-queue"
-	// A pod that has a size is asked after turnFirst, when others have come that are to be asked
-	// beside it, and waits, looking every turnEvery, for larger ones until turnLast: together no
-	// longer than a drain takes at least.
+	// A pod that has a size is evicted after turnFirst at the earliest, so that others can join
+	// the queue. It then waits for larger ones, checking every turnEvery, until turnLast: together
+	// no longer than the shortest drain.
 	turnFirst, turnEvery, turnLast = time.Second, 200 * time.Millisecond, 5 * time.Second
 )
 
@@ -41,8 +41,8 @@ type Eviction struct {
 	Deadline time.Time
 	// Reason is why the node is removed, in words for people.
 	Reason string
-	// Size has larger pods asked before smaller ones, so that those find room among what others
-	// have free: kube-scheduler puts what comes where most is free. 0: it is asked at once.
+	// Size has larger pods evicted before smaller ones: kube-scheduler prefers the node with most
+	// free room, so larger pods should choose while there is some. 0: it is evicted at once.
 	Size int
 }
 
@@ -66,7 +66,7 @@ const (
 	Gone EvictionResult = "gone"
 	// Held: the pod says that it must not be disrupted yet.
 	Held EvictionResult = "held"
-	// Blocked: a disruption budget does not allow it yet.
+	// Blocked: a PodDisruptionBudget does not allow it yet.
 	Blocked EvictionResult = "blocked"
 	// Failed: the API server could not be asked.
 	Failed EvictionResult = "failed"
@@ -83,8 +83,8 @@ type EvictionOutcome struct {
 	Err  error
 }
 
-// Evictor asks pods to leave, each until it does, with patience: a budget that says no is
-// asked again, and only a deadline is a reason for force.
+// Evictor evicts pods and repeats each eviction until the pod leaves: a PodDisruptionBudget that
+// does not allow it is asked again, and only a deadline makes the Evictor delete a pod.
 type Evictor struct {
 	Client client.Client
 	Now    func() time.Time
@@ -134,8 +134,8 @@ func (e *Evictor) add(eviction Eviction, now bool) {
 	}
 }
 
-// Force is Add for a pod whose time has come: it is looked at now, not when its pause
-// between two tries is over.
+// Force is Add for a pod whose deadline has come: it is tried now, not after the pause between two
+// tries.
 func (e *Evictor) Force(eviction Eviction) { e.add(eviction, true) }
 
 // forget drops an eviction that has ended.
@@ -149,7 +149,8 @@ func (e *Evictor) forget(ref cluster.PodRef) {
 	delete(e.wanted, ref)
 }
 
-// isTurn reports whether a pod may be asked: there is no larger one, or it has waited for long.
+// isTurn reports whether a pod may be evicted: there is no larger one, or it has waited until
+// turnLast.
 func (e *Evictor) isTurn(w *wanted) bool {
 	if w.Size == 0 || w.now || e.Now().Sub(w.since) >= turnLast {
 		return true
@@ -240,7 +241,7 @@ func (e *Evictor) try(ctx context.Context, eviction Eviction) EvictionOutcome {
 	return outcome
 }
 
-// force deletes the pod and leaves it what is left of the time to the deadline.
+// force deletes the pod, with a grace period that ends at the deadline.
 func (e *Evictor) force(ctx context.Context, pod *corev1.Pod, left time.Duration) (EvictionResult, error) {
 	grace := max(1, int64(math.Floor(left.Seconds())))
 	err := e.Client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})

@@ -122,7 +122,7 @@ func road(t *testing.T, c client.Client, from, times int) (at int, err error) {
 			_, err := apply.WriteNotes(ctx, c, claim, registered, roadStart.Add(2*time.Minute))
 			return err
 		},
-		func() error { return apply.InitialiseNode(ctx, c, node) },
+		func() error { return apply.InitializeNode(ctx, c, node) },
 		func() error {
 			_, err := apply.WriteNotes(ctx, c, claim, initialized, roadStart.Add(3*time.Minute))
 			return err

@@ -32,7 +32,7 @@ type Launcher struct {
 	// PoolLaunches is shared with the other loops that launch.
 	PoolLaunches *PoolLaunches
 
-	seen int // of the turns, when the snapshot was taken
+	seen int // how many claims PoolLaunches had counted when the snapshot was taken
 }
 
 // Launched is one launch that became a claim.

@@ -47,8 +47,8 @@ func open(node *corev1.Node) {
 	metav1.SetMetaDataLabel(&node.ObjectMeta, karpenterv1.NodeRegisteredLabelKey, karpenterv1.LabelValueTrue)
 }
 
-// InitialiseNode says on a Node that it may take pods.
-func InitialiseNode(ctx context.Context, c client.Client, node *corev1.Node) error {
+// InitializeNode sets the label that says that a Node is initialized.
+func InitializeNode(ctx context.Context, c client.Client, node *corev1.Node) error {
 	return edit(ctx, c, node, "initialize node", func() {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, karpenterv1.NodeInitializedLabelKey, karpenterv1.LabelValueTrue)
 	})

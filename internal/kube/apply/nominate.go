@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// nominationsAtOnce and opensAtOnce are how many pods are hinted, and Nodes opened, in
-	// parallel. The Nodes of a turn should open as nearly at one instant as can be.
+	// nominationsAtOnce and opensAtOnce are how many pods are nominated, and Nodes opened, in
+	// parallel. The Nodes of one step should open at the same instant, as far as possible.
 	nominationsAtOnce = 32
 	opensAtOnce       = 64
 	// nominatorShare is how many times as many requests the Nominator may send as all
@@ -60,8 +60,8 @@ func (n *Nominator) Assume(pods []nominate.Pod) {
 	}
 }
 
-// Set writes nominations. A pod that has changed meanwhile is left alone: the next look sees
-// what became of it.
+// Set writes nominations. A pod that has changed meanwhile is left out: the next reconcile sees
+// its new state.
 func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
 	return n.inParallel(len(pods), nominationsAtOnce, func(i int) error {
 		err := n.writeNomination(ctx, &pods[i], pods[i].Node)
@@ -83,8 +83,8 @@ func (n *Nominator) Open(ctx context.Context, nodes []string) error {
 	return n.inParallel(len(nodes), opensAtOnce, func(i int) error { return n.open(ctx, nodes[i]) })
 }
 
-// inParallel does things side by side, at most so many at once, and begins them in order.
-// That a thing is not what it was, or not there any more, is no error.
+// inParallel calls do for 0 to things-1, at most so many at once, and begins them in order. It
+// ignores errors that say that an object has changed or is gone.
 func (n *Nominator) inParallel(things, most int, do func(i int) error) error {
 	if n.OneByOne {
 		most = 1
@@ -110,8 +110,8 @@ func (n *Nominator) inParallel(things, most int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// nomination changes the nomination of a pod if it is still the one that was seen. No lock on the whole
-// pod: kube-scheduler writes conditions at the same time, and only the nomination matters.
+// writeNomination changes the nomination of a pod if it is still the one that was seen. It does
+// not require that the whole pod is unchanged: kube-scheduler writes conditions at the same time.
 func (n *Nominator) writeNomination(ctx context.Context, p *nominate.Pod, writeNomination string) error {
 	const path = "/status/nominatedNodeName"
 	ops := []op{{"test", "/metadata/uid", p.UID}, {"test", path, nil}}
@@ -130,8 +130,8 @@ func (n *Nominator) writeNomination(ctx context.Context, p *nominate.Pod, writeN
 	return nil
 }
 
-// open takes our taint from a Node if it is where we saw it. No lock on the whole Node,
-// which its kubelet and others write to at the same time.
+// open takes our taint from a Node if it is still at the index where it was seen. It does not
+// require that the whole Node is unchanged: its kubelet and others write at the same time.
 func (n *Nominator) open(ctx context.Context, name string) error {
 	seen, ok := n.Mirror.NodeObject(name)
 	if !ok {

@@ -54,7 +54,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// pod returns a new pod that no scheduler cares for, as it is to be hinted.
+// pod returns a new pod that no scheduler cares for, as it is to be nominated.
 func (d *desk) pod(name, writeNomination string) nominate.Pod {
 	d.Helper()
 	p := &corev1.Pod{

@@ -105,7 +105,7 @@ func TestWhatACacheHasIsNotChanged(t *testing.T) {
 			c.(*answering).node = o.node
 			return (&Disrupter{Client: c}).taint(ctx, o.node.Name, karpenterv1.UnregisteredTaint(), false)
 		},
-		"initialise a Node": func(ctx context.Context, c client.Client, o objects) error { return InitialiseNode(ctx, c, o.node) },
+		"initialize a Node": func(ctx context.Context, c client.Client, o objects) error { return InitializeNode(ctx, c, o.node) },
 		"close a Node":      func(ctx context.Context, c client.Client, o objects) error { return CloseNode(ctx, c, o.node) },
 		"mark a claim": func(ctx context.Context, c client.Client, o objects) error {
 			d := &Disrupter{Client: c, Now: func() time.Time { return patchNow.Add(time.Hour) }}

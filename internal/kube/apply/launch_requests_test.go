@@ -45,15 +45,15 @@ func launched(r cloud.LaunchRequest) cloud.LaunchResult {
 	return cloud.LaunchResult{Instance: cloud.Instance{ID: "i-" + r.Token, Token: r.Token}}
 }
 
-// place orders an instance with a request that has nothing but its token.
-func place(t *testing.T, o *apply.Orders, token string) {
+// request requests an instance by nothing but a token.
+func request(t *testing.T, o *apply.LaunchRequests, token string) {
 	t.Helper()
-	o.Place(t.Context(), token, "claim-"+token, func(context.Context) (cloud.LaunchRequest, error) {
+	o.Request(t.Context(), token, "claim-"+token, func(context.Context) (cloud.LaunchRequest, error) {
 		return cloud.LaunchRequest{Token: token}, nil
 	})
 }
 
-func state(o *apply.Orders, token string) lifecycle.AnswerState {
+func state(o *apply.LaunchRequests, token string) lifecycle.AnswerState {
 	a, _ := o.Answer(token)
 	return a.State
 }
@@ -63,16 +63,16 @@ func TestOrdersMadeTogetherGoOutInOneCallAndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &scriptedCloud{answer: launched}
 		var answered []string
-		o := &apply.Orders{Cloud: c, Now: time.Now, Answered: func(claim string) { answered = append(answered, claim) }}
-		place(t, o, "a")
+		o := &apply.LaunchRequests{Cloud: c, Now: time.Now, Answered: func(claim string) { answered = append(answered, claim) }}
+		request(t, o, "a")
 		synctest.Wait()
-		place(t, o, "a")
-		place(t, o, "b")
+		request(t, o, "a")
+		request(t, o, "b")
 		if got := state(o, "b"); got != lifecycle.AnswerPending {
 			t.Errorf("before the answer: %q", got)
 		}
 		time.Sleep(time.Second)
-		place(t, o, "a") // its answer has come
+		request(t, o, "a") // its answer has come
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"a+b"}, c.calls); diff != "" {
@@ -101,10 +101,10 @@ func TestASlowLaunchHoldsUpNobodyElse(t *testing.T) {
 			}
 			return launched(r)
 		}}
-		o := &apply.Orders{Cloud: c, Now: time.Now}
-		place(t, o, "slow")
+		o := &apply.LaunchRequests{Cloud: c, Now: time.Now}
+		request(t, o, "slow")
 		time.Sleep(time.Second)
-		place(t, o, "fast")
+		request(t, o, "fast")
 		time.Sleep(time.Second)
 		if slow, fast := state(o, "slow"), state(o, "fast"); slow != lifecycle.AnswerPending || fast != lifecycle.AnswerLaunched {
 			t.Errorf("slow is %q, fast is %q", slow, fast)
@@ -145,9 +145,9 @@ func TestOrdersThatFail(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c := &scriptedCloud{answer: func(cloud.LaunchRequest) cloud.LaunchResult { return cloud.LaunchResult{Err: tt.err} }}
-				o := &apply.Orders{Cloud: c, Now: time.Now}
+				o := &apply.LaunchRequests{Cloud: c, Now: time.Now}
 				for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-					place(t, o, "a")
+					request(t, o, "a")
 					time.Sleep(20 * time.Millisecond)
 					synctest.Wait()
 					tt.want.RetryAt = time.Now().Add(pause)
@@ -205,8 +205,8 @@ func TestWhatACloudWasShortOfIsPassedOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var got []reported
 				c := &scriptedCloud{answer: func(cloud.LaunchRequest) cloud.LaunchResult { return cloud.LaunchResult{Err: tt.err, Short: tt.beside} }}
-				o := &apply.Orders{Cloud: c, Now: time.Now, Short: func(p []catalog.Place, keep time.Duration) { got = append(got, reported{p, keep}) }}
-				o.Place(t.Context(), "t", "claim", func(context.Context) (cloud.LaunchRequest, error) {
+				o := &apply.LaunchRequests{Cloud: c, Now: time.Now, Short: func(p []catalog.Place, keep time.Duration) { got = append(got, reported{p, keep}) }}
+				o.Request(t.Context(), "t", "claim", func(context.Context) (cloud.LaunchRequest, error) {
 					return cloud.LaunchRequest{Token: "t", Choices: offered}, nil
 				})
 				time.Sleep(time.Second)
@@ -222,8 +222,8 @@ func TestWhatACloudWasShortOfIsPassedOn(t *testing.T) {
 func TestARequestThatTheProviderLeavesOutFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := &apply.Orders{Cloud: forgetful{}, Now: time.Now}
-		place(t, o, "a")
+		o := &apply.LaunchRequests{Cloud: forgetful{}, Now: time.Now}
+		request(t, o, "a")
 		time.Sleep(time.Second)
 		if got := state(o, "a"); got != lifecycle.AnswerFailed {
 			t.Errorf("state is %q", got)
