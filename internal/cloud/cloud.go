@@ -43,7 +43,7 @@ type Provider interface {
 	Terminate(ctx context.Context, instanceID string) error
 	// Get returns one instance. ErrNotFound: gone, or going.
 	Get(ctx context.Context, instanceID string) (Instance, error)
-	// List returns every instance that belongs to this cluster, those on their way out marked.
+	// List returns every instance that belongs to this cluster, those that are terminating too.
 	List(ctx context.Context) ([]Instance, error)
 }
 
@@ -153,12 +153,12 @@ type LaunchRequest struct {
 // LaunchResult is the answer to one request: an instance, or Err.
 type LaunchResult struct {
 	Instance Instance
-	// Short are places that had nothing, whatever became of the request, and Keep is for how
-	// long to leave them alone; 0: the usual time. A *Failure has its own.
+	// Short are offerings that had no capacity, whether or not the request got an instance. Keep
+	// is for how long to avoid them; 0: the usual time. A *Failure has its own.
 	Short []catalog.Place
 	Keep  time.Duration
-	// Err is a *Failure when the cloud said no. Any other error means that it is not
-	// known whether an instance was made: repeat the request with the same token.
+	// Err is a *Failure if the cloud refused. Any other error means that it is not known
+	// whether an instance was launched: repeat the request with the same token.
 	Err error
 }
 
@@ -185,7 +185,7 @@ type FailureKind string
 
 // The kinds of failure.
 const (
-	// NoCapacity: none of the offers can be had now.
+	// NoCapacity: none of the offerings has capacity now.
 	NoCapacity FailureKind = "InsufficientCapacity"
 	// ClassNotReady: the node class cannot be used, yet.
 	ClassNotReady FailureKind = "NodeClassNotReady"
@@ -193,14 +193,14 @@ const (
 	Rejected FailureKind = "LaunchFailed"
 )
 
-// Failure is a cloud's definite no: nothing was launched.
+// Failure is a cloud's definite refusal: nothing was launched.
 type Failure struct {
 	Kind FailureKind
 	// Reason is a condition reason; empty: Kind.
 	Reason  string
 	Message string
-	// Short are the places that had nothing; empty, of kind NoCapacity: all that were
-	// offered. Keep is for how long to leave them alone; 0: the usual time.
+	// Short are the offerings that had no capacity; empty, of kind NoCapacity: all choices of
+	// the request. Keep is for how long to avoid them; 0: the usual time.
 	Short []catalog.Place
 	Keep  time.Duration
 }

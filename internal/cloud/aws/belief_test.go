@@ -200,7 +200,7 @@ func TestEqualsEitherWay(t *testing.T) {
 	}
 }
 
-// TestLargestFleet has a request with as many offers as a fleet takes: it stays below what EC2
+// TestLargestFleet has a request with as many offerings as a fleet takes: it stays below what EC2
 // takes if that is less than two thirds of what is believed.
 func TestLargestFleet(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func TestLargestFleet(t *testing.T) {
 		rs := requests(t, p, 1, onDemand)
 		rs[0].Choices = catalog.Choices(all, onDemand, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
 		if s, err := newFleetSpec(newClass("default"), &rs[0]); err != nil || len(s.choices) < 150 {
-			t.Fatalf("only %d offers go into the fleet, error %v", len(s.choices), err)
+			t.Fatalf("only %d offerings go into the fleet, error %v", len(s.choices), err)
 		}
 		if got := launchIDs(t, p, rs); len(got) != 1 {
 			t.Errorf("launched %v", got)
@@ -321,11 +321,11 @@ func TestBandwidthEitherWay(t *testing.T) {
 		}
 		need := quantity.List{quantity.CPU: 1500, quantity.Pods: 5}
 		if choices := catalog.Choices(all, wide, need); len(choices) > 0 {
-			t.Errorf("%s is on offer, of which EC2 does not say its bandwidth", choices[0].Type.Name)
+			t.Errorf("%s is available, of which EC2 does not say its bandwidth", choices[0].Type.Name)
 		}
 		for _, without := range []label.Requirements{onDemand, onDemand.With(awsv1.LabelInstanceNetworkBandwidth, label.DoesNotExist())} {
 			if choices := catalog.Choices(all, without, need); len(choices) == 0 {
-				t.Errorf("nothing is on offer for %v", without)
+				t.Errorf("nothing is available for %v", without)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -371,7 +371,7 @@ func TestQuotasEitherWay(t *testing.T) {
 }
 
 // TestNewInstancesEitherWay has EC2 show new instances after a while, or now and then until then:
-// they are there all the time for who asks.
+// they are listed all the time.
 func TestNewInstancesEitherWay(t *testing.T) {
 	t.Parallel()
 	for _, flickers := range []bool{false, true} {

@@ -40,7 +40,7 @@ func (f *fleets) draft(ctx context.Context, s *fleetSpec) (*draft, error) {
 	d := &draft{fleetSpec: s, subnets: f.addresses.best(f.shifts.here(s.class.Status.Subnets)), tags: f.tags(s.class, s.labels[label.NodePool])}
 	s.choices = slices.DeleteFunc(s.choices, func(o catalog.Choice) bool { return d.subnets[o.Offering.Zone] == "" })
 	if len(s.choices) == 0 {
-		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "none of the zones on offer has a subnet of node class " + s.class.Name + " with free addresses, zonal shifts considered"}
+		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "node class " + s.class.Name + " has no subnet with free addresses in the zones of the offerings, zonal shifts considered"}
 	}
 	var err error
 	if s.dns, err = f.cluster.dns(ctx); err != nil {
@@ -102,7 +102,7 @@ func (d *draft) request() fleetRequest {
 	switch o.Input.TargetCapacitySpecification.DefaultTargetCapacityType {
 	case types.DefaultTargetCapacityTypeSpot:
 		o.Input.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized}
-	case types.DefaultTargetCapacityTypeOnDemand: // the core has ranked the offers
+	case types.DefaultTargetCapacityTypeOnDemand: // the core has ranked the offerings
 		o.Input.OnDemandOptions = &types.OnDemandOptionsRequest{AllocationStrategy: types.FleetOnDemandAllocationStrategyPrioritized}
 	case types.DefaultTargetCapacityTypeReservedCapacity:
 		o.Input.ReservedCapacityOptions = &types.ReservedCapacityOptionsRequest{ReservationTypes: []types.FleetReservationType{types.FleetReservationTypeInterruptibleCapacityReservation}}
@@ -111,7 +111,7 @@ func (d *draft) request() fleetRequest {
 	return o
 }
 
-// configs returns the offers by launch template. Equal costs have equal priority, so that
+// configs returns the offerings by launch template. Equal costs have equal priority, so that
 // EC2 chooses among them.
 func (d *draft) configs(o *fleetRequest) []types.FleetLaunchTemplateConfigRequest {
 	var out []types.FleetLaunchTemplateConfigRequest

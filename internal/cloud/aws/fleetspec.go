@@ -22,7 +22,7 @@ import (
 
 const (
 	// typesMost and overridesMost keep a fleet below EC2's limits on its request; the best
-	// offers stay.
+	// offerings stay.
 	typesMost     = 60
 	overridesMost = 300
 )
@@ -52,7 +52,7 @@ type fleetSpec struct {
 // a fleet has one.
 func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec, error) {
 	if len(r.Choices) == 0 {
-		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
+		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offerings to choose from"}
 	}
 	s := &fleetSpec{
 		class: class, rules: minValuesOf(r.Requirements), tenancy: awsv1.TenancyDefault,
@@ -139,7 +139,7 @@ func alike(choices []catalog.Choice) []catalog.Choice {
 // each with its best offering at least.
 func trim(choices []catalog.Choice, needed map[string]bool) []catalog.Choice {
 	types := maps.Clone(needed)
-	first := map[string]bool{} // types whose best offer was seen
+	first := map[string]bool{} // types whose best offering was seen
 	kept := make([]bool, len(choices))
 	left := overridesMost
 	for i, o := range choices {

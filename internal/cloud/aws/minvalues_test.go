@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// TestMinValuesHoldToTheLast cuts offers down to one fleet. What is left keeps the rules of
+// TestMinValuesHoldToTheLast cuts offerings down to one fleet. What is left keeps the rules of
 // minValues, or the launch is refused with the rule that nothing keeps.
 func TestMinValuesHoldToTheLast(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestMinValuesHoldToTheLast(t *testing.T) {
 			types[o.Type.Name] = true
 		}
 		if unmet := c.rules.unmet(s.choices); unmet != "" || len(types) > max(typesMost, len(s.needed)) || len(s.choices) > overridesMost {
-			t.Errorf("%s: %d types, %d offers, unmet: %s", name, len(types), len(s.choices), unmet)
+			t.Errorf("%s: %d types, %d offerings, unmet: %s", name, len(types), len(s.choices), unmet)
 		}
 	}
 }

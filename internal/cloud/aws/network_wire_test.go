@@ -134,7 +134,7 @@ func TestEFA(t *testing.T) {
 		need := quantity.List{quantity.CPU: 1000, quantity.Pods: 1, awsv1.ResourceEFA: most}
 		choices := catalog.Choices(all, onDemand, need)
 		if most < 2 || len(choices) == 0 {
-			t.Fatalf("no type has more than one EFA (%d) and is on offer (%d)", most, len(choices))
+			t.Fatalf("no type has more than one EFA (%d) and is available (%d)", most, len(choices))
 		}
 		for name, c := range map[string]struct {
 			requests   quantity.List

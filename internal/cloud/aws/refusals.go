@@ -78,7 +78,7 @@ func failureOf(o *fleetRequest, all []refusal) error {
 	if at := slices.IndexFunc(all, func(r refusal) bool { return !isShort(r) }); at >= 0 {
 		f.Kind, f.Reason = cloud.Rejected, reasonOf(all[at].Code, all[at].Message)
 	}
-	if f.Reason == string(cloud.Rejected) && o.isForReservations() { // or claims would wait for it, though other offers would do
+	if f.Reason == string(cloud.Rejected) && o.isForReservations() { // else claims would wait for it, though other offerings suffice
 		f.Kind, f.Short = cloud.NoCapacity, o.places()
 	}
 	return f

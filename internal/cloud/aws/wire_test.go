@@ -152,7 +152,7 @@ func requestsOf(t *testing.T, p *Provider, class cloud.ClassRef, n int, want lab
 	need := quantity.List{quantity.CPU: 1500, quantity.Pods: 5}
 	choices := catalog.Choices(all, want, need)
 	if len(choices) == 0 {
-		t.Fatalf("none of %d types is on offer", len(all))
+		t.Fatalf("none of %d types is available", len(all))
 	}
 	const priceCap = 1.5 // as claims have by default
 	choices = slices.DeleteFunc(choices, func(o catalog.Choice) bool { return o.Offering.Cost() > priceCap*choices[0].Offering.Cost() })

@@ -78,7 +78,7 @@ func choices(t *testing.T, h Harness) []catalog.Choice {
 	want := label.Requirements{corev1.LabelOSStable: label.In("linux")}
 	found := catalog.Choices(types, want, quantity.List{quantity.CPU: 100, quantity.Pods: 1})
 	if len(found) < 2 {
-		t.Fatalf("class %s has %d offers for a small Linux instance, the suite needs two", h.Class, len(found))
+		t.Fatalf("class %s has %d offerings for a small Linux instance, the suite needs two", h.Class, len(found))
 	}
 	return found
 }

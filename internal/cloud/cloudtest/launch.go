@@ -133,7 +133,7 @@ func firstChoiceWins(t *testing.T, h Harness) {
 	slices.Reverse(all)
 	got := launch(t, h.Provider, request(t, h.Class, 0, all)).Labels
 	if got[label.InstanceType] != all[0].Type.Name || got[label.CapacityType] != all[0].Offering.CapacityType {
-		t.Errorf("launched %s %s, want the first offer, %s %s", got[label.InstanceType], got[label.CapacityType], all[0].Type.Name, all[0].Offering.CapacityType)
+		t.Errorf("launched %s %s, want the first offering, %s %s", got[label.InstanceType], got[label.CapacityType], all[0].Type.Name, all[0].Offering.CapacityType)
 	}
 }
 

@@ -11,7 +11,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		"a batch is answered in its order":                      batchInOrder,
 		"a repeated token gets the first instance":              tokenRepeated,
 		"one token launched at once by many gets one instance":  tokenAtOnce,
-		"the first offer wins":                                  firstChoiceWins,
+		"the first offering wins":                               firstChoiceWins,
 		"the node is what the instance promised":                nodeAsPromised,
 		"a missing class is no capacity":                        classMissing,
 		"a class that is not ready is said to be so":            classUnready,

@@ -17,7 +17,7 @@ import (
 const launchesAtOnce = 16
 
 // Launch makes the Nodes, or the records of Nodes that are to join later. Of the best
-// offer and those of the same type at the same price, the token picks one, so that
+// offering and those of the same type at the same price, the token picks one, so that
 // instances are spread over zones.
 func (p *Provider) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	results := make([]cloud.LaunchResult, len(requests))
@@ -53,7 +53,7 @@ func (p *Provider) launch(ctx context.Context, r *cloud.LaunchRequest) (cloud.In
 		return cloud.Instance{}, err
 	}
 	if len(r.Choices) == 0 {
-		return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offers to choose from"}
+		return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "no offerings to choose from"}
 	}
 	node := newNode(name, r)
 	var delay time.Duration

@@ -57,7 +57,7 @@ func hash(text string) uint64 {
 	return h.Sum64()
 }
 
-// choose returns the best offer, or one that is as good.
+// choose returns the best offering, or one of the same type and price.
 func choose(choices []catalog.Choice, token string) catalog.Choice {
 	best := choices[0]
 	equal := 1

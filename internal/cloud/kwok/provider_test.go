@@ -59,7 +59,7 @@ func TestAgainstAPIServer(t *testing.T) {
 	})
 	for name, test := range map[string]func(*testing.T, client.Client){
 		"the node is the one that KWOK and people's tools expect": nodeIsAsPublished,
-		"equal offers are spread over zones":                      spreadOverZones,
+		"equal offerings are spread over zones":                   spreadOverZones,
 		"an instance joins after the delay":                       joinsAfterDelay,
 		"an instance ended in the delay never joins":              endedNeverJoins,
 		"a refused node is an instance that cannot join":          refusedJoinsLater,

@@ -42,8 +42,7 @@ const (
 	again = 5 * time.Minute
 )
 
-// Controller is the loop. Its fields are set once, before Register. Its requests are
-// names of claims.
+// Controller is the loop. Its fields are set once, before Register. It reconciles NodeClaims.
 type Controller struct {
 	Client client.Client
 	Cloud  cloud.Provider
@@ -55,7 +54,7 @@ type Controller struct {
 
 // Register adds the loop to a manager.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	// What a pool counts of itself in its status is nothing to its claims.
+	// A change of a pool's status does not concern its claims.
 	asks := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	classes := map[schema.GroupVersionKind]client.Object{}
 	for _, kind := range c.Cloud.ClassKinds() {
@@ -86,8 +85,8 @@ func (c *Controller) controller() *loop.Controller[*karpenterv1.NodeClaim] {
 	return &loop.Controller[*karpenterv1.NodeClaim]{Name: controllerName, Client: c.Client, AtOnce: claimsAtOnce, Do: c.judge}
 }
 
-// classChanged lets through what may make nodes of a class drift: its spec, its annotations
-// and what it has found, but not its conditions.
+// classChanged passes updates of a class that may make its nodes drift: of its spec, its
+// annotations and its status, but not of its conditions alone.
 func classChanged() predicate.Predicate {
 	found := func(class client.Object) any {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(class)
@@ -105,7 +104,7 @@ func classChanged() predicate.Predicate {
 	}}
 }
 
-// claimsOfClass returns what asks for all claims of a class.
+// claimsOfClass returns a function that requests a reconcile of all claims of a class.
 func (c *Controller) claimsOfClass(kind schema.GroupVersionKind) handler.MapFunc {
 	return func(ctx context.Context, class client.Object) []reconcile.Request {
 		return c.requests(ctx, "class", class.GetName(), func(claim *karpenterv1.NodeClaim) bool {
@@ -115,12 +114,13 @@ func (c *Controller) claimsOfClass(kind schema.GroupVersionKind) handler.MapFunc
 	}
 }
 
-// claimsOf asks for all claims of a pool.
+// claimsOf requests a reconcile of all claims of a pool.
 func (c *Controller) claimsOf(ctx context.Context, pool client.Object) []reconcile.Request {
 	return c.requests(ctx, "pool", pool.GetName(), func(*karpenterv1.NodeClaim) bool { return true }, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()})
 }
 
-// requests asks for the claims in a list that are meant; owner and name say whose they are.
+// requests requests a reconcile of the claims for which meant returns true. owner and name say
+// whose they are.
 func (c *Controller) requests(ctx context.Context, owner, name string, meant func(*karpenterv1.NodeClaim) bool, list ...client.ListOption) []reconcile.Request {
 	var claims karpenterv1.NodeClaimList
 	if err := c.Client.List(ctx, &claims, append(list, client.UnsafeDisableDeepCopy)...); err != nil {
@@ -136,21 +136,21 @@ func (c *Controller) requests(ctx context.Context, owner, name string, meant fun
 	return requests
 }
 
-// judge says on one NodeClaim whether it is a candidate.
+// judge writes on one NodeClaim whether its node is a candidate.
 func (c *Controller) judge(ctx context.Context, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
 	if claim.DeletionTimestamp != nil || !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
 		return reconcile.Result{}, nil
 	}
 	pool := &karpenterv1.NodePool{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpenterv1.NodePoolLabelKey]}, pool, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err) // a claim of no pool is nobody's to disrupt
+		return reconcile.Result{}, client.IgnoreNotFound(err) // a claim without a pool is not disrupted
 	}
 	now := c.Now()
 	drifted, err := c.drifted(ctx, claim, pool, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	elapsed, wait := quietness(claim, pool, now)
+	elapsed, wait := consolidateAfterElapsed(claim, pool, now)
 	err = apply.SetCandidacy(ctx, c.Client, claim, apply.Candidacy{Drifted: drifted, IsConsolidatable: elapsed}, now)
 	return reconcile.Result{RequeueAfter: min(wait, again)}, err
 }
@@ -175,9 +175,9 @@ func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, 
 	return drift.Reason(view), nil
 }
 
-// quietness reports whether consolidateAfter has elapsed since the last pod event of a
+// consolidateAfterElapsed reports whether consolidateAfter has elapsed since the last pod event of a
 // NodeClaim's node, and else how long that takes.
-func quietness(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (elapsed bool, wait time.Duration) {
+func consolidateAfterElapsed(claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (elapsed bool, wait time.Duration) {
 	if !translate.Initialized(claim) {
 		return false, again
 	}

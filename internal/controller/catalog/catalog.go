@@ -1,5 +1,5 @@
-// Package catalog keeps the mirror supplied with what the provider offers. A provider
-// that is slow or away holds nobody up: what it said before stays in force.
+// Package catalog is the loop that reads the provider's instance types into the mirror. While the
+// provider is slow or cannot be reached, its last answer stays valid.
 package catalog
 
 import (
@@ -30,8 +30,8 @@ const (
 	interval = 500 * time.Millisecond
 	// patience is how long one answer may take.
 	patience = time.Minute
-	// changedMost bounds how many changed classes are noted between two looks; what is more
-	// is asked for when it is due.
+	// changedMost bounds how many changed classes are noted between two reconciles. Others are
+	// asked for when they are due.
 	changedMost = 1_000
 )
 
@@ -49,7 +49,7 @@ type Loop struct {
 	due map[cloud.ClassRef]next
 
 	mu      sync.Mutex
-	changed map[cloud.ClassRef]bool // since the last look
+	changed map[cloud.ClassRef]bool // since the last reconcile
 }
 
 // Register adds the loop to the manager and has changes of classes trigger it.
@@ -121,7 +121,7 @@ func (l *Loop) lists() [][]*catalog.Type {
 	return lists
 }
 
-// Reconcile asks for the classes whose time it is.
+// Reconcile asks for the types of the classes that are due.
 func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if l.due == nil {
 		l.due = map[cloud.ClassRef]next{}

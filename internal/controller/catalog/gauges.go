@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// gauges are the metrics of what the classes of pools can launch. They are served as long as
-// the loop runs, and are true at every scrape.
+// gauges are the metrics of what the classes of pools can launch. They are computed at every
+// scrape, as long as the loop runs.
 type gauges struct {
 	// lists returns the types of each class.
 	lists func() [][]*catalog.Type
@@ -41,8 +41,8 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// place is what classes offer of a type in one place: whether any of them can have it, and
-// the lowest price; none is known: infinite.
+// place is an offering over all classes: available is 1 if any class can launch it, and price is
+// the lowest; infinite: none is known.
 type place struct {
 	available float64
 	price     float64

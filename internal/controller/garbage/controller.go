@@ -1,9 +1,8 @@
-// Package garbage is the loop that makes claims and instances agree again where the way
-// of events did not: claims whose instance is gone are deleted, and instances that no
-// claim knows are terminated.
+// Package garbage is the loop that compares all NodeClaims with all instances: it deletes claims
+// whose instance is gone, and terminates instances without a claim.
 //
-// The second is the only place where something is ended that nobody asked to end, so it
-// proves its case with uncached reads before it acts.
+// The second is the only place where an instance is ended that nobody asked to end. So it reads
+// without a cache before it acts.
 package garbage
 
 import (
@@ -66,8 +65,8 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Start sweeps at once, since much can have happened while nobody looked, and then at
-// every period until the context is over.
+// Start sweeps at once, since much can have happened while no process ran, and then after every
+// period until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
 	return loop.Run(ctx, l.Reconcile, nil)
 }
@@ -80,7 +79,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	return cmp.Or(l.Period, period)
 }
 
-// group returns what works on several at once.
+// group returns a group that runs up to atOnce functions in parallel, or one with OneByOne.
 func (l *Loop) group() *errgroup.Group {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -105,8 +104,8 @@ func (l *Loop) Sweep(ctx context.Context) error {
 	return errors.Join(l.sweepClaims(ctx, claims.Items, instances), l.sweepInstances(ctx, claims.Items, instances))
 }
 
-// sweepClaims deletes the claims whose instance is gone, unless their Node says that it
-// is alive: the cloud's list may be behind.
+// sweepClaims deletes the claims whose instance is gone, unless their Node is ready: the cloud's
+// list may be behind.
 func (l *Loop) sweepClaims(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
 	running := map[string]bool{}
 	for i := range instances {
@@ -189,7 +188,7 @@ func (l *Loop) collectInstance(ctx context.Context, instance *cloud.Instance) er
 }
 
 // drainFirst deletes the Nodes of an instance that we have registered, so that their pods
-// are asked to leave. While there are any, the instance is left alone: a later sweep finds it.
+// are asked to leave. While there are any, the instance is not terminated: a later sweep does that.
 func (l *Loop) drainFirst(ctx context.Context, id string) (draining bool, err error) {
 	var nodes corev1.NodeList
 	if err := l.Client.List(ctx, &nodes, client.MatchingFields{mirror.NodeProviderID: id}); err != nil {

@@ -1,7 +1,7 @@
-// Package interruption is the loop that acts on a cloud's notices about its instances. One
-// that will be reclaimed at a known time gets a replacement before its
-// drain begins, as far as the time allows: its claim is given the time by which it must go,
-// which the disruption loop keeps. One that is gone, or broken, is let go at once.
+// Package interruption is the loop that acts on a cloud's notices about its instances. If an
+// instance will be reclaimed at a known time, the loop writes on its claim by when its drain must
+// begin; the disruption loop launches a replacement before that, as far as the time allows. The
+// claim of an instance that is gone or broken is deleted at once.
 package interruption
 
 import (
@@ -30,7 +30,7 @@ import (
 
 const (
 	controllerName = "interruption"
-	// drainMargin is what a drain takes besides the time that pods are given to end.
+	// drainMargin is how long a drain takes besides the grace period of its pods.
 	drainMargin = 30 * time.Second
 	// rebalanceWithin is within which time an instance is replaced that is likely to be reclaimed.
 	rebalanceWithin = 10 * time.Minute
@@ -68,7 +68,7 @@ func (l *Loop) Start(ctx context.Context) error {
 	return nil
 }
 
-// errEarly is for a notice that may come before its instance is written down on its claim.
+// errEarly says that a notice may be about an instance that its claim does not have yet.
 var errEarly = errors.New("no claim has the instance yet")
 
 // Act does what a notice calls for. It is safe to repeat. For an instance that no claim has
@@ -172,8 +172,8 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	return nil
 }
 
-// young reports whether a node is about to go that pods do not use yet: the sooner it is
-// gone, the sooner they are meant for another.
+// young reports whether a node will go before pods use it. Its claim is deleted at once, so that
+// its pods are soon planned for another node.
 func young(n cloud.Notice, claim *karpenterv1.NodeClaim) bool {
 	return n.Kind != cloud.MaintenanceScheduled && !meta.IsStatusConditionTrue(claim.Status.Conditions, karpenterv1.ConditionTypeInitialized)
 }
@@ -195,7 +195,8 @@ func (l *Loop) longestGrace(ctx context.Context, nodes []corev1.Node) (time.Dura
 	return longest, nil
 }
 
-// replaceBy says on a claim by when its drain must begin and why, unless that is said already.
+// replaceBy writes on a claim by when its drain must begin and why, unless it has that time or an
+// earlier one.
 func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by time.Time, kind cloud.NoticeKind) (isNew bool, err error) {
 	by = by.UTC().Truncate(time.Second)
 	had, err := time.Parse(time.RFC3339, claim.Annotations[translate.ReplaceByAnnotationKey])
@@ -212,8 +213,8 @@ func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by t
 	return true, nil
 }
 
-// report reports a notice on the claim and its nodes, and nothing is bought for a while where
-// a spot instance is reclaimed.
+// report writes events about a notice on the claim and its nodes. If a spot instance is
+// reclaimed, it also marks its offering as short.
 func (l *Loop) report(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
 	l.onInstance(observe.Interrupted(n.Kind, n.Ends), claim, nodes)
 	if n.Kind == cloud.Reclaimed && l.Short != nil {

@@ -21,7 +21,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// turnRetry is when to ask again whether a Node may be opened, in case nobody reports it.
+// turnRetry is when to ask again whether a Node may be opened, in case OnTurn's function is not
+// called.
 const turnRetry = 5 * time.Second
 
 // Health gets how the launches and registrations of pools end.
@@ -61,14 +62,14 @@ type Controller struct {
 	launches *apply.LaunchRequests
 }
 
-// pass is one look at one claim and what follows from it. Its objects are as new as the
-// pass's own writes, which the cache may not have seen yet.
-type pass struct {
+// reconciliation is one reconcile of one claim. Its objects include the reconciliation's own
+// writes, which the cache may not have seen yet.
+type reconciliation struct {
 	*Controller
 	claim *karpenterv1.NodeClaim
 	// nodes are those with the provider ID listed.
 	nodes  []corev1.Node
 	listed string
-	// instance is what the cloud said of the claim's instance in this pass.
+	// instance is what the cloud said of the claim's instance in this reconcile.
 	instance core.Instance
 }

@@ -26,7 +26,7 @@ const (
 	claimsAtOnce   = 100
 	retryFirst     = time.Second
 	retryMost      = time.Minute
-	// stepsMost bounds how many steps one claim takes before others get their turn.
+	// stepsMost bounds how many steps one reconcile of a claim takes.
 	stepsMost = 16
 )
 
@@ -81,9 +81,9 @@ func (c *Controller) advance(ctx context.Context, claim *karpenterv1.NodeClaim) 
 	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
 		return reconcile.Result{}, nil
 	}
-	pass := &pass{Controller: c, claim: claim}
+	r := &reconciliation{Controller: c, claim: claim}
 	for range stepsMost {
-		step, err := pass.step(ctx)
+		step, err := r.step(ctx)
 		switch {
 		case err != nil:
 			return reconcile.Result{}, err

@@ -15,16 +15,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-func (p *pass) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
+func (p *reconciliation) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
 
-func (p *pass) reportLaunched(got *cloud.Instance) {
+func (p *reconciliation) reportLaunched(got *cloud.Instance) {
 	p.Log.Info("launched instance", "claim", p.claim.Name, "pool", p.pool(), "instance", got.ID,
 		"instance_type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
 		"capacity_type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], "took", p.age())
 }
 
 // reportLaunchFailed reports why there is no instance yet, once for each reason.
-func (p *pass) reportLaunchFailed(notes []core.Note) {
+func (p *reconciliation) reportLaunchFailed(notes []core.Note) {
 	for _, n := range notes {
 		if n.Type == core.Launched && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
 			p.Log.Error("launch failed, will try again", "claim", p.claim.Name, "pool", p.pool(), "reason", n.Reason, "error", n.Message)
@@ -33,7 +33,7 @@ func (p *pass) reportLaunchFailed(notes []core.Note) {
 }
 
 // reportTurned reports the conditions that became True.
-func (p *pass) reportTurned(ctx context.Context, turned []string) {
+func (p *reconciliation) reportTurned(ctx context.Context, turned []string) {
 	for _, t := range turned {
 		switch t {
 		case core.Registered:
@@ -47,14 +47,14 @@ func (p *pass) reportTurned(ctx context.Context, turned []string) {
 	}
 }
 
-func (p *pass) reportTaintMissing(node string) {
+func (p *reconciliation) reportTaintMissing(node string) {
 	p.Events.Event(p.claim, observe.UnregisteredTaintMissing())
 	p.Log.Error("node joined without the taint that keeps pods away until it is registered", "claim", p.claim.Name, "node", node)
 }
 
 // reportDeleted reports a claim that was deleted, because it did not become a node or
 // because its time was over.
-func (p *pass) reportDeleted(ctx context.Context, reason string, answer core.Answer) {
+func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answer core.Answer) {
 	switch reason {
 	case translate.Reclaimed(p.claim):
 		p.onClaimAndNodes(observe.TerminatingOnInterruption(reason))
@@ -80,25 +80,25 @@ func (p *pass) reportDeleted(ctx context.Context, reason string, answer core.Ans
 }
 
 // onClaimAndNodes writes an event on the claim and on its Nodes.
-func (p *pass) onClaimAndNodes(e observe.Event) {
+func (p *reconciliation) onClaimAndNodes(e observe.Event) {
 	p.Events.Event(p.claim, e)
 	for i := range p.nodes {
 		p.Events.Event(&p.nodes[i], e)
 	}
 }
 
-func (p *pass) reportDeadline(deadline time.Time) {
+func (p *reconciliation) reportDeadline(deadline time.Time) {
 	p.Events.Event(p.claim, observe.TerminationGracePeriodExpiring(deadline))
 }
 
 // reportWait says on the claim what its end has waited for too long.
-func (p *pass) reportWait(step *core.Step) {
+func (p *reconciliation) reportWait(step *core.Step) {
 	if p.claim.DeletionTimestamp != nil && len(step.Blocked) > 0 {
 		p.Events.Event(p.claim, observe.FailedTermination(step.BlockedText()))
 	}
 }
 
-func (p *pass) reportGone() {
+func (p *reconciliation) reportGone() {
 	now := p.Now()
 	labels := p.claim.Labels
 	p.Metrics.NodeClaimsTerminated.WithLabelValues(p.pool(), labels[karpenterv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]).Inc()
@@ -114,13 +114,13 @@ func (p *pass) reportGone() {
 		"took", now.Sub(p.claim.DeletionTimestamp.Time).String())
 }
 
-func (p *pass) record(ctx context.Context, registered bool) {
+func (p *reconciliation) record(ctx context.Context, registered bool) {
 	if p.Health != nil {
 		p.Health.Record(ctx, p.claim, registered)
 	}
 }
 
 // age returns how long ago the claim was created, for people.
-func (p *pass) age() string {
+func (p *reconciliation) age() string {
 	return p.Now().Sub(p.claim.CreationTimestamp.Time).Round(time.Millisecond).String()
 }

@@ -48,8 +48,8 @@ type Controllers struct {
 	counts    map[string]count          // guarded by mu; by pool name
 }
 
-// launches is what is remembered of one pool's launches. The pool's condition has the
-// gist of it over a restart.
+// launches is what is remembered of one pool's launches. After a restart it is read from the
+// pool's condition.
 type launches struct {
 	pool            types.UID
 	since           generations

@@ -92,8 +92,9 @@ func (c *Controllers) reconcileHealth(ctx context.Context, np *karpenterv1.NodeP
 	})
 }
 
-// observe returns a copy of what is known of the pool, after forgetting what was before a change.
-// A cache that is behind shows the same change again, when launches may have ended since.
+// observe returns a copy of what is known of the pool's launches. It first forgets what was known
+// before a change of the pool or its class, once for each change: a cache that is behind may show
+// the same change again after launches have ended.
 func (c *Controllers) observe(np *karpenterv1.NodePool, changed bool, since generations) launches {
 	c.mu.Lock()
 	defer c.mu.Unlock()

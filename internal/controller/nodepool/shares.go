@@ -36,11 +36,11 @@ func usage(shares []share, unclaimed map[string]*corev1.Node) quantity.List {
 	return used
 }
 
-// share is what a launched NodeClaim's node is of its pool, as of the versions of the claim and
-// its Node. Most are as they were when the next count comes.
+// share is what one launched NodeClaim adds to the usage of its pool. It is valid for these versions
+// of the claim and its Node, so that most shares need not be computed again.
 type share struct {
 	claim, node state
-	isUsed      bool // it is not on its way out
+	isUsed      bool // it is not being deleted
 	has         []amount
 	offering
 }
@@ -58,11 +58,12 @@ type amount struct {
 	n    int64
 }
 
-// offering is where a price stands.
+// offering identifies a price.
 type offering struct{ instanceType, zone, capacityType string }
 
-// shares returns those of the claims that are launched, in their order, and the Nodes by provider
-// ID that are of none of them. What had of a claim that is as it was, and its Node too, still holds.
+// shares returns the shares of the launched claims, in their order, and the Nodes that belong to
+// none of them, by provider ID. It takes a share from had if neither the claim nor its Node has
+// changed.
 func shares(claims []karpenterv1.NodeClaim, nodes []corev1.Node, had map[types.UID]share) (all []share, unclaimed map[string]*corev1.Node) {
 	unclaimed = make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
@@ -94,8 +95,8 @@ func shares(claims []karpenterv1.NodeClaim, nodes []corev1.Node, had map[types.U
 	return all, unclaimed
 }
 
-// capacityOf returns the capacity of a node: as its Node says, and where that says nothing (yet), as
-// the launch promised.
+// capacityOf returns the capacity of a node: as its Node says, and for what it does not say (yet),
+// as the claim's status says.
 func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) (has []amount) {
 	var said corev1.ResourceList
 	if node != nil {
@@ -127,7 +128,7 @@ func cost(shares []share, known []*catalog.Type) float64 {
 	return sum
 }
 
-// price returns what an offer of a type costs, nil if the type is not known.
+// price returns what an offering of a type costs. t is nil if the type is not known.
 func price(at *offering, t *catalog.Type) (hourly float64) {
 	if t == nil {
 		return 0

@@ -21,7 +21,7 @@ import (
 const (
 	// countEvery is how often the capacity of a pool is counted while its nodes change.
 	countEvery = 5 * time.Second
-	// countMax is for how long a count holds without any: prices change without.
+	// countMax is for how long a count is valid while no node changes: prices may change.
 	countMax = time.Minute
 )
 
@@ -77,7 +77,8 @@ func (c *Controllers) sharesOf(pool string) map[types.UID]share {
 	return byClaim
 }
 
-// counted returns what is known of a pool now, and whether it was counted knowing that.
+// counted returns what the usage of a pool depends on now, and whether the last count was made
+// with the same.
 func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 	now = count{at: c.Now(), pool: np.ResourceVersion}
 	if c.NodeVersion != nil {
@@ -93,7 +94,7 @@ func (c *Controllers) counted(np *karpenterv1.NodePool) (now count, done bool) {
 	return now, c.NodeVersion != nil && !isTrigger && now.at.Sub(had.at) < countMax
 }
 
-// gauge shows amounts by resource, and takes back what it showed of others before.
+// gauge sets a metric to amounts by resource, and deletes the values of other resources.
 func (c *Controllers) gauge(metric *prometheus.GaugeVec, pool string, amounts quantity.List) {
 	c.mu.Lock()
 	before := c.reported[gaugeOf{metric, pool}]

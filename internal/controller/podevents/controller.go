@@ -78,8 +78,8 @@ func moves(now func() time.Time) predicate.Predicate {
 	}
 }
 
-// note writes on the Node's NodeClaim that a pod has just come or gone. A stale write is not
-// repeated: that another wrote at the same time is no reason.
+// note writes on the Node's NodeClaim that a pod has just come or gone. Its write succeeds
+// although others write to the claim at the same time.
 func (c *Controller) note(ctx context.Context, node *corev1.Node) (reconcile.Result, error) {
 	if !mirror.ManagesNode(c.Cloud.ClassKinds(), node) {
 		return reconcile.Result{}, nil

@@ -1,6 +1,5 @@
-// Package repair is the loop that replaces broken Nodes: those that have been sick, as the
-// provider understands it, for longer than it tolerates. Where many are sick at once it
-// stops and says so.
+// Package repair is the loop that replaces broken Nodes: those that were unhealthy for longer than
+// the provider's repair policies tolerate. If many are unhealthy at once it stops and reports it.
 package repair
 
 import (
@@ -86,7 +85,7 @@ func (c *Controller) repair(ctx context.Context, node *corev1.Node) (reconcile.R
 		if err := c.setDeadline(ctx, claim, step.Deadline); err != nil {
 			return reconcile.Result{}, err
 		}
-		// What was decided is finished at once, before the Node can look well again.
+		// The decision is performed at once, before the Node can be healthy again.
 		view.Deadline = step.Deadline
 		step = lifecycle.Repair(view)
 	}
@@ -94,7 +93,7 @@ func (c *Controller) repair(ctx context.Context, node *corev1.Node) (reconcile.R
 }
 
 // setDeadline writes the deadline of a claim. If another loop has written the claim since it was
-// read, it reads the claim again at once: a second later the Node may look well.
+// read, it reads the claim again at once: a second later the Node may be healthy.
 func (c *Controller) setDeadline(ctx context.Context, claim *karpenterv1.NodeClaim, deadline time.Time) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		err := apply.SetDeadline(ctx, c.Client, claim, deadline)
@@ -149,7 +148,7 @@ func (c *Controller) static(ctx context.Context, pool string) (string, error) {
 	return pool, nil
 }
 
-// unhealthyCounts counts the sick in the cluster and, unless the Node is of none, in its pool.
+// unhealthyCounts counts the unhealthy Nodes in the cluster and, if the Node has a pool, in its pool.
 func (c *Controller) unhealthyCounts(ctx context.Context, pool string) ([]lifecycle.UnhealthyCount, error) {
 	var nodes corev1.NodeList
 	if err := c.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {

@@ -1,6 +1,6 @@
-// Package reservation is the loop that notices when instances are no longer in the capacity
+// Package reservation is the loop that finds instances which are no longer in the capacity
 // reservation they were launched into: it ended or was cancelled, and they run on and are
-// paid for on demand. Their claims and Nodes say so from then on.
+// billed as on-demand. The loop writes that on their claims and Nodes.
 package reservation
 
 import (
@@ -99,8 +99,8 @@ func (l *Loop) Sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// demote writes the capacity type on the Nodes of a claim and then on the claim itself, by
-// which what a crash left is found again.
+// demote writes the capacity type on the Nodes of a claim and then on the claim. After a crash in
+// between, the claim still has the old one, and demote is repeated.
 func (l *Loop) demote(ctx context.Context, claim *karpenterv1.NodeClaim, capacityType string) error {
 	nodes, err := mirror.NodesOfClaim(ctx, l.Client, claim)
 	if err != nil {

@@ -31,14 +31,14 @@ type Controller struct {
 	endings endings
 }
 
-// pass is one look at one Node and what follows from it. Its objects are as new as the
-// pass's own writes, which the cache may not have seen yet.
-type pass struct {
+// reconciliation is one reconcile of one Node. Its objects include the reconciliation's own
+// writes, which the cache may not have seen yet.
+type reconciliation struct {
 	*Controller
 	node  *corev1.Node
 	claim *karpenterv1.NodeClaim // nil: none
-	// budgets are the disruption budgets of each namespace that was asked for.
+	// budgets are the PodDisruptionBudgets of each namespace that was read.
 	budgets map[string][]mirror.PDB
-	// instance is what the cloud said of the Node's instance in this pass.
+	// instance is what the cloud said of the Node's instance in this reconcile.
 	instance lifecycle.Instance
 }

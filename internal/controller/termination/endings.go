@@ -15,7 +15,7 @@ type endings struct {
 	since map[string]map[types.UID]time.Time // by node
 }
 
-// see takes note of the pods of a Node that are ending.
+// see records the pods of a Node that are ending.
 func (e *endings) see(node *corev1.Node, pods []corev1.Pod, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

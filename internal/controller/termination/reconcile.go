@@ -26,7 +26,7 @@ const (
 	nodesAtOnce    = 100
 	retryFirst     = 100 * time.Millisecond
 	retryMost      = 10 * time.Second
-	// stepsMost bounds how many steps one Node takes before others get their turn.
+	// stepsMost bounds how many steps one reconcile of a Node takes.
 	stepsMost = 16
 )
 
@@ -62,9 +62,9 @@ func (c *Controller) advance(ctx context.Context, node *corev1.Node) (reconcile.
 	if err != nil && !errors.Is(err, mirror.ErrDuplicate) {
 		return reconcile.Result{}, err
 	}
-	pass := &pass{Controller: c, node: node, claim: claim, budgets: map[string][]mirror.PDB{}}
+	r := &reconciliation{Controller: c, node: node, claim: claim, budgets: map[string][]mirror.PDB{}}
 	for range stepsMost {
-		step, err := pass.step(ctx)
+		step, err := r.step(ctx)
 		if err != nil {
 			return reconcile.Result{}, err
 		}

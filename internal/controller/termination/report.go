@@ -17,9 +17,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-func (p *pass) pool() string { return p.node.Labels[karpenterv1.NodePoolLabelKey] }
+func (p *reconciliation) pool() string { return p.node.Labels[karpenterv1.NodePoolLabelKey] }
 
-func (p *pass) claimName() string {
+func (p *reconciliation) claimName() string {
 	if p.claim == nil {
 		return ""
 	}
@@ -27,7 +27,7 @@ func (p *pass) claimName() string {
 }
 
 // reportTurned reports the conditions that became True.
-func (p *pass) reportTurned(turned []string) {
+func (p *reconciliation) reportTurned(turned []string) {
 	if slices.Contains(turned, lifecycle.Drained) {
 		p.Metrics.NodesDrained.WithLabelValues(p.pool()).Inc()
 		p.Log.Info("drained node", "node", p.node.Name, "claim", p.claimName(), "pool", p.pool(), "took", p.since(p.node.DeletionTimestamp.Time))
@@ -35,7 +35,7 @@ func (p *pass) reportTurned(turned []string) {
 }
 
 // reportWait says on the Node what its end waits for.
-func (p *pass) reportWait(view *lifecycle.DrainView, step *lifecycle.Step) {
+func (p *reconciliation) reportWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	if view.Claim != nil && !view.Claim.Deadline.IsZero() {
 		p.Events.Event(p.node, observe.TerminationGracePeriodExpiring(view.Claim.Deadline))
 	}
@@ -43,7 +43,7 @@ func (p *pass) reportWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 	case step.Act != lifecycle.Wait:
 	case len(view.Pods) > 0 && len(step.Blocked) > 0:
 		named := observe.FailedDraining(step.BlockedText())
-		named.DedupeValues = []string{"named"} // the one that only counts was said before
+		named.DedupeValues = []string{"named"} // an event with the number alone came before
 		p.Events.Event(p.node, named)
 	case len(view.Pods) > 0:
 		p.Events.Event(p.node, observe.FailedDraining(step.Why))
@@ -57,7 +57,7 @@ func (p *pass) reportWait(view *lifecycle.DrainView, step *lifecycle.Step) {
 // isAboutVolumes reports whether a wait is for volumes, not for the drain's shortest time.
 func isAboutVolumes(n lifecycle.Note) bool { return n.Type == lifecycle.VolumesDetached }
 
-func (p *pass) reportGone() {
+func (p *reconciliation) reportGone() {
 	pool := p.pool()
 	p.Metrics.NodesTerminated.WithLabelValues(pool, p.node.Labels[corev1.LabelTopologyZone]).Inc()
 	p.Metrics.NodesTerminationDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.DeletionTimestamp.Time).Seconds())
@@ -66,7 +66,9 @@ func (p *pass) reportGone() {
 }
 
 // since returns how long ago a time was, for people.
-func (p *pass) since(at time.Time) string { return p.Now().Sub(at).Round(time.Millisecond).String() }
+func (p *reconciliation) since(at time.Time) string {
+	return p.Now().Sub(at).Round(time.Millisecond).String()
+}
 
 // reportEviction reports one try of the eviction queue.
 func (c *Controller) reportEviction(ctx context.Context, o apply.EvictionOutcome) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Pool returns the core's form of a NodePool at an instant, with the types that its
-// class offers.
+// class can launch.
 func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluster.Pool {
 	p := cluster.Pool{
 		Name: np.Name, Types: types, Taints: Taints(np.Spec.Template.Spec.Taints),

@@ -17,7 +17,7 @@ import (
 const reservedShare = 1.0 / 10_000_000
 
 // offerings returns where the class can have the type, by zone: on demand, spot, and what
-// is reserved. What has no price cannot be bought.
+// is reserved. An offering without a price cannot be launched.
 func offerings(info *types.InstanceTypeInfo, r *Region, c *Class) []catalog.Offering {
 	name := string(info.InstanceType)
 	onDemand, priced := r.OnDemand[name]

@@ -20,7 +20,7 @@ import (
 )
 
 // step decides one step and performs it.
-func (p *pass) step(ctx context.Context) (core.Step, error) {
+func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 	if id := p.claim.Status.ProviderID; id != p.listed {
 		nodes, err := mirror.NodesOfClaim(ctx, p.Client, p.claim)
 		if err != nil {
@@ -69,7 +69,7 @@ func (p *pass) step(ctx context.Context) (core.Step, error) {
 }
 
 // isStatic reports whether the claim is of a pool with a fixed number of nodes.
-func (p *pass) isStatic(ctx context.Context) (bool, error) {
+func (p *reconciliation) isStatic(ctx context.Context) (bool, error) {
 	np := &karpenterv1.NodePool{}
 	err := p.Client.Get(ctx, client.ObjectKey{Name: p.pool()}, np, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *pass) isStatic(ctx context.Context) (bool, error) {
 	return translate.Static(np), nil
 }
 
-func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer, launched *cloud.Instance) error {
+func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer core.Answer, launched *cloud.Instance) error {
 	switch step.Act {
 	case core.AddFinalizer:
 		return apply.AdoptClaim(ctx, p.Client, p.claim)
@@ -133,7 +133,7 @@ func (p *pass) perform(ctx context.Context, step *core.Step, answer core.Answer,
 
 // request returns the launch request of a claim: every offering that the claim allows and
 // that holds what it needs, the cheapest first.
-func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud.LaunchRequest, error) {
+func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud.LaunchRequest, error) {
 	ref := claim.Spec.NodeClassRef
 	class := cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
 	want, err := translate.ClaimRequirements(claim)
@@ -152,7 +152,7 @@ func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud
 	if len(choices) == 0 {
 		return cloud.LaunchRequest{}, &cloud.Failure{
 			Kind:    cloud.NoCapacity,
-			Message: fmt.Sprintf("none of %d instance types is on offer that satisfies the claim and holds its requests", len(types)),
+			Message: fmt.Sprintf("none of %d instance types is available that satisfies the claim and holds its requests", len(types)),
 		}
 	}
 	unregistered := karpenterv1.UnregisteredTaint()
@@ -164,9 +164,9 @@ func (p *pass) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud
 	}, nil
 }
 
-// terminate asks for the end of the claim's instance: that on record, or that of an
-// answer nobody could write down before the claim was deleted.
-func (p *pass) terminate(ctx context.Context, answered string) error {
+// terminate asks for the end of the claim's instance: the recorded one, or the one of an answer
+// that could not be recorded before the claim was deleted.
+func (p *reconciliation) terminate(ctx context.Context, answered string) error {
 	id := p.claim.Status.ProviderID
 	if id == "" {
 		id = answered
@@ -184,7 +184,7 @@ func (p *pass) terminate(ctx context.Context, answered string) error {
 	return nil
 }
 
-func (p *pass) deleteNodes(ctx context.Context) error {
+func (p *reconciliation) deleteNodes(ctx context.Context) error {
 	for i := range p.nodes {
 		if p.nodes[i].DeletionTimestamp != nil {
 			continue
@@ -196,7 +196,7 @@ func (p *pass) deleteNodes(ctx context.Context) error {
 	return nil
 }
 
-func (p *pass) node(name string) *corev1.Node {
+func (p *reconciliation) node(name string) *corev1.Node {
 	for i := range p.nodes {
 		if p.nodes[i].Name == name {
 			return &p.nodes[i]

@@ -28,7 +28,7 @@ import (
 const forcefulTermination = "Forceful Termination"
 
 // step decides one step and performs it.
-func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
+func (p *reconciliation) step(ctx context.Context) (lifecycle.Step, error) {
 	view, err := p.observe(ctx)
 	if err != nil {
 		return lifecycle.Step{}, err
@@ -46,7 +46,7 @@ func (p *pass) step(ctx context.Context) (lifecycle.Step, error) {
 	return step, p.perform(ctx, &step)
 }
 
-func (p *pass) observe(ctx context.Context) (lifecycle.DrainView, error) {
+func (p *reconciliation) observe(ctx context.Context) (lifecycle.DrainView, error) {
 	view := lifecycle.DrainView{
 		At: p.Now(), Instance: p.instance,
 		Node: lifecycle.DrainNode{
@@ -80,7 +80,7 @@ func (p *pass) observe(ctx context.Context) (lifecycle.DrainView, error) {
 		view.Pods = append(view.Pods, waiting)
 		p.reportHeld(&pods[i])
 	}
-	// The cache has no order, and what is said of them must not change with it.
+	// The cache has no order, and events must not change with it.
 	slices.SortFunc(view.Pods, func(a, b lifecycle.DrainPod) int { return strings.Compare(a.String(), b.String()) })
 	if len(view.Pods) == 0 {
 		view.Volumes, err = p.volumes(ctx, pods)
@@ -88,8 +88,8 @@ func (p *pass) observe(ctx context.Context) (lifecycle.DrainView, error) {
 	return view, err
 }
 
-// blocker says which disruption budgets may keep a pod; empty: none.
-func (p *pass) blocker(ctx context.Context, pod *corev1.Pod) (string, error) {
+// blocker names the PodDisruptionBudgets that may block the eviction of a pod; empty: none.
+func (p *reconciliation) blocker(ctx context.Context, pod *corev1.Pod) (string, error) {
 	budgets, known := p.budgets[pod.Namespace]
 	if !known {
 		var err error
@@ -114,9 +114,9 @@ func (p *pass) blocker(ctx context.Context, pod *corev1.Pod) (string, error) {
 	}
 }
 
-// volumes returns the attachments that have to go before the instance: those of pods that
-// stay to the end do not.
-func (p *pass) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error) {
+// volumes returns the attachments that must be gone before the instance is terminated: all but
+// those of pods that are not drained.
+func (p *reconciliation) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error) {
 	attachments, err := mirror.AttachmentsOn(ctx, p.Client, p.node.Name)
 	if err != nil || len(attachments) == 0 {
 		return nil, err
@@ -148,7 +148,7 @@ func (p *pass) volumes(ctx context.Context, pods []corev1.Pod) ([]string, error)
 	return pending, nil
 }
 
-func (p *pass) evict(view *lifecycle.DrainView, step *lifecycle.Step) {
+func (p *reconciliation) evict(view *lifecycle.DrainView, step *lifecycle.Step) {
 	if len(step.Evict) == 0 {
 		return
 	}
@@ -172,7 +172,7 @@ func (p *pass) evict(view *lifecycle.DrainView, step *lifecycle.Step) {
 	}
 }
 
-func (p *pass) perform(ctx context.Context, step *lifecycle.Step) error {
+func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) error {
 	switch step.Act {
 	case lifecycle.DeleteClaim:
 		return apply.Remove(ctx, p.Client, p.claim)
