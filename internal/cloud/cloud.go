@@ -1,6 +1,6 @@
-// Package cloud is the seam between Dovetail and whoever sells instances. A provider
-// gets values and returns values: it never sees a NodePool or NodeClaim, ranks nothing,
-// remembers no shortage. It only knows its cloud.
+// Package cloud is the seam between Dovetail and the clouds. A provider gets values and
+// returns values: it never sees a NodePool or NodeClaim, ranks nothing, remembers no shortage.
+// It only knows its cloud.
 //
 // Abilities that not every cloud has are small interfaces found by type assertion.
 // internal/cloud/cloudtest is the suite that every provider passes.

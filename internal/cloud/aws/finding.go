@@ -18,7 +18,7 @@ const (
 	missingAgain      = time.Minute
 )
 
-// finding is what one look at the account says of a class.
+// finding is what was found in the account for one condition of a class.
 type finding struct {
 	// reason and message say what is missing; empty: nothing is.
 	reason, message string

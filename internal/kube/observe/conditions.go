@@ -144,8 +144,8 @@ func (c *Conditions) Changed(before, after client.Object) []Transition {
 	return turned
 }
 
-// Gone counts an object of ours that is no more, and reports whether it was one that was
-// deleted in good order.
+// Gone counts an object of ours that is gone, and reports whether it had been marked for deletion
+// before.
 func (c *Conditions) Gone(o client.Object) bool {
 	k, at := c.kindOf(o), o.GetDeletionTimestamp()
 	if k == nil || at == nil || !c.ours(o) {
@@ -169,7 +169,7 @@ func (c *Conditions) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends what was counted, and a picture of the objects as the cache has them.
+// Collect sends what was counted, and the present conditions of the objects in the cache.
 func (c *Conditions) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c.metrics() {
 		m.transitions.Collect(ch)

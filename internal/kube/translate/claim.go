@@ -59,9 +59,9 @@ func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpente
 
 // launchLabels chooses values for the custom labels that requirements leave open: those that
 // neither type nor offering will decide. A list gives its first value; a range its
-// lowest; "exists" gives "0" or the first integer that is not excluded. Where no label
-// will do there is none: with one, daemons that ask for it would come, and nobody has
-// counted them.
+// lowest; "exists" gives "0" or the first integer that is not excluded. Where a key
+// need not have a value it gets none: a label could bring DaemonSet pods that the plan has
+// not counted.
 func launchLabels(r label.Requirements, v Vocabulary) map[string]string {
 	labels := map[string]string{}
 	for key, q := range r {

@@ -18,15 +18,15 @@ import (
 
 // Annotations of ours.
 const (
-	// StepAnnotationKey is on the claims of a step of disruption that is under way: the
-	// step's id, how many nodes it removes, and how many it launched, with spaces between.
+	// StepAnnotationKey is on the NodeClaims of a command in progress: the command's id, how many
+	// nodes it removes, and how many it launched, with spaces between.
 	StepAnnotationKey = "dovetail.sh/disruption-step"
 	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
 	// by which its drain must begin, in RFC 3339.
 	ReplaceByAnnotationKey = "dovetail.sh/replace-by"
 	// InterruptionAnnotationKey is on the same claim: the kind of the cloud's notice.
 	InterruptionAnnotationKey = "dovetail.sh/interruption"
-	// ReplacesAnnotationKey is on a claim that was launched for a step: the step's id.
+	// ReplacesAnnotationKey is on a NodeClaim that was launched for a command: the command's id.
 	ReplacesAnnotationKey = "dovetail.sh/replaces"
 	// TimeZoneAnnotationKey on a NodePool is the time zone of its budgets' schedules, by its
 	// IANA name ("Europe/Berlin"). Without it they are in UTC.
@@ -57,18 +57,19 @@ func StepAnnotation(id string, removes, launches int) string {
 	return fmt.Sprintf("%s %d %d", id, removes, launches)
 }
 
-// disruption returns what may disrupt a NodeClaim's node, or has begun to. A step that
-// cannot be read is one that was not begun, and is taken back like one.
+// disruption returns what may disrupt a NodeClaim's node, or has begun to. An annotation of a
+// command that cannot be read counts as that of a command that was not begun completely, so that
+// the command is cancelled.
 func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 	d := cluster.Disruption{
 		HasGrace: nc.Spec.TerminationGracePeriod != nil,
-		Ending:   held(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
+		Ending:   trueCondition(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
 		Replaces: nc.Annotations[ReplacesAnnotationKey],
 	}
-	if deadline, err := Deadline(nc); err == nil { // who drains it says what is wrong with it
+	if deadline, err := Deadline(nc); err == nil { // the termination controller reports what is wrong with it
 		d.Deadline = deadline
 	}
-	if c := held(nc, karpenterv1.ConditionTypeDrifted); c != nil {
+	if c := trueCondition(nc, karpenterv1.ConditionTypeDrifted); c != nil {
 		d.Drifted, d.DriftedSince = c.Reason, c.LastTransitionTime.Time
 	}
 	if words := strings.Fields(nc.Annotations[StepAnnotationKey]); len(words) == 3 {
@@ -89,8 +90,8 @@ func policy(np *karpenterv1.NodePool) string {
 	return cluster.PolicyUnderutilized
 }
 
-// budgets returns a pool's budgets as they stand at an instant. One that cannot be read
-// allows nothing: better a node too many than one too few.
+// budgets returns a pool's budgets at an instant. A budget that cannot be read allows no
+// disruption.
 func budgets(np *karpenterv1.NodePool, now time.Time) []cluster.Budget {
 	zone, zoneErr := timeZone(np)
 	var out []cluster.Budget
@@ -154,8 +155,8 @@ func positive(np *karpenterv1.NodePool, key string) float64 {
 	return v
 }
 
-// UnreadAnnotations says which of our annotations of a pool cannot be read, so that the
-// operator's word counts in their place.
+// UnreadAnnotations says which of our annotations of a pool cannot be read, so that the settings
+// of the controller apply instead.
 func UnreadAnnotations(np *karpenterv1.NodePool) (why []string) {
 	for _, key := range []string{EvictionHourlyAnnotationKey, SavingShareMinAnnotationKey} {
 		if text, ok := np.Annotations[key]; ok && positive(np, key) == 0 {
@@ -186,18 +187,18 @@ func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
 
 // Initialized reports whether a NodeClaim's node takes pods.
 func Initialized(nc *karpenterv1.NodeClaim) bool {
-	return held(nc, karpenterv1.ConditionTypeInitialized) != nil
+	return trueCondition(nc, karpenterv1.ConditionTypeInitialized) != nil
 }
 
-// Drift returns what is to be known of a claim to report whether it has drifted from its
-// pool; what the provider sees is left to who can ask it.
+// Drift returns what decides whether a claim has drifted from its pool, without what only the
+// provider knows.
 func Drift(nc *karpenterv1.NodeClaim, np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) (drift.View, error) {
 	hash := func(annotations map[string]string) drift.Hash {
 		return drift.Hash{Value: annotations[karpenterv1.NodePoolHashAnnotationKey], Version: annotations[karpenterv1.NodePoolHashVersionAnnotationKey]}
 	}
 	requirements, err := Requirements(np.Spec.Template.Spec.Requirements)
 	return drift.View{
-		At: now, Created: nc.CreationTimestamp.Time, Launched: held(nc, karpenterv1.ConditionTypeLaunched) != nil,
+		At: now, Created: nc.CreationTimestamp.Time, Launched: trueCondition(nc, karpenterv1.ConditionTypeLaunched) != nil,
 		Pool: hash(np.Annotations), Claim: hash(nc.Annotations), Requirements: requirements, Labels: nc.Labels, Types: types,
 	}, err
 }

@@ -79,8 +79,8 @@ func DrainClaim(nc *karpenterv1.NodeClaim) (*lifecycle.DrainClaim, error) {
 	}, nil
 }
 
-// DrainPod returns what a drain depends on of a pod, but for the disruption budgets that
-// may keep it.
+// DrainPod returns what a drain depends on of a pod, without the PodDisruptionBudgets that may
+// block its eviction.
 func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	p := lifecycle.DrainPod{
 		PodRef: PodRef(pod), IsDaemon: OwnedByDaemonSet(pod), IsCritical: Critical(pod), Finalizers: pod.Finalizers,
@@ -125,16 +125,16 @@ func Expires(nc *karpenterv1.NodeClaim) time.Time {
 	return expires
 }
 
-// Ageless returns the claim as one that its age does not end: nothing would be launched in the
-// place of a node of a static pool.
+// Ageless returns the claim without its expiry by age: a node of a static pool would not be
+// replaced.
 func Ageless(nc *karpenterv1.NodeClaim) *karpenterv1.NodeClaim {
 	ageless := *nc
 	ageless.Spec.ExpireAfter = karpenterv1.NillableDuration{}
 	return &ageless
 }
 
-// Reclaimed returns why the cloud ends a NodeClaim's instance when it expires; empty: it is not
-// the cloud that does.
+// Reclaimed returns the kind of the cloud's notice if Expires is the time when the cloud takes the
+// instance away; empty: it is not.
 func Reclaimed(nc *karpenterv1.NodeClaim) string {
 	by, err := time.Parse(time.RFC3339, nc.Annotations[ReplaceByAnnotationKey])
 	if err != nil || !by.Equal(Expires(nc)) {

@@ -65,10 +65,10 @@ func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 		m.InFlight = inFlightClaim(nc)
 	}
 	m.LastPodEvent = nc.Status.LastPodEventTime.Time
-	if c := held(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.LastPodEvent) {
+	if c := trueCondition(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.LastPodEvent) {
 		m.LastPodEvent = c.LastTransitionTime.Time
 	}
-	if c := held(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil {
+	if c := trueCondition(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil {
 		m.DisruptionReason, m.DisruptedSince = c.Reason, c.LastTransitionTime.Time
 	}
 	if NodeHold(nc, now).Active {
@@ -77,8 +77,8 @@ func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	return m
 }
 
-// held returns a condition that is True, or nil.
-func held(nc *karpenterv1.NodeClaim, conditionType string) *metav1.Condition {
+// trueCondition returns a condition that is True, or nil.
+func trueCondition(nc *karpenterv1.NodeClaim, conditionType string) *metav1.Condition {
 	if c := meta.FindStatusCondition(nc.Status.Conditions, conditionType); c != nil && c.Status == metav1.ConditionTrue {
 		return c
 	}
@@ -95,8 +95,8 @@ func inFlightClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
 	return &cluster.InFlightClaim{Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values()}
 }
 
-// keptTaints leaves out the taints that go away before the node takes pods, and the soft
-// one that is ours: it is for kube-scheduler, which has had its choice before we are asked.
+// keptTaints leaves out the taints that are removed before the node takes pods, and our soft
+// taint: that is for kube-scheduler, which has found no node before a pod asks us for one.
 func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialized bool) []corev1.Taint {
 	starting := nc != nil && !initialized
 	if !starting && !slices.ContainsFunc(taints, isPreferOthersTaint) {

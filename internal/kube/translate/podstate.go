@@ -77,12 +77,12 @@ type Hold struct {
 	Active bool
 	// Until is when the hold ends or ended; zero if it has no end that is known.
 	Until time.Time
-	// Invalid: the annotation says nothing that can be understood, so it does not hold.
+	// Invalid: the annotation cannot be read, so it has no effect.
 	Invalid bool
 }
 
-// DoNotDisrupt reads a pod's do-not-disrupt annotation: "true" holds for good, a positive
-// Go duration from the pod's start on.
+// DoNotDisrupt reads a pod's do-not-disrupt annotation: "true" is valid for ever, a positive Go
+// duration counts from the pod's start on.
 func DoNotDisrupt(pod *corev1.Pod, now time.Time) Hold {
 	if pod.Status.StartTime == nil {
 		return holdOf(pod, time.Time{}, now)
@@ -124,7 +124,8 @@ func Disruptable(pod *corev1.Pod, now time.Time) bool {
 	return !Active(pod) || !DoNotDisruptActive(pod, now)
 }
 
-// ToleratesDisrupted reports whether the pod wants to stay on a node that is being removed.
+// ToleratesDisrupted reports whether the pod tolerates the disrupted taint: it wants to stay on a
+// node that is being removed.
 func ToleratesDisrupted(pod *corev1.Pod) bool {
 	taint := cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}
 	return fit.Tolerates(Tolerations(pod.Spec.Tolerations), taint)
@@ -135,15 +136,15 @@ func Evictable(pod *corev1.Pod, now time.Time) bool {
 	return Active(pod) && !ToleratesDisrupted(pod) && !Mirror(pod) && !DoNotDisruptActive(pod, now)
 }
 
-// Drainable reports whether a drain concerns itself with the pod. It does not with pods
-// that want to stay, and gives up on those stuck in termination.
+// Drainable reports whether a drain has to evict the pod or wait for it. It is false for static
+// pods, for pods that tolerate the disrupted taint, and for those stuck in termination.
 func Drainable(pod *corev1.Pod, now time.Time) bool {
 	stuck := Terminating(pod) && now.Sub(pod.DeletionTimestamp.Time) > stuckAfter
 	return !ToleratesDisrupted(pod) && !stuck && !Mirror(pod)
 }
 
-// WaitingEviction reports whether a drain has to wait for the pod: for those too that may
-// not be evicted yet.
+// WaitingEviction reports whether a drain has to wait for the pod, which may be one that must not
+// be evicted yet.
 func WaitingEviction(pod *corev1.Pod, now time.Time) bool {
 	return !Terminal(pod) && Drainable(pod, now)
 }

@@ -29,7 +29,7 @@ func phase(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.Phase = phase }
 }
 
-func held(text string) func(*corev1.Pod) {
+func trueCondition(text string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: text}
 	}
@@ -109,10 +109,10 @@ func TestPodPredicates(t *testing.T) {
 			want: "active critical reschedulable disruptable evictable drainable waiting",
 		},
 		"a held pod is waited for and not evicted": {
-			with: with{held("true")}, want: "active reschedulable held drainable waiting",
+			with: with{trueCondition("true")}, want: "active reschedulable held drainable waiting",
 		},
 		"an ended pod's hold does not hold its node": {
-			with: with{held("true"), phase(corev1.PodSucceeded)}, want: "terminal held disruptable drainable",
+			with: with{trueCondition("true"), phase(corev1.PodSucceeded)}, want: "terminal held disruptable drainable",
 		},
 		"a pod that tolerates the disrupted taint stays": {
 			with: with{tolerates(corev1.Toleration{Key: karpenterv1.DisruptedTaintKey, Operator: corev1.TolerationOpExists})},
@@ -149,20 +149,20 @@ func TestDoNotDisrupt(t *testing.T) {
 		want translate.Hold
 	}{
 		"no annotation":            {want: translate.Hold{}},
-		"true holds for good":      {with: []func(*corev1.Pod){held("true")}, want: translate.Hold{Active: true}},
-		"false is not understood":  {with: []func(*corev1.Pod){held("false")}, want: translate.Hold{Invalid: true}},
-		"empty is not understood":  {with: []func(*corev1.Pod){held("")}, want: translate.Hold{Invalid: true}},
-		"a zero duration is wrong": {with: []func(*corev1.Pod){held("0s")}, want: translate.Hold{Invalid: true}},
-		"a negative one as well":   {with: []func(*corev1.Pod){held("-5m")}, want: translate.Hold{Invalid: true}},
+		"true holds for good":      {with: []func(*corev1.Pod){trueCondition("true")}, want: translate.Hold{Active: true}},
+		"false is not understood":  {with: []func(*corev1.Pod){trueCondition("false")}, want: translate.Hold{Invalid: true}},
+		"empty is not understood":  {with: []func(*corev1.Pod){trueCondition("")}, want: translate.Hold{Invalid: true}},
+		"a zero duration is wrong": {with: []func(*corev1.Pod){trueCondition("0s")}, want: translate.Hold{Invalid: true}},
+		"a negative one as well":   {with: []func(*corev1.Pod){trueCondition("-5m")}, want: translate.Hold{Invalid: true}},
 		"a duration holds a pod that has not started": {
-			with: []func(*corev1.Pod){held("10m")}, want: translate.Hold{Active: true},
+			with: []func(*corev1.Pod){trueCondition("10m")}, want: translate.Hold{Active: true},
 		},
 		"a duration holds until it has passed since the start": {
-			with: []func(*corev1.Pod){held("10m"), started(9 * time.Minute)},
+			with: []func(*corev1.Pod){trueCondition("10m"), started(9 * time.Minute)},
 			want: translate.Hold{Active: true, Until: podNow.Add(time.Minute)},
 		},
 		"and no longer": {
-			with: []func(*corev1.Pod){held("10m"), started(10 * time.Minute)},
+			with: []func(*corev1.Pod){trueCondition("10m"), started(10 * time.Minute)},
 			want: translate.Hold{Until: podNow},
 		},
 	} {

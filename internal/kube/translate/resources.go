@@ -16,9 +16,9 @@ func Quantities(list corev1.ResourceList) quantity.List {
 	return l
 }
 
-// Amount returns how much of a resource that is, in the core's units: cpu in millicores, everything
-// else in whole units, rounded away from zero. Value and MilliValue return anything for what no
-// int64 holds (0 for a cpu of 9Ei), so they are not asked for that.
+// Amount returns a quantity in the core's units: cpu in millicores, everything else in whole units,
+// rounded away from zero. It does not call Value and MilliValue for quantities that exceed an int64,
+// because their result is arbitrary then (0 for a cpu of 9Ei).
 func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	approximately := q.AsApproximateFloat64()
 	if name == corev1.ResourceCPU {

@@ -8,12 +8,12 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// quarter divides every offset from UTC that is in use, so within a quarter of an hour
-// that begins at a full one, no clock is moved.
+// quarter divides every offset from UTC that is in use, so that no clock is moved within a quarter
+// of an hour.
 const quarter = 15 * time.Minute
 
-// historyMax bounds how far back the begin of a window is sought. Whatever comes at all comes
-// within eight years: the 29th of February, where a year without one falls between.
+// historyMax bounds how far back the begin of a window is sought. Every schedule that has a time
+// at all has one within eight years: the longest gap is between two 29ths of February.
 const historyMax = 8 * 366 * 24 * time.Hour
 
 // windows are the spans of time that begin when a schedule says so, by the clocks of a
@@ -65,8 +65,8 @@ func (w *windows) open(now time.Time) bool {
 // starred is how the library marks a field that was given as a star.
 const starred = 1 << 63
 
-// onDay reports whether the schedule knows the day. Of day of month and day of week one is
-// enough if both are given.
+// onDay reports whether a day is in the schedule. If both the day of the month and the day of the
+// week are given, one of them suffices.
 func (w *windows) onDay(t time.Time) bool {
 	ofMonth, ofWeek := has(w.spec.Dom, t.Day()), has(w.spec.Dow, int(t.Weekday()))
 	either := w.spec.Dom&starred == 0 && w.spec.Dow&starred == 0

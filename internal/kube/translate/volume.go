@@ -58,9 +58,9 @@ func ClaimsOf(p *corev1.Pod) []PodClaim {
 
 // Volumes returns what the claims ask of the node of the pod, as kube-scheduler sees it.
 //
-// moves: the pod still runs, and will be another pod when it looks for a node. Volumes on
-// its node's local disks will then be gone with that, and those made for the pod with
-// the pod, so they bind it to no place.
+// moves: the pod still runs, and its replacement will be another pod. Volumes on local disks of
+// the node will be gone with the node, and volumes made for the pod with the pod, so they do not
+// decide where the replacement goes.
 func Volumes(p *corev1.Pod, claims []PodClaim, moves bool) cluster.Volumes {
 	out := cluster.Volumes{Terms: []label.Requirements{{}}, Attach: quantity.List{}}
 	counted := map[string]bool{}
@@ -88,8 +88,8 @@ func Volumes(p *corev1.Pod, claims []PodClaim, moves bool) cluster.Volumes {
 	return out
 }
 
-// terms returns where a volume for the claim is, or can be made; or what is wrong with
-// the claim, so that nothing can be said.
+// terms returns where a volume for the claim is or can be made, or the problem for which that is
+// not known.
 func (c *PodClaim) terms(p *corev1.Pod, moves bool) (terms []label.Requirements, problem string) {
 	switch {
 	case c.Claim == nil && c.Ephemeral:
@@ -157,12 +157,12 @@ func (c *PodClaim) unbound() (terms []label.Requirements, problem string) {
 	return terms, problem
 }
 
-// provisions reports whether volumes of the class are made when they are needed.
+// provisions reports whether volumes of the storage class are made on demand.
 func (c *PodClaim) provisions() bool {
 	return c.Class.Provisioner != "" && c.Class.Provisioner != volume.NotSupportedProvisioner
 }
 
-// suits reports whether a free volume is right for the claim, wherever it is.
+// suits reports whether an unbound volume can be bound to the claim, wherever the volume is.
 func suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	anywhere := *pv
 	anywhere.Spec.NodeAffinity = nil
@@ -170,9 +170,8 @@ func suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) boo
 	return err == nil && found != nil
 }
 
-// reach returns the alternatives of a volume's node affinity, met with the zone and
-// region that its labels name; none: no node can use it. ignoreHost leaves the name of
-// the node out.
+// reach returns the alternatives of a volume's node affinity, each with the zone and region that
+// the volume's labels name; none: no node can use it. ignoreHost leaves hostnames out.
 func reach(pv *corev1.PersistentVolume, ignoreHost bool) []label.Requirements {
 	terms := []label.Requirements{{}}
 	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {

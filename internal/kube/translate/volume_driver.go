@@ -7,8 +7,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Attachment returns which driver must attach which volume for the claim; no driver:
-// none that anybody counts. A volume that is yet to be made goes by its claim.
+// Attachment returns which driver must attach which volume for the claim; no driver: attachments
+// of this volume are not limited. A volume that is yet to be made is identified by its claim.
 func (c *PodClaim) Attachment() (driver, handle string) {
 	switch {
 	case c.Claim == nil:

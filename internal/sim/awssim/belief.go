@@ -19,7 +19,7 @@ const (
 )
 
 // Beliefs are what AWS may do where its documentation is silent or has changed. The zero
-// value is what is believed to be so; whoever relies on one of them is tested with the others.
+// value is what is believed to be so; code that relies on it is tested with the other values.
 type Beliefs struct {
 	// RepeatedToken is one of the Repeat constants.
 	RepeatedToken string

@@ -54,7 +54,7 @@ func typeProperty(m *ec2Type, filter string) ([]string, bool) {
 	}
 }
 
-// offered is a type in a place.
+// offered is an instance type in a zone or region.
 type offered struct{ typ, location, kind string }
 
 func (s *catalog) describeOfferings(c *call) (any, error) {

@@ -42,6 +42,6 @@ func (s *Sim) serveControl(w http.ResponseWriter, r *http.Request) {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	// Who is gone does not read the answer.
+	// A caller that is gone does not read the answer.
 	_ = json.NewEncoder(w).Encode(v)
 }

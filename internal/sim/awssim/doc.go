@@ -12,7 +12,7 @@
 // says which Node its kubelet reports; the [Registrar] gets it.
 //
 // Sim composes one part for each service or subject, each with its own state. Read sim.go
-// and http.go, then the road of a launch: fleet.go, launchoption.go, launch.go, instance.go,
+// and http.go, then the way of a launch: fleet.go, launchoption.go, launch.go, instance.go,
 // join.go; then fault.go and inject.go. The rest is one file a service or subject. It may
 // import cloud/ec2catalog and package boot, and nothing of the provider.
 package awssim

@@ -19,7 +19,7 @@ const (
 	capacityBlock    = "capacity-block"
 )
 
-// instance is an instance type.
+// ec2Type is an instance type.
 type ec2Type struct {
 	name, family, size string
 	vcpus              int

@@ -77,7 +77,7 @@ func (s *fleets) createFleet(c *call) (any, error) {
 	return out, nil
 }
 
-// orders reads all ways in which the fleet may be launched, the best first.
+// options reads all ways in which the fleet may be launched, the best first.
 func (s *fleets) options(c *call) ([]*launchOption, error) {
 	configs := c.form.list("LaunchTemplateConfigs")
 	if len(configs) == 0 {

@@ -230,7 +230,7 @@ func writeAnswer(w http.ResponseWriter, c *call, answer any, err error) {
 		w.WriteHeader(refusal.status)
 		answer = map[string]any{"__type": refusal.code, "message": refusal.message}
 	}
-	// Who is gone does not read the answer.
+	// A caller that is gone does not read the answer.
 	_ = json.NewEncoder(w).Encode(answer)
 }
 

@@ -38,7 +38,7 @@ func (s *iam) operations() map[string]operation {
 	}
 }
 
-// callerIdentity is STS's answer to who asks.
+// callerIdentity answers GetCallerIdentity of STS.
 func (s *iam) callerIdentity(*call) (any, error) {
 	return fields{{"Arn", s.base.arn("iam", "user/dovetail")}, {"UserId", "AIDA0000000000000001"}, {"Account", s.base.opts.AccountID}}, nil
 }

@@ -47,7 +47,7 @@ type instance struct {
 	placement                    placed
 	// node is the name of its Node once it has joined; bootError why it will not.
 	node, bootError string
-	// protected: it may not be terminated by whoever asks.
+	// protected: termination protection is on.
 	protected bool
 	// interrupted is when its notice was given.
 	interrupted   time.Time

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// valid checks what is wrong with an order whatever the capacity.
+// valid returns what is wrong with a launch option whatever the capacity.
 func (s *fleets) valid(o *launchOption, now time.Time) *apiError {
 	im := s.images.byID[o.imageID]
 	switch {
@@ -63,7 +63,7 @@ func (s *fleets) validNetwork(o *launchOption) *apiError {
 	return nil
 }
 
-// launch launches one instance of an order, or says why not.
+// launch launches one instance of a launch option, or says why not.
 func (s *fleets) launch(o *launchOption, now time.Time) (*instance, *apiError) {
 	if refusal := s.valid(o, now); refusal != nil {
 		return nil, refusal

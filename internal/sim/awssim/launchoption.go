@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// order is one way to launch an instance of a fleet: a template with one override.
+// launchOption is one way to launch an instance of a fleet: a template with one override.
 type launchOption struct {
 	template     *template
 	override     *form
@@ -46,7 +46,7 @@ func (o *launchOption) describe() fields {
 	}
 }
 
-// sortOrders puts the orders into the sequence that the allocation strategy says.
+// sortOptions sorts launch options as the allocation strategy says.
 func sortOptions(options []*launchOption, f *form, capacityType string) {
 	byPrice := func(a, b *launchOption) int { return cmp.Compare(a.price, b.price) }
 	byPriority := func(a, b *launchOption) int { return cmp.Compare(a.priority, b.priority) }

@@ -72,7 +72,8 @@ func (s *placements) describePlacements(c *call) (any, error) {
 	})
 }
 
-// placementFor finds the place of an order in its group, if it names one.
+// placementFor finds where in its placement group an instance of a launch option goes, if the
+// option names a group.
 func (s *placements) placementFor(o *launchOption) (placed, *apiError) {
 	spec := o.template.data.at("Placement")
 	id, name := spec.text("GroupId"), spec.text("GroupName")

@@ -55,7 +55,7 @@ func (s *reservations) inReservation(r *Reservation, do func(*instance)) {
 	}
 }
 
-// reservationFor returns the reservation that an order uses up; nil: none.
+// reservationFor returns the reservation that a launch option uses; nil: none.
 func (s *reservations) reservationFor(o *launchOption, now time.Time) (*Reservation, *apiError) {
 	spec := o.template.data.at("CapacityReservationSpecification")
 	id := spec.text("CapacityReservationTarget", "CapacityReservationId")

@@ -148,7 +148,7 @@ func (s *templates) describeTemplates(c *call) (any, error) {
 	})
 }
 
-// deleteTemplates is what a person does who tidies up too much.
+// deleteTemplates deletes launch templates, as a person may do by mistake.
 func (s *templates) deleteTemplates(f *Fault, _ time.Time) {
 	maps.DeleteFunc(s.byID, func(_ string, t *template) bool { return matches(f.Target, t.name) })
 }

@@ -185,7 +185,7 @@ func (l *probe) queue(ctx context.Context) []Finding {
 	}
 	out, err := l.sqs.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &l.o.Queue})
 	if err == nil {
-		// What is there stays there, for whom it is meant.
+		// With no visibility timeout the messages stay in the queue.
 		_, err = l.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: out.QueueUrl, MaxNumberOfMessages: 1, VisibilityTimeout: 0})
 	}
 	if err != nil {

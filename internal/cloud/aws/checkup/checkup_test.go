@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// account is a simulated account that lacks nothing, and who asks it.
+// account is a simulated account that lacks nothing, and the options to check it with.
 func account(t *testing.T, change func(*awssim.Options)) (*awssim.Sim, checkup.Options) {
 	t.Helper()
 	o := awssim.Options{Seed: 1, Unlimited: true, Roles: []string{"AWSServiceRoleForEC2Spot"}}

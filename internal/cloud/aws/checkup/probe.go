@@ -26,7 +26,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// probe is one look at an account, and what was learnt on the way.
+// probe is one check-up of an account, and what earlier checks found out for later ones.
 type probe struct {
 	o       *Options
 	ec2     *ec2.Client

@@ -1,4 +1,4 @@
-// Package class judges an EC2NodeClass by what is known: whether instances can be made of it
-// (validate.go), and whether an instance is still what it would make (hash.go, drift.go).
-// What has to be asked of EC2 is for package aws.
+// Package class finds out, without asking EC2, whether instances of an EC2NodeClass can be
+// launched (validate.go), and whether an instance is still what the class would launch (hash.go,
+// drift.go). Package aws asks EC2 what this package cannot know.
 package class

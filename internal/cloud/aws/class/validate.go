@@ -45,9 +45,9 @@ type Facts struct {
 // without EC2.
 type Verdict struct {
 	Reason, Message string
-	// Unknown: it cannot be said yet; look again.
+	// Unknown: the outcome is not known yet; validate again later.
 	Unknown bool
-	// Settled: it stays so until the class is edited.
+	// Settled: the outcome is valid until the class is edited.
 	Settled bool
 }
 
@@ -147,8 +147,8 @@ const (
 	tagsOurs = 9
 )
 
-// validateTags refuses more tags than there is room for, and the tags that are ours to set, for classes that were created before
-// the API server did.
+// validateTags refuses more tags than there is room for, and tags that only the provider sets. The
+// API server refuses the latter as well, but classes may be older than that rule.
 func validateTags(c *awsv1.EC2NodeClass) Verdict {
 	ours := []string{awsv1.TagEKSClusterName, awsv1.TagNodePool, awsv1.TagNodeClaim, awsv1.TagNodeClass}
 	for _, key := range slices.Sorted(maps.Keys(c.Spec.Tags)) {

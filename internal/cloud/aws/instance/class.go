@@ -18,10 +18,10 @@ type Region struct {
 	Spot map[string]map[string]float64
 	// Away are the ids of zones in which nothing is launched now.
 	Away []string
-	// MemoryOverhead is the share of the memory that the hypervisor keeps
-	// (VM_MEMORY_OVERHEAD_PERCENT, which is a share all the same).
+	// MemoryOverhead is the share of the memory that the hypervisor keeps, from 0 to 1
+	// (VM_MEMORY_OVERHEAD_PERCENT, which is no percentage in spite of its name).
 	MemoryOverhead float64
-	// ReservedENIs are the interfaces that are left free of pods (RESERVED_ENIS).
+	// ReservedENIs is how many interfaces pods do not use (RESERVED_ENIS).
 	ReservedENIs int64
 }
 
@@ -35,7 +35,7 @@ type Class struct {
 	Left map[string]int
 	// Group is the placement group; nil: none.
 	Group *Group
-	// Memory is what nodes of each type said they have, in bytes.
+	// Memory is what nodes of each type reported, in bytes.
 	Memory map[string]int64
 }
 

@@ -26,8 +26,8 @@ func Policies(p Params) []Policy {
 	}
 }
 
-// Implied returns actions that no operation is named for: AWS asks for them beside another,
-// which is the value.
+// Implied returns the actions that no operation is named after. AWS checks them with another
+// operation, which is the value.
 func Implied() map[string]string {
 	return map[string]string{
 		"iam:PassRole":           "CreateFleet and AddRoleToInstanceProfile give instances a role",
@@ -41,7 +41,7 @@ func allow(sid string, actions, resources []string, condition map[string]map[str
 	return Statement{sid, "Allow", actions, resources, condition}
 }
 
-// launchFrom: what instances are made of belongs to somebody else.
+// launchFrom allows launches to use images, subnets and other resources that others made.
 func (p *Params) launchFrom() Statement {
 	return allow("LaunchFromWhatThereIs", []string{"ec2:CreateFleet", "ec2:RunInstances"}, []string{
 		p.ec2("", "image"), p.ec2("", "snapshot"),
@@ -88,7 +88,7 @@ func (p *Params) changeProfiles() Statement {
 		[]string{p.profiles()}, p.profileTags("aws:ResourceTag/"))
 }
 
-// readProfiles: one that is asked for and does not exist has no path by which to allow it.
+// readProfiles allows all profiles: one that does not exist has no path by which to allow it.
 func (p *Params) readProfiles() Statement {
 	return allow("ReadProfiles", []string{"iam:GetInstanceProfile", "iam:ListInstanceProfiles"}, []string{p.iam("instance-profile/*")}, nil)
 }
@@ -123,7 +123,7 @@ func (p *Params) readShifts() Statement {
 	return allow("ReadZonalShifts", []string{"arc-zonal-shift:GetManagedResource"}, []string{p.arn("eks", p.Region, p.Account, "cluster/"+p.Cluster)}, nil)
 }
 
-// made are the kinds of what is made, and tagged as it is.
+// made returns the kinds of resources that a launch creates and tags.
 func (p *Params) made() []string {
 	var out []string
 	for _, kind := range []string{"fleet", "instance", "launch-template", "network-interface", "spot-instances-request", "volume"} {
@@ -132,7 +132,7 @@ func (p *Params) made() []string {
 	return out
 }
 
-// tagged is that a request tags what it makes as the cluster's.
+// tagged is the condition that a request gives the cluster's tags to what it creates.
 func (p *Params) tagged() map[string]map[string][]string {
 	const tag = "aws:RequestTag/"
 	return map[string]map[string][]string{
@@ -144,7 +144,7 @@ func (p *Params) tagged() map[string]map[string][]string {
 	}
 }
 
-// own is that something has the cluster's tags.
+// own is the condition that a resource has the cluster's tags.
 func (p *Params) own() map[string]map[string][]string {
 	const tag = "aws:ResourceTag/"
 	return map[string]map[string][]string{

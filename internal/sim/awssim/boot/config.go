@@ -30,7 +30,7 @@ func newConfig(m Instance) *config {
 	}
 }
 
-// check refuses what would keep the kubelet from starting or from being let in.
+// check returns an error if the kubelet could not start, or the API server would not accept it.
 func (c *config) check(m Instance) error {
 	switch {
 	case c.cluster != m.Cluster:
@@ -109,7 +109,7 @@ func (c *config) flag(name, value string) error {
 		c.podsPerCore, err = strconv.Atoi(value)
 	case "--kube-reserved":
 		c.kubeReserved, err = pairs(value, "=")
-		c.kubeReserved = closed(c.kubeReserved)
+		c.kubeReserved = withZeros(c.kubeReserved)
 	case "--system-reserved":
 		c.systemReserved, err = pairs(value, "=")
 	case "--eviction-hard":
@@ -122,8 +122,9 @@ func (c *config) flag(name, value string) error {
 	return err
 }
 
-// closed says that a reservation is all there is: what it does not name is not kept.
-func closed(m map[string]string) map[string]string {
+// withZeros adds zero for each resource that a reservation does not name, so that no default of
+// the image stays.
+func withZeros(m map[string]string) map[string]string {
 	for _, k := range []string{"cpu", "memory", "ephemeral-storage"} {
 		if _, ok := m[k]; !ok {
 			m[k] = "0"

@@ -18,8 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// retryAfter is how long an API server that refuses is left alone. Each instance has one
-// place in the queue at most.
+// retryAfter is the pause after the API server refused a write.
 const retryAfter = time.Second
 
 // KWOK looks after Nodes that have this annotation or this label; it is configured so.
