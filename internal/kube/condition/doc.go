@@ -3,6 +3,6 @@
 // depends on.
 //
 // There is no clock and no client here: the caller says what time it is and
-// writes the object. Whether a change must be written is what every changing
-// method returns.
+// writes the object. Every method that changes conditions reports whether the
+// object must be written.
 package condition

@@ -3,9 +3,10 @@
 // this package decides nothing.
 //
 // Metrics is a struct of everything that is counted, built from a registerer. Recorder
-// writes Kubernetes events, and keeps the same thing from being said again and again.
-// The files: metrics.go, then names of label values in reasons.go; objects.go for what is
-// shown of each Node and Pod, conditions.go of conditions; cloud.go times calls to the provider; recorder.go, then
-// events.go with one constructor for each event. docs/reference/metrics.md and
-// docs/reference/events.md list both, and a test holds them to it.
+// writes Kubernetes events, and does not repeat the same event within a while.
+//
+// It may import the mirror, translate, cloud and the core. Read metrics.go, then reasons.go (values
+// of labels), objects.go and conditions.go (what is shown of Nodes, pods and conditions) and cloud.go
+// (times calls to the provider); then recorder.go and events.go, which has one constructor for each
+// event. docs/reference/metrics.md and docs/reference/events.md list both, and a test compares them.
 package observe

@@ -125,8 +125,8 @@ func Expires(nc *karpenterv1.NodeClaim) time.Time {
 	return expires
 }
 
-// Ageless returns the claim without its expiry by age: a node of a static pool would not be
-// replaced.
+// Ageless returns the claim without its expiry by age. It is for static pools while the gate
+// StaticCapacity is off: a node that expired would not be replaced.
 func Ageless(nc *karpenterv1.NodeClaim) *karpenterv1.NodeClaim {
 	ageless := *nc
 	ageless.Spec.ExpireAfter = karpenterv1.NillableDuration{}
