@@ -120,7 +120,7 @@ func FuzzVolumes(f *testing.F) {
 	for _, seed := range []string{
 		`{"Pod":{"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]}}}`,
 		`{"Pod":{"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}]}},"Claim":{"metadata":{"name":"c"},"spec":{"volumeName":"pv"}},"Volume":{"metadata":{"labels":{"topology.kubernetes.io/zone":"a__b"}},"spec":{"csi":{"driver":"d","volumeHandle":"h"},"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"k","operator":"Gt","values":["x"]}]}]}}}}}`,
-		`{"Pod":{"spec":{"volumes":[{"name":"v","ephemeral":{}}]}},"Claim":{"metadata":{"name":"-v","annotations":{"volume.kubernetes.io/selected-node":"n"}},"spec":{"storageClassName":"s","resources":{"requests":{"storage":"8Ei"}}}},"Class":{"provisioner":"kubernetes.io/aws-ebs","volumeBindingMode":"WaitForFirstConsumer","allowedTopologies":[{},{"matchLabelExpressions":[{"key":"z","values":[]}]}]},"Loose":[{"spec":{"capacity":{"storage":"9E"}}}]}`,
+		`{"Pod":{"spec":{"volumes":[{"name":"v","ephemeral":{}}]}},"Claim":{"metadata":{"name":"-v","annotations":{"volume.kubernetes.io/selected-node":"n"}},"spec":{"storageClassName":"s","resources":{"requests":{"storage":"8Ei"}}}},"Class":{"provisioner":"kubernetes.io/aws-ebs","volumeBindingMode":"WaitForFirstConsumer","allowedTopologies":[{},{"matchLabelExpressions":[{"key":"z","values":[]}]}]},"Unclaimed":[{"spec":{"capacity":{"storage":"9E"}}}]}`,
 	} {
 		f.Add(seed)
 	}
