@@ -360,9 +360,9 @@ func TestAfterACrash(t *testing.T) {
 	})
 }
 
-// TestNothingIsBoughtForThoseWhoLeft has claims give up while EC2 lets nobody in, after a
+// TestNothingIsLaunchedForClaimsThatAreGone has claims give up while EC2 lets nobody in, after a
 // request of which nobody knows whether it arrived, or before their fleet is sent.
-func TestNothingIsBoughtForThoseWhoLeft(t *testing.T) {
+func TestNothingIsLaunchedForClaimsThatAreGone(t *testing.T) {
 	t.Parallel()
 	ec2, claims := newTeller(), newRegister()
 	ec2.closed = 1

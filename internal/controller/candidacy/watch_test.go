@@ -153,8 +153,8 @@ func claimOf(name, class string) *karpenterv1.NodeClaim {
 	}
 }
 
-// TestWhatOfAClassMatters lets through changes that may make nodes drift.
-func TestWhatOfAClassMatters(t *testing.T) {
+// TestWhichChangesOfAClassMatter lets through changes that may make nodes drift.
+func TestWhichChangesOfAClassMatter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*awsv1.EC2NodeClass)

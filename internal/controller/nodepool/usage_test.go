@@ -55,8 +55,8 @@ func TestCapacityIsWhatTheNodeSaysAndElseWhatWasPromised(t *testing.T) {
 	}
 }
 
-// TestWhatIsAsItWasStillHolds: a node is looked at again only if its claim or its Node has changed.
-func TestWhatIsAsItWasStillHolds(t *testing.T) {
+// TestUnchangedSharesAreKept: a node is looked at again only if its claim or its Node has changed.
+func TestUnchangedSharesAreKept(t *testing.T) {
 	t.Parallel()
 	claim, node := karpenterv1.NodeClaim{}, corev1.Node{}
 	claim.UID, claim.ResourceVersion, claim.Status.ProviderID = "c", "1", "i"

@@ -208,8 +208,8 @@ func TestEveryActionMayBeRepeated(t *testing.T) {
 	})
 }
 
-// TestNobodysWriteIsLost has somebody else write just before each of our writes.
-func TestNobodysWriteIsLost(t *testing.T) {
+// TestWritesOfOthersAreNotLost has somebody else write just before each of our writes.
+func TestWritesOfOthersAreNotLost(t *testing.T) {
 	t.Parallel()
 	calm := &fault{}
 	if _, err := road(t, server(t, calm), 0, 1); err != nil {

@@ -161,7 +161,7 @@ func TestOrdersThatFail(t *testing.T) {
 	}
 }
 
-func TestWhatACloudWasShortOfIsPassedOn(t *testing.T) {
+func TestShortOfferingsArePassedOn(t *testing.T) {
 	t.Parallel()
 	offered := []catalog.Choice{
 		{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "a", CapacityType: "spot"}},

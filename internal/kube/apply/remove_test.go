@@ -36,8 +36,8 @@ func TestARefusedRemovalIsReported(t *testing.T) {
 	}
 }
 
-// TestWhatHasChangedIsNotRemovedAsSeen: what was decided on an old state is decided anew.
-func TestWhatHasChangedIsNotRemovedAsSeen(t *testing.T) {
+// TestChangedObjectsAreNotRemovedAsSeen: what was decided on an old state is decided anew.
+func TestChangedObjectsAreNotRemovedAsSeen(t *testing.T) {
 	t.Parallel()
 	c := server(t, &fault{})
 	old, _ := world(t, c)

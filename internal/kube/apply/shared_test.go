@@ -61,8 +61,8 @@ func (s answeringStatus) Patch(_ context.Context, obj client.Object, patch clien
 	return s.a.answer(obj, patch)
 }
 
-// TestWhatACacheHasIsNotChanged: who writes reads without a copy.
-func TestWhatACacheHasIsNotChanged(t *testing.T) {
+// TestCachedObjectsAreNotChanged: who writes reads without a copy.
+func TestCachedObjectsAreNotChanged(t *testing.T) {
 	t.Parallel()
 	type objects struct {
 		claim *karpenterv1.NodeClaim

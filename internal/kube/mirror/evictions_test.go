@@ -113,10 +113,10 @@ func TestEvictionsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestWhoWasThereBeforeUsMayHaveMoved: after a restart nobody knows what was evicted before,
+// TestPodsOlderThanTheProcessMayHaveMoved: after a restart nobody knows what was evicted before,
 // so pods that were made before, on nodes that were there, count as moved when they were made.
 // A pod without a controller replaced no other.
-func TestWhoWasThereBeforeUsMayHaveMoved(t *testing.T) {
+func TestPodsOlderThanTheProcessMayHaveMoved(t *testing.T) {
 	t.Parallel()
 	minuteAgo := noon.Add(-time.Minute)
 	for created, want := range map[time.Time]map[string]time.Time{

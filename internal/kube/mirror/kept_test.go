@@ -19,10 +19,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// TestWhatIsKeptIsWhatThereIs: a snapshot that is made of what the last ones found out is the
+// TestSnapshotsOfKeptPartsEqualFreshOnes: a snapshot that is made of what the last ones found out is the
 // same as that of a store that got all of it and was never asked before, whatever happens
 // between two of them; and none changes once it is taken.
-func TestWhatIsKeptIsWhatThereIs(t *testing.T) {
+func TestSnapshotsOfKeptPartsEqualFreshOnes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon
@@ -105,8 +105,8 @@ func planCases() map[string]keptCase {
 	}
 }
 
-// TestWhatIsKeptGoesWithWhatItWasMadeOf: what chance rarely brings about.
-func TestWhatIsKeptGoesWithWhatItWasMadeOf(t *testing.T) {
+// TestKeptPartsAreDroppedWithTheirObjects: what chance rarely brings about.
+func TestKeptPartsAreDroppedWithTheirObjects(t *testing.T) {
 	t.Parallel()
 	cases := volumeCases()
 	maps.Copy(cases, planCases())

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
 
-func TestWhatIsShortIsNotForSaleInTheNextSnapshot(t *testing.T) {
+func TestShortOfferingsAreUnavailableInTheNextSnapshot(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })

@@ -500,9 +500,9 @@ func TestDefaultConstraintsFollowTheirServices(t *testing.T) {
 	}
 }
 
-// TestANodeIsHeldForASuccessorAsLongAsItSays: the pod that comes for one that is yet to be evicted
+// TestANodeIsReservedForAReplacement: the pod that comes for one that is yet to be evicted
 // is another, so the node that it is meant for is held for a time, and the snapshot says until when.
-func TestANodeIsHeldForASuccessorAsLongAsItSays(t *testing.T) {
+func TestANodeIsReservedForAReplacement(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newTestStore(func() time.Time { return now })
