@@ -19,7 +19,7 @@ var floors = [][]string{
 	{"api", "config/crd", "examples", "internal/core/quantity", "internal/core/label", "internal/core/verdict", "internal/core/cover"},
 	{"internal/core/catalog"},
 	{"internal/core/cluster"},
-	{"internal/core/fit", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
+	{"internal/core/fit", "internal/core/overlay", "internal/core/topology", "internal/core/budget", "internal/core/drift", "internal/core/plan"},
 	{"internal/core/pack/model"},
 	{"internal/core/pack/place"},
 	{"internal/core/pack/launch", "internal/core/repack"},

@@ -141,6 +141,9 @@ type LaunchRequest struct {
 	Class ClassRef
 	// Choices are the offerings that may be launched, best first. Never empty.
 	Choices []catalog.Choice
+	// Repriced: a NodeOverlay set prices of the Choices, so that the cloud's own prices do not
+	// say which is best.
+	Repriced bool
 	// Requirements is all the instance must be; single-valued ones become node labels.
 	Requirements label.Requirements
 	Requests     quantity.List

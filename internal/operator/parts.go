@@ -27,6 +27,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
 	"github.com/dovetail-sh/dovetail/internal/controller/nomination"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlay"
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
@@ -120,6 +121,11 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	synced, err := p.mirror.Feed(ctx, p.Manager.GetCache())
 	p.synced = synced
+	if err != nil || !p.gate("NodeOverlay") {
+		return err
+	}
+	overlays, err := p.mirror.FeedOverlays(ctx, p.Manager.GetCache())
+	p.synced = func() bool { return synced() && overlays() }
 	return err
 }
 
@@ -162,6 +168,10 @@ func (p *Parts) loops() []registrant {
 	}
 	if policies := p.repairPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic})
+	}
+	if p.gate("NodeOverlay") {
+		claims.Overlays = p.mirror
+		loops = append(loops, &overlay.Controller{Client: c, Vocabulary: p.vocabulary, Conflict: p.mirror.OverlayConflict, Now: p.Now})
 	}
 	if isStatic {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})

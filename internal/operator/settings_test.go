@@ -141,7 +141,7 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 	for words, want := range map[string]string{
 		"": "",
 		"--feature-gates=NodeOverlay=false,SpotToSpotConsolidation=true,ReservedCapacity=true,NodeRepair=false": "",
-		"--feature-gates=NodeOverlay=true":                     "--feature-gates: NodeOverlay=true has no effect",
+		"--feature-gates=NodeOverlay=true":                     "",
 		"--feature-gates=StaticCapacity=true":                  "",
 		"--feature-gates=CapacityBuffer=true":                  "--feature-gates: CapacityBuffer=true has no effect",
 		"--feature-gates=TerminateFirstDrift=true":             "--feature-gates: TerminateFirstDrift=true has no effect",

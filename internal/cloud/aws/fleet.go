@@ -102,6 +102,9 @@ func (d *draft) request() fleetRequest {
 	switch o.Input.TargetCapacitySpecification.DefaultTargetCapacityType {
 	case types.DefaultTargetCapacityTypeSpot:
 		o.Input.SpotOptions = &types.SpotOptionsRequest{AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized}
+		if s.repriced {
+			o.Input.SpotOptions.AllocationStrategy = types.SpotAllocationStrategyCapacityOptimizedPrioritized
+		}
 	case types.DefaultTargetCapacityTypeOnDemand: // the core has ranked the offerings
 		o.Input.OnDemandOptions = &types.OnDemandOptionsRequest{AllocationStrategy: types.FleetOnDemandAllocationStrategyPrioritized}
 	case types.DefaultTargetCapacityTypeReservedCapacity:

@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
@@ -39,6 +40,14 @@ type Opener interface {
 	OnTurn(open func(claim string))
 }
 
+// Overlays say what NodeOverlays make of instance types.
+type Overlays interface {
+	// Overlaid returns the types of a pool as NodeOverlays have them, and whether they set prices.
+	Overlaid(pool string, types []*catalog.Type) (overlaid []*catalog.Type, repriced bool)
+	// OverlaidCapacity returns the resources that NodeOverlays set for a type of a pool.
+	OverlaidCapacity(pool, instanceType string) quantity.List
+}
+
 // Controller is the loop. Its fields are set once, before Register.
 type Controller struct {
 	Client  client.Client
@@ -50,6 +59,8 @@ type Controller struct {
 	// StaticCapacity: claims of pools with replicas expire; else they are kept, for nothing would
 	// replace them.
 	StaticCapacity bool
+	// Overlays may be nil: there are none.
+	Overlays Overlays
 	// Health may be nil.
 	Health Health
 	// Opener may be nil: then every Node is opened as soon as it has joined.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
@@ -89,6 +91,7 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 		})
 		return nil
 	case core.RecordLaunch:
+		p.overlay(launched)
 		if err := apply.RecordLaunch(ctx, p.Client, p.claim, launched, p.Now()); err != nil {
 			return err
 		}
@@ -147,6 +150,10 @@ func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeCla
 	case err != nil:
 		return cloud.LaunchRequest{}, fmt.Errorf("list instance types of %s: %w", class, err)
 	}
+	repriced := false
+	if p.Overlays != nil {
+		types, repriced = p.Overlays.Overlaid(claim.Labels[karpenterv1.NodePoolLabelKey], types)
+	}
 	requests := translate.Quantities(claim.Spec.Resources.Requests)
 	choices := catalog.Choices(types, want, requests)
 	if len(choices) == 0 {
@@ -158,10 +165,22 @@ func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeCla
 	unregistered := karpenterv1.UnregisteredTaint()
 	return cloud.LaunchRequest{
 		Token: string(claim.UID), Claim: claim.Name, Class: class,
-		Choices: choices, Requirements: want, Requests: requests,
+		Choices: choices, Repriced: repriced, Requirements: want, Requests: requests,
 		Labels: claim.Labels, Annotations: claim.Annotations,
 		Taints: []cluster.Taint{{Key: unregistered.Key, Effect: string(unregistered.Effect)}},
 	}, nil
+}
+
+// overlay adds to what an instance has the resources that NodeOverlays say its node will have.
+func (p *reconciliation) overlay(launched *cloud.Instance) {
+	if p.Overlays == nil {
+		return
+	}
+	if extra := p.Overlays.OverlaidCapacity(p.pool(), launched.Labels[label.InstanceType]); len(extra) > 0 {
+		launched.Capacity, launched.Allocatable = launched.Capacity.Plus(nil), launched.Allocatable.Plus(nil)
+		maps.Copy(launched.Capacity, extra)
+		maps.Copy(launched.Allocatable, extra)
+	}
 }
 
 // terminate asks for the end of the claim's instance: the recorded one, or the one of an answer

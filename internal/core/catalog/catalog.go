@@ -106,11 +106,11 @@ func (o *Offering) Decides(key string) bool {
 	return decides
 }
 
-// priceMax is more than anything costs, in dollars an hour, and small enough for sums.
-const priceMax = 1e9
+// PriceMax is more than anything costs, in dollars an hour, and small enough for sums.
+const PriceMax = 1e9
 
 // HasPrice reports whether the price is known, and can be one: a provider may read anything.
-func (o *Offering) HasPrice() bool { return o.Priced && o.PriceHourly >= 0 && o.PriceHourly < priceMax }
+func (o *Offering) HasPrice() bool { return o.Priced && o.PriceHourly >= 0 && o.PriceHourly < PriceMax }
 
 // Price returns the price for comparing: an unknown price is above every known one.
 func (o *Offering) Price() float64 {

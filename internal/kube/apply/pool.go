@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 )
 
 // EditPool writes what change does to a pool's status, if it does anything. A pool that is newer
@@ -21,6 +22,20 @@ func EditPool(ctx context.Context, c client.Client, np *karpenterv1.NodePool, ch
 	}
 	if err := sendStatus(ctx, c, np, mergeFromSeen(&before)); err != nil {
 		return fmt.Errorf("write status of pool %s: %w", np.Name, err)
+	}
+	return nil
+}
+
+// EditOverlay writes what change does to an overlay's status, as EditPool does.
+func EditOverlay(ctx context.Context, c client.Client, no *karpenterv1alpha1.NodeOverlay, change func()) error {
+	before := *no
+	no.Status = *no.Status.DeepCopy()
+	change()
+	if equality.Semantic.DeepEqual(&before.Status, &no.Status) {
+		return nil
+	}
+	if err := sendStatus(ctx, c, no, mergeFromSeen(&before)); err != nil {
+		return fmt.Errorf("write status of overlay %s: %w", no.Name, err)
 	}
 	return nil
 }

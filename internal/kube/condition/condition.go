@@ -11,6 +11,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 )
 
 // Reasons that the package itself gives.
@@ -48,6 +49,11 @@ func ForNodePool(np *karpenterv1.NodePool) Set {
 	return Set{np, &np.Status.Conditions, []string{
 		karpenterv1.ConditionTypeValidationSucceeded, karpenterv1.ConditionTypeNodeClassReady,
 	}}
+}
+
+// ForNodeOverlay returns the conditions of an overlay, whose root is Ready = ValidationSucceeded.
+func ForNodeOverlay(no *karpenterv1alpha1.NodeOverlay) Set {
+	return Set{no, &no.Status.Conditions, []string{karpenterv1alpha1.ConditionTypeValidationSucceeded}}
 }
 
 // ForEC2NodeClass returns the conditions of a class of EC2, whose root is Ready = all

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -89,6 +90,10 @@ func siblingKinds(s *Store) []watched {
 	}
 }
 
+func overlayKind(s *Store) watched {
+	return kindOf(s, &karpenterv1alpha1.NodeOverlay{}, s.pools.upsertOverlay, s.pools.removeOverlay)
+}
+
 func podGroupKind(s *Store) watched {
 	return kindOf(s, &schedulingv1beta1.PodGroup{}, s.gangs.upsert, s.gangs.remove)
 }
@@ -96,7 +101,7 @@ func podGroupKind(s *Store) watched {
 // allKinds are the kinds that may be watched, by their Go type.
 func (s *Store) allKinds() map[reflect.Type]watched {
 	all := map[reflect.Type]watched{}
-	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s)), podGroupKind(s)) {
+	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s)), podGroupKind(s), overlayKind(s)) {
 		all[reflect.TypeOf(w.kind)] = w
 	}
 	return all

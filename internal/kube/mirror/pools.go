@@ -15,12 +15,14 @@ import (
 
 // pools hold the NodePools, and what the provider offers for their node classes.
 type pools struct {
-	manages   func(group, kind string) bool
-	listeners *listeners
+	manages    func(group, kind string) bool
+	vocabulary translate.Vocabulary
+	listeners  *listeners
 
 	objects   map[string]*karpenterv1.NodePool
 	types     map[cloud.ClassRef]offered
 	shortages catalog.Shortages
+	overlays  overlays
 }
 
 // offered is the provider's answer for a node class: its instance types, or why there are none.
@@ -29,17 +31,20 @@ type offered struct {
 	err   error
 }
 
-func newPools(manages func(group, kind string) bool, l *listeners) *pools {
-	return &pools{manages: manages, listeners: l, objects: map[string]*karpenterv1.NodePool{}, types: map[cloud.ClassRef]offered{}}
+func newPools(opts *Options, l *listeners) *pools {
+	return &pools{manages: opts.Manages, vocabulary: opts.Vocabulary, listeners: l, objects: map[string]*karpenterv1.NodePool{}, types: map[cloud.ClassRef]offered{}}
 }
 
 func (x *pools) upsert(np *karpenterv1.NodePool) {
+	had := x.objects[np.Name]
+	x.overlays.isStale = x.overlays.isStale || had == nil || had.Generation != np.Generation || had.UID != np.UID
 	x.objects[np.Name] = np
 	x.listeners.work("pool/" + np.Name + "/" + np.ResourceVersion)
 }
 
 func (x *pools) remove(np *karpenterv1.NodePool) {
 	delete(x.objects, np.Name)
+	x.overlays.isStale = true
 	x.listeners.work("pool/" + np.Name)
 }
 
@@ -51,7 +56,9 @@ func (x *pools) setTypes(class cloud.ClassRef, types []*catalog.Type, err error)
 		return false
 	}
 	x.types[class] = offered{types, err}
-	return !ok || (had.err != nil && err == nil) || !slices.Equal(had.types, types)
+	isNew = !ok || (had.err != nil && err == nil) || !slices.Equal(had.types, types)
+	x.overlays.isStale = x.overlays.isStale || isNew
+	return isNew
 }
 
 // managed returns the NodePools of the provider's node classes, sorted by name.
@@ -80,7 +87,7 @@ func (x *pools) classes() []cloud.ClassRef {
 // view returns what a snapshot says of a NodePool.
 func (x *pools) view(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 	known, ok := x.types[classOf(np)]
-	p := translate.Pool(np, x.shortages.Types(known.types, now), now)
+	p := translate.Pool(np, x.shortages.Types(x.overlaid(np.Name, known.types), now), now)
 	if p.Unready == "" && known.err != nil {
 		p.Unready = "instance types are not known: " + known.err.Error()
 	}

@@ -73,7 +73,7 @@ func NewStore(opts Options) *Store {
 		assignments: newAssignments(pods, nodes, l),
 		gangs:       newGangs(l),
 		pdbs:        pdbs,
-		pools:       newPools(opts.Manages, l),
+		pools:       newPools(&opts, l),
 		daemons:     newDaemons(opts.Vocabulary),
 		volumes:     volumes,
 		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs},
