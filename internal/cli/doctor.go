@@ -25,7 +25,7 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what a cluster and an AWS account lack before the autoscaler is installed",
-		Long: `Look at a cluster and at the AWS account that the environment tells of, and say of each thing
+		Long: `Look at a cluster and at the AWS account that the environment names, and say of each thing
 that the autoscaler needs whether it is there: credentials, clock, versions, definitions,
 subnets and security groups by tag, images, roles, the interruption queue, permissions.
 Nothing is changed; launches and the like are tried as dry runs. Permissions are those of
