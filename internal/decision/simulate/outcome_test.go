@@ -16,13 +16,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// TestWhatIsBegunIsFinished carries out what is proposed, as many steps at once as there are,
-// until nothing is. When the replacements are there, the look before the nodes go finds a
-// place for every pod, as the search did, however full that makes the others. (Of pods that
-// are spread some may have to wait: a later step takes from a zone what an earlier one counts
-// on.) Where budgets let few pods go at a time the plan is made anew many times, and steps
-// buy for others that may never come: it comes to an end all the same, near what the first
-// plan has promised, and no pod is evicted twice within ten minutes.
+// TestWhatIsBegunIsFinished carries out what is proposed, as many commands at once as there are,
+// until nothing is. When the replacements are there, the validation before the nodes go finds a
+// target node for every pod, as the search did, however full that makes the others. (Some pods
+// that are spread may have to wait: a later command takes from a zone what an earlier one counts
+// on.) Where budgets let few pods go at a time the plan is made anew many times, and commands
+// launch nodes for pods of later ones that may never come: it comes to an end all the same, near
+// what the first plan has promised, and no pod is evicted twice within ten minutes.
 func TestWhatIsBegunIsFinished(t *testing.T) {
 	t.Parallel()
 	families := []family{
