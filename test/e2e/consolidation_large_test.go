@@ -253,7 +253,7 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 }
 
 // TestConsolidationEndsAfterLoadThatPulses has a workload grow and shrink while nodes
-// are consolidated. When it stops, so do launches: one more plan may buy nodes, but none
+// are consolidated. When it stops, so do launches: one more plan may launch nodes, but none
 // that the next removes.
 func TestConsolidationEndsAfterLoadThatPulses(t *testing.T) {
 	t.Parallel()

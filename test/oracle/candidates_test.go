@@ -62,7 +62,7 @@ func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 }
 
 // wronglyRefused returns a node that the scheduler finds for a pod; nil if there is none.
-// One that a pool with minValues would have to buy is none by itself: there must be enough
+// One that a pool with minValues would have to launch is none by itself: there must be enough
 // of them that differ in nothing but the values that the pool counts.
 func (r *run) wronglyRefused(ctx context.Context, ref cluster.PodRef) (*corev1.Node, error) {
 	alike := map[string][]*corev1.Node{}
