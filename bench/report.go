@@ -47,17 +47,17 @@ const howTo = "\n## How to read and repeat it\n\n" +
 	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a process after ten minutes of CPU (`LIMIT=2m` after two);\n" +
 	"`make bench QUICK=1` takes some minutes, without Karpenter's longest. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
 	"`../bin/bench/bench -write DIR` writes the generated scenarios, for `dovetail simulate`. The public ones (`p1`, `p2`, `p3`) are files in\n" +
-	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain\n" +
+	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalog of May 2025 in the binary: plain\n" +
 	"deployments; mixed spot and on-demand; rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
-	"with such); GPUs; and the whole catalogue (wide).\n\n" +
+	"with such); GPUs; and the whole catalog (wide).\n\n" +
 	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/cover`), or where it is marked `°`\n" +
-	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is loose: the true\n" +
+	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is far below: the true\n" +
 	"  distance to the optimum is at most the ratio shown.\n" +
 	"- **First fit**: first-fit-decreasing alone, by Dovetail's own implementation.\n" +
 	"- **CPU**: user time of all threads for one solve: `pack.Solve`, compilation included, and `Scheduler.Solve`, without the building of its\n" +
 	"  topology. Reading and converting are not counted. Short solves are repeated up to half a second, and the mean is shown. A process\n" +
 	"  has one processor, its garbage collector included (`GOMAXPROCS=1`). Karpenter solves what it needs up to half a minute for on all of them, too, and what took less counts.\n" +
-	"- **Allocations** are those of the first solve, per pod, all phases together. **Peak** is the process's high-water mark after it, scenario and catalogue included.\n" +
+	"- **Allocations** are those of the first solve, per pod, all phases together. **Peak** is the process's high-water mark after it, scenario and catalog included.\n" +
 	"- Karpenter's price of a node is that of the cheapest offering that its decision leaves open. Its plans differ a little from run to run.\n" +
 	"- Karpenter is built with the Kubernetes libraries that this repository uses, newer than the ones it was published with.\n"
 
@@ -103,7 +103,7 @@ func writeShort(b *strings.Builder, rows []row) {
 	}
 }
 
-// writeSize tells how far prices are above the bound for scenarios of one size, and
+// writeSize says how far prices are above the bound for scenarios of one size, and
 // which are further than the project wants.
 func writeSize(b *strings.Builder, rows []row, what string, low, high int, goal float64) {
 	var ratios []float64

@@ -150,12 +150,12 @@ func (w *world) apply(ctx context.Context, cmd *disruption.Command) (scenario.St
 		return nil
 	}
 	for _, r := range cmd.Replacements {
-		t, offer := cheapest(r.NodeClaim)
-		if offer == nil {
+		t, offering := cheapest(r.NodeClaim)
+		if offering == nil {
 			return step, fmt.Errorf("no offering is left for a replacement")
 		}
 		w.launched++
-		n := scenario.NamedNode{Name: fmt.Sprintf("new-%d", w.launched), Type: t.Name, Zone: offer.Zone(), CapacityType: offer.CapacityType(), Pool: r.NodePoolName}
+		n := scenario.NamedNode{Name: fmt.Sprintf("new-%d", w.launched), Type: t.Name, Zone: offering.Zone(), CapacityType: offering.CapacityType(), Pool: r.NodePoolName}
 		step.Launch = append(step.Launch, n)
 		if err := w.addNode(ctx, n.Name, n.Pool, t, n.Zone, n.CapacityType); err != nil {
 			return step, err
