@@ -1,6 +1,8 @@
 package archtest
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,12 +16,16 @@ import (
 var diaries = []string{"CHANGELOG.md", "docs/adr", "docs/lab"}
 
 // TestDocumentsNameWhatIsThere checks the links of every document, and in those that describe
-// the tree as it is also the tests and paths in backticks.
+// the tree as it is also the tests, Go files and paths in backticks.
 func TestDocumentsNameWhatIsThere(t *testing.T) {
 	t.Parallel()
-	tests, test := testNames(t), regexp.MustCompile(`^Test\w+`)
+	files, tests := filesOf(t), testNames(t)
+	test, file := regexp.MustCompile(`^Test\w+`), regexp.MustCompile(`^[a-z][\w/-]*\.go$`)
 	path := regexp.MustCompile(`^(api|bench|cmd|config|deploy|docs|examples|internal|test|tools)/[\w/.-]+$`)
-	for _, doc := range documents(t) {
+	for _, doc := range files {
+		if !strings.HasSuffix(doc, ".md") {
+			continue
+		}
 		text, err := os.ReadFile(filepath.Join(root, doc))
 		if err != nil {
 			t.Fatal(err)
@@ -34,6 +40,9 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 			if name := test.FindString(word); name != "" && !tests[name] {
 				t.Errorf("%s: there is no test %s", doc, name)
 			}
+			if file.MatchString(word) && !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix("/"+f, "/"+word) }) {
+				t.Errorf("%s: there is no file %s", doc, word)
+			}
 			if path.MatchString(word) && !exists(word) && !exists(filepath.Join(filepath.Dir(doc), word)) {
 				t.Errorf("%s: there is no %s", doc, word)
 			}
@@ -41,15 +50,24 @@ func TestDocumentsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// documents returns the paths of all documents, from the root.
-func documents(t *testing.T) (list []string) {
-	t.Helper()
-	for _, f := range filesOf(t) {
-		if strings.HasSuffix(f, ".md") {
-			list = append(list, f)
+// TestPackageCommentsNameWhatIsThere checks the files that package comments name for a reader to open.
+func TestPackageCommentsNameWhatIsThere(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`\b[a-z][\w/]*\.go\b`)
+	for _, path := range filesOf(t) {
+		if !strings.HasSuffix(path, ".go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range name.FindAllString(f.Doc.Text(), -1) {
+			if !exists(filepath.Join(filepath.Dir(path), file)) && !exists(file) {
+				t.Errorf("%s: there is no %s", path, file)
+			}
 		}
 	}
-	return list
 }
 
 // brokenLinks returns the relative links of a document that lead to no file or to no heading.
