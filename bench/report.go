@@ -70,13 +70,8 @@ func writeShort(b *strings.Builder, rows []row) {
 				seconds(r.dovetail.CPUSeconds), r.dovetail.Plan.PricePerHour, seconds(r.karpenter.CPUSeconds), r.karpenter.Plan.PricePerHour, r.karpenter.CPUSeconds/r.dovetail.CPUSeconds)
 		}
 	}
-	for _, size := range []struct {
-		name string
-		low  int
-		high int
-		goal float64
-	}{{"10,000 pods and more", 10000, 1 << 30, 1.015}, {"1,000 to 9,999 pods", 1000, 9999, 1.025}, {"fewer than 1,000 pods", 0, 999, 1.05}} {
-		writeSize(b, rows, size.name, size.low, size.high, size.goal)
+	for _, s := range []size{{"10,000 pods and more", 10000, 1 << 30, 1.015}, {"1,000 to 9,999 pods", 1000, 9999, 1.025}, {"fewer than 1,000 pods", 0, 999, 1.05}} {
+		writeSize(b, rows, s)
 	}
 	dearer := names(rows, func(r *row) bool {
 		return r.karpenter.over(1) > 0 && r.karpenter.refuse == r.dovetail.refuse && r.dovetail.Plan.PricePerHour > r.karpenter.Plan.PricePerHour+0.005
@@ -103,12 +98,19 @@ func writeShort(b *strings.Builder, rows []row) {
 	}
 }
 
+// size is a range of scenarios by their pods, and the ratio to the bound that the project wants.
+type size struct {
+	name      string
+	low, high int
+	goal      float64
+}
+
 // writeSize says how far prices are above the bound for scenarios of one size, and
 // which are further than the project wants.
-func writeSize(b *strings.Builder, rows []row, what string, low, high int, goal float64) {
+func writeSize(b *strings.Builder, rows []row, s size) {
 	var ratios []float64
 	for i := range rows {
-		if ratio := overBound(&rows[i]); ratio > 0 && rows[i].pods >= low && rows[i].pods <= high {
+		if ratio := overBound(&rows[i]); ratio > 0 && rows[i].pods >= s.low && rows[i].pods <= s.high {
 			ratios = append(ratios, ratio)
 		}
 	}
@@ -116,8 +118,8 @@ func writeSize(b *strings.Builder, rows []row, what string, low, high int, goal 
 		return
 	}
 	slices.Sort(ratios)
-	above := names(rows, func(r *row) bool { return r.pods >= low && r.pods <= high && overBound(r) > goal+0.0005 })
-	fmt.Fprintf(b, "- Price over bound, %s: median %.3f, worst %.3f; above the goal of %.3f: %s.\n", what, ratios[len(ratios)/2], ratios[len(ratios)-1], goal, worded(above))
+	above := names(rows, func(r *row) bool { return r.pods >= s.low && r.pods <= s.high && overBound(r) > s.goal+0.0005 })
+	fmt.Fprintf(b, "- Price over bound, %s: median %.3f, worst %.3f; above the goal of %.3f: %s.\n", s.name, ratios[len(ratios)/2], ratios[len(ratios)-1], s.goal, worded(above))
 }
 
 func names(rows []row, is func(*row) bool) []string {
