@@ -20,7 +20,7 @@ func solve(s *scenario.Scenario) (measure.Report, error) {
 	if s.Consolidates() {
 		return measureSteps(s, snap)
 	}
-	// Scenarios are judged with the domains in which nodes could be bought.
+	// Scenarios are judged with the domains in which nodes could be launched.
 	opts := pack.Options{BuyableBinds: true}
 	var first *plan.Plan
 	cost, err := measure.Repeat(func() (func() error, error) {

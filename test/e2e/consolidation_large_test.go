@@ -241,7 +241,7 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 		t.Error("nothing was promised")
 	}
 	if w.everShunned() == 0 {
-		t.Error("no node was shunned before its step began, though the budgets do not allow all steps at once")
+		t.Error("no node had the soft taint before its command began, though the budgets do not allow all commands at once")
 	}
 	most := promised.AfterHourly * promiseMost
 	if os.Getenv(largeEnv) == "" {

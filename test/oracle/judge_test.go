@@ -122,11 +122,11 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 }
 
 // inDoubt reports whether the plan was made before the cloud had said what some nodes are:
-// those of claims in flight, and those that it bought from pools with minValues, which are
+// those of claims in flight, and those that it launched from pools with minValues, which are
 // kept larger choices than one node is.
 func (r *run) inDoubt() bool {
 	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" }) ||
-		slices.ContainsFunc(r.bought, func(n corev1.Node) bool { return wantsValues(r.s.pool(n.Labels[label.NodePool])) })
+		slices.ContainsFunc(r.launched, func(n corev1.Node) bool { return wantsValues(r.s.pool(n.Labels[label.NodePool])) })
 }
 
 // planAgain lets Dovetail plan for the pods that are left, now that the cloud has answered for
@@ -241,9 +241,9 @@ func asking(p *corev1.Pod) *corev1.Pod {
 // the offerings that a launch leaves open it takes the cheapest, on odd seeds any.
 func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.PodRef]string, error) {
 	target := map[cluster.PodRef]string{}
-	bought := &budget{s: r.s}
-	bought.addNodes(r.s.Nodes)
-	bought.addNodes(r.bought)
+	launched := &budget{s: r.s}
+	launched.addNodes(r.s.Nodes)
+	launched.addNodes(r.launched)
 	rng := rand.New(rand.NewPCG(r.s.Seed, 3))
 	for i := range p.Launches {
 		l := &p.Launches[i]
@@ -254,7 +254,7 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 			return nil, err
 		}
 		choices := catalog.Choices(r.s.catalog(), wanted, l.Requests)
-		choices = slices.DeleteFunc(choices, func(of catalog.Choice) bool { return bought.reservedOut(of) })
+		choices = slices.DeleteFunc(choices, func(of catalog.Choice) bool { return launched.reservedOut(of) })
 		if len(choices) == 0 {
 			o.fail("launch from pool %s for %v: no offering is %s", l.Pool, l.Pods, wanted)
 			continue
@@ -266,16 +266,16 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 		if r.s.Seed%2 == 1 {
 			choice = choices[rng.IntN(len(choices))]
 		}
-		name := fmt.Sprintf("%s-l%d", r.id, len(r.bought)+1)
+		name := fmt.Sprintf("%s-l%d", r.id, len(r.launched)+1)
 		n := launchedNode(name, np, choice.Type, choice.Offering, claim.Labels)
-		if over := bought.over(np, n); over != "" {
+		if over := launched.over(np, n); over != "" {
 			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, choice.Type.Name, over)
 		}
-		bought.add(n)
+		launched.add(n)
 		if err := r.join(ctx, n); err != nil {
 			return nil, err
 		}
-		r.bought = append(r.bought, *n)
+		r.launched = append(r.launched, *n)
 		for _, ref := range l.Pods {
 			target[ref] = name
 		}

@@ -37,7 +37,7 @@ type run struct {
 	// services and owners are those that were made.
 	services []*corev1.Service
 	owners   []client.Object
-	bought   []corev1.Node // by the plan
+	launched []corev1.Node // by the plan
 	// answered: the cloud has said what the nodes of all claims are.
 	answered bool
 	// csiNodes say how many volumes nodes attach.

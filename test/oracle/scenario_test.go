@@ -45,7 +45,7 @@ const (
 	allocatedKey = "oracle.dovetail.test/allocated"
 	// urgentKey marks a pod for which the scheduler shall make room, and its node.
 	urgentKey = "oracle.dovetail.test/urgent"
-	// candidateKey marks, as annotation, a node that was made because it could be bought.
+	// candidateKey marks, as annotation, a node that was made because it could be launched.
 	candidateKey = "oracle.dovetail.test/candidate"
 	// ownerHold keeps the owners of pods from going.
 	ownerHold = "oracle.dovetail.test/hold"

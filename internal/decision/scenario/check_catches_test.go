@@ -30,18 +30,18 @@ func brokenLedger() map[string]breakage {
 	}
 }
 
-// brokenNodes are nodes that cannot be bought, hold too much, or are too many.
+// brokenNodes are nodes that cannot be launched, hold too much, or are too many.
 func brokenNodes() map[string]breakage {
 	return map[string]breakage{
 		"an offering that is not available": {func(_ *Scenario, p *Plan) {
 			p.NewNodes[0].CapacityType = "spot"
-		}, "cannot be bought"},
+		}, "cannot be launched"},
 		"a zone in which the type is not offered": {func(_ *Scenario, p *Plan) {
 			p.NewNodes[2].Zone = "east-c"
-		}, "cannot be bought"},
+		}, "cannot be launched"},
 		"an offering that there is not": {func(s *Scenario, _ *Plan) {
 			s.InstanceTypes[0].Offerings = s.InstanceTypes[0].Offerings[:3]
-		}, "newNodes[1]: s.large cannot be bought in east-b as spot"},
+		}, "newNodes[1]: s.large cannot be launched in east-b as spot"},
 		"too little cpu": {func(_ *Scenario, p *Plan) {
 			p.Unschedulable, p.NewNodes[0].Pods = nil, []Share{{0, 1}, {1, 1}, {4, 1}}
 		}, "too little cpu"},

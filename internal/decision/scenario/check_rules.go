@@ -225,7 +225,7 @@ func replay(r *rule, domains map[string]*counts, eligible map[string]bool) int {
 	return left
 }
 
-// eligible returns the domains of a spread: where nodes are or could be bought, or
+// eligible returns the domains of a spread: where nodes are or could be launched, or
 // the one that its owners select.
 func (j *judge) eligible(r *rule) map[string]bool {
 	domains := map[string]bool{}

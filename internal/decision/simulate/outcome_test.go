@@ -64,11 +64,11 @@ const (
 
 // outcome is a cluster in which steps are carried out, and pods go where they are meant to.
 type outcome struct {
-	snap                  *cluster.Snapshot
-	rounds, begun, bought int
-	evictions, again      int
-	try                   int               // that found most in the last round
-	targets               map[string]string // of pods of steps under way, by their UID
+	snap                    *cluster.Snapshot
+	rounds, begun, launches int
+	evictions, again        int
+	try                     int               // that found most in the last round
+	targets                 map[string]string // of pods of steps under way, by their UID
 }
 
 func newOutcome(snap *cluster.Snapshot) *outcome {
@@ -135,8 +135,8 @@ func (l *outcome) begin(s *plan.Command) {
 		l.targets[m.Pod.UID] = m.Node
 	}
 	for i := range s.Launch {
-		l.bought++
-		name := fmt.Sprintf("was-%05d", l.bought)
+		l.launches++
+		name := fmt.Sprintf("was-%05d", l.launches)
 		l.snap.Nodes = append(l.snap.Nodes, l.launched(name, &s.Launch[i]))
 		for _, pod := range s.Launch[i].Pods {
 			l.targets[pod.UID] = name
