@@ -77,9 +77,11 @@ input is wrong.`,
 	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
 	cmd.Flags().BoolVar(&saves, "consolidate", false, "say what would make the nodes that run cheaper")
-	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
+	cmd.Flags().Float64Var(&evictionHourly, "consolidation-eviction-hourly-dollars", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
+	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "the older name of --consolidation-eviction-hourly-dollars")
+	_ = cmd.Flags().MarkDeprecated("eviction-hourly", "use --consolidation-eviction-hourly-dollars") // the flag is there
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
-	cmd.Flags().BoolVar(&prove, "prove", false, "work the lower bound out to the last where that can be done, which can take a minute")
+	cmd.Flags().BoolVar(&prove, "prove", false, "prove the lower bound as far as possible, which can take a minute")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }
