@@ -2,14 +2,15 @@
 // decided, why, and whether it would be decided again: the newest in memory, and if asked
 // for many more on disk, both within bounds.
 //
-// Who decides hands each decision to Journal.Add and goes on; all else happens in Run. A
-// decision that says what the one before said is counted, not kept. What is kept is
+// A loop hands each decision to Journal.Add and goes on; all else happens in Run. A
+// decision that says the same as the one before is counted, not kept. What is kept is
 // lines: JSON objects with what is known of a decision at a glance, and the decision
 // itself (internal/decision/record), compressed. A line stands by itself, so one that a crash cut
 // short is skipped and reported, and the others are as good as before.
 //
-// Read journal.go first, then line.go (what is kept), refusals.go (who was refused, since
-// when), disk.go and read.go (files), explain.go (answers), serve.go (HTTP).
+// It may import the core and decision/record. Read journal.go first, then line.go (what is
+// kept), refusals.go (who was refused, since when), disk.go and read.go (files), explain.go
+// and node.go (answers), serve.go (HTTP).
 package journal
 
 import (
