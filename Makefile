@@ -1,4 +1,4 @@
-# Everything a person or a machine does with this tree. `make` lists it.
+# Everything that people and CI do with this tree. `make` lists it.
 # Needed: Go, make, gcc, git. Tools are pinned in tools/go.mod and built by go.
 
 SHELL := bash

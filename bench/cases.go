@@ -12,7 +12,7 @@ import (
 // testCase is one scenario to be solved by one side or both.
 type testCase struct {
 	name, path string
-	// karpenter tells that Karpenter is to solve it too.
+	// karpenter says that Karpenter is to solve it too.
 	karpenter bool
 }
 

@@ -47,17 +47,17 @@ const howTo = "\n## How to read and repeat it\n\n" +
 	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a process after ten minutes of CPU (`LIMIT=2m` after two);\n" +
 	"`make bench QUICK=1` takes some minutes, without Karpenter's longest. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
 	"`../bin/bench/bench -write DIR` writes the generated scenarios, for `dovetail simulate`. The public ones (`p1`, `p2`, `p3`) are files in\n" +
-	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalogue of May 2025 in the binary: plain\n" +
+	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalog of May 2025 in the binary: plain\n" +
 	"deployments; mixed spot and on-demand; rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
-	"with such); GPUs; and the whole catalogue (wide).\n\n" +
+	"with such); GPUs; and the whole catalog (wide).\n\n" +
 	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/cover`), or where it is marked `°`\n" +
-	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is loose: the true\n" +
+	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is far below: the true\n" +
 	"  distance to the optimum is at most the ratio shown.\n" +
 	"- **First fit**: first-fit-decreasing alone, by Dovetail's own implementation.\n" +
 	"- **CPU**: user time of all threads for one solve: `pack.Solve`, compilation included, and `Scheduler.Solve`, without the building of its\n" +
 	"  topology. Reading and converting are not counted. Short solves are repeated up to half a second, and the mean is shown. A process\n" +
 	"  has one processor, its garbage collector included (`GOMAXPROCS=1`). Karpenter solves what it needs up to half a minute for on all of them, too, and what took less counts.\n" +
-	"- **Allocations** are those of the first solve, per pod, all phases together. **Peak** is the process's high-water mark after it, scenario and catalogue included.\n" +
+	"- **Allocations** are those of the first solve, per pod, all phases together. **Peak** is the process's high-water mark after it, scenario and catalog included.\n" +
 	"- Karpenter's price of a node is that of the cheapest offering that its decision leaves open. Its plans differ a little from run to run.\n" +
 	"- Karpenter is built with the Kubernetes libraries that this repository uses, newer than the ones it was published with.\n"
 
@@ -70,13 +70,8 @@ func writeShort(b *strings.Builder, rows []row) {
 				seconds(r.dovetail.CPUSeconds), r.dovetail.Plan.PricePerHour, seconds(r.karpenter.CPUSeconds), r.karpenter.Plan.PricePerHour, r.karpenter.CPUSeconds/r.dovetail.CPUSeconds)
 		}
 	}
-	for _, size := range []struct {
-		name string
-		low  int
-		high int
-		goal float64
-	}{{"10,000 pods and more", 10000, 1 << 30, 1.015}, {"1,000 to 9,999 pods", 1000, 9999, 1.025}, {"fewer than 1,000 pods", 0, 999, 1.05}} {
-		writeSize(b, rows, size.name, size.low, size.high, size.goal)
+	for _, s := range []size{{"10,000 pods and more", 10000, 1 << 30, 1.015}, {"1,000 to 9,999 pods", 1000, 9999, 1.025}, {"fewer than 1,000 pods", 0, 999, 1.05}} {
+		writeSize(b, rows, s)
 	}
 	dearer := names(rows, func(r *row) bool {
 		return r.karpenter.over(1) > 0 && r.karpenter.refuse == r.dovetail.refuse && r.dovetail.Plan.PricePerHour > r.karpenter.Plan.PricePerHour+0.005
@@ -103,12 +98,19 @@ func writeShort(b *strings.Builder, rows []row) {
 	}
 }
 
-// writeSize tells how far prices are above the bound for scenarios of one size, and
+// size is a range of scenarios by their pods, and the ratio to the bound that the project wants.
+type size struct {
+	name      string
+	low, high int
+	goal      float64
+}
+
+// writeSize says how far prices are above the bound for scenarios of one size, and
 // which are further than the project wants.
-func writeSize(b *strings.Builder, rows []row, what string, low, high int, goal float64) {
+func writeSize(b *strings.Builder, rows []row, s size) {
 	var ratios []float64
 	for i := range rows {
-		if ratio := overBound(&rows[i]); ratio > 0 && rows[i].pods >= low && rows[i].pods <= high {
+		if ratio := overBound(&rows[i]); ratio > 0 && rows[i].pods >= s.low && rows[i].pods <= s.high {
 			ratios = append(ratios, ratio)
 		}
 	}
@@ -116,8 +118,8 @@ func writeSize(b *strings.Builder, rows []row, what string, low, high int, goal 
 		return
 	}
 	slices.Sort(ratios)
-	above := names(rows, func(r *row) bool { return r.pods >= low && r.pods <= high && overBound(r) > goal+0.0005 })
-	fmt.Fprintf(b, "- Price over bound, %s: median %.3f, worst %.3f; above the goal of %.3f: %s.\n", what, ratios[len(ratios)/2], ratios[len(ratios)-1], goal, worded(above))
+	above := names(rows, func(r *row) bool { return r.pods >= s.low && r.pods <= s.high && overBound(r) > s.goal+0.0005 })
+	fmt.Fprintf(b, "- Price over bound, %s: median %.3f, worst %.3f; above the goal of %.3f: %s.\n", s.name, ratios[len(ratios)/2], ratios[len(ratios)-1], s.goal, worded(above))
 }
 
 func names(rows []row, is func(*row) bool) []string {

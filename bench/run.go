@@ -22,7 +22,7 @@ import (
 type row struct {
 	name        string
 	pods, types int
-	// consolidates tells that the pods run on nodes, of which there are so many, at such a
+	// consolidates says that the pods run on nodes, of which there are so many, at such a
 	// price together.
 	consolidates bool
 	nodes        int
@@ -31,7 +31,7 @@ type row struct {
 	karpenter    *side // nil: not asked
 }
 
-// side is the answer of one solver, judged. Cut tells that its time ran out.
+// side is the answer of one solver, judged. Cut says that its time ran out.
 type side struct {
 	measure.Report
 	judged scenario.Report
@@ -150,18 +150,18 @@ func (r runner) side(ctx context.Context, solver string, s *scenario.Scenario, p
 	return out, nil
 }
 
-// wait runs the command, tells now and then that it is still running, and ends it when
+// wait runs the command, says now and then that it is still running, and ends it when
 // it has used too much CPU time.
 func (r runner) wait(cmd *exec.Cmd, limit time.Duration, solver string) (cut bool, err error) {
-	const look, tellEvery = time.Second, 15
+	const checkEvery, reportEvery = time.Second, 15
 	if err := cmd.Start(); err != nil {
 		return false, fmt.Errorf("start: %w", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	for looks := 1; ; looks++ {
+	for checks := 1; ; checks++ {
 		select {
 		case err := <-done:
 			return cut, err
@@ -172,7 +172,7 @@ func (r runner) wait(cmd *exec.Cmd, limit time.Duration, solver string) (cut boo
 			cut = true
 			cmd.Process.Kill() //nolint:errcheck // it may just have ended
 		}
-		if looks%tellEvery == 0 {
+		if checks%reportEvery == 0 {
 			fmt.Fprintf(r.progress, "    %-9s has used %s of CPU, at most %s\n", solver, used, limit)
 		}
 	}

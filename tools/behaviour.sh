@@ -24,7 +24,7 @@ out=${KEEP:-$tmp/out}
 rm -rf "$out"
 mkdir -p "$out/old" "$out/new"
 out=$(cd "$out" && pwd)
-git worktree add --quiet --detach "$tmp/tree" "$old"
+git worktree add -q --detach "$tmp/tree" "$old"
 
 # holding prints the directory of a tree that has a file which matches, wherever it was moved.
 holding() { # tree, name of the file, text in it
@@ -77,13 +77,13 @@ side() { # tree, out
 }
 
 status=0
-# told prints a line of the table.
-told() { # what, name, same or else
+# outcome prints a line of the table.
+outcome() { # what, name, same or else
 	printf '%-10s %-32s %s\n' "$1" "$2" "$3"
 	[[ $3 == same* ]] || status=1
 }
 
-# compared tells of each answer of the older build whether the newer one's is the same.
+# compared reports of each answer of the older build whether the newer one's is the same.
 compared() { # what
 	local file name other
 	for file in "$out/old/$1".*; do
@@ -92,12 +92,12 @@ compared() { # what
 		if [[ $name == *.err ]]; then
 			continue
 		elif [[ -z $(shown "$file") ]]; then
-			told "$1" "$name" "NO ANSWER by the older build"
+			outcome "$1" "$name"  "NO ANSWER by the older build"
 			cat "$file.err" "$out/old/journal.$name" 2>/dev/null | tail -3 || true
 		elif cmp -s "$file" "$other"; then
-			told "$1" "$name" "same$(shown "$file")"
+			outcome "$1" "$name"  "same$(shown "$file")"
 		else
-			told "$1" "$name" "DIFFERS"
+			outcome "$1" "$name"  "DIFFERS"
 			diff "$file" "$other" | cut -c 1-300 | head -10 || true
 			[[ $1 != world ]] || diff "$out/old/journal.$name" "$out/new/journal.$name" | cut -c 1-300 | head -10 || true
 		fi
@@ -119,9 +119,9 @@ decisions() {
 		"$out/new/dovetail" replay "$dir" --all -o json >"$out/new/replay.$name" 2>"$out/new/replay.$name.err" || true
 		count=$(grep -c -E '"same": ?true' "$out/new/replay.$name" || true)
 		if [[ $count -gt 0 ]] && ! grep -q -E '"same": ?false' "$out/new/replay.$name"; then
-			told decisions "$name" "same, $count decisions"
+			outcome decisions  "$name" "same, $count decisions"
 		else
-			told decisions "$name" "DIFFERS: $count the same, $(grep -c -E '"same": ?false' "$out/new/replay.$name" || true) not"
+			outcome decisions  "$name" "DIFFERS: $count the same, $(grep -c -E '"same": ?false' "$out/new/replay.$name" || true) not"
 			grep -m 3 -A 3 '"differences"' "$out/new/replay.$name" | cut -c 1-300 || true
 			tail -3 "$out/new/replay.$name.err"
 		fi

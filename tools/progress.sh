@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command that may take minutes: tells every 15 s how far it is, and what it
-# printed only if it fails. Usage: progress.sh WHAT COMMAND...
+# Runs a command that may take minutes: says every 15 s how far it is, and prints
+# the command's output only if it fails. Usage: progress.sh WHAT COMMAND...
 # With go build -v, "how far" is the number of packages compiled.
 set -euo pipefail
 
@@ -13,12 +13,12 @@ trap 'kill "$pid" 2>/dev/null || true; rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
 
 start=$SECONDS
-told=0
+shown=0
 while kill -0 "$pid" 2>/dev/null; do
 	sleep 0.2
 	elapsed=$((SECONDS - start))
-	if ((elapsed - told >= 15)); then
-		told=$elapsed
+	if ((elapsed - shown >= 15)); then
+		shown=$elapsed
 		fetched=$(grep -c '^go: downloading ' "$log" || true)
 		compiled=$(grep -c '^[^ ]*$' "$log" || true)
 		echo "  $what: ${elapsed}s, $fetched modules fetched, $compiled packages compiled"
@@ -27,7 +27,7 @@ done
 status=0
 wait "$pid" || status=$?
 if ((status != 0)); then
-	# Package names and downloads are progress, not news.
+	# Package names and downloads are progress, not errors.
 	grep -v -e '^[^ ]*$' -e '^go: downloading ' "$log" >&2 || true
 	echo "$what: failed" >&2
 fi

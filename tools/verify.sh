@@ -28,7 +28,7 @@ fi
 
 for module in . devcluster tools bench; do
 	if ! go -C "$module" mod tidy -diff; then
-		complain "$module/go.mod is not tidy: run go mod tidy there"
+		complain "$module/go.mod is out of date: run go mod tidy there"
 	fi
 done
 

@@ -20,7 +20,7 @@ func solve(s *scenario.Scenario) (measure.Report, error) {
 	if s.Consolidates() {
 		return measureSteps(s, snap)
 	}
-	// Scenarios are judged with the domains in which nodes could be bought.
+	// Scenarios are judged with the domains in which nodes could be launched.
 	opts := pack.Options{BuyableBinds: true}
 	var first *plan.Plan
 	cost, err := measure.Repeat(func() (func() error, error) {
@@ -94,8 +94,8 @@ const (
 	// othersMax is up to how many nodes other prices of an eviction are tried: with more it takes
 	// the judge long.
 	othersMax = 2000
-	// looksMax is how often steps are looked for until none is found.
-	looksMax = 8
+	// searchesMax is how often commands are searched for until none is found.
+	searchesMax = 8
 )
 
 // pace measures how long it takes to find the first steps, which need no new node; and, when
@@ -116,7 +116,7 @@ func pace(s *scenario.Scenario, snap *cluster.Snapshot, opts consolidate.Options
 	if err != nil {
 		return nil, err
 	}
-	for range looksMax {
+	for range searchesMax {
 		c := consolidate.Search(snap, opts)
 		if len(c.Steps) == 0 {
 			break

@@ -12,21 +12,21 @@ import (
 // Family is one kind of cluster.
 type Family struct {
 	Name, About string
-	// Spot tells that pools sell spot too; Anything that they sell every instance type.
+	// Spot says that pools allow spot too; Anything that they allow every instance type.
 	Spot, Anything bool
-	// constraints gives one deployment what sets the family apart.
-	shape func(*drawer, *scenario.PodGroup)
+	// constrain gives one deployment what distinguishes the family.
+	constrain func(*drawer, *scenario.PodGroup)
 }
 
 // Families returns all of them.
 func Families() []Family {
 	return []Family{
-		{Name: "plain", About: "web, cpu- and memory-heavy deployments on demand", shape: func(*drawer, *scenario.PodGroup) {}},
-		{Name: "mixed", About: "40 % of deployments on demand only, the others spot or on demand", Spot: true, shape: (*drawer).pinOnDemand},
-		{Name: "rules", About: "40 % of deployments spread over zones, 20 % with hostname limits or conflicts", shape: (*drawer).giveRules},
-		{Name: "hosts", About: "every deployment limits its pods per node or avoids its own or another's", shape: (*drawer).limitHosts},
-		{Name: "gpu", About: "30 % of deployments ask for 1, 2, 4 or 8 GPUs, half of them for a kind; capacity as in mixed", Spot: true, shape: (*drawer).giveGPUs},
-		{Name: "wide", About: "plain pods, spot too, and every instance type that EC2 sells", Spot: true, Anything: true, shape: func(*drawer, *scenario.PodGroup) {}},
+		{Name: "plain", About: "web, cpu- and memory-heavy deployments on demand", constrain: func(*drawer, *scenario.PodGroup) {}},
+		{Name: "mixed", About: "40 % of deployments on demand only, the others spot or on demand", Spot: true, constrain: (*drawer).pinOnDemand},
+		{Name: "rules", About: "40 % of deployments spread over zones, 20 % with hostname limits or conflicts", constrain: (*drawer).giveRules},
+		{Name: "hosts", About: "every deployment limits its pods per node or avoids its own or another's", constrain: (*drawer).limitHosts},
+		{Name: "gpu", About: "30 % of deployments ask for 1, 2, 4 or 8 GPUs, half of them for a kind; capacity as in mixed", Spot: true, constrain: (*drawer).giveGPUs},
+		{Name: "wide", About: "plain pods, spot too, and every instance type that EC2 sells", Spot: true, Anything: true, constrain: func(*drawer, *scenario.PodGroup) {}},
 	}
 }
 
@@ -40,7 +40,7 @@ func (f Family) Scenario(pods int, seed uint64) *scenario.Scenario {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, uint64(pods)))} //nolint:gosec // it must be the same each time
 	for left := pods; left > 0; d.deployments++ {
 		g := d.deployment(min(left, max(1, pods/10)))
-		f.shape(d, &g)
+		f.constrain(d, &g)
 		left -= g.N
 		s.PodGroups = append(s.PodGroups, g)
 	}

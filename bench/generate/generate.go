@@ -1,7 +1,7 @@
 // Package generate makes scenarios: families of clusters that the public ones leave out,
 // of any size, from a seed. The same family, size and seed make the same scenario.
 //
-// What can be bought is the EC2 catalog of the product. Pods come as deployments: many
+// What can be launched is the EC2 catalog of the product. Pods come as deployments: many
 // small ones and few large ones, with requests that people would write.
 package generate
 

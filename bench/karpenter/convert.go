@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
-// errNodes tells that a scenario has nodes and pending pods.
+// errNodes says that a scenario has nodes and pending pods.
 var errNodes = errors.New("scenarios with both nodes and pending pods are not measured")
 
 // groupLabel is an annotation of pods: the index of their group.

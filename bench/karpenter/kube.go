@@ -93,7 +93,7 @@ type cloud struct {
 	types map[string][]*cloudprovider.InstanceType
 }
 
-// GetInstanceTypes returns what the pool can buy.
+// GetInstanceTypes returns what the pool can launch.
 func (c cloud) GetInstanceTypes(_ context.Context, p *karpenterv1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	return c.types[p.Name], nil
 }

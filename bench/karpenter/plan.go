@@ -18,14 +18,14 @@ import (
 func (c *converted) plan(r *scheduling.Results) (*scenario.Plan, error) {
 	out := &scenario.Plan{Format: scenario.PlanFormat, Scenario: c.scenario.Name, NewNodes: []scenario.NewNode{}, Existing: []scenario.Existing{}}
 	for i, claim := range r.NewNodeClaims {
-		typ, offer := cheapest(claim)
-		if offer == nil {
+		typ, offering := cheapest(claim)
+		if offering == nil {
 			return nil, fmt.Errorf("new node %d: no offering is left", i)
 		}
 		out.NewNodes = append(out.NewNodes, scenario.NewNode{
-			Type: typ.Name, Zone: offer.Zone(), CapacityType: offer.CapacityType(), Pool: claim.NodePoolName, Pods: shares(claim.Pods),
+			Type: typ.Name, Zone: offering.Zone(), CapacityType: offering.CapacityType(), Pool: claim.NodePoolName, Pods: shares(claim.Pods),
 		})
-		out.PricePerHour += offer.Price
+		out.PricePerHour += offering.Price
 	}
 	var refused []*corev1.Pod
 	for p := range r.PodErrors {

@@ -81,7 +81,7 @@ func newWorld(ctx context.Context, c *converted) (*world, error) {
 				next[g]++
 			}
 		}
-		if err := w.addNode(ctx, n.Name, n.Pool, byName[n.Type], n.Zone, n.CapacityType); err != nil {
+		if err := w.addNode(ctx, scenario.NamedNode{Name: n.Name, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, Pool: n.Pool}, byName[n.Type]); err != nil {
 			return nil, err
 		}
 	}
@@ -97,18 +97,18 @@ func (w *world) bind(g, i int, node string) {
 }
 
 // addNode adds a node that is ready and may be consolidated.
-func (w *world) addNode(ctx context.Context, name, pool string, t *cloudprovider.InstanceType, zone, capacityType string) error {
+func (w *world) addNode(ctx context.Context, n scenario.NamedNode, t *cloudprovider.InstanceType) error {
 	if t == nil {
-		return fmt.Errorf("node %s: there is no such type", name)
+		return fmt.Errorf("node %s: there is no such type", n.Name)
 	}
-	price, ok := t.OfferingPrice(zone, capacityType)
+	price, ok := t.OfferingPrice(n.Zone, n.CapacityType)
 	if !ok {
-		return fmt.Errorf("node %s: there is no such offering", name)
+		return fmt.Errorf("node %s: there is no such offering", n.Name)
 	}
-	w.price[name] = price
-	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		corev1.LabelHostname: name, corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: t.Name,
-		karpenterv1.CapacityTypeLabelKey: capacityType, karpenterv1.NodePoolLabelKey: pool,
+	w.price[n.Name] = price
+	meta := metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{
+		corev1.LabelHostname: n.Name, corev1.LabelTopologyZone: n.Zone, corev1.LabelInstanceTypeStable: t.Name,
+		karpenterv1.CapacityTypeLabelKey: n.CapacityType, karpenterv1.NodePoolLabelKey: n.Pool,
 		karpenterv1.NodeRegisteredLabelKey: "true", karpenterv1.NodeInitializedLabelKey: "true",
 	}}
 	for key, r := range t.Requirements {
@@ -117,7 +117,7 @@ func (w *world) addNode(ctx context.Context, name, pool string, t *cloudprovider
 		}
 	}
 	claim := &karpenterv1.NodeClaim{ObjectMeta: *meta.DeepCopy()}
-	claim.Status.ProviderID, claim.Status.NodeName = "bench:///"+name, name
+	claim.Status.ProviderID, claim.Status.NodeName = "bench:///"+n.Name, n.Name
 	claim.Status.Capacity, claim.Status.Allocatable = t.Capacity, t.Allocatable()
 	for _, condition := range []string{karpenterv1.ConditionTypeLaunched, karpenterv1.ConditionTypeRegistered, karpenterv1.ConditionTypeInitialized, karpenterv1.ConditionTypeConsolidatable} {
 		claim.StatusConditions().SetTrue(condition)
@@ -125,7 +125,7 @@ func (w *world) addNode(ctx context.Context, name, pool string, t *cloudprovider
 	node := &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{ProviderID: claim.Status.ProviderID}}
 	node.Status.Capacity, node.Status.Allocatable = t.Capacity.DeepCopy(), t.Allocatable()
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	w.kube.nodes[name] = node
+	w.kube.nodes[n.Name] = node
 	w.cluster.UpdateNodeClaim(claim)
 	return w.cluster.UpdateNode(ctx, node)
 }
@@ -150,14 +150,14 @@ func (w *world) apply(ctx context.Context, cmd *disruption.Command) (scenario.St
 		return nil
 	}
 	for _, r := range cmd.Replacements {
-		t, offer := cheapest(r.NodeClaim)
-		if offer == nil {
+		t, offering := cheapest(r.NodeClaim)
+		if offering == nil {
 			return step, fmt.Errorf("no offering is left for a replacement")
 		}
 		w.launched++
-		n := scenario.NamedNode{Name: fmt.Sprintf("new-%d", w.launched), Type: t.Name, Zone: offer.Zone(), CapacityType: offer.CapacityType(), Pool: r.NodePoolName}
+		n := scenario.NamedNode{Name: fmt.Sprintf("new-%d", w.launched), Type: t.Name, Zone: offering.Zone(), CapacityType: offering.CapacityType(), Pool: r.NodePoolName}
 		step.Launch = append(step.Launch, n)
-		if err := w.addNode(ctx, n.Name, n.Pool, t, n.Zone, n.CapacityType); err != nil {
+		if err := w.addNode(ctx, n, t); err != nil {
 			return step, err
 		}
 		if err := move(r.Pods, n.Name); err != nil {

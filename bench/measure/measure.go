@@ -29,7 +29,7 @@ type Report struct {
 	FirstFitPrice float64
 	// Pace is what parts of consolidation took; nil: not asked.
 	Pace *Pace
-	// Note tells what a reader of the figures must know; empty: nothing.
+	// Note says what a reader of the figures must know; empty: nothing.
 	Note string
 }
 

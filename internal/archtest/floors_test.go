@@ -42,14 +42,14 @@ var floors = [][]string{
 }
 
 // separate lists entries whose packages may not import each other: siblings that
-// share nothing. Inside any other entry packages are one household.
+// share nothing. Inside any other entry packages may import each other.
 var separate = []string{"api", "internal/controller"}
 
 // impure lists what the core may not import from the standard library. Time and
 // randomness come in through the snapshot.
 var impure = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "sync", "sync/atomic", "unsafe"}
 
-// listed is what go list tells of a package. Imports leaves out those of its tests.
+// listed is what go list says of a package. Imports leaves out those of its tests.
 type listed struct {
 	ImportPath, Dir, Doc string
 	GoFiles, Imports     []string

@@ -62,7 +62,7 @@ func quoted(text string) (words []string) {
 	return words
 }
 
-// proven tells whether a test, a checker within one, a story or a path is there.
+// proven reports whether a test, a checker within one, a story or a path is there.
 func proven(name string, tests map[string]bool) bool {
 	if tests[name] {
 		return true

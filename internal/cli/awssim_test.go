@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestAWSSim: the account tells how to reach it, serves until it is stopped, and refuses a
+// TestAWSSim: the account prints how to reach it, serves until it is stopped, and refuses a
 // scenario that it cannot play.
 func TestAWSSim(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestAWSSim(t *testing.T) {
 	}()
 	line, err := bufio.NewReader(r).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "export AWS_ENDPOINT_URL=http://127.0.0.1:") {
-		t.Errorf("told %q, %v", line, err)
+		t.Errorf("printed %q, %v", line, err)
 	}
 	stop()
 	if got := <-status; got != 0 {

@@ -29,7 +29,7 @@ func TestCalledAsKarpenterIs(t *testing.T) {
 		"and may have one":                       {nil, "controller -enable-profiling=false", "controller --enable-profiling=false"},
 		"or a word of its own":                   {nil, "controller --enable-profiling false", "controller --enable-profiling=false"},
 		"a value may look like a flag":           {nil, "controller --memory-limit -1 --log-level -metrics-port", "controller --memory-limit -1 --log-level -metrics-port"},
-		"what nobody knows is left to be told":   {nil, "controller -metric-port 1", "controller -metric-port 1"},
+		"what nobody knows is left to refuse":    {nil, "controller -metric-port 1", "controller -metric-port 1"},
 		"after two dashes there are no flags":    {nil, "controller -- -log-level", "controller -- -log-level"},
 		"other commands are read as they always": {nil, "explain -o json", "explain -o json"},
 	} {

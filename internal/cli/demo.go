@@ -20,8 +20,8 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show pods getting nodes, on a real control plane of its own",
 		Long: `Start a real Kubernetes control plane on this computer, a simulated AWS account and the
-autoscaler, apply the manifests of examples/, and tell what happens: pods come and get
-nodes, EC2 takes a spot node away, a pod that nothing can take is told why, the pods
+autoscaler, apply the manifests of examples/, and print what happens: pods come and get
+nodes, EC2 takes a spot node away, an event says why a pod fits nowhere, the pods
 go and the nodes leave. Nothing outside the cluster's directory is touched, and no real
 cloud is asked for anything, whatever the environment says of one.`,
 		Example: `  dovetail demo

@@ -25,11 +25,11 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what a cluster and an AWS account lack before the autoscaler is installed",
-		Long: `Look at a cluster and at the AWS account that the environment tells of, and say of each thing
-that the autoscaler needs whether it is there: credentials, clock, versions, definitions,
-subnets and security groups by tag, images, roles, the interruption queue, permissions.
-Nothing is changed; launches and the like are tried as dry runs. Permissions are those of
-whoever asks: run it with the controller's role to learn about that.
+		Long: `Check whether a cluster, and the AWS account that the environment names, have what the
+autoscaler needs: credentials, clock, versions, definitions, subnets and security groups by
+tag, images, roles, the interruption queue, permissions.
+Nothing is changed: calls that would change something are dry runs. Permissions are those
+of the caller: run it with the controller's role to check that role.
 
 The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 		Example: `  dovetail doctor --cluster-name demo --interruption-queue demo
@@ -40,7 +40,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, or kwok: no account is looked at")
+	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, or kwok: no account is checked")
 	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
 	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
 	fs.StringVar(&input.role, "node-role", "", "name of the role that instances get; empty: KarpenterNodeRole-<cluster>")

@@ -16,18 +16,17 @@ func newExplain() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain POD|NODE|NODECLAIM",
-		Short: "Say why a pod or a node is where it is, or is nowhere",
-		Long: `Ask the journal of a controller what was decided about a pod, a node or a NodeClaim: where
-a pod was meant to go and what else there was, or why nothing can take it (the nearest
-miss of each pool), since when, and how often; what a node was launched for, why it
-stays, or why it goes.
+		Short: "Say why a pod is where it is, and why a node was launched, stays or goes",
+		Long: `Ask the journal of a controller what was decided about a pod, a node or a NodeClaim: the
+target node of a pod, or why no node can take it (the nearest miss of each pool), since
+when, and how often; what a node was launched for, why it stays, or why it is removed.
 
 The name is NAME, NAMESPACE/NAME of a pod, or pod/NAME, node/NAME, nodeclaim/NAME.
 
-The controller's debug port, which answers on its loopback address only, must be
-reachable, as after
+The journal is read from the controller's debug port, which answers on its loopback address
+only. To reach it:
   kubectl port-forward -n NAMESPACE deploy/NAME 8082
-or the journal must be a file: --journal.`,
+With --journal it is read from a file instead.`,
 		Example: `  dovetail explain pod/web-7x2kq
   dovetail explain shop/web-7x2kq --address http://localhost:9090
   dovetail explain node/general-9f6mz --journal /var/lib/dovetail

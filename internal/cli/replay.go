@@ -37,14 +37,14 @@ func newReplay() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "replay [FILE]",
-		Short: "List past decisions, and decide one of them again",
-		Long: `List the decisions of a journal: when which loop decided, about how many pods, and what
-came of it. With --id, or when there is just one, decide it again from what was seen
-then, with this program's solver, and say whether the plan is the same. Nothing is asked
-of a cluster or a cloud, and nothing is done.
+		Short: "List past decisions, and make one of them again",
+		Long: `List the decisions of a journal: when which loop decided, about how many pods, and the
+result. With --id, or when there is just one, make it again from its recorded snapshot,
+with this program's solver, and say whether the plan is the same. No cluster and no cloud
+is asked or changed.
 
-$/H is what the nodes cost that were not leaving, as far as it is known, AFTER what they
-cost with the plan. NEW is how many nodes are launched, GO how many are removed.
+$/H is the known price of the nodes that were not being deleted, AFTER is their price with
+the plan. NEW is how many nodes are launched, GO how many are removed.
 
 FILE is a journal file, a directory of them, or a single record. Without it the
 controller behind --address is asked.
@@ -82,8 +82,8 @@ is another.`,
 		},
 	}
 	from.addAddress(cmd)
-	cmd.Flags().Int64Var(&id, "id", 0, "decide this one again")
-	cmd.Flags().BoolVar(&all, "all", false, "decide all of them again")
+	cmd.Flags().Int64Var(&id, "id", 0, "make this one again")
+	cmd.Flags().BoolVar(&all, "all", false, "make all of them again")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
 	cmd.MarkFlagsMutuallyExclusive("id", "all")
 	return cmd

@@ -13,9 +13,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestReplayTellsByItsStatus decides records again: one that is in order, one whose plan
+// TestReplayReportsByItsStatus decides records again: one that is in order, one whose plan
 // says something else, one of a death of the core that it does not die of any more.
-func TestReplayTellsByItsStatus(t *testing.T) {
+func TestReplayReportsByItsStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*record.Decision)

@@ -32,12 +32,12 @@ func newSimulate() *cobra.Command {
 controller would launch for them, with the same solver. Nothing is asked of a cloud, and
 nothing is changed.
 
-The table shows the nodes by type and zone with their pods and price; what the price is at
-least whatever the plan, and what first-fit-decreasing would pay; and why pods are refused.
+The table shows nodes by type and zone with their pods and price, the lower bound on the
+price, what first-fit-decreasing would pay, and why pods are refused.
 
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
-DaemonSets, PodGroups, and Nodes that are there, if any; or what dovetail snapshot wrote. What can be
-bought is the catalog's.
+DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
+launched comes from the catalog.
 
 With --consolidate, say instead which nodes that run would be removed or replaced to
 make them cheaper, step by step, what that saves, and why the others stay.
@@ -73,13 +73,15 @@ input is wrong.`,
 	}
 	cmd.Flags().StringVar(&input.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
 	cmd.Flags().StringSliceVarP(&input.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
-	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be bought for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
+	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be launched for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
 	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
 	cmd.Flags().BoolVar(&saves, "consolidate", false, "say what would make the nodes that run cheaper")
-	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
+	cmd.Flags().Float64Var(&evictionHourly, "consolidation-eviction-hourly-dollars", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
+	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "the older name of --consolidation-eviction-hourly-dollars")
+	_ = cmd.Flags().MarkDeprecated("eviction-hourly", "use --consolidation-eviction-hourly-dollars") // the flag is there
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
-	cmd.Flags().BoolVar(&prove, "prove", false, "work the lower bound out to the last where that can be done, which can take a minute")
+	cmd.Flags().BoolVar(&prove, "prove", false, "prove the lower bound as far as possible, which can take a minute")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }

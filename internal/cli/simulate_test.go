@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestSimulateTellsByItsStatus(t *testing.T) {
+func TestSimulateReportsByItsStatus(t *testing.T) {
 	t.Parallel()
 	scenarios := filepath.Join("..", "decision", "simulate", "testdata")
 	cases := map[string]struct {

@@ -20,19 +20,19 @@ func newSnapshot() *cobra.Command {
 	var redact bool
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write what decides about launches in a cluster to a file, for simulate",
-		Long: `Read from a cluster what has a say in what is launched, and write it as a list of
-Kubernetes objects: NodePools, NodeClaims, Nodes, Pods, DaemonSets, PodDisruptionBudgets,
-Namespaces, and what volumes are made of. The cluster is only read.
+		Short: "Write the objects that decide about launches to a file, for simulate",
+		Long: `Read from a cluster the objects that affect what is launched, and write them as a list:
+NodePools, NodeClaims, Nodes, Pods, DaemonSets, PodDisruptionBudgets, Namespaces, and those
+of volumes. The cluster is only read.
 
-Left out is what has no say: images, commands, environment, secrets, configuration, and
-annotations that no autoscaler reads. Names and labels are in it; with --redact those that
-people chose are replaced, so that the file can be given to others: what was equal stays
-equal, and the same is decided about it.
+Images, commands, environment, secrets, configuration and annotations that no autoscaler
+reads are left out. Names and labels are in it. With --redact those that people chose are
+replaced, so that the file can be given to others: equal names stay equal, and the same is
+decided about them.
 
   dovetail simulate -f FILE
 
-answers what would be launched for the pods that wait in it.`,
+says what would be launched for its pending pods.`,
 		Example: `  dovetail snapshot --file cluster.json
   dovetail snapshot --redact --kubeconfig ~/.kube/config | gzip > cluster.json.gz`,
 		Args: cobra.NoArgs,

@@ -17,14 +17,14 @@ func newUntaint() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "untaint",
-		Short: "Take Dovetail's own taint from all Nodes, when Dovetail is taken away for good",
-		Long: `Remove the taint ` + translate.PreferOthersTaintKey + ` (PreferNoSchedule) from all Nodes. The controller gives it to
-nodes that consolidation removes or fills later, and takes it back by itself; another
-autoscaler would avoid these nodes for ever and launch others.
+		Short: "Remove Dovetail's own taint from all Nodes, when uninstalling",
+		Long: `Remove the taint ` + translate.PreferOthersTaintKey + ` (PreferNoSchedule) from all Nodes. The controller sets it
+on nodes that consolidation removes or fills later, and removes it by itself. Another
+autoscaler would avoid these nodes forever and launch others.
 
-Stop the controller first: one that runs gives the taint again. The user needs the right
-to list and patch Nodes. All other marks that Dovetail leaves are Karpenter's own, or
-annotations that nothing else reads.`,
+Stop the controller first, because it would set the taint again. You need the right to
+list and patch Nodes. All other taints, labels and annotations that Dovetail leaves are
+Karpenter's, or are read by nothing else.`,
 		Example: `  kubectl -n kube-system scale deployment dovetail --replicas 0
   dovetail untaint`,
 		Args: cobra.NoArgs,

@@ -26,7 +26,7 @@ const (
 	ofAdmission = `{"kind":"Status","message":"admission webhook \"no.example.com\" denied the request: User \"x\" should not","reason":"Forbidden","code":403}`
 )
 
-func TestAMissingRightIsToldAsARule(t *testing.T) {
+func TestAMissingRightIsReportedAsARule(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ method, path, body, want string }{
 		"of an informer": {"GET", "/api/v1/limitranges", wantOfRight, `add to the ClusterRole: {apiGroups: [""], resources: [limitranges], verbs: [get, list, watch]}`},
@@ -57,7 +57,7 @@ func TestAMissingRightIsToldAsARule(t *testing.T) {
 			}
 			want := "rights are missing: " + c.want
 			if got := d.err(); (got == nil) != (c.want == "") || got != nil && got.Error() != want {
-				t.Errorf("told %v, want %s", got, want)
+				t.Errorf("reported %v, want %s", got, want)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestAMissingRightIsLoggedOnceUntilItIsThere(t *testing.T) {
 		ask()
 	}
 	if lines() != 1 || d.err() == nil {
-		t.Errorf("denied 100 times: %d lines, told %v", lines(), d.err())
+		t.Errorf("denied 100 times: %d lines, reported %v", lines(), d.err())
 	}
 	if now = now.Add(deniedFor); d.err() != nil {
 		t.Errorf("long after nobody asked any more: %v", d.err())
@@ -107,6 +107,6 @@ func TestAMissingRightIsLoggedOnceUntilItIsThere(t *testing.T) {
 	ask()
 	server.status = http.StatusForbidden
 	if ask(); lines() != before+1 || d.err() == nil {
-		t.Errorf("taken away again: %d lines, told %v", lines(), d.err())
+		t.Errorf("taken away again: %d lines, reported %v", lines(), d.err())
 	}
 }

@@ -26,11 +26,11 @@ type Fence struct {
 	lost func(error)
 
 	mu      sync.Mutex
-	renewed time.Time // guarded by mu; zero: it has not led yet
+	renewed time.Time // guarded by mu; zero: it has not been the leader yet
 }
 
-// NewFence returns the fence of a replica that does not lead yet. Lost is told of each request that
-// is refused.
+// NewFence returns the fence of a replica that is not the leader yet. Lost is called for each request
+// that is refused.
 func NewFence(now func() time.Time, lost func(error)) *Fence { return &Fence{now: now, lost: lost} }
 
 // Check returns an error when the lease was not renewed for too long.
@@ -47,7 +47,7 @@ func (f *Fence) Check() error {
 	return errFenced
 }
 
-// fence returns a lock that tells the fence when the lease is renewed.
+// fence returns a lock that notifies the fence when the lease is renewed.
 func (f *Fence) fence(lock resourcelock.Interface) resourcelock.Interface {
 	return &fencedLock{Interface: lock, fence: f}
 }

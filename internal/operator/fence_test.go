@@ -57,7 +57,7 @@ func TestALeaderThatWasHeldUpDoesNotAct(t *testing.T) {
 		pause time.Duration
 		want  bool // it may act
 	}{
-		"before it ever led nothing is held back": {nil, time.Hour, true},
+		"before it was ever the leader nothing is held back": {nil, time.Hour, true},
 		"in time":         {[]string{first}, fenceAfter - 1, true},
 		"too late":        {[]string{first}, fenceAfter, false},
 		"renewed in time": {[]string{first, renew}, fenceAfter - 1, true},
@@ -91,7 +91,7 @@ func TestALeaderThatWasHeldUpDoesNotAct(t *testing.T) {
 			}
 		}
 		if reads, writes := 1, map[bool]int{true: 1}[c.want]; int(api) != reads+writes || int(cloud) != writes || l.writes != writes || lost > 0 == c.want {
-			t.Errorf("%s: %d requests to the API server, %d to the cloud, %d of the lease; told %d times", name, api, cloud, l.writes, lost)
+			t.Errorf("%s: %d requests to the API server, %d to the cloud, %d of the lease; %d losses reported", name, api, cloud, l.writes, lost)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func isEcho(message string) bool {
 }
 
 // isAway reports whether a reconciler met an API server that is not there. It will try
-// again, and the outage is told once, as such, if it lasts.
+// again, and the outage is logged once, as such, if it lasts.
 func isAway(r slog.Record) bool {
 	away := false
 	r.Attrs(func(a slog.Attr) bool {

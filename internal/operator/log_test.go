@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-func TestAReconcilerIsQuietAboutAnAPIServerThatIsAway(t *testing.T) {
+func TestAReconcilerDoesNotLogAnAPIServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	for name, c := range map[string]struct {

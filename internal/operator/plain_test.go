@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWhoDoesNotAnswerIsToldInTheSameWords, wherever the time ran out, so that it is told once.
-func TestWhoDoesNotAnswerIsToldInTheSameWords(t *testing.T) {
+// TestNoAnswerIsAlwaysTheSameText, wherever the time ran out, so that it is logged once.
+func TestNoAnswerIsAlwaysTheSameText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error

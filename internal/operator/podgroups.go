@@ -18,7 +18,7 @@ type podGroups struct {
 	log  *slog.Logger
 }
 
-// NeedLeaderElection tells that it does not wait for the lease.
+// NeedLeaderElection reports that it does not wait for the lease.
 func (*podGroups) NeedLeaderElection() bool { return false }
 
 // Start tries until it has subscribed or the context ends.

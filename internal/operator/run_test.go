@@ -23,7 +23,7 @@ func TestWhatHangsDoesNotKeepTheProcess(t *testing.T) {
 	}{
 		"what hangs is left":               {func(_ context.Context, release <-chan struct{}) error { <-release; return nil }, endPatience, nil, false},
 		"what ends is waited for":          {func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); time.Sleep(time.Second); return nil }, time.Second, nil, true},
-		"and its error is told":            {func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return broken }, 0, broken, false},
+		"and its error is returned":        {func(ctx context.Context, _ <-chan struct{}) error { <-ctx.Done(); return broken }, 0, broken, false},
 		"what ends by itself is not asked": {func(context.Context, <-chan struct{}) error { return broken }, -time.Hour, broken, false},
 	} {
 		t.Run(name, func(t *testing.T) {

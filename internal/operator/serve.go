@@ -32,7 +32,7 @@ const (
 // to be alive.
 type server struct {
 	metrics, health, debug endpoint
-	// ready tells what is missing; no function: everything.
+	// ready returns an error that says what is missing; no function: everything.
 	ready atomic.Pointer[func() error]
 }
 

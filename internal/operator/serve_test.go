@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
 
-// TestWhatTellsOfTheClusterIsOnLoopbackOnly asks every port for everything.
-func TestWhatTellsOfTheClusterIsOnLoopbackOnly(t *testing.T) {
+// TestWhatReportsTheClusterIsOnLoopbackOnly asks every port for everything.
+func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	kept, err := journal.Open(journal.Options{MemoryBytes: 1 << 20, Now: time.Now, Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {}})
 	if err != nil {

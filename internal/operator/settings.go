@@ -109,7 +109,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "highest price of the instance types of a launch, as a multiple of the cheapest one's; a spot launch exceeds it until it has 15 types and zones to choose from")
 	s.addConsolidation(a)
-	a.flag(&s.NominatePods, "nominate-pods", true, "tell kube-scheduler which node each pod was planned for (status.nominatedNodeName)")
+	a.flag(&s.NominatePods, "nominate-pods", true, "write the node that each pod was planned for into status.nominatedNodeName, for kube-scheduler")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time that a ready node keeps its startup taint until its pods can safely bind; it is short unless kube-scheduler is overloaded")
 	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "memory limit of the journal, which dovetail explain and replay read from /debug/journal on the debug port; 0: keep no decisions and do not serve it")
 	a.text(&s.JournalDir, "journal-dir", "", "directory in which the journal is kept; empty: none")

@@ -37,7 +37,7 @@ import (
 // controller-runtime's default.
 const renewDeadline = 10 * time.Second
 
-// namespaceFile tells a pod its own namespace.
+// namespaceFile has the pod's own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // Scheme returns the kinds that the process reads and writes.
@@ -125,7 +125,7 @@ func (f afterCaches) Start(context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection tells that it does not wait for the lease.
+// NeedLeaderElection reports that it does not wait for the lease.
 func (afterCaches) NeedLeaderElection() bool { return false }
 
 // newManager returns a manager whose writes are fenced.

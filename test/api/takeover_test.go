@@ -54,7 +54,7 @@ func TestDefinitionsTakeOverThoseOfHelm(t *testing.T) {
 	}
 }
 
-// TestTheCommandForDefinitionsForcesConflicts looks at each place that tells the command.
+// TestTheCommandForDefinitionsForcesConflicts looks at each text that has the command.
 func TestTheCommandForDefinitionsForcesConflicts(t *testing.T) {
 	t.Parallel()
 	reported := 0

@@ -219,7 +219,7 @@ func capabilities() []capability {
 			each("update patch", "kube-system", "services/status")...)},
 		{"reach disks of others", append(each(writes, "", "persistentvolumes", "storageclasses.storage.k8s.io", "volumeattachments.storage.k8s.io", "csidrivers.storage.k8s.io"),
 			each(writes, "default", "persistentvolumeclaims")...)},
-		{"take the guards away: namespaces, quotas, budgets, priorities", append(each(writes, "", "namespaces", "priorityclasses.scheduling.k8s.io", "runtimeclasses.node.k8s.io"),
+		{"take protection away: namespaces, quotas, budgets, priorities", append(each(writes, "", "namespaces", "priorityclasses.scheduling.k8s.io", "runtimeclasses.node.k8s.io"),
 			each(writes, "kube-system", "resourcequotas", "limitranges", "poddisruptionbudgets.policy")...)},
 		{"change pods otherwise than by their status", each("update patch deletecollection", "kube-system", "pods")},
 		{"remove everything of a kind at once", append(each("deletecollection", "", "nodes", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"),
@@ -243,7 +243,7 @@ func TestAStolenTokenGivesNoFurtherRights(t *testing.T) {
 	}
 }
 
-// TestEveryCapabilityWouldBeFound gives each forbidden right in turn, by itself and by wildcards, and
+// TestEveryCapabilityWouldBeFound gives each forbidden right by itself and by wildcards, and
 // expects that it is seen.
 func TestEveryCapabilityWouldBeFound(t *testing.T) {
 	t.Parallel()
@@ -347,7 +347,7 @@ func TestTheAPIServerAgrees(t *testing.T) {
 		questions = append(questions, c.requests...)
 	}
 	allowed := 0
-	testkit.Eventually(t, patience, func() error { // the authorizer hears of roles by watching
+	testkit.Eventually(t, patience, func() error { // the authorizer learns of roles by watching
 		if got := ask(t, c, questions[0]); !got {
 			return fmt.Errorf("the API server does not know the roles yet")
 		}

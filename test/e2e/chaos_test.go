@@ -146,7 +146,7 @@ func (m *monkey) observe() *picture {
 }
 
 // checkRoom fails if more nodes were ever decided than so many pods need: some of them
-// then were decided about twice. A plan buys the smallest nodes that hold its pods, so
+// then were decided about twice. A plan launches the smallest nodes that hold its pods, so
 // that each leaves room for one more at the most, and there is one plan a life or two.
 func (m *monkey) checkRoom(pods int) {
 	m.t.Helper()

@@ -241,7 +241,7 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 		t.Error("nothing was promised")
 	}
 	if w.everShunned() == 0 {
-		t.Error("no node was shunned before its step began, though the budgets do not allow all steps at once")
+		t.Error("no node had the soft taint before its command began, though the budgets do not allow all commands at once")
 	}
 	most := promised.AfterHourly * promiseMost
 	if os.Getenv(largeEnv) == "" {
@@ -253,7 +253,7 @@ func TestConsolidationKeepsItsPromise(t *testing.T) {
 }
 
 // TestConsolidationEndsAfterLoadThatPulses has a workload grow and shrink while nodes
-// are consolidated. When it stops, so do launches: one more plan may buy nodes, but none
+// are consolidated. When it stops, so do launches: one more plan may launch nodes, but none
 // that the next removes.
 func TestConsolidationEndsAfterLoadThatPulses(t *testing.T) {
 	t.Parallel()

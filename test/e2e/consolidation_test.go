@@ -77,7 +77,7 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 			return err
 		}
 		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return e.Reason == "ConsolidationCandidate" }) {
-			return errors.New("no event tells of consolidation")
+			return errors.New("no event reports consolidation")
 		}
 		return nil
 	})

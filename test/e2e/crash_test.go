@@ -95,7 +95,7 @@ func TestCrash(t *testing.T) {
 	}
 	last := p.start()
 	p.awaitRest(crashPods / 4)
-	p.stage("quiet")
+	p.stage("nothing happens")
 	p.end()
 	p.stage("nothing is left")
 	if unknown := p.sim.Unknown(); len(unknown) > 0 {
@@ -321,7 +321,7 @@ func (p *play) awaitRest(pods int) {
 	testkit.Eventually(p.t, awaitRestMost, func() error {
 		idle := p.witness.idle()
 		if idle < stillFor {
-			return fmt.Errorf("it was quiet for %s: %s", idle, p.witness)
+			return fmt.Errorf("nothing happened for %s: %s", idle, p.witness)
 		}
 		now, err := observe(p.t.Context(), p.client)
 		if err != nil {
@@ -340,7 +340,7 @@ func (p *play) awaitRest(pods int) {
 		}
 		for i := range now.claims {
 			if nc := &now.claims[i]; nc.DeletionTimestamp != nil || !is(nc, karpenterv1.ConditionTypeInitialized) {
-				return fmt.Errorf("claim %s is not initialised, or goes", nc.Name)
+				return fmt.Errorf("claim %s is not initialized, or goes", nc.Name)
 			}
 		}
 		return agree(p.t, p.client, p.sim)
@@ -390,7 +390,7 @@ func (p *play) end() {
 	})
 }
 
-// stage tells where the play is.
+// stage logs how far the test is.
 func (p *play) stage(what string) {
 	p.t.Helper()
 	p.t.Logf("%5.1f s: %s; %s", time.Since(p.began).Seconds(), what, p.witness)

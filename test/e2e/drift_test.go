@@ -24,7 +24,7 @@ const (
 
 // TestDriftRollsAPoolUnderItsBudget changes the template of a pool of five nodes that may
 // be disrupted one at a time, with a PodDisruptionBudget over all pods, and watches from
-// outside: never more than one node on its way out, never a node told to go before its
+// outside: never more than one node on its way out, never a node deleted before its
 // replacement takes pods, never more than one pod away. The controller is killed in the
 // middle of the second replacement.
 func TestDriftRollsAPoolUnderItsBudget(t *testing.T) {
@@ -138,7 +138,7 @@ func initialized(ctx context.Context, c client.Client, want int) error {
 	for i := range p.claims {
 		nc := &p.claims[i]
 		if !meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeInitialized) || nc.DeletionTimestamp != nil {
-			return fmt.Errorf("claim %s is not initialised, or goes", nc.Name)
+			return fmt.Errorf("claim %s is not initialized, or goes", nc.Name)
 		}
 		if meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason) {
 			return fmt.Errorf("claim %s is on its way out", nc.Name)

@@ -94,7 +94,7 @@ func (g *gate) serve(t *testing.T, target string, transport http.RoundTripper) s
 	return "http://" + listener.Addr().String()
 }
 
-// isLease and isAct tell what a request to the API server is.
+// isLease and isAct report what a request to the API server is.
 func isLease(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/leases/karpenter-leader-election")
 }

@@ -39,7 +39,7 @@ var (
 	hostileSeed    = flag.Uint64("hostile-seed", 1, "chooses the hostile objects of TestHostileObjects")
 	hostileObjects = flag.Int("hostile-objects", 235, "how many hostile objects it applies")
 	hostileMost    = flag.Int("hostile-most", 15, "how long their lists are")
-	hostileRounds  = flag.Int("hostile-rounds", 2, "how often it runs ordinary pods, without them and beside them in turn")
+	hostileRounds  = flag.Int("hostile-rounds", 2, "how often it runs ordinary pods, alternately without them and beside them")
 	hostileWait    = flag.Duration("hostile-wait", 10*time.Second, "what they may take beside them in any case: each wait of kube-scheduler before it tries a pod again is at most so long")
 	hostileSlower  = flag.Float64("hostile-slower", 4, "how many times as long ordinary pods may take beside them, besides what kube-scheduler alone takes longer")
 )

@@ -67,7 +67,7 @@ func TestMoto(t *testing.T) {
 	}
 }
 
-// motoStory is a cluster on an account of moto. Its methods are the steps, in turn.
+// motoStory is a cluster on an account of moto. Its methods are the steps, in their order.
 type motoStory struct {
 	*moto
 	c          client.Client

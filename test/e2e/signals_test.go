@@ -22,7 +22,7 @@ import (
 // needs ten seconds at most; this bound is for a computer that has much else to do.
 const terminationGrace = 30 * time.Second
 
-// mute is an API server that knows all that is needed and falls silent where it is told to.
+// mute is an API server that knows all that is needed and stops answering where the test wants it.
 type mute struct {
 	kubeconfig string
 	asked      chan struct{} // closed when it was first asked for what it does not answer

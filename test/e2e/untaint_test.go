@@ -21,7 +21,7 @@ func TestUntaintTakesOurTaintAndNoOther(t *testing.T) {
 	c := connect(t, cluster)
 	other := corev1.Taint{Key: "example.com/other", Effect: corev1.TaintEffectPreferNoSchedule}
 	for name, taints := range map[string][]corev1.Taint{
-		"shunned": {other, translate.PreferOthersTaint()}, "plain": {other},
+		"tainted": {other, translate.PreferOthersTaint()}, "plain": {other},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: taints}}
 		if err := c.Create(t.Context(), node); err != nil {
@@ -34,7 +34,7 @@ func TestUntaintTakesOurTaintAndNoOther(t *testing.T) {
 			t.Fatalf("status %d, want 0 and %q:\n%s", status, want, p)
 		}
 	}
-	for _, name := range []string{"shunned", "plain"} {
+	for _, name := range []string{"tainted", "plain"} {
 		var node corev1.Node
 		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 			t.Fatal(err)

@@ -30,20 +30,20 @@ import (
 type everything struct {
 	replicas map[string]int // of workloads that are guarded; others are not judged
 
-	mu        sync.Mutex // protects all that follows
-	pods      map[types.UID]podSeen
-	claims    map[types.UID]claimSeen
-	healthy   map[string]int // pods by workload
-	fewest    map[string]int // the least of healthy ever, by workload
-	broken    []string       // promises
-	events    int
-	evictions int
-	again     []string // pods that were evicted and had come for one that was
-	launches  int
-	launchAt  time.Time
-	shunned   map[string]bool // whether pods are kept away softly, by Node; those that ever were
-	calm      bool            // claims that are made from now on should stay
-	changed   time.Time
+	mu          sync.Mutex // protects all that follows
+	pods        map[types.UID]podSeen
+	claims      map[types.UID]claimSeen
+	healthy     map[string]int // pods by workload
+	fewest      map[string]int // the least of healthy ever, by workload
+	broken      []string       // promises
+	events      int
+	evictions   int
+	again       []string // pods that were evicted and had come for one that was
+	launches    int
+	launchAt    time.Time
+	softTainted map[string]bool // whether pods are kept away softly, by Node; those that ever were
+	calm        bool            // claims that are made from now on should stay
+	changed     time.Time
 }
 
 // podSeen is a pod as it was last seen.
@@ -68,7 +68,7 @@ func watchEverything(t *testing.T, th *thinned) *everything {
 	}
 	w := &everything{
 		replicas: th.replicas, pods: map[types.UID]podSeen{}, claims: map[types.UID]claimSeen{},
-		shunned: map[string]bool{}, healthy: map[string]int{}, fewest: map[string]int{}, changed: time.Now(),
+		softTainted: map[string]bool{}, healthy: map[string]int{}, fewest: map[string]int{}, changed: time.Now(),
 	}
 	var pods corev1.PodList
 	var claims karpenterv1.NodeClaimList
@@ -122,7 +122,7 @@ func (w *everything) follow(ctx context.Context, changes watch.Interface) {
 	}
 }
 
-// see takes in one object as it has become; late tells that the watch had begun.
+// see takes in one object as it has become; late says that the watch had begun.
 func (w *everything) see(o any, late, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,12 +198,12 @@ func (w *everything) seeClaim(nc *karpenterv1.NodeClaim, gone bool) {
 }
 
 func (w *everything) seeNode(n *corev1.Node, gone bool) {
-	shunned := !gone && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.PreferOthersTaintKey })
-	if was, ever := w.shunned[n.Name]; ever || shunned {
-		if was != shunned {
+	softTainted := !gone && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == translate.PreferOthersTaintKey })
+	if was, ever := w.softTainted[n.Name]; ever || softTainted {
+		if was != softTainted {
 			w.changed = time.Now()
 		}
-		w.shunned[n.Name] = shunned
+		w.softTainted[n.Name] = softTainted
 	}
 }
 
@@ -215,11 +215,11 @@ func isEvicted(c corev1.PodCondition) bool {
 	return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI"
 }
 
-// everShunned returns how many Nodes ever were shunned.
+// everShunned returns how many Nodes ever were softTainted.
 func (w *everything) everShunned() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.shunned)
+	return len(w.softTainted)
 }
 
 // runs returns an error unless so many pods of a workload are there, all healthy.
@@ -239,7 +239,7 @@ func (w *everything) runs(workload string, want int) error {
 	return nil
 }
 
-// awaitBegun returns when something is on its way out, or shunned because it will be.
+// awaitBegun returns when something is on its way out, or softTainted because it will be.
 func (w *everything) awaitBegun(t *testing.T, within time.Duration) {
 	t.Helper()
 	testkit.Eventually(t, within, func() error {
@@ -250,7 +250,7 @@ func (w *everything) awaitBegun(t *testing.T, within time.Duration) {
 				return nil
 			}
 		}
-		if len(w.shunned) == 0 && w.evictions == 0 {
+		if len(w.softTainted) == 0 && w.evictions == 0 {
 			return errors.New("nothing has begun")
 		}
 		return nil
@@ -258,13 +258,13 @@ func (w *everything) awaitBegun(t *testing.T, within time.Duration) {
 }
 
 // awaitStill returns when nothing has changed for a while and nothing is on its way out, nor
-// shunned.
+// softTainted.
 func (w *everything) awaitStill(t *testing.T, within time.Duration) {
 	t.Helper()
 	testkit.Eventually(t, within, func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		going, shunned, away := 0, 0, len(w.pods)
+		going, softTainted, away := 0, 0, len(w.pods)
 		for _, c := range w.claims {
 			if c.going {
 				going++
@@ -275,13 +275,13 @@ func (w *everything) awaitStill(t *testing.T, within time.Duration) {
 				away--
 			}
 		}
-		for _, is := range w.shunned {
+		for _, is := range w.softTainted {
 			if is {
-				shunned++
+				softTainted++
 			}
 		}
-		if idle := time.Since(w.changed); going > 0 || shunned > 0 || away > 0 || idle < stillFor {
-			return fmt.Errorf("%d claims, %d on their way out, %d shunned, %d launched, %d evictions, %d pods do not run; quiet for %s", len(w.claims), going, shunned, w.launches, w.evictions, away, idle)
+		if idle := time.Since(w.changed); going > 0 || softTainted > 0 || away > 0 || idle < stillFor {
+			return fmt.Errorf("%d claims, %d on their way out, %d with the soft taint, %d launched, %d evictions, %d pods do not run; nothing happened for %s", len(w.claims), going, softTainted, w.launches, w.evictions, away, idle)
 		}
 		return nil
 	})

@@ -29,7 +29,7 @@ const (
 	// orphanMost is how long an instance may be without a claim, while the controller is
 	// killed again and again: it sweeps when it starts.
 	orphanMost = 2 * time.Minute
-	// ledgerEvery is how often the books of the account are read.
+	// ledgerEvery is how often the account's record of operations is read.
 	ledgerEvery = 20 * time.Millisecond
 )
 
@@ -46,7 +46,7 @@ type rules struct {
 // allowance is a workload under a PodDisruptionBudget.
 type allowance struct{ pods, awayMost int }
 
-// witness sees every change of pods, claims and Nodes and the books of an account, and judges
+// witness sees every change of pods, claims and Nodes and all operations of an account, and judges
 // after each. It shares nothing with what it watches but names.
 type witness struct {
 	rules         rules
@@ -57,7 +57,7 @@ type witness struct {
 	pods   map[types.UID]*corev1.Pod
 	claims map[types.UID]*karpenterv1.NodeClaim
 	nodes  map[types.UID]*corev1.Node
-	// noticed are the instances whose end was told to the product; alone those whose claims
+	// noticed are the instances whose end was announced to the product; alone those whose claims
 	// are let go by the test.
 	noticed    map[string]bool
 	lost       map[string]bool   // steps that lost a replacement
@@ -378,7 +378,7 @@ func isInitialized(ctx context.Context, c client.Client, node string) bool {
 	return err == nil && n.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 }
 
-// isUsed reports whether pods of a workload are on a node that were not told to end.
+// isUsed reports whether pods of a workload are on a node that are not being deleted.
 func (w *witness) isUsed(node string) bool {
 	for _, pod := range w.pods {
 		if pod.Spec.NodeName == node && pod.Labels["app"] != "" && pod.DeletionTimestamp == nil {

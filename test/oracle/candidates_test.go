@@ -22,7 +22,7 @@ import (
 // askedMost is how often the scheduler is asked for yet another node for a pod.
 const askedMost = 30
 
-// refusals makes every node that could be bought and checks that the scheduler
+// refusals makes every node that could be launched and checks that the scheduler
 // refuses what the plan refused: of each workload one pod.
 func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 	if len(p.Refusals) == 0 {
@@ -62,7 +62,7 @@ func (r *run) refusals(ctx context.Context, p *plan.Plan, o *outcome) error {
 }
 
 // wronglyRefused returns a node that the scheduler finds for a pod; nil if there is none.
-// One that a pool with minValues would have to buy is none by itself: there must be enough
+// One that a pool with minValues would have to launch is none by itself: there must be enough
 // of them that differ in nothing but the values that the pool counts.
 func (r *run) wronglyRefused(ctx context.Context, ref cluster.PodRef) (*corev1.Node, error) {
 	alike := map[string][]*corev1.Node{}
@@ -140,12 +140,12 @@ func (r *run) anew(ctx context.Context, p *corev1.Pod, try int) (cluster.PodRef,
 	})
 }
 
-// candidates makes one node of every kind that could be bought, and returns the name
+// candidates makes one node of every kind that could be launched, and returns the name
 // of the last.
 func (r *run) candidates(ctx context.Context) (last string, err error) {
-	bought := &budget{s: r.s}
-	bought.addNodes(r.s.Nodes)
-	bought.addNodes(r.bought)
+	launched := &budget{s: r.s}
+	launched.addNodes(r.s.Nodes)
+	launched.addNodes(r.launched)
 	for i := range r.s.Pools {
 		np := &r.s.Pools[i]
 		for _, t := range r.s.catalog() {
@@ -155,7 +155,7 @@ func (r *run) candidates(ctx context.Context) (last string, err error) {
 				}
 				for _, more := range openLabels(np) {
 					n := launchedNode(fmt.Sprintf("%s-c%d", r.id, len(r.nodes)), np, t, &t.Offerings[o], more)
-					if !within(np, n) || bought.over(np, n) != "" || bought.reservedOut(catalog.Choice{Type: t, Offering: &t.Offerings[o]}) {
+					if !within(np, n) || launched.over(np, n) != "" || launched.reservedOut(catalog.Choice{Type: t, Offering: &t.Offerings[o]}) {
 						continue
 					}
 					n.Annotations = with(n.Annotations, candidateKey, "true")

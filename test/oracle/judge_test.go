@@ -67,7 +67,7 @@ func vocabulary() translate.Vocabulary {
 // error is trouble with the judging, not with the plan.
 func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, err error) {
 	id := fmt.Sprintf("r%d", l.runs.Add(1))
-	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), given: map[cluster.PodRef]hinted{}, constraintSets: map[cluster.PodRef]*cluster.Constraints{}}
+	r := &run{lane: l, id: id, s: s.enacted(id, l.namespaces), given: map[cluster.PodRef]nominated{}, constraintSets: map[cluster.PodRef]*cluster.Constraints{}}
 	defer func() {
 		if clearErr := errors.Join(r.unserve(ctx), l.clear(ctx, id, r.nodes)); err == nil {
 			err = clearErr
@@ -122,11 +122,11 @@ func (l *lane) judge(ctx context.Context, s *scenario, how manner) (o outcome, e
 }
 
 // inDoubt reports whether the plan was made before the cloud had said what some nodes are:
-// those of claims in flight, and those that it bought from pools with minValues, which are
+// those of claims in flight, and those that it launched from pools with minValues, which are
 // kept larger choices than one node is.
 func (r *run) inDoubt() bool {
 	return slices.ContainsFunc(r.s.Nodes, func(n corev1.Node) bool { return n.Annotations[openKey] != "" }) ||
-		slices.ContainsFunc(r.bought, func(n corev1.Node) bool { return wantsValues(r.s.pool(n.Labels[label.NodePool])) })
+		slices.ContainsFunc(r.launched, func(n corev1.Node) bool { return wantsValues(r.s.pool(n.Labels[label.NodePool])) })
 }
 
 // planAgain lets Dovetail plan for the pods that are left, now that the cloud has answered for
@@ -238,12 +238,12 @@ func asking(p *corev1.Pod) *corev1.Pod {
 }
 
 // enact makes the nodes of the plan and returns where each pod was meant to go. Of
-// the offerings that a launch leaves open it buys the cheapest, on odd seeds any.
+// the offerings that a launch leaves open it takes the cheapest, on odd seeds any.
 func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.PodRef]string, error) {
 	target := map[cluster.PodRef]string{}
-	bought := &budget{s: r.s}
-	bought.addNodes(r.s.Nodes)
-	bought.addNodes(r.bought)
+	launched := &budget{s: r.s}
+	launched.addNodes(r.s.Nodes)
+	launched.addNodes(r.launched)
 	rng := rand.New(rand.NewPCG(r.s.Seed, 3))
 	for i := range p.Launches {
 		l := &p.Launches[i]
@@ -254,7 +254,7 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 			return nil, err
 		}
 		choices := catalog.Choices(r.s.catalog(), wanted, l.Requests)
-		choices = slices.DeleteFunc(choices, func(of catalog.Choice) bool { return bought.reservedOut(of) })
+		choices = slices.DeleteFunc(choices, func(of catalog.Choice) bool { return launched.reservedOut(of) })
 		if len(choices) == 0 {
 			o.fail("launch from pool %s for %v: no offering is %s", l.Pool, l.Pods, wanted)
 			continue
@@ -266,16 +266,16 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 		if r.s.Seed%2 == 1 {
 			choice = choices[rng.IntN(len(choices))]
 		}
-		name := fmt.Sprintf("%s-l%d", r.id, len(r.bought)+1)
+		name := fmt.Sprintf("%s-l%d", r.id, len(r.launched)+1)
 		n := launchedNode(name, np, choice.Type, choice.Offering, claim.Labels)
-		if over := bought.over(np, n); over != "" {
+		if over := launched.over(np, n); over != "" {
 			o.fail("launch from pool %s of a %s: the limit of %s is passed", np.Name, choice.Type.Name, over)
 		}
-		bought.add(n)
+		launched.add(n)
 		if err := r.join(ctx, n); err != nil {
 			return nil, err
 		}
-		r.bought = append(r.bought, *n)
+		r.launched = append(r.launched, *n)
 		for _, ref := range l.Pods {
 			target[ref] = name
 		}
@@ -286,8 +286,8 @@ func (r *run) enact(ctx context.Context, p *plan.Plan, o *outcome) (map[cluster.
 	return target, r.settled(ctx)
 }
 
-// release has placed pods hinted and lets the scheduler look at one after the other: first
-// those that need no company; of a workload one in every zone, then the next. As the
+// release nominates the placed pods and lets the scheduler try one after the other: first
+// those without pod affinity; of a workload one in every zone, then the next. As the
 // controller does, it gives a nomination again that the scheduler took from a pod that must wait.
 func (r *run) release(ctx context.Context, target map[cluster.PodRef]string) error {
 	type turn struct {
@@ -360,7 +360,7 @@ func (r *run) handOver(ctx context.Context, target map[cluster.PodRef]string) er
 		})
 	}
 	for _, p := range nominate.Next(v).Set {
-		r.given[p.PodRef] = hinted{times: r.given[p.PodRef].times + 1, at: v.At}
+		r.given[p.PodRef] = nominated{times: r.given[p.PodRef].times + 1, at: v.At}
 		if err := r.nominate(ctx, p.PodRef, p.Node); err != nil {
 			return err
 		}
@@ -386,7 +386,7 @@ func (r *run) nominate(ctx context.Context, ref cluster.PodRef, node string) err
 	patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, node)
 	_, err := r.client.CoreV1().Pods(ref.Namespace).Patch(ctx, ref.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsInvalid(err) { // it has just been bound
-		return fmt.Errorf("hint %s: %w", ref, err)
+		return fmt.Errorf("nominate %s: %w", ref, err)
 	}
 	return nil
 }
@@ -451,7 +451,7 @@ func (r *run) bound(ctx context.Context, target map[cluster.PodRef]string, how m
 	return stuck, err
 }
 
-// stuck tells why placed pods are Pending: with all others where they were planned, does
+// stuck says why placed pods are Pending: with all others where they were planned, does
 // the scheduler agree to the pod's place?
 func (r *run) stuck(ctx context.Context, stuck []cluster.PodRef, target map[cluster.PodRef]string, o *outcome) error {
 	for _, ref := range stuck {

@@ -281,7 +281,7 @@ func (g *gen) priority() {
 	}
 }
 
-// poolRules narrows what pools may buy, and leaves a label of theirs open.
+// poolRules narrows what pools may launch, and leaves a label of theirs open.
 func (g *gen) poolRules() {
 	for i := range g.s.Pools {
 		spec := &g.s.Pools[i].Spec.Template.Spec

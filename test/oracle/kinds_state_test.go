@@ -14,7 +14,7 @@ import (
 
 // stateKinds are what a cluster may just be doing, and what its operators set.
 var stateKinds = []kind{
-	{"openClaims", (*gen).openClaims},
+	{"unlaunched", (*gen).unlaunched},
 	{"notReady", (*gen).notReady},
 	{"startupTaints", (*gen).startupTaints},
 	{"resized", (*gen).resized},
@@ -25,9 +25,9 @@ var stateKinds = []kind{
 	{"reserved", (*gen).reserved},
 }
 
-// openClaims makes claims that the cloud has not answered for: the node will be one of
+// unlaunched makes claims that the cloud has not answered for: the node will be one of
 // some types, zones and capacity types.
-func (g *gen) openClaims() {
+func (g *gen) unlaunched() {
 	if len(g.s.Nodes) == 0 {
 		g.nodes()
 	}
@@ -108,8 +108,8 @@ func (g *gen) resized() {
 	}
 }
 
-// preempting makes a pod for which the scheduler is making room: its victims were told to
-// end, and have not.
+// preempting makes a pod for which the scheduler is making room: its victims are being
+// deleted, and have not ended.
 func (g *gen) preempting() {
 	for i := range g.s.Nodes {
 		n := &g.s.Nodes[i]

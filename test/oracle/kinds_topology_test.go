@@ -48,8 +48,8 @@ var daemonKinds = []kind{
 // preferenceKinds are preferences: kube-scheduler never refuses a pod for one.
 var preferenceKinds = []kind{
 	{"softSpread", (*gen).softSpread},
-	{"wishNode", (*gen).preferNode},
-	{"wishPods", (*gen).preferPods},
+	{"preferNode", (*gen).preferNode},
+	{"preferPods", (*gen).preferPods},
 }
 
 // laneOwnKey is a topology key that no other run has, for rules that look at nodes
@@ -153,11 +153,11 @@ func (g *gen) minDomains() {
 	}
 }
 
-// revisionKeys are the labels that tell revisions of a workload apart.
+// revisionKeys are the labels that distinguish revisions of a workload.
 var revisionKeys = []string{"revision", appsv1.DefaultDeploymentUniqueLabelKey}
 
 // revisions gives the workload's pods one of two revisions, as a rollout does, and returns
-// the label that tells which.
+// the label that says which.
 func (g *gen) revisions(w *workload) (key string) {
 	key = pick(g, revisionKeys...)
 	w.vary(func(i int, p *corev1.Pod) { p.Labels[key] = []string{"a", "b"}[i%2] })

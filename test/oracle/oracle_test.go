@@ -21,12 +21,12 @@ import (
 const (
 	fixedSeeds = 330
 	lanes      = 16
-	// unhintedMost is how many scenarios are judged without nominations too, for comparison.
-	unhintedMost = 50
+	// bareMost is how many scenarios are judged without nominations too, for comparison.
+	bareMost = 50
 	// shrunkMost is how many failing scenarios are made smaller: it takes long.
 	shrunkMost = 2
 	// fidelityLeast is the share of pods, in percent, that must be bound as planned when
-	// they are hinted.
+	// they are nominated.
 	fidelityLeast = 99
 	// failedDir has scenarios that failed once and must hold.
 	failedDir = "testdata/failed"
@@ -240,34 +240,34 @@ func TestPlansHoldBeforeTheScheduler(t *testing.T) {
 	}
 	all := scenarios(t)
 	began := time.Now()
-	var hinted, unhinted counts
+	var nominated, bare counts
 	each(t, w, all, func(l *lane, s *scenario) {
 		o, err := l.judge(t.Context(), s, manner{nominations: true, idle: idleLong})
 		if err != nil {
 			t.Errorf("seed %d %v: %v", s.Seed, s.Kinds, err)
 			return
 		}
-		if shrink := hinted.add(&o); len(o.failures) > 0 {
+		if shrink := nominated.add(&o); len(o.failures) > 0 {
 			report(t, l, s, o.failures, shrink)
 		}
 	})
-	if len(all) > unhintedMost {
-		all = all[len(all)-unhintedMost:]
+	if len(all) > bareMost {
+		all = all[len(all)-bareMost:]
 	}
 	each(t, w, all, func(l *lane, s *scenario) {
 		o, err := l.judge(t.Context(), s, manner{idle: idleLong})
 		if err != nil {
-			t.Errorf("seed %d %v, without hints: %v", s.Seed, s.Kinds, err)
+			t.Errorf("seed %d %v, without nominations: %v", s.Seed, s.Kinds, err)
 			return
 		}
-		_ = unhinted.add(&o)
+		_ = bare.add(&o)
 	})
-	if hinted.placed > 1000 && hinted.fidelity() < fidelityLeast {
-		t.Errorf("%.1f %% of the pods are where they were planned, at least %d %% should be", hinted.fidelity(), fidelityLeast)
+	if nominated.placed > 1000 && nominated.fidelity() < fidelityLeast {
+		t.Errorf("%.1f %% of the pods are where they were planned, at least %d %% should be", nominated.fidelity(), fidelityLeast)
 	}
-	fmt.Printf("oracle: %d scenarios in %s: %d failed; %d pods placed, %d refused (%d of them placed once claims were answered); as planned with hints %.1f %% of %d, without %.1f %% of %d (%d Pending)\n",
-		hinted.scenarios, time.Since(began).Round(time.Second), hinted.failed, hinted.placed, hinted.refused, hinted.later,
-		hinted.fidelity(), hinted.placed, unhinted.fidelity(), unhinted.placed, unhinted.pending)
+	fmt.Printf("oracle: %d scenarios in %s: %d failed; %d pods placed, %d refused (%d of them placed once claims were answered); as planned with nominations %.1f %% of %d, without %.1f %% of %d (%d Pending)\n",
+		nominated.scenarios, time.Since(began).Round(time.Second), nominated.failed, nominated.placed, nominated.refused, nominated.later,
+		nominated.fidelity(), nominated.placed, bare.fidelity(), bare.placed, bare.pending)
 }
 
 // each has the lanes work through the scenarios.

@@ -37,20 +37,20 @@ type run struct {
 	// services and owners are those that were made.
 	services []*corev1.Service
 	owners   []client.Object
-	bought   []corev1.Node // by the plan
+	launched []corev1.Node // by the plan
 	// answered: the cloud has said what the nodes of all claims are.
 	answered bool
 	// csiNodes say how many volumes nodes attach.
 	csiNodes []*storagev1.CSINode
 	// given are the nominations that pods were given, pod constraints what the plan knew of pods.
-	given          map[cluster.PodRef]hinted
+	given          map[cluster.PodRef]nominated
 	constraintSets map[cluster.PodRef]*cluster.Constraints
 	// arranged is how often the placed pods were made anew.
 	arranged int
 }
 
-// hinted is how often a pod was given its nomination, and when last.
-type hinted struct {
+// nominated is how often a pod was given its nomination, and when last.
+type nominated struct {
 	times int
 	at    time.Time
 }
@@ -218,7 +218,7 @@ func (r *run) allocate(ctx context.Context, p *corev1.Pod, cpu string) error {
 }
 
 // makeRoom waits until the scheduler has made up its mind about an urgent pod: if it makes
-// room for it, until it has told others to end.
+// room for it, until it has deleted others.
 func (r *run) makeRoom(ctx context.Context, p *corev1.Pod) error {
 	ref := cluster.PodRef{Namespace: p.Namespace, Name: p.Name}
 	return until(ctx, func() error {
@@ -253,7 +253,7 @@ func (r *run) joinAll(ctx context.Context, inFlight bool) error {
 	return nil
 }
 
-// end tells a pod to end. There is no kubelet to end it, so it stays as it is.
+// end deletes a pod. There is no kubelet to end it, so it stays as it is.
 func (r *run) end(ctx context.Context, p *corev1.Pod) error {
 	long := int64(600)
 	if err := r.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &long}); err != nil {
@@ -389,7 +389,7 @@ func (r *run) open(ctx context.Context) error {
 		err = until(ctx, func() error {
 			now, err := r.world.nodes.Get(n.Name)
 			if err == nil && (now.Labels[karpenterv1.NodeInitializedLabelKey] == "" || !translate.NodeReady(now)) {
-				err = fmt.Errorf("the watch has not shown node %s initialised", n.Name)
+				err = fmt.Errorf("the watch has not shown node %s initialized", n.Name)
 			}
 			return err
 		})

@@ -25,7 +25,7 @@ const (
 	// laneKey is the label, and taint, that keeps the pods of a run on the run's nodes. Scenarios
 	// do not mention it: it is added when one is enacted.
 	laneKey = "oracle.dovetail.test/run"
-	// teamKey is the label that tells namespaces apart.
+	// teamKey is the label that distinguishes namespaces.
 	teamKey = "oracle.dovetail.test/team"
 	// gateName is the gate that keeps the scheduler from pods until it is their turn.
 	gateName = "oracle.dovetail.test/wait"
@@ -33,7 +33,7 @@ const (
 	startingKey = "oracle.dovetail.test/starting"
 	// inFlightKey marks a node that has a claim and joins only after the plan is made.
 	inFlightKey = "oracle.dovetail.test/in-flight"
-	// deletingKey marks, as annotation, a running pod that has been told to end.
+	// deletingKey marks, as annotation, a running pod that is being deleted.
 	deletingKey = "oracle.dovetail.test/leaving"
 	// openKey marks a node in flight whose claim the cloud has not answered for.
 	openKey = "oracle.dovetail.test/open"
@@ -45,7 +45,7 @@ const (
 	allocatedKey = "oracle.dovetail.test/allocated"
 	// urgentKey marks a pod for which the scheduler shall make room, and its node.
 	urgentKey = "oracle.dovetail.test/urgent"
-	// candidateKey marks, as annotation, a node that was made because it could be bought.
+	// candidateKey marks, as annotation, a node that was made because it could be launched.
 	candidateKey = "oracle.dovetail.test/candidate"
 	// ownerHold keeps the owners of pods from going.
 	ownerHold = "oracle.dovetail.test/hold"

@@ -73,7 +73,7 @@ func (s *scenario) without(step int) (smaller *scenario, more bool) {
 	return nil, false
 }
 
-// cut leaves element i out and tells how many there are. It leaves at least least.
+// cut leaves element i out and returns how many there are. It leaves at least least.
 func cut[T any](list *[]T, i, least int) (n int, done bool) {
 	n = len(*list)
 	if i >= n || n <= least {

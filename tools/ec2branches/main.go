@@ -1,6 +1,6 @@
 // Command ec2branches writes the table of branch interfaces that
-// internal/cloud/aws/instance embeds: how many security groups for pods a type of machine
-// can carry. EC2 does not tell; the VPC resource controller's source does, and is read
+// internal/cloud/aws/instance embeds: how many security groups for pods an instance type
+// can carry. EC2 does not say; the VPC resource controller's source does, and is read
 // from the module cache. Its package is not linked, because its module asks for much else.
 // Usage: ec2branches FILE.
 package main

@@ -52,7 +52,7 @@ type instance struct {
 type price struct {
 	OnDemand string   `json:"ondemand"`
 	Spot     []string `json:"spot"` // ascending, without zones
-	// Interrupted is the share of spot machines that are taken back in a month, as a band.
+	// Interrupted is the share of spot instances that are interrupted in a month, as a band.
 	Interrupted string `json:"pct_interrupt"`
 }
 
@@ -164,7 +164,7 @@ func row(in *instance) ([]string, bool, error) {
 }
 
 // zones returns the zones in which the type is offered, each with a spot price as long
-// as there are any. The source tells spot prices without their zones: which is whose is
+// as there are any. The source has spot prices without their zones: which is whose is
 // an assignment, the same at every run. It starts at another zone for each type, lest one
 // zone have the lowest price of them all.
 func zones(in *instance, spot []string) string {

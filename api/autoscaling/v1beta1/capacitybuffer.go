@@ -23,7 +23,7 @@ const ProvisioningStrategyActiveCapacity = "buffer.x-k8s.io/active-capacity"
 
 // Conditions of a CapacityBuffer.
 const (
-	// ConditionTypeReadyForProvisioning says whether shape and number are known.
+	// ConditionTypeReadyForProvisioning says whether size and number are known.
 	ConditionTypeReadyForProvisioning = "ReadyForProvisioning"
 	// ConditionTypeProvisioning says whether the room is there.
 	ConditionTypeProvisioning = "Provisioning"

@@ -132,7 +132,7 @@ func (s *stage) up(ctx context.Context) error {
 
 // refuse creates a pod that nothing can take and waits for an event that says why.
 func (s *stage) refuse(ctx context.Context) error {
-	s.act("a pod that no node can take: it is told why")
+	s.act("a pod that no node can take: an event says why")
 	if err := s.apply(ctx, "Pod"); err != nil {
 		return err
 	}
@@ -192,9 +192,9 @@ func (s *stage) down(ctx context.Context) error {
 	return nil
 }
 
-// linger tells on until the context ends.
+// linger reports what happens until the context ends.
 func (s *stage) linger(ctx context.Context, kubeconfig string) error {
-	s.narrator.plain("\n"+`Everything is still running, and what happens is still told. In another terminal:
+	s.narrator.plain("\n"+`Everything is still running, and what happens is still reported. In another terminal:
   export KUBECONFIG=%s
   kubectl scale deployment web --replicas 20
   kubectl get nodepools,nodeclaims,nodes

@@ -20,7 +20,7 @@ const (
 
 	definitionPatience = 30 * time.Second
 	definitionPoll     = 50 * time.Millisecond
-	// yamlBuffer is how much of a file is looked at to tell YAML from JSON.
+	// yamlBuffer is how much of a file is read to know whether it is YAML or JSON.
 	yamlBuffer = 4096
 )
 

@@ -19,8 +19,8 @@ import (
 // clientQPS and clientBurst are too high to be felt.
 const clientQPS, clientBurst = 1000, 2000
 
-// Run tells the story and stops everything it started. The error says which step did not
-// hold. If the context ends before the story does, that is an error only with Exit.
+// Run shows the story and stops everything it started. The error says which step failed.
+// If the context ends before the story does, that is an error only with Exit.
 func Run(ctx context.Context, opts Options) (err error) {
 	if opts.Pods < 1 {
 		return fmt.Errorf("--pods is %d; it must be at least 1", opts.Pods)
@@ -37,7 +37,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 			return fmt.Errorf("make a directory for the cluster: %w", err)
 		}
 	}
-	narrator := &teller{out: opts.Out, now: opts.Now, began: opts.Now()}
+	narrator := &narrator{out: opts.Out, now: opts.Now, began: opts.Now()}
 	narrator.plain("dovetail demo: a real control plane, %d pods, and the nodes they need", opts.Pods)
 	logs := newTail()
 	err = run(ctx, &opts, binary, narrator, logs)
@@ -63,7 +63,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 func logPath(dir string) string { return filepath.Join(dir, "dovetail.log") }
 
 // run starts everything, plays the acts and stops everything, in that order.
-func run(ctx context.Context, opts *Options, binary string, narrator *teller, logs *tail) (err error) {
+func run(ctx context.Context, opts *Options, binary string, narrator *narrator, logs *tail) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	narrator.line("start", "%s, data in %s", binary, opts.Dir)
@@ -97,13 +97,12 @@ func run(ctx context.Context, opts *Options, binary string, narrator *teller, lo
 	if err := s.install(ctx); err != nil {
 		return err
 	}
-	events, stop, err := startController(ctx, opts, config, s.account, logs, fail)
+	stop, err := s.startController(ctx, config, logs, fail)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	narrator.line("start", "dovetail controller, in this process; its log is %s", logPath(opts.Dir))
-	s.events = events
 	if s.board, err = newBoard(ctx, config, s.account); err != nil {
 		return err
 	}
@@ -117,21 +116,22 @@ func run(ctx context.Context, opts *Options, binary string, narrator *teller, lo
 }
 
 // startController runs the autoscaler until ctx ends or stop is called, which returns when it
-// has ended. If it ends by itself, fail is called.
-func startController(ctx context.Context, opts *Options, config *rest.Config, a *account, logs *tail, fail context.CancelCauseFunc) (events *feed, stop func(), err error) {
-	file, err := os.OpenFile(logPath(opts.Dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// has ended. If it ends by itself, fail is called. Its log goes to a file, to logs and to the
+// story.
+func (s *stage) startController(ctx context.Context, config *rest.Config, logs *tail, fail context.CancelCauseFunc) (stop func(), err error) {
+	file, err := os.OpenFile(logPath(s.opts.Dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the controller's log: %w", err)
+		return nil, fmt.Errorf("open the controller's log: %w", err)
 	}
-	events = newFeed(slog.NewJSONHandler(io.MultiWriter(file, logs), nil))
-	settings := opts.Settings
+	s.events = newFeed(slog.NewJSONHandler(io.MultiWriter(file, logs), nil))
+	settings := s.opts.Settings
 	settings.MetricsPort, settings.HealthProbePort = 0, 0
 	settings.DisableLeaderElection, settings.LeaderElectionNamespace = false, "kube-system"
-	settings.CloudProvider = opts.Provider
-	run := operator.Options{Config: config, Log: slog.New(events), Version: opts.Version, Commit: opts.Commit}
-	if a != nil {
-		a.configure(&settings)
-		run.AWS = a.reach()
+	settings.CloudProvider = s.opts.Provider
+	run := operator.Options{Config: config, Log: slog.New(s.events), Version: s.opts.Version, Commit: s.opts.Commit}
+	if s.account != nil {
+		s.account.configure(&settings)
+		run.AWS = s.account.reach()
 	}
 	run.Settings = settings
 	ctx, cancel := context.WithCancel(ctx)
@@ -143,7 +143,7 @@ func startController(ctx context.Context, opts *Options, config *rest.Config, a 
 			fail(fmt.Errorf("the controller ended: %w", err))
 		}
 	}()
-	return events, func() {
+	return func() {
 		cancel()
 		<-gone
 		_ = file.Close()

@@ -20,19 +20,19 @@ import (
 	"github.com/dovetail-sh/dovetail/examples"
 )
 
-func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
+func TestDecisionsAreReportedWithTheirReasons(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		log  func(*slog.Logger)
 		want string
 	}{
-		"a plan tells where the pods go": {
+		"a plan says where the pods go": {
 			log: func(l *slog.Logger) {
 				l.Info("planned launches", "pods", 20, "placed", 4, "launches", 1, "refused", 1, "price_hourly", 0.304, "took", 1234567*time.Nanosecond)
 			},
 			want: "   2.0s  plan     20 pods: 15 to 1 new node for $0.30 per hour, 4 to existing nodes, 1 refused; decided in 1.2ms\n",
 		},
-		"a launch is told with the node that it became": {
+		"a launch is reported with the node that it became": {
 			log: func(l *slog.Logger) {
 				l.With("commit", "abc").Info("created claim", "claim", "general-a", "pool", "general", "pods", 1, "instance_types_total", 3, "price_hourly", 0.5)
 			},
@@ -50,9 +50,9 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			log: func(l *slog.Logger) {
 				l.Info("removed node", "node", "n1", "reason", "Empty", "quiet_for", 5*time.Second)
 			},
-			want: "   2.0s  remove   n1: Empty, quiet for 5s\n",
+			want: "   2.0s  remove   n1: Empty, no pod event for 5s\n",
 		},
-		"a removal of a node that was not quiet": {
+		"a removal of a node that had a pod event just now": {
 			log: func(l *slog.Logger) {
 				l.Info("removed node", "node", "n1", "reason", "Expired", "quiet_for", time.Duration(0))
 			},
@@ -62,16 +62,16 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			log: func(l *slog.Logger) {
 				l.Info("replacing claim before its interruption", "claim", "general-a", "by", time.Date(2026, 11, 22, 8, 30, 0, 0, time.Local))
 			},
-			want: "   2.0s  heard    general-a will be taken away: it is to be replaced, and drained from 08:30:00 on at the latest\n",
+			want: "   2.0s  notice   general-a will be taken away: it is to be replaced, and drained from 08:30:00 on at the latest\n",
 		},
-		"a replacement is told with the node that it became": {
+		"a replacement is reported with the node that it became": {
 			log: func(l *slog.Logger) {
 				l.Info("began step", "nodes", []string{"n1", "n2"}, "replacements", []string{"general-a"}, "reason", "Expired")
 			},
 			want: "   2.0s  replace  n1, n2 (Expired) by 1 new node\n" +
 				"   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: in place of n1, n2\n",
 		},
-		"a step that only removes is told by its removals": {
+		"a command that only removes is reported by its removals": {
 			log: func(l *slog.Logger) {
 				l.Info("began step", "nodes", []string{"n1"}, "replacements", []string(nil), "reason", "Empty")
 			},
@@ -91,25 +91,25 @@ func TestDecisionsAreToldWithTheirReasons(t *testing.T) {
 			var out bytes.Buffer
 			now := &state{instances: []instance{{claim: "general-a", instanceType: "c-16x", zone: "zone-a", capacityType: "spot", priceHourly: 0.304}}}
 			s := &stage{
-				narrator: &teller{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
+				narrator: &narrator{out: &out, now: func() time.Time { return time.Unix(2, 0) }, began: time.Unix(0, 0)},
 				events:   newFeed(slog.DiscardHandler),
 			}
 			s.status = now.line()
 			test.log(slog.New(s.events))
 			s.report(now, true)
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("lines (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
+func TestTheStatusIsReportedWhenItChangedAndNotTooOften(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	at := time.Unix(0, 0)
 	s := &stage{
-		narrator: &teller{out: &out, now: func() time.Time { return at }, began: at},
+		narrator: &narrator{out: &out, now: func() time.Time { return at }, began: at},
 		events:   newFeed(slog.DiscardHandler),
 	}
 	at = at.Add(time.Second)
@@ -122,7 +122,7 @@ func TestTheStatusIsToldWhenItChangedAndNotTooOften(t *testing.T) {
    1.5s  status   pods:   3 pending,   0 bound,   0 running | nodes:  0 claimed,  0 registered,  0 ready | $0.00 per hour
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestRunRefusesWhatCannotWorkBeforeStartingAnything(t *testing.T) {
 			test.opts.Out = &out
 			err := Run(t.Context(), test.opts)
 			if err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
-				t.Errorf("Run() = %v after %q, want an error with %q and nothing told", err, &out, test.want)
+				t.Errorf("Run() = %v after %q, want an error with %q and no output", err, &out, test.want)
 			}
 		})
 	}

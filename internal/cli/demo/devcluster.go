@@ -19,7 +19,7 @@ const (
 	stopPatience    = 40 * time.Second
 )
 
-// findDevcluster returns the path of the binary. The error tells how to get one.
+// findDevcluster returns the path of the binary. The error says how to get one.
 func findDevcluster(path string) (string, error) {
 	if path != "" {
 		if _, err := os.Stat(path); err != nil {

@@ -17,20 +17,20 @@ const (
 	// observeEvery is how often the stage looks, statusEvery how often at most it says so.
 	observeEvery = 100 * time.Millisecond
 	statusEvery  = 500 * time.Millisecond
-	// billEvery is how often the bill is told when nothing else changes.
+	// billEvery is how often the bill is shown when nothing else changes.
 	billEvery = 10 * time.Second
 	// silenceMost is how long the story may say nothing while it waits.
 	silenceMost = 10 * time.Second
-	// tookUnit is how exactly the time of a decision is told.
+	// tookUnit is how exactly the time of a decision is shown.
 	tookUnit = 100 * time.Microsecond
 	// tableGap is how many blanks are between columns.
 	tableGap = 3
 )
 
-// stage is where the story is played, and what has been told of it.
+// stage is where the story is played, and what has been reported of it.
 type stage struct {
 	opts     *Options
-	narrator *teller
+	narrator *narrator
 	client   client.Client
 	board    *board
 	events   *feed
@@ -42,7 +42,7 @@ type stage struct {
 	statusAt time.Duration
 	// acts is how many have begun.
 	acts int
-	// planned are the claims that were decided and whose nodes have not been told.
+	// planned are the claims that were decided and whose nodes have not been reported.
 	planned []planned
 }
 
@@ -52,7 +52,7 @@ type planned struct {
 	priceHourly float64
 }
 
-// await looks and tells until holds is true. The error says what did not happen in time.
+// await observes the cluster and reports until holds is true. The error says what did not happen in time.
 func (s *stage) await(ctx context.Context, what string, within time.Duration, holds func(*state) bool) error {
 	over, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -84,7 +84,7 @@ func (s *stage) await(ctx context.Context, what string, within time.Duration, ho
 	}
 }
 
-// report tells what was decided since the last look, and the state if it changed. A state
+// report writes what was decided since the last call, and the state if it changed. A state
 // that is soon replaced is left out, unless at the end of a wait.
 func (s *stage) report(now *state, last bool) {
 	for _, i := range s.events.take() {
@@ -104,14 +104,14 @@ func (s *stage) reportItem(i item) {
 	case "plan":
 		s.narrator.line(kind, "%s", planLine(i))
 	case "launch":
-		// Told when it is known what it turned out to be.
+		// Reported when it is known what it turned out to be.
 		s.planned = append(s.planned, planned{i.text("claim"), fmt.Sprintf("the cheapest of %d types of pool %s that hold %s",
 			i.number("instance_types_total"), i.text("pool"), count(i.number("pods"), "pod")), i.price("price_hourly")})
 	case "refuse":
 		s.narrator.line(kind, "%s: %s", count(i.number("pods"), "pod"), i.text("reason"))
 	case "remove":
 		s.narrator.line(kind, "%s", removeLine(i))
-	case "heard":
+	case "notice":
 		s.narrator.line(kind, "%s will be taken away: it is to be replaced, and drained from %s on at the latest", i.text("claim"), i.fields["by"].Time().Local().Format(time.TimeOnly))
 	case "replace":
 		s.reportStep(i)
@@ -120,7 +120,7 @@ func (s *stage) reportItem(i item) {
 	}
 }
 
-// reportStep reports nodes that are replaced; that others only leave is told when they do.
+// reportStep reports nodes that are replaced; that nodes only leave is reported when they do.
 func (s *stage) reportStep(i item) {
 	nodes, claims := strings.Join(i.names("nodes"), ", "), i.names("replacements")
 	if len(claims) == 0 {
@@ -136,7 +136,7 @@ func (s *stage) reportStep(i item) {
 func removeLine(i item) string {
 	line := i.text("node") + ": " + i.text("reason")
 	if idle := i.duration("quiet_for"); idle > 0 {
-		line += ", quiet for " + idle.String()
+		line += ", no pod event for " + idle.String()
 	}
 	return line
 }

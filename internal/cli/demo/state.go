@@ -2,7 +2,7 @@ package demo
 
 import "fmt"
 
-// state is the cluster as the story tells it.
+// state is the cluster as the story shows it.
 type state struct {
 	// A pod is counted once.
 	pending, bound, running int
@@ -18,7 +18,7 @@ type state struct {
 	elsewhere int
 	// instances are those that the cloud has answered for, by claim name.
 	instances []instance
-	// poolsReady tells that there is a pool, and that all are ready.
+	// poolsReady reports whether there is a pool, and all are ready.
 	poolsReady bool
 }
 
@@ -45,7 +45,7 @@ func (s *state) bill() string {
 	return fmt.Sprintf(", $%.4f so far", s.spent)
 }
 
-// empty tells that no node of ours is left, nor on its way.
+// empty reports whether no node of ours is left or still to come.
 func (s *state) empty() bool { return s.claimed == 0 && s.nodes == 0 }
 
 func (s *state) instance(claim string) (instance, bool) {

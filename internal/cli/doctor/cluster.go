@@ -158,7 +158,7 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
 			return Finding{
 				Check: check, Status: checkup.Warning, Found: fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name),
-				Remedy: "unless that is Dovetail itself, stop it first: two would buy for the same pods",
+				Remedy: "unless that is Dovetail itself, stop it first: two would launch nodes for the same pods",
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func large(b *testing.B) *record.Decision {
 }
 
 // BenchmarkKeep measures what a decision about 10,000 pods and 500 nodes costs beside the
-// loop: to keep it when it is news, to see that it is none, and to unpack it again. What
+// loop: to keep it when it differs from the one before, to see that it does not, and to unpack it again. What
 // it costs the loop is Add. All print how large the decision is in the journal.
 func BenchmarkKeep(b *testing.B) {
 	d := large(b)
@@ -56,14 +56,14 @@ func BenchmarkKeep(b *testing.B) {
 			b.ReportMetric(float64(len(j.kept[0].line)), "B-kept")
 		})
 	}
-	bench("news", func(b *testing.B, j *Journal) {
+	bench("new", func(b *testing.B, j *Journal) {
 		triggers := *d
 		for i := 0; b.Loop(); i++ {
 			triggers.Error = fmt.Sprint(i)
 			j.take(&triggers)
 		}
 	})
-	bench("no-news", func(b *testing.B, j *Journal) {
+	bench("same", func(b *testing.B, j *Journal) {
 		for b.Loop() {
 			j.take(d)
 		}

@@ -49,10 +49,10 @@ func ParseSubject(text string) (Subject, error) {
 	return Subject{Kind: kind, Name: parts[0]}, nil
 }
 
-// Answer is all that a journal knows of one pod or machine.
+// Answer is all that a journal knows of one pod, node or NodeClaim.
 type Answer struct {
 	Kind string `json:"kind"`
-	// Name is that of the pod, with its namespace, or what the machine was asked for by.
+	// Name is that of the pod, with its namespace, or of the node or NodeClaim as it was asked for.
 	Name  string `json:"name"`
 	Node  string `json:"node,omitempty"`
 	Claim string `json:"claim,omitempty"`
@@ -73,7 +73,7 @@ type Say struct {
 	Decision int64       `json:"decision,omitempty"`
 	Loop     record.Loop `json:"loop"`
 	What     string      `json:"what"`
-	// Details are a line each: the nearest miss of each pool, or why no other machine.
+	// Details are a line each: the nearest miss of each pool, or why no other node was launched.
 	Details []string `json:"details,omitempty"`
 }
 
@@ -81,7 +81,7 @@ type Say struct {
 // mentions it.
 func (f *File) Explain(s Subject) ([]Answer, error) {
 	x := &explainer{subject: s, answers: map[string]*Answer{}}
-	// A machine has two names, and the decision that launched it knows one of them.
+	// A node has two names, its own and its NodeClaim's; the decision that launched it knows the latter.
 	for i := len(f.Decisions) - 1; i >= 0 && x.alias == "" && s.Kind != KindPod; i-- {
 		if ok, err := x.open(&f.Decisions[i]); err != nil {
 			return nil, err
@@ -111,8 +111,8 @@ type explainer struct {
 	answers map[string]*Answer // by kind and name; of pods and their UID
 	// alias is the claim of the node that is asked about, or the node of the claim.
 	alias string
-	// step is what the machine was launched for, if it was for one.
-	step string
+	// command is the id of the command that the node was launched for; empty: for none.
+	command string
 
 	entry    *Entry
 	decision *record.Decision
@@ -120,7 +120,7 @@ type explainer struct {
 
 // open takes a decision up if it may be about the subject.
 func (x *explainer) open(e *Entry) (ok bool, err error) {
-	for _, name := range []string{x.subject.Name, x.alias, x.step} {
+	for _, name := range []string{x.subject.Name, x.alias, x.command} {
 		if name == "" || ok {
 			continue
 		}
@@ -150,7 +150,7 @@ func (x *explainer) pods() {
 	for i := range p.Launches {
 		for _, ref := range p.Launches[i].Pods {
 			if a := x.pod(ref); a != nil {
-				x.say(a, "a new machine for it"+others(len(p.Launches[i].Pods))+": "+x.bought(i), x.price(&p.Launches[i]))
+				x.say(a, "a new node for it"+others(len(p.Launches[i].Pods))+": "+x.claim(i), x.price(&p.Launches[i]))
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (x *explainer) pods() {
 		}
 	}
 	for i := range x.decision.Disruption.Commands {
-		x.podsOfStep(&x.decision.Disruption.Commands[i])
+		x.podsOfCommand(&x.decision.Disruption.Commands[i])
 	}
 	for i := range x.decision.Snapshot.Pending {
 		pod := &x.decision.Snapshot.Pending[i]
@@ -177,7 +177,7 @@ func (x *explainer) pods() {
 	}
 }
 
-func (x *explainer) podsOfStep(s *plan.Command) {
+func (x *explainer) podsOfCommand(s *plan.Command) {
 	for i := range s.Moves {
 		if a := x.pod(s.Moves[i].Pod); a != nil {
 			x.say(a, fmt.Sprintf("to move to %s: %s", node(s.Moves[i].Node, s.Moves[i].Claim), worth(s)))
@@ -186,7 +186,7 @@ func (x *explainer) podsOfStep(s *plan.Command) {
 	for i := range s.Launch {
 		for _, ref := range s.Launch[i].Pods {
 			if a := x.pod(ref); a != nil {
-				x.say(a, "to move to a new machine: "+worth(s), x.price(&s.Launch[i]))
+				x.say(a, "to move to a new node: "+worth(s), x.price(&s.Launch[i]))
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func (x *explainer) answer(kind, name, uid string) *Answer {
 }
 
 // say notes what the decision at hand said. What is said again in a row is said once, with
-// the last details: what changes with every look are amounts.
+// the last details: only amounts change with every decision.
 func (x *explainer) say(a *Answer, what string, details ...string) {
 	e := x.entry
 	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
@@ -251,7 +251,7 @@ func (x *explainer) remembered(r *Refused) {
 	a.Says = append(a.Says, Say{First: r.First, Last: r.Last, Times: r.Times, Loop: record.Provisioning, What: refused(r.Reason), Details: []string{r.Why}})
 }
 
-// list returns the answers in the order of their names, in each the newest word first.
+// list returns the answers in the order of their names, in each the newest statement first.
 func (x *explainer) list() []Answer {
 	var all []Answer
 	for _, a := range x.answers {
@@ -291,8 +291,8 @@ func alike(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(x, y string) bool { return withoutDigits(x) == withoutDigits(y) })
 }
 
-// bought names the claim that launch i became.
-func (x *explainer) bought(i int) string {
+// claim names the NodeClaim that was created for launch i.
+func (x *explainer) claim(i int) string {
 	l := &x.decision.Plan.Launches[i]
 	if i < len(x.decision.Claims) && x.decision.Claims[i] != "" {
 		return fmt.Sprintf("claim %s of pool %s", x.decision.Claims[i], l.Pool)
@@ -334,26 +334,26 @@ func node(node, claim string) string {
 	case claim == "":
 		return "node " + node
 	case node == claim:
-		return "claim " + claim + ", whose node was on its way"
+		return "claim " + claim + ", whose node had not registered"
 	default:
 		return fmt.Sprintf("node %s (claim %s)", node, claim)
 	}
 }
 
-// worth says what a step is for.
+// worth says which nodes a command removes and what that saves.
 func worth(s *plan.Command) string {
 	var going []string
 	for _, r := range s.Remove {
 		going = append(going, r.Node)
 	}
-	return fmt.Sprintf("%s %s, which saves $%.4f per hour at %d evictions", strings.Join(going, ", "), goes(len(going)), s.SavingHourly, s.Evictions)
+	return fmt.Sprintf("%s %s, which saves $%.4f per hour at %d evictions", strings.Join(going, ", "), pluralVerb(len(going)), s.SavingHourly, s.Evictions)
 }
 
-func goes(n int) string {
+func pluralVerb(n int) string {
 	if n == 1 {
-		return "goes"
+		return "is removed"
 	}
-	return "go"
+	return "are removed"
 }
 
 // amounts says resources, other than room for pods, as a person writes them.

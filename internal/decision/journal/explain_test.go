@@ -103,8 +103,8 @@ func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// TestAReplacementIsExplainedByItsStep asks about a machine that was launched for a step.
-func TestAReplacementIsExplainedByItsStep(t *testing.T) {
+// TestAReplacementIsExplainedByItsCommand asks about a node that was launched for a command.
+func TestAReplacementIsExplainedByItsCommand(t *testing.T) {
 	t.Parallel()
 	step := decide(t, 0, "")
 	step.Loop, step.Disruption = record.Disruption, plan.Disruption{At: step.At(), Commands: []plan.Command{{
@@ -126,7 +126,7 @@ func TestAReplacementIsExplainedByItsStep(t *testing.T) {
 	if err != nil || len(answers) != 1 || len(answers[0].Says) != 1 {
 		t.Fatalf("answers %+v, error %v", answers, err)
 	}
-	if said := answers[0].Says[0]; said.What != "launched in step 1 (Drifted)" || said.Decision != 1 {
+	if said := answers[0].Says[0]; said.What != "launched by command 1 (Drifted)" || said.Decision != 1 {
 		t.Errorf("it says %+v", said)
 	}
 }

@@ -2,14 +2,15 @@
 // decided, why, and whether it would be decided again: the newest in memory, and if asked
 // for many more on disk, both within bounds.
 //
-// Who decides hands each decision to Journal.Add and goes on; all else happens in Run. A
-// decision that says what the one before said is counted, not kept. What is kept is
+// A loop hands each decision to Journal.Add and goes on; all else happens in Run. A
+// decision that says the same as the one before is counted, not kept. What is kept is
 // lines: JSON objects with what is known of a decision at a glance, and the decision
 // itself (internal/decision/record), compressed. A line stands by itself, so one that a crash cut
-// short is skipped and told of, and the others are as good as before.
+// short is skipped and reported, and the others are as good as before.
 //
-// Read journal.go first, then line.go (what is kept), refusals.go (who was refused, since
-// when), disk.go and read.go (files), explain.go (answers), serve.go (HTTP).
+// It may import the core and decision/record. Read journal.go first, then line.go (what is
+// kept), refusals.go (who was refused, since when), disk.go and read.go (files), explain.go
+// and node.go (answers), serve.go (HTTP).
 package journal
 
 import (
@@ -37,11 +38,11 @@ const (
 	// sameEvery is how often it is written to disk that a decision still stands.
 	sameEvery = time.Minute
 	// idleEvery is how often a decision to do nothing is kept at most, when only the reasons
-	// for that change: in a large cluster they do with every look.
+	// for that change: in a large cluster they do with every decision.
 	idleEvery = time.Minute
 )
 
-// Outcomes of handing a decision in, as Options.Count is told.
+// Outcomes of handing a decision in, as Options.Count gets them.
 const (
 	Written = "written" // it is in the journal
 	Same    = "same"    // it said what the one before said
@@ -61,7 +62,7 @@ type Options struct {
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
-	// Count is told what became of each decision.
+	// Count is called with the outcome of each decision.
 	Count func(record.Loop, string)
 }
 
@@ -208,8 +209,8 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 	return Written, nil
 }
 
-// isKnown tells why the decision need not be kept: the loop's newest decision said the
-// same, and that is counted; or both are to do nothing, a moment apart. Empty: it is news.
+// isKnown says why the decision need not be kept: the loop's newest decision said the
+// same, and that is counted; or both are to do nothing, a moment apart. Empty: keep it.
 func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

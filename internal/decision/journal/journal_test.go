@@ -81,7 +81,7 @@ func fileOf(t testing.TB, j *Journal, id int64) []byte {
 	return b.Bytes()
 }
 
-func TestOnlyNewsIsKept(t *testing.T) {
+func TestRepeatedDecisionsAreCounted(t *testing.T) {
 	t.Parallel()
 	refusedPod := "pod w cpu=9\n"
 	j, outcomes := keep(t, Options{},
@@ -104,9 +104,9 @@ func TestOnlyNewsIsKept(t *testing.T) {
 	}
 }
 
-// TestHeadsTellPrices holds that machines which leave, or are of no known price, do not
-// count, and what steps and removals change.
-func TestHeadsTellPrices(t *testing.T) {
+// TestHeadsHavePrices holds that nodes that are being deleted, or have no known price, do not
+// count, and what commands and removals change.
+func TestHeadsHavePrices(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a leaving\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
 	d.Disruption.Removals = []plan.Removal{{Node: "n1"}}
@@ -118,7 +118,7 @@ func TestHeadsTellPrices(t *testing.T) {
 	}
 }
 
-func TestAmountsInReasonsToStayAreNoNews(t *testing.T) {
+func TestAmountsInReasonsToStayMakeNoDifference(t *testing.T) {
 	t.Parallel()
 	stays := func(at int, detail string) *record.Decision {
 		d := decide(t, at, "")
@@ -128,7 +128,7 @@ func TestAmountsInReasonsToStayAreNoNews(t *testing.T) {
 	}
 	acts := stays(75, "held by pod db")
 	acts.Disruption.Marks = []plan.Removal{{Node: "n1"}}
-	_, outcomes := keep(t, Options{}, stays(0, "quiet for 3s"), stays(5, "quiet for 8s"), stays(9, "held by pod web"), stays(70, "held by pod web"), acts, stays(76, "quiet for 8s"))
+	_, outcomes := keep(t, Options{}, stays(0, "last pod event  3s"), stays(5, "last pod event  8s"), stays(9, "held by pod web"), stays(70, "held by pod web"), acts, stays(76, "last pod event  8s"))
 	if diff := cmp.Diff([]string{Written, Same, Idle, Written, Written, Written}, outcomes); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
@@ -248,8 +248,8 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 }
 
-// TestATornLineIsSkippedAndTold cuts a journal at every byte of its last line.
-func TestATornLineIsSkippedAndTold(t *testing.T) {
+// TestATornLineIsSkippedAndReported cuts a journal at every byte of its last line.
+func TestATornLineIsSkippedAndReported(t *testing.T) {
 	t.Parallel()
 	j, _ := keep(t, Options{}, decide(t, 0, "pod w cpu=1\n"), decide(t, 1, "pod x cpu=9\n"))
 	whole := fileOf(t, j, 0)

@@ -24,32 +24,32 @@ type Head struct {
 	// Written is the version of the program that decided.
 	Written string        `json:"written,omitempty"`
 	Took    time.Duration `json:"tookNanoseconds,omitempty"`
-	// Pending is how many pods asked for a node. Placed, Launched and Refused are those of
-	// them that machines which are there, new machines, and none can take.
+	// Pending is how many pods asked for a node. Placed are those of
+	// them that existing nodes can take, Launched those for new nodes, Refused those for none.
 	Pending  int `json:"pending,omitempty"`
 	Placed   int `json:"placed,omitempty"`
 	Launched int `json:"launched,omitempty"`
 	Refused  int `json:"refused,omitempty"`
-	// Nodes are the machines there were, Launches those to be bought, Removals those to go;
-	// those of steps are among them.
+	// Nodes is how many nodes there were, Launches how many to launch, Removals how many to
+	// remove; those of commands are among them.
 	Nodes    int `json:"nodes,omitempty"`
 	Launches int `json:"launches,omitempty"`
 	Removals int `json:"removals,omitempty"`
-	// Steps are the changes of running machines that were found worth making.
+	// Steps is how many commands change running nodes.
 	Steps int `json:"steps,omitempty"`
-	// PriceBefore is what the machines cost that were not leaving, in dollars per hour, as
-	// far as their prices are known; PriceAfter what they come to with the plan. Bound is
+	// PriceBefore is what the nodes cost that were not being deleted, in dollars per hour, as
+	// far as their prices are known; PriceAfter what they cost with the plan. Bound is
 	// what the launches must cost at least; 0: not known.
 	PriceBefore float64 `json:"priceBeforeHourly,omitempty"`
 	PriceAfter  float64 `json:"priceAfterHourly,omitempty"`
 	Bound       float64 `json:"launchBoundHourly,omitempty"`
-	// FleetBound is what all machines must cost at least, wherever their pods are; 0: not
-	// worked out.
+	// FleetBound is what all nodes must cost at least, wherever their pods are; 0: not
+	// computed.
 	FleetBound float64 `json:"fleetBoundHourly,omitempty"`
 	// Error says what went wrong when the plan was carried out, Bug what the core died of.
 	Error string `json:"error,omitempty"`
 	Bug   string `json:"bug,omitempty"`
-	// Again is how many later looks came to the same decision, Until the last of them.
+	// Again is how often the same decision was made later, Until when the last time.
 	Again int64     `json:"again,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -146,9 +146,9 @@ func expand(body []byte) ([]byte, error) {
 	return text, err
 }
 
-// essence returns what makes a decision news: two decisions of the same essence say the
-// same thing to whoever reads them. Times and amounts in the reasons for which machines
-// stay change with every look, and so do the names of steps: they are no news.
+// essence returns what distinguishes a decision from the one before: two decisions of the same
+// essence say the same to whoever reads them. Times and amounts in the reasons for which nodes
+// stay change with every decision, and so do the ids of commands: they do not count.
 func essence(d *record.Decision) []byte {
 	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption}
 	p := &said.Disruption

@@ -10,7 +10,7 @@ import (
 )
 
 // Print writes answers as a person reads them: what was decided last first, then all that
-// was decided, the newest first. Now tells how long ago that was.
+// was decided, the newest first. How long ago that was is counted from now.
 func Print(w io.Writer, answers []Answer, now time.Time) error {
 	for i := range answers {
 		if i > 0 {

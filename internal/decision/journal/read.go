@@ -164,7 +164,7 @@ func (e *Entry) Decision() (*record.Decision, error) {
 	return d, nil
 }
 
-// mentions tells, without reading it, whether the decision may be about a name.
+// mentions reports, without reading the decision, whether it may be about a name.
 func (e *Entry) mentions(name string) (bool, error) {
 	text, err := expand(e.body)
 	if err != nil {

@@ -43,17 +43,17 @@ func sayDisruption(say func(string, ...any), p *plan.Disruption) {
 		}
 	}
 	for _, n := range p.SoftTaints {
-		say("node %s: shunned", n)
+		say("node %s: soft taint set", n)
 	}
 	for _, n := range p.SoftTaintsOver {
-		say("node %s: shunned no longer", n)
+		say("node %s: soft taint removed", n)
 	}
 	for i := range p.Commands {
-		sayStep(say, i, &p.Commands[i])
+		sayCommand(say, i, &p.Commands[i])
 	}
 	for i := range p.Undos {
 		u := &p.Undos[i]
-		say("step %s: taken back: %s: %s; %d machines dropped, %d opened again", u.Command, u.Why.Reason, u.Why, len(u.Drop), len(u.Open))
+		say("command %s: cancelled: %s: %s; %d replacements removed, %d nodes without the disrupted taint", u.Command, u.Why.Reason, u.Why, len(u.Drop), len(u.Open))
 	}
 	for _, v := range p.Blocked {
 		say("node %s: stays: %s: %s", v.Subject, v.Reason, v)
@@ -73,16 +73,16 @@ func sayLaunch(say func(string, ...any), word string, i int, l *plan.Launch) {
 	}
 }
 
-func sayStep(say func(string, ...any), i int, s *plan.Command) {
-	say("step %d: %s: saves $%.4f per hour, %d evictions, %d machines go, %d come", i, s.Reason, s.SavingHourly, s.Evictions, len(s.Remove), len(s.Launch))
+func sayCommand(say func(string, ...any), i int, s *plan.Command) {
+	say("command %d: %s: saves $%.4f per hour, %d evictions, %d nodes removed, %d launched", i, s.Reason, s.SavingHourly, s.Evictions, len(s.Remove), len(s.Launch))
 	for _, r := range s.Remove {
-		say("node %s: goes in step %d: %s", r.Node, i, r.Reason)
+		say("node %s: removed by command %d: %s", r.Node, i, r.Reason)
 	}
 	for j := range s.Launch {
-		sayLaunch(say, fmt.Sprintf("step %d launch", i), j, &s.Launch[j])
+		sayLaunch(say, fmt.Sprintf("command %d launch", i), j, &s.Launch[j])
 	}
 	for _, m := range s.Moves {
-		say("pod %s: moves to %s in step %d", m.Pod, m.Node, i)
+		say("pod %s: moved to %s by command %d", m.Pod, m.Node, i)
 	}
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,7 @@ func (d *decoder) format(want string) error {
 }
 
 func (d *decoder) table(name string) error {
+	name = cmp.Or(renamedTables[name], name)
 	for i := range d.tables {
 		t := &d.tables[i]
 		if t.name != name {

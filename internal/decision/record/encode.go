@@ -16,13 +16,13 @@ import (
 )
 
 // shared lists what is written once, in a table, and referred to by its index: pods by
-// value, the others by pointer, because the core tells alike pods by the pointer they
-// share. A table may refer only to those before it.
+// value, the others by pointer, because pods with the same pointer are one pod
+// equivalence class to the core. A table may refer only to those before it.
 func shared() []table {
 	return []table{
 		{name: "pods", kind: reflect.TypeFor[cluster.PodRef]()},
 		{name: "types", kind: reflect.TypeFor[*catalog.Type]()},
-		{name: "shapes", kind: reflect.TypeFor[*cluster.Constraints]()},
+		{name: "constraints", kind: reflect.TypeFor[*cluster.Constraints]()},
 	}
 }
 

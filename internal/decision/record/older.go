@@ -32,7 +32,7 @@ type olderOptions struct {
 	Try                                        int
 }
 
-// olderPlan were fields of plans that told the controller what to remember.
+// olderPlan were fields of plans: what the controller was to remember.
 type olderPlan struct {
 	Settled  bool
 	Unlooked []string
@@ -62,6 +62,11 @@ var renamed = map[reflect.Type]map[string]string{
 	reflect.TypeFor[plan.Eligible]():            {"Machines": "Nodes"},
 	reflect.TypeFor[plan.Plan]():                {"Placements": "Assignments"},
 }
+
+// renamedTables has the names that tables have now, by those that they had.
+//
+//nolint:gochecknoglobals // a constant
+var renamedTables = map[string]string{"shapes": "constraints"}
 
 // renamedReasons has the reasons of verdicts that had other names.
 //

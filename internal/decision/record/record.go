@@ -7,8 +7,8 @@
 // in a table, and is referred to by its index. New fields of the core are written without
 // a line here; a record with fields that the reader does not know is refused.
 //
-// Read record.go first, then encode.go; decode.go is its mirror image, older.go reads what
-// older versions wrote, compare.go says in words where two plans differ.
+// It may import the core. Read record.go first, then encode.go; decode.go is its mirror image,
+// older.go reads what older versions wrote, compare.go says in words where two plans differ.
 package record
 
 import (

@@ -107,16 +107,16 @@ func TestWhatIsSharedStaysShared(t *testing.T) {
 	}
 	got := d.Snapshot
 	if got.Pending[0].Constraints != got.Pending[1].Constraints || got.Pending[0].Constraints == got.Pending[2].Constraints {
-		t.Error("shapes are not shared as before")
+		t.Error("pod constraints are not shared as before")
 	}
 	if got.Pools[0].Types[0] != got.Pools[1].Types[0] {
 		t.Error("types are not shared as before")
 	}
 	if sh := got.Pending[2].Constraints; sh.OwnTerms == nil || sh.Ports != nil {
-		t.Errorf("no list and an empty one are not told apart: %+v", sh)
+		t.Errorf("no list and an empty one are not distinguished: %+v", sh)
 	}
 	if got.Pools[0].Requirements == nil || got.Pools[1].Requirements != nil || !math.IsInf(got.Pools[0].Types[0].Offerings[0].PriceHourly, 1) {
-		t.Errorf("nothing and empty, or infinity, are not told apart: %+v", got.Pools)
+		t.Errorf("nothing and empty, or infinity, are not distinguished: %+v", got.Pools)
 	}
 }
 
@@ -200,16 +200,16 @@ node d pool=general type=four empty quiet=1h
 		options string
 		want    []string // the first words of the plan's lines
 	}{
-		"nothing was remembered":             {``, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
+		"nothing was remembered":             {``, []string{"command 0: Empty", "command 1: Drifted", "command 2: Underutilized"}},
 		"only what had begun was looked at":  {`"UnderWayOnly":true`, nil},
-		"consolidation was left out":         {`"SkipConsolidation":true`, []string{"step 0: Empty", "step 1: Drifted"}},
-		"only drains were looked for":        {`"DrainOnly":true`, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
-		"everything had been looked at":      {`"Settled":"2026-11-21T11:59:00Z"`, []string{"step 0: Empty", "step 1: Drifted"}},
-		"but for a, which might not go then": {`"Settled":"2026-11-21T11:59:00Z","Unlooked":["a"]`, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
-		"a node rested":                      {`"Resting":{"c":{"Reason":"NoReplacement","Subject":"c","Detail":"no room"}},"SkipConsolidation":true`, []string{"step 0: Empty"}},
-		"a pool was paused":                  {`"Paused":{"general":"2026-11-21T12:01:00Z"},"SkipConsolidation":true`, []string{"step 0: Empty"}},
-		"its pause was over":                 {`"Paused":{"general":"2026-11-21T11:59:59Z"},"SkipConsolidation":true`, []string{"step 0: Empty", "step 1: Drifted"}},
-		"an order of nodes came first":       {`"Try":3`, []string{"step 0: Empty", "step 1: Drifted", "step 2: Underutilized"}},
+		"consolidation was left out":         {`"SkipConsolidation":true`, []string{"command 0: Empty", "command 1: Drifted"}},
+		"only drains were looked for":        {`"DrainOnly":true`, []string{"command 0: Empty", "command 1: Drifted", "command 2: Underutilized"}},
+		"everything had been looked at":      {`"Settled":"2026-11-21T11:59:00Z"`, []string{"command 0: Empty", "command 1: Drifted"}},
+		"but for a, which might not go then": {`"Settled":"2026-11-21T11:59:00Z","Unlooked":["a"]`, []string{"command 0: Empty", "command 1: Drifted", "command 2: Underutilized"}},
+		"a node rested":                      {`"Resting":{"c":{"Reason":"NoReplacement","Subject":"c","Detail":"no room"}},"SkipConsolidation":true`, []string{"command 0: Empty"}},
+		"a pool was paused":                  {`"Paused":{"general":"2026-11-21T12:01:00Z"},"SkipConsolidation":true`, []string{"command 0: Empty"}},
+		"its pause was over":                 {`"Paused":{"general":"2026-11-21T11:59:59Z"},"SkipConsolidation":true`, []string{"command 0: Empty", "command 1: Drifted"}},
+		"an order of nodes came first":       {`"Try":3`, []string{"command 0: Empty", "command 1: Drifted", "command 2: Underutilized"}},
 	} {
 		text, err := (&record.Decision{Loop: record.Disruption, Snapshot: snap, Disrupt: disrupt.Options{ProbesMax: 7}}).Encode()
 		if err != nil {
@@ -220,6 +220,7 @@ node d pool=general type=four empty quiet=1h
 			sep = ","
 		}
 		old := strings.Replace(string(text), `"ProbesMax":7`, `"ProbesMax":7`+sep+tc.options, 1)
+		old = strings.Replace(old, `"constraints":[`, `"shapes":[`, 1)
 		old = strings.TrimSuffix(old, "}}") + `,"Plan":{"At":"2026-11-21T12:00:00Z","Settled":true,"Unlooked":["a"],"Try":3,"Eligible":[{"Reason":"Empty","Machines":1}],"Waits":{"general":0},"StepsAt":"2026-11-21T12:00:02Z"}}}`
 		d, err := record.Decode([]byte(old))
 		if err != nil {
@@ -245,7 +246,7 @@ func TestTheCoreThatDiesIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{Pending: []cluster.Pod{{}}}} // a pod without pod constraints
 	if again := d.Redo(); again.Bug != "" || len(again.Plan.GivenUp) == 0 || len(again.Plan.Refusals) != 1 {
-		t.Errorf("a pod without a shape: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", again.Bug, again.Plan.GivenUp, len(again.Plan.Refusals))
+		t.Errorf("a pod without constraints: bug %q, given up for %q, %d refusals; want a refusal for a bug that was contained", again.Bug, again.Plan.GivenUp, len(again.Plan.Refusals))
 	}
 	d.Snapshot.Pending[0].Constraints = &cluster.Constraints{Terms: []label.Requirements{{}}}
 	want := *d

@@ -58,7 +58,7 @@ func Answer(name string, snap *cluster.Snapshot, p *plan.Plan) (*Plan, error) {
 	return out, nil
 }
 
-// Cheapest returns the cheapest that can be bought for a launch.
+// Cheapest returns the cheapest offering of a launch.
 func Cheapest(snap *cluster.Snapshot, l *plan.Launch) (catalog.Choice, error) {
 	pool, ok := snap.PoolByName(l.Pool)
 	if !ok {

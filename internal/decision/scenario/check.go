@@ -142,7 +142,7 @@ func (j *judge) price(p *Plan) float64 {
 		}
 		o, ok := h.offering()
 		if !ok || o.Unavailable {
-			j.violated("%s: %s cannot be bought in %s as %s", h.name, h.typ.Name, h.zone, h.ct)
+			j.violated("%s: %s cannot be launched in %s as %s", h.name, h.typ.Name, h.zone, h.ct)
 			continue
 		}
 		sum += o.Price

@@ -30,18 +30,18 @@ func brokenLedger() map[string]breakage {
 	}
 }
 
-// brokenNodes are nodes that cannot be bought, hold too much, or are too many.
+// brokenNodes are nodes that cannot be launched, hold too much, or are too many.
 func brokenNodes() map[string]breakage {
 	return map[string]breakage{
 		"an offering that is not available": {func(_ *Scenario, p *Plan) {
 			p.NewNodes[0].CapacityType = "spot"
-		}, "cannot be bought"},
+		}, "cannot be launched"},
 		"a zone in which the type is not offered": {func(_ *Scenario, p *Plan) {
 			p.NewNodes[2].Zone = "east-c"
-		}, "cannot be bought"},
+		}, "cannot be launched"},
 		"an offering that there is not": {func(s *Scenario, _ *Plan) {
 			s.InstanceTypes[0].Offerings = s.InstanceTypes[0].Offerings[:3]
-		}, "newNodes[1]: s.large cannot be bought in east-b as spot"},
+		}, "newNodes[1]: s.large cannot be launched in east-b as spot"},
 		"too little cpu": {func(_ *Scenario, p *Plan) {
 			p.Unschedulable, p.NewNodes[0].Pods = nil, []Share{{0, 1}, {1, 1}, {4, 1}}
 		}, "too little cpu"},
@@ -110,7 +110,7 @@ func brokenLabels() map[string]breakage {
 // brokenRules are pods where others keep them from.
 func brokenRules() map[string]breakage {
 	return map[string]breakage{
-		"a pod apart from its company": {func(s *Scenario, _ *Plan) {
+		"a pod without the one that its affinity selects": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[3].Affinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "db"}}}
 		}, "affinity to"},
 		"a pod beside one that it avoids": {func(s *Scenario, _ *Plan) {
@@ -131,25 +131,25 @@ func brokenRules() map[string]breakage {
 		"a pod beside another of its own that it avoids": {func(_ *Scenario, p *Plan) {
 			p.NewNodes[1].Pods, p.NewNodes[0].Pods = []Share{{0, 2}}, []Share{{1, 1}}
 		}, "anti-affinity to"},
-		"a second domain begun by those that want each other's company": {func(s *Scenario, _ *Plan) {
+		"a second domain begun by those that attract each other": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[0].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "web"}}}
 		}, "affinity to"},
-		"a second domain, where there was company in another": {func(s *Scenario, p *Plan) {
+		"a second domain, where a selected pod was in another": {func(s *Scenario, p *Plan) {
 			s.PodGroups[2].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "job"}}}
 			p.NewNodes[2].Zone, p.PricePerHour = "east-b", 0.81
 		}, "affinity to"},
 		"a skew that is too large by one pod": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[2].Spread = []Spread{{Key: zoneKey, MaxSkew: 2, MatchLabels: map[string]string{"app": "job"}}}
 		}, "1 pods are in a domain that had too many"},
-		"company that is nowhere": {func(s *Scenario, _ *Plan) {
+		"affinity to a pod that is nowhere": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[3].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "nobody"}}}
 		}, "affinity to"},
-		"company that waits for company": {func(s *Scenario, _ *Plan) {
+		"circular affinity": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[3].Labels = map[string]string{"app": "late"}
 			s.PodGroups[2].Affinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "late"}}}
 			s.PodGroups[3].Affinity = []Term{{Key: hostnameKey, MatchLabels: map[string]string{"app": "job"}}}
 		}, "wait for others that wait for them"},
-		"company by a label that the node lacks": {func(s *Scenario, _ *Plan) {
+		"affinity by a label that the node lacks": {func(s *Scenario, _ *Plan) {
 			s.PodGroups[1].Affinity = []Term{{Key: "rack", MatchLabels: map[string]string{"app": "db"}}}
 		}, "without the label rack"},
 		"spread over a label that the node lacks": {func(s *Scenario, _ *Plan) {

@@ -23,7 +23,7 @@ type rule struct {
 	owners map[int]bool
 }
 
-// ruleName is what tells rules apart.
+// ruleName is what distinguishes rules.
 type ruleName struct {
 	kind   string
 	key    string
@@ -35,14 +35,14 @@ type ruleName struct {
 // checkRules sees that spread, affinity and anti-affinity are kept.
 func (j *judge) checkRules() {
 	for _, r := range j.rules() {
-		tallies := j.counts(r)
+		domains := j.counts(r)
 		switch r.kind {
 		case "spread":
-			j.checkSpread(r, tallies)
+			j.checkSpread(r, domains)
 		case "affinity":
-			j.checkAffinity(r, tallies)
+			j.checkAffinity(r, domains)
 		default:
-			j.checkAntiAffinity(r, tallies)
+			j.checkAntiAffinity(r, domains)
 		}
 	}
 	j.checkOrder()
@@ -147,13 +147,13 @@ func (j *judge) counts(r *rule) map[string]*counts {
 }
 
 // checkSpread sees whether the pods could have come in some order, each within the skew.
-func (j *judge) checkSpread(r *rule, tallies map[string]*counts) {
-	if t := tallies[missing]; t != nil && t.owners > 0 {
+func (j *judge) checkSpread(r *rule, domains map[string]*counts) {
+	if t := domains[missing]; t != nil && t.owners > 0 {
 		j.violated("spread over %s: %d pods are on nodes without the label", r.key, t.owners)
 	}
 	if r.key == hostnameKey {
-		for _, d := range byDomain(tallies) {
-			t := tallies[d]
+		for _, d := range byDomain(domains) {
+			t := domains[d]
 			others := t.owners - t.ownersMatching
 			if t.ownersMatching > 0 && t.boundMatching+t.ownersMatching > r.skew || others > 0 && t.boundMatching > r.skew {
 				j.violated("spread of %s: %s has %d matching pods, at most %d are allowed", r.match, d, t.matching(), r.skew)
@@ -162,22 +162,22 @@ func (j *judge) checkSpread(r *rule, tallies map[string]*counts) {
 		return
 	}
 	for d := range j.eligible(r) {
-		if tallies[d] == nil {
-			tallies[d] = &counts{}
+		if domains[d] == nil {
+			domains[d] = &counts{}
 		}
 	}
-	delete(tallies, missing)
-	if left := replay(r, tallies, j.eligible(r)); left > 0 {
+	delete(domains, missing)
+	if left := replay(r, domains, j.eligible(r)); left > 0 {
 		j.violated("spread of %s over %s: %d pods are in a domain that had too many, whatever the order", r.match, r.key, left)
 	}
 }
 
 // replay places owners as long as the skew allows it, and other pods only where nothing
 // else helps: in the domains that have fewest. It returns how many owners are left.
-func replay(r *rule, tallies map[string]*counts, eligible map[string]bool) int {
+func replay(r *rule, domains map[string]*counts, eligible map[string]bool) int {
 	type state struct{ have, silent, owners, free int }
 	at := map[string]*state{}
-	for d, t := range tallies {
+	for d, t := range domains {
 		at[d] = &state{t.boundMatching, t.owners - t.ownersMatching, t.ownersMatching, t.free}
 	}
 	names := byDomain(at)
@@ -225,7 +225,7 @@ func replay(r *rule, tallies map[string]*counts, eligible map[string]bool) int {
 	return left
 }
 
-// eligible returns the domains of a spread: where nodes are or could be bought, or
+// eligible returns the domains of a spread: where nodes are or could be launched, or
 // the one that its owners select.
 func (j *judge) eligible(r *rule) map[string]bool {
 	domains := map[string]bool{}
@@ -253,14 +253,15 @@ func (j *judge) eligible(r *rule) map[string]bool {
 	return domains
 }
 
-// checkAffinity sees that owners have company, or that one domain was rightly started.
-func (j *judge) checkAffinity(r *rule, tallies map[string]*counts) {
+// checkAffinity checks that each owner is with a pod that its term selects, or that one domain
+// was rightly started.
+func (j *judge) checkAffinity(r *rule, domains map[string]*counts) {
 	started, anyBound := 0, false
-	for _, t := range tallies {
+	for _, t := range domains {
 		anyBound = anyBound || t.boundMatching > 0
 	}
-	for _, d := range byDomain(tallies) {
-		t := tallies[d]
+	for _, d := range byDomain(domains) {
+		t := domains[d]
 		switch {
 		case t.owners == 0:
 		case d == missing:
@@ -353,9 +354,9 @@ func (j *judge) admit(a arrival, there map[ruleName]map[string]int, first bool) 
 
 // checkAntiAffinity sees that no owner shares a domain with another matching pod, but
 // for those that did so before.
-func (j *judge) checkAntiAffinity(r *rule, tallies map[string]*counts) {
-	for _, d := range byDomain(tallies) {
-		t := tallies[d]
+func (j *judge) checkAntiAffinity(r *rule, domains map[string]*counts) {
+	for _, d := range byDomain(domains) {
+		t := domains[d]
 		before := t.boundOwners*t.boundMatching - t.boundBoth
 		after := (t.boundOwners+t.owners)*t.matching() - t.boundBoth - t.ownersMatching
 		if d != missing && after > before {
@@ -387,12 +388,12 @@ func (j *judge) mayJoin(g int, h *host) bool {
 // keeps reports whether a rule of a group holds for one more pod of it on a host.
 func (j *judge) keeps(r *rule, g int, h *host) bool {
 	d, ok := h.domain(r.key)
-	tallies := j.counts(r)
+	domains := j.counts(r)
 	have, anywhere, least := 0, 0, 0
-	if t := tallies[d]; t != nil {
+	if t := domains[d]; t != nil {
 		have = t.matching()
 	}
-	for _, t := range tallies {
+	for _, t := range domains {
 		anywhere += t.matching()
 	}
 	self := 0
@@ -409,7 +410,7 @@ func (j *judge) keeps(r *rule, g int, h *host) bool {
 		least = math.MaxInt
 		for e := range j.eligible(r) {
 			n := 0
-			if t := tallies[e]; t != nil {
+			if t := domains[e]; t != nil {
 				n = t.matching()
 			}
 			least = min(least, n)

@@ -127,7 +127,7 @@ func (r *replayer) launch(st *Step) {
 		}
 		h := &host{name: n.Name, typ: r.types[n.Type], pool: n.Pool, zone: n.Zone, ct: n.CapacityType, fresh: true, bound: map[int]int{}, added: map[int]int{}}
 		if o, ok := h.offering(); !ok || o.Unavailable {
-			r.violated("launch %s: %s cannot be bought in %s as %s", n.Name, n.Type, n.Zone, n.CapacityType)
+			r.violated("launch %s: %s cannot be launched in %s as %s", n.Name, n.Type, n.Zone, n.CapacityType)
 		}
 		r.hosts[n.Name] = h
 	}

@@ -83,10 +83,10 @@ func TestCheckAccepts(t *testing.T) {
 			p.Unschedulable = []Share{{0, 2}, {1, 1}, {2, 1}, {3, 1}, {4, 1}}
 			p.Existing[0].Pods = []Share{{0, 1}, {2, 1}}
 		},
-		"a wish that is not granted": func(s *Scenario, _ *Plan) {
+		"a preference that is not met": func(s *Scenario, _ *Plan) {
 			s.PodGroups[2].Spread = []Spread{{Key: zoneKey, MaxSkew: 1, MatchLabels: map[string]string{"app": "job"}, Soft: true}}
 		},
-		"the first of those that want each other's company": func(s *Scenario, _ *Plan) {
+		"the first of those that attract each other": func(s *Scenario, _ *Plan) {
 			s.PodGroups[1].Affinity = []Term{{Key: zoneKey, MatchLabels: map[string]string{"app": "db"}}}
 		},
 		"those bound together from the start that avoid each other": func(s *Scenario, p *Plan) {

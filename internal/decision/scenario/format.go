@@ -47,7 +47,7 @@ type Requirement struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// Offering is where and how a type can be bought.
+// Offering is where and how a type can be launched.
 type Offering struct {
 	Zone         string  `json:"zone"`
 	CapacityType string  `json:"ct"`

@@ -39,9 +39,9 @@ func baselines() map[string]baseline {
 	}
 }
 
-// batches are prices that are reached only where nodes are bought for lots of shares, in the
-// zones where they are missed: bought share by share, they are 5 to 10 % higher. That of 100
-// pods is 1.05 of the proven bound, and needs places to be exchanged.
+// batches are prices that are reached only where nodes are launched for batches of pods, in the
+// zones that lack them: launched share by share, they are 5 to 10 % higher. That of 100
+// pods is 1.05 of the proven bound, and needs pods to be swapped.
 func batches() map[string]float64 {
 	return map[string]float64{"p1a-diverse-aws-100": 3.269, "p1a-diverse-aws-2000": 59.6, "p1a-diverse-aws-5000": 148, "p1a-diverse-fake400-2000": 460}
 }
@@ -83,7 +83,7 @@ func TestPublicScenarios(t *testing.T) {
 				t.Errorf("price %.2f is below the bound %.2f: one of them is wrong", r.PricePerHour, base.bound)
 			}
 			if most := batches()[name]; most > 0 && r.PricePerHour > most {
-				t.Errorf("price %.2f is above %.2f: were nodes bought for lots, and places exchanged?", r.PricePerHour, most)
+				t.Errorf("price %.2f is above %.2f: were nodes launched for batches, and pods swapped?", r.PricePerHour, most)
 			}
 			bound := 0.0
 			if base.bound > 0 {

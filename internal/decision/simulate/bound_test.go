@@ -11,7 +11,7 @@ import (
 
 // leastPrice returns what nodes cost at least that hold all pods of a scenario of a family,
 // when those stay whose pods may not go. Unlike the bound of a plan it knows that pods that are
-// apart need a node each, and that nodes are bought whole; it knows nothing of zones.
+// apart need a node each, and that nodes are launched whole; it knows nothing of zones.
 func leastPrice(s *scenario.Scenario) float64 { return leastPriceOf(s, poolMin) }
 
 // leastPriceOf is leastPrice with nodes that stay taken together where there are more than so many.
@@ -65,8 +65,8 @@ func leastPriceOf(s *scenario.Scenario, most int) float64 {
 	return cover.Solve(&p, cover.Effort{Passes: 4, Columns: 60, Prove: true}).Bound
 }
 
-// market is what can be bought, and after it the nodes that stay, as if they had to be
-// bought for what they cost: for each there is a token that only it has room for. Room is of
+// market is what can be launched, and after it the nodes that stay, as if they had to be
+// launched for what they cost: for each there is a token that only it has room for. Room is of
 // cpu, memory, pods and tokens.
 type market struct {
 	bins       []cover.Bin

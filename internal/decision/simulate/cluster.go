@@ -23,7 +23,7 @@ import (
 // podsMax bounds how many pods manifests may ask for together.
 const podsMax = 1_000_000
 
-// Catalog is what can be bought, and the labels that come with it.
+// Catalog is what can be launched, and the labels that come with it.
 type Catalog struct {
 	Types      []*catalog.Type
 	Vocabulary cloud.Vocabulary

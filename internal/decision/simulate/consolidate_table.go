@@ -74,7 +74,7 @@ func removals(s *plan.Command) string {
 	return fmt.Sprintf("%s and %d more", s.Remove[0].Node, len(s.Remove)-1)
 }
 
-// launches counts what a step buys by type, in order.
+// launches counts what a command launches by type, in order.
 func (a *Saving) launches(s *plan.Command) string {
 	count, order := map[string]int{}, []string{}
 	for i := range s.Launch {

@@ -184,8 +184,7 @@ func TestPublicConsolidations(t *testing.T) {
 	}
 }
 
-// checkDefaults judges the plan with the terms that the controller has unless it is told
-// others: cheaper than Karpenter, with fewer evictions where that came to an end, and
+// checkDefaults judges the plan with the controller's defaults: cheaper than Karpenter, with fewer evictions where that came to an end, and
 // complete.
 func checkDefaults(t *testing.T, s *scenario.Scenario, k karpenter) {
 	t.Helper()

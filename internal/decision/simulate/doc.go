@@ -2,5 +2,6 @@
 // files, with the solver that the controller uses. Nothing is asked of a cluster or a
 // cloud.
 //
-// Read simulate.go (the question), then table.go (the answer as a person reads it).
+// It may import the core, the mirror, translate and the providers of instance types. Read
+// simulate.go first (the question), then table.go (the answer as a person reads it).
 package simulate

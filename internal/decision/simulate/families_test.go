@@ -14,13 +14,13 @@ import (
 // pods of many workloads, a good part of its room unused.
 type family struct {
 	name string
-	// spot is the share of spot offerings, of nodes and of what can be bought: 0, 1 or between.
+	// spot is the share of spot offerings, of nodes and of what can be launched: 0, 1 or between.
 	spot float64
 	// Shares of workloads with each trait.
 	guarded, held, spread, apart, local float64
 	fill                                float64 // share of a node's room that pods ask for
 	small                               bool    // pods are small, and so many
-	thin                                int     // only one in so many types can be bought; 0: all
+	thin                                int     // only one in so many types can be launched; 0: all
 	// karpenter is what Karpenter ends with, by how many nodes there are at first.
 	karpenter map[int]karpenter
 }

@@ -13,7 +13,7 @@ import (
 // fleet is the nodes of a scenario, as if its pods had no rules but that some may not move.
 type fleet struct {
 	sizes []vector // of pods, by class
-	fresh []priced // what can be bought
+	fresh []priced // what can be launched
 	owned []priced // with the pods on it
 }
 

@@ -80,7 +80,7 @@ func TestFamiliesAgainstGreed(t *testing.T) {
 			if a.fewest < floor {
 				t.Errorf("%d evictions were enough, though %d are needed at least: one of them is wrong", a.fewest, floor)
 			}
-			// Of tight budgets docs/lab/consolidation.md tells what is known.
+			// docs/lab/consolidation.md has what is known about tight budgets.
 			if a.fewest > goal && floor <= goal && f.name != "guarded" {
 				t.Errorf("%d evictions, 40 %% fewer than greed's are %d, and that is not shown to be impossible", a.fewest, goal)
 			}

@@ -41,7 +41,7 @@ func TestFamiliesAgainstKarpenter(t *testing.T) {
 
 // relaxed is how many evictions are needed at least by the relaxation of the program of anybody,
 // which knows what a pod of each size needs (cbc; docs/lab/consolidation.md), where the floor
-// does not tell.
+// does not say.
 var relaxed = map[string]int{"held-100": 304}
 
 // againstKarpenter compares the plans for one cluster.

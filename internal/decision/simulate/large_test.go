@@ -13,7 +13,7 @@ import (
 )
 
 // TestALargeClusterComesNearTheBound: what is found for thousands of nodes together is worth
-// nothing unless it can be done in steps of 32, each of which buys what the next ones fill.
+// nothing unless it can be done in commands of 32 nodes, each of which launches what the next ones fill.
 // CONSOLIDATE_FAMILY names another family than mixed; of all of it a plan takes minutes.
 func TestALargeClusterComesNearTheBound(t *testing.T) {
 	t.Parallel()

@@ -335,7 +335,7 @@ func (m *manifests) sortIn(o client.Object) error {
 	return nil
 }
 
-// notes tells what of the manifests was left out.
+// notes says what of the manifests was left out.
 func (m *manifests) notes() []string {
 	var parts []string
 	for kind, n := range m.ignored {

@@ -166,7 +166,7 @@ spec: {schedulingPolicy: {gang: {minCount: 4}}}
 ---
 apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup
-metadata: {name: loose}
+metadata: {name: basic}
 spec: {schedulingPolicy: {basic: {}}}
 ---
 apiVersion: batch/v1
@@ -177,7 +177,7 @@ spec: {parallelism: 4, template: {spec: {schedulingGroup: {podGroupName: train},
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
-spec: {replicas: 2, template: {spec: {schedulingGroup: {podGroupName: loose}, ` + container + `}}}
+spec: {replicas: 2, template: {spec: {schedulingGroup: {podGroupName: basic}, ` + container + `}}}
 `,
 			groups: []string{"default/train", "default/web"}, want: []scenario.Share{{1, 2}}, refused: 4,
 		},

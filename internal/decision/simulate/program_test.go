@@ -30,8 +30,8 @@ func (f *fleet) writeProgram(t tester, price float64) {
 // evictions by which anybody comes to a price, or who evicts no pods but those of nodes that go.
 // Its objective is how many of the pods that could be evicted are not, below zero. Nodes are
 // whole here, and so are pods; nothing is known of rules between pods. keep says that a node is
-// kept, buy how many there are of what can be bought, stay how many pods of a size remain where
-// they are, come how many a kept or a bought one gets.
+// kept, launch how many nodes of a type are launched, stay how many pods of a size remain where
+// they are, come how many a kept or a launched one gets.
 func (f *fleet) program(price float64, anybody bool) string {
 	var sizes []vector
 	for _, size := range f.sizes {
@@ -103,7 +103,7 @@ func (f *fleet) program(price float64, anybody bool) string {
 		if slices.ContainsFunc(f.fresh[:i], b.within) || slices.ContainsFunc(f.fresh[i+1:], func(o priced) bool { return b.within(o) && !o.within(b) }) {
 			continue
 		}
-		launch := fmt.Sprintf("buyT%d", i)
+		launch := fmt.Sprintf("launchT%d", i)
 		place(fmt.Sprintf("T%d", i), b.room, nil, " - %g "+launch+" <= 0")
 		spent += fmt.Sprintf(" + %g %s", b.price, launch)
 		counts = append(counts, launch)
@@ -122,7 +122,7 @@ func (p priced) within(o priced) bool {
 }
 
 // TestTheProgram compares the programs for one node that may go, one that stays, and one type
-// that can be bought, since the other is dearer.
+// that can be launched, since the other is dearer.
 func TestTheProgram(t *testing.T) {
 	t.Parallel()
 	f := &fleet{
@@ -143,9 +143,9 @@ Subject To
 
  + 2 comeH1_0 <= 14
 
- + 1 comeT0_0 - 4 buyT0 <= 0
+ + 1 comeT0_0 - 4 launchT0 <= 0
 
- + 2 comeT0_0 - 8 buyT0 <= 0
+ + 2 comeT0_0 - 8 launchT0 <= 0
 
  + comeH0_0
  + 3 keepH0
@@ -153,12 +153,12 @@ Subject To
  + comeT0_0 >= 3
 
  + 2 keepH0
- + 0.5 buyT0 <= 1
+ + 0.5 launchT0 <= 1
 Generals
 comeH0_0
 comeH1_0
 comeT0_0
-buyT0
+launchT0
 Binaries
 keepH0
 End
@@ -184,9 +184,9 @@ Subject To
  + 2 comeH1_0
  + 2 stayH1_0 <= 16
 
- + 1 comeT0_0 - 4 buyT0 <= 0
+ + 1 comeT0_0 - 4 launchT0 <= 0
 
- + 2 comeT0_0 - 8 buyT0 <= 0
+ + 2 comeT0_0 - 8 launchT0 <= 0
 
  + stayH0_0
  + comeH0_0
@@ -195,14 +195,14 @@ Subject To
  + comeT0_0 >= 4
 
  + 2 keepH0
- + 0.5 buyT0 <= 1
+ + 0.5 launchT0 <= 1
 Generals
 stayH0_0
 comeH0_0
 stayH1_0
 comeH1_0
 comeT0_0
-buyT0
+launchT0
 Binaries
 keepH0
 End

@@ -66,7 +66,7 @@ func drawGroup(t *rapid.T) scenario.PodGroup {
 	}
 	key := rapid.SampledFrom([]string{label.Zone, label.Hostname}).Draw(t, "key")
 	g := scenario.PodGroup{N: n("n", 0, 12), CPU: int64(n("pod cpu", 1, 3000)), Mem: int64(n("pod memory", 1, 4000)), Labels: app("app")}
-	switch rapid.SampledFrom([]string{"", "spread", "affinity", "anti", "spread both", "spread and anti", "wish"}).Draw(t, "rule") {
+	switch rapid.SampledFrom([]string{"", "spread", "affinity", "anti", "spread both", "spread and anti", "soft spread"}).Draw(t, "rule") {
 	case "spread":
 		g.Spread = []scenario.Spread{{Key: key, MaxSkew: int32(n("skew", 1, 3)), MatchLabels: g.Labels}}
 	case "affinity":
@@ -78,7 +78,7 @@ func drawGroup(t *rapid.T) scenario.PodGroup {
 	case "spread and anti":
 		g.Spread = []scenario.Spread{{Key: label.Zone, MaxSkew: int32(n("skew", 1, 3)), MatchLabels: g.Labels}}
 		g.AntiAffinity = []scenario.Term{{Key: label.Hostname, MatchLabels: app("from")}}
-	case "wish":
+	case "soft spread":
 		g.Spread = []scenario.Spread{{Key: key, MaxSkew: 1, MatchLabels: g.Labels, Soft: true}}
 	}
 	if n("asks for a gpu", 0, 5) == 0 {
@@ -134,7 +134,7 @@ func TestRandomScenarios(t *testing.T) {
 
 // TestScenariosThatFailedOnce judges plans that broke a rule, or refused pods wrongly,
 // before: without a place for them where others had to go (readmit), with affinity that
-// could be kept in no order (upholdOrder).
+// could be kept in no order (final validation).
 func TestScenariosThatFailedOnce(t *testing.T) {
 	t.Parallel()
 	random := rapid.Custom(drawScenario)

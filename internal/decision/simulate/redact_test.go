@@ -101,11 +101,11 @@ spec:
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: acme-stray, namespace: acme-shop, uid: u9, labels: {app: acme-stray}}
+metadata: {name: acme-lone, namespace: acme-shop, uid: u9, labels: {app: acme-lone}}
 spec:
   nodeSelector: {acme.com/zone: acme-north}
   tolerations: [{key: acme.com/dedicated, operator: Exists}]
-  containers: [{name: acme-stray, image: acme.com/stray, resources: {requests: {cpu: "1"}}}]
+  containers: [{name: acme-lone, image: acme.com/lone, resources: {requests: {cpu: "1"}}}]
 ---
 apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup

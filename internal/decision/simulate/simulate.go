@@ -18,7 +18,7 @@ const (
 	JSON  = "json"
 )
 
-// Clock tells the time and how much CPU time the process has used, all threads together.
+// Clock returns the time and how much CPU time the process has used, all threads together.
 type Clock struct {
 	Now func() time.Time
 	CPU func() time.Duration
@@ -29,13 +29,13 @@ type Clock struct {
 type Case struct {
 	Name     string
 	Snapshot *cluster.Snapshot
-	// Groups are what people call the groups. Named tells that only this case does: they
+	// Groups are the names of the groups. Named says that they were made for this case and
 	// belong in the answer.
 	Groups []string
 	Named  bool
 	// Options are those of the solver.
 	Options pack.Options
-	// Notes tell what a reader should know of how the question was understood.
+	// Notes say what a reader should know of how the question was understood.
 	Notes []string
 }
 

@@ -34,7 +34,7 @@ func TestThePromiseIsKeptWherePodsSpread(t *testing.T) {
 					t.Fatalf("there is no end after %d rounds", s.rounds)
 				}
 			}
-			t.Logf("%.3f $/h after %d rounds, promised %.3f; %d evictions, %d bought, %d taints", s.price(), s.rounds, promised, s.evictions, s.bought, s.taints)
+			t.Logf("%.3f $/h after %d rounds, promised %.3f; %d evictions, %d launched, %d taints", s.price(), s.rounds, promised, s.evictions, s.launches, s.taints)
 			if s.price() > 1.03*promised {
 				t.Errorf("it ended at %.3f of the promise", s.price()/promised)
 			}
@@ -124,11 +124,11 @@ func (s *spreading) bind(t *testing.T, pod cluster.ReschedulablePod) {
 			best = n
 		}
 	}
-	if best == nil { // so one is bought for it
-		s.bought++
+	if best == nil { // so one is launched for it
+		s.launches++
 		s.snap.Nodes = append(s.snap.Nodes, s.empty)
 		best = &s.snap.Nodes[len(s.snap.Nodes)-1]
-		best.Name = fmt.Sprintf("new-%d", s.bought)
+		best.Name = fmt.Sprintf("new-%d", s.launches)
 		best.Claim, best.Created = best.Name, s.snap.At
 	}
 	pod.Moved = s.snap.At

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// feedMost bounds what waits to be told. It is far more than the story has.
+// feedMost bounds what waits to be reported. It is far more than the story has.
 const feedMost = 1000
 
 // item is one thing that the controller logged.
@@ -64,7 +64,7 @@ type waiting struct {
 
 func newFeed(h slog.Handler) *feed { return &feed{h, &waiting{}} }
 
-// Enabled tells that decisions are heard, whatever the log file is for.
+// Enabled reports whether a line is kept: decisions are, whatever the log file's level is.
 func (n *feed) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle keeps decisions and errors.
@@ -111,6 +111,6 @@ func (w *waiting) add(i item) {
 func phrases() map[string]string {
 	return map[string]string{
 		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
-		"replacing claim before its interruption": "heard", "began step": "replace",
+		"replacing claim before its interruption": "notice", "began step": "replace",
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-// TestWhatIsBegunIsFinished carries out what is proposed, as many steps at once as there are,
-// until nothing is. When the replacements are there, the look before the nodes go finds a
-// place for every pod, as the search did, however full that makes the others. (Of pods that
-// are spread some may have to wait: a later step takes from a zone what an earlier one counts
-// on.) Where budgets let few pods go at a time the plan is made anew many times, and steps
-// buy for others that may never come: it comes to an end all the same, near what the first
-// plan has promised, and no pod is evicted twice within ten minutes.
+// TestWhatIsBegunIsFinished carries out what is proposed, as many commands at once as there are,
+// until nothing is. When the replacements are there, the validation before the nodes go finds a
+// target node for every pod, as the search did, however full that makes the others. (Some pods
+// that are spread may have to wait: a later command takes from a zone what an earlier one counts
+// on.) Where budgets let few pods go at a time the plan is made anew many times, and commands
+// launch nodes for pods of later ones that may never come: it comes to an end all the same, near
+// what the first plan has promised, and no pod is evicted twice within ten minutes.
 func TestWhatIsBegunIsFinished(t *testing.T) {
 	t.Parallel()
 	families := []family{
@@ -64,11 +64,11 @@ const (
 
 // outcome is a cluster in which steps are carried out, and pods go where they are meant to.
 type outcome struct {
-	snap                  *cluster.Snapshot
-	rounds, begun, bought int
-	evictions, again      int
-	try                   int               // that found most in the last round
-	targets               map[string]string // of pods of steps under way, by their UID
+	snap                    *cluster.Snapshot
+	rounds, begun, launches int
+	evictions, again        int
+	try                     int               // that found most in the last round
+	targets                 map[string]string // of pods of steps under way, by their UID
 }
 
 func newOutcome(snap *cluster.Snapshot) *outcome {
@@ -135,8 +135,8 @@ func (l *outcome) begin(s *plan.Command) {
 		l.targets[m.Pod.UID] = m.Node
 	}
 	for i := range s.Launch {
-		l.bought++
-		name := fmt.Sprintf("was-%05d", l.bought)
+		l.launches++
+		name := fmt.Sprintf("was-%05d", l.launches)
 		l.snap.Nodes = append(l.snap.Nodes, l.launched(name, &s.Launch[i]))
 		for _, pod := range s.Launch[i].Pods {
 			l.targets[pod.UID] = name

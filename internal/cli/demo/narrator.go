@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// teller writes the story: lines with the seconds since the beginning and one word for
+// narrator writes the story: lines with the seconds since the beginning and one word for
 // what kind of line it is. It is for one goroutine.
-type teller struct {
+type narrator struct {
 	out   io.Writer
 	now   func() time.Time
 	began time.Time
-	// last is when the last line was told, since began.
+	// last is when the last line was written, since began.
 	last time.Duration
 }
 
-func (t *teller) elapsed() time.Duration { return t.now().Sub(t.began) }
+func (t *narrator) elapsed() time.Duration { return t.now().Sub(t.began) }
 
-func (t *teller) line(kind, format string, args ...any) {
+func (t *narrator) line(kind, format string, args ...any) {
 	t.last = t.elapsed()
 	_, _ = fmt.Fprintf(t.out, "%6.1fs  %-7s  %s\n", t.last.Seconds(), kind, fmt.Sprintf(format, args...))
 }
 
 // more continues the line before.
-func (t *teller) more(format string, args ...any) {
+func (t *narrator) more(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.out, "%18s%s\n", "", fmt.Sprintf(format, args...))
 }
 
-func (t *teller) plain(format string, args ...any) {
+func (t *narrator) plain(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.out, format+"\n", args...)
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// podsNamed is how many pods of a machine are named.
+// podsNamed is how many pods of a node are named.
 const podsNamed = 5
 
-// nodes looks at what was decided about machines of the name: a node's or a claim's.
+// nodes gathers what was decided about nodes of that name, or whose NodeClaim has it.
 func (x *explainer) nodes() {
 	if x.subject.Kind == KindPod {
 		return
@@ -49,7 +49,7 @@ func (x *explainer) removals() {
 	for _, list := range []struct {
 		word     string
 		removals []plan.Removal
-	}{{"closed to new pods, to go", p.Marks}, {"opened again", p.Unmarks}, {"removed", p.Removals}} {
+	}{{"disrupted taint set", p.Marks}, {"disrupted taint removed", p.Unmarks}, {"removed", p.Removals}} {
 		for _, r := range list.removals {
 			if a := x.node(r.Node); a != nil {
 				x.say(a, list.word+": "+r.Reason)
@@ -59,23 +59,23 @@ func (x *explainer) removals() {
 	for i := range p.Commands {
 		for _, r := range p.Commands[i].Remove {
 			if a := x.node(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("to go in step %d (%s)", i+1, r.Reason), worth(&p.Commands[i]))
+				x.say(a, fmt.Sprintf("to be removed by command %d (%s)", i+1, r.Reason), worth(&p.Commands[i]))
 			}
 		}
-		if x.step != "" && p.Commands[i].ID == x.step {
-			x.say(x.node(x.subject.Name), fmt.Sprintf("launched in step %d (%s)", i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
+		if x.command != "" && p.Commands[i].ID == x.command {
+			x.say(x.node(x.subject.Name), fmt.Sprintf("launched by command %d (%s)", i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
 		}
 	}
 	for i := range p.Undos {
 		u := &p.Undos[i]
 		for _, r := range u.Drop {
 			if a := x.node(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("dropped: a step was taken back (%s)", u.Why.Reason), u.Why.String())
+				x.say(a, fmt.Sprintf("removed unused: its command was cancelled (%s)", u.Why.Reason), u.Why.String())
 			}
 		}
 		for _, r := range u.Open {
 			if a := x.node(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("opened again: a step was taken back (%s)", u.Why.Reason), u.Why.String())
+				x.say(a, fmt.Sprintf("disrupted taint removed: its command was cancelled (%s)", u.Why.Reason), u.Why.String())
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (x *explainer) removals() {
 	}
 }
 
-// learnNames finds the other name of the machine that is asked about, and the step that it
+// learnNames finds the other name of the node that is asked about, and the command that it
 // was launched for.
 func (x *explainer) learnNames() {
 	for i := range x.decision.Snapshot.Nodes {
@@ -94,7 +94,7 @@ func (x *explainer) learnNames() {
 		if n.Name != x.subject.Name && n.Claim != x.subject.Name {
 			continue
 		}
-		x.step = n.Replaces
+		x.command = n.Replaces
 		switch {
 		case n.Claim == "" || n.Claim == n.Name:
 		case n.Name == x.subject.Name:
@@ -105,7 +105,7 @@ func (x *explainer) learnNames() {
 	}
 }
 
-// node returns the answer about a machine if it is asked about.
+// node returns the answer about a node; nil: nobody asked about it.
 func (x *explainer) node(name string) *Answer {
 	if name == "" || name != x.subject.Name && name != x.alias {
 		return nil
@@ -140,11 +140,11 @@ func someOf(pods []cluster.PodRef) string {
 	return text
 }
 
-// facts says what a snapshot has of a machine.
+// facts says what a snapshot has of a node.
 func facts(n *cluster.Node) []string {
 	kind := fmt.Sprintf("%s in %s, %s", n.Labels[label.InstanceType], n.Labels[label.Zone], n.Labels[label.CapacityType])
 	if n.InFlight != nil {
-		kind = "the cloud had not answered"
+		kind = "not launched yet"
 	}
 	out := []string{kind}
 	if len(n.Allocatable) > 0 {
@@ -160,15 +160,15 @@ func facts(n *cluster.Node) []string {
 		word string
 	}{
 		{n.Empty, "none of which needs a node"},
-		{!n.Initialized, "not initialised"},
+		{!n.Initialized, "not initialized"},
 		{!n.Ready, "not ready"},
-		{n.Deleting, "leaving"},
-		{n.DisruptionReason != "", "marked " + n.DisruptionReason},
-		{n.DoNotDisrupt != "", "held: " + n.DoNotDisrupt},
+		{n.Deleting, "being deleted"},
+		{n.DisruptionReason != "", "disruption reason " + n.DisruptionReason},
+		{n.DoNotDisrupt != "", "do-not-disrupt: " + n.DoNotDisrupt},
 	} {
 		if is.so {
 			state += ", " + is.word
 		}
 	}
-	return append(out, state+fmt.Sprintf(", quiet since %s", stamp(n.LastPodEvent)))
+	return append(out, state+fmt.Sprintf(", last pod event %s", stamp(n.LastPodEvent)))
 }
