@@ -14,10 +14,6 @@ import (
 // too much effort, or that panics, is made again without the pods that it died of.
 
 const (
-	// effortBase, effortPod and effortNode are the units that a decision may take, whatever it is
-	// about, for each pending pod, and for each node. Decisions about ordinary pods take less
-	// than a fifth (docs/design/solver.md).
-	effortBase, effortPod, effortNode = 2_000_000, 4_000, 1_000
 	// halvesMax bounds how often a decision that takes too much effort is made again: with half of the
 	// pods' weight each time, then of the pods that weigh no more than plainWeight, as ordinary ones do, and
 	// in the end of plain pods only.
@@ -26,11 +22,6 @@ const (
 	// givenUpMax how many are given up before all pods are refused.
 	searchesMax, givenUpMax = 60, 12
 )
-
-// effortFor returns how many units a decision about the snapshot may take.
-func effortFor(o Options, snap *cluster.Snapshot) int64 {
-	return cmp.Or(o.Effort, effortBase+effortPod*int64(len(snap.Pending))+effortNode*int64(len(snap.Nodes)))
-}
 
 // Decide is Solve for pods that anybody may have made. Pods for which a decision takes too
 // much effort, or panics, are refused, and the decision is made for the rest: the same snapshot
@@ -294,18 +285,4 @@ func Heavy(pods []cluster.Pod) map[*cluster.Constraints]bool {
 		left -= kept
 	}
 	return out
-}
-
-// tooMuchEffort is why pods are refused for which a decision took that many units.
-func tooMuchEffort(units int64) verdict.Verdict {
-	return verdict.Of(verdict.TooMuchEffort, "", "a decision with the pod takes too much effort (over %d units): it and others like it have too many rules, alternatives or preferences", units)
-}
-
-// refuseAll returns the plan that refuses every pending pod.
-func refuseAll(snap *cluster.Snapshot, why verdict.Verdict) plan.Plan {
-	p := plan.Plan{At: snap.At}
-	for i := range snap.Pending {
-		p.Refusals = append(p.Refusals, plan.Refusal{Pod: snap.Pending[i].PodRef, Why: why})
-	}
-	return p
 }

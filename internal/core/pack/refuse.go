@@ -3,8 +3,10 @@ package pack
 import (
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -179,4 +181,29 @@ func (s *solver) idle() []verdict.Verdict {
 		}
 	}
 	return idle
+}
+
+// refuse gives up on the pods of a class that are left.
+func (s *solver) refuse(c *model.PodClass) {
+	if len(c.Pods) == 0 {
+		return
+	}
+	why := s.why(c)
+	for _, p := range c.Pods {
+		s.refused[p] = why
+	}
+}
+
+// tooMuchEffort is why pods are refused for which a decision took that many units.
+func tooMuchEffort(units int64) verdict.Verdict {
+	return verdict.Of(verdict.TooMuchEffort, "", "a decision with the pod takes too much effort (over %d units): it and others like it have too many rules, alternatives or preferences", units)
+}
+
+// refuseAll returns the plan that refuses every pending pod.
+func refuseAll(snap *cluster.Snapshot, why verdict.Verdict) plan.Plan {
+	p := plan.Plan{At: snap.At}
+	for i := range snap.Pending {
+		p.Refusals = append(p.Refusals, plan.Refusal{Pod: snap.Pending[i].PodRef, Why: why})
+	}
+	return p
 }

@@ -1,17 +1,15 @@
 package pack
 
 import (
-	"cmp"
-	"math"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/launch"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -85,46 +83,6 @@ func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan 
 	return best
 }
 
-// cost is what a solve comes to: pods refused (but for those that nothing can hold), launches of
-// unknown price, dollars an hour, and launches.
-type cost struct {
-	refused, unknown int
-	hourly           float64
-	launches         int
-}
-
-// cost returns what the solve comes to.
-func (s *solver) cost() (c cost) {
-	c.refused = -s.tooLarge
-	for _, p := range s.state.Assignments {
-		if p.Kind == model.Unplaced || p.Kind == model.OnPlanned && !s.state.Planned[p.Index].Refusal.IsYes() {
-			c.refused++
-		}
-	}
-	for _, b := range s.state.Planned {
-		if !b.Refusal.IsYes() {
-			continue
-		}
-		c.launches++
-		if price := b.Price(b.Cheapest()); math.IsInf(price, 1) {
-			c.unknown++
-		} else {
-			c.hourly += price
-		}
-	}
-	return c
-}
-
-// priceSlack is a difference of prices, in dollars an hour, that is rounding.
-const priceSlack = 1e-9
-
-func (c cost) less(o cost) bool {
-	if c.refused == o.refused && c.unknown == o.unknown && math.Abs(c.hourly-o.hourly) < priceSlack {
-		return c.launches < o.launches
-	}
-	return cmp.Or(cmp.Compare(c.refused, o.refused), cmp.Compare(c.unknown, o.unknown), cmp.Compare(c.hourly, o.hourly)) < 0
-}
-
 // firstFit places what is left where it fits first, largest first.
 func (s *solver) firstFit() {
 	s.state.PlaceAll()
@@ -158,15 +116,6 @@ func (s *solver) thin() {
 			return
 		}
 	}
-}
-
-// solver is one solve under way.
-type solver struct {
-	state *place.State
-	// before is the ledger as it was when no pod had a place.
-	before   *topology.Ledger
-	refused  []verdict.Verdict // by pending pod
-	tooLarge int               // how many pods nothing can hold
 }
 
 // keepPlanned gives each pod that was meant for a node its place there, if it has
@@ -226,17 +175,6 @@ type keptPod struct {
 	pod   int32
 }
 
-// refuse gives up on the pods of a class that are left.
-func (s *solver) refuse(c *model.PodClass) {
-	if len(c.Pods) == 0 {
-		return
-	}
-	why := s.why(c)
-	for _, p := range c.Pods {
-		s.refused[p] = why
-	}
-}
-
 // finish settles on the launches what pods leave open but other things decide, and holds
 // every pod to its rules once more, with all others where they are planned.
 func (s *solver) finish() {
@@ -268,9 +206,6 @@ func (s *solver) closeAll() {
 		}
 	}
 }
-
-// finishRounds bounds how often pods that could not stay where they were are placed anew.
-const finishRounds = 3
 
 // plan writes the answer down, in the order of the pods' names.
 func (s *solver) plan() plan.Plan {
@@ -314,5 +249,42 @@ func (s *solver) plan() plan.Plan {
 	return out
 }
 
-// Options are what the operator may set. The zero value is the default.
-type Options = model.Options
+// compile states the snapshot in the solver's terms. The work, and all that the solver does
+// later, is taken from the meter.
+func compile(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *solver {
+	m := model.New(snap, model.SpaceOf(snap), opts, meter)
+	for _, p := range m.Pools {
+		p.LiftLimits(len(snap.Pending))
+	}
+	s := &solver{state: place.NewState(m), refused: make([]verdict.Verdict, len(snap.Pending))}
+	s.before = s.state.Topology.Ledger.Clone()
+	s.refuseTooLarge()
+	return s
+}
+
+// reserve gives each launch that may be covered by a reservation the cheapest one that
+// has something left, and settles it on that one. A launch that gets none is left with
+// what can be launched; if that is nothing, its pods wait for a reservation to be free.
+func (s *solver) reserve() {
+	left := s.state.Model.ReservationsLeft()
+	if len(left) == 0 {
+		return
+	}
+	for _, b := range s.state.Planned {
+		id, ok := b.CheapestReservation(left)
+		if ok {
+			left[id]--
+			b.Requirements = append(b.Requirements, label.Requirements{s.state.Model.Snapshot.ReservationKey: label.In(id), label.CapacityType: label.In(label.Reserved)})
+		}
+		b.KeepOfferings(func(a int) bool {
+			o := b.Pool.Offerings[a]
+			return ok && o.Reservation == id || !ok && o.Reservation == ""
+		})
+		if ok {
+			b.RelaxMinValues()
+		}
+		if len(b.Types) == 0 {
+			b.Refusal = verdict.Of(verdict.ReservationTaken, "pool "+b.Pool.NodePool.Name, "every reservation that could cover the pod is used up")
+		}
+	}
+}

@@ -261,3 +261,6 @@ func (s *solver) dropEmpty() {
 		}
 	}
 }
+
+// finishRounds bounds how often pods that could not stay where they were are placed anew.
+const finishRounds = 3

@@ -18,14 +18,6 @@ type entry struct {
 	left  int
 }
 
-// opening is a node to be launched for a pattern. It becomes a launch with its first pod.
-type opening struct {
-	bin      *model.PlannedNode
-	offering int   // what the pattern is for
-	index    int32 // among the launches; -1: not yet
-	taken    bool  // its types are those that hold its pods, and the pool's limits count it
-}
-
 // openAll turns an answer into launches. It reports whether any pod found a place.
 func (b *launcher) openAll(answer *cover.Solution) bool {
 	before := len(b.state.Planned)
@@ -168,16 +160,6 @@ func (b *launcher) assignOne(bin *opening, m *member) bool {
 	return true
 }
 
-// affordable reports whether the pool's limits, of which others have taken since the bin was
-// opened, still allow it.
-func (b *opening) affordable() bool {
-	if b.taken {
-		return true
-	}
-	b.bin.Types = slices.DeleteFunc(b.bin.Types, func(t int32) bool { return !b.bin.Pool.Types[t].Amounts.Fits(b.bin.Pool.Left) })
-	return b.bin.Pool.NodesLeft > 0
-}
-
 // fill adds up to n pods of a share, one class after another.
 func (b *launcher) fill(bin *opening, sh *share, n int) {
 	for i := range sh.members {
@@ -225,24 +207,6 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 		}
 	}
 	return n
-}
-
-// accept narrows the bin to what a class allows, if that leaves the offering.
-func (b *opening) accept(m *member) bool {
-	in := &m.st.Admitted[b.bin.PoolIndex]
-	for i := range in.Terms {
-		t := &in.Terms[i]
-		if !t.Offerings.Has(b.offering) {
-			continue
-		}
-		if _, conflict := b.bin.Open.Conflict(t.Open); conflict {
-			return false
-		}
-		b.bin.Offerings.And(t.Offerings)
-		b.bin.Require(t)
-		return true
-	}
-	return false
 }
 
 // assign records that n pods of the class went to the bin.

@@ -8,46 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
-
-// share is pods that are launched for together: those of several classes that may go to the
-// same places and are nearly of one size, those of one class, or those of one class that
-// are to go to one domain, because rules between pods say so.
-type share struct {
-	members []member
-	count   int
-	// size is what one pod needs; of several classes the mean.
-	size quantity.Vector
-	// key is the ledger's index of the key that decides, -1 if none does; domain is the
-	// one chosen.
-	key    int
-	domain int32
-	bins   []uint64 // the offerings that are right
-	// anywhere are those that were right before the class was divided.
-	anywhere []uint64
-	perBin   int // most on one node; 0: no limit
-	// labelConflict: its ports, or what it asks of labels that nodes leave open, may conflict
-	// with those of another share.
-	labelConflict bool
-	// low and high are where the next pods are drawn from the members, from either end.
-	low, high int
-}
-
-// member is a class of a share, and the stage at which it is launched for.
-type member struct {
-	class *model.PodClass
-	st    *model.Stage
-}
-
-// lead returns the class of a share that has only one.
-func (sh *share) lead() (*model.PodClass, *model.Stage) { return sh.members[0].class, sh.members[0].st }
-
-// plain reports whether no rule concerns the share's pods.
-func (sh *share) plain() bool {
-	return sh.key < 0 && sh.perBin == 0 && !sh.labelConflict && len(sh.members[0].class.Keys) == 0
-}
 
 // perBinMax is the count of pods on one node from which on a rule is taken for none.
 const perBinMax = 256
@@ -130,13 +92,6 @@ func (b *launcher) divideClass(cl *model.PodClass) {
 	b.split(&whole)
 }
 
-// member returns a class as the only member of a share.
-func (b *launcher) member(cl *model.PodClass, st *model.Stage) []member {
-	b.members = append(b.members, member{cl, st})
-	n := len(b.members)
-	return b.members[n-1 : n : n]
-}
-
 // stageOf returns the first stage of the class at which there is something to launch for it,
 // and that, of the pools of most weight that have any.
 func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, in *model.Admitted) {
@@ -168,42 +123,6 @@ func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, 
 	return nil, nil, nil
 }
 
-// setsMax is how many sets are kept to be shared.
-const setsMax = 32
-
-// sets are sets that are equal for very many, and never changed.
-type sets [][]uint64
-
-// shared returns a set that is equal to the one given.
-func (s *sets) shared(set []uint64) []uint64 {
-	for _, o := range *s {
-		if slices.Equal(o, set) {
-			return o
-		}
-	}
-	set = slices.Clone(set)
-	if len(*s) < setsMax {
-		*s = append(*s, set)
-	}
-	return set
-}
-
-// sold returns the offerings that can be launched of a pool for what is admitted. They are good
-// until it is asked again.
-func (b *launcher) sold(at int, admitted *model.Admitted) model.Bitset {
-	usable := b.usable[at]
-	for len(b.scratch) < len(usable) {
-		b.scratch = append(b.scratch, 0)
-	}
-	offerings := b.scratch[:len(usable)]
-	clear(offerings)
-	for t := range admitted.Terms {
-		offerings.Or(admitted.Terms[t].Offerings)
-	}
-	offerings.And(usable)
-	return offerings
-}
-
 // limit finds out how many pods of the class one new node may have; false if none.
 func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 	place := b.noDomains()
@@ -225,15 +144,6 @@ func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 		sh.perBin = n
 	}
 	return n > 0
-}
-
-// side is a domain that pods of a class may be divided to.
-type side struct {
-	domain int32
-	value  string
-	bins   []uint64
-	price  float64 // of what is sold there
-	count  int
 }
 
 // split divides a class over the domains of the key that matters, pod by pod: to the
@@ -296,14 +206,6 @@ func (b *launcher) sides(whole *share) []side {
 
 // dividedMax is for how many shares is remembered what domains they may be divided to.
 const dividedMax = 64
-
-// divided is what domains a share may be divided to, for others that are like it.
-type divided struct {
-	key   int
-	size  quantity.Vector
-	bins  []uint64
-	sides []side
-}
 
 func (b *launcher) sidesOf(whole *share) []side {
 	key := b.ledger.Keys()[whole.key]

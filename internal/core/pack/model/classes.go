@@ -8,28 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
-	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
-
-// AnyEmpty reports whether one of the terms is right for every node.
-func AnyEmpty(terms []label.Requirements) bool {
-	return slices.ContainsFunc(terms, func(t label.Requirements) bool { return len(t) == 0 })
-}
-
-// Allows reports whether some of what has the offerings and the requirements may be what the
-// class allows, and whether some may be not.
-func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notAll bool) {
-	for _, t := range in.Terms {
-		if _, conflict := has.Conflict(t.Open); conflict || !offerings.Meets(t.Offerings) {
-			continue
-		}
-		if offerings.Within(t.Offerings) && assured(has, t.Open) {
-			return true, false
-		}
-		some = true
-	}
-	return some, some
-}
 
 // PodClass is all pending pods of one set of constraints. Its index among the classes is its class in
 // the ledger.
@@ -60,20 +39,6 @@ type Stage struct {
 	AvoidPreferNoSchedule bool
 	// RespectSpread: the class keeps to others' spreads, too.
 	RespectSpread bool
-}
-
-// Admitted is what a class allows of one pool.
-type Admitted struct {
-	Refusal verdict.Verdict // set: nothing
-	Terms   []AdmittedTerm
-}
-
-// AdmittedTerm is one term of the class's requirements against a pool: the offerings it allows,
-// and what it asks of keys that no offering decides.
-type AdmittedTerm struct {
-	term      label.Requirements
-	Offerings Bitset
-	Open      label.Requirements
 }
 
 // Last returns the class's rules without any preference.
@@ -162,3 +127,18 @@ func (c *PodClass) Take(placed []Assignment, n int, at Assignment) {
 	}
 	c.Pods = c.Pods[n:]
 }
+
+// Assignment is where a pending pod went: an index into fixed or launches, or nowhere.
+type Assignment struct {
+	Kind  placeKind
+	Index int32
+}
+
+type placeKind uint8
+
+// Where a pod is: on no node yet, on a node of the snapshot, or on one that the plan launches.
+const (
+	Unplaced placeKind = iota
+	OnExisting
+	OnPlanned
+)

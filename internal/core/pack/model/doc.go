@@ -7,7 +7,8 @@
 // for. It may import the core's values (cluster, catalog, label, quantity, fit, topology,
 // plan, verdict, effort), and no other package of pack.
 //
-// Read model.go first, then classes.go and stages.go (what pods allow, with fewer and fewer
-// preferences), pool.go and parts.go (instance types and offerings), existing.go and
+// Read model.go and compile.go first, then classes.go and stages.go (what pods allow, with
+// fewer and fewer preferences), pool.go, parts.go and limits.go (instance types, offerings and
+// a NodePool's limits), admit.go (what of a NodePool a class allows), existing.go and
 // planned.go (the nodes that are filled) and write.go (a planned node becomes a launch).
 package model

@@ -7,7 +7,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
@@ -76,17 +75,6 @@ func (b *ExistingNode) accepts(c *PodClass, st *Stage) bool {
 		}
 	}
 	return false
-}
-
-// assured reports whether whatever satisfies have also satisfies want.
-func assured(have, want label.Requirements) bool {
-	for key, q := range want {
-		h, ok := have[key]
-		if !ok || !h.Within(q) {
-			return false
-		}
-	}
-	return true
 }
 
 // ExistingNodes returns the nodes that may take pods and have room for one: initialized ones

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"math"
-
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
@@ -81,32 +79,4 @@ type DomainChoice struct {
 	Offerings Bitset // nil: all
 	Appeal    int64
 	Price     float64
-}
-
-// Choices returns the values of a key that nodes with these offerings could have. Where
-// no offering decides the key, they are the pool's, or those given.
-func (p *Pool) Choices(key string, offerings Bitset, open []string) []DomainChoice {
-	var out []DomainChoice
-	k, indexed := p.Label(key)
-	if !indexed {
-		if q, ruled := p.NodePool.Requirements[key]; ruled && q.Operator() == label.OpIn && len(open) == 0 {
-			open = q.Values()
-		}
-		for _, v := range open {
-			out = append(out, DomainChoice{Value: v})
-		}
-		return out
-	}
-	both := NewBitset(len(p.Offerings))
-	for i, v := range k.Values {
-		if !both.Intersection(offerings, k.Offerings[i]) || !both.Intersection(both, p.Buyable) {
-			continue
-		}
-		ch := DomainChoice{Value: v, Offerings: k.Offerings[i], Price: math.Inf(1)}
-		for a := range both.All() {
-			ch.Price = min(ch.Price, p.Offerings[a].Cost())
-		}
-		out = append(out, ch)
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -257,15 +258,6 @@ func (p *Pool) NewNode(at int) *PlannedNode {
 	return b
 }
 
-// TakeLimits takes from the pool's limits what a new bin may need of them.
-func (p *Pool) TakeLimits(b *PlannedNode) {
-	if !p.IsLimited() {
-		return
-	}
-	p.NodesLeft--
-	b.HoldLimits(b.largest())
-}
-
 // openRules returns the pool's own requirements on keys that offerings do not settle.
 func (p *Pool) openRules() label.Requirements {
 	if p.ownOpen != nil {
@@ -280,71 +272,6 @@ func (p *Pool) openRules() label.Requirements {
 	}
 	p.ownOpen = open
 	return open
-}
-
-// largest returns the most that the bin's types can count against each limit.
-func (b *PlannedNode) largest() quantity.Vector {
-	v := make(quantity.Vector, len(b.Pool.Space))
-	for _, t := range b.Types {
-		Raise(v, b.Pool.Types[t].Amounts)
-	}
-	return v
-}
-
-// HoldLimits takes v from the pool's limits for the bin, in place of what it held.
-func (b *PlannedNode) HoldLimits(v quantity.Vector) {
-	for i := range b.Pool.Left {
-		if b.Pool.Left[i] == math.MaxInt64 {
-			continue
-		}
-		if b.LimitsHeld != nil {
-			b.Pool.Left[i] = quantity.Add(b.Pool.Left[i], b.LimitsHeld[i])
-		}
-		b.Pool.Left[i] = quantity.Sub(b.Pool.Left[i], v[i])
-	}
-	b.LimitsHeld = v
-}
-
-// ShrinkToCheapest makes the pool's launches content with types no larger than the cheapest one
-// that holds their pods, and gives back to the limits what they held for more. It tells
-// whether anything was given back.
-func (p *Pool) ShrinkToCheapest(launches []*PlannedNode) bool {
-	if !p.IsLimited() {
-		return false
-	}
-	gained := false
-	for _, b := range launches[min(p.ShrunkTo, len(launches)):] {
-		if b.Pool != p {
-			continue
-		}
-		cheapest := &p.Types[b.Cheapest()]
-		kept := make([]int32, 0, len(b.Types))
-		for _, t := range b.Types {
-			if p.WithinLimits(p.Types[t].Amounts, cheapest.Amounts) {
-				kept = append(kept, t)
-			}
-		}
-		if len(kept) == len(b.Types) || !b.MeetsMinValues(kept) {
-			continue
-		}
-		before := b.LimitsHeld
-		b.Types, b.RoomUnknown = kept, true
-		after := b.largest()
-		b.HoldLimits(after)
-		gained = gained || !before.Fits(after)
-	}
-	p.ShrunkTo = len(launches)
-	return gained
-}
-
-// WithinLimits reports whether v is no more than o of anything that the pool limits.
-func (p *Pool) WithinLimits(v, o quantity.Vector) bool {
-	for i := range v {
-		if p.Left[i] != math.MaxInt64 && v[i] > o[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Cheapest returns the type of the cheapest offering left; of equals the first.
@@ -502,4 +429,61 @@ func (b *PlannedNode) Keep(offerings Bitset) {
 	if b.LimitsHeld != nil {
 		b.HoldLimits(b.largest())
 	}
+}
+
+// best returns a type's offering of least cost.
+func (b *PlannedNode) best(t int32) *catalog.Offering {
+	tm := &b.Pool.Types[t]
+	var best *catalog.Offering
+	for a := tm.First; a < tm.End; a++ {
+		if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && (best == nil || o.Cost() < best.Cost()) {
+			best = o
+		}
+	}
+	return best
+}
+
+// MeetsMinValues reports whether the types have the values that minValues asks for.
+func (b *PlannedNode) MeetsMinValues(types []int32) bool {
+	for i := range b.Minimum {
+		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// ShortOfValues returns the minValues rule that the types do not satisfy.
+func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
+	for i := range b.Minimum {
+		rule := &b.Pool.MinValues[i]
+		if n := rule.offered(types); n < b.Minimum[i] {
+			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.Pool.NodePool.Name,
+				"%s needs %d values, the %d cheapest types have %d", rule.Key, b.Minimum[i], len(types), n)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// largest returns the most that the bin's types can count against each limit.
+func (b *PlannedNode) largest() quantity.Vector {
+	v := make(quantity.Vector, len(b.Pool.Space))
+	for _, t := range b.Types {
+		Raise(v, b.Pool.Types[t].Amounts)
+	}
+	return v
+}
+
+// HoldLimits takes v from the pool's limits for the bin, in place of what it held.
+func (b *PlannedNode) HoldLimits(v quantity.Vector) {
+	for i := range b.Pool.Left {
+		if b.Pool.Left[i] == math.MaxInt64 {
+			continue
+		}
+		if b.LimitsHeld != nil {
+			b.Pool.Left[i] = quantity.Add(b.Pool.Left[i], b.LimitsHeld[i])
+		}
+		b.Pool.Left[i] = quantity.Sub(b.Pool.Left[i], v[i])
+	}
+	b.LimitsHeld = v
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -123,40 +122,6 @@ func (b *PlannedNode) flexible(types []int32, prices []float64, opts Options) in
 		}
 	}
 	return n
-}
-
-// best returns a type's offering of least cost.
-func (b *PlannedNode) best(t int32) *catalog.Offering {
-	tm := &b.Pool.Types[t]
-	var best *catalog.Offering
-	for a := tm.First; a < tm.End; a++ {
-		if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && (best == nil || o.Cost() < best.Cost()) {
-			best = o
-		}
-	}
-	return best
-}
-
-// ShortOfValues returns the minValues rule that the types do not satisfy.
-func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
-	for i := range b.Minimum {
-		rule := &b.Pool.MinValues[i]
-		if n := rule.offered(types); n < b.Minimum[i] {
-			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.Pool.NodePool.Name,
-				"%s needs %d values, the %d cheapest types have %d", rule.Key, b.Minimum[i], len(types), n)
-		}
-	}
-	return verdict.Verdict{}
-}
-
-// MeetsMinValues reports whether the types have the values that minValues asks for.
-func (b *PlannedNode) MeetsMinValues(types []int32) bool {
-	for i := range b.Minimum {
-		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // requirements returns all that the node must be: the pool's word, its pods', and the

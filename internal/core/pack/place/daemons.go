@@ -14,14 +14,6 @@ import (
 // a rule of their own. A node that is new brings its daemons, so they count where it
 // is from the start. Mostly there are none, and all this costs nothing.
 
-// CountedDaemonSet is a daemon that some rule sees.
-type CountedDaemonSet struct {
-	name        string
-	constraints *cluster.Constraints
-	Class       int            // in the ledger
-	on          []model.Bitset // by pool: the types that carry it
-}
-
 // daemonSetChoice is one set of DaemonSet pods that a node could have, and the offerings with which it has it.
 type daemonSetChoice struct {
 	daemons   []int

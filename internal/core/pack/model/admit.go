@@ -1,0 +1,168 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/fit"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// Match returns the offerings that do not conflict with the requirements, and those of the
+// requirements that no offering settles. The refusal names the first key, in order, that
+// leaves nothing. own: these are the pool's requirements themselves.
+func (p *Pool) Match(want label.Requirements, own bool) (offerings Bitset, open label.Requirements, refusal verdict.Verdict) {
+	switch {
+	case own:
+		offerings = FullBitset(len(p.Offerings))
+	case len(want) == 0:
+		return p.Allowed, nil, verdict.Verdict{}
+	default:
+		offerings = p.Allowed.Clone()
+	}
+	var mask Bitset
+	for _, key := range want.Keys() {
+		q := want[key]
+		ours, ruled := p.NodePool.Requirements[key]
+		k, indexed := p.Label(key)
+		switch {
+		case !own && !ruled && key == label.Hostname && !q.AllowsAbsence():
+			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, which no new machine is", key, q)
+		case !own && !ruled && !p.wellKnown[key] && !q.AllowsAbsence():
+			return nil, nil, verdict.Of(verdict.RequirementUndefined, "", "%s is not defined", key)
+		case !own && ruled && !ours.Overlaps(q):
+			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, is %s", key, q, ours)
+		case key == label.Hostname:
+			continue
+		}
+		if indexed {
+			p.meter.Spend(1 + len(k.Values) + len(offerings))
+			if mask == nil {
+				mask = NewBitset(len(p.Offerings))
+			}
+			k.allow(q, mask)
+			offerings.And(mask)
+			if offerings.Empty() && !own {
+				return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "no instance type has %s %s", key, q)
+			}
+		}
+		if _, settled := ours.Only(); !indexed && (!ruled || !settled) || indexed && k.several {
+			if open == nil {
+				open = label.Requirements{}
+			}
+			open[key] = q
+		}
+	}
+	return offerings, open, verdict.Verdict{}
+}
+
+// Admit returns what pod constraints allows of the pool; preference is asked for on top of each of its
+// terms.
+func (p *Pool) Admit(sh *cluster.Constraints, preference label.Requirements) Admitted {
+	if why := p.NodePool.NotForPods(); why != "" {
+		return Admitted{Refusal: verdict.Of(verdict.PoolUnready, "", "%s", why)}
+	}
+	if refusal := fit.Taints(sh.Tolerations, p.NodePool.Taints); !refusal.IsYes() {
+		return Admitted{Refusal: refusal}
+	}
+	return p.AdmitLabels(sh.Terms, preference)
+}
+
+// AdmitLabels is admit as far as labels go.
+func (p *Pool) AdmitLabels(terms []label.Requirements, preference label.Requirements) Admitted {
+	var in Admitted
+	var first verdict.Verdict
+	for _, term := range terms {
+		p.meter.Spend(1 + term.Weight() + preference.Weight())
+		if len(preference) > 0 {
+			term = term.Intersect(preference)
+		}
+		offerings, open, refusal := p.Match(term, false)
+		if refusal.IsYes() && offerings.Empty() {
+			refusal = verdict.Of(verdict.NoCompatibleType, "", "no instance type is within its requirements")
+		}
+		if !refusal.IsYes() {
+			if first.IsYes() {
+				first = refusal
+			}
+			continue
+		}
+		in.Terms = append(in.Terms, AdmittedTerm{term: term, Offerings: offerings, Open: open})
+	}
+	if len(in.Terms) == 0 {
+		in.Refusal = first
+	}
+	return in
+}
+
+// promise returns what is sure of an in-flight NodeClaim: the offerings it may become, and the room
+// that every one of them has.
+func (p *Pool) promise(claim *cluster.InFlightClaim) (offerings Bitset, free quantity.Vector) {
+	offerings, _, refusal := p.Match(claim.Requirements, true)
+	if !refusal.IsYes() {
+		return NewBitset(len(p.Offerings)), nil
+	}
+	for _, t := range p.TypesNamed(claim.Types) {
+		tm := &p.Types[t]
+		if !offerings.AnyIn(tm.First, tm.End) {
+			continue
+		}
+		if free == nil {
+			free = append(quantity.Vector(nil), tm.Free...)
+		}
+		for i := range free {
+			free[i] = min(free[i], tm.Free[i])
+		}
+	}
+	if free == nil {
+		return NewBitset(len(p.Offerings)), nil
+	}
+	return offerings, free
+}
+
+// AnyEmpty reports whether one of the terms is right for every node.
+func AnyEmpty(terms []label.Requirements) bool {
+	return slices.ContainsFunc(terms, func(t label.Requirements) bool { return len(t) == 0 })
+}
+
+// Allows reports whether some of what has the offerings and the requirements may be what the
+// class allows, and whether some may be not.
+func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notAll bool) {
+	for _, t := range in.Terms {
+		if _, conflict := has.Conflict(t.Open); conflict || !offerings.Meets(t.Offerings) {
+			continue
+		}
+		if offerings.Within(t.Offerings) && assured(has, t.Open) {
+			return true, false
+		}
+		some = true
+	}
+	return some, some
+}
+
+// Admitted is what a class allows of one pool.
+type Admitted struct {
+	Refusal verdict.Verdict // set: nothing
+	Terms   []AdmittedTerm
+}
+
+// AdmittedTerm is one term of the class's requirements against a pool: the offerings it allows,
+// and what it asks of keys that no offering decides.
+type AdmittedTerm struct {
+	term      label.Requirements
+	Offerings Bitset
+	Open      label.Requirements
+}
+
+// assured reports whether whatever satisfies have also satisfies want.
+func assured(have, want label.Requirements) bool {
+	for key, q := range want {
+		h, ok := have[key]
+		if !ok || !h.Within(q) {
+			return false
+		}
+	}
+	return true
+}
