@@ -9,67 +9,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// Open launches an empty node and lets Put use it until Close. It is false where a limit
-// does not allow it.
-func (s *Nodes) Open(bin int32) (h int, ok bool) {
-	if !s.inv.stock(int(bin)) {
-		return 0, false
-	}
-	h = s.place(int(bin), nil)
-	s.hosts[h].taken = true
-	return h, true
-}
-
-// Close ends what Open or Admit began.
-func (s *Nodes) Close(h int) {
-	s.hosts[h].taken = false
-	s.vacancies.drop(h)
-}
-
-// Cancel takes back what Open has just launched, and was given nothing.
-func (s *Nodes) Cancel() {
-	s.unbuy()
-	s.log = s.log[:len(s.log)-1]
-}
-
-// Launched returns the nodes that were launched since the mark, and are still there.
-func (s *Nodes) Launched(mark int) []int {
-	var hosts []int
-	for _, e := range s.log[mark:] {
-		if e.kind == changeLaunch && !s.hosts[e.host].gone {
-			hosts = append(hosts, int(e.host))
-		}
-	}
-	return hosts
-}
-
-// Stocked returns the nodes to be launched that were given pods since the mark.
-func (s *Nodes) Stocked(mark int) []int {
-	var hosts []int
-	for _, e := range s.log[mark:] {
-		if h := int(e.host); e.kind == changeAdd && s.hosts[h].node == nil && (len(hosts) == 0 || hosts[len(hosts)-1] != h) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
-}
-
-// Moved returns the pods that were put since the mark on nodes that come before first.
-func (s *Nodes) Moved(mark, first int) []Move {
-	var moves []Move
-	for _, e := range s.log[mark:] {
-		if e.kind == changeAdd && int(e.host) < first {
-			moves = append(moves, Move{e.class, e.host, e.n})
-		}
-	}
-	return moves
-}
-
-// Move is N pods of a class that a node is given.
-type Move struct {
-	Class, Host, N int32
-}
-
 // Launch returns what is to be launched for a node of the session. Every offering that
 // it leaves open costs at most priceMax per hour. pools is how many of them there are: a
 // type in a zone is one. typesMin above 0 is how many instance types it must name, and it names

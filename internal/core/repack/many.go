@@ -8,12 +8,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// area is where bins are, as far as rules between pods can tell them apart, hostnames aside.
-type area struct {
-	place topology.Place
-	bins  []uint64
-}
-
 // LaunchMany is LaunchFor that looks harder, for many pods. What rules between pods say is settled
 // before: in which zone each is to be, and what may not share a node. Where that was not
 // enough, or pods want host ports, it is false.
@@ -52,12 +46,6 @@ func (s *Launcher) LaunchMany(limit float64) bool {
 	return true
 }
 
-// many is what would be launched for pods at once, with the session's class of each of its classes.
-type many struct {
-	cover.Solution
-	classes []int32
-}
-
 // manyMax is how many answers are remembered.
 const manyMax = 1024
 
@@ -80,21 +68,6 @@ func (s *Launcher) bestOfUnplaced() *many {
 	}
 	s.answers[sum] = m
 	return m
-}
-
-// PutAll puts unplaced pods where the moves say, and takes those that were put off what the moves
-// ask for. Rules between pods may ask for another order than theirs, so it goes round as long
-// as something is done.
-func (s *Rescheduler) PutAll(moves []Move) {
-	for progress := true; progress; {
-		progress = false
-		for i := range moves {
-			m := &moves[i]
-			n := s.Put(m.Class, int(m.Host), min(m.N, s.nodes.unplaced[m.Class]))
-			m.N -= n
-			progress = progress || n > 0
-		}
-	}
 }
 
 // problemOfUnplaced returns the problem of launching for the unplaced pods, and the session's class of
@@ -223,10 +196,6 @@ func (s *Launcher) perBin(c int32) (n int32) {
 		s.inv.ledger.Count(int(c), &at, -n, 0)
 	}
 	return n
-}
-
-func (s *Inventory) mayJoin(c int32, at *topology.Place) bool {
-	return s.ledger.Check(int(c), at, s.classes[c].Last().PreferencesFrom, false).IsYes()
 }
 
 // addConflicts notes which classes may not share a node.

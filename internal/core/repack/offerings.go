@@ -11,20 +11,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// offering is one offering that can be launched: a type in a zone at a capacity type.
-type offering struct {
-	pool    *model.Pool
-	at      int // the pool's index in the model
-	typ     int32
-	index   int
-	free    quantity.Vector
-	price   float64
-	allowed model.Bitset // classes
-	place   topology.Place
-}
-
-func (b *offering) isSpot() bool { return b.pool.Offerings[b.index].CapacityType == label.Spot }
-
 // addOfferings lists what can be launched, cheapest first, without offerings that are never
 // better than another.
 func (s *Inventory) addOfferings() {
