@@ -212,7 +212,7 @@ func (r *readmission) harmless(c *model.PodClass, st *model.Stage, b *model.Plan
 	if len(c.Keys) == 0 {
 		return true
 	}
-	if !r.solver.state.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() {
+	if !r.solver.state.Topology.Check(c, st, &b.Domains).IsYes() {
 		return false
 	}
 	r.solver.state.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)

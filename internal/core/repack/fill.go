@@ -119,5 +119,5 @@ func (s *Launcher) joins(bin *offering, c int32) bool {
 		(!model.PortsFree(s.inv.model.Meter, want, bin.pool.Types[bin.typ].Ports) || s.inv.portAmong(s.inv.fills.content, want)) {
 		return false
 	}
-	return s.inv.ledger.Check(int(c), &bin.place, s.inv.classes[c].Last().PreferencesFrom, false).IsYes()
+	return s.inv.mayJoin(c, &bin.place)
 }

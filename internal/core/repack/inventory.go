@@ -114,7 +114,7 @@ func fitsAsked(need, free quantity.Vector) bool {
 }
 
 func (s *Inventory) mayJoin(c int32, at *topology.Place) bool {
-	return s.ledger.Check(int(c), at, s.classes[c].Last().PreferencesFrom, false).IsYes()
+	return s.topo.Check(&s.classes[c], s.classes[c].Last(), at).IsYes()
 }
 
 // portAmong reports whether one of the pods has a host port that is wanted.

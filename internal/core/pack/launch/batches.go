@@ -117,19 +117,19 @@ func (b *launcher) batches(sets mutuallyExclusive) ([]batch, []share) {
 
 // batchAssigner is the state of handing out the places that were launched for batches.
 type batchAssigner struct {
-	buyer   *launcher
-	batches []batch
-	key     int
-	domains []int32 // of the key, that shares are divided to; their number is one more than their index
-	side    [][]int // by pool and offering: the number of its domain; 0: none of them
-	batchOf []int   // by share
-	left    []int   // by share: pods without a place
-	passOf  []int   // by share
+	launcher *launcher
+	batches  []batch
+	key      int
+	domains  []int32 // of the key, that shares are divided to; their number is one more than their index
+	side     [][]int // by pool and offering: the number of its domain; 0: none of them
+	batchOf  []int   // by share
+	left     []int   // by share: pods without a place
+	passOf   []int   // by share
 }
 
 // openBatches turns an answer for batches into launches.
 func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int) {
-	h := &batchAssigner{buyer: b, batches: batches, key: key, batchOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), passOf: make([]int, len(b.shares))}
+	h := &batchAssigner{launcher: b, batches: batches, key: key, batchOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), passOf: make([]int, len(b.shares))}
 	h.expect()
 	b.expectNodes(answer)
 	before := len(b.state.Planned)
@@ -140,7 +140,7 @@ func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int)
 			continue
 		}
 		if at.domain > 0 {
-			b.pin(bin.bin, key, at.offering)
+			b.pin(bin.node, key, at.offering)
 		}
 		bins = append(bins, bin)
 		for _, item := range at.items {
@@ -165,8 +165,8 @@ func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int)
 
 // expect finds out how many pods of each batch are to go to which domain.
 func (h *batchAssigner) expect() {
-	for i := range h.buyer.shares {
-		if sh := &h.buyer.shares[i]; sh.key >= 0 && !slices.Contains(h.domains, sh.domain) {
+	for i := range h.launcher.shares {
+		if sh := &h.launcher.shares[i]; sh.key >= 0 && !slices.Contains(h.domains, sh.domain) {
 			h.domains = append(h.domains, sh.domain)
 		}
 	}
@@ -174,19 +174,19 @@ func (h *batchAssigner) expect() {
 		l := &h.batches[i]
 		l.due, l.vacancies = make([]float64, len(h.domains)+1), make([][]vacancy, len(h.domains)+1)
 		for _, n := range l.shares {
-			sh := &h.buyer.shares[n]
+			sh := &h.launcher.shares[n]
 			h.batchOf[n], h.left[n], h.passOf[n] = i, sh.count, h.pass(&sh.members[0])
 			if sh.key >= 0 {
 				l.due[h.number(sh.domain)] += float64(sh.count)
 			}
 		}
 	}
-	for _, pool := range h.buyer.model.Pools {
+	for _, pool := range h.launcher.model.Pools {
 		side := make([]int, len(pool.Offerings))
 		if h.key >= 0 {
-			k, _ := pool.Label(h.buyer.ledger.Keys()[h.key])
+			k, _ := pool.Label(h.launcher.ledger.Keys()[h.key])
 			for i, v := range k.Values {
-				d := h.number(h.buyer.ledger.Domain(h.key, v))
+				d := h.number(h.launcher.ledger.Domain(h.key, v))
 				for a := range k.Offerings[i].All() {
 					side[a] = d
 				}
@@ -214,9 +214,7 @@ func (h *batchAssigner) sites(answer *cover.Solution) []site {
 	var sites []site
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
-		at, _ := slices.BinarySearch(h.buyer.base, int(p.Bin)+1)
-		at--
-		offering := int(p.Bin) - h.buyer.base[at]
+		at, offering := h.launcher.offeringOf(p.Bin)
 		for range p.Times {
 			s := site{at, offering, h.side[at][offering], p.Items}
 			h.expected(&s, -1)
@@ -250,13 +248,13 @@ func (h *batchAssigner) expected(s *site, sign float64) {
 // is another one.
 func (h *batchAssigner) move(s *site) bool {
 	h.expected(s, 1)
-	pool := h.buyer.model.Pools[s.pool]
+	pool := h.launcher.model.Pools[s.pool]
 	t := &pool.Types[pool.TypeOf[s.offering]]
 	best, most := *s, h.missed(s)
 	for a := t.First; a < t.End; a++ {
 		other := site{s.pool, a, h.side[s.pool][a], s.items}
 		if other.domain == s.domain || slices.ContainsFunc(s.items, func(item cover.Item) bool {
-			return !model.Bitset(h.batches[item.Class].bins[h.buyer.base[s.pool]/64:]).Has(a)
+			return !model.Bitset(h.batches[item.Class].bins[h.launcher.base[s.pool]/64:]).Has(a)
 		}) {
 			continue
 		}
@@ -296,11 +294,11 @@ func (h *batchAssigner) pass(m *member) int {
 	switch c := m.class; {
 	case len(c.Keys) == 0:
 		return passes
-	case h.key >= 0 && h.buyer.ledger.Joins(c.Index, h.key, m.st.PreferencesFrom):
+	case h.key >= 0 && h.launcher.ledger.Joins(c.Index, h.key, m.st.PreferencesFrom):
 		return following
-	case h.key >= 0 && h.buyer.ledger.Minds(c.Index, h.key, m.st.PreferencesFrom):
+	case h.key >= 0 && h.launcher.ledger.Minds(c.Index, h.key, m.st.PreferencesFrom):
 		return minding
-	case h.buyer.hostname >= 0 && h.buyer.ledger.Minds(c.Index, h.buyer.hostname, m.st.PreferencesFrom):
+	case h.launcher.hostname >= 0 && h.launcher.ledger.Minds(c.Index, h.launcher.hostname, m.st.PreferencesFrom):
 		return hosting
 	}
 	return counted
@@ -309,22 +307,7 @@ func (h *batchAssigner) pass(m *member) int {
 // admit places the pods of one pass one by one, each class's in turn over its domains, as
 // long as any finds its place.
 func (h *batchAssigner) admit(pass int) {
-	for progress := true; progress; {
-		progress = false
-		for first := 0; first < len(h.buyer.shares); {
-			m := &h.buyer.shares[first].members[0]
-			end := first + 1
-			for end < len(h.buyer.shares) && h.buyer.shares[end].members[0].class == m.class {
-				end++
-			}
-			if h.passOf[first] == pass {
-				for h.round(first, end) {
-					progress = true
-				}
-			}
-			first = end
-		}
-	}
+	h.launcher.byClass(func(first, end int) bool { return h.passOf[first] == pass && h.round(first, end) })
 }
 
 // round gives each of the class's shares one place. It reports whether any found one.
@@ -341,7 +324,7 @@ func (h *batchAssigner) round(first, end int) (progress bool) {
 // assignAny gives one pod of a share any of the vacancies of its batch, in the domain that it was
 // to go to if its rules still allow that.
 func (h *batchAssigner) assignAny(i int) bool {
-	sh := &h.buyer.shares[i]
+	sh := &h.launcher.shares[i]
 	first := 0
 	if sh.key >= 0 {
 		first = h.number(sh.domain)
@@ -373,7 +356,7 @@ func (h *batchAssigner) assignIn(domain, i int) bool {
 			}
 			return true
 		}
-		if h.buyer.hostname < 0 || !slices.Contains(h.buyer.shares[i].members[0].class.Keys, h.buyer.hostname) {
+		if h.launcher.hostname < 0 || !slices.Contains(h.launcher.shares[i].members[0].class.Keys, h.launcher.hostname) {
 			break // the other nodes of the domain will not do either
 		}
 	}
@@ -382,23 +365,20 @@ func (h *batchAssigner) assignIn(domain, i int) bool {
 
 // admits reports whether the rules between pods let one more of a share onto a node.
 func (h *batchAssigner) admits(bin *opening, i int) bool {
-	m := &h.buyer.shares[i].members[0]
-	return h.buyer.ledger.Check(m.class.Index, &bin.bin.Domains, m.st.PreferencesFrom, m.st.RespectSpread).IsYes()
+	m := &h.launcher.shares[i].members[0]
+	return h.launcher.topo.Check(m.class, m.st, &bin.node.Domains).IsYes()
 }
 
 // count notes that n more pods of a share are on a node.
 func (h *batchAssigner) count(bin *opening, i int, n int32) {
-	if !bin.bin.IsCounted {
-		h.buyer.ledger.Present(&bin.bin.Domains)
-		bin.bin.IsCounted = true
-	}
-	h.buyer.ledger.Count(h.buyer.shares[i].members[0].class.Index, &bin.bin.Domains, n, 0)
+	h.launcher.topo.MakePresent(bin.node)
+	h.launcher.ledger.Count(h.launcher.shares[i].members[0].class.Index, &bin.node.Domains, n, 0)
 }
 
 // exchange gives pods that are left the assignments of others of their batch, who go to vacancies that
 // are left.
 func (h *batchAssigner) exchange() {
-	for i := range h.buyer.shares {
+	for i := range h.launcher.shares {
 		for h.left[i] > 0 && h.passOf[i] < passes && h.exchangeOne(i) {
 			h.left[i]--
 		}
@@ -409,7 +389,7 @@ func (h *batchAssigner) exchangeOne(i int) bool {
 	l := &h.batches[h.batchOf[i]]
 	for n := range l.assignments {
 		bin, other := l.assignments[n].bin, int(l.assignments[n].share)
-		if h.buyer.shares[other].members[0].class == h.buyer.shares[i].members[0].class {
+		if h.launcher.shares[other].members[0].class == h.launcher.shares[i].members[0].class {
 			continue
 		}
 		h.count(bin, other, -1)
@@ -430,13 +410,10 @@ func (h *batchAssigner) exchangeOne(i int) bool {
 func (h *batchAssigner) give() {
 	for n := range h.batches {
 		for _, s := range h.batches[n].assignments {
-			m := &h.buyer.shares[s.share].members[0]
-			if !s.bin.accept(m) {
+			m := &h.launcher.shares[s.share].members[0]
+			if !h.launcher.put(s.bin, m) {
 				h.count(s.bin, int(s.share), -1)
-				continue
 			}
-			s.bin.bin.Used.AddN(m.class.Need, 1)
-			h.buyer.assign(s.bin, m.class, 1)
 		}
 	}
 }
@@ -446,14 +423,14 @@ func (h *batchAssigner) stuffPlain() {
 	for i := range h.batches {
 		l := &h.batches[i]
 		for _, n := range l.shares {
-			sh := &h.buyer.shares[n]
+			sh := &h.launcher.shares[n]
 			if len(sh.members[0].class.Keys) > 0 {
 				continue
 			}
 			for d := range l.vacancies {
 				for n := range l.vacancies[d] {
 					s := &l.vacancies[d][n]
-					s.left = h.buyer.fillByMeanSize(s.bin, sh, s.left)
+					s.left = h.launcher.fillByMeanSize(s.bin, sh, s.left)
 				}
 			}
 		}

@@ -17,7 +17,7 @@ const (
 // exchange finds places for pods that the rules between pods keep from where they were
 // meant to be, on nodes that are to be launched anyway: others go elsewhere for them.
 type exchange struct {
-	buyer      *launcher
+	launcher   *launcher
 	bins       []*opening
 	assigned   [][]int32       // by bin: pods
 	candidates []swapCandidate // by class; without a member: its pods stay where they are
@@ -67,7 +67,7 @@ func (b *launcher) exchangeAll(bins []*opening) {
 
 func (b *launcher) newExchange(bins []*opening) *exchange {
 	x := &exchange{
-		buyer: b, candidates: make([]swapCandidate, len(b.state.Classes)), class: make([]int, len(b.state.Assignments)),
+		launcher: b, candidates: make([]swapCandidate, len(b.state.Classes)), class: make([]int, len(b.state.Assignments)),
 		queue: make([]int32, 0, 1+exchangeMoves),
 	}
 	for i := range b.shares {
@@ -84,7 +84,7 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 	}
 	at := map[int32]int{}
 	for _, bin := range bins {
-		if !bin.taken && !bin.bin.Pool.IsLimited() && len(bin.bin.Minimum) == 0 {
+		if !bin.taken && !bin.node.Pool.IsLimited() && len(bin.node.Minimum) == 0 {
 			if bin.index >= 0 {
 				at[bin.index] = len(x.bins)
 			}
@@ -105,7 +105,7 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 // place finds places for pods, for which up to so many others move.
 func (x *exchange) place(unplaced []int32, moves int) bool {
 	if len(unplaced) == 0 {
-		x.searches -= len(x.buyer.state.Assignments)
+		x.searches -= len(x.launcher.state.Assignments)
 		return x.countBroken() <= x.broken
 	}
 	p, rest := unplaced[0], unplaced[1:]
@@ -170,28 +170,19 @@ func (x *exchange) evict(i, from int, unplaced []int32, moves, most int) bool {
 
 // admits reports whether a pod has room on a node, and all rules let it be there.
 func (x *exchange) admits(bin *opening, g *swapCandidate) bool {
-	room := bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free
-	for d, need := range g.member.class.Need {
-		if need > 0 && bin.bin.Used[d]+need > room[d] {
-			return false
-		}
-	}
-	if !model.Bitset(g.right[x.buyer.base[bin.bin.PoolIndex]/64:]).Has(bin.offering) {
+	c := g.member.class
+	if !bin.holds(c) || !model.Bitset(g.right[x.launcher.base[bin.node.PoolIndex]/64:]).Has(bin.offering) {
 		return false
 	}
-	return len(g.member.class.Keys) == 0 || !bin.bin.IsUndetermined(g.member.class.Keys) &&
-		x.buyer.ledger.Check(g.member.class.Index, &bin.bin.Domains, g.member.st.PreferencesFrom, g.member.st.RespectSpread).IsYes()
+	return len(c.Keys) == 0 || !bin.node.IsUndetermined(c.Keys) && x.launcher.topo.Check(c, g.member.st, &bin.node.Domains).IsYes()
 }
 
 // count notes that one more of a class is on a node, or one fewer.
 func (x *exchange) count(bin *opening, g *swapCandidate, n int32) {
-	if !bin.bin.IsCounted {
-		x.buyer.ledger.Present(&bin.bin.Domains)
-		bin.bin.IsCounted = true
-	}
-	bin.bin.Used.AddN(g.member.class.Need, int64(n))
+	x.launcher.topo.MakePresent(bin.node)
+	bin.node.Used.AddN(g.member.class.Need, int64(n))
 	if len(g.member.class.Keys) > 0 {
-		x.buyer.ledger.Count(g.member.class.Index, &bin.bin.Domains, n, 0)
+		x.launcher.ledger.Count(g.member.class.Index, &bin.node.Domains, n, 0)
 	}
 }
 
@@ -199,7 +190,7 @@ func (x *exchange) count(bin *opening, g *swapCandidate, n int32) {
 func (x *exchange) countBroken() (n int) {
 	for i, bin := range x.bins {
 		for _, p := range x.assigned[i] {
-			if c := &x.buyer.state.Classes[x.class[p]]; len(c.Keys) > 0 && !x.buyer.ledger.Holds(c.Index, &bin.bin.Domains).IsYes() {
+			if c := &x.launcher.state.Classes[x.class[p]]; len(c.Keys) > 0 && !x.launcher.ledger.Holds(c.Index, &bin.node.Domains).IsYes() {
 				n++
 			}
 		}
@@ -211,17 +202,17 @@ func (x *exchange) countBroken() (n int) {
 func (x *exchange) keep(i int) {
 	bin := x.bins[i]
 	if bin.index < 0 && len(x.assigned[i]) > 0 {
-		bin.index = int32(len(x.buyer.state.Planned))
-		x.buyer.state.Planned = append(x.buyer.state.Planned, bin.bin)
+		bin.index = int32(len(x.launcher.state.Planned))
+		x.launcher.state.Planned = append(x.launcher.state.Planned, bin.node)
 	}
 	for _, p := range x.assigned[i] {
 		here := model.Assignment{Kind: model.OnPlanned, Index: bin.index}
-		if x.buyer.state.Assignments[p] == here {
+		if x.launcher.state.Assignments[p] == here {
 			continue
 		}
-		x.buyer.state.Assignments[p] = here
+		x.launcher.state.Assignments[p] = here
 		if g := &x.candidates[x.class[p]]; !bin.accept(g.member) {
-			x.buyer.state.Remove(g.member.class, p)
+			x.launcher.state.Remove(g.member.class, p)
 			g.member.class.Pods = append(slices.Clip(g.member.class.Pods), p)
 		}
 	}

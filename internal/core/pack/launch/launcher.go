@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"slices"
+
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -90,3 +92,9 @@ func (b *launcher) sold(at int, admitted *model.Admitted) model.Bitset {
 // and exchanging places for those that are left over: among few nodes another order of
 // things finds other fillings.
 const smallMax = 300
+
+// offeringOf returns the NodePool and the offering that a bin of the problem stands for.
+func (b *launcher) offeringOf(bin int32) (pool, offering int) {
+	at, _ := slices.BinarySearch(b.base, int(bin)+1)
+	return at - 1, int(bin) - b.base[at-1]
+}

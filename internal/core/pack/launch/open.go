@@ -6,7 +6,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
@@ -27,9 +26,7 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 	few := len(b.model.Snapshot.Pending) <= smallMax
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
-		at, _ := slices.BinarySearch(b.base, int(p.Bin)+1)
-		at--
-		offering := int(p.Bin) - b.base[at]
+		at, offering := b.offeringOf(p.Bin)
 		for range p.Times {
 			bin := b.openOne(at, offering, p.Items)
 			if bin == nil {
@@ -41,13 +38,13 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 				switch sh := &b.shares[item.Class]; {
 				case len(sh.members[0].class.Keys) > 0:
 					waiting = append(waiting, entry{bin, item.Class, item.N})
-				case len(sh.members[0].class.Constraints.Ports) > 0 || len(bin.bin.Minimum) > 0:
+				case len(sh.members[0].class.Constraints.Ports) > 0 || len(bin.node.Minimum) > 0:
 					b.fill(bin, sh, item.N)
 				default:
 					b.fillByMeanSize(bin, sh, item.N)
 				}
 			}
-			if len(waiting) == waits && !few || bin.bin.Pool.IsLimited() {
+			if len(waiting) == waits && !few || bin.node.Pool.IsLimited() {
 				b.take(bin)
 			}
 		}
@@ -110,7 +107,7 @@ func (b *launcher) openOne(at, offering int, items []cover.Item) *opening {
 		}
 	}
 	o := &b.openings.Take(1)[0]
-	*o = opening{bin: l, offering: offering, index: -1}
+	*o = opening{node: l, offering: offering, index: -1}
 	return o
 }
 
@@ -138,25 +135,19 @@ func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
 // still to be found out only the pattern's own is asked whether it has room.
 func (b *launcher) assignOne(bin *opening, m *member) bool {
 	c, st := m.class, m.st
-	if bin.taken || bin.bin.Pool.IsLimited() || len(bin.bin.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.bin.IsUndetermined(c.Keys) {
-		if !bin.affordable() || !b.state.AddSettled(bin.bin, c, st) {
+	if bin.taken || bin.node.Pool.IsLimited() || len(bin.node.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.node.IsUndetermined(c.Keys) {
+		if !bin.affordable() || !b.state.AddSettled(bin.node, c, st) {
 			return false
 		}
 		b.assign(bin, c, 1)
 		b.take(bin)
 		return true
 	}
-	if quantity.Times(bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free, bin.bin.Used, c.Need, 1) == 0 ||
-		!b.ledger.Check(c.Index, &bin.bin.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() || !bin.accept(m) {
+	if !bin.holds(c) || !b.topo.Check(c, st, &bin.node.Domains).IsYes() || !b.put(bin, m) {
 		return false
 	}
-	bin.bin.Used.AddN(c.Need, 1)
-	if !bin.bin.IsCounted {
-		b.ledger.Present(&bin.bin.Domains)
-		bin.bin.IsCounted = true
-	}
-	b.ledger.Count(c.Index, &bin.bin.Domains, 1, 0)
-	b.assign(bin, c, 1)
+	b.topo.MakePresent(bin.node)
+	b.ledger.Count(c.Index, &bin.node.Domains, 1, 0)
 	return true
 }
 
@@ -165,7 +156,7 @@ func (b *launcher) fill(bin *opening, sh *share, n int) {
 	for i := range sh.members {
 		m := &sh.members[i]
 		if n > 0 && len(m.class.Pods) > 0 {
-			got := bin.bin.AddOn(m.class, m.st, min(n, len(m.class.Pods)), bin.offering)
+			got := bin.node.AddOn(m.class, m.st, min(n, len(m.class.Pods)), bin.offering)
 			b.assign(bin, m.class, got)
 			n -= got
 		}
@@ -176,7 +167,6 @@ func (b *launcher) fill(bin *opening, sh *share, n int) {
 // types do is found out by take. The answer knows only the pods' mean size, so large ones
 // and small ones are drawn such that the sum stays close to it.
 func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
-	room := bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free
 	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
 	for ; n > 0 && sh.low <= sh.high; n-- {
 		at, other := sh.low, sh.high
@@ -184,12 +174,12 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 			at, other = other, at
 		}
 		m := &sh.members[at]
-		if quantity.Times(room, bin.bin.Used, m.class.Need, 1) == 0 {
-			if m = &sh.members[other]; quantity.Times(room, bin.bin.Used, m.class.Need, 1) == 0 {
+		if !bin.holds(m.class) {
+			if m = &sh.members[other]; !bin.holds(m.class) {
 				return n
 			}
 		}
-		if !bin.accept(m) {
+		if !b.put(bin, m) {
 			return n
 		}
 		for d, v := range m.class.Need {
@@ -197,8 +187,6 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 				ahead += float64(v)/float64(sh.size[d]) - 1
 			}
 		}
-		bin.bin.Used.AddN(m.class.Need, 1)
-		b.assign(bin, m.class, 1)
 		for sh.low <= sh.high && len(sh.members[sh.low].class.Pods) == 0 {
 			sh.low++
 		}
@@ -209,6 +197,17 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 	return n
 }
 
+// put puts one pod of a class on a node of which the offering has room for it, if what the
+// class asks of labels lets it.
+func (b *launcher) put(bin *opening, m *member) bool {
+	if !bin.accept(m) {
+		return false
+	}
+	bin.node.Used.AddN(m.class.Need, 1)
+	b.assign(bin, m.class, 1)
+	return true
+}
+
 // assign records that n pods of the class went to the bin.
 func (b *launcher) assign(bin *opening, c *model.PodClass, n int) {
 	if n == 0 {
@@ -216,7 +215,7 @@ func (b *launcher) assign(bin *opening, c *model.PodClass, n int) {
 	}
 	if bin.index < 0 {
 		bin.index = int32(len(b.state.Planned))
-		b.state.Planned = append(b.state.Planned, bin.bin)
+		b.state.Planned = append(b.state.Planned, bin.node)
 	}
 	c.Take(b.state.Assignments, n, model.Assignment{Kind: model.OnPlanned, Index: bin.index})
 }
@@ -227,13 +226,13 @@ func (b *launcher) take(bin *opening) {
 	if bin.index < 0 || bin.taken {
 		return
 	}
-	bin.taken, bin.bin.IsEmpty = true, false
-	bin.bin.Types = slices.DeleteFunc(bin.bin.Types, func(t int32) bool {
-		tm := &bin.bin.Pool.Types[t]
-		return !model.RoomFor(tm.Free, bin.bin.Used) || !bin.bin.Offerings.AnyIn(tm.First, tm.End)
+	bin.taken, bin.node.IsEmpty = true, false
+	bin.node.Types = slices.DeleteFunc(bin.node.Types, func(t int32) bool {
+		tm := &bin.node.Pool.Types[t]
+		return !model.RoomFor(tm.Free, bin.node.Used) || !bin.node.Offerings.AnyIn(tm.First, tm.End)
 	})
-	bin.bin.RoomUnknown = true
-	bin.bin.Pool.TakeLimits(bin.bin)
+	bin.node.RoomUnknown = true
+	bin.node.Pool.TakeLimits(bin.node)
 }
 
 // admit places pods that other pods' places matter to, one by one, each class's in turn
@@ -251,15 +250,21 @@ func (b *launcher) admit(waiting []entry) {
 		e := &waiting[i]
 		queues[e.share].entries = append(queues[e.share].entries, e)
 	}
+	b.byClass(func(first, end int) bool { return b.turn(queues[first:end]) })
+}
+
+// byClass calls round with the shares of one class after another, again as long as it reports
+// progress, and goes through all classes again as long as one of them had any. Shares are in
+// the order of their classes.
+func (b *launcher) byClass(round func(first, end int) (progress bool)) {
 	for progress := true; progress; {
 		progress = false
-		// Shares are in the order of their classes.
-		for first := 0; first < len(queues); {
+		for first := 0; first < len(b.shares); {
 			end := first + 1
-			for end < len(queues) && b.shares[end].members[0].class == b.shares[first].members[0].class {
+			for end < len(b.shares) && b.shares[end].members[0].class == b.shares[first].members[0].class {
 				end++
 			}
-			for b.turn(queues[first:end]) {
+			for round(first, end) {
 				progress = true
 			}
 			first = end

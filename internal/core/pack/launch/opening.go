@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
 // opening is a node to be launched for a pattern. It becomes a launch with its first pod.
 type opening struct {
-	bin      *model.PlannedNode
+	node     *model.PlannedNode
 	offering int   // what the pattern is for
 	index    int32 // among the launches; -1: not yet
 	taken    bool  // its types are those that hold its pods, and the pool's limits count it
@@ -16,28 +17,34 @@ type opening struct {
 
 // affordable reports whether the pool's limits, of which others have taken since the bin was
 // opened, still allow it.
-func (b *opening) affordable() bool {
-	if b.taken {
+func (o *opening) affordable() bool {
+	if o.taken {
 		return true
 	}
-	b.bin.Types = slices.DeleteFunc(b.bin.Types, func(t int32) bool { return !b.bin.Pool.Types[t].Amounts.Fits(b.bin.Pool.Left) })
-	return b.bin.Pool.NodesLeft > 0
+	o.node.Types = slices.DeleteFunc(o.node.Types, func(t int32) bool { return !o.node.Pool.Types[t].Amounts.Fits(o.node.Pool.Left) })
+	return o.node.Pool.NodesLeft > 0
 }
 
 // accept narrows the bin to what a class allows, if that leaves the offering.
-func (b *opening) accept(m *member) bool {
-	in := &m.st.Admitted[b.bin.PoolIndex]
+func (o *opening) accept(m *member) bool {
+	in := &m.st.Admitted[o.node.PoolIndex]
 	for i := range in.Terms {
 		t := &in.Terms[i]
-		if !t.Offerings.Has(b.offering) {
+		if !t.Offerings.Has(o.offering) {
 			continue
 		}
-		if _, conflict := b.bin.Open.Conflict(t.Open); conflict {
+		if _, conflict := o.node.Open.Conflict(t.Open); conflict {
 			return false
 		}
-		b.bin.Offerings.And(t.Offerings)
-		b.bin.Require(t)
+		o.node.Offerings.And(t.Offerings)
+		o.node.Require(t)
 		return true
 	}
 	return false
+}
+
+// holds reports whether the offering's own type has room for one more pod of a class. Which
+// other types have is found out by take.
+func (o *opening) holds(c *model.PodClass) bool {
+	return quantity.Times(o.node.Pool.Types[o.node.Pool.TypeOf[o.offering]].Free, o.node.Used, c.Need, 1) > 0
 }

@@ -130,7 +130,7 @@ func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 		place.Domain[k] = topology.Open
 	}
 	place.Domain[b.hostname] = b.host
-	admits := func() bool { return b.ledger.Check(cl.Index, &place, st.PreferencesFrom, st.RespectSpread).IsYes() }
+	admits := func() bool { return b.topo.Check(cl, st, &place).IsYes() }
 	n := perBinMax
 	b.ledger.Count(cl.Index, &place, perBinMax, 0)
 	if !admits() {
@@ -159,7 +159,7 @@ func (b *launcher) split(whole *share) {
 			if b.hostname >= 0 {
 				place.Domain[b.hostname] = b.host
 			}
-			if a := b.ledger.Appeal(cl.Index, whole.key, sides[i].domain); a < appeal && b.ledger.Check(cl.Index, &place, st.PreferencesFrom, st.RespectSpread).IsYes() {
+			if a := b.ledger.Appeal(cl.Index, whole.key, sides[i].domain); a < appeal && b.topo.Check(cl, st, &place).IsYes() {
 				best, appeal = i, a
 			}
 		}

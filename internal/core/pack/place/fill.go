@@ -46,7 +46,7 @@ func (s *State) AddSettled(b *model.PlannedNode, c *model.PodClass, st *model.St
 		return false
 	}
 	if b.DaemonSetPods.Determined {
-		if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+		if v := s.Topology.Check(c, st, &b.Domains); !v.IsYes() {
 			c.LastMiss = v
 			return false
 		}
@@ -101,7 +101,7 @@ func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Require
 	if len(choices) == 0 {
 		// The node will not have the label at all.
 		s.Topology.setDomain(b, k, topology.None)
-		if s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() && t.determine(offerings, keys[1:], pins) {
+		if s.Topology.Check(c, st, &b.Domains).IsYes() && t.determine(offerings, keys[1:], pins) {
 			return true
 		}
 		s.Topology.setDomain(b, k, topology.Open)
@@ -117,7 +117,7 @@ func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Require
 	left := model.NewBitset(len(b.Pool.Offerings))
 	for _, ch := range choices {
 		s.Topology.setDomain(b, k, ch.Domain)
-		if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+		if v := s.Topology.Check(c, st, &b.Domains); !v.IsYes() {
 			c.LastMiss = v
 			continue
 		}
@@ -139,7 +139,7 @@ func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Require
 // add places one pod with all domains settled.
 func (t *trial) add(offerings model.Bitset, pins label.Requirements) bool {
 	s, b, c, st := t.state, t.node, t.class, t.stage
-	if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+	if v := s.Topology.Check(c, st, &b.Domains); !v.IsYes() {
 		c.LastMiss = v
 		return false
 	}
@@ -155,10 +155,8 @@ func (t *trial) add(offerings model.Bitset, pins label.Requirements) bool {
 		b.Open = b.Open.Intersect(pins)
 		s.Topology.CountSpreads(b)
 	}
-	if !b.IsCounted || len(pins) > 0 {
-		s.Topology.Ledger.Present(&b.Domains)
-		b.IsCounted = true
-	}
+	b.IsCounted = b.IsCounted && len(pins) == 0
+	s.Topology.MakePresent(b)
 	s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
 	return true
 }
@@ -187,7 +185,7 @@ func (s *State) PlaceOneOnExisting(c *model.PodClass, st *model.Stage) (model.As
 	for i := range s.Existing {
 		b := &s.Existing[i]
 		if s.Model.Meter.Spend(c.Weight); quantity.Times(b.Free, b.Used, c.Need, 1) == 0 ||
-			!s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() || b.Add(c, st, 1) == 0 {
+			!s.Topology.Check(c, st, &b.Domains).IsYes() || b.Add(c, st, 1) == 0 {
 			continue
 		}
 		s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)

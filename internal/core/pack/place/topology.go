@@ -112,3 +112,17 @@ type CountedDaemonSet struct {
 	Class       int            // in the ledger
 	on          []model.Bitset // by pool: the types that carry it
 }
+
+// Check returns why rules between pods keep a pod of the class from the domains, with the
+// preferences of the stage; yes: they allow it.
+func (s *Topology) Check(c *model.PodClass, st *model.Stage, at *topology.Place) topology.Miss {
+	return s.Ledger.Check(c.Index, at, st.PreferencesFrom, st.RespectSpread)
+}
+
+// MakePresent notes, once, that a planned node is in its domains.
+func (s *Topology) MakePresent(b *model.PlannedNode) {
+	if !b.IsCounted {
+		s.Ledger.Present(&b.Domains)
+		b.IsCounted = true
+	}
+}
