@@ -25,7 +25,7 @@ func (s *Nodes) Undo(mark int) {
 		case changeRemove:
 			s.putBack(int(e.host))
 		case changeLaunch:
-			s.unbuy()
+			s.unlaunch()
 		case changeRelease:
 			s.release(int(e.host), -1)
 		}
@@ -104,7 +104,7 @@ func (s *Nodes) countAll(host *host, sign int32) {
 	}
 	for i := range host.node.Pods {
 		p := &host.node.Pods[i]
-		s.inv.ledger.Count(s.inv.fills.index[p.Constraints], &host.place, sign*p.Count, sign*p.Deleting)
+		s.inv.ledger.Count(s.inv.ledgerIndex[p.Constraints], &host.place, sign*p.Count, sign*p.Deleting)
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *Nodes) unwind(mark int) {
 			s.takeBack(e)
 			s.unplaced[e.class] += e.n
 		case changeLaunch:
-			s.unbuy()
+			s.unlaunch()
 		case changeRemove, changeRelease: // not since the mark
 		}
 	}
@@ -190,8 +190,8 @@ func (s *Nodes) hostDomain(key int) int32 {
 	return s.inv.ledger.NewDomain(key)
 }
 
-// unbuy undoes the last buy.
-func (s *Nodes) unbuy() {
+// unlaunch undoes the last launch.
+func (s *Nodes) unlaunch() {
 	h := len(s.hosts) - 1
 	host := &s.hosts[h]
 	s.vacancies.drop(h)
@@ -227,7 +227,7 @@ func (s *Nodes) Close(h int) {
 
 // Cancel takes back what Open has just launched, and was given nothing.
 func (s *Nodes) Cancel() {
-	s.unbuy()
+	s.unlaunch()
 	s.log = s.log[:len(s.log)-1]
 }
 

@@ -3,121 +3,142 @@ package repack
 import (
 	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// fill thinks of a bin and fills it with unplaced pods, those first that are worth most for
-// what they take of what is left. The content is in fills.content; what it is worth is
-// returned.
-func (s *Launcher) fill(b int) float64 {
-	f, bin := &s.inv.fills, &s.inv.offerings[b]
-	s.inv.model.Meter.Spend(1 + len(f.some))
-	f.content, f.cand = f.content[:0], f.cand[:0]
-	free := f.free
-	copy(free, bin.free)
-	for r := range free {
-		f.setFree(r, free[r])
+// filler fills one new node, which is only thought of, with unplaced pods.
+//
+// core/cover fills bins too (cover/fill.go), and the two are different on purpose. cover fills
+// a bin of a problem that was compiled once and is solved at length: thousands of classes,
+// compared in 32 bits, dozens of them put in between two looks at what is scarce, and rules
+// between pods known as conflicts of two classes only. The search of consolidation fills
+// bins for a few pods, many thousand times a second, each time for others, and every pod has
+// to keep all rules with what is in the bin: so nothing is compiled, each pod is the best of
+// all for what is left, and the topology counts are asked about it. Where there are enough pods
+// for a problem, LaunchMany asks cover.
+type filler struct {
+	inv   *Inventory
+	nodes *Nodes
+	// content is what is in the bin.
+	content []Share
+	free    quantity.Vector
+	// have is what is free, inverse its inverse, four resources at a time.
+	have, inverse [][4]float64
+	candidates    []int32 // classes that may still fit
+	left          []int32 // by class: pods that may be put in
+}
+
+func newFiller(inv *Inventory, nodes *Nodes) filler {
+	blocks := blocksOf(len(inv.model.Space))
+	return filler{
+		inv: inv, nodes: nodes, free: make(quantity.Vector, len(inv.model.Space)),
+		have: make([][4]float64, blocks), inverse: make([][4]float64, blocks), left: make([]int32, len(inv.classes)),
 	}
-	for _, c := range f.some {
-		if s.nodes.unplaced[c] > 0 && bin.allowed.Has(int(c)) && s.inv.fits(c, free) {
-			f.cand = append(f.cand, c)
-			f.left[c] = s.nodes.unplaced[c]
+}
+
+// fill empties the bin and fills it with unplaced pods of some classes, those first that are
+// worth most for what they take of what is left. It returns what the content is worth.
+func (f *filler) fill(b int, classes []int32) (worth float64) {
+	s, bin := f.inv, &f.inv.offerings[b]
+	s.model.Meter.Spend(1 + len(classes))
+	f.content, f.candidates = f.content[:0], f.candidates[:0]
+	copy(f.free, bin.free)
+	for r := range f.free {
+		f.free4(r)
+	}
+	for _, c := range classes {
+		if f.nodes.unplaced[c] > 0 && bin.allowed.Has(int(c)) && s.fits(c, f.free) {
+			f.candidates = append(f.candidates, c)
+			f.left[c] = f.nodes.unplaced[c]
 		}
 	}
-	value, asked := 0.0, false
-	for len(f.cand) > 0 {
-		at, n := s.pick(free)
-		if at < 0 {
+	counted := false
+	for len(f.candidates) > 0 {
+		c, n := f.pick()
+		if n == 0 {
 			break
 		}
-		c := f.cand[at]
-		if s.inv.hasConflict(bin.at, c, f.content) {
+		if s.hasConflict(bin.at, c, f.content) {
 			f.left[c] = 0
 			continue
 		}
-		if f.keyed[c] || len(s.inv.classes[c].Constraints.Ports) > 0 {
-			if asked = true; !s.joins(bin, c) {
+		if want := s.classes[c].Constraints.Ports; s.keyed[c] || len(want) > 0 {
+			if counted = true; len(want) > 0 && s.portTaken(bin, f.content, want) || !s.mayJoin(c, &bin.place) {
 				f.left[c] = 0
 				continue
 			}
 			n = 1
-			s.inv.ledger.Count(int(c), &bin.place, 1, 0)
+			s.ledger.Count(int(c), &bin.place, 1, 0)
 		}
-		free.AddN(s.inv.classes[c].Need, -int64(n))
-		for r, amount := range s.inv.classes[c].Need {
-			if amount != 0 {
-				f.setFree(r, free[r])
-			}
-		}
-		f.left[c] -= n
-		value += s.inv.worth[c] * float64(n)
-		k := slices.IndexFunc(f.content, func(sh Share) bool { return sh.Class == c })
-		if k < 0 {
-			k = len(f.content)
-			f.content = append(f.content, Share{Class: c})
-		}
-		f.content[k].N += n
+		f.put(c, n)
+		worth += s.worth[c] * float64(n)
 	}
-	if asked {
+	if counted {
 		for _, sh := range f.content {
-			if f.keyed[sh.Class] {
-				s.inv.ledger.Count(int(sh.Class), &bin.place, -sh.N, 0)
+			if s.keyed[sh.Class] {
+				s.ledger.Count(int(sh.Class), &bin.place, -sh.N, 0)
 			}
 		}
 	}
-	return value
+	return worth
 }
 
-// setFree says how much of a resource is free in the bin that is being filled.
-func (f *filler) setFree(r int, amount int64) {
+// put puts n pods of a class into the bin.
+func (f *filler) put(c, n int32) {
+	need := f.inv.classes[c].Need
+	f.free.AddN(need, -int64(n))
+	for r, amount := range need {
+		if amount != 0 {
+			f.free4(r)
+		}
+	}
+	f.left[c] -= n
+	k := slices.IndexFunc(f.content, func(sh Share) bool { return sh.Class == c })
+	if k < 0 {
+		k = len(f.content)
+		f.content = append(f.content, Share{Class: c})
+	}
+	f.content[k].N += n
+}
+
+// free4 notes among four how much of a resource is free.
+func (f *filler) free4(r int) {
 	have, inverse := 0.0, 0.0
-	if amount > 0 {
+	if amount := f.free[r]; amount > 0 {
 		have, inverse = float64(amount), 1/float64(amount)
 	}
 	f.have[r/4][r%4], f.inverse[r/4][r%4] = have, inverse
 }
 
 // pick returns the candidate that is worth most for what it takes, and how many of it to
-// put in at once. Candidates that do not fit any more are dropped.
-func (s *Launcher) pick(free quantity.Vector) (at int, n int32) {
-	f := &s.inv.fills
-	best, kept := -1.0, f.cand[:0]
-	at = -1
+// put in at once; none if no candidate fits. Those that do not fit any more are dropped.
+func (f *filler) pick() (c, n int32) {
+	best, at, kept := -1.0, -1, f.candidates[:0]
 candidates:
-	for _, c := range f.cand {
+	for _, c := range f.candidates {
 		if f.left[c] == 0 {
 			continue
 		}
 		share := 0.0
 		for k := range f.have {
-			need, have, inverse := &f.blocks[int(c)*len(f.have)+k], &f.have[k], &f.inverse[k]
+			need, have, inverse := &f.inv.blocks[int(c)*len(f.have)+k], &f.have[k], &f.inverse[k]
 			if need[0] > have[0] || need[1] > have[1] || need[2] > have[2] || need[3] > have[3] {
 				continue candidates
 			}
 			share += need[0]*inverse[0] + need[1]*inverse[1] + need[2]*inverse[2] + need[3]*inverse[3]
 		}
-		if worth := s.inv.worth[c]; worth > best*share {
+		if worth := f.inv.worth[c]; worth > best*share {
 			best, at = worth/share, len(kept)
 		}
 		kept = append(kept, c)
 	}
-	f.cand = kept
+	f.candidates = kept
 	if at < 0 {
-		return at, 0
+		return 0, 0
 	}
-	c := kept[at]
-	if n = int32(quantity.Times(free, f.none, s.inv.needOf(c), int64(f.left[c]))); n > 3 {
-		return at, (n + 3) / 4
+	c = kept[at]
+	if n = int32(quantity.Times(f.free, f.inv.none, f.inv.needOf(c), int64(f.left[c]))); n > 3 {
+		return c, (n + 3) / 4
 	}
-	return at, 1
-}
-
-// joins reports whether a pod of the class may be on the bin with what is in it.
-func (s *Launcher) joins(bin *offering, c int32) bool {
-	if want := s.inv.classes[c].Constraints.Ports; len(want) > 0 &&
-		(!model.PortsFree(s.inv.model.Meter, want, bin.pool.Types[bin.typ].Ports) || s.inv.portAmong(s.inv.fills.content, want)) {
-		return false
-	}
-	return s.inv.mayJoin(c, &bin.place)
+	return c, 1
 }

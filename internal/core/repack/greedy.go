@@ -19,20 +19,20 @@ func (s *Launcher) LaunchFor(limit float64) (float64, bool) {
 		}
 	}
 	best, bestAt := math.Inf(1), -1 // completing with one node after so many launches
-	s.estimate(least)
-	var bought []int32
+	s.estimates.choose(least)
+	launched := 0
 	wide := false // all bins are tried
 	for least > 0 || s.nodes.AnyUnplaced() {
 		if spent+least >= limit {
 			break
 		}
 		if b := s.single(limit - spent); b >= 0 && spent+s.inv.offerings[b].price < best {
-			best, bestAt = spent+s.inv.offerings[b].price, len(bought)
+			best, bestAt = spent+s.inv.offerings[b].price, launched
 		}
 		b := s.densest()
 		if b < 0 && !wide {
 			wide = true
-			s.estimateAll()
+			s.estimates.chooseAll()
 			continue
 		}
 		if b < 0 {
@@ -45,8 +45,8 @@ func (s *Launcher) LaunchFor(limit float64) (float64, bool) {
 				times = 0
 				break
 			}
-			h := s.nodes.place(b, s.inv.fills.best)
-			bought = append(bought, int32(h))
+			h := s.nodes.place(b, s.best)
+			launched++
 			spent += s.inv.offerings[b].price
 			for _, sh := range s.nodes.hosts[h].added {
 				least -= float64(sh.N) * s.inv.worth[sh.Class]
@@ -94,17 +94,16 @@ func (s *Launcher) finish(mark, nodes int, limit float64) (float64, bool) {
 		s.nodes.unwind(mark)
 		return 0, false
 	}
-	s.fill(b)
-	s.nodes.place(b, s.inv.fills.content)
+	s.fills.fill(b, s.some)
+	s.nodes.place(b, s.fills.content)
 	return spent + s.inv.offerings[b].price, true
 }
 
 // single returns the cheapest bin, below a price, that takes all unplaced pods; -1: none.
 func (s *Launcher) single(below float64) int {
-	f := &s.inv.fills
-	f.total = append(f.total[:0], f.none...)
-	for _, c := range f.some {
-		f.total.AddN(s.inv.classes[c].Need, int64(s.nodes.unplaced[c]))
+	s.total = append(s.total[:0], s.inv.none...)
+	for _, c := range s.some {
+		s.total.AddN(s.inv.classes[c].Need, int64(s.nodes.unplaced[c]))
 	}
 	s.inv.model.Meter.Spend(1 + len(s.inv.offerings)/classesUnit)
 	for b := range s.inv.offerings {
@@ -112,66 +111,66 @@ func (s *Launcher) single(below float64) int {
 		if bin.price >= below {
 			return -1
 		}
-		if !f.total.Fits(bin.free) || !s.inv.stock(b) {
+		if !s.total.Fits(bin.free) || !s.inv.stock(b) {
 			continue
 		}
-		if s.fill(b); s.took() {
+		if s.fills.fill(b, s.some); s.took() {
 			return b
 		}
 	}
 	return -1
 }
 
-// took reports whether the last fill took all unplaced pods.
+// took reports whether the bin that was filled last takes all unplaced pods.
 func (s *Launcher) took() bool {
 	rest := int32(0)
-	for _, c := range s.inv.fills.some {
+	for _, c := range s.some {
 		rest += s.nodes.unplaced[c]
 	}
-	for _, sh := range s.inv.fills.content {
+	for _, sh := range s.fills.content {
 		rest -= sh.N
 	}
 	return rest == 0
 }
 
-// densest returns the bin that carries most worth for its price, with its content in
-// fills.best; -1 when none takes anything. What a bin carries per dollar hardly ever
-// rises as pods get fewer, so only the best are filled anew.
+// densest returns the bin that carries most worth for its price, and leaves its content in
+// best; -1 when none takes anything. What a bin carries per dollar hardly ever rises as pods
+// get fewer, so only the best are filled anew.
 func (s *Launcher) densest() int {
-	f := &s.inv.fills
+	e := &s.estimates
 	best, bestRatio := -1, 0.0
 	try := func(b int) {
 		if !s.inv.stock(b) {
-			f.ratio[b] = 0
+			e.ratio[b] = 0
 			return
 		}
-		r := s.fill(b) / max(s.inv.offerings[b].price, 1e-9)
-		f.merit[f.bucket][b] = r
+		r := s.fills.fill(b, s.some) / max(s.inv.offerings[b].price, 1e-9)
+		e.merit[e.bucket][b] = r
 		if r > bestRatio {
 			best, bestRatio = b, r
-			f.best = append(f.best[:0], f.content...)
+			s.best = append(s.best[:0], s.fills.content...)
 		}
-		f.ratio[b] = min(r, bestRatio)
+		e.ratio[b] = min(r, bestRatio)
 	}
-	for _, b := range f.tried {
-		if math.IsInf(f.ratio[b], 1) { // it has yet to be filled
+	for _, b := range e.tried {
+		if math.IsInf(e.ratio[b], 1) { // it has yet to be filled
 			try(int(b))
 		}
 	}
-	// Those that can't be better than the best are not looked at again: it only gets better.
-	open := append(f.open[:0], f.tried...)
+	// A bin that cannot be better than the best is not filled again: the best only gets better.
+	open := append(e.open[:0], e.tried...)
 	for {
 		top, kept := -1, open[:0]
 		for _, b := range open {
-			if f.ratio[b] <= bestRatio {
+			if e.ratio[b] <= bestRatio {
 				continue
 			}
-			if kept = append(kept, b); top < 0 || f.ratio[b] > f.ratio[top] {
+			if kept = append(kept, b); top < 0 || e.ratio[b] > e.ratio[top] {
 				top = int(b)
 			}
 		}
 		if top < 0 {
-			f.open = open
+			e.open = open
 			return best
 		}
 		open = kept
@@ -179,33 +178,51 @@ func (s *Launcher) densest() int {
 	}
 }
 
-// tryMax is how many bins are tried for unplaced pods, once all have been for as many.
-const tryMax = 12
+func newEstimates(offerings []offering) estimates {
+	e := estimates{cheapest: math.Inf(1), ratio: make([]float64, len(offerings))}
+	if len(offerings) > 0 {
+		e.cheapest = offerings[0].price
+	}
+	return e
+}
 
-// estimate sets the ratios to what is hoped for: those bins are tried that did best the last
-// time when pods of about this worth were unplaced.
-func (s *Launcher) estimate(worth float64) {
-	f := &s.inv.fills
-	f.bucket = 0
-	for x := worth; len(s.inv.offerings) > 0 && x > s.inv.offerings[0].price && f.bucket < len(f.merit)-1; x /= 2 {
-		f.bucket++
+// estimates are what bins may carry for their price: those that did best lately are tried
+// before all others.
+type estimates struct {
+	cheapest float64   // the price of the cheapest bin
+	ratio    []float64 // by bin: at least what it was when last filled
+	tried    []int32   // bins whose ratio may be above zero, in order
+	open     []int32   // those of them that may be better than the best
+	// merit is what bins carried when they were last filled, by bucket: pods in the bucket are
+	// worth about as much together.
+	merit  [16][]float64
+	bucket int
+	top    [triedMax]int32
+}
+
+// triedMax is how many bins are tried for unplaced pods, once all have been for as many.
+const triedMax = 12
+
+// choose has those bins tried that did best the last time when pods of about this worth were
+// unplaced, and those that were never filled for as many.
+func (e *estimates) choose(worth float64) {
+	e.bucket = 0
+	for x := worth; x > e.cheapest && e.bucket < len(e.merit)-1; x /= 2 {
+		e.bucket++
 	}
-	merit := f.merit[f.bucket]
+	merit := e.merit[e.bucket]
 	if merit == nil {
-		merit = make([]float64, len(s.inv.offerings))
-		for b := range merit {
-			merit[b] = math.Inf(1)
-		}
-		f.merit[f.bucket] = merit
+		merit = slices.Repeat([]float64{math.Inf(1)}, len(e.ratio))
+		e.merit[e.bucket] = merit
 	}
-	clear(f.ratio)
-	top := f.top[:0] // the best so far, those first that did best, of equals the cheaper
+	clear(e.ratio)
+	top := e.top[:0] // the best so far, those first that did best, of equals the cheaper
 	for b, m := range merit {
-		if len(top) == tryMax {
-			if m <= merit[top[tryMax-1]] {
+		if len(top) == triedMax {
+			if m <= merit[top[triedMax-1]] {
 				continue
 			}
-			top = top[:tryMax-1]
+			top = top[:triedMax-1]
 		}
 		at := len(top)
 		for at > 0 && m > merit[top[at-1]] {
@@ -214,33 +231,33 @@ func (s *Launcher) estimate(worth float64) {
 		top = slices.Insert(top, at, int32(b))
 	}
 	for _, b := range top {
-		f.ratio[b] = math.Inf(1)
+		e.ratio[b] = math.Inf(1)
 	}
-	f.tried = f.tried[:0]
+	e.tried = e.tried[:0]
 	for b, m := range merit {
 		if math.IsInf(m, 1) {
-			f.ratio[b] = m
+			e.ratio[b] = m
 		}
-		if f.ratio[b] > 0 {
-			f.tried = append(f.tried, int32(b))
+		if e.ratio[b] > 0 {
+			e.tried = append(e.tried, int32(b))
 		}
 	}
 }
 
-// estimateAll has all bins tried: none of those hoped for takes what is left.
-func (s *Launcher) estimateAll() {
-	s.inv.fills.tried = s.inv.fills.tried[:0]
-	for b := range s.inv.fills.ratio {
-		s.inv.fills.ratio[b] = math.Inf(1)
-		s.inv.fills.tried = append(s.inv.fills.tried, int32(b))
+// chooseAll has all bins tried: none of those that were chosen takes what is left.
+func (e *estimates) chooseAll() {
+	e.tried = e.tried[:0]
+	for b := range e.ratio {
+		e.ratio[b] = math.Inf(1)
+		e.tried = append(e.tried, int32(b))
 	}
 }
 
-// times returns how many more nodes could have the content of fills.best.
+// times returns how many more nodes could have the content of best.
 func (s *Launcher) times() int32 {
 	n := int32(math.MaxInt32)
-	for _, sh := range s.inv.fills.best {
-		if s.inv.fills.keyed[sh.Class] || len(s.inv.classes[sh.Class].Constraints.Ports) > 0 {
+	for _, sh := range s.best {
+		if s.inv.keyed[sh.Class] || len(s.inv.classes[sh.Class].Constraints.Ports) > 0 {
 			return 1
 		}
 		n = min(n, s.nodes.unplaced[sh.Class]/sh.N)
@@ -248,21 +265,20 @@ func (s *Launcher) times() int32 {
 	return n
 }
 
-// cheapestFor returns the cheapest bin that holds what is in fills.best, which b does.
+// cheapestFor returns the cheapest bin that holds the content of best, which b does.
 func (s *Launcher) cheapestFor(b int) int {
-	f := &s.inv.fills
-	clear(f.free)
+	s.total = append(s.total[:0], s.inv.none...)
 	keyed := false
-	for _, sh := range f.best {
+	for _, sh := range s.best {
 		if len(s.inv.classes[sh.Class].Constraints.Ports) > 0 || s.inv.mayConflict(sh.Class) {
 			return b
 		}
-		keyed = keyed || f.keyed[sh.Class]
-		f.free.AddN(s.inv.classes[sh.Class].Need, int64(sh.N))
+		keyed = keyed || s.inv.keyed[sh.Class]
+		s.total.AddN(s.inv.classes[sh.Class].Need, int64(sh.N))
 	}
 	for o := range b {
 		bin := &s.inv.offerings[o]
-		if f.free.Fits(bin.free) && s.inv.stock(o) && (!keyed || bin.alike(&s.inv.offerings[b])) && !slices.ContainsFunc(f.best, func(sh Share) bool { return !bin.allowed.Has(int(sh.Class)) }) {
+		if s.total.Fits(bin.free) && s.inv.stock(o) && (!keyed || bin.alike(&s.inv.offerings[b])) && !slices.ContainsFunc(s.best, func(sh Share) bool { return !bin.allowed.Has(int(sh.Class)) }) {
 			return o
 		}
 	}

@@ -44,7 +44,20 @@ type Inventory struct {
 	// spot, and they may not.
 	yields    []bool
 	conflicts [][]model.Bitset // see conflicts.go
-	fills     filler
+	// ledgerIndex is the index of pod constraints in the ledger.
+	ledgerIndex map[*cluster.Constraints]int
+	// keyed says of each class whether rules between pods concern it.
+	keyed []bool
+	// kinds are, by class, the kinds of nodes whose labels and taints are right; nil: each node
+	// has to be asked.
+	kinds []model.Bitset
+	// newHost is a hostname domain for nodes that are only thought of.
+	newHost int32
+	// needs is what a pod of each class asks for, one class after another, and blocks the same,
+	// four resources at a time. none is nothing of each.
+	needs  []int64
+	blocks [][4]float64
+	none   quantity.Vector
 }
 
 // offering is one offering that can be launched: a type in a zone at a capacity type.
@@ -61,31 +74,25 @@ type offering struct {
 
 func (b *offering) isSpot() bool { return b.pool.Offerings[b.index].CapacityType == label.Spot }
 
-// filler is the scratch of filling bins.
-type filler struct {
-	none    quantity.Vector
-	index   map[*cluster.Constraints]int // constraints → class in the ledger
-	allowed []model.Bitset               // by class: kinds of nodes; nil: to be asked one by one
-	keyed   []bool                       // by class: the ledger is to be asked
-	hosts   int32                        // a hostname domain for nodes that are only thought of
-	free    quantity.Vector
-	// have is what is free, inverse its inverse, blocks what the classes need, four resources
-	// at a time.
-	have, inverse, blocks [][4]float64
-	needs                 []int64 // of all classes
-	some                  []int32 // the classes that may be unplaced, in the order of size
-	total                 quantity.Vector
-	cand                  []int32
-	left                  []int32 // by class
-	content               []Share
-	best                  []Share
-	ratio                 []float64 // by bin: at least what it was when last filled
-	tried                 []int32   // bins whose ratio may be above zero, in order
-	open                  []int32   // those of them that may be better than the best
-	// merit is what bins carried when they were last filled, by how much was unplaced.
-	merit  [16][]float64
-	bucket int
-	top    [tryMax]int32
+// blocksOf returns how many blocks of four a number of resources takes.
+func blocksOf(resources int) int { return (resources + 3) / 4 }
+
+// stateNeeds states what the classes need, and which of them rules between pods concern.
+func (s *Inventory) stateNeeds() {
+	s.none = make(quantity.Vector, len(s.model.Space))
+	blocks := blocksOf(len(s.model.Space))
+	s.blocks = make([][4]float64, blocks*len(s.classes))
+	for c := range s.classes {
+		s.needs = append(s.needs, s.classes[c].Need...)
+		for r, n := range s.classes[c].Need {
+			s.blocks[c*blocks+r/4][r%4] = float64(n)
+		}
+		s.keyed = append(s.keyed, len(s.classes[c].Keys) > 0)
+	}
+	s.ledgerIndex = map[*cluster.Constraints]int{}
+	for i, sh := range s.ledger.Constraints() {
+		s.ledgerIndex[sh] = i
+	}
 }
 
 // stock reports whether the pool's limits allow one more of the bin.
@@ -97,24 +104,21 @@ func (s *Inventory) stock(b int) bool {
 // needOf returns what a pod of the class asks for.
 func (s *Inventory) needOf(c int32) []int64 {
 	dims := int32(len(s.model.Space))
-	return s.fills.needs[c*dims : (c+1)*dims]
+	return s.needs[c*dims : (c+1)*dims]
 }
 
 // fits reports whether what is free is enough for a pod of the class.
-func (s *Inventory) fits(c int32, free quantity.Vector) bool { return fitsAsked(s.needOf(c), free) }
+func (s *Inventory) fits(c int32, free quantity.Vector) bool { return model.RoomFor(free, s.needOf(c)) }
 
-// fitsAsked reports whether what is free is enough. What is not asked for may be short.
-func fitsAsked(need, free quantity.Vector) bool {
-	for r, amount := range need {
-		if amount > 0 && amount > free[r] {
-			return false
-		}
-	}
-	return true
-}
-
+// mayJoin reports whether rules between pods allow a pod of the class in the domains.
 func (s *Inventory) mayJoin(c int32, at *topology.Place) bool {
 	return s.topo.Check(&s.classes[c], s.classes[c].Last(), at).IsYes()
+}
+
+// portTaken reports whether one of the host ports is taken on a node of the offering with
+// these pods.
+func (s *Inventory) portTaken(b *offering, pods []Share, want []cluster.HostPort) bool {
+	return !model.PortsFree(s.model.Meter, want, b.pool.Types[b.typ].Ports) || s.portAmong(pods, want)
 }
 
 // portAmong reports whether one of the pods has a host port that is wanted.

@@ -64,7 +64,7 @@ func (s *Session) carry(b *model.PlannedNode, pods []Share, offering int) bool {
 	}
 	b.Types = slices.DeleteFunc(b.Types, func(ty int32) bool {
 		tm := &b.Pool.Types[ty]
-		return !fitsAsked(b.Used, tm.Free) || !b.Offerings.AnyIn(tm.First, tm.End) || len(b.Ports) > 0 && !model.PortsFree(s.Inventory.model.Meter, b.Ports, tm.Ports)
+		return !model.RoomFor(tm.Free, b.Used) || !b.Offerings.AnyIn(tm.First, tm.End) || len(b.Ports) > 0 && !model.PortsFree(s.Inventory.model.Meter, b.Ports, tm.Ports)
 	})
 	b.RoomUnknown = true
 	return b.MeetsMinValues(b.Types)

@@ -2,17 +2,27 @@ package repack
 
 import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
 // Launcher launches nodes for unplaced pods.
 type Launcher struct {
-	inv      *Inventory
-	nodes    *Nodes
-	pods     *Rescheduler
-	negative *negativeCache         // nil: it is not remembered
-	answers  map[topology.Sum]*many // of LaunchMany, by sumOfUnplaced
-	areas    []area                 // nil: they are not known yet
+	inv       *Inventory
+	nodes     *Nodes
+	pods      *Rescheduler
+	some      []int32 // the classes that may be unplaced, in the order of size
+	fills     filler
+	best      []Share // the content of the densest bin
+	total     quantity.Vector
+	estimates estimates
+	negative  *negativeCache         // nil: it is not remembered
+	answers   map[topology.Sum]*many // of LaunchMany, by sumOfUnplaced
+	areas     []area                 // nil: they are not known yet
+}
+
+func newLauncher(inv *Inventory, nodes *Nodes, pods *Rescheduler) *Launcher {
+	return &Launcher{inv: inv, nodes: nodes, pods: pods, fills: newFiller(inv, nodes), estimates: newEstimates(inv.offerings)}
 }
 
 // area is where bins are, as far as rules between pods can tell them apart, hostnames aside.
@@ -29,10 +39,10 @@ type many struct {
 
 // gather lists the classes that are unplaced, and returns what their pods are worth.
 func (s *Launcher) gather() (worth float64) {
-	s.inv.fills.some = s.inv.fills.some[:0]
+	s.some = s.some[:0]
 	for _, c := range s.inv.size {
 		if s.nodes.unplaced[c] > 0 {
-			s.inv.fills.some = append(s.inv.fills.some, c)
+			s.some = append(s.some, c)
 			worth += float64(s.nodes.unplaced[c]) * s.inv.worth[c]
 		}
 	}
@@ -54,9 +64,9 @@ func (s *Launcher) Remember(yes bool) {
 // sumOfUnplaced returns a sum of what is unplaced, as gathered, and of what may be launched for it now: of what rules
 // between pods count, and of what pools' limits leave.
 func (s *Launcher) sumOfUnplaced() (sum topology.Sum) {
-	for _, c := range s.inv.fills.some {
+	for _, c := range s.some {
 		sum = sum.Add(uint64(c)<<32 | uint64(s.nodes.unplaced[c]))
-		if s.inv.fills.keyed[c] {
+		if s.inv.keyed[c] {
 			sum = s.inv.ledger.Sum(int(c), sum)
 		}
 	}

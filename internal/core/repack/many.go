@@ -27,7 +27,7 @@ func (s *Launcher) LaunchMany(limit float64) bool {
 			}
 			for _, item := range pattern.Items {
 				c, n := many.classes[item.Class], int32(item.N)
-				if s.inv.fills.keyed[c] {
+				if s.inv.keyed[c] {
 					ruled = append(ruled, Move{c, int32(h), n})
 					continue
 				}
@@ -180,7 +180,7 @@ func (s *Launcher) alone(c int32) (at topology.Place, ok bool) {
 		return at, false
 	}
 	at.Domain = slices.Repeat([]int32{topology.Open}, len(keys))
-	at.Domain[host] = s.inv.fills.hosts
+	at.Domain[host] = s.inv.newHost
 	return at, true
 }
 

@@ -86,7 +86,7 @@ func (s *Nodes) addHosts(at map[*cluster.Constraints]int32, running []int32) {
 		}
 		running = running[len(n.Pods):]
 	}
-	s.inv.fills.allowed = kinds.allowed()
+	s.inv.kinds = kinds.allowed()
 	if ruled {
 		s.inv.topo.LocatePools()
 		if !s.inv.model.Options.BuyableBinds {
@@ -219,7 +219,7 @@ func (s *Nodes) accepts(host *host, c int32) bool {
 	if host.node == nil {
 		return s.inv.offerings[host.bin].allowed.Has(int(c))
 	}
-	if allowed := s.inv.fills.allowed[c]; allowed != nil {
+	if allowed := s.inv.kinds[c]; allowed != nil {
 		return allowed.Has(int(host.kind))
 	}
 	sh := s.inv.classes[c].Constraints
@@ -231,6 +231,5 @@ func (s *Nodes) portTaken(host *host, want []cluster.HostPort) bool {
 	if host.node != nil {
 		return !model.PortsFree(s.inv.model.Meter, want, host.node.Ports) || s.inv.portAmong(host.added, want)
 	}
-	b := &s.inv.offerings[host.bin]
-	return !model.PortsFree(s.inv.model.Meter, want, b.pool.Types[b.typ].Ports) || s.inv.portAmong(host.added, want)
+	return s.inv.portTaken(&s.inv.offerings[host.bin], host.added, want)
 }

@@ -4,37 +4,15 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
 // addOfferings lists what can be launched, cheapest first, without offerings that are never
 // better than another.
 func (s *Inventory) addOfferings() {
-	f := &s.fills
-	f.none, f.free = make(quantity.Vector, len(s.model.Space)), make(quantity.Vector, len(s.model.Space))
-	blocks := (len(s.model.Space) + 3) / 4
-	f.inverse, f.have = make([][4]float64, blocks), make([][4]float64, blocks)
-	f.blocks = make([][4]float64, blocks*len(s.classes))
-	for c := range s.classes {
-		f.needs = append(f.needs, s.classes[c].Need...)
-		for r, n := range s.classes[c].Need {
-			f.blocks[c*blocks+r/4][r%4] = float64(n)
-		}
-	}
-	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
-	f.index = map[*cluster.Constraints]int{}
-	for i, sh := range s.ledger.Constraints() {
-		f.index[sh] = i
-	}
-	byZone := false
-	for c := range s.classes {
-		f.keyed[c] = len(s.classes[c].Keys) > 0
-		byZone = byZone || f.keyed[c]
-	}
+	byZone := slices.Contains(s.keyed, true)
 	var all []offering
 	for at, p := range s.model.Pools {
 		if p.NodePool.NotForPods() == "" {
@@ -47,7 +25,6 @@ func (s *Inventory) addOfferings() {
 	for i := range s.offerings {
 		s.locateOffering(&s.offerings[i])
 	}
-	f.ratio = make([]float64, len(s.offerings))
 }
 
 // byPrice returns the bins, cheapest first; of equals the earlier.
@@ -158,10 +135,10 @@ func (s *Inventory) locateOffering(b *offering) {
 	for k, key := range keys {
 		b.place.Domain[k] = topology.None
 		if key == label.Hostname {
-			if s.fills.hosts == 0 {
-				s.fills.hosts = s.ledger.NewDomain(k)
+			if s.newHost == 0 {
+				s.newHost = s.ledger.NewDomain(k)
 			}
-			b.place.Domain[k] = s.fills.hosts
+			b.place.Domain[k] = s.newHost
 			continue
 		}
 		if v, ok := b.labelled(key); ok {

@@ -166,7 +166,7 @@ func (j *judged) allow(at *topology.Place) bool {
 // and returns how many.
 func (s *Rescheduler) Put(c int32, h int, most int32) int32 {
 	n := int32(0)
-	for n < most && quantity.Times(s.nodes.hosts[h].free, s.inv.fills.none, s.inv.classes[c].Need, 1) > 0 && s.nodes.mayTake(c, h) {
+	for n < most && quantity.Times(s.nodes.hosts[h].free, s.inv.none, s.inv.classes[c].Need, 1) > 0 && s.nodes.mayTake(c, h) {
 		s.nodes.add(c, h, 1)
 		n++
 	}

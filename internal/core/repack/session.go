@@ -39,6 +39,7 @@ func NewSession(snap *cluster.Snapshot, opts model.Options, spotPools int, meter
 	inv.setConflicts()
 	ledger, running := place.NewLedger(snap, inv.classes, meter)
 	inv.topo.Ledger, inv.ledger = ledger, ledger
+	inv.stateNeeds()
 	nodes := &Nodes{inv: inv, unplaced: make([]int32, len(inv.classes))}
 	nodes.addHosts(inv.class, running)
 	inv.addOfferings()
@@ -49,7 +50,7 @@ func NewSession(snap *cluster.Snapshot, opts model.Options, spotPools int, meter
 	r := &Rescheduler{inv: inv, nodes: nodes, room: make([]firstRoom, len(inv.classes))}
 	r.rank(nil)
 	r.reservePending(inv.class)
-	return &Session{Inventory: inv, Nodes: nodes, Rescheduler: r, Launcher: &Launcher{inv: inv, nodes: nodes, pods: r}}
+	return &Session{Inventory: inv, Nodes: nodes, Rescheduler: r, Launcher: newLauncher(inv, nodes, r)}
 }
 
 func sessionSpace(snap *cluster.Snapshot) quantity.Space {

@@ -3,6 +3,7 @@ package repack
 import (
 	"math/bits"
 
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
@@ -139,13 +140,7 @@ func (t *vacancies) raise(i int) (changed bool) {
 
 // fits reports whether the node at a position has room.
 func (t *vacancies) fits(pos int, need quantity.Vector) bool {
-	own := t.free[pos*t.dims : (pos+1)*t.dims]
-	for k, n := range need {
-		if n > 0 && n > own[k] {
-			return false
-		}
-	}
-	return true
+	return model.RoomFor(t.free[pos*t.dims:(pos+1)*t.dims], need)
 }
 
 // holds reports whether a node has room still; -1, which is none, always does.

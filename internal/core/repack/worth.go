@@ -117,7 +117,7 @@ func (s *Inventory) Kinds() []int32 {
 	var first []int32
 	for c := range s.classes {
 		kinds[c] = int32(c)
-		if s.fills.keyed[c] || len(s.classes[c].Constraints.Ports) > 0 || s.mayConflict(int32(c)) {
+		if s.keyed[c] || len(s.classes[c].Constraints.Ports) > 0 || s.mayConflict(int32(c)) {
 			continue
 		}
 		k := slices.IndexFunc(first, func(o int32) bool {

@@ -148,12 +148,7 @@ func (f *existingNodes) add(n *cluster.Node, index int) {
 
 // holds reports whether there is of every resource what is asked for at least.
 func (f *existingNodes) holds(free quantity.Vector) bool {
-	for r, n := range f.least {
-		if n > 0 && free[r] < n {
-			return false
-		}
-	}
-	return true
+	return RoomFor(free, f.least)
 }
 
 // measure works out what is free on a node. It stops, and returns false, where there is
