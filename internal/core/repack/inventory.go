@@ -81,13 +81,14 @@ func blocksOf(resources int) int { return (resources + 3) / 4 }
 func (s *Inventory) stateNeeds() {
 	s.none = make(quantity.Vector, len(s.model.Space))
 	blocks := blocksOf(len(s.model.Space))
-	s.blocks = make([][4]float64, blocks*len(s.classes))
+	s.blocks, s.needs = make([][4]float64, blocks*len(s.classes)), make([]int64, 0, len(s.none)*len(s.classes))
+	s.keyed = make([]bool, len(s.classes))
 	for c := range s.classes {
 		s.needs = append(s.needs, s.classes[c].Need...)
 		for r, n := range s.classes[c].Need {
 			s.blocks[c*blocks+r/4][r%4] = float64(n)
 		}
-		s.keyed = append(s.keyed, len(s.classes[c].Keys) > 0)
+		s.keyed[c] = len(s.classes[c].Keys) > 0
 	}
 	s.ledgerIndex = map[*cluster.Constraints]int{}
 	for i, sh := range s.ledger.Constraints() {
