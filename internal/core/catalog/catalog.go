@@ -1,4 +1,4 @@
-// Package catalog describes what can be bought: instance types, where and how they are
+// Package catalog describes what can be launched: instance types, where and how they are
 // offered, and at what price. It is the provider's answer in the core's words.
 package catalog
 

@@ -268,8 +268,8 @@ func set(values []string) []string {
 	return slices.Compact(s)
 }
 
-// Within reports whether everything that r allows, o allows too. It may say no where it
-// cannot tell cheaply.
+// Within reports whether everything that r allows, o allows too. It may say no where that is
+// dear to find out.
 func (r Requirement) Within(o Requirement) bool {
 	if r.AllowsAbsence() && !o.AllowsAbsence() {
 		return false

@@ -6,5 +6,5 @@
 // one. Nothing is remembered between looks except by the objects themselves and by the
 // cloud, which is why a crash between any two steps does no harm.
 //
-// Read view.go (what is looked at), then claim.go, finalise.go and drain.go.
+// Read view.go (what is looked at), then claim.go, finalize.go and drain.go.
 package lifecycle

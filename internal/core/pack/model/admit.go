@@ -29,7 +29,7 @@ func (p *Pool) Match(want label.Requirements, own bool) (offerings Bitset, open 
 		k, indexed := p.Label(key)
 		switch {
 		case !own && !ruled && key == label.Hostname && !q.AllowsAbsence():
-			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, which no new machine is", key, q)
+			return nil, nil, verdict.Of(verdict.RequirementUnmet, "", "%s must be %s, which no new node is", key, q)
 		case !own && !ruled && !p.wellKnown[key] && !q.AllowsAbsence():
 			return nil, nil, verdict.Of(verdict.RequirementUndefined, "", "%s is not defined", key)
 		case !own && ruled && !ours.Overlaps(q):
