@@ -247,7 +247,7 @@ type runningPod struct {
 	planned bool
 }
 
-// is tells what the node has as the value of a key.
+// is returns what the node has as the value of a key.
 func (s *site) is(key string) string {
 	if key == label.Hostname {
 		return s.name

@@ -16,14 +16,14 @@ import (
 // Solve decides for every pending pod: a node of the snapshot, a node to be
 // launched, or a refusal. The same snapshot gives the same plan.
 //
-// Pods that an earlier plan meant for a node keep their place as long as it still
-// fits them. The others go largest first to running nodes, then to nodes on their
-// way. For those left, nodes are launched: by weight of their pools, and together at the
-// least price that is found. First-fit decreasing is tried as well, and its plan taken
-// if it is cheaper.
+// A pod that an earlier plan assigned to a node keeps that target node as long as it fits
+// there. The others go to running nodes, the largest first, then to in-flight NodeClaims. For
+// the rest nodes are launched together, from the NodePools with the highest weight, at the
+// least price that is found. First-fit-decreasing is tried as well, and its plan is taken if
+// it is cheaper.
 //
-// A decision that takes more effort than opts allow refuses every pod; Decide leaves out those
-// that took the most instead.
+// A decision that takes more effort than opts allow refuses every pod. Decide leaves out the
+// pods that took the most instead.
 func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	if p, ended := trySolve(snap, opts); ended {
 		return p
@@ -31,7 +31,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	return refuseAll(snap, tooMuchEffort(effortFor(opts, snap)))
 }
 
-// trySolve is Solve that reports whether the effort sufficed. If not there is no plan.
+// trySolve is Solve, and reports whether the effort sufficed. If not, there is no plan.
 func trySolve(snap *cluster.Snapshot, opts Options) (p plan.Plan, ended bool) {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = model.TypesMaxDefault
@@ -83,13 +83,14 @@ func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan 
 	return best
 }
 
-// firstFit places what is left where it fits first, largest first.
+// firstFit places the pods that are left by first-fit-decreasing, and refuses those that fit
+// nowhere.
 func (s *solver) firstFit() {
 	s.state.PlaceAll()
 	if s.state.FreePrices() && s.state.AnyUnplaced() {
 		s.state.PlaceAll()
 	}
-	// Domains in which nodes could be launched, but were not, bind nobody.
+	// Domains in which nodes could be launched, but were not, do not constrain spread.
 	s.state.NotePlanned()
 	for c := range s.state.Classes {
 		if cl := &s.state.Classes[c]; len(cl.Pods) > 0 && !s.state.Model.Options.BuyableBinds && s.state.Topology.Ledger.OnlyPresent(c) {
@@ -102,8 +103,8 @@ func (s *solver) firstFit() {
 	}
 }
 
-// thin has launches keep to domains there are, as they will have to in the end, and places
-// what is left with what that gives back to the pools' limits.
+// thin keeps planned nodes to the domains that exist, as closeAll would in the end. That gives
+// back a part of the pools' limits, and the pods that are left may fit into it.
 func (s *solver) thin() {
 	if !slices.ContainsFunc(s.state.Model.Pools, (*model.Pool).IsLimited) {
 		return
@@ -118,9 +119,9 @@ func (s *solver) thin() {
 	}
 }
 
-// keepPlanned gives each pod that was meant for a node its place there, if it has
-// one. Rules between pods are judged once all of them are there, because the order in
-// which they came is not known.
+// keepPlanned assigns each pod that an earlier plan assigned to a node to that node again, if
+// it has room. Rules between pods are checked once all of these pods are there, because the
+// order in which they will be bound is not known.
 func (s *solver) keepPlanned() {
 	if !slices.ContainsFunc(s.state.Model.Snapshot.Pending, func(p cluster.Pod) bool { return p.Planned != "" }) {
 		return
@@ -151,7 +152,7 @@ func (s *solver) keepPlanned() {
 		}
 		cl.Pods = rest
 	}
-	// One that must go may have been what another's place depended on.
+	// A pod that is removed may be one that another's assignment depended on.
 	for lost := true; lost; {
 		lost = false
 		for i, k := range kept {
@@ -169,14 +170,14 @@ func (s *solver) keepPlanned() {
 	}
 }
 
-// keptPod is a pod with rules that was given the place it was meant for; -1: no more.
+// keptPod is a pod with rules that was assigned to its earlier target node.
 type keptPod struct {
 	class int
-	pod   int32
+	pod   int32 // -1: it was removed again
 }
 
-// finish settles on the launches what pods leave open but other things decide, and holds
-// every pod to its rules once more, with all others where they are planned.
+// finish decides for planned nodes what their pods leave open, and validates every pod's rules
+// once more with all other pods where they are planned.
 func (s *solver) finish() {
 	for round := range finishRounds {
 		s.closeAll()
@@ -193,7 +194,8 @@ func (s *solver) finish() {
 	s.dropEmpty()
 }
 
-// closeAll settles on the launches what pods leave open.
+// closeAll decides for planned nodes what their pods leave open: domains, reservations, and
+// whether minValues hold.
 func (s *solver) closeAll() {
 	s.state.KeepDomains()
 	s.reserve()
@@ -207,7 +209,7 @@ func (s *solver) closeAll() {
 	}
 }
 
-// plan writes the answer down, in the order of the pods' names.
+// plan returns the plan, in the order of the snapshot's pending pods, which is by name.
 func (s *solver) plan() plan.Plan {
 	out := plan.Plan{At: s.state.Model.Snapshot.At, Idle: s.idle()}
 	launchAt, count := make([]int, len(s.state.Planned)), make([]int, len(s.state.Planned))
@@ -249,8 +251,8 @@ func (s *solver) plan() plan.Plan {
 	return out
 }
 
-// compile states the snapshot in the solver's terms. The work, and all that the solver does
-// later, is taken from the meter.
+// compile states the snapshot in the solver's terms. This work, and all that the solver does
+// later, counts on the meter.
 func compile(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *solver {
 	m := model.New(snap, model.SpaceOf(snap), opts, meter)
 	for _, p := range m.Pools {
@@ -262,9 +264,9 @@ func compile(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *solver 
 	return s
 }
 
-// reserve gives each launch that may be covered by a reservation the cheapest one that
-// has something left, and settles it on that one. A launch that gets none is left with
-// what can be launched; if that is nothing, its pods wait for a reservation to be free.
+// reserve ties each planned node that a reservation could cover to the cheapest reservation
+// that has room left. A planned node that gets none is left with the offerings without a
+// reservation. If there are none, its pods are refused until a reservation is free.
 func (s *solver) reserve() {
 	left := s.state.Model.ReservationsLeft()
 	if len(left) == 0 {

@@ -15,14 +15,14 @@ import (
 // solver is one solve under way.
 type solver struct {
 	state *place.State
-	// before is the ledger as it was when no pod had a place.
+	// before is the topology counts before any pending pod was assigned.
 	before   *topology.Ledger
 	refused  []verdict.Verdict // by pending pod
 	tooLarge int               // how many pods nothing can hold
 }
 
-// fork returns a solver that goes on from the same point by itself. Nothing must have been
-// launched yet.
+// fork returns a solver that goes on from the same point independently. No node must have been
+// planned yet.
 func (s *solver) fork() *solver {
 	f := *s
 	f.state, f.refused = s.state.Fork(), slices.Clone(s.refused)
@@ -32,15 +32,15 @@ func (s *solver) fork() *solver {
 // Options are what the operator may set. The zero value is the default.
 type Options = model.Options
 
-// cost is what a solve comes to: pods refused (but for those that nothing can hold), launches of
-// unknown price, dollars an hour, and launches.
+// cost is what a plan costs: the pods refused (without those that no node can hold), the
+// launches whose price is unknown, dollars an hour, and the number of launches.
 type cost struct {
 	refused, unknown int
 	hourly           float64
 	launches         int
 }
 
-// cost returns what the solve comes to.
+// cost returns what the plan costs.
 func (s *solver) cost() (c cost) {
 	c.refused = -s.tooLarge
 	for _, p := range s.state.Assignments {
@@ -62,6 +62,8 @@ func (s *solver) cost() (c cost) {
 	return c
 }
 
+// less reports whether c is better than o: fewer refusals first, then launches of unknown
+// price, dollars, and launches.
 func (c cost) less(o cost) bool {
 	if c.refused == o.refused && c.unknown == o.unknown && math.Abs(c.hourly-o.hourly) < priceSlack {
 		return c.launches < o.launches
@@ -69,7 +71,7 @@ func (c cost) less(o cost) bool {
 	return cmp.Or(cmp.Compare(c.refused, o.refused), cmp.Compare(c.unknown, o.unknown), cmp.Compare(c.hourly, o.hourly)) < 0
 }
 
-// priceSlack is a difference of prices, in dollars an hour, that is rounding.
+// priceSlack is the difference of prices, in dollars an hour, that counts as rounding.
 const priceSlack = 1e-9
 
 // effortBase, effortPod and effortNode are the units that a decision may take, whatever it is

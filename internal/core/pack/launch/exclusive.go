@@ -11,14 +11,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 )
 
-// exclusiveMax is for how many groups the proof knows that their pods keep to nodes of their own.
+// exclusiveMax is how many mutually exclusive sets a problem has at most.
 const exclusiveMax = 3
 
-// mutuallyExclusive are sets of classes, by index, of which no two pods may be on one node. For the
-// proof such a set is a resource of which every node has one.
+// mutuallyExclusive is sets of classes, by index. No two pods of a set may be on one node. In a
+// problem such a set is a resource of which every node has one.
 type mutuallyExclusive []map[int]bool
 
-// of returns as bits in which of the sets a class is.
+// of returns in which of the sets a class is, a bit for each set.
 func (s mutuallyExclusive) of(class int) (bits int) {
 	for i, set := range s {
 		if set[class] {
@@ -28,7 +28,7 @@ func (s mutuallyExclusive) of(class int) (bits int) {
 	return bits
 }
 
-// exclusive returns the sets with the most pods.
+// exclusive returns the sets with the most pods, given the pods of each class.
 func (b *launcher) exclusive(counts []int) mutuallyExclusive {
 	hostname := slices.Index(b.ledger.Keys(), label.Hostname)
 	if hostname < 0 {
@@ -64,8 +64,8 @@ func (b *launcher) exclusive(counts []int) mutuallyExclusive {
 	return out
 }
 
-// keptApart returns the groups of pods under the key that a class both keeps away from and
-// counts in.
+// keptApart returns the groups under a key that the pods of a class count in and keep away from:
+// no two pods of such a group may share a domain.
 func (b *launcher) keptApart(class, key int) iter.Seq[int] {
 	return func(yield func(group int) bool) {
 		for g := range b.ledger.KeptFrom(class, key, math.MaxInt) {
@@ -76,7 +76,7 @@ func (b *launcher) keptApart(class, key int) iter.Seq[int] {
 	}
 }
 
-// addExclusive makes resources of the sets.
+// addExclusive adds the sets to the problem as resources.
 func (b *launcher) addExclusive(p *cover.Problem, shares []share, s mutuallyExclusive) {
 	if len(s) == 0 {
 		return

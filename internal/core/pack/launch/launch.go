@@ -8,16 +8,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
 )
 
-// This file and the next two buy nodes for all pods together: share.go says which pods
-// go to which domain, this file states the problem for core/cover, open.go turns its
-// answer into launches, pod by pod and rule by rule. What the classes' model got wrong, or
-// does not know, is left to first-fit.
-
-// launchRounds bounds how often what was left over is launched for once more.
+// launchRounds bounds how often nodes are launched for the pods that the last round left over.
 const launchRounds = 3
 
-// dearness returns what an answer costs, fees included; more than any other if it leaves
-// pods out.
+// dearness returns what an answer costs, fees included; without bound if it leaves pods out.
 func dearness(s *cover.Solution) float64 {
 	if len(s.Unplaced) > 0 {
 		return math.Inf(1)
@@ -29,19 +23,21 @@ func dearness(s *cover.Solution) float64 {
 	return sum
 }
 
-// ruledSearches bounds the local search where rules divide pods into very many small classes:
-// more of it takes as long as all the rest, and gains nothing.
 const (
+	// ruledSearches bounds the local search where rules divide pods into very many small shares:
+	// more of it takes as long as all the rest of a decision, and gains nothing.
 	ruledSearches = 250_000
-	// Of passes and rounds they need as many as ten times the pods without rules do.
+	// ruledPasses and ruledImprove are the passes and rounds there: as many as for ten times the
+	// pods without rules.
 	ruledPasses, ruledImprove = 4, 200
-	// ruledPods is from how many pods on there are ever fewer looks.
+	// ruledPods is the number of pods from which on the search becomes shorter.
 	ruledPods = 2500
 )
 
-// Launch opens launches for the pods that are left. plain is how many pods it had, where no
-// rule, preference or limit was in the way and all of them found a place. The bound is of what
-// nodes for them cost; 0 where none came with the answer.
+// Launch plans nodes for the unplaced pods, as far as it can. What the problem does not know, or
+// has wrong, is left to first-fit-decreasing. plain is how many pods there were if no rule,
+// preference or limit concerned them and all of them were assigned; else 0. bound is a lower
+// bound of what nodes for them cost; 0: none came with the answer.
 func Launch(s *place.State) (bound float64, plain int) {
 	b := newLauncher(s)
 	for k, key := range s.Topology.Ledger.Keys() {

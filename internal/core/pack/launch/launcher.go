@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// launcher states what is to be launched as a problem of core/cover. Its bins are the offerings of
-// all pools, each pool from a multiple of 64 on.
+// launcher is one Launch, or the proof of one Bound. The bins of its problem for core/cover are
+// the offerings of all NodePools, those of each from a multiple of 64 on.
 type launcher struct {
 	state  *place.State
 	model  *model.Model
@@ -17,23 +17,23 @@ type launcher struct {
 	ledger *topology.Ledger
 	base   []int // by pool: its first bin
 	bins   int
-	// hostname is the ledger's index of that key, -1 if no rule mentions it; host is a
-	// domain of it that no node is in.
+	// hostname is the ledger's index of that key; -1: no rule mentions it. host is a domain of it
+	// that no node is in.
 	hostname int
 	host     int32
 	shares   []share
 	exact    bool // shares are of pods of one size
-	// usable, by pool, are the offerings that can be launched now at a known price, within limits.
+	// usable are, by pool, the offerings that can be launched now at a known price, within limits.
 	usable   []model.Bitset
 	reserved map[string]int // nodes left, by reservation
 	scratch  model.Bitset
-	right    []uint64 // what is being worked out
+	right    []uint64 // the bins of the class at hand
 	words    model.Slab[uint64]
 	openings model.Slab[opening]
-	members  []member  // of shares of one class; memory is taken for many at once
-	sets     sets      // those worked out lately
+	members  []member  // memory for shares of one class
+	sets     sets      // sets of bins that shares have in common
 	sidesNow []side    // those of the share at hand
-	divided  []divided // so are these
+	divided  []divided // the sides of the last shares
 }
 
 func newLauncher(s *place.State) *launcher {
@@ -45,7 +45,8 @@ func newLauncher(s *place.State) *launcher {
 	return b
 }
 
-// noteOfferings notes what each pool has to sell now, and how many nodes reservations cover.
+// noteOfferings notes which offerings of each NodePool are usable now, and how many nodes the
+// reservations cover.
 func (b *launcher) noteOfferings() {
 	b.reserved = b.model.ReservationsLeft()
 	b.usable = b.usable[:0]
@@ -65,15 +66,15 @@ func (b *launcher) noteOfferings() {
 	}
 }
 
-// member returns a class as the only member of a share.
+// member returns a list with a class as its only member.
 func (b *launcher) member(cl *model.PodClass, st *model.Stage) []member {
 	b.members = append(b.members, member{cl, st})
 	n := len(b.members)
 	return b.members[n-1 : n : n]
 }
 
-// sold returns the offerings that can be launched of a pool for what is admitted. They are good
-// until it is asked again.
+// sold returns the offerings of a pool that can be launched for what is admitted. They are valid
+// until the next call.
 func (b *launcher) sold(at int, admitted *model.Admitted) model.Bitset {
 	usable := b.usable[at]
 	for len(b.scratch) < len(usable) {
@@ -88,9 +89,8 @@ func (b *launcher) sold(at int, admitted *model.Admitted) model.Bitset {
 	return offerings
 }
 
-// smallMax is up to how many pods it is worth launching once more without the nodes' fee,
-// and exchanging places for those that are left over: among few nodes another order of
-// things finds other fillings.
+// smallMax is up to how many pods it is worth to solve the problem a second time without the
+// nodes' fee, and to exchange the nodes of pods for those that are left over.
 const smallMax = 300
 
 // offeringOf returns the NodePool and the offering that a bin of the problem stands for.

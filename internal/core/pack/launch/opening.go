@@ -7,16 +7,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// opening is a node to be launched for a pattern. It becomes a launch with its first pod.
+// opening is a node of an answer. It becomes a planned node with its first pod.
 type opening struct {
 	node     *model.PlannedNode
-	offering int   // what the pattern is for
-	index    int32 // among the launches; -1: not yet
+	offering int   // of the pattern
+	index    int32 // among the planned nodes; -1: it has no pod yet
 	taken    bool  // its types are those that hold its pods, and the pool's limits count it
 }
 
-// affordable reports whether the pool's limits, of which others have taken since the bin was
-// opened, still allow it.
+// affordable reports whether the pool's limits still allow the node. Other nodes may have taken
+// of them since it was opened.
 func (o *opening) affordable() bool {
 	if o.taken {
 		return true
@@ -25,7 +25,8 @@ func (o *opening) affordable() bool {
 	return o.node.Pool.NodesLeft > 0
 }
 
-// accept narrows the bin to what a class allows, if that leaves the offering.
+// accept narrows the node to what a class allows. It does nothing and returns false if that
+// would exclude the offering.
 func (o *opening) accept(m *member) bool {
 	in := &m.st.Admitted[o.node.PoolIndex]
 	for i := range in.Terms {

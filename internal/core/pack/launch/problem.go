@@ -6,10 +6,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// pickedMost is for how many vectors memory is taken at once.
+// pickedMost is how many vectors share one piece of memory.
 const pickedMost = 256
 
-// problem states the shares and what can be launched for them.
+// problem states the shares and what can be launched for them as a problem of core/cover.
 func (b *launcher) problem() *cover.Problem { return b.problemOf(b.shares, b.conflicts()) }
 
 func (b *launcher) problemOf(shares []share, conflicts [][]int32) *cover.Problem {
@@ -52,7 +52,7 @@ func (b *launcher) problemOf(shares []share, conflicts [][]int32) *cover.Problem
 	return p
 }
 
-// dims returns the dimensions that any of the shares asks for.
+// dims returns the resources that any of the shares asks for.
 func (b *launcher) dims() []int {
 	var dims []int
 	for d := range b.model.Space {
@@ -66,7 +66,7 @@ func (b *launcher) dims() []int {
 	return dims
 }
 
-// conflicts returns for each share those that must not be on one node with it.
+// conflicts returns, for each share, those that must not be on one node with it.
 func (b *launcher) conflicts() [][]int32 {
 	out := make([][]int32, len(b.shares))
 	conflict := func(i int, j int32) {
@@ -109,7 +109,7 @@ func (b *launcher) conflicts() [][]int32 {
 	return out
 }
 
-// countedShares returns for each group of the ledger the shares that count in it.
+// countedShares returns, for each group of the ledger, the shares that count in it.
 func (b *launcher) countedShares() [][]int32 {
 	many, all := make([]int, b.ledger.Groups()), 0
 	for i := range b.shares {
@@ -142,7 +142,7 @@ func openConflict(x, y *model.Admitted) bool {
 	return conflict
 }
 
-// nodeFee is what a node is thought to cost besides its price, in dollars an hour:
-// addresses, licences, load on the API server. Without it plans fall to very many very
-// small nodes for the last tenth of a percent.
+// nodeFee is what a node costs besides its price, in dollars an hour: addresses, licences, load
+// on the API server. Without it plans have very many very small nodes, to save the last tenth
+// of a percent.
 const nodeFee = 0.002

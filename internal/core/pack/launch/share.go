@@ -7,39 +7,40 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// share is pods that are launched for together: those of several classes that may go to the
-// same places and are nearly of one size, those of one class, or those of one class that
-// are to go to one domain, because rules between pods say so.
+// share is pods that the linear program treats as one item: the pods of several classes that
+// may go to the same offerings and are nearly of one size, those of one class, or those of one
+// class that are to go to one domain because of rules between pods.
 type share struct {
 	members []member
 	count   int
 	// size is what one pod needs; of several classes the mean.
 	size quantity.Vector
-	// key is the ledger's index of the key that decides, -1 if none does; domain is the
-	// one chosen.
+	// key is the ledger's index of the topology key that the class was divided by, and domain the
+	// domain of the share; -1: it was not divided.
 	key    int
 	domain int32
-	bins   []uint64 // the offerings that are right
-	// anywhere are those that were right before the class was divided.
+	bins   []uint64 // the offerings where the pods may be
+	// anywhere is bins before the class was divided.
 	anywhere []uint64
-	perBin   int // most on one node; 0: no limit
-	// labelConflict: its ports, or what it asks of labels that nodes leave open, may conflict
+	perBin   int // how many may be on one node; 0: no limit
+	// labelConflict: its host ports, or what it asks of labels that nodes leave open, may conflict
 	// with those of another share.
 	labelConflict bool
-	// low and high are where the next pods are drawn from the members, from either end.
+	// low and high are the members that the next pods are taken from, at either end.
 	low, high int
 }
 
-// member is a class of a share, and the stage at which it is launched for.
+// member is a class of a share, and the stage (the preferences kept) at which nodes are
+// launched for it.
 type member struct {
 	class *model.PodClass
 	st    *model.Stage
 }
 
-// lead returns the class of a share that has only one.
+// lead returns the first class of a share; most shares have only one.
 func (sh *share) lead() (*model.PodClass, *model.Stage) { return sh.members[0].class, sh.members[0].st }
 
-// plain reports whether no rule concerns the share's pods.
+// plain reports whether no rule between pods concerns the share's pods, and no conflict.
 func (sh *share) plain() bool {
 	return sh.key < 0 && sh.perBin == 0 && !sh.labelConflict && len(sh.members[0].class.Keys) == 0
 }
@@ -49,11 +50,11 @@ type side struct {
 	domain int32
 	value  string
 	bins   []uint64
-	price  float64 // of what is sold there
+	price  float64 // of nodes there, on average
 	count  int
 }
 
-// divided is what domains a share may be divided to, for others that are like it.
+// divided is the domains that a share may be divided to, kept for shares that are alike.
 type divided struct {
 	key   int
 	size  quantity.Vector
@@ -61,10 +62,10 @@ type divided struct {
 	sides []side
 }
 
-// sets are sets that are equal for very many, and never changed.
+// sets are sets of bins that many shares have in common. They are never changed.
 type sets [][]uint64
 
-// shared returns a set that is equal to the one given.
+// shared returns a set equal to the one given, which is kept for the next that ask.
 func (s *sets) shared(set []uint64) []uint64 {
 	for _, o := range *s {
 		if slices.Equal(o, set) {
@@ -78,5 +79,5 @@ func (s *sets) shared(set []uint64) []uint64 {
 	return set
 }
 
-// setsMax is how many sets are kept to be shared.
+// setsMax is how many sets are kept.
 const setsMax = 32

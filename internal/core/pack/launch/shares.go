@@ -11,11 +11,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// perBinMax is the count of pods on one node from which on a rule is taken for none.
+// perBinMax is the number of pods on one node from which on a limit counts as none.
 const perBinMax = 256
 
-// divide makes the shares and returns how many pods they have. plain tells that every pod
-// left is in them, and that no rule, preference, limit or risk sends any elsewhere.
+// divide makes the shares and returns how many pods they have. plain: every unplaced pod is in
+// one of them, and no rule, preference, limit or risk concerns any.
 func (b *launcher) divide() (pods int, plain bool) {
 	b.shares, b.divided = b.shares[:0], b.divided[:0]
 	defer b.ledger.Suppose()()
@@ -38,7 +38,7 @@ func (b *launcher) divide() (pods int, plain bool) {
 		plain = plain && got == len(cl.Pods) && len(cl.Stages) == model.StagesMin
 		pods += got
 	}
-	// The counts were only meant to divide by.
+	// The pods were only counted to divide them.
 	for i := range b.shares {
 		if sh := &b.shares[i]; sh.key >= 0 {
 			place := b.noDomains()
@@ -50,7 +50,7 @@ func (b *launcher) divide() (pods int, plain bool) {
 	return pods, plain
 }
 
-// noDomains returns a place that has none of the keys.
+// noDomains returns the domains of a node that has no label of the topology keys.
 func (b *launcher) noDomains() topology.Place {
 	place := topology.Place{Domain: make([]int32, len(b.ledger.Keys()))}
 	for k := range place.Domain {
@@ -59,8 +59,9 @@ func (b *launcher) noDomains() topology.Place {
 	return place
 }
 
-// divideClass makes the shares of one class. It makes none of a class that must be on one
-// node with others, or whose place matters under several keys.
+// divideClass makes the shares of one class. It makes none of a class that must be on one node
+// with others, or that has rules on several topology keys besides the hostname: these are left
+// to first-fit-decreasing.
 func (b *launcher) divideClass(cl *model.PodClass) {
 	st, bins, cheap := b.stageOf(cl)
 	if st == nil {
@@ -92,8 +93,8 @@ func (b *launcher) divideClass(cl *model.PodClass) {
 	b.split(&whole)
 }
 
-// stageOf returns the first stage of the class at which there is something to launch for it,
-// and that, of the pools of most weight that have any.
+// stageOf returns the first stage of the class at which a node can be launched for it, and the
+// bins for that: those of the NodePools with the highest weight that have any.
 func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, in *model.Admitted) {
 	for i := range cl.Stages {
 		st := &cl.Stages[i]
@@ -123,7 +124,7 @@ func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, 
 	return nil, nil, nil
 }
 
-// limit finds out how many pods of the class one new node may have; false if none.
+// limit finds out how many pods of the class one new node may have. It returns false if none.
 func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 	place := b.noDomains()
 	for k := range place.Domain {
@@ -146,8 +147,8 @@ func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 	return n > 0
 }
 
-// split divides a class over the domains of the key that matters, pod by pod: to the
-// domain that its rules favour, of equals to the cheapest.
+// split divides a class over the domains of its topology key, pod by pod: each goes to the domain
+// that the rules prefer, of equals to the cheapest.
 func (b *launcher) split(whole *share) {
 	sides := b.sides(whole)
 	cl, st := whole.lead()
@@ -184,9 +185,9 @@ func (b *launcher) split(whole *share) {
 	}
 }
 
-// sides returns the domains in which there is something to launch that holds a pod of a
-// share, those with the lowest prices first. It returns none if in some pool no offering
-// decides the key. They are good until it is asked again.
+// sides returns the domains in which a node that holds a pod of the share can be launched, the
+// cheapest first; none if there is a NodePool of which no offering decides the key. They are
+// valid until the next call.
 func (b *launcher) sides(whole *share) []side {
 	for i := range b.divided {
 		d := &b.divided[i]
@@ -204,7 +205,7 @@ func (b *launcher) sides(whole *share) []side {
 	return b.sidesNow
 }
 
-// dividedMax is for how many shares is remembered what domains they may be divided to.
+// dividedMax is for how many shares the sides are kept.
 const dividedMax = 64
 
 func (b *launcher) sidesOf(whole *share) []side {
