@@ -7,33 +7,35 @@ import (
 )
 
 const (
-	// exchangeMoves is how many pods may go elsewhere for one, exchangePair how many from one
-	// node.
+	// exchangeMoves is how many pods may be moved for one, exchangePair how many from one node.
 	exchangeMoves, exchangePair = 3, 2
-	// exchangeSearches bounds how often that is tried for all pods, exchangeOne for one.
+	// exchangeSearches bounds the search for all pods, exchangeOne for one, in pairs of a pod and a
+	// node that are tried.
 	exchangeSearches, exchangeOne = 100_000, 50_000
 )
 
-// exchange finds places for pods that the rules between pods keep from where they were
-// meant to be, on nodes that are to be launched anyway: others go elsewhere for them.
+// exchange finds room on the nodes of an answer for pods that rules between pods keep from the
+// nodes where the answer puts them: other pods are moved to another node for them. It searches
+// every way, so it is for few pods; batchAssigner.exchange does the same for very many, with one
+// move each.
 type exchange struct {
 	launcher   *launcher
 	bins       []*opening
 	assigned   [][]int32       // by bin: pods
-	candidates []swapCandidate // by class; without a member: its pods stay where they are
+	candidates []swapCandidate // by class; without a member: its pods are not moved
 	class      []int           // by pod
 	queue      []int32
-	searches   int // that are left
-	broken     int // pods whose rules were broken before
+	searches   int // how many pairs may still be tried
+	broken     int // how many pods had broken rules before
 }
 
-// swapCandidate is a class whose pods may go elsewhere, and the offerings that are right for it.
+// swapCandidate is a class whose pods may be moved, and the offerings where they may be.
 type swapCandidate struct {
 	member *member
 	right  []uint64
 }
 
-// exchangeAll does so for all pods that are left.
+// exchangeAll exchanges pods for all that are left.
 func (b *launcher) exchangeAll(bins []*opening) {
 	if len(b.topo.DaemonSets) > 0 {
 		return
@@ -102,7 +104,8 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 	return x
 }
 
-// place finds places for pods, for which up to so many others move.
+// place puts the unplaced pods on nodes, and moves up to so many others for them. If it cannot,
+// it changes nothing and returns false.
 func (x *exchange) place(unplaced []int32, moves int) bool {
 	if len(unplaced) == 0 {
 		x.searches -= len(x.launcher.state.Assignments)
@@ -133,8 +136,9 @@ func (x *exchange) place(unplaced []int32, moves int) bool {
 	return false
 }
 
-// evict makes room for the first of some pods on a node: up to so many of those seated
-// there, from one on, have to find another place with the rest.
+// evict puts the first of the unplaced pods on a node, and takes up to so many pods off it, from
+// the given one on. These have to find another node together with the rest. If that fails, it
+// changes nothing and returns false.
 func (x *exchange) evict(i, from int, unplaced []int32, moves, most int) bool {
 	p, bin := unplaced[0], x.bins[i]
 	g := &x.candidates[x.class[p]]
@@ -168,7 +172,7 @@ func (x *exchange) evict(i, from int, unplaced []int32, moves, most int) bool {
 	return false
 }
 
-// admits reports whether a pod has room on a node, and all rules let it be there.
+// admits reports whether a node has room for a pod, and all rules allow it there.
 func (x *exchange) admits(bin *opening, g *swapCandidate) bool {
 	c := g.member.class
 	if !bin.holds(c) || !model.Bitset(g.right[x.launcher.base[bin.node.PoolIndex]/64:]).Has(bin.offering) {
@@ -177,7 +181,7 @@ func (x *exchange) admits(bin *opening, g *swapCandidate) bool {
 	return len(c.Keys) == 0 || !bin.node.IsUndetermined(c.Keys) && x.launcher.topo.Check(c, g.member.st, &bin.node.Domains).IsYes()
 }
 
-// count notes that one more of a class is on a node, or one fewer.
+// count adds n pods of a class on a node to what it holds and to the topology counts.
 func (x *exchange) count(bin *opening, g *swapCandidate, n int32) {
 	x.launcher.topo.MakePresent(bin.node)
 	bin.node.Used.AddN(g.member.class.Need, int64(n))
@@ -186,7 +190,7 @@ func (x *exchange) count(bin *opening, g *swapCandidate, n int32) {
 	}
 }
 
-// countBroken returns how many pods must not be where they are.
+// countBroken returns how many pods have broken rules where they are.
 func (x *exchange) countBroken() (n int) {
 	for i, bin := range x.bins {
 		for _, p := range x.assigned[i] {
@@ -198,7 +202,7 @@ func (x *exchange) countBroken() (n int) {
 	return n
 }
 
-// keep writes down who came to a node.
+// keep assigns the pods that came to a node to it.
 func (x *exchange) keep(i int) {
 	bin := x.bins[i]
 	if bin.index < 0 && len(x.assigned[i]) > 0 {

@@ -9,15 +9,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// entry is pods of a share that are meant for one node to be launched, and wait until the
-// rules between pods admit them.
+// entry is pods of a share that the answer puts on one node, and that wait until the rules
+// between pods allow them there.
 type entry struct {
 	bin   *opening
 	share int32
 	left  int
 }
 
-// openAll turns an answer into launches. It reports whether any pod found a place.
+// openAll turns an answer into planned nodes. It reports whether there are any.
+//
+// Filling a node means something else here than in core/cover: the answer says how many pods of
+// each share a node gets, and openAll finds out which of them the exact rules let there. Pods
+// without rules are put there at once (fillByMeanSize, or fill where host ports or minValues are
+// counted). Pods with rules wait until all nodes are open, because each may depend on others.
 func (b *launcher) openAll(answer *cover.Solution) bool {
 	before := len(b.state.Planned)
 	b.expectNodes(answer)
@@ -63,7 +68,7 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 	return len(b.state.Planned) > before
 }
 
-// expectNodes takes memory for the places of all nodes of an answer at once.
+// expectNodes takes memory for the domains of all nodes of an answer at once.
 func (b *launcher) expectNodes(answer *cover.Solution) {
 	if b.hostname < 0 {
 		return
@@ -75,8 +80,8 @@ func (b *launcher) expectNodes(answer *cover.Solution) {
 	b.ledger.Expect(b.hostname, nodes)
 }
 
-// fillSlack places what is left where it makes no launch dearer. Pods with rules are asked
-// of each launch one by one, so of very many of them none is.
+// fillSlack puts pods that are left on planned nodes where that makes no node dearer. For pods
+// with rules each node has to be asked, so this is not done for very many of them.
 func (b *launcher) fillSlack() {
 	for i := range b.shares {
 		for _, m := range b.shares[i].members {
@@ -87,8 +92,8 @@ func (b *launcher) fillSlack() {
 	}
 }
 
-// openOne returns an empty bin for a pattern, settled on the domains that matter to its
-// items; nil if the pool's limits allow no more.
+// openOne returns an empty node for a pattern, in the domains that matter to its items; nil if
+// the pool's limits do not allow another node.
 func (b *launcher) openOne(at, offering int, items []cover.Item) *opening {
 	pool := b.model.Pools[at]
 	l := pool.NewNode(at)
@@ -111,7 +116,7 @@ func (b *launcher) openOne(at, offering int, items []cover.Item) *opening {
 	return o
 }
 
-// pin settles the bin on the offering's own value of a key of the ledger.
+// pin narrows the node to the offering's value of a topology key.
 func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
 	key := b.ledger.Keys()[k]
 	model, decided := l.Pool.Label(key)
@@ -131,8 +136,8 @@ func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
 	}
 }
 
-// assignOne places one pod that the places of others matter to. Of a bin whose types are
-// still to be found out only the pattern's own is asked whether it has room.
+// assignOne puts one pod with rules on a node, if they allow it. As long as the node's types are
+// not found out (see take), only the offering's own type is asked whether it has room.
 func (b *launcher) assignOne(bin *opening, m *member) bool {
 	c, st := m.class, m.st
 	if bin.taken || bin.node.Pool.IsLimited() || len(bin.node.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.node.IsUndetermined(c.Keys) {
@@ -151,7 +156,7 @@ func (b *launcher) assignOne(bin *opening, m *member) bool {
 	return true
 }
 
-// fill adds up to n pods of a share, one class after another.
+// fill adds up to n pods of a share, one class after another, under all of the node's rules.
 func (b *launcher) fill(bin *opening, sh *share, n int) {
 	for i := range sh.members {
 		m := &sh.members[i]
@@ -163,11 +168,11 @@ func (b *launcher) fill(bin *opening, sh *share, n int) {
 	}
 }
 
-// fillByMeanSize adds up to n pods of a share as far as the offering's own type holds them; which other
-// types do is found out by take. The answer knows only the pods' mean size, so large ones
-// and small ones are drawn such that the sum stays close to it.
+// fillByMeanSize adds up to n pods of a share, as far as the offering's own type holds them, and
+// returns how many did not fit. The answer knows only the mean size of the share's pods, so
+// large and small ones alternate such that their sum stays close to what the answer reckons.
 func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
-	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
+	ahead := 0.0 // by how many pods of mean size the sum exceeds what the answer reckons
 	for ; n > 0 && sh.low <= sh.high; n-- {
 		at, other := sh.low, sh.high
 		if ahead > 0 {
@@ -197,8 +202,8 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 	return n
 }
 
-// put puts one pod of a class on a node of which the offering has room for it, if what the
-// class asks of labels lets it.
+// put puts one pod of a class on a node that holds it, if what the class asks of labels leaves
+// the node its offering. Whether rules between pods allow it is for the caller to check.
 func (b *launcher) put(bin *opening, m *member) bool {
 	if !bin.accept(m) {
 		return false
@@ -208,7 +213,7 @@ func (b *launcher) put(bin *opening, m *member) bool {
 	return true
 }
 
-// assign records that n pods of the class went to the bin.
+// assign assigns n pods of the class to the node.
 func (b *launcher) assign(bin *opening, c *model.PodClass, n int) {
 	if n == 0 {
 		return
@@ -220,8 +225,8 @@ func (b *launcher) assign(bin *opening, c *model.PodClass, n int) {
 	c.Take(b.state.Assignments, n, model.Assignment{Kind: model.OnPlanned, Index: bin.index})
 }
 
-// take leaves a bin that has pods the types that hold them all, and takes from the pool's
-// limits what it may need.
+// take ends the opening of a node that has pods: it leaves the node the types that hold all of
+// them, and takes from the pool's limits what the node may need.
 func (b *launcher) take(bin *opening) {
 	if bin.index < 0 || bin.taken {
 		return
@@ -235,8 +240,8 @@ func (b *launcher) take(bin *opening) {
 	bin.node.Pool.TakeLimits(bin.node)
 }
 
-// admit places pods that other pods' places matter to, one by one, each class's in turn
-// over its domains, as long as any finds its place.
+// admit places waiting pods one by one, as long as rules between pods allow any: of each class
+// one pod for each share, which is one for each domain, and again.
 func (b *launcher) admit(waiting []entry) {
 	queues, count := make([]queue, len(b.shares)), make([]int, len(b.shares))
 	for i := range waiting {
@@ -272,10 +277,10 @@ func (b *launcher) byClass(round func(first, end int) (progress bool)) {
 	}
 }
 
-// queue is the entries of one share that still wait.
+// queue is the waiting entries of one share.
 type queue struct{ entries []*entry }
 
-// turn gives each queue of a class one pod's place. It reports whether any found one.
+// turn places one pod of each queue of a class. It reports whether it placed any.
 func (b *launcher) turn(queues []queue) (progress bool) {
 	for i := range queues {
 		q := &queues[i]
@@ -287,7 +292,7 @@ func (b *launcher) turn(queues []queue) (progress bool) {
 				progress = true
 				break
 			}
-			// Another node of the same domain will do only where the hostname matters.
+			// If the hostname does not matter, the other nodes of the domain will not do either.
 			if b.hostname < 0 || !slices.Contains(b.shares[e.share].members[0].class.Keys, b.hostname) {
 				break
 			}
