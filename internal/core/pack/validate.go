@@ -181,11 +181,11 @@ func (r *readmission) one(c *model.PodClass, p int32) bool {
 			return true
 		}
 		for l, b := range r.solver.state.Planned {
-			if b.Refusal.IsYes() && r.harmless(c, st, b) && r.solver.state.AddSettled(b, c, st) && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(l)}) {
+			if b.Refusal.IsYes() && r.harmless(c, st, b) && r.solver.state.PlaceOneOnPlanned(b, c, st) && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(l)}) {
 				return true
 			}
 		}
-		if r.solver.state.OpenNode(c, st, func(b *model.PlannedNode) bool { return r.solver.state.AddSettled(b, c, st) }) != nil && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(len(r.solver.state.Planned) - 1)}) {
+		if r.solver.state.OpenNode(c, st, func(b *model.PlannedNode) bool { return r.solver.state.PlaceOneOnPlanned(b, c, st) }) != nil && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(len(r.solver.state.Planned) - 1)}) {
 			return true
 		}
 	}

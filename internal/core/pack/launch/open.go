@@ -141,7 +141,7 @@ func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
 func (b *launcher) assignOne(bin *opening, m *member) bool {
 	c, st := m.class, m.st
 	if bin.taken || bin.node.Pool.IsLimited() || len(bin.node.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.node.IsUndetermined(c.Keys) {
-		if !bin.affordable() || !b.state.AddSettled(bin.node, c, st) {
+		if !bin.affordable() || !b.state.PlaceOneOnPlanned(bin.node, c, st) {
 			return false
 		}
 		b.assign(bin, c, 1)

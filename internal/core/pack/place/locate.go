@@ -10,10 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// This file is for classes whose place matters to other pods, or theirs to them: they are
-// placed one by one against the ledger's counts.
-
-// DomainsOf returns the place of a node of the snapshot.
+// DomainsOf returns the domains of a node of the snapshot.
 func (s *Topology) DomainsOf(n *cluster.Node) topology.Place {
 	if n.InFlight != nil {
 		return s.domainsOfInFlight(n)
@@ -23,8 +20,8 @@ func (s *Topology) DomainsOf(n *cluster.Node) topology.Place {
 	return place
 }
 
-// locateNode writes to a place where a node is that has a Node, as far as anyone asks. Of a
-// node that has no pods that count, and gets none, only spreads ask.
+// locateNode writes the domains of a node that has a Node object, as far as rules need them. counts:
+// the node has pods that count, or may get some. Of other nodes only spreads need the domains.
 func (s *Topology) locateNode(n *cluster.Node, place *topology.Place, counts bool) {
 	for k, key := range s.Ledger.Keys() {
 		place.Domain[k] = topology.None
@@ -49,7 +46,7 @@ func (s *Topology) locateNode(n *cluster.Node, place *topology.Place, counts boo
 	}
 }
 
-// findWatchers finds out what nodes must be to count in spreads. Few owners differ in it.
+// findWatchers finds out what nodes must be to count in spreads. That differs for few owners.
 func (s *Topology) findWatchers() {
 	constraintSets, asked := s.Ledger.Constraints(), make([]bool, s.Ledger.Groups())
 	for k := range s.Ledger.Keys() {
@@ -80,8 +77,8 @@ func (s *Topology) findWatchers() {
 	})
 }
 
-// domainsOfInFlight returns the place of a claim that the cloud has not answered for: it may be
-// in each domain that its requirements allow.
+// domainsOfInFlight returns the domains of a NodeClaim for which the cloud has not answered: it
+// may be in each domain that its requirements allow.
 func (s *Topology) domainsOfInFlight(n *cluster.Node) topology.Place {
 	u := Undetermined{Host: n.Name, Requirements: n.InFlight.Requirements, labels: n.Labels, PoolIndex: slices.IndexFunc(s.Model.Pools, func(p *model.Pool) bool { return p.NodePool.Name == n.Pool })}
 	if u.PoolIndex >= 0 {
@@ -90,7 +87,7 @@ func (s *Topology) domainsOfInFlight(n *cluster.Node) topology.Place {
 	return s.DomainsOfUndetermined(&u)
 }
 
-// AdmitOwners notes for each pool what the owner of each spreading group admits of it.
+// AdmitOwners notes, for each NodePool, what the owner of each spreading group admits of it.
 func (s *Topology) AdmitOwners() {
 	s.findWatchers()
 	constraintSets := s.Ledger.Constraints()
@@ -121,8 +118,8 @@ func (s *Topology) AdmitOwners() {
 	}
 }
 
-// LocatePools notes for each spreading group the domains in which nodes could be launched
-// that its owner admits.
+// LocatePools notes, for each spreading group, the domains in which nodes could be launched that
+// the group's owner admits.
 func (s *Topology) LocatePools() {
 	keys := s.Ledger.Keys()
 	hostname := -1
@@ -154,8 +151,8 @@ func (s *Topology) LocatePools() {
 	}
 }
 
-// LocatePlanned gives a new bin its place: what its pool settles is known, the rest is
-// open until a pod for which it matters comes.
+// LocatePlanned notes the domains of a new planned node. Those that its NodePool decides are
+// known. The others are open until a pod comes for which they matter.
 func (s *Topology) LocatePlanned(b *model.PlannedNode) {
 	keys := s.Ledger.Keys()
 	if len(keys) == 0 {
@@ -178,9 +175,8 @@ func (s *Topology) LocatePlanned(b *model.PlannedNode) {
 	}
 }
 
-// CountSpreads works out in which spreading groups the bin counts: those whose owner admits
-// some of what it may still become. A bin that was settled elsewhere is not a domain for
-// those who cannot go there.
+// CountSpreads works out in which spreading groups a planned node counts: those whose owner
+// admits some of the offerings that the node has left.
 func (s *Topology) CountSpreads(b *model.PlannedNode) {
 	for i := range s.SpreadOwners[b.PoolIndex] {
 		o := &s.SpreadOwners[b.PoolIndex][i]

@@ -8,12 +8,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// fewDomains is how many domains of each key there are thought to be, nodes aside.
+// fewDomains is for how many domains of each key memory is taken, besides a hostname a node.
 const fewDomains = 6
 
-// NewLedger returns the ledger of all rules between pods that matter to the classes. They
-// come first, in their order; pod constraints that only run follow, then the daemons. running is the
-// index of each entry of the nodes' pods, one node after another.
+// NewLedger returns the topology counts for all rules between pods that matter to the classes.
+// Its classes are these, in their order, then the constraints of pods that only run, then the
+// DaemonSets. running is the class of each entry of the nodes' pods, one node after another.
 func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.Meter) (l *topology.Ledger, running []int32) {
 	entries := 0
 	for i := range snap.Nodes {
@@ -57,21 +57,21 @@ func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.M
 	return l, running
 }
 
-// newDomains returns memory for a place.
+// newDomains returns memory for the domains of a node.
 func (s *Topology) newDomains() topology.Place {
 	return topology.Place{Domain: s.places.domains.Take(len(s.Ledger.Keys())), Counts: s.places.flags.Take(s.Ledger.Groups())}
 }
 
-// spreadWatcher is what owners of spreading groups that are asked about want of a node for it to
-// count.
+// spreadWatcher is what a node must be to count in some spreading groups: what the owners of
+// these groups select and tolerate.
 type spreadWatcher struct {
-	terms       []label.Requirements // nil: nothing
+	terms       []label.Requirements // nil: any node counts
 	honorTaints bool
 	tolerations []cluster.Toleration
 	groups      []int
 }
 
-// SpreadOwners are the owners of spreading groups that admit the same of a pool.
+// SpreadOwners are owners of spreading groups that admit the same offerings of a NodePool.
 type SpreadOwners struct {
 	terms    []label.Requirements // nil: any node counts
 	Admitted model.Admitted
@@ -84,33 +84,33 @@ func (s *Topology) fork() *Topology {
 	return &f
 }
 
-// Topology is where nodes are, as far as rules between pods can tell.
+// Topology is the domains of nodes, and how many pods of each rule are in each domain.
 type Topology struct {
 	Model  *model.Model
 	Ledger *topology.Ledger
-	// SpreadOwners tells, by pool, what the owners of spreading groups admit of it.
+	// SpreadOwners are, by pool, the owners of spreading groups and what they admit of it.
 	SpreadOwners [][]SpreadOwners
-	// watchers are whom it matters for which nodes count in a spread.
+	// watchers say which existing nodes count in which spreading groups.
 	watchers []spreadWatcher
-	// DaemonSets are the daemons that rules of pods see.
+	// DaemonSets are those whose pods are counted by topology.
 	DaemonSets []CountedDaemonSet
 	places     placeMemory
 }
 
-// placeMemory is memory for places.
+// placeMemory is memory for the domains of nodes.
 type placeMemory struct {
 	domains model.Slab[int32]
 	flags   model.Slab[bool]
-	values  [][]string   // of the place at hand, by key
+	values  [][]string   // of the node at hand, by key
 	both    model.Bitset // of the value at hand
 }
 
-// CountedDaemonSet is a daemon that some rule sees.
+// CountedDaemonSet is a DaemonSet whose pods are counted by topology.
 type CountedDaemonSet struct {
 	name        string
 	constraints *cluster.Constraints
 	Class       int            // in the ledger
-	on          []model.Bitset // by pool: the types that carry it
+	on          []model.Bitset // by pool: the instance types that have it
 }
 
 // Check returns why rules between pods keep a pod of the class from the domains, with the
