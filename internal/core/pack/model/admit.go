@@ -11,8 +11,8 @@ import (
 )
 
 // Match returns the offerings that do not conflict with the requirements, and those of the
-// requirements that no offering settles. The refusal names the first key, in order, that
-// leaves nothing. own: these are the pool's requirements themselves.
+// requirements that no offering decides. The refusal names the first key, in order, that leaves
+// no offering. own: these are the NodePool's own requirements.
 func (p *Pool) Match(want label.Requirements, own bool) (offerings Bitset, open label.Requirements, refusal verdict.Verdict) {
 	switch {
 	case own:
@@ -58,8 +58,7 @@ func (p *Pool) Match(want label.Requirements, own bool) (offerings Bitset, open 
 	return offerings, open, verdict.Verdict{}
 }
 
-// Admit returns what pod constraints allows of the pool; preference is asked for on top of each of its
-// terms.
+// Admit returns what a pod's constraints, and the preference besides, allow of the NodePool.
 func (p *Pool) Admit(sh *cluster.Constraints, preference label.Requirements) Admitted {
 	if why := p.NodePool.NotForPods(); why != "" {
 		return Admitted{Refusal: verdict.Of(verdict.PoolUnready, "", "%s", why)}
@@ -70,7 +69,7 @@ func (p *Pool) Admit(sh *cluster.Constraints, preference label.Requirements) Adm
 	return p.AdmitLabels(sh.Terms, preference)
 }
 
-// AdmitLabels is admit as far as labels go.
+// AdmitLabels is Admit for the labels alone.
 func (p *Pool) AdmitLabels(terms []label.Requirements, preference label.Requirements) Admitted {
 	var in Admitted
 	var first verdict.Verdict
@@ -97,8 +96,8 @@ func (p *Pool) AdmitLabels(terms []label.Requirements, preference label.Requirem
 	return in
 }
 
-// promise returns what is sure of an in-flight NodeClaim: the offerings it may become, and the room
-// that every one of them has.
+// promise returns what is certain about an in-flight NodeClaim: the offerings that it may become,
+// and the room that each of them has.
 func (p *Pool) promise(claim *cluster.InFlightClaim) (offerings Bitset, free quantity.Vector) {
 	offerings, _, refusal := p.Match(claim.Requirements, true)
 	if !refusal.IsYes() {
@@ -127,8 +126,8 @@ func AnyEmpty(terms []label.Requirements) bool {
 	return slices.ContainsFunc(terms, func(t label.Requirements) bool { return len(t) == 0 })
 }
 
-// Allows reports whether some of what has the offerings and the requirements may be what the
-// class allows, and whether some may be not.
+// Allows reports, about a node that may become any of the offerings under the requirements, whether
+// some of these nodes are allowed, and whether some are not.
 func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notAll bool) {
 	for _, t := range in.Terms {
 		if _, conflict := has.Conflict(t.Open); conflict || !offerings.Meets(t.Offerings) {
@@ -142,21 +141,21 @@ func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notA
 	return some, some
 }
 
-// Admitted is what a class allows of one pool.
+// Admitted is what a class allows of one NodePool.
 type Admitted struct {
-	Refusal verdict.Verdict // set: nothing
+	Refusal verdict.Verdict // why it allows nothing; yes: it allows the terms
 	Terms   []AdmittedTerm
 }
 
-// AdmittedTerm is one term of the class's requirements against a pool: the offerings it allows,
-// and what it asks of keys that no offering decides.
+// AdmittedTerm is one of a class's alternative requirements, compared with a NodePool: the
+// offerings that it allows, and what it asks of labels that no offering decides.
 type AdmittedTerm struct {
 	term      label.Requirements
 	Offerings Bitset
 	Open      label.Requirements
 }
 
-// assured reports whether whatever satisfies have also satisfies want.
+// assured reports whether every label that satisfies have also satisfies want.
 func assured(have, want label.Requirements) bool {
 	for key, q := range want {
 		h, ok := have[key]

@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// New states the pools of a snapshot in the solver's terms. The work, and all that is done
-// with the model later, is taken from the meter.
+// New states the NodePools of a snapshot in the solver's terms. This work, and all that is done
+// with the model later, counts on the meter.
 func New(snap *cluster.Snapshot, space quantity.Space, opts Options, meter *effort.Meter) *Model {
 	m := &Model{Snapshot: snap, Options: opts, Space: space, Meter: meter}
 	for _, p := range byWeight(snap.Pools) {
@@ -20,8 +20,8 @@ func New(snap *cluster.Snapshot, space quantity.Space, opts Options, meter *effo
 	return m
 }
 
-// SpaceOf returns every resource that a pod asks for, a daemon needs or a limit counts.
-// What nodes have besides is of no interest.
+// SpaceOf returns every resource that a pending pod or a DaemonSet asks for, or that a limit
+// counts. The other resources of nodes do not matter.
 func SpaceOf(snap *cluster.Snapshot) quantity.Space {
 	lists := []quantity.List{{quantity.CPU: 0, quantity.Memory: 0, quantity.Pods: 0}}
 	seen := map[*cluster.Constraints]bool{}
@@ -85,7 +85,7 @@ func newPool(m *Model, pool *cluster.Pool) *Pool {
 	return p
 }
 
-// order sorts the types by name and by price, so that no launch need do it.
+// order sorts the types by name and by price, so that it is not done for each planned node.
 func (p *Pool) order() {
 	for t := range p.Types {
 		p.byName = append(p.byName, int32(t))
@@ -95,7 +95,7 @@ func (p *Pool) order() {
 	slices.SortStableFunc(p.byPrice, func(x, y int32) int { return cmp.Compare(p.Types[x].priceMin, p.Types[y].priceMin) })
 }
 
-// reserveForDaemons takes from each type what the daemons that would run on it need.
+// reserveForDaemons takes from each type what the DaemonSet pods that would run on it need.
 func (p *Pool) reserveForDaemons(daemons []cluster.Daemon) {
 	var memory Slab[int64]
 	within := 0

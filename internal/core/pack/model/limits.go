@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// countLimits works out what is left of the limits after the nodes there are. A claim
-// that is still open counts as the largest it may become.
+// countLimits works out what existing nodes leave of the limits. An in-flight NodeClaim counts as
+// the largest instance type that it may become.
 func (p *Pool) countLimits(snap *cluster.Snapshot) {
 	used, nodes := make(quantity.Vector, len(p.Space)), int64(0)
 	var limited []int
@@ -52,7 +52,7 @@ func (p *Pool) countLimits(snap *cluster.Snapshot) {
 	}
 }
 
-// LiftLimits takes limits for none where even so many of the largest nodes are within them.
+// LiftLimits ignores the limits if even so many of the largest nodes stay within them.
 func (p *Pool) LiftLimits(nodes int) {
 	n := int64(nodes)
 	if p.ample = p.NodesLeft >= n; !p.ample {
@@ -74,7 +74,7 @@ func (p *Pool) LiftLimits(nodes int) {
 	}
 }
 
-// ReturnLimits adds to what is left of the pool's limits.
+// ReturnLimits gives the amounts of a node back to the pool's limits; a sign of -1 takes them.
 func (p *Pool) ReturnLimits(v quantity.Vector, sign int64) {
 	if _, limited := p.NodePool.Limits[quantity.Nodes]; limited {
 		p.NodesLeft += sign
@@ -86,7 +86,7 @@ func (p *Pool) ReturnLimits(v quantity.Vector, sign int64) {
 	}
 }
 
-// TakeLimits takes from the pool's limits what a new bin may need of them.
+// TakeLimits takes from the pool's limits what a planned node may need of them.
 func (p *Pool) TakeLimits(b *PlannedNode) {
 	if !p.IsLimited() {
 		return
@@ -95,9 +95,9 @@ func (p *Pool) TakeLimits(b *PlannedNode) {
 	b.HoldLimits(b.largest())
 }
 
-// ShrinkToCheapest makes the pool's launches content with types no larger than the cheapest one
-// that holds their pods, and gives back to the limits what they held for more. It tells
-// whether anything was given back.
+// ShrinkToCheapest narrows the pool's planned nodes to types no larger than the cheapest one that
+// holds their pods, and gives back to the limits what the larger types took. It reports whether
+// anything was given back.
 func (p *Pool) ShrinkToCheapest(launches []*PlannedNode) bool {
 	if !p.IsLimited() {
 		return false
@@ -127,7 +127,7 @@ func (p *Pool) ShrinkToCheapest(launches []*PlannedNode) bool {
 	return gained
 }
 
-// WithinLimits reports whether v is no more than o of anything that the pool limits.
+// WithinLimits reports whether v is no more than o of each resource that the pool limits.
 func (p *Pool) WithinLimits(v, o quantity.Vector) bool {
 	for i := range v {
 		if p.Left[i] != math.MaxInt64 && v[i] > o[i] {

@@ -15,7 +15,7 @@ type Model struct {
 	Meter    *effort.Meter
 }
 
-// Fork returns a model with limits of its own.
+// Fork returns a model whose NodePools have limits of their own. Work with it is not metered.
 func (m *Model) Fork() *Model {
 	f := *m
 	f.Meter, f.Pools = nil, make([]*Pool, len(m.Pools))

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Pool is one pool: its offerings, which are the offerings of its types, and what is
+// Pool is a NodePool in the solver's terms: its instance types with their offerings, and what is
 // left of its limits.
 type Pool struct {
 	NodePool  *cluster.Pool
@@ -24,42 +24,43 @@ type Pool struct {
 	Offerings []*catalog.Offering
 	// TypeOf is the type of each offering.
 	TypeOf []int32
-	// Allowed are the offerings within the pool's requirements; buyable those of them that
-	// can be had now.
+	// Allowed are the offerings within the pool's requirements, and Buyable those of them that can
+	// be launched now.
 	Allowed, Buyable Bitset
-	keys             map[string]*Label // those asked for; nil: nothing decides it
+	keys             map[string]*Label // those asked for; nil: no offering decides the key
 	MinValues        []minValuesRule
 	memory           nodeMemory
-	sale             *Market            // see market; made when asked for
+	sale             *Market            // see Market; made when asked for
 	ownOpen          label.Requirements // see openRules; made when asked for
 	// all is all types, and LargestFree the most that any has for pods.
 	all         []int32
 	LargestFree quantity.Vector
 	some        Bitset    // of types, see setOf
-	prices      []float64 // by type, of the launch that is being written down
+	prices      []float64 // by type, of the planned node that is being described
 	// byName and byPrice are the types in the order of their names, and of their prices.
 	byName, byPrice []int32
 	daemonsAlike    bool // every type within the requirements has the same daemons
-	parted          bool // some types are several parts, see part.go
+	parted          bool // some types are several parts, see parts.go
 
 	// Left is what the limits still allow; MaxInt64 where there is none.
 	Left      quantity.Vector
 	NodesLeft int64
-	ShrunkTo  int  // launches below this index hold no more of the limits than they need
-	ample     bool // the limits are out of reach of one solve
+	ShrunkTo  int  // planned nodes below this index hold no more of the limits than they need
+	ample     bool // one solve cannot reach the limits
 }
 
 // InstanceType is one instance type of a pool, or a part of one.
 type InstanceType struct {
 	*catalog.Type
 	First, End    int             // its offerings
-	Free, Amounts quantity.Vector // free is allocatable less the daemons' share
+	Free, Amounts quantity.Vector // what is free beside DaemonSet pods, and the capacity
 	daemons       quantity.List
-	Ports         []cluster.HostPort // the daemons'
-	priceMin      float64            // of what is buyable
+	Ports         []cluster.HostPort // of the DaemonSet pods
+	priceMin      float64            // of the offerings that can be launched
 }
 
-// minValuesRule is a minValues of the pool: types between them must offer need values.
+// minValuesRule is a minValues of the pool: the types of a launch must have so many values of the
+// key between them.
 type minValuesRule struct {
 	Key    string
 	Need   int
@@ -79,7 +80,7 @@ func (p *Pool) among(ordered, types []int32) []int32 {
 	return out
 }
 
-// setOf returns the types as a set, until it is asked again.
+// setOf returns the types as a set, which is valid until the next call.
 func (p *Pool) setOf(types []int32) Bitset {
 	if p.some == nil {
 		p.some = NewBitset(len(p.Types))
@@ -91,8 +92,8 @@ func (p *Pool) setOf(types []int32) Bitset {
 	return p.some
 }
 
-// Label returns the model of a key that some type or offering decides. It is made when
-// it is first asked for: of all that types say of themselves little matters at a time.
+// Label returns which offerings have which value of a key; false if none decides it. It is made
+// when it is first asked for, because few of the keys of instance types matter in one solve.
 func (p *Pool) Label(key string) (*Label, bool) {
 	k, asked := p.keys[key]
 	if !asked {
@@ -102,7 +103,7 @@ func (p *Pool) Label(key string) (*Label, bool) {
 	return k, k != nil
 }
 
-// index notes which offerings carry which value of a key; nil: none decides it.
+// index works out which offerings have which value of a key; nil: none decides it.
 func (p *Pool) index(key string) *Label {
 	k := &Label{absent: NewBitset(len(p.Offerings)), At: map[string]int{}, width: len(p.Offerings)}
 	some := false
