@@ -67,11 +67,11 @@ func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict
 	switch {
 	case !refusal.IsYes():
 		return refusal
-	case p.Buyable.Empty():
+	case p.Launchable.Empty():
 		return noType()
 	case p.NodesLeft <= 0:
 		return limitReached(p, quantity.Nodes)
-	case !offerings.Intersection(offerings, p.Buyable):
+	case !offerings.Intersection(offerings, p.Launchable):
 		return verdict.Of(verdict.NoOffering, "", "no offering that the pod allows is available")
 	}
 	return whyTooSmall(p, c, offerings)
@@ -174,7 +174,7 @@ func whyMinValues(p *model.Pool) verdict.Verdict {
 func (s *solver) idle() []verdict.Verdict {
 	var idle []verdict.Verdict
 	for _, p := range s.state.Model.Pools {
-		if p.NodePool.NotForPods() == "" && p.Buyable.Empty() {
+		if p.NodePool.NotForPods() == "" && p.Launchable.Empty() {
 			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.NodePool.Name,
 				"no instance type within the requirements is available"))
 		}

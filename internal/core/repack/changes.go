@@ -34,8 +34,8 @@ func (s *Nodes) Undo(mark int) {
 	clear(s.unplaced)
 }
 
-// Keep makes everything since the mark final, as far as later marks go: what removed
-// nodes held of their pools' limits is free from then on.
+// Keep makes everything since the mark final, unless an earlier mark is undone. It gives what
+// removed nodes held of their pools' limits back to the limits.
 func (s *Nodes) Keep(mark int) {
 	for _, e := range s.log[mark:] {
 		if e.kind == changeRemove {
@@ -46,7 +46,7 @@ func (s *Nodes) Keep(mark int) {
 	s.kept = len(s.log)
 }
 
-// release gives back to the limits what a node of a pool held; -1 takes it again.
+// release gives what a node counts back to its pool's limits; a sign of -1 takes it again.
 func (s *Nodes) release(h int, sign int64) {
 	host := &s.hosts[h]
 	if host.node == nil {
@@ -61,7 +61,7 @@ func (s *Nodes) release(h int, sign int64) {
 	}
 }
 
-// Remove takes a node away. Its pods are unplaced until Reschedule and LaunchFor find them others.
+// Remove removes a node. Its pods are unplaced until they are rescheduled or launched for.
 func (s *Nodes) Remove(h int) {
 	host := &s.hosts[h]
 	host.gone = true
@@ -81,15 +81,16 @@ func (s *Nodes) Remove(h int) {
 func (s *Nodes) putBack(h int) {
 	host := &s.hosts[h]
 	host.gone = false
-	s.reslot(h)
+	s.updateVacancy(h)
 	for _, sh := range host.added {
 		s.inv.ledger.Count(int(sh.Class), &host.place, sh.N, 0)
 	}
 	s.countAll(host, 1)
 }
 
-// countAll adds the pods that the node came with to the ledger, or takes them out. One that
-// is there keeps its domains in every spread: it goes only when its pods are elsewhere.
+// countAll adds the pods that the node came with to the topology counts, or takes them out. An
+// existing node keeps its domains in every spread, for it is removed only when its pods are
+// elsewhere.
 func (s *Nodes) countAll(host *host, sign int32) {
 	if len(s.inv.ledger.Keys()) == 0 {
 		return
@@ -108,11 +109,12 @@ func (s *Nodes) countAll(host *host, sign int32) {
 	}
 }
 
+// add puts n unplaced pods of a class on a node.
 func (s *Nodes) add(c int32, h int, n int32) {
 	cl, host := &s.inv.classes[c], &s.hosts[h]
 	s.unplaced[c] -= n
 	host.free.AddN(cl.Need, -int64(n))
-	s.reslot(h)
+	s.updateVacancy(h)
 	s.inv.ledger.Count(int(c), &host.place, n, 0)
 	if k := len(host.added) - 1; k >= 0 && host.added[k].Class == c && host.added[k].Change == s.change {
 		host.added[k].N += n
@@ -122,10 +124,11 @@ func (s *Nodes) add(c int32, h int, n int32) {
 	s.log = append(s.log, change{changeAdd, int32(h), c, n})
 }
 
+// takeBack undoes add. The caller makes the pods unplaced if they should be.
 func (s *Nodes) takeBack(e change) {
 	host := &s.hosts[e.host]
 	host.free.AddN(s.inv.classes[e.class].Need, int64(e.n))
-	s.reslot(int(e.host))
+	s.updateVacancy(int(e.host))
 	s.inv.ledger.Count(int(e.class), &host.place, -e.n, 0)
 	k := len(host.added) - 1
 	if host.added[k].N -= e.n; host.added[k].N == 0 {
@@ -133,8 +136,8 @@ func (s *Nodes) takeBack(e change) {
 	}
 }
 
-// reslot shows the slots what the node has free.
-func (s *Nodes) reslot(h int) {
+// updateVacancy notes among the vacancies what the node has free now.
+func (s *Nodes) updateVacancy(h int) {
 	if host := &s.hosts[h]; !host.gone && host.taken {
 		s.vacancies.set(h, host.free)
 	} else {
@@ -142,7 +145,7 @@ func (s *Nodes) reslot(h int) {
 	}
 }
 
-// unwind is Undo that leaves pods unplaced that were so at the mark.
+// unwind is Undo that leaves those pods unplaced that were so at the mark.
 func (s *Nodes) unwind(mark int) {
 	for i := len(s.log) - 1; i >= mark; i-- {
 		switch e := s.log[i]; e.kind {
@@ -157,7 +160,7 @@ func (s *Nodes) unwind(mark int) {
 	s.log = s.log[:mark]
 }
 
-// place launches a bin and puts the pods on it. It returns the node.
+// place launches a node of an offering and puts the pods on it. It returns the node.
 func (s *Nodes) place(b int, content []Share) int {
 	bin := &s.inv.offerings[b]
 	h := len(s.hosts)
@@ -180,7 +183,7 @@ func (s *Nodes) place(b int, content []Share) int {
 	return h
 }
 
-// hostDomain returns a hostname domain that no node has.
+// hostDomain returns a hostname domain that no node is in.
 func (s *Nodes) hostDomain(key int) int32 {
 	if n := len(s.unused); n > 0 {
 		d := s.unused[n-1]
@@ -208,8 +211,8 @@ func (s *Nodes) unlaunch() {
 	s.hosts = s.hosts[:h]
 }
 
-// Open launches an empty node and lets Put use it until Close. It is false where a limit
-// does not allow it.
+// Open launches an empty node of an offering, which Put can use until Close. It returns false if
+// a limit does not allow it.
 func (s *Nodes) Open(bin int32) (h int, ok bool) {
 	if !s.inv.stock(int(bin)) {
 		return 0, false
@@ -225,13 +228,13 @@ func (s *Nodes) Close(h int) {
 	s.vacancies.drop(h)
 }
 
-// Cancel takes back what Open has just launched, and was given nothing.
+// Cancel takes back the node that Open has just launched, if it has no pods.
 func (s *Nodes) Cancel() {
 	s.unlaunch()
 	s.log = s.log[:len(s.log)-1]
 }
 
-// Launched returns the nodes that were launched since the mark, and are still there.
+// Launched returns the nodes that were launched since the mark and not removed again.
 func (s *Nodes) Launched(mark int) []int {
 	var hosts []int
 	for _, e := range s.log[mark:] {
@@ -242,7 +245,7 @@ func (s *Nodes) Launched(mark int) []int {
 	return hosts
 }
 
-// Stocked returns the nodes to be launched that were given pods since the mark.
+// Stocked returns the launched nodes that were given pods since the mark.
 func (s *Nodes) Stocked(mark int) []int {
 	var hosts []int
 	for _, e := range s.log[mark:] {
@@ -253,7 +256,7 @@ func (s *Nodes) Stocked(mark int) []int {
 	return hosts
 }
 
-// Moved returns the pods that were put since the mark on nodes that come before first.
+// Moved returns the pods that were put since the mark on nodes with an index below first.
 func (s *Nodes) Moved(mark, first int) []Move {
 	var moves []Move
 	for _, e := range s.log[mark:] {
@@ -264,7 +267,7 @@ func (s *Nodes) Moved(mark, first int) []Move {
 	return moves
 }
 
-// Move is N pods of a class that a node is given.
+// Move is N pods of a class that go to a node.
 type Move struct {
 	Class, Host, N int32
 }

@@ -6,23 +6,22 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// filler fills one new node, which is only thought of, with unplaced pods.
+// filler fills one bin, a new node that is not launched yet, with unplaced pods.
 //
-// core/cover fills bins too (cover/fill.go), and the two are different on purpose. cover fills
-// a bin of a problem that was compiled once and is solved at length: thousands of classes,
-// compared in 32 bits, dozens of them put in between two looks at what is scarce, and rules
-// between pods known as conflicts of two classes only. The search of consolidation fills
-// bins for a few pods, many thousand times a second, each time for others, and every pod has
-// to keep all rules with what is in the bin: so nothing is compiled, each pod is the best of
-// all for what is left, and the topology counts are asked about it. Where there are enough pods
-// for a problem, LaunchMany asks cover.
+// core/cover fills bins too (cover/fill.go), by another algorithm on purpose. A problem of cover
+// is compiled once and solved at length. It may have thousands of classes, so cover compares them
+// in 32 bits and chooses dozens of them before it prices anew what is free, and it knows rules
+// between pods only as conflicts of two classes. The search of consolidation fills bins for a few
+// pods, thousands of times a second, each time for others. So here nothing is compiled, each
+// class is the best one for what is free at that moment, and every pod is checked against all
+// rules with what is in the bin. For many pods LaunchMany asks cover.
 type filler struct {
 	inv   *Inventory
 	nodes *Nodes
 	// content is what is in the bin.
 	content []Share
 	free    quantity.Vector
-	// have is what is free, inverse its inverse, four resources at a time.
+	// have is free, and inverse its inverse, in blocks of four resources as in Inventory.blocks.
 	have, inverse [][4]float64
 	candidates    []int32 // classes that may still fit
 	left          []int32 // by class: pods that may be put in
@@ -44,7 +43,7 @@ func (f *filler) fill(b int, classes []int32) (worth float64) {
 	f.content, f.candidates = f.content[:0], f.candidates[:0]
 	copy(f.free, bin.free)
 	for r := range f.free {
-		f.free4(r)
+		f.setFree(r)
 	}
 	for _, c := range classes {
 		if f.nodes.unplaced[c] > 0 && bin.allowed.Has(int(c)) && s.fits(c, f.free) {
@@ -89,7 +88,7 @@ func (f *filler) put(c, n int32) {
 	f.free.AddN(need, -int64(n))
 	for r, amount := range need {
 		if amount != 0 {
-			f.free4(r)
+			f.setFree(r)
 		}
 	}
 	f.left[c] -= n
@@ -101,8 +100,8 @@ func (f *filler) put(c, n int32) {
 	f.content[k].N += n
 }
 
-// free4 notes among four how much of a resource is free.
-func (f *filler) free4(r int) {
+// setFree notes in have and inverse how much of a resource is free.
+func (f *filler) setFree(r int) {
 	have, inverse := 0.0, 0.0
 	if amount := f.free[r]; amount > 0 {
 		have, inverse = float64(amount), 1/float64(amount)
@@ -110,8 +109,9 @@ func (f *filler) free4(r int) {
 	f.have[r/4][r%4], f.inverse[r/4][r%4] = have, inverse
 }
 
-// pick returns the candidate that is worth most for what it takes, and how many of it to
-// put in at once; none if no candidate fits. Those that do not fit any more are dropped.
+// pick returns the candidate that is worth most for what it takes, and how many of its pods to
+// put in at once: a quarter of those that fit. n is 0 if no candidate fits. Candidates that do
+// not fit any more are dropped.
 func (f *filler) pick() (c, n int32) {
 	best, at, kept := -1.0, -1, f.candidates[:0]
 candidates:

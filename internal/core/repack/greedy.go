@@ -7,8 +7,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// LaunchFor finds new nodes for all unplaced pods for less than limit dollars per hour
-// together. It returns what they cost; false, and nothing is launched, when it can't.
+// LaunchFor launches nodes for all unplaced pods, for less than limit dollars an hour together. It
+// returns what they cost. If it cannot, it launches nothing and returns false.
+//
+// It launches the bin that carries most worth for its price, and again, as long as pods are
+// unplaced. After each it tries whether a single node takes all the rest for less.
 func (s *Launcher) LaunchFor(limit float64) (float64, bool) {
 	mark, spent := len(s.nodes.log), 0.0
 	least := s.gather()
@@ -18,7 +21,7 @@ func (s *Launcher) LaunchFor(limit float64) (float64, bool) {
 			return 0, false
 		}
 	}
-	best, bestAt := math.Inf(1), -1 // completing with one node after so many launches
+	best, bestAt := math.Inf(1), -1 // the price with a single node for the rest after so many launches
 	s.estimates.choose(least)
 	launched := 0
 	wide := false // all bins are tried
@@ -70,7 +73,8 @@ func (s *Launcher) LaunchFor(limit float64) (float64, bool) {
 	return s.finish(mark, bestAt, limit)
 }
 
-// finish takes back all but the first nodes that were launched and completes with one.
+// finish takes back all but so many of the nodes that were launched since the mark, and launches
+// a single node for the rest.
 func (s *Launcher) finish(mark, nodes int, limit float64) (float64, bool) {
 	end, seen := len(s.nodes.log), 0
 	for i := mark; i < len(s.nodes.log); i++ {
@@ -244,7 +248,7 @@ func (e *estimates) choose(worth float64) {
 	}
 }
 
-// chooseAll has all bins tried: none of those that were chosen takes what is left.
+// chooseAll has all bins tried. It is for when none of those that were chosen takes what is left.
 func (e *estimates) chooseAll() {
 	e.tried = e.tried[:0]
 	for b := range e.ratio {

@@ -14,47 +14,48 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// Inventory is what a session's changes do not alter: the classes of pods, the offerings that
-// can be launched, and what pods and resources are worth.
+// Inventory is what a session's changes do not alter: the pod equivalence classes, the offerings
+// that can be launched, and what pods and resources are worth.
 type Inventory struct {
 	model   *model.Model
 	topo    *place.Topology
 	ledger  *topology.Ledger
 	classes []model.PodClass
 	class   map[*cluster.Constraints]int32
-	// size are the classes in the order in which they are placed: those that others depend
-	// on first, then large ones.
+	// size is the classes in the order in which they are placed: dependents after the pods that they
+	// depend on, then the largest first.
 	size []int32
-	// offerings are what can be launched, by price, without what another is never worse than.
+	// offerings are what can be launched, by price, without offerings that are never better than
+	// another.
 	offerings []offering
-	// spotOfferings are the same at the lowest price of each: spot may be had for it.
+	// spotOfferings are the same at the lowest spot prices. offerings has spot at the price for which
+	// there are spotOfferingsMin alternatives.
 	spotOfferings []offering
-	// spotPools is how many offerings a spot launch should leave open.
-	spotPools int
-	// problem is to launch nodes for all pods.
+	// spotOfferingsMin is how many spot offerings a launch should leave open.
+	spotOfferingsMin int
+	// problem is to launch new nodes for all pods that the session may move.
 	problem cover.Problem
-	// worth is what one pod of each class costs at least on new nodes.
+	// worth is what one pod of each class costs at least on new nodes, its dual price.
 	worth []float64
-	// least is worth by spotOfferings.
+	// least is the same at the prices of spotOfferings.
 	least []float64
-	// prices are what a unit of each resource is worth, priced what a pod of each class takes of
-	// each, and norms the sums of the squares of that.
+	// prices is what a unit of each resource is worth, priced what a pod of each class needs of each
+	// resource at these prices, and norms the sum of the squares of that for each class.
 	prices, priced, norms []float64
-	// yields says of each class whether it leaves on-demand nodes to others: it may be on
-	// spot, and they may not.
+	// yields says of each class whether it leaves on-demand nodes to others: it may be on spot, and
+	// there are classes that may not.
 	yields    []bool
 	conflicts [][]model.Bitset // see conflicts.go
-	// ledgerIndex is the index of pod constraints in the ledger.
+	// ledgerIndex is the class that pod constraints are in the ledger.
 	ledgerIndex map[*cluster.Constraints]int
 	// keyed says of each class whether rules between pods concern it.
 	keyed []bool
-	// kinds are, by class, the kinds of nodes whose labels and taints are right; nil: each node
-	// has to be asked.
+	// kinds are, by class, the kinds of nodes that the class allows; nil: each node has to be asked.
 	kinds []model.Bitset
-	// newHost is a hostname domain for nodes that are only thought of.
+	// newHost is a hostname domain for new nodes that are not launched yet.
 	newHost int32
-	// needs is what a pod of each class asks for, one class after another, and blocks the same,
-	// four resources at a time. none is nothing of each.
+	// needs is what a pod of each class asks for, one class after another. blocks is the same, in
+	// blocks of four resources. none is zero of each resource.
 	needs  []int64
 	blocks [][4]float64
 	none   quantity.Vector
@@ -96,7 +97,7 @@ func (s *Inventory) stateNeeds() {
 	}
 }
 
-// stock reports whether the pool's limits allow one more of the bin.
+// stock reports whether the limits of an offering's pool allow one more node.
 func (s *Inventory) stock(b int) bool {
 	bin := &s.offerings[b]
 	return bin.pool.NodesLeft > 0 && bin.pool.Types[bin.typ].Amounts.Fits(bin.pool.Left)
@@ -122,15 +123,15 @@ func (s *Inventory) portTaken(b *offering, pods []Share, want []cluster.HostPort
 	return !model.PortsFree(s.model.Meter, want, b.pool.Types[b.typ].Ports) || s.portAmong(pods, want)
 }
 
-// portAmong reports whether one of the pods has a host port that is wanted.
+// portAmong reports whether one of the pods takes one of the host ports.
 func (s *Inventory) portAmong(pods []Share, want []cluster.HostPort) bool {
 	return slices.ContainsFunc(pods, func(sh Share) bool {
 		return !model.PortsFree(s.model.Meter, want, s.classes[sh.Class].Constraints.Ports)
 	})
 }
 
-// evenness is the square of the cosine between what a pod of a class needs and what is free, each
-// resource by its price.
+// evenness returns how alike what a pod of a class needs and what is free are: the square of the
+// cosine between them, with each resource at its price.
 func (s *Inventory) evenness(c int32, free quantity.Vector) float64 {
 	dot, ff := 0.0, 0.0
 	for r, x := range s.priced[int(c)*len(free):][:len(free)] {
@@ -145,7 +146,7 @@ func (s *Inventory) evenness(c int32, free quantity.Vector) float64 {
 	return dot * dot / (s.norms[c] * ff)
 }
 
-// addClasses makes a class of each shape that would want a node.
+// addClasses makes a class for each set of constraints of reschedulable and of pending pods.
 func (s *Inventory) addClasses() {
 	at := map[*cluster.Constraints]int32{}
 	s.class = at
@@ -176,8 +177,7 @@ func (s *Inventory) addClasses() {
 	}
 }
 
-// orderClasses sorts the classes: leaders before those that must be with them, large
-// before small.
+// orderClasses sorts the classes: dependents after the others, and large ones before small ones.
 func (s *Inventory) orderClasses() {
 	var most quantity.Vector
 	for _, p := range s.model.Pools {
@@ -215,8 +215,8 @@ func (s *Inventory) Classes() int { return len(s.classes) }
 // WorthOf returns what one pod of a class costs at least on new nodes.
 func (s *Inventory) WorthOf(class int32) float64 { return s.worth[class] }
 
-// Class returns the class of pod constraints that a pod of the snapshot has.
+// Class returns the class that constraints of the snapshot are.
 func (s *Inventory) Class(sh *cluster.Constraints) int32 { return s.class[sh] }
 
-// PriceOf returns what one node of the bin costs per hour in dollars.
+// PriceOf returns what a node of an offering costs, in dollars an hour.
 func (s *Inventory) PriceOf(bin int32) float64 { return s.offerings[bin].price }

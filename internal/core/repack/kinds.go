@@ -10,14 +10,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// kinds groups nodes that the classes cannot tell apart by labels and taints.
+// kinds groups the nodes that have the same taints, and the same values of all labels that classes
+// and DaemonSets ask about, hostname aside.
 type kinds struct {
 	s       *Inventory
 	keys    []string // that classes ask about, hostname aside
 	byName  map[string]int32
 	example []*cluster.Node
-	sums    []quantity.Vector // what daemons ask for, by kind with all labels daemons ask about
-	byHost  bool              // a daemon asks for a hostname
+	sums    []quantity.Vector // by kind: what DaemonSet pods ask for together; nil: not known yet
+	byHost  bool              // a DaemonSet asks for a hostname
 	buf     []byte
 }
 
@@ -48,6 +49,7 @@ func asksHost(terms []label.Requirements) bool {
 	return slices.ContainsFunc(terms, func(t label.Requirements) bool { _, ok := t[label.Hostname]; return ok })
 }
 
+// of returns the kind of a node.
 func (k *kinds) of(n *cluster.Node) int32 {
 	name := k.buf[:0]
 	for _, key := range k.keys {
@@ -72,7 +74,7 @@ func (k *kinds) of(n *cluster.Node) int32 {
 	return i
 }
 
-// daemons returns what the daemons that select a node of the kind ask for.
+// daemons returns what the pods of DaemonSets that select a node of the kind ask for together.
 func (k *kinds) daemons(n *cluster.Node, kind int32) quantity.Vector {
 	if k.byHost {
 		return model.DaemonsFor(k.s.model.Space, k.s.model.Snapshot.Daemons, n)
@@ -83,8 +85,8 @@ func (k *kinds) daemons(n *cluster.Node, kind int32) quantity.Vector {
 	return k.sums[kind]
 }
 
-// allowed returns for each class the kinds whose labels and taints are right. For classes
-// that ask for a hostname it is only known node by node: nil.
+// allowed returns, for each class, the kinds that it allows. It is nil for classes that ask for a
+// hostname, which each node has to be asked about.
 func (k *kinds) allowed() []model.Bitset {
 	out := make([]model.Bitset, len(k.s.classes))
 	for c := range k.s.classes {

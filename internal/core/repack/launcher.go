@@ -17,27 +17,29 @@ type Launcher struct {
 	total     quantity.Vector
 	estimates estimates
 	negative  *negativeCache         // nil: it is not remembered
-	answers   map[topology.Sum]*many // of LaunchMany, by sumOfUnplaced
+	answers   map[topology.Sum]*many // of bestOfUnplaced, by sumOfUnplaced
 	areas     []area                 // nil: they are not known yet
 }
 
+// newLauncher returns the launcher of a session.
 func newLauncher(inv *Inventory, nodes *Nodes, pods *Rescheduler) *Launcher {
 	return &Launcher{inv: inv, nodes: nodes, pods: pods, fills: newFiller(inv, nodes), estimates: newEstimates(inv.offerings)}
 }
 
-// area is where bins are, as far as rules between pods can tell them apart, hostnames aside.
+// area is bins that are alike to all rules between pods, hostnames aside, and their domains.
 type area struct {
 	place topology.Place
 	bins  []uint64
 }
 
-// many is what would be launched for pods at once, with the session's class of each of its classes.
+// many is an answer of core/cover for unplaced pods, and the session's class of each class of its
+// problem.
 type many struct {
 	cover.Solution
 	classes []int32
 }
 
-// gather lists the classes that are unplaced, and returns what their pods are worth.
+// gather lists the classes with unplaced pods, and returns what these pods are worth.
 func (s *Launcher) gather() (worth float64) {
 	s.some = s.some[:0]
 	for _, c := range s.inv.size {
@@ -49,9 +51,8 @@ func (s *Launcher) gather() (worth float64) {
 	return worth
 }
 
-// Remember has LaunchFor remember what it finds nothing for, and not look again; or no longer. That
-// saves much where little is found, for then windows of the same nodes come again from round to
-// round and from try to try; elsewhere they differ.
+// Remember turns the negative cache of LaunchFor on or off. It saves much where a search finds
+// little, for then the same sets of nodes are tried again and again.
 func (s *Launcher) Remember(yes bool) {
 	switch {
 	case !yes:
@@ -61,8 +62,8 @@ func (s *Launcher) Remember(yes bool) {
 	}
 }
 
-// sumOfUnplaced returns a sum of what is unplaced, as gathered, and of what may be launched for it now: of what rules
-// between pods count, and of what pools' limits leave.
+// sumOfUnplaced returns a checksum of the unplaced pods, as gathered, and of all that decides what
+// may be launched for them: the topology counts that concern them, and what limits leave.
 func (s *Launcher) sumOfUnplaced() (sum topology.Sum) {
 	for _, c := range s.some {
 		sum = sum.Add(uint64(c)<<32 | uint64(s.nodes.unplaced[c]))

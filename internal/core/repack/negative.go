@@ -4,19 +4,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// negativeCache is what LaunchFor found nothing for, and at how much at most. Of two with the same place the later
-// is kept.
+// negativeCache remembers for which unplaced pods LaunchFor found nothing, and below which price. Of
+// two that have the same index the later is kept.
 type negativeCache [4096]struct {
 	sum   topology.Sum
 	limit float64
 }
 
-// covers reports whether nothing was found for as much.
+// covers reports whether nothing was found for these pods below this price or a higher one.
 func (v *negativeCache) covers(sum topology.Sum, limit float64) bool {
 	e := &v[sum%topology.Sum(len(v))]
 	return e.sum == sum && e.limit >= limit
 }
 
+// add notes that nothing was found for these pods below this price.
 func (v *negativeCache) add(sum topology.Sum, limit float64) {
 	e := &v[sum%topology.Sum(len(v))]
 	if e.sum != sum || e.limit < limit {

@@ -12,18 +12,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// Nodes are the nodes that run or were launched, and the log by which changes to them are undone.
+// Nodes are the running and the launched nodes, and the log by which changes to them are undone.
 type Nodes struct {
 	inv       *Inventory
 	hosts     []host
 	vacancies vacancies
-	// largest is the most that a node has free, or one that can be launched.
+	// largest is, of each resource, the most that a node has free, new ones included.
 	largest  quantity.Vector
 	unplaced []int32 // by class: pods that have no node
 	log      []change
-	kept     int   // so much of the log is final
-	change   int32 // number of the change under way
-	// unused are hostname domains of nodes that were not launched after all.
+	kept     int   // how much of the log is final
+	change   int32 // the number of the present change
+	// unused are hostname domains of nodes whose launch was undone.
 	unused  []int32
 	present [][]int32 // by spreading group and domain: how many nodes
 }
@@ -31,17 +31,17 @@ type Nodes struct {
 // host is a node with its pods.
 type host struct {
 	node  *cluster.Node   // nil: to be launched
-	bin   int32           // what is to be launched; -1
+	bin   int32           // the index of the offering that is launched; -1: it exists
 	free  quantity.Vector // what no pod asks for
 	own   []Share
 	added []Share
-	kind  int32 // nodes of one kind are alike in labels and taints, hostname aside
+	kind  int32 // see kinds
 	place topology.Place
 	price float64
 	spot  bool
 	taken bool // false: it takes no pods
 	gone  bool
-	since int32 // the change that launched it; -1
+	since int32 // the change that launched it; -1: it exists
 }
 
 // Share is N pods of a class on a node.
@@ -51,8 +51,8 @@ type Share struct {
 	Change int32
 }
 
-// addHosts makes a host of each node, in the snapshot's order. running is the ledger's
-// list of the pods there.
+// addHosts makes a host of each node, in the snapshot's order. at is the class of constraints, and
+// running the ledger's class of each entry of the nodes' pods.
 func (s *Nodes) addHosts(at map[*cluster.Constraints]int32, running []int32) {
 	kinds := s.inv.newKinds()
 	prices := cluster.NewPrices(s.inv.model.Snapshot)
@@ -95,7 +95,7 @@ func (s *Nodes) addHosts(at map[*cluster.Constraints]int32, running []int32) {
 	}
 }
 
-// sharesOf appends to an empty list the pods by class.
+// sharesOf counts pods by class, and appends the counts to an empty list.
 func sharesOf(shares []Share, pods []cluster.ReschedulablePod, at map[*cluster.Constraints]int32) []Share {
 	var last *cluster.Constraints
 	c, k := int32(0), 0
@@ -112,7 +112,7 @@ func sharesOf(shares []Share, pods []cluster.ReschedulablePod, at map[*cluster.C
 	return shares
 }
 
-// measure notes how large nodes are.
+// measure works out largest.
 func (s *Nodes) measure() {
 	s.largest = make(quantity.Vector, len(s.inv.model.Space))
 	for h := range s.hosts {
@@ -125,14 +125,14 @@ func (s *Nodes) measure() {
 	}
 }
 
-// Hosts returns how many nodes there are, those that were launched since included. The
-// first are those of the snapshot, in its order.
+// Hosts returns how many nodes there are, launched ones included. The first are those of the
+// snapshot, in its order.
 func (s *Nodes) Hosts() int { return len(s.hosts) }
 
-// Node returns the node of the snapshot; nil for one that is to be launched.
+// Node returns the node of the snapshot; nil for a launched one.
 func (s *Nodes) Node(h int) *cluster.Node { return s.hosts[h].node }
 
-// Price returns what a node costs per hour in dollars; NaN when it is not known.
+// Price returns what a node costs, in dollars an hour; NaN if that is not known.
 func (s *Nodes) Price(h int) float64 { return s.hosts[h].price }
 
 // IsGone reports whether the node was removed.
@@ -144,10 +144,10 @@ func (s *Nodes) Added(h int) []Share { return s.hosts[h].added }
 // Own returns the pods that came with the node.
 func (s *Nodes) Own(h int) []Share { return s.hosts[h].own }
 
-// Since returns the number of the change that launched the node; -1 for those there are.
+// Since returns the number of the change that launched the node; -1 for an existing node.
 func (s *Nodes) Since(h int) int32 { return s.hosts[h].since }
 
-// Bin returns what is to be launched; -1 for a node there is.
+// Bin returns the offering of a launched node; -1 for an existing node.
 func (s *Nodes) Bin(h int) int32 { return s.hosts[h].bin }
 
 // IsSpot reports whether a node is a spot node.
@@ -161,7 +161,7 @@ func (s *Nodes) AnyUnplaced() bool {
 	return slices.ContainsFunc(s.unplaced, func(n int32) bool { return n > 0 })
 }
 
-// change is one entry of the log by which changes are taken back.
+// change is one entry of the log by which changes are undone.
 type change struct {
 	kind  changeKind
 	host  int32
@@ -178,7 +178,7 @@ const (
 	changeRelease
 )
 
-// appear notes that a node is at the place, vanish that it no longer is.
+// appear notes that there is a node in these domains, and vanish that it is no longer there.
 func (s *Nodes) appear(at *topology.Place) {
 	s.inv.ledger.Present(at)
 	s.inv.ledger.Spreading(func(g, _ int, _, _ bool) {
@@ -214,7 +214,7 @@ func (s *Nodes) isOpenTo(c int32, h int) bool {
 		(host.node != nil || !s.inv.hasConflict(s.inv.offerings[host.bin].at, c, host.added))
 }
 
-// accepts reports whether labels and taints are right.
+// accepts reports whether a class allows the labels of a node and tolerates its taints.
 func (s *Nodes) accepts(host *host, c int32) bool {
 	if host.node == nil {
 		return s.inv.offerings[host.bin].allowed.Has(int(c))
@@ -226,7 +226,7 @@ func (s *Nodes) accepts(host *host, c int32) bool {
 	return sh.Invalid == "" && fit.Tolerated(sh.Tolerations, host.node.Taints) && fit.Matches(sh.Terms, host.node.Labels)
 }
 
-// portTaken reports whether a host port is taken on the node.
+// portTaken reports whether one of the host ports is taken on the node.
 func (s *Nodes) portTaken(host *host, want []cluster.HostPort) bool {
 	if host.node != nil {
 		return !model.PortsFree(s.inv.model.Meter, want, host.node.Ports) || s.inv.portAmong(host.added, want)

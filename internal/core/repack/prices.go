@@ -6,8 +6,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 )
 
-// price works out what a pod of each class costs at least on new nodes, and from that
-// what a unit of each resource is worth.
+// price works out what a pod of each class costs at least on new nodes, and from that what a unit
+// of each resource is worth.
 func (s *Nodes) price() {
 	count := make([]int, len(s.inv.classes))
 	for h := range s.hosts {
@@ -36,23 +36,23 @@ func (s *Nodes) price() {
 // yield notes which classes leave on-demand nodes to others.
 func (s *Inventory) yield() {
 	s.yields = make([]bool, len(s.classes))
-	bound := false // there are pods that can be launched for, and not on spot
+	bound := false // there are classes that may be on new nodes, and not on spot
 	for c := range s.classes {
-		buyable := false
+		launchable := false
 		for b := range s.offerings {
 			if s.offerings[b].allowed.Has(c) {
-				buyable = true
+				launchable = true
 				s.yields[c] = s.yields[c] || s.offerings[b].isSpot()
 			}
 		}
-		bound = bound || buyable && !s.yields[c]
+		bound = bound || launchable && !s.yields[c]
 	}
 	if !bound {
 		clear(s.yields)
 	}
 }
 
-// problemOf returns the problem of launching so many pods of each class anew.
+// problemOf returns the problem of launching new nodes for so many pods of each class.
 func (s *Inventory) problemOf(bins []offering, count []int) cover.Problem {
 	p := cover.Problem{Dims: len(s.model.Space)}
 	words := (len(bins) + 63) / 64
@@ -71,8 +71,8 @@ func (s *Inventory) problemOf(bins []offering, count []int) cover.Problem {
 	return p
 }
 
-// resourcePrices returns the prices of resources, none negative, that come nearest to what
-// the pods are worth: the least squares, found one price at a time.
+// resourcePrices returns prices of resources, none negative, that add up to what the pods are worth
+// as nearly as possible: a least-squares fit, by coordinate descent.
 func (s *Inventory) resourcePrices(count []int) []float64 {
 	prices := make([]float64, len(s.model.Space))
 	rest := slices.Clone(s.worth)

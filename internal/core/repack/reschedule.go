@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// Reschedule puts unplaced pods on nodes that there are, those to be kept most first, as far
-// as room is found. It reports whether none is left.
+// Reschedule puts unplaced pods on the nodes of the session, in the order of Rank, as far as it
+// finds room. It reports whether none is left.
 func (s *Rescheduler) Reschedule() bool {
 	all := true
 	s.inv.model.Meter.Spend(1 + len(s.inv.size)/classesUnit)
@@ -22,8 +22,7 @@ func (s *Rescheduler) Reschedule() bool {
 	return all
 }
 
-// RescheduleOrFail is Reschedule that searches long, and gives up at the first class that finds
-// no place.
+// RescheduleOrFail is Reschedule that stops at the first class for which it does not find room.
 func (s *Rescheduler) RescheduleOrFail() bool {
 	s.inv.model.Meter.Spend(1 + len(s.inv.size)/classesUnit)
 	for _, c := range s.inv.size {
@@ -38,19 +37,19 @@ func (s *Rescheduler) RescheduleOrFail() bool {
 }
 
 const (
-	// searchMax is how many nodes that have room are compared for a pod.
+	// searchMax is how many nodes with room are compared for a pod.
 	searchMax = 32
-	// visitsMax bounds the search for them.
+	// visitsMax bounds the search for them, in nodes of the tree of vacancies.
 	visitsMax = 2000
-	// yieldShare is by how much less on-demand nodes suit pods that leave them to others.
+	// yieldShare is the factor by which on-demand nodes suit pods less that leave them to others.
 	yieldShare = 0.1
-	// classesUnit is how many classes are asked whether they are unplaced for a unit of effort.
+	// classesUnit is how many classes are checked for unplaced pods for a unit of effort.
 	classesUnit = 16
 )
 
-// reschedule finds room for the unplaced pods of a class. Of the first few nodes that have it,
-// each pod goes to the one of which it takes what is left most evenly, and to an on-demand node
-// that others depend on only if that is by far the evenest.
+// reschedule finds room for the unplaced pods of a class. Of the first few nodes with room, each pod
+// goes to the one whose free resources it takes most evenly. It goes to an on-demand node that
+// others need only if that is by far the best.
 func (s *Rescheduler) reschedule(c int32) {
 	if s.room[c].known && s.room[c].hosts[0] < 0 {
 		return
@@ -81,8 +80,8 @@ func (s *Rescheduler) reschedule(c int32) {
 	}
 }
 
-// rescheduleAlike is seat for pods that nothing but room tells apart from one to the next: only the
-// node that took one is looked at again.
+// rescheduleAlike is reschedule for several pods without host ports or rules between pods. When a
+// pod is placed only the room on its node changes, so only that node is compared anew.
 func (s *Rescheduler) rescheduleAlike(c int32) {
 	type candidate struct {
 		host int32
@@ -94,7 +93,7 @@ func (s *Rescheduler) rescheduleAlike(c int32) {
 		s.inv.model.Meter.Spend(1)
 		for len(seen) < searchMax && at < len(s.nodes.vacancies.host) {
 			if at = s.nodes.vacancies.next(at+1, want, &visits); at < 0 {
-				at = len(s.nodes.vacancies.host) // there are no more, or they are not looked for
+				at = len(s.nodes.vacancies.host) // there are no more, or visits is used up
 				break
 			}
 			if h := s.nodes.vacancies.host[at]; s.nodes.isOpenTo(c, int(h)) {
@@ -116,7 +115,7 @@ func (s *Rescheduler) rescheduleAlike(c int32) {
 			seen[best].even = s.suits(c, h)
 			continue
 		}
-		if seen = slices.Delete(seen, best, best+1); visits <= 0 { // it was in the way of others
+		if seen = slices.Delete(seen, best, best+1); visits <= 0 { // others may be found without it
 			seen, at, visits = seen[:0], -1, visitsMax
 		}
 	}
@@ -131,8 +130,8 @@ func (s *Rescheduler) suits(c int32, h int) float64 {
 	return even
 }
 
-// judged are places and whether rules between pods allow one of a class there, as long as
-// nothing changes: those that are alike are not asked about again.
+// judged remembers for a few domains whether rules between pods allow a pod of a class there, as
+// long as nothing changes, so that nodes that are alike are not checked again.
 type judged struct {
 	s      *Rescheduler
 	class  int
@@ -141,7 +140,7 @@ type judged struct {
 	n      int
 }
 
-// allow reports whether rules between pods allow one at the place.
+// allow reports whether rules between pods allow a pod in the domains.
 func (j *judged) allow(at *topology.Place) bool {
 	if len(j.s.inv.classes[j.class].Keys) == 0 {
 		return true
@@ -162,8 +161,8 @@ func (j *judged) allow(at *topology.Place) bool {
 	return ok
 }
 
-// Put puts up to most unplaced pods of a class on a node, as far as every rule allows it,
-// and returns how many.
+// Put puts up to most unplaced pods of a class on a node, as far as all rules allow, and returns
+// how many.
 func (s *Rescheduler) Put(c int32, h int, most int32) int32 {
 	n := int32(0)
 	for n < most && quantity.Times(s.nodes.hosts[h].free, s.inv.none, s.inv.classes[c].Need, 1) > 0 && s.nodes.mayTake(c, h) {
@@ -173,7 +172,7 @@ func (s *Rescheduler) Put(c int32, h int, most int32) int32 {
 	return n
 }
 
-// Admit lets nodes that were launched since the mark take pods, until Close.
+// Admit lets Reschedule and Put use the nodes that were launched since the mark, until Close.
 func (s *Rescheduler) Admit(mark int) {
 	for _, e := range s.nodes.log[mark:] {
 		host := &s.nodes.hosts[e.host]
@@ -182,7 +181,7 @@ func (s *Rescheduler) Admit(mark int) {
 		}
 		host.taken = true
 		s.nodes.vacancies.push(e.host)
-		s.nodes.reslot(int(e.host))
+		s.nodes.updateVacancy(int(e.host))
 		for c := range s.room {
 			if r := &s.room[c]; r.known && r.hosts[1] < 0 && s.inv.fits(int32(c), host.free) {
 				r.known = false
@@ -191,10 +190,10 @@ func (s *Rescheduler) Admit(mark int) {
 	}
 }
 
-// Rank sets the order in which nodes are given pods: those first that come first in
-// the list. Nodes that are not in it take none.
+// Rank sets the order in which nodes are given pods. Nodes that are not in the list get none.
 func (s *Rescheduler) Rank(hosts []int32) { s.rank(hosts) }
 
+// rank is Rank; nil ranks all nodes in the order of the snapshot.
 func (s *Rescheduler) rank(hosts []int32) {
 	if hosts == nil {
 		for h := range s.nodes.hosts {
@@ -204,19 +203,19 @@ func (s *Rescheduler) rank(hosts []int32) {
 	clear(s.room)
 	s.nodes.vacancies.reset(hosts, s.nodes.largest)
 	for _, h := range hosts {
-		s.nodes.reslot(int(h))
+		s.nodes.updateVacancy(int(h))
 	}
 	s.nodes.vacancies.build()
 }
 
-// Rescheduler puts unplaced pods on the nodes there are.
+// Rescheduler puts unplaced pods on the nodes of the session.
 type Rescheduler struct {
 	inv   *Inventory
 	nodes *Nodes
 	room  []firstRoom // by class
 }
 
-// reservePending takes room for the pods that wait.
+// reservePending takes room for the pending pods, as far as there is any.
 func (s *Rescheduler) reservePending(at map[*cluster.Constraints]int32) {
 	for i := range s.inv.model.Snapshot.Pending {
 		s.nodes.unplaced[at[s.inv.model.Snapshot.Pending[i].Constraints]]++
@@ -229,7 +228,7 @@ func (s *Rescheduler) reservePending(at map[*cluster.Constraints]int32) {
 	s.nodes.log = s.nodes.log[:0]
 }
 
-// MayLeave reports whether each pod of the node, by itself, would find room elsewhere.
+// MayLeave reports whether each pod of the node, by itself, may have room elsewhere.
 func (s *Rescheduler) MayLeave(h int) bool {
 	for _, list := range [][]Share{s.nodes.hosts[h].own, s.nodes.hosts[h].added} {
 		for _, sh := range list {
@@ -242,16 +241,16 @@ func (s *Rescheduler) MayLeave(h int) bool {
 	return true
 }
 
-// firstRoom is the first two nodes that have room for a class; -1: there is none. No
-// node's room grows while the order of the nodes stays, except by Undo to what it was
-// when it was last asked, so none remains none.
+// firstRoom is the first two nodes that have room for a class; -1: there is none. As long as the
+// order of the nodes stays, room only shrinks (Undo restores no more than there was), so once
+// there is none there is none later.
 type firstRoom struct {
 	hosts [2]int32
 	known bool
 }
 
-// roomFor returns the first two nodes that have room for a class. It is asked between
-// changes only.
+// roomFor returns the first two nodes that have room for a class. It must be called between changes
+// only.
 func (s *Rescheduler) roomFor(c int32) [2]int32 {
 	r := &s.room[c]
 	need := s.inv.classes[c].Need
@@ -269,8 +268,8 @@ func (s *Rescheduler) roomFor(c int32) [2]int32 {
 	return r.hosts
 }
 
-// Probe looks for which pods there is no room left, so that none is looked for again. In
-// the middle of a change, which may be taken back, it does nothing.
+// Probe finds out for which classes there is no room left, so that Reschedule does not search for
+// it again. It does nothing during a change, which may be undone.
 func (s *Rescheduler) Probe() {
 	if len(s.nodes.log) > s.nodes.kept {
 		return
@@ -280,9 +279,9 @@ func (s *Rescheduler) Probe() {
 	}
 }
 
-// PutAll puts unplaced pods where the moves say, and takes those that were put off what the moves
-// ask for. Rules between pods may ask for another order than theirs, so it goes round as long
-// as something is done.
+// PutAll puts unplaced pods where the moves say, and subtracts from each move the pods that were
+// put there. Rules between pods may require another order, so it goes through all moves again as
+// long as one of them makes progress.
 func (s *Rescheduler) PutAll(moves []Move) {
 	for progress := true; progress; {
 		progress = false

@@ -10,14 +10,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Session is the running nodes with their pods, and changes to them that can be undone: a
-// node is removed, its pods are rescheduled, nodes are launched for those that no node has
-// room for. All rules of placement hold for pods that are rescheduled; preferences are not
-// looked at.
+// Session is the running nodes with their pods, and changes to them that can be undone: a node is
+// removed, its pods are rescheduled, and nodes are launched for those that no node has room for.
+// Rescheduled pods keep all rules; their preferences are ignored.
 //
-// A change is made of Nodes.Remove, Rescheduler.Reschedule and Launcher.LaunchFor. It is taken
-// back by Nodes.Undo, or made final by Nodes.Keep. Pods that are alike are one class, so the
-// time depends on nodes and classes.
+// A change consists of Nodes.Remove, Rescheduler.Reschedule and Launcher.LaunchFor. It is undone
+// by Nodes.Undo, or made final by Nodes.Keep. Pods that are alike are one class, so the time that
+// it takes depends on the nodes and classes, not on the pods.
 type Session struct {
 	Inventory   *Inventory
 	Nodes       *Nodes
@@ -25,16 +24,16 @@ type Session struct {
 	Launcher    *Launcher
 }
 
-// NewSession returns the session of a snapshot. Pods that wait for a node are given
-// room on those there are first, as far as there is any. Spot is reckoned at the price at
-// which so many offerings can be had that hold as much. All work is taken from the meter.
-func NewSession(snap *cluster.Snapshot, opts model.Options, spotPools int, meter *effort.Meter) *Session {
+// NewSession returns the session of a snapshot. Pending pods take room on the existing nodes first,
+// as far as there is any. A spot offering counts at the price at which there are spotOfferingsMin
+// offerings that hold as much. All work counts on the meter.
+func NewSession(snap *cluster.Snapshot, opts model.Options, spotOfferingsMin int, meter *effort.Meter) *Session {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = model.TypesMaxDefault
 	}
 	opts.PriceCap = math.Inf(1) // Launch has its own
 	m := model.New(snap, sessionSpace(snap), opts, meter)
-	inv := &Inventory{model: m, topo: &place.Topology{Model: m}, spotPools: spotPools}
+	inv := &Inventory{model: m, topo: &place.Topology{Model: m}, spotOfferingsMin: spotOfferingsMin}
 	inv.addClasses()
 	inv.setConflicts()
 	ledger, running := place.NewLedger(snap, inv.classes, meter)
@@ -53,6 +52,7 @@ func NewSession(snap *cluster.Snapshot, opts model.Options, spotPools int, meter
 	return &Session{Inventory: inv, Nodes: nodes, Rescheduler: r, Launcher: newLauncher(inv, nodes, r)}
 }
 
+// sessionSpace is model.SpaceOf, with what reschedulable pods ask for.
 func sessionSpace(snap *cluster.Snapshot) quantity.Space {
 	space := model.SpaceOf(snap)
 	lists := []quantity.List{{}}

@@ -7,9 +7,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// Least returns what the pods on a node cost at least, wherever they are, at the lowest
-// price of each spot offering; less what the node may be better than any that can be
-// launched. Over all nodes it adds up to a bound.
+// Least returns what the pods on a node cost at least, wherever they are, at the lowest prices of
+// spot. It subtracts by how much the node may be better than any that can be launched. The sum
+// over all nodes is a lower bound.
 func (s *Session) Least(h int) float64 {
 	sum := 0.0
 	for _, list := range [][]Share{s.Nodes.hosts[h].own, s.Nodes.hosts[h].added} {
@@ -20,8 +20,8 @@ func (s *Session) Least(h int) float64 {
 	return sum - s.excess(h)
 }
 
-// excess returns by how much the pods that a node could hold may be worth more than it
-// costs, at most: nothing for one that could be launched again for its price.
+// excess returns an upper bound of how much more than the node costs the pods could be worth that
+// it could hold: zero for a node that could be launched again for its price.
 func (s *Session) excess(h int) float64 {
 	host := &s.Nodes.hosts[h]
 	if host.node.InFlight != nil {
@@ -55,8 +55,8 @@ func (s *Session) excess(h int) float64 {
 	return max(0, most*float64(len(s.Inventory.model.Space))-price)
 }
 
-// FreeAfter returns what pods can be worth at most, as Least has it, that there is room for on the
-// node now: the least of what each resource says by itself, and all by their prices.
+// FreeAfter returns an upper bound of what pods for which the node has room now can be worth, as
+// Least counts it: the lowest of the bounds by each resource alone, and by all at their prices.
 func (s *Session) FreeAfter(h int) float64 {
 	host := &s.Nodes.hosts[h]
 	if host.free == nil { // it is not known yet
@@ -94,7 +94,7 @@ func (s *Session) FreeAfter(h int) float64 {
 	return most
 }
 
-// Room returns what the node could hold, each resource by its price.
+// Room returns what the node could hold, without its pods, with each resource at its price.
 func (s *Session) Room(h int) float64 {
 	host := &s.Nodes.hosts[h]
 	sum := 0.0
@@ -110,8 +110,9 @@ func (s *Session) Room(h int) float64 {
 	return sum
 }
 
-// Kinds returns for each class the first one whose pods could take the places of its own on
-// new nodes, and the other way round. A class with rules between pods, or in label conflict with others, is a kind by itself.
+// Kinds returns, for each class, the first class that is alike on new nodes: of equal size and with
+// the same offerings. A class with host ports, rules between pods or label conflicts is a kind of
+// its own.
 func (s *Inventory) Kinds() []int32 {
 	kinds := make([]int32, len(s.classes))
 	var first []int32
@@ -132,8 +133,8 @@ func (s *Inventory) Kinds() []int32 {
 	return kinds
 }
 
-// Worth returns what the pods on the node cost at least on new nodes, in dollars
-// per hour; as those do that were put there by changes.
+// Worth returns what the pods on the node, also those that changes put there, cost at least on new
+// nodes, in dollars an hour.
 func (s *Session) Worth(h int) float64 {
 	sum := 0.0
 	for _, list := range [][]Share{s.Nodes.hosts[h].own, s.Nodes.hosts[h].added} {

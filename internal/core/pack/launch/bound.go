@@ -28,7 +28,7 @@ func Bound(s *place.State, hourly float64) float64 {
 	b := newLauncher(s)
 	b.usable = b.usable[:0]
 	for _, p := range s.Model.Pools {
-		usable := p.Buyable.Clone()
+		usable := p.Launchable.Clone()
 		for a := range usable.All() {
 			if !p.Offerings[a].HasPrice() {
 				usable.Clear(a)

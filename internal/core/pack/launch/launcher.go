@@ -51,7 +51,7 @@ func (b *launcher) noteOfferings() {
 	b.reserved = b.model.ReservationsLeft()
 	b.usable = b.usable[:0]
 	for _, p := range b.model.Pools {
-		usable := p.Buyable.Clone()
+		usable := p.Launchable.Clone()
 		for t := range p.Types {
 			tm := &p.Types[t]
 			within := p.NodesLeft > 0 && tm.Amounts.Fits(p.Left)

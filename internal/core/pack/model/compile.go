@@ -61,14 +61,14 @@ func newPool(m *Model, pool *cluster.Pool) *Pool {
 		p.addTypes(parts)
 		p.parted = true
 	}
-	p.Buyable = p.Allowed.Clone()
+	p.Launchable = p.Allowed.Clone()
 	for t := range p.Types {
 		tm := &p.Types[t]
 		tm.priceMin = math.Inf(1)
 		for a := tm.First; a < tm.End; a++ {
 			if !p.Offerings[a].Available {
-				p.Buyable[a>>6] &^= 1 << (a & 63)
-			} else if p.Buyable.Has(a) {
+				p.Launchable[a>>6] &^= 1 << (a & 63)
+			} else if p.Launchable.Has(a) {
 				tm.priceMin = min(tm.priceMin, p.Offerings[a].Cost())
 			}
 		}

@@ -238,10 +238,10 @@ func (p *Pool) NewNode(at int) *PlannedNode {
 	b := &p.memory.bins.Take(1)[0]
 	*b = PlannedNode{
 		Pool: p, PoolIndex: at, Used: p.memory.amounts.Take(len(p.Space)), room: p.memory.amounts.Take(len(p.Space)),
-		Offerings: p.memory.words.Take(len(p.Buyable)), Scratch: p.memory.words.Take(len(p.Buyable)), Open: p.openRules(), IsEmpty: true,
+		Offerings: p.memory.words.Take(len(p.Launchable)), Scratch: p.memory.words.Take(len(p.Launchable)), Open: p.openRules(), IsEmpty: true,
 		Requirements: p.memory.terms.Take(1)[:0],
 	}
-	copy(b.Offerings, p.Buyable)
+	copy(b.Offerings, p.Launchable)
 	for i := range p.MinValues {
 		b.Minimum = append(b.Minimum, p.MinValues[i].Need)
 	}

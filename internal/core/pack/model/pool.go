@@ -24,9 +24,9 @@ type Pool struct {
 	Offerings []*catalog.Offering
 	// TypeOf is the type of each offering.
 	TypeOf []int32
-	// Allowed are the offerings within the pool's requirements, and Buyable those of them that can
+	// Allowed are the offerings within the pool's requirements, and Launchable those of them that can
 	// be launched now.
-	Allowed, Buyable Bitset
+	Allowed, Launchable Bitset
 	keys             map[string]*Label // those asked for; nil: no offering decides the key
 	MinValues        []minValuesRule
 	memory           nodeMemory
@@ -251,7 +251,7 @@ func (p *Pool) Choices(key string, offerings Bitset, open []string) []DomainChoi
 	}
 	both := NewBitset(len(p.Offerings))
 	for i, v := range k.Values {
-		if !both.Intersection(offerings, k.Offerings[i]) || !both.Intersection(both, p.Buyable) {
+		if !both.Intersection(offerings, k.Offerings[i]) || !both.Intersection(both, p.Launchable) {
 			continue
 		}
 		ch := DomainChoice{Value: v, Offerings: k.Offerings[i], Price: math.Inf(1)}

@@ -160,7 +160,7 @@ func (s *Topology) brings(group, at int, offerings, within model.Bitset) int32 {
 	if within != nil {
 		both.And(within)
 	}
-	both.And(s.Model.Pools[at].Buyable)
+	both.And(s.Model.Pools[at].Launchable)
 	for t := range s.Model.Pools[at].Types {
 		if tm := &s.Model.Pools[at].Types[t]; !both.AnyIn(tm.First, tm.End) {
 			continue

@@ -139,7 +139,7 @@ func (s *Topology) LocatePools() {
 					for _, d := range choices[k] {
 						s.Ledger.Possible(g, s.Ledger.Domain(k, d.Value), s.brings(g, at, t.Offerings, d.Offerings))
 					}
-					if keys[k] == label.Hostname && !pool.Buyable.Empty() {
+					if keys[k] == label.Hostname && !pool.Launchable.Empty() {
 						if hostname < 0 {
 							hostname = int(s.Ledger.NewDomain(k))
 						}
