@@ -27,11 +27,11 @@ type Pool struct {
 	// Allowed are the offerings within the pool's requirements, and Launchable those of them that can
 	// be launched now.
 	Allowed, Launchable Bitset
-	keys             map[string]*Label // those asked for; nil: no offering decides the key
-	MinValues        []minValuesRule
-	memory           nodeMemory
-	sale             *Market            // see Market; made when asked for
-	ownOpen          label.Requirements // see openRules; made when asked for
+	keys                map[string]*Label // those asked for; nil: no offering decides the key
+	MinValues           []minValuesRule
+	memory              nodeMemory
+	sale                *Market            // see Market; made when asked for
+	ownOpen             label.Requirements // see openRules; made when asked for
 	// all is all types, and LargestFree the most that any has for pods.
 	all         []int32
 	LargestFree quantity.Vector
