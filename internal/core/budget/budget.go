@@ -1,5 +1,6 @@
-// Package budget says how many nodes of a pool may be disrupted now: the pool's budgets
-// against the nodes that are already being disrupted or are not well.
+// Package budget says how many nodes of a NodePool may be disrupted now: the pool's budgets, less
+// the nodes that are already being disrupted or are not ready. It may import cluster. Read Open
+// first.
 package budget
 
 import (
