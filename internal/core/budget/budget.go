@@ -1,5 +1,6 @@
-// Package budget says how many nodes of a pool may be disrupted now: the pool's budgets
-// against the nodes that are already being disrupted or are not well.
+// Package budget says how many nodes of a NodePool may be disrupted now: the pool's budgets, less
+// the nodes that are already being disrupted or are not ready. It may import cluster. Read Open
+// first.
 package budget
 
 import (
@@ -15,8 +16,8 @@ type Ledger struct {
 	pools map[string]*account
 }
 
-// account is one pool's. Nodes count once they are initialized and until their
-// instance has been told to end.
+// account is one pool's. Nodes count once they are initialized and until the termination of
+// their instance is asked for.
 type account struct {
 	budgets []cluster.Budget
 	// total counts all nodes; going are marked or leaving; unwell are the others that
@@ -91,8 +92,8 @@ func (b *Ledger) Overdrawn(pool, reason string) bool {
 	return a == nil || a.goingFor[reason] > b.Allowed(pool, reason)
 }
 
-// Return takes back that one node of the pool is disrupted for the reason. Its place
-// is free only when the books are opened again: it may not be well.
+// Return takes back that one node of the pool is disrupted for the reason. The budget allows
+// another node in its place only in the next ledger: this one may not be ready again.
 func (b *Ledger) Return(pool, reason string) {
 	if a := b.pools[pool]; a != nil {
 		a.goingFor[reason]--

@@ -35,7 +35,7 @@ func TestLeft(t *testing.T) {
 		"a node that is marked uses it up":            {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.DisruptionReason = "Empty" })), 1},
 		"a node that is not ready uses it up":         {[]cluster.Budget{{Nodes: 2, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 1},
 		"less than nothing is nothing":                {[]cluster.Budget{{Nodes: 0, Active: true}}, append(healthy(3), node(func(n *cluster.Node) { n.Ready = false })), 0},
-		"nodes that are not initialised do not count": {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Initialized = false })), 1},
+		"nodes that are not initialized do not count": {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Initialized = false })), 1},
 		"nodes whose instance ends do not count":      {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Deleting, n.Ending = true, true })), 1},
 		"nodes of other pools do not count":           {[]cluster.Budget{{Nodes: 50, Percent: true, Active: true}}, append(healthy(2), node(func(n *cluster.Node) { n.Pool = "q" })), 1},
 	} {
@@ -49,7 +49,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-func TestBooksAreKept(t *testing.T) {
+func TestTheLedgerIsKept(t *testing.T) {
 	t.Parallel()
 	n := cluster.Node{Pool: "p", Claim: "c", Initialized: true, Ready: true}
 	unwell := n

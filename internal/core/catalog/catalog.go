@@ -1,5 +1,6 @@
-// Package catalog describes what can be bought: instance types, where and how they are
-// offered, and at what price. It is the provider's answer in the core's words.
+// Package catalog describes what can be launched: instance types, where and how they are
+// offered, and at what price. It is the provider's answer in the core's words. It may import
+// label and quantity. Read catalog.go first, then shortage.go (offerings that ran short).
 package catalog
 
 import (

@@ -27,9 +27,9 @@ func TestRoomIsWhatIsAllocatable(t *testing.T) {
 	})
 }
 
-// TestOffersGoByWhatTheOfferingSays has a type of which one offering takes up a
+// TestValuesAreWhatTheOfferingSays has a type of which one offering takes up a
 // reservation; the others have no such label.
-func TestOffersGoByWhatTheOfferingSays(t *testing.T) {
+func TestValuesAreWhatTheOfferingSays(t *testing.T) {
 	t.Parallel()
 	types := []*catalog.Type{{
 		Name: "large",

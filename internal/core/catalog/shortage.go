@@ -11,10 +11,10 @@ type Place struct {
 	Type, Zone, CapacityType string
 }
 
-// Shortages remembers where clouds were short of instances, and where they took some back.
-// A place that is short is not bought from for a while; then, and where instances were
-// taken back, it counts as dearer than it is, and less so as time goes by. The zero value
-// remembers nothing. It is not safe for concurrent use.
+// Shortages remembers where clouds were short of instances, and where they took some back. From a
+// place that was short nothing is launched for a while. After that, and where instances were taken
+// back, it counts as dearer than it is, and less so as time goes by. The zero value remembers
+// nothing. It is not safe for concurrent use.
 type Shortages struct {
 	places map[Place]trouble
 }

@@ -2,7 +2,8 @@
 // everything a decision may depend on, "now" included. It is built by internal/kube/mirror
 // (or by a test from a file) and never changed afterwards.
 //
-// Read Snapshot first; then Pod and Shape, Node, Pool.
+// Read Snapshot first; then Pod and Constraints (pod.go), Node, Pool. It may import catalog, label
+// and quantity.
 package cluster
 
 import (
@@ -81,7 +82,7 @@ type Node struct {
 	Ports               []HostPort
 	// Daemons are the names of those that have a pod on it.
 	Daemons []string
-	// Pods are those that other pods' rules may count, by shape. Pods that are pending in
+	// Pods are those that other pods' rules may count, by their constraints. Pods that are pending in
 	// the snapshot, because their node is going, are not among them.
 	Pods []PodCount
 	// Reschedulable are the pods that would want another node if this one went, sorted as
@@ -102,7 +103,7 @@ type Node struct {
 	// Reclaimed is why the cloud takes the node away then, whatever its age: the kind of
 	// its notice; empty: it does not.
 	Reclaimed string
-	// Empty tells that no pod would have to go elsewhere if it were removed.
+	// Empty: no pod would have to go elsewhere if it were removed.
 	Empty bool
 	// LastPodEvent is when a pod last came or went; when it was initialized, if later.
 	LastPodEvent time.Time
@@ -143,8 +144,8 @@ type Pool struct {
 	// Limits caps the capacity of the pool's nodes, by resource; quantity.Nodes counts
 	// them. A missing name is unlimited.
 	Limits quantity.List
-	// ConsolidateAfter is how long a node must be quiet before it may be removed for
-	// being empty or underutilised; negative: never.
+	// ConsolidateAfter is how long after the last pod event a node may be removed for being
+	// empty or underutilized; negative: never.
 	ConsolidateAfter time.Duration
 	// Policy is the pool's consolidationPolicy; empty: PolicyUnderutilized.
 	Policy string

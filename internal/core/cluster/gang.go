@@ -9,7 +9,7 @@ type Gang struct {
 	Created         time.Time
 	// Minimum is how many of its pods must have a node at once.
 	Minimum int
-	// Bound are the pods that have a node and keep it, or that kube-scheduler makes room for.
-	// Known are all its pods that are not over, those among them.
+	// Bound is how many pods have a node and keep it, or are pods that kube-scheduler makes room for.
+	// Known is how many pods it has that have not ended, including those.
 	Bound, Known int
 }

@@ -75,9 +75,9 @@ func (t Toleration) String() string {
 	return strings.TrimSuffix(t.Key+t.Operator+t.Value+":"+t.Effect, ":")
 }
 
-// PodCount is how many pods of pod constraints a node has.
+// PodCount is how many pods with the same constraints a node has.
 type PodCount struct {
 	Constraints *Constraints
-	// Count is all of them, Leaving those of them that have been told to end.
+	// Count is all of them, Deleting those of them that are being deleted.
 	Count, Deleting int32
 }

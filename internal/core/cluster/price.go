@@ -25,8 +25,8 @@ func NewPrices(s *Snapshot) *Prices {
 }
 
 // Of returns the price per hour, in dollars, of the offering that the node's labels name.
-// It is not known of nodes that are not ours, and of those that the cloud has not
-// answered for.
+// The price is not known of nodes that are not ours, and of those for which the cloud has not
+// answered yet.
 func (p *Prices) Of(n *Node) (dollars float64, known bool) {
 	t := p.types[n.Pool][n.Labels[label.InstanceType]]
 	if t == nil {

@@ -1,7 +1,7 @@
 package cluster
 
-// Weight returns how many alternatives, requirements and rules a pod of the constraints has: what a
-// decision has to look at for it, one at the least. Of two pods the heavier takes longer.
+// Weight returns how many alternatives, requirements and rules the constraints have, which a
+// decision has to check for each pod; at least one. Of two pods the heavier one takes longer.
 func (s *Constraints) Weight() int {
 	w := s.LabelWeight() + len(s.Preferences)
 	for i := range s.Spread {
@@ -27,7 +27,7 @@ func (s *Constraints) Weight() int {
 	return w
 }
 
-// LabelWeight is the part of Weight that labels, taints and ports of one node are held against.
+// LabelWeight is the part of Weight that is compared with labels, taints and ports of a node.
 func (s *Constraints) LabelWeight() int {
 	w := 1 + len(s.Tolerations) + len(s.Ports)
 	for _, t := range s.Terms {

@@ -11,14 +11,14 @@ import (
 func check(tb rapid.TB, p *Problem, s Solution) {
 	tb.Helper()
 	seen := make([]int, len(p.Classes))
-	bought := make([]int, len(p.Bins))
+	opened := make([]int, len(p.Bins))
 	price := 0.0
 	for i, pat := range s.Patterns {
 		b := p.Bins[pat.Bin]
 		if pat.Times <= 0 || len(pat.Items) == 0 {
 			tb.Errorf("pattern %d: %d times %v", i, pat.Times, pat.Items)
 		}
-		bought[pat.Bin] += pat.Times
+		opened[pat.Bin] += pat.Times
 		price += b.Price * float64(pat.Times)
 		used := make([]int64, p.Dims)
 		within := map[int32]int{}
@@ -53,8 +53,8 @@ func check(tb rapid.TB, p *Problem, s Solution) {
 		}
 	}
 	for i, b := range p.Bins {
-		if b.Left > 0 && bought[i] > b.Left {
-			tb.Errorf("bin %d: %d bought of %d", i, bought[i], b.Left)
+		if b.Left > 0 && opened[i] > b.Left {
+			tb.Errorf("bin %d: %d opened of %d", i, opened[i], b.Left)
 		}
 	}
 	for _, u := range s.Unplaced {

@@ -11,19 +11,19 @@ import (
 // when there are few kinds.
 
 const (
-	// kindsMax is how many kinds are few, kindsMaxHasty where less is done for each.
+	// kindsMax is how many kinds are few, kindsMaxLowEffort where less is done for each.
 	kindsMax, kindsMaxLowEffort = 40, 64
 	// searchNodes bounds the search for one filling, searchTotal that for all.
 	searchNodes = 300
 	searchTotal = 30000
 	// closeEnough is when the bound is as good as the program.
 	closeEnough = 1e-4
-	// wholeEvery is in how many rounds every bin is looked at once in haste, and not only
+	// wholeEvery is in how many rounds every bin is looked at once with low effort, and not only
 	// those that last held at least warm times their price.
 	wholeEvery, warm = 5, 0.97
-	// candidatesMax is how many fillings are added in one round in haste.
+	// candidatesMax is how many fillings are added in one round with low effort.
 	candidatesMax = 48
-	// finish is how many rounds follow when whole bins have been bought, finishHasty if there
+	// finish is how many rounds follow when whole bins have been opened, finishLowEffort if there
 	// is little time.
 	finish, finishLowEffort = 10, 1
 	// risen is by which part of the price what is left must have become dearer for that.
@@ -46,7 +46,7 @@ type master struct {
 	nodes     int       // that searches may still visit
 	heat      []float64 // of bins: what they held at most for their price when last looked at
 	lowEffort bool
-	order     []int32 // of bins: in haste, those first that held most for their price
+	order     []int32 // of bins: with low effort, those first that held most for their price
 }
 
 // newMaster returns the program at a tariff, which its prices start from.
@@ -123,7 +123,7 @@ func (c *master) run(left []int, rounds int) {
 // prices are from being valid.
 func (c *master) extend(left []int, whole bool) bool {
 	dear, added := 0.0, false
-	b := c.s.buyer
+	b := c.s.greedy
 	for k, v := range c.value {
 		b.value[k] = float32(max(v, c.s.least))
 	}
@@ -205,9 +205,9 @@ func (s *solver) columns(rounds int, lowEffort bool) {
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
-	s.buyer.everything()
-	c.open(s.buyer.left)
-	c.run(s.buyer.left, rounds)
+	s.greedy.everything()
+	c.open(s.greedy.left)
+	c.run(s.greedy.left, rounds)
 	s.proven = c.bound
 	switch {
 	case s.net == s.tariff:
@@ -216,8 +216,8 @@ func (s *solver) columns(rounds int, lowEffort bool) {
 	default:
 		n := newMaster(s, s.net)
 		n.fills = c.fills
-		n.open(s.buyer.left)
-		n.run(s.buyer.left, rounds)
+		n.open(s.greedy.left)
+		n.run(s.greedy.left, rounds)
 		s.proven = n.bound
 	}
 	more, ways := finish, []bool{false, true}
@@ -225,8 +225,8 @@ func (s *solver) columns(rounds int, lowEffort bool) {
 		more, ways = finishLowEffort, ways[1:]
 	}
 	for _, dive := range ways {
-		s.buyer.everything()
-		c.open(s.buyer.left)
+		s.greedy.everything()
+		c.open(s.greedy.left)
 		s.trial.reset()
 		s.round(c, &s.trial, more, dive)
 		if s.trial.better(&s.best) {
@@ -235,19 +235,20 @@ func (s *solver) columns(rounds int, lowEffort bool) {
 	}
 }
 
-// round buys what the program buys whole bins of, then solves it anew for the rest, with so
-// many rounds for new fillings, and so on until little is left, which is bought by value.
+// round opens the bins of which the program has whole numbers, then solves the program anew
+// for the rest, with so many rounds for new fillings, and so on. For the little that is left in
+// the end bins are opened by value for money.
 func (s *solver) round(c *master, p *packing, rounds int, dive bool) {
-	b := s.buyer
+	b := s.greedy
 	last := p.cost + c.lp.objective()*c.unit // when fillings were last sought
 	for {
-		bought := false
+		opened := false
 		for r, j := range c.lp.basis {
 			if n := int(c.lp.x[r] + 1e-6); j >= c.first && n > 0 {
-				bought = s.take(c, p, int(j-c.first), n) || bought
+				opened = s.take(c, p, int(j-c.first), n) || opened
 			}
 		}
-		if !bought {
+		if !opened {
 			if !dive || !s.dive(c, p) {
 				break
 			}
@@ -269,8 +270,8 @@ func (s *solver) round(c *master, p *packing, rounds int, dive bool) {
 	b.cover(p, s.estimate, inf)
 }
 
-// dive buys one bin of the column that the program buys most of, with what is left of its
-// items. It reports whether it bought any.
+// dive opens one bin of the column that the program opens most of, with what is left of its
+// items. It reports whether it opened any.
 func (s *solver) dive(c *master, p *packing) bool {
 	best, most := -1, 1e-6
 	for r, j := range c.lp.basis {
@@ -284,40 +285,40 @@ func (s *solver) dive(c *master, p *packing) bool {
 	l := c.fills.loads[best]
 	c.items = c.items[:0]
 	for _, it := range c.fills.of(l) {
-		if n := min(it.N, s.buyer.left[it.Class]); n > 0 {
+		if n := min(it.N, s.greedy.left[it.Class]); n > 0 {
 			c.items = append(c.items, Item{Class: it.Class, N: n})
 		}
 	}
 	if len(c.items) == 0 {
 		return false
 	}
-	bin := s.buyer.cheapest(c.items, l.bin)
-	if s.buyer.stock[bin] == 0 {
+	bin := s.greedy.cheapest(c.items, l.bin)
+	if s.greedy.stock[bin] == 0 {
 		return false
 	}
 	for _, it := range c.items {
-		s.buyer.left[it.Class] -= it.N
+		s.greedy.left[it.Class] -= it.N
 	}
-	s.buyer.stock[bin]--
+	s.greedy.stock[bin]--
 	p.add(bin, 1, c.items, s.m.bins[bin].price)
 	return true
 }
 
-// take buys a column up to so many times, as often as the items are there.
+// take opens a column up to so many times, as often as the items are there.
 func (s *solver) take(c *master, p *packing, i, times int) bool {
 	l := c.fills.loads[i]
 	items := c.fills.of(l)
-	times = min(times, s.buyer.stock[l.bin])
+	times = min(times, s.greedy.stock[l.bin])
 	for _, it := range items {
-		times = min(times, s.buyer.left[it.Class]/it.N)
+		times = min(times, s.greedy.left[it.Class]/it.N)
 	}
 	if times <= 0 {
 		return false
 	}
 	for _, it := range items {
-		s.buyer.left[it.Class] -= it.N * times
+		s.greedy.left[it.Class] -= it.N * times
 	}
-	s.buyer.stock[l.bin] -= times
+	s.greedy.stock[l.bin] -= times
 	p.add(l.bin, times, items, s.m.bins[l.bin].price)
 	return true
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // model is a Problem reduced to what matters: dimensions that somebody takes, classes
-// merged when nothing tells them apart, bins without those that another is better than.
+// merged where they are alike, bins without those that another is better than.
 type model struct {
 	dims  int
 	kinds []kind
@@ -32,7 +32,7 @@ type kind struct {
 	last   int32
 }
 
-// bin is something to buy.
+// bin is something to open.
 type bin struct {
 	room  []int64
 	price float64 // with the fee

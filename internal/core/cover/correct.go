@@ -8,11 +8,11 @@ func (s *solver) correct(passes int) {
 	s.estimates()
 	paid, weight := make([]float64, n), make([]float64, n)
 	for pass := range passes {
-		s.buyer.even = evenness(pass)
+		s.greedy.even = evenness(pass)
 		s.trial.reset()
 		s.valueItems()
-		s.buyer.everything()
-		s.buyer.cover(&s.trial, s.estimate, inf)
+		s.greedy.everything()
+		s.greedy.cover(&s.trial, s.estimate, inf)
 		if pass == 0 || s.trial.better(&s.best) {
 			s.best.copyFrom(&s.trial)
 			s.bestValue = append(s.bestValue[:0], s.value...)
@@ -40,7 +40,7 @@ func evenness(pass int) float64 {
 // valueItems hands the prices to the filler.
 func (s *solver) valueItems() {
 	for k, v := range s.value {
-		s.buyer.value[k] = float32(max(v, s.least))
+		s.greedy.value[k] = float32(max(v, s.least))
 	}
 }
 

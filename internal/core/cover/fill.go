@@ -8,15 +8,20 @@ const slack = 1 + 1e-5
 
 // filler fills single bins. It is the innermost loop of everything: what it needs lies in
 // arrays that it keeps.
+//
+// Bins are filled in two more places, by other algorithms on purpose. core/repack's filler
+// (repack/fill.go) fills a bin for a few pods under the exact rules, and explains there why it
+// is not this one. pack/launch fills nothing by itself: it puts pods on the nodes of an answer
+// of this package as far as the exact rules let them (launch/open.go).
 type filler struct {
-	m          *model
-	size       []float32 // of kind k in dimension d at [k*dims+d], in parts of unit
-	unit       []float64 // per dimension
-	rate       []float64 // as in tariff
-	offeringOf []int32
-	mean       []float64 // size of an item on average
-	left       []int     // items of each kind that are still to be packed
-	value      []float32 // of an item of each kind
+	m        *model
+	size     []float32 // of kind k in dimension d at [k*dims+d], in parts of unit
+	unit     []float64 // per dimension
+	rate     []float64 // as in tariff
+	familyOf []int32
+	mean     []float64 // size of an item on average
+	left     []int     // items of each kind that are still to be packed
+	value    []float32 // of an item of each kind
 
 	// The bin at hand.
 	free        []int64
@@ -129,7 +134,7 @@ func (f *filler) shares(b int32) {
 		f.known[b] = true
 		sum := 0.0
 		for d, r := range room {
-			part[d] = f.rate[int(f.offeringOf[b])*f.m.dims+d] * float64(r)
+			part[d] = f.rate[int(f.familyOf[b])*f.m.dims+d] * float64(r)
 			sum += part[d]
 		}
 		for d, r := range room {

@@ -138,7 +138,7 @@ func (f *firstFit) add(n *node, k int32, many int) {
 	n.items = append(n.items, Item{Class: k, N: many})
 }
 
-// close buys for each node the cheapest type that is left, if there is one.
+// close opens for each node the cheapest type that is left, if there is one.
 func (f *firstFit) close(p *packing) bool {
 	stock := make([]int, len(f.m.bins))
 	for b := range stock {

@@ -10,7 +10,7 @@ type packing struct {
 	placed int // items
 }
 
-// load is a filling of a bin and how often it is bought.
+// load is a filling of a bin and how often it is opened.
 type load struct {
 	bin      int32
 	times    int
@@ -48,20 +48,20 @@ type candidate struct {
 	tried bool
 }
 
-// buyer buys bins for all that is left, best value for money first.
-type buyer struct {
+// greedy opens bins for all that is left, best value for money first.
+type greedy struct {
 	*filler
 	candidates []candidate
-	ratio      []float64 // of each offer, value for money; before it is tried, what is hoped for
+	ratio      []float64 // of each bin, its value for money; before it is tried, the estimate
 	per        []float64 // of each bin, one by its price
 	active     []int32   // kinds of which something is left, in order
 	stock      []int     // of each bin
 	mask       bitset
 }
 
-func newBuyer(m *model) *buyer {
+func newGreedy(m *model) *greedy {
 	n := len(m.bins)
-	b := &buyer{filler: newFiller(m), candidates: make([]candidate, n), ratio: make([]float64, n), per: make([]float64, n), stock: make([]int, n), mask: newBitset(n)}
+	b := &greedy{filler: newFiller(m), candidates: make([]candidate, n), ratio: make([]float64, n), per: make([]float64, n), stock: make([]int, n), mask: newBitset(n)}
 	for i := range b.per {
 		b.per[i] = 1 / max(m.bins[i].price, tiny)
 	}
@@ -69,7 +69,7 @@ func newBuyer(m *model) *buyer {
 }
 
 // everything makes all items of the model wait.
-func (b *buyer) everything() {
+func (b *greedy) everything() {
 	b.active = b.active[:0]
 	for k := range b.m.kinds {
 		b.left[k] = b.m.kinds[k].count
@@ -80,9 +80,9 @@ func (b *buyer) everything() {
 	}
 }
 
-// cover packs what is left into p. Hope is for each bin what its value for money is
+// cover packs what is left into p. The estimate is for each bin what its value for money is
 // thought to be at most. It gives up and returns false when p costs the limit or more.
-func (b *buyer) cover(p *packing, estimate []float64, limit float64) bool {
+func (b *greedy) cover(p *packing, estimate []float64, limit float64) bool {
 	for i := range b.candidates {
 		b.candidates[i].tried = false
 	}
@@ -107,7 +107,7 @@ func (b *buyer) cover(p *packing, estimate []float64, limit float64) bool {
 			}
 			continue
 		}
-		b.launch(p, int32(best))
+		b.open(p, int32(best))
 		wealth = b.wealth()
 		if p.cost >= limit {
 			return false
@@ -117,7 +117,7 @@ func (b *buyer) cover(p *packing, estimate []float64, limit float64) bool {
 }
 
 // wealth returns the value of all that is left.
-func (b *buyer) wealth() float64 {
+func (b *greedy) wealth() float64 {
 	sum := 0.0
 	for _, k := range b.active {
 		sum += float64(b.value[k]) * float64(b.left[k])
@@ -125,9 +125,9 @@ func (b *buyer) wealth() float64 {
 	return sum
 }
 
-// best returns the bin with the best offer, -1 if there is none. No bin can hold more than
+// best returns the bin with the best value for money, -1 if there is none. No bin can hold more than
 // all there is: most are too large for what is left in the end.
-func (b *buyer) best(wealth float64) int {
+func (b *greedy) best(wealth float64) int {
 	best, most := -1, -1.0
 	wealth *= 1 + 1e-6
 	for i, r := range b.ratio {
@@ -141,7 +141,7 @@ func (b *buyer) best(wealth float64) int {
 }
 
 // waits reports whether so many items are still to be packed.
-func (b *buyer) waits(items []Item) bool {
+func (b *greedy) waits(items []Item) bool {
 	for _, it := range items {
 		if b.left[it.Class] < it.N {
 			return false
@@ -150,8 +150,9 @@ func (b *buyer) waits(items []Item) bool {
 	return len(items) > 0
 }
 
-// launch takes the offer as often as it can be had, in the cheapest bin that holds it.
-func (b *buyer) launch(p *packing, from int32) {
+// open opens bins with the content of the best candidate, as often as it can be had, of the
+// cheapest kind that holds it.
+func (b *greedy) open(p *packing, from int32) {
 	items := b.candidates[from].items
 	at := b.cheapest(items, from)
 	times := b.stock[at]
@@ -167,12 +168,12 @@ func (b *buyer) launch(p *packing, from int32) {
 }
 
 // prune forgets the kinds of which nothing is left.
-func (b *buyer) prune() {
+func (b *greedy) prune() {
 	b.active = slices.DeleteFunc(b.active, func(k int32) bool { return b.left[k] == 0 })
 }
 
 // cheapest returns the cheapest bin that holds the items, which the given one does.
-func (b *buyer) cheapest(items []Item, given int32) int32 {
+func (b *greedy) cheapest(items []Item, given int32) int32 {
 	m := b.m
 	for i := range b.mask {
 		b.mask[i] = ^uint64(0)

@@ -24,7 +24,7 @@ const goodEnough = 1.001
 // improve does so many rounds on the best packing, looking at so many candidates (zero is
 // no limit), less if it is close to the bound.
 func (s *solver) improve(rounds, evaluations int) {
-	last := s.buyer.evaluations + evaluations
+	last := s.greedy.evaluations + evaluations
 	im := &improver{s: s, luck: 1}
 	copy(s.value, s.bestValue)
 	for range rounds {
@@ -32,7 +32,7 @@ func (s *solver) improve(rounds, evaluations int) {
 		for _, l := range s.best.loads {
 			bins += l.times
 		}
-		if bins < 2 || evaluations > 0 && s.buyer.evaluations >= last || s.best.cost < s.tariff.bound*goodEnough {
+		if bins < 2 || evaluations > 0 && s.greedy.evaluations >= last || s.best.cost < s.tariff.bound*goodEnough {
 			return
 		}
 		im.round(bins)
@@ -40,7 +40,7 @@ func (s *solver) improve(rounds, evaluations int) {
 }
 
 func (im *improver) round(bins int) {
-	s, b := im.s, im.s.buyer
+	s, b := im.s, im.s.greedy
 	im.choose(im.many(bins))
 	im.open()
 	noise := 0.1 * im.luck.unit()
@@ -102,7 +102,7 @@ func (im *improver) choose(many int) {
 
 // open makes what was in the marked bins wait.
 func (im *improver) open() {
-	s, b := im.s, im.s.buyer
+	s, b := im.s, im.s.greedy
 	clear(b.left)
 	for i := range b.stock {
 		b.stock[i] = s.m.bins[i].left
@@ -131,7 +131,7 @@ const (
 // stuff puts what waits into bins that are not given back, as far as they have room, the
 // dearest items first.
 func (im *improver) stuff() {
-	s, b := im.s, im.s.buyer
+	s, b := im.s, im.s.greedy
 	p := &s.best
 	slices.SortFunc(b.active, func(x, y int32) int {
 		return cmp.Or(-cmp.Compare(b.value[x], b.value[y]), cmp.Compare(x, y))
@@ -154,7 +154,7 @@ func (im *improver) stuff() {
 
 // top adds to the filling of a bin what waits, and reports whether anything did.
 func (im *improver) top(l load) (any bool) {
-	s, b := im.s, im.s.buyer
+	s, b := im.s, im.s.greedy
 	copy(b.free, s.m.bins[l.bin].room)
 	im.items = append(im.items[:0], s.best.of(l)...)
 	for _, it := range im.items {
@@ -174,7 +174,7 @@ func (im *improver) top(l load) (any bool) {
 
 // fits returns how many more of what waits of a kind fit in the bin at hand.
 func (im *improver) fits(k, bin int32) int {
-	s, b := im.s, im.s.buyer
+	s, b := im.s, im.s.greedy
 	kind := &s.m.kinds[k]
 	most := int64(b.left[k])
 	for d, z := range s.m.sizeOf(int(k)) {
@@ -199,7 +199,7 @@ func (im *improver) fits(k, bin int32) int {
 
 // put notes that so many of a kind are in the bin at hand.
 func (im *improver) put(k int32, n int) {
-	b := im.s.buyer
+	b := im.s.greedy
 	b.left[k] -= n
 	for d, z := range im.s.m.sizeOf(int(k)) {
 		b.free[d] -= z * int64(n)

@@ -14,30 +14,30 @@ const (
 	tiny = 1e-12
 )
 
-// tariff is what things are worth: a price for each dimension in each atom, at which no
+// tariff is what things are worth: a price for each dimension in each family, at which no
 // bin holds more than it costs, and from it the price of an item of each kind, which is
-// that of the atom where it is cheapest.
+// that of the family where it is cheapest.
 type tariff struct {
-	m          *model
-	price      []float64 // of each bin
-	limited    []int32   // the bins of which there is only so many
-	offerings  []offering
-	offeringOf []int32   // of each bin
-	sets       []bitset  // the distinct sets of atoms where kinds may be
-	setOf      []int32   // of each kind
-	flowOf     []int32   // of each kind: kinds of one flow are shared out alike
-	flows      []int32   // the set of each flow
-	rate       []float64 // of dimension d in atom a at [a*dims+d]
-	value      []float64 // of an item of each kind
-	target     []int32   // the atom where each kind is cheapest
-	bound      float64   // the sum of all values
-	used       []bool    // whether the program buys a bin
-	cuts       []cut
-	toll       []float64 // of each bin, what it is worth to the kinds of cuts beside its room
+	m        *model
+	price    []float64 // of each bin
+	limited  []int32   // the bins of which there is only so many
+	families []family
+	familyOf []int32   // of each bin
+	sets     []bitset  // the distinct sets of families where kinds may be
+	setOf    []int32   // of each kind
+	flowOf   []int32   // of each kind: kinds of one flow are shared out alike
+	flows    []int32   // the set of each flow
+	rate     []float64 // of dimension d in family a at [a*dims+d]
+	value    []float64 // of an item of each kind
+	target   []int32   // the family where each kind is cheapest
+	bound    float64   // the sum of all values
+	used     []bool    // whether the program opens a bin
+	cuts     []cut
+	toll     []float64 // of each bin, what it is worth to the kinds of cuts beside its room
 }
 
-// offering is a set of bins that are open to the same groups and priced alike.
-type offering struct {
+// family is a set of bins that are open to the same groups and priced alike.
+type family struct {
 	sig  int32
 	bins []int32
 }
@@ -46,17 +46,17 @@ type offering struct {
 func newTariff(m *model, price []float64) *tariff {
 	n := len(m.kinds)
 	t := &tariff{
-		m: m, price: price, offeringOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
+		m: m, price: price, familyOf: make([]int32, len(m.bins)), setOf: make([]int32, n), flowOf: make([]int32, n),
 		value: make([]float64, n), target: make([]int32, n), used: make([]bool, len(m.bins)),
 	}
 	for i, b := range m.bins {
-		a := slices.IndexFunc(t.offerings, func(a offering) bool { return a.sig == b.sig })
+		a := slices.IndexFunc(t.families, func(a family) bool { return a.sig == b.sig })
 		if a < 0 {
-			a = len(t.offerings)
-			t.offerings = append(t.offerings, offering{sig: b.sig})
+			a = len(t.families)
+			t.families = append(t.families, family{sig: b.sig})
 		}
-		t.offeringOf[i] = int32(a)
-		t.offerings[a].bins = append(t.offerings[a].bins, int32(i))
+		t.familyOf[i] = int32(a)
+		t.families[a].bins = append(t.families[a].bins, int32(i))
 		if b.left != unlimited {
 			t.limited = append(t.limited, int32(i))
 		}
@@ -68,15 +68,15 @@ func newTariff(m *model, price []float64) *tariff {
 	return t
 }
 
-// sort finds out which kind may be in which atom.
+// sort finds out which kind may be in which family.
 func (t *tariff) sort() {
 	m := t.m
 	var sets interned
-	row := newBitset(len(t.offerings))
+	row := newBitset(len(t.families))
 	for k := range m.kinds {
 		clear(row)
-		for a := range t.offerings {
-			if m.groups[m.kinds[k].group].has(int(t.offerings[a].bins[0])) && t.fits(k, t.offerings[a].bins) {
+		for a := range t.families {
+			if m.groups[m.kinds[k].group].has(int(t.families[a].bins[0])) && t.fits(k, t.families[a].bins) {
 				row.set(a)
 			}
 		}
@@ -93,7 +93,7 @@ func (t *tariff) sort() {
 		}
 		t.flowOf[k] = *f - 1
 	}
-	t.rate = make([]float64, len(t.offerings)*m.dims)
+	t.rate = make([]float64, len(t.families)*m.dims)
 }
 
 // fits reports whether an item of the kind has room in one of the bins.
@@ -131,11 +131,11 @@ const (
 	rounds  = 12
 )
 
-// refine takes atoms apart as long as it is bins that some kinds priced there do not fit
+// refine takes families apart as long as it is bins that some kinds priced there do not fit
 // in that make them cheap.
 func (t *tariff) refine() {
 	for range rounds {
-		if len(t.offerings)*t.m.dims+len(t.flows) > rowsMax || !t.split() {
+		if len(t.families)*t.m.dims+len(t.flows) > rowsMax || !t.split() {
 			return
 		}
 		t.sort()
@@ -143,14 +143,14 @@ func (t *tariff) refine() {
 	}
 }
 
-// split takes atoms apart into the bins that some kind fits in and those that it does
+// split takes families apart into the bins that some kind fits in and those that it does
 // not, and reports whether there was one.
 func (t *tariff) split() bool {
 	m := t.m
 	misfit := make([]float64, len(m.bins)) // by bin, the worth of kinds priced by it that do not fit
 	least := make([]int32, len(m.bins))    // and the cheapest of those kinds
 	for k := range m.kinds {
-		for _, b := range t.offerings[t.target[k]].bins {
+		for _, b := range t.families[t.target[k]].bins {
 			if t.used[b] && !covers(m.bins[b].room, m.sizeOf(k)) {
 				if misfit[b] == 0 || t.value[k] < t.value[least[b]] {
 					least[b] = int32(k)
@@ -160,9 +160,9 @@ func (t *tariff) split() bool {
 		}
 	}
 	parted := false
-	for a := range len(t.offerings) {
+	for a := range len(t.families) {
 		worst, most := int32(-1), 1e-3*t.bound
-		for _, b := range t.offerings[a].bins {
+		for _, b := range t.families[a].bins {
 			if misfit[b] > most {
 				worst, most = b, misfit[b]
 			}
@@ -175,19 +175,19 @@ func (t *tariff) split() bool {
 	return parted
 }
 
-// divide moves the bins of the atom that such an item does not fit in to a new one.
+// divide moves the bins of the family that such an item does not fit in to a new one.
 func (t *tariff) divide(a int, size []int64) {
 	var in, out []int32
-	for _, b := range t.offerings[a].bins {
+	for _, b := range t.families[a].bins {
 		if covers(t.m.bins[b].room, size) {
 			in = append(in, b)
 		} else {
 			out = append(out, b)
-			t.offeringOf[b] = int32(len(t.offerings))
+			t.familyOf[b] = int32(len(t.families))
 		}
 	}
-	t.offerings[a].bins = in
-	t.offerings = append(t.offerings, offering{sig: t.offerings[a].sig, bins: out})
+	t.families[a].bins = in
+	t.families = append(t.families, family{sig: t.families[a].sig, bins: out})
 }
 
 func (m *model) sizeOf(k int) []int64 { return m.size[k*m.dims : (k+1)*m.dims] }
@@ -208,7 +208,7 @@ func (t *tariff) solve() {
 	for i := range m.bins {
 		t.used[i] = l.in[first+int32(i)]
 	}
-	for a := range t.offerings {
+	for a := range t.families {
 		for d := range m.dims {
 			t.rate[a*m.dims+d] = max(l.prices[a*m.dims+d], 0) * scale[d] * dearest
 		}
@@ -219,11 +219,11 @@ func (t *tariff) solve() {
 	t.converge()
 }
 
-// program returns the linear program: room for each dimension in each atom, a share of
+// program returns the linear program: room for each dimension in each family, a share of
 // each flow to somewhere, and no more bins than there are. The columns of bins begin at first.
 func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int32) {
 	m := t.m
-	rows := len(t.offerings) * m.dims
+	rows := len(t.families) * m.dims
 	shares := rows + len(t.flows)
 	last := shares + len(t.limited)
 	need := make([]float64, last+len(t.cuts))
@@ -244,7 +244,7 @@ func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int
 	for i, b := range m.bins {
 		index, value = index[:0], value[:0]
 		for d, r := range b.room {
-			index = append(index, t.offeringOf[i]*int32(m.dims)+int32(d))
+			index = append(index, t.familyOf[i]*int32(m.dims)+int32(d))
 			value = append(value, float64(r)*scale[d])
 		}
 		if b.left != unlimited {
@@ -278,12 +278,12 @@ func (t *tariff) program(scale []float64, dearest float64) (l *linear, first int
 	return l, first
 }
 
-// converge makes the rates valid, whatever they were, and as high as the bins of each atom
+// converge makes the rates valid, whatever they were, and as high as the bins of each family
 // allow, and prices the kinds. A bin of which there is only so many may hold more than it
 // costs; the bound pays for that.
 func (t *tariff) converge() {
 	t.convergeTolls()
-	for a, at := range t.offerings {
+	for a, at := range t.families {
 		over, endless := 0.0, true
 		for _, b := range at.bins {
 			if t.m.bins[b].left != unlimited {
@@ -316,7 +316,7 @@ func (t *tariff) converge() {
 
 // held returns what the room of the bin is worth, toll included.
 func (t *tariff) held(b int32) float64 {
-	held, first := t.toll[b], int(t.offeringOf[b])*t.m.dims
+	held, first := t.toll[b], int(t.familyOf[b])*t.m.dims
 	for d, r := range t.m.bins[b].room {
 		held += t.rate[first+d] * float64(r)
 	}

@@ -1,11 +1,11 @@
 package cover
 
-// Problem is what has to be packed and what can be bought for it. Solve reads it only.
+// Problem is what has to be packed and what can be opened for it. Solve reads it only.
 type Problem struct {
 	// Dims is the length of every Size and Capacity.
 	Dims    int
 	Classes []Class
-	// Bins are what can be bought, any number of each unless Left says less.
+	// Bins are what can be opened, any number of each unless Left says less.
 	Bins []Bin
 	// BinFee is added to each bin's price in choosing, never in what is reported. Some is
 	// needed to keep plans from falling to very many very small bins.
@@ -27,13 +27,13 @@ type Class struct {
 	Conflicts []int32
 }
 
-// Bin is something that can be bought.
+// Bin is something that can be opened.
 type Bin struct {
 	// Capacity is what it holds of each dimension.
 	Capacity []int64
 	// Price is not negative.
 	Price float64
-	// Left is how many can be bought. Zero is no limit.
+	// Left is how many can be opened. Zero is no limit.
 	Left int
 }
 
@@ -54,7 +54,7 @@ type Item struct {
 
 // Solution is an answer to a Problem.
 type Solution struct {
-	// Patterns are in the order in which they were bought.
+	// Patterns are in the order in which they were opened.
 	Patterns []Pattern
 	// Price is the sum of the prices of the bins, without fees.
 	Price float64

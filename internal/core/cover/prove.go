@@ -6,7 +6,7 @@ import (
 )
 
 // A proof works a bound out to the last: the best prices there are, with fillings that are
-// sought to the end, and then the knowledge that bins are bought whole, by parting the
+// sought to the end, and then the knowledge that bins are opened whole, by parting the
 // question into more of some bins and fewer of them until no part can be cheaper.
 
 const (
@@ -35,7 +35,7 @@ type proof struct {
 	left    []int
 	columns []filling
 	effort  []proofEffort // of bins
-	sets    []bitset      // of bins, of which a whole number is bought
+	sets    []bitset      // of bins, of which a whole number is opened
 	table   states
 	nodes   int // that searches may still visit
 	rounds  int // that may still follow
@@ -64,7 +64,7 @@ type part struct {
 	bound  float64
 }
 
-// limit says that at least so many bins of a set are bought; with a sign of -1 at most.
+// limit says that at least so many bins of a set are opened; with a sign of -1 at most.
 type limit struct {
 	bins       bitset
 	sign, many float64
@@ -77,14 +77,14 @@ func (s *solver) prove() {
 	for _, l := range s.best.loads {
 		c.fills.add(l.bin, 1, s.best.of(l), 0)
 	}
-	s.buyer.everything()
-	c.open(s.buyer.left)
+	s.greedy.everything()
+	c.open(s.greedy.left)
 	if s.m.count > proofMany && len(s.m.kinds) <= kindsMaxLowEffort {
-		c.run(s.buyer.left, tableRounds)
-		c.tabled(s.buyer.left, tableRounds)
+		c.run(s.greedy.left, tableRounds)
+		c.tabled(s.greedy.left, tableRounds)
 	} else {
-		c.run(s.buyer.left, proofColumns)
-		c.prove(s.buyer.left, s.best.cost)
+		c.run(s.greedy.left, proofColumns)
+		c.prove(s.greedy.left, s.best.cost)
 	}
 	s.proven = max(s.proven, c.bound)
 }
@@ -318,21 +318,21 @@ func (p *proof) parts(bin int32) *filling {
 	return f
 }
 
-// divided returns the set of bins of which the program buys no whole number and that the
-// most depends on, and how many it buys; nil if there is none.
+// divided returns the set of bins of which the program opens no whole number and that the
+// most depends on, and how many it opens; nil if there is none.
 func (p *proof) divided() (bins bitset, many float64) {
-	bought := make([]float64, len(p.price))
+	opened := make([]float64, len(p.price))
 	for r, j := range p.lp.basis {
 		if j >= p.first {
-			bought[p.columns[j-p.first].bin] += p.lp.x[r]
+			opened[p.columns[j-p.first].bin] += p.lp.x[r]
 		}
 	}
 	most := 0.0
 	for _, set := range p.sets {
 		n, cost := 0.0, 0.0
 		set.each(func(b int) {
-			n += bought[b]
-			cost += bought[b] * p.price[b]
+			n += opened[b]
+			cost += opened[b] * p.price[b]
 		})
 		odd := n - math.Floor(n)
 		if odd = min(odd, 1-odd); odd > wholeEnough && odd*cost/n > most {

@@ -11,7 +11,7 @@ import (
 )
 
 // readProblem reads a public scenario as a Problem: pods of nodes count as pending, so that the
-// question is what all pods would cost on fresh bins. Affinity is left out.
+// question is what all pods would cost on empty bins. Affinity is left out.
 func readProblem(tb testing.TB, path string) *Problem {
 	tb.Helper()
 	s, err := scenario.Read(path)

@@ -40,20 +40,20 @@ func Bound(p *Problem) (bound float64, classPrices []float64) {
 type solver struct {
 	m         *model
 	tariff    *tariff
-	buyer     *buyer
+	greedy    *greedy
 	best      packing
 	trial     packing
 	net       *tariff   // without fees
 	least     float64   // what an item counts as being worth at least
 	value     []float64 // of kinds, as corrected
-	bestValue []float64 // those that led to the best packing
+	bestValue []float64 // those of the best packing
 	estimate  []float64
 	proven    float64 // a bound by column generation on all items, without fees
 }
 
 func newSolver(p *Problem) *solver {
 	m := compile(p)
-	s := &solver{m: m, buyer: newBuyer(m)}
+	s := &solver{m: m, greedy: newGreedy(m)}
 	s.least = 1e-30
 	price, net := make([]float64, len(m.bins)), make([]float64, len(m.bins))
 	for i, b := range m.bins {
@@ -65,7 +65,7 @@ func newSolver(p *Problem) *solver {
 	if p.BinFee != 0 {
 		s.net = newTariff(m, net)
 	}
-	s.buyer.rate, s.buyer.offeringOf = s.tariff.rate, s.tariff.offeringOf
+	s.greedy.rate, s.greedy.familyOf = s.tariff.rate, s.tariff.familyOf
 	return s
 }
 
@@ -100,7 +100,7 @@ func (s *solver) solution(p *Problem) Solution {
 
 // bound returns what the placed items cost at least, without fees.
 func (s *solver) bound() float64 {
-	left := slices.Clone(s.buyer.left)
+	left := slices.Clone(s.greedy.left)
 	clear(left)
 	for _, l := range s.best.loads {
 		for _, it := range s.best.of(l) {

@@ -20,7 +20,7 @@ import (
 //	class NAME size=N,N… count=N [per-bin=N] [in=BIN,…] [apart=CLASS,…]   a class of items, what one item
 //	                                       takes, the bins where they may be, the classes that it conflicts with
 //
-// The answer: how many bins are filled with what, in the order in which they are bought, the
+// The answer: how many bins are filled with what, in the order in which they are opened, the
 // items without a bin, the price and its lower bound, and what an item of each class is worth.
 func TestStories(t *testing.T) {
 	t.Parallel()

@@ -1,9 +1,9 @@
 // Package effort bounds how much work one decision may take. Work is counted, not timed, so
 // that the same snapshot runs out of effort at the same place on every computer.
 //
-// A unit is about what it costs to hold one rule of one pod against one place. Whoever has
-// loops whose length pods decide spends a unit for each turn; Run ends the work when none
-// are left.
+// A unit is about the work of checking one rule of one pod for one node. A loop whose length
+// depends on pods spends a unit for each iteration, and Run ends the work when no units are left.
+// The package imports nothing of the core. Read Meter first.
 package effort
 
 import (

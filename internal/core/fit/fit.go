@@ -1,6 +1,7 @@
-// Package fit holds the rules that decide whether one pod may be on one node, each
-// as a pure function of the two. They agree with kube-scheduler: whoever uses them adds
-// nothing and leaves nothing out.
+// Package fit has the rules that decide whether one pod may be on one node, each as a pure
+// function of the two: resources, labels, taints and host ports. They agree with kube-scheduler, so
+// callers add no rule of their own. Rules between pods are in package topology. It may import
+// cluster, label, quantity and verdict.
 package fit
 
 import (

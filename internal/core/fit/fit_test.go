@@ -114,11 +114,11 @@ func TestRefusalsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	space := quantity.Space{quantity.CPU, quantity.Memory, quantity.Pods}
 	for name, tc := range map[string]struct{ got, want string }{
-		"a taint":  {fit.Taints(nil, []cluster.Taint{{Key: "gpu", Value: "a", Effect: cluster.NoSchedule}}).String(), "taint gpu=a:NoSchedule not tolerated"},
-		"a wish":   {fit.Taints(nil, []cluster.Taint{{Key: "gpu", Effect: cluster.PreferNoSchedule}}).String(), ""},
-		"a label":  {fit.Labels([]label.Requirements{{"zone": label.In("a")}}, map[string]string{"zone": "b"}).String(), "zone must be In [a], is b"},
-		"no label": {fit.Labels([]label.Requirements{{"zone": label.In("a")}}, nil).String(), "zone must be In [a], is nothing"},
-		"some cpu": {fit.Resources(space, quantity.Vector{1500, 0, 1}, quantity.Vector{1000, 0, 9}).String(), "500m cpu short"},
+		"a taint":      {fit.Taints(nil, []cluster.Taint{{Key: "gpu", Value: "a", Effect: cluster.NoSchedule}}).String(), "taint gpu=a:NoSchedule not tolerated"},
+		"a preference": {fit.Taints(nil, []cluster.Taint{{Key: "gpu", Effect: cluster.PreferNoSchedule}}).String(), ""},
+		"a label":      {fit.Labels([]label.Requirements{{"zone": label.In("a")}}, map[string]string{"zone": "b"}).String(), "zone must be In [a], is b"},
+		"no label":     {fit.Labels([]label.Requirements{{"zone": label.In("a")}}, nil).String(), "zone must be In [a], is nothing"},
+		"some cpu":     {fit.Resources(space, quantity.Vector{1500, 0, 1}, quantity.Vector{1000, 0, 9}).String(), "500m cpu short"},
 		"bytes, rounded": {
 			fit.Resources(space, quantity.Vector{0, 3<<20 + 1, 1}, quantity.Vector{0, 1 << 20, 9}).String(),
 			"3Mi memory short",

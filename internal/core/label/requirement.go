@@ -1,9 +1,9 @@
-// Package label holds the algebra of labels: what a requirement allows, how two
-// requirements meet, and when something described by requirements can take a pod that
-// has requirements of its own. The rules are those of the Karpenter API, which users'
-// manifests rely on.
+// Package label is the algebra of labels: what a requirement allows, what two requirements allow
+// together, and when nodes described by requirements can take a pod that has requirements of its
+// own. The rules are those of the Karpenter API, which users' manifests rely on.
 //
-// Read requirement.go first (one key), then requirements.go (many keys).
+// It imports nothing of the core. Read requirement.go first (one key), then requirements.go (many
+// keys) and written.go (their text).
 package label
 
 import (
@@ -268,8 +268,8 @@ func set(values []string) []string {
 	return slices.Compact(s)
 }
 
-// Within reports whether everything that r allows, o allows too. It may say no where it
-// cannot tell cheaply.
+// Within reports whether everything that r allows, o allows too. It may say no where that is
+// dear to find out.
 func (r Requirement) Within(o Requirement) bool {
 	if r.AllowsAbsence() && !o.AllowsAbsence() {
 		return false

@@ -1,10 +1,11 @@
-// Package lifecycle decides what happens next to one claim (Next), and to one node that
-// is being removed (Drain). Both look at one instant and answer with one step: what to
-// do now, what to write down, and what is waited for until when.
+// Package lifecycle decides what happens next to one NodeClaim (Next), to one node that is being
+// removed (Drain), and to one that may be broken (Repair). Each function gets one instant and
+// answers with one step: what to do now, what to write down, and what to wait for until when.
 //
-// A step is small enough that after it, done or lost, looking again gives the right next
-// one. Nothing is remembered between looks except by the objects themselves and by the
-// cloud, which is why a crash between any two steps does no harm.
+// A step is small enough that after it, done or lost, the next call gives the right next step.
+// Nothing is remembered between calls but by the objects and the cloud, so a crash between two
+// steps does no harm.
 //
-// Read view.go (what is looked at), then claim.go, finalise.go and drain.go.
+// It may import cluster and quantity. Read view.go first (the input) and step.go (the answer), then
+// claim.go, finalize.go and drain.go, and repair.go and health.go.
 package lifecycle

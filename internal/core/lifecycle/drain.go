@@ -62,7 +62,7 @@ type DrainPod struct {
 	IsDaemon, IsCritical bool
 	// Size is roughly how much room it needs elsewhere; see SizeOf.
 	Size int
-	// DeletedAt is when the pod is to have ended; zero: it was not told to.
+	// DeletedAt is when the pod is to have ended; zero: it is not being deleted.
 	DeletedAt time.Time
 	// Grace is how long the pod may take to end.
 	Grace time.Duration
@@ -75,8 +75,8 @@ type DrainPod struct {
 	Finalizers []string
 }
 
-// PastDeadline reports whether the pod must be told now, by force, to end by the deadline:
-// later would leave it less than its grace. A zero deadline never passes.
+// PastDeadline reports whether the pod must be deleted now, by force, to have ended by the
+// deadline: later would leave it less than its grace. A zero deadline never passes.
 func (p *DrainPod) PastDeadline(deadline, now time.Time) bool {
 	switch {
 	case deadline.IsZero():

@@ -15,7 +15,7 @@ type Health struct {
 	status Status
 }
 
-// HealthFrom returns what a pool's condition tells about the time before a restart.
+// HealthFrom returns what a pool's condition says about the time before a restart.
 func HealthFrom(status Status) Health {
 	var h Health
 	switch status {

@@ -190,7 +190,7 @@ func TestClaimsNeverLaunchTwiceAndAlwaysEnd(t *testing.T) {
 				return
 			}
 			if lives := l.Claim.DeletedAt.IsZero(); lives && step.Why == "" && l.Claim.Initialized.Status != lifecycle.True {
-				t.Fatalf("neither initialised nor waiting for anything: %+v", l.View)
+				t.Fatalf("neither initialized nor waiting for anything: %+v", l.View)
 			}
 			if at := step.Until; !at.IsZero() && !at.After(l.At) {
 				t.Fatalf("waits for %s, which is over: %s", at, step)

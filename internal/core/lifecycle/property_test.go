@@ -38,7 +38,7 @@ func drawDrain(t *rapid.T) lifecycle.DrainView {
 			IsDaemon: rapid.Bool().Draw(t, "daemon"), IsCritical: rapid.Bool().Draw(t, "critical"), IsHeld: rapid.Bool().Draw(t, "held"),
 			Grace: seconds(rapid.IntRange(0, 120).Draw(t, "grace")),
 		}
-		if rapid.Bool().Draw(t, "told") {
+		if rapid.Bool().Draw(t, "deleted") {
 			p.DeletedAt = epoch.Add(seconds(rapid.IntRange(0, 400).Draw(t, "ends")))
 		}
 		v.Pods = append(v.Pods, p)
@@ -85,7 +85,7 @@ func TestDrainAsksOnlyWhomItMay(t *testing.T) {
 			case e.Force && reported && !p.DeletedAt.After(deadline):
 				t.Fatalf("%s is forced though it ends in time", p.Name)
 			case isAsked && !e.Force && (p.IsHeld || reported):
-				t.Fatalf("%s is evicted (held %v, told %v)", p.Name, p.IsHeld, reported)
+				t.Fatalf("%s is evicted (do-not-disrupt %v, deleted %v)", p.Name, p.IsHeld, reported)
 			case !isAsked && !reported && !deadline.IsZero() && v.At.After(deadline):
 				t.Fatalf("%s outlives the deadline", p.Name)
 			}

@@ -8,7 +8,7 @@ import (
 const (
 	// repairRetry is how often a repair is tried that would make an outage worse.
 	repairRetry = 5 * time.Minute
-	// sickPart is the part of a crowd that may be sick before repair stops: one in five.
+	// sickPart is the part of some Nodes that may be sick before repair stops: one in five.
 	sickPart = 5
 )
 
@@ -29,8 +29,8 @@ type RepairView struct {
 	At         time.Time
 	Conditions []NodeCondition
 	Policies   []RepairPolicy
-	// UnhealthyCounts are those that the Node belongs to: its pool, the cluster. Where too many are
-	// sick, the reason lies elsewhere and new nodes would not be better.
+	// UnhealthyCounts are of the Nodes that the Node is one of: those of its pool, and of the
+	// cluster. Where too many are sick, the reason lies elsewhere and new nodes would not be better.
 	UnhealthyCounts []UnhealthyCount
 	// IsDeleting and Deadline are the claim's.
 	IsDeleting bool
@@ -67,7 +67,7 @@ func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (first Ailmen
 	return first, sick
 }
 
-// TooSick reports whether so many of a crowd are sick that repair stops: more than a fifth,
+// TooSick reports whether so many of the Nodes are sick that repair stops: more than a fifth,
 // rounded up.
 func (c UnhealthyCount) TooSick() bool { return c.Sick > (c.Nodes+sickPart-1)/sickPart }
 

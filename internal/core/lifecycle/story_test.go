@@ -36,7 +36,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// story is a world of one claim or node, with a cloud that says what it is told to.
+// story is a world of one claim or node, with a cloud that answers as the story says.
 type story struct {
 	view      lifecycle.View
 	drain     *lifecycle.DrainView

@@ -8,21 +8,22 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// This file knows in which order kube-scheduler can bind pods that must be with others:
-// followers, each after one that leads it.
+// This file is about the order in which kube-scheduler can bind pods with required affinity:
+// a dependent only after a pod that its affinity selects. In the topology package's words the
+// dependent follows, and that pod leads.
 
-// validateAffinityOrder takes pods away that could be bound in no order, because all that they must
-// be with wait for them in turn, and places them anew one by one; in the last round it
-// refuses them. It reports whether there were any.
+// validateAffinityOrder removes pods from their nodes that can be bound in no order, because
+// they wait for each other (circular pod affinity), and places them anew one by one. In the
+// last round it refuses them. It reports whether there were any.
 func (s *solver) validateAffinityOrder(assignments [][]int32, last bool) (gone bool) {
-	leaderless := s.dependents(assignments)
-	s.countAll(leaderless, -1)
+	circular := s.dependents(assignments)
+	s.countAll(circular, -1)
 	after := func(c int, at *topology.Place) bool { return s.state.Topology.Ledger.Attracted(c, at, false) }
 	first := func(c int, at *topology.Place) bool { return s.state.Topology.Ledger.Attracted(c, at, true) }
-	for s.lead(leaderless, after, false) || s.lead(leaderless, first, true) {
+	for s.lead(circular, after, false) || s.lead(circular, first, true) {
 	}
-	s.countAll(leaderless, 1)
-	for c, pods := range leaderless {
+	s.countAll(circular, 1)
+	for c, pods := range circular {
 		for _, p := range pods {
 			s.state.Remove(&s.state.Classes[c], p)
 			gone = true
@@ -32,8 +33,8 @@ func (s *solver) validateAffinityOrder(assignments [][]int32, last bool) (gone b
 		return false
 	}
 	for _, c := range s.state.Order {
-		for _, p := range leaderless[c] {
-			s.refused[p] = verdict.Of(verdict.AffinityUnmet, "", "affinity: those that it must be with wait for it in turn")
+		for _, p := range circular[c] {
+			s.refused[p] = verdict.Of(verdict.AffinityUnmet, "", "circular pod affinity: the pods that it must be with have to wait for it")
 			if !last {
 				s.state.PlaceAnew(&s.state.Classes[c], p)
 			}
@@ -42,8 +43,8 @@ func (s *solver) validateAffinityOrder(assignments [][]int32, last bool) (gone b
 	return true
 }
 
-// holdsFirst reports whether pods of the class may be at the place before those come that
-// come after them. Who could be the first of its kind is taken to wait for them.
+// holdsFirst reports whether the rules of pods of the class on a node hold before the pods are
+// bound that depend on them. A pod that may start an affinity group is assumed to come last.
 func (s *solver) holdsFirst(c *model.PodClass, at model.Assignment, assignments [][]int32) bool {
 	leads := func(f int) bool {
 		return f != c.Index && len(assignments[f]) > 0 && s.state.Topology.Ledger.Leads(c.Index, f)
@@ -65,7 +66,7 @@ func (s *solver) holdsFirst(c *model.PodClass, at model.Assignment, assignments 
 	return holds
 }
 
-// dependents returns by class the placed pods that must be with others.
+// dependents returns, by class, the assigned pods with required affinity.
 func (s *solver) dependents(assignments [][]int32) [][]int32 {
 	out := make([][]int32, len(assignments))
 	for c := range assignments {
@@ -76,7 +77,7 @@ func (s *solver) dependents(assignments [][]int32) [][]int32 {
 	return out
 }
 
-// countAll counts all of the pods n times.
+// countAll adds the pods to the topology counts n times; a negative n removes them.
 func (s *solver) countAll(pods [][]int32, n int32) {
 	for c := range pods {
 		for _, p := range pods[c] {
@@ -85,8 +86,9 @@ func (s *solver) countAll(pods [][]int32, n int32) {
 	}
 }
 
-// lead counts waiting pods that somebody leads to where they are; one: only one of them.
-// Whom it counts no longer waits. It reports whether there were any.
+// lead finds waiting pods that can be bound now where they are planned: those for which after
+// is true. It counts them, and takes them off the list. one: it stops after the first. It
+// reports whether there were any.
 func (s *solver) lead(waiting [][]int32, after func(class int, at *topology.Place) bool, one bool) (some bool) {
 	for c, pods := range waiting {
 		left := pods[:0]

@@ -10,27 +10,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// This file keeps pods that a decision can't cope with from the others: a decision that takes
-// too much effort, or that panics, is made again without the pods that it died of.
+// This file makes decisions that pods of others cannot spoil: a decision that takes too much
+// effort, or that panics, is made again without the pods that caused it.
 
 const (
-	// effortBase, effortPod and effortNode are the units that a decision may take, whatever it is
-	// about, for each pending pod, and for each node. Decisions about ordinary pods take less
-	// than a fifth (docs/design/solver.md).
-	effortBase, effortPod, effortNode = 2_000_000, 4_000, 1_000
-	// halvesMax bounds how often a decision that takes too much effort is made again: with half of the
-	// pods' weight each time, then of the pods that weigh no more than plainWeight, as ordinary ones do, and
-	// in the end of plain pods only.
+	// halvesMax bounds how often a decision that takes too much effort is made again: each time with
+	// half of the pods' weight, then with the pods that weigh no more than plainWeight, as ordinary
+	// ones do, and in the end with plain pods only.
 	halvesMax, plainWeight = 4, 24
-	// searchesMax bounds how many decisions are made to find the pods that one panics about, and
-	// givenUpMax how many are given up before all pods are refused.
+	// searchesMax bounds how many decisions are made to find the pods that cause a panic, and
+	// givenUpMax how many decisions are given up before all pods are refused.
 	searchesMax, givenUpMax = 60, 12
 )
-
-// effortFor returns how many units a decision about the snapshot may take.
-func effortFor(o Options, snap *cluster.Snapshot) int64 {
-	return cmp.Or(o.Effort, effortBase+effortPod*int64(len(snap.Pending))+effortNode*int64(len(snap.Nodes)))
-}
 
 // Decide is Solve for pods that anybody may have made. Pods for which a decision takes too
 // much effort, or panics, are refused, and the decision is made for the rest: the same snapshot
@@ -39,7 +30,8 @@ func effortFor(o Options, snap *cluster.Snapshot) int64 {
 // Where the effort does not suffice, namespaces share what there is: no namespace gives up a
 // pod while its pods weigh less than those that another one keeps.
 //
-// Gangs have enough places or none (gang.go); Solve does not know of them.
+// A gang gets nodes for as many pods as it needs at once, or none (gang.go). Solve does not know
+// of gangs.
 func Decide(snap *cluster.Snapshot, opts Options) plan.Plan {
 	return wholeGangs(snap, func(snap *cluster.Snapshot) plan.Plan {
 		d := decider{opts: opts, solve: trySolve}
@@ -69,7 +61,7 @@ func (d *decider) decide(snap *cluster.Snapshot) plan.Plan {
 	return p
 }
 
-// attempt makes the decision once. cause is empty, or why there is no plan.
+// attempt makes the decision once. cause says why there is no plan; empty: there is one.
 func (d *decider) attempt(snap *cluster.Snapshot) (p plan.Plan, cause string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -85,8 +77,9 @@ func (d *decider) attempt(snap *cluster.Snapshot) (p plan.Plan, cause string) {
 	return p, cause
 }
 
-// withoutHeavy decides about the pods that weigh least in their namespaces, half of all weight
-// each time, then about those that weigh little, and in the end about the plain ones.
+// withoutHeavy decides about the pods that weigh least in their namespaces, half of the weight
+// each time, then about those that weigh no more than ordinary ones, and in the end about plain
+// pods.
 func (d *decider) withoutHeavy(snap *cluster.Snapshot) plan.Plan {
 	out := newLeftOut(snap, tooMuchEffort(effortFor(d.opts, snap)))
 	for half := range halvesMax {
@@ -108,8 +101,8 @@ func (d *decider) withoutHeavy(snap *cluster.Snapshot) plan.Plan {
 	return out.with(refuseAll(out.kept, out.why))
 }
 
-// withoutFatal decides without the pods that the decision panics about, and without more where
-// there are others.
+// withoutFatal decides without the pods that cause a panic. Where others cause one too, it leaves
+// those out as well.
 func (d *decider) withoutFatal(snap *cluster.Snapshot) plan.Plan {
 	out := newLeftOut(snap, verdict.Of(verdict.DecisionFailed, "", "a decision about the pod ended in a bug of Dovetail (%s)", d.givenUp[len(d.givenUp)-1]))
 	for len(d.givenUp) < givenUpMax {
@@ -124,9 +117,9 @@ func (d *decider) withoutFatal(snap *cluster.Snapshot) plan.Plan {
 	return out.with(refuseAll(out.kept, out.why))
 }
 
-// fatal returns those of the pod constraints, at least one, that a decision about them and the others
-// needs to panic. They are sought by halves: where neither half panics with the others, some of
-// each are needed, and those of one half are sought with all of the other.
+// fatal returns at least one of the constraint sets: those that a decision about them and the
+// others needs to panic. It searches by halves. Where neither half panics with the others, some
+// of each half are needed, and those of one half are sought together with all of the other.
 func (d *decider) fatal(snap *cluster.Snapshot, constraintSets, others []*cluster.Constraints) []*cluster.Constraints {
 	if len(constraintSets) == 1 || d.searches == searchesMax {
 		return constraintSets
@@ -148,7 +141,7 @@ func (d *decider) panics(snap *cluster.Snapshot) bool {
 	return cause != "" && cause != plan.CauseEffort
 }
 
-// constraintSetsOf returns the pod constraints of the pending pods, those that weigh most first.
+// constraintSetsOf returns the distinct constraints of the pending pods, the heaviest first.
 func constraintSetsOf(snap *cluster.Snapshot) []*cluster.Constraints {
 	var constraintSets []*cluster.Constraints
 	seen := map[*cluster.Constraints]bool{}
@@ -170,7 +163,7 @@ func setOf(constraintSets []*cluster.Constraints) map[*cluster.Constraints]bool 
 	return set
 }
 
-// only returns the snapshot with the pending pods of these pod constraints alone.
+// only returns the snapshot with no other pending pods than those with these constraints.
 func only(snap *cluster.Snapshot, constraintSets map[*cluster.Constraints]bool) *cluster.Snapshot {
 	part := *snap
 	part.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool { return !constraintSets[p.Constraints] })
@@ -178,7 +171,7 @@ func only(snap *cluster.Snapshot, constraintSets map[*cluster.Constraints]bool) 
 }
 
 // leftOut divides the pending pods of a snapshot into those that are decided about, and those
-// that are refused without.
+// that are left out and refused.
 type leftOut struct {
 	kept     *cluster.Snapshot
 	why      verdict.Verdict
@@ -190,7 +183,7 @@ func newLeftOut(snap *cluster.Snapshot, why verdict.Verdict) *leftOut {
 	return &leftOut{kept: &kept, why: why}
 }
 
-// leave refuses the kept pods of these pod constraints.
+// leave leaves the kept pods with these constraints out, and refuses them.
 func (l *leftOut) leave(constraintSets map[*cluster.Constraints]bool) {
 	kept := make([]cluster.Pod, 0, len(l.kept.Pending))
 	for i := range l.kept.Pending {
@@ -204,8 +197,8 @@ func (l *leftOut) leave(constraintSets map[*cluster.Constraints]bool) {
 	l.kept.Pending = kept
 }
 
-// with returns the plan for the kept pods with the refusals of the others, in the order of
-// the pods' names.
+// with adds to the plan for the kept pods the refusals of the others, in the order of the pods'
+// names.
 func (l *leftOut) with(p plan.Plan) plan.Plan {
 	p.Refusals = append(slices.Clip(p.Refusals), l.refusals...)
 	slices.SortStableFunc(p.Refusals, func(a, b plan.Refusal) int {
@@ -214,7 +207,7 @@ func (l *leftOut) with(p plan.Plan) plan.Plan {
 	return p
 }
 
-// notLight returns the pod constraints that weigh more than those of ordinary pods.
+// notLight returns the constraints that weigh more than those of ordinary pods.
 func notLight(snap *cluster.Snapshot) map[*cluster.Constraints]bool {
 	set := map[*cluster.Constraints]bool{}
 	for i := range snap.Pending {
@@ -225,8 +218,8 @@ func notLight(snap *cluster.Snapshot) map[*cluster.Constraints]bool {
 	return set
 }
 
-// notPlain returns the pod constraints that have rules about other pods, preferences, host ports, or much of
-// anything.
+// notPlain returns the constraints with rules about other pods, preferences or host ports, and
+// those that are not light.
 func notPlain(snap *cluster.Snapshot) map[*cluster.Constraints]bool {
 	set := map[*cluster.Constraints]bool{}
 	for i := range snap.Pending {
@@ -238,13 +231,14 @@ func notPlain(snap *cluster.Snapshot) map[*cluster.Constraints]bool {
 	return set
 }
 
-// Heavy returns the pod constraints of pods to be left out so that half of all weight is left. Namespaces
-// share that half: one that weighs no more than its share keeps all its pods, the others keep
-// those that weigh least, up to the same weight for each, and at least the lightest if it weighs
-// no more than ordinary ones.
+// Heavy returns the constraints of the pods to leave out so that half of all weight is left.
+// Namespaces share that half. A namespace that weighs no more than its share keeps all its pods.
+// Each of the others keeps its lightest pods, up to the same weight, and at least the lightest
+// one if that is no heavier than ordinary pods.
 //
-// Pod constraints weighs once, and each of its pods what it weighs beyond plainWeight: ordinary pods cost a
-// decision less than each of them adds to its effort, so many of them do not make a heavy namespace.
+// A constraint set weighs once, and each of its pods weighs as much as the set exceeds
+// plainWeight: many ordinary pods add little to a decision's effort, and do not make a namespace
+// heavy.
 func Heavy(pods []cluster.Pod) map[*cluster.Constraints]bool {
 	type constraintPods struct {
 		constraints *cluster.Constraints
@@ -294,18 +288,4 @@ func Heavy(pods []cluster.Pod) map[*cluster.Constraints]bool {
 		left -= kept
 	}
 	return out
-}
-
-// tooMuchEffort is why pods are refused for which a decision took that many units.
-func tooMuchEffort(units int64) verdict.Verdict {
-	return verdict.Of(verdict.TooMuchEffort, "", "a decision with the pod takes too much effort (over %d units): it and others like it have too many rules, alternatives or preferences", units)
-}
-
-// refuseAll returns the plan that refuses every pending pod.
-func refuseAll(snap *cluster.Snapshot, why verdict.Verdict) plan.Plan {
-	p := plan.Plan{At: snap.At}
-	for i := range snap.Pending {
-		p.Refusals = append(p.Refusals, plan.Refusal{Pod: snap.Pending[i].PodRef, Why: why})
-	}
-	return p
 }

@@ -124,7 +124,7 @@ func TestManyOrdinaryPodsAreNotLeftOut(t *testing.T) {
 	}
 	alone := pendingPods(5, plainConstraints("a"), plainConstraints("b"))
 	if heavy := Heavy(alone.Pending); len(heavy) > 0 {
-		t.Errorf("%d of the shapes of two ordinary namespaces are left out, want none", len(heavy))
+		t.Errorf("%d of the constraints of two ordinary namespaces are left out, want none", len(heavy))
 	}
 }
 
@@ -154,9 +154,9 @@ func TestPodsOfABugAreLeftOut(t *testing.T) {
 		want  map[string]int
 		given int // how often the decision was given up
 	}{
-		"one shape":                 {fatal: [][]int{{17}}, want: map[string]int{"ns-17 DecisionFailed": 2}, given: 1},
-		"two shapes, each alone":    {fatal: [][]int{{3}, {17}}, want: map[string]int{"ns-3 DecisionFailed": 2, "ns-17 DecisionFailed": 2}, given: 2},
-		"two shapes, only together": {fatal: [][]int{{15, 16}}, want: map[string]int{"ns-15 DecisionFailed": 2, "ns-16 DecisionFailed": 2}, given: 1},
+		"one set of constraints":                 {fatal: [][]int{{17}}, want: map[string]int{"ns-17 DecisionFailed": 2}, given: 1},
+		"two sets of constraints, each alone":    {fatal: [][]int{{3}, {17}}, want: map[string]int{"ns-3 DecisionFailed": 2, "ns-17 DecisionFailed": 2}, given: 2},
+		"two sets of constraints, only together": {fatal: [][]int{{15, 16}}, want: map[string]int{"ns-15 DecisionFailed": 2, "ns-16 DecisionFailed": 2}, given: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,8 @@
 // keeps gangs whole and explains refusals. It may import those three and the rest of the
 // core below them.
 //
-// Read Solve (solve.go) first, then validate.go and affinity_order.go (final validation: do all rules
-// hold together, in some order of binding), refuse.go (why a pod has no node), decide.go
-// (a decision that costs too much or panics) and gang.go (all pods of a gang or none).
+// Read Solve (solve.go) first, then solver.go (its state), validate.go and affinity_order.go
+// (final validation: do all rules hold together, in some order of binding), refuse.go (why a
+// pod has no node), decide.go (a decision that costs too much or panics) and gang.go (all
+// pods of a gang or none).
 package pack

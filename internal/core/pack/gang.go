@@ -9,15 +9,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// This file keeps gangs whole: kube-scheduler binds no pod of a gang before it can bind its
-// minimum, so a plan has places for as many pods of a gang as that takes, or for none.
+// This file keeps gangs whole: kube-scheduler binds no pod of a gang before it can bind the
+// gang's minimum. So a plan has nodes for that many pods of a gang, or for none.
 
 const (
-	// gangTries bounds how many gangs that are short when all are decided about together are tried
-	// again, one by one: the first half are those whose turn it is, the others take turns by the
-	// minute, so that gangs for which there is never enough do not keep the rest from being tried.
+	// gangTries bounds how many gangs are tried again one by one, of those that are short when all
+	// are decided about together. The first half are the first ones in the order of trial. The
+	// others change every minute, so that gangs for which there is never enough do not keep the
+	// rest from being tried.
 	gangTries = 4
-	// gangRounds bounds how often the decision is then made without those that are still short.
+	// gangRounds bounds how often the decision is then made without the gangs that are still short.
 	// After that it is made without any gang.
 	gangRounds = 2
 
@@ -27,33 +28,33 @@ const (
 // gangName names a gang; the zero value: none.
 type gangName struct{ namespace, name string }
 
-// ganging is one decision about pods of which some are of gangs, made as often as it takes: once
-// if no gang gets a part of what it needs, and at most 2+gangTries+gangRounds times.
+// ganging is one decision about pods of which some are in gangs. It is made once if no gang gets
+// only a part of what it needs, and at most 2+gangTries+gangRounds times.
 type ganging struct {
 	snap   *cluster.Snapshot
 	decide func(*cluster.Snapshot) plan.Plan
-	// of are the gangs of pending pods, and names those gangs in the order of their first pods.
+	// of is the gang of each pending pod, and names are these gangs in the order of their first pods.
 	of    map[cluster.PodRef]gangName
 	names []gangName
 	// out are the gangs that are not decided about any more, and why.
 	out map[gangName]verdict.Verdict
-	// lost are pods that a decision was given up for: the next is made without them.
+	// lost are the pods because of which a decision was given up. The next is made without them.
 	lost    map[cluster.PodRef]verdict.Verdict
 	givenUp []string
 	effort  int64
 }
 
-// shortGang is a gang that has too few places in a plan.
+// shortGang is a gang with too few assigned pods in a plan.
 type shortGang struct {
 	*cluster.Gang
-	places int // of its pods that asked for one
+	places int // of its pending pods, how many are assigned
 	why    verdict.Verdict
 }
 
 func (s *shortGang) key() gangName { return gangName{s.Namespace, s.Name} }
 
-// wholeGangs makes a decision such that each gang has enough places or none. What gangs that are
-// short would have taken is there for the others.
+// wholeGangs makes a decision in which each gang has enough nodes or none. What gangs that are
+// short would have taken is there for other pods.
 func wholeGangs(snap *cluster.Snapshot, decide func(*cluster.Snapshot) plan.Plan) plan.Plan {
 	if !slices.ContainsFunc(snap.Pending, func(p cluster.Pod) bool { return p.Gang != "" }) {
 		return decide(snap)
@@ -64,7 +65,7 @@ func wholeGangs(snap *cluster.Snapshot, decide func(*cluster.Snapshot) plan.Plan
 		return g.answer(p)
 	}
 	g.leave(short)
-	p, found := g.oneByOne(g.inTurn(short))
+	p, found := g.oneByOne(g.trialOrder(short))
 	for round := 0; !found; round++ {
 		if round == gangRounds {
 			g.leaveAll()
@@ -79,7 +80,7 @@ func wholeGangs(snap *cluster.Snapshot, decide func(*cluster.Snapshot) plan.Plan
 
 func hasPart(s shortGang) bool { return s.places > 0 }
 
-// newGanging leaves out the gangs of which no decision is needed.
+// newGanging leaves out the gangs that are refused whatever the decision is.
 func newGanging(snap *cluster.Snapshot, decide func(*cluster.Snapshot) plan.Plan) *ganging {
 	g := &ganging{
 		snap: snap, decide: decide, of: map[cluster.PodRef]gangName{},
@@ -115,7 +116,8 @@ func newGanging(snap *cluster.Snapshot, decide func(*cluster.Snapshot) plan.Plan
 	return g
 }
 
-// attempt makes the decision without what is left out, and returns the gangs that are short in it.
+// attempt makes the decision without what is left out, and returns the gangs that are short in
+// its plan.
 func (g *ganging) attempt() (p plan.Plan, short []shortGang) {
 	part := *g.snap
 	part.Pending = slices.DeleteFunc(slices.Clone(g.snap.Pending), func(p cluster.Pod) bool { return !g.whyOut(p.PodRef).IsYes() })
@@ -130,12 +132,12 @@ func (g *ganging) attempt() (p plan.Plan, short []shortGang) {
 	return p, g.short(&p)
 }
 
-// givenUpFor reports whether a decision was given up for the pod that is refused.
+// givenUpFor reports whether a decision was given up because of the pod that is refused.
 func givenUpFor(why verdict.Verdict) bool {
 	return why.Reason == verdict.TooMuchEffort || why.Reason == verdict.DecisionFailed
 }
 
-// whyOut returns why a pod is not decided about; yes: it is.
+// whyOut returns why a pod is left out of the decision; yes: it is not.
 func (g *ganging) whyOut(ref cluster.PodRef) verdict.Verdict {
 	if why, is := g.lost[ref]; is {
 		return why
@@ -143,7 +145,7 @@ func (g *ganging) whyOut(ref cluster.PodRef) verdict.Verdict {
 	return g.out[g.of[ref]]
 }
 
-// short returns the gangs that were decided about and have too few places.
+// short returns the gangs that were decided about and have too few assigned pods.
 func (g *ganging) short(p *plan.Plan) (short []shortGang) {
 	places, refused := map[gangName]int{}, map[gangName]verdict.Verdict{}
 	for _, m := range p.Assignments {
@@ -192,9 +194,10 @@ func (g *ganging) leaveAll() {
 	}
 }
 
-// inTurn returns gangs in the order in which they are tried: those that had a part first, the
-// oldest of each namespace, then the next of each. One alone that had a part is not worth a try.
-func (g *ganging) inTurn(short []shortGang) []shortGang {
+// trialOrder returns gangs in the order in which they are tried. Gangs that had a part of what
+// they need come first; of these and of the others the oldest of each namespace, then the next
+// of each. If only one gang had a part, it is not tried: no other gang took anything from it.
+func (g *ganging) trialOrder(short []shortGang) []shortGang {
 	sorted := slices.Clone(short)
 	slices.SortStableFunc(sorted, func(a, b shortGang) int { return a.Created.Compare(b.Created) })
 	turn, next := map[gangName]int{}, map[string]int{}
@@ -218,8 +221,8 @@ func (g *ganging) inTurn(short []shortGang) []shortGang {
 	return sorted
 }
 
-// oneByOne decides about gangs that are left out, each with those that had enough before it. It
-// returns the last plan in which no gang is short, if there is one.
+// oneByOne tries gangs that are left out one after another, each together with those before it
+// that had enough. It returns the last plan in which no gang is short, if there is one.
 func (g *ganging) oneByOne(gangs []shortGang) (best plan.Plan, found bool) {
 	for i := range gangs {
 		name := gangs[i].key()
@@ -238,10 +241,10 @@ func (g *ganging) oneByOne(gangs []shortGang) (best plan.Plan, found bool) {
 	return best, found
 }
 
-// answer returns the plan with the refusals of all pods that it is not about, in the order of the
-// pods' names.
+// answer adds to the plan the refusals of all pods that were left out, in the order of the pods'
+// names.
 func (g *ganging) answer(p plan.Plan) plan.Plan {
-	g.leave(g.short(&p)) // which have no place at all
+	g.leave(g.short(&p)) // those without any assigned pod
 	answered := make(map[cluster.PodRef]bool, len(p.Refusals))
 	p.Refusals = slices.Clone(p.Refusals)
 	for i := range p.Refusals {

@@ -191,9 +191,9 @@ func placesByTheMinute(t *testing.T, snap *cluster.Snapshot, namespace string) (
 	return had
 }
 
-// TestGangsTakeTurns: of many gangs for which there is never enough, none keeps another for good
+// TestGangsAlternate: of many gangs for which there is never enough, none keeps another for good
 // from being tried.
-func TestGangsTakeTurns(t *testing.T) {
+func TestGangsAlternate(t *testing.T) {
 	t.Parallel()
 	var namespaces []string
 	for i := range 12 {
@@ -204,9 +204,9 @@ func TestGangsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestNamespacesTakeTurns: the gangs of one namespace, however many there are and however old, do
+// TestNamespacesAlternate: the gangs of one namespace, however many there are and however old, do
 // not keep that of another waiting.
-func TestNamespacesTakeTurns(t *testing.T) {
+func TestNamespacesAlternate(t *testing.T) {
 	t.Parallel()
 	if had := placesByTheMinute(t, scarce("a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "b"), "b"); slices.Min(had) == 0 {
 		t.Errorf("the gang of another namespace had to wait: %v", had)

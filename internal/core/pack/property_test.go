@@ -162,7 +162,7 @@ func launchesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 			}
 		}
 		if len(catalog.Choices(pool.Types, l.Requirements, l.Requests)) == 0 {
-			return fmt.Errorf("nothing can be bought for a launch with %s", l.Requirements)
+			return fmt.Errorf("nothing can be launched for a launch with %s", l.Requirements)
 		}
 	}
 	return nil
@@ -247,7 +247,7 @@ type runningPod struct {
 	planned bool
 }
 
-// is tells what the node has as the value of a key.
+// is returns what the node has as the value of a key.
 func (s *site) is(key string) string {
 	if key == label.Hostname {
 		return s.name
@@ -272,7 +272,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		}
 		options = append(options, sites)
 	}
-	bought := func(pool *cluster.Pool, want label.Requirements, requests quantity.List) (labels []label.Requirements) {
+	becomes := func(pool *cluster.Pool, want label.Requirements, requests quantity.List) (labels []label.Requirements) {
 		for _, o := range catalog.Choices(pool.Types, want, requests) {
 			has := pool.Requirements.Intersect(want).Intersect(o.Type.Requirements).Intersect(o.Offering.Requirements())
 			maps.DeleteFunc(has, func(key string, _ label.Requirement) bool {
@@ -293,7 +293,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		if n.InFlight == nil {
 			add(n.Name, n.Taints, pods[n.Name], label.OfLabels(n.Labels))
 		} else if pool, ok := snap.PoolByName(n.Pool); ok {
-			if labels := bought(pool, n.InFlight.Requirements, nil); len(labels) > 0 {
+			if labels := becomes(pool, n.InFlight.Requirements, nil); len(labels) > 0 {
 				add(n.Name, pool.Taints, pods[n.Name], labels...)
 			}
 		}
@@ -305,7 +305,7 @@ func neighboursHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		for _, pod := range l.Pods {
 			own = append(own, runningPod{pod.Name, constraintsOf(snap, pod.Name), true})
 		}
-		add(fmt.Sprint("launch", i), pool.Taints, own, bought(pool, l.Requirements, l.Requests)...)
+		add(fmt.Sprint("launch", i), pool.Taints, own, becomes(pool, l.Requirements, l.Requests)...)
 	}
 	total := 1
 	for _, o := range options {

@@ -3,14 +3,15 @@ package pack
 import (
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// why returns the reason why no launch can hold a pod of the class: the nearest miss of
-// every pool.
+// why returns why no new node can hold a pod of the class: the nearest miss of every NodePool.
 func (s *solver) why(c *model.PodClass) verdict.Verdict {
 	if c.Constraints.Invalid != "" {
 		return verdict.Of(verdict.PodError, "", "%s", c.Constraints.Invalid)
@@ -31,8 +32,8 @@ func (s *solver) why(c *model.PodClass) verdict.Verdict {
 	return all
 }
 
-// refuseTooLarge refuses the pods that ask for more of a resource than any type or running node
-// has, before they cost anybody else anything.
+// refuseTooLarge refuses the pods that ask for more of a resource than any instance type or
+// running node has. It comes first, so that these pods do not affect the others.
 func (s *solver) refuseTooLarge() {
 	most := make(quantity.Vector, len(s.state.Model.Space))
 	for _, p := range s.state.Model.Pools {
@@ -50,7 +51,7 @@ func (s *solver) refuseTooLarge() {
 	}
 }
 
-// whyOf returns the nearest miss of one pool.
+// whyOf returns the nearest miss of one NodePool.
 func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict {
 	switch {
 	case !in.Refusal.IsYes():
@@ -66,11 +67,11 @@ func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict
 	switch {
 	case !refusal.IsYes():
 		return refusal
-	case p.Buyable.Empty():
+	case p.Launchable.Empty():
 		return noType()
 	case p.NodesLeft <= 0:
 		return limitReached(p, quantity.Nodes)
-	case !offerings.Intersection(offerings, p.Buyable):
+	case !offerings.Intersection(offerings, p.Launchable):
 		return verdict.Of(verdict.NoOffering, "", "no offering that the pod allows is available")
 	}
 	return whyTooSmall(p, c, offerings)
@@ -80,8 +81,8 @@ func noType() verdict.Verdict {
 	return verdict.Of(verdict.NoCompatibleType, "", "no instance type within its requirements is available")
 }
 
-// whyTooLarge is for a pod that asks for more of one resource than any type has, available or not,
-// of those that it allows.
+// whyTooLarge returns the reason if a pod asks for more of one resource than any of the
+// instance types has that it allows, available or not; yes: some type has enough.
 func whyTooLarge(p *model.Pool, c *model.PodClass, offerings model.Bitset) verdict.Verdict {
 	for r, need := range c.Need {
 		var largest *model.InstanceType
@@ -102,8 +103,8 @@ func whyTooLarge(p *model.Pool, c *model.PodClass, offerings model.Bitset) verdi
 	return verdict.Verdict{}
 }
 
-// whyTooSmall is for a class that finds types, but none with room: too small, held back
-// by a limit, or too few for minValues.
+// whyTooSmall returns why none of the available instance types that a class allows can hold its
+// pods: they are too small, a limit excludes them, or they are too few for minValues.
 func whyTooSmall(p *model.Pool, c *model.PodClass, offerings model.Bitset) verdict.Verdict {
 	best, short := -1, verdict.Verdict{}
 	for t := range p.Types {
@@ -169,14 +170,39 @@ func whyMinValues(p *model.Pool) verdict.Verdict {
 	return verdict.Of(verdict.MinValuesUnmet, "", "%s needs %d values among the types that hold the pod", r.Key, r.Need)
 }
 
-// idle returns the pools of which nothing can be launched.
+// idle returns the NodePools from which nothing can be launched.
 func (s *solver) idle() []verdict.Verdict {
 	var idle []verdict.Verdict
 	for _, p := range s.state.Model.Pools {
-		if p.NodePool.NotForPods() == "" && p.Buyable.Empty() {
+		if p.NodePool.NotForPods() == "" && p.Launchable.Empty() {
 			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.NodePool.Name,
 				"no instance type within the requirements is available"))
 		}
 	}
 	return idle
+}
+
+// refuse refuses the pods of a class that are not assigned.
+func (s *solver) refuse(c *model.PodClass) {
+	if len(c.Pods) == 0 {
+		return
+	}
+	why := s.why(c)
+	for _, p := range c.Pods {
+		s.refused[p] = why
+	}
+}
+
+// tooMuchEffort is the refusal of pods that a decision did not cope with in that many units.
+func tooMuchEffort(units int64) verdict.Verdict {
+	return verdict.Of(verdict.TooMuchEffort, "", "a decision with the pod takes too much effort (over %d units): it and others like it have too many rules, alternatives or preferences", units)
+}
+
+// refuseAll returns the plan that refuses every pending pod.
+func refuseAll(snap *cluster.Snapshot, why verdict.Verdict) plan.Plan {
+	p := plan.Plan{At: snap.At}
+	for i := range snap.Pending {
+		p.Refusals = append(p.Refusals, plan.Refusal{Pod: snap.Pending[i].PodRef, Why: why})
+	}
+	return p
 }

@@ -1,31 +1,29 @@
 package pack
 
 import (
-	"cmp"
-	"math"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/launch"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // Solve decides for every pending pod: a node of the snapshot, a node to be
 // launched, or a refusal. The same snapshot gives the same plan.
 //
-// Pods that an earlier plan meant for a node keep their place as long as it still
-// fits them. The others go largest first to running nodes, then to nodes on their
-// way. For those left, nodes are launched: by weight of their pools, and together at the
-// least price that is found. First-fit decreasing is tried as well, and its plan taken
-// if it is cheaper.
+// A pod that an earlier plan assigned to a node keeps that target node as long as it fits
+// there. The others go to running nodes, the largest first, then to in-flight NodeClaims. For
+// the rest nodes are launched together, from the NodePools with the highest weight, at the
+// least price that is found. First-fit-decreasing is tried as well, and its plan is taken if
+// it is cheaper.
 //
-// A decision that takes more effort than opts allow refuses every pod; Decide leaves out those
-// that took the most instead.
+// A decision that takes more effort than opts allow refuses every pod. Decide leaves out the
+// pods that took the most instead.
 func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	if p, ended := trySolve(snap, opts); ended {
 		return p
@@ -33,7 +31,7 @@ func Solve(snap *cluster.Snapshot, opts Options) plan.Plan {
 	return refuseAll(snap, tooMuchEffort(effortFor(opts, snap)))
 }
 
-// trySolve is Solve that reports whether the effort sufficed. If not there is no plan.
+// trySolve is Solve, and reports whether the effort sufficed. If not, there is no plan.
 func trySolve(snap *cluster.Snapshot, opts Options) (p plan.Plan, ended bool) {
 	if opts.TypesMax == 0 {
 		opts.TypesMax = model.TypesMaxDefault
@@ -85,53 +83,14 @@ func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan 
 	return best
 }
 
-// cost is what a solve comes to: pods refused (but for those that nothing can hold), launches of
-// unknown price, dollars an hour, and launches.
-type cost struct {
-	refused, unknown int
-	hourly           float64
-	launches         int
-}
-
-// cost returns what the solve comes to.
-func (s *solver) cost() (c cost) {
-	c.refused = -s.tooLarge
-	for _, p := range s.state.Assignments {
-		if p.Kind == model.Unplaced || p.Kind == model.OnPlanned && !s.state.Planned[p.Index].Refusal.IsYes() {
-			c.refused++
-		}
-	}
-	for _, b := range s.state.Planned {
-		if !b.Refusal.IsYes() {
-			continue
-		}
-		c.launches++
-		if price := b.Price(b.Cheapest()); math.IsInf(price, 1) {
-			c.unknown++
-		} else {
-			c.hourly += price
-		}
-	}
-	return c
-}
-
-// priceSlack is a difference of prices, in dollars an hour, that is rounding.
-const priceSlack = 1e-9
-
-func (c cost) less(o cost) bool {
-	if c.refused == o.refused && c.unknown == o.unknown && math.Abs(c.hourly-o.hourly) < priceSlack {
-		return c.launches < o.launches
-	}
-	return cmp.Or(cmp.Compare(c.refused, o.refused), cmp.Compare(c.unknown, o.unknown), cmp.Compare(c.hourly, o.hourly)) < 0
-}
-
-// firstFit places what is left where it fits first, largest first.
+// firstFit places the pods that are left by first-fit-decreasing, and refuses those that fit
+// nowhere.
 func (s *solver) firstFit() {
 	s.state.PlaceAll()
 	if s.state.FreePrices() && s.state.AnyUnplaced() {
 		s.state.PlaceAll()
 	}
-	// Domains in which nodes could be launched, but were not, bind nobody.
+	// Domains in which nodes could be launched, but were not, do not constrain spread.
 	s.state.NotePlanned()
 	for c := range s.state.Classes {
 		if cl := &s.state.Classes[c]; len(cl.Pods) > 0 && !s.state.Model.Options.BuyableBinds && s.state.Topology.Ledger.OnlyPresent(c) {
@@ -144,8 +103,8 @@ func (s *solver) firstFit() {
 	}
 }
 
-// thin has launches keep to domains there are, as they will have to in the end, and places
-// what is left with what that gives back to the pools' limits.
+// thin keeps planned nodes to the domains that exist, as closeAll would in the end. That gives
+// back a part of the pools' limits, and the pods that are left may fit into it.
 func (s *solver) thin() {
 	if !slices.ContainsFunc(s.state.Model.Pools, (*model.Pool).IsLimited) {
 		return
@@ -160,18 +119,9 @@ func (s *solver) thin() {
 	}
 }
 
-// solver is one solve under way.
-type solver struct {
-	state *place.State
-	// before is the ledger as it was when no pod had a place.
-	before   *topology.Ledger
-	refused  []verdict.Verdict // by pending pod
-	tooLarge int               // how many pods nothing can hold
-}
-
-// keepPlanned gives each pod that was meant for a node its place there, if it has
-// one. Rules between pods are judged once all of them are there, because the order in
-// which they came is not known.
+// keepPlanned assigns each pod that an earlier plan assigned to a node to that node again, if
+// it has room. Rules between pods are checked once all of these pods are there, because the
+// order in which they will be bound is not known.
 func (s *solver) keepPlanned() {
 	if !slices.ContainsFunc(s.state.Model.Snapshot.Pending, func(p cluster.Pod) bool { return p.Planned != "" }) {
 		return
@@ -202,7 +152,7 @@ func (s *solver) keepPlanned() {
 		}
 		cl.Pods = rest
 	}
-	// One that must go may have been what another's place depended on.
+	// A pod that is removed may be one that another's assignment depended on.
 	for lost := true; lost; {
 		lost = false
 		for i, k := range kept {
@@ -220,25 +170,14 @@ func (s *solver) keepPlanned() {
 	}
 }
 
-// keptPod is a pod with rules that was given the place it was meant for; -1: no more.
+// keptPod is a pod with rules that was assigned to its earlier target node.
 type keptPod struct {
 	class int
-	pod   int32
+	pod   int32 // -1: it was removed again
 }
 
-// refuse gives up on the pods of a class that are left.
-func (s *solver) refuse(c *model.PodClass) {
-	if len(c.Pods) == 0 {
-		return
-	}
-	why := s.why(c)
-	for _, p := range c.Pods {
-		s.refused[p] = why
-	}
-}
-
-// finish settles on the launches what pods leave open but other things decide, and holds
-// every pod to its rules once more, with all others where they are planned.
+// finish decides for planned nodes what their pods leave open, and validates every pod's rules
+// once more with all other pods where they are planned.
 func (s *solver) finish() {
 	for round := range finishRounds {
 		s.closeAll()
@@ -255,7 +194,8 @@ func (s *solver) finish() {
 	s.dropEmpty()
 }
 
-// closeAll settles on the launches what pods leave open.
+// closeAll decides for planned nodes what their pods leave open: domains, reservations, and
+// whether minValues hold.
 func (s *solver) closeAll() {
 	s.state.KeepDomains()
 	s.reserve()
@@ -269,10 +209,7 @@ func (s *solver) closeAll() {
 	}
 }
 
-// finishRounds bounds how often pods that could not stay where they were are placed anew.
-const finishRounds = 3
-
-// plan writes the answer down, in the order of the pods' names.
+// plan returns the plan, in the order of the snapshot's pending pods, which is by name.
 func (s *solver) plan() plan.Plan {
 	out := plan.Plan{At: s.state.Model.Snapshot.At, Idle: s.idle()}
 	launchAt, count := make([]int, len(s.state.Planned)), make([]int, len(s.state.Planned))
@@ -314,5 +251,42 @@ func (s *solver) plan() plan.Plan {
 	return out
 }
 
-// Options are what the operator may set. The zero value is the default.
-type Options = model.Options
+// compile states the snapshot in the solver's terms. This work, and all that the solver does
+// later, counts on the meter.
+func compile(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *solver {
+	m := model.New(snap, model.SpaceOf(snap), opts, meter)
+	for _, p := range m.Pools {
+		p.LiftLimits(len(snap.Pending))
+	}
+	s := &solver{state: place.NewState(m), refused: make([]verdict.Verdict, len(snap.Pending))}
+	s.before = s.state.Topology.Ledger.Clone()
+	s.refuseTooLarge()
+	return s
+}
+
+// reserve ties each planned node that a reservation could cover to the cheapest reservation
+// that has room left. A planned node that gets none is left with the offerings without a
+// reservation. If there are none, its pods are refused until a reservation is free.
+func (s *solver) reserve() {
+	left := s.state.Model.ReservationsLeft()
+	if len(left) == 0 {
+		return
+	}
+	for _, b := range s.state.Planned {
+		id, ok := b.CheapestReservation(left)
+		if ok {
+			left[id]--
+			b.Requirements = append(b.Requirements, label.Requirements{s.state.Model.Snapshot.ReservationKey: label.In(id), label.CapacityType: label.In(label.Reserved)})
+		}
+		b.KeepOfferings(func(a int) bool {
+			o := b.Pool.Offerings[a]
+			return ok && o.Reservation == id || !ok && o.Reservation == ""
+		})
+		if ok {
+			b.RelaxMinValues()
+		}
+		if len(b.Types) == 0 {
+			b.Refusal = verdict.Of(verdict.ReservationTaken, "pool "+b.Pool.NodePool.Name, "every reservation that could cover the pod is used up")
+		}
+	}
+}

@@ -11,13 +11,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// sweepsMost bounds how often a round looks over all pods while it moves some.
+// sweepsMost bounds how often a round goes through all pods while it moves some.
 const sweepsMost = 8
 
-// validate moves pods whose rules are broken once all others are where they are planned, for
-// kube-scheduler may bind those first. What came last goes first, and those that needed it
-// go with it. A pod is moved once, in the last round never: then it is refused. It tells
-// whether all could stay.
+// validate is the final validation: the rules of every pod must hold with all other pods where
+// they are planned, for kube-scheduler may bind those first. A pod whose rules are broken is
+// moved, the last one first, and so are the pods that needed it. A pod is moved once, and in
+// the last round it is refused instead. validate reports whether all pods could stay.
 func (s *solver) validate(last bool) (all bool) {
 	if len(s.state.Topology.Ledger.Keys()) == 0 {
 		return true
@@ -33,7 +33,7 @@ func (s *solver) validate(last bool) (all bool) {
 	}
 	s.recountAll(assignments)
 	all = true
-	u := validation{assignments: assignments, moved: map[int32]bool{}, held: map[model.Assignment]bool{}, last: last}
+	u := validation{assignments: assignments, moved: map[int32]bool{}, mayStay: map[model.Assignment]bool{}, last: last}
 	for sweep, again := 0, true; again && (last || sweep < sweepsMost); sweep++ {
 		again = false
 		for _, c := range slices.Backward(s.state.Order) {
@@ -49,8 +49,8 @@ func (s *solver) validate(last bool) (all bool) {
 	return all
 }
 
-// recountAll counts once more from the start, now that all is known that will be: launches
-// became less than they might have, and what could be launched but is not binds nobody.
+// recountAll counts all pods by topology anew. Now it is known which nodes are launched and
+// what they can be, and domains without a planned node do not constrain spread.
 func (s *solver) recountAll(assignments [][]int32) {
 	s.state.Topology.Ledger = s.before.Clone()
 	if !s.state.Model.Options.BuyableBinds {
@@ -76,7 +76,7 @@ func (s *solver) recountAll(assignments [][]int32) {
 	}
 }
 
-// locateFinal gives a launch the place that the cloud's choices leave it.
+// locateFinal notes the domains that a planned node may be in, whatever the cloud chooses.
 func (s *solver) locateFinal(i int, b *model.PlannedNode) {
 	has := b.Pool.NodePool.Requirements
 	if len(b.Open) > 0 {
@@ -91,23 +91,24 @@ func (s *solver) locateFinal(i int, b *model.PlannedNode) {
 
 // validation is a round of validate.
 type validation struct {
-	assignments [][]int32 // by class: the pods that have a place
+	assignments [][]int32 // by class: the pods that are assigned
 	moved       map[int32]bool
-	held        map[model.Assignment]bool // where pods of the class at hand may stay
+	mayStay     map[model.Assignment]bool // nodes where pods of the class at hand may stay
 	last        bool
 }
 
-// validateClass is uphold for the pods of one class. It reports whether any had to go.
+// validateClass is the final validation of one class. It reports whether any of its pods was
+// removed from its node.
 func (s *solver) validateClass(c *model.PodClass, u *validation) (gone bool) {
-	clear(u.held)
+	clear(u.mayStay)
 	for _, p := range slices.Backward(u.assignments[c.Index]) {
 		at := s.state.Assignments[p]
-		if at.Kind == model.Unplaced || u.held[at] {
+		if at.Kind == model.Unplaced || u.mayStay[at] {
 			continue
 		}
 		miss := s.state.Topology.Ledger.Holds(c.Index, s.state.DomainsAt(at))
 		if miss.IsYes() || s.holdsFirst(c, at, u.assignments) {
-			u.held[at] = true
+			u.mayStay[at] = true
 			continue
 		}
 		s.state.Remove(c, p)
@@ -117,27 +118,27 @@ func (s *solver) validateClass(c *model.PodClass, u *validation) (gone bool) {
 			s.state.PlaceAnew(c, p)
 		}
 		gone = true
-		clear(u.held)
+		clear(u.mayStay)
 	}
 	return gone
 }
 
-// readmitMost bounds for how many pods room that others left is looked for, judgedMost how
-// often it is asked for that whether all others may stay.
+// readmitMost bounds for how many refused pods room is searched, and judgedMost how often all
+// other pods are validated for that.
 const (
 	readmitMost = 50
 	judgedMost  = 200
 )
 
-// readmission gives pods that are refused the room, and the limits, that those left who had
-// to go, as far as all others may stay.
+// readmission assigns refused pods to the room, and within the limits, that removed pods gave
+// back, as far as all other pods may stay.
 type readmission struct {
 	solver      *solver
-	assignments [][]int32 // by class: the pods that have a place
-	judged      int       // how often all others were asked
+	assignments [][]int32 // by class: the pods that are assigned
+	judged      int       // how often all others were validated
 }
 
-// readmit reports whether any refused pod found a place.
+// readmit assigns refused pods where that is possible. It reports whether any was assigned.
 func (s *solver) readmit() (any bool) {
 	s.dropEmpty()
 	refused := make([][]int32, len(s.state.Classes))
@@ -172,7 +173,7 @@ func (s *solver) readmit() (any bool) {
 	return any
 }
 
-// one finds room for one pod. It reports whether it did.
+// one assigns one refused pod, and reports whether it could.
 func (r *readmission) one(c *model.PodClass, p int32) bool {
 	for i := range c.Stages {
 		st := &c.Stages[i]
@@ -180,19 +181,19 @@ func (r *readmission) one(c *model.PodClass, p int32) bool {
 			return true
 		}
 		for l, b := range r.solver.state.Planned {
-			if b.Refusal.IsYes() && r.harmless(c, st, b) && r.solver.state.AddSettled(b, c, st) && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(l)}) {
+			if b.Refusal.IsYes() && r.harmless(c, st, b) && r.solver.state.PlaceOneOnPlanned(b, c, st) && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(l)}) {
 				return true
 			}
 		}
-		if r.solver.state.OpenNode(c, st, func(b *model.PlannedNode) bool { return r.solver.state.AddSettled(b, c, st) }) != nil && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(len(r.solver.state.Planned) - 1)}) {
+		if r.solver.state.OpenNode(c, st, func(b *model.PlannedNode) bool { return r.solver.state.PlaceOneOnPlanned(b, c, st) }) != nil && r.keeps(c, p, model.Assignment{Kind: model.OnPlanned, Index: int32(len(r.solver.state.Planned) - 1)}) {
 			return true
 		}
 	}
 	return false
 }
 
-// keeps reports whether a pod may stay where it was just placed, and all others where they
-// are; if not it is taken away again.
+// keeps reports whether a pod may stay on the node where it was just placed, with all others
+// where they are. If not, it is removed from there.
 func (r *readmission) keeps(c *model.PodClass, p int32, at model.Assignment) bool {
 	r.solver.state.Assignments[p] = at
 	if r.solver.state.Topology.Ledger.Holds(c.Index, r.solver.state.DomainsAt(at)).IsYes() && r.othersStay() {
@@ -203,8 +204,8 @@ func (r *readmission) keeps(c *model.PodClass, p int32, at model.Assignment) boo
 	return false
 }
 
-// harmless reports whether a pod of the class could be on the launch with all others staying,
-// before the launch is narrowed to what holds the pod.
+// harmless reports whether a pod of the class could be on the planned node with all others
+// staying. It is asked before the planned node is narrowed to what holds the pod.
 func (r *readmission) harmless(c *model.PodClass, st *model.Stage, b *model.PlannedNode) bool {
 	if b.IsFull(c) {
 		return false
@@ -212,7 +213,7 @@ func (r *readmission) harmless(c *model.PodClass, st *model.Stage, b *model.Plan
 	if len(c.Keys) == 0 {
 		return true
 	}
-	if !r.solver.state.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() {
+	if !r.solver.state.Topology.Check(c, st, &b.Domains).IsYes() {
 		return false
 	}
 	r.solver.state.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
@@ -220,13 +221,13 @@ func (r *readmission) harmless(c *model.PodClass, st *model.Stage, b *model.Plan
 	return r.solver.state.Topology.Ledger.Holds(c.Index, &b.Domains).IsYes() && r.othersStay()
 }
 
-// othersStay reports whether every pod that has a place may keep it.
+// othersStay reports whether every assigned pod may stay, as long as that may still be asked.
 func (r *readmission) othersStay() bool {
 	r.judged++
 	return r.judged <= judgedMost && r.solver.allHold(r.assignments)
 }
 
-// allHold reports whether every pod may stay where it is.
+// allHold reports whether the rules of every assigned pod hold.
 func (s *solver) allHold(assignments [][]int32) bool {
 	for c := range assignments {
 		cl := &s.state.Classes[c]
@@ -243,7 +244,7 @@ func (s *solver) allHold(assignments [][]int32) bool {
 	return true
 }
 
-// dropEmpty gives up launches that have no pod left.
+// dropEmpty cancels planned nodes that have no pod left, and gives their limits back.
 func (s *solver) dropEmpty() {
 	left := make([]int, len(s.state.Planned))
 	for _, at := range s.state.Assignments {
@@ -261,3 +262,6 @@ func (s *solver) dropEmpty() {
 		}
 	}
 }
+
+// finishRounds bounds how often pods that could not stay where they were are placed anew.
+const finishRounds = 3

@@ -1,7 +1,9 @@
-// Package plan is what the core decides, as values that say what should be done and why,
-// complete enough that the shell needs no judgement of its own to do it: Plan is what
-// provisioning decides, Disruption what disruption decides. It imports the core's values
-// only.
+// Package plan is what the core decides: values that say what should be done and why, complete
+// enough that the shell needs no judgement of its own to do it. Plan is what provisioning
+// decides, Disruption what disruption decides, and Scaling what is decided about a static pool.
+//
+// It may import the core's values (cluster, label, quantity, verdict). Read Plan and Launch
+// first, then Disruption and Command.
 package plan
 
 import (
@@ -18,7 +20,7 @@ import (
 type Plan struct {
 	// At is the instant of the snapshot.
 	At time.Time
-	// Assignments are pods assigned to nodes that exist or are on their way.
+	// Assignments are pods assigned to existing nodes or in-flight NodeClaims.
 	Assignments []Assignment
 	Launches    []Launch
 	Refusals    []Refusal
@@ -27,20 +29,20 @@ type Plan struct {
 	BoundHourly float64
 	// Idle are the pools of which no instance type can be launched, with the reason.
 	Idle []verdict.Verdict
-	// GivenUp are the causes for which the decision was given up, and made again without some of
-	// the pods: CauseEffort, or a bug in words. Nil: it was made at once.
+	// GivenUp has the cause of each time that the decision was given up, and made again without some
+	// of the pods: CauseEffort, or a bug in words. Nil: it was made at once.
 	GivenUp []string
 	// Effort is how many units of package effort the decision took, if not given up.
 	Effort int64
 }
 
-// Disruption is what disruption decides about one snapshot: which nodes go, and what is
-// launched before. The zero Disruption decides nothing.
+// Disruption is what disruption decides about one snapshot: which nodes are removed, and what is
+// launched before that. The zero Disruption decides nothing.
 type Disruption struct {
 	// At is the instant of the snapshot.
 	At time.Time
-	// Commands are the commands that are worth beginning, best first. Each is safe by itself,
-	// and so is every beginning of the sequence.
+	// Commands are the commands that are worth beginning, the best first. Each is safe by itself,
+	// and so are the first n of them together, for every n.
 	Commands []Command
 	// Undos are the commands in progress that must be undone.
 	Undos []Undo
@@ -48,21 +50,21 @@ type Disruption struct {
 	// nodes that have it, or a disruption reason, without a command; Removals are nodes to
 	// be deleted now.
 	Marks, Unmarks, Removals []Removal
-	// SoftTaints are Nodes that get a PreferNoSchedule taint, because a later command removes
-	// them, or because others are to be filled first; SoftTaintsOver are those that lose it.
+	// SoftTaints are the nodes that get a PreferNoSchedule taint, because a later command removes
+	// them, or because others are to be filled first. SoftTaintsOver are those that lose it.
 	SoftTaints, SoftTaintsOver []string
-	// Scores are what pools whose policy is Balanced found of Steps, and of commands that
-	// they rejected.
+	// Scores are how NodePools with the policy Balanced rate Commands, and the commands that they
+	// reject.
 	Scores []Score
 	// Eligible are how many nodes could be disrupted for each reason, budgets aside.
 	Eligible []Eligible
-	// Blocked are the nodes that would be removed but for something.
+	// Blocked has, for nodes that would be removed otherwise, what blocks that.
 	Blocked []verdict.Verdict
 	// FleetBoundHourly is what all nodes must cost at least, in dollars, wherever their pods
 	// are; 0: it was not worked out.
 	FleetBoundHourly float64
-	// GivenUp are the causes for which searches were given up: CauseEffort, or a bug in
-	// words. Nil: none was.
+	// GivenUp has the cause of each search that was given up: CauseEffort, or a bug in words. Nil:
+	// none was.
 	GivenUp []string
 }
 
@@ -83,28 +85,28 @@ type Scaling struct {
 	Blocked verdict.Verdict
 }
 
-// Assignment means one pod for one node or claim of the snapshot.
+// Assignment is one pod, and its target node among the nodes and NodeClaims of the snapshot.
 type Assignment struct {
 	Pod cluster.PodRef
-	// Node is cluster.Node.Name. Claim is its claim; empty if it is not ours.
+	// Node is cluster.Node.Name. Claim is its NodeClaim; empty if the node is not ours.
 	Node, Claim string
 }
 
-// Launch is one node to be bought.
+// Launch is one node to be launched: what its NodeClaim asks for, and the pods it is for.
 type Launch struct {
 	Pool string
 	// Requirements is what the node must be, the instance types included.
 	Requirements label.Requirements
-	// Requests is what its pods and daemons will ask for together.
+	// Requests is what its pods and its DaemonSet pods ask for together.
 	Requests quantity.List
 	Pods     []cluster.PodRef
 	// Types are the instance types that hold the pods, cheapest first.
 	Types []string
-	// PriceHourly is the cheapest offering's, in dollars.
+	// PriceHourly is the price of the cheapest offering, in dollars an hour.
 	PriceHourly float64
 	// MinValuesRelaxed reports that a minValues rule was lowered to what there is.
 	MinValuesRelaxed bool
-	// Replaces is the id of the step that the launch belongs to; empty: none.
+	// Replaces is the id of the command that the launch belongs to; empty: none.
 	Replaces string
 }
 
@@ -121,47 +123,46 @@ type Removal struct {
 	Reason string
 }
 
-// Command is one change of the running nodes. What it launches is initialized before the
-// first pod of what it removes is evicted. No two steps of a plan remove the same
-// node, move the same pod, or mean pods for a node that the other removes.
+// Command is one change of the running nodes. The nodes that it launches are initialized before
+// the first pod of a node that it removes is evicted. No two commands of a plan remove the same
+// node, move the same pod, or assign pods to a node that the other removes.
 type Command struct {
-	// ID names the step for good: a later one that does the same has another. It is given
-	// to steps that are to be begun now.
+	// ID identifies the command for ever: a later command that does the same has another. Only
+	// commands that are to be begun now have one.
 	ID string
-	// Reason is the API's word for it: Empty, Drifted, Underutilized; Expired for nodes
-	// near the end of their time, Interrupted for those that the cloud takes away.
+	// Reason is the disruption reason: Empty, Drifted or Underutilized; Expired for nodes that expire
+	// soon, Interrupted for those that the cloud will take away.
 	Reason string
 	Remove []Removal
-	// Launch is what is bought instead. Its Pods are those of Remove that are meant for it,
-	// and no others.
+	// Launch is the replacements. Their Pods are pods of Remove, and no others.
 	Launch []Launch
-	// Moves mean the other pods of Remove for nodes that are there.
+	// Moves assign other pods of Remove to existing nodes.
 	Moves []Assignment
-	// Joins mean the rest for what earlier steps of the same list launch. The step cannot be
-	// begun before those are there.
+	// Joins assign the rest to nodes that earlier commands of the same list launch. The command
+	// cannot be begun before those exist.
 	Joins []Join
-	// SavingHourly is the price of what goes less that of what comes, in dollars. It is
-	// negative when the change costs money.
+	// SavingHourly is the price of the removed nodes less that of the launched ones, in dollars an
+	// hour. It is negative if the change costs money.
 	SavingHourly float64
 	// Evictions is how many pods must go elsewhere.
 	Evictions int
-	// NotBefore is the earliest time at which the step may be started; zero: at once.
+	// NotBefore is the earliest time at which the command may be begun; zero: at once.
 	NotBefore time.Time
 }
 
-// Join means a pod for a launch of another step, both by their index.
+// Join assigns a pod to a launch of another command, both by their index.
 type Join struct {
 	Pod             cluster.PodRef
 	Command, Launch int
 }
 
-// Score is how a pool that wants balance finds a step: the share of its price that the step saves,
-// for the share of its disruption that the step causes.
+// Score is how a NodePool with the policy Balanced rates a command: the share of the pool's price
+// that the command saves, divided by the share of the pool's disruption that it causes.
 type Score struct {
-	// Node is the first node that the step removes.
+	// Node is the first node that the command removes.
 	Node, Pool string
 	Value      float64
-	// Approved: all such pools find that enough.
+	// Approved: the score suffices for all such pools.
 	Approved bool
 }
 
@@ -171,15 +172,15 @@ type Eligible struct {
 	Nodes  int
 }
 
-// Undo takes back a step that was begun, because it cannot or must not be finished.
+// Undo cancels a command in progress, because it cannot or must not be finished.
 type Undo struct {
 	Command, Reason string
-	// Drop are nodes that were launched for the step and have no pods. They go first,
-	// then Open are opened again: a crash in between finds the step unfinished still.
+	// Drop are nodes that were launched for the command and have no pods. They are removed first,
+	// then the nodes in Open lose the disrupted taint. After a crash in between the command is still
+	// in progress.
 	Drop, Open []Removal
 	Why        verdict.Verdict
-	// Failed reports that a replacement was not to be had in time or of no use, so that the
-	// pools should be left alone for a while.
+	// Failed: a replacement did not come in time or was of no use, so the pools have a cooldown.
 	Failed bool
 }
 

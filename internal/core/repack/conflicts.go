@@ -7,8 +7,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 )
 
-// This file is for labels that a pool leaves open: each of its nodes gets the value that
-// its pods ask for, so pods that ask for different ones are at odds there.
+// This file is about label conflicts. A NodePool may leave the value of a label open: then each of
+// its nodes gets the value that its pods ask for, and pods that ask for different values cannot
+// share a node.
 
 // setConflicts notes, by pool and class, the classes that it is in label conflict with; nil: none.
 func (s *Inventory) setConflicts() {
@@ -30,25 +31,25 @@ func (s *Inventory) setConflicts() {
 			by[k] = append(by[k], c)
 		}
 		for x := range asked {
-			var odd model.Bitset
+			var conflicting model.Bitset
 			s.model.Meter.Spend(1 + len(asked))
 			for y := range asked {
 				if _, conflict := asked[x].Conflict(asked[y]); !conflict {
 					continue
 				}
-				if odd == nil {
-					odd = model.NewBitset(len(s.classes))
+				if conflicting == nil {
+					conflicting = model.NewBitset(len(s.classes))
 				}
 				for _, c := range by[y] {
-					odd.Set(c)
+					conflicting.Set(c)
 				}
 			}
-			if s.conflicts[at] == nil && odd != nil {
+			if s.conflicts[at] == nil && conflicting != nil {
 				s.conflicts[at] = make([]model.Bitset, len(s.classes))
 			}
 			for _, c := range by[x] {
-				if odd != nil {
-					s.conflicts[at][c] = odd
+				if conflicting != nil {
+					s.conflicts[at][c] = conflicting
 				}
 			}
 		}
@@ -57,11 +58,11 @@ func (s *Inventory) setConflicts() {
 
 // hasConflict reports whether a class is in label conflict with one of the pods on a node of a pool.
 func (s *Inventory) hasConflict(at int, c int32, pods []Share) bool {
-	odds := s.conflicts[at]
-	return odds != nil && odds[c] != nil && slices.ContainsFunc(pods, func(sh Share) bool { return odds[c].Has(int(sh.Class)) })
+	conflicts := s.conflicts[at]
+	return conflicts != nil && conflicts[c] != nil && slices.ContainsFunc(pods, func(sh Share) bool { return conflicts[c].Has(int(sh.Class)) })
 }
 
-// mayConflict reports whether a class may be in label conflict with others.
+// mayConflict reports whether a class is in label conflict with any other.
 func (s *Inventory) mayConflict(c int32) bool {
-	return slices.ContainsFunc(s.conflicts, func(odds []model.Bitset) bool { return odds != nil && odds[c] != nil })
+	return slices.ContainsFunc(s.conflicts, func(conflicts []model.Bitset) bool { return conflicts != nil && conflicts[c] != nil })
 }

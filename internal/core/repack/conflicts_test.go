@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestPodsAtOddsNeverShareAMachineThatIsBought: the pool leaves the label team open. A node
+// TestPodsInLabelConflictNeverShareANewNode: the pool leaves the label team open. A node
 // that was launched for one team takes pods of it and of none, and none of the other's.
-func TestPodsAtOddsNeverShareAMachineThatIsBought(t *testing.T) {
+func TestPodsInLabelConflictNeverShareANewNode(t *testing.T) {
 	t.Parallel()
 	snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20 zones=a\npool general\nnode n pool=general type=four zone=a\n" +
 		"running blue on=n cpu=1\nrunning green on=n cpu=1\nrunning plain on=n cpu=1\n")
@@ -34,7 +34,7 @@ func TestPodsAtOddsNeverShareAMachineThatIsBought(t *testing.T) {
 	s.Nodes.Remove(0)
 	h, ok := s.Nodes.Open(0)
 	if !ok {
-		t.Fatal("no machine can be bought")
+		t.Fatal("no node can be launched")
 	}
 	for _, put := range []struct {
 		pod  string

@@ -9,73 +9,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// Open launches an empty node and lets Put use it until Close. It is false where a limit
-// does not allow it.
-func (s *Nodes) Open(bin int32) (h int, ok bool) {
-	if !s.inv.stock(int(bin)) {
-		return 0, false
-	}
-	h = s.place(int(bin), nil)
-	s.hosts[h].taken = true
-	return h, true
-}
-
-// Close ends what Open or Admit began.
-func (s *Nodes) Close(h int) {
-	s.hosts[h].taken = false
-	s.vacancies.drop(h)
-}
-
-// Cancel takes back what Open has just launched, and was given nothing.
-func (s *Nodes) Cancel() {
-	s.unbuy()
-	s.log = s.log[:len(s.log)-1]
-}
-
-// Launched returns the nodes that were launched since the mark, and are still there.
-func (s *Nodes) Launched(mark int) []int {
-	var hosts []int
-	for _, e := range s.log[mark:] {
-		if e.kind == changeLaunch && !s.hosts[e.host].gone {
-			hosts = append(hosts, int(e.host))
-		}
-	}
-	return hosts
-}
-
-// Stocked returns the nodes to be launched that were given pods since the mark.
-func (s *Nodes) Stocked(mark int) []int {
-	var hosts []int
-	for _, e := range s.log[mark:] {
-		if h := int(e.host); e.kind == changeAdd && s.hosts[h].node == nil && (len(hosts) == 0 || hosts[len(hosts)-1] != h) {
-			hosts = append(hosts, h)
-		}
-	}
-	return hosts
-}
-
-// Moved returns the pods that were put since the mark on nodes that come before first.
-func (s *Nodes) Moved(mark, first int) []Move {
-	var moves []Move
-	for _, e := range s.log[mark:] {
-		if e.kind == changeAdd && int(e.host) < first {
-			moves = append(moves, Move{e.class, e.host, e.n})
-		}
-	}
-	return moves
-}
-
-// Move is N pods of a class that a node is given.
-type Move struct {
-	Class, Host, N int32
-}
-
-// Launch returns what is to be launched for a node of the session. Every offering that
-// it leaves open costs at most priceMax per hour. pools is how many of them there are: a
-// type in a zone is one. typesMin above 0 is how many instance types it must name, and it names
-// no more than these, cheapest first, and what minValues wants. It is false when there are fewer,
-// or the pods do not fit after all.
-func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, pools int, ok bool) {
+// Launch returns the launch for a node of the session, and how many offerings it leaves open, a
+// type in a zone being one. Each of them costs at most priceMax, in dollars an hour. If typesMin
+// is above 0, the launch names that many instance types, the cheapest ones, and more only if
+// minValues needs them. ok is false if there are fewer, or if the pods do not fit after all.
+func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, offerings int, ok bool) {
 	host := &s.Nodes.hosts[h]
 	bin := &s.Inventory.offerings[host.bin]
 	s.Nodes.release(h, 1)
@@ -84,7 +22,7 @@ func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, 
 	if b == nil {
 		return l, 0, false
 	}
-	// No type that counts for more against the limits than what was counted.
+	// The limits were counted with the offering's own type, so larger types are left out.
 	most := bin.pool.Types[bin.typ].Amounts
 	b.Types = slices.DeleteFunc(b.Types, func(t int32) bool { return !bin.pool.WithinLimits(bin.pool.Types[t].Amounts, most) })
 	s.Inventory.topo.LocatePlanned(b)
@@ -95,13 +33,13 @@ func (s *Session) Launch(h int, priceMax float64, typesMin int) (l plan.Launch, 
 	if !slices.Contains(b.Types, bin.typ) {
 		return l, 0, false
 	}
-	pools = s.narrow(b, bin, priceMax, keyed)
+	offerings = s.narrow(b, bin, priceMax, keyed)
 	b.TypesMin = typesMin
 	l, refusal := s.Inventory.model.Describe(b, &model.Described{})
-	return l, pools, refusal.IsYes() && len(l.Types) >= typesMin
+	return l, offerings, refusal.IsYes() && len(l.Types) >= typesMin
 }
 
-// carry puts pods on a launch that must be able to become the offering.
+// carry puts pods on a planned node that must keep the offering. It returns false if it cannot.
 func (s *Session) carry(b *model.PlannedNode, pods []Share, offering int) bool {
 	for _, sh := range pods {
 		c := &s.Inventory.classes[sh.Class]
@@ -125,14 +63,15 @@ func (s *Session) carry(b *model.PlannedNode, pods []Share, offering int) bool {
 	}
 	b.Types = slices.DeleteFunc(b.Types, func(ty int32) bool {
 		tm := &b.Pool.Types[ty]
-		return !fitsAsked(b.Used, tm.Free) || !b.Offerings.AnyIn(tm.First, tm.End) || len(b.Ports) > 0 && !model.PortsFree(s.Inventory.model.Meter, b.Ports, tm.Ports)
+		return !model.RoomFor(tm.Free, b.Used) || !b.Offerings.AnyIn(tm.First, tm.End) || len(b.Ports) > 0 && !model.PortsFree(s.Inventory.model.Meter, b.Ports, tm.Ports)
 	})
 	b.RoomUnknown = true
 	return b.MeetsMinValues(b.Types)
 }
 
-// narrow keeps a launch to offerings within the price, of one capacity type and of zones
-// in which each type that is left can be launched. It returns how many offerings are left.
+// narrow limits a planned node to offerings of the chosen capacity type that cost at most priceMax,
+// and to zones in which each type that is left can be launched for that. It returns how many
+// offerings are left. keyed: rules between pods concern the node's pods.
 func (s *Session) narrow(b *model.PlannedNode, bin *offering, priceMax float64, keyed bool) int {
 	m := b.Pool.Market()
 	chosen := b.Pool.Offerings[bin.index]
@@ -140,7 +79,7 @@ func (s *Session) narrow(b *model.PlannedNode, bin *offering, priceMax float64, 
 	b.Keep(m.Sold[chosen.CapacityType])
 	m.Split(b, priceMax)
 	zones := zonesWithin(b, m, bin, keyed)
-	if chosen.CapacityType == label.Spot && openIn(b, zones, priceMax) < s.Inventory.spotPools {
+	if chosen.CapacityType == label.Spot && openIn(b, zones, priceMax) < s.Inventory.spotOfferingsMin {
 		zones = mostOpen(b, zones, priceMax)
 	}
 	if len(zones) > 0 {
@@ -168,7 +107,8 @@ func (s *Session) narrow(b *model.PlannedNode, bin *offering, priceMax float64, 
 	return left
 }
 
-// dropDear leaves types out of which some part that is left is dear, but for one.
+// dropDear drops the types with an offering above the price among those that are left, but not the
+// type at the given index.
 func dropDear(b *model.PlannedNode, m *model.Market, but int32) {
 	types, kept := b.Pool.Types, b.Types[:0]
 	for i, end := 0, 0; i < len(b.Types); i = end {
@@ -185,8 +125,8 @@ func dropDear(b *model.PlannedNode, m *model.Market, but int32) {
 	b.Types = kept
 }
 
-// zonesWithin returns the zones in which a type can be had for the price, and the bin's
-// type is not dearer. keyed: the bin's own zone only.
+// zonesWithin returns the zones in which a type can be launched within the price, and the type of
+// the offering costs no more than that. keyed: only the zone of the offering.
 func zonesWithin(b *model.PlannedNode, m *model.Market, bin *offering, keyed bool) []string {
 	if chosen := b.Pool.Offerings[bin.index]; keyed && chosen.Zone != "" {
 		return []string{chosen.Zone}
@@ -205,8 +145,8 @@ func zonesWithin(b *model.PlannedNode, m *model.Market, bin *offering, keyed boo
 	return zones
 }
 
-// mostOpen leaves zones out, one after the other, as long as more spot offerings are left without:
-// a type that is too dear in one of the zones is none that may be launched.
+// mostOpen leaves out one zone after another, as long as that leaves more spot offerings open: a
+// type that is too dear in one of the zones cannot be named at all.
 func mostOpen(b *model.PlannedNode, zones []string, priceMax float64) []string {
 	for most := openIn(b, zones, priceMax); ; {
 		var best []string
@@ -223,8 +163,8 @@ func mostOpen(b *model.PlannedNode, zones []string, priceMax float64) []string {
 	}
 }
 
-// openIn returns how many spot offerings the zones have of types that are within the price in
-// all of them.
+// openIn returns how many spot offerings the zones have, of types that are within the price in all
+// of the zones.
 func openIn(b *model.PlannedNode, zones []string, priceMax float64) (open int) {
 	for _, t := range b.Types {
 		n := 0
@@ -244,7 +184,7 @@ func openIn(b *model.PlannedNode, zones []string, priceMax float64) (open int) {
 	return open
 }
 
-// pinDomains keeps the launch to the domains that its pods' rules were judged by.
+// pinDomains limits the planned node to the domains for which its pods' rules were checked.
 func (s *Session) pinDomains(b *model.PlannedNode, bin *offering, pins label.Requirements) {
 	for _, key := range s.Inventory.ledger.Keys() {
 		if key == label.Hostname || key == label.Zone || key == label.CapacityType {

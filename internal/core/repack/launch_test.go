@@ -43,7 +43,7 @@ func TestASpotLaunchLeavesOutDearZones(t *testing.T) {
 			mark := s.Nodes.Begin()
 			s.Nodes.Remove(0)
 			if _, ok := s.Launcher.LaunchFor(1); !ok {
-				t.Fatal("no machine can be bought")
+				t.Fatal("no node can be launched")
 			}
 			l, pools, ok := s.Launch(s.Nodes.Launched(mark)[0], 0.13, 0)
 			if !ok || pools != test.pools || len(l.Types) != test.types {
@@ -76,7 +76,7 @@ func TestALaunchNamesSoManyOfTheCheapest(t *testing.T) {
 		mark := s.Nodes.Begin()
 		s.Nodes.Remove(0)
 		if _, ok := s.Launcher.LaunchFor(1); !ok {
-			t.Fatal("no machine can be bought")
+			t.Fatal("no node can be launched")
 		}
 		l, _, ok := s.Launch(s.Nodes.Launched(mark)[0], test.priceMax, test.min)
 		if ok != test.ok || ok && (len(l.Types) != test.min || l.Types[0] != "t00" || l.Types[test.min-1] != fmt.Sprintf("t%02d", test.min-1)) {

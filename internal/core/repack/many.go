@@ -8,15 +8,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// area is where bins are, as far as rules between pods can tell them apart, hostnames aside.
-type area struct {
-	place topology.Place
-	bins  []uint64
-}
-
-// LaunchMany is LaunchFor that looks harder, for many pods. What rules between pods say is settled
-// before: in which zone each is to be, and what may not share a node. Where that was not
-// enough, or pods want host ports, it is false.
+// LaunchMany is LaunchFor for many pods: it solves the problem with core/cover. Rules between pods
+// are stated before, as the zone in which each pod is to be and as classes that may not share a
+// node. It returns false if that does not suffice, or if pods have host ports.
 func (s *Launcher) LaunchMany(limit float64) bool {
 	many := s.bestOfUnplaced()
 	if many == nil || many.Price >= limit {
@@ -33,7 +27,7 @@ func (s *Launcher) LaunchMany(limit float64) bool {
 			}
 			for _, item := range pattern.Items {
 				c, n := many.classes[item.Class], int32(item.N)
-				if s.inv.fills.keyed[c] {
+				if s.inv.keyed[c] {
 					ruled = append(ruled, Move{c, int32(h), n})
 					continue
 				}
@@ -52,17 +46,12 @@ func (s *Launcher) LaunchMany(limit float64) bool {
 	return true
 }
 
-// many is what would be launched for pods at once, with the session's class of each of its classes.
-type many struct {
-	cover.Solution
-	classes []int32
-}
-
-// manyMax is how many answers are remembered.
+// manyMax is how many answers are kept.
 const manyMax = 1024
 
-// bestOfUnplaced returns what would be launched for the unplaced pods, pools' limits aside; nil: nothing
-// that takes all. Searches ask for the same pods again, in every order that they try.
+// bestOfUnplaced returns the answer of core/cover for the unplaced pods, pools' limits aside; nil if
+// it does not take all of them. Answers are kept, because a search asks for the same pods again in
+// each order that it tries.
 func (s *Launcher) bestOfUnplaced() *many {
 	s.gather()
 	sum := s.sumOfUnplaced()
@@ -82,23 +71,8 @@ func (s *Launcher) bestOfUnplaced() *many {
 	return m
 }
 
-// PutAll puts unplaced pods where the moves say, and takes those that were put off what the moves
-// ask for. Rules between pods may ask for another order than theirs, so it goes round as long
-// as something is done.
-func (s *Rescheduler) PutAll(moves []Move) {
-	for progress := true; progress; {
-		progress = false
-		for i := range moves {
-			m := &moves[i]
-			n := s.Put(m.Class, int(m.Host), min(m.N, s.nodes.unplaced[m.Class]))
-			m.N -= n
-			progress = progress || n > 0
-		}
-	}
-}
-
-// problemOfUnplaced returns the problem of launching for the unplaced pods, and the session's class of
-// each of its classes. It is false where rules between pods leave one nowhere to go.
+// problemOfUnplaced returns the problem of launching for the unplaced pods, and the session's class
+// of each of its classes. ok is false if rules between pods leave a pod no domain.
 func (s *Launcher) problemOfUnplaced() (p *cover.Problem, classes []int32, ok bool) {
 	p = &cover.Problem{Dims: s.inv.problem.Dims, Bins: s.inv.problem.Bins}
 	var counted []Move // the host is an area
@@ -137,7 +111,7 @@ func (s *Launcher) problemOfUnplaced() (p *cover.Problem, classes []int32, ok bo
 	return p, classes, true
 }
 
-// addAreas sorts the bins by where they are.
+// addAreas groups the bins into areas.
 func (s *Launcher) addAreas() {
 	open := func(at *topology.Place) topology.Place {
 		out := topology.Place{Domain: slices.Clone(at.Domain), Counts: at.Counts}
@@ -160,8 +134,9 @@ func (s *Launcher) addAreas() {
 	}
 }
 
-// allot gives the unplaced pods of a class areas, each that with fewest of them where it may be,
-// and counts them there. It appends how many each gets.
+// allot distributes the unplaced pods of a class over the areas: each goes to the area with the
+// fewest of them that allows it, and is counted there. It appends how many pods each area gets.
+// ok is false if some get none.
 func (s *Launcher) allot(c int32, moves []Move) (all []Move, ok bool) {
 	given := make([]int32, len(s.areas))
 	for range s.nodes.unplaced[c] {
@@ -189,7 +164,7 @@ func (s *Launcher) allot(c int32, moves []Move) (all []Move, ok bool) {
 	return moves, sum == s.nodes.unplaced[c]
 }
 
-// both returns what is in two sets.
+// both returns the intersection of two sets.
 func both(a, b []uint64) []uint64 {
 	out := slices.Clone(a)
 	for i := range out {
@@ -198,8 +173,8 @@ func both(a, b []uint64) []uint64 {
 	return out
 }
 
-// alone returns a new node of which nothing but its hostname is known, if the class has
-// rules on that.
+// alone returns the domains of a new node of which only the hostname is known; ok is false if the
+// class has no rules on that.
 func (s *Launcher) alone(c int32) (at topology.Place, ok bool) {
 	keys := s.inv.ledger.Keys()
 	host := slices.Index(keys, label.Hostname)
@@ -207,12 +182,12 @@ func (s *Launcher) alone(c int32) (at topology.Place, ok bool) {
 		return at, false
 	}
 	at.Domain = slices.Repeat([]int32{topology.Open}, len(keys))
-	at.Domain[host] = s.inv.fills.hosts
+	at.Domain[host] = s.inv.newHost
 	return at, true
 }
 
-// perBin returns how many unplaced pods of a class one new node may have by rules between
-// them; 0: all.
+// perBin returns how many unplaced pods of a class one new node may have by rules between pods; 0:
+// any number.
 func (s *Launcher) perBin(c int32) (n int32) {
 	at, ok := s.alone(c)
 	for ok && n < s.nodes.unplaced[c] && s.inv.mayJoin(c, &at) {
@@ -225,11 +200,7 @@ func (s *Launcher) perBin(c int32) (n int32) {
 	return n
 }
 
-func (s *Inventory) mayJoin(c int32, at *topology.Place) bool {
-	return s.ledger.Check(int(c), at, s.classes[c].Last().PreferencesFrom, false).IsYes()
-}
-
-// addConflicts notes which classes may not share a node.
+// addConflicts notes in the problem which classes may not share a node.
 func (s *Launcher) addConflicts(p *cover.Problem, classes []int32) {
 	at := make([]topology.Place, len(classes))
 	ruled := make([]bool, len(classes))

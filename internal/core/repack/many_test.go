@@ -19,9 +19,9 @@ func TestManyAreBoughtByTheRules(t *testing.T) {
 	}{
 		"none":                         {rules: "", skewMax: 21, hostMax: 21},
 		"spread over zones":            {rules: "spread=zone:1", skewMax: 1, hostMax: 21},
-		"apart by machine":             {rules: "apart=host:web", skewMax: 21, hostMax: 1},
-		"spread over machines":         {rules: "spread=host:2", skewMax: 21, hostMax: 2},
-		"zones and machines":           {rules: "spread=zone:2 apart=host:web", skewMax: 2, hostMax: 1},
+		"apart by node":                {rules: "apart=host:web", skewMax: 21, hostMax: 1},
+		"spread over nodes":            {rules: "spread=host:2", skewMax: 21, hostMax: 2},
+		"zones and nodes":              {rules: "spread=zone:2 apart=host:web", skewMax: 2, hostMax: 1},
 		"zones that others count, too": {rules: "spread=zone:1 apart=host:db", skewMax: 1, hostMax: 21},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestManyAreBoughtByTheRules(t *testing.T) {
 			mark = s.Nodes.Begin()
 			remove()
 			if !s.Launcher.LaunchMany(100) || s.Nodes.AnyUnplaced() {
-				t.Fatal("machines can't be bought")
+				t.Fatal("nodes can't be launched")
 			}
 			price, zones := 0.0, map[string]int{"a": 0, "b": 0, "c": 0}
 			for _, h := range s.Nodes.Launched(mark) {
@@ -61,17 +61,17 @@ func TestManyAreBoughtByTheRules(t *testing.T) {
 				}
 				zones[b.pool.Offerings[b.index].Zone] += here
 				if here > test.hostMax {
-					t.Errorf("%d are on one machine, at most %d may be", here, test.hostMax)
+					t.Errorf("%d are on one node, at most %d may be", here, test.hostMax)
 				}
 			}
 			if skew := max(zones["a"], zones["b"], zones["c"]) - min(zones["a"], zones["b"], zones["c"]); skew > test.skewMax {
 				t.Errorf("in zones are %v, a skew of %d is allowed", zones, test.skewMax)
 			}
 			if ok && price > one+1e-9 {
-				t.Errorf("they cost %.2f, bought one by one %.2f", price, one)
+				t.Errorf("they cost %.2f, launched one by one %.2f", price, one)
 			}
 			if s.Nodes.Undo(mark); s.Launcher.LaunchMany(100) != true || len(s.Nodes.Launched(mark)) > 0 {
-				t.Error("nothing is left to be bought when it was taken back")
+				t.Error("no node can be launched after it was undone")
 			}
 		})
 	}

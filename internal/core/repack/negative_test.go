@@ -7,9 +7,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestWhatIsVainNowMayNotBeLater launches without success, and once more for the same pods when something has
+// TestNothingFoundNowMayBeFoundLater launches without success, and once more for the same pods when something has
 // changed.
-func TestWhatIsVainNowMayNotBeLater(t *testing.T) {
+func TestNothingFoundNowMayBeFoundLater(t *testing.T) {
 	t.Parallel()
 	const old, other = 0, 1
 	goes := func(s *Session) {
@@ -58,13 +58,13 @@ running db on=other cpu=1 memory=1Gi app=db`)
 				return ok
 			}
 			if launch(test.first) {
-				t.Fatal("something was bought")
+				t.Fatal("something was launched")
 			}
 			if test.change != nil {
 				test.change(s)
 			}
 			if launch(test.then) != test.want {
-				t.Errorf("it was bought: %t, want %t", !test.want, test.want)
+				t.Errorf("it was launched: %t, want %t", !test.want, test.want)
 			}
 			if s.Launcher.Remember(false); launch(test.then) != test.want {
 				t.Error("whoever does not remember comes to something else")

@@ -4,51 +4,15 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// offering is one offering that can be launched: a type in a zone at a capacity type.
-type offering struct {
-	pool    *model.Pool
-	at      int // the pool's index in the model
-	typ     int32
-	index   int
-	free    quantity.Vector
-	price   float64
-	allowed model.Bitset // classes
-	place   topology.Place
-}
-
-func (b *offering) isSpot() bool { return b.pool.Offerings[b.index].CapacityType == label.Spot }
-
-// addOfferings lists what can be launched, cheapest first, without offerings that are never
-// better than another.
+// addOfferings lists the offerings that can be launched, the cheapest first, without those that are
+// never better than another.
 func (s *Inventory) addOfferings() {
-	f := &s.fills
-	f.none, f.free = make(quantity.Vector, len(s.model.Space)), make(quantity.Vector, len(s.model.Space))
-	blocks := (len(s.model.Space) + 3) / 4
-	f.inverse, f.have = make([][4]float64, blocks), make([][4]float64, blocks)
-	f.blocks = make([][4]float64, blocks*len(s.classes))
-	for c := range s.classes {
-		f.needs = append(f.needs, s.classes[c].Need...)
-		for r, n := range s.classes[c].Need {
-			f.blocks[c*blocks+r/4][r%4] = float64(n)
-		}
-	}
-	f.left, f.keyed = make([]int32, len(s.classes)), make([]bool, len(s.classes))
-	f.index = map[*cluster.Constraints]int{}
-	for i, sh := range s.ledger.Constraints() {
-		f.index[sh] = i
-	}
-	byZone := false
-	for c := range s.classes {
-		f.keyed[c] = len(s.classes[c].Keys) > 0
-		byZone = byZone || f.keyed[c]
-	}
+	byZone := slices.Contains(s.keyed, true)
 	var all []offering
 	for at, p := range s.model.Pools {
 		if p.NodePool.NotForPods() == "" {
@@ -56,15 +20,14 @@ func (s *Inventory) addOfferings() {
 		}
 	}
 	all = byPrice(all)
-	priced := byPrice(spotPriced(all, s.spotPools))
+	priced := byPrice(spotPriced(all, s.spotOfferingsMin))
 	s.offerings, s.spotOfferings = best(priced, byZone), best(all, false)
 	for i := range s.offerings {
 		s.locateOffering(&s.offerings[i])
 	}
-	f.ratio = make([]float64, len(s.offerings))
 }
 
-// byPrice returns the bins, cheapest first; of equals the earlier.
+// byPrice returns the offerings, the cheapest first, and those of equal price in their order.
 func byPrice(bins []offering) []offering {
 	order := make([]*offering, len(bins))
 	for i := range bins {
@@ -78,7 +41,7 @@ func byPrice(bins []offering) []offering {
 	return sorted
 }
 
-// best leaves out bins that are never better than one before them.
+// best leaves out offerings that are never better than one before them.
 func best(bins []offering, byZone bool) (out []offering) {
 	for i := range bins {
 		if b := &bins[i]; !anyCovers(out, b, byZone) {
@@ -88,7 +51,7 @@ func best(bins []offering, byZone bool) (out []offering) {
 	return out
 }
 
-// anyCovers reports whether b, which is not cheaper, is never better than one of the bins.
+// anyCovers reports whether b, which is not cheaper, is never better than one of the others.
 func anyCovers(bins []offering, b *offering, byZone bool) bool {
 	for i := range bins {
 		if bins[i].covers(b, byZone) {
@@ -98,9 +61,9 @@ func anyCovers(bins []offering, b *offering, byZone bool) bool {
 	return false
 }
 
-// spotPriced gives each spot bin the price of the last of so many, cheapest first, that
-// hold as much. Those of which there are not so many are left out.
-func spotPriced(bins []offering, pools int) []offering {
+// spotPriced gives each spot offering the price at which there are so many spot offerings that hold
+// as much, and leaves it out if there are not so many.
+func spotPriced(bins []offering, alternatives int) []offering {
 	isSpot := func(b *offering) bool { return b.pool.Offerings[b.index].CapacityType == label.Spot }
 	var out []offering
 	for i := range bins {
@@ -112,12 +75,12 @@ func spotPriced(bins []offering, pools int) []offering {
 		found, price := 0, 0.0
 		for j := range bins {
 			if o := &bins[j]; o.pool == b.pool && isSpot(o) && b.free.Fits(o.free) && b.allowed.Within(o.allowed) {
-				if found, price = found+1, max(b.price, o.price); found >= pools {
+				if found, price = found+1, max(b.price, o.price); found >= alternatives {
 					break
 				}
 			}
 		}
-		if b.price = price; found >= pools {
+		if b.price = price; found >= alternatives {
 			out = append(out, b)
 		}
 	}
@@ -138,7 +101,7 @@ func (s *Inventory) offeringsOf(p *model.Pool, at int) []offering {
 	for t := range p.Types {
 		tm := &p.Types[t]
 		for a := tm.First; a < tm.End; a++ {
-			if first[a] = -1; p.Buyable.Has(a) && p.Offerings[a].HasPrice() && p.Offerings[a].Reservation == "" {
+			if first[a] = -1; p.Launchable.Has(a) && p.Offerings[a].HasPrice() && p.Offerings[a].Reservation == "" {
 				first[a] = len(bins)
 				bins = append(bins, offering{
 					pool: p, at: at, typ: int32(t), index: a, free: tm.Free, price: p.Offerings[a].PriceHourly, allowed: model.NewBitset(len(s.classes)),
@@ -162,7 +125,7 @@ func (s *Inventory) offeringsOf(p *model.Pool, at int) []offering {
 	return bins
 }
 
-// locateOffering finds the domains of a bin.
+// locateOffering works out the domains of a node of an offering.
 func (s *Inventory) locateOffering(b *offering) {
 	keys := s.ledger.Keys()
 	if len(keys) == 0 {
@@ -172,10 +135,10 @@ func (s *Inventory) locateOffering(b *offering) {
 	for k, key := range keys {
 		b.place.Domain[k] = topology.None
 		if key == label.Hostname {
-			if s.fills.hosts == 0 {
-				s.fills.hosts = s.ledger.NewDomain(k)
+			if s.newHost == 0 {
+				s.newHost = s.ledger.NewDomain(k)
 			}
-			b.place.Domain[k] = s.fills.hosts
+			b.place.Domain[k] = s.newHost
 			continue
 		}
 		if v, ok := b.labelled(key); ok {
@@ -191,8 +154,8 @@ func (s *Inventory) locateOffering(b *offering) {
 	}
 }
 
-// labelled returns the value that the bin's node has for a key; false where it has
-// none, or the choice is open.
+// labelled returns the value of a label that a node of the offering has; false if it has none, or
+// if the value is open.
 func (b *offering) labelled(key string) (string, bool) {
 	o := b.pool.Offerings[b.index]
 	if q, ok := o.Requirements()[key]; ok {
@@ -206,7 +169,7 @@ func (b *offering) labelled(key string) (string, bool) {
 	return b.pool.Types[b.typ].Requirements[key].Only()
 }
 
-// alike reports whether rules between pods see no difference between nodes of two bins.
+// alike reports whether nodes of two offerings are alike to all rules between pods.
 func (b *offering) alike(o *offering) bool {
 	return slices.Equal(b.place.Domain, o.place.Domain) && slices.Equal(b.place.Counts, o.place.Counts)
 }

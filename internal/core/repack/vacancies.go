@@ -3,12 +3,13 @@ package repack
 import (
 	"math/bits"
 
+	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// vacancies finds the first node, in an order, that has room. It is a tree whose inner
-// nodes know the most that any node below has in each dimension, roughly: a few bits of
-// each, side by side in one word, so that all are compared at once. Only leaves know exactly.
+// vacancies finds the first node, in an order, that has room. It is a tree. Its leaves have what
+// each node has free. An inner node has, for each resource, roughly the most that any leaf below
+// has: a few bits of each, side by side in one word, so that all are compared at once.
 type vacancies struct {
 	dims     int
 	fields   int      // so many dimensions are in the words
@@ -23,8 +24,8 @@ type vacancies struct {
 	bulk     bool     // inner nodes are brought up to date later
 }
 
-// reset makes the order that of the hosts, which have largest room at most, or are taken to
-// have that. Until build, inner nodes are not kept.
+// reset sets the order of the nodes. None has more free than largest, or more is not counted. Inner
+// nodes are not kept up to date until build.
 func (t *vacancies) reset(hosts []int32, largest quantity.Vector) {
 	t.dims, t.leaves = len(largest), 1
 	t.fields = min(t.dims, len(t.shift))
@@ -93,7 +94,7 @@ func (t *vacancies) build() {
 	}
 }
 
-// word returns the bits of amounts that the words keep, rounded down.
+// word returns the bits of amounts that the words hold, rounded down.
 func (t *vacancies) word(amounts []int64) uint64 {
 	var w uint64
 	for r := range t.fields {
@@ -126,10 +127,10 @@ func (t *vacancies) set(h int, free quantity.Vector) {
 	}
 }
 
-// raise works out an inner node from those below, and reports whether it changed.
+// raise works out an inner node from the two below it, and reports whether it changed.
 func (t *vacancies) raise(i int) (changed bool) {
 	a, b := t.most[2*i], t.most[2*i+1]
-	over := ((a | t.highBits) - b) & t.highBits // a guard is left where a is no less
+	over := ((a | t.highBits) - b) & t.highBits // the high bit stays where a is no less
 	mask := over - over>>(t.width-1)
 	m := a&mask | b&^mask
 	changed = m != t.most[i]
@@ -139,21 +140,15 @@ func (t *vacancies) raise(i int) (changed bool) {
 
 // fits reports whether the node at a position has room.
 func (t *vacancies) fits(pos int, need quantity.Vector) bool {
-	own := t.free[pos*t.dims : (pos+1)*t.dims]
-	for k, n := range need {
-		if n > 0 && n > own[k] {
-			return false
-		}
-	}
-	return true
+	return model.RoomFor(t.free[pos*t.dims:(pos+1)*t.dims], need)
 }
 
-// holds reports whether a node has room still; -1, which is none, always does.
+// holds reports whether a node still has room; true for -1, which is no node.
 func (t *vacancies) holds(h int32, need quantity.Vector) bool {
 	return h < 0 || t.at[h] >= 0 && t.fits(int(t.at[h]), need)
 }
 
-// preference is what room is looked for, and the bits of it that the words keep.
+// request is what room is searched for, and the bits of it that the words hold.
 type request struct {
 	need quantity.Vector
 	word uint64
@@ -161,9 +156,9 @@ type request struct {
 
 func (t *vacancies) request(need quantity.Vector) request { return request{need, t.word(need)} }
 
-// next returns the first position from the given one on that has room; -1: none. It gives
-// up when visits, which it counts down, is used up: where what is free is in pieces, most
-// inner nodes promise what no node below has.
+// next returns the first position from the given one on that has room; -1: none. It counts visits
+// down and gives up at zero: where different leaves have much of different resources, inner nodes
+// promise what no single leaf has.
 func (t *vacancies) next(from int, want request, visits *int) int {
 	if from >= len(t.host) {
 		return -1

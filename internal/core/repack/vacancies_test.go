@@ -8,9 +8,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// TestSlotsFindTheFirstWithRoom compares the tree with a list that is searched from its
+// TestVacanciesFindTheFirstWithRoom compares the tree with a list that is searched from its
 // beginning, while nodes come and go and get fuller.
-func TestSlotsFindTheFirstWithRoom(t *testing.T) {
+func TestVacanciesFindTheFirstWithRoom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		dims := rapid.SampledFrom([]int{1, 2, 3, 6, 8}).Draw(t, "dimensions")
@@ -29,7 +29,7 @@ func TestSlotsFindTheFirstWithRoom(t *testing.T) {
 		var tree vacancies
 		var order []int32
 		free := map[int32]quantity.Vector{}
-		for h := range int32(rapid.IntRange(0, 4).Draw(t, "machines")) {
+		for h := range int32(rapid.IntRange(0, 4).Draw(t, "nodes")) {
 			order = append(order, h)
 			free[h] = amount.Draw(t, "free")
 		}
@@ -48,12 +48,12 @@ func TestSlotsFindTheFirstWithRoom(t *testing.T) {
 				coming++
 			},
 			"drop": func(t *rapid.T) {
-				h := rapid.Int32Range(0, coming+1).Draw(t, "machine")
+				h := rapid.Int32Range(0, coming+1).Draw(t, "node")
 				tree.drop(int(h))
 				delete(free, h)
 			},
 			"set": func(t *rapid.T) {
-				h := rapid.Int32Range(0, coming+1).Draw(t, "machine")
+				h := rapid.Int32Range(0, coming+1).Draw(t, "node")
 				if _, ok := free[h]; ok {
 					free[h] = amount.Draw(t, "free")
 					tree.set(int(h), free[h])
@@ -73,11 +73,11 @@ func TestSlotsFindTheFirstWithRoom(t *testing.T) {
 					got = tree.host[at]
 				}
 				if got != want {
-					t.Fatalf("machine %d has room for %v first, the tree says %d: %v in the order %v", want, need, got, free, order)
+					t.Fatalf("node %d has room for %v first, the tree says %d: %v in the order %v", want, need, got, free, order)
 				}
 				for h, room := range free {
 					if tree.holds(h, need) != need.Fits(room) {
-						t.Fatalf("machine %d has %v for %v", h, room, need)
+						t.Fatalf("node %d has %v for %v", h, room, need)
 					}
 				}
 			},

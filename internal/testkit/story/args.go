@@ -264,18 +264,18 @@ func (a *args) addRules(sh *cluster.Constraints) {
 	for _, text := range a.all("apart") {
 		sh.AntiAffinity = append(sh.AntiAffinity, podTerm(text))
 	}
-	for _, text := range a.all("wish-with") {
+	for _, text := range a.all("prefer-with") {
 		t := podTerm(text)
 		sh.Preferences = append(sh.Preferences, cluster.Preference{Affinity: &t})
 	}
-	for _, text := range a.all("wish-apart") {
+	for _, text := range a.all("prefer-apart") {
 		t := podTerm(text)
 		sh.Preferences = append(sh.Preferences, cluster.Preference{AntiAffinity: &t})
 	}
-	for _, text := range a.all("wish-node") {
+	for _, text := range a.all("prefer-node") {
 		sh.Preferences = append(sh.Preferences, cluster.Preference{Node: a.requirement(text)})
 	}
-	for _, text := range a.all("wish-spread") {
+	for _, text := range a.all("prefer-spread") {
 		s := a.spread(text, sh)
 		sh.Preferences = append(sh.Preferences, cluster.Preference{Spread: &s})
 	}

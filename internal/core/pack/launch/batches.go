@@ -7,48 +7,47 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 )
 
-// Where rules between pods divide them into very many small shares, few of these rules are
-// in the way of much: what must be launched depends on the pods' sizes, and on the rules that
-// keep the most pods apart. So nodes are launched for batches of shares of one size, and who
-// of a batch goes where is left to the rules.
+// Where rules between pods divide them into very many small shares, what must be launched depends
+// on the pods' sizes, and on the few rules that keep the most pods apart. So nodes are launched
+// for batches of shares of one size. Which pod of a batch goes to which of their vacancies is
+// decided afterwards, by the rules.
 
 const (
-	// lowEffortShares is from how many times more shares than batches on they are launched for by batch.
+	// lowEffortShares is how many shares a batch must have on average, for batches to be used.
 	lowEffortShares = 8
-	// lowEffortBatches is up to how many batches are few enough to be launched for well.
+	// lowEffortBatches is up to how many batches the problem is solved well with little effort.
 	lowEffortBatches = 64
-	// lowEffortColumns, looseImprove and looseLooks are the effort.
+	// lowEffortColumns, lowEffortImprove and lowEffortSearches are the effort for that.
 	lowEffortColumns, lowEffortImprove, lowEffortSearches = 60, 100, 100_000
 )
 
-// batch is shares whose pods are launched for as one: they are of one size, and differ in
-// nothing but rules that are expected to leave room enough.
+// batch is shares that are one item of the problem: they are of one size, and differ in rules
+// only that are expected to leave enough vacancies.
 type batch struct {
 	shares []int // by index
 	count  int
-	bins   []uint64 // the offerings that are right
-	// due is how many pods more are to go to each domain of the key that shares are divided
-	// by than there are vacancies.
+	bins   []uint64 // the offerings where the pods may be
+	// due is, by domain, how many pods are to go there more than there are vacancies.
 	due []float64
-	// vacancies are the places launched, by domain, first those without any.
+	// vacancies are, by domain, on the nodes of the answer; those at 0 are in none of the domains.
 	vacancies   [][]vacancy
 	assignments []assignment
 }
 
-// assignment is a place that a pod of a share took.
+// assignment is one pod of a share on a node.
 type assignment struct {
 	bin   *opening
 	share int32
 }
 
-// vacancy is places of one size on one node.
+// vacancy is room on a node for so many pods of the batch.
 type vacancy struct {
 	bin  *opening
 	left int
 }
 
-// launchBatches launches for batches of shares, where that makes few of very many. It returns false if
-// it did nothing.
+// launchBatches launches nodes for batches of shares, if there are very many shares and few
+// batches. It returns false if it did nothing.
 func (b *launcher) launchBatches() bool {
 	key, ok := b.batchKey()
 	if !ok || len(b.topo.DaemonSets) > 0 {
@@ -70,8 +69,9 @@ func (b *launcher) launchBatches() bool {
 	return true
 }
 
-// batchKey returns the one key, besides the hostname, that divides shares; -1 if none does.
-// It returns false if several do, or if a type's price depends on where it is launched.
+// batchKey returns the one topology key, besides the hostname, that divides shares; -1: none does.
+// It returns false if several do, if a NodePool has limits or minValues, or if a type's price
+// depends on its domain.
 func (b *launcher) batchKey() (key int, ok bool) {
 	key = -1
 	for i := range b.shares {
@@ -89,7 +89,7 @@ func (b *launcher) batchKey() (key int, ok bool) {
 	return key, true
 }
 
-// batches groups the shares, and returns for each batch one share that stands for it.
+// batches groups the shares, and returns for each batch one share that represents it.
 func (b *launcher) batches(sets mutuallyExclusive) ([]batch, []share) {
 	whole := slices.Clone(b.shares)
 	for i := range whole {
@@ -115,21 +115,21 @@ func (b *launcher) batches(sets mutuallyExclusive) ([]batch, []share) {
 	return batches, shares
 }
 
-// batchAssigner is the state of handing out the places that were launched for batches.
+// batchAssigner assigns the pods of batches to the vacancies of an answer.
 type batchAssigner struct {
-	buyer   *launcher
-	batches []batch
-	key     int
-	domains []int32 // of the key, that shares are divided to; their number is one more than their index
-	side    [][]int // by pool and offering: the number of its domain; 0: none of them
-	batchOf []int   // by share
-	left    []int   // by share: pods without a place
-	passOf  []int   // by share
+	launcher *launcher
+	batches  []batch
+	key      int
+	domains  []int32 // of the key; the number of a domain is one more than its index here
+	side     [][]int // by pool and offering: the number of its domain; 0: none of them
+	batchOf  []int   // by share
+	left     []int   // by share: unplaced pods
+	roundOf  []int   // by share: in which round its pods are admitted
 }
 
-// openBatches turns an answer for batches into launches.
+// openBatches turns an answer for batches into planned nodes.
 func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int) {
-	h := &batchAssigner{buyer: b, batches: batches, key: key, batchOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), passOf: make([]int, len(b.shares))}
+	h := &batchAssigner{launcher: b, batches: batches, key: key, batchOf: make([]int, len(b.shares)), left: make([]int, len(b.shares)), roundOf: make([]int, len(b.shares))}
 	h.expect()
 	b.expectNodes(answer)
 	before := len(b.state.Planned)
@@ -140,7 +140,7 @@ func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int)
 			continue
 		}
 		if at.domain > 0 {
-			b.pin(bin.bin, key, at.offering)
+			b.pin(bin.node, key, at.offering)
 		}
 		bins = append(bins, bin)
 		for _, item := range at.items {
@@ -148,8 +148,8 @@ func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int)
 			l.vacancies[at.domain] = append(l.vacancies[at.domain], vacancy{bin, item.N})
 		}
 	}
-	for pass := range passes {
-		h.admit(pass)
+	for round := range rounds {
+		h.admit(round)
 	}
 	h.exchange()
 	h.give()
@@ -163,10 +163,10 @@ func (b *launcher) openBatches(answer *cover.Solution, batches []batch, key int)
 	b.fillSlack()
 }
 
-// expect finds out how many pods of each batch are to go to which domain.
+// expect notes how many pods of each batch are to go to which domain.
 func (h *batchAssigner) expect() {
-	for i := range h.buyer.shares {
-		if sh := &h.buyer.shares[i]; sh.key >= 0 && !slices.Contains(h.domains, sh.domain) {
+	for i := range h.launcher.shares {
+		if sh := &h.launcher.shares[i]; sh.key >= 0 && !slices.Contains(h.domains, sh.domain) {
 			h.domains = append(h.domains, sh.domain)
 		}
 	}
@@ -174,19 +174,19 @@ func (h *batchAssigner) expect() {
 		l := &h.batches[i]
 		l.due, l.vacancies = make([]float64, len(h.domains)+1), make([][]vacancy, len(h.domains)+1)
 		for _, n := range l.shares {
-			sh := &h.buyer.shares[n]
-			h.batchOf[n], h.left[n], h.passOf[n] = i, sh.count, h.pass(&sh.members[0])
+			sh := &h.launcher.shares[n]
+			h.batchOf[n], h.left[n], h.roundOf[n] = i, sh.count, h.admissionRound(&sh.members[0])
 			if sh.key >= 0 {
 				l.due[h.number(sh.domain)] += float64(sh.count)
 			}
 		}
 	}
-	for _, pool := range h.buyer.model.Pools {
+	for _, pool := range h.launcher.model.Pools {
 		side := make([]int, len(pool.Offerings))
 		if h.key >= 0 {
-			k, _ := pool.Label(h.buyer.ledger.Keys()[h.key])
+			k, _ := pool.Label(h.launcher.ledger.Keys()[h.key])
 			for i, v := range k.Values {
-				d := h.number(h.buyer.ledger.Domain(h.key, v))
+				d := h.number(h.launcher.ledger.Domain(h.key, v))
 				for a := range k.Offerings[i].All() {
 					side[a] = d
 				}
@@ -196,27 +196,25 @@ func (h *batchAssigner) expect() {
 	}
 }
 
-// number returns the domain's number; 0 if no share goes there.
+// number returns the number of a domain; 0: no share goes there.
 func (h *batchAssigner) number(domain int32) int { return slices.Index(h.domains, domain) + 1 }
 
-// site is a node to be launched, and the number of the domain that it is launched in.
+// site is a node of an answer, and the number of the domain that it is in.
 type site struct {
 	pool, offering, domain int
 	items                  []cover.Item
 }
 
-// keepRounds bounds how often all sites are asked to move.
+// keepRounds bounds how often each site is moved to a better domain.
 const keepRounds = 30
 
-// sites returns the nodes of an answer, each in the domain, of those where it costs the same,
-// that leaves the fewest pods without a vacancy where they are to go.
+// sites returns the nodes of an answer. Each is in one of the domains where it costs the same,
+// such that few pods are left without a vacancy in the domain that they are to go to.
 func (h *batchAssigner) sites(answer *cover.Solution) []site {
 	var sites []site
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
-		at, _ := slices.BinarySearch(h.buyer.base, int(p.Bin)+1)
-		at--
-		offering := int(p.Bin) - h.buyer.base[at]
+		at, offering := h.launcher.offeringOf(p.Bin)
 		for range p.Times {
 			s := site{at, offering, h.side[at][offering], p.Items}
 			h.expected(&s, -1)
@@ -238,25 +236,25 @@ func (h *batchAssigner) sites(answer *cover.Solution) []site {
 	return sites
 }
 
-// expected notes that one more site has vacancies in its domain: fewer are missing there. One
-// takes them back.
+// expected adds the vacancies of a site to its domain, times the sign: -1 makes fewer due there,
+// 1 takes that back.
 func (h *batchAssigner) expected(s *site, sign float64) {
 	for _, item := range s.items {
 		h.batches[item.Class].due[s.domain] += sign * float64(item.N)
 	}
 }
 
-// move moves a site to the domain where its vacancies are missed most, and reports whether that
+// move moves a site to the domain where its vacancies are needed most, and reports whether that
 // is another one.
 func (h *batchAssigner) move(s *site) bool {
 	h.expected(s, 1)
-	pool := h.buyer.model.Pools[s.pool]
+	pool := h.launcher.model.Pools[s.pool]
 	t := &pool.Types[pool.TypeOf[s.offering]]
 	best, most := *s, h.missed(s)
 	for a := t.First; a < t.End; a++ {
 		other := site{s.pool, a, h.side[s.pool][a], s.items}
 		if other.domain == s.domain || slices.ContainsFunc(s.items, func(item cover.Item) bool {
-			return !model.Bitset(h.batches[item.Class].bins[h.buyer.base[s.pool]/64:]).Has(a)
+			return !model.Bitset(h.batches[item.Class].bins[h.launcher.base[s.pool]/64:]).Has(a)
 		}) {
 			continue
 		}
@@ -270,7 +268,7 @@ func (h *batchAssigner) move(s *site) bool {
 	return moved
 }
 
-// missed returns by how much a site's vacancies lower the sum of the squares of what is missing.
+// missed returns by how much a site's vacancies would lower the sum of the squares of what is due.
 func (h *batchAssigner) missed(s *site) (sum float64) {
 	for _, item := range s.items {
 		due := max(h.batches[item.Class].due[s.domain], 0)
@@ -280,55 +278,38 @@ func (h *batchAssigner) missed(s *site) (sum float64) {
 	return sum
 }
 
-// Pods that other pods' places matter to are placed in the order of how much: those that
-// must be with others, those with another rule on their domain, those that only count in
-// rules of others.
+// The rounds in which pods with rules are admitted, those with the strictest rules first.
 const (
-	following = iota
-	minding
-	hosting
-	counted
-	passes
+	following = iota // they must be with other pods in their domain
+	minding          // they have another rule on their domain
+	hosting          // they have a rule on the hostname
+	counted          // they only count in the rules of others
+	rounds
 )
 
-// pass returns in which a class is placed; passes if in none, for no rule concerns it.
-func (h *batchAssigner) pass(m *member) int {
+// admissionRound returns the round in which a class is admitted; rounds: no rule concerns it.
+func (h *batchAssigner) admissionRound(m *member) int {
 	switch c := m.class; {
 	case len(c.Keys) == 0:
-		return passes
-	case h.key >= 0 && h.buyer.ledger.Joins(c.Index, h.key, m.st.PreferencesFrom):
+		return rounds
+	case h.key >= 0 && h.launcher.ledger.Joins(c.Index, h.key, m.st.PreferencesFrom):
 		return following
-	case h.key >= 0 && h.buyer.ledger.Minds(c.Index, h.key, m.st.PreferencesFrom):
+	case h.key >= 0 && h.launcher.ledger.Minds(c.Index, h.key, m.st.PreferencesFrom):
 		return minding
-	case h.buyer.hostname >= 0 && h.buyer.ledger.Minds(c.Index, h.buyer.hostname, m.st.PreferencesFrom):
+	case h.launcher.hostname >= 0 && h.launcher.ledger.Minds(c.Index, h.launcher.hostname, m.st.PreferencesFrom):
 		return hosting
 	}
 	return counted
 }
 
-// admit places the pods of one pass one by one, each class's in turn over its domains, as
-// long as any finds its place.
-func (h *batchAssigner) admit(pass int) {
-	for progress := true; progress; {
-		progress = false
-		for first := 0; first < len(h.buyer.shares); {
-			m := &h.buyer.shares[first].members[0]
-			end := first + 1
-			for end < len(h.buyer.shares) && h.buyer.shares[end].members[0].class == m.class {
-				end++
-			}
-			if h.passOf[first] == pass {
-				for h.round(first, end) {
-					progress = true
-				}
-			}
-			first = end
-		}
-	}
+// admit assigns the pods of one round one by one, as long as rules between pods allow any: of
+// each class one pod for each share, and again.
+func (h *batchAssigner) admit(round int) {
+	h.launcher.byClass(func(first, end int) bool { return h.roundOf[first] == round && h.assignEach(first, end) })
 }
 
-// round gives each of the class's shares one place. It reports whether any found one.
-func (h *batchAssigner) round(first, end int) (progress bool) {
+// assignEach assigns one pod of each of a class's shares. It reports whether it assigned any.
+func (h *batchAssigner) assignEach(first, end int) (progress bool) {
 	for i := first; i < end; i++ {
 		if h.left[i] > 0 && h.assignAny(i) {
 			h.left[i]--
@@ -338,10 +319,10 @@ func (h *batchAssigner) round(first, end int) (progress bool) {
 	return progress
 }
 
-// assignAny gives one pod of a share any of the vacancies of its batch, in the domain that it was
-// to go to if its rules still allow that.
+// assignAny assigns one pod of a share to any vacancy of its batch: in the domain of the share if
+// its rules still allow that, else in another.
 func (h *batchAssigner) assignAny(i int) bool {
-	sh := &h.buyer.shares[i]
+	sh := &h.launcher.shares[i]
 	first := 0
 	if sh.key >= 0 {
 		first = h.number(sh.domain)
@@ -349,7 +330,7 @@ func (h *batchAssigner) assignAny(i int) bool {
 	if h.assignIn(first, i) {
 		return true
 	}
-	if h.passOf[i] == following {
+	if h.roundOf[i] == following {
 		return false
 	}
 	for d := range len(h.domains) + 1 {
@@ -360,7 +341,7 @@ func (h *batchAssigner) assignAny(i int) bool {
 	return false
 }
 
-// assignIn gives one pod of a share a vacancy in a domain.
+// assignIn assigns one pod of a share to a vacancy in a domain.
 func (h *batchAssigner) assignIn(domain, i int) bool {
 	l := &h.batches[h.batchOf[i]]
 	for n := range l.vacancies[domain] {
@@ -373,33 +354,30 @@ func (h *batchAssigner) assignIn(domain, i int) bool {
 			}
 			return true
 		}
-		if h.buyer.hostname < 0 || !slices.Contains(h.buyer.shares[i].members[0].class.Keys, h.buyer.hostname) {
+		if h.launcher.hostname < 0 || !slices.Contains(h.launcher.shares[i].members[0].class.Keys, h.launcher.hostname) {
 			break // the other nodes of the domain will not do either
 		}
 	}
 	return false
 }
 
-// admits reports whether the rules between pods let one more of a share onto a node.
+// admits reports whether rules between pods allow one more pod of a share on a node.
 func (h *batchAssigner) admits(bin *opening, i int) bool {
-	m := &h.buyer.shares[i].members[0]
-	return h.buyer.ledger.Check(m.class.Index, &bin.bin.Domains, m.st.PreferencesFrom, m.st.RespectSpread).IsYes()
+	m := &h.launcher.shares[i].members[0]
+	return h.launcher.topo.Check(m.class, m.st, &bin.node.Domains).IsYes()
 }
 
-// count notes that n more pods of a share are on a node.
+// count adds n pods of a share on a node to the topology counts.
 func (h *batchAssigner) count(bin *opening, i int, n int32) {
-	if !bin.bin.IsCounted {
-		h.buyer.ledger.Present(&bin.bin.Domains)
-		bin.bin.IsCounted = true
-	}
-	h.buyer.ledger.Count(h.buyer.shares[i].members[0].class.Index, &bin.bin.Domains, n, 0)
+	h.launcher.topo.MakePresent(bin.node)
+	h.launcher.ledger.Count(h.launcher.shares[i].members[0].class.Index, &bin.node.Domains, n, 0)
 }
 
-// exchange gives pods that are left the assignments of others of their batch, who go to vacancies that
-// are left.
+// exchange assigns pods that are left where others of their batch are, and those to vacancies
+// that are left.
 func (h *batchAssigner) exchange() {
-	for i := range h.buyer.shares {
-		for h.left[i] > 0 && h.passOf[i] < passes && h.exchangeOne(i) {
+	for i := range h.launcher.shares {
+		for h.left[i] > 0 && h.roundOf[i] < rounds && h.exchangeOne(i) {
 			h.left[i]--
 		}
 	}
@@ -409,7 +387,7 @@ func (h *batchAssigner) exchangeOne(i int) bool {
 	l := &h.batches[h.batchOf[i]]
 	for n := range l.assignments {
 		bin, other := l.assignments[n].bin, int(l.assignments[n].share)
-		if h.buyer.shares[other].members[0].class == h.buyer.shares[i].members[0].class {
+		if h.launcher.shares[other].members[0].class == h.launcher.shares[i].members[0].class {
 			continue
 		}
 		h.count(bin, other, -1)
@@ -426,34 +404,31 @@ func (h *batchAssigner) exchangeOne(i int) bool {
 	return false
 }
 
-// give puts the pods on their assignments.
+// give puts the pods on the nodes that they are assigned to.
 func (h *batchAssigner) give() {
 	for n := range h.batches {
 		for _, s := range h.batches[n].assignments {
-			m := &h.buyer.shares[s.share].members[0]
-			if !s.bin.accept(m) {
+			m := &h.launcher.shares[s.share].members[0]
+			if !h.launcher.put(s.bin, m) {
 				h.count(s.bin, int(s.share), -1)
-				continue
 			}
-			s.bin.bin.Used.AddN(m.class.Need, 1)
-			h.buyer.assign(s.bin, m.class, 1)
 		}
 	}
 }
 
-// stuffPlain gives the places that are left to the pods that no rule concerns.
+// stuffPlain fills the vacancies that are left with the pods that no rule concerns.
 func (h *batchAssigner) stuffPlain() {
 	for i := range h.batches {
 		l := &h.batches[i]
 		for _, n := range l.shares {
-			sh := &h.buyer.shares[n]
+			sh := &h.launcher.shares[n]
 			if len(sh.members[0].class.Keys) > 0 {
 				continue
 			}
 			for d := range l.vacancies {
 				for n := range l.vacancies[d] {
 					s := &l.vacancies[d][n]
-					s.left = h.buyer.fillByMeanSize(s.bin, sh, s.left)
+					s.left = h.launcher.fillByMeanSize(s.bin, sh, s.left)
 				}
 			}
 		}

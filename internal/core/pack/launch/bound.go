@@ -1,9 +1,6 @@
 package launch
 
 import (
-	"cmp"
-	"iter"
-	"math"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
@@ -13,25 +10,25 @@ import (
 )
 
 const (
-	// boundColumnsMax is up to how many classes column generation proves more, and
-	// boundColumns in how many rounds.
+	// boundColumnsMax is up to how many classes column generation raises the bound, and
+	// boundColumns how many rounds of it are done.
 	boundColumnsMax, boundColumns = 40, 40
-	// boundNear is how near to the bound a price must be for that to matter: it is rules
-	// that keep it farther away.
+	// boundNear is how near to the bound the price must be for that. A price that is farther away
+	// is so because of rules, which column generation does not know.
 	boundNear = 1.1
-	// proofImprove is the local search before a bound is worked out to the last: the better the
-	// best known answer, the sooner it is proven.
+	// proofImprove is the local search before the bound is proven: the better the best known answer,
+	// the sooner it is proven to be the best.
 	proofImprove = 60
 )
 
-// Bound returns a price that no nodes for the pods that launches of this solve hold can
-// be below: the proof knows sizes, labels, taints, the weight of pools, and of the rules
-// between pods those that keep the most pods on nodes of their own.
+// Bound returns a lower bound of what nodes cost for the pods on planned nodes; the plan's own
+// price is hourly. The proof knows sizes, labels, taints, the weight of NodePools, and the rules
+// between pods that keep the most pods on nodes of their own.
 func Bound(s *place.State, hourly float64) float64 {
 	b := newLauncher(s)
 	b.usable = b.usable[:0]
 	for _, p := range s.Model.Pools {
-		usable := p.Buyable.Clone()
+		usable := p.Launchable.Clone()
 		for a := range usable.All() {
 			if !p.Offerings[a].HasPrice() {
 				usable.Clear(a)
@@ -40,7 +37,7 @@ func Bound(s *place.State, hourly float64) float64 {
 		b.usable = append(b.usable, usable)
 	}
 	b.reserved = s.Model.ReservationsLeft()
-	counts := b.bought()
+	counts := b.planned()
 	for c := range s.Classes {
 		if counts[c] == 0 {
 			continue
@@ -69,7 +66,7 @@ func Bound(s *place.State, hourly float64) float64 {
 	return bound
 }
 
-// priced states the shares as a problem at the true prices.
+// priced states the shares as a problem at the true prices, without fees.
 func (b *launcher) priced(conflicts [][]int32, h mutuallyExclusive) *cover.Problem {
 	problem := b.problemOf(b.shares, conflicts)
 	b.addExclusive(problem, b.shares, h)
@@ -82,11 +79,11 @@ func (b *launcher) priced(conflicts [][]int32, h mutuallyExclusive) *cover.Probl
 	return problem
 }
 
-// ruledMax is up to how many shares the proof knows more of the rules between pods.
+// ruledMax is up to how many shares the proof knows the other rules between pods.
 const ruledMax = 160
 
-// ruled takes shares together that no rule tells apart, and returns the conflicts of those
-// that are left, with their limits per node noted; nil if there are too many.
+// ruled merges shares that are alike to all rules, and returns the conflicts of those that are
+// left. It notes how many of each may be on one node. nil: there are too many shares.
 func (b *launcher) ruled(h mutuallyExclusive) (conflicts [][]int32) {
 	groups := b.kindred(h)
 	for i := range groups {
@@ -116,7 +113,8 @@ func (b *launcher) ruled(h mutuallyExclusive) (conflicts [][]int32) {
 	return conflicts
 }
 
-// most returns how many of a share one new node may have, whatever else there is; 0: any.
+// most returns how many pods of a share one new node may have, whatever else is there; 0: any
+// number.
 func (b *launcher) most(sh *share) int {
 	c, st := sh.lead()
 	if len(c.Keys) == 0 {
@@ -133,7 +131,8 @@ func (b *launcher) most(sh *share) int {
 	return 0
 }
 
-// kindred numbers the shares' sets of bins together with the mutually exclusive classes that they are of.
+// kindred numbers the shares: those with equal sets of bins, and in the same mutually exclusive
+// sets, have equal numbers.
 func (b *launcher) kindred(h mutuallyExclusive) []int {
 	groups := intern(b.shares)
 	for i := range groups {
@@ -142,98 +141,8 @@ func (b *launcher) kindred(h mutuallyExclusive) []int {
 	return groups
 }
 
-// exclusiveMax is for how many groups the proof knows that their pods keep to nodes of their own.
-const exclusiveMax = 3
-
-// mutuallyExclusive are sets of classes, by index, of which no two pods may be on one node. For the
-// proof such a set is a resource of which every node has one.
-type mutuallyExclusive []map[int]bool
-
-// of returns as bits in which of the sets a class is.
-func (s mutuallyExclusive) of(class int) (bits int) {
-	for i, set := range s {
-		if set[class] {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}
-
-// exclusive returns the sets with the most pods.
-func (b *launcher) exclusive(counts []int) mutuallyExclusive {
-	hostname := slices.Index(b.ledger.Keys(), label.Hostname)
-	if hostname < 0 {
-		return nil
-	}
-	pods := make([]int, b.ledger.Groups())
-	var groups []int
-	for c, n := range counts {
-		if n == 0 {
-			continue
-		}
-		for g := range b.keptApart(c, hostname) {
-			if pods[g] == 0 {
-				groups = append(groups, g)
-			}
-			pods[g] += n
-		}
-	}
-	slices.SortStableFunc(groups, func(x, y int) int { return cmp.Compare(pods[y], pods[x]) })
-	var out mutuallyExclusive
-	for _, g := range groups[:min(len(groups), exclusiveMax)] {
-		if pods[g] > 1 {
-			out = append(out, map[int]bool{})
-		}
-	}
-	for c, n := range counts {
-		for g := range b.keptApart(c, hostname) {
-			if i := slices.Index(groups[:len(out)], g); n > 0 && i >= 0 {
-				out[i][c] = true
-			}
-		}
-	}
-	return out
-}
-
-// keptApart returns the groups of pods under the key that a class both keeps away from and
-// counts in.
-func (b *launcher) keptApart(class, key int) iter.Seq[int] {
-	return func(yield func(group int) bool) {
-		for g := range b.ledger.KeptFrom(class, key, math.MaxInt) {
-			if slices.Contains(b.ledger.CountedIn(class), g) && !yield(g) {
-				return
-			}
-		}
-	}
-}
-
-// addExclusive makes resources of the sets.
-func (b *launcher) addExclusive(p *cover.Problem, shares []share, s mutuallyExclusive) {
-	if len(s) == 0 {
-		return
-	}
-	one := make([]int64, len(s))
-	for i := range one {
-		one[i] = 1
-	}
-	p.Dims += len(s)
-	var memory model.Slab[int64]
-	for i := range p.Bins {
-		b := &p.Bins[i]
-		b.Capacity = append(append(memory.Take(p.Dims)[:0], b.Capacity...), one...)
-	}
-	for i := range p.Classes {
-		c := &p.Classes[i]
-		c.Size = append(memory.Take(p.Dims)[:0], c.Size...)
-		in := s.of(shares[i].members[0].class.Index)
-		for n := range s {
-			c.Size = append(c.Size, int64(in>>n&1))
-		}
-	}
-}
-
-// bought returns by class how many pods are on launches.
-func (b *launcher) bought() []int {
+// planned returns, by class, how many pods are on planned nodes.
+func (b *launcher) planned() []int {
 	counts := make([]int, len(b.state.Classes))
 	of := make(map[any]int, len(b.state.Classes))
 	for c := range b.state.Classes {
@@ -247,9 +156,9 @@ func (b *launcher) bought() []int {
 	return counts
 }
 
-// reach returns every offering that the class might have been put on, at any stage: those of
-// the pools of most weight, and of less weight too as long as something may have shut it
-// out of the former.
+// reach returns every offering that pods of the class could have been put on, at any stage: those
+// of the NodePools with the highest weight, and those with less weight if something may have
+// excluded the former.
 func (b *launcher) reach(cl *model.PodClass) []uint64 {
 	b.right = append(b.right[:0], make([]uint64, b.bins/64)...)
 	weight, done := int32(0), false

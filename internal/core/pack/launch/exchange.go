@@ -7,33 +7,35 @@ import (
 )
 
 const (
-	// exchangeMoves is how many pods may go elsewhere for one, exchangePair how many from one
-	// node.
+	// exchangeMoves is how many pods may be moved for one, exchangePair how many from one node.
 	exchangeMoves, exchangePair = 3, 2
-	// exchangeSearches bounds how often that is tried for all pods, exchangeOne for one.
+	// exchangeSearches bounds the search for all pods, exchangeOne for one, in pairs of a pod and a
+	// node that are tried.
 	exchangeSearches, exchangeOne = 100_000, 50_000
 )
 
-// exchange finds places for pods that the rules between pods keep from where they were
-// meant to be, on nodes that are to be launched anyway: others go elsewhere for them.
+// exchange finds room on the nodes of an answer for pods that rules between pods keep from the
+// nodes where the answer puts them: other pods are moved to another node for them. It searches
+// every way, so it is for few pods; batchAssigner.exchange does the same for very many, with one
+// move each.
 type exchange struct {
-	buyer      *launcher
+	launcher   *launcher
 	bins       []*opening
 	assigned   [][]int32       // by bin: pods
-	candidates []swapCandidate // by class; without a member: its pods stay where they are
+	candidates []swapCandidate // by class; without a member: its pods are not moved
 	class      []int           // by pod
 	queue      []int32
-	searches   int // that are left
-	broken     int // pods whose rules were broken before
+	searches   int // how many pairs may still be tried
+	broken     int // how many pods had broken rules before
 }
 
-// swapCandidate is a class whose pods may go elsewhere, and the offerings that are right for it.
+// swapCandidate is a class whose pods may be moved, and the offerings where they may be.
 type swapCandidate struct {
 	member *member
 	right  []uint64
 }
 
-// exchangeAll does so for all pods that are left.
+// exchangeAll exchanges pods for all that are left.
 func (b *launcher) exchangeAll(bins []*opening) {
 	if len(b.topo.DaemonSets) > 0 {
 		return
@@ -67,7 +69,7 @@ func (b *launcher) exchangeAll(bins []*opening) {
 
 func (b *launcher) newExchange(bins []*opening) *exchange {
 	x := &exchange{
-		buyer: b, candidates: make([]swapCandidate, len(b.state.Classes)), class: make([]int, len(b.state.Assignments)),
+		launcher: b, candidates: make([]swapCandidate, len(b.state.Classes)), class: make([]int, len(b.state.Assignments)),
 		queue: make([]int32, 0, 1+exchangeMoves),
 	}
 	for i := range b.shares {
@@ -84,7 +86,7 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 	}
 	at := map[int32]int{}
 	for _, bin := range bins {
-		if !bin.taken && !bin.bin.Pool.IsLimited() && len(bin.bin.Minimum) == 0 {
+		if !bin.taken && !bin.node.Pool.IsLimited() && len(bin.node.Minimum) == 0 {
 			if bin.index >= 0 {
 				at[bin.index] = len(x.bins)
 			}
@@ -102,10 +104,11 @@ func (b *launcher) newExchange(bins []*opening) *exchange {
 	return x
 }
 
-// place finds places for pods, for which up to so many others move.
+// place puts the unplaced pods on nodes, and moves up to so many others for them. If it cannot,
+// it changes nothing and returns false.
 func (x *exchange) place(unplaced []int32, moves int) bool {
 	if len(unplaced) == 0 {
-		x.searches -= len(x.buyer.state.Assignments)
+		x.searches -= len(x.launcher.state.Assignments)
 		return x.countBroken() <= x.broken
 	}
 	p, rest := unplaced[0], unplaced[1:]
@@ -133,8 +136,9 @@ func (x *exchange) place(unplaced []int32, moves int) bool {
 	return false
 }
 
-// evict makes room for the first of some pods on a node: up to so many of those seated
-// there, from one on, have to find another place with the rest.
+// evict puts the first of the unplaced pods on a node, and takes up to so many pods off it, from
+// the given one on. These have to find another node together with the rest. If that fails, it
+// changes nothing and returns false.
 func (x *exchange) evict(i, from int, unplaced []int32, moves, most int) bool {
 	p, bin := unplaced[0], x.bins[i]
 	g := &x.candidates[x.class[p]]
@@ -168,38 +172,29 @@ func (x *exchange) evict(i, from int, unplaced []int32, moves, most int) bool {
 	return false
 }
 
-// admits reports whether a pod has room on a node, and all rules let it be there.
+// admits reports whether a node has room for a pod, and all rules allow it there.
 func (x *exchange) admits(bin *opening, g *swapCandidate) bool {
-	room := bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free
-	for d, need := range g.member.class.Need {
-		if need > 0 && bin.bin.Used[d]+need > room[d] {
-			return false
-		}
-	}
-	if !model.Bitset(g.right[x.buyer.base[bin.bin.PoolIndex]/64:]).Has(bin.offering) {
+	c := g.member.class
+	if !bin.holds(c) || !model.Bitset(g.right[x.launcher.base[bin.node.PoolIndex]/64:]).Has(bin.offering) {
 		return false
 	}
-	return len(g.member.class.Keys) == 0 || !bin.bin.IsUndetermined(g.member.class.Keys) &&
-		x.buyer.ledger.Check(g.member.class.Index, &bin.bin.Domains, g.member.st.PreferencesFrom, g.member.st.RespectSpread).IsYes()
+	return len(c.Keys) == 0 || !bin.node.IsUndetermined(c.Keys) && x.launcher.topo.Check(c, g.member.st, &bin.node.Domains).IsYes()
 }
 
-// count notes that one more of a class is on a node, or one fewer.
+// count adds n pods of a class on a node to what it holds and to the topology counts.
 func (x *exchange) count(bin *opening, g *swapCandidate, n int32) {
-	if !bin.bin.IsCounted {
-		x.buyer.ledger.Present(&bin.bin.Domains)
-		bin.bin.IsCounted = true
-	}
-	bin.bin.Used.AddN(g.member.class.Need, int64(n))
+	x.launcher.topo.MakePresent(bin.node)
+	bin.node.Used.AddN(g.member.class.Need, int64(n))
 	if len(g.member.class.Keys) > 0 {
-		x.buyer.ledger.Count(g.member.class.Index, &bin.bin.Domains, n, 0)
+		x.launcher.ledger.Count(g.member.class.Index, &bin.node.Domains, n, 0)
 	}
 }
 
-// countBroken returns how many pods must not be where they are.
+// countBroken returns how many pods have broken rules where they are.
 func (x *exchange) countBroken() (n int) {
 	for i, bin := range x.bins {
 		for _, p := range x.assigned[i] {
-			if c := &x.buyer.state.Classes[x.class[p]]; len(c.Keys) > 0 && !x.buyer.ledger.Holds(c.Index, &bin.bin.Domains).IsYes() {
+			if c := &x.launcher.state.Classes[x.class[p]]; len(c.Keys) > 0 && !x.launcher.ledger.Holds(c.Index, &bin.node.Domains).IsYes() {
 				n++
 			}
 		}
@@ -207,21 +202,21 @@ func (x *exchange) countBroken() (n int) {
 	return n
 }
 
-// keep writes down who came to a node.
+// keep assigns the pods that came to a node to it.
 func (x *exchange) keep(i int) {
 	bin := x.bins[i]
 	if bin.index < 0 && len(x.assigned[i]) > 0 {
-		bin.index = int32(len(x.buyer.state.Planned))
-		x.buyer.state.Planned = append(x.buyer.state.Planned, bin.bin)
+		bin.index = int32(len(x.launcher.state.Planned))
+		x.launcher.state.Planned = append(x.launcher.state.Planned, bin.node)
 	}
 	for _, p := range x.assigned[i] {
 		here := model.Assignment{Kind: model.OnPlanned, Index: bin.index}
-		if x.buyer.state.Assignments[p] == here {
+		if x.launcher.state.Assignments[p] == here {
 			continue
 		}
-		x.buyer.state.Assignments[p] = here
+		x.launcher.state.Assignments[p] = here
 		if g := &x.candidates[x.class[p]]; !bin.accept(g.member) {
-			x.buyer.state.Remove(g.member.class, p)
+			x.launcher.state.Remove(g.member.class, p)
 			g.member.class.Pods = append(slices.Clip(g.member.class.Pods), p)
 		}
 	}

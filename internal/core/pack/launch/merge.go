@@ -8,13 +8,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// sharesWanted is how many shares are enough: with more, those of nearly the same size are
-// taken together. The answer is then about pods of mean size; whether the real ones fit is
-// seen when they are placed.
+// sharesWanted is how many shares are enough. With more, those of nearly the same size are
+// merged. The answer is then about pods of mean size, and whether the real ones fit is found
+// out when they are placed.
 const sharesWanted = 3000
 
-// merge takes shares together that differ in nothing that matters, and more so the more
-// there are.
+// merge makes one share of shares that are alike: of equal size, and where there are too many, of
+// nearly equal size.
 func (b *launcher) merge() {
 	var rest []share
 	plain := make([]share, 0, len(b.shares))
@@ -41,7 +41,7 @@ func (b *launcher) merge() {
 	b.exact = digits == 64
 }
 
-// intern numbers the shares' sets of bins, so that equal sets have equal numbers.
+// intern numbers the shares' sets of bins: equal sets have equal numbers, and share memory.
 func intern(shares []share) []int {
 	numbers := make([]int, len(shares))
 	byHash := map[uint64][]int{} // hash → indexes of shares with different sets
@@ -68,12 +68,12 @@ func intern(shares []share) []int {
 	return numbers
 }
 
-// mergeBy takes together the shares that are alike.
+// mergeBy makes one share of those that are alike.
 func mergeBy(shares []share, groups []int, digits int) []share {
 	return allTogether(shares, alike(shares, groups, digits))
 }
 
-// allTogether makes one share of each set.
+// allTogether makes one share of each set of shares.
 func allTogether(shares []share, sets [][]int) []share {
 	merged := make([]share, 0, len(sets))
 	members, dims := 0, 0
@@ -98,8 +98,8 @@ type slabs struct {
 	sizes   quantity.Vector
 }
 
-// alike returns, by index, which shares are of one group and need the same in so many
-// binary digits.
+// alike returns the sets of shares, by index, that are of one group and whose sizes are equal in
+// so many leading binary digits.
 func alike(shares []share, groups []int, digits int) (sets [][]int) {
 	if len(shares) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func alike(shares []share, groups []int, digits int) (sets [][]int) {
 	return sets
 }
 
-// together makes one share of several, largest members first.
+// together makes one share of several, with the largest members first.
 func (m *slabs) together(shares []share, which []int) share {
 	sh := shares[which[0]]
 	if len(which) == 1 {
@@ -151,7 +151,7 @@ func (m *slabs) together(shares []share, which []int) share {
 	return sh
 }
 
-// rough returns an amount with so many of its leading binary digits.
+// rough returns an amount without all but so many of its leading binary digits.
 func rough(v int64, digits int) int64 {
 	if drop := bits.Len64(uint64(v)) - digits; v > 0 && drop > 0 {
 		return v >> drop << drop

@@ -6,27 +6,23 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// entry is pods of a share that are meant for one node to be launched, and wait until the
-// rules between pods admit them.
+// entry is pods of a share that the answer puts on one node, and that wait until the rules
+// between pods allow them there.
 type entry struct {
 	bin   *opening
 	share int32
 	left  int
 }
 
-// opening is a node to be launched for a pattern. It becomes a launch with its first pod.
-type opening struct {
-	bin      *model.PlannedNode
-	offering int   // what the pattern is for
-	index    int32 // among the launches; -1: not yet
-	taken    bool  // its types are those that hold its pods, and the pool's limits count it
-}
-
-// openAll turns an answer into launches. It reports whether any pod found a place.
+// openAll turns an answer into planned nodes. It reports whether there are any.
+//
+// Filling a node means something else here than in core/cover: the answer says how many pods of
+// each share a node gets, and openAll finds out which of them the exact rules let there. Pods
+// without rules are put there at once (fillByMeanSize, or fill where host ports or minValues are
+// counted). Pods with rules wait until all nodes are open, because each may depend on others.
 func (b *launcher) openAll(answer *cover.Solution) bool {
 	before := len(b.state.Planned)
 	b.expectNodes(answer)
@@ -35,9 +31,7 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 	few := len(b.model.Snapshot.Pending) <= smallMax
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
-		at, _ := slices.BinarySearch(b.base, int(p.Bin)+1)
-		at--
-		offering := int(p.Bin) - b.base[at]
+		at, offering := b.offeringOf(p.Bin)
 		for range p.Times {
 			bin := b.openOne(at, offering, p.Items)
 			if bin == nil {
@@ -49,13 +43,13 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 				switch sh := &b.shares[item.Class]; {
 				case len(sh.members[0].class.Keys) > 0:
 					waiting = append(waiting, entry{bin, item.Class, item.N})
-				case len(sh.members[0].class.Constraints.Ports) > 0 || len(bin.bin.Minimum) > 0:
+				case len(sh.members[0].class.Constraints.Ports) > 0 || len(bin.node.Minimum) > 0:
 					b.fill(bin, sh, item.N)
 				default:
 					b.fillByMeanSize(bin, sh, item.N)
 				}
 			}
-			if len(waiting) == waits && !few || bin.bin.Pool.IsLimited() {
+			if len(waiting) == waits && !few || bin.node.Pool.IsLimited() {
 				b.take(bin)
 			}
 		}
@@ -74,7 +68,7 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 	return len(b.state.Planned) > before
 }
 
-// expectNodes takes memory for the places of all nodes of an answer at once.
+// expectNodes takes memory for the domains of all nodes of an answer at once.
 func (b *launcher) expectNodes(answer *cover.Solution) {
 	if b.hostname < 0 {
 		return
@@ -86,8 +80,8 @@ func (b *launcher) expectNodes(answer *cover.Solution) {
 	b.ledger.Expect(b.hostname, nodes)
 }
 
-// fillSlack places what is left where it makes no launch dearer. Pods with rules are asked
-// of each launch one by one, so of very many of them none is.
+// fillSlack puts pods that are left on planned nodes where that makes no node dearer. For pods
+// with rules each node has to be asked, so this is not done for very many of them.
 func (b *launcher) fillSlack() {
 	for i := range b.shares {
 		for _, m := range b.shares[i].members {
@@ -98,8 +92,8 @@ func (b *launcher) fillSlack() {
 	}
 }
 
-// openOne returns an empty bin for a pattern, settled on the domains that matter to its
-// items; nil if the pool's limits allow no more.
+// openOne returns an empty node for a pattern, in the domains that matter to its items; nil if
+// the pool's limits do not allow another node.
 func (b *launcher) openOne(at, offering int, items []cover.Item) *opening {
 	pool := b.model.Pools[at]
 	l := pool.NewNode(at)
@@ -118,11 +112,11 @@ func (b *launcher) openOne(at, offering int, items []cover.Item) *opening {
 		}
 	}
 	o := &b.openings.Take(1)[0]
-	*o = opening{bin: l, offering: offering, index: -1}
+	*o = opening{node: l, offering: offering, index: -1}
 	return o
 }
 
-// pin settles the bin on the offering's own value of a key of the ledger.
+// pin narrows the node to the offering's value of a topology key.
 func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
 	key := b.ledger.Keys()[k]
 	model, decided := l.Pool.Label(key)
@@ -142,72 +136,55 @@ func (b *launcher) pin(l *model.PlannedNode, k, offering int) {
 	}
 }
 
-// assignOne places one pod that the places of others matter to. Of a bin whose types are
-// still to be found out only the pattern's own is asked whether it has room.
+// assignOne puts one pod with rules on a node, if they allow it. As long as the node's types are
+// not found out (see take), only the offering's own type is asked whether it has room.
 func (b *launcher) assignOne(bin *opening, m *member) bool {
 	c, st := m.class, m.st
-	if bin.taken || bin.bin.Pool.IsLimited() || len(bin.bin.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.bin.IsUndetermined(c.Keys) {
-		if !bin.affordable() || !b.state.AddSettled(bin.bin, c, st) {
+	if bin.taken || bin.node.Pool.IsLimited() || len(bin.node.Minimum) > 0 || len(c.Constraints.Ports) > 0 || len(b.topo.DaemonSets) > 0 || bin.node.IsUndetermined(c.Keys) {
+		if !bin.affordable() || !b.state.PlaceOneOnPlanned(bin.node, c, st) {
 			return false
 		}
 		b.assign(bin, c, 1)
 		b.take(bin)
 		return true
 	}
-	if quantity.Times(bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free, bin.bin.Used, c.Need, 1) == 0 ||
-		!b.ledger.Check(c.Index, &bin.bin.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() || !bin.accept(m) {
+	if !bin.holds(c) || !b.topo.Check(c, st, &bin.node.Domains).IsYes() || !b.put(bin, m) {
 		return false
 	}
-	bin.bin.Used.AddN(c.Need, 1)
-	if !bin.bin.IsCounted {
-		b.ledger.Present(&bin.bin.Domains)
-		bin.bin.IsCounted = true
-	}
-	b.ledger.Count(c.Index, &bin.bin.Domains, 1, 0)
-	b.assign(bin, c, 1)
+	b.topo.MakePresent(bin.node)
+	b.ledger.Count(c.Index, &bin.node.Domains, 1, 0)
 	return true
 }
 
-// affordable reports whether the pool's limits, of which others have taken since the bin was
-// opened, still allow it.
-func (b *opening) affordable() bool {
-	if b.taken {
-		return true
-	}
-	b.bin.Types = slices.DeleteFunc(b.bin.Types, func(t int32) bool { return !b.bin.Pool.Types[t].Amounts.Fits(b.bin.Pool.Left) })
-	return b.bin.Pool.NodesLeft > 0
-}
-
-// fill adds up to n pods of a share, one class after another.
+// fill adds up to n pods of a share, one class after another, under all of the node's rules.
 func (b *launcher) fill(bin *opening, sh *share, n int) {
 	for i := range sh.members {
 		m := &sh.members[i]
 		if n > 0 && len(m.class.Pods) > 0 {
-			got := bin.bin.AddOn(m.class, m.st, min(n, len(m.class.Pods)), bin.offering)
+			got := bin.node.AddOn(m.class, m.st, min(n, len(m.class.Pods)), bin.offering)
 			b.assign(bin, m.class, got)
 			n -= got
 		}
 	}
 }
 
-// fillByMeanSize adds up to n pods of a share as far as the offering's own type holds them; which other
-// types do is found out by take. The answer knows only the pods' mean size, so large ones
-// and small ones are drawn such that the sum stays close to it.
+// fillByMeanSize adds up to n pods of a share, as far as the offering's own type holds them, and
+// returns how many did not fit. The answer knows only the mean size of the share's pods, so
+// large and small ones alternate such that their sum stays close to what the answer reckons.
 func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
-	room := bin.bin.Pool.Types[bin.bin.Pool.TypeOf[bin.offering]].Free
-	ahead := 0.0 // how much more was drawn than n pods of mean size, in such pods
+	ahead := 0.0 // by how many pods of mean size the sum exceeds what the answer reckons
 	for ; n > 0 && sh.low <= sh.high; n-- {
 		at, other := sh.low, sh.high
 		if ahead > 0 {
 			at, other = other, at
 		}
 		m := &sh.members[at]
-		if quantity.Times(room, bin.bin.Used, m.class.Need, 1) == 0 {
-			if m = &sh.members[other]; quantity.Times(room, bin.bin.Used, m.class.Need, 1) == 0 {
+		if !bin.holds(m.class) {
+			if m = &sh.members[other]; !bin.holds(m.class) {
 				return n
 			}
 		}
-		if !bin.accept(m) {
+		if !b.put(bin, m) {
 			return n
 		}
 		for d, v := range m.class.Need {
@@ -215,8 +192,6 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 				ahead += float64(v)/float64(sh.size[d]) - 1
 			}
 		}
-		bin.bin.Used.AddN(m.class.Need, 1)
-		b.assign(bin, m.class, 1)
 		for sh.low <= sh.high && len(sh.members[sh.low].class.Pods) == 0 {
 			sh.low++
 		}
@@ -227,53 +202,46 @@ func (b *launcher) fillByMeanSize(bin *opening, sh *share, n int) (rest int) {
 	return n
 }
 
-// accept narrows the bin to what a class allows, if that leaves the offering.
-func (b *opening) accept(m *member) bool {
-	in := &m.st.Admitted[b.bin.PoolIndex]
-	for i := range in.Terms {
-		t := &in.Terms[i]
-		if !t.Offerings.Has(b.offering) {
-			continue
-		}
-		if _, conflict := b.bin.Open.Conflict(t.Open); conflict {
-			return false
-		}
-		b.bin.Offerings.And(t.Offerings)
-		b.bin.Require(t)
-		return true
+// put puts one pod of a class on a node that holds it, if what the class asks of labels leaves
+// the node its offering. Whether rules between pods allow it is for the caller to check.
+func (b *launcher) put(bin *opening, m *member) bool {
+	if !bin.accept(m) {
+		return false
 	}
-	return false
+	bin.node.Used.AddN(m.class.Need, 1)
+	b.assign(bin, m.class, 1)
+	return true
 }
 
-// assign records that n pods of the class went to the bin.
+// assign assigns n pods of the class to the node.
 func (b *launcher) assign(bin *opening, c *model.PodClass, n int) {
 	if n == 0 {
 		return
 	}
 	if bin.index < 0 {
 		bin.index = int32(len(b.state.Planned))
-		b.state.Planned = append(b.state.Planned, bin.bin)
+		b.state.Planned = append(b.state.Planned, bin.node)
 	}
 	c.Take(b.state.Assignments, n, model.Assignment{Kind: model.OnPlanned, Index: bin.index})
 }
 
-// take leaves a bin that has pods the types that hold them all, and takes from the pool's
-// limits what it may need.
+// take ends the opening of a node that has pods: it leaves the node the types that hold all of
+// them, and takes from the pool's limits what the node may need.
 func (b *launcher) take(bin *opening) {
 	if bin.index < 0 || bin.taken {
 		return
 	}
-	bin.taken, bin.bin.IsEmpty = true, false
-	bin.bin.Types = slices.DeleteFunc(bin.bin.Types, func(t int32) bool {
-		tm := &bin.bin.Pool.Types[t]
-		return !model.RoomFor(tm.Free, bin.bin.Used) || !bin.bin.Offerings.AnyIn(tm.First, tm.End)
+	bin.taken, bin.node.IsEmpty = true, false
+	bin.node.Types = slices.DeleteFunc(bin.node.Types, func(t int32) bool {
+		tm := &bin.node.Pool.Types[t]
+		return !model.RoomFor(tm.Free, bin.node.Used) || !bin.node.Offerings.AnyIn(tm.First, tm.End)
 	})
-	bin.bin.RoomUnknown = true
-	bin.bin.Pool.TakeLimits(bin.bin)
+	bin.node.RoomUnknown = true
+	bin.node.Pool.TakeLimits(bin.node)
 }
 
-// admit places pods that other pods' places matter to, one by one, each class's in turn
-// over its domains, as long as any finds its place.
+// admit places waiting pods one by one, as long as rules between pods allow any: of each class
+// one pod for each share, which is one for each domain, and again.
 func (b *launcher) admit(waiting []entry) {
 	queues, count := make([]queue, len(b.shares)), make([]int, len(b.shares))
 	for i := range waiting {
@@ -287,15 +255,21 @@ func (b *launcher) admit(waiting []entry) {
 		e := &waiting[i]
 		queues[e.share].entries = append(queues[e.share].entries, e)
 	}
+	b.byClass(func(first, end int) bool { return b.turn(queues[first:end]) })
+}
+
+// byClass calls round with the shares of one class after another, again as long as it reports
+// progress, and goes through all classes again as long as one of them had any. Shares are in
+// the order of their classes.
+func (b *launcher) byClass(round func(first, end int) (progress bool)) {
 	for progress := true; progress; {
 		progress = false
-		// Shares are in the order of their classes.
-		for first := 0; first < len(queues); {
+		for first := 0; first < len(b.shares); {
 			end := first + 1
-			for end < len(queues) && b.shares[end].members[0].class == b.shares[first].members[0].class {
+			for end < len(b.shares) && b.shares[end].members[0].class == b.shares[first].members[0].class {
 				end++
 			}
-			for b.turn(queues[first:end]) {
+			for round(first, end) {
 				progress = true
 			}
 			first = end
@@ -303,10 +277,10 @@ func (b *launcher) admit(waiting []entry) {
 	}
 }
 
-// queue is the entries of one share that still wait.
+// queue is the waiting entries of one share.
 type queue struct{ entries []*entry }
 
-// turn gives each queue of a class one pod's place. It reports whether any found one.
+// turn places one pod of each queue of a class. It reports whether it placed any.
 func (b *launcher) turn(queues []queue) (progress bool) {
 	for i := range queues {
 		q := &queues[i]
@@ -318,7 +292,7 @@ func (b *launcher) turn(queues []queue) (progress bool) {
 				progress = true
 				break
 			}
-			// Another node of the same domain will do only where the hostname matters.
+			// If the hostname does not matter, the other nodes of the domain will not do either.
 			if b.hostname < 0 || !slices.Contains(b.shares[e.share].members[0].class.Keys, b.hostname) {
 				break
 			}

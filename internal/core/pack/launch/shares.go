@@ -8,52 +8,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// share is pods that are launched for together: those of several classes that may go to the
-// same places and are nearly of one size, those of one class, or those of one class that
-// are to go to one domain, because rules between pods say so.
-type share struct {
-	members []member
-	count   int
-	// size is what one pod needs; of several classes the mean.
-	size quantity.Vector
-	// key is the ledger's index of the key that decides, -1 if none does; domain is the
-	// one chosen.
-	key    int
-	domain int32
-	bins   []uint64 // the offerings that are right
-	// anywhere are those that were right before the class was divided.
-	anywhere []uint64
-	perBin   int // most on one node; 0: no limit
-	// labelConflict: its ports, or what it asks of labels that nodes leave open, may conflict
-	// with those of another share.
-	labelConflict bool
-	// low and high are where the next pods are drawn from the members, from either end.
-	low, high int
-}
-
-// member is a class of a share, and the stage at which it is launched for.
-type member struct {
-	class *model.PodClass
-	st    *model.Stage
-}
-
-// lead returns the class of a share that has only one.
-func (sh *share) lead() (*model.PodClass, *model.Stage) { return sh.members[0].class, sh.members[0].st }
-
-// plain reports whether no rule concerns the share's pods.
-func (sh *share) plain() bool {
-	return sh.key < 0 && sh.perBin == 0 && !sh.labelConflict && len(sh.members[0].class.Keys) == 0
-}
-
-// perBinMax is the count of pods on one node from which on a rule is taken for none.
+// perBinMax is the number of pods on one node from which on a limit counts as none.
 const perBinMax = 256
 
-// divide makes the shares and returns how many pods they have. plain tells that every pod
-// left is in them, and that no rule, preference, limit or risk sends any elsewhere.
+// divide makes the shares and returns how many pods they have. plain: every unplaced pod is in
+// one of them, and no rule, preference, limit or risk concerns any.
 func (b *launcher) divide() (pods int, plain bool) {
 	b.shares, b.divided = b.shares[:0], b.divided[:0]
 	defer b.ledger.Suppose()()
@@ -76,7 +38,7 @@ func (b *launcher) divide() (pods int, plain bool) {
 		plain = plain && got == len(cl.Pods) && len(cl.Stages) == model.StagesMin
 		pods += got
 	}
-	// The counts were only meant to divide by.
+	// The pods were only counted to divide them.
 	for i := range b.shares {
 		if sh := &b.shares[i]; sh.key >= 0 {
 			place := b.noDomains()
@@ -88,7 +50,7 @@ func (b *launcher) divide() (pods int, plain bool) {
 	return pods, plain
 }
 
-// noDomains returns a place that has none of the keys.
+// noDomains returns the domains of a node that has no label of the topology keys.
 func (b *launcher) noDomains() topology.Place {
 	place := topology.Place{Domain: make([]int32, len(b.ledger.Keys()))}
 	for k := range place.Domain {
@@ -97,8 +59,9 @@ func (b *launcher) noDomains() topology.Place {
 	return place
 }
 
-// divideClass makes the shares of one class. It makes none of a class that must be on one
-// node with others, or whose place matters under several keys.
+// divideClass makes the shares of one class. It makes none of a class that must be on one node
+// with others, or that has rules on several topology keys besides the hostname: these are left
+// to first-fit-decreasing.
 func (b *launcher) divideClass(cl *model.PodClass) {
 	st, bins, cheap := b.stageOf(cl)
 	if st == nil {
@@ -130,15 +93,8 @@ func (b *launcher) divideClass(cl *model.PodClass) {
 	b.split(&whole)
 }
 
-// member returns a class as the only member of a share.
-func (b *launcher) member(cl *model.PodClass, st *model.Stage) []member {
-	b.members = append(b.members, member{cl, st})
-	n := len(b.members)
-	return b.members[n-1 : n : n]
-}
-
-// stageOf returns the first stage of the class at which there is something to launch for it,
-// and that, of the pools of most weight that have any.
+// stageOf returns the first stage of the class at which a node can be launched for it, and the
+// bins for that: those of the NodePools with the highest weight that have any.
 func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, in *model.Admitted) {
 	for i := range cl.Stages {
 		st := &cl.Stages[i]
@@ -168,50 +124,14 @@ func (b *launcher) stageOf(cl *model.PodClass) (st *model.Stage, bins []uint64, 
 	return nil, nil, nil
 }
 
-// setsMax is how many sets are kept to be shared.
-const setsMax = 32
-
-// sets are sets that are equal for very many, and never changed.
-type sets [][]uint64
-
-// shared returns a set that is equal to the one given.
-func (s *sets) shared(set []uint64) []uint64 {
-	for _, o := range *s {
-		if slices.Equal(o, set) {
-			return o
-		}
-	}
-	set = slices.Clone(set)
-	if len(*s) < setsMax {
-		*s = append(*s, set)
-	}
-	return set
-}
-
-// sold returns the offerings that can be launched of a pool for what is admitted. They are good
-// until it is asked again.
-func (b *launcher) sold(at int, admitted *model.Admitted) model.Bitset {
-	usable := b.usable[at]
-	for len(b.scratch) < len(usable) {
-		b.scratch = append(b.scratch, 0)
-	}
-	offerings := b.scratch[:len(usable)]
-	clear(offerings)
-	for t := range admitted.Terms {
-		offerings.Or(admitted.Terms[t].Offerings)
-	}
-	offerings.And(usable)
-	return offerings
-}
-
-// limit finds out how many pods of the class one new node may have; false if none.
+// limit finds out how many pods of the class one new node may have. It returns false if none.
 func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 	place := b.noDomains()
 	for k := range place.Domain {
 		place.Domain[k] = topology.Open
 	}
 	place.Domain[b.hostname] = b.host
-	admits := func() bool { return b.ledger.Check(cl.Index, &place, st.PreferencesFrom, st.RespectSpread).IsYes() }
+	admits := func() bool { return b.topo.Check(cl, st, &place).IsYes() }
 	n := perBinMax
 	b.ledger.Count(cl.Index, &place, perBinMax, 0)
 	if !admits() {
@@ -227,17 +147,8 @@ func (b *launcher) limit(cl *model.PodClass, st *model.Stage, sh *share) bool {
 	return n > 0
 }
 
-// side is a domain that pods of a class may be divided to.
-type side struct {
-	domain int32
-	value  string
-	bins   []uint64
-	price  float64 // of what is sold there
-	count  int
-}
-
-// split divides a class over the domains of the key that matters, pod by pod: to the
-// domain that its rules favour, of equals to the cheapest.
+// split divides a class over the domains of its topology key, pod by pod: each goes to the domain
+// that the rules prefer, of equals to the cheapest.
 func (b *launcher) split(whole *share) {
 	sides := b.sides(whole)
 	cl, st := whole.lead()
@@ -249,7 +160,7 @@ func (b *launcher) split(whole *share) {
 			if b.hostname >= 0 {
 				place.Domain[b.hostname] = b.host
 			}
-			if a := b.ledger.Appeal(cl.Index, whole.key, sides[i].domain); a < appeal && b.ledger.Check(cl.Index, &place, st.PreferencesFrom, st.RespectSpread).IsYes() {
+			if a := b.ledger.Appeal(cl.Index, whole.key, sides[i].domain); a < appeal && b.topo.Check(cl, st, &place).IsYes() {
 				best, appeal = i, a
 			}
 		}
@@ -274,9 +185,9 @@ func (b *launcher) split(whole *share) {
 	}
 }
 
-// sides returns the domains in which there is something to launch that holds a pod of a
-// share, those with the lowest prices first. It returns none if in some pool no offering
-// decides the key. They are good until it is asked again.
+// sides returns the domains in which a node that holds a pod of the share can be launched, the
+// cheapest first; none if there is a NodePool of which no offering decides the key. They are
+// valid until the next call.
 func (b *launcher) sides(whole *share) []side {
 	for i := range b.divided {
 		d := &b.divided[i]
@@ -294,16 +205,8 @@ func (b *launcher) sides(whole *share) []side {
 	return b.sidesNow
 }
 
-// dividedMax is for how many shares is remembered what domains they may be divided to.
+// dividedMax is for how many shares the sides are kept.
 const dividedMax = 64
-
-// divided is what domains a share may be divided to, for others that are like it.
-type divided struct {
-	key   int
-	size  quantity.Vector
-	bins  []uint64
-	sides []side
-}
 
 func (b *launcher) sidesOf(whole *share) []side {
 	key := b.ledger.Keys()[whole.key]

@@ -8,79 +8,45 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
-	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// AnyEmpty reports whether one of the terms is right for every node.
-func AnyEmpty(terms []label.Requirements) bool {
-	return slices.ContainsFunc(terms, func(t label.Requirements) bool { return len(t) == 0 })
-}
-
-// Allows reports whether some of what has the offerings and the requirements may be what the
-// class allows, and whether some may be not.
-func (in *Admitted) Allows(offerings Bitset, has label.Requirements) (some, notAll bool) {
-	for _, t := range in.Terms {
-		if _, conflict := has.Conflict(t.Open); conflict || !offerings.Meets(t.Offerings) {
-			continue
-		}
-		if offerings.Within(t.Offerings) && assured(has, t.Open) {
-			return true, false
-		}
-		some = true
-	}
-	return some, some
-}
-
-// PodClass is all pending pods of one set of constraints. Its index among the classes is its class in
-// the ledger.
+// PodClass is a pod equivalence class: all pending pods with the same constraints. Its index among
+// the classes is its class in the ledger.
 type PodClass struct {
 	Constraints *cluster.Constraints
 	Index       int
 	Need        quantity.Vector
-	Pods        []int32 // indexes into Snapshot.Pending that still look for a place
+	Pods        []int32 // the unplaced ones, as indexes into Snapshot.Pending
 	Stages      []Stage
-	// Keys are those of the ledger on which it matters where the class's pods are.
+	// Keys are the topology keys of the ledger for which the domains of the class's pods matter.
 	Keys []int
-	// Weight is the effort of holding a pod of the class against the labels and taints of one place.
+	// Weight is the effort of comparing a pod of the class with the labels and taints of one node.
 	Weight int
-	// LastMiss is the last miss that had to do with other pods.
+	// LastMiss is the last reason for which rules between pods kept a pod of the class from a node.
 	LastMiss topology.Miss
-	// TooLarge: its pods were refused before anything was placed.
+	// TooLarge: no node can hold its pods. They were refused before any pod was placed.
 	TooLarge bool
 }
 
-// Stage is a class's rules with some of its preferences given up. The last has none left.
+// Stage is what a class asks for after some of its preferences were given up. The last stage of a
+// class has no preferences left.
 type Stage struct {
 	Admitted []Admitted // by pool
 	// PreferencesFrom is the first preference that is still kept.
 	PreferencesFrom int
-	// preference is what node labels should satisfy, too; nil: nothing.
+	// preference is what the labels of a node should satisfy besides; nil: nothing.
 	preference label.Requirements
 	// AvoidPreferNoSchedule: PreferNoSchedule taints keep the class away.
 	AvoidPreferNoSchedule bool
-	// RespectSpread: the class keeps to others' spreads, too.
+	// RespectSpread: the class's pods respect the topology spread of other pods.
 	RespectSpread bool
 }
 
-// Admitted is what a class allows of one pool.
-type Admitted struct {
-	Refusal verdict.Verdict // set: nothing
-	Terms   []AdmittedTerm
-}
-
-// AdmittedTerm is one term of the class's requirements against a pool: the offerings it allows,
-// and what it asks of keys that no offering decides.
-type AdmittedTerm struct {
-	term      label.Requirements
-	Offerings Bitset
-	Open      label.Requirements
-}
-
-// Last returns the class's rules without any preference.
+// Last returns the last stage of the class, which has no preferences.
 func (c *PodClass) Last() *Stage { return &c.Stages[len(c.Stages)-1] }
 
-// ClassesOf groups the pending pods by shape. The classes are in the order in which they
-// are packed: largest first by cpu, then memory, then the age of the oldest pod.
+// ClassesOf groups the pending pods into pod equivalence classes. The classes are in the order in
+// which they are packed: the largest first, by cpu, then memory, then the age of the oldest pod.
 func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 	at := map[*cluster.Constraints]int32{}
 	var counts []int
@@ -126,14 +92,14 @@ func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 	return classes
 }
 
-// labelsUnit is how many requirements, tolerations and ports are held against a place for a
-// unit of effort.
+// labelsUnit is how many requirements, tolerations and ports are compared with a node for a unit
+// of effort.
 const labelsUnit = 4
 
 // LabelWeight returns the effort of comparing a pod with the labels and taints of one node.
 func LabelWeight(sh *cluster.Constraints) int { return 1 + sh.LabelWeight()/labelsUnit }
 
-// ByAge returns the order of pending pods by age; of equals by name.
+// ByAge returns the order of pending pods by age, and those of equal age by name.
 func ByAge(snap *cluster.Snapshot) func(a, b int32) int {
 	return func(a, b int32) int {
 		x, y := &snap.Pending[a], &snap.Pending[b]
@@ -144,7 +110,7 @@ func ByAge(snap *cluster.Snapshot) func(a, b int32) int {
 	}
 }
 
-// leastOf returns of each resource the least that a pod of any class asks for.
+// leastOf returns, for each resource, the least that a pod of any class asks for.
 func leastOf(classes []PodClass) quantity.Vector {
 	least := slices.Clone(classes[0].Need)
 	for c := range classes {
@@ -155,10 +121,26 @@ func leastOf(classes []PodClass) quantity.Vector {
 	return least
 }
 
-// Take records that the first n pods of the class went to a place.
+// Take assigns the first n unplaced pods of the class to a node.
 func (c *PodClass) Take(placed []Assignment, n int, at Assignment) {
 	for _, p := range c.Pods[:n] {
 		placed[p] = at
 	}
 	c.Pods = c.Pods[n:]
 }
+
+// Assignment is the node that a pending pod is assigned to, as an index into the existing or the
+// planned nodes. The zero value is an unplaced pod.
+type Assignment struct {
+	Kind  assignmentKind
+	Index int32
+}
+
+type assignmentKind uint8
+
+// Where a pod is: on no node yet, on a node of the snapshot, or on one that the plan launches.
+const (
+	Unplaced assignmentKind = iota
+	OnExisting
+	OnPlanned
+)

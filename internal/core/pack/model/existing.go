@@ -7,18 +7,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// ExistingNode is a node of the snapshot.
+// ExistingNode is a node of the snapshot that pods can be assigned to, with what is free on it.
 type ExistingNode struct {
 	Node       *cluster.Node
 	Index      int             // among the snapshot's
-	Free, Used quantity.Vector // used is by pods of this plan
+	Free, Used quantity.Vector // Used is what pods of this plan take of Free
 	Ports      []cluster.HostPort
-	// pool and offerings are of an in-flight NodeClaim: the pods must be right on all that it may become.
+	// pool and offerings are of an in-flight NodeClaim: pods must be allowed on all that it may become.
 	pool      int
 	offerings Bitset
 	Domains   topology.Place
@@ -28,8 +27,8 @@ type ExistingNode struct {
 // portsUnit is how many pairs of host ports are compared for a unit of effort.
 const portsUnit = 4
 
-// PortsFree reports whether a pod that wants these host ports may be beside those that took
-// the others.
+// PortsFree reports whether a pod that wants these host ports may be beside pods that have taken
+// others.
 func PortsFree(meter *effort.Meter, want, taken []cluster.HostPort) bool {
 	meter.Spend(len(want) * len(taken) / portsUnit)
 	return fit.Ports(want, taken).IsYes()
@@ -55,7 +54,7 @@ func (b *ExistingNode) Add(c *PodClass, st *Stage, most int) int {
 	return int(n)
 }
 
-// accepts reports whether labels and taints are right for the class.
+// accepts reports whether the class allows the node's labels, and tolerates its taints.
 func (b *ExistingNode) accepts(c *PodClass, st *Stage) bool {
 	if st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Node.Taints) || !fit.Tolerated(c.Constraints.Tolerations, b.Node.Taints) {
 		return false
@@ -78,20 +77,9 @@ func (b *ExistingNode) accepts(c *PodClass, st *Stage) bool {
 	return false
 }
 
-// assured reports whether whatever satisfies have also satisfies want.
-func assured(have, want label.Requirements) bool {
-	for key, q := range want {
-		h, ok := have[key]
-		if !ok || !h.Within(q) {
-			return false
-		}
-	}
-	return true
-}
-
-// ExistingNodes returns the nodes that may take pods and have room for one: initialized ones
-// first, then those that have a Node or are known, then in-flight NodeClaims; each by name. Most
-// nodes of a cluster are full, and of those nothing else is worked out.
+// ExistingNodes returns the nodes that may take pods and have room for one: initialized nodes
+// first, then others whose instance is known, then in-flight NodeClaims; each by name. Most nodes
+// of a cluster are full, and nothing else is worked out for those.
 func ExistingNodes(snap *cluster.Snapshot, m *Model, classes []PodClass) []ExistingNode {
 	if len(classes) == 0 {
 		return nil
@@ -118,18 +106,18 @@ func ExistingNodes(snap *cluster.Snapshot, m *Model, classes []PodClass) []Exist
 	return f.bins
 }
 
-// existingNodes makes the bins of nodes that are there.
+// existingNodes collects ExistingNodes.
 type existingNodes struct {
 	snap    *cluster.Snapshot
 	model   *Model
-	least   quantity.Vector // what is asked for at least
+	least   quantity.Vector // of each resource, the least that any class asks for
 	amounts Slab[int64]
 	free    quantity.Vector // of the node at hand
 	bins    []ExistingNode
 }
 
-// add makes the bin of a node, unless there is no room on it, or it cannot be judged,
-// because its pool is gone before the cloud said what it is.
+// add adds a node, unless there is no room on it. It leaves out an in-flight NodeClaim whose pool
+// is gone, for then it is not known what it may become.
 func (f *existingNodes) add(n *cluster.Node, index int) {
 	b := ExistingNode{Node: n, Index: index, pool: -1, Ports: n.Ports, meter: f.model.Meter}
 	if n.InFlight != nil {
@@ -158,18 +146,13 @@ func (f *existingNodes) add(n *cluster.Node, index int) {
 	f.bins = append(f.bins, b)
 }
 
-// holds reports whether there is of every resource what is asked for at least.
+// holds reports whether there is room for the least that any class asks for.
 func (f *existingNodes) holds(free quantity.Vector) bool {
-	for r, n := range f.least {
-		if n > 0 && free[r] < n {
-			return false
-		}
-	}
-	return true
+	return RoomFor(free, f.least)
 }
 
-// measure works out what is free on a node. It stops, and returns false, where there is
-// too little of a resource for any pod.
+// measure works out what is free on a node. It stops and returns false when a resource does not
+// suffice for any pod.
 func (f *existingNodes) measure(n *cluster.Node) bool {
 	for r, name := range f.model.Space {
 		f.free[r] = quantity.Sub(n.Allocatable.Room(name), n.Used[name])
@@ -184,7 +167,7 @@ func (f *existingNodes) measure(n *cluster.Node) bool {
 	return f.holds(f.free)
 }
 
-// MeasureRoom writes to free what is free on a node whose daemons ask for so much together.
+// MeasureRoom writes to free what is free on a node, given what its DaemonSet pods ask for together.
 func MeasureRoom(free quantity.Vector, space quantity.Space, n *cluster.Node, daemons quantity.Vector) {
 	for r, name := range space {
 		free[r] = quantity.Sub(n.Allocatable.Room(name), n.Used[name])
@@ -192,8 +175,8 @@ func MeasureRoom(free quantity.Vector, space quantity.Space, n *cluster.Node, da
 	awaitDaemons(space, free, n, daemons)
 }
 
-// awaitDaemons takes from what is free on a node what daemons that ask for so much together
-// are yet to use.
+// awaitDaemons takes from what is free on a node what DaemonSet pods will still use there, given
+// what they ask for together.
 func awaitDaemons(space quantity.Space, free quantity.Vector, n *cluster.Node, daemons quantity.Vector) {
 	for r, name := range space {
 		if daemons[r] > 0 {
@@ -202,7 +185,7 @@ func awaitDaemons(space quantity.Space, free quantity.Vector, n *cluster.Node, d
 	}
 }
 
-// DaemonsFor returns what the daemons that select the node ask for together.
+// DaemonsFor returns what the pods of DaemonSets that select the node ask for together.
 func DaemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node) quantity.Vector {
 	sum := make(quantity.Vector, len(space))
 	for i := range daemons {
@@ -216,7 +199,7 @@ func DaemonsFor(space quantity.Space, daemons []cluster.Daemon, n *cluster.Node)
 	return sum
 }
 
-// portsFor returns the host ports of daemons that are yet to come to the node.
+// portsFor returns the host ports of DaemonSet pods that are yet to come to the node.
 func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPort) {
 	for i := range daemons {
 		if d := &daemons[i]; len(d.Constraints.Ports) > 0 && !slices.Contains(n.Daemons, d.Name) && selects(d, n) {
@@ -226,7 +209,7 @@ func portsFor(daemons []cluster.Daemon, n *cluster.Node) (ports []cluster.HostPo
 	return ports
 }
 
-// selects reports whether a node is to carry a daemon.
+// selects reports whether a DaemonSet has a pod on the node.
 func selects(d *cluster.Daemon, n *cluster.Node) bool {
 	return fit.Tolerated(d.Constraints.Tolerations, n.Taints) && fit.Matches(d.Constraints.Terms, n.Labels)
 }

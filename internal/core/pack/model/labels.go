@@ -1,13 +1,11 @@
 package model
 
 import (
-	"math"
-
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// Label tells which offerings carry which value of one label key. Those in absent surely
-// have none; those in without leave it open.
+// Label says which offerings have which value of one label key. Nodes of those in absent do not
+// have the label; those in without leave it open.
 type Label struct {
 	width     int // how many offerings there are
 	Values    []string
@@ -18,11 +16,11 @@ type Label struct {
 	// several: some offering leaves the choice among values open.
 	several bool
 	pins    []label.Requirements // by value: that it be this one; made when asked for
-	levels  []float64            // by value: how dear nodes with it are; made when asked for
+	levels  []float64            // by value: the mean price of nodes with it; made when asked for
 }
 
-// note records that the offerings from a to before end carry what their type's word on the
-// key allows, or that they have no such label.
+// note records that the offerings from a to before end have the values that their type's
+// requirement allows, or that they do not have the label.
 func (k *Label) note(a, end int, q label.Requirement) {
 	if q.Operator() == label.OpDoesNotExist {
 		k.absent.setRange(a, end)
@@ -35,7 +33,7 @@ func (k *Label) note(a, end int, q label.Requirement) {
 	}
 }
 
-// carriers returns the offerings noted so far that have a value.
+// carriers returns the offerings that are noted for a value, as a set to add to.
 func (k *Label) carriers(value string) Bitset {
 	for i, v := range k.Values[:min(len(k.Values), 4)] { // mostly there are few
 		if v == value {
@@ -52,7 +50,7 @@ func (k *Label) carriers(value string) Bitset {
 	return k.Offerings[i]
 }
 
-// Requirement returns the requirement that the key be its i-th value.
+// Requirement returns the requirement for the i-th value of the key.
 func (k *Label) Requirement(key string, i int) label.Requirements {
 	for len(k.pins) < len(k.Values) {
 		k.pins = append(k.pins, label.Requirements{key: label.In(k.Values[len(k.pins)])})
@@ -60,8 +58,8 @@ func (k *Label) Requirement(key string, i int) label.Requirements {
 	return k.pins[i]
 }
 
-// allow writes to mask the offerings whose value of the key q allows, those that leave it
-// open, and those without one if q is content with that.
+// allow writes to mask the offerings that q allows: those with an allowed value, those that leave
+// the label open, and those without the label if q allows that.
 func (k *Label) allow(q label.Requirement, mask Bitset) {
 	copy(mask, k.without)
 	if q.AllowsAbsence() {
@@ -81,32 +79,4 @@ type DomainChoice struct {
 	Offerings Bitset // nil: all
 	Appeal    int64
 	Price     float64
-}
-
-// Choices returns the values of a key that nodes with these offerings could have. Where
-// no offering decides the key, they are the pool's, or those given.
-func (p *Pool) Choices(key string, offerings Bitset, open []string) []DomainChoice {
-	var out []DomainChoice
-	k, indexed := p.Label(key)
-	if !indexed {
-		if q, ruled := p.NodePool.Requirements[key]; ruled && q.Operator() == label.OpIn && len(open) == 0 {
-			open = q.Values()
-		}
-		for _, v := range open {
-			out = append(out, DomainChoice{Value: v})
-		}
-		return out
-	}
-	both := NewBitset(len(p.Offerings))
-	for i, v := range k.Values {
-		if !both.Intersection(offerings, k.Offerings[i]) || !both.Intersection(both, p.Buyable) {
-			continue
-		}
-		ch := DomainChoice{Value: v, Offerings: k.Offerings[i], Price: math.Inf(1)}
-		for a := range both.All() {
-			ch.Price = min(ch.Price, p.Offerings[a].Cost())
-		}
-		out = append(out, ch)
-	}
-	return out
 }

@@ -4,17 +4,17 @@ import (
 	"slices"
 )
 
-// Market is what launches of a pool are narrowed by.
+// Market is the offerings of a pool by capacity type, zone and price, for narrowing launches.
 type Market struct {
 	Prices []float64         // by offering
 	Sold   map[string]Bitset // by capacity type: offerings that no reservation is for
 	Zones  []string          // in order
 	In     []Bitset          // by zone: its offerings
-	// Narrowed, cheap and dear are memory.
+	// Narrowed is scratch memory. Cheap and Dear are what Split found.
 	Narrowed, Cheap, Dear Bitset
 }
 
-// Market returns what launches of the pool are narrowed by, which is made when asked for.
+// Market returns the offerings by capacity type, zone and price. It is made when first asked for.
 func (p *Pool) Market() *Market {
 	if p.sale != nil {
 		return p.sale
@@ -44,7 +44,8 @@ func (p *Pool) Market() *Market {
 	return m
 }
 
-// Split sorts the offerings of the types that are left into cheap and dear.
+// Split divides the offerings that a planned node has left into those that cost at most priceMax
+// (Cheap) and the others (Dear).
 func (m *Market) Split(b *PlannedNode, priceMax float64) {
 	clear(m.Cheap)
 	clear(m.Dear)

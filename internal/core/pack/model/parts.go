@@ -8,11 +8,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// This file is for daemons that run on some offerings of a type and not on others: those
-// of one zone, or of one capacity type. Such a type is taken apart, so that each part has
-// the same daemons, and so the same room, wherever it is launched.
+// This file is about DaemonSets that run on some offerings of an instance type and not on others:
+// those of one zone, or of one capacity type. Such a type is taken apart, so that each part has
+// the same DaemonSet pods, and so the same room, wherever it is launched.
 
-// part is a type, or those of its offerings that have the same daemons.
+// part is an instance type, or those of its offerings that have the same DaemonSet pods.
 type part struct {
 	*catalog.Type
 	offerings []*catalog.Offering
@@ -59,15 +59,15 @@ func (p *Pool) offeringsWithin(snap *cluster.Snapshot) []part {
 	return parts
 }
 
-// rule is a requirement of a pool, and what a type says to it.
+// rule is a requirement of a pool, and whether an instance type satisfies it.
 type rule struct {
 	key     string
 	allowed label.Requirement
-	typed   bool // the type is right, unless an offering says something else
-	settled bool // no offering of the type says something else
+	typed   bool // the type satisfies it, unless an offering has its own value
+	settled bool // no offering of the type has its own value
 }
 
-// ask notes what the type says to the rules. It is false where no offering can be right.
+// ask notes whether the type satisfies the rules. It returns false if no offering can.
 func ask(rules []rule, t *catalog.Type) bool {
 	labelled := slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return len(o.Labels) > 0 })
 	for i := range rules {
@@ -86,7 +86,7 @@ func ask(rules []rule, t *catalog.Type) bool {
 	return true
 }
 
-// allow reports whether an offering of the type that was asked keeps the rules.
+// allow reports whether an offering of the type that was asked satisfies the rules.
 func allow(rules []rule, o *catalog.Offering) bool {
 	for i := range rules {
 		r := &rules[i]
@@ -100,7 +100,7 @@ func allow(rules []rule, o *catalog.Offering) bool {
 	return true
 }
 
-// addTypes makes the parts the pool's types and works out what they decide.
+// addTypes makes the parts the pool's types, and works out which offerings the pool allows.
 func (p *Pool) addTypes(parts []part) {
 	offerings := 0
 	for i := range parts {
@@ -122,8 +122,8 @@ func (p *Pool) addTypes(parts []part) {
 	p.Allowed, _, _ = p.Match(p.NodePool.Requirements, true)
 }
 
-// splitByDaemons returns the types taken apart where a daemon runs on some of their offerings
-// only; none if there is no such type.
+// splitByDaemons returns the types, taken apart where a DaemonSet runs on some of their offerings
+// only; nil if there is no such type.
 func (p *Pool) splitByDaemons(daemons []cluster.Daemon) []part {
 	if len(daemons) == 0 {
 		return nil

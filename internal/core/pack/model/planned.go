@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -12,33 +13,33 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// PlannedNode is a node to be launched, while it is still many: it may become any of its
-// types that has an offering left.
+// PlannedNode is a node to be launched. What it will be is open: any of its types, at any of its
+// offerings. Each pod that is put on it may leave fewer.
 type PlannedNode struct {
 	Pool          *Pool
 	PoolIndex     int // the pool's index in the model
 	Used          quantity.Vector
-	room          quantity.Vector // no type that may still grow has more; wrong while stale
+	room          quantity.Vector // no type has more for pods; wrong if RoomUnknown
 	Offerings     Bitset
 	Types         []int32
-	Open          label.Requirements
+	Open          label.Requirements // what is asked of labels that no offering decides
 	Ports         []cluster.HostPort
-	Requirements  []label.Requirements // what its pods ask for, and the domains it was settled on
+	Requirements  []label.Requirements // what its pods ask for, and the domains that were decided
 	Domains       topology.Place
 	DaemonSetPods CountedDaemons
-	IsCounted     bool            // the ledger knows that a node is there
-	Minimum       []int           // by minValues rule, what must be offered; lowered when relaxed
-	LimitsHeld    quantity.Vector // of the pool's limits
-	relaxed       bool
+	IsCounted     bool            // it is in the topology counts
+	Minimum       []int           // by minValues rule, how many values its types must have
+	LimitsHeld    quantity.Vector // what it takes of the pool's limits; nil: nothing yet
+	relaxed       bool            // Minimum was lowered
 	IsEmpty       bool
 	RoomUnknown   bool
-	PriceMax      float64 // the price that further pods must leave it at; 0: any
+	PriceMax      float64 // the price that more pods must not exceed; 0: any
 	TypesMin      int     // how many types it names, minValues aside; 0: those within the price cap
 	Scratch       Bitset
-	Refusal       verdict.Verdict
+	Refusal       verdict.Verdict // why it is not launched after all; yes: it is
 }
 
-// IsFull reports whether no type that is left can have room for a pod of the class.
+// IsFull reports whether none of the types has room for a pod of the class. It may miss that.
 func (b *PlannedNode) IsFull(c *PodClass) bool {
 	if b.RoomUnknown {
 		b.measure()
@@ -66,7 +67,7 @@ func (b *PlannedNode) Add(c *PodClass, st *Stage, most int) int {
 	return 0
 }
 
-// addUnder is add with one term of the class.
+// addUnder is Add under one term of the class.
 func (b *PlannedNode) addUnder(c *PodClass, t *AdmittedTerm, most int) int {
 	if !b.Scratch.Intersection(b.Offerings, t.Offerings) {
 		return 0
@@ -74,7 +75,7 @@ func (b *PlannedNode) addUnder(c *PodClass, t *AdmittedTerm, most int) int {
 	return b.AddWithin(c, t, most)
 }
 
-// AddWithin is addUnder for the offerings that are in scratch.
+// AddWithin is Add under one term of the class, for the offerings in Scratch.
 func (b *PlannedNode) AddWithin(c *PodClass, t *AdmittedTerm, most int) int {
 	b.Pool.meter.Spend(1 + (len(b.Types)+len(b.Offerings))/typesUnit)
 	if _, conflict := b.Open.Conflict(t.Open); conflict {
@@ -95,16 +96,17 @@ func (b *PlannedNode) AddWithin(c *PodClass, t *AdmittedTerm, most int) int {
 	return int(n)
 }
 
-// typesUnit is how many instance types are held against a class for a unit of effort.
+// typesUnit is how many instance types are compared with a class for a unit of effort.
 const typesUnit = 4
 
-// hosts reports whether a type still has an offering in scratch, and its daemons leave the class's ports free.
+// hosts reports whether a type has an offering in Scratch, and its DaemonSet pods leave the host
+// ports of the class free.
 func (b *PlannedNode) hosts(ty int32, c *PodClass) bool {
 	tm := &b.Pool.Types[ty]
 	return b.Scratch.AnyIn(tm.First, tm.End) && (len(c.Constraints.Ports) == 0 || PortsFree(b.Pool.meter, c.Constraints.Ports, tm.Ports))
 }
 
-// affords reports whether a type can be had with these offerings at the price the bin is sealed at.
+// affords reports whether a type has one of these offerings at PriceMax or less.
 func (b *PlannedNode) affords(ty int32, offerings Bitset) bool {
 	if b.PriceMax == 0 {
 		return true
@@ -121,17 +123,17 @@ func (b *PlannedNode) affords(ty int32, offerings Bitset) bool {
 	return false
 }
 
-// KeepPrice keeps pods that come later from making the launch dearer.
+// KeepPrice keeps pods that come later from making the node dearer.
 func (b *PlannedNode) KeepPrice() {
 	b.PriceMax, b.RoomUnknown = b.Price(b.Cheapest()), true
 }
 
-// FreePrice lets it grow again.
+// FreePrice ends what KeepPrice began.
 func (b *PlannedNode) FreePrice() {
 	b.PriceMax, b.RoomUnknown = 0, true
 }
 
-// measure notes the most that any of the types has for pods, in each dimension.
+// measure works out room: of each resource the most that any of the types has for pods.
 func (b *PlannedNode) measure() {
 	b.RoomUnknown = false
 	clear(b.room)
@@ -142,7 +144,7 @@ func (b *PlannedNode) measure() {
 	}
 }
 
-// survivors returns the types that would be left with n more pods of the class.
+// survivors returns the types that would hold n more pods of the class.
 func (b *PlannedNode) survivors(c *PodClass, n int64) []int32 {
 	var types []int32
 	for _, ty := range b.Types {
@@ -153,13 +155,13 @@ func (b *PlannedNode) survivors(c *PodClass, n int64) []int32 {
 	return types
 }
 
-// survives reports whether a type would be left with n more pods of the class.
+// survives reports whether a type would hold n more pods of the class.
 func (b *PlannedNode) survives(ty int32, c *PodClass, n int64) bool {
 	return b.hosts(ty, c) && quantity.Times(b.Pool.Types[ty].Free, b.Used, c.Need, n) >= n
 }
 
-// WithMinValues returns the largest count up to n with which the types left still offer
-// enough values. Fewer pods leave more types, so the search halves.
+// WithMinValues returns the largest number of pods, up to n, with which the types that are left
+// still satisfy minValues. Fewer pods leave more types, so this is a binary search.
 func (b *PlannedNode) WithMinValues(c *PodClass, n int64) int64 {
 	enough := func(n int64) bool {
 		types := b.survivors(c, n)
@@ -189,7 +191,7 @@ func (b *PlannedNode) WithMinValues(c *PodClass, n int64) int64 {
 	return low
 }
 
-// commit puts n pods of the class into the bin under the term that scratch was made with.
+// commit puts n pods of the class on the node, under the term that Scratch was made with.
 func (b *PlannedNode) commit(c *PodClass, t *AdmittedTerm, n int64) {
 	b.Types = slices.DeleteFunc(b.Types, func(ty int32) bool { return !b.survives(ty, c, n) })
 	b.Offerings, b.Scratch = b.Scratch, b.Offerings
@@ -203,7 +205,7 @@ func (b *PlannedNode) commit(c *PodClass, t *AdmittedTerm, n int64) {
 	}
 }
 
-// Require adds a term to what the bin must be.
+// Require adds a term to the requirements of the node.
 func (b *PlannedNode) Require(t *AdmittedTerm) {
 	if len(t.Open) > 0 {
 		b.Open = b.Open.Intersect(t.Open)
@@ -213,12 +215,12 @@ func (b *PlannedNode) Require(t *AdmittedTerm) {
 	}
 }
 
-// SameRequirements reports whether two requirements are one and the same value.
+// SameRequirements reports whether two sets of requirements are equal.
 func SameRequirements(a, b label.Requirements) bool {
 	return len(a) == len(b) && (len(a) == 0 || a.Equal(b))
 }
 
-// nodeMemory is memory for launches of a pool.
+// nodeMemory is memory for planned nodes of a pool.
 type nodeMemory struct {
 	bins    Slab[PlannedNode]
 	amounts Slab[int64]
@@ -227,7 +229,8 @@ type nodeMemory struct {
 	terms   Slab[label.Requirements]
 }
 
-// NewNode returns an empty bin of the pool, or none if its limits allow no more.
+// NewNode returns an empty planned node of the pool, or nil if its limits allow no more. at is
+// the index of the pool in the model.
 func (p *Pool) NewNode(at int) *PlannedNode {
 	if p.NodesLeft <= 0 {
 		return nil
@@ -235,10 +238,10 @@ func (p *Pool) NewNode(at int) *PlannedNode {
 	b := &p.memory.bins.Take(1)[0]
 	*b = PlannedNode{
 		Pool: p, PoolIndex: at, Used: p.memory.amounts.Take(len(p.Space)), room: p.memory.amounts.Take(len(p.Space)),
-		Offerings: p.memory.words.Take(len(p.Buyable)), Scratch: p.memory.words.Take(len(p.Buyable)), Open: p.openRules(), IsEmpty: true,
+		Offerings: p.memory.words.Take(len(p.Launchable)), Scratch: p.memory.words.Take(len(p.Launchable)), Open: p.openRules(), IsEmpty: true,
 		Requirements: p.memory.terms.Take(1)[:0],
 	}
-	copy(b.Offerings, p.Buyable)
+	copy(b.Offerings, p.Launchable)
 	for i := range p.MinValues {
 		b.Minimum = append(b.Minimum, p.MinValues[i].Need)
 	}
@@ -257,16 +260,7 @@ func (p *Pool) NewNode(at int) *PlannedNode {
 	return b
 }
 
-// TakeLimits takes from the pool's limits what a new bin may need of them.
-func (p *Pool) TakeLimits(b *PlannedNode) {
-	if !p.IsLimited() {
-		return
-	}
-	p.NodesLeft--
-	b.HoldLimits(b.largest())
-}
-
-// openRules returns the pool's own requirements on keys that offerings do not settle.
+// openRules returns the pool's own requirements on labels that offerings do not decide.
 func (p *Pool) openRules() label.Requirements {
 	if p.ownOpen != nil {
 		return p.ownOpen
@@ -282,72 +276,7 @@ func (p *Pool) openRules() label.Requirements {
 	return open
 }
 
-// largest returns the most that the bin's types can count against each limit.
-func (b *PlannedNode) largest() quantity.Vector {
-	v := make(quantity.Vector, len(b.Pool.Space))
-	for _, t := range b.Types {
-		Raise(v, b.Pool.Types[t].Amounts)
-	}
-	return v
-}
-
-// HoldLimits takes v from the pool's limits for the bin, in place of what it held.
-func (b *PlannedNode) HoldLimits(v quantity.Vector) {
-	for i := range b.Pool.Left {
-		if b.Pool.Left[i] == math.MaxInt64 {
-			continue
-		}
-		if b.LimitsHeld != nil {
-			b.Pool.Left[i] = quantity.Add(b.Pool.Left[i], b.LimitsHeld[i])
-		}
-		b.Pool.Left[i] = quantity.Sub(b.Pool.Left[i], v[i])
-	}
-	b.LimitsHeld = v
-}
-
-// ShrinkToCheapest makes the pool's launches content with types no larger than the cheapest one
-// that holds their pods, and gives back to the limits what they held for more. It tells
-// whether anything was given back.
-func (p *Pool) ShrinkToCheapest(launches []*PlannedNode) bool {
-	if !p.IsLimited() {
-		return false
-	}
-	gained := false
-	for _, b := range launches[min(p.ShrunkTo, len(launches)):] {
-		if b.Pool != p {
-			continue
-		}
-		cheapest := &p.Types[b.Cheapest()]
-		kept := make([]int32, 0, len(b.Types))
-		for _, t := range b.Types {
-			if p.WithinLimits(p.Types[t].Amounts, cheapest.Amounts) {
-				kept = append(kept, t)
-			}
-		}
-		if len(kept) == len(b.Types) || !b.MeetsMinValues(kept) {
-			continue
-		}
-		before := b.LimitsHeld
-		b.Types, b.RoomUnknown = kept, true
-		after := b.largest()
-		b.HoldLimits(after)
-		gained = gained || !before.Fits(after)
-	}
-	p.ShrunkTo = len(launches)
-	return gained
-}
-
-// WithinLimits reports whether v is no more than o of anything that the pool limits.
-func (p *Pool) WithinLimits(v, o quantity.Vector) bool {
-	for i := range v {
-		if p.Left[i] != math.MaxInt64 && v[i] > o[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// Cheapest returns the type of the cheapest offering left; of equals the first.
+// Cheapest returns the type of the cheapest offering that is left; of equals the first.
 func (b *PlannedNode) Cheapest() int32 {
 	best, price := b.Types[0], math.Inf(1)
 	for _, t := range b.Types {
@@ -361,7 +290,7 @@ func (b *PlannedNode) Cheapest() int32 {
 	return best
 }
 
-// Price returns the least cost at which a type of the bin can be had.
+// Price returns the cost of the cheapest offering that a type of the node has left.
 func (b *PlannedNode) Price(t int32) float64 {
 	tm := &b.Pool.Types[t]
 	price := math.Inf(1)
@@ -373,11 +302,11 @@ func (b *PlannedNode) Price(t int32) float64 {
 	return price
 }
 
-// CountedDaemons are the DaemonSet pods of a planned node that rules between pods count. Types may differ in them: then
-// it is open until a pod for which it matters comes.
+// CountedDaemons are the DaemonSet pods of a planned node that are counted by topology. Instance
+// types may differ in them. Then they are undetermined until a pod comes for which they matter.
 type CountedDaemons struct {
 	Determined bool
-	Daemons    []int // indexes into solver.visible
+	Daemons    []int // indexes into place.Topology.DaemonSets
 }
 
 // UsableOfferings returns the offerings of the types that are left.
@@ -385,7 +314,7 @@ func (b *PlannedNode) UsableOfferings() Bitset {
 	return b.UsableOfferingsIn(NewBitset(len(b.Pool.Offerings)))
 }
 
-// UsableOfferingsIn is alive that writes to a set.
+// UsableOfferingsIn is UsableOfferings that writes to a set, which it returns.
 func (b *PlannedNode) UsableOfferingsIn(alive Bitset) Bitset {
 	clear(alive)
 	for _, t := range b.Types {
@@ -398,7 +327,7 @@ func (b *PlannedNode) UsableOfferingsIn(alive Bitset) Bitset {
 	return alive
 }
 
-// EnoughWith reports whether minValues still holds with these offerings alone; nil: all.
+// EnoughWith reports whether minValues is satisfied with these offerings alone; nil: all.
 func (b *PlannedNode) EnoughWith(offerings Bitset) bool {
 	if offerings == nil || len(b.Minimum) == 0 {
 		return true
@@ -417,18 +346,18 @@ func (b *PlannedNode) EnoughWith(offerings Bitset) bool {
 	return true
 }
 
-// AnyTypeOf reports whether the bin may become the type of the offering.
+// AnyTypeOf reports whether the node may become the type of the offering.
 func (b *PlannedNode) AnyTypeOf(offering int) bool {
 	_, is := slices.BinarySearch(b.Types, b.Pool.TypeOf[offering])
 	return is
 }
 
-// IsUndetermined reports whether the bin's domain is open under any of the keys.
+// IsUndetermined reports whether the node's domain is open for any of the topology keys.
 func (b *PlannedNode) IsUndetermined(keys []int) bool {
 	return slices.ContainsFunc(keys, func(k int) bool { return b.Domains.Domain[k] == topology.Open })
 }
 
-// AddOn is add by a term that leaves the bin the offering.
+// AddOn is Add under a term that leaves the node the offering.
 func (b *PlannedNode) AddOn(c *PodClass, st *Stage, most, offering int) int {
 	in := &st.Admitted[b.PoolIndex]
 	for i := range in.Terms {
@@ -443,9 +372,9 @@ func (b *PlannedNode) AddOn(c *PodClass, st *Stage, most, offering int) int {
 	return 0
 }
 
-// FixDomains settles a launch on one zone and capacity type, its cheapest, where what it names
-// would also allow a part of a type that does not hold its pods: a claim can say types,
-// zones and capacity types, but not which of them go together.
+// FixDomains limits the node to the zone and capacity type of its cheapest offering, where its
+// NodeClaim would else allow a part of a type that does not hold its pods: a NodeClaim can say
+// types, zones and capacity types, but not which of them go together.
 func (b *PlannedNode) FixDomains() {
 	if !b.Pool.parted || !b.lost() {
 		return
@@ -461,8 +390,9 @@ func (b *PlannedNode) FixDomains() {
 	})
 }
 
-// lost reports whether a part of a type that the bin names is none of its own any more,
-// though the offerings that are left would allow it. Parts of a type follow each other.
+// lost reports whether a part of a type is not among the node's types any more, though another
+// part of the type is and the offerings that are left would allow it. Parts of a type follow
+// each other.
 func (b *PlannedNode) lost() bool {
 	types := b.Pool.Types
 	for at := 0; at < len(b.Types); {
@@ -482,7 +412,7 @@ func (b *PlannedNode) lost() bool {
 	return false
 }
 
-// KeepOfferings drops the offerings that keep says no to, and the types that then have none.
+// KeepOfferings drops the offerings for which keep is false, and the types that have none left.
 func (b *PlannedNode) KeepOfferings(keep func(a int) bool) {
 	for a := range b.Pool.Offerings {
 		if b.Offerings.Has(a) && !keep(a) {
@@ -492,7 +422,7 @@ func (b *PlannedNode) KeepOfferings(keep func(a int) bool) {
 	b.Keep(b.Offerings)
 }
 
-// Keep drops the offerings that are not among these, and the types that then have none.
+// Keep drops the offerings that are not among these, and the types that have none left.
 func (b *PlannedNode) Keep(offerings Bitset) {
 	b.Offerings.And(offerings)
 	b.Types = slices.DeleteFunc(b.Types, func(t int32) bool {
@@ -502,4 +432,61 @@ func (b *PlannedNode) Keep(offerings Bitset) {
 	if b.LimitsHeld != nil {
 		b.HoldLimits(b.largest())
 	}
+}
+
+// best returns the cheapest offering that a type of the node has left.
+func (b *PlannedNode) best(t int32) *catalog.Offering {
+	tm := &b.Pool.Types[t]
+	var best *catalog.Offering
+	for a := tm.First; a < tm.End; a++ {
+		if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && (best == nil || o.Cost() < best.Cost()) {
+			best = o
+		}
+	}
+	return best
+}
+
+// MeetsMinValues reports whether the types satisfy minValues.
+func (b *PlannedNode) MeetsMinValues(types []int32) bool {
+	for i := range b.Minimum {
+		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// ShortOfValues returns which minValues rule the types do not satisfy; yes: they satisfy all.
+func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
+	for i := range b.Minimum {
+		rule := &b.Pool.MinValues[i]
+		if n := rule.offered(types); n < b.Minimum[i] {
+			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.Pool.NodePool.Name,
+				"%s needs %d values, the %d cheapest types have %d", rule.Key, b.Minimum[i], len(types), n)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// largest returns, for each limit, the most that one of the node's types counts against it.
+func (b *PlannedNode) largest() quantity.Vector {
+	v := make(quantity.Vector, len(b.Pool.Space))
+	for _, t := range b.Types {
+		Raise(v, b.Pool.Types[t].Amounts)
+	}
+	return v
+}
+
+// HoldLimits takes v from the pool's limits for the node, in place of what it took before.
+func (b *PlannedNode) HoldLimits(v quantity.Vector) {
+	for i := range b.Pool.Left {
+		if b.Pool.Left[i] == math.MaxInt64 {
+			continue
+		}
+		if b.LimitsHeld != nil {
+			b.Pool.Left[i] = quantity.Add(b.Pool.Left[i], b.LimitsHeld[i])
+		}
+		b.Pool.Left[i] = quantity.Sub(b.Pool.Left[i], v[i])
+	}
+	b.LimitsHeld = v
 }

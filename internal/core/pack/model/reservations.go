@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// RelaxMinValues lowers the rules to what the types left have: there is nothing to choose
-// from in a reservation, and it will not be short.
+// RelaxMinValues lowers the minValues rules to what the types that are left have. A reservation
+// leaves nothing to choose from, and it does not run short.
 func (b *PlannedNode) RelaxMinValues() {
 	for i := range b.Minimum {
 		if n := b.Pool.MinValues[i].offered(b.Types); n < b.Minimum[i] {
@@ -14,8 +14,8 @@ func (b *PlannedNode) RelaxMinValues() {
 	}
 }
 
-// ReservationsLeft returns how many more nodes each reservation covers, after the
-// claims that are in flight and hold one.
+// ReservationsLeft returns how many more nodes each reservation covers, beside the in-flight
+// NodeClaims that use it.
 func (m *Model) ReservationsLeft() map[string]int {
 	left := map[string]int{}
 	for _, p := range m.Pools {
@@ -38,7 +38,7 @@ func (m *Model) ReservationsLeft() map[string]int {
 	return left
 }
 
-// CheapestReservation returns the reservation with something left that covers the bin at
+// CheapestReservation returns the reservation that has nodes left and covers the planned node at
 // the lowest price.
 func (b *PlannedNode) CheapestReservation(left map[string]int) (id string, ok bool) {
 	price := math.Inf(1)

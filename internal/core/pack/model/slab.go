@@ -1,7 +1,7 @@
 package model
 
-// Slab hands out memory that is taken for several at once: each time twice as many as
-// before, up to slabMost.
+// Slab hands out slices of memory that is taken for several of them at once: each time for twice
+// as many as before, up to slabMost.
 type Slab[T any] struct {
 	free []T
 	many int
@@ -9,7 +9,7 @@ type Slab[T any] struct {
 
 const slabMost = 64
 
-// Take returns n zeros.
+// Take returns a slice of n zero values.
 func (s *Slab[T]) Take(n int) []T {
 	if len(s.free) < n {
 		s.many = min(max(1, 2*s.many), slabMost)

@@ -11,15 +11,15 @@ import (
 // StagesMin is how many stages a class has that has no preferences.
 const StagesMin = 2
 
-// AddStages works out for each class what it allows of each pool: first with all its
-// preferences, then giving them up one by one, then its dislike of PreferNoSchedule taints, and
-// last the respect for others' spreads.
+// AddStages works out, for each class, what it allows of each NodePool: first with all its
+// preferences, then with fewer and fewer, then without avoiding PreferNoSchedule taints, and
+// last without respecting the topology spread of other pods.
 //
-// Classes differ in little but sizes and rules between pods, so nearly all find that another
-// has asked the same.
+// Most classes differ only in size and in rules between pods, so nearly all share the stages of
+// another class.
 func (m *Model) AddStages(classes []PodClass) {
 	respectsSpread := m.anyUndesired()
-	var asked []*PodClass // that preference for nothing, each for something else
+	var asked []*PodClass // without preferences, each with other stages
 	for c := range classes {
 		cl := &classes[c]
 		m.Meter.Spend(1 + len(asked))
@@ -35,19 +35,20 @@ func (m *Model) AddStages(classes []PodClass) {
 	}
 }
 
-// ComparedMax is how many classes are remembered to be compared with.
+// ComparedMax is how many recent classes, or owners of rules, a new one is compared with.
 const ComparedMax = 16
 
-// asksSame reports whether two pod constraints want the same of a node's labels and taints; the
+// asksSame reports whether two constraint sets ask for the same labels and taints of a node. The
 // first has no preferences.
 func asksSame(a, b *cluster.Constraints) bool {
 	return len(b.Preferences) == 0 && a.Invalid == b.Invalid && slices.Equal(a.Tolerations, b.Tolerations) &&
 		slices.EqualFunc(a.Terms, b.Terms, label.Requirements.Equal)
 }
 
+// stagesOf returns the stages of a class with these constraints.
 func (m *Model) stagesOf(sh *cluster.Constraints, respectsSpread bool) []Stage {
 	var admitted []Admitted
-	asked, from := -2, 0 // the node preference that was asked for last; -1: none
+	asked, from := -2, 0 // the node preference that admitted is for; -1: none
 	stages := make([]Stage, 0, len(sh.Preferences)+StagesMin+1)
 	if m.Options.IgnorePreferences {
 		from = len(sh.Preferences)
@@ -69,6 +70,7 @@ func (m *Model) stagesOf(sh *cluster.Constraints, respectsSpread bool) []Stage {
 	return append(stages, ignoring)
 }
 
+// admit returns what the constraints, with the preference, allow of each NodePool.
 func (m *Model) admit(sh *cluster.Constraints, preference label.Requirements) []Admitted {
 	in := make([]Admitted, len(m.Pools))
 	for i, pool := range m.Pools {
@@ -91,7 +93,7 @@ func nodePreference(preferences []cluster.Preference, from int) (at int, prefere
 	return -1, nil
 }
 
-// anyUndesired reports whether a PreferNoSchedule taint is anywhere.
+// anyUndesired reports whether any node or NodePool has a PreferNoSchedule taint.
 func (m *Model) anyUndesired() bool {
 	undesired := func(t cluster.Taint) bool { return t.Effect == cluster.PreferNoSchedule }
 	for i := range m.Snapshot.Pools {

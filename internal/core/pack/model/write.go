@@ -7,29 +7,28 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Described is a launch that was written down, for others like it.
+// Described is the last planned node that was described as a launch, for others like it.
 type Described struct {
 	node   *PlannedNode
 	launch plan.Launch
-	types  []int32 // those that it names
+	types  []int32 // the types that the launch names
 }
 
-// describesSame reports whether launches of two bins differ in nothing but what they hold.
+// describesSame reports whether the launches of two planned nodes differ only in what they hold.
 func (b *PlannedNode) describesSame(o *PlannedNode) bool {
 	return b.Pool == o.Pool && b.relaxed == o.relaxed && slices.Equal(b.Minimum, o.Minimum) &&
 		slices.Equal(b.Types, o.Types) && slices.Equal(b.Offerings, o.Offerings) && slices.EqualFunc(b.Requirements, o.Requirements, SameRequirements)
 }
 
-// Describe turns a filled bin into what shall be launched, in the words of the last launch if
-// that was like it: of very many most are. The refusal is set when cutting the list of types
-// to its maximum would break a minValues rule.
+// Describe returns the launch of a planned node. If the last one was alike, as most of very many
+// are, it uses the same values. It returns a refusal if the list of types would break a minValues
+// rule when it is cut to its maximum length.
 func (m *Model) Describe(b *PlannedNode, last *Described) (plan.Launch, verdict.Verdict) {
 	if last.node != nil && b.describesSame(last.node) {
 		if !slices.Equal(b.Used, last.node.Used) {
@@ -68,8 +67,8 @@ func (m *Model) Describe(b *PlannedNode, last *Described) (plan.Launch, verdict.
 	return l, verdict.Verdict{}
 }
 
-// nameable returns the types of a bin that it may name, and the prices of types. Of those
-// that are surely above the price cap it leaves out what it can.
+// nameable returns the types that a launch may name, and the prices of types. It leaves out types
+// that are above the price cap, where that is easy to see.
 func (b *PlannedNode) nameable(priceCap float64) (types []int32, prices []float64) {
 	if b.Pool.prices == nil {
 		b.Pool.prices = make([]float64, len(b.Pool.Types))
@@ -77,7 +76,7 @@ func (b *PlannedNode) nameable(priceCap float64) (types []int32, prices []float6
 	alive := b.Pool.setOf(b.Types)
 	best := math.Inf(1)
 	exact := len(b.Minimum) == 0
-	// In the pool's order: nearly always it is the launch's too.
+	// In the order of the pool, which is nearly always that of the node's own prices.
 	for _, t := range b.Pool.byPrice {
 		if exact && b.TypesMin == 0 && b.Pool.Types[t].priceMin > best*priceCap {
 			break
@@ -95,15 +94,15 @@ func (b *PlannedNode) nameable(priceCap float64) (types []int32, prices []float6
 	return types, b.Pool.prices
 }
 
-// spotPools is in how many places, a type in a zone each, spot should be looked for: one of
-// them runs short at any moment.
-const spotPools = 15
+// spotOfferingsMin is how many spot offerings a launch should name, as far as there are so many.
+// Any one of them may be short at any moment.
+const spotOfferingsMin = 15
 
-// flexible returns how many of the types, cheapest first, a launch should name: all within
-// the price cap, and as many more as spot and minValues want.
+// flexible returns how many of the types, cheapest first, a launch should name: all within the
+// price cap, and as many more as spot and minValues need.
 func (b *PlannedNode) flexible(types []int32, prices []float64, opts Options) int {
 	ceiling := prices[types[0]] * opts.PriceCap
-	places, spot := 0, b.best(types[0]).CapacityType == label.Spot
+	offerings, spot := 0, b.best(types[0]).CapacityType == label.Spot
 	n := 0
 	for ; n < min(len(types), opts.TypesMax); n++ {
 		if b.TypesMin > 0 && n < b.TypesMin {
@@ -112,55 +111,21 @@ func (b *PlannedNode) flexible(types []int32, prices []float64, opts Options) in
 		if b.TypesMin > 0 && b.MeetsMinValues(types[:n]) {
 			break
 		}
-		if prices[types[n]] > ceiling && (!spot || places >= spotPools) && b.MeetsMinValues(types[:n]) {
+		if prices[types[n]] > ceiling && (!spot || offerings >= spotOfferingsMin) && b.MeetsMinValues(types[:n]) {
 			break
 		}
 		tm := &b.Pool.Types[types[n]]
 		for a := tm.First; spot && a < tm.End; a++ {
 			if b.Offerings.Has(a) && b.Pool.Offerings[a].CapacityType == label.Spot {
-				places++
+				offerings++
 			}
 		}
 	}
 	return n
 }
 
-// best returns a type's offering of least cost.
-func (b *PlannedNode) best(t int32) *catalog.Offering {
-	tm := &b.Pool.Types[t]
-	var best *catalog.Offering
-	for a := tm.First; a < tm.End; a++ {
-		if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && (best == nil || o.Cost() < best.Cost()) {
-			best = o
-		}
-	}
-	return best
-}
-
-// ShortOfValues returns the minValues rule that the types do not satisfy.
-func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
-	for i := range b.Minimum {
-		rule := &b.Pool.MinValues[i]
-		if n := rule.offered(types); n < b.Minimum[i] {
-			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.Pool.NodePool.Name,
-				"%s needs %d values, the %d cheapest types have %d", rule.Key, b.Minimum[i], len(types), n)
-		}
-	}
-	return verdict.Verdict{}
-}
-
-// MeetsMinValues reports whether the types have the values that minValues asks for.
-func (b *PlannedNode) MeetsMinValues(types []int32) bool {
-	for i := range b.Minimum {
-		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// requirements returns all that the node must be: the pool's word, its pods', and the
-// types and capacity types that are left.
+// requirements returns the requirements of the launch: those of the pool and of the node's pods,
+// and the types and capacity types that are left.
 func (b *PlannedNode) requirements(types, capacityTypes []string) label.Requirements {
 	r := make(label.Requirements, len(b.Pool.NodePool.Requirements)+len(b.Requirements)+2)
 	maps.Copy(r, b.Pool.NodePool.Requirements)
@@ -185,6 +150,7 @@ func (b *PlannedNode) requirements(types, capacityTypes []string) label.Requirem
 	return r
 }
 
+// capacityTypes returns the capacity types of the offerings that the types have left.
 func (b *PlannedNode) capacityTypes(types []int32) []string {
 	var cts []string
 	for _, t := range types {
@@ -197,8 +163,8 @@ func (b *PlannedNode) capacityTypes(types []int32) []string {
 	return cts
 }
 
-// requests returns what the pods ask for, and the least that daemons will add whichever
-// type it becomes.
+// requests returns what the node's pods ask for together, and the least that DaemonSet pods add,
+// whichever of the types it becomes.
 func (b *PlannedNode) requests(space quantity.Space, types []int32) quantity.List {
 	least := b.Pool.Types[types[0]].daemons
 	if b.Pool.daemonsAlike {

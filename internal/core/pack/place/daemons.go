@@ -10,28 +10,22 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// This file is for daemons that rules of pods see, by a selector that selects them or by
-// a rule of their own. A node that is new brings its daemons, so they count where it
-// is from the start. Mostly there are none, and all this costs nothing.
+// This file is about DaemonSet pods counted by topology: those that a rule between pods selects,
+// and those with such a rule. A new node brings its DaemonSet pods, so they count in its domains
+// from the start. Mostly there are none, and then all this costs nothing.
 
-// CountedDaemonSet is a daemon that some rule sees.
-type CountedDaemonSet struct {
-	name        string
-	constraints *cluster.Constraints
-	Class       int            // in the ledger
-	on          []model.Bitset // by pool: the types that carry it
-}
-
-// daemonSetChoice is one set of DaemonSet pods that a node could have, and the offerings with which it has it.
+// daemonSetChoice is one set of DaemonSet pods that a node could have, and the offerings with
+// which it has that set.
 type daemonSetChoice struct {
 	daemons   []int
 	offerings model.Bitset
 }
 
-// findVisible finds the daemons that rules see. Only classes that have a part in those rules
-// settle where a node is; for what others leave open, uphold asks the rules once more. If
-// every class settled it, one pod with a rule on instance types could make all nodes small.
-func (s *Topology) findVisible() {
+// findCounted finds the DaemonSets whose pods are counted by topology. Only pods that such a rule
+// concerns decide the domain of a node; what the others leave open is checked by the final
+// validation. If every pod decided it, one pod with a rule on instance types could make all nodes
+// small.
+func (s *Topology) findCounted() {
 	first := len(s.Ledger.Constraints()) - len(s.Model.Snapshot.Daemons)
 	for i := range s.Model.Snapshot.Daemons {
 		v := CountedDaemonSet{name: s.Model.Snapshot.Daemons[i].Name, constraints: s.Model.Snapshot.Daemons[i].Constraints, Class: first + i}
@@ -53,7 +47,7 @@ func (s *Topology) findVisible() {
 	}
 }
 
-// countDaemonSetsToCome counts the counted DaemonSets that are yet to come to a node that is starting.
+// countDaemonSetsToCome counts the DaemonSet pods that are yet to come to a node that is starting.
 func (s *Topology) countDaemonSetsToCome(n *cluster.Node, place *topology.Place) {
 	if n.Initialized || n.Deleting {
 		return
@@ -70,14 +64,15 @@ func (s *Topology) countDaemonSetsToCome(n *cluster.Node, place *topology.Place)
 	}
 }
 
-// mayCome reports whether some type that an in-flight NodeClaim may become carries the daemon.
+// mayCome reports whether some instance type that an in-flight NodeClaim may become has the
+// DaemonSet.
 func (s *Topology) mayCome(v *CountedDaemonSet, n *cluster.Node) bool {
 	at := slices.IndexFunc(s.Model.Pools, func(p *model.Pool) bool { return p.NodePool.Name == n.Pool })
 	return at >= 0 && slices.ContainsFunc(s.Model.Pools[at].TypesNamed(n.InFlight.Types), func(t int32) bool { return v.on[at].Has(int(t)) })
 }
 
-// daemonSetChoices returns the sets of DaemonSet pods that the node could have with these offerings, in the
-// order of the types.
+// daemonSetChoices returns the sets of DaemonSet pods that the node could have with these
+// offerings, in the order of the types.
 func (s *Topology) daemonSetChoices(b *model.PlannedNode, offerings model.Bitset) []daemonSetChoice {
 	if len(s.DaemonSets) == 0 {
 		return []daemonSetChoice{{offerings: offerings}}
@@ -108,7 +103,7 @@ func (s *Topology) daemonSetChoices(b *model.PlannedNode, offerings model.Bitset
 	return ways
 }
 
-// determineDaemonSets decides which counted DaemonSets come with the node, and counts them.
+// determineDaemonSets decides which DaemonSet pods come with the node, and counts them.
 func (s *Topology) determineDaemonSets(b *model.PlannedNode, w daemonSetChoice) {
 	b.DaemonSetPods = model.CountedDaemons{Determined: true, Daemons: w.daemons}
 	for _, d := range b.DaemonSetPods.Daemons {
@@ -116,7 +111,8 @@ func (s *Topology) determineDaemonSets(b *model.PlannedNode, w daemonSetChoice) 
 	}
 }
 
-// DaemonSetsOn returns the counted DaemonSets that come with the node, or may come.
+// DaemonSetsOn returns the counted DaemonSets that come with the node; all that may, if that is not
+// determined.
 func (s *Topology) DaemonSetsOn(b *model.PlannedNode) []int {
 	if b.DaemonSetPods.Determined {
 		return b.DaemonSetPods.Daemons
@@ -137,7 +133,7 @@ func (s *Topology) forgetDaemonSets(b *model.PlannedNode) {
 	b.DaemonSetPods = model.CountedDaemons{}
 }
 
-// setDomain decides in which domain of a key the node is; its DaemonSet pods is there too.
+// setDomain decides in which domain of a key the node is. Its DaemonSet pods are counted there.
 func (s *Topology) setDomain(b *model.PlannedNode, key int, domain int32) {
 	for _, d := range b.DaemonSetPods.Daemons {
 		s.Ledger.CountUnder(s.DaemonSets[d].Class, &b.Domains, key, -1)
@@ -148,13 +144,13 @@ func (s *Topology) setDomain(b *model.PlannedNode, key int, domain int32) {
 	}
 }
 
-// daemonSetsMayStay reports whether the daemons that come along break no rule of others.
+// daemonSetsMayStay reports whether the DaemonSet pods of the node break no rule of other pods.
 func (s *Topology) daemonSetsMayStay(b *model.PlannedNode) bool {
 	return !slices.ContainsFunc(b.DaemonSetPods.Daemons, func(d int) bool { return !s.Ledger.Admit(s.DaemonSets[d].Class, &b.Domains) })
 }
 
-// brings returns how many pods that count in a group come at least with a node of a
-// pool that has some of the offerings, and some of those within, if given.
+// brings returns how many DaemonSet pods that count in a group a node of a NodePool has at
+// least, if it has one of the offerings, and one of those within, if given.
 func (s *Topology) brings(group, at int, offerings, within model.Bitset) int32 {
 	if len(s.DaemonSets) == 0 {
 		return 0
@@ -164,7 +160,7 @@ func (s *Topology) brings(group, at int, offerings, within model.Bitset) int32 {
 	if within != nil {
 		both.And(within)
 	}
-	both.And(s.Model.Pools[at].Buyable)
+	both.And(s.Model.Pools[at].Launchable)
 	for t := range s.Model.Pools[at].Types {
 		if tm := &s.Model.Pools[at].Types[t]; !both.AnyIn(tm.First, tm.End) {
 			continue

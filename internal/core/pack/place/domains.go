@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// KeepDomains settles launches whose domain matters to none of their own pods on one that
-// is there already, where a spread of other pods of this plan counts them. In another they
-// would open a domain with no pod in it, and what was planned would be too much elsewhere.
+// KeepDomains fixes planned nodes whose domain matters to none of their own pods to a domain that
+// exists already, where a spread of other pods of this plan counts the nodes. In a new domain
+// they would have no pod of that spread, and its pods elsewhere would exceed the skew.
 func (s *State) KeepDomains() {
 	s.NotePlanned()
 	keys := s.Topology.Ledger.Keys()
@@ -50,7 +50,7 @@ func (s *State) keepDomain(b *model.PlannedNode, g, k int, key string) {
 	s.Topology.Ledger.Present(&b.Domains)
 }
 
-// NotePlanned notes where the launches are that are settled, also those whose pods nobody minds.
+// NotePlanned notes the domains of planned nodes, also of those whose pods no rule concerns.
 func (s *State) NotePlanned() {
 	for _, b := range s.Planned {
 		if len(b.Domains.Domain) > 0 {

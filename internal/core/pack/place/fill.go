@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// placeSingly finds room for the pods of a class one after another.
+// placeSingly places the pods of a class one after another.
 func (s *State) placeSingly(c *model.PodClass, st *model.Stage) {
 	for len(c.Pods) > 0 {
 		at, ok := s.placeOne(c, st)
@@ -22,31 +22,32 @@ func (s *State) placeSingly(c *model.PodClass, st *model.Stage) {
 	}
 }
 
+// placeOne places one pod of the class on an existing node, on a planned one, or on a new one.
 func (s *State) placeOne(c *model.PodClass, st *model.Stage) (model.Assignment, bool) {
 	if at, ok := s.PlaceOneOnExisting(c, st); ok {
 		return at, true
 	}
 	for i, b := range s.Planned {
-		if b.Refusal.IsYes() && s.AddSettled(b, c, st) {
+		if b.Refusal.IsYes() && s.PlaceOneOnPlanned(b, c, st) {
 			return model.Assignment{Kind: model.OnPlanned, Index: int32(i)}, true
 		}
 	}
-	if b := s.OpenNode(c, st, func(b *model.PlannedNode) bool { return s.AddSettled(b, c, st) }); b != nil {
+	if b := s.OpenNode(c, st, func(b *model.PlannedNode) bool { return s.PlaceOneOnPlanned(b, c, st) }); b != nil {
 		return model.Assignment{Kind: model.OnPlanned, Index: int32(len(s.Planned) - 1)}, true
 	}
 	return model.Assignment{}, false
 }
 
-// AddSettled places one pod of the class on a node to be launched, after settling the
-// domains that matter for it.
-func (s *State) AddSettled(b *model.PlannedNode, c *model.PodClass, st *model.Stage) bool {
+// PlaceOneOnPlanned places one pod of the class on a planned node, after it has decided the
+// domains of the node that matter for the pod. It reports whether it could.
+func (s *State) PlaceOneOnPlanned(b *model.PlannedNode, c *model.PodClass, st *model.Stage) bool {
 	in := &st.Admitted[b.PoolIndex]
 	if b.IsFull(c) || !in.Refusal.IsYes() || st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Pool.NodePool.Taints) ||
 		len(c.Constraints.Ports) > 0 && !model.PortsFree(s.Model.Meter, c.Constraints.Ports, b.Ports) {
 		return false
 	}
 	if b.DaemonSetPods.Determined {
-		if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+		if v := s.Topology.Check(c, st, &b.Domains); !v.IsYes() {
 			c.LastMiss = v
 			return false
 		}
@@ -85,8 +86,9 @@ type trial struct {
 	term  *model.AdmittedTerm
 }
 
-// determine chooses a domain for each of the keys that is still open, best first, and
-// places the pod once none is. offerings are those left; pins what was chosen so far.
+// determine chooses a domain for each of the keys that is still open, tries the best first, and
+// places the pod when none is open. offerings are those that the choices leave, and pins is what
+// was chosen so far.
 func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Requirements) bool {
 	s, b, c, st := t.state, t.node, t.class, t.stage
 	for len(keys) > 0 && b.Domains.Domain[keys[0]] != topology.Open {
@@ -101,7 +103,7 @@ func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Require
 	if len(choices) == 0 {
 		// The node will not have the label at all.
 		s.Topology.setDomain(b, k, topology.None)
-		if s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() && t.determine(offerings, keys[1:], pins) {
+		if s.Topology.Check(c, st, &b.Domains).IsYes() && t.determine(offerings, keys[1:], pins) {
 			return true
 		}
 		s.Topology.setDomain(b, k, topology.Open)
@@ -117,7 +119,7 @@ func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Require
 	left := model.NewBitset(len(b.Pool.Offerings))
 	for _, ch := range choices {
 		s.Topology.setDomain(b, k, ch.Domain)
-		if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+		if v := s.Topology.Check(c, st, &b.Domains); !v.IsYes() {
 			c.LastMiss = v
 			continue
 		}
@@ -136,10 +138,10 @@ func (t *trial) determine(offerings model.Bitset, keys []int, pins label.Require
 	return false
 }
 
-// add places one pod with all domains settled.
+// add places the pod, with all its domains decided.
 func (t *trial) add(offerings model.Bitset, pins label.Requirements) bool {
 	s, b, c, st := t.state, t.node, t.class, t.stage
-	if v := s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread); !v.IsYes() {
+	if v := s.Topology.Check(c, st, &b.Domains); !v.IsYes() {
 		c.LastMiss = v
 		return false
 	}
@@ -155,20 +157,22 @@ func (t *trial) add(offerings model.Bitset, pins label.Requirements) bool {
 		b.Open = b.Open.Intersect(pins)
 		s.Topology.CountSpreads(b)
 	}
-	if !b.IsCounted || len(pins) > 0 {
-		s.Topology.Ledger.Present(&b.Domains)
-		b.IsCounted = true
-	}
+	b.IsCounted = b.IsCounted && len(pins) == 0
+	s.Topology.MakePresent(b)
 	s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
 	return true
 }
 
-// FirstFitMax is up to how many pods first-fit-decreasing is tried where rules take it pod
-// by pod. For more, in every scenario tried, it costs time and is dearer.
+// FirstFitMax is up to how many pods first-fit-decreasing is tried where rules require it pod by
+// pod. For more pods, in every scenario tried, it takes long and its plan is dearer.
+//
+// It is the second one in the core. core/cover packs problems by first-fit-decreasing too
+// (cover/firstfit.go), without any rules between pods, so its answer there is only a limit on
+// the price.
 const FirstFitMax = 3000
 
-// awaits reports whether pods of the class must be where pods of another are that have no
-// place yet.
+// awaits reports whether pods of the class must be with pods of another class of which some are
+// unplaced.
 func (s *State) awaits(c int) bool {
 	if !s.Topology.Ledger.Follows(c) {
 		return false
@@ -181,13 +185,13 @@ func (s *State) awaits(c int) bool {
 	return false
 }
 
-// PlaceOneOnExisting finds a node that is there for one pod that others' places matter to,
-// or that matters to theirs.
+// PlaceOneOnExisting places one pod that rules between pods concern on an existing node, if one
+// takes it.
 func (s *State) PlaceOneOnExisting(c *model.PodClass, st *model.Stage) (model.Assignment, bool) {
 	for i := range s.Existing {
 		b := &s.Existing[i]
 		if s.Model.Meter.Spend(c.Weight); quantity.Times(b.Free, b.Used, c.Need, 1) == 0 ||
-			!s.Topology.Ledger.Check(c.Index, &b.Domains, st.PreferencesFrom, st.RespectSpread).IsYes() || b.Add(c, st, 1) == 0 {
+			!s.Topology.Check(c, st, &b.Domains).IsYes() || b.Add(c, st, 1) == 0 {
 			continue
 		}
 		s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
@@ -196,8 +200,8 @@ func (s *State) PlaceOneOnExisting(c *model.PodClass, st *model.Stage) (model.As
 	return model.Assignment{}, false
 }
 
-// PlaceOnExisting places pods on nodes there are, as far as all their preferences are met.
-// Those that must be with others that have no place yet have to wait for them.
+// PlaceOnExisting places pods on existing nodes, as far as all their preferences are met. Pods
+// that must be with others that are unplaced wait for them.
 func (s *State) PlaceOnExisting() {
 	if len(s.Existing) == 0 {
 		return
@@ -220,13 +224,13 @@ func (s *State) PlaceOnExisting() {
 	}
 }
 
-// PlaceAll places what it can, and tries again those that depend on others as long as
-// that makes a difference.
+// PlaceAll places all pods that it can by first-fit-decreasing, giving preferences up one by one.
+// Pods with rules are tried again as long as that places any, for they may depend on others.
 func (s *State) PlaceAll() {
 	for first, progress := true, true; first || progress; first = false {
 		progress = false
 		for _, p := range s.Model.Pools {
-			p.ShrunkTo = 0 // what came since may have narrowed a launch further
+			p.ShrunkTo = 0 // pods that came since may have narrowed a planned node further
 		}
 		for _, c := range s.Order {
 			cl := &s.Classes[c]
@@ -238,7 +242,7 @@ func (s *State) PlaceAll() {
 				switch {
 				case len(cl.Keys) > 0:
 					s.placeSingly(cl, &cl.Stages[i])
-				case cl.Stages[i].RespectSpread: // the last stage is for those who have others to heed
+				case cl.Stages[i].RespectSpread: // the last stage only differs for pods with rules
 					s.placeClass(cl, &cl.Stages[i])
 				}
 			}
@@ -247,8 +251,7 @@ func (s *State) PlaceAll() {
 	}
 }
 
-// fillExisting places pods of a class whose place does not matter to others on nodes
-// there are.
+// fillExisting places pods of a class without rules between pods on existing nodes.
 func (s *State) fillExisting(c *model.PodClass, st *model.Stage) {
 	s.Model.Meter.Spend(len(s.Existing) * c.Weight)
 	for i := range s.Existing {
@@ -256,7 +259,7 @@ func (s *State) fillExisting(c *model.PodClass, st *model.Stage) {
 	}
 }
 
-// FillPlanned places pods of a class on nodes that are to be launched.
+// FillPlanned places pods of a class on planned nodes, each as full as possible.
 func (s *State) FillPlanned(c *model.PodClass, st *model.Stage) {
 	s.Model.Meter.Spend(1 + len(s.Planned))
 	for i, b := range s.Planned {
@@ -267,14 +270,14 @@ func (s *State) FillPlanned(c *model.PodClass, st *model.Stage) {
 		case len(c.Keys) == 0:
 			c.Take(s.Assignments, b.Add(c, st, len(c.Pods)), model.Assignment{Kind: model.OnPlanned, Index: int32(i)})
 		default:
-			for len(c.Pods) > 0 && s.AddSettled(b, c, st) {
+			for len(c.Pods) > 0 && s.PlaceOneOnPlanned(b, c, st) {
 				c.Take(s.Assignments, 1, model.Assignment{Kind: model.OnPlanned, Index: int32(i)})
 			}
 		}
 	}
 }
 
-// placeClass finds room for pods of a class whose place does not matter to others.
+// placeClass places pods of a class without rules between pods.
 func (s *State) placeClass(c *model.PodClass, st *model.Stage) {
 	s.fillExisting(c, st)
 	s.FillPlanned(c, st)
@@ -291,8 +294,8 @@ func (s *State) placeClass(c *model.PodClass, st *model.Stage) {
 	}
 }
 
-// OpenNode offers a new bin of each pool, by weight, until one is taken. It returns it, or
-// nil.
+// OpenNode plans a node of the first NodePool, by weight, of which fill can use one. It returns
+// the node, or nil.
 func (s *State) OpenNode(c *model.PodClass, st *model.Stage, fill func(*model.PlannedNode) bool) *model.PlannedNode {
 	if c.Constraints.Invalid != "" {
 		return nil
@@ -327,7 +330,7 @@ func (s *State) tryPool(pool *model.Pool, at int, fill func(*model.PlannedNode) 
 	return b
 }
 
-// PlaceAnew finds another place for one pod of the class, if there is one.
+// PlaceAnew places one pod of the class that was removed from its node, if it fits anywhere.
 func (s *State) PlaceAnew(c *model.PodClass, p int32) {
 	others := c.Pods
 	c.Pods = []int32{p}

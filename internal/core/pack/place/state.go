@@ -9,15 +9,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// locate finds the place of every node there is, counts the pods that run, as the ledger's
-// list of them says, and notes where nodes could be launched.
+// locate finds the domains of every existing node, counts the pods that run there, and notes the
+// domains in which nodes could be launched. running has the ledger's class of each entry of the
+// nodes' pods.
 func (s *State) locate(running []int32) {
 	if len(s.Topology.Ledger.Keys()) == 0 {
 		return
 	}
-	s.Topology.findVisible()
+	s.Topology.findCounted()
 	s.Topology.AdmitOwners()
-	at := make([]int, len(s.Model.Snapshot.Nodes)) // one more than the index among the fixed; 0: it is none
+	at := make([]int, len(s.Model.Snapshot.Nodes)) // one more than the index in Existing; 0: it is not there
 	for i := range s.Existing {
 		s.Existing[i].Domains = s.Topology.DomainsOf(s.Existing[i].Node)
 		at[s.Existing[i].Index] = i + 1
@@ -46,7 +47,7 @@ func (s *State) locate(running []int32) {
 	s.Topology.LocatePools()
 }
 
-// CountOnPlanned returns how many pods are on launches.
+// CountOnPlanned returns how many pods are assigned to planned nodes.
 func (s *State) CountOnPlanned() (n int) {
 	for p := range s.Assignments {
 		if s.Assignments[p].Kind == model.OnPlanned {
@@ -56,7 +57,7 @@ func (s *State) CountOnPlanned() (n int) {
 	return n
 }
 
-// NewState is the state before any pod has a place.
+// NewState returns the state before any pod is assigned.
 func NewState(m *model.Model) *State {
 	s := &State{Model: m, Assignments: make([]model.Assignment, len(m.Snapshot.Pending)), Classes: model.ClassesOf(m.Snapshot, m)}
 	m.AddStages(s.Classes)
@@ -68,8 +69,8 @@ func NewState(m *model.Model) *State {
 	return s
 }
 
-// Fork returns a state that goes on from the same point by itself. Nothing must have been
-// launched yet. The work that is done with it is not metered.
+// Fork returns a state that goes on from the same point independently. No node must have been
+// planned yet. The work that is done with it is not metered.
 func (s *State) Fork() *State {
 	f := *s
 	f.Topology = s.Topology.fork()
@@ -87,12 +88,12 @@ func (s *State) Fork() *State {
 	return &f
 }
 
-// AnyUnplaced reports whether pods are left that need a node.
+// AnyUnplaced reports whether any pod is unplaced.
 func (s *State) AnyUnplaced() bool {
 	return slices.ContainsFunc(s.Classes, func(c model.PodClass) bool { return len(c.Pods) > 0 })
 }
 
-// CountUnplaced returns how many pods have no place yet.
+// CountUnplaced returns how many pods are unplaced.
 func (s *State) CountUnplaced() (n int) {
 	for c := range s.Classes {
 		n += len(s.Classes[c].Pods)
@@ -100,7 +101,7 @@ func (s *State) CountUnplaced() (n int) {
 	return n
 }
 
-// FreePrices lets every launch grow. It reports whether one could not.
+// FreePrices lets pods make planned nodes dearer. It reports whether that was not allowed before.
 func (s *State) FreePrices() (changed bool) {
 	for _, b := range s.Planned {
 		changed = changed || b.PriceMax > 0
@@ -109,20 +110,20 @@ func (s *State) FreePrices() (changed bool) {
 	return changed
 }
 
-// State is where pods go: on nodes there are, and on launches.
+// State is where every pending pod is: on an existing node, on a planned node, or unplaced.
 type State struct {
 	Model    *model.Model
 	Topology *Topology
 	Classes  []model.PodClass
-	// Order is that in which classes are packed.
+	// Order is the order in which classes are placed.
 	Order []int
-	// Existing are nodes of the snapshot in the order of preference; launches are new.
+	// Existing are nodes of the snapshot, the preferred ones first. Planned are the nodes to launch.
 	Existing    []model.ExistingNode
 	Planned     []*model.PlannedNode
 	Assignments []model.Assignment // by pending pod
 }
 
-// DomainsAt returns where a placed pod would be.
+// DomainsAt returns the domains of the node that a pod is assigned to.
 func (s *State) DomainsAt(at model.Assignment) *topology.Place {
 	if at.Kind == model.OnExisting {
 		return &s.Existing[at.Index].Domains
@@ -130,7 +131,7 @@ func (s *State) DomainsAt(at model.Assignment) *topology.Place {
 	return &s.Planned[at.Index].Domains
 }
 
-// Remove takes a placed pod of the class back.
+// Remove makes an assigned pod of the class unplaced. The caller refuses it or places it anew.
 func (s *State) Remove(c *model.PodClass, p int32) {
 	at := s.Assignments[p]
 	if len(c.Keys) > 0 {
@@ -152,7 +153,7 @@ func (s *State) Remove(c *model.PodClass, p int32) {
 	s.Assignments[p] = model.Assignment{}
 }
 
-// AssignedPods returns by class the pods that have a place, in the order in which they are placed.
+// AssignedPods returns, by class, the pods that are assigned, in the order in which they are placed.
 func (s *State) AssignedPods() [][]int32 {
 	at := s.ClassOf()
 	assignments, older := make([][]int32, len(s.Classes)), model.ByAge(s.Model.Snapshot)
@@ -178,7 +179,7 @@ func (s *State) AssignedPods() [][]int32 {
 	return assignments
 }
 
-// ClassOf returns the index of each constraints' class.
+// ClassOf returns the index of the class of each constraint set.
 func (s *State) ClassOf() map[*cluster.Constraints]int {
 	of := make(map[*cluster.Constraints]int, len(s.Classes))
 	for c := range s.Classes {

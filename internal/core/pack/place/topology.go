@@ -1,25 +1,19 @@
 package place
 
 import (
-	"slices"
-
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
-	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// This file is for classes whose place matters to other pods, or theirs to them: they are
-// placed one by one against the ledger's counts.
-
-// fewDomains is how many domains of each key there are thought to be, nodes aside.
+// fewDomains is for how many domains of each key memory is taken, besides a hostname a node.
 const fewDomains = 6
 
-// NewLedger returns the ledger of all rules between pods that matter to the classes. They
-// come first, in their order; pod constraints that only run follow, then the daemons. running is the
-// index of each entry of the nodes' pods, one node after another.
+// NewLedger returns the topology counts for all rules between pods that matter to the classes.
+// Its classes are these, in their order, then the constraints of pods that only run, then the
+// DaemonSets. running is the class of each entry of the nodes' pods, one node after another.
 func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.Meter) (l *topology.Ledger, running []int32) {
 	entries := 0
 	for i := range snap.Nodes {
@@ -63,203 +57,25 @@ func NewLedger(snap *cluster.Snapshot, classes []model.PodClass, meter *effort.M
 	return l, running
 }
 
-// DomainsOf returns the place of a node of the snapshot.
-func (s *Topology) DomainsOf(n *cluster.Node) topology.Place {
-	if n.InFlight != nil {
-		return s.domainsOfInFlight(n)
-	}
-	place := s.newDomains()
-	s.locateNode(n, &place, true)
-	return place
-}
-
-// newDomains returns memory for a place.
+// newDomains returns memory for the domains of a node.
 func (s *Topology) newDomains() topology.Place {
 	return topology.Place{Domain: s.places.domains.Take(len(s.Ledger.Keys())), Counts: s.places.flags.Take(s.Ledger.Groups())}
 }
 
-// locateNode writes to a place where a node is that has a Node, as far as anyone asks. Of a
-// node that has no pods that count, and gets none, only spreads ask.
-func (s *Topology) locateNode(n *cluster.Node, place *topology.Place, counts bool) {
-	for k, key := range s.Ledger.Keys() {
-		place.Domain[k] = topology.None
-		if !s.Ledger.AsksOf(k) || !counts && len(s.Ledger.Spreads(k)) == 0 {
-			continue
-		}
-		value, ok := n.Labels[key]
-		if key == label.Hostname && !ok {
-			value, ok = n.Name, true
-		}
-		if ok {
-			place.Domain[k] = s.Ledger.Domain(k, value)
-		}
-	}
-	for i := range s.watchers {
-		w := &s.watchers[i]
-		counts := (w.terms == nil || fit.Matches(w.terms, n.Labels)) &&
-			(!w.honorTaints || fit.Tolerated(w.tolerations, n.Taints))
-		for _, g := range w.groups {
-			place.Counts[g] = counts
-		}
-	}
-}
-
-// spreadWatcher is what owners of spreading groups that are asked about want of a node for it to
-// count.
+// spreadWatcher is what a node must be to count in some spreading groups: what the owners of
+// these groups select and tolerate.
 type spreadWatcher struct {
-	terms       []label.Requirements // nil: nothing
+	terms       []label.Requirements // nil: any node counts
 	honorTaints bool
 	tolerations []cluster.Toleration
 	groups      []int
 }
 
-// findWatchers finds out what nodes must be to count in spreads. Few owners differ in it.
-func (s *Topology) findWatchers() {
-	constraintSets, asked := s.Ledger.Constraints(), make([]bool, s.Ledger.Groups())
-	for k := range s.Ledger.Keys() {
-		for _, g := range s.Ledger.Spreads(k) {
-			asked[g] = true
-		}
-	}
-	s.Ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
-		if !asked[g] {
-			return
-		}
-		w := spreadWatcher{honorTaints: honorTaints}
-		if w.terms = constraintSets[owner].CountedTerms(); ignoreAffinity || model.AnyEmpty(w.terms) {
-			w.terms = nil
-		}
-		if honorTaints {
-			w.tolerations = constraintSets[owner].Tolerations
-		}
-		recent := s.watchers[max(0, len(s.watchers)-model.ComparedMax):]
-		at := slices.IndexFunc(recent, func(o spreadWatcher) bool {
-			return o.honorTaints == w.honorTaints && slices.Equal(o.tolerations, w.tolerations) && slices.EqualFunc(o.terms, w.terms, label.Requirements.Equal)
-		})
-		if at < 0 {
-			s.watchers = append(s.watchers, w)
-			at, recent = 0, s.watchers[len(s.watchers)-1:]
-		}
-		recent[at].groups = append(recent[at].groups, g)
-	})
-}
-
-// domainsOfInFlight returns the place of a claim that the cloud has not answered for: it may be
-// in each domain that its requirements allow.
-func (s *Topology) domainsOfInFlight(n *cluster.Node) topology.Place {
-	u := Undetermined{Host: n.Name, Requirements: n.InFlight.Requirements, labels: n.Labels, PoolIndex: slices.IndexFunc(s.Model.Pools, func(p *model.Pool) bool { return p.NodePool.Name == n.Pool })}
-	if u.PoolIndex >= 0 {
-		u.Offerings, _, _ = s.Model.Pools[u.PoolIndex].Match(n.InFlight.Requirements, true)
-	}
-	return s.DomainsOfUndetermined(&u)
-}
-
-// SpreadOwners are the owners of spreading groups that admit the same of a pool.
+// SpreadOwners are owners of spreading groups that admit the same offerings of a NodePool.
 type SpreadOwners struct {
 	terms    []label.Requirements // nil: any node counts
 	Admitted model.Admitted
 	Groups   []int
-}
-
-// AdmitOwners notes for each pool what the owner of each spreading group admits of it.
-func (s *Topology) AdmitOwners() {
-	s.findWatchers()
-	constraintSets := s.Ledger.Constraints()
-	for _, pool := range s.Model.Pools {
-		var admitted []SpreadOwners
-		s.Ledger.Spreading(func(g, owner int, ignoreAffinity, honorTaints bool) {
-			if honorTaints && !fit.Tolerated(constraintSets[owner].Tolerations, pool.NodePool.Taints) {
-				return
-			}
-			terms := constraintSets[owner].CountedTerms()
-			if ignoreAffinity {
-				terms = nil
-			}
-			recent := max(0, len(admitted)-model.ComparedMax)
-			at := slices.IndexFunc(admitted[recent:], func(o SpreadOwners) bool { return slices.EqualFunc(o.terms, terms, label.Requirements.Equal) })
-			if at < 0 {
-				at = len(admitted) - recent
-				in := model.Admitted{Terms: []model.AdmittedTerm{{Offerings: model.FullBitset(len(pool.Offerings))}}}
-				if !ignoreAffinity {
-					in = pool.AdmitLabels(terms, nil)
-				}
-				admitted = append(admitted, SpreadOwners{terms: terms, Admitted: in})
-			}
-			o := &admitted[recent+at]
-			o.Groups = append(o.Groups, g)
-		})
-		s.SpreadOwners = append(s.SpreadOwners, admitted)
-	}
-}
-
-// LocatePools notes for each spreading group the domains in which nodes could be launched
-// that its owner admits.
-func (s *Topology) LocatePools() {
-	keys := s.Ledger.Keys()
-	hostname := -1
-	for at, pool := range s.Model.Pools {
-		if pool.NodePool.NotForPods() != "" {
-			continue
-		}
-		for i := range s.SpreadOwners[at] {
-			o := &s.SpreadOwners[at][i]
-			for _, t := range o.Admitted.Terms {
-				choices := make([][]model.DomainChoice, len(keys))
-				for k, key := range keys {
-					choices[k] = pool.Choices(key, t.Offerings, nil)
-				}
-				for _, g := range o.Groups {
-					k := s.Ledger.KeyOf(g)
-					for _, d := range choices[k] {
-						s.Ledger.Possible(g, s.Ledger.Domain(k, d.Value), s.brings(g, at, t.Offerings, d.Offerings))
-					}
-					if keys[k] == label.Hostname && !pool.Buyable.Empty() {
-						if hostname < 0 {
-							hostname = int(s.Ledger.NewDomain(k))
-						}
-						s.Ledger.Possible(g, int32(hostname), s.brings(g, at, t.Offerings, nil))
-					}
-				}
-			}
-		}
-	}
-}
-
-// LocatePlanned gives a new bin its place: what its pool settles is known, the rest is
-// open until a pod for which it matters comes.
-func (s *Topology) LocatePlanned(b *model.PlannedNode) {
-	keys := s.Ledger.Keys()
-	if len(keys) == 0 {
-		return
-	}
-	b.Domains = topology.Place{Domain: s.places.domains.Take(len(keys)), Counts: s.places.flags.Take(s.Ledger.Groups())}
-	for k, key := range keys {
-		b.Domains.Domain[k] = topology.Open
-		if key == label.Hostname {
-			b.Domains.Domain[k] = s.Ledger.NewDomain(k)
-		} else if value, only := b.Pool.NodePool.Requirements[key].Only(); only {
-			b.Domains.Domain[k] = s.Ledger.Domain(k, value)
-		}
-	}
-	s.CountSpreads(b)
-	if len(s.DaemonSets) == 0 {
-		b.DaemonSetPods = model.CountedDaemons{Determined: true}
-	} else if ways := s.daemonSetChoices(b, b.Offerings); len(ways) == 1 {
-		s.determineDaemonSets(b, ways[0])
-	}
-}
-
-// CountSpreads works out in which spreading groups the bin counts: those whose owner admits
-// some of what it may still become. A bin that was settled elsewhere is not a domain for
-// those who cannot go there.
-func (s *Topology) CountSpreads(b *model.PlannedNode) {
-	for i := range s.SpreadOwners[b.PoolIndex] {
-		o := &s.SpreadOwners[b.PoolIndex][i]
-		some := slices.ContainsFunc(o.Admitted.Terms, func(t model.AdmittedTerm) bool { return b.Scratch.Intersection(b.Offerings, t.Offerings) })
-		for _, g := range o.Groups {
-			b.Domains.Counts[g] = some
-		}
-	}
 }
 
 func (s *Topology) fork() *Topology {
@@ -268,23 +84,45 @@ func (s *Topology) fork() *Topology {
 	return &f
 }
 
-// Topology is where nodes are, as far as rules between pods can tell.
+// Topology is the domains of nodes, and how many pods of each rule are in each domain.
 type Topology struct {
 	Model  *model.Model
 	Ledger *topology.Ledger
-	// SpreadOwners tells, by pool, what the owners of spreading groups admit of it.
+	// SpreadOwners are, by pool, the owners of spreading groups and what they admit of it.
 	SpreadOwners [][]SpreadOwners
-	// watchers are whom it matters for which nodes count in a spread.
+	// watchers say which existing nodes count in which spreading groups.
 	watchers []spreadWatcher
-	// DaemonSets are the daemons that rules of pods see.
+	// DaemonSets are those whose pods are counted by topology.
 	DaemonSets []CountedDaemonSet
 	places     placeMemory
 }
 
-// placeMemory is memory for places.
+// placeMemory is memory for the domains of nodes.
 type placeMemory struct {
 	domains model.Slab[int32]
 	flags   model.Slab[bool]
-	values  [][]string   // of the place at hand, by key
+	values  [][]string   // of the node at hand, by key
 	both    model.Bitset // of the value at hand
+}
+
+// CountedDaemonSet is a DaemonSet whose pods are counted by topology.
+type CountedDaemonSet struct {
+	name        string
+	constraints *cluster.Constraints
+	Class       int            // in the ledger
+	on          []model.Bitset // by pool: the instance types that have it
+}
+
+// Check returns why rules between pods keep a pod of the class from the domains, with the
+// preferences of the stage; yes: they allow it.
+func (s *Topology) Check(c *model.PodClass, st *model.Stage, at *topology.Place) topology.Miss {
+	return s.Ledger.Check(c.Index, at, st.PreferencesFrom, st.RespectSpread)
+}
+
+// MakePresent notes, once, that a planned node is in its domains.
+func (s *Topology) MakePresent(b *model.PlannedNode) {
+	if !b.IsCounted {
+		s.Ledger.Present(&b.Domains)
+		b.IsCounted = true
+	}
 }

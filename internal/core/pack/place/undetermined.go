@@ -8,16 +8,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// Undetermined is a node of which the cloud will decide what it is.
+// Undetermined is a node of which the cloud has yet to decide what it is.
 type Undetermined struct {
 	Host         string
-	PoolIndex    int          // its pool's index in the model; -1: it is gone
+	PoolIndex    int          // its pool's index in the model; -1: the pool is gone
 	Offerings    model.Bitset // what it may become
 	Requirements label.Requirements
 	labels       map[string]string // what is known already
 }
 
-// DomainsOfUndetermined returns the place of a node that may be in several domains.
+// DomainsOfUndetermined returns the domains of a node that may be in several of one key.
 func (s *Topology) DomainsOfUndetermined(u *Undetermined) topology.Place {
 	keys, groups := s.Ledger.Keys(), s.Ledger.Groups()
 	place := topology.Place{

@@ -13,7 +13,7 @@ func TestOnDemandRoomIsLeftToPodsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ pod, other, want string }{
 		"every pod may be on spot":      {"", "", "firm"},
-		"another may not":               {"", "select=capacity:on-demand", "loose"},
+		"another may not":               {"", "select=capacity:on-demand", "flexible"},
 		"another may be on its node":    {"", "select=host:firm", "firm"},
 		"the pod itself may not either": {"select=capacity:on-demand", "select=capacity:on-demand", "firm"},
 		"spot has no room for the pod":  {"select=zone:a", "select=capacity:on-demand", "firm"},
@@ -25,7 +25,7 @@ type four cpu=4 memory=8Gi price=0.20 spot=0.06 zones=a,b
 pool general
 node firm pool=general type=four zone=a cpu=3 memory=4Gi
 running db on=firm cpu=1 ` + test.other + `
-node loose pool=general type=four zone=b capacity=spot cpu=2 memory=8Gi
+node flexible pool=general type=four zone=b capacity=spot cpu=2 memory=8Gi
 node old pool=general type=four zone=a capacity=spot
 running web on=old cpu=1 memory=2Gi ` + test.pod)
 			if err != nil {

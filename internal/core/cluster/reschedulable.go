@@ -19,14 +19,14 @@ type ReschedulablePod struct {
 	DoNotDisrupt string
 	// PDBs are the indexes in Snapshot.PDBs of those that count its eviction.
 	PDBs []int
-	// Moved is when it came, perhaps in the place of a pod that was evicted; zero: it did not, or
-	// that is long ago.
+	// Moved is when the pod came, perhaps in the place of one that was evicted; zero: it did not
+	// replace one, or that is long ago.
 	Moved time.Time
-	// Moves is how many times in a row that was, each not long after the last; 0: once, as far as is
-	// known.
+	// Moves is how many times in a row that happened, each not long after the last; 0: once, as
+	// far as is known.
 	Moves int
-	// TargetNode is the claim or node that the step under way means the pod for; empty: it is not
-	// known.
+	// TargetNode is the NodeClaim or node that the command in progress means the pod for; empty:
+	// it is not known.
 	TargetNode string
 }
 
@@ -47,7 +47,7 @@ const (
 // Disruption is what is known of a node that may have to go by our choice, or is
 // about to. The zero value is a node that nothing is wrong with.
 type Disruption struct {
-	// DoNotDisruptByPods tells that Held is about one of its pods, not about the node itself.
+	// DoNotDisruptByPods: Node.DoNotDisrupt is about one of the pods, not about the node itself.
 	DoNotDisruptByPods bool
 	// HasGrace: its claim has a terminationGracePeriod, so pods cannot hold it for ever.
 	HasGrace bool
@@ -57,13 +57,13 @@ type Disruption struct {
 	DriftedSince time.Time
 	// Deadline is when its drain ends what is left on it; zero: never, or it is not leaving.
 	Deadline time.Time
-	// Ending: its instance has been told to end; only that is waited for.
+	// Ending: the termination of its instance is asked for, and only that is waited for.
 	Ending bool
-	// Step is the id of the step that the node was marked for; empty: none. The step
+	// Step is the id of the command that the node is a candidate of; empty: none. The command
 	// removes StepRemoves nodes and launched StepLaunches.
 	Step                      string
 	StepRemoves, StepLaunches int
-	// Replaces is the id of the step that the node was launched for; empty: none.
+	// Replaces is the id of the command that the node was launched for; empty: none.
 	Replaces string
 	// SoftTaint: kube-scheduler is asked to put pods elsewhere if it can, because the node
 	// is to go later, or to be filled later.
