@@ -22,8 +22,8 @@ func Any(t *rapid.T) string {
 	}
 	nodes := rapid.IntRange(0, 3).Draw(t, "nodes")
 	for i := range nodes {
-		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "leaving"),
-			pick("disruption", "", "drifted=Static", "empty quiet=1h"))
+		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "deleting"),
+			pick("disruption", "", "drifted=Static", "empty last-pod-event=1h"))
 	}
 	for i := range nodes {
 		if rapid.Bool().Draw(t, "runs") {
@@ -41,7 +41,7 @@ func Any(t *rapid.T) string {
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
 		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d app=%s %s %s %s %s planned=%s %s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
-			rapid.IntRange(1, 6).Draw(t, "count"), pick("app", "x", "y"), pick("rule", "", "spread=zone:1", "spread=host:2", "apart=host:x", "apart=zone:y", "with=zone:x", "with=host:y", "wish-apart=host:x", "wish-node=zone:In:b"),
+			rapid.IntRange(1, 6).Draw(t, "count"), pick("app", "x", "y"), pick("rule", "", "spread=zone:1", "spread=host:2", "apart=host:x", "apart=zone:y", "with=zone:x", "with=host:y", "preference-apart=host:x", "preference-node=zone:In:b"),
 			pick("rule of others", "", "", "spread=zone:1:0:x", "spread=zone:2:0:x|y", "spread=zone:1:3", "spread=host:1:0:x|y", "with=zone:x|y", "with=host:x", "apart=zone:x|y"), pick("select", "", "select=zone:a", "select=team:red", "affinity=size:Lt:3", "affinity=zone:In:a or=zone:In:b", "port=80"),
 			pick("tolerate", "", "tolerate=own"), pick("planned", "", "n0", "c0"), pick("of gang", "", "", "", "gang=g"))
 	}
