@@ -65,30 +65,8 @@ func (w *work) fixed(n *cluster.Node, reason string) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// meant returns why a node stays for pods that will come to it as far as that is known by now.
-func (w *work) meant(i int) verdict.Verdict {
-	if n := &w.ahead().snap.Nodes[i]; n.Planned > 0 {
-		return meantFor(n)
-	}
-	return verdict.Verdict{}
-}
-
 func meantFor(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
-}
-
-// replaces reports whether the node was launched for a step from whose nodes pods are
-// still to come.
-func (w *work) replaces(n *cluster.Node) bool {
-	if n.Replaces == "" {
-		return false
-	}
-	for _, f := range w.commands {
-		if f.id == n.Replaces {
-			return len(f.nodes)+f.draining > 0
-		}
-	}
-	return false
 }
 
 // hadPodEvent returns why a node is not yet looked at for what it costs: pods came or went a
@@ -113,4 +91,30 @@ func ConsolidatableAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever b
 		return time.Time{}, false
 	}
 	return n.LastPodEvent.Add(pool.ConsolidateAfter), true
+}
+
+// busy returns why a node that is empty is not removed for it; yes means that it may
+// be.
+func (w *work) busy(n *cluster.Node) verdict.Verdict {
+	if why := w.blocked(n, false); !why.IsYes() {
+		return why
+	}
+	return w.hadPodEvent(n)
+}
+
+// replaceable says whether something may be bought for the pods of a node, which it may
+// not while replacements of its pool fail.
+func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
+	until := w.scope.paused[n.Pool]
+	if !until.After(w.snap.At) {
+		return verdict.Verdict{}
+	}
+	return verdict.Of(verdict.PoolPaused, n.Name, "replacements of pool %s failed, the next try is not before %s", n.Pool, until.UTC().Format(time.TimeOnly))
+}
+
+// consolidates reports whether a pool wants its nodes consolidated and its budgets allow
+// that now.
+func (w *work) consolidates(pool string) bool {
+	p, ok := w.snap.PoolByName(pool)
+	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.ledger.Allowed(pool, Underutilized) > 0
 }

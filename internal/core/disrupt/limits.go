@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -28,35 +27,6 @@ func hold(snap *cluster.Snapshot, pool string, amount quantity.List) {
 		}
 		p.Limits[name] = quantity.Sub(p.Limits[name], n)
 	}
-}
-
-// holdLaunches takes from the limits what the launches of a step may need of them.
-func (o *overlay) holdLaunches(launches []plan.Launch) {
-	for i := range launches {
-		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
-			hold(o.snap, p.Name, largest(p, launches[i].Types))
-		}
-	}
-}
-
-// withinLimits reports whether the limits allow the launches of a step, beside all that is
-// there and what earlier steps launch.
-func (o *overlay) withinLimits(launches []plan.Launch) bool {
-	room := Room(o.snap)
-	for i := range launches {
-		left, limited := room[launches[i].Pool]
-		if !limited {
-			continue
-		}
-		p, _ := o.snap.PoolByName(launches[i].Pool)
-		takeNode(left, largest(p, launches[i].Types))
-		for _, n := range left {
-			if n < 0 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // Room returns what the limits of each pool that has some leave beside its nodes. What is on its

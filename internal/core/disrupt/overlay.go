@@ -2,13 +2,9 @@ package disrupt
 
 import (
 	"cmp"
-	"fmt"
-	"hash/fnv"
 	"slices"
-	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
@@ -92,32 +88,46 @@ func (o *overlay) assign(placements []plan.Assignment) {
 	o.snap.Pending = waiting
 }
 
-// price returns what a node costs per hour, in dollars; 0 if that is not known.
-func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
-	pool, ok := snap.PoolByName(n.Pool)
-	if !ok {
-		return 0
+// closed returns the snapshot with some nodes closed to pods.
+func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Snapshot {
+	with := *snap
+	with.Nodes = slices.Clone(snap.Nodes)
+	for i := range with.Nodes {
+		if n := &with.Nodes[i]; which(n) {
+			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
+		}
 	}
-	for _, t := range pool.Types {
-		if t.Name != n.Labels[label.InstanceType] {
+	return &with
+}
+
+// closingTaint stands for the one that a node gets when it is marked.
+const closingTaint = "dovetail.sh/to-be-replaced"
+
+// holdLaunches takes from the limits what the launches of a step may need of them.
+func (o *overlay) holdLaunches(launches []plan.Launch) {
+	for i := range launches {
+		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
+			hold(o.snap, p.Name, largest(p, launches[i].Types))
+		}
+	}
+}
+
+// withinLimits reports whether the limits allow the launches of a step, beside all that is
+// there and what earlier steps launch.
+func (o *overlay) withinLimits(launches []plan.Launch) bool {
+	room := Room(o.snap)
+	for i := range launches {
+		left, limited := room[launches[i].Pool]
+		if !limited {
 			continue
 		}
-		for i := range t.Offerings {
-			o := &t.Offerings[i]
-			sameReservation := o.Reservation == "" || o.Reservation == n.Labels[snap.ReservationKey]
-			if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.HasPrice() && sameReservation {
-				return o.PriceHourly
+		p, _ := o.snap.PoolByName(launches[i].Pool)
+		takeNode(left, largest(p, launches[i].Types))
+		for _, n := range left {
+			if n < 0 {
+				return false
 			}
 		}
 	}
-	return 0
-}
-
-// stepID returns a name for a step that no other has.
-func stepID(claims []string, at time.Time) string {
-	h := fnv.New64a()
-	for _, c := range claims {
-		_, _ = h.Write([]byte(c + "\n"))
-	}
-	return fmt.Sprintf("%x-%x", at.UnixMilli(), h.Sum64())
+	return true
 }

@@ -61,3 +61,15 @@ func take(n *cluster.Node, r *cluster.ReschedulablePod) bool {
 	n.Used = used
 	return true
 }
+
+// PreferOthers returns the snapshot with nodes closed that are shunned; the same if there are
+// none.
+func PreferOthers(snap *cluster.Snapshot) *cluster.Snapshot {
+	shunned := func(n *cluster.Node) bool { return n.SoftTaint }
+	for i := range snap.Nodes {
+		if shunned(&snap.Nodes[i]) {
+			return closed(snap, shunned)
+		}
+	}
+	return snap
+}

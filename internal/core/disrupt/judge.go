@@ -2,28 +2,12 @@ package disrupt
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
-
-// command is a command in progress, as the snapshot shows it.
-type command struct {
-	id, reason string
-	// nodes are those that are marked and have yet to be told to go; going have been, and
-	// of them draining still have pods.
-	nodes           []int
-	going, draining int
-	// replacements are those of its launches that are there and will stay.
-	replacements      []int
-	removes, launches int
-	since             time.Time
-	// ended: this look has finished it or taken it back.
-	ended bool
-}
 
 // judgeCommands finds the commands in progress and decides about each.
 func (w *work) judgeCommands() {
@@ -49,158 +33,6 @@ func (w *work) goesOn(f *command) time.Time {
 	default:
 		return f.since.Add(w.opts.ReplaceWithin)
 	}
-}
-
-// targetOf returns the node that a pod of a step whose replacements are there would be on; nil: it
-// has none. These steps come first: else pods that still wait for their nodes would seem to have
-// taken them.
-func (w *work) targetOf(ref cluster.PodRef) *cluster.Node {
-	if w.over == nil {
-		w.over, w.targets = newOverlay(w.snap), map[cluster.PodRef]*cluster.Node{}
-		w.over.snap.Pending, w.unplanned = split(w.snap.Pending)
-		w.findTargets(w.nodesOfCommands(w.arrived))
-	}
-	return w.targets[ref]
-}
-
-// ahead returns the cluster as it will be when all that was decided is done. It takes longest of what
-// a look does but for its searches, and most looks find that nothing can be begun anyway: it is worked
-// out when it is first asked for. Pending pods that no plan has a place for yet come last: they are
-// bought nodes of their own (Reserve).
-func (w *work) ahead() *overlay {
-	if !w.isAhead {
-		w.isAhead = true
-		w.targetOf(cluster.PodRef{})
-		w.findTargets(w.nodesOfCommands(func(f *command) bool { return !w.arrived(f) }))
-		if w.over.snap.Pending = append(w.over.snap.Pending, w.unplanned...); len(w.unplanned) > 0 {
-			w.over.remove(nil) // which puts pending pods in order
-		}
-		w.findTargets(nil)
-	}
-	return w.over
-}
-
-// nodesOfCommands returns the nodes of those commands in progress.
-func (w *work) nodesOfCommands(which func(*command) bool) (nodes []int) {
-	for _, f := range w.commands {
-		if which(f) {
-			nodes = append(nodes, f.nodes...)
-		}
-	}
-	return nodes
-}
-
-// findTargets says where pending pods would be, and those of these nodes, which go.
-func (w *work) findTargets(nodes []int) {
-	if len(nodes) > 0 {
-		w.over.remove(nodes)
-	}
-	if len(w.over.snap.Pending) == 0 {
-		return
-	}
-	p := w.planTargets(nodes)
-	w.over.assign(p.Assignments)
-	for _, m := range p.Assignments {
-		w.targets[m.Pod] = &w.snap.Nodes[w.over.at[m.Node]]
-	}
-}
-
-// split divides pending pods into those that a plan has a place for, and the others. The former
-// keep it, whether their gangs are whole or not: that is for the next plan to say.
-func split(pending []cluster.Pod) (planned, unplanned []cluster.Pod) {
-	for i := range pending {
-		if pending[i].Planned != "" {
-			p := pending[i]
-			p.Gang = ""
-			planned = append(planned, p)
-			continue
-		}
-		unplanned = append(unplanned, pending[i])
-	}
-	return planned, unplanned
-}
-
-// planTargets says where pending pods go: those of the nodes, which have been removed, to others
-// that there are, for kube-scheduler puts them there without asking what could be bought; and
-// to those that go soon only if there is no other way.
-func (w *work) planTargets(nodes []int) plan.Plan {
-	spared := closed(w.over.snap, w.goesSoon)
-	if len(nodes) > 0 {
-		there := *spared
-		there.Pools = nil
-		if p := w.decidePods(&there); w.placesAll(nodes, &p) {
-			return p
-		}
-	}
-	p := w.decidePods(spared)
-	if !w.placesAll(nodes, &p) {
-		return w.decidePods(w.over.snap)
-	}
-	return p
-}
-
-// placesAll reports whether a plan has a place on a node that there is for every pod of the
-// nodes.
-func (w *work) placesAll(nodes []int, p *plan.Plan) bool {
-	placed := make(map[cluster.PodRef]bool, len(p.Assignments))
-	for _, m := range p.Assignments {
-		placed[m.Pod] = true
-	}
-	for _, i := range nodes {
-		if slices.ContainsFunc(w.snap.Nodes[i].Reschedulable, func(r cluster.ReschedulablePod) bool { return !placed[r.PodRef] }) {
-			return false
-		}
-	}
-	return true
-}
-
-// arrived reports whether all replacements of a step are initialized.
-func (w *work) arrived(f *command) bool {
-	for _, i := range f.replacements {
-		if !w.snap.Nodes[i].Initialized {
-			return false
-		}
-	}
-	return len(f.replacements) >= f.launches
-}
-
-func (w *work) findCommands() {
-	byID := map[string]*command{}
-	find := func(n *cluster.Node) *command {
-		f := byID[n.Step]
-		if f == nil {
-			f = &command{id: n.Step, reason: n.DisruptionReason, removes: n.StepRemoves, launches: n.StepLaunches}
-			byID[n.Step] = f
-			w.commands = append(w.commands, f)
-		}
-		return f
-	}
-	for i := range w.snap.Nodes {
-		n := &w.snap.Nodes[i]
-		if n.DisruptionReason == "" || n.Step == "" || n.Claim == "" {
-			continue
-		}
-		f := find(n)
-		if n.DisruptedSince.After(f.since) {
-			f.since = n.DisruptedSince
-		}
-		if n.Deleting {
-			f.going++
-			if !n.Empty {
-				f.draining++
-			}
-			continue
-		}
-		w.taken[i] = true
-		f.nodes = append(f.nodes, i)
-	}
-	for i := range w.snap.Nodes {
-		if n := &w.snap.Nodes[i]; !n.Deleting && byID[n.Replaces] != nil && n.Replaces != "" {
-			f := byID[n.Replaces]
-			f.replacements = append(f.replacements, i)
-		}
-	}
-	slices.SortFunc(w.commands, func(a, b *command) int { return strings.Compare(a.id, b.id) })
 }
 
 // decide says what becomes of a command in progress.
@@ -305,11 +137,11 @@ func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
 		for r := range n.Reschedulable {
-			targetOf := w.targetOf(n.Reschedulable[r].PodRef)
-			if targetOf == nil {
+			target := w.future.targetOf(n.Reschedulable[r].PodRef)
+			if target == nil {
 				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Reschedulable[r].PodRef), false
 			}
-			ready = ready && targetOf.Initialized && targetOf.Ready
+			ready = ready && target.Initialized && target.Ready
 		}
 	}
 	return verdict.Verdict{}, ready
