@@ -2,6 +2,8 @@ package consolidate
 
 import (
 	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 )
 
 // progress is how much of each target some pods fill. There are thousands of targets, and a change
@@ -73,4 +75,12 @@ func (y *progress) drop(targets []target) {
 	for kind := range y.wanting {
 		y.wanting[kind] = slices.DeleteFunc(y.wanting[kind], func(w wanted) bool { return targets[w.target].host >= 0 })
 	}
+}
+
+// target is a node to be bought, and what is still to come to it, by kind.
+type target struct {
+	bin   int32
+	want  []repack.Share
+	worth float64
+	host  int // -1: it is not bought
 }

@@ -30,14 +30,6 @@ type stages struct {
 	next progress
 }
 
-// target is a node to be bought, and what is still to come to it, by kind.
-type target struct {
-	bin   int32
-	want  []repack.Share
-	worth float64
-	host  int // -1: it is not bought
-}
-
 // execute makes several commands of a draft, and returns what is left of it. What is launched is
 // written down when all stages have been taken; where that fails for one of the launches,
 // which nothing showed before, they are taken again with each written down at once.
@@ -156,7 +148,7 @@ func (t *stages) choose(order []int32) (part []int32) {
 		}
 		h := among[best]
 		among = slices.Delete(among, best, best+1)
-		if len(part) > 0 && !t.c.mayGo(append(part, h)) {
+		if len(part) > 0 && !t.c.opts.mayGo(t.c.snap, append(part, h)) {
 			continue
 		}
 		part = append(part, h)

@@ -1,0 +1,57 @@
+package consolidate
+
+import (
+	"math"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+)
+
+// balanced reports whether every pool whose policy is Balanced finds the saving worth the
+// disruption: its share of what the pool costs must be at least half of the share of the
+// pool's disruption. Pools get their part of the saving by the price of what they lose.
+func (c *consolidator) balanced(remove []int32, saving float64) bool {
+	price, lost, weight := 0.0, map[string]float64{}, map[string]float64{}
+	for _, h := range remove {
+		pool := c.snap.Nodes[h].Pool
+		price += c.s.Nodes.Price(int(h))
+		lost[pool] += c.s.Nodes.Price(int(h))
+		weight[pool] += 1 + c.weight[h]
+	}
+	approved, from := true, len(c.out.Scores)
+	for i := range c.snap.Pools {
+		pool := &c.snap.Pools[i]
+		if pool.Policy != cluster.PolicyBalanced || lost[pool.Name] == 0 {
+			continue
+		}
+		total := c.totals(pool.Name)
+		score := saving * lost[pool.Name] / price / total.price / (weight[pool.Name] / total.weight)
+		c.out.Scores = append(c.out.Scores, plan.Score{Node: c.snap.Nodes[remove[0]].Name, Pool: pool.Name, Value: score})
+		approved = approved && score >= balancedMin
+	}
+	for i := range c.out.Scores[from:] {
+		c.out.Scores[from+i].Approved = approved
+	}
+	return approved
+}
+
+// totals adds up a pool, once.
+func (c *consolidator) totals(pool string) total {
+	if t, ok := c.total[pool]; ok {
+		return t
+	}
+	var t total
+	for h := range c.snap.Nodes {
+		if n := &c.snap.Nodes[h]; n.Pool == pool {
+			if p := c.s.Nodes.Price(h); !math.IsNaN(p) {
+				t.price += p
+			}
+			t.weight++
+			for i := range n.Reschedulable {
+				t.weight += evictionWeight(&n.Reschedulable[i], c.snap.At)
+			}
+		}
+	}
+	c.total[pool] = t
+	return t
+}

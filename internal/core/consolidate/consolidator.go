@@ -1,0 +1,166 @@
+package consolidate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
+	"github.com/dovetail-sh/dovetail/internal/core/topology"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// consolidator is one search in progress. Indexes of nodes are those of the session.
+type consolidator struct {
+	snap *cluster.Snapshot
+	opts Options
+	s    *repack.Session
+	// cost is what evicting a node's pods costs, with what must be saved besides. It is
+	// NaN for nodes that may not go. weight is that of their evictions.
+	cost, weight []float64
+	why          []verdict.Verdict
+	received     []bool // nodes that commands have put pods on
+	limited      bool   // each change is to be small enough for a step
+	noise        noise
+	// futile are the windows in which the search in progress found nothing, by sumOf.
+	futile map[topology.Sum]bool
+	bought int // nodes from this index on are bought by the search in progress
+	// launched says which launch a node is that steps have bought.
+	launched map[int]launched
+	// inStages: commands are stages, and launches of earlier ones are worked out anew after the last; late:
+	// what is launched is worked out only then.
+	inStages, late bool
+	// fewTypes are spot nodes that stay because too few cheaper types could be launched for them.
+	fewTypes map[int32]bool
+	groups   groups
+	total    map[string]total // by pool
+	gain     float64          // what the steps save beyond what they cost
+	out      Result
+}
+
+func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *consolidator {
+	opts.Terms = opts.Complete()
+	c := &consolidator{snap: snap, opts: opts, s: repack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, futile: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
+	n := len(snap.Nodes)
+	c.cost, c.weight, c.why, c.received = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
+	c.bought = n
+	worth, pods := 0.0, 0
+	for h := range n {
+		worth, pods = worth+c.s.Worth(h), pods+len(snap.Nodes[h].Reschedulable)
+		if p := c.s.Nodes.Price(h); !math.IsNaN(p) {
+			c.out.PriceHourly += p
+		}
+	}
+	c.out.AfterHourly = c.out.PriceHourly
+	if c.opts.EvictionHourly == 0 && pods > 0 {
+		c.opts.EvictionHourly = worth / float64(pods) / 4
+	}
+	for h := range n {
+		c.judge(h)
+	}
+	c.bound()
+	return c
+}
+
+// judge works out what removing a node of the snapshot costs, or why it may not go.
+func (c *consolidator) judge(h int) {
+	n, price := &c.snap.Nodes[h], c.s.Nodes.Price(h)
+	c.cost[h] = math.NaN()
+	if c.why[h] = c.opts.blocked(c.snap, n, price); !c.why[h].IsYes() {
+		return
+	}
+	if len(c.s.Nodes.Added(h)) > 0 { // pods that wait, which are no reschedulable pods that could move
+		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pods that wait may want its room")
+		return
+	}
+	for i := range n.Reschedulable {
+		c.weight[h] += evictionWeight(&n.Reschedulable[i], c.snap.At)
+	}
+	hourly, share := c.opts.EvictionHourly, c.opts.ShareMin
+	if pool, ok := c.snap.PoolByName(n.Pool); ok {
+		hourly, share = cmp.Or(pool.EvictionHourly, hourly), cmp.Or(pool.SavingShareMin, share)
+	}
+	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
+}
+
+// bound works out what all nodes together must cost at least: what the pods are worth; or
+// what those cost that may not go, with what the pods of the others are worth beyond those
+// that these have room for.
+func (c *consolidator) bound() {
+	worth, stay, rest := 0.0, 0.0, 0.0
+	for h := range c.snap.Nodes {
+		least := c.s.Least(h)
+		worth += least
+		switch price := c.s.Nodes.Price(h); {
+		case !math.IsNaN(c.cost[h]):
+			rest += least
+		case !math.IsNaN(price):
+			stay += price
+		}
+	}
+	if c.opts.Changed != nil {
+		rest = 0 // nearly all stay, and that takes long
+	}
+	for h := 0; h < len(c.snap.Nodes) && rest > 0; h++ {
+		if math.IsNaN(c.cost[h]) {
+			rest -= c.s.FreeAfter(h)
+		}
+	}
+	c.out.BoundHourly = min(max(worth, stay+max(rest, 0)), c.out.PriceHourly)
+}
+
+// costOf returns what removing a node costs; nothing for those that are bought only in
+// thought, and NaN for those that may not go.
+func (c *consolidator) costOf(h int) float64 {
+	switch {
+	case h >= c.bought:
+		return 0
+	case h >= len(c.cost) || c.received[h]:
+		return math.NaN()
+	}
+	return c.cost[h]
+}
+
+// replaceable says why nothing is bought for a node's pods; yes means that it may be.
+func (c *consolidator) replaceable(h int) verdict.Verdict {
+	n := c.s.Nodes.Node(h)
+	if n == nil || c.opts.Replaceable == nil {
+		return verdict.Verdict{}
+	}
+	return c.opts.Replaceable(n)
+}
+
+// ranked returns the nodes that are wanted, those first whose use, with what removing
+// them costs, is least for their price. Those that may not go are last.
+func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []int32 {
+	order := []int32{}
+	rank := make([]float64, c.s.Nodes.Hosts())
+	for h := range c.s.Nodes.Hosts() {
+		if c.s.Nodes.IsGone(h) || !want(h) {
+			continue
+		}
+		order = append(order, int32(h))
+		if rank[h] = (use(h) + c.costOf(h)) / max(c.s.Nodes.Price(h), 1e-9) * c.noise.of(h); math.IsNaN(rank[h]) {
+			rank[h] = math.Inf(1)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
+	return order
+}
+
+// noise makes one try differ from the others; 0: nothing is changed.
+type noise uint64
+
+// of returns a factor near one for a node.
+func (n noise) of(h int) float64 {
+	if n == 0 {
+		return 1
+	}
+	x := uint64(n)*0x9e3779b97f4a7c15 + uint64(h)*0xbf58476d1ce4e5b9
+	x ^= x >> 31
+	x *= 0x94d049bb133111eb
+	x ^= x >> 29
+	return 1 + noiseShare*(float64(x>>11)/(1<<53)-0.5)
+}
