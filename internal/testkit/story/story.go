@@ -34,18 +34,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
-	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
-
-// Now is the instant of every story.
-func Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // Parse reads a cluster. The error names the line.
 func Parse(text string) (*cluster.Snapshot, error) {
@@ -65,11 +58,6 @@ func Parse(text string) (*cluster.Snapshot, error) {
 	p.finish()
 	return p.snap, nil
 }
-
-const (
-	arch        = "kubernetes.io/arch"
-	reservation = "reservation"
-)
 
 type parser struct {
 	snap  *cluster.Snapshot
@@ -320,13 +308,4 @@ func (p *parser) finish() {
 	for i := range p.snap.Nodes {
 		slices.SortFunc(p.snap.Nodes[i].Reschedulable, func(a, b cluster.ReschedulablePod) int { return strings.Compare(a.Name, b.Name) })
 	}
-}
-
-// amount reads a quantity in the core's units.
-func amount(name, text string) (int64, error) {
-	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return 0, err
-	}
-	return translate.Amount(corev1.ResourceName(name), q), nil
 }
