@@ -21,7 +21,7 @@ func (o *Options) blocked(snap *cluster.Snapshot, n *cluster.Node, price float64
 	}
 	switch {
 	case !n.Initialized:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialized")
 	case n.DoNotDisrupt != "":
 		return verdict.Of(verdict.NodeBlocked, n.Name, "%s", n.DoNotDisrupt)
 	case n.Planned > 0:

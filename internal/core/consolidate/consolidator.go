@@ -42,7 +42,7 @@ type consolidator struct {
 
 func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *consolidator {
 	opts.Terms = opts.Complete()
-	c := &consolidator{snap: snap, opts: opts, s: repack.NewSession(snap, opts.Pack, opts.SpotPools, meter), total: map[string]total{}, launched: map[int]launched{}, futile: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
+	c := &consolidator{snap: snap, opts: opts, s: repack.NewSession(snap, opts.Pack, opts.OfferingsMin, meter), total: map[string]total{}, launched: map[int]launched{}, futile: map[topology.Sum]bool{}, fewTypes: map[int32]bool{}}
 	n := len(snap.Nodes)
 	c.cost, c.weight, c.why, c.received = make([]float64, n), make([]float64, n), make([]verdict.Verdict, n), make([]bool, n)
 	c.bought = n
@@ -72,7 +72,7 @@ func (c *consolidator) judge(h int) {
 		return
 	}
 	if len(c.s.Nodes.Added(h)) > 0 { // pods that wait, which are no reschedulable pods that could move
-		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pods that wait may want its room")
+		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pending pods may use its free capacity")
 		return
 	}
 	for i := range n.Reschedulable {

@@ -23,9 +23,9 @@ type Terms struct {
 	GapMax float64
 	// StepMax is how many nodes one command may remove at most; 0: 32.
 	StepMax int
-	// SpotPools is how many offerings a spot launch must leave open, so that not everybody
+	// OfferingsMin is how many offerings a spot launch must leave open, so that not everybody
 	// chases one that is cheap for a moment; 0: 3.
-	SpotPools int
+	OfferingsMin int
 	// SpotToSpot lets spot nodes be launched in the place of spot nodes (the gate
 	// SpotToSpotConsolidation).
 	SpotToSpot bool
@@ -40,7 +40,7 @@ type Terms struct {
 
 // DefaultTerms returns what zero values of Terms stand for.
 func DefaultTerms() Terms {
-	return Terms{ShareMin: shareMinDefault, GapMax: gapMaxDefault, StepMax: stepMaxDefault, SpotPools: spotPoolsDefault, Rest: restDefault}
+	return Terms{ShareMin: shareMinDefault, GapMax: gapMaxDefault, StepMax: stepMaxDefault, OfferingsMin: offeringsMinDefault, Rest: restDefault}
 }
 
 // Complete returns the terms with the defaults for what they do not say.
@@ -48,7 +48,7 @@ func (t Terms) Complete() Terms {
 	d := DefaultTerms()
 	return Terms{
 		EvictionHourly: t.EvictionHourly, ShareMin: cmp.Or(t.ShareMin, d.ShareMin), GapMax: cmp.Or(t.GapMax, d.GapMax),
-		StepMax: cmp.Or(t.StepMax, d.StepMax), SpotPools: cmp.Or(t.SpotPools, d.SpotPools), Rest: cmp.Or(t.Rest, d.Rest),
+		StepMax: cmp.Or(t.StepMax, d.StepMax), OfferingsMin: cmp.Or(t.OfferingsMin, d.OfferingsMin), Rest: cmp.Or(t.Rest, d.Rest),
 		SpotToSpot: t.SpotToSpot, SpotTypesMin: cmp.Or(t.SpotTypesMin, spotTypesMinDefault),
 	}
 }
@@ -104,7 +104,7 @@ type Result struct {
 // CoolingDown returns why a pod is not evicted that may have come in the place of an evicted one.
 func (t *Terms) CoolingDown(r *cluster.ReschedulablePod, at time.Time) verdict.Verdict {
 	if ago, rest := at.Sub(r.Moved), t.CooldownOf(r); !r.Moved.IsZero() && ago < rest {
-		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is let be for %s", r.PodRef, ago.Round(time.Second), rest)
+		return verdict.Of(verdict.Unconsolidatable, "", "pod %s came %s ago, perhaps in the place of an evicted one, and is not evicted for %s", r.PodRef, ago.Round(time.Second), rest)
 	}
 	return verdict.Verdict{}
 }

@@ -78,7 +78,7 @@ func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launc
 		typesMin = 0
 	}
 	l, pools, ok := c.s.Launch(h, priceMax, typesMin)
-	return l, ok && (!c.s.Nodes.IsSpot(h) || pools >= c.opts.SpotPools)
+	return l, ok && (!c.s.Nodes.IsSpot(h) || pools >= c.opts.OfferingsMin)
 }
 
 // relaunch has launches of earlier steps hold what was put on the nodes, of those that

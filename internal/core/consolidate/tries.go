@@ -126,7 +126,7 @@ func (c *consolidator) noteKept() {
 			c.out.Kept = append(c.out.Kept, c.spotStays(h))
 		default:
 			c.out.Kept = append(c.out.Kept, verdict.Of(verdict.Unconsolidatable, n.Name,
-				"nothing was found that saves enough: it costs %.4f an hour, its pods are worth %.4f on new machines, and removing it must save %.4f",
+				"nothing was found that saves enough: it costs %.4f an hour, its pods are worth %.4f on new nodes, and removing it must save %.4f",
 				c.s.Nodes.Price(h), c.s.Worth(h), c.cost[h]))
 		}
 	}

@@ -11,9 +11,9 @@ import (
 func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	switch {
 	case !n.Initialized:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialized")
 	case w.replaces(n):
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces machines whose pods are still to come")
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces nodes whose pods are still to come")
 	default:
 		return verdict.Verdict{}
 	}
@@ -32,13 +32,13 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	case !ok:
 		return no("its NodePool %q does not exist", n.Pool)
 	case !n.Initialized:
-		return no("it is not initialised")
+		return no("it is not initialized")
 	case n.DoNotDisrupt != "" && !(forgiven && n.DoNotDisruptByPods):
 		return no("%s", n.DoNotDisrupt)
 	case n.Planned > 0:
 		return meantFor(n)
 	case w.replaces(n):
-		return no("it replaces machines whose pods are still to come")
+		return no("it replaces nodes whose pods are still to come")
 	case forgiven:
 		return verdict.Verdict{}
 	}
@@ -78,7 +78,7 @@ func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	case !ever:
 		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
 	case w.snap.At.Before(idle):
-		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "quiet for %s, pool %s asks for %s",
+		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "no pod event for %s, consolidateAfter of pool %s is %s",
 			w.snap.At.Sub(n.LastPodEvent).Round(time.Second), n.Pool, pool.ConsolidateAfter)
 	}
 	return verdict.Verdict{}

@@ -15,9 +15,9 @@ func searched(snap *cluster.Snapshot, ago time.Duration) disrupt.Memory {
 	return disrupt.Memory{ConclusiveAt: snap.At.Add(-ago), CheckedAt: snap.At.Add(-ago), ConclusiveFor: time.Hour}
 }
 
-// TestANodeIsLookedAtAgainWhenItsPodHasRested: a node whose pod was let be when everything
-// was looked at is not one to which nothing has happened, once that is over.
-func TestANodeIsLookedAtAgainWhenItsPodHasRested(t *testing.T) {
+// TestANodeIsSearchedAgainAfterItsPodsCooldown: the cooldown of a pod excluded its node when all
+// nodes were searched. When the cooldown is over, the node counts as changed.
+func TestANodeIsSearchedAgainAfterItsPodsCooldown(t *testing.T) {
 	t.Parallel()
 	snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20

@@ -53,7 +53,7 @@ func (w *work) decide(f *command) {
 		return
 	}
 	if len(f.nodes)+f.going < f.removes {
-		w.undo(f, broken(f, "only %d of its %d machines are marked", len(f.nodes), f.removes), false)
+		w.undo(f, broken(f, "only %d of its %d nodes have the disruption reason", len(f.nodes), f.removes), false)
 		return
 	}
 	if missing := f.launches - len(f.replacements); missing > 0 {
@@ -173,5 +173,5 @@ func (w *work) undo(f *command, why verdict.Verdict, failed bool) {
 }
 
 func broken(f *command, format string, args ...any) verdict.Verdict {
-	return verdict.Of(verdict.StepBroken, "step "+f.id, format, args...)
+	return verdict.Of(verdict.StepBroken, "command "+f.id, format, args...)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// A pool's limits are about money, so what is to be removed counts against them until it has
-// been told to go, beside what is launched in its place: nothing may come of the removal.
+// A pool's limits bound what it costs. A node that is going to be removed counts against them, beside
+// its replacement, until it is deleted: the removal may fail.
 
 // hold takes amounts from the limits of a pool, for what the snapshot's Nodes do not show. The
 // snapshot's pools must be its own.

@@ -50,7 +50,7 @@ func (o *overlay) without(nodes []int) *cluster.Snapshot {
 	return snap
 }
 
-// remove takes nodes out, and their pods with them: where those go is for settle to say.
+// remove takes nodes out. Their pods become pending; assign puts them on other nodes.
 func (o *overlay) remove(nodes []int) {
 	o.snap = o.without(nodes)
 }
