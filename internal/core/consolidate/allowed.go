@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// blocked returns why a node may not be removed; yes: it may be. A node that is not
-// ours has no reason.
+// blocked returns why a node may not be removed; yes: it may be. The verdict for a node without a
+// NodeClaim of ours has no subject: nobody need read it.
 func (o *Options) blocked(snap *cluster.Snapshot, n *cluster.Node, price float64) verdict.Verdict {
 	if n.Claim == "" || n.Deleting || n.InFlight != nil {
 		return verdict.Of(verdict.NodeBlocked, "", "")
@@ -63,9 +63,9 @@ func (o *Options) holds(snap *cluster.Snapshot, r *cluster.ReschedulablePod) ver
 	return verdict.Verdict{}
 }
 
-// mayGo reports whether one step may remove the nodes: they are not too many, of no pool
-// either, and it would not evict more pods at once than a PodDisruptionBudget lets it. One
-// node alone may: its drain waits for the budget.
+// mayGo reports whether one command may remove the nodes: they are not too many, in all and of each
+// pool, and no PodDisruptionBudget allows fewer evictions at once. A single node may always be
+// removed: its drain waits for the budget.
 func (o *Options) mayGo(snap *cluster.Snapshot, hosts []int32) bool {
 	return len(hosts) <= o.StepMax && (len(hosts) < 2 || withinPodBudgets(snap, hosts)) && o.withinPools(snap, hosts)
 }
@@ -88,7 +88,7 @@ func withinPodBudgets(snap *cluster.Snapshot, hosts []int32) bool {
 	return true
 }
 
-// withinPools reports whether one step may remove so many nodes of each pool.
+// withinPools reports whether one command may remove so many nodes of each pool.
 func (o *Options) withinPools(snap *cluster.Snapshot, hosts []int32) bool {
 	if o.PoolMax == nil {
 		return true

@@ -7,9 +7,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// balanced reports whether every pool whose policy is Balanced finds the saving worth the
-// disruption: its share of what the pool costs must be at least half of the share of the
-// pool's disruption. Pools get their part of the saving by the price of what they lose.
+// balanced reports whether the saving is worth the disruption to every pool whose policy is Balanced:
+// as a share of what the pool costs, the saving must be at least half of the disruption as a share of
+// what disrupting all its nodes would be. The saving is divided among pools by the price of the nodes
+// that they lose.
 func (c *consolidator) balanced(remove []int32, saving float64) bool {
 	price, lost, weight := 0.0, map[string]float64{}, map[string]float64{}
 	for _, h := range remove {
@@ -35,7 +36,7 @@ func (c *consolidator) balanced(remove []int32, saving float64) bool {
 	return approved
 }
 
-// totals adds up a pool, once.
+// totals returns the total of a pool, which it computes once.
 func (c *consolidator) totals(pool string) total {
 	if t, ok := c.total[pool]; ok {
 		return t

@@ -2,8 +2,9 @@ package consolidate
 
 import "slices"
 
-// keep makes the change under way final, and one with those that it builds on; where steps
-// were too large before, unless they are more than one step may do together.
+// keep makes the current change final, and joins it with the changes that it builds on. It refuses if
+// that group may not be: too many spot nodes, launches that may not be made, or, when searches
+// are limited, more than one command may do.
 func (c *consolidator) keep(mark int, hosts []int32) bool {
 	self := c.groups.find(c.s.Nodes.Change())
 	roots, removed := []int32{self}, []int32(nil)
@@ -44,7 +45,7 @@ func (c *consolidator) keep(mark int, hosts []int32) bool {
 	return true
 }
 
-// mayStock reports whether the nodes may go if something was bought for them since the mark.
+// mayStock reports whether the nodes may be removed with what was launched for them since the mark.
 func (c *consolidator) mayStock(mark int, hosts []int32) bool {
 	return c.opts.Replaceable == nil || len(c.s.Nodes.Stocked(mark)) == 0 ||
 		!slices.ContainsFunc(hosts, func(h int32) bool { return !c.replaceable(int(h)).IsYes() })

@@ -4,9 +4,9 @@ import (
 	"slices"
 )
 
-// makeSteps turns drafts into commands, each judged anew after those before it. What can't be
-// done as it was found is looked for once more: because of rules between pods, or because
-// it is too large for one step. That is done in parts, halved until they save enough. It
+// makeSteps turns drafts into commands. Each is judged anew after those before it. A draft may be
+// impossible as it was found, because of rules between pods, or because it is too large for one
+// command. It is then searched once more in parts, which are halved until they save enough. makeSteps
 // reports whether all nodes of the drafts go.
 func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 	c.rankStaying(drafts)
@@ -26,8 +26,8 @@ func (c *consolidator) makeSteps(drafts []*draft) (all bool) {
 	return true
 }
 
-// takeAll makes steps of drafts, and returns those of which it can't. One may need what
-// others free, so it goes round as long as something is done.
+// takeAll turns drafts into commands, and returns the drafts for which that failed. A draft may need
+// room that another frees, so it tries again as long as one succeeds.
 func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool) []*draft {
 	for progress := true; progress; {
 		progress = false
@@ -49,8 +49,8 @@ func (c *consolidator) takeAll(drafts []*draft, do func(d *draft, mark int) bool
 	return drafts
 }
 
-// parts sorts the nodes of drafts into as few parts as one step each may remove, worst
-// first.
+// parts divides the nodes of drafts, worst first, into as few parts as it can. One command may remove
+// the nodes of one part.
 func (c *consolidator) parts(drafts []*draft) []*draft {
 	var parts []*draft
 	for _, d := range drafts {
@@ -73,7 +73,7 @@ func (c *consolidator) parts(drafts []*draft) []*draft {
 	return parts
 }
 
-// rankStaying lets only nodes take pods that no draft removes.
+// rankStaying ranks the nodes that no draft removes: only these take pods.
 func (c *consolidator) rankStaying(drafts []*draft) {
 	goes := make([]bool, c.s.Nodes.Hosts())
 	for _, d := range drafts {
@@ -86,7 +86,7 @@ func (c *consolidator) rankStaying(drafts []*draft) {
 	c.s.Rescheduler.Rank(order)
 }
 
-// searchAnew looks for other places.
+// searchAnew finds other nodes for the pods of a draft's nodes.
 func (c *consolidator) searchAnew(d *draft, mark int) bool {
 	if c.s.Rescheduler.Reschedule() || c.opts.DrainOnly {
 		return true
@@ -113,8 +113,8 @@ func (c *consolidator) searchAnew(d *draft, mark int) bool {
 	return c.redo(d, mark, first)
 }
 
-// redo does at once what was found little by little since the mark, as far as rules between
-// pods let it.
+// redo undoes what was done since the mark in many changes, and does the result in one, as far as
+// rules between pods allow.
 func (c *consolidator) redo(d *draft, mark, first int) bool {
 	once := c.outcome(mark, first)
 	c.s.Nodes.Undo(mark)

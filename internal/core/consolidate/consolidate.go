@@ -7,9 +7,9 @@
 // command may begin now (budgets, cooldowns, what is in progress) is for core/disrupt to
 // say, which hands in who is a candidate.
 //
-// Read consolidate.go (the search), then steps.go (what was found becomes commands), staged.go
-// and progress.go (a command that is too large is done in stages), cost.go (what an eviction
-// costs), spot.go, effort.go (bounds), tuning.go (the constants). It imports the core only,
+// Read search.go (one search), then tries.go (several searches), commands.go and take.go (what was
+// found becomes commands), staged.go and progress.go (a command that is too large is done in
+// stages), consolidator.go and cost.go (what removing a node costs), tuning.go (the constants). It imports the core only,
 // and not core/disrupt.
 package consolidate
 
@@ -19,16 +19,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// Search returns the steps that make the price of all nodes, and a price for
-// every eviction, as low as it can find.
+// Search returns commands that make the price of all nodes, plus a price for every eviction, as
+// low as it can find.
 //
-// Nodes are drained that carry little worth for their price and their evictions, into
-// those that carry most; then windows of the worst that are left are replaced by new
-// ones, many by many. Pods that only moved in thought move again for nothing, so that no
-// pod is evicted twice.
+// First it drains nodes that carry little worth for their price and their evictions into those
+// that carry most. Then it replaces the worst that are left by new ones, several by several. A pod
+// that was moved during the search can be moved again at no cost; in the result each pod is
+// evicted once at most.
 //
-// A search may take so much effort and no more: then what it has found is the answer. If that is
-// nothing, or the search ends in a bug, it is made again without the nodes whose pods have most rules.
+// The effort of a search is bounded. When it is spent, what was found so far is the answer. If that
+// is nothing, or the search ends in a bug, it is repeated without the nodes whose pods have most
+// rules.
 func Search(snap *cluster.Snapshot, opts Options) Result {
 	var givenUp []string
 	for attempt := 0; ; attempt++ {
@@ -44,8 +45,8 @@ func Search(snap *cluster.Snapshot, opts Options) Result {
 	}
 }
 
-// trySearch is one search. cause is empty, or why it did not come to its end: then out is
-// what it had found.
+// trySearch is one search. cause is why it did not come to its end, or empty; out is what it has
+// found until then.
 func trySearch(snap *cluster.Snapshot, opts Options) (out Result, cause string) {
 	meter := effort.New(searchEffort(snap, opts))
 	defer func() {
@@ -60,7 +61,7 @@ func trySearch(snap *cluster.Snapshot, opts Options) (out Result, cause string) 
 	return out, cause
 }
 
-// consolidate is one search. It writes to best whenever it has found something better.
+// consolidate searches, and writes to best whenever it has found something better.
 func consolidate(snap *cluster.Snapshot, opts Options, meter *effort.Meter, best *Result) {
 	c := newConsolidator(snap, opts, meter)
 	if c.out.PriceHourly > c.out.BoundHourly*(1+c.opts.GapMax) || c.opts.GapMax < 0 {

@@ -17,26 +17,26 @@ type consolidator struct {
 	snap *cluster.Snapshot
 	opts Options
 	s    *repack.Session
-	// cost is what evicting a node's pods costs, with what must be saved besides. It is
-	// NaN for nodes that may not go. weight is that of their evictions.
+	// cost is what removing a node must save at least: for the evictions, and as a share of its
+	// price. It is NaN for nodes that may not be removed. weight is that of their evictions.
 	cost, weight []float64
 	why          []verdict.Verdict
 	received     []bool // nodes that commands have put pods on
-	limited      bool   // each change is to be small enough for a step
+	limited      bool   // each change has to be small enough for one command
 	noise        noise
 	// futile are the windows in which the search in progress found nothing, by sumOf.
 	futile map[topology.Sum]bool
-	bought int // nodes from this index on are bought by the search in progress
-	// launched says which launch a node is that steps have bought.
+	bought int // nodes from this index on are launched by the search in progress
+	// launched is, by node, which launch of which command it is.
 	launched map[int]launched
-	// inStages: commands are stages, and launches of earlier ones are worked out anew after the last; late:
-	// what is launched is worked out only then.
+	// inStages: the commands are stages of one draft, and launches of earlier stages are computed anew
+	// after the last. late: all launches are computed only then.
 	inStages, late bool
 	// fewTypes are spot nodes that stay because too few cheaper types could be launched for them.
 	fewTypes map[int32]bool
 	groups   groups
 	total    map[string]total // by pool
-	gain     float64          // what the steps save beyond what they cost
+	gain     float64          // what the commands save beyond what they cost
 	out      Result
 }
 
@@ -64,14 +64,14 @@ func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) 
 	return c
 }
 
-// judge works out what removing a node of the snapshot costs, or why it may not go.
+// judge computes what removing a node of the snapshot costs, or why it may not be removed.
 func (c *consolidator) judge(h int) {
 	n, price := &c.snap.Nodes[h], c.s.Nodes.Price(h)
 	c.cost[h] = math.NaN()
 	if c.why[h] = c.opts.blocked(c.snap, n, price); !c.why[h].IsYes() {
 		return
 	}
-	if len(c.s.Nodes.Added(h)) > 0 { // pods that wait, which are no reschedulable pods that could move
+	if len(c.s.Nodes.Added(h)) > 0 { // pending pods, which cannot be moved
 		c.why[h] = verdict.Of(verdict.NodeBlocked, n.Name, "pending pods may use its free capacity")
 		return
 	}
@@ -85,9 +85,9 @@ func (c *consolidator) judge(h int) {
 	c.cost[h] = (c.weight[h]*hourly + share*price) * youth(c.snap.At.Sub(n.Created))
 }
 
-// bound works out what all nodes together must cost at least: what the pods are worth; or
-// what those cost that may not go, with what the pods of the others are worth beyond those
-// that these have room for.
+// bound computes the lower bound of the price of all nodes. It is the larger of two: what all pods
+// are worth; or the cost of the nodes that stay, plus what the movable pods are worth that do not fit
+// on them.
 func (c *consolidator) bound() {
 	worth, stay, rest := 0.0, 0.0, 0.0
 	for h := range c.snap.Nodes {
@@ -101,7 +101,7 @@ func (c *consolidator) bound() {
 		}
 	}
 	if c.opts.Changed != nil {
-		rest = 0 // nearly all stay, and that takes long
+		rest = 0 // nearly all nodes stay, and FreeAfter of all takes long
 	}
 	for h := 0; h < len(c.snap.Nodes) && rest > 0; h++ {
 		if math.IsNaN(c.cost[h]) {
@@ -111,8 +111,8 @@ func (c *consolidator) bound() {
 	c.out.BoundHourly = min(max(worth, stay+max(rest, 0)), c.out.PriceHourly)
 }
 
-// costOf returns what removing a node costs; nothing for those that are bought only in
-// thought, and NaN for those that may not go.
+// costOf returns what removing a node costs. It is 0 for nodes that the search in progress launches,
+// and NaN for nodes that may not be removed.
 func (c *consolidator) costOf(h int) float64 {
 	switch {
 	case h >= c.bought:
@@ -123,7 +123,7 @@ func (c *consolidator) costOf(h int) float64 {
 	return c.cost[h]
 }
 
-// replaceable says why nothing is bought for a node's pods; yes means that it may be.
+// replaceable returns why nothing is launched for a node's pods; yes means that nodes may be.
 func (c *consolidator) replaceable(h int) verdict.Verdict {
 	n := c.s.Nodes.Node(h)
 	if n == nil || c.opts.Replaceable == nil {
@@ -132,8 +132,8 @@ func (c *consolidator) replaceable(h int) verdict.Verdict {
 	return c.opts.Replaceable(n)
 }
 
-// ranked returns the nodes that are wanted, those first whose use, with what removing
-// them costs, is least for their price. Those that may not go are last.
+// ranked returns the wanted nodes, worst first: a node's rank is its use, plus the cost of removing
+// it, for its price. Nodes that may not be removed are last.
 func (c *consolidator) ranked(use func(h int) float64, want func(h int) bool) []int32 {
 	order := []int32{}
 	rank := make([]float64, c.s.Nodes.Hosts())

@@ -2,7 +2,7 @@ package consolidate
 
 import "github.com/dovetail-sh/dovetail/internal/core/repack"
 
-// draft is a step while it is put together.
+// draft is a command while it is put together.
 type draft struct {
 	remove   []int32
 	launches []purchase
@@ -34,14 +34,14 @@ type launched struct {
 	typesMin int
 }
 
-// groups are changes that belong together, because one removes a node that another
-// bought or put pods on. Each becomes one step.
+// groups joins changes that depend on each other: one removes a node that another launched or put
+// pods on. Each group becomes one command.
 type groups struct {
 	parent  []int32   // by change
 	removed [][]int32 // by change that is its own parent: nodes of the snapshot
 }
 
-// forget makes each change one that is alone.
+// forget separates all changes again.
 func (g *groups) forget() {
 	g.parent, g.removed = g.parent[:0], g.removed[:0]
 }

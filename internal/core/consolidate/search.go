@@ -9,8 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// search looks for what could be cheaper, and returns what it found. The session is as it
-// was before.
+// search finds what could be cheaper, and returns it as drafts. It leaves the session as it was.
 func (c *consolidator) search() []*draft {
 	mark := c.s.Nodes.Begin()
 	c.bought = c.s.Nodes.Hosts()
@@ -25,7 +24,7 @@ func (c *consolidator) search() []*draft {
 	return drafts
 }
 
-// drain removes nodes, worst first, whose pods all find room on others.
+// drain removes nodes, worst first, whose pods all fit on others.
 func (c *consolidator) drain() {
 	order := c.ranked(c.s.Room, func(int) bool { return true })
 	best := slices.Clone(order)
@@ -44,7 +43,8 @@ func (c *consolidator) drain() {
 	}
 }
 
-// replace puts new nodes in the place of windows of the worst.
+// replace replaces the worst nodes by new ones, several at a time: a window is some nodes that follow
+// each other in the ranking.
 func (c *consolidator) replace() {
 	rounds := roundsMax
 	if len(c.snap.Nodes) > manyNodes {
@@ -63,8 +63,8 @@ func (c *consolidator) replace() {
 	})
 }
 
-// windows goes over windows of the nodes that are wanted, worst first, as long as one
-// of them gains something.
+// windows calls gains for windows of the wanted nodes, worst first, of each size. It starts over as
+// long as one of them gained something, at most so many rounds.
 func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hosts []int32) bool) {
 	var order []int32
 	stale := true
@@ -87,8 +87,8 @@ func (c *consolidator) windows(rounds int, want func(h int) bool, gains func(hos
 	}
 }
 
-// swap removes nodes and buys others for their pods, if that saves enough. Windows that come
-// again as they were are left alone: while others change, room for their pods hardly gets more.
+// swap removes nodes and launches others for their pods, if that saves enough. A window that gained
+// nothing is not tried again until its nodes change: changes of other nodes hardly make room for it.
 func (c *consolidator) swap(mark int, hosts []int32) bool {
 	if c.opts.Changed != nil && !slices.ContainsFunc(hosts, func(h int32) bool { n := c.s.Nodes.Node(int(h)); return n == nil || c.opts.Changed(n) }) {
 		return false
@@ -119,7 +119,7 @@ func (c *consolidator) swap(mark int, hosts []int32) bool {
 	return false
 }
 
-// sumOf returns a sum of nodes, in any order, and of what was put on them.
+// sumOf returns a hash of nodes, in any order, and of the pods that were put on them.
 func (c *consolidator) sumOf(hosts []int32) (sum topology.Sum) {
 	for _, h := range hosts {
 		one := topology.Sum(0).Add(uint64(h)).Add(uint64(c.s.Nodes.Bin(int(h))))
@@ -131,7 +131,7 @@ func (c *consolidator) sumOf(hosts []int32) (sum topology.Sum) {
 	return sum
 }
 
-// drafts gathers what each group does in the end, best first.
+// drafts returns what each group of changes comes to, best first.
 func (c *consolidator) drafts() (all []*draft) {
 	byRoot := map[int32]*draft{}
 	for change, removed := range c.groups.removed {

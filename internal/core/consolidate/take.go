@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/repack"
 )
 
-// take removes the nodes of a draft, finds places for their pods, and returns the step.
-// It is false when there are none, or the step would not save enough.
+// take removes the nodes of a draft and returns the command. do finds nodes for their pods. take is
+// false if a pod has none, or the command would not save enough.
 func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool) (step plan.Command, gain float64, ok bool) {
 	step.Reason = plan.Underutilized
 	if !c.opts.mayGo(c.snap, d.remove) {
@@ -63,7 +63,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	return step, step.SavingHourly - cost, true
 }
 
-// accept makes a step final.
+// accept makes a command final.
 func (c *consolidator) accept(mark int, step plan.Command, gain float64) {
 	c.s.Nodes.Keep(mark)
 	c.out.Steps = append(c.out.Steps, step)
@@ -71,8 +71,8 @@ func (c *consolidator) accept(mark int, step plan.Command, gain float64) {
 	c.gain += gain
 }
 
-// launch returns what is to be bought for a node; false where that is nothing that may be
-// bought.
+// launch returns what to launch for a node of the session; false if nothing fits that may be
+// launched.
 func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launch, bool) {
 	if !c.s.Nodes.IsSpot(h) {
 		typesMin = 0
@@ -81,8 +81,9 @@ func (c *consolidator) launch(h int, priceMax float64, typesMin int) (plan.Launc
 	return l, ok && (!c.s.Nodes.IsSpot(h) || pools >= c.opts.OfferingsMin)
 }
 
-// relaunch has launches of earlier steps hold what was put on the nodes, of those that
-// come before first. It is false, and nothing changes, where one can't.
+// relaunch computes the launches of the nodes anew that earlier commands have launched (those before
+// first), so that they hold what was put on them since. It is false, and changes nothing, if one
+// cannot.
 func (c *consolidator) relaunch(hosts []int, first int) bool {
 	slices.Sort(hosts)
 	hosts = slices.DeleteFunc(slices.Compact(hosts), func(h int) bool { return h >= first })
@@ -106,7 +107,7 @@ func (c *consolidator) relaunch(hosts []int, first int) bool {
 	return true
 }
 
-// name says which pods go where: pods of a class are alike.
+// name fills in which pods go where. The search only counts pods of a class, because they are alike.
 func (c *consolidator) name(step *plan.Command, d *draft, bought []int, landed []repack.Move) {
 	waiting := map[int32][]cluster.PodRef{}
 	for _, h := range d.remove {
@@ -138,7 +139,7 @@ func (c *consolidator) name(step *plan.Command, d *draft, bought []int, landed [
 	}
 }
 
-// follow does what the draft says, but for buying better.
+// follow does what the draft says, unless other launches are cheaper.
 func (c *consolidator) follow(d *draft, _ int) bool {
 	todo := slices.Clone(d.moves)
 	c.s.Rescheduler.PutAll(todo)
@@ -152,8 +153,9 @@ func (c *consolidator) follow(d *draft, _ int) bool {
 	return c.launchAlike(d, todo)
 }
 
-// launchAlike buys what the draft does, and puts the pods where they are there. Pods that move
-// go to what is bought if there is room: what others have free is left for later steps.
+// launchAlike launches the same nodes as the draft, with the same pods. Pods that the draft moves to
+// existing nodes go to the launched ones if there is room: the free capacity of existing nodes is left
+// for later commands.
 func (c *consolidator) launchAlike(d *draft, moves []repack.Move) bool {
 	var bought []int
 	var todo []repack.Move
@@ -181,7 +183,7 @@ func (c *consolidator) launchAlike(d *draft, moves []repack.Move) bool {
 	return true
 }
 
-// outcome returns what was bought and moved since the mark, when so many nodes there were.
+// outcome returns what was launched and moved since the mark. There were first nodes then.
 func (c *consolidator) outcome(mark, first int) *draft {
 	d := &draft{moves: c.s.Nodes.Moved(mark, first)}
 	for _, h := range c.s.Nodes.Launched(mark) {

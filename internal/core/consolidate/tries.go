@@ -7,8 +7,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// bestOfTries plans a few times where there are few nodes, with these in another order
-// each time, and leaves the plan that gains most in best.
+// bestOfTries plans several times if there are few nodes, each time with the nodes in another order.
+// It leaves the plan that gains most in best.
 func (c *consolidator) bestOfTries(best *Result) {
 	nodes := len(c.snap.Nodes)
 	tries := min(max(triesNodesMax/max(nodes, 1), 1), triesMax)
@@ -68,8 +68,9 @@ func removed(steps []plan.Command) (n int) {
 	return n
 }
 
-// plan searches, makes steps of what it found, and looks again where that was not all, unless it
-// would find the same. It gives up what can't come near what was gained before.
+// plan searches and makes commands of what it found. If not everything became commands it searches
+// again, unless it would find the same. It gives up when it cannot come near gained, what another
+// order of nodes has gained.
 func (c *consolidator) plan(gained float64) {
 	for range searchRoundsMax {
 		had, drafts := len(c.out.Steps), c.search()
@@ -84,7 +85,7 @@ func (c *consolidator) plan(gained float64) {
 	}
 }
 
-// estimateOf returns what drafts would save beyond what they cost, with all steps made so far.
+// estimateOf returns what the drafts and all commands so far would save beyond what they cost.
 func (c *consolidator) estimateOf(drafts []*draft) float64 {
 	sum := c.gain
 	for _, d := range drafts {
@@ -96,14 +97,15 @@ func (c *consolidator) estimateOf(drafts []*draft) float64 {
 	return sum
 }
 
-// conclude keeps the nodes that steps have put pods on: nobody is to be evicted twice.
+// conclude notes the nodes that commands have put pods on. They are not removed, so that no pod is
+// evicted twice.
 func (c *consolidator) conclude() {
 	for h := range c.received {
 		c.received[h] = len(c.s.Nodes.Added(h)) > 0
 	}
 }
 
-// noteKept says why candidates stay.
+// noteKept adds to the result why candidates stay.
 func (c *consolidator) noteKept() {
 	gone := map[string]bool{}
 	for i := range c.out.Steps {
