@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// begin adds a step that removes the nodes with these indexes, as far as budgets let it.
+// begin adds to the plan a command that removes the nodes with these indexes, if budgets allow it.
 func (w *work) begin(nodes []int, step plan.Command) {
 	w.eligible[step.Reason] += len(nodes)
 	need, short := w.needOf(nodes, step.Reason)
@@ -24,7 +24,7 @@ func (w *work) begin(nodes []int, step plan.Command) {
 	}
 	step.Remove = nil
 	var claims []string
-	priced := step.Reason == Underutilized // it knows what it saves
+	priced := step.Reason == Underutilized // the search has computed what it saves
 	for _, i := range nodes {
 		n := &w.snap.Nodes[i]
 		w.taken[i] = true
@@ -49,8 +49,8 @@ func (w *work) begin(nodes []int, step plan.Command) {
 	w.out.Commands = append(w.out.Commands, step)
 }
 
-// needOf returns how many nodes of each pool are among those with these indexes, and the
-// first for which its pool's budgets leave no room; nil: there is none.
+// needOf counts the nodes with these indexes by pool. It also returns the first that its pool's budgets
+// do not allow; nil: there is none.
 func (w *work) needOf(nodes []int, reason string) (need map[string]int, short *cluster.Node) {
 	need = map[string]int{}
 	for _, i := range nodes {
@@ -87,7 +87,7 @@ func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
 	return 0
 }
 
-// stepID returns a name for a step that no other has.
+// stepID returns a name for a command that no other has.
 func stepID(claims []string, at time.Time) string {
 	h := fnv.New64a()
 	for _, c := range claims {

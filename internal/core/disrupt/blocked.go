@@ -19,9 +19,9 @@ func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	}
 }
 
-// blocked returns why a node may not be disrupted, whatever the reason; yes means that
-// it may be. Pods cannot block what must happen in the end anyway, if their node has a
-// time after which they are ended.
+// blocked returns why a node may not be disrupted for any reason; yes means that it may be. With
+// eventually, the node has to be replaced in the end: then its pods do not block that if its
+// NodeClaim has a terminationGracePeriod.
 func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	no := func(format string, args ...any) verdict.Verdict {
 		return verdict.Of(verdict.NodeBlocked, n.Name, format, args...)
@@ -56,8 +56,8 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// fixed returns why a node of a static pool stays: nothing can be launched in its place. One
-// that the cloud takes away is lost anyway.
+// fixed returns why a node of a static pool stays: nothing can be launched in its place. For an
+// interrupted node it returns yes, because the node is lost anyway.
 func (w *work) fixed(n *cluster.Node, reason string) verdict.Verdict {
 	if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static && pool.Unready != "" && reason != Interrupted {
 		return verdict.Of(verdict.NodeBlocked, n.Name, "pool %s has a fixed number of nodes, and nothing would replace it: %s", n.Pool, pool.Unready)
@@ -69,8 +69,8 @@ func meantFor(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
 }
 
-// hadPodEvent returns why a node is not yet looked at for what it costs: pods came or went a
-// short time ago.
+// hadPodEvent returns why a node is not considered for consolidation yet: consolidateAfter has not
+// elapsed since the last pod event.
 func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	pool, _ := w.snap.PoolByName(n.Pool)
 	idle, ever := ConsolidatableAt(n, pool)
@@ -84,8 +84,8 @@ func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// ConsolidatableAt returns from when on a node may be looked at for what it costs, if no pod
-// comes or goes until then; false: never.
+// ConsolidatableAt returns from when on a node may be consolidated if there is no pod event until
+// then; false: never.
 func ConsolidatableAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever bool) {
 	if pool.ConsolidateAfter < 0 || pool.Static {
 		return time.Time{}, false
@@ -93,8 +93,7 @@ func ConsolidatableAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever b
 	return n.LastPodEvent.Add(pool.ConsolidateAfter), true
 }
 
-// busy returns why a node that is empty is not removed for it; yes means that it may
-// be.
+// busy returns why a node may not be removed to save its price; yes means that it may be.
 func (w *work) busy(n *cluster.Node) verdict.Verdict {
 	if why := w.blocked(n, false); !why.IsYes() {
 		return why
@@ -102,8 +101,8 @@ func (w *work) busy(n *cluster.Node) verdict.Verdict {
 	return w.hadPodEvent(n)
 }
 
-// replaceable says whether something may be bought for the pods of a node, which it may
-// not while replacements of its pool fail.
+// replaceable returns why nothing is launched for the pods of a node: replacements of its pool failed a
+// short time ago.
 func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 	until := w.scope.paused[n.Pool]
 	if !until.After(w.snap.At) {
@@ -112,8 +111,7 @@ func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.PoolPaused, n.Name, "replacements of pool %s failed, the next try is not before %s", n.Pool, until.UTC().Format(time.TimeOnly))
 }
 
-// consolidates reports whether a pool wants its nodes consolidated and its budgets allow
-// that now.
+// consolidates reports whether a pool's nodes are to be consolidated, and its budgets allow that now.
 func (w *work) consolidates(pool string) bool {
 	p, ok := w.snap.PoolByName(pool)
 	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.ledger.Allowed(pool, Underutilized) > 0

@@ -7,6 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
+// findCommands finds the commands in progress, sorted by ID, and takes their nodes.
 func (w *work) findCommands() {
 	byID := map[string]*command{}
 	find := func(n *cluster.Node) *command {
@@ -46,7 +47,7 @@ func (w *work) findCommands() {
 	slices.SortFunc(w.commands, func(a, b *command) int { return strings.Compare(a.id, b.id) })
 }
 
-// arrived reports whether all replacements of a step are initialized.
+// arrived reports whether all replacements of a command are initialized.
 func (w *work) arrived(f *command) bool {
 	for _, i := range f.replacements {
 		if !w.snap.Nodes[i].Initialized {
@@ -66,8 +67,7 @@ func (w *work) nodesOfCommands(which func(*command) bool) (nodes []int) {
 	return nodes
 }
 
-// replaces reports whether the node was launched for a step from whose nodes pods are
-// still to come.
+// replaces reports whether the node is the replacement of a command whose nodes still have pods.
 func (w *work) replaces(n *cluster.Node) bool {
 	if n.Replaces == "" {
 		return false

@@ -1,16 +1,17 @@
-// Package disrupt decides which running nodes should go, why, and what is launched
-// instead: for being empty, drifted, near the end of their time, or too dear.
+// Package disrupt decides which running nodes are removed and what is launched in their place:
+// nodes that are empty, drifted, about to expire or be interrupted, or too expensive.
 //
 // The one idea: a command is begun by tainting its nodes and launching what replaces them,
 // and everything about it stands in the API from then on. Each decision finds the commands
 // in progress in the snapshot, as they are, and says of each: finish it (the nodes may go),
-// undo it, or leave it. So nothing that matters is remembered, nothing is waited for, and a
-// crash is just a long pause between two decisions. What a Memory holds saves work: it says
+// undo it, or leave it. So nothing that matters is remembered, no decision waits, and a
+// crash is only a long pause between two decisions. What a Memory holds saves work: it says
 // what failed a short time ago, and which searches need not be made yet.
 //
-// Read Propose, then commands.go (commands in progress), replace.go (new commands), overlay.go
-// (what-if), blocked.go (why not), memory.go, scope.go and learn.go (what is remembered),
-// tuning.go (the constants). It imports the core only.
+// Read Propose, then work.go (one decision), judge.go (commands in progress), replace.go and
+// underutilized.go (new commands), future.go and overlay.go (the cluster as it will be), blocked.go
+// (why not), soft_taints.go, memory.go, scope.go and learn.go (what is remembered), tuning.go (the
+// constants). It imports the core only.
 package disrupt
 
 import (
@@ -21,17 +22,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// Propose decides what should be done about nodes that could be disrupted: which commands
-// to begin, which nodes of commands in progress go now, which commands to undo. Blocked says
-// of the others why they stay. It returns the memory for the next decision: whoever carries
-// the plan out adds to it how long the search took (SearchTook) and what failed
-// (WriteFailed). The memory that is handed in does not change.
+// Propose decides about nodes that could be disrupted: which commands to begin, which nodes of
+// commands in progress to delete now, and which commands to undo. The plan's Blocked says why the
+// other nodes stay. Propose also returns the memory for the next decision. The caller adds to it how
+// long the search took (SearchTook) and what failed (WriteFailed). The memory that is passed in does
+// not change.
 func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Disruption, Memory) {
 	return ProposeTimed(snap, memory, opts, func(_, _ string, search func()) { search() })
 }
 
-// ProposeTimed is Propose, with each search for a reason run by timed; kind is the kind of
-// consolidation.
+// ProposeTimed is Propose that calls timed to run the search for each reason; kind is the kind of
+// consolidation in metrics.
 func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Disruption, Memory) {
 	next := memory.own()
 	next.notice(snap)
@@ -62,14 +63,14 @@ func (w *work) decideAll(timed func(reason, kind string, search func())) {
 	w.dropObsolete()
 	for _, reason := range []string{Interrupted, Empty, Drifted, Expired, Underutilized} {
 		if reason == Underutilized && w.scope.search == NoSearch {
-			continue // it is not known
+			continue // without a search the number is not known
 		}
 		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Nodes: w.eligible[reason]})
 	}
 }
 
-// openOrphans opens nodes that are closed or marked but belong to no step: a step was being
-// undone, or begun, when we stopped.
+// openOrphans opens nodes with the disrupted taint or a disruption reason that belong to no command:
+// the controller stopped while it began or undid one.
 func (w *work) openOrphans() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
@@ -83,7 +84,7 @@ func (w *work) openOrphans() {
 	}
 }
 
-// empty proposes nodes that nobody needs.
+// empty proposes to remove nodes without pods.
 func (w *work) empty() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
@@ -105,7 +106,7 @@ func (w *work) empty() {
 	}
 }
 
-// dropObsolete forgets why nodes stay that go after all, for another reason.
+// dropObsolete removes from Blocked the nodes that go after all, for another reason.
 func (w *work) dropObsolete() {
 	goes := map[string]bool{}
 	for i := range w.out.Commands {

@@ -20,8 +20,8 @@ func (w *work) judgeCommands() {
 	}
 }
 
-// goesOn returns when a step may go on, or has taken too long, if no other node is initialized
-// before; zero: all of it that is left to be decided has been.
+// goesOn returns when a command may proceed, or has taken too long, if no other node is initialized
+// before; zero: nothing is left to be decided about it.
 func (w *work) goesOn(f *command) time.Time {
 	switch settled := f.since.Add(w.opts.Grace); {
 	case len(f.nodes) == 0 || f.ended:
@@ -39,10 +39,10 @@ func (w *work) goesOn(f *command) time.Time {
 func (w *work) decide(f *command) {
 	age := w.snap.At.Sub(f.since)
 	if len(f.nodes) == 0 {
-		return // only the nodes' end is waited for
+		return // all its nodes are being deleted
 	}
 	if f.going > 0 && w.arrived(f) {
-		w.finish(f) // there is no way back any more
+		w.finish(f) // it cannot be undone any more
 		return
 	}
 	if why := w.void(f); !why.IsYes() {
@@ -71,7 +71,7 @@ func (w *work) decide(f *command) {
 	}
 }
 
-// void returns why a command in progress is to be undone whatever its replacements do.
+// void returns why a command in progress has to be undone, whatever the state of its replacements.
 func (w *work) void(f *command) verdict.Verdict {
 	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
@@ -85,7 +85,7 @@ func (w *work) void(f *command) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// still returns why a node should not go any more.
+// still returns why a node of a command must not be removed any more; yes: it may still be.
 func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	reasonGone := func(why string) verdict.Verdict { return verdict.Of(verdict.StepBroken, n.Name, "%s", why) }
 	switch {
@@ -111,17 +111,17 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	eventually := f.reason == Drifted || f.reason == Expired || f.reason == Interrupted
 	held := *n
 	if f.reason != Empty {
-		held.Planned = 0 // it is closed, so they will be meant for another
+		held.Planned = 0 // it has the disrupted taint, so these pods will be planned for another node
 	}
 	held.Reschedulable = slices.DeleteFunc(slices.Clone(n.Reschedulable), func(r cluster.ReschedulablePod) bool { return r.DoNotDisrupt == "" })
 	for i := range held.Reschedulable {
-		held.Reschedulable[i].PDBs = nil // what they allow is asked again at each eviction
+		held.Reschedulable[i].PDBs = nil // each eviction asks what they allow
 	}
 	return w.blocked(&held, eventually)
 }
 
-// ready reports whether the nodes of a step may go: all are closed, all replacements are
-// initialized, and every pod has a place on a node that is. It returns a verdict when
+// ready reports whether the nodes of a command may be deleted: all have the disrupted taint, all
+// replacements are initialized, and every pod has a target node that is ready. It returns a verdict if
 // that cannot become true any more.
 func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	ready = true
@@ -147,7 +147,7 @@ func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	return verdict.Verdict{}, ready
 }
 
-// finish lets the nodes of a step go.
+// finish deletes the nodes of a command.
 func (w *work) finish(f *command) {
 	f.ended = true
 	for _, i := range f.nodes {
@@ -155,7 +155,7 @@ func (w *work) finish(f *command) {
 	}
 }
 
-// undo undoes a command: replacements without pods go, the nodes are opened again.
+// undo undoes a command: it deletes replacements without pods, and opens the nodes again.
 func (w *work) undo(f *command, why verdict.Verdict, failed bool) {
 	f.ended = true
 	u := plan.Undo{Command: f.id, Reason: f.reason, Why: why, Failed: failed}

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// learn adds to the memory what a decision came to.
+// learn adds the results of a decision to the memory.
 func (m *Memory) learn(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
 	m.Search = s.search
@@ -79,7 +79,7 @@ func (m *Memory) learnFailures(s *scope, p *plan.Disruption) {
 	}
 }
 
-// learnSearch adds what a search for consolidation came to.
+// learnSearch adds the results of a search for consolidation.
 func (m *Memory) learnSearch(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
 	begun := slices.ContainsFunc(p.Commands, func(s plan.Command) bool { return s.Reason == Underutilized })

@@ -29,8 +29,8 @@ func hold(snap *cluster.Snapshot, pool string, amount quantity.List) {
 	}
 }
 
-// Room returns what the limits of each pool that has some leave beside its nodes. What is on its
-// way out leaves room already.
+// Room returns, for each pool with limits, what these leave beside its nodes. Nodes that are being
+// deleted do not count.
 func Room(snap *cluster.Snapshot) map[string]quantity.List {
 	room := map[string]quantity.List{}
 	for i := range snap.Pools {
@@ -53,7 +53,7 @@ func Room(snap *cluster.Snapshot) map[string]quantity.List {
 	return room
 }
 
-// takeNode takes what one node has of what is left.
+// takeNode takes the resources of one node from what is left.
 func takeNode(left, node quantity.List) {
 	for name := range left {
 		if name == quantity.Nodes {
@@ -64,8 +64,8 @@ func takeNode(left, node quantity.List) {
 	}
 }
 
-// beside returns why a pod was refused, without the numbers of limits: those are less what is
-// held of them.
+// beside returns why a pod was refused, without the numbers of limits: what is held of the limits makes
+// them misleading.
 func beside(why verdict.Verdict) verdict.Verdict {
 	if why.Reason == verdict.PoolLimitReached {
 		why.Detail = "its limits leave no room beside what is there until it is gone"

@@ -8,12 +8,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// overlay is a snapshot in which some nodes are gone and some pods are elsewhere. It
-// shares everything with the snapshot it was made from that it does not change.
+// overlay is a snapshot in which some nodes are gone and some pods are on other nodes. What it does not
+// change it shares with the snapshot that it was made from.
 type overlay struct {
 	snap *cluster.Snapshot
 	at   map[string]int // node name → index
-	// waiting are pending pods that keep their place on a node that is not known yet.
+	// waiting are pending pods whose target node is an in-flight NodeClaim.
 	waiting map[cluster.PodRef]bool
 }
 
@@ -31,8 +31,8 @@ func copyOf(snap *cluster.Snapshot) *cluster.Snapshot {
 	return &c
 }
 
-// without returns the overlay's snapshot with nodes gone, and their pods pending. They
-// hold what they did of their pools' limits.
+// without returns the overlay's snapshot with nodes gone and their pods pending. The nodes still count
+// against the limits of their pools.
 func (o *overlay) without(nodes []int) *cluster.Snapshot {
 	snap := copyOf(o.snap)
 	for _, i := range nodes {
@@ -55,9 +55,9 @@ func (o *overlay) remove(nodes []int) {
 	o.snap = o.without(nodes)
 }
 
-// assign puts pending pods where they are meant to be, and forgets the other pending
-// ones: those that will wait for a node that is to be launched, and those that nothing
-// can take. Neither is in the way of what comes next.
+// assign puts pending pods on their target nodes, and drops the other pending pods: those for which a
+// node is going to be launched, and those that no node can take. Neither kind takes room that later
+// commands could use.
 func (o *overlay) assign(placements []plan.Assignment) {
 	meant := make(map[cluster.PodRef]string, len(placements))
 	for _, p := range placements {
@@ -75,7 +75,7 @@ func (o *overlay) assign(placements []plan.Assignment) {
 		}
 		n := &o.snap.Nodes[i]
 		n.Planned++
-		if n.InFlight != nil { // what it will be is not known, so its pods stay pending
+		if n.InFlight != nil { // its instance type is not known, so its pods stay pending
 			p.Planned = n.Name
 			o.waiting[p.PodRef] = true
 			waiting = append(waiting, p)
@@ -88,7 +88,7 @@ func (o *overlay) assign(placements []plan.Assignment) {
 	o.snap.Pending = waiting
 }
 
-// closed returns the snapshot with some nodes closed to pods.
+// closed returns the snapshot with some nodes closed to further pods.
 func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Snapshot {
 	with := *snap
 	with.Nodes = slices.Clone(snap.Nodes)
@@ -100,10 +100,10 @@ func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Sna
 	return &with
 }
 
-// closingTaint stands for the one that a node gets when it is marked.
+// closingTaint stands for the disrupted taint.
 const closingTaint = "dovetail.sh/to-be-replaced"
 
-// holdLaunches takes from the limits what the launches of a step may need of them.
+// holdLaunches takes from the limits what the launches of a command may need of them.
 func (o *overlay) holdLaunches(launches []plan.Launch) {
 	for i := range launches {
 		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
@@ -112,8 +112,8 @@ func (o *overlay) holdLaunches(launches []plan.Launch) {
 	}
 }
 
-// withinLimits reports whether the limits allow the launches of a step, beside all that is
-// there and what earlier steps launch.
+// withinLimits reports whether the limits allow the launches of a command, beside all nodes that exist
+// and what earlier commands launch.
 func (o *overlay) withinLimits(launches []plan.Launch) bool {
 	room := Room(o.snap)
 	for i := range launches {

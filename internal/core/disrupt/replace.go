@@ -19,25 +19,23 @@ type replacer struct {
 	noneFound bool
 }
 
-// drifted proposes to replace nodes that are not what their pool would launch now:
-// those without pods first, then the longest drifted.
+// drifted proposes to replace drifted nodes: those without pods first, then those that drifted first.
 func (r *replacer) drifted() {
 	r.replace(Drifted, func(n *cluster.Node) bool { return n.Drifted != "" }, func(a, b *cluster.Node) int {
 		return cmp.Or(cmp.Compare(min(1, len(a.Reschedulable)), min(1, len(b.Reschedulable))), a.DriftedSince.Compare(b.DriftedSince))
 	})
 }
 
-// interrupted proposes to replace nodes that the cloud takes away. When there is little
-// time left, neither budgets nor pods are asked: the node goes anyway, and all that can
-// be chosen is whether its pods find another.
+// interrupted proposes to replace nodes that the cloud interrupts. When little time is left, neither
+// budgets nor pods are asked: the node is lost anyway, and only a replacement helps its pods.
 func (r *replacer) interrupted() {
 	r.replace(Interrupted, func(n *cluster.Node) bool { return n.Reclaimed != "" && !r.work.snap.At.Before(due(n)) }, func(a, b *cluster.Node) int {
 		return a.Expires.Compare(b.Expires)
 	})
 }
 
-// expired proposes to replace nodes before their time is over, so that their pods
-// find others ready. At the deadline itself they are removed without asking.
+// expired proposes to replace nodes before they expire, so that other nodes are ready for their pods.
+// Expired nodes are removed without asking (core/lifecycle).
 func (r *replacer) expired() {
 	r.replace(Expired, func(n *cluster.Node) bool {
 		return n.Reclaimed == "" && !n.Expires.IsZero() && !r.work.snap.At.Before(due(n))
@@ -46,8 +44,8 @@ func (r *replacer) expired() {
 	})
 }
 
-// replace proposes a step for each node that is wanted gone, in order. One that has no
-// replacement now is no reason not to look at the next.
+// replace proposes a command for each wanted node, in order. If a node has no replacement now, the next
+// is still considered.
 func (r *replacer) replace(reason string, wanted func(*cluster.Node) bool, order func(a, b *cluster.Node) int) {
 	var candidates []int
 	for i := range r.work.snap.Nodes {
@@ -79,7 +77,7 @@ func (r *replacer) replace(reason string, wanted func(*cluster.Node) bool, order
 		case len(n.Reschedulable) > 0:
 			if r.probes == 0 {
 				r.taints.wait(i, reason, verdict.Verdict{})
-				continue // another look will come to it
+				continue // a later decision will come to it
 			}
 			r.probes--
 			if step, why = r.replacementOf(i, reason); !why.IsYes() {
@@ -92,8 +90,8 @@ func (r *replacer) replace(reason string, wanted func(*cluster.Node) bool, order
 	}
 }
 
-// irreplaceable returns why a node is not replaced now, as far as that can be known
-// without working out by what.
+// irreplaceable returns why a node is not replaced now, as far as that is known without working out
+// its replacement.
 func (r *replacer) irreplaceable(n *cluster.Node, reason string) verdict.Verdict {
 	if r.work.urgent(n, reason) {
 		return r.work.unmovable(n)
@@ -117,10 +115,10 @@ func (r *replacer) irreplaceable(n *cluster.Node, reason string) verdict.Verdict
 	return r.work.scope.coolingDown[n.Name]
 }
 
-// replacementOf returns the step that replaces one node: where its pods go, and what is
-// bought for those that no node that runs has room for. They do not go to nodes
-// that are themselves to be replaced soon, unless there is no other way. Where the node
-// before had no way at all, that is asked first: often none has, for a pool is at its limits.
+// replacementOf returns the command that replaces one node: the target nodes of its pods, and launches
+// for the pods that no running node has room for. Nodes that will be replaced soon themselves take pods
+// only if there is no other way. If the node before had no replacement at all, that case is tried
+// first: often no node has one, because a pool is at its limits.
 func (r *replacer) replacementOf(i int, reason string) (step plan.Command, why verdict.Verdict) {
 	snap := r.work.future.ahead().without([]int{i})
 	find := func(snap *cluster.Snapshot) (plan.Command, verdict.Verdict) {
@@ -145,7 +143,7 @@ func (r *replacer) replacementOf(i int, reason string) (step plan.Command, why v
 	return step, why
 }
 
-// stepOf reads the step that replaces a node out of the plan for its pods.
+// stepOf makes the command that replaces a node out of the plan for its pods.
 func (r *replacer) stepOf(i int, reason string, p plan.Plan) (plan.Command, verdict.Verdict) {
 	n := &r.work.snap.Nodes[i]
 	reschedulable := make(map[cluster.PodRef]bool, len(n.Reschedulable))

@@ -66,7 +66,7 @@ func (c *consolidation) run() {
 	}
 }
 
-// mayBeginOf returns how many of the steps budgets let begin now, those first that come first.
+// mayBeginOf returns how many of the commands budgets allow to begin now, in this order.
 func (c *consolidation) mayBeginOf(steps []plan.Command) (n int) {
 	taken := map[string]int{}
 	for i := range steps {
@@ -89,8 +89,8 @@ func (c *consolidation) mayBeginOf(steps []plan.Command) (n int) {
 	return n
 }
 
-// waitsFor returns the pools whose budgets keep steps from being begun; nil if something else
-// keeps one of them.
+// waitsFor returns the pools whose budgets keep commands from being begun; nil if one of the commands
+// waits for something else.
 func (c *consolidation) waitsFor(steps []plan.Command) map[string]int {
 	pools := map[string]int{}
 	for i := range steps {
@@ -110,7 +110,7 @@ func (c *consolidation) waitsFor(steps []plan.Command) map[string]int {
 	return pools
 }
 
-// noteScores keeps the last score of each step that is begun, and of each that was rejected.
+// noteScores keeps the last score of each command that is begun or was rejected.
 func (c *consolidation) noteScores(found consolidate.Result) {
 	goes, begun, noted := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range found.Steps {
@@ -129,8 +129,7 @@ func (c *consolidation) noteScores(found consolidate.Result) {
 	}
 }
 
-// anyLeft reports whether a budget allows consolidation of anything: else it need not be
-// worked out.
+// anyLeft reports whether any budget allows consolidation: otherwise no search is needed.
 func (c *consolidation) anyLeft() bool {
 	for i := range c.work.snap.Pools {
 		if p := c.work.snap.Pools[i].Name; c.work.consolidates(p) && c.work.ledger.Left(p, Underutilized) > 0 {
@@ -140,7 +139,7 @@ func (c *consolidation) anyLeft() bool {
 	return false
 }
 
-// noteExcluded notes which nodes are no candidates now.
+// noteExcluded notes for the memory which nodes are no candidates now.
 func (c *consolidation) noteExcluded() {
 	for i := range c.work.snap.Nodes {
 		if n := &c.work.snap.Nodes[i]; n.Claim != "" && !n.Deleting && !c.stays(i, n).IsYes() {
@@ -149,8 +148,8 @@ func (c *consolidation) noteExcluded() {
 	}
 }
 
-// anyChanged reports whether there is a node to be looked at of which the last search that found
-// nothing did not know.
+// anyChanged reports whether any node has changed since the last search that found nothing, or has
+// become a candidate.
 func (c *consolidation) anyChanged() bool {
 	for i := range c.work.snap.Nodes {
 		if n := &c.work.snap.Nodes[i]; c.happened(n) || c.excluded[n.Name] && c.stays(i, n).IsYes() {
@@ -160,8 +159,8 @@ func (c *consolidation) anyChanged() bool {
 	return false
 }
 
-// happened reports whether something that had happened to a node has been over for long enough only
-// since the last search that found nothing.
+// happened reports whether, since the last search that found nothing, consolidateAfter of a node has
+// elapsed or the cooldown of one of its pods has ended.
 func (c *consolidation) happened(n *cluster.Node) bool {
 	over := n.LastPodEvent
 	if pool, ok := c.work.snap.PoolByName(n.Pool); ok {
@@ -169,16 +168,16 @@ func (c *consolidation) happened(n *cluster.Node) bool {
 	}
 	for i := range n.Reschedulable {
 		if r := &n.Reschedulable[i]; !r.Moved.IsZero() {
-			if rested := r.Moved.Add(c.work.opts.Terms.CooldownOf(r)); rested.After(over) {
-				over = rested
+			if end := r.Moved.Add(c.work.opts.Terms.CooldownOf(r)); end.After(over) {
+				over = end
 			}
 		}
 	}
 	return over.After(c.work.scope.since) && !over.After(c.work.snap.At)
 }
 
-// noteStaying says of each node why consolidation does not remove it, without having
-// worked out whether that would save anything.
+// noteStaying notes for each node why consolidation does not remove it, without a search for what
+// that would save.
 func (c *consolidation) noteStaying() {
 	for i := range c.work.snap.Nodes {
 		n := &c.work.snap.Nodes[i]
@@ -195,35 +194,34 @@ func (c *consolidation) noteStaying() {
 	}
 }
 
-// consolidatable returns why a node is none that consolidation may remove; yes means
-// that it may.
+// consolidatable returns why consolidation may not remove a node; yes means that it may.
 func (c *consolidation) consolidatable(n *cluster.Node) verdict.Verdict {
 	return c.stays(c.work.future.over.at[n.Name], n)
 }
 
-// stays is consolidatable for the node with an index, as it is now or will be.
+// stays is consolidatable for the node with the index, as it is now or as it will be.
 func (c *consolidation) stays(i int, n *cluster.Node) verdict.Verdict {
 	pool, ok := c.work.snap.PoolByName(n.Pool)
 	switch {
 	case c.work.taken[i] || n.Empty || len(n.Reschedulable) == 0 || c.work.replaces(n):
-		return verdict.Of(verdict.NodeBlocked, "", "") // it goes, or is looked at, for another reason
+		return verdict.Of(verdict.NodeBlocked, "", "") // it is removed or considered for another reason
 	case ok && pool.Static:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "pool %s has a fixed number of nodes", n.Pool)
 	case ok && pool.Policy == cluster.PolicyEmpty:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
 	}
-	if why, rests := c.work.scope.coolingDown[n.Name]; rests {
+	if why, cooling := c.work.scope.coolingDown[n.Name]; cooling {
 		return why
 	}
 	return c.work.busy(n)
 }
 
-// mayBegin reports whether a step may be begun now, its budgets aside.
+// mayBegin reports whether a command may be begun now, if budgets allow it.
 func (c *consolidation) mayBegin(s *plan.Command) bool {
 	if s.NotBefore.After(c.work.snap.At) || len(s.Joins) > 0 {
 		return false
 	}
-	if !c.work.future.over.withinLimits(s.Launch) { // the search reckons with what earlier steps remove
+	if !c.work.future.over.withinLimits(s.Launch) { // the search counts on what earlier commands remove
 		c.work.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other nodes are gone"))
 		return false
 	}

@@ -62,7 +62,7 @@ type future struct {
 	isWhole bool
 }
 
-// block says why a node stays. Only the first reason of a kind is kept.
+// block notes why a node stays. Of several verdicts with the same reason it keeps the first.
 func (w *work) block(why verdict.Verdict) {
 	key := blockKey{why.Subject, why.Reason}
 	if !w.noted[key] {
@@ -77,8 +77,8 @@ type blockKey struct {
 	reason verdict.Reason
 }
 
-// contained is a search that, when it ends in a bug, does not take the others with it: what it
-// had begun to do by then is done.
+// contained returns the search with its bugs contained: after a panic, the other searches are still
+// made, and what this one had decided by then stands.
 func (w *work) contained(search func()) func() {
 	return func() {
 		defer func() {
@@ -90,8 +90,8 @@ func (w *work) contained(search func()) func() {
 	}
 }
 
-// decidePods says where the pending pods of a snapshot would go. Decisions that were given up are
-// counted with the plan's own.
+// decidePods plans the pending pods of a snapshot. It adds the decisions that were given up to those
+// of the plan.
 func (w *work) decidePods(snap *cluster.Snapshot) plan.Plan {
 	p := pack.Decide(snap, w.opts.Pack)
 	w.out.GivenUp = append(w.out.GivenUp, p.GivenUp...)
@@ -121,14 +121,14 @@ type findings struct {
 // command is a command in progress, as the snapshot shows it.
 type command struct {
 	id, reason string
-	// nodes are those that are marked and have yet to be told to go; going have been, and
-	// of them draining still have pods.
+	// nodes have the disruption reason and are not deleted yet. going is how many are deleted, and
+	// draining how many of these still have pods.
 	nodes           []int
 	going, draining int
-	// replacements are those of its launches that are there and will stay.
+	// replacements are its launches that exist and are not deleted.
 	replacements      []int
 	removes, launches int
 	since             time.Time
-	// ended: this look has finished it or taken it back.
+	// ended: this decision has finished or undone it.
 	ended bool
 }
