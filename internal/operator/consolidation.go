@@ -14,7 +14,7 @@ func (s *Settings) addConsolidation(a adder) {
 	a.factor(&s.ConsolidationSavingShareMin, "consolidation-saving-share-min", d.ShareMin, "share of the price of the removed nodes that consolidation must save in addition. Annotation dovetail.sh/saving-share-min of a NodePool overrides it")
 	a.factor(&s.ConsolidationGapMax, "consolidation-gap-max", d.GapMax, "gap between the price of all nodes and its lower bound, as a share of the bound, below which consolidation stops searching; 0: it always searches")
 	a.number(&s.ConsolidationStepMax, "consolidation-step-max", d.StepMax, "largest number of nodes that one consolidation command removes")
-	a.number(&s.ConsolidationSpotPools, "consolidation-spot-pools", d.SpotPools, "smallest number of offerings (instance types in zones) that a spot launch of consolidation must be able to choose from")
+	a.number(&s.ConsolidationSpotPools, "consolidation-spot-pools", d.OfferingsMin, "smallest number of offerings (instance types in zones) that a spot launch of consolidation must be able to choose from")
 	a.duration(&s.ConsolidationRest, "consolidation-rest", d.Rest, "cooldown: how long consolidation does not evict the replacement of an evicted pod; it doubles each time the pod is evicted again soon after")
 }
 
@@ -46,7 +46,7 @@ func (s *Settings) terms() consolidate.Terms {
 	t := consolidate.Terms{
 		SpotToSpot:     gates["SpotToSpotConsolidation"],
 		EvictionHourly: s.ConsolidationEvictionDollars, ShareMin: s.ConsolidationSavingShareMin, GapMax: s.ConsolidationGapMax,
-		StepMax: s.ConsolidationStepMax, SpotPools: s.ConsolidationSpotPools, Rest: s.ConsolidationRest,
+		StepMax: s.ConsolidationStepMax, OfferingsMin: s.ConsolidationSpotPools, Rest: s.ConsolidationRest,
 	}
 	if t.GapMax == 0 {
 		t.GapMax = -1

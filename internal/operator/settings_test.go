@@ -60,15 +60,15 @@ func TestConsolidationSettingsAreTheCoresTerms(t *testing.T) {
 				"--consolidation-eviction-hourly-dollars=0.01", "--consolidation-saving-share-min=0.1", "--consolidation-gap-max=0.05",
 				"--consolidation-step-max=4", "--consolidation-spot-pools=15", "--consolidation-rest=1h",
 			},
-			consolidate.Terms{EvictionHourly: 0.01, ShareMin: 0.1, GapMax: 0.05, StepMax: 4, SpotPools: 15, Rest: 60 * 60e9},
+			consolidate.Terms{EvictionHourly: 0.01, ShareMin: 0.1, GapMax: 0.05, StepMax: 4, OfferingsMin: 15, Rest: 60 * 60e9},
 		},
 		"spot to spot is a gate": {
 			[]string{"--feature-gates=SpotToSpotConsolidation=true"},
-			consolidate.Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, SpotPools: 3, Rest: 10 * 60e9, SpotToSpot: true},
+			consolidate.Terms{ShareMin: 0.02, GapMax: 0.02, StepMax: 32, OfferingsMin: 3, Rest: 10 * 60e9, SpotToSpot: true},
 		},
 		"nothing is less than the default": {
 			[]string{"--consolidation-gap-max=0", "--consolidation-rest=0s"},
-			consolidate.Terms{ShareMin: 0.02, GapMax: -1, StepMax: 32, SpotPools: 3, Rest: -1},
+			consolidate.Terms{ShareMin: 0.02, GapMax: -1, StepMax: 32, OfferingsMin: 3, Rest: -1},
 		},
 	} {
 		s := parsed(t, c.words...)

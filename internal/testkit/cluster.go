@@ -152,7 +152,7 @@ func (c *Cluster) Stop() error {
 	return nil
 }
 
-// Kill ends the cluster as SIGKILL does, as a crash of the machine would, and keeps its
+// Kill ends the cluster as SIGKILL does, as a crash of the computer would, and keeps its
 // data for a later Start. It does nothing to a cluster that is not running.
 func (c *Cluster) Kill() {
 	c.mu.Lock()

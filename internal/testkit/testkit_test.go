@@ -45,7 +45,7 @@ func TestClusterKeepsItsObjectsOverAKillAndAStop(t *testing.T) {
 	}
 }
 
-func TestEventuallyLooksUntilTheConditionHolds(t *testing.T) {
+func TestEventuallyRepeatsUntilTheConditionHolds(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	testkit.Eventually(t, time.Minute, func() error {

@@ -101,7 +101,7 @@ func allowed(windows []window, reason string, total int, at time.Time) int {
 }
 
 // roller is a pool whose nodes are disrupted, on a clock of its own. Their pods move as
-// soon as they are told to, to whatever node has room; where none has they are gone.
+// soon as they are evicted, to any node with room. If no node has room they are gone.
 type roller struct {
 	at          time.Time
 	pool        karpenterv1.NodePool
@@ -167,7 +167,7 @@ func (r *roller) bind(n *cluster.Node, pod cluster.ReschedulablePod) {
 	n.Pods = []cluster.PodCount{{Constraints: r.constraints, Count: int32(len(n.Reschedulable))}}
 }
 
-// leave tells a node to go, and its pods to find another.
+// leave removes a node and moves its pods to others.
 func (r *roller) leave(n *cluster.Node) {
 	pods := n.Reschedulable
 	n.Deleting, n.Reschedulable, n.Pods = true, nil, nil
@@ -258,7 +258,7 @@ func (r *roller) pass(t *rapid.T) {
 			n.Ending = rapid.Bool().Draw(t, "ending")
 		}
 		if !n.Initialized && !n.Deleting {
-			n.Initialized = rapid.Bool().Draw(t, "initialised")
+			n.Initialized = rapid.Bool().Draw(t, "initialized")
 			n.Ready = n.Initialized
 		}
 		if !n.Ending || rapid.Bool().Draw(t, "still there") {

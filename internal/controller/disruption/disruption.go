@@ -1,31 +1,22 @@
 // Package disruption is the loop that removes and replaces nodes by our own choice:
-// take a snapshot, let core/disrupt propose, have it carried out, tell about it. It decides
+// take a snapshot, let core/disrupt propose, have the plan carried out, report it. It decides
 // nothing and remembers nothing: the Memory of core/disrupt goes from one decision to the
 // next through its hands.
 //
-// Read Loop, then carry.go (a plan becomes writes), tell.go (metrics, events, log).
+// Read Loop, then disruption.go (one decision), carry.go (a plan becomes writes), report.go (metrics, events, log).
 package disruption
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
-	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
-	"github.com/dovetail-sh/dovetail/internal/kube/apply"
-	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 const (
@@ -36,33 +27,6 @@ const (
 	// slow is from how long on a decision is counted as slow.
 	slow = 10 * time.Second
 )
-
-// Loop is the disruption loop. Its fields are set once, before Register.
-type Loop struct {
-	Mirror    *mirror.Store
-	Disrupter *apply.Disrupter
-	Events    *observe.Recorder
-	Metrics   *observe.Metrics
-	Log       *slog.Logger
-	Now       func() time.Time
-	Synced    func() bool
-	Pack      pack.Options
-	Terms     consolidate.Terms
-	// Quarantine has the pods that no decision of this loop is about.
-	Quarantine *apply.Quarantine
-	// Journal is given every decision; nil: nobody is.
-	Journal *journal.Journal
-
-	begun bool
-	// memory is the core's: it is handed in with one decision as the one before returned it.
-	memory disrupt.Memory
-}
-
-// Register adds the loop to the manager; it runs on the leader only.
-func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
-
-// NeedLeaderElection reports that one process at a time may disrupt.
-func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start looks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {

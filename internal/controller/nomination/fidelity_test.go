@@ -46,7 +46,7 @@ func TestPodsLandWherePlanned(t *testing.T) {
 	const pods = 131
 	var with, without measured
 	// One after the other: each has a control plane of its own, until it ends.
-	t.Run("with hints", func(t *testing.T) { with = measure(t, scale{pods, true}) })
+	t.Run("with nominations", func(t *testing.T) { with = measure(t, scale{pods, true}) })
 	t.Run("without", func(t *testing.T) { without = measure(t, scale{pods, false}) })
 	if t.Failed() {
 		return
@@ -54,7 +54,7 @@ func TestPodsLandWherePlanned(t *testing.T) {
 	t.Logf("nominated:     %s", with)
 	t.Logf("not nominated: %s", without)
 	if with.share() < 75 || without.share() > 50 {
-		t.Errorf("%.1f %% of the pods are where they were planned with hints, %.1f %% without", with.share(), without.share())
+		t.Errorf("%.1f %% of the pods are where they were planned with nominations, %.1f %% without", with.share(), without.share())
 	}
 }
 

@@ -72,10 +72,10 @@ func (l *Loop) Register(mgr manager.Manager) error {
 	return mgr.Add(l)
 }
 
-// NeedLeaderElection tells that one process at a time may write.
+// NeedLeaderElection reports that one process at a time may write.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
-// OnTurn sets who is told that a claim's Node may be opened now.
+// OnTurn sets the function that is called when a claim's Node may be opened.
 func (l *Loop) OnTurn(open func(claim string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *Loop) OnTurn(open func(claim string)) {
 }
 
 // MayOpen reports whether the claim's Node may be opened to pods now. If not, OnTurn's
-// function hears of the claim when it may.
+// function is called when it may.
 func (l *Loop) MayOpen(claim string, node *corev1.Node) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +122,8 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 }
 
-// Reconcile hands over once. The pause is until the next time that something is due; zero: until
-// there is news.
+// Reconcile nominates pods and opens nodes once. The pause is until the next time that something is
+// due; zero: until an event.
 func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	until := l.observe(ctx)
 	if until.IsZero() {

@@ -1,5 +1,5 @@
 // Package provisioning is the loop that gives pending pods nodes: gather what happened,
-// take a snapshot, let pack decide, have the plan carried out, tell about it.
+// take a snapshot, let pack decide, have the plan carried out, report it.
 package provisioning
 
 import (
@@ -57,7 +57,7 @@ type Loop struct {
 	batch    *batch
 	started  time.Time
 	synced   bool
-	reported string // the refusals of the last pass, so that only news is logged
+	reported string // the refusals of the last decision, so that each is logged once
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
@@ -66,7 +66,7 @@ func (l *Loop) Register(mgr manager.Manager) error {
 	return mgr.Add(l)
 }
 
-// NeedLeaderElection tells that one process at a time may decide.
+// NeedLeaderElection reports that one process at a time may decide.
 func (l *Loop) NeedLeaderElection() bool { return true }
 
 // Start decides until the context ends.
@@ -166,7 +166,7 @@ func stillPending(snap, part *cluster.Snapshot) (pods []cluster.Pod) {
 	return pods
 }
 
-// passOf is one decision, carried out and told. others are pods that it is not about and that are
+// passOf makes, performs and reports one decision. others are pods that it is not about and that are
 // refused; it returns them with those that it refuses.
 func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan.Refusal) ([]plan.Refusal, error) {
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
@@ -315,7 +315,7 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 	}
 }
 
-// reportNone tells that no pod asks for a node.
+// reportNone reports that no pod asks for a node.
 func (l *Loop) reportNone() {
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
 	l.Metrics.QuarantinedPods.Set(0)

@@ -17,8 +17,8 @@ func searchEffort(snap *cluster.Snapshot, opts Options) int64 {
 	return cmp.Or(opts.Pack.Effort, searchBase+searchNode*int64(len(snap.Nodes))+searchPod*int64(pods))
 }
 
-// withoutHeavy returns the snapshot in which nodes stay that have pods with most rules: half of
-// all weight is left to search with. Pending pods as heavy as that are left out.
+// withoutHeavy returns the snapshot without the pods that have most rules. Their nodes stay, and half
+// of all weight is left to search with. Pending pods as heavy as that are left out.
 func withoutHeavy(snap *cluster.Snapshot) *cluster.Snapshot {
 	pods := slices.Clone(snap.Pending)
 	for i := range snap.Nodes {

@@ -18,13 +18,13 @@ import (
 // halfEmpty is four nodes, on each of which one pod uses a quarter: one node would do.
 const halfEmpty = `type four cpu=4 memory=8Gi price=0.20
 pool general
-node a pool=general type=four quiet=2h
+node a pool=general type=four last-pod-event=2h
 running web on=a cpu=1
-node b pool=general type=four quiet=2h
+node b pool=general type=four last-pod-event=2h
 running web on=b cpu=1
-node c pool=general type=four quiet=2h
+node c pool=general type=four last-pod-event=2h
 running api on=c cpu=1
-node d pool=general type=four quiet=2h
+node d pool=general type=four last-pod-event=2h
 running api on=d cpu=1
 `
 

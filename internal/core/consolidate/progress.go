@@ -2,18 +2,19 @@ package consolidate
 
 import (
 	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/repack"
 )
 
-// progress is how much of each target some pods fill. There are thousands of targets, and a change
-// of the pods concerns few of them.
+// progress is how full some pods make each target. There are thousands of targets, and a change of
+// the pods concerns few of them.
 type progress struct {
 	pods []int32 // by kind
-	// wanting are, by kind, the targets that want pods of it. Those that are bought may be
-	// among them.
+	// wanting are, by kind, the targets that want pods of it. Launched ones may be among them.
 	wanting [][]wanted
 	filled  []float64 // by target, the share of its worth that it would get
 	some    []int32   // targets of which something has been filled; one may be there twice
-	closed  []bool    // by target: it is bought, or should not be now
+	closed  []bool    // by target: it is launched, or must not be now
 }
 
 // wanted says how many pods a target wants, and what share of its worth is one.
@@ -42,7 +43,7 @@ func (y *progress) clear() {
 	clear(y.pods)
 }
 
-// set makes it n pods of a kind.
+// set sets the number of pods of a kind.
 func (y *progress) set(kind, n int32) {
 	was := y.pods[kind]
 	if n == was {
@@ -57,7 +58,7 @@ func (y *progress) set(kind, n int32) {
 	}
 }
 
-// fullest returns the target to be bought next: that of which the pods fill most; -1: none.
+// fullest returns the target to launch next: the one that the pods fill most; -1: none.
 func (y *progress) fullest() int {
 	best, most := int32(-1), fillMin
 	for _, g := range y.some {
@@ -68,9 +69,17 @@ func (y *progress) fullest() int {
 	return int(best)
 }
 
-// drop forgets targets that are bought.
+// drop forgets targets that are launched.
 func (y *progress) drop(targets []target) {
 	for kind := range y.wanting {
 		y.wanting[kind] = slices.DeleteFunc(y.wanting[kind], func(w wanted) bool { return targets[w.target].host >= 0 })
 	}
+}
+
+// target is a node to be launched, and the pods that it still wants, by kind.
+type target struct {
+	bin   int32
+	want  []repack.Share
+	worth float64
+	host  int // -1: it is not launched
 }

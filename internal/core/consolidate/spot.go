@@ -7,8 +7,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// spotMost returns how many spot nodes may be launched where the nodes are removed: without
-// SpotToSpot one for each node that is not spot, unless none is.
+// spotMost returns how many spot nodes may be launched in the place of the nodes. Without SpotToSpot
+// that is one for each of them that is not spot, and any number if none of them is spot.
 func (c *consolidator) spotMost(remove []int32) int {
 	spot := 0
 	for _, h := range remove {
@@ -22,7 +22,7 @@ func (c *consolidator) spotMost(remove []int32) int {
 	return len(remove) - spot
 }
 
-// spotIn returns how many spot nodes the search in progress has bought in changes of these groups.
+// spotIn returns how many spot nodes the search in progress has launched in changes of these groups.
 func (c *consolidator) spotIn(roots []int32) int {
 	spot := 0
 	for h := c.bought; h < c.s.Nodes.Hosts(); h++ {

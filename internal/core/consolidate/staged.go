@@ -6,41 +6,33 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/repack"
 )
 
-// stages is a draft that is too large for one command, done in several: what one of them buys
-// is filled by the next. So it comes to what was found for all nodes together.
+// stages does a draft that is too large for one command in several: the next one fills the nodes that
+// one has launched. So the result is what was found for all nodes together.
 type stages struct {
 	c       *consolidator
 	targets []target
 	moves   []repack.Move
-	// open are targets that are bought and not full.
+	// open are targets that are launched and not full.
 	open []int
-	// kind is, by class, the class that stands for all whose pods can take each other's places
-	// on what is bought; classes are those of each. What is meant for whom goes by kinds: the
-	// pods of a few nodes then fill few targets.
+	// kind is, by class, the class that represents all classes whose pods can replace each other on
+	// launched nodes; classes are the classes of each kind. Targets count pods by kind, so that the
+	// pods of a few nodes fill few targets.
 	kind    []int32
 	classes [][]int32
-	// undo says what the command in progress has done.
+	// undo and did are what the current command has taken from the counts, for takeBack.
 	undo  []*int32
 	did   []int32
-	drawn []int   // targets that it has bought
+	drawn []int   // targets that it has launched
 	room  []int32 // by kind
-	// near are the targets that the nodes chosen for the next step will want bought, and those
-	// that the command in progress can't use.
+	// near are the targets that will be launched for the nodes chosen so far, and those that the
+	// current command cannot use.
 	near []int
 	next progress
 }
 
-// target is a node to be bought, and what is still to come to it, by kind.
-type target struct {
-	bin   int32
-	want  []repack.Share
-	worth float64
-	host  int // -1: it is not bought
-}
-
-// execute makes several commands of a draft, and returns what is left of it. What is launched is
-// written down when all stages have been taken; where that fails for one of the launches,
-// which nothing showed before, they are taken again with each written down at once.
+// execute makes several commands of a draft, and returns what is left of it. It computes all launches
+// after the last stage. If one of them turns out impossible, it repeats all stages and computes the
+// launches of each at once.
 func (c *consolidator) execute(d *draft) *draft {
 	if len(d.remove) < 2 || c.opts.DrainOnly {
 		return d
@@ -59,8 +51,9 @@ func (c *consolidator) execute(d *draft) *draft {
 	return d
 }
 
-// takeStages makes steps of a draft that comes to the whole, and returns what is left of it. It
-// is false, and nothing changes, where what was launched for one can't hold what others put on it.
+// takeStages makes commands of a draft whose result in one command would be whole, and returns what is
+// left of the draft. It is false, and changes nothing, if a node launched by one command cannot hold
+// what later ones put on it.
 func (c *consolidator) takeStages(d, whole *draft) (rest *draft, ok bool) {
 	t := newStages(c, whole)
 	order := c.ranked(c.s.Worth, func(h int) bool { _, is := slices.BinarySearch(d.remove, int32(h)); return is })
@@ -120,7 +113,7 @@ func newStages(c *consolidator, whole *draft) *stages {
 	return t
 }
 
-// atOnce returns what the draft comes to if all is done in one step.
+// atOnce returns what the draft comes to in one command.
 func (c *consolidator) atOnce(d *draft) (*draft, bool) {
 	mark, first := c.s.Nodes.Begin(), c.s.Nodes.Hosts()
 	defer c.s.Nodes.Undo(mark)
@@ -133,8 +126,8 @@ func (c *consolidator) atOnce(d *draft) (*draft, bool) {
 	return c.outcome(mark, first), true
 }
 
-// choose returns the nodes of the next step: those whose pods fill what is bought already,
-// or what will be for others of the step; else the worst.
+// choose returns the nodes of the next command: those whose pods fill nodes that are launched already,
+// or that will be launched for other nodes of the command; else the worst.
 func (t *stages) choose(order []int32) (part []int32) {
 	clear(t.room)
 	t.forget()
@@ -156,7 +149,7 @@ func (t *stages) choose(order []int32) (part []int32) {
 		}
 		h := among[best]
 		among = slices.Delete(among, best, best+1)
-		if len(part) > 0 && !t.c.mayGo(append(part, h)) {
+		if len(part) > 0 && !t.c.opts.mayGo(t.c.snap, append(part, h)) {
 			continue
 		}
 		part = append(part, h)
@@ -166,8 +159,8 @@ func (t *stages) choose(order []int32) (part []int32) {
 	return part
 }
 
-// foresee takes the room that the pods of a node will have, and adds what is left of that
-// of the targets that will be bought for them.
+// foresee takes the room that the pods of a chosen node will use, and adds the room that is left on
+// the targets that will be launched for them.
 func (t *stages) foresee(h int32) {
 	t.next.clear()
 	for _, sh := range t.c.s.Nodes.Own(int(h)) {
@@ -186,7 +179,7 @@ func (t *stages) foresee(h int32) {
 	}
 }
 
-// forget leaves open again which targets will be bought next.
+// forget lets all targets be launched again.
 func (t *stages) forget() {
 	for _, g := range t.near {
 		t.next.closed[g] = false
@@ -194,7 +187,7 @@ func (t *stages) forget() {
 	t.near = t.near[:0]
 }
 
-// covered returns the share of a node's worth that has a place already, as if each class had
+// covered returns the share of a node's worth for which there is room already, as if each class had
 // the room of its kind for itself.
 func (t *stages) covered(h int32) float64 {
 	sum, all := 0.0, 0.0
@@ -208,7 +201,8 @@ func (t *stages) covered(h int32) float64 {
 	return sum / all
 }
 
-// follow puts loose pods where they are meant to be, and buys what it takes, fullest first.
+// follow puts unplaced pods on their targets, and launches further targets for the others, those
+// first that become fullest.
 func (t *stages) follow(*draft, int) bool {
 	t.put()
 	t.forget()
@@ -226,7 +220,7 @@ func (t *stages) follow(*draft, int) bool {
 			return false
 		}
 		t.targets[g].host = h
-		if !t.fill(g) { // rules say no to all of them, for now
+		if !t.fill(g) { // rules between pods keep all of them away, for now
 			t.c.s.Nodes.Cancel()
 			t.targets[g].host = -1
 			t.near, t.next.closed[g] = append(t.near, g), true
@@ -237,14 +231,14 @@ func (t *stages) follow(*draft, int) bool {
 			t.next.set(sh.Class, t.unplaced(sh.Class))
 		}
 	}
-	if t.c.s.Nodes.AnyUnplaced() { // rules may have asked for another order
+	if t.c.s.Nodes.AnyUnplaced() { // another order may satisfy rules between pods
 		t.put()
 		t.c.s.Rescheduler.Reschedule()
 	}
 	return true
 }
 
-// put moves unplaced pods to what is bought already, and to nodes that there are.
+// put moves unplaced pods to launched targets and to existing nodes.
 func (t *stages) put() {
 	for progress := true; progress; {
 		progress = false
@@ -258,7 +252,7 @@ func (t *stages) put() {
 	}
 }
 
-// fill puts unplaced pods on a target that is bought, and reports whether there were any.
+// fill puts unplaced pods on a launched target, and reports whether it put any.
 func (t *stages) fill(g int) (some bool) {
 	target := &t.targets[g]
 	for k := range target.want {
@@ -290,7 +284,7 @@ func (t *stages) move(kind int32, host int, want *int32) bool {
 	return n > 0
 }
 
-// takeBack forgets the command in progress.
+// takeBack undoes the current command.
 func (t *stages) takeBack() {
 	for i, want := range t.undo {
 		*want += t.did[i]
@@ -302,7 +296,7 @@ func (t *stages) takeBack() {
 	t.undo, t.did, t.drawn = t.undo[:0], t.did[:0], t.drawn[:0]
 }
 
-// conclude makes the command in progress final.
+// conclude makes the current command final.
 func (t *stages) conclude() {
 	t.open = slices.DeleteFunc(t.open, func(g int) bool {
 		return !slices.ContainsFunc(t.targets[g].want, func(sh repack.Share) bool { return sh.N > 0 })

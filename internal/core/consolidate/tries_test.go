@@ -14,7 +14,7 @@ func TestFewTriesAreMadeWhereLittleMayBegin(t *testing.T) {
 	t.Parallel()
 	text := "type four cpu=4 memory=8Gi price=0.20\npool general\n"
 	for i := range 40 {
-		text += fmt.Sprintf("node n%02d pool=general type=four quiet=2h\nrunning web on=n%02d cpu=1\n", i, i)
+		text += fmt.Sprintf("node n%02d pool=general type=four last-pod-event=2h\nrunning web on=n%02d cpu=1\n", i, i)
 	}
 	snap, err := story.Parse(text)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	// stepMaxDefault is how many nodes one command may remove. Larger commands save little
 	// more and undo more when one node fails.
 	stepMaxDefault = 32
-	// spotPoolsDefault is how many offerings a spot launch must leave open.
-	spotPoolsDefault = 3
+	// offeringsMinDefault is how many offerings a spot launch must leave open.
+	offeringsMinDefault = 3
 	// spotTypesMinDefault is how many cheaper instance types a spot node that replaces one
 	// spot node must leave open: Karpenter's number.
 	spotTypesMinDefault = 15

@@ -11,17 +11,17 @@ import (
 func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 	switch {
 	case !n.Initialized:
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialised")
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it is not initialized")
 	case w.replaces(n):
-		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces machines whose pods are still to come")
+		return verdict.Of(verdict.NodeBlocked, n.Name, "it replaces nodes whose pods are still to come")
 	default:
 		return verdict.Verdict{}
 	}
 }
 
-// blocked returns why a node may not be disrupted, whatever the reason; yes means that
-// it may be. Pods cannot block what must happen in the end anyway, if their node has a
-// time after which they are ended.
+// blocked returns why a node may not be disrupted for any reason; yes means that it may be. With
+// eventually, the node has to be replaced in the end: then its pods do not block that if its
+// NodeClaim has a terminationGracePeriod.
 func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	no := func(format string, args ...any) verdict.Verdict {
 		return verdict.Of(verdict.NodeBlocked, n.Name, format, args...)
@@ -32,13 +32,13 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	case !ok:
 		return no("its NodePool %q does not exist", n.Pool)
 	case !n.Initialized:
-		return no("it is not initialised")
+		return no("it is not initialized")
 	case n.DoNotDisrupt != "" && !(forgiven && n.DoNotDisruptByPods):
 		return no("%s", n.DoNotDisrupt)
 	case n.Planned > 0:
 		return meantFor(n)
 	case w.replaces(n):
-		return no("it replaces machines whose pods are still to come")
+		return no("it replaces nodes whose pods are still to come")
 	case forgiven:
 		return verdict.Verdict{}
 	}
@@ -56,19 +56,11 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	return verdict.Verdict{}
 }
 
-// fixed returns why a node of a static pool stays: nothing can be launched in its place. One
-// that the cloud takes away is lost anyway.
+// fixed returns why a node of a static pool stays: nothing can be launched in its place. For an
+// interrupted node it returns yes, because the node is lost anyway.
 func (w *work) fixed(n *cluster.Node, reason string) verdict.Verdict {
 	if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static && pool.Unready != "" && reason != Interrupted {
 		return verdict.Of(verdict.NodeBlocked, n.Name, "pool %s has a fixed number of nodes, and nothing would replace it: %s", n.Pool, pool.Unready)
-	}
-	return verdict.Verdict{}
-}
-
-// meant returns why a node stays for pods that will come to it as far as that is known by now.
-func (w *work) meant(i int) verdict.Verdict {
-	if n := &w.ahead().snap.Nodes[i]; n.Planned > 0 {
-		return meantFor(n)
 	}
 	return verdict.Verdict{}
 }
@@ -77,22 +69,8 @@ func meantFor(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
 }
 
-// replaces reports whether the node was launched for a step from whose nodes pods are
-// still to come.
-func (w *work) replaces(n *cluster.Node) bool {
-	if n.Replaces == "" {
-		return false
-	}
-	for _, f := range w.commands {
-		if f.id == n.Replaces {
-			return len(f.nodes)+f.draining > 0
-		}
-	}
-	return false
-}
-
-// hadPodEvent returns why a node is not yet looked at for what it costs: pods came or went a
-// short time ago.
+// hadPodEvent returns why a node is not considered for consolidation yet: consolidateAfter has not
+// elapsed since the last pod event.
 func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	pool, _ := w.snap.PoolByName(n.Pool)
 	idle, ever := ConsolidatableAt(n, pool)
@@ -100,17 +78,41 @@ func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
 	case !ever:
 		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
 	case w.snap.At.Before(idle):
-		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "quiet for %s, pool %s asks for %s",
+		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "no pod event for %s, consolidateAfter of pool %s is %s",
 			w.snap.At.Sub(n.LastPodEvent).Round(time.Second), n.Pool, pool.ConsolidateAfter)
 	}
 	return verdict.Verdict{}
 }
 
-// ConsolidatableAt returns from when on a node may be looked at for what it costs, if no pod
-// comes or goes until then; false: never.
+// ConsolidatableAt returns from when on a node may be consolidated if there is no pod event until
+// then; false: never.
 func ConsolidatableAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever bool) {
 	if pool.ConsolidateAfter < 0 || pool.Static {
 		return time.Time{}, false
 	}
 	return n.LastPodEvent.Add(pool.ConsolidateAfter), true
+}
+
+// busy returns why a node may not be removed to save its price; yes means that it may be.
+func (w *work) busy(n *cluster.Node) verdict.Verdict {
+	if why := w.blocked(n, false); !why.IsYes() {
+		return why
+	}
+	return w.hadPodEvent(n)
+}
+
+// replaceable returns why nothing is launched for the pods of a node: replacements of its pool failed a
+// short time ago.
+func (w *work) replaceable(n *cluster.Node) verdict.Verdict {
+	until := w.scope.paused[n.Pool]
+	if !until.After(w.snap.At) {
+		return verdict.Verdict{}
+	}
+	return verdict.Of(verdict.PoolPaused, n.Name, "replacements of pool %s failed, the next try is not before %s", n.Pool, until.UTC().Format(time.TimeOnly))
+}
+
+// consolidates reports whether a pool's nodes are to be consolidated, and its budgets allow that now.
+func (w *work) consolidates(pool string) bool {
+	p, ok := w.snap.PoolByName(pool)
+	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.ledger.Allowed(pool, Underutilized) > 0
 }

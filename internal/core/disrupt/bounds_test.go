@@ -11,9 +11,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
-// TestALookIsBoundedByCounts: of forty drifted nodes, and of forty that are half empty,
-// no look works out more than it is told to; the next goes on where it ended.
-func TestALookIsBoundedByCounts(t *testing.T) {
+// TestADecisionIsBoundedByCounts: of forty drifted nodes, and of forty that are half empty,
+// no decision works out more replacements than it may; the next goes on where it ended.
+func TestADecisionIsBoundedByCounts(t *testing.T) {
 	t.Parallel()
 	fleet := func(rest string) string {
 		var b strings.Builder

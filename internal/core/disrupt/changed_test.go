@@ -15,15 +15,15 @@ func searched(snap *cluster.Snapshot, ago time.Duration) disrupt.Memory {
 	return disrupt.Memory{ConclusiveAt: snap.At.Add(-ago), CheckedAt: snap.At.Add(-ago), ConclusiveFor: time.Hour}
 }
 
-// TestANodeIsLookedAtAgainWhenItsPodHasRested: a node whose pod was let be when everything
-// was looked at is not one to which nothing has happened, once that is over.
-func TestANodeIsLookedAtAgainWhenItsPodHasRested(t *testing.T) {
+// TestANodeIsSearchedAgainAfterItsPodsCooldown: the cooldown of a pod excluded its node when all
+// nodes were searched. When the cooldown is over, the node counts as changed.
+func TestANodeIsSearchedAgainAfterItsPodsCooldown(t *testing.T) {
 	t.Parallel()
 	snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20
 type one cpu=1.5 memory=4Gi price=0.05
 pool general
-node a pool=general type=four quiet=2h
+node a pool=general type=four last-pod-event=2h
 running web on=a cpu=1 moved=25m moves=2
 `)
 	if err != nil {
@@ -44,8 +44,8 @@ func TestNothingIsSearchedUntilSomethingIsOver(t *testing.T) {
 		snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20
 pool general after=1m
-node a pool=general type=four quiet=2h
-node b pool=general type=four quiet=` + idle + `
+node a pool=general type=four last-pod-event=2h
+node b pool=general type=four last-pod-event=` + idle + `
 running web on=a cpu=1
 running api on=b cpu=2
 `)
@@ -62,12 +62,12 @@ running api on=b cpu=2
 // minutes ago, but then it might not go. It can be emptied, or another one bought for its pod.
 func TestANodeThatMayGoNowIsLookedAt(t *testing.T) {
 	t.Parallel()
-	for _, other := range []string{"node b pool=general type=four quiet=2h\nrunning api on=b cpu=2", ""} {
+	for _, other := range []string{"node b pool=general type=four last-pod-event=2h\nrunning api on=b cpu=2", ""} {
 		snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20
 type one cpu=1.5 memory=4Gi price=0.05
 pool general
-node a pool=general type=four quiet=2h
+node a pool=general type=four last-pod-event=2h
 running web on=a cpu=1
 ` + other)
 		if err != nil {

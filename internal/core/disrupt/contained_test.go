@@ -10,7 +10,7 @@ import (
 // TestABugInOneSearchLeavesTheOthers: a search panics after it has begun to take from the budgets.
 func TestABugInOneSearchLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\npool general\nnode e pool=general type=four empty quiet=2h\n")
+	snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\npool general\nnode e pool=general type=four empty last-pod-event=2h\n")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 		"and has had time enough":                      {Memory{CommandsAt: noon.Add(2 * time.Second), Busy: true, Initialized: 3, DecidedAt: noon}, 8, 2 * time.Second, false},
 		"it is time to look at all again":              {Memory{CommandsAt: noon.Add(time.Minute), Busy: true, Initialized: 3, DecidedAt: noon}, 8, pauseCalm, false},
 		"nothing was decided yet":                      {Memory{}, 0, 0, false},
-		"a node becomes quiet":                         {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
-		"a node becomes quiet later":                   {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
+		"consolidateAfter elapses":                     {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(2 * time.Second)}, 7, 2 * time.Second, false},
+		"consolidateAfter elapses later":               {Memory{Idle: true, IdleFor: idleMin, Reported: 7, DecidedAt: noon, ChangesAt: noon.Add(9 * time.Second)}, 7, 5 * time.Second, true},
 	} {
 		if got := c.m.IsIdle(Events{c.reported, 3}, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: idle %v, want %v", name, got, c.want)
@@ -34,7 +34,7 @@ func TestNothingIsDecidedAnewWhileNothingHappens(t *testing.T) {
 	}
 }
 
-func TestTheNextLookIsWhenTimeChangesSomething(t *testing.T) {
+func TestTheNextDecisionIsWhenTimeChangesSomething(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -75,7 +75,7 @@ func TestNewStepsAreLookedForAsOftenAsInACalmCluster(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
+func TestTheEndOfACommandCallsForAFullDecision(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		s     scope
@@ -94,8 +94,8 @@ func TestTheEndOfAStepCallsForALookAtAll(t *testing.T) {
 	}
 }
 
-// TestLooksInVainComeFurtherAndFurtherApart while nothing is reported.
-func TestLooksInVainComeFurtherAndFurtherApart(t *testing.T) {
+// TestIdleDecisionsComeFurtherAndFurtherApart while nothing is reported.
+func TestIdleDecisionsComeFurtherAndFurtherApart(t *testing.T) {
 	t.Parallel()
 	var m Memory
 	for i, c := range []struct {

@@ -8,23 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// findings are what a decision found besides its plan, for the memory.
-type findings struct {
-	// conclusive: all nodes of the search were searched, and all that was found is begun.
-	conclusive bool
-	// excluded are nodes that were no candidates of consolidation.
-	excluded []string
-	// try is the order of nodes that saved most; 0: none did.
-	try int
-	// budgetWaits are the pools whose budgets alone keep commands from being begun, with how
-	// many more nodes they allow; nil: nothing was found, or something else keeps one.
-	budgetWaits map[string]int
-	// commandsAt is when a command in progress may proceed or has taken too long, unless
-	// another Node has been initialized before; zero: there are none.
-	commandsAt time.Time
-}
-
-// learn adds to the memory what a decision came to.
+// learn adds the results of a decision to the memory.
 func (m *Memory) learn(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
 	m.Search = s.search
@@ -95,7 +79,7 @@ func (m *Memory) learnFailures(s *scope, p *plan.Disruption) {
 	}
 }
 
-// learnSearch adds what a search for consolidation came to.
+// learnSearch adds the results of a search for consolidation.
 func (m *Memory) learnSearch(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
 	begun := slices.ContainsFunc(p.Commands, func(s plan.Command) bool { return s.Reason == Underutilized })

@@ -5,13 +5,12 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// A pool's limits are about money, so what is to be removed counts against them until it has
-// been told to go, beside what is launched in its place: nothing may come of the removal.
+// A pool's limits bound what it costs. A node that is going to be removed counts against them, beside
+// its replacement, until it is deleted: the removal may fail.
 
 // hold takes amounts from the limits of a pool, for what the snapshot's Nodes do not show. The
 // snapshot's pools must be its own.
@@ -30,37 +29,8 @@ func hold(snap *cluster.Snapshot, pool string, amount quantity.List) {
 	}
 }
 
-// holdLaunches takes from the limits what the launches of a step may need of them.
-func (o *overlay) holdLaunches(launches []plan.Launch) {
-	for i := range launches {
-		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
-			hold(o.snap, p.Name, largest(p, launches[i].Types))
-		}
-	}
-}
-
-// withinLimits reports whether the limits allow the launches of a step, beside all that is
-// there and what earlier steps launch.
-func (o *overlay) withinLimits(launches []plan.Launch) bool {
-	room := Room(o.snap)
-	for i := range launches {
-		left, limited := room[launches[i].Pool]
-		if !limited {
-			continue
-		}
-		p, _ := o.snap.PoolByName(launches[i].Pool)
-		takeNode(left, largest(p, launches[i].Types))
-		for _, n := range left {
-			if n < 0 {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// Room returns what the limits of each pool that has some leave beside its nodes. What is on its
-// way out leaves room already.
+// Room returns, for each pool with limits, what these leave beside its nodes. Nodes that are being
+// deleted do not count.
 func Room(snap *cluster.Snapshot) map[string]quantity.List {
 	room := map[string]quantity.List{}
 	for i := range snap.Pools {
@@ -83,7 +53,7 @@ func Room(snap *cluster.Snapshot) map[string]quantity.List {
 	return room
 }
 
-// takeNode takes what one node has of what is left.
+// takeNode takes the resources of one node from what is left.
 func takeNode(left, node quantity.List) {
 	for name := range left {
 		if name == quantity.Nodes {
@@ -94,8 +64,8 @@ func takeNode(left, node quantity.List) {
 	}
 }
 
-// beside returns why a pod was refused, without the numbers of limits: those are less what is
-// held of them.
+// beside returns why a pod was refused, without the numbers of limits: what is held of the limits makes
+// them misleading.
 func beside(why verdict.Verdict) verdict.Verdict {
 	if why.Reason == verdict.PoolLimitReached {
 		why.Detail = "its limits leave no room beside what is there until it is gone"

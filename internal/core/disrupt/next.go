@@ -9,8 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// NextAt returns when time alone may next give a node a reason to go, or take away what
-// keeps an empty one, or open or close a window of a budget; zero: it is not known to.
+// NextAt returns when a decision may next change though no event happens: a node is due or
+// consolidatable, pods are no longer expected on an empty node, or a budget's window opens or closes;
+// zero: no such time is known.
 func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	note := func(at time.Time) {
 		if at.After(snap.At) && (next.IsZero() || at.Before(next)) {
@@ -37,8 +38,8 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	return next
 }
 
-// Cheaper reports whether something can be bought for less than before, or could not be bought then: it
-// is offered anew, or a pool is new, is ready now or has higher limits.
+// Cheaper reports whether a node can be launched for less than before, or could not be launched then: an
+// offering is available again, or a pool is new, is ready now or has higher limits.
 func Cheaper(before, now []cluster.Pool) bool {
 	for i := range now {
 		is := &now[i]
@@ -66,6 +67,7 @@ func raised(before, now quantity.List) bool {
 	return false
 }
 
+// cheaper reports whether an offering is new, or costs less than before.
 func cheaper(before, now []*catalog.Type) bool {
 	if slices.Equal(before, now) {
 		return false

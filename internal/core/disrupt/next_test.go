@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// TestTimeAloneIsKnownAhead: an empty node that becomes quiet, or is held no longer for
-// pods that were to come, is looked at then, though nothing happens.
+// TestTimeAloneIsKnownAhead: consolidateAfter of an empty node elapses, or pods are no longer
+// expected on it. The next decision is made then, though there is no event.
 func TestTimeAloneIsKnownAhead(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -25,8 +25,8 @@ func TestTimeAloneIsKnownAhead(t *testing.T) {
 		node cluster.Node
 		want time.Time
 	}{
-		"it is quiet":                           {node(func(*cluster.Node) {}), time.Time{}},
-		"it becomes quiet":                      {node(func(n *cluster.Node) { n.LastPodEvent = in(-20) }), in(10)},
+		"consolidateAfter has elapsed":          {node(func(*cluster.Node) {}), time.Time{}},
+		"consolidateAfter elapses":              {node(func(n *cluster.Node) { n.LastPodEvent = in(-20) }), in(10)},
 		"it is meant for a pod that is to come": {node(func(n *cluster.Node) { n.Planned, n.PlannedUntil = 1, in(7) }), in(7)},
 		"that pod did not come":                 {node(func(n *cluster.Node) { n.PlannedUntil = in(-7) }), time.Time{}},
 		"it has pods":                           {node(func(n *cluster.Node) { n.Empty, n.LastPodEvent = false, in(-20) }), time.Time{}},
@@ -86,7 +86,7 @@ func TestFallingPricesAreSeen(t *testing.T) {
 		}
 	}
 	if disrupt.Cheaper(nil, was) {
-		t.Error("the first look takes all prices for news")
+		t.Error("the first decision takes all prices for new ones")
 	}
 }
 
@@ -140,11 +140,11 @@ func TestWhenStepsGoOnIsKnownAhead(t *testing.T) {
 		want  time.Time
 	}{
 		"nothing is under way":             {[]cluster.Node{idle}, time.Time{}},
-		"a step was begun a moment ago":    {[]cluster.Node{drifted(-time.Second, 1), coming}, in(time.Second)},
+		"a command was begun a moment ago": {[]cluster.Node{drifted(-time.Second, 1), coming}, in(time.Second)},
 		"its replacement is to come":       {[]cluster.Node{drifted(-time.Minute, 1), coming}, in(9 * time.Minute)},
 		"its pods have nowhere to go now":  {[]cluster.Node{drifted(-2*time.Second, 0)}, time.Time{}}, // it is undone
-		"it has been told to go":           {[]cluster.Node{deleting}, time.Time{}},
-		"a step that buys nothing settles": {[]cluster.Node{drifted(-time.Second, 0)}, in(time.Second)},
+		"its claim is deleted":             {[]cluster.Node{deleting}, time.Time{}},
+		"a command without launches waits": {[]cluster.Node{drifted(-time.Second, 0)}, in(time.Second)},
 	} {
 		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{{Name: "p", Budgets: []cluster.Budget{{Nodes: 100, Percent: true, Active: true}}}}, Nodes: c.nodes}
 		memory := disrupt.Memory{Busy: true, DecidedAt: noon} // so that only commands in progress are decided about

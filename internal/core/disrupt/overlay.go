@@ -2,22 +2,18 @@ package disrupt
 
 import (
 	"cmp"
-	"fmt"
-	"hash/fnv"
 	"slices"
-	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// overlay is a snapshot in which some nodes are gone and some pods are elsewhere. It
-// shares everything with the snapshot it was made from that it does not change.
+// overlay is a snapshot in which some nodes are gone and some pods are on other nodes. What it does not
+// change it shares with the snapshot that it was made from.
 type overlay struct {
 	snap *cluster.Snapshot
 	at   map[string]int // node name → index
-	// waiting are pending pods that keep their place on a node that is not known yet.
+	// waiting are pending pods whose target node is an in-flight NodeClaim.
 	waiting map[cluster.PodRef]bool
 }
 
@@ -35,8 +31,8 @@ func copyOf(snap *cluster.Snapshot) *cluster.Snapshot {
 	return &c
 }
 
-// without returns the overlay's snapshot with nodes gone, and their pods pending. They
-// hold what they did of their pools' limits.
+// without returns the overlay's snapshot with nodes gone and their pods pending. The nodes still count
+// against the limits of their pools.
 func (o *overlay) without(nodes []int) *cluster.Snapshot {
 	snap := copyOf(o.snap)
 	for _, i := range nodes {
@@ -54,14 +50,14 @@ func (o *overlay) without(nodes []int) *cluster.Snapshot {
 	return snap
 }
 
-// remove takes nodes out, and their pods with them: where those go is for settle to say.
+// remove takes nodes out. Their pods become pending; assign puts them on other nodes.
 func (o *overlay) remove(nodes []int) {
 	o.snap = o.without(nodes)
 }
 
-// assign puts pending pods where they are meant to be, and forgets the other pending
-// ones: those that will wait for a node that is to be launched, and those that nothing
-// can take. Neither is in the way of what comes next.
+// assign puts pending pods on their target nodes, and drops the other pending pods: those for which a
+// node is going to be launched, and those that no node can take. Neither kind takes room that later
+// commands could use.
 func (o *overlay) assign(placements []plan.Assignment) {
 	meant := make(map[cluster.PodRef]string, len(placements))
 	for _, p := range placements {
@@ -79,7 +75,7 @@ func (o *overlay) assign(placements []plan.Assignment) {
 		}
 		n := &o.snap.Nodes[i]
 		n.Planned++
-		if n.InFlight != nil { // what it will be is not known, so its pods stay pending
+		if n.InFlight != nil { // its instance type is not known, so its pods stay pending
 			p.Planned = n.Name
 			o.waiting[p.PodRef] = true
 			waiting = append(waiting, p)
@@ -92,32 +88,46 @@ func (o *overlay) assign(placements []plan.Assignment) {
 	o.snap.Pending = waiting
 }
 
-// price returns what a node costs per hour, in dollars; 0 if that is not known.
-func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
-	pool, ok := snap.PoolByName(n.Pool)
-	if !ok {
-		return 0
+// closed returns the snapshot with some nodes closed to further pods.
+func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Snapshot {
+	with := *snap
+	with.Nodes = slices.Clone(snap.Nodes)
+	for i := range with.Nodes {
+		if n := &with.Nodes[i]; which(n) {
+			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
+		}
 	}
-	for _, t := range pool.Types {
-		if t.Name != n.Labels[label.InstanceType] {
+	return &with
+}
+
+// closingTaint stands for the disrupted taint.
+const closingTaint = "dovetail.sh/to-be-replaced"
+
+// holdLaunches takes from the limits what the launches of a command may need of them.
+func (o *overlay) holdLaunches(launches []plan.Launch) {
+	for i := range launches {
+		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
+			hold(o.snap, p.Name, largest(p, launches[i].Types))
+		}
+	}
+}
+
+// withinLimits reports whether the limits allow the launches of a command, beside all nodes that exist
+// and what earlier commands launch.
+func (o *overlay) withinLimits(launches []plan.Launch) bool {
+	room := Room(o.snap)
+	for i := range launches {
+		left, limited := room[launches[i].Pool]
+		if !limited {
 			continue
 		}
-		for i := range t.Offerings {
-			o := &t.Offerings[i]
-			sameReservation := o.Reservation == "" || o.Reservation == n.Labels[snap.ReservationKey]
-			if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.HasPrice() && sameReservation {
-				return o.PriceHourly
+		p, _ := o.snap.PoolByName(launches[i].Pool)
+		takeNode(left, largest(p, launches[i].Types))
+		for _, n := range left {
+			if n < 0 {
+				return false
 			}
 		}
 	}
-	return 0
-}
-
-// stepID returns a name for a step that no other has.
-func stepID(claims []string, at time.Time) string {
-	h := fnv.New64a()
-	for _, c := range claims {
-		_, _ = h.Write([]byte(c + "\n"))
-	}
-	return fmt.Sprintf("%x-%x", at.UnixMilli(), h.Sum64())
+	return true
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Reserve returns the snapshot with the room taken that the pods of commands in progress will need:
-// where they are meant to be, or else on the replacements. Who plans for pending pods starts
-// from it: else those would be meant for what was bought for others, and the step would have
-// to be undone.
+// Reserve returns the snapshot with the room taken that pods of commands in progress will need: on their
+// target nodes, or else on the command's replacements. Plans for pending pods start from it. Otherwise
+// pending pods would be planned for the replacements, and the command would have to be undone.
 func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 	staying := func(n *cluster.Node) bool { return n.DisruptionReason != "" && n.Step != "" && !n.Deleting }
 	if !slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return staying(&n) }) {
@@ -24,7 +23,7 @@ func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 			at[c] = i
 		}
 	}
-	unplaced := map[string][]cluster.ReschedulablePod{} // by command; those whose target node is not known, or full
+	unplaced := map[string][]cluster.ReschedulablePod{} // by command: pods whose target node is not known or full
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if !staying(n) {
@@ -43,7 +42,7 @@ func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 		left, under := unplaced[n.Replaces]
 		switch {
 		case n.Replaces == "" || !under:
-		case n.InFlight != nil: // how much room it will have is not known
+		case n.InFlight != nil: // its capacity is not known
 			n.Taints = append(slices.Clip(n.Taints), cluster.Taint{Key: closingTaint, Effect: cluster.NoSchedule})
 		default:
 			unplaced[n.Replaces] = slices.DeleteFunc(left, func(r cluster.ReschedulablePod) bool { return take(n, &r) })
@@ -52,7 +51,7 @@ func Reserve(snap *cluster.Snapshot) *cluster.Snapshot {
 	return &with
 }
 
-// take takes room for a pod, if there is some.
+// take takes room for a pod on a node, and reports whether there was room.
 func take(n *cluster.Node, r *cluster.ReschedulablePod) bool {
 	used := n.Used.Plus(r.Constraints.Requests)
 	if n.InFlight != nil || !used.Fits(n.Allocatable) {
@@ -60,4 +59,16 @@ func take(n *cluster.Node, r *cluster.ReschedulablePod) bool {
 	}
 	n.Used = used
 	return true
+}
+
+// PreferOthers returns the snapshot with the nodes closed to pods that have the soft taint. Without such
+// nodes it returns the snapshot itself.
+func PreferOthers(snap *cluster.Snapshot) *cluster.Snapshot {
+	tainted := func(n *cluster.Node) bool { return n.SoftTaint }
+	for i := range snap.Nodes {
+		if tainted(&snap.Nodes[i]) {
+			return closed(snap, tainted)
+		}
+	}
+	return snap
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// scope is how much one decision looks at. Snapshot, memory and event counts decide it.
+// scope is what one decision is about. It follows from the snapshot, the memory and the event counts.
 type scope struct {
 	// commandsOnly: only commands in progress are decided about.
 	commandsOnly bool
@@ -20,8 +20,8 @@ type scope struct {
 	search Search
 	// waiting: no search is made because all that was found still waits for budgets.
 	waiting bool
-	// since is when the nodes were last searched with nothing left to be begun, if that still
-	// holds; excluded were no candidates then. Zero: all nodes are due.
+	// since is when a search last left nothing to be begun, if that still holds; zero: all nodes have
+	// to be searched. excluded were no candidates then.
 	since    time.Time
 	excluded []string
 	// try is the order of nodes that is tried first, with few others; 0: all are tried.
@@ -32,13 +32,13 @@ type scope struct {
 	coolingDown map[string]verdict.Verdict
 }
 
-// sawAll reports whether a decision saw all that there is to decide until something happens.
-// What it leaves out for commands in progress is due as soon as those have ended.
+// sawAll reports whether the decision covered all that there is to decide before the next event. What
+// it leaves out while commands are in progress is decided as soon as they have ended.
 func (s *scope) sawAll(inProgress bool) bool {
 	return s.commandsOnly && inProgress || s.search == FullSearch || s.search == ChangedSearch
 }
 
-// recall returns what a decision looks at, and forgets what is over.
+// recall returns the scope of the next decision, and forgets what is over.
 func (m *Memory) recall(snap *cluster.Snapshot, events Events) scope {
 	s := scope{paused: map[string]time.Time{}, coolingDown: map[string]verdict.Verdict{}}
 	m.recallCooldowns(&s, snap.At)
@@ -104,8 +104,8 @@ func (m *Memory) noticeLaunches(snap *cluster.Snapshot) {
 	m.Pools, m.AnyYoung = snap.Pools, consolidate.AnyYoung(snap)
 }
 
-// noticeRoom ends the cooldown of some nodes that could not be replaced, where limits leave
-// more than at the last decision: of those whose cooldowns end next.
+// noticeRoom ends the cooldown of some nodes that could not be replaced, if the limits of their pool leave
+// more than at the last decision: of the nodes whose cooldowns end next.
 func (m *Memory) noticeRoom(snap *cluster.Snapshot) {
 	if len(m.NodeCooldowns) == 0 {
 		m.LimitsLeft = nil
@@ -144,7 +144,7 @@ func anyMore(had, now quantity.List) bool {
 	return false
 }
 
-// isWaiting reports whether all that was found a short time ago still waits for budgets.
+// isWaiting reports whether all commands that were found a short time ago still wait for budgets.
 func (m *Memory) isWaiting(snap *cluster.Snapshot) bool {
 	if len(m.BudgetWaits) == 0 || snap.At.Sub(m.BudgetWaitsAt) >= budgetPatience {
 		return false

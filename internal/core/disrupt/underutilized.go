@@ -9,57 +9,65 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
+// consolidation proposes commands that make the nodes that are left cheaper.
+type consolidation struct {
+	work   *work
+	taints *softTaints
+	// excluded are those of the scope, by name.
+	excluded map[string]bool
+}
+
 // underutilized proposes what makes the nodes that are left cheaper, as far as their
 // pools want that and their budgets let it.
-func (w *work) underutilized() {
-	if !w.anyLeft() {
-		w.unshun(func(n *cluster.Node) bool { return !w.consolidates(n.Pool) })
-		w.noteStaying()
+func (c *consolidation) run() {
+	if !c.anyLeft() {
+		c.taints.removeFrom(func(n *cluster.Node) bool { return !c.work.consolidates(n.Pool) })
+		c.noteStaying()
 		return
 	}
 	opts := consolidate.Options{
-		Terms: w.opts.Terms, Pack: w.opts.Pack, Candidate: w.consolidatable, DrainOnly: w.scope.search == DrainSearch, Try: w.scope.try,
-		PoolMax:  func(pool string) int { return w.ledger.Most(pool, Underutilized) },
-		MayBegin: w.mayBeginOf,
+		Terms: c.work.opts.Terms, Pack: c.work.opts.Pack, Candidate: c.consolidatable, DrainOnly: c.work.scope.search == DrainSearch, Try: c.work.scope.try,
+		PoolMax:  func(pool string) int { return c.work.ledger.Most(pool, Underutilized) },
+		MayBegin: c.mayBeginOf,
 	}
-	if w.noteExcluded(); w.scope.search == ChangedSearch {
-		w.excluded = make(map[string]bool, len(w.scope.excluded))
-		for _, name := range w.scope.excluded {
-			w.excluded[name] = true
+	if c.noteExcluded(); c.work.scope.search == ChangedSearch {
+		c.excluded = make(map[string]bool, len(c.work.scope.excluded))
+		for _, name := range c.work.scope.excluded {
+			c.excluded[name] = true
 		}
-		opts.Changed = func(n *cluster.Node) bool { return w.excluded[n.Name] || w.happened(n) }
-		if !w.anyChanged() {
-			w.found.conclusive = true
-			w.unshun(func(*cluster.Node) bool { return true })
+		opts.Changed = func(n *cluster.Node) bool { return c.excluded[n.Name] || c.happened(n) }
+		if !c.anyChanged() {
+			c.work.found.conclusive = true
+			c.taints.removeFrom(func(*cluster.Node) bool { return true })
 			return
 		}
 	}
-	for _, until := range w.scope.paused {
-		if until.After(w.snap.At) {
-			opts.Replaceable = w.replaceable
+	for _, until := range c.work.scope.paused {
+		if until.After(c.work.snap.At) {
+			opts.Replaceable = c.work.replaceable
 		}
 	}
-	found := consolidate.Search(w.ahead().snap, opts)
-	w.out.FleetBoundHourly, w.found.try = found.BoundHourly, found.Try
-	w.out.GivenUp = append(w.out.GivenUp, found.GivenUp...)
-	w.found.conclusive = !opts.DrainOnly
+	found := consolidate.Search(c.work.future.ahead().snap, opts)
+	c.work.out.FleetBoundHourly, c.work.found.try = found.BoundHourly, found.Try
+	c.work.out.GivenUp = append(c.work.out.GivenUp, found.GivenUp...)
+	c.work.found.conclusive = !opts.DrainOnly
 	for i := range found.Steps {
-		nodes := w.nodesOf(&found.Steps[i])
-		if w.mayBegin(&found.Steps[i]) {
-			w.begin(nodes, found.Steps[i])
+		nodes := c.nodesOf(&found.Steps[i])
+		if c.mayBegin(&found.Steps[i]) {
+			c.work.begin(nodes, found.Steps[i])
 		}
-		w.found.conclusive = w.found.conclusive && w.taken[nodes[0]]
+		c.work.found.conclusive = c.work.found.conclusive && c.work.taken[nodes[0]]
 	}
-	w.found.budgetWaits = w.waitsFor(found.Steps)
-	w.noteScores(found)
-	w.taintSoftly(found.Steps)
+	c.work.found.budgetWaits = c.waitsFor(found.Steps)
+	c.noteScores(found)
+	c.taints.addForLater(found.Steps)
 	for _, why := range found.Kept {
-		w.block(why)
+		c.work.block(why)
 	}
 }
 
-// mayBeginOf returns how many of the steps budgets let begin now, those first that come first.
-func (w *work) mayBeginOf(steps []plan.Command) (n int) {
+// mayBeginOf returns how many of the commands budgets allow to begin now, in this order.
+func (c *consolidation) mayBeginOf(steps []plan.Command) (n int) {
 	taken := map[string]int{}
 	for i := range steps {
 		need := map[string]int{}
@@ -68,7 +76,7 @@ func (w *work) mayBeginOf(steps []plan.Command) (n int) {
 		}
 		fits := true
 		for pool, count := range need {
-			fits = fits && taken[pool]+count <= w.ledger.Left(pool, Underutilized)
+			fits = fits && taken[pool]+count <= c.work.ledger.Left(pool, Underutilized)
 		}
 		if !fits {
 			continue
@@ -81,157 +89,148 @@ func (w *work) mayBeginOf(steps []plan.Command) (n int) {
 	return n
 }
 
-// waitsFor returns the pools whose budgets keep steps from being begun; nil if something else
-// keeps one of them.
-func (w *work) waitsFor(steps []plan.Command) map[string]int {
+// waitsFor returns the pools whose budgets keep commands from being begun; nil if one of the commands
+// waits for something else.
+func (c *consolidation) waitsFor(steps []plan.Command) map[string]int {
 	pools := map[string]int{}
 	for i := range steps {
-		nodes := w.nodesOf(&steps[i])
-		if slices.ContainsFunc(nodes, func(h int) bool { return w.taken[h] }) {
+		nodes := c.nodesOf(&steps[i])
+		if slices.ContainsFunc(nodes, func(h int) bool { return c.work.taken[h] }) {
 			continue // it has begun
 		}
-		_, short := w.needOf(nodes, Underutilized)
+		_, short := c.work.needOf(nodes, Underutilized)
 		if short == nil {
 			return nil
 		}
-		pools[short.Pool] = w.ledger.Left(short.Pool, Underutilized)
+		pools[short.Pool] = c.work.ledger.Left(short.Pool, Underutilized)
 	}
-	if len(pools) == 0 || w.scope.search == DrainSearch {
+	if len(pools) == 0 || c.work.scope.search == DrainSearch {
 		return nil
 	}
 	return pools
 }
 
-// noteScores keeps the last score of each step that is begun, and of each that was rejected.
-func (w *work) noteScores(found consolidate.Result) {
+// noteScores keeps the last score of each command that is begun or was rejected.
+func (c *consolidation) noteScores(found consolidate.Result) {
 	goes, begun, noted := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range found.Steps {
 		for _, r := range found.Steps[i].Remove {
 			goes[r.Node] = true
 		}
 	}
-	for i := range w.out.Commands {
-		begun[w.out.Commands[i].Remove[0].Node] = true
+	for i := range c.work.out.Commands {
+		begun[c.work.out.Commands[i].Remove[0].Node] = true
 	}
 	for _, s := range slices.Backward(found.Scores) {
 		if key := s.Pool + "/" + s.Node; !noted[key] && (s.Approved && begun[s.Node] || !s.Approved && !goes[s.Node]) {
 			noted[key] = true
-			w.out.Scores = append(w.out.Scores, s)
+			c.work.out.Scores = append(c.work.out.Scores, s)
 		}
 	}
 }
 
-// anyLeft reports whether a budget allows consolidation of anything: else it need not be
-// worked out.
-func (w *work) anyLeft() bool {
-	for i := range w.snap.Pools {
-		if p := w.snap.Pools[i].Name; w.consolidates(p) && w.ledger.Left(p, Underutilized) > 0 {
+// anyLeft reports whether any budget allows consolidation: otherwise no search is needed.
+func (c *consolidation) anyLeft() bool {
+	for i := range c.work.snap.Pools {
+		if p := c.work.snap.Pools[i].Name; c.work.consolidates(p) && c.work.ledger.Left(p, Underutilized) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// noteExcluded notes which nodes are no candidates now.
-func (w *work) noteExcluded() {
-	for i := range w.snap.Nodes {
-		if n := &w.snap.Nodes[i]; n.Claim != "" && !n.Deleting && !w.stays(i, n).IsYes() {
-			w.found.excluded = append(w.found.excluded, n.Name)
+// noteExcluded notes for the memory which nodes are no candidates now.
+func (c *consolidation) noteExcluded() {
+	for i := range c.work.snap.Nodes {
+		if n := &c.work.snap.Nodes[i]; n.Claim != "" && !n.Deleting && !c.stays(i, n).IsYes() {
+			c.work.found.excluded = append(c.work.found.excluded, n.Name)
 		}
 	}
 }
 
-// anyChanged reports whether there is a node to be looked at of which the last search that found
-// nothing did not know.
-func (w *work) anyChanged() bool {
-	for i := range w.snap.Nodes {
-		if n := &w.snap.Nodes[i]; w.happened(n) || w.excluded[n.Name] && w.stays(i, n).IsYes() {
+// anyChanged reports whether any node has changed since the last search that found nothing, or has
+// become a candidate.
+func (c *consolidation) anyChanged() bool {
+	for i := range c.work.snap.Nodes {
+		if n := &c.work.snap.Nodes[i]; c.happened(n) || c.excluded[n.Name] && c.stays(i, n).IsYes() {
 			return true
 		}
 	}
 	return false
 }
 
-// happened reports whether something that had happened to a node has been over for long enough only
-// since the last search that found nothing.
-func (w *work) happened(n *cluster.Node) bool {
+// happened reports whether, since the last search that found nothing, consolidateAfter of a node has
+// elapsed or the cooldown of one of its pods has ended.
+func (c *consolidation) happened(n *cluster.Node) bool {
 	over := n.LastPodEvent
-	if pool, ok := w.snap.PoolByName(n.Pool); ok {
+	if pool, ok := c.work.snap.PoolByName(n.Pool); ok {
 		over = over.Add(max(eventLag, pool.ConsolidateAfter))
 	}
 	for i := range n.Reschedulable {
 		if r := &n.Reschedulable[i]; !r.Moved.IsZero() {
-			if rested := r.Moved.Add(w.opts.Terms.CooldownOf(r)); rested.After(over) {
-				over = rested
+			if end := r.Moved.Add(c.work.opts.Terms.CooldownOf(r)); end.After(over) {
+				over = end
 			}
 		}
 	}
-	return over.After(w.scope.since) && !over.After(w.snap.At)
+	return over.After(c.work.scope.since) && !over.After(c.work.snap.At)
 }
 
-// consolidates reports whether a pool wants its nodes consolidated and its budgets allow
-// that now.
-func (w *work) consolidates(pool string) bool {
-	p, ok := w.snap.PoolByName(pool)
-	return ok && !p.Static && p.Policy != cluster.PolicyEmpty && p.ConsolidateAfter >= 0 && w.ledger.Allowed(pool, Underutilized) > 0
-}
-
-// noteStaying says of each node why consolidation does not remove it, without having
-// worked out whether that would save anything.
-func (w *work) noteStaying() {
-	for i := range w.snap.Nodes {
-		n := &w.snap.Nodes[i]
+// noteStaying notes for each node why consolidation does not remove it, without a search for what
+// that would save.
+func (c *consolidation) noteStaying() {
+	for i := range c.work.snap.Nodes {
+		n := &c.work.snap.Nodes[i]
 		if n.Claim == "" || n.Deleting {
 			continue
 		}
-		why := w.stays(i, n)
+		why := c.stays(i, n)
 		if why.IsYes() {
-			why = w.exhausted(n, Underutilized)
+			why = c.work.exhausted(n, Underutilized)
 		}
 		if why.Subject != "" {
-			w.block(why)
+			c.work.block(why)
 		}
 	}
 }
 
-// consolidatable returns why a node is none that consolidation may remove; yes means
-// that it may.
-func (w *work) consolidatable(n *cluster.Node) verdict.Verdict {
-	return w.stays(w.over.at[n.Name], n)
+// consolidatable returns why consolidation may not remove a node; yes means that it may.
+func (c *consolidation) consolidatable(n *cluster.Node) verdict.Verdict {
+	return c.stays(c.work.future.over.at[n.Name], n)
 }
 
-// stays is consolidatable for the node with an index, as it is now or will be.
-func (w *work) stays(i int, n *cluster.Node) verdict.Verdict {
-	pool, ok := w.snap.PoolByName(n.Pool)
+// stays is consolidatable for the node with the index, as it is now or as it will be.
+func (c *consolidation) stays(i int, n *cluster.Node) verdict.Verdict {
+	pool, ok := c.work.snap.PoolByName(n.Pool)
 	switch {
-	case w.taken[i] || n.Empty || len(n.Reschedulable) == 0 || w.replaces(n):
-		return verdict.Of(verdict.NodeBlocked, "", "") // it goes, or is looked at, for another reason
+	case c.work.taken[i] || n.Empty || len(n.Reschedulable) == 0 || c.work.replaces(n):
+		return verdict.Of(verdict.NodeBlocked, "", "") // it is removed or considered for another reason
 	case ok && pool.Static:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "pool %s has a fixed number of nodes", n.Pool)
 	case ok && pool.Policy == cluster.PolicyEmpty:
 		return verdict.Of(verdict.Unconsolidatable, n.Name, "consolidationPolicy of pool %s is %s", n.Pool, pool.Policy)
 	}
-	if why, rests := w.scope.coolingDown[n.Name]; rests {
+	if why, cooling := c.work.scope.coolingDown[n.Name]; cooling {
 		return why
 	}
-	return w.busy(n)
+	return c.work.busy(n)
 }
 
-// mayBegin reports whether a step may be begun now, its budgets aside.
-func (w *work) mayBegin(s *plan.Command) bool {
-	if s.NotBefore.After(w.snap.At) || len(s.Joins) > 0 {
+// mayBegin reports whether a command may be begun now, if budgets allow it.
+func (c *consolidation) mayBegin(s *plan.Command) bool {
+	if s.NotBefore.After(c.work.snap.At) || len(s.Joins) > 0 {
 		return false
 	}
-	if !w.over.withinLimits(s.Launch) { // the search reckons with what earlier steps remove
-		w.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other machines are gone"))
+	if !c.work.future.over.withinLimits(s.Launch) { // the search counts on what earlier commands remove
+		c.work.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other nodes are gone"))
 		return false
 	}
 	return true
 }
 
-func (w *work) nodesOf(s *plan.Command) (nodes []int) {
+func (c *consolidation) nodesOf(s *plan.Command) (nodes []int) {
 	for _, r := range s.Remove {
-		nodes = append(nodes, w.over.at[r.Node])
+		nodes = append(nodes, c.work.future.over.at[r.Node])
 	}
 	return nodes
 }

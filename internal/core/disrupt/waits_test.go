@@ -22,7 +22,7 @@ node c pool=other type=four
 running web on=c count=4 cpu=1
 node d pool=other type=four
 running web on=d count=4 cpu=1
-node e pool=general type=four marked=Underutilized since=1s closed step=s1:1:0
+node e pool=general type=four reason=Underutilized since=1s disrupted command=s1:1:0
 running web on=e cpu=1
 `
 	for name, c := range map[string]struct {

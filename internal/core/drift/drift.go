@@ -16,8 +16,8 @@ const (
 	TypeGone            = "InstanceTypeNotFound"
 )
 
-// typeAge is how old a node must be before its type may be missed: what a cloud offers
-// is not always told at once.
+// typeAge is how old a node must be before it drifts because its instance type is gone: a cloud's
+// list of types may lack a new type for a while.
 const typeAge = time.Hour
 
 // Hash is the hash of a pool's template, and the version of the rules by which it was made.

@@ -4,8 +4,8 @@
 //
 // What kube-scheduler does with nominations (1.37, read and measured 2026-11): it tries the
 // nominated node first, and keeps the pod's room there from pods of equal or lower priority.
-// But opening any node makes it try every pending pod, and a nominated pod that it tries in
-// vain, because its target node is not open yet, loses its nomination and with it its room.
+// But opening any node makes it try every pending pod. A nominated pod that it tries before the
+// pod's target node is open loses its nomination and with it its room.
 // The order in which it tries pods can be foreseen, though: mostly, the pod that was tried
 // longest ago comes next.
 //

@@ -39,17 +39,6 @@ func Next(v View) Step {
 	return d.step
 }
 
-// decision is the state of one call of Next.
-type decision struct {
-	View
-	nodes     map[string]*Node
-	pods      map[string]int  // unbound pods, by target node
-	chosen    map[string]bool // nodes that open now, or once their pods' nominations are seen
-	lacking   map[string]int  // pods whose nomination has not been seen yet, by target node
-	nominated nominations
-	step      Step
-}
-
 // choose opens the nodes that have waited long enough and returns the nodes that it chooses
 // besides: they open when the nominations of their pods have been seen.
 func (d *decision) choose() []*Node {
@@ -70,17 +59,6 @@ func (d *decision) choose() []*Node {
 		return nil
 	}
 	return d.safe(ready)
-}
-
-// openAt opens the node if that time has come, and reports whether it has.
-func (d *decision) openAt(n *Node, due time.Time) bool {
-	if due.After(d.At) {
-		d.until(due)
-		return false
-	}
-	d.chosen[n.Name] = true
-	d.step.Open = append(d.step.Open, n.Name)
-	return true
 }
 
 // open opens the nodes of the batch whose pods' nominations have all been seen. While
@@ -131,8 +109,9 @@ func (d *decision) nominate(p *Pod) {
 	d.nominated.add(p.Node, p.Constraints)
 }
 
-func (d *decision) until(t time.Time) {
-	if d.step.Until.IsZero() || t.Before(d.step.Until) {
-		d.step.Until = t
+func (d *decision) countNominations() {
+	d.nominated = nominations{}
+	for i := range d.Pods {
+		d.nominated.add(d.Pods[i].Nominated, d.Pods[i].Constraints)
 	}
 }

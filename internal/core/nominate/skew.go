@@ -5,13 +5,6 @@ import "github.com/dovetail-sh/dovetail/internal/core/cluster"
 // nominations counts the nominated pods, by node and pod constraints.
 type nominations map[string]map[*cluster.Constraints]int32
 
-func (d *decision) countNominations() {
-	d.nominated = nominations{}
-	for i := range d.Pods {
-		d.nominated.add(d.Pods[i].Nominated, d.Pods[i].Constraints)
-	}
-}
-
 func (n nominations) add(node string, podConstraints *cluster.Constraints) {
 	if node == "" || podConstraints == nil {
 		return

@@ -39,8 +39,8 @@ type Node struct {
 // Stage is how far a node is open to pods.
 type Stage string
 
-// The stages of a node: open, closed by our taint, closed and asking to be opened, told to
-// open and not seen to be open yet.
+// The stages of a node: open; closed by our taint; closed, and its opening is requested; its
+// opening is ordered and not observed yet.
 const (
 	Open    Stage = ""
 	Closed  Stage = "closed"

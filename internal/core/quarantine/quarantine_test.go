@@ -14,7 +14,7 @@ import (
 
 func at(minute int) time.Time { return time.Unix(0, 0).Add(time.Duration(minute) * time.Minute) }
 
-// pod returns a pod whose shape has so many tolerations, and weighs as much and one.
+// pod returns a pod with so many tolerations. It weighs one more.
 func pod(namespace, name string, weight int) cluster.Pod {
 	return cluster.Pod{PodRef: cluster.PodRef{Namespace: namespace, Name: name}, Constraints: &cluster.Constraints{Tolerations: make([]cluster.Toleration, weight)}}
 }

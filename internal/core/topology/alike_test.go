@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// TestAlikePlaces has rules see no difference between places of one zone, unless they ask
-// about hostnames, or one of the places does not count, or is not settled.
+// TestAlikePlaces: rules answer the same for places of one zone, unless they ask about
+// hostnames, one of the places does not count, or its domain is undetermined.
 func TestAlikePlaces(t *testing.T) {
 	t.Parallel()
 	term := func(key string) []cluster.PodTerm {
@@ -52,9 +52,9 @@ func TestAlikePlaces(t *testing.T) {
 	}
 }
 
-// TestSumTellsWhatNewMachinesAreAskedAbout: it changes with what is counted in zones, and not
-// with which hosts have how many.
-func TestSumTellsWhatNewMachinesAreAskedAbout(t *testing.T) {
+// TestSumIsOfCountsThatMatterToNewNodes: the Sum changes with the counts of zones, and not with
+// those of hosts.
+func TestSumIsOfCountsThatMatterToNewNodes(t *testing.T) {
 	t.Parallel()
 	for key, differs := range map[string]bool{label.Zone: true, label.Hostname: false} {
 		l := webAndRival(cluster.Rules{Spread: []cluster.Spread{{Key: key, MaxSkew: 1, Selector: selectsWeb()}}})

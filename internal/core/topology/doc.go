@@ -3,7 +3,8 @@
 //
 // The one idea: every rule is a count of pods by domain. A Ledger keeps all the counts
 // that any pod's rules look at, and answers whether one more pod may go to a place. A
-// place is one machine, known by the domain it is in for each key that rules mention.
+// place is one node, known by its domain under each key that rules mention.
 //
-// Read groups.go (which counts there are), ledger.go (keeping them), check.go (asking).
+// It imports other values of the core only. Read groups.go first (which counts there are), then
+// ledger.go (counting) and check.go (asking); builder.go makes the groups from the pods' rules.
 package topology

@@ -18,9 +18,9 @@ func selectsWeb() cluster.Selector {
 	return cluster.Selector{Some: true, Requirements: label.Requirements{"app": label.In("web")}}
 }
 
-// TestCourtesyIsForHostsOfOthers has a pod without rules keep to a spread over hosts where
-// those are whose it is, and nowhere else.
-func TestCourtesyIsForHostsOfOthers(t *testing.T) {
+// TestOthersSpreadIsRespectedOnTheirHosts: a pod without rules keeps to others' spread over hosts
+// where pods with that spread are, and nowhere else.
+func TestOthersSpreadIsRespectedOnTheirHosts(t *testing.T) {
 	t.Parallel()
 	const web, rival = 0, 1
 	l := webAndRival(cluster.Rules{Spread: []cluster.Spread{{Key: label.Hostname, MaxSkew: 1, Selector: selectsWeb()}}})
@@ -29,19 +29,19 @@ func TestCourtesyIsForHostsOfOthers(t *testing.T) {
 	l.Count(web, theirs, 1, 0)
 	l.Count(rival, free, 5, 0)
 	if l.Check(rival, theirs, 0, true).IsYes() {
-		t.Error("a courteous pod makes one too many where web is")
+		t.Error("a pod that respects others' spread makes one too many where web is")
 	}
 	if !l.Check(rival, theirs, 0, false).IsYes() {
-		t.Error("a pod without rules is kept away though it is not courteous")
+		t.Error("a pod without rules is kept away though it does not respect others' spread")
 	}
 	if v := l.Check(rival, free, 0, true).Verdict(); !v.IsYes() {
-		t.Errorf("a courteous pod is kept from where web is not: %s", v)
+		t.Errorf("a pod that respects others' spread is kept from where web is not: %s", v)
 	}
 }
 
-// TestUnsettledMachinesAreWhereItIsWorst asks rules about machines that may be in either of
-// two zones.
-func TestUnsettledMachinesAreWhereItIsWorst(t *testing.T) {
+// TestUndeterminedDomainsAreTheWorst: on a node that may be in either of two zones a rule has to
+// hold in both.
+func TestUndeterminedDomainsAreTheWorst(t *testing.T) {
 	t.Parallel()
 	const web, rival = 0, 1
 	term := cluster.PodTerm{Key: label.Zone, Selector: selectsWeb(), Namespaces: []string{""}}

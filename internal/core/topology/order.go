@@ -1,14 +1,14 @@
 package topology
 
-// Order returns the first n classes in the order in which they are placed: theirs, but
-// those that must be with others come after all that need not, and whose rules count
-// others after those whom they count.
+// Order returns the first n classes in the order in which their pods are placed. Classes with
+// required affinity come after all others. Within both halves, a class whose rules count pods
+// of others comes after those others. Otherwise the order is that of their numbers.
 //
-// Otherwise a pod could be planned as the first of those it must be with, while another
-// that it selects is bound elsewhere before it; or within a skew, to which pods that have
-// no such rule then add.
+// In another order a pod could be planned as the first of an affinity group, while a pod that
+// its affinity selects is bound elsewhere before it. Or a pod could be planned within a skew, to
+// which pods without that spread are added later.
 func (l *Ledger) Order(n int) []int {
-	w := waiting{Ledger: l, left: make([]int, len(l.groups))}
+	w := waiting{ledger: l, left: make([]int, len(l.groups))}
 	var free, dependents []int
 	for c := range n {
 		if l.Follows(c) {
@@ -24,15 +24,15 @@ func (l *Ledger) Order(n int) []int {
 	return append(w.order(free), w.order(dependents)...)
 }
 
-// waiting is classes that have no turn yet.
+// waiting is the classes that have no place in the order yet.
 type waiting struct {
-	*Ledger
-	left []int // by group: how many of them count in it
+	ledger *Ledger
+	left   []int // by group: how many of these classes count in it
 }
 
-// order gives each class its turn: the first that need not wait. If they wait for each
-// other, the first whose spreads do not count its own pods: the others can make room for
-// it, it cannot for them.
+// order puts the classes in order: next is always the first that waits for no other. If all
+// wait for each other, next is the first whose spreads do not count its own pods: the others
+// can make room for it, but it cannot make room for them.
 func (w *waiting) order(classes []int) []int {
 	sequence := make([]int, 0, len(classes))
 	done, selfless := make([]bool, len(classes)), make([]bool, len(classes))
@@ -46,7 +46,7 @@ func (w *waiting) order(classes []int) []int {
 			start++
 		}
 		next, kind := start, -1
-		w.meter.Spend(1 + (len(classes)-start)/numbersUnit)
+		w.ledger.meter.Spend(1 + (len(classes)-start)/numbersUnit)
 		for i := start; i < len(classes); i++ {
 			if done[i] {
 				continue
@@ -66,24 +66,24 @@ func (w *waiting) order(classes []int) []int {
 		}
 		done[next] = true
 		sequence = append(sequence, classes[next])
-		for _, g := range w.rules[classes[next]].counted {
+		for _, g := range w.ledger.rules[classes[next]].counted {
 			w.left[g]--
 		}
 	}
 	return sequence
 }
 
-// blocker is a group that a class has to wait for, and how many classes in it do not
-// count: its own.
+// blocker is a group that a class waits for. own is 1 if the class itself counts in the group:
+// it does not wait for itself.
 type blocker struct{ group, own int }
 
-// stands reports whether a blocker still is one.
+// stands reports whether the class still has to wait for the group.
 func (w *waiting) stands(b blocker) bool { return b.group >= 0 && w.left[b.group]-b.own > 0 }
 
-// blocker returns a group that a rule of the class counts and in which others are that
-// have no turn yet; group -1: there is none.
+// blocker returns a group that a rule of the class asks about and in which classes count that
+// have no place in the order yet. The group is -1 if there is none.
 func (w *waiting) blocker(class int) blocker {
-	r := &w.rules[class]
+	r := &w.ledger.rules[class]
 	for i := range r.spread {
 		if b := w.blocks(class, &r.spread[i]); b.group >= 0 {
 			return b
@@ -101,7 +101,7 @@ func (w *waiting) blocker(class int) blocker {
 
 func (w *waiting) blocks(class int, u *use) blocker {
 	b := blocker{group: u.group}
-	if w.owns(class, u.group) {
+	if w.ledger.Sees(u.group, class) {
 		b.own = 1
 	}
 	if u.preference >= 0 || !w.stands(b) {
@@ -113,7 +113,7 @@ func (w *waiting) blocks(class int, u *use) blocker {
 // selfless reports whether the class has spreads, and none of them counts its own pods.
 func (w *waiting) selfless(class int) bool {
 	has := false
-	for _, u := range w.rules[class].spread {
+	for _, u := range w.ledger.rules[class].spread {
 		if u.preference >= 0 {
 			continue
 		}

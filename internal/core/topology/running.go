@@ -9,125 +9,96 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
-// This file reads the rules of classes that only run. Of them nobody asks where their pods could
-// go, so all that matters is from whom they keep others away, and over which hosts they are spread. Anybody
-// who may create pods can have thousands of such rules, and pods that are to be placed must not pay
-// for them: reading has a share of the effort, and what is too much is read in short.
+// This file reads the rules of classes that do not matter: their pods run, and nobody asks where
+// these could go. Of their rules, all that counts is from whom they keep others away, and over
+// which hosts they are spread. Anybody who may create pods can have thousands of such rules, and
+// pods that are to be placed must not pay for them. So reading them has a share of the effort,
+// and what exceeds it is read in short: many rules make one group.
 
 const (
 	// manyRules is from what weight on the rules of one class are read in short.
 	manyRules = 64
-	// runningShare is which part of the effort that is left reading rules one by one may take, and
-	// reading them in short as much again.
+	// runningShare is the part of the effort that is left (one in so many) for reading rules one
+	// by one. Reading them in short may take as much again.
 	runningShare = 4
-	// plainAway is up to how many groups one class keeps away from that are read one by one.
+	// plainAway is how many groups a class may keep away from before further ones are read in short.
 	plainAway = 8
-	// shortGroups bounds how many groups all rules make that are read in short.
+	// shortGroups bounds how many groups are made in short for all rules.
 	shortGroups = 6
 )
 
-// running reads the rules of classes that only run.
+// running reads the rules of classes that do not matter.
 type running struct {
 	// plainLeft and shortLeft are the units that are left for reading one by one, and in short.
 	plainLeft, shortLeft int64
 	groups               int // made in short
-	// mine are the classes that matter, all, by namespace and by label.
-	mine        []int
-	byNamespace map[string][]int
-	byLabel     map[labelled][]int
 }
 
-// addRunning adds the rules of the classes that do not matter, but for what concerns no class that
-// does.
+// addRunning adds the rules of the classes that do not matter. Rules that concern no class that
+// matters are left out.
 func (b *builder) addRunning() {
 	var r *running
-	for c, sh := range b.constraintSets {
+	for c, sh := range b.ledger.constraintSets {
 		if b.matters[c] || len(sh.Spread)+len(sh.AntiAffinity) == 0 {
 			continue
 		}
 		if r == nil {
-			r = b.newRunning()
+			r = newRunning(b)
 		}
 		if r.plainLeft <= 0 || len(sh.AntiAffinity) > manyRules || sh.Weight()-sh.LabelWeight() > manyRules {
-			b.addInShort(c)
+			r.addInShort(b, c)
 			continue
 		}
-		before := b.meter.Spent()
+		before := b.ledger.meter.Spent()
 		for i := range sh.Spread {
 			b.addSpread(c, &sh.Spread[i], -1)
 		}
 		for i := range sh.AntiAffinity {
-			if few := b.addOwners(c, &sh.AntiAffinity[i]); !few {
-				b.addInShort(c)
+			if few := r.addOwners(b, c, &sh.AntiAffinity[i]); !few {
+				r.addInShort(b, c)
 				break
 			}
 		}
-		r.plainLeft -= b.meter.Spent() - before
+		r.plainLeft -= b.ledger.meter.Spent() - before
 	}
 }
 
-// newRunning finds out which classes matter, where there are rules to be held against them.
-func (b *builder) newRunning() *running {
-	share := b.meter.Left() / runningShare
-	r := &running{plainLeft: share, shortLeft: share, byNamespace: map[string][]int{}, byLabel: map[labelled][]int{}}
-	for c, sh := range b.constraintSets {
-		if !b.matters[c] {
-			continue
-		}
-		r.mine = append(r.mine, c)
-		r.byNamespace[sh.Namespace] = b.numbers.add(r.byNamespace[sh.Namespace], c)
-		for key, value := range sh.Labels {
-			at := labelled{key, value}
-			r.byLabel[at] = b.numbers.add(r.byLabel[at], c)
+// newRunning also has the builder find the classes that matter by label and namespace.
+func newRunning(b *builder) *running {
+	share := b.ledger.meter.Left() / runningShare
+	var mine []int
+	for c, matters := range b.matters {
+		if matters {
+			mine = append(mine, c)
 		}
 	}
-	b.running = r
-	return r
+	b.mine = newIndex(b.ledger.constraintSets, mine, &b.numbers)
+	b.mine.addNamespaces(b.ledger.constraintSets, &b.numbers)
+	return &running{plainLeft: share, shortLeft: share}
 }
 
-// among returns classes that matter among which are all of those that the term selects.
-func (r *running) among(t *cluster.PodTerm) []int {
-	best := r.mine
-	if !t.NamespaceSelector.Some {
-		if best = nil; len(t.Namespaces) == 1 {
-			best = r.byNamespace[t.Namespaces[0]]
-		} else {
-			for _, ns := range slices.Compact(slices.Sorted(slices.Values(t.Namespaces))) {
-				best = append(best, r.byNamespace[ns]...)
-			}
-		}
-	}
-	for key, q := range t.Selector.Requirements {
-		if value, only := q.Only(); only && !q.AllowsAbsence() {
-			if with := r.byLabel[labelled{key, value}]; len(with) < len(best) {
-				best = with
-			}
-		}
-	}
-	return best
-}
-
-// addOwners adds the group of the owners of a required anti-affinity term, if it selects any class
-// that matters. It reports whether none of these keeps away from too many groups already.
-func (b *builder) addOwners(class int, t *cluster.PodTerm) (few bool) {
-	among := b.running.among(t)
-	b.meter.Spend(1 + len(t.Namespaces)/numbersUnit + len(among)*effortOf(t))
+// addOwners adds the group of the owners of a required anti-affinity term, if the term selects a
+// class that matters. It reports whether none of these classes keeps away from too many groups
+// already.
+func (r *running) addOwners(b *builder, class int, t *cluster.PodTerm) (few bool) {
+	among := b.mine.among(t)
+	b.ledger.meter.Spend(1 + len(t.Namespaces)/numbersUnit + len(among)*effortOf(t))
 	var from []int
 	few = true
 	for _, c := range among {
-		if b.selects(t, b.constraintSets[c]) {
-			from, few = append(from, c), few && len(b.rules[c].repelled) < plainAway
+		if b.selects(t, c) {
+			from, few = append(from, c), few && len(b.ledger.rules[c].repelled) < plainAway
 		}
 	}
 	if len(from) == 0 {
 		return true
 	}
 	slices.Sort(from)
-	b.call("owners")
-	b.term(t)
-	if _, known := b.byName[string(b.name)]; !known {
-		b.callAway(t.Key, from)
-		if _, known := b.byName[string(b.name)]; !known && !few {
+	b.name.begin("owners")
+	b.name.addTerm(t)
+	if _, known := b.known(); !known {
+		b.nameAway(t.Key, from)
+		if _, known := b.known(); !known && !few {
 			return false
 		}
 	}
@@ -135,33 +106,30 @@ func (b *builder) addOwners(class int, t *cluster.PodTerm) (few bool) {
 	return true
 }
 
-// callAway begins a name in the buffer for pods from which these classes keep away: whoever keeps the
-// same away is in one group.
-func (b *builder) callAway(key string, from []int) {
-	b.call("away", key)
-	b.meter.Spend(len(from))
+// nameAway writes into the buffer the name of the group of pods from which these classes keep
+// away. Owners from which the same classes keep away share a group.
+func (b *builder) nameAway(key string, from []int) {
+	n := &b.name
+	n.begin("away", key)
+	n.meter.Spend(len(from))
 	for _, c := range from {
-		b.name = append(strconv.AppendInt(b.name, int64(c), 10), ',')
+		n.text = append(strconv.AppendInt(n.text, int64(c), 10), ',')
 	}
 }
 
-// keepAway has a class keep away from where the pods of a group are.
-func (b *builder) keepAway(class, group int) {
-	b.rules[class].repelled = b.uses.add(b.rules[class].repelled, use{group: group, preference: -1})
-}
-
-// addInShort adds for each key one group of the class's pods, from which all keep away that any of
-// its required anti-affinity terms selects; classes that keep the same away share it. What is more
-// than can be read, or than there may be groups, is taken to keep everybody off the pods' machines if it
-// is about hosts, and is left out if it is about larger domains: where it is true of those,
-// kube-scheduler says so.
-func (b *builder) addInShort(class int) {
-	r, sh := b.running, b.constraintSets[class]
+// addInShort adds one group for each topology key. It counts the class's pods, and all classes
+// keep away from it that any required anti-affinity term of the class under this key selects.
+//
+// Some terms may be too many: there is no effort left for them, or there would be too many
+// groups. Terms on hosts are then taken to keep all classes off the nodes of the class's pods.
+// Terms on larger domains are left out: if they do matter, kube-scheduler says so.
+func (r *running) addInShort(b *builder, class int) {
+	meter, sh := b.ledger.meter, b.ledger.constraintSets[class]
 	var keys []string
 	away, all := map[string]map[int]bool{}, false
 	for i := range sh.AntiAffinity {
 		t := &sh.AntiAffinity[i]
-		before := b.meter.Spent()
+		before := meter.Spent()
 		if r.shortLeft <= 0 {
 			all = true
 			break
@@ -169,19 +137,19 @@ func (b *builder) addInShort(class int) {
 		if _, known := away[t.Key]; !known {
 			keys, away[t.Key] = append(keys, t.Key), map[int]bool{}
 		}
-		b.meter.Spend(1 + len(t.Namespaces)/numbersUnit)
-		for _, c := range r.among(t) {
+		meter.Spend(1 + len(t.Namespaces)/numbersUnit)
+		for _, c := range b.mine.among(t) {
 			if away[t.Key][c] {
 				continue
 			}
-			if b.meter.Spend(effortOf(t)); b.selects(t, b.constraintSets[c]) {
+			if meter.Spend(effortOf(t)); b.selects(t, c) {
 				away[t.Key][c] = true
 			}
 		}
-		r.shortLeft -= b.meter.Spent() - before
+		r.shortLeft -= meter.Spent() - before
 	}
 	for _, key := range keys {
-		if left := b.addAway(class, key, away[key]); left && key == label.Hostname {
+		if tooMany := r.addAway(b, class, key, away[key]); tooMany && key == label.Hostname {
 			all = true
 		}
 	}
@@ -190,33 +158,34 @@ func (b *builder) addInShort(class int) {
 	}
 }
 
-// addAway adds the group of the class's pods for those that keep away from them. It tells
-// whether that would be one group too many.
-func (b *builder) addAway(class int, key string, away map[int]bool) (left bool) {
+// addAway adds the group of the class's pods for the classes that keep away from them. It
+// reports whether that would be one group too many; then it adds none.
+func (r *running) addAway(b *builder, class int, key string, away map[int]bool) (tooMany bool) {
 	if len(away) == 0 {
 		return false
 	}
 	from := slices.Sorted(maps.Keys(away))
-	b.callAway(key, from)
-	if _, known := b.byName[string(b.name)]; !known {
-		if b.running.groups == shortGroups {
+	b.nameAway(key, from)
+	if _, known := b.known(); !known {
+		if r.groups == shortGroups {
 			return true
 		}
-		b.running.groups++
+		r.groups++
 	}
 	b.addAwayFrom(class, key, from)
 	return false
 }
 
-// addAwayAll has all keep off the machines of the class's pods.
+// addAwayAll has all classes that matter keep off the nodes of the class's pods.
 func (b *builder) addAwayAll(class int) {
-	b.call("away", "all")
-	b.addAwayFrom(class, label.Hostname, b.running.mine)
+	b.name.begin("away", "all")
+	b.addAwayFrom(class, label.Hostname, b.mine.classes)
 }
 
-// addAwayFrom adds the class to the group of the name that is in the buffer.
+// addAwayFrom adds the class to the group that has the name in the buffer, from which the
+// given classes keep away.
 func (b *builder) addAwayFrom(class int, key string, from []int) {
-	g := b.group(group{kind: repelled, key: b.keyOf(key)})
+	g := b.group(key, group{kind: repelled})
 	b.count(class, g)
 	if b.filled[g] {
 		return

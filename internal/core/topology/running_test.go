@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
-// randomTerm returns an anti-affinity term that selects some of the pods of randomShapes.
+// randomTerm returns an anti-affinity term that selects some of the pods of randomConstraints.
 func randomTerm(r *rand.Rand) cluster.PodTerm {
 	values := []string{"a", "b", "c", "d"}
 	some := label.Requirements{"app": label.In(values[r.IntN(4)])}
@@ -94,7 +94,7 @@ func TestRulesOfRunningPodsHold(t *testing.T) {
 	}
 }
 
-// TestMoreRulesThanAreRead: what is not read keeps everybody off the pods' machines, and off no others.
+// TestMoreRulesThanAreRead: rules that are not read keep all pods off the nodes of their owners, and off no others.
 func TestMoreRulesThanAreRead(t *testing.T) {
 	t.Parallel()
 	sh := &cluster.Constraints{Namespace: "hostile"}

@@ -1,10 +1,12 @@
 package topology
 
-// Sum tells what was counted from what was not: two are the same for the same numbers in the same
-// order, and by chance once in 2⁶⁴.
+import "github.com/dovetail-sh/dovetail/internal/core/effort"
+
+// Sum is a hash of numbers. The same numbers in the same order have the same Sum; others have
+// it by chance, once in 2⁶⁴.
 type Sum uint64
 
-// Add returns the sum with one more number.
+// Add returns the Sum of the numbers so far and one more.
 func (s Sum) Add(x uint64) Sum {
 	x ^= uint64(s) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -12,31 +14,31 @@ func (s Sum) Add(x uint64) Sum {
 	return Sum(x ^ x>>31)
 }
 
-// Sum adds to a sum all that the rules of a class ask about where new machines could be, which
-// have hostnames of their own.
+// Sum adds to a sum all counts that the rules of a class ask about where nodes could be
+// launched. Counts by hostname are left out: a new node has a hostname of its own.
 func (l *Ledger) Sum(class int, sum Sum) Sum {
 	r := &l.rules[class]
 	for i := range r.spread {
-		sum = l.sumOf(r.spread[i].group, sum)
+		sum = l.groups[r.spread[i].group].sum(sum, l.meter)
 	}
 	for i := range r.attracting {
 		for _, u := range r.attracting[i].uses {
-			sum = l.sumOf(u.group, sum)
+			sum = l.groups[u.group].sum(sum, l.meter)
 		}
 	}
 	for _, uses := range [][]use{r.repelling, r.repelled} {
 		for _, u := range uses {
-			sum = l.sumOf(u.group, sum)
+			sum = l.groups[u.group].sum(sum, l.meter)
 		}
 	}
 	return sum
 }
 
-func (l *Ledger) sumOf(group int, sum Sum) Sum {
-	g := &l.groups[group]
-	l.meter.Spend(1 + len(g.counts)/numbersUnit)
+// sum adds the group's counts to a sum.
+func (g *group) sum(sum Sum, meter *effort.Meter) Sum {
+	meter.Spend(1 + len(g.counts)/numbersUnit)
 	sum = sum.Add(uint64(g.total))
-	if l.isHostname(g.key) {
+	if g.onHosts {
 		return sum
 	}
 	for d := range g.counts {

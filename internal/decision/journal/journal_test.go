@@ -108,7 +108,7 @@ func TestRepeatedDecisionsAreCounted(t *testing.T) {
 // count, and what commands and removals change.
 func TestHeadsHavePrices(t *testing.T) {
 	t.Parallel()
-	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a leaving\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
+	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a deleting\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
 	d.Disruption.Removals = []plan.Removal{{Node: "n1"}}
 	d.Disruption.Commands = []plan.Command{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
 	h := headOf(d, 1, "")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -57,6 +58,7 @@ var renamed = map[reflect.Type]map[string]string{
 		"Residents": "Reschedulable",
 	},
 	reflect.TypeFor[cluster.ReschedulablePod](): {"Guards": "PDBs", "Held": "DoNotDisrupt", "Home": "TargetNode", "Shape": "Constraints"},
+	reflect.TypeFor[consolidate.Terms]():        {"SpotPools": "OfferingsMin"},
 	reflect.TypeFor[disrupt.Options]():          {"Settle": "Grace"},
 	reflect.TypeFor[plan.Disruption]():          {"Shuns": "SoftTaints", "Steps": "Commands", "Unshuns": "SoftTaintsOver"},
 	reflect.TypeFor[plan.Eligible]():            {"Machines": "Nodes"},

@@ -185,13 +185,13 @@ func TestOlderRecordsDecideTheSame(t *testing.T) {
 	snap, err := story.Parse(`
 type four cpu=4 memory=8Gi price=0.20
 pool general
-node a pool=general type=four quiet=2h
+node a pool=general type=four last-pod-event=2h
 running web on=a cpu=1
-node b pool=general type=four quiet=2h
+node b pool=general type=four last-pod-event=2h
 running web on=b cpu=1
 node c pool=general type=four drifted=NodePoolDrifted
 running db on=c cpu=3500m
-node d pool=general type=four empty quiet=1h
+node d pool=general type=four empty last-pod-event=1h
 `)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ const Namespace = "hostile"
 // Options say what is made.
 type Options struct {
 	Seed uint64
-	// Objects is how many are made, of all families in turn.
+	// Objects is how many are made, of one family after another.
 	Objects int
 	// Most is how long a list may be: of containers, terms, taints; 0: 100. The API server's
 	// own bound is the size of a request, which 5,000 and more come to.

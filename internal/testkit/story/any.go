@@ -22,8 +22,8 @@ func Any(t *rapid.T) string {
 	}
 	nodes := rapid.IntRange(0, 3).Draw(t, "nodes")
 	for i := range nodes {
-		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "leaving"),
-			pick("disruption", "", "drifted=Static", "empty quiet=1h"))
+		fmt.Fprintf(&b, "node n%d pool=p%d cpu=%d memory=8Gi zone=%s %s %s\n", i, i%2, rapid.IntRange(1, 4).Draw(t, "node cpu"), pick("zone", "a", "b"), pick("state", "", "starting", "deleting"),
+			pick("disruption", "", "drifted=Static", "empty last-pod-event=1h"))
 	}
 	for i := range nodes {
 		if rapid.Bool().Draw(t, "runs") {

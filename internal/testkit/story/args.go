@@ -308,16 +308,16 @@ func podTerm(text string) cluster.PodTerm {
 	return cluster.PodTerm{Key: fullKey(key), Selector: selectApp(app), Namespaces: []string{"default"}}
 }
 
-// disruption reads what would make a machine go, or has begun to: drifted=reason,
-// step=id:removes:launches, replaces=id.
+// disruption reads why a node is or would be disrupted: drifted=reason,
+// command=id:removes:launches, replaces=id.
 func (a *args) disruption() cluster.Disruption {
 	d := cluster.Disruption{
-		DoNotDisruptByPods: a.is("held-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), SoftTaint: a.is("shunned"),
+		DoNotDisruptByPods: a.is("do-not-disrupt-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), SoftTaint: a.is("soft-taint"),
 		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
 	}
-	if text := a.text("step", ""); text != "" {
+	if text := a.text("command", ""); text != "" {
 		_, err := fmt.Sscanf(strings.ReplaceAll(text, ":", " "), "%s %d %d", &d.Step, &d.StepRemoves, &d.StepLaunches)
-		a.fail("step", err)
+		a.fail("command", err)
 	}
 	return d
 }

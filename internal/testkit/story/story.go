@@ -6,18 +6,18 @@
 //
 //	type big cpu=8 memory=16Gi price=0.40 spot=0.20 zones=a,b arch=amd64
 //	pool general weight=10 types=big,small require=zone:In:a|b taint=gpu:NoSchedule label=team:red limit.cpu=16
-//	node n1 pool=general type=big zone=a used.cpu=2      a machine that runs
+//	node n1 pool=general type=big zone=a used.cpu=2      a running node
 //	claim c1 pool=general types=big,small require=zone:In:a   one the cloud has not answered for
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
 //	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
 //	gang train minimum=4 waiting=1                        a PodGroup; pod … gang=train, running … gang=train. waiting pods do not ask
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
-//	guard web allowed=1                                   a PodDisruptionBudget; running … guard=web
+//	pdb web allowed=1                                     a PodDisruptionBudget; running … pdb=web
 //
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
-// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; preference-spread, preference-with,
-// preference-apart and preference-node=zone:In:a are preferences, given up in the order of the API.
+// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; prefer-spread, prefer-with,
+// prefer-apart and prefer-node=zone:In:a are preferences, given up in the order of the API.
 //
 // volume=zone:In:a is a place where a pod's volumes can be used; several are
 // alternatives. attach.ebs=1 is how many volumes of driver ebs it attaches, and on types
@@ -34,18 +34,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
-	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
-
-// Now is the instant of every story.
-func Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // Parse reads a cluster. The error names the line.
 func Parse(text string) (*cluster.Snapshot, error) {
@@ -65,11 +58,6 @@ func Parse(text string) (*cluster.Snapshot, error) {
 	p.finish()
 	return p.snap, nil
 }
-
-const (
-	arch        = "kubernetes.io/arch"
-	reservation = "reservation"
-)
 
 type parser struct {
 	snap  *cluster.Snapshot
@@ -98,7 +86,7 @@ func (p *parser) line(words []string) error {
 		err = p.addNode(words[0], words[1], args)
 	case "running":
 		err = p.addRunning(words[1], args)
-	case "guard":
+	case "pdb":
 		p.snap.PDBs = append(p.snap.PDBs, cluster.PodDisruptionBudget{Name: words[1], Allowed: int32(args.number("allowed", 0))})
 	case "gang":
 		minimum := int(args.number("minimum", 1))
@@ -110,7 +98,7 @@ func (p *parser) line(words []string) error {
 	case "pod":
 		p.addPods(words[1], args)
 	default:
-		return fmt.Errorf("no such thing; use type, pool, node, claim, running, guard, gang, daemon, pod")
+		return fmt.Errorf("no such thing; use type, pool, node, claim, running, pdb, gang, daemon, pod")
 	}
 	if err != nil {
 		return err
@@ -205,9 +193,9 @@ func (p *parser) addNode(kind, name string, a *args) error {
 	n := cluster.Node{
 		Name: name, Pool: a.text("pool", ""), Labels: a.labels(), Taints: a.taints(),
 		Used: a.under("used."), UsedByDaemons: a.under("daemons."), Initialized: !a.is("starting"), Ready: !a.is("notready"),
-		Deleting: a.is("leaving"), Empty: a.is("empty"), DoNotDisrupt: strings.ReplaceAll(a.text("held", ""), "_", " "),
-		DisruptionReason: a.text("marked", ""), DisruptedTaint: a.is("closed"), Planned: int(a.number("planned", 0)),
-		LastPodEvent: Now().Add(-a.duration("quiet", time.Hour)), DisruptedSince: Now().Add(-a.duration("since", time.Hour)),
+		Deleting: a.is("deleting"), Empty: a.is("empty"), DoNotDisrupt: strings.ReplaceAll(a.text("do-not-disrupt", ""), "_", " "),
+		DisruptionReason: a.text("reason", ""), DisruptedTaint: a.is("disrupted"), Planned: int(a.number("planned", 0)),
+		LastPodEvent: Now().Add(-a.duration("last-pod-event", time.Hour)), DisruptedSince: Now().Add(-a.duration("since", time.Hour)),
 		Created: Now().Add(-a.duration("age", 2*time.Hour)), Disruption: a.disruption(), Reclaimed: a.text("reclaimed", ""),
 	}
 	if left := a.duration("expires", 0); left != 0 {
@@ -268,25 +256,25 @@ func (p *parser) addPods(name string, a *args) {
 	}
 }
 
-// addRunning adds pods to a machine. They would want another one, unless they are daemons.
+// addRunning adds bound pods to a node. They are reschedulable, unless they are daemons.
 func (p *parser) addRunning(name string, a *args) error {
 	on, count, sh := a.text("on", ""), a.number("count", 1), a.constraints()
 	at := slices.IndexFunc(p.snap.Nodes, func(n cluster.Node) bool { return n.Name == on })
 	if at < 0 {
-		return fmt.Errorf("no machine %q", on)
+		return fmt.Errorf("no node %q", on)
 	}
 	n := &p.snap.Nodes[at]
 	daemon, reschedulable := a.is("daemon"), cluster.ReschedulablePod{
 		Constraints: sh, Created: Now().Add(-a.duration("age", time.Hour)), Controller: a.text("controller", "ReplicaSet"),
-		TargetNode: a.text("home", ""), DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), DoNotDisrupt: strings.ReplaceAll(a.text("held", ""), "_", " "),
+		TargetNode: a.text("target", ""), DeletionCost: float64(a.number("cost", 0)), Priority: int32(a.number("priority", 0)), DoNotDisrupt: strings.ReplaceAll(a.text("do-not-disrupt", ""), "_", " "),
 	}
 	if ago := a.duration("moved", 0); ago > 0 {
 		reschedulable.Moved, reschedulable.Moves = Now().Add(-ago), int(a.number("moves", 0))
 	}
-	for _, pdb := range a.all("guard") {
+	for _, pdb := range a.all("pdb") {
 		g := slices.IndexFunc(p.snap.PDBs, func(g cluster.PodDisruptionBudget) bool { return g.Name == pdb })
 		if g < 0 {
-			return fmt.Errorf("no guard %q above", pdb)
+			return fmt.Errorf("no pdb %q above", pdb)
 		}
 		reschedulable.PDBs = append(reschedulable.PDBs, g)
 	}
@@ -320,13 +308,4 @@ func (p *parser) finish() {
 	for i := range p.snap.Nodes {
 		slices.SortFunc(p.snap.Nodes[i].Reschedulable, func(a, b cluster.ReschedulablePod) int { return strings.Compare(a.Name, b.Name) })
 	}
-}
-
-// amount reads a quantity in the core's units.
-func amount(name, text string) (int64, error) {
-	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return 0, err
-	}
-	return translate.Amount(corev1.ResourceName(name), q), nil
 }

@@ -22,13 +22,13 @@ func TestPodsAreMeantForNodesThatStay(t *testing.T) {
 		launches int
 	}{
 		"another has room": {
-			"node a pool=general type=four shunned\nnode b pool=general type=four\nrunning web on=b cpu=1\npod next cpu=1\n", "b", 0,
+			"node a pool=general type=four soft-taint\nnode b pool=general type=four\nrunning web on=b cpu=1\npod next cpu=1\n", "b", 0,
 		},
 		"none but the one that goes later has room": {
-			"node a pool=general type=four shunned\nnode b pool=general type=four\nrunning web on=b cpu=4\npod next cpu=1\n", "a", 0,
+			"node a pool=general type=four soft-taint\nnode b pool=general type=four\nrunning web on=b cpu=4\npod next cpu=1\n", "a", 0,
 		},
 		"a replacement has room, until the pods come that it was bought for": {
-			"node old pool=general type=four marked=Drifted closed since=1m step=s:1:1 drifted=NodePoolDrifted\nrunning web on=old cpu=3\n" +
+			"node old pool=general type=four reason=Drifted disrupted since=1m command=s:1:1 drifted=NodePoolDrifted\nrunning web on=old cpu=3\n" +
 				"node new pool=general type=four empty replaces=s\npod next cpu=2\n", "", 1,
 		},
 	} {

@@ -63,7 +63,7 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 		nodes = append(nodes, r.Node)
 		if err == nil && s.Reason == disrupt.Underutilized {
 			l.onNode(r.Node, r.Claim, observe.ConsolidationCandidate(fmt.Sprintf(
-				"%d machines for %d: saves $%.4f per hour, evicts %d pods", len(s.Remove), len(s.Launch), s.SavingHourly, s.Evictions)))
+				"removes %d nodes, launches %d: saves $%.4f per hour, evicts %d pods", len(s.Remove), len(s.Launch), s.SavingHourly, s.Evictions)))
 		}
 	}
 	for _, done := range launched {

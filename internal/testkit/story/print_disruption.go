@@ -13,7 +13,7 @@ import (
 func PrintDisruption(p *plan.Disruption) string {
 	var b strings.Builder
 	for i := range p.Commands {
-		printStep(&b, &p.Commands[i])
+		printCommand(&b, &p.Commands[i])
 	}
 	for i := range p.Undos {
 		printUndo(&b, &p.Undos[i])
@@ -27,10 +27,10 @@ func PrintDisruption(p *plan.Disruption) string {
 		}
 	}
 	for _, n := range p.SoftTaints {
-		fmt.Fprintf(&b, "shun %s\n", n)
+		fmt.Fprintf(&b, "add soft taint to %s\n", n)
 	}
 	for _, n := range p.SoftTaintsOver {
-		fmt.Fprintf(&b, "shun %s no longer\n", n)
+		fmt.Fprintf(&b, "remove soft taint from %s\n", n)
 	}
 	for _, s := range p.Scores {
 		fmt.Fprintf(&b, "score %.2f of %s for removing %s: %s\n", s.Value, s.Pool, s.Node, map[bool]string{true: "approved", false: "rejected"}[s.Approved])
@@ -44,9 +44,9 @@ func PrintDisruption(p *plan.Disruption) string {
 	return b.String()
 }
 
-// printStep says what goes, where its pods go, and what is bought for them.
-func printStep(b *strings.Builder, s *plan.Command) {
-	fmt.Fprintf(b, "step %s: remove %s", s.Reason, removed(s.Remove))
+// printCommand writes the nodes that are removed, where their pods go, and what is launched for them.
+func printCommand(b *strings.Builder, s *plan.Command) {
+	fmt.Fprintf(b, "command %s: remove %s", s.Reason, removed(s.Remove))
 	if s.Evictions > 0 {
 		fmt.Fprintf(b, ", %d evictions", s.Evictions)
 	}
@@ -69,7 +69,7 @@ func printStep(b *strings.Builder, s *plan.Command) {
 	}
 }
 
-// printUndo says what is taken back, and why.
+// printUndo writes what is taken back, and why.
 func printUndo(b *strings.Builder, u *plan.Undo) {
 	fmt.Fprintf(b, "undo %s: open %s", u.Command, removed(u.Open))
 	if len(u.Drop) > 0 {

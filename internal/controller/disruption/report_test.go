@@ -24,8 +24,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// TestWhatIsDecidedIsTold by events on nodes and pools, and by metrics.
-func TestWhatIsDecidedIsTold(t *testing.T) {
+// TestDecisionsAreReported by events on nodes and pools, and by metrics.
+func TestDecisionsAreReported(t *testing.T) {
 	t.Parallel()
 	removals := func(nodes ...string) (all []plan.Removal) {
 		for _, n := range nodes {
@@ -81,8 +81,8 @@ func TestWhatIsDecidedIsTold(t *testing.T) {
 		"a step is begun": {
 			report: func(l *Loop) { l.reportBegun(&one, nil, nil) },
 			events: []string{
-				"Normal ConsolidationCandidate 1 machines for 0: saves $0.2000 per hour, evicts 3 pods" + on("Node"),
-				"Normal ConsolidationCandidate 1 machines for 0: saves $0.2000 per hour, evicts 3 pods" + on("NodeClaim"),
+				"Normal ConsolidationCandidate removes 1 nodes, launches 0: saves $0.2000 per hour, evicts 3 pods" + on("Node"),
+				"Normal ConsolidationCandidate removes 1 nodes, launches 0: saves $0.2000 per hour, evicts 3 pods" + on("NodeClaim"),
 			},
 			counted: map[string]float64{"decisions single delete underutilized": 1, "pool's decisions single delete p underutilized": 1},
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// TestPriceAndBoundAreOfTheLastPlanWithLaunches: a pass that buys nothing leaves them.
+// TestPriceAndBoundAreOfTheLastPlanWithLaunches: a decision without launches leaves them.
 func TestPriceAndBoundAreOfTheLastPlanWithLaunches(t *testing.T) {
 	t.Parallel()
 	l := &Loop{Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler)}

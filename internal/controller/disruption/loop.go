@@ -1,0 +1,43 @@
+package disruption
+
+import (
+	"log/slog"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+)
+
+// Loop is the disruption loop. Its fields are set once, before Register.
+type Loop struct {
+	Mirror    *mirror.Store
+	Disrupter *apply.Disrupter
+	Events    *observe.Recorder
+	Metrics   *observe.Metrics
+	Log       *slog.Logger
+	Now       func() time.Time
+	Synced    func() bool
+	Pack      pack.Options
+	Terms     consolidate.Terms
+	// Quarantine has the pods that no decision of this loop is about.
+	Quarantine *apply.Quarantine
+	// Journal is given every decision; nil: nobody is.
+	Journal *journal.Journal
+
+	begun bool
+	// memory is the core's: it is handed in with one decision as the one before returned it.
+	memory disrupt.Memory
+}
+
+// Register adds the loop to the manager; it runs on the leader only.
+func (l *Loop) Register(mgr manager.Manager) error { return mgr.Add(l) }
+
+// NeedLeaderElection reports that one process at a time may disrupt.
+func (l *Loop) NeedLeaderElection() bool { return true }
