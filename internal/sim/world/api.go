@@ -18,7 +18,7 @@ import (
 // api is the API server. Objects in it are never changed: a write puts a new one in place.
 // Its methods are what a server does by itself; client.go is how the product asks for it.
 type api struct {
-	w      *World
+	c      *Cluster
 	shelfs map[string]*shelf // by kind
 	kinds  []string          // sorted
 	rv     uint64
@@ -35,8 +35,8 @@ type ref struct {
 	types.NamespacedName
 }
 
-func newAPI(w *World) *api {
-	return &api{w: w, shelfs: map[string]*shelf{}, owned: map[types.UID][]ref{}}
+func newAPI(c *Cluster) *api {
+	return &api{c: c, shelfs: map[string]*shelf{}, owned: map[types.UID][]ref{}}
 }
 
 // kindOf returns the name of an object's kind: that of its type.
@@ -99,7 +99,7 @@ func (a *api) create(o client.Object) error {
 	}
 	a.made++
 	o.SetUID(types.UID(fmt.Sprintf("%08d-uid", a.made)))
-	o.SetCreationTimestamp(second(a.w.at))
+	o.SetCreationTimestamp(second(a.c.now()))
 	o.SetGeneration(1)
 	a.put(kind, nil, o.DeepCopyObject().(client.Object))
 	o.SetResourceVersion(strconv.FormatUint(a.rv, 10))
@@ -138,7 +138,7 @@ func (a *api) replace(kind string, was, is client.Object) {
 		return
 	}
 	if reflect.DeepEqual(was, is) {
-		a.w.checks.idleWrite(kind, is)
+		a.c.config.Hooks.Unchanged(kind, is)
 		return
 	}
 	if specChanged(was, is) {
@@ -174,7 +174,7 @@ func (a *api) put(kind string, was, is client.Object) {
 	if was != nil {
 		verb = "update"
 	}
-	a.w.note("%s %s %s/%s %d", verb, kind, is.GetNamespace(), is.GetName(), a.rv)
+	a.c.config.Hooks.Note("%s %s %s/%s %d", verb, kind, is.GetNamespace(), is.GetName(), a.rv)
 	a.tell(kind, was, is)
 }
 
@@ -204,7 +204,7 @@ func (a *api) remove(o client.Object, grace time.Duration) {
 		return
 	}
 	is := shallow(was)
-	at := second(a.w.at.Add(time.Duration(wait) * time.Second))
+	at := second(a.c.now().Add(time.Duration(wait) * time.Second))
 	is.SetDeletionTimestamp(&at)
 	is.SetDeletionGracePeriodSeconds(&wait)
 	a.put(kind, was, is)
@@ -217,10 +217,10 @@ func (a *api) drop(kind string, o client.Object) {
 	last := shallow(was)
 	last.SetResourceVersion(strconv.FormatUint(a.rv, 10))
 	a.shelf(kind).take(keyOf(o))
-	a.w.note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
+	a.c.config.Hooks.Note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
 	a.tell(kind, last, nil)
 	if len(a.owned[o.GetUID()]) > 0 {
-		a.w.after(a.w.between(50*time.Millisecond, time.Second), func() { a.collect(o.GetUID()) })
+		a.c.soon(50*time.Millisecond, time.Second, func() { a.collect(o.GetUID()) })
 	}
 }
 

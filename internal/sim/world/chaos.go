@@ -132,10 +132,10 @@ func (c *chaos) begin() {
 		_ = w.api.create(p.DeepCopy())
 	}
 	w.workloads.addDaemon()
-	w.volumes.addClass()
+	w.cluster.volumes.addClass()
 	c.makeApps()
 	w.startProcess()
-	w.every(10*time.Second, w.kubelets.look)
+	w.cluster.Start()
 	w.every(lookEvery, w.checks.look)
 	c.arm()
 	w.tenant.begin()

@@ -253,7 +253,7 @@ func (c *checks) terminates(i *instance) {
 // the product's clock: then neither is waited for.
 func (c *checks) isStuck(pv, node string) bool {
 	for _, pod := range c.w.api.podsOn(node) {
-		if pod.DeletionTimestamp != nil && c.w.volumes.uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
+		if pod.DeletionTimestamp != nil && c.w.cluster.volumes.uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
 			return true
 		}
 	}

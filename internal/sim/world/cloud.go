@@ -85,6 +85,15 @@ func (c *cloudSim) kubeletUp(node string) bool {
 	return i != nil && i.state == joined && !i.frozen.After(c.w.at)
 }
 
+// State returns the state of the instance of a Node.
+func (c *cloudSim) State(node string) (InstanceState, bool) {
+	i := c.byNode[node]
+	if i == nil {
+		return InstanceState{}, false
+	}
+	return InstanceState{Up: c.kubeletUp(node), SilentSince: i.silentSince, Ended: i.state == gone}, true
+}
+
 // launch starts an instance on the best offer that is in stock.
 func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 	if had := c.byToken[r.Token]; had != nil {
@@ -167,7 +176,7 @@ func (c *cloudSim) join(i *instance) {
 	}
 	c.w.after(c.w.between(2*time.Second, 8*time.Second), func() {
 		if now, ok := find[*corev1.Node](c.w.api, "", i.node); ok && c.kubeletUp(i.node) {
-			c.w.kubelets.mark(now, true)
+			c.w.cluster.kubelets.mark(now, true)
 		}
 	})
 }

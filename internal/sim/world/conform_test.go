@@ -343,15 +343,11 @@ type worldGround struct {
 
 func emptyWorld() *worldGround {
 	w := &World{rand: rand.New(rand.NewPCG(1, 1)), at: start, sum: fnv.New64a(), Stats: map[string]int{}}
-	w.api = newAPI(w)
-	w.checks = newChecks(w)
 	w.cloud = newCloud(w)
-	w.scheduler = newScheduler(w)
-	w.workloads = newWorkloads(w)
-	w.volumes = newVolumes(w)
-	w.kubelets = newKubelets(w)
+	w.newCluster()
+	w.checks = newChecks(w)
 	w.chaos = newChaos(w)
-	w.every(10*time.Second, w.kubelets.look)
+	w.cluster.Start()
 	p := newProcess(w)
 	return &worldGround{w: w, c: &productClient{p: p, reader: reader{p: p, shelf: w.api.shelf}}}
 }

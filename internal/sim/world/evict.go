@@ -34,12 +34,12 @@ func (a *api) evict(asked *corev1.Pod) error {
 			return err
 		}
 	}
-	a.w.count("evictions")
-	a.w.checks.evicted(pod)
+	a.c.config.Hooks.Count("evictions")
+	a.c.config.Hooks.Evicted(pod)
 	if pod.DeletionTimestamp == nil {
 		edit(a, pod, func(p *corev1.Pod) {
 			setPodCondition(p, corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: second(a.w.at),
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: second(a.c.now()),
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func (a *api) ask(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
 		if b.Status.DisruptedPods == nil {
 			b.Status.DisruptedPods = map[string]metav1.Time{}
 		}
-		b.Status.DisruptedPods[pod.Name] = second(a.w.at)
+		b.Status.DisruptedPods[pod.Name] = second(a.c.now())
 	})
 	return nil
 }

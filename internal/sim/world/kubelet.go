@@ -19,11 +19,11 @@ const (
 
 // kubelets stands in for the kubelets and for those who look after Nodes and their pods
 // in the control plane.
-type kubelets struct{ w *World }
+type kubelets struct{ c *Cluster }
 
-func newKubelets(w *World) *kubelets {
-	k := &kubelets{w: w}
-	w.api.watchers = append(w.api.watchers, k.hear)
+func newKubelets(c *Cluster) *kubelets {
+	k := &kubelets{c: c}
+	c.api.watchers = append(c.api.watchers, k.hear)
 	return k
 }
 
@@ -31,25 +31,25 @@ func (k *kubelets) hear(kind string, was, is client.Object) {
 	if is == nil {
 		return
 	}
-	w := k.w
+	c := k.c
 	switch kind {
 	case "Pod":
 		before, _ := was.(*corev1.Pod)
 		pod := is.(*corev1.Pod)
 		if pod.Spec.NodeName != "" && (before == nil || before.Spec.NodeName == "") {
-			w.after(w.between(time.Second, 4*time.Second), func() { k.start(pod) })
+			c.soon(time.Second, 4*time.Second, func() { k.start(pod) })
 		}
 		if pod.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
 			most := min(5*time.Second, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
-			w.after(w.between(200*time.Millisecond, max(300*time.Millisecond, most)), func() { k.stop(pod) })
+			c.soon(200*time.Millisecond, max(300*time.Millisecond, most), func() { k.stop(pod) })
 		}
 	case "Node":
 		node := is.(*corev1.Node)
 		if hasTaint(node, startupTaint) && (was == nil || !hasTaint(was.(*corev1.Node), startupTaint)) {
-			w.after(w.between(3*time.Second, 10*time.Second), func() { k.untaint(node.Name, startupTaint) })
+			c.soon(3*time.Second, 10*time.Second, func() { k.untaint(node.Name, startupTaint) })
 		}
 		if throwsOut(node) && (was == nil || !throwsOut(was.(*corev1.Node))) {
-			w.after(w.between(50*time.Millisecond, time.Second), func() { k.throwOut(node.Name) })
+			c.soon(50*time.Millisecond, time.Second, func() { k.throwOut(node.Name) })
 		}
 	}
 }
@@ -68,23 +68,23 @@ func throwsOut(node *corev1.Node) bool {
 
 // throwOut deletes the pods that do not tolerate such taints.
 func (k *kubelets) throwOut(name string) {
-	node, ok := find[*corev1.Node](k.w.api, "", name)
+	node, ok := find[*corev1.Node](k.c.api, "", name)
 	if !ok {
 		return
 	}
-	for _, pod := range k.w.api.podsOn(name) {
+	for _, pod := range k.c.api.podsOn(name) {
 		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 			return t.Effect == corev1.TaintEffectNoExecute && t.Key != corev1.TaintNodeUnreachable &&
 				!slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, &t) })
 		}) {
-			k.w.api.remove(pod, graceOf(pod))
+			k.c.api.remove(pod, graceOf(pod))
 		}
 	}
 }
 
 func (k *kubelets) untaint(name, taint string) {
-	if node, ok := find[*corev1.Node](k.w.api, "", name); ok {
-		edit(k.w.api, node, func(n *corev1.Node) {
+	if node, ok := find[*corev1.Node](k.c.api, "", name); ok {
+		edit(k.c.api, node, func(n *corev1.Node) {
 			n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == taint })
 		})
 	}
@@ -92,38 +92,38 @@ func (k *kubelets) untaint(name, taint string) {
 
 // same returns the pod as it is now, if it is still there.
 func (k *kubelets) same(pod *corev1.Pod) (*corev1.Pod, bool) {
-	now, ok := find[*corev1.Pod](k.w.api, pod.Namespace, pod.Name)
+	now, ok := find[*corev1.Pod](k.c.api, pod.Namespace, pod.Name)
 	return now, ok && now.UID == pod.UID
 }
 
 // start runs a pod, as soon as its kubelet is there.
 func (k *kubelets) start(pod *corev1.Pod) {
-	w := k.w
+	c := k.c
 	now, there := k.same(pod)
 	if !there || now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodPending {
 		return
 	}
-	if !w.cloud.kubeletUp(now.Spec.NodeName) || !w.volumes.isAttached(now) {
-		w.after(10*time.Second, func() { k.start(pod) })
+	if !c.isUp(now.Spec.NodeName) || !c.volumes.isAttached(now) {
+		c.after(10*time.Second, func() { k.start(pod) })
 		return
 	}
-	edit(w.api, now, func(p *corev1.Pod) {
+	edit(c.api, now, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
-		setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: second(w.at)})
+		setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: second(c.now())})
 	})
-	if a := w.workloads.of[pod.Labels[appLabel]]; a != nil && a.runs > 0 {
-		w.after(w.between(a.runs/2, a.runs), func() { k.finish(pod) })
+	if a := c.workloads.of[pod.Labels[appLabel]]; a != nil && a.runs > 0 {
+		c.soon(a.runs/2, a.runs, func() { k.finish(pod) })
 	}
 }
 
 // finish ends a pod that has done its work.
 func (k *kubelets) finish(pod *corev1.Pod) {
-	if now, there := k.same(pod); there && now.DeletionTimestamp == nil && k.w.cloud.kubeletUp(now.Spec.NodeName) {
-		a := k.w.workloads.of[pod.Labels[appLabel]]
+	if now, there := k.same(pod); there && now.DeletionTimestamp == nil && k.c.isUp(now.Spec.NodeName) {
+		a := k.c.workloads.of[pod.Labels[appLabel]]
 		a.replicas = max(0, a.replicas-1)
-		edit(k.w.api, now, func(p *corev1.Pod) {
+		edit(k.c.api, now, func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodSucceeded
-			setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: second(k.w.at)})
+			setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: second(k.c.now())})
 		})
 	}
 }
@@ -134,32 +134,31 @@ func (k *kubelets) stop(pod *corev1.Pod) {
 	if !there {
 		return
 	}
-	if now.Spec.NodeName != "" && !k.w.cloud.kubeletUp(now.Spec.NodeName) {
-		k.w.after(10*time.Second, func() { k.stop(pod) })
+	if now.Spec.NodeName != "" && !k.c.isUp(now.Spec.NodeName) {
+		k.c.after(10*time.Second, func() { k.stop(pod) })
 		return
 	}
-	k.w.api.drop("Pod", now)
+	k.c.api.drop("Pod", now)
 }
 
 // look does what the control plane does from time to time: it marks Nodes whose kubelet
 // is silent, drives pods from them, and clears away what belonged to Nodes that are gone.
 func (k *kubelets) look() {
-	w := k.w
-	for _, node := range all[*corev1.Node](w.api) {
-		i := w.cloud.byNode[node.Name]
-		up := w.cloud.kubeletUp(node.Name)
+	c := k.c
+	for _, node := range all[*corev1.Node](c.api) {
+		i, there := c.config.Instances.State(node.Name)
 		switch {
-		case up && hasTaint(node, corev1.TaintNodeUnreachable):
+		case i.Up && hasTaint(node, corev1.TaintNodeUnreachable):
 			k.mark(node, true)
-		case !up && i != nil && w.at.Sub(i.silentSince) >= unheard && !hasTaint(node, corev1.TaintNodeUnreachable):
+		case !i.Up && there && c.now().Sub(i.SilentSince) >= unheard && !hasTaint(node, corev1.TaintNodeUnreachable):
 			k.mark(node, false)
-		case !up && i != nil && w.at.Sub(i.silentSince) >= unheard+patience:
-			for _, pod := range w.api.podsOn(node.Name) {
-				w.api.remove(pod, graceOf(pod))
+		case !i.Up && there && c.now().Sub(i.SilentSince) >= unheard+patience:
+			for _, pod := range c.api.podsOn(node.Name) {
+				c.api.remove(pod, graceOf(pod))
 			}
 		}
-		if i == nil || i.state == gone && w.at.Sub(i.silentSince) > time.Minute {
-			w.api.remove(node, 0) // the cloud's own controller
+		if !there || i.Ended && c.now().Sub(i.SilentSince) > time.Minute {
+			c.api.remove(node, 0) // the cloud's own controller
 		}
 	}
 	k.collect()
@@ -168,14 +167,14 @@ func (k *kubelets) look() {
 // collect has the pods of Nodes that are gone go, too.
 func (k *kubelets) collect() {
 	var left []*corev1.Pod
-	for node := range k.w.api.shelf("Pod").indexes[nodeIndex].rows {
-		if node != "" && k.w.api.get("Node", "", node) == nil {
-			left = append(left, k.w.api.podsOn(node)...)
+	for node := range k.c.api.shelf("Pod").indexes[nodeIndex].rows {
+		if node != "" && k.c.api.get("Node", "", node) == nil {
+			left = append(left, k.c.api.podsOn(node)...)
 		}
 	}
 	slices.SortFunc(left, func(a, b *corev1.Pod) int { return compareKeys(keyOf(a), keyOf(b)) })
 	for _, pod := range left {
-		k.w.api.drop("Pod", pod)
+		k.c.api.drop("Pod", pod)
 	}
 }
 
@@ -185,7 +184,7 @@ func (k *kubelets) mark(node *corev1.Node, isReady bool) {
 	if isReady {
 		status = corev1.ConditionTrue
 	}
-	edit(k.w.api, node, func(n *corev1.Node) {
+	edit(k.c.api, node, func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
 			return t.Key == corev1.TaintNodeUnreachable || isReady && t.Key == corev1.TaintNodeNotReady
 		})
@@ -193,16 +192,16 @@ func (k *kubelets) mark(node *corev1.Node, isReady bool) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
 				corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute})
 		}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: second(k.w.at)}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: second(k.c.now())}}
 	})
-	for _, pod := range k.w.api.podsOn(node.Name) {
+	for _, pod := range k.c.api.podsOn(node.Name) {
 		if pod.Status.Phase == corev1.PodRunning {
 			podReady := corev1.ConditionFalse
 			if isReady {
 				podReady = corev1.ConditionTrue
 			}
-			edit(k.w.api, pod, func(p *corev1.Pod) {
-				setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: podReady, LastTransitionTime: second(k.w.at)})
+			edit(k.c.api, pod, func(p *corev1.Pod) {
+				setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: podReady, LastTransitionTime: second(k.c.now())})
 			})
 		}
 	}

@@ -31,9 +31,9 @@ func (s *scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 		return ""
 	}
 	for _, victim := range best.pods {
-		s.w.note("preempted %s for %s", victim.Name, pod.Name)
-		s.w.count("pods preempted")
-		s.w.api.remove(victim, graceOf(victim))
+		s.c.config.Hooks.Note("preempted %s for %s", victim.Name, pod.Name)
+		s.c.config.Hooks.Count("pods preempted")
+		s.c.api.remove(victim, graceOf(victim))
 	}
 	return best.from.name
 }
@@ -125,7 +125,7 @@ func (s *scheduler) guarded(pods []resident) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
 	asked := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, r := range pods {
-		for _, b := range s.w.api.budgetsOf(r.pod) {
+		for _, b := range s.c.api.budgetsOf(r.pod) {
 			if asked[b]++; asked[b] > b.Status.DisruptionsAllowed {
 				against[r.pod] = true
 			}

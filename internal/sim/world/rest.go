@@ -73,10 +73,10 @@ func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" {
 		return false
 	}
-	spreads := c.w.scheduler.spreads(pod)
+	spreads := c.w.cluster.scheduler.spreads(pod)
 	return !slices.ContainsFunc(zones, func(zone string) bool {
 		there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
-		return c.w.volumes.reach(pod, there) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(there) })
+		return c.w.cluster.volumes.reach(pod, there) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(there) })
 	})
 }
 

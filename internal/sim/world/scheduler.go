@@ -27,7 +27,7 @@ const (
 // volumes, spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
 // What fits nowhere drives out what is less important (preempt.go).
 type scheduler struct {
-	w       *World
+	c       *Cluster
 	pending map[key]*attempt
 	hosts   map[string]*host
 	sorted  []*host // by name
@@ -82,10 +82,10 @@ func (d demand) within(all demand) bool {
 	return d.cpu <= all.cpu && d.memory <= all.memory && d.pods <= all.pods
 }
 
-func newScheduler(w *World) *scheduler {
-	s := &scheduler{w: w, pending: map[key]*attempt{}, hosts: map[string]*host{}, counted: map[key]count{}, zones: map[zoning]*domains{}}
-	w.api.shelf("Pod").indexes[nodeIndex] = byOne(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
-	w.api.watchers = append(w.api.watchers, s.hear)
+func newScheduler(c *Cluster) *scheduler {
+	s := &scheduler{c: c, pending: map[key]*attempt{}, hosts: map[string]*host{}, counted: map[key]count{}, zones: map[zoning]*domains{}}
+	c.api.shelf("Pod").indexes[nodeIndex] = byOne(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
+	c.api.watchers = append(c.api.watchers, s.hear)
 	return s
 }
 
@@ -136,7 +136,7 @@ func (s *scheduler) host(name string) *host {
 		s.hosts[name] = h
 		i, _ := s.search(name)
 		s.sorted = slices.Insert(s.sorted, i, h)
-		for _, pod := range s.w.api.podsOn(name) {
+		for _, pod := range s.c.api.podsOn(name) {
 			h.take(pod)
 		}
 	}
@@ -233,7 +233,7 @@ func (s *scheduler) stir() {
 		return
 	}
 	s.stirred = true
-	s.w.after(s.w.between(5*time.Millisecond, 50*time.Millisecond), func() {
+	s.c.soon(5*time.Millisecond, 50*time.Millisecond, func() {
 		s.stirred = false
 		s.round()
 	})
@@ -251,7 +251,7 @@ func (s *scheduler) round() {
 			s.hosts[node].promise(t, 1)
 		}
 		switch {
-		case !t.due.After(s.w.at):
+		case !t.due.After(s.c.now()):
 			turns = append(turns, t)
 		case next.IsZero() || t.due.Before(next):
 			next = t.due
@@ -262,7 +262,7 @@ func (s *scheduler) round() {
 		s.try(t)
 	}
 	if !next.IsZero() {
-		s.w.after(next.Sub(s.w.at), s.stir)
+		s.c.after(next.Sub(s.c.now()), s.stir)
 	}
 }
 
@@ -271,27 +271,27 @@ func (s *scheduler) try(t *attempt) {
 	pod, spreads := t.pod, s.spreads(t.pod)
 	s.hosts[pod.Status.NominatedNodeName].promise(t, -1) // what is kept for it does not keep it out
 	if h := s.choose(pod, t.need, spreads); h != nil {
-		s.w.count("pods bound")
-		s.w.volumes.provide(pod, h.node)
-		edit(s.w.api, pod, func(pod *corev1.Pod) {
+		s.c.config.Hooks.Count("pods bound")
+		s.c.volumes.provide(pod, h.node)
+		edit(s.c.api, pod, func(pod *corev1.Pod) {
 			pod.Spec.NodeName = h.node.Name
-			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: second(s.w.at)})
+			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: second(s.c.now())})
 		})
 		return
 	}
 	nominated := s.preempt(pod, t.need, spreads)
 	s.hosts[nominated].promise(t, 1)
 	t.pause = min(max(tryFirst, 2*t.pause), tryMost)
-	t.due = s.w.at.Add(t.pause)
-	s.w.after(t.pause, s.stir)
+	t.due = s.c.now().Add(t.pause)
+	s.c.after(t.pause, s.stir)
 	if pod.Status.NominatedNodeName == nominated && isSaidToWait(pod) {
 		return // a write that changes nothing
 	}
-	edit(s.w.api, pod, func(pod *corev1.Pod) {
+	edit(s.c.api, pod, func(pod *corev1.Pod) {
 		pod.Status.NominatedNodeName = nominated
 		setPodCondition(pod, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: "no node fits", LastTransitionTime: second(s.w.at),
+			Message: "no node fits", LastTransitionTime: second(s.c.now()),
 		})
 	})
 }
@@ -383,7 +383,7 @@ func (s *scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread
 
 // lets tells whether a host lets a pod come, room and the pods that are there apart.
 func (s *scheduler) lets(pod *corev1.Pod, h *host, spreads []spread) bool {
-	return suits(pod, h.node) && s.w.volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
+	return suits(pod, h.node) && s.c.volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
 
 // suits tells whether a Node lets a pod come, room apart.
@@ -458,7 +458,7 @@ func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 	for domain := range zones.nodes {
 		x.in[domain] = 0
 	}
-	for _, other := range s.w.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
+	for _, other := range s.c.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
 		if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
 			continue
 		}

@@ -24,18 +24,18 @@ const (
 
 // volumes stands in for who makes volumes, attaches them to Nodes and detaches them. A volume
 // is in one zone, and on one Node at a time.
-type volumes struct{ w *World }
+type volumes struct{ c *Cluster }
 
-func newVolumes(w *World) *volumes {
-	v := &volumes{w: w}
-	w.api.watchers = append(w.api.watchers, v.hear)
+func newVolumes(c *Cluster) *volumes {
+	v := &volumes{c: c}
+	c.api.watchers = append(c.api.watchers, v.hear)
 	return v
 }
 
 // addClass begins a storage class whose volumes are made where their first pod goes.
 func (v *volumes) addClass() {
 	late := storagev1.VolumeBindingWaitForFirstConsumer
-	_ = v.w.api.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
+	_ = v.c.api.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
 }
 
 // claimOf names the claim of a pod that has a volume of its own.
@@ -44,7 +44,7 @@ func claimOf(pod string) string { return "data-" + pod }
 // ask makes the claim of a pod, unless there is one from its predecessor.
 func (v *volumes) ask(pod string) {
 	class := storageClass
-	_ = v.w.api.create(&corev1.PersistentVolumeClaim{ // there is one already
+	_ = v.c.api.create(&corev1.PersistentVolumeClaim{ // there is one already
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimOf(pod)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
@@ -67,14 +67,14 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 // reach tells whether the volumes of a pod can be had on a Node.
 func (v *volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
 		if !ok {
 			return false
 		}
 		if claim.Spec.VolumeName == "" {
 			continue
 		}
-		pv, ok := find[*corev1.PersistentVolume](v.w.api, "", claim.Spec.VolumeName)
+		pv, ok := find[*corev1.PersistentVolume](v.c.api, "", claim.Spec.VolumeName)
 		if !ok || !isNear(pv, node) {
 			return false
 		}
@@ -98,7 +98,7 @@ func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 // provide makes the volumes that a pod still lacks, for the Node that it is going to.
 func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
 		if !ok || claim.Spec.VolumeName != "" {
 			continue
 		}
@@ -112,7 +112,7 @@ func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 			},
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		}
-		_ = v.w.api.create(pv) // names are unique
+		_ = v.c.api.create(pv) // names are unique
 		v.bind(claim, pv.Name)
 	}
 }
@@ -124,7 +124,7 @@ func inZone(zone string) *corev1.VolumeNodeAffinity {
 }
 
 func (v *volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
-	edit(v.w.api, claim, func(c *corev1.PersistentVolumeClaim) {
+	edit(v.c.api, claim, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = pv, corev1.ClaimBound
 		c.Annotations = maps.Clone(c.Annotations)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
@@ -136,7 +136,7 @@ func (v *volumes) hear(kind string, was, is object) {
 	switch kind {
 	case "PersistentVolumeClaim":
 		if claim, _ := is.(*corev1.PersistentVolumeClaim); claim != nil && claim.Spec.VolumeName != "" && claim.Status.Phase != corev1.ClaimBound {
-			v.w.after(v.w.between(10*time.Millisecond, time.Second), func() { v.bind(claim, claim.Spec.VolumeName) })
+			v.c.soon(10*time.Millisecond, time.Second, func() { v.bind(claim, claim.Spec.VolumeName) })
 		}
 	case "Pod":
 		before, _ := was.(*corev1.Pod)
@@ -153,8 +153,8 @@ func (v *volumes) hear(kind string, was, is object) {
 // each has something done to the volumes of a pod some time later.
 func (v *volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 	for _, name := range claimsOf(pod) {
-		if claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
-			v.w.after(v.w.between(attachLeast, attachMost), func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
+		if claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
+			v.c.soon(attachLeast, attachMost, func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
 		}
 	}
 }
@@ -165,8 +165,8 @@ func attachment(pv, node string) string { return strings.Join([]string{"csi", pv
 // isAttached tells whether the volumes of a pod are on its Node.
 func (v *volumes) isAttached(pod *corev1.Pod) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
-		if !ok || v.w.api.get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
+		if !ok || v.c.api.get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
 			return false
 		}
 	}
@@ -178,14 +178,14 @@ func (v *volumes) attach(pv, node string) {
 	if !v.inUse(pv, node) {
 		return
 	}
-	for _, a := range all[*storagev1.VolumeAttachment](v.w.api) {
+	for _, a := range all[*storagev1.VolumeAttachment](v.c.api) {
 		if *a.Spec.Source.PersistentVolumeName == pv && a.Spec.NodeName != node {
-			v.w.after(attachMost, func() { v.attach(pv, node) })
+			v.c.after(attachMost, func() { v.attach(pv, node) })
 			return
 		}
 	}
-	v.w.count("volumes attached")
-	_ = v.w.api.create(&storagev1.VolumeAttachment{ // there is one already
+	v.c.config.Hooks.Count("volumes attached")
+	_ = v.c.api.create(&storagev1.VolumeAttachment{ // there is one already
 		ObjectMeta: metav1.ObjectMeta{Name: attachment(pv, node)},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true},
@@ -197,23 +197,23 @@ func (v *volumes) detach(pv, node string) {
 	if v.inUse(pv, node) {
 		return
 	}
-	if v.w.chaos.draw(volumeFaults) == DetachLate {
-		v.w.after(v.w.between(0, detachLate), func() { v.detach(pv, node) })
+	if v.c.config.Hooks.DetachesLate() {
+		v.c.soon(0, detachLate, func() { v.detach(pv, node) })
 		return
 	}
-	if a, ok := find[*storagev1.VolumeAttachment](v.w.api, "", attachment(pv, node)); ok {
-		v.w.api.remove(a, 0)
+	if a, ok := find[*storagev1.VolumeAttachment](v.c.api, "", attachment(pv, node)); ok {
+		v.c.api.remove(a, 0)
 	}
 }
 
 // inUse tells whether a pod on a Node uses a volume.
 func (v *volumes) inUse(pv, node string) bool {
-	return slices.ContainsFunc(v.w.api.podsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.uses(pod, pv) })
+	return slices.ContainsFunc(v.c.api.podsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.uses(pod, pv) })
 }
 
 func (v *volumes) uses(pod *corev1.Pod, pv string) bool {
 	return slices.ContainsFunc(claimsOf(pod), func(name string) bool {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
 		return ok && claim.Spec.VolumeName == pv
 	})
 }

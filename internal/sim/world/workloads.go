@@ -47,19 +47,19 @@ type app struct {
 // workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
 // and disruption budgets.
 type workloads struct {
-	w      *World
+	c      *Cluster
 	apps   []*app
 	of     map[string]*app
 	daemon *appsv1.DaemonSet
 	made   int
 }
 
-func newWorkloads(w *World) *workloads {
-	l := &workloads{w: w, of: map[string]*app{}}
-	pods := w.api.shelf("Pod")
+func newWorkloads(c *Cluster) *workloads {
+	l := &workloads{c: c, of: map[string]*app{}}
+	pods := c.api.shelf("Pod")
 	pods.indexes[appLabel] = byOne(func(o client.Object) string { return o.GetLabels()[appLabel] })
-	w.api.shelf("PodDisruptionBudget").indexes[appLabel] = byOne(appOf)
-	w.api.watchers = append(w.api.watchers, l.hear)
+	c.api.shelf("PodDisruptionBudget").indexes[appLabel] = byOne(appOf)
+	c.api.watchers = append(c.api.watchers, l.hear)
 	return l
 }
 
@@ -74,7 +74,7 @@ func (l *workloads) hear(kind string, was, is client.Object) {
 		l.stir(l.of[o.GetLabels()[appLabel]])
 	case "Node":
 		if was == nil {
-			l.w.after(l.w.between(100*time.Millisecond, time.Second), func() { l.daemons(o.GetName()) })
+			l.c.soon(100*time.Millisecond, time.Second, func() { l.daemons(o.GetName()) })
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (l *workloads) stir(a *app) {
 		return
 	}
 	a.stirred = true
-	l.w.after(l.w.between(50*time.Millisecond, 500*time.Millisecond), func() {
+	l.c.soon(50*time.Millisecond, 500*time.Millisecond, func() {
 		a.stirred = false
 		l.keep(a)
 	})
@@ -97,12 +97,12 @@ func (l *workloads) add(a *app, budget *policyv1.PodDisruptionBudgetSpec) {
 	if a.keeps {
 		a.owner = &appsv1.StatefulSet{ObjectMeta: meta}
 	}
-	_ = l.w.api.create(a.owner) // names are unique
+	_ = l.c.api.create(a.owner) // names are unique
 	l.apps = append(l.apps, a)
 	l.of[a.name] = a
 	if budget != nil {
 		budget.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: a.name}}
-		_ = l.w.api.create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name}, Spec: *budget})
+		_ = l.c.api.create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name}, Spec: *budget})
 	}
 	l.stir(a)
 }
@@ -111,10 +111,10 @@ func (l *workloads) add(a *app, budget *policyv1.PodDisruptionBudgetSpec) {
 func (l *workloads) keep(a *app) {
 	var active []*corev1.Pod
 	readyOnes := 0
-	for _, pod := range l.w.api.podsOf(a.name) {
+	for _, pod := range l.c.api.podsOf(a.name) {
 		switch {
 		case !isActive(pod):
-			l.w.api.remove(pod, 0)
+			l.c.api.remove(pod, 0)
 		case pod.DeletionTimestamp == nil:
 			active = append(active, pod)
 			if ready(pod) {
@@ -127,13 +127,13 @@ func (l *workloads) keep(a *app) {
 		if a.keeps {
 			i = len(active) - 1 - i
 		}
-		l.w.api.remove(active[i], graceOf(active[i]))
+		l.c.api.remove(active[i], graceOf(active[i]))
 	}
 	if readyOnes == a.replicas && len(active) == a.replicas {
 		l.renew(a, active)
 	}
-	if b, ok := find[*policyv1.PodDisruptionBudget](l.w.api, namespace, a.name); ok {
-		l.w.api.countBudget(b, a.replicas)
+	if b, ok := find[*policyv1.PodDisruptionBudget](l.c.api, namespace, a.name); ok {
+		l.c.api.countBudget(b, a.replicas)
 	}
 }
 
@@ -145,7 +145,7 @@ func (l *workloads) renew(a *app, active []*corev1.Pod) {
 	revision := fmt.Sprint(a.revision)
 	for _, pod := range active {
 		if pod.Labels[revisionLabel] != revision {
-			l.w.api.remove(pod, graceOf(pod))
+			l.c.api.remove(pod, graceOf(pod))
 			return
 		}
 	}
@@ -157,14 +157,14 @@ func (l *workloads) fill(a *app, active int) {
 	if !a.keeps {
 		for range a.replicas - active {
 			l.made++
-			_ = l.w.api.create(a.pod(l.made)) // names are unique
+			_ = l.c.api.create(a.pod(l.made)) // names are unique
 		}
 		return
 	}
 	for n := range a.replicas {
-		if p := a.pod(n); l.w.api.get("Pod", namespace, p.Name) == nil {
-			l.w.volumes.ask(p.Name)
-			_ = l.w.api.create(p) // nobody has the name
+		if p := a.pod(n); l.c.api.get("Pod", namespace, p.Name) == nil {
+			l.c.volumes.ask(p.Name)
+			_ = l.c.api.create(p) // nobody has the name
 		}
 	}
 }
@@ -241,12 +241,12 @@ func (l *workloads) addDaemon() {
 			}},
 		},
 	}
-	_ = l.w.api.create(l.daemon) // names are unique
+	_ = l.c.api.create(l.daemon) // names are unique
 }
 
 // daemons makes the daemon's pod for a node.
 func (l *workloads) daemons(node string) {
-	if _, there := find[*corev1.Node](l.w.api, "", node); !there || l.daemon == nil {
+	if _, there := find[*corev1.Node](l.c.api, "", node); !there || l.daemon == nil {
 		return
 	}
 	yes := true
@@ -258,7 +258,7 @@ func (l *workloads) daemons(node string) {
 		Spec: *l.daemon.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	p.Spec.NodeName = node
-	_ = l.w.api.create(p) // there is one already
+	_ = l.c.api.create(p) // there is one already
 }
 
 // podsOf returns the pods of a workload, sorted by name.

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
@@ -51,12 +54,10 @@ type World struct {
 	seq    uint64
 	done   uint64
 
-	api       *api
+	cluster   *Cluster
+	api       *api       // the cluster's
+	workloads *workloads // the cluster's
 	cloud     *cloudSim
-	scheduler *scheduler
-	workloads *workloads
-	volumes   *volumes
-	kubelets  *kubelets
 	chaos     *chaos
 	checks    *checks
 	tenant    *tenant
@@ -123,13 +124,9 @@ func Run(seed uint64, opts Options) Result {
 		opts: opts, rand: rand.New(rand.NewPCG(seed, 0x646f7665)), at: start,
 		sum: fnv.New64a(), Stats: map[string]int{}, work: map[string]int{},
 	}
-	w.api = newAPI(w)
-	w.checks = newChecks(w)
 	w.cloud = newCloud(w)
-	w.scheduler = newScheduler(w)
-	w.workloads = newWorkloads(w)
-	w.volumes = newVolumes(w)
-	w.kubelets = newKubelets(w)
+	w.newCluster()
+	w.checks = newChecks(w)
 	w.chaos = newChaos(w)
 	w.tenant = newTenant(w, seed)
 	closeJournal := w.keepDecisions()
@@ -140,6 +137,29 @@ func Run(seed uint64, opts Options) Result {
 		Stats: w.Stats, Work: w.work, Violation: w.said,
 	}
 }
+
+// newCluster makes the cluster. It runs on the world's clock and random source.
+func (w *World) newCluster() {
+	w.cluster = NewCluster(&Config{
+		Clock: clock{w}, Instances: w.cloud, Between: w.between,
+		Hooks: Hooks{
+			Note: w.note, Count: w.count,
+			Unchanged:    func(kind string, o client.Object) { w.checks.idleWrite(kind, o) },
+			Evicted:      func(pod *corev1.Pod) { w.checks.evicted(pod) },
+			DetachesLate: func() bool { return w.chaos.draw(volumeFaults) == DetachLate },
+		},
+	})
+	w.api, w.workloads = w.cluster.api, w.cluster.workloads
+}
+
+// clock is the world's as the cluster has it.
+type clock struct{ w *World }
+
+// Now returns the time of the world.
+func (c clock) Now() time.Time { return c.w.at }
+
+// After makes an event of the world.
+func (c clock) After(pause time.Duration, do func()) { c.w.after(pause, do) }
 
 // keepDecisions opens the product's journal, if one is wanted, and returns what closes it.
 func (w *World) keepDecisions() func() {
