@@ -338,7 +338,7 @@ func compare(real *actor, want []string, answer string) string {
 // worldGround is a world without the product and without faults.
 type worldGround struct {
 	w *World
-	c *productClient
+	c *Client
 }
 
 func emptyWorld() *worldGround {
@@ -349,7 +349,7 @@ func emptyWorld() *worldGround {
 	w.chaos = newChaos(w)
 	w.cluster.Start()
 	p := newProcess(w)
-	return &worldGround{w: w, c: &productClient{p: p, reader: reader{p: p, shelf: w.api.shelf}}}
+	return &worldGround{w: w, c: p.newClient(p.reader(w.api.shelf))}
 }
 
 // goOn has the world go on for a while.

@@ -39,7 +39,7 @@ type process struct {
 	cancel  context.CancelFunc
 	scheme  *runtime.Scheme
 	heard   *informers
-	client  *productClient
+	client  *Client
 	parts   *operator.Parts
 	warm    []interface{ Warmup(context.Context) error }
 	lookers []*looker
@@ -71,7 +71,7 @@ func (w *World) startProcess() {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	w.process = p
 	p.heard = newInformers(p)
-	p.client = &productClient{p: p, reader: p.heard.reader}
+	p.client = p.newClient(p.heard.Reader)
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("world", pflag.ContinueOnError))
 	settings.FeatureGates = "NodeRepair=true,SpotToSpotConsolidation=true"
@@ -264,7 +264,7 @@ func (m *fakeManager) GetClient() client.Client { return m.p.client }
 
 // GetAPIReader reads from the server itself.
 func (m *fakeManager) GetAPIReader() client.Reader {
-	return reader{p: m.p, shelf: m.p.w.api.shelf}
+	return m.p.reader(m.p.w.api.shelf)
 }
 
 // GetCache returns what the process has heard.

@@ -21,7 +21,7 @@ const (
 // informers is what one process has heard of the API server: a cache.Cache that is fed by
 // events of the world. It lags, and may repeat itself.
 type informers struct {
-	reader
+	Reader
 	p      *process
 	of     map[string]*informer
 	sorted []*informer // in the order in which they were asked for
@@ -51,7 +51,7 @@ type change struct {
 
 func newInformers(p *process) *informers {
 	i := &informers{p: p, of: map[string]*informer{}}
-	i.reader = reader{p: p, shelf: func(kind string) *shelf { return i.informer(kind).seen }}
+	i.Reader = p.reader(func(kind string) *shelf { return i.informer(kind).seen })
 	return i
 }
 

@@ -1,0 +1,82 @@
+package world
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errGone is what a process is answered that is not there any more.
+var errGone = errors.New("world: the process is gone")
+
+// newClient returns the API server as a process sees it: it reads what its informers have seen, or
+// what another reader has, and writes through faults and mutants.
+func (p *process) newClient(r Reader) *Client {
+	hooks := ClientHooks{Write: p.write, Delete: p.w.checks.productDeletes}
+	if m := p.w.opts.Mutant; m != nil {
+		if m.Create != nil {
+			hooks.Create = func(o client.Object) { m.Create(p.w, o) }
+		}
+		if m.Patch != nil {
+			hooks.Patch = func(o client.Object, data []byte, status bool) []byte { return m.Patch(p.w, o, data, status) }
+		}
+		if m.Evict != nil {
+			hooks.Evict = func(pod *corev1.Pod) bool { return m.Evict(p.w, pod) }
+		}
+	}
+	return NewClient(p.w.api, r, p.scheme, &hooks)
+}
+
+// reader returns what reads objects for the process, as long as it lives.
+func (p *process) reader(shelf func(kind string) *shelf) Reader {
+	return Reader{Shelf: shelf, Check: func() error {
+		if p.dead {
+			return errGone
+		}
+		return nil
+	}}
+}
+
+// write performs a write of the product with the faults of the day.
+func (p *process) write(_ context.Context, verb string, obj client.Object, effect func() error) error {
+	w := p.w
+	if err := p.mayAct(); err != nil {
+		return err
+	}
+	kind := kindName(obj)
+	fault := w.chaos.onWrite()
+	if err := fault.before(w, kind, obj.GetName()); err != nil {
+		return err
+	}
+	if fault == CrashBefore {
+		p.crash()
+		return errGone
+	}
+	w.note("product %s %s %s", verb, kind, obj.GetName())
+	w.checks.acts(p, verb+" "+kind)
+	w.checks.productWrites(verb, kind, obj)
+	w.checks.byProduct = true
+	err := effect()
+	w.checks.byProduct = false
+	if err != nil {
+		w.note("refused %s", apierrors.ReasonForError(err))
+	}
+	switch fault {
+	case CrashAfter:
+		p.crash()
+		return errGone
+	case AnswerSlow:
+		w.elapse(w.between(0, slowest))
+		if p.dead {
+			return errGone
+		}
+		return err
+	case AnswerLost:
+		return apierrors.NewTimeoutError("world: the answer was lost", 1)
+	default:
+		return err
+	}
+}
