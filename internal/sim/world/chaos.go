@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // Fault is a thing that goes wrong, or that a user does.
@@ -115,24 +117,24 @@ func newChaos(w *World) *chaos { return &chaos{w: w, odds: map[Fault]float64{}} 
 func (c *chaos) begin() {
 	w := c.w
 	c.stormy = w.opts.Stormy > 0
-	w.api.watchers = append(w.api.watchers, func(kind string, was, is object) {
+	w.api.Watch(func(kind string, was, is client.Object) {
 		for _, p := range w.processes() {
 			if n := p.heard.of[kind]; n != nil {
 				n.hear(was, is)
 			}
 		}
 	})
-	for _, name := range []string{namespace, "kube-system"} {
-		_ = w.api.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	for _, name := range []string{cluster.Namespace, "kube-system"} {
+		_ = w.api.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	_ = w.api.create(&kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	_ = w.api.Create(&kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	c.setReady()
 	c.makePools()
 	for _, p := range c.pools {
-		_ = w.api.create(p.DeepCopy())
+		_ = w.api.Create(p.DeepCopy())
 	}
-	w.workloads.addDaemon()
-	w.cluster.volumes.addClass()
+	w.workloads.AddDaemon()
+	w.cluster.Volumes.AddClass()
 	c.makeApps()
 	w.startProcess()
 	w.cluster.Start()
@@ -143,9 +145,9 @@ func (c *chaos) begin() {
 }
 
 func (c *chaos) setReady() {
-	class, _ := find[*kwokv1alpha1.KWOKNodeClass](c.w.api, "", "default")
-	edit(c.w.api, class, func(k *kwokv1alpha1.KWOKNodeClass) {
-		k.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: second(c.w.at)}}
+	class, _ := cluster.Find[*kwokv1alpha1.KWOKNodeClass](c.w.api, "", "default")
+	cluster.Edit(c.w.api, class, func(k *kwokv1alpha1.KWOKNodeClass) {
+		k.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: cluster.WireTime(c.w.at)}}
 	})
 }
 
@@ -206,17 +208,17 @@ func (c *chaos) end() {
 		}
 	}
 	for _, p := range c.pools {
-		if had, ok := find[*karpenterv1.NodePool](w.api, "", p.Name); ok && had.DeletionTimestamp == nil {
-			edit(w.api, had, func(np *karpenterv1.NodePool) { np.Spec = *p.Spec.DeepCopy() })
+		if had, ok := cluster.Find[*karpenterv1.NodePool](w.api, "", p.Name); ok && had.DeletionTimestamp == nil {
+			cluster.Edit(w.api, had, func(np *karpenterv1.NodePool) { np.Spec = *p.Spec.DeepCopy() })
 		} else {
-			_ = w.api.create(p.DeepCopy())
+			_ = w.api.Create(p.DeepCopy())
 		}
 	}
-	for _, a := range w.workloads.apps {
-		if a.runs > 0 {
-			a.replicas = 0
+	for _, a := range w.workloads.All {
+		if a.RunsFor > 0 {
+			a.Replicas = 0
 		}
-		w.workloads.stir(a)
+		w.workloads.Wake(a)
 	}
 }
 
@@ -251,7 +253,7 @@ func (f Fault) before(w *World, kind, name string) error {
 	case Refused:
 		return apierrors.NewInternalError(errCloud)
 	case Conflict:
-		return apierrors.NewConflict(resourceOf(kind), name, errCloud)
+		return apierrors.NewConflict(cluster.ResourceOf(kind), name, errCloud)
 	case Throttled:
 		w.at = w.at.Add(w.between(0, 100*time.Millisecond))
 		return apierrors.NewTooManyRequests("world: too many requests", 1)
@@ -290,7 +292,7 @@ func (c *chaos) makePools() {
 				karpenterv1.NodeSelectorRequirementWithMinValues{Key: karpenterv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(w, []string{"spot", "on-demand"})}})
 		}
 		if w.chance(0.3) {
-			np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}}
+			np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: cluster.StartupTaint, Effect: corev1.TaintEffectNoSchedule}}
 		}
 		if w.chance(0.3) {
 			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.life())}
@@ -323,50 +325,50 @@ func (c *chaos) makeApps() {
 	}
 	left := int64(nodes) * 6000
 	for i := 0; left > 0; i++ {
-		a := &app{
-			name: fmt.Sprintf("app-%02d", i), cpuMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), grace: pick(w, []int64{1, 10, 30, 60}),
-			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.04), keeps: w.chance(0.12),
+		a := &cluster.Workload{
+			Name: fmt.Sprintf("app-%02d", i), CPUMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), GraceSeconds: pick(w, []int64{1, 10, 30, 60}),
+			Spread: w.chance(0.2), Apart: w.chance(0.1), DoNotDisrupt: w.chance(0.04), Stateful: w.chance(0.12),
 		}
 		if w.chance(0.15) {
-			a.priority = important
+			a.Priority = cluster.ImportantPriority
 		}
-		a.memoryMiB = a.cpuMilli * pick(w, []int64{1, 2, 4})
-		a.replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.cpuMilli))))
+		a.MemoryMiB = a.CPUMilli * pick(w, []int64{1, 2, 4})
+		a.Replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.CPUMilli))))
 		if w.opts.Nodes > manyNodes {
-			a.replicas *= 4
+			a.Replicas *= 4
 		}
 		switch {
-		case a.apart, a.keeps:
-			a.replicas = min(a.replicas, 6)
-		case a.held: // they keep nodes that users delete for ever
-			a.replicas = 1
+		case a.Apart, a.Stateful:
+			a.Replicas = min(a.Replicas, 6)
+		case a.DoNotDisrupt: // they keep nodes that users delete for ever
+			a.Replicas = 1
 		}
-		if !a.spread && w.chance(0.15) {
-			a.zone = pick(w, zones)
+		if !a.Spread && w.chance(0.15) {
+			a.Zone = pick(w, zones)
 		}
-		if !a.spread && !a.apart && !a.keeps && w.chance(0.15) {
-			a.runs = w.between(time.Minute, 30*time.Minute)
+		if !a.Spread && !a.Apart && !a.Stateful && w.chance(0.15) {
+			a.RunsFor = w.between(time.Minute, 30*time.Minute)
 		}
-		left -= int64(a.replicas) * a.cpuMilli
+		left -= int64(a.Replicas) * a.CPUMilli
 		var budget *policyv1.PodDisruptionBudgetSpec
 		switch w.rand.IntN(4) {
 		case 0:
 			budget = &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: pickBudget(w)}
 		case 1:
-			budget = &policyv1.PodDisruptionBudgetSpec{MinAvailable: percent(50 + w.rand.IntN(40))}
+			budget = &policyv1.PodDisruptionBudgetSpec{MinAvailable: cluster.Percent(50 + w.rand.IntN(40))}
 		}
-		if a.runs > 0 || a.replicas == 1 {
+		if a.RunsFor > 0 || a.Replicas == 1 {
 			budget = nil
 		}
-		w.workloads.add(a, budget)
+		w.workloads.Add(a, budget)
 	}
 }
 
 func pickBudget(w *World) *intstr.IntOrString {
 	if w.chance(0.5) {
-		return number(1)
+		return cluster.Number(1)
 	}
-	return percent(10 + w.rand.IntN(40))
+	return cluster.Percent(10 + w.rand.IntN(40))
 }
 
 func (c *chaos) crash() {
@@ -453,26 +455,26 @@ func (c *chaos) shortage() {
 }
 
 func (c *chaos) deleteNode() {
-	if nodes := all[*corev1.Node](c.w.api); len(nodes) > 0 {
-		c.w.api.remove(pick(c.w, nodes), 0)
+	if nodes := cluster.All[*corev1.Node](c.w.api); len(nodes) > 0 {
+		c.w.api.Delete(pick(c.w, nodes), 0)
 	}
 }
 
 func (c *chaos) deletePod() {
-	if pods := all[*corev1.Pod](c.w.api); len(pods) > 0 {
+	if pods := cluster.All[*corev1.Pod](c.w.api); len(pods) > 0 {
 		pod := pick(c.w, pods)
-		c.w.api.remove(pod, graceOf(pod))
+		c.w.api.Delete(pod, cluster.GraceOf(pod))
 	}
 }
 
 func (c *chaos) deleteClaim() {
-	if claims := all[*karpenterv1.NodeClaim](c.w.api); len(claims) > 0 {
-		c.w.api.remove(pick(c.w, claims), 0)
+	if claims := cluster.All[*karpenterv1.NodeClaim](c.w.api); len(claims) > 0 {
+		c.w.api.Delete(pick(c.w, claims), 0)
 	}
 }
 
 func (c *chaos) pool() *karpenterv1.NodePool {
-	if pools := all[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
+	if pools := cluster.All[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
 		return pick(c.w, pools)
 	}
 	return nil
@@ -483,7 +485,7 @@ func (c *chaos) editPool() {
 	if np == nil {
 		return
 	}
-	edit(c.w.api, np, func(np *karpenterv1.NodePool) {
+	cluster.Edit(c.w.api, np, func(np *karpenterv1.NodePool) {
 		switch c.w.rand.IntN(4) {
 		case 0:
 			np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: pick(c.w, []string{"0", "10%", "50%", "2"})}}
@@ -503,10 +505,10 @@ func (c *chaos) deletePool() {
 	if np == nil {
 		return
 	}
-	c.w.api.remove(np, 0)
+	c.w.api.Delete(np, 0)
 	for _, p := range c.pools {
 		if p.Name == np.Name {
-			c.w.after(c.w.between(time.Second, 10*time.Minute), func() { _ = c.w.api.create(p.DeepCopy()) })
+			c.w.after(c.w.between(time.Second, 10*time.Minute), func() { _ = c.w.api.Create(p.DeepCopy()) })
 		}
 	}
 }
@@ -519,22 +521,22 @@ func (c *chaos) jump() {
 }
 
 func (c *chaos) scale() {
-	a := pick(c.w, c.w.workloads.apps)
-	if a.apart || a.keeps {
+	a := pick(c.w, c.w.workloads.All)
+	if a.Apart || a.Stateful {
 		return
 	}
 	factor := 0.3 + 2*c.w.rand.Float64()
-	if most := 4 * (a.replicas + 2); c.w.opts.Nodes > manyNodes {
+	if most := 4 * (a.Replicas + 2); c.w.opts.Nodes > manyNodes {
 		factor = 0.7 + 0.6*c.w.rand.Float64()
-		a.replicas = min(most, max(1, int(float64(a.replicas)*factor)))
+		a.Replicas = min(most, max(1, int(float64(a.Replicas)*factor)))
 	} else {
-		a.replicas = min(60, max(1, int(float64(a.replicas)*factor)))
+		a.Replicas = min(60, max(1, int(float64(a.Replicas)*factor)))
 	}
-	c.w.workloads.stir(a)
+	c.w.workloads.Wake(a)
 }
 
 func (c *chaos) rollout() {
-	a := pick(c.w, c.w.workloads.apps)
-	a.revision++
-	c.w.workloads.stir(a)
+	a := pick(c.w, c.w.workloads.All)
+	a.Revision++
+	c.w.workloads.Wake(a)
 }

@@ -11,17 +11,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // What checkers allow.
 const (
 	// lookEvery is how often the whole is looked at.
 	lookEvery = 5 * time.Second
-	// writesMost is how many writes to one object, and looks at one, a minute may have.
+	// writesMost is how many writes to one client.Object, and looks at one, a minute may have.
 	writesMost, looksMost = 120, 600
 	// idleMost is how many of the writes to one object may change nothing.
 	idleMost = 20
@@ -56,7 +58,7 @@ type checks struct {
 	most                map[string]int // nodes of a pool, in the last quarter of an hour
 	mostSince           time.Time
 	lost                map[string]bool // steps that lost a replacement
-	boundAt             map[key]time.Time
+	boundAt             map[cluster.Key]time.Time
 	lastLaunch          time.Time
 	lastEviction        time.Time
 	why                 string // of them
@@ -70,14 +72,14 @@ type checks struct {
 func newChecks(w *World) *checks {
 	c := &checks{
 		w: w, writes: map[string]int{}, idle: map[string]int{}, looks: map[string]int{}, poolEdited: map[string]time.Time{},
-		most: map[string]int{}, lost: map[string]bool{}, boundAt: map[key]time.Time{},
+		most: map[string]int{}, lost: map[string]bool{}, boundAt: map[cluster.Key]time.Time{},
 	}
-	w.api.watchers = append(w.api.watchers, c.hear)
+	w.api.Watch(c.hear)
 	return c
 }
 
 // hear judges every write as it happens.
-func (c *checks) hear(kind string, was, is object) {
+func (c *checks) hear(kind string, was, is client.Object) {
 	switch kind {
 	case "NodePool":
 		if is == nil || was != nil && was.GetGeneration() != is.GetGeneration() {
@@ -90,9 +92,9 @@ func (c *checks) hear(kind string, was, is object) {
 	case "Pod":
 		switch pod, _ := is.(*corev1.Pod); {
 		case is == nil:
-			delete(c.boundAt, keyOf(was))
+			delete(c.boundAt, cluster.KeyOf(was))
 		case pod.Spec.NodeName != "" && (was == nil || was.(*corev1.Pod).Spec.NodeName == ""):
-			c.boundAt[keyOf(is)] = c.w.at
+			c.boundAt[cluster.KeyOf(is)] = c.w.at
 		}
 	case "Node":
 		if is != nil {
@@ -101,7 +103,7 @@ func (c *checks) hear(kind string, was, is object) {
 	}
 }
 
-func nameOf(was, is object) string {
+func nameOf(was, is client.Object) string {
 	if is != nil {
 		return is.GetName()
 	}
@@ -140,7 +142,7 @@ func conditionOf(nc *karpenterv1.NodeClaim, kind string) (metav1.Condition, bool
 }
 
 // productWrites: no write repeats for ever.
-func (c *checks) productWrites(verb, kind string, o object) {
+func (c *checks) productWrites(verb, kind string, o client.Object) {
 	what := verb + " " + kind + " " + o.GetNamespace() + "/" + o.GetName() + o.GetGenerateName()
 	if c.writes[what]++; c.writes[what] > writesMost && verb != "create" {
 		c.w.fail("hot loop: %d times in a minute: %s", c.writes[what], what)
@@ -148,7 +150,7 @@ func (c *checks) productWrites(verb, kind string, o object) {
 }
 
 // idleWrite: no write repeats without change.
-func (c *checks) idleWrite(kind string, o object) {
+func (c *checks) idleWrite(kind string, o client.Object) {
 	if !c.byProduct {
 		return
 	}
@@ -168,10 +170,10 @@ func (c *checks) reconciled(controller string, r reconcile.Request) {
 
 // claimOf returns the claim that accounts for an instance.
 func (c *checks) claimOf(i *instance) *karpenterv1.NodeClaim {
-	if nc, ok := find[*karpenterv1.NodeClaim](c.w.api, "", i.Claim); ok && (string(nc.UID) == i.Token || nc.Status.ProviderID == i.ID) {
+	if nc, ok := cluster.Find[*karpenterv1.NodeClaim](c.w.api, "", i.Claim); ok && (string(nc.UID) == i.Token || nc.Status.ProviderID == i.ID) {
 		return nc
 	}
-	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, nc := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if nc.Status.ProviderID == i.ID {
 			return nc
 		}
@@ -216,7 +218,7 @@ func (c *checks) launched(i *instance) {
 			}
 		}
 	}
-	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
+	np, ok := cluster.Find[*karpenterv1.NodePool](c.w.api, "", pool)
 	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited {
 		return
 	}
@@ -237,12 +239,12 @@ func (c *checks) terminates(i *instance) {
 	if nc != nil && c.pastDeadline(nc) || !c.w.cloud.kubeletUp(i.node) {
 		return
 	}
-	for _, pod := range c.w.api.podsOn(i.node) {
-		if pod.Labels[appLabel] != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
+	for _, pod := range c.w.api.PodsOn(i.node) {
+		if pod.Labels[cluster.AppLabel] != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && c.w.at.Sub(c.boundAt[cluster.KeyOf(pod)]) > blind {
 			c.w.fail("instance %s is ended though pod %s runs on it", i.ID, pod.Name)
 		}
 	}
-	for _, a := range all[*storagev1.VolumeAttachment](c.w.api) {
+	for _, a := range cluster.All[*storagev1.VolumeAttachment](c.w.api) {
 		if pv := *a.Spec.Source.PersistentVolumeName; a.Spec.NodeName == i.node && c.w.at.Sub(a.CreationTimestamp.Time) > blind && !c.isStuck(pv, i.node) {
 			c.w.fail("instance %s is ended though volume %s is attached to it", i.ID, pv)
 		}
@@ -252,8 +254,8 @@ func (c *checks) terminates(i *instance) {
 // isStuck tells whether the pod that uses a volume should have ended more than a minute ago by
 // the product's clock: then neither is waited for.
 func (c *checks) isStuck(pv, node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
-		if pod.DeletionTimestamp != nil && c.w.cluster.volumes.uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
+	for _, pod := range c.w.api.PodsOn(node) {
+		if pod.DeletionTimestamp != nil && c.w.cluster.Volumes.Uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
 			return true
 		}
 	}
@@ -275,14 +277,14 @@ func (c *checks) evicted(pod *corev1.Pod) {
 	if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
 		c.w.fail("pod %s is evicted, which must not be disrupted", pod.Name)
 	}
-	if node, ok := find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil {
+	if node, ok := cluster.Find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil {
 		c.w.fail("pod %s is evicted from node %s, which stays", pod.Name, node.Name)
 	}
 }
 
 // productDeletes judges a deletion that nobody but the product asked for.
-func (c *checks) productDeletes(o object, forced bool) {
-	if o.GetDeletionTimestamp() != nil && kindOf(o) != "Pod" {
+func (c *checks) productDeletes(o client.Object, forced bool) {
+	if o.GetDeletionTimestamp() != nil && cluster.KindOf(o) != "Pod" {
 		return
 	}
 	switch o := o.(type) {
@@ -321,7 +323,7 @@ func (c *checks) deletesPod(pod *corev1.Pod, forced bool) {
 		return
 	}
 	at, err := time.Parse(time.RFC3339, nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey])
-	if err != nil || !forced || c.w.at.Add(graceOf(pod)+3*time.Minute).Before(at) {
+	if err != nil || !forced || c.w.at.Add(cluster.GraceOf(pod)+3*time.Minute).Before(at) {
 		c.w.fail("pod %s is deleted without an eviction and before the deadline of its node", pod.Name)
 	}
 }
@@ -333,8 +335,8 @@ func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 	if _, initialised := conditionOf(nc, karpenterv1.ConditionTypeInitialized); !initialised || i == nil || !c.w.cloud.kubeletUp(i.node) {
 		return true
 	}
-	node, there := find[*corev1.Node](c.w.api, "", i.node)
-	if !there || node.DeletionTimestamp != nil || hasTaint(node, corev1.TaintNodeUnreachable) || c.hasJustRecovered(node) {
+	node, there := cluster.Find[*corev1.Node](c.w.api, "", i.node)
+	if !there || node.DeletionTimestamp != nil || cluster.HasTaint(node, corev1.TaintNodeUnreachable) || c.hasJustRecovered(node) {
 		return true
 	}
 	after := nc.Spec.ExpireAfter.Duration
@@ -361,14 +363,14 @@ func (c *checks) isInitialised(nc *karpenterv1.NodeClaim) bool {
 	if i == nil {
 		return false
 	}
-	node, there := find[*corev1.Node](c.w.api, "", i.node)
+	node, there := cluster.Find[*corev1.Node](c.w.api, "", i.node)
 	return there && node.Labels[karpenterv1.NodeInitializedLabelKey] == "true"
 }
 
 // isInVain tells whether a claim was launched for a step that is still under way: then it
 // may be dropped again.
 func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
-	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if words := strings.Fields(other.Annotations[stepKey]); len(words) == 3 && words[0] == nc.Annotations[replacesKey] && other.DeletionTimestamp == nil {
 			return true
 		}
@@ -397,8 +399,8 @@ func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 	if i == nil || nc.Spec.TerminationGracePeriod != nil {
 		return
 	}
-	for _, pod := range c.w.api.podsOn(i.node) {
-		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
+	for _, pod := range c.w.api.PodsOn(i.node) {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[cluster.KeyOf(pod)]) > blind {
 			c.w.fail("claim %s is disrupted though pod %s must not be", nc.Name, pod.Name)
 		}
 	}
@@ -407,7 +409,7 @@ func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 // keepsStep: what replaces a node is there, and cheaper if that is why.
 func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, reason string) {
 	there, before, after, ended := 0, 0.0, 0.0, false
-	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if words := strings.Fields(other.Annotations[stepKey]); len(words) == 3 && words[0] == id {
 			if i := c.instanceOf(other); i != nil {
 				before += i.price
@@ -439,12 +441,12 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 // keepsBudget: no more nodes of a pool go at once than its budgets allow.
 func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
 	pool := nc.Labels[karpenterv1.NodePoolLabelKey]
-	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
+	np, ok := cluster.Find[*karpenterv1.NodePool](c.w.api, "", pool)
 	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited {
 		return
 	}
 	going := 1
-	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		_, chosen := conditionOf(other, karpenterv1.ConditionTypeDisruptionReason)
 		_, ending := conditionOf(other, karpenterv1.ConditionTypeInstanceTerminating) // it counts no more
 		if chosen && !ending && other.DeletionTimestamp != nil && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
@@ -488,10 +490,10 @@ func (c *checks) look() {
 	if w.process != nil {
 		c.bugs(w.process)
 	}
-	c.nodeHours += float64(len(w.api.shelf("Node").keys)) * lookEvery.Hours()
-	for pool, r := range w.api.shelf("NodeClaim").byLabel(karpenterv1.NodePoolLabelKey).rows {
-		c.most[pool] = max(c.most[pool], len(r.keys))
-	}
+	c.nodeHours += float64(w.api.Shelf("Node").Len()) * lookEvery.Hours()
+	w.api.Shelf("NodeClaim").CountBy(karpenterv1.NodePoolLabelKey, func(pool string, claims int) {
+		c.most[pool] = max(c.most[pool], claims)
+	})
 	if !w.chaos.stormy && c.waitsForTurn() {
 		c.lastHeld = w.at
 	}
@@ -514,7 +516,7 @@ func (c *checks) look() {
 
 // waitsForTurn tells whether a node has drifted, and is still there.
 func (c *checks) waitsForTurn() bool {
-	return slices.ContainsFunc(all[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
+	return slices.ContainsFunc(cluster.All[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
 		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)
 		return drifted
 	})
@@ -522,8 +524,8 @@ func (c *checks) waitsForTurn() bool {
 
 // hasPods tells whether something keeps a Node's drain.
 func (c *checks) hasPods(node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
-		if pod.Labels[appLabel] != "" {
+	for _, pod := range c.w.api.PodsOn(node) {
+		if pod.Labels[cluster.AppLabel] != "" {
 			return true
 		}
 	}

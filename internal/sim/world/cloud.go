@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // state is how far an instance is.
@@ -86,12 +87,12 @@ func (c *cloudSim) kubeletUp(node string) bool {
 }
 
 // State returns the state of the instance of a Node.
-func (c *cloudSim) State(node string) (InstanceState, bool) {
+func (c *cloudSim) State(node string) (cluster.InstanceState, bool) {
 	i := c.byNode[node]
 	if i == nil {
-		return InstanceState{}, false
+		return cluster.InstanceState{}, false
 	}
-	return InstanceState{Up: c.kubeletUp(node), SilentSince: i.silentSince, Ended: i.state == gone}, true
+	return cluster.InstanceState{Up: c.kubeletUp(node), SilentSince: i.silentSince, Ended: i.state == gone}, true
 }
 
 // launch starts an instance on the best offer that is in stock.
@@ -165,18 +166,18 @@ func (c *cloudSim) join(i *instance) {
 		Spec:       corev1.NodeSpec{ProviderID: i.ID, Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: translate.ResourceList(i.Capacity), Allocatable: translate.ResourceList(i.Allocatable),
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: second(c.w.at)}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: cluster.WireTime(c.w.at)}},
 		},
 	}
 	for _, t := range i.ordered.Taints {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
-	if err := c.w.api.create(node); err != nil {
+	if err := c.w.api.Create(node); err != nil {
 		panic(err) // names are unique
 	}
 	c.w.after(c.w.between(2*time.Second, 8*time.Second), func() {
-		if now, ok := find[*corev1.Node](c.w.api, "", i.node); ok && c.kubeletUp(i.node) {
-			c.w.cluster.kubelets.mark(now, true)
+		if now, ok := cluster.Find[*corev1.Node](c.w.api, "", i.node); ok && c.kubeletUp(i.node) {
+			c.w.cluster.Kubelets.SetReady(now, true)
 		}
 	})
 }
@@ -257,7 +258,7 @@ func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, er
 	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return nil, errCloud
 	}
-	if s.cloud.w.api.get(ref.Kind, "", ref.Name) == nil {
+	if s.cloud.w.api.Get(ref.Kind, "", ref.Name) == nil {
 		return nil, cloud.ErrNotFound
 	}
 	return s.cloud.types, nil

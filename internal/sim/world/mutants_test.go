@@ -17,6 +17,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -54,8 +55,8 @@ var mutants = []struct {
 		return data
 	})}, 1},
 	{Mutant{Name: "nodes are never opened again", Patch: node(func(w *World, n *corev1.Node, data []byte) []byte {
-		had, ok := find[*corev1.Node](w.api, "", n.Name)
-		if ok && hasTaint(had, karpenterv1.DisruptedTaintKey) && len(n.Spec.Taints) < len(had.Spec.Taints) && n.UID != "" {
+		had, ok := cluster.Find[*corev1.Node](w.api, "", n.Name)
+		if ok && cluster.HasTaint(had, karpenterv1.DisruptedTaintKey) && len(n.Spec.Taints) < len(had.Spec.Taints) && n.UID != "" {
 			return nil
 		}
 		return data

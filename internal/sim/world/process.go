@@ -23,10 +23,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	corecluster "github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/operator"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // breath is how soon after news a loop looks.
@@ -39,7 +40,7 @@ type process struct {
 	cancel  context.CancelFunc
 	scheme  *runtime.Scheme
 	heard   *informers
-	client  *Client
+	client  *cluster.Client
 	parts   *operator.Parts
 	warm    []interface{ Warmup(context.Context) error }
 	lookers []*looker
@@ -80,7 +81,7 @@ func (w *World) startProcess() {
 		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Nominations: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seat.ClassKinds(), p.now),
-		Log: p.log(), Journal: w.decisions, Later: p.later, Suffix: p.w.api.suffix, OneByOne: true,
+		Log: p.log(), Journal: w.decisions, Later: p.later, Suffix: p.w.api.Suffix, OneByOne: true,
 	}
 	if err := p.parts.Assemble(p.ctx); err != nil {
 		panic(err)
@@ -264,7 +265,7 @@ func (m *fakeManager) GetClient() client.Client { return m.p.client }
 
 // GetAPIReader reads from the server itself.
 func (m *fakeManager) GetAPIReader() client.Reader {
-	return m.p.reader(m.p.w.api.shelf)
+	return m.p.reader(m.p.w.api.Shelf)
 }
 
 // GetCache returns what the process has heard.
@@ -297,8 +298,8 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 	}
 	switch r := r.(type) {
 	case *apply.Evictor:
-		q := newQueue(p, workqueue.NewTypedItemExponentialFailureRateLimiter[cluster.PodRef](100*time.Millisecond, 10*time.Second))
-		q.work = func(cluster.PodRef) { r.Next(p.ctx) }
+		q := newQueue(p, workqueue.NewTypedItemExponentialFailureRateLimiter[corecluster.PodRef](100*time.Millisecond, 10*time.Second))
+		q.work = func(corecluster.PodRef) { r.Next(p.ctx) }
 		r.Queue = q
 	case loop.Reconciler:
 		name := strings.TrimPrefix(fmt.Sprintf("%T", r), "*")

@@ -6,9 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // movesFor is how long it takes at most until the successor of an evicted pod runs, if there is room.
@@ -21,23 +21,23 @@ func (c *checks) atRest() {
 		return
 	}
 	moving := w.at.Sub(c.lastEviction) < movesFor
-	for _, a := range w.workloads.apps {
+	for _, a := range w.workloads.All {
 		running := 0
-		for _, pod := range w.api.podsOf(a.name) {
+		for _, pod := range w.api.PodsOf(a.Name) {
 			switch {
-			case pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
+			case pod.DeletionTimestamp == nil && cluster.IsReady(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
 				running++
 			case moving && w.at.Sub(pod.CreationTimestamp.Time) < movesFor:
 				running++
 			case pod.Spec.NodeName == "":
-				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.cpuMilli, w.at.Sub(pod.CreationTimestamp.Time))
+				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.CPUMilli, w.at.Sub(pod.CreationTimestamp.Time))
 			}
 		}
-		if running != a.replicas && !moving {
-			w.fail("at rest, %d of %d pods of %s run", running, a.replicas, a.name)
+		if running != a.Replicas && !moving {
+			w.fail("at rest, %d of %d pods of %s run", running, a.Replicas, a.Name)
 		}
 	}
-	for _, node := range all[*corev1.Node](w.api) {
+	for _, node := range cluster.All[*corev1.Node](w.api) {
 		i := w.cloud.byNode[node.Name]
 		switch {
 		case node.DeletionTimestamp != nil: // a young one is what isQuiet judges
@@ -46,7 +46,7 @@ func (c *checks) atRest() {
 			}
 		case i == nil || c.claimOf(i) == nil:
 			w.fail("at rest, node %s has no claim", node.Name)
-		case hasTaint(node, karpenterv1.DisruptedTaintKey):
+		case cluster.HasTaint(node, karpenterv1.DisruptedTaintKey):
 			if !c.expiring(c.claimOf(i)) {
 				w.fail("at rest, node %s is closed and stays", node.Name)
 			}
@@ -54,7 +54,7 @@ func (c *checks) atRest() {
 			w.fail("at rest, node %s is not initialised", node.Name)
 		}
 	}
-	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
+	for _, nc := range cluster.All[*karpenterv1.NodeClaim](w.api) {
 		if i := c.instanceOf(nc); nc.DeletionTimestamp == nil && (i == nil || i.state != joined) && !c.isYoung(nc) {
 			w.fail("at rest, claim %s has no node", nc.Name)
 		}
@@ -73,11 +73,7 @@ func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" {
 		return false
 	}
-	spreads := c.w.cluster.scheduler.spreads(pod)
-	return !slices.ContainsFunc(zones, func(zone string) bool {
-		there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
-		return c.w.cluster.volumes.reach(pod, there) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(there) })
-	})
+	return !slices.ContainsFunc(zones, func(zone string) bool { return c.w.cluster.Scheduler.FitsIn(pod, zone) })
 }
 
 // expiring tells whether a node has just been closed because it expires, which happens at
@@ -95,12 +91,12 @@ func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
 // heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
 // budget never lets one go, be it that others of it have nowhere to run.
 func (c *checks) heldFor(node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
+	for _, pod := range c.w.api.PodsOn(node) {
 		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
 			return true
 		}
-		for _, b := range c.w.api.budgetsOf(pod) {
-			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.podsOf(pod.Labels[appLabel]), c.fitsNowhere)
+		for _, b := range c.w.api.BudgetsOf(pod) {
+			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.PodsOf(pod.Labels[cluster.AppLabel]), c.fitsNowhere)
 			if stuck || b.Status.DesiredHealthy >= b.Status.ExpectedPods {
 				return true
 			}
@@ -115,7 +111,7 @@ func (c *checks) isQuiet() {
 	if c.w.at.Sub(c.lastExpired) < 2*quietFor {
 		return
 	}
-	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, nc := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if nc.Spec.ExpireAfter.Duration != nil {
 			return
 		}
@@ -126,13 +122,13 @@ func (c *checks) isQuiet() {
 		}
 	}
 	spent := map[string]bool{} // by drains that are held for good
-	for _, node := range all[*corev1.Node](c.w.api) {
+	for _, node := range cluster.All[*corev1.Node](c.w.api) {
 		if node.DeletionTimestamp != nil {
 			spent[node.Labels[karpenterv1.NodePoolLabelKey]] = true
 		}
 	}
-	for _, node := range all[*corev1.Node](c.w.api) {
-		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.podsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[appLabel] != "" }) {
+	for _, node := range cluster.All[*corev1.Node](c.w.api) {
+		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
 			c.w.fail("at rest, node %s has no pods and stays", node.Name)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // What a hostile tenant does: he makes pods that nothing can hold, and pods that are dear to decide
@@ -81,7 +82,7 @@ func (t *tenant) begin() {
 	if len(t.mean) == 0 {
 		return
 	}
-	_ = t.w.api.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hostile}})
+	_ = t.w.api.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hostile}})
 	t.again(AbsurdPods, t.makeAbsurd)
 	t.again(HeavyPods, t.makeHeavy)
 	t.w.every(lookEvery, t.look)
@@ -122,10 +123,10 @@ func (t *tenant) create(kind string, spec corev1.PodSpec, lasts time.Duration) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: hostile, Name: fmt.Sprintf("%s-%06d", kind, t.made), Labels: map[string]string{hostile: kind}},
 		Spec:       spec, Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	_ = t.w.api.create(p) // names are unique
+	_ = t.w.api.Create(p) // names are unique
 	t.w.after(lasts, func() {
-		if had, ok := find[*corev1.Pod](t.w.api, hostile, p.Name); ok {
-			t.w.api.remove(had, graceOf(had))
+		if had, ok := cluster.Find[*corev1.Pod](t.w.api, hostile, p.Name); ok {
+			t.w.api.Delete(had, cluster.GraceOf(had))
 		}
 	})
 }
@@ -163,7 +164,7 @@ func (t *tenant) makeAbsurd() {
 // makeHeavy makes pods with rules of which no two are alike, unless there are some: terms of
 // anti-affinity that select all of them (what selects none costs little), and in some worlds giant alternatives as well. They ask for a Node that nobody has.
 func (t *tenant) makeHeavy() {
-	if slices.ContainsFunc(all[*corev1.Pod](t.w.api), func(p *corev1.Pod) bool { return p.Labels[hostile] == heavy }) {
+	if slices.ContainsFunc(cluster.All[*corev1.Pod](t.w.api), func(p *corev1.Pod) bool { return p.Labels[hostile] == heavy }) {
 		return
 	}
 	t.newest = t.w.at
@@ -185,7 +186,7 @@ func (t *tenant) makeHeavy() {
 		}
 		t.create(heavy, corev1.PodSpec{
 			NodeSelector: map[string]string{hostile: "nowhere"}, Affinity: affinity,
-			Containers: []corev1.Container{{Name: "main", Image: "heavy", Resources: corev1.ResourceRequirements{Requests: requests(100, 128)}}},
+			Containers: []corev1.Container{{Name: "main", Image: "heavy", Resources: corev1.ResourceRequirements{Requests: cluster.Requests(100, 128)}}},
 		}, lasts)
 	}
 }

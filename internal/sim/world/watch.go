@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // lagLeast and lagMost bound how far a watch is behind on a good day.
@@ -21,7 +22,7 @@ const (
 // informers is what one process has heard of the API server: a cache.Cache that is fed by
 // events of the world. It lags, and may repeat itself.
 type informers struct {
-	Reader
+	cluster.Reader
 	p      *process
 	of     map[string]*informer
 	sorted []*informer // in the order in which they were asked for
@@ -34,7 +35,7 @@ type informer struct {
 	p              *process
 	kind           string
 	lock           *sync.Mutex // over handlers
-	seen           *shelf
+	seen           *cluster.Shelf
 	handlers       []toolscache.ResourceEventHandler
 	coming         []change
 	// held is until when nothing is heard.
@@ -51,7 +52,7 @@ type change struct {
 
 func newInformers(p *process) *informers {
 	i := &informers{p: p, of: map[string]*informer{}}
-	i.Reader = p.reader(func(kind string) *shelf { return i.informer(kind).seen })
+	i.Reader = p.reader(func(kind string) *cluster.Shelf { return i.informer(kind).seen })
 	return i
 }
 
@@ -62,7 +63,7 @@ func (i *informers) informer(kind string) *informer {
 	n := i.of[kind]
 	made := n == nil
 	if made {
-		n = &informer{p: i.p, kind: kind, seen: newShelf(), lock: &i.mu}
+		n = &informer{p: i.p, kind: kind, seen: cluster.NewShelf(), lock: &i.mu}
 		i.of[kind] = n
 		i.sorted = append(i.sorted, n)
 	}
@@ -75,15 +76,7 @@ func (i *informers) informer(kind string) *informer {
 
 // GetInformer returns the informer of a kind.
 func (i *informers) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	return i.informer(kindName(obj)), nil
-}
-
-// kindName is kindOf for objects that may have no type of their own.
-func kindName(obj client.Object) string {
-	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" && kindOf(obj) == "Unstructured" {
-		return kind
-	}
-	return kindOf(obj)
+	return i.informer(cluster.KindOf(obj)), nil
 }
 
 // GetInformerForKind is not used.
@@ -102,7 +95,7 @@ func (i *informers) WaitForCacheSync(context.Context) bool { return true }
 
 // IndexField adds an index.
 func (i *informers) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
-	i.informer(kindName(obj)).seen.indexes[field] = newIndex(values)
+	i.informer(cluster.KindOf(obj)).seen.Index(field, values)
 	return nil
 }
 
@@ -192,8 +185,8 @@ func (n *informer) take(c change) {
 		return
 	}
 	is := n.p.seen(c.is)
-	had := n.seen.get(keyOf(is))
-	n.seen.put(is)
+	had := n.seen.Get(cluster.KeyOf(is))
+	n.seen.Put(is)
 	for _, h := range n.handlers {
 		if had == nil {
 			h.OnAdd(is, false)
@@ -204,7 +197,7 @@ func (n *informer) take(c change) {
 }
 
 func (n *informer) forget(o client.Object, told any) {
-	n.seen.take(keyOf(o))
+	n.seen.Remove(cluster.KeyOf(o))
 	for _, h := range n.handlers {
 		h.OnDelete(told)
 	}
@@ -214,16 +207,16 @@ func (n *informer) forget(o client.Object, told any) {
 // happened in between is one change, and what is as it was is told once more.
 func (n *informer) relist(first bool) {
 	n.coming, n.held = nil, time.Time{}
-	have := n.p.w.api.shelf(n.kind)
-	for _, key := range append([]types.NamespacedName(nil), n.seen.keys...) {
-		if have.get(key) == nil {
-			gone := n.seen.get(key)
+	have := n.p.w.api.Shelf(n.kind)
+	for _, key := range n.seen.Keys() {
+		if have.Get(key) == nil {
+			gone := n.seen.Get(key)
 			n.forget(gone, toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: gone})
 		}
 	}
-	for _, key := range append([]types.NamespacedName(nil), have.keys...) {
-		had, is := n.seen.get(key), n.p.seen(have.get(key))
-		n.seen.put(is)
+	for _, key := range have.Keys() {
+		had, is := n.seen.Get(key), n.p.seen(have.Get(key))
+		n.seen.Put(is)
 		for _, h := range n.handlers {
 			if had == nil {
 				h.OnAdd(is, first)

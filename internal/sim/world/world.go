@@ -19,6 +19,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // start is when every world begins.
@@ -54,9 +55,9 @@ type World struct {
 	seq    uint64
 	done   uint64
 
-	cluster   *Cluster
-	api       *api       // the cluster's
-	workloads *workloads // the cluster's
+	cluster   *cluster.Cluster
+	api       *cluster.API       // the cluster's
+	workloads *cluster.Workloads // the cluster's
 	cloud     *cloudSim
 	chaos     *chaos
 	checks    *checks
@@ -140,16 +141,16 @@ func Run(seed uint64, opts Options) Result {
 
 // newCluster makes the cluster. It runs on the world's clock and random source.
 func (w *World) newCluster() {
-	w.cluster = NewCluster(&Config{
+	w.cluster = cluster.New(&cluster.Config{
 		Clock: clock{w}, Instances: w.cloud, Between: w.between,
-		Hooks: Hooks{
+		Hooks: cluster.Hooks{
 			Note: w.note, Count: w.count,
 			Unchanged:    func(kind string, o client.Object) { w.checks.idleWrite(kind, o) },
 			Evicted:      func(pod *corev1.Pod) { w.checks.evicted(pod) },
 			DetachesLate: func() bool { return w.chaos.draw(volumeFaults) == DetachLate },
 		},
 	})
-	w.api, w.workloads = w.cluster.api, w.cluster.workloads
+	w.api, w.workloads = w.cluster.API, w.cluster.Workloads
 }
 
 // clock is the world's as the cluster has it.

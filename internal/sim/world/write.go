@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // errGone is what a process is answered that is not there any more.
@@ -14,8 +16,8 @@ var errGone = errors.New("world: the process is gone")
 
 // newClient returns the API server as a process sees it: it reads what its informers have seen, or
 // what another reader has, and writes through faults and mutants.
-func (p *process) newClient(r Reader) *Client {
-	hooks := ClientHooks{Write: p.write, Delete: p.w.checks.productDeletes}
+func (p *process) newClient(r cluster.Reader) *cluster.Client {
+	hooks := cluster.ClientHooks{Write: p.write, Delete: p.w.checks.productDeletes}
 	if m := p.w.opts.Mutant; m != nil {
 		if m.Create != nil {
 			hooks.Create = func(o client.Object) { m.Create(p.w, o) }
@@ -27,12 +29,12 @@ func (p *process) newClient(r Reader) *Client {
 			hooks.Evict = func(pod *corev1.Pod) bool { return m.Evict(p.w, pod) }
 		}
 	}
-	return NewClient(p.w.api, r, p.scheme, &hooks)
+	return cluster.NewClient(p.w.api, r, p.scheme, &hooks)
 }
 
 // reader returns what reads objects for the process, as long as it lives.
-func (p *process) reader(shelf func(kind string) *shelf) Reader {
-	return Reader{Shelf: shelf, Check: func() error {
+func (p *process) reader(shelf func(kind string) *cluster.Shelf) cluster.Reader {
+	return cluster.Reader{Shelf: shelf, Check: func() error {
 		if p.dead {
 			return errGone
 		}
@@ -46,7 +48,7 @@ func (p *process) write(_ context.Context, verb string, obj client.Object, effec
 	if err := p.mayAct(); err != nil {
 		return err
 	}
-	kind := kindName(obj)
+	kind := cluster.KindOf(obj)
 	fault := w.chaos.onWrite()
 	if err := fault.before(w, kind, obj.GetName()); err != nil {
 		return err

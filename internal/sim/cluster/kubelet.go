@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"slices"
@@ -11,23 +11,23 @@ import (
 const (
 	// unheard is after what time without its kubelet a Node is said to be not ready, and
 	// patience how long its pods then stay.
-	unheard  = 40 * time.Second
-	patience = 5 * time.Minute
+	silentFor = 40 * time.Second
+	patience  = 5 * time.Minute
 	// startupTaint is taken away from Nodes some time after they joined.
-	startupTaint = "world.example/starting"
+	StartupTaint = "world.example/starting"
 )
 
 // kubelets stands in for the kubelets and for those who look after Nodes and their pods
 // in the control plane.
-type kubelets struct{ c *Cluster }
+type Kubelets struct{ c *Cluster }
 
-func newKubelets(c *Cluster) *kubelets {
-	k := &kubelets{c: c}
-	c.api.watchers = append(c.api.watchers, k.hear)
+func newKubelets(c *Cluster) *Kubelets {
+	k := &Kubelets{c: c}
+	c.API.Watch(k.observe)
 	return k
 }
 
-func (k *kubelets) hear(kind string, was, is client.Object) {
+func (k *Kubelets) observe(kind string, was, is client.Object) {
 	if is == nil {
 		return
 	}
@@ -45,8 +45,8 @@ func (k *kubelets) hear(kind string, was, is client.Object) {
 		}
 	case "Node":
 		node := is.(*corev1.Node)
-		if hasTaint(node, startupTaint) && (was == nil || !hasTaint(was.(*corev1.Node), startupTaint)) {
-			c.soon(3*time.Second, 10*time.Second, func() { k.untaint(node.Name, startupTaint) })
+		if HasTaint(node, StartupTaint) && (was == nil || !HasTaint(was.(*corev1.Node), StartupTaint)) {
+			c.soon(3*time.Second, 10*time.Second, func() { k.untaint(node.Name, StartupTaint) })
 		}
 		if throwsOut(node) && (was == nil || !throwsOut(was.(*corev1.Node))) {
 			c.soon(50*time.Millisecond, time.Second, func() { k.throwOut(node.Name) })
@@ -54,7 +54,7 @@ func (k *kubelets) hear(kind string, was, is client.Object) {
 	}
 }
 
-func hasTaint(node *corev1.Node, taint string) bool {
+func HasTaint(node *corev1.Node, taint string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
 }
 
@@ -67,69 +67,69 @@ func throwsOut(node *corev1.Node) bool {
 }
 
 // throwOut deletes the pods that do not tolerate such taints.
-func (k *kubelets) throwOut(name string) {
-	node, ok := find[*corev1.Node](k.c.api, "", name)
+func (k *Kubelets) throwOut(name string) {
+	node, ok := Find[*corev1.Node](k.c.API, "", name)
 	if !ok {
 		return
 	}
-	for _, pod := range k.c.api.podsOn(name) {
+	for _, pod := range k.c.API.PodsOn(name) {
 		if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 			return t.Effect == corev1.TaintEffectNoExecute && t.Key != corev1.TaintNodeUnreachable &&
 				!slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool { return tolerates(x, &t) })
 		}) {
-			k.c.api.remove(pod, graceOf(pod))
+			k.c.API.Delete(pod, GraceOf(pod))
 		}
 	}
 }
 
-func (k *kubelets) untaint(name, taint string) {
-	if node, ok := find[*corev1.Node](k.c.api, "", name); ok {
-		edit(k.c.api, node, func(n *corev1.Node) {
+func (k *Kubelets) untaint(name, taint string) {
+	if node, ok := Find[*corev1.Node](k.c.API, "", name); ok {
+		Edit(k.c.API, node, func(n *corev1.Node) {
 			n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == taint })
 		})
 	}
 }
 
 // same returns the pod as it is now, if it is still there.
-func (k *kubelets) same(pod *corev1.Pod) (*corev1.Pod, bool) {
-	now, ok := find[*corev1.Pod](k.c.api, pod.Namespace, pod.Name)
+func (k *Kubelets) same(pod *corev1.Pod) (*corev1.Pod, bool) {
+	now, ok := Find[*corev1.Pod](k.c.API, pod.Namespace, pod.Name)
 	return now, ok && now.UID == pod.UID
 }
 
 // start runs a pod, as soon as its kubelet is there.
-func (k *kubelets) start(pod *corev1.Pod) {
+func (k *Kubelets) start(pod *corev1.Pod) {
 	c := k.c
 	now, there := k.same(pod)
 	if !there || now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodPending {
 		return
 	}
-	if !c.isUp(now.Spec.NodeName) || !c.volumes.isAttached(now) {
+	if !c.isUp(now.Spec.NodeName) || !c.Volumes.isAttached(now) {
 		c.after(10*time.Second, func() { k.start(pod) })
 		return
 	}
-	edit(c.api, now, func(p *corev1.Pod) {
+	Edit(c.API, now, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
-		setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: second(c.now())})
+		setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: WireTime(c.now())})
 	})
-	if a := c.workloads.of[pod.Labels[appLabel]]; a != nil && a.runs > 0 {
-		c.soon(a.runs/2, a.runs, func() { k.finish(pod) })
+	if a := c.Workloads.byName[pod.Labels[AppLabel]]; a != nil && a.RunsFor > 0 {
+		c.soon(a.RunsFor/2, a.RunsFor, func() { k.finish(pod) })
 	}
 }
 
 // finish ends a pod that has done its work.
-func (k *kubelets) finish(pod *corev1.Pod) {
+func (k *Kubelets) finish(pod *corev1.Pod) {
 	if now, there := k.same(pod); there && now.DeletionTimestamp == nil && k.c.isUp(now.Spec.NodeName) {
-		a := k.c.workloads.of[pod.Labels[appLabel]]
-		a.replicas = max(0, a.replicas-1)
-		edit(k.c.api, now, func(p *corev1.Pod) {
+		a := k.c.Workloads.byName[pod.Labels[AppLabel]]
+		a.Replicas = max(0, a.Replicas-1)
+		Edit(k.c.API, now, func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodSucceeded
-			setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: second(k.c.now())})
+			setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted", LastTransitionTime: WireTime(k.c.now())})
 		})
 	}
 }
 
 // stop ends a pod that is told to, as soon as its kubelet is there.
-func (k *kubelets) stop(pod *corev1.Pod) {
+func (k *Kubelets) stop(pod *corev1.Pod) {
 	now, there := k.same(pod)
 	if !there {
 		return
@@ -138,53 +138,53 @@ func (k *kubelets) stop(pod *corev1.Pod) {
 		k.c.after(10*time.Second, func() { k.stop(pod) })
 		return
 	}
-	k.c.api.drop("Pod", now)
+	k.c.API.Drop("Pod", now)
 }
 
 // look does what the control plane does from time to time: it marks Nodes whose kubelet
 // is silent, drives pods from them, and clears away what belonged to Nodes that are gone.
-func (k *kubelets) look() {
+func (k *Kubelets) check() {
 	c := k.c
-	for _, node := range all[*corev1.Node](c.api) {
+	for _, node := range All[*corev1.Node](c.API) {
 		i, there := c.config.Instances.State(node.Name)
 		switch {
-		case i.Up && hasTaint(node, corev1.TaintNodeUnreachable):
-			k.mark(node, true)
-		case !i.Up && there && c.now().Sub(i.SilentSince) >= unheard && !hasTaint(node, corev1.TaintNodeUnreachable):
-			k.mark(node, false)
-		case !i.Up && there && c.now().Sub(i.SilentSince) >= unheard+patience:
-			for _, pod := range c.api.podsOn(node.Name) {
-				c.api.remove(pod, graceOf(pod))
+		case i.Up && HasTaint(node, corev1.TaintNodeUnreachable):
+			k.SetReady(node, true)
+		case !i.Up && there && c.now().Sub(i.SilentSince) >= silentFor && !HasTaint(node, corev1.TaintNodeUnreachable):
+			k.SetReady(node, false)
+		case !i.Up && there && c.now().Sub(i.SilentSince) >= silentFor+patience:
+			for _, pod := range c.API.PodsOn(node.Name) {
+				c.API.Delete(pod, GraceOf(pod))
 			}
 		}
 		if !there || i.Ended && c.now().Sub(i.SilentSince) > time.Minute {
-			c.api.remove(node, 0) // the cloud's own controller
+			c.API.Delete(node, 0) // the cloud's own controller
 		}
 	}
 	k.collect()
 }
 
 // collect has the pods of Nodes that are gone go, too.
-func (k *kubelets) collect() {
+func (k *Kubelets) collect() {
 	var left []*corev1.Pod
-	for node := range k.c.api.shelf("Pod").indexes[nodeIndex].rows {
-		if node != "" && k.c.api.get("Node", "", node) == nil {
-			left = append(left, k.c.api.podsOn(node)...)
+	for node := range k.c.API.Shelf("Pod").indexes[nodeIndex].rows {
+		if node != "" && k.c.API.Get("Node", "", node) == nil {
+			left = append(left, k.c.API.PodsOn(node)...)
 		}
 	}
-	slices.SortFunc(left, func(a, b *corev1.Pod) int { return compareKeys(keyOf(a), keyOf(b)) })
+	slices.SortFunc(left, func(a, b *corev1.Pod) int { return compareKeys(KeyOf(a), KeyOf(b)) })
 	for _, pod := range left {
-		k.c.api.drop("Pod", pod)
+		k.c.API.Drop("Pod", pod)
 	}
 }
 
 // mark writes whether a Node is ready, with its taints and its pods.
-func (k *kubelets) mark(node *corev1.Node, isReady bool) {
+func (k *Kubelets) SetReady(node *corev1.Node, isReady bool) {
 	status := corev1.ConditionUnknown
 	if isReady {
 		status = corev1.ConditionTrue
 	}
-	edit(k.c.api, node, func(n *corev1.Node) {
+	Edit(k.c.API, node, func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
 			return t.Key == corev1.TaintNodeUnreachable || isReady && t.Key == corev1.TaintNodeNotReady
 		})
@@ -192,16 +192,16 @@ func (k *kubelets) mark(node *corev1.Node, isReady bool) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
 				corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute})
 		}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: second(k.c.now())}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: WireTime(k.c.now())}}
 	})
-	for _, pod := range k.c.api.podsOn(node.Name) {
+	for _, pod := range k.c.API.PodsOn(node.Name) {
 		if pod.Status.Phase == corev1.PodRunning {
 			podReady := corev1.ConditionFalse
 			if isReady {
 				podReady = corev1.ConditionTrue
 			}
-			edit(k.c.api, pod, func(p *corev1.Pod) {
-				setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: podReady, LastTransitionTime: second(k.c.now())})
+			Edit(k.c.API, pod, func(p *corev1.Pod) {
+				setPodCondition(p, corev1.PodCondition{Type: corev1.PodReady, Status: podReady, LastTransitionTime: WireTime(k.c.now())})
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ const leastPriority = 0
 
 // preempt makes room for a pod that fits nowhere: it picks a Node, has pods of lower priority
 // leave it, and nominates the pod for it. Without one the pod loses what it was nominated for.
-func (s *scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nominated string) {
+func (s *Scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nominated string) {
 	if priorityOf(pod) <= leastPriority {
 		return ""
 	}
@@ -33,19 +33,19 @@ func (s *scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 	for _, victim := range best.pods {
 		s.c.config.Hooks.Note("preempted %s for %s", victim.Name, pod.Name)
 		s.c.config.Hooks.Count("pods preempted")
-		s.c.api.remove(victim, graceOf(victim))
+		s.c.API.Delete(victim, GraceOf(victim))
 	}
 	return best.from.name
 }
 
 // makesRoom tells whether pods of lower priority than a pod's are leaving a host.
 func (h *host) makesRoom(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r resident) bool { return r.pod.DeletionTimestamp != nil })
+	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r boundPod) bool { return r.pod.DeletionTimestamp != nil })
 }
 
 // below returns the pods on a host of a lower priority.
-func (h *host) below(priority int32) []resident {
-	from := slices.IndexFunc(h.pods, func(r resident) bool { return priorityOf(r.pod) < priority })
+func (h *host) below(priority int32) []boundPod {
+	from := slices.IndexFunc(h.pods, func(r boundPod) bool { return priorityOf(r.pod) < priority })
 	if from < 0 {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (e *eviction) compare(o *eviction) int {
 
 // victims returns the fewest pods of lower priority whose end makes room for a pod on a host,
 // those first spared that a budget guards; nil: it would have no room without them either.
-func (s *scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
+func (s *Scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
 	lower := h.below(priorityOf(pod))
 	if len(lower) == 0 {
 		return nil
@@ -88,11 +88,11 @@ func (s *scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spr
 	for _, other := range lower {
 		sum = sum.minus(other.need)
 	}
-	if !sum.within(h.all) || !s.lets(pod, h, spreads) || !isApart(pod, h.pods[:len(h.pods)-len(lower)]) {
+	if !sum.within(h.all) || !s.allows(pod, h, spreads) || !isApart(pod, h.pods[:len(h.pods)-len(lower)]) {
 		return nil
 	}
 	e := &eviction{from: h}
-	guarded := s.guarded(lower)
+	guarded := s.protected(lower)
 	for _, first := range []bool{true, false} {
 		for i, other := range lower {
 			if guarded[other.pod] != first {
@@ -121,11 +121,11 @@ func (e *eviction) add(pod *corev1.Pod, guarded bool) {
 
 // guarded returns which of some pods may not go together, as far as disruption budgets are
 // asked.
-func (s *scheduler) guarded(pods []resident) map[*corev1.Pod]bool {
+func (s *Scheduler) protected(pods []boundPod) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
 	asked := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, r := range pods {
-		for _, b := range s.c.api.budgetsOf(r.pod) {
+		for _, b := range s.c.API.BudgetsOf(r.pod) {
 			if asked[b]++; asked[b] > b.Status.DisruptionsAllowed {
 				against[r.pod] = true
 			}

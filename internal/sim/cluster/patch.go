@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ import (
 )
 
 // patch changes an object as a patch says, its status or all but that.
-func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status bool) (client.Object, error) {
-	name := kindName(obj)
-	was := a.shelf(name).get(keyOf(obj))
+func (a *API) patch(obj client.Object, kind types.PatchType, data []byte, status bool) (client.Object, error) {
+	name := KindOf(obj)
+	was := a.Shelf(name).Get(KeyOf(obj))
 	if was == nil {
-		return nil, apierrors.NewNotFound(resourceOf(name), obj.GetName())
+		return nil, apierrors.NewNotFound(ResourceOf(name), obj.GetName())
 	}
 	var is client.Object
 	var err error
@@ -38,7 +38,7 @@ func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status
 	}
 	is.SetResourceVersion(was.GetResourceVersion())
 	a.replace(name, was, is)
-	if now := a.shelf(name).get(keyOf(obj)); now != nil {
+	if now := a.Shelf(name).Get(KeyOf(obj)); now != nil {
 		return now, nil
 	}
 	return is, nil
@@ -111,7 +111,7 @@ func (m *merger) merged(was client.Object, data []byte, status bool) (client.Obj
 	if v, err := lockOf(data); err != nil {
 		return nil, fmt.Errorf("read patch: %w", err)
 	} else if v != "" && v != was.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resourceOf(kindOf(was)), was.GetName(), errors.New("it has changed since it was read"))
+		return nil, apierrors.NewConflict(ResourceOf(KindOf(was)), was.GetName(), errors.New("it has changed since it was read"))
 	}
 	is := shallow(was)
 	err := members(data, func(name string, part json.RawMessage) error {

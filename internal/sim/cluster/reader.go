@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // Reader reads copies of objects: of what the API server keeps, or of what an informer has seen.
 type Reader struct {
 	// Shelf returns the objects of a kind.
-	Shelf func(kind string) *shelf
+	Shelf func(kind string) *Shelf
 	// Check returns why nothing can be read now; nil: something can.
 	Check func() error
 	// Lock is held while a shelf is read; nil: there is one goroutine.
@@ -28,7 +28,7 @@ type Reader struct {
 }
 
 // read calls do with the objects of a kind, under the lock.
-func (r Reader) read(kind string, do func(s *shelf) error) error {
+func (r Reader) read(kind string, do func(s *Shelf) error) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -41,11 +41,11 @@ func (r Reader) read(kind string, do func(s *shelf) error) error {
 
 // Get copies an object, unless it is told not to copy what that points to.
 func (r Reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	kind := kindName(obj)
+	kind := KindOf(obj)
 	var had client.Object
-	err := r.read(kind, func(s *shelf) error {
-		if had = s.get(key); had == nil {
-			return apierrors.NewNotFound(resourceOf(kind), key.Name)
+	err := r.read(kind, func(s *Shelf) error {
+		if had = s.Get(key); had == nil {
+			return apierrors.NewNotFound(ResourceOf(kind), key.Name)
 		}
 		return nil
 	})
@@ -93,7 +93,7 @@ func (r Reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 	typed := reflect.TypeOf(list).Elem()
 	kind := typed.Name()[:len(typed.Name())-len("List")]
 	var chosen []client.Object
-	err := r.read(kind, func(s *shelf) error {
+	err := r.read(kind, func(s *Shelf) error {
 		from, wanted, err := candidates(s, &o)
 		if err != nil {
 			return fmt.Errorf("list %s: %w", kind, err)
@@ -124,7 +124,7 @@ func (r Reader) List(_ context.Context, list client.ObjectList, opts ...client.L
 
 // candidates returns what an index finds of what is asked for, or all there is, and the selector
 // that is left to be asked; nil: none.
-func candidates(s *shelf, o *client.ListOptions) (found []client.Object, left labels.Selector, err error) {
+func candidates(s *Shelf, o *client.ListOptions) (found []client.Object, left labels.Selector, err error) {
 	if o.FieldSelector == nil {
 		if label, value, only := oneLabel(o.LabelSelector); only {
 			return s.byLabel(label).find(value), nil, nil

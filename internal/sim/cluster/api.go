@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,14 +18,14 @@ import (
 
 // api is the API server. Objects in it are never changed: a write puts a new one in place.
 // Its methods are what a server does by itself; client.go is how the product asks for it.
-type api struct {
-	c      *Cluster
-	shelfs map[string]*shelf // by kind
-	kinds  []string          // sorted
-	rv     uint64
-	made   int
-	owned  map[types.UID][]ref
-	merger merger
+type API struct {
+	c       *Cluster
+	shelves map[string]*Shelf // by kind
+	kinds   []string          // sorted
+	rv      uint64
+	created int
+	owned   map[types.UID][]ref
+	merger  merger
 	// watchers hear of every change, in the order in which they came.
 	watchers []func(kind string, was, is client.Object)
 }
@@ -35,43 +36,48 @@ type ref struct {
 	types.NamespacedName
 }
 
-func newAPI(c *Cluster) *api {
-	return &api{c: c, shelfs: map[string]*shelf{}, owned: map[types.UID][]ref{}}
+func newAPI(c *Cluster) *API {
+	return &API{c: c, shelves: map[string]*Shelf{}, owned: map[types.UID][]ref{}}
 }
 
-// kindOf returns the name of an object's kind: that of its type.
-func kindOf(o any) string { return reflect.TypeOf(o).Elem().Name() }
+// kindOf returns the name of an object's kind: that of its type, unless the object has no type of its own.
+func KindOf(o client.Object) string {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return u.GetKind()
+	}
+	return reflect.TypeOf(o).Elem().Name()
+}
 
-func resourceOf(kind string) schema.GroupResource { return schema.GroupResource{Resource: kind} }
+func ResourceOf(kind string) schema.GroupResource { return schema.GroupResource{Resource: kind} }
 
-func keyOf(o client.Object) types.NamespacedName {
+func KeyOf(o client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func (a *api) shelf(kind string) *shelf {
-	s := a.shelfs[kind]
+func (a *API) Shelf(kind string) *Shelf {
+	s := a.shelves[kind]
 	if s == nil {
-		s = newShelf()
-		a.shelfs[kind] = s
+		s = NewShelf()
+		a.shelves[kind] = s
 		a.kinds = append(a.kinds, kind)
 		slices.Sort(a.kinds)
 	}
 	return s
 }
 
-func (a *api) get(kind, namespace, name string) client.Object {
-	return a.shelf(kind).get(types.NamespacedName{Namespace: namespace, Name: name})
+func (a *API) Get(kind, namespace, name string) client.Object {
+	return a.Shelf(kind).Get(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // find returns an object of a type.
-func find[T client.Object](a *api, namespace, name string) (o T, ok bool) {
-	o, ok = a.get(reflect.TypeFor[T]().Elem().Name(), namespace, name).(T)
+func Find[T client.Object](a *API, namespace, name string) (o T, ok bool) {
+	o, ok = a.Get(reflect.TypeFor[T]().Elem().Name(), namespace, name).(T)
 	return o, ok
 }
 
 // all returns the objects of a type, sorted by name. They are the server's own.
-func all[T client.Object](a *api) []T {
-	s := a.shelf(reflect.TypeFor[T]().Elem().Name())
+func All[T client.Object](a *API) []T {
+	s := a.Shelf(reflect.TypeFor[T]().Elem().Name())
 	out := make([]T, 0, len(s.sorted))
 	for _, o := range s.sorted {
 		out = append(out, o.(T))
@@ -80,26 +86,26 @@ func all[T client.Object](a *api) []T {
 }
 
 // second is a time as the wire has it.
-func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+func WireTime(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // suffix returns the end of a name that no other object has.
-func (a *api) suffix() string {
-	a.made++
-	return fmt.Sprintf("%05x", a.made)
+func (a *API) Suffix() string {
+	a.created++
+	return fmt.Sprintf("%05x", a.created)
 }
 
 // create stores an object and fills in what a server gives it.
-func (a *api) create(o client.Object) error {
-	kind := kindOf(o)
+func (a *API) Create(o client.Object) error {
+	kind := KindOf(o)
 	if o.GetName() == "" && o.GetGenerateName() != "" {
-		o.SetName(o.GetGenerateName() + a.suffix())
+		o.SetName(o.GetGenerateName() + a.Suffix())
 	}
-	if a.shelf(kind).get(keyOf(o)) != nil {
-		return apierrors.NewAlreadyExists(resourceOf(kind), o.GetName())
+	if a.Shelf(kind).Get(KeyOf(o)) != nil {
+		return apierrors.NewAlreadyExists(ResourceOf(kind), o.GetName())
 	}
-	a.made++
-	o.SetUID(types.UID(fmt.Sprintf("%08d-uid", a.made)))
-	o.SetCreationTimestamp(second(a.c.now()))
+	a.created++
+	o.SetUID(types.UID(fmt.Sprintf("%08d-uid", a.created)))
+	o.SetCreationTimestamp(WireTime(a.c.now()))
 	o.SetGeneration(1)
 	a.put(kind, nil, o.DeepCopyObject().(client.Object))
 	o.SetResourceVersion(strconv.FormatUint(a.rv, 10))
@@ -116,9 +122,9 @@ func shallow(o client.Object) client.Object {
 
 // update stores what change makes of a shallow copy. An object whose last finalizer goes while
 // it is being deleted, goes.
-func (a *api) update(o client.Object, change func(client.Object)) {
-	kind := kindOf(o)
-	was := a.shelf(kind).get(keyOf(o))
+func (a *API) update(o client.Object, change func(client.Object)) {
+	kind := KindOf(o)
+	was := a.Shelf(kind).Get(KeyOf(o))
 	if was == nil {
 		return
 	}
@@ -128,13 +134,13 @@ func (a *api) update(o client.Object, change func(client.Object)) {
 }
 
 // edit is update for a type.
-func edit[T client.Object](a *api, o T, change func(T)) {
+func Edit[T client.Object](a *API, o T, change func(T)) {
 	a.update(o, func(is client.Object) { change(is.(T)) })
 }
 
-func (a *api) replace(kind string, was, is client.Object) {
+func (a *API) replace(kind string, was, is client.Object) {
 	if ended(is) {
-		a.drop(kind, is)
+		a.Drop(kind, is)
 		return
 	}
 	if reflect.DeepEqual(was, is) {
@@ -161,13 +167,13 @@ func specChanged(was, is client.Object) bool {
 	return a.IsValid() && !reflect.DeepEqual(a.Addr().Interface(), b.Addr().Interface())
 }
 
-func (a *api) put(kind string, was, is client.Object) {
+func (a *API) put(kind string, was, is client.Object) {
 	a.rv++
 	is.SetResourceVersion(strconv.FormatUint(a.rv, 10))
-	a.shelf(kind).put(is)
+	a.Shelf(kind).Put(is)
 	for _, owner := range is.GetOwnerReferences() {
 		if was == nil || !slices.ContainsFunc(was.GetOwnerReferences(), func(x metav1.OwnerReference) bool { return x.UID == owner.UID }) {
-			a.owned[owner.UID] = append(a.owned[owner.UID], ref{kind, keyOf(is)})
+			a.owned[owner.UID] = append(a.owned[owner.UID], ref{kind, KeyOf(is)})
 		}
 	}
 	verb := "create"
@@ -175,19 +181,24 @@ func (a *api) put(kind string, was, is client.Object) {
 		verb = "update"
 	}
 	a.c.config.Hooks.Note("%s %s %s/%s %d", verb, kind, is.GetNamespace(), is.GetName(), a.rv)
-	a.tell(kind, was, is)
+	a.report(kind, was, is)
 }
 
-func (a *api) tell(kind string, was, is client.Object) {
+// watch has every change from now on reported, in the order of the calls of watch.
+func (a *API) Watch(observe func(kind string, was, is client.Object)) {
+	a.watchers = append(a.watchers, observe)
+}
+
+func (a *API) report(kind string, was, is client.Object) {
 	for _, hear := range a.watchers {
 		hear(kind, was, is)
 	}
 }
 
 // remove asks for the end of an object, as a delete request does. Grace counts for pods.
-func (a *api) remove(o client.Object, grace time.Duration) {
-	kind := kindOf(o)
-	was := a.shelf(kind).get(keyOf(o))
+func (a *API) Delete(o client.Object, grace time.Duration) {
+	kind := KindOf(o)
+	was := a.Shelf(kind).Get(KeyOf(o))
 	if was == nil {
 		return
 	}
@@ -200,41 +211,41 @@ func (a *api) remove(o client.Object, grace time.Duration) {
 		return // it is on its way already
 	}
 	if wait == 0 && len(was.GetFinalizers()) == 0 {
-		a.drop(kind, was)
+		a.Drop(kind, was)
 		return
 	}
 	is := shallow(was)
-	at := second(a.c.now().Add(time.Duration(wait) * time.Second))
+	at := WireTime(a.c.now().Add(time.Duration(wait) * time.Second))
 	is.SetDeletionTimestamp(&at)
 	is.SetDeletionGracePeriodSeconds(&wait)
 	a.put(kind, was, is)
 }
 
 // drop takes an object away, and some time later what it owned.
-func (a *api) drop(kind string, o client.Object) {
-	was := a.shelf(kind).get(keyOf(o))
+func (a *API) Drop(kind string, o client.Object) {
+	was := a.Shelf(kind).Get(KeyOf(o))
 	a.rv++
 	last := shallow(was)
 	last.SetResourceVersion(strconv.FormatUint(a.rv, 10))
-	a.shelf(kind).take(keyOf(o))
+	a.Shelf(kind).Remove(KeyOf(o))
 	a.c.config.Hooks.Note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
-	a.tell(kind, last, nil)
+	a.report(kind, last, nil)
 	if len(a.owned[o.GetUID()]) > 0 {
 		a.c.soon(50*time.Millisecond, time.Second, func() { a.collect(o.GetUID()) })
 	}
 }
 
 // collect removes what an owner that is gone owned, unless it has another.
-func (a *api) collect(owner types.UID) {
+func (a *API) collect(owner types.UID) {
 	dependents := a.owned[owner]
 	delete(a.owned, owner)
 	for _, r := range dependents {
-		o := a.shelf(r.kind).get(r.NamespacedName)
+		o := a.Shelf(r.kind).Get(r.NamespacedName)
 		isGone := func(x metav1.OwnerReference) bool { return x.UID == owner }
 		switch {
 		case o == nil || !slices.ContainsFunc(o.GetOwnerReferences(), isGone):
 		case len(o.GetOwnerReferences()) == 1:
-			a.remove(o, graceOf(o))
+			a.Delete(o, GraceOf(o))
 		default:
 			a.update(o, func(is client.Object) {
 				is.SetOwnerReferences(slices.DeleteFunc(slices.Clone(is.GetOwnerReferences()), isGone))
@@ -244,7 +255,7 @@ func (a *api) collect(owner types.UID) {
 }
 
 // graceOf returns how long a pod may take to end.
-func graceOf(o client.Object) time.Duration {
+func GraceOf(o client.Object) time.Duration {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
 		return 0

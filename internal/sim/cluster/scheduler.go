@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"cmp"
@@ -26,14 +26,14 @@ const (
 // scheduler stands in for kube-scheduler: it filters Nodes by taints, selectors, resources,
 // volumes, spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
 // What fits nowhere drives out what is less important (preempt.go).
-type scheduler struct {
+type Scheduler struct {
 	c       *Cluster
-	pending map[key]*attempt
+	pending map[Key]*attempt
 	hosts   map[string]*host
 	sorted  []*host // by name
-	stirred bool
+	waking  bool
 	// counted is what spreads found, by workload, until one of its pods or a Node changes it.
-	counted map[key]count
+	counted map[Key]count
 	// zones are where Nodes stand in what pods are spread over.
 	zones map[zoning]*domains
 }
@@ -50,7 +50,7 @@ type attempt struct {
 type host struct {
 	name       string
 	node       *corev1.Node
-	pods       []resident // the most important and oldest first
+	pods       []boundPod // the most important and oldest first
 	taken, all demand
 	// promised is what the pods that wait in this round and are nominated for it will take, by
 	// their priority.
@@ -58,7 +58,7 @@ type host struct {
 }
 
 // resident is a pod that is bound to a Node, and what it takes there.
-type resident struct {
+type boundPod struct {
 	pod  *corev1.Pod
 	need demand
 }
@@ -82,25 +82,25 @@ func (d demand) within(all demand) bool {
 	return d.cpu <= all.cpu && d.memory <= all.memory && d.pods <= all.pods
 }
 
-func newScheduler(c *Cluster) *scheduler {
-	s := &scheduler{c: c, pending: map[key]*attempt{}, hosts: map[string]*host{}, counted: map[key]count{}, zones: map[zoning]*domains{}}
-	c.api.shelf("Pod").indexes[nodeIndex] = byOne(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })
-	c.api.watchers = append(c.api.watchers, s.hear)
+func newScheduler(c *Cluster) *Scheduler {
+	s := &Scheduler{c: c, pending: map[Key]*attempt{}, hosts: map[string]*host{}, counted: map[Key]count{}, zones: map[zoning]*domains{}}
+	c.API.Shelf("Pod").Index(nodeIndex, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+	c.API.Watch(s.observe)
 	return s
 }
 
-func (s *scheduler) hear(kind string, was, is client.Object) {
+func (s *Scheduler) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "Pod":
 		before, _ := was.(*corev1.Pod)
 		after, _ := is.(*corev1.Pod)
-		s.hearPod(before, after)
+		s.observePod(before, after)
 	case "Node":
-		s.hearNode(was, is)
+		s.observeNode(was, is)
 	}
 }
 
-func (s *scheduler) hearNode(was, is client.Object) {
+func (s *Scheduler) observeNode(was, is client.Object) {
 	if is == nil {
 		name := was.GetName()
 		if s.hosts[name] == nil {
@@ -121,41 +121,41 @@ func (s *scheduler) hearNode(was, is client.Object) {
 	h.node = node
 	can := node.Status.Allocatable
 	h.all = demand{can.Cpu().MilliValue(), can.Memory().Value(), can.Pods().Value()}
-	s.stir()
+	s.wake()
 }
 
 // search returns where a host of that name is among the sorted, or would be.
-func (s *scheduler) search(name string) (at int, there bool) {
+func (s *Scheduler) search(name string) (at int, there bool) {
 	return slices.BinarySearchFunc(s.sorted, name, func(h *host, name string) int { return cmp.Compare(h.name, name) })
 }
 
-func (s *scheduler) host(name string) *host {
+func (s *Scheduler) host(name string) *host {
 	h := s.hosts[name]
 	if h == nil {
 		h = &host{name: name}
 		s.hosts[name] = h
 		i, _ := s.search(name)
 		s.sorted = slices.Insert(s.sorted, i, h)
-		for _, pod := range s.c.api.podsOn(name) {
+		for _, pod := range s.c.API.PodsOn(name) {
 			h.take(pod)
 		}
 	}
 	return h
 }
 
-func (s *scheduler) hearPod(was, is *corev1.Pod) {
+func (s *Scheduler) observePod(was, is *corev1.Pod) {
 	if was != nil && was.Spec.NodeName != "" {
 		delete(s.counted, workloadOf(was))
 		if h := s.hosts[was.Spec.NodeName]; h != nil {
-			h.leave(was)
-			s.stir()
+			h.release(was)
+			s.wake()
 		}
 	}
 	if is == nil {
-		delete(s.pending, keyOf(was))
+		delete(s.pending, KeyOf(was))
 		return
 	}
-	k := keyOf(is)
+	k := KeyOf(is)
 	t := s.pending[k]
 	switch {
 	case is.Spec.NodeName != "":
@@ -168,15 +168,15 @@ func (s *scheduler) hearPod(was, is *corev1.Pod) {
 		delete(s.pending, k)
 	case t == nil || t.pod.UID != is.UID:
 		s.pending[k] = &attempt{pod: is, need: asks(is)}
-		s.stir()
+		s.wake()
 	default:
 		t.pod = is
 	}
 }
 
 // workloadOf names the workload of a pod.
-func workloadOf(pod *corev1.Pod) key {
-	return key{Namespace: pod.Namespace, Name: pod.Labels[appLabel]}
+func workloadOf(pod *corev1.Pod) Key {
+	return Key{Namespace: pod.Namespace, Name: pod.Labels[AppLabel]}
 }
 
 func isActive(pod *corev1.Pod) bool {
@@ -184,12 +184,12 @@ func isActive(pod *corev1.Pod) bool {
 }
 
 func (h *host) take(pod *corev1.Pod) {
-	r := resident{pod, asks(pod)}
+	r := boundPod{pod, asks(pod)}
 	i, _ := h.search(pod)
 	h.pods, h.taken = slices.Insert(h.pods, i, r), h.taken.plus(r.need)
 }
 
-func (h *host) leave(pod *corev1.Pod) {
+func (h *host) release(pod *corev1.Pod) {
 	if i, there := h.search(pod); there {
 		h.taken = h.taken.minus(h.pods[i].need)
 		h.pods = slices.Delete(h.pods, i, i+1)
@@ -198,18 +198,18 @@ func (h *host) leave(pod *corev1.Pod) {
 
 // search returns where a pod is among those of a host, or would be.
 func (h *host) search(pod *corev1.Pod) (at int, there bool) {
-	return slices.BinarySearchFunc(h.pods, pod, func(r resident, pod *corev1.Pod) int { return compareTurns(r.pod, pod) })
+	return slices.BinarySearchFunc(h.pods, pod, func(r boundPod, pod *corev1.Pod) int { return compareImportance(r.pod, pod) })
 }
 
 // compareTurns orders pods by whose turn is first: the most important and oldest.
-func compareTurns(a, b *corev1.Pod) int {
+func compareImportance(a, b *corev1.Pod) int {
 	if p := cmp.Compare(priorityOf(b), priorityOf(a)); p != 0 {
 		return p
 	}
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 		return c
 	}
-	return compareKeys(keyOf(a), keyOf(b))
+	return compareKeys(KeyOf(a), KeyOf(b))
 }
 
 func asks(pod *corev1.Pod) demand {
@@ -228,19 +228,19 @@ func sumOf(a, b amount) amount {
 }
 
 // stir has a round begin soon.
-func (s *scheduler) stir() {
-	if s.stirred || len(s.pending) == 0 {
+func (s *Scheduler) wake() {
+	if s.waking || len(s.pending) == 0 {
 		return
 	}
-	s.stirred = true
+	s.waking = true
 	s.c.soon(5*time.Millisecond, 50*time.Millisecond, func() {
-		s.stirred = false
+		s.waking = false
 		s.round()
 	})
 }
 
 // round tries every pod that waits and whose pause is over, the most important and oldest first.
-func (s *scheduler) round() {
+func (s *Scheduler) round() {
 	for _, h := range s.sorted {
 		h.promised = h.promised[:0]
 	}
@@ -257,25 +257,25 @@ func (s *scheduler) round() {
 			next = t.due
 		}
 	}
-	slices.SortFunc(turns, func(a, b *attempt) int { return compareTurns(a.pod, b.pod) })
+	slices.SortFunc(turns, func(a, b *attempt) int { return compareImportance(a.pod, b.pod) })
 	for _, t := range turns {
 		s.try(t)
 	}
 	if !next.IsZero() {
-		s.c.after(next.Sub(s.c.now()), s.stir)
+		s.c.after(next.Sub(s.c.now()), s.wake)
 	}
 }
 
 // try binds a pod, or says why not and has it wait.
-func (s *scheduler) try(t *attempt) {
+func (s *Scheduler) try(t *attempt) {
 	pod, spreads := t.pod, s.spreads(t.pod)
 	s.hosts[pod.Status.NominatedNodeName].promise(t, -1) // what is kept for it does not keep it out
 	if h := s.choose(pod, t.need, spreads); h != nil {
 		s.c.config.Hooks.Count("pods bound")
-		s.c.volumes.provide(pod, h.node)
-		edit(s.c.api, pod, func(pod *corev1.Pod) {
+		s.c.Volumes.provide(pod, h.node)
+		Edit(s.c.API, pod, func(pod *corev1.Pod) {
 			pod.Spec.NodeName = h.node.Name
-			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: second(s.c.now())})
+			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: WireTime(s.c.now())})
 		})
 		return
 	}
@@ -283,15 +283,15 @@ func (s *scheduler) try(t *attempt) {
 	s.hosts[nominated].promise(t, 1)
 	t.pause = min(max(tryFirst, 2*t.pause), tryMost)
 	t.due = s.c.now().Add(t.pause)
-	s.c.after(t.pause, s.stir)
+	s.c.after(t.pause, s.wake)
 	if pod.Status.NominatedNodeName == nominated && isSaidToWait(pod) {
 		return // a write that changes nothing
 	}
-	edit(s.c.api, pod, func(pod *corev1.Pod) {
+	Edit(s.c.API, pod, func(pod *corev1.Pod) {
 		pod.Status.NominatedNodeName = nominated
 		setPodCondition(pod, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: "no node fits", LastTransitionTime: second(s.c.now()),
+			Message: "no node fits", LastTransitionTime: WireTime(s.c.now()),
 		})
 	})
 }
@@ -316,7 +316,7 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 }
 
 // choose returns where a pod goes; nil: nowhere.
-func (s *scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host {
+func (s *Scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host {
 	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, need, h, spreads) {
 		return h
 	}
@@ -326,7 +326,7 @@ func (s *scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host
 		if !s.fits(pod, need, h, spreads) {
 			continue
 		}
-		if score := h.spare(); best == nil || score > most {
+		if score := h.score(); best == nil || score > most {
 			best, most = h, score
 		}
 	}
@@ -334,7 +334,7 @@ func (s *scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host
 }
 
 // spare scores a Node: the emptiest is best, one with a soft taint last.
-func (h *host) spare() float64 {
+func (h *host) score() float64 {
 	score := 1 - float64(h.taken.cpu)/float64(max(1, h.all.cpu))
 	for _, t := range h.node.Spec.Taints {
 		if t.Effect == corev1.TaintEffectPreferNoSchedule {
@@ -377,13 +377,13 @@ func (h *host) kept(priority int32) (sum demand) {
 }
 
 // fits tells whether a pod that needs so much can go to a host.
-func (s *scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
-	return h.taken.plus(h.kept(priorityOf(pod))).plus(need).within(h.all) && s.lets(pod, h, spreads) && isApart(pod, h.pods)
+func (s *Scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
+	return h.taken.plus(h.kept(priorityOf(pod))).plus(need).within(h.all) && s.allows(pod, h, spreads) && isApart(pod, h.pods)
 }
 
 // lets tells whether a host lets a pod come, room and the pods that are there apart.
-func (s *scheduler) lets(pod *corev1.Pod, h *host, spreads []spread) bool {
-	return suits(pod, h.node) && s.c.volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
+func (s *Scheduler) allows(pod *corev1.Pod, h *host, spreads []spread) bool {
+	return suits(pod, h.node) && s.c.Volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
 
 // suits tells whether a Node lets a pod come, room apart.
@@ -407,8 +407,8 @@ func tolerates(x corev1.Toleration, t *corev1.Taint) bool {
 }
 
 // isApart tells whether none of some pods on a Node and this one want to be apart.
-func isApart(pod *corev1.Pod, pods []resident) bool {
-	return pod.Spec.Affinity == nil || !slices.ContainsFunc(pods, func(r resident) bool { return workloadOf(r.pod) == workloadOf(pod) })
+func isApart(pod *corev1.Pod, pods []boundPod) bool {
+	return pod.Spec.Affinity == nil || !slices.ContainsFunc(pods, func(r boundPod) bool { return workloadOf(r.pod) == workloadOf(pod) })
 }
 
 // spread is how many pods there are in each domain of a rule that a pod wants kept even.
@@ -426,7 +426,7 @@ type count struct {
 }
 
 // spreads returns what a pod's rules are about.
-func (s *scheduler) spreads(pod *corev1.Pod) []spread {
+func (s *Scheduler) spreads(pod *corev1.Pod) []spread {
 	if len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return nil
 	}
@@ -448,7 +448,7 @@ func hasRulesOf(a, b *corev1.Pod) bool {
 }
 
 // spread counts what a rule is about; nil in: nothing satisfies the rule.
-func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spread {
+func (s *Scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spread {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
 		return spread{}
@@ -458,7 +458,7 @@ func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 	for domain := range zones.nodes {
 		x.in[domain] = 0
 	}
-	for _, other := range s.c.api.podsOf(pod.Labels[appLabel]) { // all rules are about siblings
+	for _, other := range s.c.API.PodsOf(pod.Labels[AppLabel]) { // all rules are about siblings
 		if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
 			continue
 		}
@@ -476,7 +476,7 @@ func (s *scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 
 // zoning is a rule's label and the workload whose pods have it.
 type zoning struct {
-	workload key
+	workload Key
 	label    string
 }
 
@@ -489,7 +489,7 @@ type domains struct {
 }
 
 // zonesOf returns in which domains of a label Nodes count for a pod.
-func (s *scheduler) zonesOf(pod *corev1.Pod, label string) *domains {
+func (s *Scheduler) zonesOf(pod *corev1.Pod, label string) *domains {
 	k := zoning{workloadOf(pod), label}
 	z := s.zones[k]
 	if z == nil || !maps.Equal(z.selector, pod.Spec.NodeSelector) {
@@ -503,7 +503,7 @@ func (s *scheduler) zonesOf(pod *corev1.Pod, label string) *domains {
 }
 
 // rezone takes note of a Node that is new, has other labels, or is gone: nil.
-func (s *scheduler) rezone(name string, node *corev1.Node) {
+func (s *Scheduler) rezone(name string, node *corev1.Node) {
 	clear(s.counted)
 	for _, z := range s.zones {
 		z.put(name, node)
@@ -530,4 +530,10 @@ func (z *domains) put(name string, node *corev1.Node) {
 func (x spread) allows(node *corev1.Node) bool {
 	domain := node.Labels[x.key]
 	return x.in != nil && domain != "" && x.in[domain]+1-max(0, x.least) <= x.skew
+}
+
+// fitsIn reports whether the volumes of a pod and the spread of its workload let it go to a zone.
+func (s *Scheduler) FitsIn(pod *corev1.Pod, zone string) bool {
+	there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
+	return s.c.Volumes.reach(pod, there) && !slices.ContainsFunc(s.spreads(pod), func(x spread) bool { return !x.allows(there) })
 }

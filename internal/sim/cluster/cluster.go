@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"time"
@@ -52,24 +52,24 @@ type Hooks struct {
 
 // Cluster is a simulated cluster: an API server and everything beside the product that uses it.
 type Cluster struct {
-	api       *api
-	scheduler *scheduler
-	workloads *workloads
-	volumes   *volumes
-	kubelets  *kubelets
+	API       *API
+	Scheduler *Scheduler
+	Workloads *Workloads
+	Volumes   *Volumes
+	Kubelets  *Kubelets
 
 	config Config
 }
 
 // NewCluster returns an empty cluster.
-func NewCluster(config *Config) *Cluster {
+func New(config *Config) *Cluster {
 	c := &Cluster{config: *config}
 	c.config.Hooks.setDefaults()
-	c.api = newAPI(c)
-	c.scheduler = newScheduler(c)
-	c.workloads = newWorkloads(c)
-	c.volumes = newVolumes(c)
-	c.kubelets = newKubelets(c)
+	c.API = newAPI(c)
+	c.Scheduler = newScheduler(c)
+	c.Workloads = newWorkloads(c)
+	c.Volumes = newVolumes(c)
+	c.Kubelets = newKubelets(c)
 	return c
 }
 
@@ -97,7 +97,7 @@ const checkEvery = 10 * time.Second
 // Start has the control plane check Nodes from time to time.
 func (c *Cluster) Start() {
 	c.after(checkEvery, func() {
-		c.kubelets.look()
+		c.Kubelets.check()
 		c.Start()
 	})
 }

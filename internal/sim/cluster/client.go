@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"context"
@@ -30,13 +30,13 @@ type ClientHooks struct {
 type Client struct {
 	client.Client // of which nothing else is used
 	reader        Reader
-	server        *api
+	server        *API
 	scheme        *runtime.Scheme
 	hooks         ClientHooks
 }
 
 // NewClient returns a client that reads from a reader and writes to a server.
-func NewClient(server *api, reader Reader, scheme *runtime.Scheme, hooks *ClientHooks) *Client {
+func NewClient(server *API, reader Reader, scheme *runtime.Scheme, hooks *ClientHooks) *Client {
 	return &Client{reader: reader, server: server, scheme: scheme, hooks: *hooks}
 }
 
@@ -61,7 +61,7 @@ func (c *Client) Create(ctx context.Context, obj client.Object, _ ...client.Crea
 	if c.hooks.Create != nil {
 		c.hooks.Create(obj)
 	}
-	return c.hooks.Write(ctx, "create", obj, func() error { return c.server.create(obj) })
+	return c.hooks.Write(ctx, "create", obj, func() error { return c.server.Create(obj) })
 }
 
 // Delete removes an object if the preconditions are met.
@@ -69,25 +69,25 @@ func (c *Client) Delete(ctx context.Context, obj client.Object, opts ...client.D
 	var o client.DeleteOptions
 	o.ApplyOptions(opts)
 	return c.hooks.Write(ctx, "delete", obj, func() error {
-		kind := kindName(obj)
-		had := c.server.shelf(kind).get(keyOf(obj))
+		kind := KindOf(obj)
+		had := c.server.Shelf(kind).Get(KeyOf(obj))
 		if had == nil {
-			return apierrors.NewNotFound(resourceOf(kind), obj.GetName())
+			return apierrors.NewNotFound(ResourceOf(kind), obj.GetName())
 		}
 		if o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != had.GetUID() {
-			return apierrors.NewConflict(resourceOf(kind), obj.GetName(), errors.New("another UID"))
+			return apierrors.NewConflict(ResourceOf(kind), obj.GetName(), errors.New("another UID"))
 		}
 		if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil && *o.Preconditions.ResourceVersion != had.GetResourceVersion() {
-			return apierrors.NewConflict(resourceOf(kind), obj.GetName(), errors.New("it has changed since it was read"))
+			return apierrors.NewConflict(ResourceOf(kind), obj.GetName(), errors.New("it has changed since it was read"))
 		}
-		grace := graceOf(had)
+		grace := GraceOf(had)
 		if o.GracePeriodSeconds != nil {
 			grace = time.Duration(*o.GracePeriodSeconds) * time.Second
 		}
 		if c.hooks.Delete != nil {
 			c.hooks.Delete(had, o.GracePeriodSeconds != nil)
 		}
-		c.server.remove(had, grace)
+		c.server.Delete(had, grace)
 		return nil
 	})
 }

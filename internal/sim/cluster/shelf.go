@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"slices"
@@ -9,21 +9,18 @@ import (
 )
 
 // key names an object of a kind.
-type key = types.NamespacedName
-
-// object is what the server keeps.
-type object = client.Object
+type Key = types.NamespacedName
 
 // shelf keeps objects of one kind in the order of their names, and finds them by fields.
-type shelf struct {
+type Shelf struct {
 	row
-	objects map[key]client.Object
+	objects map[Key]client.Object
 	indexes map[string]*index
 }
 
 // row is objects in the order of their names, with those.
 type row struct {
-	keys   []key
+	keys   []Key
 	sorted []client.Object
 }
 
@@ -33,30 +30,47 @@ type index struct {
 	rows   map[string]*row
 }
 
-func newShelf() *shelf {
-	return &shelf{objects: map[key]client.Object{}, indexes: map[string]*index{}}
+func NewShelf() *Shelf {
+	return &Shelf{objects: map[Key]client.Object{}, indexes: map[string]*index{}}
 }
 
 func newIndex(values func(client.Object) []string) *index {
 	return &index{values: values, rows: map[string]*row{}}
 }
 
-// byOne is an index by a field that every object has one value of.
-func byOne(value func(client.Object) string) *index {
-	return newIndex(func(o client.Object) []string { return []string{value(o)} })
-}
-
-func compareKeys(a, b key) int {
+func compareKeys(a, b Key) int {
 	if a.Namespace != b.Namespace {
 		return strings.Compare(a.Namespace, b.Namespace)
 	}
 	return strings.Compare(a.Name, b.Name)
 }
 
-func (s *shelf) get(k key) client.Object { return s.objects[k] }
+// count returns how many objects there are.
+func (s *Shelf) Len() int { return len(s.keys) }
 
-func (s *shelf) put(o client.Object) {
-	k := keyOf(o)
+// names returns the keys of the objects, in order.
+func (s *Shelf) Keys() []Key { return slices.Clone(s.keys) }
+
+// index has objects be found by the values of a field from now on.
+func (s *Shelf) Index(field string, values func(client.Object) []string) {
+	x := newIndex(values)
+	for i, o := range s.sorted {
+		x.move(s.keys[i], nil, o)
+	}
+	s.indexes[field] = x
+}
+
+// countBy calls do with how many objects have which value of a label, in no order.
+func (s *Shelf) CountBy(label string, do func(value string, objects int)) {
+	for value, r := range s.byLabel(label).rows {
+		do(value, len(r.keys))
+	}
+}
+
+func (s *Shelf) Get(k Key) client.Object { return s.objects[k] }
+
+func (s *Shelf) Put(o client.Object) {
+	k := KeyOf(o)
 	had := s.objects[k]
 	s.objects[k] = o
 	s.row.put(k, o)
@@ -65,20 +79,20 @@ func (s *shelf) put(o client.Object) {
 	}
 }
 
-func (s *shelf) take(k key) {
+func (s *Shelf) Remove(k Key) {
 	had := s.objects[k]
 	if had == nil {
 		return
 	}
 	delete(s.objects, k)
-	s.row.take(k)
+	s.row.remove(k)
 	for _, x := range s.indexes {
 		x.move(k, had, nil)
 	}
 }
 
 // find returns those whose field has the value.
-func (s *shelf) find(field, value string) (found []client.Object, known bool) {
+func (s *Shelf) find(field, value string) (found []client.Object, known bool) {
 	x := s.indexes[field]
 	if x == nil {
 		return nil, false
@@ -87,22 +101,17 @@ func (s *shelf) find(field, value string) (found []client.Object, known bool) {
 }
 
 // byLabel returns an index by a label's values. Who asks first has it made.
-func (s *shelf) byLabel(label string) *index {
+func (s *Shelf) byLabel(label string) *index {
 	field := "label " + label
-	x := s.indexes[field]
-	if x == nil {
-		x = newIndex(func(o client.Object) []string {
+	if s.indexes[field] == nil {
+		s.Index(field, func(o client.Object) []string {
 			if v, is := o.GetLabels()[label]; is {
 				return []string{v}
 			}
 			return nil
 		})
-		for i, o := range s.sorted {
-			x.move(s.keys[i], nil, o)
-		}
-		s.indexes[field] = x
 	}
-	return x
+	return s.indexes[field]
 }
 
 func (x *index) find(value string) []client.Object {
@@ -113,7 +122,7 @@ func (x *index) find(value string) []client.Object {
 }
 
 // move puts an object in the place of what it was; nil: there was or is none.
-func (x *index) move(k key, was, is client.Object) {
+func (x *index) move(k Key, was, is client.Object) {
 	var from, to []string
 	if was != nil {
 		from = x.values(was)
@@ -123,7 +132,7 @@ func (x *index) move(k key, was, is client.Object) {
 	}
 	for _, v := range from {
 		if r := x.rows[v]; r != nil && !slices.Contains(to, v) {
-			if r.take(k); len(r.keys) == 0 {
+			if r.remove(k); len(r.keys) == 0 {
 				delete(x.rows, v)
 			}
 		}
@@ -136,7 +145,7 @@ func (x *index) move(k key, was, is client.Object) {
 	}
 }
 
-func (r *row) put(k key, o client.Object) {
+func (r *row) put(k Key, o client.Object) {
 	i, found := slices.BinarySearchFunc(r.keys, k, compareKeys)
 	if !found {
 		r.keys, r.sorted = slices.Insert(r.keys, i, k), slices.Insert(r.sorted, i, o)
@@ -144,7 +153,7 @@ func (r *row) put(k key, o client.Object) {
 	r.sorted[i] = o
 }
 
-func (r *row) take(k key) {
+func (r *row) remove(k Key) {
 	if i, found := slices.BinarySearchFunc(r.keys, k, compareKeys); found {
 		r.keys, r.sorted = slices.Delete(r.keys, i, i+1), slices.Delete(r.sorted, i, i+1)
 	}

@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"maps"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -24,28 +25,28 @@ const (
 
 // volumes stands in for who makes volumes, attaches them to Nodes and detaches them. A volume
 // is in one zone, and on one Node at a time.
-type volumes struct{ c *Cluster }
+type Volumes struct{ c *Cluster }
 
-func newVolumes(c *Cluster) *volumes {
-	v := &volumes{c: c}
-	c.api.watchers = append(c.api.watchers, v.hear)
+func newVolumes(c *Cluster) *Volumes {
+	v := &Volumes{c: c}
+	c.API.Watch(v.observe)
 	return v
 }
 
 // addClass begins a storage class whose volumes are made where their first pod goes.
-func (v *volumes) addClass() {
+func (v *Volumes) AddClass() {
 	late := storagev1.VolumeBindingWaitForFirstConsumer
-	_ = v.c.api.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
+	_ = v.c.API.Create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
 }
 
 // claimOf names the claim of a pod that has a volume of its own.
 func claimOf(pod string) string { return "data-" + pod }
 
 // ask makes the claim of a pod, unless there is one from its predecessor.
-func (v *volumes) ask(pod string) {
+func (v *Volumes) createClaim(pod string) {
 	class := storageClass
-	_ = v.c.api.create(&corev1.PersistentVolumeClaim{ // there is one already
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimOf(pod)},
+	_ = v.c.API.Create(&corev1.PersistentVolumeClaim{ // there is one already
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: claimOf(pod)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -65,16 +66,16 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 }
 
 // reach tells whether the volumes of a pod can be had on a Node.
-func (v *volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
+func (v *Volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
 		if !ok {
 			return false
 		}
 		if claim.Spec.VolumeName == "" {
 			continue
 		}
-		pv, ok := find[*corev1.PersistentVolume](v.c.api, "", claim.Spec.VolumeName)
+		pv, ok := Find[*corev1.PersistentVolume](v.c.API, "", claim.Spec.VolumeName)
 		if !ok || !isNear(pv, node) {
 			return false
 		}
@@ -96,9 +97,9 @@ func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 }
 
 // provide makes the volumes that a pod still lacks, for the Node that it is going to.
-func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
+func (v *Volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
 		if !ok || claim.Spec.VolumeName != "" {
 			continue
 		}
@@ -112,7 +113,7 @@ func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 			},
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		}
-		_ = v.c.api.create(pv) // names are unique
+		_ = v.c.API.Create(pv) // names are unique
 		v.bind(claim, pv.Name)
 	}
 }
@@ -123,8 +124,8 @@ func inZone(zone string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-func (v *volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
-	edit(v.c.api, claim, func(c *corev1.PersistentVolumeClaim) {
+func (v *Volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
+	Edit(v.c.API, claim, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = pv, corev1.ClaimBound
 		c.Annotations = maps.Clone(c.Annotations)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
@@ -132,7 +133,7 @@ func (v *volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
 }
 
 // hear binds claims that name their volume, and attaches and detaches volumes as pods come and go.
-func (v *volumes) hear(kind string, was, is object) {
+func (v *Volumes) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "PersistentVolumeClaim":
 		if claim, _ := is.(*corev1.PersistentVolumeClaim); claim != nil && claim.Spec.VolumeName != "" && claim.Status.Phase != corev1.ClaimBound {
@@ -151,9 +152,9 @@ func (v *volumes) hear(kind string, was, is object) {
 }
 
 // each has something done to the volumes of a pod some time later.
-func (v *volumes) each(pod *corev1.Pod, do func(pv, node string)) {
+func (v *Volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 	for _, name := range claimsOf(pod) {
-		if claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
+		if claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
 			v.c.soon(attachLeast, attachMost, func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
 		}
 	}
@@ -163,10 +164,10 @@ func (v *volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 func attachment(pv, node string) string { return strings.Join([]string{"csi", pv, node}, "-") }
 
 // isAttached tells whether the volumes of a pod are on its Node.
-func (v *volumes) isAttached(pod *corev1.Pod) bool {
+func (v *Volumes) isAttached(pod *corev1.Pod) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
-		if !ok || v.c.api.get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
+		if !ok || v.c.API.Get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
 			return false
 		}
 	}
@@ -174,18 +175,18 @@ func (v *volumes) isAttached(pod *corev1.Pod) bool {
 }
 
 // attach attaches a volume to the Node of the pod that uses it, once it is on no other.
-func (v *volumes) attach(pv, node string) {
+func (v *Volumes) attach(pv, node string) {
 	if !v.inUse(pv, node) {
 		return
 	}
-	for _, a := range all[*storagev1.VolumeAttachment](v.c.api) {
+	for _, a := range All[*storagev1.VolumeAttachment](v.c.API) {
 		if *a.Spec.Source.PersistentVolumeName == pv && a.Spec.NodeName != node {
 			v.c.after(attachMost, func() { v.attach(pv, node) })
 			return
 		}
 	}
 	v.c.config.Hooks.Count("volumes attached")
-	_ = v.c.api.create(&storagev1.VolumeAttachment{ // there is one already
+	_ = v.c.API.Create(&storagev1.VolumeAttachment{ // there is one already
 		ObjectMeta: metav1.ObjectMeta{Name: attachment(pv, node)},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true},
@@ -193,7 +194,7 @@ func (v *volumes) attach(pv, node string) {
 }
 
 // detach detaches a volume from a Node whose pods use it no more.
-func (v *volumes) detach(pv, node string) {
+func (v *Volumes) detach(pv, node string) {
 	if v.inUse(pv, node) {
 		return
 	}
@@ -201,19 +202,19 @@ func (v *volumes) detach(pv, node string) {
 		v.c.soon(0, detachLate, func() { v.detach(pv, node) })
 		return
 	}
-	if a, ok := find[*storagev1.VolumeAttachment](v.c.api, "", attachment(pv, node)); ok {
-		v.c.api.remove(a, 0)
+	if a, ok := Find[*storagev1.VolumeAttachment](v.c.API, "", attachment(pv, node)); ok {
+		v.c.API.Delete(a, 0)
 	}
 }
 
 // inUse tells whether a pod on a Node uses a volume.
-func (v *volumes) inUse(pv, node string) bool {
-	return slices.ContainsFunc(v.c.api.podsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.uses(pod, pv) })
+func (v *Volumes) inUse(pv, node string) bool {
+	return slices.ContainsFunc(v.c.API.PodsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.Uses(pod, pv) })
 }
 
-func (v *volumes) uses(pod *corev1.Pod, pv string) bool {
+func (v *Volumes) Uses(pod *corev1.Pod, pv string) bool {
 	return slices.ContainsFunc(claimsOf(pod), func(name string) bool {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.c.api, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
 		return ok && claim.Spec.VolumeName == pv
 	})
 }

@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+const (
+	AppLabel      = "app"
+	revisionLabel = "revision"
+	Namespace     = "default"
+	// daemonPriority is above everybody else's, important that of workloads that drive others out.
+	daemonPriority, ImportantPriority = 2_000_000, 1_000
+)
+
+// app is a Deployment, or with runs a Job, or with keeps a StatefulSet: it keeps its pods at
+// their number.
+type Workload struct {
+	Name         string
+	Replicas     int
+	Revision     int
+	CPUMilli     int64
+	MemoryMiB    int64
+	Zone         string // empty: any
+	Spread       bool   // over zones
+	Apart        bool   // one a node
+	DoNotDisrupt bool   // do-not-disrupt
+	Priority     int32
+	Claim        string // that all of its pods use; empty: none
+	GraceSeconds int64
+	RunsFor      time.Duration // zero: for ever
+	Stateful     bool          // each pod has a name and a volume that outlive it
+	owner        client.Object
+	waking       bool
+}
+
+// workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
+// and disruption budgets.
+type Workloads struct {
+	c       *Cluster
+	All     []*Workload
+	byName  map[string]*Workload
+	daemon  *appsv1.DaemonSet
+	created int
+}
+
+func newWorkloads(c *Cluster) *Workloads {
+	l := &Workloads{c: c, byName: map[string]*Workload{}}
+	c.API.Shelf("Pod").Index(AppLabel, func(o client.Object) []string { return []string{o.GetLabels()[AppLabel]} })
+	c.API.Shelf("PodDisruptionBudget").Index(AppLabel, func(o client.Object) []string { return []string{appOf(o)} })
+	c.API.Watch(l.observe)
+	return l
+}
+
+// hear has the controller of a pod look when something happened to one of its pods.
+func (l *Workloads) observe(kind string, was, is client.Object) {
+	o := is
+	if o == nil {
+		o = was
+	}
+	switch kind {
+	case "Pod":
+		l.Wake(l.byName[o.GetLabels()[AppLabel]])
+	case "Node":
+		if was == nil {
+			l.c.soon(100*time.Millisecond, time.Second, func() { l.createDaemon(o.GetName()) })
+		}
+	}
+}
+
+func (l *Workloads) Wake(a *Workload) {
+	if a == nil || a.waking {
+		return
+	}
+	a.waking = true
+	l.c.soon(50*time.Millisecond, 500*time.Millisecond, func() {
+		a.waking = false
+		l.reconcile(a)
+	})
+}
+
+// add begins a workload, with a disruption budget unless most is empty.
+func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
+	meta := metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}
+	a.owner = &appsv1.ReplicaSet{ObjectMeta: meta}
+	if a.Stateful {
+		a.owner = &appsv1.StatefulSet{ObjectMeta: meta}
+	}
+	_ = l.c.API.Create(a.owner) // names are unique
+	l.All = append(l.All, a)
+	l.byName[a.Name] = a
+	if budget != nil {
+		budget.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: a.Name}}
+		_ = l.c.API.Create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}, Spec: *budget})
+	}
+	l.Wake(a)
+}
+
+// keep makes and removes pods until there are as many as there should be.
+func (l *Workloads) reconcile(a *Workload) {
+	var active []*corev1.Pod
+	readyOnes := 0
+	for _, pod := range l.c.API.PodsOf(a.Name) {
+		switch {
+		case !isActive(pod):
+			l.c.API.Delete(pod, 0)
+		case pod.DeletionTimestamp == nil:
+			active = append(active, pod)
+			if IsReady(pod) {
+				readyOnes++
+			}
+		}
+	}
+	l.createMissing(a, len(active))
+	for i := range len(active) - a.Replicas {
+		if a.Stateful {
+			i = len(active) - 1 - i
+		}
+		l.c.API.Delete(active[i], GraceOf(active[i]))
+	}
+	if readyOnes == a.Replicas && len(active) == a.Replicas {
+		l.rollOut(a, active)
+	}
+	if b, ok := Find[*policyv1.PodDisruptionBudget](l.c.API, Namespace, a.Name); ok {
+		l.c.API.updateBudget(b, a.Replicas)
+	}
+}
+
+// renew has the first pod go that is of an earlier revision.
+func (l *Workloads) rollOut(a *Workload, active []*corev1.Pod) {
+	if a.Revision == 0 {
+		return // there was none before
+	}
+	revision := fmt.Sprint(a.Revision)
+	for _, pod := range active {
+		if pod.Labels[revisionLabel] != revision {
+			l.c.API.Delete(pod, GraceOf(pod))
+			return
+		}
+	}
+}
+
+// fill makes the pods that are missing. One of a StatefulSet is made when the last of its name
+// is gone.
+func (l *Workloads) createMissing(a *Workload, active int) {
+	if !a.Stateful {
+		for range a.Replicas - active {
+			l.created++
+			_ = l.c.API.Create(a.pod(l.created)) // names are unique
+		}
+		return
+	}
+	for n := range a.Replicas {
+		if p := a.pod(n); l.c.API.Get("Pod", Namespace, p.Name) == nil {
+			l.c.Volumes.createClaim(p.Name)
+			_ = l.c.API.Create(p) // nobody has the name
+		}
+	}
+}
+
+// pod returns a new pod of a workload.
+func (a *Workload) pod(n int) *corev1.Pod {
+	yes := true
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Name: fmt.Sprintf("%s-%06d", a.Name, n),
+			Labels:          map[string]string{AppLabel: a.Name, revisionLabel: fmt.Sprint(a.Revision)},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: KindOf(a.owner), Name: a.Name, UID: a.owner.GetUID(), Controller: &yes}},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: corev1.DefaultSchedulerName, TerminationGracePeriodSeconds: &a.GraceSeconds,
+			Containers: []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Requests: Requests(a.CPUMilli, a.MemoryMiB)}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if a.Priority > leastPriority {
+		p.Spec.Priority = &a.Priority
+	}
+	if a.Stateful {
+		p.Name = fmt.Sprintf("%s-%d", a.Name, n)
+		a.mount(p, claimOf(p.Name))
+	}
+	if a.Claim != "" {
+		a.mount(p, a.Claim)
+	}
+	if a.DoNotDisrupt {
+		p.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: "true"}
+	}
+	if a.Zone != "" {
+		p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: a.Zone}
+	}
+	own := &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: a.Name}}
+	if a.Spread {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own,
+		}}
+	}
+	if a.Apart {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: own},
+		}}}
+	}
+	return p
+}
+
+// mount has a pod use a claim.
+func (a *Workload) mount(p *corev1.Pod, claim string) {
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}})
+}
+
+func Requests(cpuMilli, memoryMiB int64) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(cpuMilli, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(memoryMiB<<20, resource.BinarySI),
+	}
+}
+
+// addDaemon begins a DaemonSet that has a pod on every node.
+func (l *Workloads) AddDaemon() {
+	labels, priority := map[string]string{"daemon": "agent"}, int32(daemonPriority)
+	l.daemon = &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "agent"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, Priority: &priority,
+				Containers: []corev1.Container{{Name: "agent", Image: "agent", Resources: corev1.ResourceRequirements{Requests: Requests(100, 128)}}},
+			}},
+		},
+	}
+	_ = l.c.API.Create(l.daemon) // names are unique
+}
+
+// daemons makes the daemon's pod for a node.
+func (l *Workloads) createDaemon(node string) {
+	if _, there := Find[*corev1.Node](l.c.API, "", node); !there || l.daemon == nil {
+		return
+	}
+	yes := true
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: "agent-" + node, Labels: l.daemon.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: l.daemon.UID, Controller: &yes}},
+		},
+		Spec: *l.daemon.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	p.Spec.NodeName = node
+	_ = l.c.API.Create(p) // there is one already
+}
+
+// podsOf returns the pods of a workload, sorted by name.
+func (a *API) PodsOf(name string) []*corev1.Pod { return a.pods(AppLabel, name) }
+
+// podsOn returns the pods that are bound to a node, sorted by name.
+func (a *API) PodsOn(node string) []*corev1.Pod { return a.pods(nodeIndex, node) }
+
+func (a *API) pods(field, value string) []*corev1.Pod {
+	found, _ := a.Shelf("Pod").find(field, value)
+	pods := make([]*corev1.Pod, len(found))
+	for i, o := range found {
+		pods[i] = o.(*corev1.Pod)
+	}
+	return pods
+}
+
+// percent is a share in a budget.
+func Percent(n int) *intstr.IntOrString {
+	v := intstr.FromString(fmt.Sprintf("%d%%", n))
+	return &v
+}
+
+func Number(n int) *intstr.IntOrString {
+	v := intstr.FromInt32(int32(n))
+	return &v
+}
