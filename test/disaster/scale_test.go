@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,17 +36,17 @@ func scaleUp(t *testing.T, pods int) {
 	w.begin()
 	w.until(5*time.Minute, w.poolReady)
 	time.Sleep(time.Minute) // what was spent on getting ready comes back
-	created := map[key]time.Time{}
-	w.server.locked(func() {
-		w.server.hearers = append(w.server.hearers, func(kind string, was, is client.Object) {
+	created := map[cluster.Key]time.Time{}
+	w.kube.locked(func() {
+		w.kube.api.Watch(func(kind string, was, is client.Object) {
 			if kind == "Pod" && was == nil {
-				created[keyOf(is)] = time.Now()
+				created[cluster.KeyOf(is)] = time.Now()
 			}
 		})
 	})
 	before, begun := w.sim.Calls(), time.Now()
 	for i := range apps {
-		w.cluster.scale(&app{name: fmt.Sprintf("app-%d", i), cpuMilli: 380, memoryMiB: 300, grace: 20}, pods/apps)
+		w.kube.scale(&cluster.Workload{Name: fmt.Sprintf("app-%d", i), CPUMilli: 380, MemoryMiB: 300, GraceSeconds: 20}, pods/apps)
 	}
 	w.until(20*time.Minute, func() string { return w.allRun(pods) })
 	t.Logf("%s, %s after the first was created", w.picture(), time.Since(begun))
@@ -56,9 +58,9 @@ func scaleUp(t *testing.T, pods int) {
 		launched[i.Node] = i.Launched
 	}
 	var waits []time.Duration
-	w.server.locked(func() {
-		for _, pod := range all[*corev1.Pod](w.server) {
-			waits = append(waits, launched[pod.Spec.NodeName].Sub(created[keyOf(pod)]))
+	w.kube.locked(func() {
+		for _, pod := range cluster.All[*corev1.Pod](w.kube.api) {
+			waits = append(waits, launched[pod.Spec.NodeName].Sub(created[cluster.KeyOf(pod)]))
 		}
 	})
 	slices.Sort(waits)

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
+
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
@@ -29,8 +31,8 @@ func TestNodesAreSmaller(t *testing.T) {
 				w := newWorld(t, func(o *awssim.Options) { o.Beliefs = c.is })
 				defer w.end()
 				w.furnish("4")
-				w.server.locked(func() {
-					pool, _ := find[*karpenterv1.NodePool](w.server, "", "general")
+				edit(w.kube, "general", func(pool *karpenterv1.NodePool) {
+					pool.Spec = *pool.Spec.DeepCopy()
 					for i := range pool.Spec.Template.Spec.Requirements {
 						if in := &pool.Spec.Template.Spec.Requirements[i]; in.Key == awsv1.LabelInstanceCategory {
 							in.Key, in.Values = awsv1.LabelInstanceFamily, []string{"m5", "r5"} // with 16 and 32 GiB
@@ -40,7 +42,7 @@ func TestNodesAreSmaller(t *testing.T) {
 				w.begin()
 				w.until(5*time.Minute, w.poolReady)
 				const pods = 4
-				w.cluster.scale(&app{name: "exact", cpuMilli: 3000, memoryMiB: 14150, grace: 5}, pods)
+				w.kube.scale(&cluster.Workload{Name: "exact", CPUMilli: 3000, MemoryMiB: 14150, GraceSeconds: 5}, pods)
 				w.until(5*time.Minute, func() string { return w.allRun(pods) })
 				bought, vain := len(w.sim.Instances()), 0
 				for _, i := range w.sim.Instances() {

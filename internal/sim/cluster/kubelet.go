@@ -161,11 +161,11 @@ func (k *Kubelets) check() {
 			c.API.Delete(node, 0) // the cloud's own controller
 		}
 	}
-	k.collect()
+	k.RemoveOrphans()
 }
 
-// collect has the pods of Nodes that are gone go, too.
-func (k *Kubelets) collect() {
+// RemoveOrphans removes the pods of Nodes that are gone.
+func (k *Kubelets) RemoveOrphans() {
 	var left []*corev1.Pod
 	for node := range k.c.API.Shelf("Pod").indexes[nodeIndex].rows {
 		if node != "" && k.c.API.Get("Node", "", node) == nil {
