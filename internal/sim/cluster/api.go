@@ -19,7 +19,7 @@ import (
 // api is the API server. Objects in it are never changed: a write puts a new one in place.
 // Its methods are what a server does by itself; client.go is how the product asks for it.
 type API struct {
-	c       *Cluster
+	config  *Config
 	shelves map[string]*Shelf // by kind
 	kinds   []string          // sorted
 	rv      uint64
@@ -36,8 +36,8 @@ type ref struct {
 	types.NamespacedName
 }
 
-func newAPI(c *Cluster) *API {
-	return &API{c: c, shelves: map[string]*Shelf{}, owned: map[types.UID][]ref{}}
+func newAPI(config *Config) *API {
+	return &API{config: config, shelves: map[string]*Shelf{}, owned: map[types.UID][]ref{}}
 }
 
 // kindOf returns the name of an object's kind: that of its type, unless the object has no type of its own.
@@ -49,10 +49,6 @@ func KindOf(o client.Object) string {
 }
 
 func ResourceOf(kind string) schema.GroupResource { return schema.GroupResource{Resource: kind} }
-
-func KeyOf(o client.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-}
 
 func (a *API) Shelf(kind string) *Shelf {
 	s := a.shelves[kind]
@@ -105,7 +101,7 @@ func (a *API) Create(o client.Object) error {
 	}
 	a.created++
 	o.SetUID(types.UID(fmt.Sprintf("%08d-uid", a.created)))
-	o.SetCreationTimestamp(WireTime(a.c.now()))
+	o.SetCreationTimestamp(WireTime(a.config.now()))
 	o.SetGeneration(1)
 	a.put(kind, nil, o.DeepCopyObject().(client.Object))
 	o.SetResourceVersion(strconv.FormatUint(a.rv, 10))
@@ -144,7 +140,7 @@ func (a *API) replace(kind string, was, is client.Object) {
 		return
 	}
 	if reflect.DeepEqual(was, is) {
-		a.c.config.Hooks.Unchanged(kind, is)
+		a.config.Hooks.Unchanged(kind, is)
 		return
 	}
 	if specChanged(was, is) {
@@ -180,7 +176,7 @@ func (a *API) put(kind string, was, is client.Object) {
 	if was != nil {
 		verb = "update"
 	}
-	a.c.config.Hooks.Note("%s %s %s/%s %d", verb, kind, is.GetNamespace(), is.GetName(), a.rv)
+	a.config.Hooks.Note("%s %s %s/%s %d", verb, kind, is.GetNamespace(), is.GetName(), a.rv)
 	a.report(kind, was, is)
 }
 
@@ -215,7 +211,7 @@ func (a *API) Delete(o client.Object, grace time.Duration) {
 		return
 	}
 	is := shallow(was)
-	at := WireTime(a.c.now().Add(time.Duration(wait) * time.Second))
+	at := WireTime(a.config.now().Add(time.Duration(wait) * time.Second))
 	is.SetDeletionTimestamp(&at)
 	is.SetDeletionGracePeriodSeconds(&wait)
 	a.put(kind, was, is)
@@ -228,10 +224,10 @@ func (a *API) Drop(kind string, o client.Object) {
 	last := shallow(was)
 	last.SetResourceVersion(strconv.FormatUint(a.rv, 10))
 	a.Shelf(kind).Remove(KeyOf(o))
-	a.c.config.Hooks.Note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
+	a.config.Hooks.Note("gone %s %s/%s %d", kind, o.GetNamespace(), o.GetName(), a.rv)
 	a.report(kind, last, nil)
 	if len(a.owned[o.GetUID()]) > 0 {
-		a.c.soon(50*time.Millisecond, time.Second, func() { a.collect(o.GetUID()) })
+		a.config.soon(50*time.Millisecond, time.Second, func() { a.collect(o.GetUID()) })
 	}
 }
 
@@ -252,16 +248,4 @@ func (a *API) collect(owner types.UID) {
 			})
 		}
 	}
-}
-
-// graceOf returns how long a pod may take to end.
-func GraceOf(o client.Object) time.Duration {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return 0
-	}
-	if pod.Spec.TerminationGracePeriodSeconds == nil {
-		return 30 * time.Second
-	}
-	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 }

@@ -34,12 +34,12 @@ func (a *API) evict(asked *corev1.Pod) error {
 			return err
 		}
 	}
-	a.c.config.Hooks.Count("evictions")
-	a.c.config.Hooks.Evicted(pod)
+	a.config.Hooks.Count("evictions")
+	a.config.Hooks.Evicted(pod)
 	if pod.DeletionTimestamp == nil {
 		Edit(a, pod, func(p *corev1.Pod) {
 			setPodCondition(p, corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: WireTime(a.c.now()),
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: WireTime(a.config.now()),
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func (a *API) spend(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
 		if b.Status.DisruptedPods == nil {
 			b.Status.DisruptedPods = map[string]metav1.Time{}
 		}
-		b.Status.DisruptedPods[pod.Name] = WireTime(a.c.now())
+		b.Status.DisruptedPods[pod.Name] = WireTime(a.config.now())
 	})
 	return nil
 }
@@ -96,16 +96,6 @@ func matches(s *metav1.LabelSelector, set labels.Set) bool {
 	return err == nil && selector.Matches(set)
 }
 
-// isSubset tells whether all labels of one are among the others.
-func isSubset(some, of map[string]string) bool {
-	for name, value := range some {
-		if had, ok := of[name]; !ok || had != value {
-			return false
-		}
-	}
-	return true
-}
-
 // countBudget does what the disruption controller does: it writes how many pods of a
 // budget are healthy, and so how many may go.
 func (a *API) updateBudget(b *policyv1.PodDisruptionBudget, replicas int) {
@@ -132,13 +122,4 @@ func desiredHealthy(b *policyv1.PodDisruptionBudget, replicas int) int32 {
 	}
 	n, _ := intstr.GetScaledValueFromIntOrPercent(b.Spec.MaxUnavailable, replicas, true)
 	return int32(max(0, replicas-n))
-}
-
-func IsReady(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

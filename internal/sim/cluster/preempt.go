@@ -2,15 +2,11 @@ package cluster
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 )
-
-// leastPriority is that of pods which ask for none: nobody here asks for less.
-const leastPriority = 0
 
 // preempt makes room for a pod that fits nowhere: it picks a Node, has pods of lower priority
 // leave it, and nominates the pod for it. Without one the pod loses what it was nominated for.
@@ -31,32 +27,11 @@ func (s *Scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 		return ""
 	}
 	for _, victim := range best.pods {
-		s.c.config.Hooks.Note("preempted %s for %s", victim.Name, pod.Name)
-		s.c.config.Hooks.Count("pods preempted")
-		s.c.API.Delete(victim, GraceOf(victim))
+		s.config.Hooks.Note("preempted %s for %s", victim.Name, pod.Name)
+		s.config.Hooks.Count("pods preempted")
+		s.api.Delete(victim, GraceOf(victim))
 	}
 	return best.from.name
-}
-
-// makesRoom tells whether pods of lower priority than a pod's are leaving a host.
-func (h *host) makesRoom(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r boundPod) bool { return r.pod.DeletionTimestamp != nil })
-}
-
-// below returns the pods on a host of a lower priority.
-func (h *host) below(priority int32) []boundPod {
-	from := slices.IndexFunc(h.pods, func(r boundPod) bool { return priorityOf(r.pod) < priority })
-	if from < 0 {
-		return nil
-	}
-	return h.pods[from:]
-}
-
-func priorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return leastPriority
-	}
-	return *pod.Spec.Priority
 }
 
 // eviction is what it takes to make room on a host.
@@ -125,7 +100,7 @@ func (s *Scheduler) protected(pods []boundPod) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
 	asked := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, r := range pods {
-		for _, b := range s.c.API.BudgetsOf(r.pod) {
+		for _, b := range s.api.BudgetsOf(r.pod) {
 			if asked[b]++; asked[b] > b.Status.DisruptionsAllowed {
 				against[r.pod] = true
 			}

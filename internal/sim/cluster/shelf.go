@@ -158,3 +158,7 @@ func (r *row) remove(k Key) {
 		r.keys, r.sorted = slices.Delete(r.keys, i, i+1), slices.Delete(r.sorted, i, i+1)
 	}
 }
+
+func KeyOf(o client.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}

@@ -25,18 +25,15 @@ const (
 
 // volumes stands in for who makes volumes, attaches them to Nodes and detaches them. A volume
 // is in one zone, and on one Node at a time.
-type Volumes struct{ c *Cluster }
-
-func newVolumes(c *Cluster) *Volumes {
-	v := &Volumes{c: c}
-	c.API.Watch(v.observe)
-	return v
+type Volumes struct {
+	config *Config
+	api    *API
 }
 
 // addClass begins a storage class whose volumes are made where their first pod goes.
 func (v *Volumes) AddClass() {
 	late := storagev1.VolumeBindingWaitForFirstConsumer
-	_ = v.c.API.Create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
+	_ = v.api.Create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
 }
 
 // claimOf names the claim of a pod that has a volume of its own.
@@ -45,7 +42,7 @@ func claimOf(pod string) string { return "data-" + pod }
 // ask makes the claim of a pod, unless there is one from its predecessor.
 func (v *Volumes) createClaim(pod string) {
 	class := storageClass
-	_ = v.c.API.Create(&corev1.PersistentVolumeClaim{ // there is one already
+	_ = v.api.Create(&corev1.PersistentVolumeClaim{ // there is one already
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: claimOf(pod)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
@@ -68,14 +65,14 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 // reach tells whether the volumes of a pod can be had on a Node.
 func (v *Volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
 		if !ok {
 			return false
 		}
 		if claim.Spec.VolumeName == "" {
 			continue
 		}
-		pv, ok := Find[*corev1.PersistentVolume](v.c.API, "", claim.Spec.VolumeName)
+		pv, ok := Find[*corev1.PersistentVolume](v.api, "", claim.Spec.VolumeName)
 		if !ok || !isNear(pv, node) {
 			return false
 		}
@@ -99,7 +96,7 @@ func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 // provide makes the volumes that a pod still lacks, for the Node that it is going to.
 func (v *Volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 	for _, name := range claimsOf(pod) {
-		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
 		if !ok || claim.Spec.VolumeName != "" {
 			continue
 		}
@@ -113,7 +110,7 @@ func (v *Volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 			},
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		}
-		_ = v.c.API.Create(pv) // names are unique
+		_ = v.api.Create(pv) // names are unique
 		v.bind(claim, pv.Name)
 	}
 }
@@ -125,7 +122,7 @@ func inZone(zone string) *corev1.VolumeNodeAffinity {
 }
 
 func (v *Volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
-	Edit(v.c.API, claim, func(c *corev1.PersistentVolumeClaim) {
+	Edit(v.api, claim, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = pv, corev1.ClaimBound
 		c.Annotations = maps.Clone(c.Annotations)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
@@ -137,7 +134,7 @@ func (v *Volumes) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "PersistentVolumeClaim":
 		if claim, _ := is.(*corev1.PersistentVolumeClaim); claim != nil && claim.Spec.VolumeName != "" && claim.Status.Phase != corev1.ClaimBound {
-			v.c.soon(10*time.Millisecond, time.Second, func() { v.bind(claim, claim.Spec.VolumeName) })
+			v.config.soon(10*time.Millisecond, time.Second, func() { v.bind(claim, claim.Spec.VolumeName) })
 		}
 	case "Pod":
 		before, _ := was.(*corev1.Pod)
@@ -154,8 +151,8 @@ func (v *Volumes) observe(kind string, was, is client.Object) {
 // each has something done to the volumes of a pod some time later.
 func (v *Volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 	for _, name := range claimsOf(pod) {
-		if claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
-			v.c.soon(attachLeast, attachMost, func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
+		if claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
+			v.config.soon(attachLeast, attachMost, func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
 		}
 	}
 }
@@ -166,8 +163,8 @@ func attachment(pv, node string) string { return strings.Join([]string{"csi", pv
 // isAttached tells whether the volumes of a pod are on its Node.
 func (v *Volumes) isAttached(pod *corev1.Pod) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
-		if !ok || v.c.API.Get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
+		if !ok || v.api.Get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
 			return false
 		}
 	}
@@ -179,14 +176,14 @@ func (v *Volumes) attach(pv, node string) {
 	if !v.inUse(pv, node) {
 		return
 	}
-	for _, a := range All[*storagev1.VolumeAttachment](v.c.API) {
+	for _, a := range All[*storagev1.VolumeAttachment](v.api) {
 		if *a.Spec.Source.PersistentVolumeName == pv && a.Spec.NodeName != node {
-			v.c.after(attachMost, func() { v.attach(pv, node) })
+			v.config.after(attachMost, func() { v.attach(pv, node) })
 			return
 		}
 	}
-	v.c.config.Hooks.Count("volumes attached")
-	_ = v.c.API.Create(&storagev1.VolumeAttachment{ // there is one already
+	v.config.Hooks.Count("volumes attached")
+	_ = v.api.Create(&storagev1.VolumeAttachment{ // there is one already
 		ObjectMeta: metav1.ObjectMeta{Name: attachment(pv, node)},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true},
@@ -198,23 +195,23 @@ func (v *Volumes) detach(pv, node string) {
 	if v.inUse(pv, node) {
 		return
 	}
-	if v.c.config.Hooks.DetachesLate() {
-		v.c.soon(0, detachLate, func() { v.detach(pv, node) })
+	if v.config.Hooks.DetachesLate() {
+		v.config.soon(0, detachLate, func() { v.detach(pv, node) })
 		return
 	}
-	if a, ok := Find[*storagev1.VolumeAttachment](v.c.API, "", attachment(pv, node)); ok {
-		v.c.API.Delete(a, 0)
+	if a, ok := Find[*storagev1.VolumeAttachment](v.api, "", attachment(pv, node)); ok {
+		v.api.Delete(a, 0)
 	}
 }
 
 // inUse tells whether a pod on a Node uses a volume.
 func (v *Volumes) inUse(pv, node string) bool {
-	return slices.ContainsFunc(v.c.API.PodsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.Uses(pod, pv) })
+	return slices.ContainsFunc(v.api.PodsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.Uses(pod, pv) })
 }
 
 func (v *Volumes) Uses(pod *corev1.Pod, pv string) bool {
 	return slices.ContainsFunc(claimsOf(pod), func(name string) bool {
-		claim, ok := Find[*corev1.PersistentVolumeClaim](v.c.API, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
 		return ok && claim.Spec.VolumeName == pv
 	})
 }

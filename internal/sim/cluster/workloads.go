@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	AppLabel      = "app"
 	revisionLabel = "revision"
-	Namespace     = "default"
 	// daemonPriority is above everybody else's, important that of workloads that drive others out.
 	daemonPriority, ImportantPriority = 2_000_000, 1_000
 )
@@ -47,18 +45,19 @@ type Workload struct {
 // workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
 // and disruption budgets.
 type Workloads struct {
-	c       *Cluster
+	config  *Config
+	api     *API
+	volumes *Volumes
 	All     []*Workload
 	byName  map[string]*Workload
 	daemon  *appsv1.DaemonSet
 	created int
 }
 
-func newWorkloads(c *Cluster) *Workloads {
-	l := &Workloads{c: c, byName: map[string]*Workload{}}
-	c.API.Shelf("Pod").Index(AppLabel, func(o client.Object) []string { return []string{o.GetLabels()[AppLabel]} })
-	c.API.Shelf("PodDisruptionBudget").Index(AppLabel, func(o client.Object) []string { return []string{appOf(o)} })
-	c.API.Watch(l.observe)
+func newWorkloads(config *Config, api *API, volumes *Volumes) *Workloads {
+	l := &Workloads{config: config, api: api, volumes: volumes, byName: map[string]*Workload{}}
+	api.Shelf("Pod").Index(AppLabel, func(o client.Object) []string { return []string{o.GetLabels()[AppLabel]} })
+	api.Shelf("PodDisruptionBudget").Index(AppLabel, func(o client.Object) []string { return []string{appOf(o)} })
 	return l
 }
 
@@ -73,7 +72,7 @@ func (l *Workloads) observe(kind string, was, is client.Object) {
 		l.Wake(l.byName[o.GetLabels()[AppLabel]])
 	case "Node":
 		if was == nil {
-			l.c.soon(100*time.Millisecond, time.Second, func() { l.createDaemon(o.GetName()) })
+			l.config.soon(100*time.Millisecond, time.Second, func() { l.createDaemon(o.GetName()) })
 		}
 	}
 }
@@ -83,7 +82,7 @@ func (l *Workloads) Wake(a *Workload) {
 		return
 	}
 	a.waking = true
-	l.c.soon(50*time.Millisecond, 500*time.Millisecond, func() {
+	l.config.soon(50*time.Millisecond, 500*time.Millisecond, func() {
 		a.waking = false
 		l.reconcile(a)
 	})
@@ -96,12 +95,12 @@ func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
 	if a.Stateful {
 		a.owner = &appsv1.StatefulSet{ObjectMeta: meta}
 	}
-	_ = l.c.API.Create(a.owner) // names are unique
+	_ = l.api.Create(a.owner) // names are unique
 	l.All = append(l.All, a)
 	l.byName[a.Name] = a
 	if budget != nil {
 		budget.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: a.Name}}
-		_ = l.c.API.Create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}, Spec: *budget})
+		_ = l.api.Create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}, Spec: *budget})
 	}
 	l.Wake(a)
 }
@@ -110,10 +109,10 @@ func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
 func (l *Workloads) reconcile(a *Workload) {
 	var active []*corev1.Pod
 	readyOnes := 0
-	for _, pod := range l.c.API.PodsOf(a.Name) {
+	for _, pod := range l.api.PodsOf(a.Name) {
 		switch {
 		case !isActive(pod):
-			l.c.API.Delete(pod, 0)
+			l.api.Delete(pod, 0)
 		case pod.DeletionTimestamp == nil:
 			active = append(active, pod)
 			if IsReady(pod) {
@@ -126,13 +125,13 @@ func (l *Workloads) reconcile(a *Workload) {
 		if a.Stateful {
 			i = len(active) - 1 - i
 		}
-		l.c.API.Delete(active[i], GraceOf(active[i]))
+		l.api.Delete(active[i], GraceOf(active[i]))
 	}
 	if readyOnes == a.Replicas && len(active) == a.Replicas {
 		l.rollOut(a, active)
 	}
-	if b, ok := Find[*policyv1.PodDisruptionBudget](l.c.API, Namespace, a.Name); ok {
-		l.c.API.updateBudget(b, a.Replicas)
+	if b, ok := Find[*policyv1.PodDisruptionBudget](l.api, Namespace, a.Name); ok {
+		l.api.updateBudget(b, a.Replicas)
 	}
 }
 
@@ -144,7 +143,7 @@ func (l *Workloads) rollOut(a *Workload, active []*corev1.Pod) {
 	revision := fmt.Sprint(a.Revision)
 	for _, pod := range active {
 		if pod.Labels[revisionLabel] != revision {
-			l.c.API.Delete(pod, GraceOf(pod))
+			l.api.Delete(pod, GraceOf(pod))
 			return
 		}
 	}
@@ -156,14 +155,14 @@ func (l *Workloads) createMissing(a *Workload, active int) {
 	if !a.Stateful {
 		for range a.Replicas - active {
 			l.created++
-			_ = l.c.API.Create(a.pod(l.created)) // names are unique
+			_ = l.api.Create(a.pod(l.created)) // names are unique
 		}
 		return
 	}
 	for n := range a.Replicas {
-		if p := a.pod(n); l.c.API.Get("Pod", Namespace, p.Name) == nil {
-			l.c.Volumes.createClaim(p.Name)
-			_ = l.c.API.Create(p) // nobody has the name
+		if p := a.pod(n); l.api.Get("Pod", Namespace, p.Name) == nil {
+			l.volumes.createClaim(p.Name)
+			_ = l.api.Create(p) // nobody has the name
 		}
 	}
 }
@@ -240,12 +239,12 @@ func (l *Workloads) AddDaemon() {
 			}},
 		},
 	}
-	_ = l.c.API.Create(l.daemon) // names are unique
+	_ = l.api.Create(l.daemon) // names are unique
 }
 
 // daemons makes the daemon's pod for a node.
 func (l *Workloads) createDaemon(node string) {
-	if _, there := Find[*corev1.Node](l.c.API, "", node); !there || l.daemon == nil {
+	if _, there := Find[*corev1.Node](l.api, "", node); !there || l.daemon == nil {
 		return
 	}
 	yes := true
@@ -257,22 +256,7 @@ func (l *Workloads) createDaemon(node string) {
 		Spec: *l.daemon.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	p.Spec.NodeName = node
-	_ = l.c.API.Create(p) // there is one already
-}
-
-// podsOf returns the pods of a workload, sorted by name.
-func (a *API) PodsOf(name string) []*corev1.Pod { return a.pods(AppLabel, name) }
-
-// podsOn returns the pods that are bound to a node, sorted by name.
-func (a *API) PodsOn(node string) []*corev1.Pod { return a.pods(nodeIndex, node) }
-
-func (a *API) pods(field, value string) []*corev1.Pod {
-	found, _ := a.Shelf("Pod").find(field, value)
-	pods := make([]*corev1.Pod, len(found))
-	for i, o := range found {
-		pods[i] = o.(*corev1.Pod)
-	}
-	return pods
+	_ = l.api.Create(p) // there is one already
 }
 
 // percent is a share in a budget.
