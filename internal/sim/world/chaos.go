@@ -7,11 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -20,95 +17,30 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
-// Fault is a thing that goes wrong, or that a user does.
-type Fault string
-
-// The faults. Those of writes and of the cloud strike with a probability, the others from
-// time to time.
-const (
-	CrashBefore   Fault = "crash-before-write"
-	CrashAfter    Fault = "crash-after-write"
-	AnswerLost    Fault = "answer-lost"
-	AnswerSlow    Fault = "answer-slow"
-	Refused       Fault = "write-refused"
-	Conflict      Fault = "conflict"
-	Throttled     Fault = "throttled"
-	LaunchRefused Fault = "launch-unanswered"
-	LaunchLost    Fault = "launch-answer-lost"
-	LaunchUnready Fault = "class-not-ready"
-	CloudDown     Fault = "cloud-error"
-	NeverJoins    Fault = "node-never-joins"
-	JoinsLate     Fault = "node-joins-late"
-	DetachLate    Fault = "volume-detaches-late"
-	ThinksLong    Fault = "thinks-long"
-
-	Crash       Fault = "crash"
-	Stopped     Fault = "leader-stopped"
-	WatchLags   Fault = "watch-lags"
-	WatchRelist Fault = "watch-relists"
-	Freeze      Fault = "node-not-ready"
-	Reclaim     Fault = "reclaim"
-	Shortage    Fault = "shortage"
-	NodeDeleted Fault = "node-deleted"
-	PodDeleted  Fault = "pod-deleted"
-	ClaimGone   Fault = "claim-deleted"
-	PoolEdited  Fault = "pool-edited"
-	PoolGone    Fault = "pool-deleted"
-	Drift       Fault = "image-drift"
-	ClockJump   Fault = "clock-jump"
-	Scale       Fault = "scale"
-	Rollout     Fault = "rollout"
-)
-
+// timed has the mean time between two of each fault that strikes from time to time.
+//
 //nolint:gochecknoglobals // what there is, which nobody changes
-var (
-	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, AnswerSlow, Refused, Conflict, Throttled}
-	launchFaults = []Fault{LaunchRefused, LaunchLost, LaunchUnready, CrashAfter}
-	joinFaults   = []Fault{NeverJoins, JoinsLate, CloudDown}
-	volumeFaults = []Fault{DetachLate}
-	thinkFaults  = []Fault{ThinksLong}
-	// timed has the mean time between two of each.
-	timed = []struct {
-		fault Fault
-		mean  time.Duration
-		does  func(*chaos)
-	}{
-		{Crash, 40 * time.Minute, (*chaos).crash},
-		{Stopped, 60 * time.Minute, (*chaos).stopLeader},
-		{WatchLags, 8 * time.Minute, (*chaos).lag},
-		{WatchRelist, 10 * time.Minute, (*chaos).relist},
-		{Freeze, 30 * time.Minute, (*chaos).freezeOne},
-		{Reclaim, 25 * time.Minute, (*chaos).reclaim},
-		{Shortage, 20 * time.Minute, (*chaos).shortage},
-		{NodeDeleted, 60 * time.Minute, (*chaos).deleteNode},
-		{PodDeleted, 10 * time.Minute, (*chaos).deletePod},
-		{ClaimGone, 60 * time.Minute, (*chaos).deleteClaim},
-		{PoolEdited, 45 * time.Minute, (*chaos).editPool},
-		{PoolGone, 4 * time.Hour, (*chaos).deletePool},
-		{Drift, 3 * time.Hour, (*chaos).drift},
-		{ClockJump, 90 * time.Minute, (*chaos).jump},
-		{Scale, 6 * time.Minute, (*chaos).scale},
-		{Rollout, 60 * time.Minute, (*chaos).rollout},
-	}
-)
-
-// slowest is how long an answer takes at most that comes, or a decision.
-const slowest = 3 * time.Second
-
-// zones are those of the cloud.
-var zones = []string{"test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"} //nolint:gochecknoglobals // a constant
-
-// manyNodes is from how many nodes on workloads are larger and instance types smaller.
-const manyNodes = 50
-
-// chaos is what the seed decides: the cluster and its load at first, then faults and users.
-type chaos struct {
-	w      *World
-	stormy bool
-	odds   map[Fault]float64
-	skew   time.Duration
-	slow   time.Duration // how slow the cloud is
-	pools  []*karpenterv1.NodePool
+var timed = []struct {
+	fault Fault
+	mean  time.Duration
+	does  func(*chaos)
+}{
+	{Crash, 40 * time.Minute, (*chaos).crash},
+	{Stopped, 60 * time.Minute, (*chaos).stopLeader},
+	{WatchLags, 8 * time.Minute, (*chaos).lag},
+	{WatchRelist, 10 * time.Minute, (*chaos).relist},
+	{Freeze, 30 * time.Minute, (*chaos).freezeOne},
+	{Reclaim, 25 * time.Minute, (*chaos).reclaim},
+	{Shortage, 20 * time.Minute, (*chaos).shortage},
+	{NodeDeleted, 60 * time.Minute, (*chaos).deleteNode},
+	{PodDeleted, 10 * time.Minute, (*chaos).deletePod},
+	{ClaimGone, 60 * time.Minute, (*chaos).deleteClaim},
+	{PoolEdited, 45 * time.Minute, (*chaos).editPool},
+	{PoolGone, 4 * time.Hour, (*chaos).deletePool},
+	{Drift, 3 * time.Hour, (*chaos).drift},
+	{ClockJump, 90 * time.Minute, (*chaos).jump},
+	{Scale, 6 * time.Minute, (*chaos).scale},
+	{Rollout, 60 * time.Minute, (*chaos).rollout},
 }
 
 func newChaos(w *World) *chaos { return &chaos{w: w, odds: map[Fault]float64{}} }
@@ -142,13 +74,6 @@ func (c *chaos) begin() {
 	c.arm()
 	w.tenant.begin()
 	w.after(w.opts.Stormy, c.end)
-}
-
-func (c *chaos) setReady() {
-	class, _ := cluster.Find[*kwokv1alpha1.KWOKNodeClass](c.w.api, "", "default")
-	cluster.Edit(c.w.api, class, func(k *kwokv1alpha1.KWOKNodeClass) {
-		k.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: cluster.WireTime(c.w.at)}}
-	})
 }
 
 // arm decides which faults there are in this world, and how often.
@@ -220,155 +145,6 @@ func (c *chaos) end() {
 		}
 		w.workloads.Wake(a)
 	}
-}
-
-// onWrite decides what goes wrong with a write.
-func (c *chaos) onWrite() Fault { return c.draw(writeFaults) }
-
-// onLaunch decides what goes wrong with a launch.
-func (c *chaos) onLaunch() Fault { return c.draw(launchFaults) }
-
-// onThought decides whether a decision takes long.
-func (c *chaos) onThought() Fault { return c.draw(thinkFaults) }
-
-func (c *chaos) cloudFails() bool { return c.odds[CloudDown] > 0 && c.w.chance(c.odds[CloudDown]) }
-
-func (c *chaos) draw(faults []Fault) Fault {
-	if !c.stormy {
-		return ""
-	}
-	x := c.w.rand.Float64()
-	for _, f := range faults {
-		if x -= c.odds[f]; x < 0 {
-			c.w.count(string(f))
-			return f
-		}
-	}
-	return ""
-}
-
-// before returns what a write is answered that is not performed.
-func (f Fault) before(w *World, kind, name string) error {
-	switch f {
-	case Refused:
-		return apierrors.NewInternalError(errCloud)
-	case Conflict:
-		return apierrors.NewConflict(cluster.ResourceOf(kind), name, errCloud)
-	case Throttled:
-		w.at = w.at.Add(w.between(0, 100*time.Millisecond))
-		return apierrors.NewTooManyRequests("world: too many requests", 1)
-	default:
-		return nil
-	}
-}
-
-// delay is how long the cloud takes beside what is asked.
-func (c *chaos) delay() time.Duration { return c.w.between(0, 100*time.Millisecond+c.slow) }
-
-// joining decides when an instance's Node joins, if it does.
-func (c *chaos) joining() (wait time.Duration, joins bool) {
-	w := c.w
-	wait = w.between(10*time.Second, 45*time.Second)
-	switch c.draw(joinFaults) {
-	case NeverJoins:
-		return 0, false
-	case JoinsLate:
-		wait += w.between(time.Minute, 20*time.Minute)
-	default:
-	}
-	return wait, true
-}
-
-// makePools makes one to three pools.
-func (c *chaos) makePools() {
-	w := c.w
-	for i := range 1 + w.rand.IntN(3) {
-		np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pool-%d", i)}}
-		group := kwokv1alpha1.Group
-		np.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: group, Kind: "KWOKNodeClass", Name: "default"}
-		np.Spec.Template.Spec.Requirements = []karpenterv1.NodeSelectorRequirementWithMinValues{}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements,
-				karpenterv1.NodeSelectorRequirementWithMinValues{Key: karpenterv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(w, []string{"spot", "on-demand"})}})
-		}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: cluster.StartupTaint, Effect: corev1.TaintEffectNoSchedule}}
-		}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.life())}
-		}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: w.between(5*time.Minute, time.Hour).Round(time.Second)}
-		}
-		np.Spec.Disruption = karpenterv1.Disruption{
-			ConsolidationPolicy: karpenterv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
-			ConsolidateAfter:    karpenterv1.NillableDuration{Duration: new(pick(w, []time.Duration{0, 15 * time.Second, 2 * time.Minute}))},
-			Budgets:             []karpenterv1.Budget{{Nodes: pick(w, []string{"10%", "30%", "1", "3", "100%"})}},
-		}
-		if i > 0 && w.chance(0.5) {
-			weight := int32(w.rand.IntN(100) + 1)
-			np.Spec.Weight = &weight
-		}
-		if i > 0 && w.chance(0.5) { // the first has room for all
-			np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(8+w.rand.IntN(60)), resource.DecimalSI)}
-		}
-		c.pools = append(c.pools, np)
-	}
-}
-
-// makeApps makes the load.
-func (c *chaos) makeApps() {
-	w := c.w
-	nodes := w.opts.Nodes
-	if nodes == 0 {
-		nodes = 3 + w.rand.IntN(25)
-	}
-	left := int64(nodes) * 6000
-	for i := 0; left > 0; i++ {
-		a := &cluster.Workload{
-			Name: fmt.Sprintf("app-%02d", i), CPUMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), GraceSeconds: pick(w, []int64{1, 10, 30, 60}),
-			Spread: w.chance(0.2), Apart: w.chance(0.1), DoNotDisrupt: w.chance(0.04), Stateful: w.chance(0.12),
-		}
-		if w.chance(0.15) {
-			a.Priority = cluster.ImportantPriority
-		}
-		a.MemoryMiB = a.CPUMilli * pick(w, []int64{1, 2, 4})
-		a.Replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.CPUMilli))))
-		if w.opts.Nodes > manyNodes {
-			a.Replicas *= 4
-		}
-		switch {
-		case a.Apart, a.Stateful:
-			a.Replicas = min(a.Replicas, 6)
-		case a.DoNotDisrupt: // they keep nodes that users delete for ever
-			a.Replicas = 1
-		}
-		if !a.Spread && w.chance(0.15) {
-			a.Zone = pick(w, zones)
-		}
-		if !a.Spread && !a.Apart && !a.Stateful && w.chance(0.15) {
-			a.RunsFor = w.between(time.Minute, 30*time.Minute)
-		}
-		left -= int64(a.Replicas) * a.CPUMilli
-		var budget *policyv1.PodDisruptionBudgetSpec
-		switch w.rand.IntN(4) {
-		case 0:
-			budget = &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: pickBudget(w)}
-		case 1:
-			budget = &policyv1.PodDisruptionBudgetSpec{MinAvailable: cluster.Percent(50 + w.rand.IntN(40))}
-		}
-		if a.RunsFor > 0 || a.Replicas == 1 {
-			budget = nil
-		}
-		w.workloads.Add(a, budget)
-	}
-}
-
-func pickBudget(w *World) *intstr.IntOrString {
-	if w.chance(0.5) {
-		return cluster.Number(1)
-	}
-	return cluster.Percent(10 + w.rand.IntN(40))
 }
 
 func (c *chaos) crash() {

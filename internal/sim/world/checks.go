@@ -45,30 +45,6 @@ const (
 	replacesKey = "dovetail.sh/replaces"
 )
 
-// checks judges what the product does. It reads the server and the cloud, and shares no
-// code with the product.
-type checks struct {
-	w         *World
-	byProduct bool
-	nodeHours float64
-
-	writes, idle, looks map[string]int // in this minute
-	minute              time.Time
-	poolEdited          map[string]time.Time
-	most                map[string]int // nodes of a pool, in the last quarter of an hour
-	mostSince           time.Time
-	lost                map[string]bool // steps that lost a replacement
-	boundAt             map[cluster.Key]time.Time
-	lastLaunch          time.Time
-	lastEviction        time.Time
-	why                 string // of them
-	lastExpired         time.Time
-	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
-	// drifted for its turn: what budgets allow one by one waits for it; or when a node was last
-	// removed for money: what is bought for it is young for an hour, and spared.
-	lastHeld time.Time
-}
-
 func newChecks(w *World) *checks {
 	c := &checks{
 		w: w, writes: map[string]int{}, idle: map[string]int{}, looks: map[string]int{}, poolEdited: map[string]time.Time{},
@@ -530,4 +506,30 @@ func (c *checks) hasPods(node string) bool {
 		}
 	}
 	return false
+}
+
+// heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
+// budget never lets one go, be it that others of it have nowhere to run.
+func (c *checks) heldFor(node string) bool {
+	for _, pod := range c.w.api.PodsOn(node) {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
+			return true
+		}
+		for _, b := range c.w.api.BudgetsOf(pod) {
+			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.PodsOf(pod.Labels[cluster.AppLabel]), c.fitsNowhere)
+			if stuck || b.Status.DesiredHealthy >= b.Status.ExpectedPods {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fitsNowhere tells whether a pod waits for good: in the zone of its volume there are more of its
+// kind than its rules allow.
+func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" {
+		return false
+	}
+	return !slices.ContainsFunc(zones, func(zone string) bool { return c.w.cluster.Scheduler.FitsIn(pod, zone) })
 }

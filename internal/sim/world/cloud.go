@@ -2,11 +2,9 @@ package world
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,86 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
-
-// state is how far an instance is.
-type state int
-
-const (
-	booting state = iota
-	joined
-	stopping
-	gone
-)
-
-// instance is one node.
-type instance struct {
-	cloud.Instance
-	place catalog.Place
-	price float64
-	image int
-	node  string
-	state state
-	// silentSince is when its kubelet was last heard, while it is silent; frozen is until
-	// when it is. orphanSince is since when nothing in the API server accounts for it.
-	silentSince, frozen, orphanSince time.Time
-	ordered                          cloud.LaunchRequest
-}
-
-// cloudSim is a cloud with stock, prices and failures.
-type cloudSim struct {
-	w       *World
-	words   *kwok.Provider // for its vocabulary
-	types   []*catalog.Type
-	stock   map[catalog.Place]int
-	all     []*instance // in the order of launches
-	byID    map[string]*instance
-	byToken map[string]*instance
-	byNode  map[string]*instance
-	image   int // that the class launches now
-	made    int
-}
-
-func newCloud(w *World) *cloudSim {
-	words, err := kwok.New(nil, kwok.Options{Now: func() time.Time { return w.at }})
-	if err != nil {
-		panic(err)
-	}
-	c := &cloudSim{
-		w: w, words: words, stock: map[catalog.Place]int{},
-		byID: map[string]*instance{}, byToken: map[string]*instance{}, byNode: map[string]*instance{},
-	}
-	largest := int64(16000)
-	if w.opts.Nodes > manyNodes {
-		largest = 8000 // so that there are as many nodes as are asked for
-	}
-	for _, t := range kwok.DefaultTypes() {
-		if strings.HasSuffix(t.Name, "-amd64-linux") && t.Capacity[quantity.CPU] <= largest {
-			c.types = append(c.types, t)
-		}
-	}
-	return c
-}
-
-// kubeletUp tells whether a Node's kubelet works.
-func (c *cloudSim) kubeletUp(node string) bool {
-	i := c.byNode[node]
-	return i != nil && i.state == joined && !i.frozen.After(c.w.at)
-}
-
-// State returns the state of the instance of a Node.
-func (c *cloudSim) State(node string) (cluster.InstanceState, bool) {
-	i := c.byNode[node]
-	if i == nil {
-		return cluster.InstanceState{}, false
-	}
-	return cluster.InstanceState{Up: c.kubeletUp(node), SilentSince: i.silentSince, Ended: i.state == gone}, true
-}
 
 // launch starts an instance on the best offer that is in stock.
 func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
@@ -203,42 +125,6 @@ func (c *cloudSim) stop(i *instance, why string) {
 	})
 }
 
-// freeze silences an instance's kubelet for a while.
-func (c *cloudSim) freeze(i *instance, d time.Duration) {
-	i.frozen, i.silentSince = c.w.at.Add(d), c.w.at
-	c.w.after(d, func() {
-		if i.state == joined {
-			i.silentSince = time.Time{}
-		}
-	})
-}
-
-// costs returns what runs costs an hour.
-func (c *cloudSim) costs() float64 {
-	sum := 0.0
-	for _, i := range c.live() {
-		sum += i.price
-	}
-	return sum
-}
-
-// live returns the instances that are there, the oldest first.
-func (c *cloudSim) live() []*instance {
-	var live []*instance
-	for _, i := range c.all {
-		if i.state < stopping {
-			live = append(live, i)
-		}
-	}
-	return live
-}
-
-// seat is the cloud as one process sees it: a provider on the production seam.
-type seat struct {
-	p     *process
-	cloud *cloudSim
-}
-
 // Name returns what metrics call it.
 func (s *seat) Name() string { return "world" }
 
@@ -250,8 +136,6 @@ func (s *seat) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary()
 
 // RepairPolicies says that a Node that is not ready for ten minutes is broken.
 func (s *seat) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
-
-var errCloud = errors.New("world: the cloud does not answer")
 
 // Types returns what is on offer.
 func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {

@@ -6,7 +6,7 @@
 // What happens is a heap of events; whatever the seed decides, it decides through one
 // random source that is asked in the order of events. So one seed is one history.
 //
-// Read world.go (the heap and a run), then watch.go, write.go, queue.go and process.go (how production is
-// driven), then cloud.go, chaos.go and tenant.go (what goes wrong); and at last checks.go, which judges,
-// at the end by rest.go.
+// Read types.go and world.go (the heap of events), and run.go (a run); then process.go, start.go, watch.go,
+// write.go and queue.go (how production is driven), faults.go, chaos.go, load.go, tenant.go, instances.go and
+// cloud.go (what it lives through); and at last checks.go, which judges, at the end by rest.go.
 package world

@@ -67,15 +67,6 @@ func (c *checks) atRest() {
 	c.isQuiet()
 }
 
-// fitsNowhere tells whether a pod waits for good: in the zone of its volume there are more of its
-// kind than its rules allow.
-func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" {
-		return false
-	}
-	return !slices.ContainsFunc(zones, func(zone string) bool { return c.w.cluster.Scheduler.FitsIn(pod, zone) })
-}
-
 // expiring tells whether a node has just been closed because it expires, which happens at
 // rest, too.
 func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
@@ -86,23 +77,6 @@ func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
 // isYoung tells whether a claim is so new that isQuiet judges whether it may be.
 func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
 	return c.w.at.Sub(nc.CreationTimestamp.Time) < quietFor
-}
-
-// heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
-// budget never lets one go, be it that others of it have nowhere to run.
-func (c *checks) heldFor(node string) bool {
-	for _, pod := range c.w.api.PodsOn(node) {
-		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
-			return true
-		}
-		for _, b := range c.w.api.BudgetsOf(pod) {
-			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.PodsOf(pod.Labels[cluster.AppLabel]), c.fitsNowhere)
-			if stuck || b.Status.DesiredHealthy >= b.Status.ExpectedPods {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // isQuiet: launches and evictions have stopped, and no node is left that has no pods, unless nodes

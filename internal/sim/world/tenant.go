@@ -43,29 +43,6 @@ const (
 	HeavyPods  Fault = "heavy-pods"
 )
 
-// tenant is hostile. He has a random source of his own, so that what happens in a world without him is
-// not another for him.
-type tenant struct {
-	w    *World
-	rand *rand.Rand
-	made int
-	// mean has how often he does what; newest is when he last made heavy pods.
-	mean   map[Fault]time.Duration
-	newest time.Time
-	// gaveUp is what was known of decisions that a life of the product gave up.
-	gaveUp gaveUps
-}
-
-// gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.
-type gaveUps struct {
-	p    *process
-	seen float64
-	// last is when the last was, at by the world's clock, and wait how long it must be until the next
-	// about the same pods.
-	last, at time.Time
-	wait     time.Duration
-}
-
 func newTenant(w *World, seed uint64) *tenant {
 	t := &tenant{w: w, rand: rand.New(rand.NewPCG(seed, 0x686f7374)), mean: map[Fault]time.Duration{}}
 	for _, f := range []Fault{AbsurdPods, HeavyPods} {

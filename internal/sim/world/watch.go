@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,37 +17,6 @@ const (
 	lagLeast = time.Millisecond
 	lagMost  = 30 * time.Millisecond
 )
-
-// informers is what one process has heard of the API server: a cache.Cache that is fed by
-// events of the world. It lags, and may repeat itself.
-type informers struct {
-	cluster.Reader
-	p      *process
-	of     map[string]*informer
-	sorted []*informer // in the order in which they were asked for
-	mu     sync.Mutex  // over of and sorted, and handlers of each
-}
-
-// informer is one kind's watch.
-type informer struct {
-	cache.Informer // of which nothing else is used
-	p              *process
-	kind           string
-	lock           *sync.Mutex // over handlers
-	seen           *cluster.Shelf
-	handlers       []toolscache.ResourceEventHandler
-	coming         []change
-	// held is until when nothing is heard.
-	held time.Time
-	// listed: the first list has come.
-	listed bool
-}
-
-// change is a write that the informer has yet to hear of.
-type change struct {
-	due     time.Time
-	was, is client.Object
-}
 
 func newInformers(p *process) *informers {
 	i := &informers{p: p, of: map[string]*informer{}}

@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,9 +9,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
-
-// errGone is what a process is answered that is not there any more.
-var errGone = errors.New("world: the process is gone")
 
 // newClient returns the API server as a process sees it: it reads what its informers have seen, or
 // what another reader has, and writes through faults and mutants.
@@ -30,16 +26,6 @@ func (p *process) newClient(r cluster.Reader) *cluster.Client {
 		}
 	}
 	return cluster.NewClient(p.w.api, r, p.scheme, &hooks)
-}
-
-// reader returns what reads objects for the process, as long as it lives.
-func (p *process) reader(shelf func(kind string) *cluster.Shelf) cluster.Reader {
-	return cluster.Reader{Shelf: shelf, Check: func() error {
-		if p.dead {
-			return errGone
-		}
-		return nil
-	}}
 }
 
 // write performs a write of the product with the faults of the day.
