@@ -124,7 +124,7 @@ func (w *watch) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ 
 	return r, nil
 }
 
-// RemoveEventHandler does nothing: who has ended hears nothing.
+// RemoveEventHandler does nothing: after its context has ended a handler is not called.
 func (w *watch) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
 type change struct{ was, is client.Object }

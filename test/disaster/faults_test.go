@@ -115,9 +115,9 @@ func (d *disaster) shows(sign string) {
 	d.t.Errorf("none of these answers has %q in it: %v", sign, d.sim.Refused())
 }
 
-// TestClassTurnsReady has pods wait for a class that is made after them: as soon as it can
+// TestClassBecomesReady has pods wait for a class that is made after them: as soon as it can
 // be used, instances are bought.
-func TestClassTurnsReady(t *testing.T) {
+func TestClassBecomesReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisaster(t, 1)
@@ -255,9 +255,9 @@ func (d *disaster) order(claim *karpenterv1.NodeClaim) {
 	}
 }
 
-// strays returns the instances that were never a claim's, but for those that were launched
-// for claims that gave up before they heard of them: one for each.
-func (d *disaster) strays(ever []awssim.Instance) (strays []string) {
+// orphans returns the instances that were never a claim's, but for those that were launched
+// for claims that gave up before they learned of them: one for each.
+func (d *disaster) orphans(ever []awssim.Instance) (orphans []string) {
 	had := map[string]bool{}
 	for _, claim := range d.adopted {
 		had[claim] = true
@@ -272,12 +272,12 @@ func (d *disaster) strays(ever []awssim.Instance) (strays []string) {
 			return !had[claim] && ok && ended.After(i.Launched)
 		})
 		if at < 0 {
-			strays = append(strays, fmt.Sprintf("%s (of %s, launched %s)", i.ID, claims, i.Launched.Sub(d.begun)))
+			orphans = append(orphans, fmt.Sprintf("%s (of %s, launched %s)", i.ID, claims, i.Launched.Sub(d.begun)))
 			continue
 		}
 		had[claims[at]] = true
 	}
-	return strays
+	return orphans
 }
 
 // load wants so many pods, of three kinds.
@@ -301,8 +301,8 @@ func (d *disaster) aftermath(pods int) {
 	t.Logf("all %d pods run %s after the faults", pods, time.Since(begun))
 	d.until(20*time.Minute, d.agree)
 	ever := d.sim.Instances()
-	if strays := d.strays(ever); len(strays) > 0 {
-		t.Errorf("%d of %d instances were never a claim's: %v", len(strays), len(ever), strays)
+	if orphans := d.orphans(ever); len(orphans) > 0 {
+		t.Errorf("%d of %d instances were never a claim's: %v", len(orphans), len(ever), orphans)
 	}
 	for _, line := range d.double {
 		t.Error(line)

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
 
-// reserve has the account reserve instances and the class use them, in a pool that buys
+// reserve has the account reserve instances and the class use them, in a pool that launches
 // nothing else.
 func (w *world) reserve(r awssim.Reservation) string {
 	w.t.Helper()

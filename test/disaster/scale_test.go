@@ -71,7 +71,7 @@ func scaleUp(t *testing.T, pods int) {
 			calls += n
 		}
 	}
-	t.Logf("%d instances, %.2f calls for each; from a pod's creation to EC2's answer for the instance it runs on: p50 %s, p99 %s; the batch window is 1 s without news, 10 s at most",
+	t.Logf("%d instances, %.2f calls for each; from a pod's creation to EC2's answer for the instance it runs on: p50 %s, p99 %s; the batch window is 1 s without a new pod, 10 s at most",
 		len(launched), float64(calls)/float64(len(launched)), waits[len(waits)/2], waits[len(waits)*99/100])
 	for answer, n := range w.sim.Refused() {
 		if strings.Contains(answer, "RequestLimitExceeded") {

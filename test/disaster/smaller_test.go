@@ -13,7 +13,7 @@ import (
 )
 
 // TestNodesAreSmaller has nodes offer less than is expected of their type, so that pods that would
-// just fit do not. The provider learns from the first nodes and buys another type.
+// just fit do not. The provider learns from the first nodes and launches another type.
 func TestNodesAreSmaller(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -44,18 +44,18 @@ func TestNodesAreSmaller(t *testing.T) {
 				const pods = 4
 				w.kube.scale(&cluster.Workload{Name: "exact", CPUMilli: 3000, MemoryMiB: 14150, GraceSeconds: 5}, pods)
 				w.until(5*time.Minute, func() string { return w.allRun(pods) })
-				bought, vain := len(w.sim.Instances()), 0
+				launched, tooSmall := len(w.sim.Instances()), 0
 				for _, i := range w.sim.Instances() {
 					if i.Type == "m5.xlarge" && c.smaller {
-						vain++
+						tooSmall++
 					}
 				}
-				if bought-vain != pods || (vain > 0) != c.smaller || vain > 3*pods {
-					t.Errorf("%d instances were bought for %d pods, %d of them too small", bought, pods, vain)
+				if launched-tooSmall != pods || (tooSmall > 0) != c.smaller || tooSmall > 3*pods {
+					t.Errorf("%d instances were launched for %d pods, %d of them too small", launched, pods, tooSmall)
 				}
 				w.until(20*time.Minute, w.agree)
-				if more := len(w.sim.Instances()) - bought; more > 0 {
-					t.Errorf("%d instances more were bought when all pods ran", more)
+				if more := len(w.sim.Instances()) - launched; more > 0 {
+					t.Errorf("%d instances more were launched when all pods ran", more)
 				}
 			})
 		})

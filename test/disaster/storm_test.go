@@ -27,7 +27,7 @@ const answered = 15 * time.Second
 
 // TestSpotStorm takes half of the nodes of a cluster back: each gets its two minutes'
 // notice within one minute. When a node's two minutes end, none of its pods may be left on
-// it, and each pod of the cluster runs or has a node, or is told for which instance it
+// it, and each pod of the cluster runs or has a node, or an event says for which instance it
 // waits, or what was short. The pool's budget, a tenth of the nodes, does not matter.
 func TestSpotStorm(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestSpotStorm(t *testing.T) {
 }
 
 // TestSpotStormWithoutCapacity has every pool of EC2 run out when the storm begins: nothing
-// can be replaced, and each pod must be told so.
+// can be replaced, and each pod must have an event that says so.
 func TestSpotStormWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
@@ -72,7 +72,7 @@ type storm struct {
 	// budget kept there; lost are those without a node that nobody spoke of.
 	late, held, lost map[cluster.Key]string
 	// refused and waiting are how many pods without a node there were at most at the end of
-	// a node: refused, and told for which instance they wait.
+	// a node: refused, and waiting for an instance that an event names.
 	refused, waiting int
 }
 
@@ -122,7 +122,7 @@ func (s *storm) rage(t *testing.T) {
 	t.Logf("after the storm: %s", s.picture())
 }
 
-// judge looks when the time of an instance is just over.
+// judge checks the pods when the time of an instance is just over.
 func (s *storm) judge() {
 	over := map[string]bool{}
 	for instance, at := range s.ends {
@@ -160,7 +160,7 @@ func (s *storm) judge() {
 			case strings.HasPrefix(said, "Nominated"):
 				waiting++
 			case waits > answered:
-				s.lost[k] = fmt.Sprintf("has waited for %s and was told %q", waits, said)
+				s.lost[k] = fmt.Sprintf("has waited for %s and the last event says %q", waits, said)
 			}
 		}
 	})

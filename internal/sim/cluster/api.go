@@ -16,17 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// api is the API server. Objects in it are never changed: a write puts a new one in place.
-// Its methods are what a server does by itself; client.go is how the product asks for it.
+// API is the API server, with the semantics of the real one that the product relies on: resource versions,
+// generations, finalizers, grace periods, owners, patches, evictions. Objects in it are never changed: a write
+// puts a new one in their place. Writes are checked by no schema.
 type API struct {
 	config  *Config
 	shelves map[string]*Shelf // by kind
-	kinds   []string          // sorted
 	rv      uint64
 	created int
 	owned   map[types.UID][]ref
 	merger  merger
-	// watchers hear of every change, in the order in which they came.
+	// watchers are called for every change, in the order in which they came.
 	watchers []func(kind string, was, is client.Object)
 }
 
@@ -40,7 +40,7 @@ func newAPI(config *Config) *API {
 	return &API{config: config, shelves: map[string]*Shelf{}, owned: map[types.UID][]ref{}}
 }
 
-// kindOf returns the name of an object's kind: that of its type, unless the object has no type of its own.
+// KindOf returns the name of an object's kind: that of its type, unless the object has no type of its own.
 func KindOf(o client.Object) string {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return u.GetKind()
@@ -48,30 +48,31 @@ func KindOf(o client.Object) string {
 	return reflect.TypeOf(o).Elem().Name()
 }
 
+// ResourceOf returns the resource that errors about a kind name.
 func ResourceOf(kind string) schema.GroupResource { return schema.GroupResource{Resource: kind} }
 
+// Shelf returns the objects of a kind.
 func (a *API) Shelf(kind string) *Shelf {
 	s := a.shelves[kind]
 	if s == nil {
 		s = NewShelf()
 		a.shelves[kind] = s
-		a.kinds = append(a.kinds, kind)
-		slices.Sort(a.kinds)
 	}
 	return s
 }
 
+// Get returns an object; nil: there is none.
 func (a *API) Get(kind, namespace, name string) client.Object {
 	return a.Shelf(kind).Get(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// find returns an object of a type.
+// Find returns the object of a type and a name.
 func Find[T client.Object](a *API, namespace, name string) (o T, ok bool) {
 	o, ok = a.Get(reflect.TypeFor[T]().Elem().Name(), namespace, name).(T)
 	return o, ok
 }
 
-// all returns the objects of a type, sorted by name. They are the server's own.
+// All returns the objects of a type, sorted by name. They are the server's own and must not be changed.
 func All[T client.Object](a *API) []T {
 	s := a.Shelf(reflect.TypeFor[T]().Elem().Name())
 	out := make([]T, 0, len(s.sorted))
@@ -81,16 +82,16 @@ func All[T client.Object](a *API) []T {
 	return out
 }
 
-// second is a time as the wire has it.
+// WireTime returns a time as objects have it: in whole seconds.
 func WireTime(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// suffix returns the end of a name that no other object has.
+// Suffix returns the end of a name that no other object has.
 func (a *API) Suffix() string {
 	a.created++
 	return fmt.Sprintf("%05x", a.created)
 }
 
-// create stores an object and fills in what a server gives it.
+// Create stores an object and fills in what a server gives it.
 func (a *API) Create(o client.Object) error {
 	kind := KindOf(o)
 	if o.GetName() == "" && o.GetGenerateName() != "" {
@@ -129,7 +130,7 @@ func (a *API) update(o client.Object, change func(client.Object)) {
 	a.replace(kind, was, is)
 }
 
-// edit is update for a type.
+// Edit stores what change makes of a shallow copy of an object: change must replace what the copy points to.
 func Edit[T client.Object](a *API, o T, change func(T)) {
 	a.update(o, func(is client.Object) { change(is.(T)) })
 }
@@ -149,7 +150,7 @@ func (a *API) replace(kind string, was, is client.Object) {
 	a.put(kind, was, is)
 }
 
-// ended tells whether nothing keeps an object that is being deleted.
+// ended reports whether nothing keeps an object that is being deleted.
 func ended(o client.Object) bool {
 	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 {
 		return false
@@ -180,18 +181,18 @@ func (a *API) put(kind string, was, is client.Object) {
 	a.report(kind, was, is)
 }
 
-// watch has every change from now on reported, in the order of the calls of watch.
+// Watch has every change from now on reported to observe, after those that called Watch before.
 func (a *API) Watch(observe func(kind string, was, is client.Object)) {
 	a.watchers = append(a.watchers, observe)
 }
 
 func (a *API) report(kind string, was, is client.Object) {
-	for _, hear := range a.watchers {
-		hear(kind, was, is)
+	for _, observe := range a.watchers {
+		observe(kind, was, is)
 	}
 }
 
-// remove asks for the end of an object, as a delete request does. Grace counts for pods.
+// Delete asks for the end of an object, as a delete request does. The grace period counts for pods.
 func (a *API) Delete(o client.Object, grace time.Duration) {
 	kind := KindOf(o)
 	was := a.Shelf(kind).Get(KeyOf(o))
@@ -217,7 +218,7 @@ func (a *API) Delete(o client.Object, grace time.Duration) {
 	a.put(kind, was, is)
 }
 
-// drop takes an object away, and some time later what it owned.
+// Drop takes an object away at once, and some time later what it owned.
 func (a *API) Drop(kind string, o client.Object) {
 	was := a.Shelf(kind).Get(KeyOf(o))
 	a.rv++

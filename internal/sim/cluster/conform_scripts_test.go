@@ -68,7 +68,7 @@ func scripts() map[string][]step {
 			}),
 			run(Workload{Name: "web", Replicas: 2}, one), evict("web", "a", 2),
 		},
-		"hint": {
+		"nominated": {
 			joins("a", 2, "z1", hold), joins("b", 2, "z1", hold), joins("c", 1, "z1", hold), run(Workload{Name: "web", Replicas: 1, CPUMilli: 1500}, nil),
 			nominate("web", "b"), cordon("a", true), open("a"), open("b"),
 			run(Workload{Name: "small", Replicas: 1, CPUMilli: 1200}, nil), nominate("small", "c"), open("c"), cordon("a", false),
@@ -194,7 +194,7 @@ func writes() []step {
 	}
 }
 
-// evictHeld evicts a pod that a finalizer holds, and says what that tells about itself, as an error.
+// evictHeld evicts a pod that a finalizer holds, and returns what the pod then says about itself, as an error.
 func evictHeld(a *actor, c client.Client) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.name("held"), Finalizers: []string{finalizer}},
@@ -219,7 +219,7 @@ func evictHeld(a *actor, c client.Client) error {
 	}
 	before := pod.DeepCopy()
 	pod.Finalizers = nil
-	return errors.Join(fmt.Errorf("eviction %s, deleted %v, it tells %s", reason(evicted), before.DeletionTimestamp != nil, why), c.Patch(a.ctx, pod, client.MergeFrom(before)))
+	return errors.Join(fmt.Errorf("eviction %s, deleted %v, its condition says %s", reason(evicted), before.DeletionTimestamp != nil, why), c.Patch(a.ctx, pod, client.MergeFrom(before)))
 }
 
 func finalizers() []step {

@@ -27,15 +27,15 @@ import (
 )
 
 const (
-	// settleWorld is how long the world goes on after each step.
-	settleWorld = 2 * time.Minute
-	// settleReal is how long a real cluster must look as the world does, within realPatience.
-	settleReal, realPatience = time.Second, 90 * time.Second
-	// realTick is how often it is looked at.
+	// simPause is how long the simulated cluster goes on after each step.
+	simPause = 2 * time.Minute
+	// steadyReal is how long a real cluster must be as the simulated one is, within realPatience.
+	steadyReal, realPatience = time.Second, 90 * time.Second
+	// realTick is how often it is compared.
 	realTick = 200 * time.Millisecond
 )
 
-// ground is where a script is played. The same steps on the world and on a real control plane
+// ground is where a script is played. The same steps on the simulated cluster and on a real control plane
 // must come to the same.
 type ground interface {
 	// client reads what is there, and writes.
@@ -155,7 +155,7 @@ func first(all []error) error {
 	return errors.New(strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 }
 
-// reason tells what kind of error a write was answered with.
+// reason returns with what kind of error a write was answered.
 func reason(err error) string {
 	switch r := apierrors.ReasonForError(err); {
 	case err == nil:
@@ -218,7 +218,7 @@ func write(what string, do func(a *actor, c client.Client) error) step {
 	return step{what, func(a *actor) error { return do(a, a.ground.client()) }}
 }
 
-// look says how things stand, without the names of pods.
+// state says how things stand, without the names of pods.
 func (a *actor) state() ([]string, error) {
 	c := a.ground.client()
 	var lines []string
@@ -262,7 +262,7 @@ func going(o client.Object) string {
 	return ""
 }
 
-// TestTheClusterIsLikeTheRealOne plays scripts on the world and on a real control plane: the same
+// TestTheClusterIsLikeTheRealOne plays scripts on the simulated cluster and on a real control plane: the same
 // pods must land on the same Nodes, and the same writes be answered in the same way.
 func TestTheClusterIsLikeTheRealOne(t *testing.T) {
 	t.Parallel()
@@ -292,14 +292,14 @@ func playBoth(ctx context.Context, script string, steps []step, c client.Client)
 	imagined, real := newActor(ctx, script, w), newActor(ctx, script, &realGround{ctx: ctx, c: c, script: script})
 	for i, s := range steps {
 		want := []string{s.what + ": " + reason(s.do(imagined))}
-		w.goOn(settleWorld)
+		w.goOn(simPause)
 		seen, err := imagined.state()
 		if err != nil {
 			return err.Error()
 		}
 		answer := s.what + ": " + reason(s.do(real))
 		if diff := compare(real, append(want, seen...), answer); diff != "" {
-			return fmt.Sprintf("after step %d, -world +real:\n%s", i+1, diff)
+			return fmt.Sprintf("after step %d, -simulated +real:\n%s", i+1, diff)
 		}
 	}
 	return ""
@@ -309,7 +309,7 @@ func newActor(ctx context.Context, script string, g ground) *actor {
 	return &actor{ctx: ctx, ground: g, script: script, apps: map[string]*Workload{}, noted: map[string]client.Object{}}
 }
 
-// compare returns how the real cluster differs from the world for good; empty: it does not.
+// compare returns how the real cluster differs from the simulated one for good; empty: it does not.
 func compare(real *actor, want []string, answer string) string {
 	tick := time.NewTicker(realTick)
 	defer tick.Stop()
@@ -326,7 +326,7 @@ func compare(real *actor, want []string, answer string) string {
 			if want[0] != answer || waited > realPatience {
 				return diff
 			}
-		case same > settleReal:
+		case same > steadyReal:
 			return ""
 		}
 		<-tick.C

@@ -47,7 +47,7 @@ func (a *API) evict(asked *corev1.Pod) error {
 	return nil
 }
 
-// ask asks a budget, and takes note in it if it allows.
+// spend asks a PodDisruptionBudget for one disruption, and notes it there if it is allowed.
 func (a *API) spend(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
 	if !IsReady(pod) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0 {
 		return nil // IfHealthyBudget, which is the default
@@ -66,6 +66,7 @@ func (a *API) spend(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
 	return nil
 }
 
+// BudgetsOf returns the PodDisruptionBudgets that select a pod.
 func (a *API) BudgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
 	for _, app := range slices.Compact([]string{pod.Labels[AppLabel], ""}) {
 		found, _ := a.Shelf("PodDisruptionBudget").find(AppLabel, app)
@@ -86,7 +87,7 @@ func appOf(budget client.Object) string {
 	return ""
 }
 
-// matches tells whether a selector selects labels. Nearly all selectors only name labels, and
+// matches reports whether a selector selects labels. Nearly all selectors only name labels, and
 // are not worth being compiled each time.
 func matches(s *metav1.LabelSelector, set labels.Set) bool {
 	if s != nil && len(s.MatchExpressions) == 0 {
@@ -96,7 +97,7 @@ func matches(s *metav1.LabelSelector, set labels.Set) bool {
 	return err == nil && selector.Matches(set)
 }
 
-// countBudget does what the disruption controller does: it writes how many pods of a
+// updateBudget does what the disruption controller does: it writes how many pods of a
 // budget are healthy, and so how many may go.
 func (a *API) updateBudget(b *policyv1.PodDisruptionBudget, replicas int) {
 	healthy := int32(0)

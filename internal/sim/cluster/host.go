@@ -18,7 +18,7 @@ type host struct {
 	promised []promise
 }
 
-// resident is a pod that is bound to a Node, and what it takes there.
+// boundPod is a pod that is bound to a Node, and what it takes there.
 type boundPod struct {
 	pod  *corev1.Pod
 	need demand
@@ -42,7 +42,7 @@ func (h *host) search(pod *corev1.Pod) (at int, there bool) {
 	return slices.BinarySearchFunc(h.pods, pod, func(r boundPod, pod *corev1.Pod) int { return compareImportance(r.pod, pod) })
 }
 
-// compareTurns orders pods by whose turn is first: the most important and oldest.
+// compareImportance orders pods: the most important and oldest first.
 func compareImportance(a, b *corev1.Pod) int {
 	if p := cmp.Compare(priorityOf(b), priorityOf(a)); p != 0 {
 		return p
@@ -53,7 +53,7 @@ func compareImportance(a, b *corev1.Pod) int {
 	return compareKeys(KeyOf(a), KeyOf(b))
 }
 
-// spare scores a Node: the emptiest is best, one with a soft taint last.
+// score scores a Node: the emptiest is best, one with a soft taint last.
 func (h *host) score() float64 {
 	score := 1 - float64(h.taken.cpu)/float64(max(1, h.all.cpu))
 	for _, t := range h.node.Spec.Taints {
@@ -96,12 +96,12 @@ func (h *host) kept(priority int32) (sum demand) {
 	return sum
 }
 
-// isApart tells whether none of some pods on a Node and this one want to be apart.
+// isApart reports whether none of some pods on a Node and this one want to be apart.
 func isApart(pod *corev1.Pod, pods []boundPod) bool {
 	return pod.Spec.Affinity == nil || !slices.ContainsFunc(pods, func(r boundPod) bool { return workloadOf(r.pod) == workloadOf(pod) })
 }
 
-// suits tells whether a Node lets a pod come, room apart.
+// suits reports whether the taints and labels of a Node let a pod go there.
 func suits(pod *corev1.Pod, node *corev1.Node) bool {
 	if node.Spec.Unschedulable || !isSubset(pod.Spec.NodeSelector, node.Labels) {
 		return false
@@ -121,7 +121,7 @@ func tolerates(x corev1.Toleration, t *corev1.Taint) bool {
 		(x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
 }
 
-// makesRoom tells whether pods of lower priority than a pod's are leaving a host.
+// makesRoom reports whether pods of lower priority than a pod's are leaving a host.
 func (h *host) makesRoom(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r boundPod) bool { return r.pod.DeletionTimestamp != nil })
 }

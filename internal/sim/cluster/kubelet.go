@@ -17,7 +17,7 @@ const (
 	StartupTaint = "world.example/starting"
 )
 
-// kubelets stands in for the kubelets and for those who look after Nodes and their pods
+// Kubelets stands in for the kubelets and for the controllers of Nodes and their pods
 // in the control plane.
 type Kubelets struct {
 	config    *Config
@@ -52,12 +52,13 @@ func (k *Kubelets) observe(kind string, was, is client.Object) {
 	}
 }
 
+// HasTaint reports whether a Node has a taint with a key.
 func HasTaint(node *corev1.Node, taint string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint })
 }
 
-// throwsOut tells whether a taint drives pods from a Node at once; look has those of Nodes
-// that are silent.
+// throwsOut reports whether a taint drives pods from a Node at once. Those of silent
+// Nodes are left to check.
 func throwsOut(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoExecute && t.Key != corev1.TaintNodeUnreachable
@@ -125,7 +126,7 @@ func (k *Kubelets) finish(pod *corev1.Pod) {
 	}
 }
 
-// stop ends a pod that is told to, as soon as its kubelet is there.
+// stop ends a pod that is being deleted, as soon as its kubelet works.
 func (k *Kubelets) stop(pod *corev1.Pod) {
 	now, there := k.same(pod)
 	if !there {
@@ -138,7 +139,7 @@ func (k *Kubelets) stop(pod *corev1.Pod) {
 	k.api.Drop("Pod", now)
 }
 
-// look does what the control plane does from time to time: it marks Nodes whose kubelet
+// check does what the control plane does from time to time: it marks Nodes whose kubelet
 // is silent, drives pods from them, and clears away what belonged to Nodes that are gone.
 func (k *Kubelets) check() {
 	for _, node := range All[*corev1.Node](k.api) {
@@ -174,7 +175,7 @@ func (k *Kubelets) RemoveOrphans() {
 	}
 }
 
-// mark writes whether a Node is ready, with its taints and its pods.
+// SetReady writes whether a Node is ready, with its taints and its pods.
 func (k *Kubelets) SetReady(node *corev1.Node, isReady bool) {
 	status := corev1.ConditionUnknown
 	if isReady {

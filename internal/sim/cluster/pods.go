@@ -18,10 +18,10 @@ const (
 	nodeIndex = "node"
 )
 
-// podsOf returns the pods of a workload, sorted by name.
+// PodsOf returns the pods of a workload, sorted by name.
 func (a *API) PodsOf(name string) []*corev1.Pod { return a.pods(AppLabel, name) }
 
-// podsOn returns the pods that are bound to a node, sorted by name.
+// PodsOn returns the pods that are bound to a node, sorted by name.
 func (a *API) PodsOn(node string) []*corev1.Pod { return a.pods(nodeIndex, node) }
 
 func (a *API) pods(field, value string) []*corev1.Pod {
@@ -78,7 +78,7 @@ func (d demand) minus(o demand) demand {
 	return demand{d.cpu - o.cpu, d.memory - o.memory, d.pods - o.pods}
 }
 
-// within tells whether there is so much.
+// within reports whether there is so much.
 func (d demand) within(all demand) bool {
 	return d.cpu <= all.cpu && d.memory <= all.memory && d.pods <= all.pods
 }
@@ -88,6 +88,7 @@ func workloadOf(pod *corev1.Pod) Key {
 	return Key{Namespace: pod.Namespace, Name: pod.Labels[AppLabel]}
 }
 
+// IsReady reports whether a pod's condition Ready is true.
 func IsReady(pod *corev1.Pod) bool {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
@@ -97,7 +98,7 @@ func IsReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// isSubset tells whether all labels of one are among the others.
+// isSubset reports whether all labels of one are among the others.
 func isSubset(some, of map[string]string) bool {
 	for name, value := range some {
 		if had, ok := of[name]; !ok || had != value {
@@ -107,7 +108,7 @@ func isSubset(some, of map[string]string) bool {
 	return true
 }
 
-// graceOf returns how long a pod may take to end.
+// GraceOf returns how long a pod may take to end; for other objects it is zero.
 func GraceOf(o client.Object) time.Duration {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {

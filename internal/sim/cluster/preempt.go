@@ -38,7 +38,7 @@ func (s *Scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 type eviction struct {
 	from *host
 	pods []*corev1.Pod // of the highest priority first
-	// against is how many of them a disruption budget guards, highest their highest priority,
+	// against is how many of them a PodDisruptionBudget protects, highest their highest priority,
 	// sum that of all, since when the first of the highest runs.
 	against int
 	highest int32
@@ -53,7 +53,7 @@ func (e *eviction) compare(o *eviction) int {
 }
 
 // victims returns the fewest pods of lower priority whose end makes room for a pod on a host,
-// those first spared that a budget guards; nil: it would have no room without them either.
+// those first spared that a PodDisruptionBudget protects; nil: it would have no room without them either.
 func (s *Scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
 	lower := h.below(priorityOf(pod))
 	if len(lower) == 0 {
@@ -94,7 +94,7 @@ func (e *eviction) add(pod *corev1.Pod, guarded bool) {
 	e.pods, e.sum = append(e.pods, pod), e.sum+int64(p)
 }
 
-// guarded returns which of some pods may not go together, as far as disruption budgets are
+// protected returns which of some pods may not go together, as far as disruption budgets are
 // asked.
 func (s *Scheduler) protected(pods []boundPod) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}

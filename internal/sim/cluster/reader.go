@@ -39,7 +39,7 @@ func (r Reader) read(kind string, do func(s *Shelf) error) error {
 	return do(r.Shelf(kind))
 }
 
-// Get copies an object, unless it is told not to copy what that points to.
+// Get copies an object, unless an option says to share what that points to.
 func (r Reader) Get(_ context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	kind := KindOf(obj)
 	var had client.Object
@@ -86,7 +86,7 @@ func copyInto(into, from client.Object) {
 	}
 }
 
-// List copies objects, unless it is told not to.
+// List copies objects, unless an option says to share them.
 func (r Reader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)

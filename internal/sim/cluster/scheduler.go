@@ -19,7 +19,7 @@ const (
 	tryMost  = 10 * time.Second
 )
 
-// scheduler stands in for kube-scheduler: it filters Nodes by taints, selectors, resources,
+// Scheduler stands in for kube-scheduler: it filters Nodes by taints, selectors, resources,
 // volumes, spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
 // What fits nowhere drives out what is less important (preempt.go).
 type Scheduler struct {
@@ -135,7 +135,7 @@ func (s *Scheduler) observePod(was, is *corev1.Pod) {
 	}
 }
 
-// stir has a round begin soon.
+// wake has a round begin soon.
 func (s *Scheduler) wake() {
 	if s.waking || len(s.pending) == 0 {
 		return
@@ -152,7 +152,7 @@ func (s *Scheduler) round() {
 	for _, h := range s.sorted {
 		h.promised = h.promised[:0]
 	}
-	var turns []*attempt
+	var ready []*attempt
 	var next time.Time
 	for _, t := range s.pending {
 		if node := t.pod.Status.NominatedNodeName; node != "" {
@@ -160,13 +160,13 @@ func (s *Scheduler) round() {
 		}
 		switch {
 		case !t.due.After(s.config.now()):
-			turns = append(turns, t)
+			ready = append(ready, t)
 		case next.IsZero() || t.due.Before(next):
 			next = t.due
 		}
 	}
-	slices.SortFunc(turns, func(a, b *attempt) int { return compareImportance(a.pod, b.pod) })
-	for _, t := range turns {
+	slices.SortFunc(ready, func(a, b *attempt) int { return compareImportance(a.pod, b.pod) })
+	for _, t := range ready {
 		s.try(t)
 	}
 	if !next.IsZero() {
@@ -204,7 +204,7 @@ func (s *Scheduler) try(t *attempt) {
 	})
 }
 
-// isSaidToWait tells whether a pod's status says already that it fits nowhere.
+// isSaidToWait reports whether a pod's status says already that it fits nowhere.
 func isSaidToWait(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
@@ -229,12 +229,12 @@ func (s *Scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host
 	return best
 }
 
-// fits tells whether a pod that needs so much can go to a host.
+// fits reports whether a pod that needs so much can go to a host.
 func (s *Scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
 	return h.taken.plus(h.kept(priorityOf(pod))).plus(need).within(h.all) && s.allows(pod, h, spreads) && isApart(pod, h.pods)
 }
 
-// lets tells whether a host lets a pod come, room and the pods that are there apart.
+// allows reports whether a host takes a pod, not counting room and the pods that are there.
 func (s *Scheduler) allows(pod *corev1.Pod, h *host, spreads []spread) bool {
 	return suits(pod, h.node) && s.volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
@@ -261,7 +261,7 @@ func (s *Scheduler) spreads(pod *corev1.Pod) []spread {
 	return had.spreads
 }
 
-// hasRulesOf tells whether the rules of two pods are about the same.
+// hasRulesOf reports whether the rules of two pods are about the same.
 func hasRulesOf(a, b *corev1.Pod) bool {
 	return maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
 		reflect.DeepEqual(a.Spec.TopologySpreadConstraints, b.Spec.TopologySpreadConstraints)
@@ -316,7 +316,7 @@ func (s *Scheduler) rezone(name string, node *corev1.Node) {
 	}
 }
 
-// fitsIn reports whether the volumes of a pod and the spread of its workload let it go to a zone.
+// FitsIn reports whether the volumes of a pod and the spread of its workload let it go to a zone.
 func (s *Scheduler) FitsIn(pod *corev1.Pod, zone string) bool {
 	there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
 	return s.volumes.reach(pod, there) && !slices.ContainsFunc(s.spreads(pod), func(x spread) bool { return !x.allows(there) })

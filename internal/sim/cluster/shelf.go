@@ -8,10 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// key names an object of a kind.
+// Key names an object of a kind.
 type Key = types.NamespacedName
 
-// shelf keeps objects of one kind in the order of their names, and finds them by fields.
+// Shelf keeps objects of one kind in the order of their names, and finds them by fields.
 type Shelf struct {
 	row
 	objects map[Key]client.Object
@@ -30,6 +30,7 @@ type index struct {
 	rows   map[string]*row
 }
 
+// NewShelf returns an empty shelf.
 func NewShelf() *Shelf {
 	return &Shelf{objects: map[Key]client.Object{}, indexes: map[string]*index{}}
 }
@@ -45,13 +46,13 @@ func compareKeys(a, b Key) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// count returns how many objects there are.
+// Len returns how many objects there are.
 func (s *Shelf) Len() int { return len(s.keys) }
 
-// names returns the keys of the objects, in order.
+// Keys returns the names of the objects, in order.
 func (s *Shelf) Keys() []Key { return slices.Clone(s.keys) }
 
-// index has objects be found by the values of a field from now on.
+// Index has objects found by the values of a field from now on.
 func (s *Shelf) Index(field string, values func(client.Object) []string) {
 	x := newIndex(values)
 	for i, o := range s.sorted {
@@ -60,15 +61,17 @@ func (s *Shelf) Index(field string, values func(client.Object) []string) {
 	s.indexes[field] = x
 }
 
-// countBy calls do with how many objects have which value of a label, in no order.
+// CountBy calls do with each value of a label and the number of objects that have it, in no order.
 func (s *Shelf) CountBy(label string, do func(value string, objects int)) {
 	for value, r := range s.byLabel(label).rows {
 		do(value, len(r.keys))
 	}
 }
 
+// Get returns an object; nil: there is none.
 func (s *Shelf) Get(k Key) client.Object { return s.objects[k] }
 
+// Put adds an object, or puts it in the place of the one with its name.
 func (s *Shelf) Put(o client.Object) {
 	k := KeyOf(o)
 	had := s.objects[k]
@@ -79,6 +82,7 @@ func (s *Shelf) Put(o client.Object) {
 	}
 }
 
+// Remove takes an object away, if it is there.
 func (s *Shelf) Remove(k Key) {
 	had := s.objects[k]
 	if had == nil {
@@ -159,6 +163,7 @@ func (r *row) remove(k Key) {
 	}
 }
 
+// KeyOf returns the name of an object.
 func KeyOf(o client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }

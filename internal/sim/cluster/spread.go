@@ -40,7 +40,7 @@ func (z *domains) put(name string, node *corev1.Node) {
 	}
 }
 
-// allows tells whether one more pod on the Node keeps the domains as even as is asked.
+// allows reports whether one more pod on the Node keeps the domains as even as is asked.
 func (x spread) allows(node *corev1.Node) bool {
 	domain := node.Labels[x.key]
 	return x.in != nil && domain != "" && x.in[domain]+1-max(0, x.least) <= x.skew

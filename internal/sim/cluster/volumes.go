@@ -23,14 +23,14 @@ const (
 	detachLate = 3 * time.Minute
 )
 
-// volumes stands in for who makes volumes, attaches them to Nodes and detaches them. A volume
+// Volumes stands in for what provisions volumes, attaches them to Nodes and detaches them. A volume
 // is in one zone, and on one Node at a time.
 type Volumes struct {
 	config *Config
 	api    *API
 }
 
-// addClass begins a storage class whose volumes are made where their first pod goes.
+// AddClass makes a storage class whose volumes are made where their first pod goes.
 func (v *Volumes) AddClass() {
 	late := storagev1.VolumeBindingWaitForFirstConsumer
 	_ = v.api.Create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
@@ -39,7 +39,7 @@ func (v *Volumes) AddClass() {
 // claimOf names the claim of a pod that has a volume of its own.
 func claimOf(pod string) string { return "data-" + pod }
 
-// ask makes the claim of a pod, unless there is one from its predecessor.
+// createClaim makes the claim of a pod, unless there is one from its predecessor.
 func (v *Volumes) createClaim(pod string) {
 	class := storageClass
 	_ = v.api.Create(&corev1.PersistentVolumeClaim{ // there is one already
@@ -62,7 +62,7 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// reach tells whether the volumes of a pod can be had on a Node.
+// reach reports whether the volumes of a pod can be had on a Node.
 func (v *Volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	for _, name := range claimsOf(pod) {
 		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
@@ -80,7 +80,7 @@ func (v *Volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// isNear tells whether a volume is in the zone of a Node.
+// isNear reports whether a volume is in the zone of a Node.
 func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	if pv.Spec.NodeAffinity == nil {
 		return true
@@ -129,7 +129,7 @@ func (v *Volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
 	})
 }
 
-// hear binds claims that name their volume, and attaches and detaches volumes as pods come and go.
+// observe binds claims that name their volume, and attaches and detaches volumes as pods come and go.
 func (v *Volumes) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "PersistentVolumeClaim":
@@ -160,7 +160,7 @@ func (v *Volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 // attachment names the object that says that a volume is attached to a Node.
 func attachment(pv, node string) string { return strings.Join([]string{"csi", pv, node}, "-") }
 
-// isAttached tells whether the volumes of a pod are on its Node.
+// isAttached reports whether the volumes of a pod are on its Node.
 func (v *Volumes) isAttached(pod *corev1.Pod) bool {
 	for _, name := range claimsOf(pod) {
 		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
@@ -204,11 +204,12 @@ func (v *Volumes) detach(pv, node string) {
 	}
 }
 
-// inUse tells whether a pod on a Node uses a volume.
+// inUse reports whether a pod on a Node uses a volume.
 func (v *Volumes) inUse(pv, node string) bool {
 	return slices.ContainsFunc(v.api.PodsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.Uses(pod, pv) })
 }
 
+// Uses reports whether a pod uses a volume.
 func (v *Volumes) Uses(pod *corev1.Pod, pv string) bool {
 	return slices.ContainsFunc(claimsOf(pod), func(name string) bool {
 		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)

@@ -17,32 +17,41 @@ import (
 
 const (
 	revisionLabel = "revision"
-	// daemonPriority is above everybody else's, important that of workloads that drive others out.
-	daemonPriority, ImportantPriority = 2_000_000, 1_000
+	// daemonPriority is above that of all workloads.
+	daemonPriority = 2_000_000
+	// ImportantPriority is that of workloads whose pods preempt those without a priority.
+	ImportantPriority = 1_000
 )
 
-// app is a Deployment, or with runs a Job, or with keeps a StatefulSet: it keeps its pods at
-// their number.
+// Workload is what a controller keeps at a number of pods: a ReplicaSet, with RunsFor a Job, or with Stateful a
+// StatefulSet.
 type Workload struct {
-	Name         string
-	Replicas     int
-	Revision     int
-	CPUMilli     int64
-	MemoryMiB    int64
-	Zone         string // empty: any
-	Spread       bool   // over zones
-	Apart        bool   // one a node
-	DoNotDisrupt bool   // do-not-disrupt
+	Name     string
+	Replicas int
+	// Revision is how many rollouts there were: pods of earlier ones are replaced one by one.
+	Revision int
+	// CPUMilli and MemoryMiB are what each pod requests.
+	CPUMilli, MemoryMiB int64
+	// Zone is the only one that pods may go to; empty: any. Spread has them spread evenly over zones,
+	// Apart has them on different nodes.
+	Zone          string
+	Spread, Apart bool
+	// DoNotDisrupt has pods annotated with do-not-disrupt.
+	DoNotDisrupt bool
 	Priority     int32
-	Claim        string // that all of its pods use; empty: none
+	// Claim is a PersistentVolumeClaim that all pods use; empty: none.
+	Claim        string
 	GraceSeconds int64
-	RunsFor      time.Duration // zero: for ever
-	Stateful     bool          // each pod has a name and a volume that outlive it
-	owner        client.Object
-	waking       bool
+	// RunsFor is how long a pod runs at most until it has succeeded; zero: it does not end by itself.
+	RunsFor time.Duration
+	// Stateful has each pod have a name and a volume that outlive it.
+	Stateful bool
+
+	owner  client.Object
+	waking bool // reconcile is due
 }
 
-// workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
+// Workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
 // and disruption budgets.
 type Workloads struct {
 	config  *Config
@@ -61,7 +70,7 @@ func newWorkloads(config *Config, api *API, volumes *Volumes) *Workloads {
 	return l
 }
 
-// hear has the controller of a pod look when something happened to one of its pods.
+// observe wakes the controller of a workload when something happens to one of its pods.
 func (l *Workloads) observe(kind string, was, is client.Object) {
 	o := is
 	if o == nil {
@@ -77,6 +86,7 @@ func (l *Workloads) observe(kind string, was, is client.Object) {
 	}
 }
 
+// Wake has a workload's controller run soon. After a change of Replicas or Revision it must be called.
 func (l *Workloads) Wake(a *Workload) {
 	if a == nil || a.waking {
 		return
@@ -88,7 +98,7 @@ func (l *Workloads) Wake(a *Workload) {
 	})
 }
 
-// add begins a workload, with a disruption budget unless most is empty.
+// Add begins a workload, with a PodDisruptionBudget unless budget is nil.
 func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
 	meta := metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}
 	a.owner = &appsv1.ReplicaSet{ObjectMeta: meta}
@@ -105,7 +115,7 @@ func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
 	l.Wake(a)
 }
 
-// keep makes and removes pods until there are as many as there should be.
+// reconcile makes and removes pods until there are as many as there should be.
 func (l *Workloads) reconcile(a *Workload) {
 	var active []*corev1.Pod
 	readyOnes := 0
@@ -135,7 +145,7 @@ func (l *Workloads) reconcile(a *Workload) {
 	}
 }
 
-// renew has the first pod go that is of an earlier revision.
+// rollOut deletes the first pod that is of an earlier revision.
 func (l *Workloads) rollOut(a *Workload, active []*corev1.Pod) {
 	if a.Revision == 0 {
 		return // there was none before
@@ -149,7 +159,7 @@ func (l *Workloads) rollOut(a *Workload, active []*corev1.Pod) {
 	}
 }
 
-// fill makes the pods that are missing. One of a StatefulSet is made when the last of its name
+// createMissing makes the pods that are missing. One of a StatefulSet is made when the last of its name
 // is gone.
 func (l *Workloads) createMissing(a *Workload, active int) {
 	if !a.Stateful {
@@ -219,6 +229,7 @@ func (a *Workload) mount(p *corev1.Pod, claim string) {
 	}})
 }
 
+// Requests returns cpu and memory as a container requests them.
 func Requests(cpuMilli, memoryMiB int64) corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(cpuMilli, resource.DecimalSI),
@@ -226,7 +237,7 @@ func Requests(cpuMilli, memoryMiB int64) corev1.ResourceList {
 	}
 }
 
-// addDaemon begins a DaemonSet that has a pod on every node.
+// AddDaemon begins a DaemonSet that has a pod on every node.
 func (l *Workloads) AddDaemon() {
 	labels, priority := map[string]string{"daemon": "agent"}, int32(daemonPriority)
 	l.daemon = &appsv1.DaemonSet{
@@ -242,7 +253,7 @@ func (l *Workloads) AddDaemon() {
 	_ = l.api.Create(l.daemon) // names are unique
 }
 
-// daemons makes the daemon's pod for a node.
+// createDaemon makes the daemon's pod for a node.
 func (l *Workloads) createDaemon(node string) {
 	if _, there := Find[*corev1.Node](l.api, "", node); !there || l.daemon == nil {
 		return
@@ -259,7 +270,7 @@ func (l *Workloads) createDaemon(node string) {
 	_ = l.api.Create(p) // there is one already
 }
 
-// percent is a share in a budget.
+// Percent is a share in a PodDisruptionBudget, Number a number of pods.
 func Percent(n int) *intstr.IntOrString {
 	v := intstr.FromString(fmt.Sprintf("%d%%", n))
 	return &v

@@ -51,8 +51,8 @@ func (c *chaos) begin() {
 	c.stormy = w.opts.Stormy > 0
 	w.api.Watch(func(kind string, was, is client.Object) {
 		for _, p := range w.processes() {
-			if n := p.heard.of[kind]; n != nil {
-				n.hear(was, is)
+			if n := p.informers.of[kind]; n != nil {
+				n.observe(was, is)
 			}
 		}
 	})
@@ -70,7 +70,7 @@ func (c *chaos) begin() {
 	c.makeApps()
 	w.startProcess()
 	w.cluster.Start()
-	w.every(lookEvery, w.checks.look)
+	w.every(checkEvery, w.checks.checkAll)
 	c.arm()
 	w.tenant.begin()
 	w.after(w.opts.Stormy, c.end)
@@ -123,7 +123,7 @@ func (c *chaos) again(f Fault, mean time.Duration, does func(*chaos)) {
 func (c *chaos) end() {
 	w := c.w
 	w.note("calm")
-	w.tenant.look() // before the clocks are right again, as in jump
+	w.tenant.check() // before the clocks are right again, as in jump
 	c.stormy, c.skew, c.slow = false, 0, 0
 	clear(c.odds)
 	clear(w.cloud.stock)
@@ -154,7 +154,7 @@ func (c *chaos) crash() {
 }
 
 const (
-	// lease is for how long a leader that is not heard of leads.
+	// lease is for how long a leader that does not renew its lease leads.
 	lease = 15 * time.Second
 	// lastWords is how long one goes on at most that was stopped for longer: it ends when its
 	// fence keeps something in.
@@ -185,7 +185,7 @@ func (c *chaos) lag() {
 	if p.dead || !p.running {
 		return
 	}
-	n := pick(c.w, p.heard.sorted)
+	n := pick(c.w, p.informers.sorted)
 	n.held = c.w.at.Add(c.w.between(100*time.Millisecond, 15*time.Second))
 }
 
@@ -194,7 +194,7 @@ func (c *chaos) relist() {
 	if p.dead || !p.running {
 		return
 	}
-	pick(c.w, p.heard.sorted).relist(false)
+	pick(c.w, p.informers.sorted).relist(false)
 }
 
 func (c *chaos) victim() *instance {
@@ -292,7 +292,7 @@ func (c *chaos) deletePool() {
 func (c *chaos) drift() { c.w.cloud.image++ }
 
 func (c *chaos) jump() {
-	c.w.tenant.look() // while it is known by which clock
+	c.w.tenant.check() // while it is known by which clock
 	c.skew = c.w.between(-90*time.Second, 90*time.Second)
 }
 

@@ -22,9 +22,9 @@ import (
 // What checkers allow.
 const (
 	// lookEvery is how often the whole is looked at.
-	lookEvery = 5 * time.Second
-	// writesMost is how many writes to one client.Object, and looks at one, a minute may have.
-	writesMost, looksMost = 120, 600
+	checkEvery = 5 * time.Second
+	// writesMost is how many writes to one object, and reconciliations of one, a minute may have.
+	writesMost, reconcilesMost = 120, 600
 	// idleMost is how many of the writes to one object may change nothing.
 	idleMost = 20
 	// orphanMost is how long an instance may be without anybody who accounts for it.
@@ -35,8 +35,8 @@ const (
 	edited = 15 * time.Minute
 	// forMoney is the reason for which nodes go that cost more than they need.
 	forMoney = "Underutilized"
-	// quietFor is how long nothing may have happened when the world is at rest.
-	quietFor = 15 * time.Minute
+	// idleFor is how long nothing may have happened when the world is at rest.
+	idleFor = 15 * time.Minute
 )
 
 // Annotations by which the product says what belongs together.
@@ -47,15 +47,15 @@ const (
 
 func newChecks(w *World) *checks {
 	c := &checks{
-		w: w, writes: map[string]int{}, idle: map[string]int{}, looks: map[string]int{}, poolEdited: map[string]time.Time{},
+		w: w, writes: map[string]int{}, idle: map[string]int{}, reconciles: map[string]int{}, poolEdited: map[string]time.Time{},
 		most: map[string]int{}, lost: map[string]bool{}, boundAt: map[cluster.Key]time.Time{},
 	}
-	w.api.Watch(c.hear)
+	w.api.Watch(c.observe)
 	return c
 }
 
-// hear judges every write as it happens.
-func (c *checks) hear(kind string, was, is client.Object) {
+// observe judges every write as it happens.
+func (c *checks) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "NodePool":
 		if is == nil || was != nil && was.GetGeneration() != is.GetGeneration() {
@@ -139,8 +139,8 @@ func (c *checks) idleWrite(kind string, o client.Object) {
 // reconciled: nothing is looked at all the time.
 func (c *checks) reconciled(controller string, r reconcile.Request) {
 	what := controller + " " + r.String()
-	if c.looks[what]++; c.looks[what] > looksMost {
-		c.w.fail("hot loop: %d looks in a minute: %s", c.looks[what], what)
+	if c.reconciles[what]++; c.reconciles[what] > reconcilesMost {
+		c.w.fail("hot loop: %d reconciliations in a minute: %s", c.reconciles[what], what)
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *checks) terminates(i *instance) {
 	}
 }
 
-// isStuck tells whether the pod that uses a volume should have ended more than a minute ago by
+// isStuck reports whether the pod that uses a volume should have ended more than a minute ago by
 // the product's clock: then neither is waited for.
 func (c *checks) isStuck(pv, node string) bool {
 	for _, pod := range c.w.api.PodsOn(node) {
@@ -238,7 +238,7 @@ func (c *checks) isStuck(pv, node string) bool {
 	return false
 }
 
-// pastDeadline tells whether a drain may use force.
+// pastDeadline reports whether a drain may use force.
 func (c *checks) pastDeadline(nc *karpenterv1.NodeClaim) bool {
 	at, err := time.Parse(time.RFC3339, nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey])
 	return err == nil && !c.w.at.Add(3*time.Minute).Before(at) // clocks differ, and pods are given their grace before
@@ -304,11 +304,11 @@ func (c *checks) deletesPod(pod *corev1.Pod, forced bool) {
 	}
 }
 
-// mustGo tells whether a claim has another reason to go than somebody's choice: it did not
+// mustGo reports whether a claim has another reason to go than somebody's choice: it did not
 // become a node, has expired, is broken or has lost its instance, or its Node is deleted.
 func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 	i := c.instanceOf(nc)
-	if _, initialised := conditionOf(nc, karpenterv1.ConditionTypeInitialized); !initialised || i == nil || !c.w.cloud.kubeletUp(i.node) {
+	if _, initialized := conditionOf(nc, karpenterv1.ConditionTypeInitialized); !initialized || i == nil || !c.w.cloud.kubeletUp(i.node) {
 		return true
 	}
 	node, there := cluster.Find[*corev1.Node](c.w.api, "", i.node)
@@ -319,7 +319,7 @@ func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 	return after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after
 }
 
-// hasJustRecovered tells whether a Node was not ready until a moment ago.
+// hasJustRecovered reports whether a Node was not ready until a moment ago.
 func (c *checks) hasJustRecovered(node *corev1.Node) bool {
 	for i := range node.Status.Conditions {
 		if x := &node.Status.Conditions[i]; x.Type == corev1.NodeReady {
@@ -329,9 +329,9 @@ func (c *checks) hasJustRecovered(node *corev1.Node) bool {
 	return false
 }
 
-// isInitialised tells whether a claim or its Node says that it takes pods: one is written after
+// isInitialized reports whether a claim or its Node says that it takes pods: one is written after
 // the other.
-func (c *checks) isInitialised(nc *karpenterv1.NodeClaim) bool {
+func (c *checks) isInitialized(nc *karpenterv1.NodeClaim) bool {
 	if _, is := conditionOf(nc, karpenterv1.ConditionTypeInitialized); is {
 		return true
 	}
@@ -343,7 +343,7 @@ func (c *checks) isInitialised(nc *karpenterv1.NodeClaim) bool {
 	return there && node.Labels[karpenterv1.NodeInitializedLabelKey] == "true"
 }
 
-// isInVain tells whether a claim was launched for a step that is still under way: then it
+// isInVain reports whether a claim was launched for a step that is still under way: then it
 // may be dropped again.
 func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
 	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
@@ -396,8 +396,8 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 		if other.Annotations[replacesKey] != id || other.DeletionTimestamp != nil {
 			continue
 		}
-		if !c.isInitialised(other) {
-			c.w.fail("claim %s goes before its replacement %s is initialised", nc.Name, other.Name)
+		if !c.isInitialized(other) {
+			c.w.fail("claim %s goes before its replacement %s is initialized", nc.Name, other.Name)
 		}
 		if i := c.instanceOf(other); i != nil {
 			there, after = there+1, after+i.price
@@ -450,14 +450,14 @@ func (c *checks) bugs(p *process) {
 	}
 }
 
-// look looks at the whole from time to time.
-func (c *checks) look() {
+// checkAll checks the whole from time to time.
+func (c *checks) checkAll() {
 	w := c.w
 	if w.at.Sub(c.minute) >= time.Minute {
 		c.minute = w.at
 		clear(c.writes)
 		clear(c.idle)
-		clear(c.looks)
+		clear(c.reconciles)
 	}
 	if w.at.Sub(c.mostSince) >= edited {
 		c.mostSince = w.at
@@ -466,7 +466,7 @@ func (c *checks) look() {
 	if w.process != nil {
 		c.bugs(w.process)
 	}
-	c.nodeHours += float64(w.api.Shelf("Node").Len()) * lookEvery.Hours()
+	c.nodeHours += float64(w.api.Shelf("Node").Len()) * checkEvery.Hours()
 	w.api.Shelf("NodeClaim").CountBy(karpenterv1.NodePoolLabelKey, func(pool string, claims int) {
 		c.most[pool] = max(c.most[pool], claims)
 	})
@@ -490,7 +490,7 @@ func (c *checks) look() {
 	}
 }
 
-// waitsForTurn tells whether a node has drifted, and is still there.
+// waitsForTurn reports whether a node has drifted, and is still there.
 func (c *checks) waitsForTurn() bool {
 	return slices.ContainsFunc(cluster.All[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
 		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)
@@ -498,7 +498,7 @@ func (c *checks) waitsForTurn() bool {
 	})
 }
 
-// hasPods tells whether something keeps a Node's drain.
+// hasPods reports whether something keeps a Node's drain.
 func (c *checks) hasPods(node string) bool {
 	for _, pod := range c.w.api.PodsOn(node) {
 		if pod.Labels[cluster.AppLabel] != "" {
@@ -508,7 +508,7 @@ func (c *checks) hasPods(node string) bool {
 	return false
 }
 
-// heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
+// heldFor reports whether a pod holds a Node's drain for good: it must not be disrupted, or its
 // budget never lets one go, be it that others of it have nowhere to run.
 func (c *checks) heldFor(node string) bool {
 	for _, pod := range c.w.api.PodsOn(node) {
@@ -525,7 +525,7 @@ func (c *checks) heldFor(node string) bool {
 	return false
 }
 
-// fitsNowhere tells whether a pod waits for good: in the zone of its volume there are more of its
+// fitsNowhere reports whether a pod waits for good: in the zone of its volume there are more of its
 // kind than its rules allow.
 func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" {

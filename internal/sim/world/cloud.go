@@ -17,14 +17,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
-// launch starts an instance on the best offer that is in stock.
+// launch starts an instance on the best choice that is in stock.
 func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 	if had := c.byToken[r.Token]; had != nil {
 		return had.Instance, nil
 	}
 	var short []catalog.Place
-	for _, offer := range r.Choices {
-		place := catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType}
+	for _, choice := range r.Choices {
+		place := catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType}
 		left, limited := c.stock[place]
 		if limited && left <= 0 {
 			if !slices.Contains(short, place) {
@@ -35,30 +35,30 @@ func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 		if limited {
 			c.stock[place]--
 		}
-		return c.boot(r, offer, place).Instance, nil
+		return c.boot(r, choice, place).Instance, nil
 	}
 	c.w.count("launches without capacity")
 	return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "nothing in stock", Short: short}
 }
 
-func (c *cloudSim) boot(r *cloud.LaunchRequest, offer catalog.Choice, place catalog.Place) *instance {
+func (c *cloudSim) boot(r *cloud.LaunchRequest, choice catalog.Choice, place catalog.Place) *instance {
 	n := c.made
 	c.made++
 	facts := map[string]string{corev1.LabelTopologyZone: place.Zone}
-	for name, requirement := range offer.Type.Requirements {
+	for name, requirement := range choice.Type.Requirements {
 		if value, ok := requirement.Only(); ok {
 			facts[name] = value
 		}
 	}
-	for name, requirement := range offer.Offering.Requirements() {
+	for name, requirement := range choice.Offering.Requirements() {
 		facts[name], _ = requirement.Only()
 	}
 	i := &instance{
 		Instance: cloud.Instance{
 			ID: fmt.Sprintf("world:///%s/i-%06d", place.Zone, n), Token: r.Token, Claim: r.Claim, ImageID: fmt.Sprintf("image-%d", c.image),
-			Labels: facts, Capacity: offer.Type.Capacity, Allocatable: offer.Type.Allocatable(), Created: c.w.at.Truncate(time.Second),
+			Labels: facts, Capacity: choice.Type.Capacity, Allocatable: choice.Type.Allocatable(), Created: c.w.at.Truncate(time.Second),
 		},
-		place: place, price: offer.Offering.Price(), image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
+		place: place, price: choice.Offering.Price(), image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
 	}
 	c.all = append(c.all, i)
 	c.byID[i.ID], c.byToken[i.Token], c.byNode[i.node] = i, i, i
@@ -126,19 +126,19 @@ func (c *cloudSim) stop(i *instance, why string) {
 }
 
 // Name returns what metrics call it.
-func (s *seat) Name() string { return "world" }
+func (s *provider) Name() string { return "world" }
 
 // ClassKinds returns KWOKNodeClass.
-func (s *seat) ClassKinds() []schema.GroupVersionKind { return s.cloud.words.ClassKinds() }
+func (s *provider) ClassKinds() []schema.GroupVersionKind { return s.cloud.words.ClassKinds() }
 
 // Vocabulary returns the labels of the instance types.
-func (s *seat) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary() }
+func (s *provider) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary() }
 
 // RepairPolicies says that a Node that is not ready for ten minutes is broken.
-func (s *seat) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
+func (s *provider) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
 
-// Types returns what is on offer.
-func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+// Types returns what is on choice.
+func (s *provider) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
 	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return nil, errCloud
 	}
@@ -149,7 +149,7 @@ func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, er
 }
 
 // Launch starts instances.
-func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+func (s *provider) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	w := s.cloud.w
 	results := make([]cloud.LaunchResult, len(requests))
 	for i := range requests {
@@ -179,7 +179,7 @@ func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud
 }
 
 // Terminate begins the end of an instance.
-func (s *seat) Terminate(_ context.Context, id string) error {
+func (s *provider) Terminate(_ context.Context, id string) error {
 	w := s.cloud.w
 	if s.p.mayAct() != nil || w.chaos.cloudFails() {
 		return errCloud
@@ -204,7 +204,7 @@ func (s *seat) Terminate(_ context.Context, id string) error {
 }
 
 // Get returns an instance.
-func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
+func (s *provider) Get(_ context.Context, id string) (cloud.Instance, error) {
 	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return cloud.Instance{}, errCloud
 	}
@@ -216,7 +216,7 @@ func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
 }
 
 // List returns all instances.
-func (s *seat) List(context.Context) ([]cloud.Instance, error) {
+func (s *provider) List(context.Context) ([]cloud.Instance, error) {
 	w := s.cloud.w
 	if s.p.mayAct() != nil || w.chaos.cloudFails() {
 		return nil, errCloud
@@ -231,8 +231,8 @@ func (s *seat) List(context.Context) ([]cloud.Instance, error) {
 	return list, nil
 }
 
-// Drifted tells whether an instance has an old image.
-func (s *seat) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
+// Drifted reports whether an instance has an old image.
+func (s *provider) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
 	if s.p.mayAct() != nil {
 		return "", errCloud
 	}

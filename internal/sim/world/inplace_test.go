@@ -30,7 +30,7 @@ func TestNothingIsChangedInPlace(t *testing.T) {
 	}}
 	Run(*from, Options{Stormy: 30 * time.Minute, Nodes: 20, Mutant: watch})
 	if len(written) < 1000 {
-		t.Fatalf("only %d writes were heard of", len(written))
+		t.Fatalf("only %d writes were observed", len(written))
 	}
 	for o, then := range written {
 		if diff := cmp.Diff(then, mustJSON(t, o)); diff != "" {

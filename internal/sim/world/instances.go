@@ -31,7 +31,7 @@ func newCloud(w *World) *cloudSim {
 	return c
 }
 
-// kubeletUp tells whether a Node's kubelet works.
+// kubeletUp reports whether a Node's kubelet works.
 func (c *cloudSim) kubeletUp(node string) bool {
 	i := c.byNode[node]
 	return i != nil && i.state == joined && !i.frozen.After(c.w.at)

@@ -23,7 +23,7 @@ import (
 
 var mutantSeeds = flag.Uint64("mutant-seeds", 0, "how many seeds each mutant is sought with; 0: the one that is known to find it, and a few others if it does not")
 
-const initialised = karpenterv1.ConditionTypeInitialized
+const initialized = karpenterv1.ConditionTypeInitialized
 
 // mutants are bugs that the world must find, with the first seed that does.
 var mutants = []struct {
@@ -63,7 +63,7 @@ var mutants = []struct {
 	})}, 23},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
-			set(nc, initialised)
+			set(nc, initialized)
 		}
 	})}, 5},
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 4},
@@ -93,7 +93,7 @@ var mutants = []struct {
 		slices.Reverse(r.Choices)
 	}}, 1},
 	{Mutant{Name: "conditions are lost", Patch: func(_ *World, o client.Object, data []byte, status bool) []byte {
-		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialised) {
+		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialized) {
 			return nil
 		}
 		return data

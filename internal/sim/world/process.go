@@ -37,7 +37,7 @@ func (p *process) now() time.Time {
 	return now
 }
 
-// thinking is the clock of loops that decide, which look at it before and after, holding no lock. While
+// thinking is the clock of loops that decide, which read it before and after, holding no lock. While
 // they do, the world goes on.
 func (p *process) thinking() time.Time {
 	if !p.dead && p.w.chaos.onThought() == ThinksLong {

@@ -40,8 +40,8 @@ func (c *checks) atRest() {
 	for _, node := range cluster.All[*corev1.Node](w.api) {
 		i := w.cloud.byNode[node.Name]
 		switch {
-		case node.DeletionTimestamp != nil: // a young one is what isQuiet judges
-			if w.at.Sub(node.DeletionTimestamp.Time) > quietFor && w.at.Sub(c.lastHeld) > quietFor && !c.heldFor(node.Name) {
+		case node.DeletionTimestamp != nil: // a young one is what isIdle judges
+			if w.at.Sub(node.DeletionTimestamp.Time) > idleFor && w.at.Sub(c.lastHeld) > idleFor && !c.heldFor(node.Name) {
 				w.fail("at rest, node %s is being deleted since %s", node.Name, w.at.Sub(node.DeletionTimestamp.Time))
 			}
 		case i == nil || c.claimOf(i) == nil:
@@ -51,7 +51,7 @@ func (c *checks) atRest() {
 				w.fail("at rest, node %s is closed and stays", node.Name)
 			}
 		case node.Labels[karpenterv1.NodeInitializedLabelKey] != "true" && !c.isYoung(c.claimOf(i)):
-			w.fail("at rest, node %s is not initialised", node.Name)
+			w.fail("at rest, node %s is not initialized", node.Name)
 		}
 	}
 	for _, nc := range cluster.All[*karpenterv1.NodeClaim](w.api) {
@@ -64,25 +64,25 @@ func (c *checks) atRest() {
 			w.fail("at rest, instance %s has no claim", i.ID)
 		}
 	}
-	c.isQuiet()
+	c.isIdle()
 }
 
-// expiring tells whether a node has just been closed because it expires, which happens at
+// expiring reports whether a node has just been closed because it expires, which happens at
 // rest, too.
 func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
 	why := meta.FindStatusCondition(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)
-	return why != nil && why.Reason == "Expired" && c.w.at.Sub(why.LastTransitionTime.Time) < quietFor
+	return why != nil && why.Reason == "Expired" && c.w.at.Sub(why.LastTransitionTime.Time) < idleFor
 }
 
-// isYoung tells whether a claim is so new that isQuiet judges whether it may be.
+// isYoung reports whether a claim is so new that isIdle judges whether it may be.
 func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
-	return c.w.at.Sub(nc.CreationTimestamp.Time) < quietFor
+	return c.w.at.Sub(nc.CreationTimestamp.Time) < idleFor
 }
 
-// isQuiet: launches and evictions have stopped, and no node is left that has no pods, unless nodes
+// isIdle: launches and evictions have stopped, and no node is left that has no pods, unless nodes
 // expire or their pool's budget is spent.
-func (c *checks) isQuiet() {
-	if c.w.at.Sub(c.lastExpired) < 2*quietFor {
+func (c *checks) isIdle() {
+	if c.w.at.Sub(c.lastExpired) < 2*idleFor {
 		return
 	}
 	for _, nc := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
@@ -91,8 +91,8 @@ func (c *checks) isQuiet() {
 		}
 	}
 	for _, last := range []time.Time{c.lastLaunch, c.lastEviction} {
-		if c.w.at.Sub(last) < quietFor {
-			c.w.fail("at rest, it is not quiet: %s %s ago", c.why, c.w.at.Sub(last))
+		if c.w.at.Sub(last) < idleFor {
+			c.w.fail("at rest, it is not idle: %s %s ago", c.why, c.w.at.Sub(last))
 		}
 	}
 	spent := map[string]bool{} // by drains that are held for good

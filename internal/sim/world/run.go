@@ -20,7 +20,7 @@ import (
 // restIn is how long the calm must be for the world to be asked for rest: nodes are young for
 // an hour, in which consolidation spares them. It gets afterHeld more after the last drain that
 // waited for its deadline, or the last removal for money, up to heldMost longer than was asked for,
-// and still more as long as what runs got cheaper each time: pods that were moved are let be for an
+// and still more as long as what runs got cheaper each time: pods that were moved are in cooldown for an
 // hour and more, so what takes the place of ten nodes that drifted gets cheaper in rounds.
 const (
 	restIn    = 90 * time.Minute

@@ -27,7 +27,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
-// breath is how soon after news a loop looks.
+// breath is how soon after a trigger a loop runs.
 const breath = 2 * time.Millisecond
 
 // startProcess begins a new life.
@@ -35,16 +35,16 @@ func (w *World) startProcess() {
 	p := newProcess(w)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	w.process = p
-	p.heard = newInformers(p)
-	p.client = p.newClient(p.heard.Reader)
+	p.informers = newInformers(p)
+	p.client = p.newClient(p.informers.Reader)
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("world", pflag.ContinueOnError))
 	settings.FeatureGates = "NodeRepair=true,SpotToSpotConsolidation=true"
-	seat := &seat{p: p, cloud: w.cloud}
+	seam := &provider{p: p, cloud: w.cloud}
 	p.parts = &operator.Parts{
-		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Nominations: p.client, Now: p.now,
+		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seam, Nominations: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
-		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seat.ClassKinds(), p.now),
+		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seam.ClassKinds(), p.now),
 		Log: p.log(), Journal: w.decisions, Later: p.later, Suffix: p.w.api.Suffix, OneByOne: true,
 	}
 	if err := p.parts.Assemble(p.ctx); err != nil {
@@ -55,7 +55,7 @@ func (w *World) startProcess() {
 			panic(err)
 		}
 	}
-	for _, n := range p.heard.sorted {
+	for _, n := range p.informers.sorted {
 		p.after(w.between(10*time.Millisecond, 400*time.Millisecond), func() { n.relist(true) })
 	}
 	p.after(w.between(500*time.Millisecond, 2*time.Second), p.run)
@@ -65,13 +65,13 @@ func (w *World) startProcess() {
 func (p *process) run() {
 	p.w.note("process runs")
 	p.running = true
-	for _, l := range p.lookers {
-		p.look(l, 0)
+	for _, l := range p.loops {
+		p.reconcileIn(l, 0)
 	}
 }
 
-// look has a loop look after a pause, unless it will sooner.
-func (p *process) look(l *looker, pause time.Duration) {
+// reconcileIn has a loop run after a pause, unless it is due sooner.
+func (p *process) reconcileIn(l *looper, pause time.Duration) {
 	due := p.w.at.Add(pause)
 	if !l.due.IsZero() && !due.Before(l.due) {
 		return
@@ -85,21 +85,21 @@ func (p *process) look(l *looker, pause time.Duration) {
 		p.w.work[l.name]++
 		p.act(func() {
 			if pause := l.Reconcile(p.ctx); pause > 0 {
-				p.look(l, pause)
+				p.reconcileIn(l, pause)
 			}
 		})
 	})
 }
 
-// readNews has the loops look for which there are any.
-func (p *process) readNews() {
+// runTriggered has the loops run that have a trigger.
+func (p *process) runTriggered() {
 	if !p.running || p.dead {
 		return
 	}
-	for _, l := range p.lookers {
+	for _, l := range p.loops {
 		select {
-		case <-l.news:
-			p.look(l, breath)
+		case <-l.triggers:
+			p.reconcileIn(l, breath)
 		default:
 		}
 	}
@@ -141,11 +141,11 @@ func (m *fakeManager) GetAPIReader() client.Reader {
 	return m.p.reader(m.p.w.api.Shelf)
 }
 
-// GetCache returns what the process has heard.
-func (m *fakeManager) GetCache() cache.Cache { return m.p.heard }
+// GetCache returns the informers of the process.
+func (m *fakeManager) GetCache() cache.Cache { return m.p.informers }
 
 // GetFieldIndexer adds indexes to that.
-func (m *fakeManager) GetFieldIndexer() client.FieldIndexer { return m.p.heard }
+func (m *fakeManager) GetFieldIndexer() client.FieldIndexer { return m.p.informers }
 
 // GetScheme returns the kinds.
 func (m *fakeManager) GetScheme() *runtime.Scheme { return m.p.scheme }
@@ -179,11 +179,11 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		if l, ok := r.(*provisioning.Loop); ok && p.w.opts.Mutant != nil && p.w.opts.Mutant.Unquarantined {
 			r = forgetful{l, l, func() { l.Quarantine = &apply.Quarantine{} }}
 		}
-		l := &looker{Reconciler: r, name: name}
+		l := &looper{Reconciler: r, name: name}
 		if n, ok := r.(loop.Triggered); ok {
-			l.news = n.Triggers()
+			l.triggers = n.Triggers()
 		}
-		p.lookers = append(p.lookers, l)
+		p.loops = append(p.loops, l)
 	case interface {
 		reconcile.Reconciler
 		Warmup(ctx context.Context) error

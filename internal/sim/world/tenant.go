@@ -33,7 +33,7 @@ const (
 	// retryLeast and retryMost bound the pauses between decisions about heavy pods, retrySlack is how
 	// much sooner one may be.
 	retryLeast, retryMost, retrySlack = time.Minute, time.Hour, 15 * time.Second
-	// together is up to how far apart decisions are those of one look.
+	// together is up to how far apart decisions are those of one run of a loop.
 	together = 8 * time.Second
 )
 
@@ -62,7 +62,7 @@ func (t *tenant) begin() {
 	_ = t.w.api.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hostile}})
 	t.again(AbsurdPods, t.makeAbsurd)
 	t.again(HeavyPods, t.makeHeavy)
-	t.w.every(lookEvery, t.look)
+	t.w.every(checkEvery, t.check)
 }
 
 func (t *tenant) again(f Fault, does func()) {
@@ -180,9 +180,9 @@ func (t *tenant) event(o client.Object, reason, message string) {
 	}
 }
 
-// look counts decisions that provisioning gave up: about the same heavy pods again only after twice as long as
+// check counts decisions that provisioning gave up: about the same heavy pods again only after twice as long as
 // the last time, and again at all.
-func (t *tenant) look() {
+func (t *tenant) check() {
 	p, g := t.w.process, &t.gaveUp
 	if p == nil || p.dead || p.stopped.After(t.w.at) {
 		return
@@ -216,21 +216,21 @@ func (p *process) gaveUp(of record.Loop) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// quarantined tells whether the product says that pods are.
+// quarantined reports whether the product says that pods are.
 func (p *process) quarantined() bool {
 	var m dto.Metric
 	_ = p.parts.Metrics.QuarantinedPods.Write(&m) // never fails
 	return m.GetGauge().GetValue() > 0
 }
 
-// forgetful is a loop that forgets something before each look.
+// forgetful is a loop that forgets something before each run.
 type forgetful struct {
 	loop.Reconciler
 	loop.Triggered
 	forget func()
 }
 
-// Look forgets, and looks.
+// Reconcile forgets, and runs the loop.
 func (f forgetful) Reconcile(ctx context.Context) time.Duration {
 	f.forget()
 	return f.Reconciler.Reconcile(ctx)

@@ -63,7 +63,7 @@ type World struct {
 	chaos     *chaos
 	checks    *checks
 	tenant    *tenant
-	// process leads. former led before and does not know yet that it no more does; nil: nobody.
+	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
 	decisions *journal.Journal
@@ -92,13 +92,13 @@ type Result struct {
 }
 
 // event is something that happens at a time: to a process, unless it has died by then; nil: to
-// the world. What news does happens while the process waits for an answer, too.
+// the world. A report reaches the process also while the process waits for an answer, too.
 type event struct {
-	at   time.Time
-	seq  uint64
-	to   *process
-	news bool
-	what func()
+	at     time.Time
+	seq    uint64
+	to     *process
+	report bool
+	what   func()
 }
 
 type events []event
@@ -121,7 +121,7 @@ type instance struct {
 	image int
 	node  string
 	state state
-	// silentSince is when its kubelet was last heard, while it is silent; frozen is until
+	// silentSince is when its kubelet last reported, while it is silent; frozen is until
 	// when it is. orphanSince is since when nothing in the API server accounts for it.
 	silentSince, frozen, orphanSince time.Time
 	ordered                          cloud.LaunchRequest
@@ -141,8 +141,8 @@ type cloudSim struct {
 	made    int
 }
 
-// seat is the cloud as one process sees it: a provider on the production seam.
-type seat struct {
+// provider is the cloud as one process sees it: a provider on the production seam.
+type provider struct {
 	p     *process
 	cloud *cloudSim
 }
@@ -164,17 +164,17 @@ type checks struct {
 	byProduct bool
 	nodeHours float64
 
-	writes, idle, looks map[string]int // in this minute
-	minute              time.Time
-	poolEdited          map[string]time.Time
-	most                map[string]int // nodes of a pool, in the last quarter of an hour
-	mostSince           time.Time
-	lost                map[string]bool // steps that lost a replacement
-	boundAt             map[cluster.Key]time.Time
-	lastLaunch          time.Time
-	lastEviction        time.Time
-	why                 string // of them
-	lastExpired         time.Time
+	writes, idle, reconciles map[string]int // in this minute
+	minute                   time.Time
+	poolEdited               map[string]time.Time
+	most                     map[string]int // nodes of a pool, in the last quarter of an hour
+	mostSince                time.Time
+	lost                     map[string]bool // steps that lost a replacement
+	boundAt                  map[cluster.Key]time.Time
+	lastLaunch               time.Time
+	lastEviction             time.Time
+	why                      string // of them
+	lastExpired              time.Time
 	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
 	// drifted for its turn: what budgets allow one by one waits for it; or when a node was last
 	// removed for money: what is bought for it is young for an hour, and spared.
@@ -206,15 +206,15 @@ type gaveUps struct {
 
 // process is one life of the product, between two crashes: all of its memory.
 type process struct {
-	w       *World
-	ctx     context.Context
-	cancel  context.CancelFunc
-	scheme  *runtime.Scheme
-	heard   *informers
-	client  *cluster.Client
-	parts   *operator.Parts
-	warm    []interface{ Warmup(context.Context) error }
-	lookers []*looker
+	w         *World
+	ctx       context.Context
+	cancel    context.CancelFunc
+	scheme    *runtime.Scheme
+	informers *informers
+	client    *cluster.Client
+	parts     *operator.Parts
+	warm      []interface{ Warmup(context.Context) error }
+	loops     []*looper
 	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
 	running, dead bool
 	// stopped is until when it stands still.
@@ -223,15 +223,15 @@ type process struct {
 	fence *operator.Fence
 }
 
-// looker is a loop that looks again and again.
-type looker struct {
+// looper is a loop of the product that runs again and again.
+type looper struct {
 	loop.Reconciler
-	name string
-	news <-chan struct{}
-	due  time.Time // of the next look; zero: none
+	name     string
+	triggers <-chan struct{}
+	due      time.Time // of the next run; zero: none
 }
 
-// informers is what one process has heard of the API server: a cache.Cache that is fed by
+// informers is what one process has seen of the API server: a cache.Cache that is fed by
 // events of the world. It lags, and may repeat itself.
 type informers struct {
 	cluster.Reader
@@ -250,13 +250,13 @@ type informer struct {
 	seen           *cluster.Shelf
 	handlers       []toolscache.ResourceEventHandler
 	coming         []change
-	// held is until when nothing is heard.
+	// held is until when nothing is delivered.
 	held time.Time
 	// listed: the first list has come.
 	listed bool
 }
 
-// change is a write that the informer has yet to hear of.
+// change is a write that the informer has yet to deliver.
 type change struct {
 	due     time.Time
 	was, is client.Object

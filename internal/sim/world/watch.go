@@ -67,7 +67,7 @@ func (i *informers) IndexField(_ context.Context, obj client.Object, field strin
 	return nil
 }
 
-// AddEventHandler registers who hears; its registration tells when the first list has come.
+// AddEventHandler registers a handler; its registration reports when the first list has come.
 func (n *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	n.handle(h)
 	return registration{synced: func() bool { return n.listed }}, nil
@@ -91,10 +91,10 @@ type registration struct {
 	synced func() bool
 }
 
-// HasSynced tells whether what there was has been heard of.
+// HasSynced reports whether what there was has been listed.
 func (r registration) HasSynced() bool { return r.synced() }
 
-// HasSyncedChecker is HasSynced for who waits.
+// HasSyncedChecker is HasSynced for what waits.
 func (r registration) HasSyncedChecker() toolscache.DoneChecker { return done{r} }
 
 type done struct{ registration }
@@ -102,7 +102,7 @@ type done struct{ registration }
 // Name is for logs.
 func (done) Name() string { return "world" }
 
-// Done is closed if all has been heard of.
+// Done is closed if all has been listed.
 func (d done) Done() <-chan struct{} {
 	c := make(chan struct{})
 	if d.HasSynced() {
@@ -111,8 +111,8 @@ func (d done) Done() <-chan struct{} {
 	return c
 }
 
-// hear takes note of a write. It is delivered later, after what came before it.
-func (n *informer) hear(was, is client.Object) {
+// observe takes note of a write. It is delivered later, after what came before it.
+func (n *informer) observe(was, is client.Object) {
 	w := n.p.w
 	due := w.at.Add(w.between(lagLeast, lagMost))
 	if due.Before(n.held) {
@@ -130,7 +130,7 @@ func (n *informer) hear(was, is client.Object) {
 // later delivers after a pause.
 func (n *informer) later(pause time.Duration) {
 	if !n.p.dead {
-		n.p.w.push(event{to: n.p, news: true, what: n.deliver}, pause)
+		n.p.w.push(event{to: n.p, report: true, what: n.deliver}, pause)
 	}
 }
 
@@ -164,15 +164,15 @@ func (n *informer) take(c change) {
 	}
 }
 
-func (n *informer) forget(o client.Object, told any) {
+func (n *informer) forget(o client.Object, last any) {
 	n.seen.Remove(cluster.KeyOf(o))
 	for _, h := range n.handlers {
-		h.OnDelete(told)
+		h.OnDelete(last)
 	}
 }
 
 // relist reads all there is, as a watch does at first and when it was interrupted: what
-// happened in between is one change, and what is as it was is told once more.
+// happened in between is one change, and what is as it was is delivered once more.
 func (n *informer) relist(first bool) {
 	n.coming, n.held = nil, time.Time{}
 	have := n.p.w.api.Shelf(n.kind)

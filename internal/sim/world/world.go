@@ -38,17 +38,17 @@ func (w *World) next() {
 	w.done++
 	e.what()
 	for _, p := range w.processes() {
-		p.readNews()
+		p.runTriggered()
 	}
 }
 
-// elapse has time go by while a process waits for an answer: it hears what happens, but its loops
+// elapse has time go by while a process waits for an answer: it is reported what happens, but its loops
 // and controllers, and those of another, do nothing until then.
 func (w *World) elapse(pause time.Duration) {
 	until := w.at.Add(pause)
 	var waiting []event
 	for w.said == "" && len(w.events) > 0 && !w.events[0].at.After(until) {
-		if e := w.events[0]; e.to != nil && !e.news {
+		if e := w.events[0]; e.to != nil && !e.report {
 			waiting = append(waiting, heap.Pop(&w.events).(event))
 			continue
 		}
@@ -109,7 +109,7 @@ func (w *World) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.rand.Int64N(int64(most-least)))
 }
 
-// chance tells whether something of that probability happens.
+// chance reports whether something of that probability happens.
 func (w *World) chance(p float64) bool { return w.rand.Float64() < p }
 
 // pick returns one of several.
