@@ -109,8 +109,8 @@ func (a *API) Create(o client.Object) error {
 	return nil
 }
 
-// shallow returns a copy of an object that shares with it what it points to. So it is for who
-// replaces parts and changes none in place, and it is soon compared with what it is a copy of.
+// shallow returns a copy of an object that shares with it what it points to. Parts of it may be
+// replaced, and must not be changed in place.
 func shallow(o client.Object) client.Object {
 	mine := reflect.New(reflect.TypeOf(o).Elem())
 	mine.Elem().Set(reflect.ValueOf(o).Elem())

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// evict does what the eviction subresource does: it asks the one budget that counts the
-// pod, says on the pod that it was, and deletes it.
+// evict does what the eviction subresource does: it asks the one PodDisruptionBudget of the pod,
+// writes the condition DisruptionTarget, and deletes the pod.
 func (a *API) evict(asked *corev1.Pod) error {
 	pod, ok := Find[*corev1.Pod](a, asked.Namespace, asked.Name)
 	if !ok {

@@ -7,18 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// host is a Node, what is taken of it, and what it has.
+// host is a Node with its allocatable resources and what its pods request.
 type host struct {
 	name       string
 	node       *corev1.Node
 	pods       []boundPod // the most important and oldest first
 	taken, all demand
-	// promised is what the pods that wait in this round and are nominated for it will take, by
-	// their priority.
+	// promised is what the pending pods nominated for it request in this round, by priority.
 	promised []promise
 }
 
-// boundPod is a pod that is bound to a Node, and what it takes there.
+// boundPod is a pod that is bound to a Node, and what it requests.
 type boundPod struct {
 	pod  *corev1.Pod
 	need demand
@@ -37,7 +36,7 @@ func (h *host) release(pod *corev1.Pod) {
 	}
 }
 
-// search returns where a pod is among those of a host, or would be.
+// search returns the index of a pod in pods, or the index at which to insert it.
 func (h *host) search(pod *corev1.Pod) (at int, there bool) {
 	return slices.BinarySearchFunc(h.pods, pod, func(r boundPod, pod *corev1.Pod) int { return compareImportance(r.pod, pod) })
 }
@@ -64,14 +63,14 @@ func (h *host) score() float64 {
 	return score
 }
 
-// promise is what pods of a priority that are nominated for a Node will take there.
+// promise is what the pods of one priority that are nominated for a Node request.
 type promise struct {
 	priority int32
 	sum      demand
 }
 
-// promise adds what a pod that is nominated for a host needs there so many times. Where there is
-// no host nothing is kept.
+// promise adds the requests of a pod that is nominated for the host, or with times -1 takes them off.
+// The host may be nil.
 func (h *host) promise(t *attempt, times amount) {
 	if h == nil {
 		return
@@ -86,7 +85,7 @@ func (h *host) promise(t *attempt, times amount) {
 	*sum = sum.plus(demand{times * t.need.cpu, times * t.need.memory, times * t.need.pods})
 }
 
-// kept returns what a host keeps for waiting pods that are at least so important.
+// kept returns what a host keeps for nominated pods of at least a priority.
 func (h *host) kept(priority int32) (sum demand) {
 	for _, p := range h.promised {
 		if p.priority >= priority {
@@ -96,7 +95,7 @@ func (h *host) kept(priority int32) (sum demand) {
 	return sum
 }
 
-// isApart reports whether none of some pods on a Node and this one want to be apart.
+// isApart reports whether the anti-affinity of a pod lets it be on a Node beside some pods.
 func isApart(pod *corev1.Pod, pods []boundPod) bool {
 	return pod.Spec.Affinity == nil || !slices.ContainsFunc(pods, func(r boundPod) bool { return workloadOf(r.pod) == workloadOf(pod) })
 }
@@ -121,7 +120,7 @@ func tolerates(x corev1.Toleration, t *corev1.Taint) bool {
 		(x.Operator == corev1.TolerationOpExists || x.Value == t.Value)
 }
 
-// makesRoom reports whether pods of lower priority than a pod's are leaving a host.
+// makesRoom reports whether pods of a lower priority are being deleted on a host.
 func (h *host) makesRoom(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r boundPod) bool { return r.pod.DeletionTimestamp != nil })
 }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// unheard is after what time without its kubelet a Node is said to be not ready, and
+	// silentFor is after what time without its kubelet a Node becomes not ready, and
 	// patience how long its pods then stay.
 	silentFor = 40 * time.Second
 	patience  = 5 * time.Minute
-	// startupTaint is taken away from Nodes some time after they joined.
+	// StartupTaint is taken away from Nodes some time after they joined.
 	StartupTaint = "world.example/starting"
 )
 

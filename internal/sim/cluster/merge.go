@@ -67,8 +67,8 @@ func lockOf(data []byte) (version string, err error) {
 
 var null = []byte("null") //nolint:gochecknoglobals // a constant
 
-// merge applies a part of a merge patch to a part of an object, without writing either out. What
-// the part points to belongs to others too, and is replaced.
+// merge applies a part of a merge patch to a part of an object without encoding either. What the
+// part points to is shared with other objects, so it is replaced.
 func (m *merger) merge(into reflect.Value, part json.RawMessage) error {
 	if bytes.Equal(part, null) {
 		into.SetZero()
@@ -150,7 +150,7 @@ func (m *merger) mergeMap(into reflect.Value, part json.RawMessage) error {
 	return err
 }
 
-// fields are where a struct has what JSON calls by a name.
+// fields are the fields of a struct by their JSON names.
 type fields map[string][]int
 
 var fieldsKnown sync.Map //nolint:gochecknoglobals // by type; types do not change

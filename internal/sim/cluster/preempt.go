@@ -8,8 +8,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 )
 
-// preempt makes room for a pod that fits nowhere: it picks a Node, has pods of lower priority
-// leave it, and nominates the pod for it. Without one the pod loses what it was nominated for.
+// preempt makes room for a pod that fits on no Node: it chooses a Node, deletes pods of lower priority
+// there, and returns the Node that the pod is now nominated for; empty: there is none.
 func (s *Scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nominated string) {
 	if priorityOf(pod) <= leastPriority {
 		return ""
@@ -34,7 +34,7 @@ func (s *Scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 	return best.from.name
 }
 
-// eviction is what it takes to make room on a host.
+// eviction is the pods whose end makes room on a host.
 type eviction struct {
 	from *host
 	pods []*corev1.Pod // of the highest priority first
@@ -46,14 +46,14 @@ type eviction struct {
 	since   time.Time
 }
 
-// compare orders by which is better: as kube-scheduler has it.
+// compare orders evictions by kube-scheduler's preference.
 func (e *eviction) compare(o *eviction) int {
 	return cmp.Or(cmp.Compare(e.against, o.against), cmp.Compare(e.highest, o.highest), cmp.Compare(e.sum, o.sum),
 		cmp.Compare(len(e.pods), len(o.pods)), o.since.Compare(e.since))
 }
 
-// victims returns the fewest pods of lower priority whose end makes room for a pod on a host,
-// those first spared that a PodDisruptionBudget protects; nil: it would have no room without them either.
+// victims returns the fewest pods of lower priority whose end makes room for a pod on a host. Pods that
+// a PodDisruptionBudget protects are kept first; nil: there is no room without all of them either.
 func (s *Scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
 	lower := h.below(priorityOf(pod))
 	if len(lower) == 0 {
@@ -94,8 +94,7 @@ func (e *eviction) add(pod *corev1.Pod, guarded bool) {
 	e.pods, e.sum = append(e.pods, pod), e.sum+int64(p)
 }
 
-// protected returns which of some pods may not go together, as far as disruption budgets are
-// asked.
+// protected returns which of some pods may not go together by their PodDisruptionBudgets.
 func (s *Scheduler) protected(pods []boundPod) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
 	asked := map[*policyv1.PodDisruptionBudget]int32{}

@@ -21,7 +21,7 @@ const (
 
 // Scheduler stands in for kube-scheduler: it filters Nodes by taints, selectors, resources,
 // volumes, spread and anti-affinity, prefers the one that a pod is nominated for, then the emptiest.
-// What fits nowhere drives out what is less important (preempt.go).
+// A pod that fits on no Node preempts pods of lower priority (preempt.go).
 type Scheduler struct {
 	config  *Config
 	api     *API
@@ -30,13 +30,13 @@ type Scheduler struct {
 	hosts   map[string]*host
 	sorted  []*host // by name
 	waking  bool
-	// counted is what spreads found, by workload, until one of its pods or a Node changes it.
+	// counted caches the topology counts of each workload until one of its pods or a Node changes.
 	counted map[Key]count
-	// zones are where Nodes stand in what pods are spread over.
+	// zones caches which topology domain each Node is in.
 	zones map[zoning]*domains
 }
 
-// attempt is what is known of a pod that waits.
+// attempt is a pending pod, and when it is tried next.
 type attempt struct {
 	pod   *corev1.Pod // as it is now
 	need  demand
@@ -85,7 +85,7 @@ func (s *Scheduler) observeNode(was, is client.Object) {
 	s.wake()
 }
 
-// search returns where a host of that name is among the sorted, or would be.
+// search returns the index of a host in sorted, or the index at which to insert it.
 func (s *Scheduler) search(name string) (at int, there bool) {
 	return slices.BinarySearchFunc(s.sorted, name, func(h *host, name string) int { return cmp.Compare(h.name, name) })
 }
@@ -204,14 +204,14 @@ func (s *Scheduler) try(t *attempt) {
 	})
 }
 
-// isSaidToWait reports whether a pod's status says already that it fits nowhere.
+// isSaidToWait reports whether a pod's status already says Unschedulable.
 func isSaidToWait(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 	})
 }
 
-// choose returns where a pod goes; nil: nowhere.
+// choose returns the host that a pod is bound to; nil: it fits on none.
 func (s *Scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host {
 	if h := s.hosts[pod.Status.NominatedNodeName]; h != nil && s.fits(pod, need, h, spreads) {
 		return h
@@ -229,7 +229,7 @@ func (s *Scheduler) choose(pod *corev1.Pod, need demand, spreads []spread) *host
 	return best
 }
 
-// fits reports whether a pod that needs so much can go to a host.
+// fits reports whether a host has room for a pod and takes it.
 func (s *Scheduler) fits(pod *corev1.Pod, need demand, h *host, spreads []spread) bool {
 	return h.taken.plus(h.kept(priorityOf(pod))).plus(need).within(h.all) && s.allows(pod, h, spreads) && isApart(pod, h.pods)
 }
@@ -239,13 +239,13 @@ func (s *Scheduler) allows(pod *corev1.Pod, h *host, spreads []spread) bool {
 	return suits(pod, h.node) && s.volumes.reach(pod, h.node) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(h.node) })
 }
 
-// count is what was found of a pod's rules.
+// count is the topology counts of a pod's spread constraints.
 type count struct {
 	pod     *corev1.Pod
 	spreads []spread
 }
 
-// spreads returns what a pod's rules are about.
+// spreads returns the topology counts of a pod's spread constraints.
 func (s *Scheduler) spreads(pod *corev1.Pod) []spread {
 	if len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return nil
@@ -261,13 +261,13 @@ func (s *Scheduler) spreads(pod *corev1.Pod) []spread {
 	return had.spreads
 }
 
-// hasRulesOf reports whether the rules of two pods are about the same.
+// hasRulesOf reports whether two pods have the same spread constraints and node selector.
 func hasRulesOf(a, b *corev1.Pod) bool {
 	return maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
 		reflect.DeepEqual(a.Spec.TopologySpreadConstraints, b.Spec.TopologySpreadConstraints)
 }
 
-// spread counts what a rule is about; nil in: nothing satisfies the rule.
+// spread counts the pods of one constraint; nil in: nothing satisfies the constraint.
 func (s *Scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) spread {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
@@ -308,7 +308,7 @@ func (s *Scheduler) zonesOf(pod *corev1.Pod, label string) *domains {
 	return z
 }
 
-// rezone takes note of a Node that is new, has other labels, or is gone: nil.
+// rezone updates the domains for a Node that is new or has other labels, or is gone (nil).
 func (s *Scheduler) rezone(name string, node *corev1.Node) {
 	clear(s.counted)
 	for _, z := range s.zones {

@@ -18,7 +18,7 @@ type Shelf struct {
 	indexes map[string]*index
 }
 
-// row is objects in the order of their names, with those.
+// row is objects in the order of their names.
 type row struct {
 	keys   []Key
 	sorted []client.Object
@@ -104,7 +104,7 @@ func (s *Shelf) find(field, value string) (found []client.Object, known bool) {
 	return x.find(value), true
 }
 
-// byLabel returns an index by a label's values. Who asks first has it made.
+// byLabel returns an index by a label's values. The first call for a label makes it.
 func (s *Shelf) byLabel(label string) *index {
 	field := "label " + label
 	if s.indexes[field] == nil {

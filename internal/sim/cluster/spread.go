@@ -2,7 +2,7 @@ package cluster
 
 import corev1 "k8s.io/api/core/v1"
 
-// spread is how many pods there are in each domain of a rule that a pod wants kept even.
+// spread is the number of pods in each domain of a topology spread constraint.
 type spread struct {
 	key   string
 	skew  int
@@ -10,13 +10,13 @@ type spread struct {
 	least int
 }
 
-// zoning is a rule's label and the workload whose pods have it.
+// zoning is the topology key of a constraint, and the workload whose pods have the constraint.
 type zoning struct {
 	workload Key
 	label    string
 }
 
-// domains are in which domain each Node counts for pods with a selector.
+// domains are the topology domains of the Nodes that a node selector selects.
 type domains struct {
 	zoning
 	selector map[string]string
@@ -40,7 +40,7 @@ func (z *domains) put(name string, node *corev1.Node) {
 	}
 }
 
-// allows reports whether one more pod on the Node keeps the domains as even as is asked.
+// allows reports whether one more pod on the Node keeps the skew within the constraint.
 func (x spread) allows(node *corev1.Node) bool {
 	domain := node.Labels[x.key]
 	return x.in != nil && domain != "" && x.in[domain]+1-max(0, x.least) <= x.skew
