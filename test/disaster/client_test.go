@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
-
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/operator"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 const (

@@ -11,14 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // lastCalls is how long calls of AWS may go on that the product had begun when it ended.

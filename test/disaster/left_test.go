@@ -6,10 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
-
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 

@@ -5,11 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
-
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // TestNodesAreSmaller has nodes offer less than is expected of their type, so that pods that would

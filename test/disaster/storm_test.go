@@ -9,13 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
-
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
