@@ -37,6 +37,7 @@ var floors = [][]string{
 	{"cmd"},
 	// Tests only; what they hold ships in no binary.
 	{"internal/testkit"},
+	{"internal/sim/cluster"},
 	{"internal/sim/world", "internal/cloud/cloudtest"},
 	{"internal/archtest", "test"},
 }

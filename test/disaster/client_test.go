@@ -2,18 +2,11 @@ package disaster
 
 import (
 	"context"
-	"fmt"
-	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -22,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/operator"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 const (
@@ -31,211 +25,45 @@ const (
 	watchLag   = 10 * time.Millisecond
 )
 
-// reader reads from the server.
-type reader struct{ s *server }
-
-// Get copies an object.
-func (r reader) Get(ctx context.Context, k client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r.s.mu.Lock()
-	had := r.s.shelf(kindOf(obj)).objects[k]
-	r.s.mu.Unlock()
-	if had == nil {
-		return apierrors.NewNotFound(resourceOf(kindOf(obj)), k.Name)
-	}
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(had)
-		gvk := u.GroupVersionKind()
-		u.Object = content
-		u.SetGroupVersionKind(gvk)
-		return err
-	}
-	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(had.DeepCopyObject()).Elem())
-	return nil
+// newReader reads what the server has, until the context ends.
+func (k *kube) newReader(ctx context.Context) cluster.Reader {
+	return cluster.Reader{Shelf: k.api.Shelf, Check: ctx.Err, Lock: &k.mu}
 }
 
-// List copies objects, in the order of their names.
-func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var o client.ListOptions
-	o.ApplyOptions(opts)
-	typed := reflect.TypeOf(list).Elem().Name()
-	found, err := r.s.list(typed[:len(typed)-len("List")], &o)
-	if err != nil {
-		return err
-	}
-	items := reflect.ValueOf(list).Elem().FieldByName("Items")
-	out := reflect.MakeSlice(items.Type(), 0, len(found))
-	for _, obj := range found {
-		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {
-			obj = obj.DeepCopyObject().(client.Object)
-		}
-		out = reflect.Append(out, reflect.ValueOf(obj).Elem())
-	}
-	items.Set(out)
-	return nil
-}
-
-func (s *server) list(kind string, o *client.ListOptions) ([]client.Object, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sh := s.shelf(kind)
-	var found []client.Object
-	take := func(obj client.Object) {
-		if (o.Namespace == "" || obj.GetNamespace() == o.Namespace) && (o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels()))) {
-			found = append(found, obj)
-		}
-	}
-	if o.FieldSelector != nil {
-		need := o.FieldSelector.Requirements()[0]
-		if sh.fields[need.Field] == nil {
-			return nil, fmt.Errorf("%s has no index %s", kind, need.Field)
-		}
-		for k := range sh.found[need.Field][need.Value] {
-			take(sh.objects[k])
-		}
-	} else {
-		for _, obj := range sh.objects {
-			take(obj)
-		}
-	}
-	slices.SortFunc(found, func(a, b client.Object) int { return compare(keyOf(a), keyOf(b)) })
-	return found, nil
-}
-
-// product is the API server as the product's clients see it, at their pace.
-type product struct {
-	client.Client // of which nothing else is used
-	reader
-	scheme *runtime.Scheme
-	pace   *rate.Limiter
-	ctx    context.Context // of the process
-}
-
-func newProduct(ctx context.Context, s *server, qps float64, burst int) *product {
-	return &product{reader: reader{s}, scheme: operator.Scheme(), pace: rate.NewLimiter(rate.Limit(qps), burst), ctx: ctx}
-}
-
-func (c *product) Get(ctx context.Context, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return c.reader.Get(ctx, k, obj, opts...)
-}
-
-func (c *product) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return c.reader.List(ctx, list, opts...)
-}
-
-func (c *product) Scheme() *runtime.Scheme { return c.scheme }
-
-// write performs a write. A process that was killed writes nothing more.
-func (c *product) write(ctx context.Context, effect func() error) error {
-	if err := c.pace.Wait(ctx); err != nil {
-		return err
-	}
-	time.Sleep(writeTakes)
-	if err := c.ctx.Err(); err != nil {
-		return err
-	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	return effect()
-}
-
-func (c *product) Create(ctx context.Context, obj client.Object, _ ...client.CreateOption) error {
-	return c.write(ctx, func() error { return c.s.create(obj) })
-}
-
-func (c *product) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	var o client.DeleteOptions
-	o.ApplyOptions(opts)
-	return c.write(ctx, func() error {
-		had := c.s.shelf(kindOf(obj)).objects[keyOf(obj)]
-		if had == nil {
-			return apierrors.NewNotFound(resourceOf(kindOf(obj)), obj.GetName())
-		}
-		if o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != had.GetUID() {
-			return apierrors.NewConflict(resourceOf(kindOf(obj)), obj.GetName(), fmt.Errorf("another UID"))
-		}
-		seconds := graceOf(had)
-		if o.GracePeriodSeconds != nil {
-			seconds = *o.GracePeriodSeconds
-		}
-		c.s.remove(had, seconds)
-		return nil
+// newClient is the API server as the product's clients see it, at their pace, until the context ends: a
+// process that was killed writes nothing more.
+func (k *kube) newClient(ctx context.Context, qps float64, burst int) *cluster.Client {
+	pace := rate.NewLimiter(rate.Limit(qps), burst)
+	return cluster.NewClient(k.api, k.newReader(ctx), operator.Scheme(), &cluster.ClientHooks{
+		Write: func(call context.Context, _ string, _ client.Object, effect func() error) error {
+			if err := pace.Wait(call); err != nil {
+				return err
+			}
+			time.Sleep(writeTakes)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return effect()
+		},
 	})
 }
 
-// graceOf returns the seconds that a pod asks for to end.
-func graceOf(o client.Object) int64 {
-	if pod, ok := o.(*corev1.Pod); ok && pod.Spec.TerminationGracePeriodSeconds != nil {
-		return *pod.Spec.TerminationGracePeriodSeconds
-	}
-	return 30
-}
-
-func (c *product) Patch(ctx context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	return c.patch(ctx, obj, patch, false)
-}
-
-func (c *product) patch(ctx context.Context, obj client.Object, patch client.Patch, status bool) error {
-	data, err := patch.Data(obj)
-	if err != nil {
-		return err
-	}
-	return c.write(ctx, func() error {
-		is, err := c.s.patch(obj, patch.Type(), data, status)
-		if err == nil {
-			reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(is.DeepCopyObject()).Elem())
-		}
-		return err
-	})
-}
-
-func (c *product) Status() client.SubResourceWriter { return statuses{c: c} }
-
-type statuses struct {
-	client.SubResourceWriter
-	c *product
-}
-
-func (s statuses) Patch(ctx context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-	return s.c.patch(ctx, obj, patch, true)
-}
-
-func (c *product) SubResource(string) client.SubResourceClient { return evictions{c: c} }
-
-type evictions struct {
-	client.SubResourceClient
-	c *product
-}
-
-func (e evictions) Create(ctx context.Context, obj, _ client.Object, _ ...client.SubResourceCreateOption) error {
-	return e.c.write(ctx, func() error { return e.c.s.evict(obj.(*corev1.Pod)) })
-}
-
-// watches is the cache of a process: it reads what the server has, and its watches tell a
+// watches is the cache of a process: it reads what the server has, and its watches report changes a
 // little later.
 type watches struct {
-	reader
-	ctx context.Context
+	cluster.Reader
+	kube *kube
+	ctx  context.Context
 }
 
 func (w *watches) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	return &watch{w: w, kind: kindOf(obj)}, nil
+	return &watch{w: w, kind: cluster.KindOf(obj)}, nil
 }
 
 func (w *watches) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
-	w.s.locked(func() {
-		if w.s.shelf(kindOf(obj)).fields[field] == nil {
-			w.s.index(kindOf(obj), field, values)
-			for _, o := range w.s.shelf(kindOf(obj)).objects {
-				w.s.shelf(kindOf(obj)).mark(o, true)
-			}
-		}
-	})
+	w.kube.locked(func() { w.kube.api.Shelf(cluster.KindOf(obj)).Index(field, values) })
 	return nil
 }
 
@@ -248,11 +76,11 @@ type cacheOf struct {
 }
 
 func (c cacheOf) Get(ctx context.Context, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return c.reader.Get(ctx, k, obj, opts...)
+	return c.Reader.Get(ctx, k, obj, opts...)
 }
 
 func (c cacheOf) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	return c.reader.List(ctx, list, opts...)
+	return c.Reader.List(ctx, list, opts...)
 }
 
 func (c cacheOf) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
@@ -278,14 +106,15 @@ func (w *watch) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.R
 
 func (w *watch) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	r := &registration{handler: h, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	w.w.s.locked(func() {
-		for _, o := range w.w.s.shelf(w.kind).objects {
-			r.coming = append(r.coming, change{is: o})
+	w.w.kube.locked(func() {
+		shelf := w.w.kube.api.Shelf(w.kind)
+		for _, k := range shelf.Keys() {
+			r.coming = append(r.coming, change{is: shelf.Get(k)})
 		}
 		r.first = len(r.coming)
-		w.w.s.hearers = append(w.w.s.hearers, func(kind string, was, is client.Object) {
+		w.w.kube.api.Watch(func(kind string, was, is client.Object) {
 			if kind == w.kind && w.w.ctx.Err() == nil {
-				r.hear(change{was, is})
+				r.observe(change{was, is})
 			}
 		})
 	})
@@ -294,7 +123,7 @@ func (w *watch) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ 
 	return r, nil
 }
 
-// RemoveEventHandler does nothing: who has ended hears nothing.
+// RemoveEventHandler does nothing: after its context has ended a handler is not called.
 func (w *watch) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
 type change struct{ was, is client.Object }
@@ -310,7 +139,7 @@ type registration struct {
 	first  int // of them are the first list
 }
 
-func (r *registration) hear(c change) {
+func (r *registration) observe(c change) {
 	r.mu.Lock()
 	r.coming = append(r.coming, c)
 	r.mu.Unlock()
@@ -365,16 +194,17 @@ func (r *registration) Done() <-chan struct{}                    { return r.done
 // standIn is a manager that starts what production adds to it.
 type standIn struct {
 	manager.Manager // of which nothing else is used
-	client          *product
+	client          *cluster.Client
+	reader          cluster.Reader
 	cache           cacheOf
 	runnables       []manager.Runnable
 }
 
 func (m *standIn) GetClient() client.Client             { return m.client }
-func (m *standIn) GetAPIReader() client.Reader          { return m.client.reader }
+func (m *standIn) GetAPIReader() client.Reader          { return m.reader }
 func (m *standIn) GetCache() cache.Cache                { return m.cache }
 func (m *standIn) GetFieldIndexer() client.FieldIndexer { return m.cache }
-func (m *standIn) GetScheme() *runtime.Scheme           { return m.client.scheme }
+func (m *standIn) GetScheme() *runtime.Scheme           { return m.client.Scheme() }
 func (m *standIn) GetLogger() logr.Logger               { return logr.Discard() }
 
 func (m *standIn) GetControllerOptions() config.Controller {

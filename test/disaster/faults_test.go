@@ -17,6 +17,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -113,9 +114,9 @@ func (d *disaster) shows(sign string) {
 	d.t.Errorf("none of these answers has %q in it: %v", sign, d.sim.Refused())
 }
 
-// TestClassTurnsReady has pods wait for a class that is made after them: as soon as it can
+// TestClassBecomesReady has pods wait for a class that is made after them: as soon as it can
 // be used, instances are bought.
-func TestClassTurnsReady(t *testing.T) {
+func TestClassBecomesReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisaster(t, 1)
@@ -208,8 +209,8 @@ func newDisaster(t *testing.T, seed uint64, begin ...awssim.Fault) *disaster {
 	d := &disaster{world: newWorld(t, func(o *awssim.Options) { o.Seed = seed }), adopted: map[string]string{}, begun: time.Now(), ended: map[string]time.Time{}, orders: map[string][]string{}}
 	d.inject(begin...)
 	had := map[string]string{} // by claim
-	d.server.locked(func() {
-		d.server.hearers = append(d.server.hearers, func(kind string, was, is client.Object) {
+	d.kube.locked(func() {
+		d.kube.api.Watch(func(kind string, was, is client.Object) {
 			if claim, ok := is.(*karpenterv1.NodeClaim); ok && claim != nil {
 				d.order(claim)
 			}
@@ -253,9 +254,9 @@ func (d *disaster) order(claim *karpenterv1.NodeClaim) {
 	}
 }
 
-// strays returns the instances that were never a claim's, but for those that were launched
-// for claims that gave up before they heard of them: one for each.
-func (d *disaster) strays(ever []awssim.Instance) (strays []string) {
+// orphans returns the instances that were never a claim's, but for those that were launched
+// for claims that gave up before they learned of them: one for each.
+func (d *disaster) orphans(ever []awssim.Instance) (orphans []string) {
 	had := map[string]bool{}
 	for _, claim := range d.adopted {
 		had[claim] = true
@@ -270,22 +271,22 @@ func (d *disaster) strays(ever []awssim.Instance) (strays []string) {
 			return !had[claim] && ok && ended.After(i.Launched)
 		})
 		if at < 0 {
-			strays = append(strays, fmt.Sprintf("%s (of %s, launched %s)", i.ID, claims, i.Launched.Sub(d.begun)))
+			orphans = append(orphans, fmt.Sprintf("%s (of %s, launched %s)", i.ID, claims, i.Launched.Sub(d.begun)))
 			continue
 		}
 		had[claims[at]] = true
 	}
-	return strays
+	return orphans
 }
 
 // load wants so many pods, of three kinds.
 func (d *disaster) load(pods int) {
-	for i, a := range []*app{
-		{name: "small", cpuMilli: 300, memoryMiB: 500, grace: 5},
-		{name: "web", cpuMilli: 1000, memoryMiB: 1500, grace: 20},
-		{name: "big", cpuMilli: 2500, memoryMiB: 4000, grace: 30},
+	for i, a := range []*cluster.Workload{
+		{Name: "small", CPUMilli: 300, MemoryMiB: 500, GraceSeconds: 5},
+		{Name: "web", CPUMilli: 1000, MemoryMiB: 1500, GraceSeconds: 20},
+		{Name: "big", CPUMilli: 2500, MemoryMiB: 4000, GraceSeconds: 30},
 	} {
-		d.cluster.scale(a, (pods+i)/3)
+		d.kube.scale(a, (pods+i)/3)
 	}
 }
 
@@ -299,29 +300,29 @@ func (d *disaster) aftermath(pods int) {
 	t.Logf("all %d pods run %s after the faults", pods, time.Since(begun))
 	d.until(20*time.Minute, d.agree)
 	ever := d.sim.Instances()
-	if strays := d.strays(ever); len(strays) > 0 {
-		t.Errorf("%d of %d instances were never a claim's: %v", len(strays), len(ever), strays)
+	if orphans := d.orphans(ever); len(orphans) > 0 {
+		t.Errorf("%d of %d instances were never a claim's: %v", len(orphans), len(ever), orphans)
 	}
 	for _, line := range d.double {
 		t.Error(line)
 	}
 	d.load(0)
 	d.until(20*time.Minute, func() string { return d.allRun(0) })
-	d.server.locked(func() {
-		for _, pool := range all[*karpenterv1.NodePool](d.server) {
-			d.server.remove(pool, 0)
+	d.kube.locked(func() {
+		for _, pool := range cluster.All[*karpenterv1.NodePool](d.kube.api) {
+			d.kube.api.Delete(pool, 0)
 		}
-		for _, claim := range all[*karpenterv1.NodeClaim](d.server) { // whom the pool owned
-			d.server.remove(claim, 0)
+		for _, claim := range cluster.All[*karpenterv1.NodeClaim](d.kube.api) { // whom the pool owned
+			d.kube.api.Delete(claim, 0)
 		}
-		for _, class := range all[*awsv1.EC2NodeClass](d.server) {
-			d.server.remove(class, 0)
+		for _, class := range cluster.All[*awsv1.EC2NodeClass](d.kube.api) {
+			d.kube.api.Delete(class, 0)
 		}
 	})
 	d.until(30*time.Minute, func() (left string) {
-		d.server.locked(func() {
-			if n := len(all[*awsv1.EC2NodeClass](d.server)); n > 0 {
-				left = fmt.Sprintf("%d classes, %d claims, %d Nodes are left", n, len(all[*karpenterv1.NodeClaim](d.server)), len(d.server.shelf("Node").objects))
+		d.kube.locked(func() {
+			if n := len(cluster.All[*awsv1.EC2NodeClass](d.kube.api)); n > 0 {
+				left = fmt.Sprintf("%d classes, %d claims, %d Nodes are left", n, len(cluster.All[*karpenterv1.NodeClaim](d.kube.api)), d.kube.api.Shelf("Node").Len())
 			}
 		})
 		return left

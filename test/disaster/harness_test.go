@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // lastCalls is how long calls of AWS may go on that the product had begun when it ended.
@@ -33,12 +34,11 @@ const lastCalls = 3 * time.Minute
 
 // world is an account, a cluster, and the product between them.
 type world struct {
-	t       *testing.T
-	sim     *awssim.Sim
-	server  *server
-	cluster *cluster
-	cancel  context.CancelFunc // of the account and the cluster
-	around  sync.WaitGroup     // they
+	t      *testing.T
+	sim    *awssim.Sim
+	kube   *kube
+	cancel context.CancelFunc // of the account and the cluster
+	around sync.WaitGroup     // they
 
 	stop  context.CancelFunc // of the product; nil: it does not run
 	ended chan struct{}
@@ -51,9 +51,10 @@ type world struct {
 // newWorld starts an account and a cluster. The product is started by begin.
 func newWorld(t *testing.T, change func(*awssim.Options)) *world {
 	t.Helper()
-	w := &world{t: t, server: newServer(), said: map[string]string{}, log: slog.New(slog.DiscardHandler)}
-	w.cluster = newCluster(w.server)
-	opts := awssim.Options{Seed: 1, Registrar: w.cluster, Latency: 100 * time.Millisecond}
+	w := &world{t: t, said: map[string]string{}, log: slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel, w.kube = cancel, newKube(ctx)
+	opts := awssim.Options{Seed: 1, Registrar: w.kube, Latency: 100 * time.Millisecond}
 	if change != nil {
 		change(&opts)
 	}
@@ -61,12 +62,9 @@ func newWorld(t *testing.T, change func(*awssim.Options)) *world {
 	if w.sim, err = awssim.New(opts); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
 	w.around.Go(func() { w.sim.Run(ctx) })
-	w.around.Go(func() { w.cluster.run(ctx) })
-	w.server.locked(func() {
-		must(w.server.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{ClusterIP: "172.20.0.10"}}))
+	w.kube.locked(func() {
+		must(w.kube.api.Create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{ClusterIP: "172.20.0.10"}}))
 	})
 	return w
 }
@@ -85,12 +83,13 @@ func (w *world) begin() {
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("disaster", pflag.ContinueOnError))
 	settings.DisableClusterStateObservability = true // its metrics are the process's
-	c := newProduct(ctx, w.server, float64(settings.KubeClientQPS), settings.KubeClientBurst)
-	hints := newProduct(ctx, w.server, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
-	m := &standIn{client: c, cache: cacheOf{watches: &watches{reader: c.reader, ctx: ctx}}}
-	cloud := w.provider(c)
+	c := w.kube.newClient(ctx, float64(settings.KubeClientQPS), settings.KubeClientBurst)
+	nominations := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
+	reader := w.kube.newReader(ctx)
+	m := &standIn{client: c, reader: reader, cache: cacheOf{watches: &watches{Reader: reader, kube: w.kube, ctx: ctx}}}
+	cloud := w.provider(c, reader)
 	parts := &operator.Parts{
-		Manager: m, Settings: settings, Cloud: cloud, Nominations: hints, Now: time.Now,
+		Manager: m, Settings: settings, Cloud: cloud, Nominations: nominations, Now: time.Now,
 		Events: observe.NewRecorder(recorder{w: w}, time.Now), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
 		Conditions: observe.NewConditions(cloud.ClassKinds(), time.Now), Log: w.log,
 	}
@@ -115,11 +114,11 @@ func (w *world) kill() {
 	}
 }
 
-func (w *world) provider(c *product) *provider.Provider {
+func (w *world) provider(c client.Client, reader client.Reader) *provider.Provider {
 	cr := w.sim.Options().Credentials
 	p, err := provider.New(c, provider.Options{
 		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=",
-		VMMemoryOverheadPercent: 0.075, Reservations: true, InterruptionQueue: "demo", Now: time.Now, Log: w.log, Reader: c.reader,
+		VMMemoryOverheadPercent: 0.075, Reservations: true, InterruptionQueue: "demo", Now: time.Now, Log: w.log, Reader: reader,
 		KubernetesVersion: func(context.Context) (string, error) { return "1.35", nil },
 		Config: aws.Config{
 			Region: "us-east-1", BaseEndpoint: aws.String("http://awssim.local"), HTTPClient: &http.Client{Transport: w.sim.Transport()},
@@ -139,7 +138,7 @@ func (r recorder) Event(o runtime.Object, _, reason, message string) {
 	obj := o.(client.Object)
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.w.said[keyOf(obj).String()] = reason + ": " + message
+	r.w.said[cluster.KeyOf(obj).String()] = reason + ": " + message
 }
 
 func (recorder) Eventf(runtime.Object, string, string, string, ...any) {}
@@ -148,7 +147,7 @@ func (recorder) AnnotatedEventf(runtime.Object, map[string]string, string, strin
 }
 
 // lastSaid returns the last event about an object.
-func (w *world) lastSaid(k key) string {
+func (w *world) lastSaid(k cluster.Key) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.said[k.String()]
@@ -183,9 +182,9 @@ func (w *world) furnish(cpus ...string) {
 			}},
 		},
 	}
-	w.server.locked(func() {
-		must(w.server.create(class))
-		must(w.server.create(pool))
+	w.kube.locked(func() {
+		must(w.kube.api.Create(class))
+		must(w.kube.api.Create(pool))
 	})
 }
 
@@ -207,8 +206,8 @@ func (w *world) until(most time.Duration, what func() string) {
 
 // poolReady says what keeps the pool from being used; empty: nothing.
 func (w *world) poolReady() (missing string) {
-	w.server.locked(func() {
-		pool, _ := find[*karpenterv1.NodePool](w.server, "", "general")
+	w.kube.locked(func() {
+		pool, _ := cluster.Find[*karpenterv1.NodePool](w.kube.api, "", "general")
 		for _, c := range pool.Status.Conditions {
 			if c.Type == "Ready" && c.Status == metav1.ConditionTrue {
 				return
@@ -221,29 +220,28 @@ func (w *world) poolReady() (missing string) {
 
 // picture is what there is at an instant.
 type picture struct {
-	pods, running, bound, homeless int
-	nodes, claims                  int
+	pods, running, bound, unbound int
+	nodes, claims                 int
 }
 
 func (p picture) String() string {
-	return fmt.Sprintf("%d pods (%d running, %d more bound, %d without a node), %d nodes, %d claims", p.pods, p.running, p.bound, p.homeless, p.nodes, p.claims)
+	return fmt.Sprintf("%d pods (%d running, %d more bound, %d without a node), %d nodes, %d claims", p.pods, p.running, p.bound, p.unbound, p.nodes, p.claims)
 }
 
 func (w *world) picture() (p picture) {
-	w.server.locked(func() {
-		for _, o := range w.server.shelf("Pod").objects {
-			pod := o.(*corev1.Pod)
+	w.kube.locked(func() {
+		for _, pod := range cluster.All[*corev1.Pod](w.kube.api) {
 			p.pods++
 			switch {
 			case pod.Spec.NodeName == "":
-				p.homeless++
+				p.unbound++
 			case pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 				p.running++
 			default:
 				p.bound++
 			}
 		}
-		p.nodes, p.claims = len(w.server.shelf("Node").objects), len(w.server.shelf("NodeClaim").objects)
+		p.nodes, p.claims = w.kube.api.Shelf("Node").Len(), w.kube.api.Shelf("NodeClaim").Len()
 	})
 	return p
 }
@@ -267,12 +265,12 @@ func (w *world) agree() string {
 		}
 	}
 	var wrong []string
-	w.server.locked(func() {
+	w.kube.locked(func() {
 		nodes := map[string]bool{}
-		for _, n := range all[*corev1.Node](w.server) {
+		for _, n := range cluster.All[*corev1.Node](w.kube.api) {
 			nodes[n.Spec.ProviderID] = true
 		}
-		for _, c := range all[*karpenterv1.NodeClaim](w.server) {
+		for _, c := range cluster.All[*karpenterv1.NodeClaim](w.kube.api) {
 			if !live[c.Status.ProviderID] || !nodes[c.Status.ProviderID] {
 				wrong = append(wrong, fmt.Sprintf("claim %s: instance %q lives: %v, has a Node: %v", c.Name, c.Status.ProviderID, live[c.Status.ProviderID], nodes[c.Status.ProviderID]))
 			}

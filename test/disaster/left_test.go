@@ -8,6 +8,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -31,13 +32,14 @@ func TestSomeClaimsHaveLeft(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				d.kill()
 				claims, left := 0, 0
-				d.server.locked(func() {
-					pool, _ := find[*karpenterv1.NodePool](d.server, "", "general")
+				edit(d.kube, "general", func(pool *karpenterv1.NodePool) {
 					pool.Spec.Disruption.ConsolidateAfter.Duration = nil // what stays is empty, and stays
-					for i, claim := range all[*karpenterv1.NodeClaim](d.server) {
+				})
+				d.kube.locked(func() {
+					for i, claim := range cluster.All[*karpenterv1.NodeClaim](d.kube.api) {
 						if claims++; i%2 == 0 {
 							left++
-							d.server.remove(claim, 0)
+							d.kube.api.Delete(claim, 0)
 						}
 					}
 				})

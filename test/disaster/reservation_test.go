@@ -11,9 +11,10 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
-// reserve has the account reserve instances and the class use them, in a pool that buys
+// reserve has the account reserve instances and the class use them, in a pool that launches
 // nothing else.
 func (w *world) reserve(r awssim.Reservation) string {
 	w.t.Helper()
@@ -23,10 +24,11 @@ func (w *world) reserve(r awssim.Reservation) string {
 		w.t.Fatal(err)
 	}
 	w.furnish("8")
-	w.server.locked(func() {
-		class, _ := find[*awsv1.EC2NodeClass](w.server, "", "default")
+	edit(w.kube, "default", func(class *awsv1.EC2NodeClass) {
 		class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: r.Tags}}
-		pool, _ := find[*karpenterv1.NodePool](w.server, "", "general")
+	})
+	edit(w.kube, "general", func(pool *karpenterv1.NodePool) {
+		pool.Spec = *pool.Spec.DeepCopy()
 		for i := range pool.Spec.Template.Spec.Requirements {
 			if in := &pool.Spec.Template.Spec.Requirements[i]; in.Key == karpenterv1.CapacityTypeLabelKey {
 				in.Values = append(in.Values, karpenterv1.CapacityTypeReserved)
@@ -38,13 +40,13 @@ func (w *world) reserve(r awssim.Reservation) string {
 
 // inReservation counts the Nodes and claims that say that they are in a reservation.
 func (w *world) inReservation(id string) (nodes, claims int) {
-	w.server.locked(func() {
-		for _, n := range all[*corev1.Node](w.server) {
+	w.kube.locked(func() {
+		for _, n := range cluster.All[*corev1.Node](w.kube.api) {
 			if n.Labels[awsv1.LabelCapacityReservationID] == id && n.Labels[karpenterv1.CapacityTypeLabelKey] == karpenterv1.CapacityTypeReserved {
 				nodes++
 			}
 		}
-		for _, c := range all[*karpenterv1.NodeClaim](w.server) {
+		for _, c := range cluster.All[*karpenterv1.NodeClaim](w.kube.api) {
 			if c.Labels[awsv1.LabelCapacityReservationID] == id && c.Labels[karpenterv1.CapacityTypeLabelKey] == karpenterv1.CapacityTypeReserved {
 				claims++
 			}
@@ -58,7 +60,7 @@ func (w *world) fill(id string) {
 	w.t.Helper()
 	w.begin()
 	w.until(5*time.Minute, w.poolReady)
-	w.cluster.scale(&app{name: "app", cpuMilli: 3000, memoryMiB: 1024, grace: 20}, 6)
+	w.kube.scale(&cluster.Workload{Name: "app", CPUMilli: 3000, MemoryMiB: 1024, GraceSeconds: 20}, 6)
 	w.until(10*time.Minute, func() string { return w.allRun(6) })
 	w.until(5*time.Minute, w.agree)
 	if nodes, claims := w.inReservation(id); nodes != 3 || claims != 3 {

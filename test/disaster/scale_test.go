@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -34,17 +35,17 @@ func scaleUp(t *testing.T, pods int) {
 	w.begin()
 	w.until(5*time.Minute, w.poolReady)
 	time.Sleep(time.Minute) // what was spent on getting ready comes back
-	created := map[key]time.Time{}
-	w.server.locked(func() {
-		w.server.hearers = append(w.server.hearers, func(kind string, was, is client.Object) {
+	created := map[cluster.Key]time.Time{}
+	w.kube.locked(func() {
+		w.kube.api.Watch(func(kind string, was, is client.Object) {
 			if kind == "Pod" && was == nil {
-				created[keyOf(is)] = time.Now()
+				created[cluster.KeyOf(is)] = time.Now()
 			}
 		})
 	})
 	before, begun := w.sim.Calls(), time.Now()
 	for i := range apps {
-		w.cluster.scale(&app{name: fmt.Sprintf("app-%d", i), cpuMilli: 380, memoryMiB: 300, grace: 20}, pods/apps)
+		w.kube.scale(&cluster.Workload{Name: fmt.Sprintf("app-%d", i), CPUMilli: 380, MemoryMiB: 300, GraceSeconds: 20}, pods/apps)
 	}
 	w.until(20*time.Minute, func() string { return w.allRun(pods) })
 	t.Logf("%s, %s after the first was created", w.picture(), time.Since(begun))
@@ -56,9 +57,9 @@ func scaleUp(t *testing.T, pods int) {
 		launched[i.Node] = i.Launched
 	}
 	var waits []time.Duration
-	w.server.locked(func() {
-		for _, pod := range all[*corev1.Pod](w.server) {
-			waits = append(waits, launched[pod.Spec.NodeName].Sub(created[keyOf(pod)]))
+	w.kube.locked(func() {
+		for _, pod := range cluster.All[*corev1.Pod](w.kube.api) {
+			waits = append(waits, launched[pod.Spec.NodeName].Sub(created[cluster.KeyOf(pod)]))
 		}
 	})
 	slices.Sort(waits)
@@ -69,7 +70,7 @@ func scaleUp(t *testing.T, pods int) {
 			calls += n
 		}
 	}
-	t.Logf("%d instances, %.2f calls for each; from a pod's creation to EC2's answer for the instance it runs on: p50 %s, p99 %s; the batch window is 1 s without news, 10 s at most",
+	t.Logf("%d instances, %.2f calls for each; from a pod's creation to EC2's answer for the instance it runs on: p50 %s, p99 %s; the batch window is 1 s without a new pod, 10 s at most",
 		len(launched), float64(calls)/float64(len(launched)), waits[len(waits)/2], waits[len(waits)*99/100])
 	for answer, n := range w.sim.Refused() {
 		if strings.Contains(answer, "RequestLimitExceeded") {

@@ -8,10 +8,11 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // TestNodesAreSmaller has nodes offer less than is expected of their type, so that pods that would
-// just fit do not. The provider learns from the first nodes and buys another type.
+// just fit do not. The provider learns from the first nodes and launches another type.
 func TestNodesAreSmaller(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -29,8 +30,8 @@ func TestNodesAreSmaller(t *testing.T) {
 				w := newWorld(t, func(o *awssim.Options) { o.Beliefs = c.is })
 				defer w.end()
 				w.furnish("4")
-				w.server.locked(func() {
-					pool, _ := find[*karpenterv1.NodePool](w.server, "", "general")
+				edit(w.kube, "general", func(pool *karpenterv1.NodePool) {
+					pool.Spec = *pool.Spec.DeepCopy()
 					for i := range pool.Spec.Template.Spec.Requirements {
 						if in := &pool.Spec.Template.Spec.Requirements[i]; in.Key == awsv1.LabelInstanceCategory {
 							in.Key, in.Values = awsv1.LabelInstanceFamily, []string{"m5", "r5"} // with 16 and 32 GiB
@@ -40,20 +41,20 @@ func TestNodesAreSmaller(t *testing.T) {
 				w.begin()
 				w.until(5*time.Minute, w.poolReady)
 				const pods = 4
-				w.cluster.scale(&app{name: "exact", cpuMilli: 3000, memoryMiB: 14150, grace: 5}, pods)
+				w.kube.scale(&cluster.Workload{Name: "exact", CPUMilli: 3000, MemoryMiB: 14150, GraceSeconds: 5}, pods)
 				w.until(5*time.Minute, func() string { return w.allRun(pods) })
-				bought, vain := len(w.sim.Instances()), 0
+				launched, tooSmall := len(w.sim.Instances()), 0
 				for _, i := range w.sim.Instances() {
 					if i.Type == "m5.xlarge" && c.smaller {
-						vain++
+						tooSmall++
 					}
 				}
-				if bought-vain != pods || (vain > 0) != c.smaller || vain > 3*pods {
-					t.Errorf("%d instances were bought for %d pods, %d of them too small", bought, pods, vain)
+				if launched-tooSmall != pods || (tooSmall > 0) != c.smaller || tooSmall > 3*pods {
+					t.Errorf("%d instances were launched for %d pods, %d of them too small", launched, pods, tooSmall)
 				}
 				w.until(20*time.Minute, w.agree)
-				if more := len(w.sim.Instances()) - bought; more > 0 {
-					t.Errorf("%d instances more were bought when all pods ran", more)
+				if more := len(w.sim.Instances()) - launched; more > 0 {
+					t.Errorf("%d instances more were launched when all pods ran", more)
 				}
 			})
 		})

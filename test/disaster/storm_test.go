@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -25,7 +26,7 @@ const answered = 15 * time.Second
 
 // TestSpotStorm takes half of the nodes of a cluster back: each gets its two minutes'
 // notice within one minute. When a node's two minutes end, none of its pods may be left on
-// it, and each pod of the cluster runs or has a node, or is told for which instance it
+// it, and each pod of the cluster runs or has a node, or an event says for which instance it
 // waits, or what was short. The pool's budget, a tenth of the nodes, does not matter.
 func TestSpotStorm(t *testing.T) {
 	t.Parallel()
@@ -43,7 +44,7 @@ func TestSpotStorm(t *testing.T) {
 }
 
 // TestSpotStormWithoutCapacity has every pool of EC2 run out when the storm begins: nothing
-// can be replaced, and each pod must be told so.
+// can be replaced, and each pod must have an event that says so.
 func TestSpotStormWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
@@ -68,9 +69,9 @@ type storm struct {
 	ends map[string]time.Time
 	// late are pods on a node at its end, and held those among them that their disruption
 	// budget kept there; lost are those without a node that nobody spoke of.
-	late, held, lost map[key]string
+	late, held, lost map[cluster.Key]string
 	// refused and waiting are how many pods without a node there were at most at the end of
-	// a node: refused, and told for which instance they wait.
+	// a node: refused, and waiting for an instance that an event names.
 	refused, waiting int
 }
 
@@ -78,12 +79,12 @@ type storm struct {
 func newStorm(t *testing.T, nodes int) *storm {
 	t.Helper()
 	const apps = 10
-	s := &storm{world: newWorld(t, nil), nodes: nodes, pods: nodes * 7, ends: map[string]time.Time{}, late: map[key]string{}, held: map[key]string{}, lost: map[key]string{}}
+	s := &storm{world: newWorld(t, nil), nodes: nodes, pods: nodes * 7, ends: map[string]time.Time{}, late: map[cluster.Key]string{}, held: map[cluster.Key]string{}, lost: map[cluster.Key]string{}}
 	s.furnish("8") // and the kubelet keeps a part of that
 	s.begin()
 	s.until(5*time.Minute, s.poolReady)
 	for i := range apps {
-		s.cluster.scale(&app{name: fmt.Sprintf("app-%d", i), cpuMilli: 1000, memoryMiB: 1024, grace: 20}, s.pods/apps)
+		s.kube.scale(&cluster.Workload{Name: fmt.Sprintf("app-%d", i), CPUMilli: 1000, MemoryMiB: 1024, GraceSeconds: 20}, s.pods/apps)
 	}
 	s.until(15*time.Minute, func() string { return s.allRun(s.pods) })
 	s.until(15*time.Minute, s.agree)
@@ -110,7 +111,7 @@ func (s *storm) rage(t *testing.T) {
 	}
 	t.Logf("%d nodes were taken back; at their ends %d pods were still on one (%d more because of budgets), %d waited for an instance at most, %d were refused, %d had no answer; %d pods ran at least",
 		struck, len(s.late), len(s.held), s.waiting, s.refused, len(s.lost), least)
-	for _, lines := range []map[key]string{s.late, s.lost} {
+	for _, lines := range []map[cluster.Key]string{s.late, s.lost} {
 		for k, why := range lines {
 			t.Errorf("%s %s", k, why)
 		}
@@ -120,7 +121,7 @@ func (s *storm) rage(t *testing.T) {
 	t.Logf("after the storm: %s", s.picture())
 }
 
-// judge looks when the time of an instance is just over.
+// judge checks the pods when the time of an instance is just over.
 func (s *storm) judge() {
 	over := map[string]bool{}
 	for instance, at := range s.ends {
@@ -133,21 +134,24 @@ func (s *storm) judge() {
 		return
 	}
 	waiting, refused := 0, 0
-	s.server.locked(func() {
-		for _, h := range s.cluster.hosts {
-			if h.node == nil || !over[h.node.Spec.ProviderID[strings.LastIndex(h.node.Spec.ProviderID, "/")+1:]] {
+	s.kube.locked(func() {
+		for _, node := range cluster.All[*corev1.Node](s.kube.api) {
+			if !over[node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]] {
 				continue
 			}
-			for k, pod := range h.pods {
+			for _, pod := range s.kube.api.PodsOn(node.Name) {
 				kept := s.late
-				if b, _ := find[*policyv1.PodDisruptionBudget](s.server, k.Namespace, pod.Labels[appLabel]); b.Status.DisruptionsAllowed == 0 {
+				if b, _ := cluster.Find[*policyv1.PodDisruptionBudget](s.kube.api, pod.Namespace, pod.Labels[cluster.AppLabel]); b.Status.DisruptionsAllowed == 0 {
 					kept = s.held
 				}
-				kept[k] = fmt.Sprintf("is still on %s at its end; taints %v", h.node.Name, h.node.Spec.Taints)
+				kept[cluster.KeyOf(pod)] = fmt.Sprintf("is still on %s at its end; taints %v", node.Name, node.Spec.Taints)
 			}
 		}
-		for k := range s.cluster.homeless {
-			pod, _ := find[*corev1.Pod](s.server, k.Namespace, k.Name)
+		for _, pod := range cluster.All[*corev1.Pod](s.kube.api) {
+			if pod.Spec.NodeName != "" {
+				continue
+			}
+			k := cluster.KeyOf(pod)
 			waits := time.Since(pod.CreationTimestamp.Time)
 			switch said := s.lastSaid(k); {
 			case strings.HasPrefix(said, "FailedScheduling"):
@@ -155,7 +159,7 @@ func (s *storm) judge() {
 			case strings.HasPrefix(said, "Nominated"):
 				waiting++
 			case waits > answered:
-				s.lost[k] = fmt.Sprintf("has waited for %s and was told %q", waits, said)
+				s.lost[k] = fmt.Sprintf("has waited for %s and the last event says %q", waits, said)
 			}
 		}
 	})

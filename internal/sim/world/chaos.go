@@ -7,106 +7,40 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
-// Fault is a thing that goes wrong, or that a user does.
-type Fault string
-
-// The faults. Those of writes and of the cloud strike with a probability, the others from
-// time to time.
-const (
-	CrashBefore   Fault = "crash-before-write"
-	CrashAfter    Fault = "crash-after-write"
-	AnswerLost    Fault = "answer-lost"
-	AnswerSlow    Fault = "answer-slow"
-	Refused       Fault = "write-refused"
-	Conflict      Fault = "conflict"
-	Throttled     Fault = "throttled"
-	LaunchRefused Fault = "launch-unanswered"
-	LaunchLost    Fault = "launch-answer-lost"
-	LaunchUnready Fault = "class-not-ready"
-	CloudDown     Fault = "cloud-error"
-	NeverJoins    Fault = "node-never-joins"
-	JoinsLate     Fault = "node-joins-late"
-	DetachLate    Fault = "volume-detaches-late"
-	ThinksLong    Fault = "thinks-long"
-
-	Crash       Fault = "crash"
-	Stopped     Fault = "leader-stopped"
-	WatchLags   Fault = "watch-lags"
-	WatchRelist Fault = "watch-relists"
-	Freeze      Fault = "node-not-ready"
-	Reclaim     Fault = "reclaim"
-	Shortage    Fault = "shortage"
-	NodeDeleted Fault = "node-deleted"
-	PodDeleted  Fault = "pod-deleted"
-	ClaimGone   Fault = "claim-deleted"
-	PoolEdited  Fault = "pool-edited"
-	PoolGone    Fault = "pool-deleted"
-	Drift       Fault = "image-drift"
-	ClockJump   Fault = "clock-jump"
-	Scale       Fault = "scale"
-	Rollout     Fault = "rollout"
-)
-
+// timed has the mean time between two of each fault that strikes from time to time.
+//
 //nolint:gochecknoglobals // what there is, which nobody changes
-var (
-	writeFaults  = []Fault{CrashBefore, CrashAfter, AnswerLost, AnswerSlow, Refused, Conflict, Throttled}
-	launchFaults = []Fault{LaunchRefused, LaunchLost, LaunchUnready, CrashAfter}
-	joinFaults   = []Fault{NeverJoins, JoinsLate, CloudDown}
-	volumeFaults = []Fault{DetachLate}
-	thinkFaults  = []Fault{ThinksLong}
-	// timed has the mean time between two of each.
-	timed = []struct {
-		fault Fault
-		mean  time.Duration
-		does  func(*chaos)
-	}{
-		{Crash, 40 * time.Minute, (*chaos).crash},
-		{Stopped, 60 * time.Minute, (*chaos).stopLeader},
-		{WatchLags, 8 * time.Minute, (*chaos).lag},
-		{WatchRelist, 10 * time.Minute, (*chaos).relist},
-		{Freeze, 30 * time.Minute, (*chaos).freezeOne},
-		{Reclaim, 25 * time.Minute, (*chaos).reclaim},
-		{Shortage, 20 * time.Minute, (*chaos).shortage},
-		{NodeDeleted, 60 * time.Minute, (*chaos).deleteNode},
-		{PodDeleted, 10 * time.Minute, (*chaos).deletePod},
-		{ClaimGone, 60 * time.Minute, (*chaos).deleteClaim},
-		{PoolEdited, 45 * time.Minute, (*chaos).editPool},
-		{PoolGone, 4 * time.Hour, (*chaos).deletePool},
-		{Drift, 3 * time.Hour, (*chaos).drift},
-		{ClockJump, 90 * time.Minute, (*chaos).jump},
-		{Scale, 6 * time.Minute, (*chaos).scale},
-		{Rollout, 60 * time.Minute, (*chaos).rollout},
-	}
-)
-
-// slowest is how long an answer takes at most that comes, or a decision.
-const slowest = 3 * time.Second
-
-// zones are those of the cloud.
-var zones = []string{"test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"} //nolint:gochecknoglobals // a constant
-
-// manyNodes is from how many nodes on workloads are larger and instance types smaller.
-const manyNodes = 50
-
-// chaos is what the seed decides: the cluster and its load at first, then faults and users.
-type chaos struct {
-	w      *World
-	stormy bool
-	odds   map[Fault]float64
-	skew   time.Duration
-	slow   time.Duration // how slow the cloud is
-	pools  []*karpenterv1.NodePool
+var timed = []struct {
+	fault Fault
+	mean  time.Duration
+	does  func(*chaos)
+}{
+	{Crash, 40 * time.Minute, (*chaos).crash},
+	{Stopped, 60 * time.Minute, (*chaos).stopLeader},
+	{WatchLags, 8 * time.Minute, (*chaos).lag},
+	{WatchRelist, 10 * time.Minute, (*chaos).relist},
+	{Freeze, 30 * time.Minute, (*chaos).freezeOne},
+	{Reclaim, 25 * time.Minute, (*chaos).reclaim},
+	{Shortage, 20 * time.Minute, (*chaos).shortage},
+	{NodeDeleted, 60 * time.Minute, (*chaos).deleteNode},
+	{PodDeleted, 10 * time.Minute, (*chaos).deletePod},
+	{ClaimGone, 60 * time.Minute, (*chaos).deleteClaim},
+	{PoolEdited, 45 * time.Minute, (*chaos).editPool},
+	{PoolGone, 4 * time.Hour, (*chaos).deletePool},
+	{Drift, 3 * time.Hour, (*chaos).drift},
+	{ClockJump, 90 * time.Minute, (*chaos).jump},
+	{Scale, 6 * time.Minute, (*chaos).scale},
+	{Rollout, 60 * time.Minute, (*chaos).rollout},
 }
 
 func newChaos(w *World) *chaos { return &chaos{w: w, odds: map[Fault]float64{}} }
@@ -115,38 +49,31 @@ func newChaos(w *World) *chaos { return &chaos{w: w, odds: map[Fault]float64{}} 
 func (c *chaos) begin() {
 	w := c.w
 	c.stormy = w.opts.Stormy > 0
-	w.api.watchers = append(w.api.watchers, func(kind string, was, is object) {
+	w.api.Watch(func(kind string, was, is client.Object) {
 		for _, p := range w.processes() {
-			if n := p.heard.of[kind]; n != nil {
-				n.hear(was, is)
+			if n := p.informers.of[kind]; n != nil {
+				n.observe(was, is)
 			}
 		}
 	})
-	for _, name := range []string{namespace, "kube-system"} {
-		_ = w.api.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	for _, name := range []string{cluster.Namespace, "kube-system"} {
+		_ = w.api.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	_ = w.api.create(&kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	_ = w.api.Create(&kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	c.setReady()
 	c.makePools()
 	for _, p := range c.pools {
-		_ = w.api.create(p.DeepCopy())
+		_ = w.api.Create(p.DeepCopy())
 	}
-	w.workloads.addDaemon()
-	w.volumes.addClass()
+	w.workloads.AddDaemon()
+	w.cluster.Volumes.AddClass()
 	c.makeApps()
 	w.startProcess()
-	w.every(10*time.Second, w.kubelets.look)
-	w.every(lookEvery, w.checks.look)
+	w.cluster.Start()
+	w.every(checkEvery, w.checks.checkAll)
 	c.arm()
 	w.tenant.begin()
 	w.after(w.opts.Stormy, c.end)
-}
-
-func (c *chaos) setReady() {
-	class, _ := find[*kwokv1alpha1.KWOKNodeClass](c.w.api, "", "default")
-	edit(c.w.api, class, func(k *kwokv1alpha1.KWOKNodeClass) {
-		k.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: second(c.w.at)}}
-	})
 }
 
 // arm decides which faults there are in this world, and how often.
@@ -196,7 +123,7 @@ func (c *chaos) again(f Fault, mean time.Duration, does func(*chaos)) {
 func (c *chaos) end() {
 	w := c.w
 	w.note("calm")
-	w.tenant.look() // before the clocks are right again, as in jump
+	w.tenant.check() // before the clocks are right again, as in jump
 	c.stormy, c.skew, c.slow = false, 0, 0
 	clear(c.odds)
 	clear(w.cloud.stock)
@@ -206,167 +133,18 @@ func (c *chaos) end() {
 		}
 	}
 	for _, p := range c.pools {
-		if had, ok := find[*karpenterv1.NodePool](w.api, "", p.Name); ok && had.DeletionTimestamp == nil {
-			edit(w.api, had, func(np *karpenterv1.NodePool) { np.Spec = *p.Spec.DeepCopy() })
+		if had, ok := cluster.Find[*karpenterv1.NodePool](w.api, "", p.Name); ok && had.DeletionTimestamp == nil {
+			cluster.Edit(w.api, had, func(np *karpenterv1.NodePool) { np.Spec = *p.Spec.DeepCopy() })
 		} else {
-			_ = w.api.create(p.DeepCopy())
+			_ = w.api.Create(p.DeepCopy())
 		}
 	}
-	for _, a := range w.workloads.apps {
-		if a.runs > 0 {
-			a.replicas = 0
+	for _, a := range w.workloads.All {
+		if a.RunsFor > 0 {
+			a.Replicas = 0
 		}
-		w.workloads.stir(a)
+		w.workloads.Wake(a)
 	}
-}
-
-// onWrite decides what goes wrong with a write.
-func (c *chaos) onWrite() Fault { return c.draw(writeFaults) }
-
-// onLaunch decides what goes wrong with a launch.
-func (c *chaos) onLaunch() Fault { return c.draw(launchFaults) }
-
-// onThought decides whether a decision takes long.
-func (c *chaos) onThought() Fault { return c.draw(thinkFaults) }
-
-func (c *chaos) cloudFails() bool { return c.odds[CloudDown] > 0 && c.w.chance(c.odds[CloudDown]) }
-
-func (c *chaos) draw(faults []Fault) Fault {
-	if !c.stormy {
-		return ""
-	}
-	x := c.w.rand.Float64()
-	for _, f := range faults {
-		if x -= c.odds[f]; x < 0 {
-			c.w.count(string(f))
-			return f
-		}
-	}
-	return ""
-}
-
-// before returns what a write is answered that is not performed.
-func (f Fault) before(w *World, kind, name string) error {
-	switch f {
-	case Refused:
-		return apierrors.NewInternalError(errCloud)
-	case Conflict:
-		return apierrors.NewConflict(resourceOf(kind), name, errCloud)
-	case Throttled:
-		w.at = w.at.Add(w.between(0, 100*time.Millisecond))
-		return apierrors.NewTooManyRequests("world: too many requests", 1)
-	default:
-		return nil
-	}
-}
-
-// delay is how long the cloud takes beside what is asked.
-func (c *chaos) delay() time.Duration { return c.w.between(0, 100*time.Millisecond+c.slow) }
-
-// joining decides when an instance's Node joins, if it does.
-func (c *chaos) joining() (wait time.Duration, joins bool) {
-	w := c.w
-	wait = w.between(10*time.Second, 45*time.Second)
-	switch c.draw(joinFaults) {
-	case NeverJoins:
-		return 0, false
-	case JoinsLate:
-		wait += w.between(time.Minute, 20*time.Minute)
-	default:
-	}
-	return wait, true
-}
-
-// makePools makes one to three pools.
-func (c *chaos) makePools() {
-	w := c.w
-	for i := range 1 + w.rand.IntN(3) {
-		np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pool-%d", i)}}
-		group := kwokv1alpha1.Group
-		np.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: group, Kind: "KWOKNodeClass", Name: "default"}
-		np.Spec.Template.Spec.Requirements = []karpenterv1.NodeSelectorRequirementWithMinValues{}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements,
-				karpenterv1.NodeSelectorRequirementWithMinValues{Key: karpenterv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(w, []string{"spot", "on-demand"})}})
-		}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}}
-		}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: new(w.life())}
-		}
-		if w.chance(0.3) {
-			np.Spec.Template.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: w.between(5*time.Minute, time.Hour).Round(time.Second)}
-		}
-		np.Spec.Disruption = karpenterv1.Disruption{
-			ConsolidationPolicy: karpenterv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
-			ConsolidateAfter:    karpenterv1.NillableDuration{Duration: new(pick(w, []time.Duration{0, 15 * time.Second, 2 * time.Minute}))},
-			Budgets:             []karpenterv1.Budget{{Nodes: pick(w, []string{"10%", "30%", "1", "3", "100%"})}},
-		}
-		if i > 0 && w.chance(0.5) {
-			weight := int32(w.rand.IntN(100) + 1)
-			np.Spec.Weight = &weight
-		}
-		if i > 0 && w.chance(0.5) { // the first has room for all
-			np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(8+w.rand.IntN(60)), resource.DecimalSI)}
-		}
-		c.pools = append(c.pools, np)
-	}
-}
-
-// makeApps makes the load.
-func (c *chaos) makeApps() {
-	w := c.w
-	nodes := w.opts.Nodes
-	if nodes == 0 {
-		nodes = 3 + w.rand.IntN(25)
-	}
-	left := int64(nodes) * 6000
-	for i := 0; left > 0; i++ {
-		a := &app{
-			name: fmt.Sprintf("app-%02d", i), cpuMilli: pick(w, []int64{100, 250, 500, 1000, 2000, 3500}), grace: pick(w, []int64{1, 10, 30, 60}),
-			spread: w.chance(0.2), apart: w.chance(0.1), held: w.chance(0.04), keeps: w.chance(0.12),
-		}
-		if w.chance(0.15) {
-			a.priority = important
-		}
-		a.memoryMiB = a.cpuMilli * pick(w, []int64{1, 2, 4})
-		a.replicas = 1 + w.rand.IntN(max(1, min(40, int(left/a.cpuMilli))))
-		if w.opts.Nodes > manyNodes {
-			a.replicas *= 4
-		}
-		switch {
-		case a.apart, a.keeps:
-			a.replicas = min(a.replicas, 6)
-		case a.held: // they keep nodes that users delete for ever
-			a.replicas = 1
-		}
-		if !a.spread && w.chance(0.15) {
-			a.zone = pick(w, zones)
-		}
-		if !a.spread && !a.apart && !a.keeps && w.chance(0.15) {
-			a.runs = w.between(time.Minute, 30*time.Minute)
-		}
-		left -= int64(a.replicas) * a.cpuMilli
-		var budget *policyv1.PodDisruptionBudgetSpec
-		switch w.rand.IntN(4) {
-		case 0:
-			budget = &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: pickBudget(w)}
-		case 1:
-			budget = &policyv1.PodDisruptionBudgetSpec{MinAvailable: percent(50 + w.rand.IntN(40))}
-		}
-		if a.runs > 0 || a.replicas == 1 {
-			budget = nil
-		}
-		w.workloads.add(a, budget)
-	}
-}
-
-func pickBudget(w *World) *intstr.IntOrString {
-	if w.chance(0.5) {
-		return number(1)
-	}
-	return percent(10 + w.rand.IntN(40))
 }
 
 func (c *chaos) crash() {
@@ -376,7 +154,7 @@ func (c *chaos) crash() {
 }
 
 const (
-	// lease is for how long a leader that is not heard of leads.
+	// lease is for how long a leader that does not renew its lease leads.
 	lease = 15 * time.Second
 	// lastWords is how long one goes on at most that was stopped for longer: it ends when its
 	// fence keeps something in.
@@ -407,7 +185,7 @@ func (c *chaos) lag() {
 	if p.dead || !p.running {
 		return
 	}
-	n := pick(c.w, p.heard.sorted)
+	n := pick(c.w, p.informers.sorted)
 	n.held = c.w.at.Add(c.w.between(100*time.Millisecond, 15*time.Second))
 }
 
@@ -416,7 +194,7 @@ func (c *chaos) relist() {
 	if p.dead || !p.running {
 		return
 	}
-	pick(c.w, p.heard.sorted).relist(false)
+	pick(c.w, p.informers.sorted).relist(false)
 }
 
 func (c *chaos) victim() *instance {
@@ -453,26 +231,26 @@ func (c *chaos) shortage() {
 }
 
 func (c *chaos) deleteNode() {
-	if nodes := all[*corev1.Node](c.w.api); len(nodes) > 0 {
-		c.w.api.remove(pick(c.w, nodes), 0)
+	if nodes := cluster.All[*corev1.Node](c.w.api); len(nodes) > 0 {
+		c.w.api.Delete(pick(c.w, nodes), 0)
 	}
 }
 
 func (c *chaos) deletePod() {
-	if pods := all[*corev1.Pod](c.w.api); len(pods) > 0 {
+	if pods := cluster.All[*corev1.Pod](c.w.api); len(pods) > 0 {
 		pod := pick(c.w, pods)
-		c.w.api.remove(pod, graceOf(pod))
+		c.w.api.Delete(pod, cluster.GraceOf(pod))
 	}
 }
 
 func (c *chaos) deleteClaim() {
-	if claims := all[*karpenterv1.NodeClaim](c.w.api); len(claims) > 0 {
-		c.w.api.remove(pick(c.w, claims), 0)
+	if claims := cluster.All[*karpenterv1.NodeClaim](c.w.api); len(claims) > 0 {
+		c.w.api.Delete(pick(c.w, claims), 0)
 	}
 }
 
 func (c *chaos) pool() *karpenterv1.NodePool {
-	if pools := all[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
+	if pools := cluster.All[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
 		return pick(c.w, pools)
 	}
 	return nil
@@ -483,7 +261,7 @@ func (c *chaos) editPool() {
 	if np == nil {
 		return
 	}
-	edit(c.w.api, np, func(np *karpenterv1.NodePool) {
+	cluster.Edit(c.w.api, np, func(np *karpenterv1.NodePool) {
 		switch c.w.rand.IntN(4) {
 		case 0:
 			np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: pick(c.w, []string{"0", "10%", "50%", "2"})}}
@@ -503,10 +281,10 @@ func (c *chaos) deletePool() {
 	if np == nil {
 		return
 	}
-	c.w.api.remove(np, 0)
+	c.w.api.Delete(np, 0)
 	for _, p := range c.pools {
 		if p.Name == np.Name {
-			c.w.after(c.w.between(time.Second, 10*time.Minute), func() { _ = c.w.api.create(p.DeepCopy()) })
+			c.w.after(c.w.between(time.Second, 10*time.Minute), func() { _ = c.w.api.Create(p.DeepCopy()) })
 		}
 	}
 }
@@ -514,27 +292,27 @@ func (c *chaos) deletePool() {
 func (c *chaos) drift() { c.w.cloud.image++ }
 
 func (c *chaos) jump() {
-	c.w.tenant.look() // while it is known by which clock
+	c.w.tenant.check() // while it is known by which clock
 	c.skew = c.w.between(-90*time.Second, 90*time.Second)
 }
 
 func (c *chaos) scale() {
-	a := pick(c.w, c.w.workloads.apps)
-	if a.apart || a.keeps {
+	a := pick(c.w, c.w.workloads.All)
+	if a.Apart || a.Stateful {
 		return
 	}
 	factor := 0.3 + 2*c.w.rand.Float64()
-	if most := 4 * (a.replicas + 2); c.w.opts.Nodes > manyNodes {
+	if most := 4 * (a.Replicas + 2); c.w.opts.Nodes > manyNodes {
 		factor = 0.7 + 0.6*c.w.rand.Float64()
-		a.replicas = min(most, max(1, int(float64(a.replicas)*factor)))
+		a.Replicas = min(most, max(1, int(float64(a.Replicas)*factor)))
 	} else {
-		a.replicas = min(60, max(1, int(float64(a.replicas)*factor)))
+		a.Replicas = min(60, max(1, int(float64(a.Replicas)*factor)))
 	}
-	c.w.workloads.stir(a)
+	c.w.workloads.Wake(a)
 }
 
 func (c *chaos) rollout() {
-	a := pick(c.w, c.w.workloads.apps)
-	a.revision++
-	c.w.workloads.stir(a)
+	a := pick(c.w, c.w.workloads.All)
+	a.Revision++
+	c.w.workloads.Wake(a)
 }

@@ -11,18 +11,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // What checkers allow.
 const (
 	// lookEvery is how often the whole is looked at.
-	lookEvery = 5 * time.Second
-	// writesMost is how many writes to one object, and looks at one, a minute may have.
-	writesMost, looksMost = 120, 600
+	checkEvery = 5 * time.Second
+	// writesMost is how many writes to one object, and reconciliations of one, a minute may have.
+	writesMost, reconcilesMost = 120, 600
 	// idleMost is how many of the writes to one object may change nothing.
 	idleMost = 20
 	// orphanMost is how long an instance may be without anybody who accounts for it.
@@ -33,8 +35,8 @@ const (
 	edited = 15 * time.Minute
 	// forMoney is the reason for which nodes go that cost more than they need.
 	forMoney = "Underutilized"
-	// quietFor is how long nothing may have happened when the world is at rest.
-	quietFor = 15 * time.Minute
+	// idleFor is how long nothing may have happened when the world is at rest.
+	idleFor = 15 * time.Minute
 )
 
 // Annotations by which the product says what belongs together.
@@ -43,41 +45,17 @@ const (
 	replacesKey = "dovetail.sh/replaces"
 )
 
-// checks judges what the product does. It reads the server and the cloud, and shares no
-// code with the product.
-type checks struct {
-	w         *World
-	byProduct bool
-	nodeHours float64
-
-	writes, idle, looks map[string]int // in this minute
-	minute              time.Time
-	poolEdited          map[string]time.Time
-	most                map[string]int // nodes of a pool, in the last quarter of an hour
-	mostSince           time.Time
-	lost                map[string]bool // steps that lost a replacement
-	boundAt             map[key]time.Time
-	lastLaunch          time.Time
-	lastEviction        time.Time
-	why                 string // of them
-	lastExpired         time.Time
-	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
-	// drifted for its turn: what budgets allow one by one waits for it; or when a node was last
-	// removed for money: what is bought for it is young for an hour, and spared.
-	lastHeld time.Time
-}
-
 func newChecks(w *World) *checks {
 	c := &checks{
-		w: w, writes: map[string]int{}, idle: map[string]int{}, looks: map[string]int{}, poolEdited: map[string]time.Time{},
-		most: map[string]int{}, lost: map[string]bool{}, boundAt: map[key]time.Time{},
+		w: w, writes: map[string]int{}, idle: map[string]int{}, reconciles: map[string]int{}, poolEdited: map[string]time.Time{},
+		most: map[string]int{}, lost: map[string]bool{}, boundAt: map[cluster.Key]time.Time{},
 	}
-	w.api.watchers = append(w.api.watchers, c.hear)
+	w.api.Watch(c.observe)
 	return c
 }
 
-// hear judges every write as it happens.
-func (c *checks) hear(kind string, was, is object) {
+// observe judges every write as it happens.
+func (c *checks) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "NodePool":
 		if is == nil || was != nil && was.GetGeneration() != is.GetGeneration() {
@@ -90,9 +68,9 @@ func (c *checks) hear(kind string, was, is object) {
 	case "Pod":
 		switch pod, _ := is.(*corev1.Pod); {
 		case is == nil:
-			delete(c.boundAt, keyOf(was))
+			delete(c.boundAt, cluster.KeyOf(was))
 		case pod.Spec.NodeName != "" && (was == nil || was.(*corev1.Pod).Spec.NodeName == ""):
-			c.boundAt[keyOf(is)] = c.w.at
+			c.boundAt[cluster.KeyOf(is)] = c.w.at
 		}
 	case "Node":
 		if is != nil {
@@ -101,7 +79,7 @@ func (c *checks) hear(kind string, was, is object) {
 	}
 }
 
-func nameOf(was, is object) string {
+func nameOf(was, is client.Object) string {
 	if is != nil {
 		return is.GetName()
 	}
@@ -140,7 +118,7 @@ func conditionOf(nc *karpenterv1.NodeClaim, kind string) (metav1.Condition, bool
 }
 
 // productWrites: no write repeats for ever.
-func (c *checks) productWrites(verb, kind string, o object) {
+func (c *checks) productWrites(verb, kind string, o client.Object) {
 	what := verb + " " + kind + " " + o.GetNamespace() + "/" + o.GetName() + o.GetGenerateName()
 	if c.writes[what]++; c.writes[what] > writesMost && verb != "create" {
 		c.w.fail("hot loop: %d times in a minute: %s", c.writes[what], what)
@@ -148,7 +126,7 @@ func (c *checks) productWrites(verb, kind string, o object) {
 }
 
 // idleWrite: no write repeats without change.
-func (c *checks) idleWrite(kind string, o object) {
+func (c *checks) idleWrite(kind string, o client.Object) {
 	if !c.byProduct {
 		return
 	}
@@ -161,17 +139,17 @@ func (c *checks) idleWrite(kind string, o object) {
 // reconciled: nothing is looked at all the time.
 func (c *checks) reconciled(controller string, r reconcile.Request) {
 	what := controller + " " + r.String()
-	if c.looks[what]++; c.looks[what] > looksMost {
-		c.w.fail("hot loop: %d looks in a minute: %s", c.looks[what], what)
+	if c.reconciles[what]++; c.reconciles[what] > reconcilesMost {
+		c.w.fail("hot loop: %d reconciliations in a minute: %s", c.reconciles[what], what)
 	}
 }
 
 // claimOf returns the claim that accounts for an instance.
 func (c *checks) claimOf(i *instance) *karpenterv1.NodeClaim {
-	if nc, ok := find[*karpenterv1.NodeClaim](c.w.api, "", i.Claim); ok && (string(nc.UID) == i.Token || nc.Status.ProviderID == i.ID) {
+	if nc, ok := cluster.Find[*karpenterv1.NodeClaim](c.w.api, "", i.Claim); ok && (string(nc.UID) == i.Token || nc.Status.ProviderID == i.ID) {
 		return nc
 	}
-	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, nc := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if nc.Status.ProviderID == i.ID {
 			return nc
 		}
@@ -216,7 +194,7 @@ func (c *checks) launched(i *instance) {
 			}
 		}
 	}
-	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
+	np, ok := cluster.Find[*karpenterv1.NodePool](c.w.api, "", pool)
 	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited {
 		return
 	}
@@ -237,30 +215,30 @@ func (c *checks) terminates(i *instance) {
 	if nc != nil && c.pastDeadline(nc) || !c.w.cloud.kubeletUp(i.node) {
 		return
 	}
-	for _, pod := range c.w.api.podsOn(i.node) {
-		if pod.Labels[appLabel] != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
+	for _, pod := range c.w.api.PodsOn(i.node) {
+		if pod.Labels[cluster.AppLabel] != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && c.w.at.Sub(c.boundAt[cluster.KeyOf(pod)]) > blind {
 			c.w.fail("instance %s is ended though pod %s runs on it", i.ID, pod.Name)
 		}
 	}
-	for _, a := range all[*storagev1.VolumeAttachment](c.w.api) {
+	for _, a := range cluster.All[*storagev1.VolumeAttachment](c.w.api) {
 		if pv := *a.Spec.Source.PersistentVolumeName; a.Spec.NodeName == i.node && c.w.at.Sub(a.CreationTimestamp.Time) > blind && !c.isStuck(pv, i.node) {
 			c.w.fail("instance %s is ended though volume %s is attached to it", i.ID, pv)
 		}
 	}
 }
 
-// isStuck tells whether the pod that uses a volume should have ended more than a minute ago by
+// isStuck reports whether the pod that uses a volume should have ended more than a minute ago by
 // the product's clock: then neither is waited for.
 func (c *checks) isStuck(pv, node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
-		if pod.DeletionTimestamp != nil && c.w.volumes.uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
+	for _, pod := range c.w.api.PodsOn(node) {
+		if pod.DeletionTimestamp != nil && c.w.cluster.Volumes.Uses(pod, pv) && c.w.at.Add(c.w.chaos.skew).Sub(pod.DeletionTimestamp.Time) > time.Minute {
 			return true
 		}
 	}
 	return false
 }
 
-// pastDeadline tells whether a drain may use force.
+// pastDeadline reports whether a drain may use force.
 func (c *checks) pastDeadline(nc *karpenterv1.NodeClaim) bool {
 	at, err := time.Parse(time.RFC3339, nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey])
 	return err == nil && !c.w.at.Add(3*time.Minute).Before(at) // clocks differ, and pods are given their grace before
@@ -275,14 +253,14 @@ func (c *checks) evicted(pod *corev1.Pod) {
 	if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
 		c.w.fail("pod %s is evicted, which must not be disrupted", pod.Name)
 	}
-	if node, ok := find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil {
+	if node, ok := cluster.Find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil {
 		c.w.fail("pod %s is evicted from node %s, which stays", pod.Name, node.Name)
 	}
 }
 
 // productDeletes judges a deletion that nobody but the product asked for.
-func (c *checks) productDeletes(o object, forced bool) {
-	if o.GetDeletionTimestamp() != nil && kindOf(o) != "Pod" {
+func (c *checks) productDeletes(o client.Object, forced bool) {
+	if o.GetDeletionTimestamp() != nil && cluster.KindOf(o) != "Pod" {
 		return
 	}
 	switch o := o.(type) {
@@ -321,27 +299,27 @@ func (c *checks) deletesPod(pod *corev1.Pod, forced bool) {
 		return
 	}
 	at, err := time.Parse(time.RFC3339, nc.Annotations[karpenterv1.NodeClaimTerminationTimestampAnnotationKey])
-	if err != nil || !forced || c.w.at.Add(graceOf(pod)+3*time.Minute).Before(at) {
+	if err != nil || !forced || c.w.at.Add(cluster.GraceOf(pod)+3*time.Minute).Before(at) {
 		c.w.fail("pod %s is deleted without an eviction and before the deadline of its node", pod.Name)
 	}
 }
 
-// mustGo tells whether a claim has another reason to go than somebody's choice: it did not
+// mustGo reports whether a claim has another reason to go than somebody's choice: it did not
 // become a node, has expired, is broken or has lost its instance, or its Node is deleted.
 func (c *checks) mustGo(nc *karpenterv1.NodeClaim) bool {
 	i := c.instanceOf(nc)
-	if _, initialised := conditionOf(nc, karpenterv1.ConditionTypeInitialized); !initialised || i == nil || !c.w.cloud.kubeletUp(i.node) {
+	if _, initialized := conditionOf(nc, karpenterv1.ConditionTypeInitialized); !initialized || i == nil || !c.w.cloud.kubeletUp(i.node) {
 		return true
 	}
-	node, there := find[*corev1.Node](c.w.api, "", i.node)
-	if !there || node.DeletionTimestamp != nil || hasTaint(node, corev1.TaintNodeUnreachable) || c.hasJustRecovered(node) {
+	node, there := cluster.Find[*corev1.Node](c.w.api, "", i.node)
+	if !there || node.DeletionTimestamp != nil || cluster.HasTaint(node, corev1.TaintNodeUnreachable) || c.hasJustRecovered(node) {
 		return true
 	}
 	after := nc.Spec.ExpireAfter.Duration
 	return after != nil && c.w.at.Sub(nc.CreationTimestamp.Time)+2*time.Minute > *after
 }
 
-// hasJustRecovered tells whether a Node was not ready until a moment ago.
+// hasJustRecovered reports whether a Node was not ready until a moment ago.
 func (c *checks) hasJustRecovered(node *corev1.Node) bool {
 	for i := range node.Status.Conditions {
 		if x := &node.Status.Conditions[i]; x.Type == corev1.NodeReady {
@@ -351,9 +329,9 @@ func (c *checks) hasJustRecovered(node *corev1.Node) bool {
 	return false
 }
 
-// isInitialised tells whether a claim or its Node says that it takes pods: one is written after
+// isInitialized reports whether a claim or its Node says that it takes pods: one is written after
 // the other.
-func (c *checks) isInitialised(nc *karpenterv1.NodeClaim) bool {
+func (c *checks) isInitialized(nc *karpenterv1.NodeClaim) bool {
 	if _, is := conditionOf(nc, karpenterv1.ConditionTypeInitialized); is {
 		return true
 	}
@@ -361,14 +339,14 @@ func (c *checks) isInitialised(nc *karpenterv1.NodeClaim) bool {
 	if i == nil {
 		return false
 	}
-	node, there := find[*corev1.Node](c.w.api, "", i.node)
+	node, there := cluster.Find[*corev1.Node](c.w.api, "", i.node)
 	return there && node.Labels[karpenterv1.NodeInitializedLabelKey] == "true"
 }
 
-// isInVain tells whether a claim was launched for a step that is still under way: then it
+// isInVain reports whether a claim was launched for a step that is still under way: then it
 // may be dropped again.
 func (c *checks) isInVain(nc *karpenterv1.NodeClaim) bool {
-	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if words := strings.Fields(other.Annotations[stepKey]); len(words) == 3 && words[0] == nc.Annotations[replacesKey] && other.DeletionTimestamp == nil {
 			return true
 		}
@@ -397,8 +375,8 @@ func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 	if i == nil || nc.Spec.TerminationGracePeriod != nil {
 		return
 	}
-	for _, pod := range c.w.api.podsOn(i.node) {
-		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[keyOf(pod)]) > blind {
+	for _, pod := range c.w.api.PodsOn(i.node) {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[cluster.KeyOf(pod)]) > blind {
 			c.w.fail("claim %s is disrupted though pod %s must not be", nc.Name, pod.Name)
 		}
 	}
@@ -407,7 +385,7 @@ func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 // keepsStep: what replaces a node is there, and cheaper if that is why.
 func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, reason string) {
 	there, before, after, ended := 0, 0.0, 0.0, false
-	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if words := strings.Fields(other.Annotations[stepKey]); len(words) == 3 && words[0] == id {
 			if i := c.instanceOf(other); i != nil {
 				before += i.price
@@ -418,8 +396,8 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 		if other.Annotations[replacesKey] != id || other.DeletionTimestamp != nil {
 			continue
 		}
-		if !c.isInitialised(other) {
-			c.w.fail("claim %s goes before its replacement %s is initialised", nc.Name, other.Name)
+		if !c.isInitialized(other) {
+			c.w.fail("claim %s goes before its replacement %s is initialized", nc.Name, other.Name)
 		}
 		if i := c.instanceOf(other); i != nil {
 			there, after = there+1, after+i.price
@@ -439,12 +417,12 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 // keepsBudget: no more nodes of a pool go at once than its budgets allow.
 func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
 	pool := nc.Labels[karpenterv1.NodePoolLabelKey]
-	np, ok := find[*karpenterv1.NodePool](c.w.api, "", pool)
+	np, ok := cluster.Find[*karpenterv1.NodePool](c.w.api, "", pool)
 	if !ok || c.w.at.Sub(c.poolEdited[pool]) < edited {
 		return
 	}
 	going := 1
-	for _, other := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		_, chosen := conditionOf(other, karpenterv1.ConditionTypeDisruptionReason)
 		_, ending := conditionOf(other, karpenterv1.ConditionTypeInstanceTerminating) // it counts no more
 		if chosen && !ending && other.DeletionTimestamp != nil && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
@@ -472,14 +450,14 @@ func (c *checks) bugs(p *process) {
 	}
 }
 
-// look looks at the whole from time to time.
-func (c *checks) look() {
+// checkAll checks the whole from time to time.
+func (c *checks) checkAll() {
 	w := c.w
 	if w.at.Sub(c.minute) >= time.Minute {
 		c.minute = w.at
 		clear(c.writes)
 		clear(c.idle)
-		clear(c.looks)
+		clear(c.reconciles)
 	}
 	if w.at.Sub(c.mostSince) >= edited {
 		c.mostSince = w.at
@@ -488,10 +466,10 @@ func (c *checks) look() {
 	if w.process != nil {
 		c.bugs(w.process)
 	}
-	c.nodeHours += float64(len(w.api.shelf("Node").keys)) * lookEvery.Hours()
-	for pool, r := range w.api.shelf("NodeClaim").byLabel(karpenterv1.NodePoolLabelKey).rows {
-		c.most[pool] = max(c.most[pool], len(r.keys))
-	}
+	c.nodeHours += float64(w.api.Shelf("Node").Len()) * checkEvery.Hours()
+	w.api.Shelf("NodeClaim").CountBy(karpenterv1.NodePoolLabelKey, func(pool string, claims int) {
+		c.most[pool] = max(c.most[pool], claims)
+	})
 	if !w.chaos.stormy && c.waitsForTurn() {
 		c.lastHeld = w.at
 	}
@@ -512,20 +490,46 @@ func (c *checks) look() {
 	}
 }
 
-// waitsForTurn tells whether a node has drifted, and is still there.
+// waitsForTurn reports whether a node has drifted, and is still there.
 func (c *checks) waitsForTurn() bool {
-	return slices.ContainsFunc(all[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
+	return slices.ContainsFunc(cluster.All[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
 		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)
 		return drifted
 	})
 }
 
-// hasPods tells whether something keeps a Node's drain.
+// hasPods reports whether something keeps a Node's drain.
 func (c *checks) hasPods(node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
-		if pod.Labels[appLabel] != "" {
+	for _, pod := range c.w.api.PodsOn(node) {
+		if pod.Labels[cluster.AppLabel] != "" {
 			return true
 		}
 	}
 	return false
+}
+
+// heldFor reports whether a pod holds a Node's drain for good: it must not be disrupted, or its
+// budget never lets one go, be it that others of it have nowhere to run.
+func (c *checks) heldFor(node string) bool {
+	for _, pod := range c.w.api.PodsOn(node) {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
+			return true
+		}
+		for _, b := range c.w.api.BudgetsOf(pod) {
+			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.PodsOf(pod.Labels[cluster.AppLabel]), c.fitsNowhere)
+			if stuck || b.Status.DesiredHealthy >= b.Status.ExpectedPods {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fitsNowhere reports whether a pod waits for good: in the zone of its volume there are more of its
+// kind than its rules allow.
+func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" {
+		return false
+	}
+	return !slices.ContainsFunc(zones, func(zone string) bool { return c.w.cluster.Scheduler.FitsIn(pod, zone) })
 }

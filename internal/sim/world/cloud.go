@@ -2,11 +2,9 @@ package world
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,85 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
-// state is how far an instance is.
-type state int
-
-const (
-	booting state = iota
-	joined
-	stopping
-	gone
-)
-
-// instance is one node.
-type instance struct {
-	cloud.Instance
-	place catalog.Place
-	price float64
-	image int
-	node  string
-	state state
-	// silentSince is when its kubelet was last heard, while it is silent; frozen is until
-	// when it is. orphanSince is since when nothing in the API server accounts for it.
-	silentSince, frozen, orphanSince time.Time
-	ordered                          cloud.LaunchRequest
-}
-
-// cloudSim is a cloud with stock, prices and failures.
-type cloudSim struct {
-	w       *World
-	words   *kwok.Provider // for its vocabulary
-	types   []*catalog.Type
-	stock   map[catalog.Place]int
-	all     []*instance // in the order of launches
-	byID    map[string]*instance
-	byToken map[string]*instance
-	byNode  map[string]*instance
-	image   int // that the class launches now
-	made    int
-}
-
-func newCloud(w *World) *cloudSim {
-	words, err := kwok.New(nil, kwok.Options{Now: func() time.Time { return w.at }})
-	if err != nil {
-		panic(err)
-	}
-	c := &cloudSim{
-		w: w, words: words, stock: map[catalog.Place]int{},
-		byID: map[string]*instance{}, byToken: map[string]*instance{}, byNode: map[string]*instance{},
-	}
-	largest := int64(16000)
-	if w.opts.Nodes > manyNodes {
-		largest = 8000 // so that there are as many nodes as are asked for
-	}
-	for _, t := range kwok.DefaultTypes() {
-		if strings.HasSuffix(t.Name, "-amd64-linux") && t.Capacity[quantity.CPU] <= largest {
-			c.types = append(c.types, t)
-		}
-	}
-	return c
-}
-
-// kubeletUp tells whether a Node's kubelet works.
-func (c *cloudSim) kubeletUp(node string) bool {
-	i := c.byNode[node]
-	return i != nil && i.state == joined && !i.frozen.After(c.w.at)
-}
-
-// launch starts an instance on the best offer that is in stock.
+// launch starts an instance on the best choice that is in stock.
 func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 	if had := c.byToken[r.Token]; had != nil {
 		return had.Instance, nil
 	}
 	var short []catalog.Place
-	for _, offer := range r.Choices {
-		place := catalog.Place{Type: offer.Type.Name, Zone: offer.Offering.Zone, CapacityType: offer.Offering.CapacityType}
+	for _, choice := range r.Choices {
+		place := catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType}
 		left, limited := c.stock[place]
 		if limited && left <= 0 {
 			if !slices.Contains(short, place) {
@@ -103,30 +35,30 @@ func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 		if limited {
 			c.stock[place]--
 		}
-		return c.boot(r, offer, place).Instance, nil
+		return c.boot(r, choice, place).Instance, nil
 	}
 	c.w.count("launches without capacity")
 	return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "nothing in stock", Short: short}
 }
 
-func (c *cloudSim) boot(r *cloud.LaunchRequest, offer catalog.Choice, place catalog.Place) *instance {
+func (c *cloudSim) boot(r *cloud.LaunchRequest, choice catalog.Choice, place catalog.Place) *instance {
 	n := c.made
 	c.made++
 	facts := map[string]string{corev1.LabelTopologyZone: place.Zone}
-	for name, requirement := range offer.Type.Requirements {
+	for name, requirement := range choice.Type.Requirements {
 		if value, ok := requirement.Only(); ok {
 			facts[name] = value
 		}
 	}
-	for name, requirement := range offer.Offering.Requirements() {
+	for name, requirement := range choice.Offering.Requirements() {
 		facts[name], _ = requirement.Only()
 	}
 	i := &instance{
 		Instance: cloud.Instance{
 			ID: fmt.Sprintf("world:///%s/i-%06d", place.Zone, n), Token: r.Token, Claim: r.Claim, ImageID: fmt.Sprintf("image-%d", c.image),
-			Labels: facts, Capacity: offer.Type.Capacity, Allocatable: offer.Type.Allocatable(), Created: c.w.at.Truncate(time.Second),
+			Labels: facts, Capacity: choice.Type.Capacity, Allocatable: choice.Type.Allocatable(), Created: c.w.at.Truncate(time.Second),
 		},
-		place: place, price: offer.Offering.Price(), image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
+		place: place, price: choice.Offering.Price(), image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
 	}
 	c.all = append(c.all, i)
 	c.byID[i.ID], c.byToken[i.Token], c.byNode[i.node] = i, i, i
@@ -156,18 +88,18 @@ func (c *cloudSim) join(i *instance) {
 		Spec:       corev1.NodeSpec{ProviderID: i.ID, Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: translate.ResourceList(i.Capacity), Allocatable: translate.ResourceList(i.Allocatable),
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: second(c.w.at)}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: cluster.WireTime(c.w.at)}},
 		},
 	}
 	for _, t := range i.ordered.Taints {
 		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
-	if err := c.w.api.create(node); err != nil {
+	if err := c.w.api.Create(node); err != nil {
 		panic(err) // names are unique
 	}
 	c.w.after(c.w.between(2*time.Second, 8*time.Second), func() {
-		if now, ok := find[*corev1.Node](c.w.api, "", i.node); ok && c.kubeletUp(i.node) {
-			c.w.kubelets.mark(now, true)
+		if now, ok := cluster.Find[*corev1.Node](c.w.api, "", i.node); ok && c.kubeletUp(i.node) {
+			c.w.cluster.Kubelets.SetReady(now, true)
 		}
 	})
 }
@@ -193,69 +125,31 @@ func (c *cloudSim) stop(i *instance, why string) {
 	})
 }
 
-// freeze silences an instance's kubelet for a while.
-func (c *cloudSim) freeze(i *instance, d time.Duration) {
-	i.frozen, i.silentSince = c.w.at.Add(d), c.w.at
-	c.w.after(d, func() {
-		if i.state == joined {
-			i.silentSince = time.Time{}
-		}
-	})
-}
-
-// costs returns what runs costs an hour.
-func (c *cloudSim) costs() float64 {
-	sum := 0.0
-	for _, i := range c.live() {
-		sum += i.price
-	}
-	return sum
-}
-
-// live returns the instances that are there, the oldest first.
-func (c *cloudSim) live() []*instance {
-	var live []*instance
-	for _, i := range c.all {
-		if i.state < stopping {
-			live = append(live, i)
-		}
-	}
-	return live
-}
-
-// seat is the cloud as one process sees it: a provider on the production seam.
-type seat struct {
-	p     *process
-	cloud *cloudSim
-}
-
 // Name returns what metrics call it.
-func (s *seat) Name() string { return "world" }
+func (s *provider) Name() string { return "world" }
 
 // ClassKinds returns KWOKNodeClass.
-func (s *seat) ClassKinds() []schema.GroupVersionKind { return s.cloud.words.ClassKinds() }
+func (s *provider) ClassKinds() []schema.GroupVersionKind { return s.cloud.words.ClassKinds() }
 
 // Vocabulary returns the labels of the instance types.
-func (s *seat) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary() }
+func (s *provider) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary() }
 
 // RepairPolicies says that a Node that is not ready for ten minutes is broken.
-func (s *seat) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
+func (s *provider) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
 
-var errCloud = errors.New("world: the cloud does not answer")
-
-// Types returns what is on offer.
-func (s *seat) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+// Types returns what is on choice.
+func (s *provider) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
 	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return nil, errCloud
 	}
-	if s.cloud.w.api.get(ref.Kind, "", ref.Name) == nil {
+	if s.cloud.w.api.Get(ref.Kind, "", ref.Name) == nil {
 		return nil, cloud.ErrNotFound
 	}
 	return s.cloud.types, nil
 }
 
 // Launch starts instances.
-func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+func (s *provider) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	w := s.cloud.w
 	results := make([]cloud.LaunchResult, len(requests))
 	for i := range requests {
@@ -285,7 +179,7 @@ func (s *seat) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud
 }
 
 // Terminate begins the end of an instance.
-func (s *seat) Terminate(_ context.Context, id string) error {
+func (s *provider) Terminate(_ context.Context, id string) error {
 	w := s.cloud.w
 	if s.p.mayAct() != nil || w.chaos.cloudFails() {
 		return errCloud
@@ -310,7 +204,7 @@ func (s *seat) Terminate(_ context.Context, id string) error {
 }
 
 // Get returns an instance.
-func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
+func (s *provider) Get(_ context.Context, id string) (cloud.Instance, error) {
 	if s.p.mayAct() != nil || s.cloud.w.chaos.cloudFails() {
 		return cloud.Instance{}, errCloud
 	}
@@ -322,7 +216,7 @@ func (s *seat) Get(_ context.Context, id string) (cloud.Instance, error) {
 }
 
 // List returns all instances.
-func (s *seat) List(context.Context) ([]cloud.Instance, error) {
+func (s *provider) List(context.Context) ([]cloud.Instance, error) {
 	w := s.cloud.w
 	if s.p.mayAct() != nil || w.chaos.cloudFails() {
 		return nil, errCloud
@@ -337,8 +231,8 @@ func (s *seat) List(context.Context) ([]cloud.Instance, error) {
 	return list, nil
 }
 
-// Drifted tells whether an instance has an old image.
-func (s *seat) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
+// Drifted reports whether an instance has an old image.
+func (s *provider) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
 	if s.p.mayAct() != nil {
 		return "", errCloud
 	}

@@ -50,17 +50,17 @@ func (w *World) life() time.Duration {
 // own minutes. A Job begins anew each time.
 func (c *chaos) followHours() {
 	w := c.w
-	for _, a := range w.workloads.apps {
-		if a.apart || a.keeps {
+	for _, a := range w.workloads.All {
+		if a.Apart || a.Stateful {
 			continue
 		}
-		base := float64(a.replicas)
+		base := float64(a.Replicas)
 		w.after(w.between(0, follows), func() {
 			w.every(follows, func() {
 				level := 1 + swing*math.Sin(2*math.Pi*w.at.Sub(start).Hours()/dayHours)
-				if want := max(1, int(math.Round(base*level))); c.stormy && a.replicas != want {
-					a.replicas = want
-					w.workloads.stir(a)
+				if want := max(1, int(math.Round(base*level))); c.stormy && a.Replicas != want {
+					a.Replicas = want
+					w.workloads.Wake(a)
 				}
 			})
 		})

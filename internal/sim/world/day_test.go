@@ -28,7 +28,7 @@ func cpuTime(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestDays plays days of clusters, and tells, with -v at once, what came of each.
+// TestDays plays days of clusters, and prints, with -v at once, what came of each.
 func TestDays(t *testing.T) {
 	if *days == 0 {
 		t.Skip("no -days")
@@ -59,7 +59,7 @@ func TestAnOrdinaryMorning(t *testing.T) {
 
 // BenchmarkDay plays a day of a cluster: deployments, a load that follows the hour, Jobs,
 // interruptions, a roll-out of images, and every fault. Days differ widely: -benchtime 10x plays
-// ten seeds, from -from on, and tells the mean of them.
+// ten seeds, from -from on, and prints the mean of them.
 func BenchmarkDay(b *testing.B) {
 	for _, nodes := range []int{6, 200} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

@@ -27,7 +27,7 @@ type Mutant struct {
 	// Pause changes for how long an item of a queue rests, Now what time it is.
 	Pause func(time.Duration) time.Duration
 	Now   func(time.Time) time.Time
-	// Unquarantined has provisioning forget before each look which pods it could not cope with.
+	// Unquarantined has provisioning forget before each decision which pods it could not cope with.
 	Unquarantined bool
 	// Unfenced lets a leader act that stood still.
 	Unfenced bool

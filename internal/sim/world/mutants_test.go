@@ -17,12 +17,13 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 var mutantSeeds = flag.Uint64("mutant-seeds", 0, "how many seeds each mutant is sought with; 0: the one that is known to find it, and a few others if it does not")
 
-const initialised = karpenterv1.ConditionTypeInitialized
+const initialized = karpenterv1.ConditionTypeInitialized
 
 // mutants are bugs that the world must find, with the first seed that does.
 var mutants = []struct {
@@ -54,15 +55,15 @@ var mutants = []struct {
 		return data
 	})}, 1},
 	{Mutant{Name: "nodes are never opened again", Patch: node(func(w *World, n *corev1.Node, data []byte) []byte {
-		had, ok := find[*corev1.Node](w.api, "", n.Name)
-		if ok && hasTaint(had, karpenterv1.DisruptedTaintKey) && len(n.Spec.Taints) < len(had.Spec.Taints) && n.UID != "" {
+		had, ok := cluster.Find[*corev1.Node](w.api, "", n.Name)
+		if ok && cluster.HasTaint(had, karpenterv1.DisruptedTaintKey) && len(n.Spec.Taints) < len(had.Spec.Taints) && n.UID != "" {
 			return nil
 		}
 		return data
 	})}, 23},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
-			set(nc, initialised)
+			set(nc, initialized)
 		}
 	})}, 5},
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 4},
@@ -92,7 +93,7 @@ var mutants = []struct {
 		slices.Reverse(r.Choices)
 	}}, 1},
 	{Mutant{Name: "conditions are lost", Patch: func(_ *World, o client.Object, data []byte, status bool) []byte {
-		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialised) {
+		if _, ok := o.(*karpenterv1.NodeClaim); ok && status && strings.Contains(string(data), initialized) {
 			return nil
 		}
 		return data

@@ -1,143 +1,21 @@
 package world
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"log/slog"
-	"reflect"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
-	"github.com/dovetail-sh/dovetail/internal/controller/loop"
-	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/kube/apply"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/operator"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
-
-// breath is how soon after news a loop looks.
-const breath = 2 * time.Millisecond
-
-// process is one life of the product, between two crashes: all of its memory.
-type process struct {
-	w       *World
-	ctx     context.Context
-	cancel  context.CancelFunc
-	scheme  *runtime.Scheme
-	heard   *informers
-	client  *productClient
-	parts   *operator.Parts
-	warm    []interface{ Warmup(context.Context) error }
-	lookers []*looker
-	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
-	running, dead bool
-	// stopped is until when it stands still.
-	stopped time.Time
-	// fence is production's: it lets nothing out when the lease was not renewed.
-	fence *operator.Fence
-}
-
-// looker is a loop that looks again and again.
-type looker struct {
-	loop.Reconciler
-	name string
-	news <-chan struct{}
-	due  time.Time // of the next look; zero: none
-}
 
 func newProcess(w *World) *process {
 	p := &process{w: w, scheme: operator.Scheme()}
 	p.fence = operator.NewFence(func() time.Time { return w.at }, func(error) { p.end() })
 	return p
-}
-
-// startProcess begins a new life.
-func (w *World) startProcess() {
-	p := newProcess(w)
-	p.ctx, p.cancel = context.WithCancel(context.Background())
-	w.process = p
-	p.heard = newInformers(p)
-	p.client = &productClient{p: p, reader: p.heard.reader}
-	settings := &operator.Settings{}
-	settings.AddFlags(pflag.NewFlagSet("world", pflag.ContinueOnError))
-	settings.FeatureGates = "NodeRepair=true,SpotToSpotConsolidation=true"
-	seat := &seat{p: p, cloud: w.cloud}
-	p.parts = &operator.Parts{
-		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seat, Nominations: p.client, Now: p.now,
-		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
-		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seat.ClassKinds(), p.now),
-		Log: p.log(), Journal: w.decisions, Later: p.later, Suffix: p.w.api.suffix, OneByOne: true,
-	}
-	if err := p.parts.Assemble(p.ctx); err != nil {
-		panic(err)
-	}
-	for _, c := range p.warm {
-		if err := c.Warmup(p.ctx); err != nil {
-			panic(err)
-		}
-	}
-	for _, n := range p.heard.sorted {
-		p.after(w.between(10*time.Millisecond, 400*time.Millisecond), func() { n.relist(true) })
-	}
-	p.after(w.between(500*time.Millisecond, 2*time.Second), p.run)
-}
-
-// run lets the loops begin.
-func (p *process) run() {
-	p.w.note("process runs")
-	p.running = true
-	for _, l := range p.lookers {
-		p.look(l, 0)
-	}
-}
-
-// look has a loop look after a pause, unless it will sooner.
-func (p *process) look(l *looker, pause time.Duration) {
-	due := p.w.at.Add(pause)
-	if !l.due.IsZero() && !due.Before(l.due) {
-		return
-	}
-	l.due = due
-	p.after(pause, func() {
-		if !l.due.Equal(due) {
-			return
-		}
-		l.due = time.Time{}
-		p.w.work[l.name]++
-		p.act(func() {
-			if pause := l.Reconcile(p.ctx); pause > 0 {
-				p.look(l, pause)
-			}
-		})
-	})
-}
-
-// readNews has the loops look for which there are any.
-func (p *process) readNews() {
-	if !p.running || p.dead {
-		return
-	}
-	for _, l := range p.lookers {
-		select {
-		case <-l.news:
-			p.look(l, breath)
-		default:
-		}
-	}
 }
 
 // act runs code of the product. Its panics are violations.
@@ -159,7 +37,7 @@ func (p *process) now() time.Time {
 	return now
 }
 
-// thinking is the clock of loops that decide, which look at it before and after, holding no lock. While
+// thinking is the clock of loops that decide, which read it before and after, holding no lock. While
 // they do, the world goes on.
 func (p *process) thinking() time.Time {
 	if !p.dead && p.w.chaos.onThought() == ThinksLong {
@@ -231,118 +109,15 @@ func (p *process) log() *slog.Logger {
 	}}))
 }
 
-// eventRecorder notes events.
-type eventRecorder struct{ w *World }
+// errGone is what a process is answered that is not there any more.
+var errGone = errors.New("world: the process is gone")
 
-// Event notes one.
-func (e eventRecorder) Event(o runtime.Object, _, reason, message string) {
-	name := ""
-	if obj, ok := o.(client.Object); ok {
-		name = obj.GetName()
-	}
-	e.w.note("event %s %s: %s", name, reason, message)
-	if obj, ok := o.(client.Object); ok {
-		e.w.tenant.event(obj, reason, message)
-	}
-}
-
-// Eventf is not used.
-func (eventRecorder) Eventf(runtime.Object, string, string, string, ...any) {}
-
-// AnnotatedEventf is not used.
-func (eventRecorder) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
-}
-
-// fakeManager takes what production adds to a manager, to be driven by the world.
-type fakeManager struct {
-	manager.Manager // of which nothing else is used
-	p               *process
-}
-
-// GetClient returns the process's client.
-func (m *fakeManager) GetClient() client.Client { return m.p.client }
-
-// GetAPIReader reads from the server itself.
-func (m *fakeManager) GetAPIReader() client.Reader {
-	return reader{p: m.p, shelf: m.p.w.api.shelf}
-}
-
-// GetCache returns what the process has heard.
-func (m *fakeManager) GetCache() cache.Cache { return m.p.heard }
-
-// GetFieldIndexer adds indexes to that.
-func (m *fakeManager) GetFieldIndexer() client.FieldIndexer { return m.p.heard }
-
-// GetScheme returns the kinds.
-func (m *fakeManager) GetScheme() *runtime.Scheme { return m.p.scheme }
-
-// GetLogger is for controller-runtime's own lines, which nobody reads here.
-func (m *fakeManager) GetLogger() logr.Logger { return logr.Discard() }
-
-// GetControllerOptions has controllers subscribe without starting workers, and panic. Their pauses
-// are those of production's queue, which is controller-runtime's own.
-func (m *fakeManager) GetControllerOptions() config.Controller {
-	yes, no := true, false
-	return config.Controller{SkipNameValidation: &yes, EnableWarmup: &yes, UsePriorityQueue: &yes, RecoverPanic: &no, Logger: logr.Discard()}
-}
-
-// Add takes a loop or a controller. What only measures is left out.
-func (m *fakeManager) Add(r manager.Runnable) error {
-	p := m.p
-	switch r := r.(type) {
-	case *provisioning.Loop:
-		r.Now, r.Pack.Effort = p.thinking, p.w.tenant.effort()
-	case *disruption.Loop:
-		r.Now = p.thinking
-	}
-	switch r := r.(type) {
-	case *apply.Evictor:
-		q := newQueue(p, workqueue.NewTypedItemExponentialFailureRateLimiter[cluster.PodRef](100*time.Millisecond, 10*time.Second))
-		q.work = func(cluster.PodRef) { r.Next(p.ctx) }
-		r.Queue = q
-	case loop.Reconciler:
-		name := strings.TrimPrefix(fmt.Sprintf("%T", r), "*")
-		if l, ok := r.(*provisioning.Loop); ok && p.w.opts.Mutant != nil && p.w.opts.Mutant.Unquarantined {
-			r = forgetful{l, l, func() { l.Quarantine = &apply.Quarantine{} }}
+// reader returns what reads objects for the process, as long as it lives.
+func (p *process) reader(shelf func(kind string) *cluster.Shelf) cluster.Reader {
+	return cluster.Reader{Shelf: shelf, Check: func() error {
+		if p.dead {
+			return errGone
 		}
-		l := &looker{Reconciler: r, name: name}
-		if n, ok := r.(loop.Triggered); ok {
-			l.news = n.Triggers()
-		}
-		p.lookers = append(p.lookers, l)
-	case interface {
-		reconcile.Reconciler
-		Warmup(ctx context.Context) error
-	}:
-		drive(p, r)
-		p.warm = append(p.warm, r)
-	}
-	return nil
-}
-
-// drive gives a controller of controller-runtime a queue of the world's. The field is
-// exported, but its type is not.
-func drive(p *process, c reconcile.Reconciler) {
-	made := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		if _, ok := limiter.(*workqueue.TypedItemExponentialFailureRateLimiter[reconcile.Request]); !ok {
-			panic(fmt.Sprintf("the pauses of %s may hang on a real clock: %T", name, limiter))
-		}
-		q := newQueue(p, limiter)
-		q.work = func(request reconcile.Request) {
-			result, err := c.Reconcile(p.ctx, request)
-			p.w.work[name]++
-			p.w.checks.reconciled(name, request)
-			switch {
-			case err != nil:
-				q.AddRateLimited(request)
-			case result.RequeueAfter > 0:
-				q.Forget(request)
-				q.AddAfter(request, result.RequeueAfter)
-			default:
-				q.Forget(request)
-			}
-		}
-		return q
-	}
-	reflect.ValueOf(c).Elem().FieldByName("NewQueue").Set(reflect.ValueOf(made))
+		return nil
+	}}
 }

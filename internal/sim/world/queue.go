@@ -72,7 +72,7 @@ func (q *queue[T]) AddRateLimited(item T) { q.AddAfter(item, q.limiter.When(item
 // Forget ends the growth of an item's pause.
 func (q *queue[T]) Forget(item T) { q.limiter.Forget(item) }
 
-// NumRequeues tells how often an item has been put back.
+// NumRequeues returns how often an item has been put back.
 func (q *queue[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
 
 // Get returns the item whose turn it is.
@@ -81,7 +81,7 @@ func (q *queue[T]) Get() (item T, shutdown bool) { return q.now, false }
 // Done does nothing: who works is done before the next begins.
 func (q *queue[T]) Done(T) {}
 
-// Len tells how many items wait for a worker.
+// Len returns how many items wait for a worker.
 func (q *queue[T]) Len() int { return len(q.ready) }
 
 // ShutDown does nothing: the process is dead.
@@ -90,5 +90,5 @@ func (q *queue[T]) ShutDown() {}
 // ShutDownWithDrain does nothing either.
 func (q *queue[T]) ShutDownWithDrain() {}
 
-// ShuttingDown tells whether the process is dead.
+// ShuttingDown reports whether the process is dead.
 func (q *queue[T]) ShuttingDown() bool { return q.p.dead }

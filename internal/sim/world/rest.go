@@ -6,9 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // movesFor is how long it takes at most until the successor of an evicted pod runs, if there is room.
@@ -21,40 +21,40 @@ func (c *checks) atRest() {
 		return
 	}
 	moving := w.at.Sub(c.lastEviction) < movesFor
-	for _, a := range w.workloads.apps {
+	for _, a := range w.workloads.All {
 		running := 0
-		for _, pod := range w.api.podsOf(a.name) {
+		for _, pod := range w.api.PodsOf(a.Name) {
 			switch {
-			case pod.DeletionTimestamp == nil && ready(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
+			case pod.DeletionTimestamp == nil && cluster.IsReady(pod) && w.cloud.kubeletUp(pod.Spec.NodeName), c.fitsNowhere(pod):
 				running++
 			case moving && w.at.Sub(pod.CreationTimestamp.Time) < movesFor:
 				running++
 			case pod.Spec.NodeName == "":
-				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.cpuMilli, w.at.Sub(pod.CreationTimestamp.Time))
+				w.fail("at rest, pod %s of %d milli-cpus is pending since %s", pod.Name, a.CPUMilli, w.at.Sub(pod.CreationTimestamp.Time))
 			}
 		}
-		if running != a.replicas && !moving {
-			w.fail("at rest, %d of %d pods of %s run", running, a.replicas, a.name)
+		if running != a.Replicas && !moving {
+			w.fail("at rest, %d of %d pods of %s run", running, a.Replicas, a.Name)
 		}
 	}
-	for _, node := range all[*corev1.Node](w.api) {
+	for _, node := range cluster.All[*corev1.Node](w.api) {
 		i := w.cloud.byNode[node.Name]
 		switch {
-		case node.DeletionTimestamp != nil: // a young one is what isQuiet judges
-			if w.at.Sub(node.DeletionTimestamp.Time) > quietFor && w.at.Sub(c.lastHeld) > quietFor && !c.heldFor(node.Name) {
+		case node.DeletionTimestamp != nil: // a young one is what isIdle judges
+			if w.at.Sub(node.DeletionTimestamp.Time) > idleFor && w.at.Sub(c.lastHeld) > idleFor && !c.heldFor(node.Name) {
 				w.fail("at rest, node %s is being deleted since %s", node.Name, w.at.Sub(node.DeletionTimestamp.Time))
 			}
 		case i == nil || c.claimOf(i) == nil:
 			w.fail("at rest, node %s has no claim", node.Name)
-		case hasTaint(node, karpenterv1.DisruptedTaintKey):
+		case cluster.HasTaint(node, karpenterv1.DisruptedTaintKey):
 			if !c.expiring(c.claimOf(i)) {
 				w.fail("at rest, node %s is closed and stays", node.Name)
 			}
 		case node.Labels[karpenterv1.NodeInitializedLabelKey] != "true" && !c.isYoung(c.claimOf(i)):
-			w.fail("at rest, node %s is not initialised", node.Name)
+			w.fail("at rest, node %s is not initialized", node.Name)
 		}
 	}
-	for _, nc := range all[*karpenterv1.NodeClaim](w.api) {
+	for _, nc := range cluster.All[*karpenterv1.NodeClaim](w.api) {
 		if i := c.instanceOf(nc); nc.DeletionTimestamp == nil && (i == nil || i.state != joined) && !c.isYoung(nc) {
 			w.fail("at rest, claim %s has no node", nc.Name)
 		}
@@ -64,75 +64,45 @@ func (c *checks) atRest() {
 			w.fail("at rest, instance %s has no claim", i.ID)
 		}
 	}
-	c.isQuiet()
+	c.isIdle()
 }
 
-// fitsNowhere tells whether a pod waits for good: in the zone of its volume there are more of its
-// kind than its rules allow.
-func (c *checks) fitsNowhere(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" {
-		return false
-	}
-	spreads := c.w.scheduler.spreads(pod)
-	return !slices.ContainsFunc(zones, func(zone string) bool {
-		there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}}}
-		return c.w.volumes.reach(pod, there) && !slices.ContainsFunc(spreads, func(x spread) bool { return !x.allows(there) })
-	})
-}
-
-// expiring tells whether a node has just been closed because it expires, which happens at
+// expiring reports whether a node has just been closed because it expires, which happens at
 // rest, too.
 func (c *checks) expiring(nc *karpenterv1.NodeClaim) bool {
 	why := meta.FindStatusCondition(nc.Status.Conditions, karpenterv1.ConditionTypeDisruptionReason)
-	return why != nil && why.Reason == "Expired" && c.w.at.Sub(why.LastTransitionTime.Time) < quietFor
+	return why != nil && why.Reason == "Expired" && c.w.at.Sub(why.LastTransitionTime.Time) < idleFor
 }
 
-// isYoung tells whether a claim is so new that isQuiet judges whether it may be.
+// isYoung reports whether a claim is so new that isIdle judges whether it may be.
 func (c *checks) isYoung(nc *karpenterv1.NodeClaim) bool {
-	return c.w.at.Sub(nc.CreationTimestamp.Time) < quietFor
+	return c.w.at.Sub(nc.CreationTimestamp.Time) < idleFor
 }
 
-// heldFor tells whether a pod holds a Node's drain for good: it must not be disrupted, or its
-// budget never lets one go, be it that others of it have nowhere to run.
-func (c *checks) heldFor(node string) bool {
-	for _, pod := range c.w.api.podsOn(node) {
-		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
-			return true
-		}
-		for _, b := range c.w.api.budgetsOf(pod) {
-			stuck := b.Status.DisruptionsAllowed == 0 && slices.ContainsFunc(c.w.api.podsOf(pod.Labels[appLabel]), c.fitsNowhere)
-			if stuck || b.Status.DesiredHealthy >= b.Status.ExpectedPods {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isQuiet: launches and evictions have stopped, and no node is left that has no pods, unless nodes
+// isIdle: launches and evictions have stopped, and no node is left that has no pods, unless nodes
 // expire or their pool's budget is spent.
-func (c *checks) isQuiet() {
-	if c.w.at.Sub(c.lastExpired) < 2*quietFor {
+func (c *checks) isIdle() {
+	if c.w.at.Sub(c.lastExpired) < 2*idleFor {
 		return
 	}
-	for _, nc := range all[*karpenterv1.NodeClaim](c.w.api) {
+	for _, nc := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		if nc.Spec.ExpireAfter.Duration != nil {
 			return
 		}
 	}
 	for _, last := range []time.Time{c.lastLaunch, c.lastEviction} {
-		if c.w.at.Sub(last) < quietFor {
-			c.w.fail("at rest, it is not quiet: %s %s ago", c.why, c.w.at.Sub(last))
+		if c.w.at.Sub(last) < idleFor {
+			c.w.fail("at rest, it is not idle: %s %s ago", c.why, c.w.at.Sub(last))
 		}
 	}
 	spent := map[string]bool{} // by drains that are held for good
-	for _, node := range all[*corev1.Node](c.w.api) {
+	for _, node := range cluster.All[*corev1.Node](c.w.api) {
 		if node.DeletionTimestamp != nil {
 			spent[node.Labels[karpenterv1.NodePoolLabelKey]] = true
 		}
 	}
-	for _, node := range all[*corev1.Node](c.w.api) {
-		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.podsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[appLabel] != "" }) {
+	for _, node := range cluster.All[*corev1.Node](c.w.api) {
+		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
 			c.w.fail("at rest, node %s has no pods and stays", node.Name)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // What a hostile tenant does: he makes pods that nothing can hold, and pods that are dear to decide
@@ -32,7 +33,7 @@ const (
 	// retryLeast and retryMost bound the pauses between decisions about heavy pods, retrySlack is how
 	// much sooner one may be.
 	retryLeast, retryMost, retrySlack = time.Minute, time.Hour, 15 * time.Second
-	// together is up to how far apart decisions are those of one look.
+	// together is up to how far apart decisions are those of one run of a loop.
 	together = 8 * time.Second
 )
 
@@ -41,29 +42,6 @@ const (
 	AbsurdPods Fault = "absurd-pods"
 	HeavyPods  Fault = "heavy-pods"
 )
-
-// tenant is hostile. He has a random source of his own, so that what happens in a world without him is
-// not another for him.
-type tenant struct {
-	w    *World
-	rand *rand.Rand
-	made int
-	// mean has how often he does what; newest is when he last made heavy pods.
-	mean   map[Fault]time.Duration
-	newest time.Time
-	// gaveUp is what was known of decisions that a life of the product gave up.
-	gaveUp gaveUps
-}
-
-// gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.
-type gaveUps struct {
-	p    *process
-	seen float64
-	// last is when the last was, at by the world's clock, and wait how long it must be until the next
-	// about the same pods.
-	last, at time.Time
-	wait     time.Duration
-}
 
 func newTenant(w *World, seed uint64) *tenant {
 	t := &tenant{w: w, rand: rand.New(rand.NewPCG(seed, 0x686f7374)), mean: map[Fault]time.Duration{}}
@@ -81,10 +59,10 @@ func (t *tenant) begin() {
 	if len(t.mean) == 0 {
 		return
 	}
-	_ = t.w.api.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hostile}})
+	_ = t.w.api.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hostile}})
 	t.again(AbsurdPods, t.makeAbsurd)
 	t.again(HeavyPods, t.makeHeavy)
-	t.w.every(lookEvery, t.look)
+	t.w.every(checkEvery, t.check)
 }
 
 func (t *tenant) again(f Fault, does func()) {
@@ -122,10 +100,10 @@ func (t *tenant) create(kind string, spec corev1.PodSpec, lasts time.Duration) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: hostile, Name: fmt.Sprintf("%s-%06d", kind, t.made), Labels: map[string]string{hostile: kind}},
 		Spec:       spec, Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
-	_ = t.w.api.create(p) // names are unique
+	_ = t.w.api.Create(p) // names are unique
 	t.w.after(lasts, func() {
-		if had, ok := find[*corev1.Pod](t.w.api, hostile, p.Name); ok {
-			t.w.api.remove(had, graceOf(had))
+		if had, ok := cluster.Find[*corev1.Pod](t.w.api, hostile, p.Name); ok {
+			t.w.api.Delete(had, cluster.GraceOf(had))
 		}
 	})
 }
@@ -163,7 +141,7 @@ func (t *tenant) makeAbsurd() {
 // makeHeavy makes pods with rules of which no two are alike, unless there are some: terms of
 // anti-affinity that select all of them (what selects none costs little), and in some worlds giant alternatives as well. They ask for a Node that nobody has.
 func (t *tenant) makeHeavy() {
-	if slices.ContainsFunc(all[*corev1.Pod](t.w.api), func(p *corev1.Pod) bool { return p.Labels[hostile] == heavy }) {
+	if slices.ContainsFunc(cluster.All[*corev1.Pod](t.w.api), func(p *corev1.Pod) bool { return p.Labels[hostile] == heavy }) {
 		return
 	}
 	t.newest = t.w.at
@@ -185,7 +163,7 @@ func (t *tenant) makeHeavy() {
 		}
 		t.create(heavy, corev1.PodSpec{
 			NodeSelector: map[string]string{hostile: "nowhere"}, Affinity: affinity,
-			Containers: []corev1.Container{{Name: "main", Image: "heavy", Resources: corev1.ResourceRequirements{Requests: requests(100, 128)}}},
+			Containers: []corev1.Container{{Name: "main", Image: "heavy", Resources: corev1.ResourceRequirements{Requests: cluster.Requests(100, 128)}}},
 		}, lasts)
 	}
 }
@@ -202,9 +180,9 @@ func (t *tenant) event(o client.Object, reason, message string) {
 	}
 }
 
-// look counts decisions that provisioning gave up: about the same heavy pods again only after twice as long as
+// check counts decisions that provisioning gave up: about the same heavy pods again only after twice as long as
 // the last time, and again at all.
-func (t *tenant) look() {
+func (t *tenant) check() {
 	p, g := t.w.process, &t.gaveUp
 	if p == nil || p.dead || p.stopped.After(t.w.at) {
 		return
@@ -238,21 +216,21 @@ func (p *process) gaveUp(of record.Loop) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// quarantined tells whether the product says that pods are.
+// quarantined reports whether the product says that pods are.
 func (p *process) quarantined() bool {
 	var m dto.Metric
 	_ = p.parts.Metrics.QuarantinedPods.Write(&m) // never fails
 	return m.GetGauge().GetValue() > 0
 }
 
-// forgetful is a loop that forgets something before each look.
+// forgetful is a loop that forgets something before each run.
 type forgetful struct {
 	loop.Reconciler
 	loop.Triggered
 	forget func()
 }
 
-// Look forgets, and looks.
+// Reconcile forgets, and runs the loop.
 func (f forgetful) Reconcile(ctx context.Context) time.Duration {
 	f.forget()
 	return f.Reconciler.Reconcile(ctx)

@@ -2,14 +2,14 @@ package world
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
 
 // lagLeast and lagMost bound how far a watch is behind on a good day.
@@ -18,40 +18,9 @@ const (
 	lagMost  = 30 * time.Millisecond
 )
 
-// informers is what one process has heard of the API server: a cache.Cache that is fed by
-// events of the world. It lags, and may repeat itself.
-type informers struct {
-	reader
-	p      *process
-	of     map[string]*informer
-	sorted []*informer // in the order in which they were asked for
-	mu     sync.Mutex  // over of and sorted, and handlers of each
-}
-
-// informer is one kind's watch.
-type informer struct {
-	cache.Informer // of which nothing else is used
-	p              *process
-	kind           string
-	lock           *sync.Mutex // over handlers
-	seen           *shelf
-	handlers       []toolscache.ResourceEventHandler
-	coming         []change
-	// held is until when nothing is heard.
-	held time.Time
-	// listed: the first list has come.
-	listed bool
-}
-
-// change is a write that the informer has yet to hear of.
-type change struct {
-	due     time.Time
-	was, is client.Object
-}
-
 func newInformers(p *process) *informers {
 	i := &informers{p: p, of: map[string]*informer{}}
-	i.reader = reader{p: p, shelf: func(kind string) *shelf { return i.informer(kind).seen }}
+	i.Reader = p.reader(func(kind string) *cluster.Shelf { return i.informer(kind).seen })
 	return i
 }
 
@@ -62,7 +31,7 @@ func (i *informers) informer(kind string) *informer {
 	n := i.of[kind]
 	made := n == nil
 	if made {
-		n = &informer{p: i.p, kind: kind, seen: newShelf(), lock: &i.mu}
+		n = &informer{p: i.p, kind: kind, seen: cluster.NewShelf(), lock: &i.mu}
 		i.of[kind] = n
 		i.sorted = append(i.sorted, n)
 	}
@@ -75,15 +44,7 @@ func (i *informers) informer(kind string) *informer {
 
 // GetInformer returns the informer of a kind.
 func (i *informers) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	return i.informer(kindName(obj)), nil
-}
-
-// kindName is kindOf for objects that may have no type of their own.
-func kindName(obj client.Object) string {
-	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" && kindOf(obj) == "Unstructured" {
-		return kind
-	}
-	return kindOf(obj)
+	return i.informer(cluster.KindOf(obj)), nil
 }
 
 // GetInformerForKind is not used.
@@ -102,11 +63,11 @@ func (i *informers) WaitForCacheSync(context.Context) bool { return true }
 
 // IndexField adds an index.
 func (i *informers) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
-	i.informer(kindName(obj)).seen.indexes[field] = newIndex(values)
+	i.informer(cluster.KindOf(obj)).seen.Index(field, values)
 	return nil
 }
 
-// AddEventHandler registers who hears; its registration tells when the first list has come.
+// AddEventHandler registers a handler; its registration reports when the first list has come.
 func (n *informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	n.handle(h)
 	return registration{synced: func() bool { return n.listed }}, nil
@@ -130,10 +91,10 @@ type registration struct {
 	synced func() bool
 }
 
-// HasSynced tells whether what there was has been heard of.
+// HasSynced reports whether what there was has been listed.
 func (r registration) HasSynced() bool { return r.synced() }
 
-// HasSyncedChecker is HasSynced for who waits.
+// HasSyncedChecker is HasSynced for what waits.
 func (r registration) HasSyncedChecker() toolscache.DoneChecker { return done{r} }
 
 type done struct{ registration }
@@ -141,7 +102,7 @@ type done struct{ registration }
 // Name is for logs.
 func (done) Name() string { return "world" }
 
-// Done is closed if all has been heard of.
+// Done is closed if all has been listed.
 func (d done) Done() <-chan struct{} {
 	c := make(chan struct{})
 	if d.HasSynced() {
@@ -150,8 +111,8 @@ func (d done) Done() <-chan struct{} {
 	return c
 }
 
-// hear takes note of a write. It is delivered later, after what came before it.
-func (n *informer) hear(was, is client.Object) {
+// observe takes note of a write. It is delivered later, after what came before it.
+func (n *informer) observe(was, is client.Object) {
 	w := n.p.w
 	due := w.at.Add(w.between(lagLeast, lagMost))
 	if due.Before(n.held) {
@@ -169,7 +130,7 @@ func (n *informer) hear(was, is client.Object) {
 // later delivers after a pause.
 func (n *informer) later(pause time.Duration) {
 	if !n.p.dead {
-		n.p.w.push(event{to: n.p, news: true, what: n.deliver}, pause)
+		n.p.w.push(event{to: n.p, report: true, what: n.deliver}, pause)
 	}
 }
 
@@ -192,8 +153,8 @@ func (n *informer) take(c change) {
 		return
 	}
 	is := n.p.seen(c.is)
-	had := n.seen.get(keyOf(is))
-	n.seen.put(is)
+	had := n.seen.Get(cluster.KeyOf(is))
+	n.seen.Put(is)
 	for _, h := range n.handlers {
 		if had == nil {
 			h.OnAdd(is, false)
@@ -203,27 +164,27 @@ func (n *informer) take(c change) {
 	}
 }
 
-func (n *informer) forget(o client.Object, told any) {
-	n.seen.take(keyOf(o))
+func (n *informer) forget(o client.Object, last any) {
+	n.seen.Remove(cluster.KeyOf(o))
 	for _, h := range n.handlers {
-		h.OnDelete(told)
+		h.OnDelete(last)
 	}
 }
 
 // relist reads all there is, as a watch does at first and when it was interrupted: what
-// happened in between is one change, and what is as it was is told once more.
+// happened in between is one change, and what is as it was is delivered once more.
 func (n *informer) relist(first bool) {
 	n.coming, n.held = nil, time.Time{}
-	have := n.p.w.api.shelf(n.kind)
-	for _, key := range append([]types.NamespacedName(nil), n.seen.keys...) {
-		if have.get(key) == nil {
-			gone := n.seen.get(key)
+	have := n.p.w.api.Shelf(n.kind)
+	for _, key := range n.seen.Keys() {
+		if have.Get(key) == nil {
+			gone := n.seen.Get(key)
 			n.forget(gone, toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: gone})
 		}
 	}
-	for _, key := range append([]types.NamespacedName(nil), have.keys...) {
-		had, is := n.seen.get(key), n.p.seen(have.get(key))
-		n.seen.put(is)
+	for _, key := range have.Keys() {
+		had, is := n.seen.Get(key), n.p.seen(have.Get(key))
+		n.seen.Put(is)
 		for _, h := range n.handlers {
 			if had == nil {
 				h.OnAdd(is, first)

@@ -1,20 +1,16 @@
-package world
+package cluster
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 )
 
-// leastPriority is that of pods which ask for none: nobody here asks for less.
-const leastPriority = 0
-
-// preempt makes room for a pod that fits nowhere: it picks a Node, has pods of lower priority
-// leave it, and nominates the pod for it. Without one the pod loses what it was nominated for.
-func (s *scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nominated string) {
+// preempt makes room for a pod that fits on no Node: it chooses a Node, deletes pods of lower priority
+// there, and returns the Node that the pod is now nominated for; empty: there is none.
+func (s *Scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nominated string) {
 	if priorityOf(pod) <= leastPriority {
 		return ""
 	}
@@ -31,39 +27,18 @@ func (s *scheduler) preempt(pod *corev1.Pod, need demand, spreads []spread) (nom
 		return ""
 	}
 	for _, victim := range best.pods {
-		s.w.note("preempted %s for %s", victim.Name, pod.Name)
-		s.w.count("pods preempted")
-		s.w.api.remove(victim, graceOf(victim))
+		s.config.Hooks.Note("preempted %s for %s", victim.Name, pod.Name)
+		s.config.Hooks.Count("pods preempted")
+		s.api.Delete(victim, GraceOf(victim))
 	}
 	return best.from.name
 }
 
-// makesRoom tells whether pods of lower priority than a pod's are leaving a host.
-func (h *host) makesRoom(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(h.below(priorityOf(pod)), func(r resident) bool { return r.pod.DeletionTimestamp != nil })
-}
-
-// below returns the pods on a host of a lower priority.
-func (h *host) below(priority int32) []resident {
-	from := slices.IndexFunc(h.pods, func(r resident) bool { return priorityOf(r.pod) < priority })
-	if from < 0 {
-		return nil
-	}
-	return h.pods[from:]
-}
-
-func priorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return leastPriority
-	}
-	return *pod.Spec.Priority
-}
-
-// eviction is what it takes to make room on a host.
+// eviction is the pods whose end makes room on a host.
 type eviction struct {
 	from *host
 	pods []*corev1.Pod // of the highest priority first
-	// against is how many of them a disruption budget guards, highest their highest priority,
+	// against is how many of them a PodDisruptionBudget protects, highest their highest priority,
 	// sum that of all, since when the first of the highest runs.
 	against int
 	highest int32
@@ -71,15 +46,15 @@ type eviction struct {
 	since   time.Time
 }
 
-// compare orders by which is better: as kube-scheduler has it.
+// compare orders evictions by kube-scheduler's preference.
 func (e *eviction) compare(o *eviction) int {
 	return cmp.Or(cmp.Compare(e.against, o.against), cmp.Compare(e.highest, o.highest), cmp.Compare(e.sum, o.sum),
 		cmp.Compare(len(e.pods), len(o.pods)), o.since.Compare(e.since))
 }
 
-// victims returns the fewest pods of lower priority whose end makes room for a pod on a host,
-// those first spared that a budget guards; nil: it would have no room without them either.
-func (s *scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
+// victims returns the fewest pods of lower priority whose end makes room for a pod on a host. Pods that
+// a PodDisruptionBudget protects are kept first; nil: there is no room without all of them either.
+func (s *Scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spread) *eviction {
 	lower := h.below(priorityOf(pod))
 	if len(lower) == 0 {
 		return nil
@@ -88,11 +63,11 @@ func (s *scheduler) victims(pod *corev1.Pod, need demand, h *host, spreads []spr
 	for _, other := range lower {
 		sum = sum.minus(other.need)
 	}
-	if !sum.within(h.all) || !s.lets(pod, h, spreads) || !isApart(pod, h.pods[:len(h.pods)-len(lower)]) {
+	if !sum.within(h.all) || !s.allows(pod, h, spreads) || !isApart(pod, h.pods[:len(h.pods)-len(lower)]) {
 		return nil
 	}
 	e := &eviction{from: h}
-	guarded := s.guarded(lower)
+	guarded := s.protected(lower)
 	for _, first := range []bool{true, false} {
 		for i, other := range lower {
 			if guarded[other.pod] != first {
@@ -119,13 +94,12 @@ func (e *eviction) add(pod *corev1.Pod, guarded bool) {
 	e.pods, e.sum = append(e.pods, pod), e.sum+int64(p)
 }
 
-// guarded returns which of some pods may not go together, as far as disruption budgets are
-// asked.
-func (s *scheduler) guarded(pods []resident) map[*corev1.Pod]bool {
+// protected returns which of some pods may not go together by their PodDisruptionBudgets.
+func (s *Scheduler) protected(pods []boundPod) map[*corev1.Pod]bool {
 	against := map[*corev1.Pod]bool{}
 	asked := map[*policyv1.PodDisruptionBudget]int32{}
 	for _, r := range pods {
-		for _, b := range s.w.api.budgetsOf(r.pod) {
+		for _, b := range s.api.BudgetsOf(r.pod) {
 			if asked[b]++; asked[b] > b.Status.DisruptionsAllowed {
 				against[r.pod] = true
 			}

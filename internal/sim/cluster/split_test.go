@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"encoding/json"

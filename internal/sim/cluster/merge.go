@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"bytes"
@@ -6,90 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// patch changes an object as a patch says, its status or all but that.
-func (a *api) patch(obj client.Object, kind types.PatchType, data []byte, status bool) (client.Object, error) {
-	name := kindName(obj)
-	was := a.shelf(name).get(keyOf(obj))
-	if was == nil {
-		return nil, apierrors.NewNotFound(resourceOf(name), obj.GetName())
-	}
-	var is client.Object
-	var err error
-	if kind == types.MergePatchType {
-		is, err = a.merger.merged(was, data, status)
-	} else {
-		is, err = patched(was, data, status)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(is.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
-		return nil, apierrors.NewInvalid(was.GetObjectKind().GroupVersionKind().GroupKind(), was.GetName(), nil)
-	}
-	is.SetResourceVersion(was.GetResourceVersion())
-	a.replace(name, was, is)
-	if now := a.shelf(name).get(keyOf(obj)); now != nil {
-		return now, nil
-	}
-	return is, nil
-}
-
-// patched applies a JSON patch.
-func patched(was client.Object, data []byte, status bool) (client.Object, error) {
-	before, err := json.Marshal(withoutUnasked(was, data, status))
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", was.GetName(), err)
-	}
-	ops, err := jsonpatch.DecodePatch(data)
-	if err != nil {
-		return nil, fmt.Errorf("read patch: %w", err)
-	}
-	after, err := ops.Apply(before)
-	if err != nil {
-		return nil, apierrors.NewInvalid(was.GetObjectKind().GroupVersionKind().GroupKind(), was.GetName(), nil)
-	}
-	is := reflect.New(reflect.TypeOf(was).Elem()).Interface().(client.Object)
-	if err := json.Unmarshal(after, is); err != nil {
-		return nil, fmt.Errorf("read what was patched: %w", err)
-	}
-	if status {
-		kept := shallow(was)
-		copyStatus(kept, is)
-		return kept, nil
-	}
-	copyStatus(is, was)
-	return is, nil
-}
-
-// withoutUnasked returns an object without its spec or its status, whichever is not patched, unless
-// a test asks for it: it need not be written out and read.
-func withoutUnasked(o client.Object, data []byte, status bool) client.Object {
-	field, path := "Status", "/status"
-	if status {
-		field, path = "Spec", "/spec"
-	}
-	o = shallow(o)
-	if f := reflect.ValueOf(o).Elem().FieldByName(field); f.IsValid() && !bytes.Contains(data, []byte(path)) {
-		f.SetZero()
-	}
-	return o
-}
-
-func copyStatus(into, from client.Object) {
-	if f := reflect.ValueOf(from).Elem().FieldByName("Status"); f.IsValid() {
-		reflect.ValueOf(into).Elem().FieldByName("Status").Set(f)
-	}
-}
 
 // merger applies merge patches. The zero value is ready.
 type merger struct {
@@ -111,7 +33,7 @@ func (m *merger) merged(was client.Object, data []byte, status bool) (client.Obj
 	if v, err := lockOf(data); err != nil {
 		return nil, fmt.Errorf("read patch: %w", err)
 	} else if v != "" && v != was.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resourceOf(kindOf(was)), was.GetName(), errors.New("it has changed since it was read"))
+		return nil, apierrors.NewConflict(ResourceOf(KindOf(was)), was.GetName(), errors.New("it has changed since it was read"))
 	}
 	is := shallow(was)
 	err := members(data, func(name string, part json.RawMessage) error {
@@ -145,8 +67,8 @@ func lockOf(data []byte) (version string, err error) {
 
 var null = []byte("null") //nolint:gochecknoglobals // a constant
 
-// merge applies a part of a merge patch to a part of an object, without writing either out. What
-// the part points to belongs to others too, and is replaced.
+// merge applies a part of a merge patch to a part of an object without encoding either. What the
+// part points to is shared with other objects, so it is replaced.
 func (m *merger) merge(into reflect.Value, part json.RawMessage) error {
 	if bytes.Equal(part, null) {
 		into.SetZero()
@@ -228,7 +150,7 @@ func (m *merger) mergeMap(into reflect.Value, part json.RawMessage) error {
 	return err
 }
 
-// fields are where a struct has what JSON calls by a name.
+// fields are the fields of a struct by their JSON names.
 type fields map[string][]int
 
 var fieldsKnown sync.Map //nolint:gochecknoglobals // by type; types do not change

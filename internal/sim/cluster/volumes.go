@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"maps"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -22,30 +23,27 @@ const (
 	detachLate = 3 * time.Minute
 )
 
-// volumes stands in for who makes volumes, attaches them to Nodes and detaches them. A volume
+// Volumes stands in for what provisions volumes, attaches them to Nodes and detaches them. A volume
 // is in one zone, and on one Node at a time.
-type volumes struct{ w *World }
-
-func newVolumes(w *World) *volumes {
-	v := &volumes{w: w}
-	w.api.watchers = append(w.api.watchers, v.hear)
-	return v
+type Volumes struct {
+	config *Config
+	api    *API
 }
 
-// addClass begins a storage class whose volumes are made where their first pod goes.
-func (v *volumes) addClass() {
+// AddClass makes a storage class whose volumes are made where their first pod goes.
+func (v *Volumes) AddClass() {
 	late := storagev1.VolumeBindingWaitForFirstConsumer
-	_ = v.w.api.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
+	_ = v.api.Create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: storageClass}, Provisioner: driver, VolumeBindingMode: &late}) // names are unique
 }
 
 // claimOf names the claim of a pod that has a volume of its own.
 func claimOf(pod string) string { return "data-" + pod }
 
-// ask makes the claim of a pod, unless there is one from its predecessor.
-func (v *volumes) ask(pod string) {
+// createClaim makes the claim of a pod, unless there is one from its predecessor.
+func (v *Volumes) createClaim(pod string) {
 	class := storageClass
-	_ = v.w.api.create(&corev1.PersistentVolumeClaim{ // there is one already
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claimOf(pod)},
+	_ = v.api.Create(&corev1.PersistentVolumeClaim{ // there is one already
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: claimOf(pod)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -64,17 +62,17 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// reach tells whether the volumes of a pod can be had on a Node.
-func (v *volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
+// reach reports whether the volumes of a pod can be had on a Node.
+func (v *Volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
 		if !ok {
 			return false
 		}
 		if claim.Spec.VolumeName == "" {
 			continue
 		}
-		pv, ok := find[*corev1.PersistentVolume](v.w.api, "", claim.Spec.VolumeName)
+		pv, ok := Find[*corev1.PersistentVolume](v.api, "", claim.Spec.VolumeName)
 		if !ok || !isNear(pv, node) {
 			return false
 		}
@@ -82,7 +80,7 @@ func (v *volumes) reach(pod *corev1.Pod, node *corev1.Node) bool {
 	return true
 }
 
-// isNear tells whether a volume is in the zone of a Node.
+// isNear reports whether a volume is in the zone of a Node.
 func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	if pv.Spec.NodeAffinity == nil {
 		return true
@@ -96,9 +94,9 @@ func isNear(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 }
 
 // provide makes the volumes that a pod still lacks, for the Node that it is going to.
-func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
+func (v *Volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
 		if !ok || claim.Spec.VolumeName != "" {
 			continue
 		}
@@ -112,7 +110,7 @@ func (v *volumes) provide(pod *corev1.Pod, node *corev1.Node) {
 			},
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 		}
-		_ = v.w.api.create(pv) // names are unique
+		_ = v.api.Create(pv) // names are unique
 		v.bind(claim, pv.Name)
 	}
 }
@@ -123,20 +121,20 @@ func inZone(zone string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-func (v *volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
-	edit(v.w.api, claim, func(c *corev1.PersistentVolumeClaim) {
+func (v *Volumes) bind(claim *corev1.PersistentVolumeClaim, pv string) {
+	Edit(v.api, claim, func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = pv, corev1.ClaimBound
 		c.Annotations = maps.Clone(c.Annotations)
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnBindCompleted, "yes")
 	})
 }
 
-// hear binds claims that name their volume, and attaches and detaches volumes as pods come and go.
-func (v *volumes) hear(kind string, was, is object) {
+// observe binds claims that name their volume, and attaches and detaches volumes as pods come and go.
+func (v *Volumes) observe(kind string, was, is client.Object) {
 	switch kind {
 	case "PersistentVolumeClaim":
 		if claim, _ := is.(*corev1.PersistentVolumeClaim); claim != nil && claim.Spec.VolumeName != "" && claim.Status.Phase != corev1.ClaimBound {
-			v.w.after(v.w.between(10*time.Millisecond, time.Second), func() { v.bind(claim, claim.Spec.VolumeName) })
+			v.config.soon(10*time.Millisecond, time.Second, func() { v.bind(claim, claim.Spec.VolumeName) })
 		}
 	case "Pod":
 		before, _ := was.(*corev1.Pod)
@@ -151,10 +149,10 @@ func (v *volumes) hear(kind string, was, is object) {
 }
 
 // each has something done to the volumes of a pod some time later.
-func (v *volumes) each(pod *corev1.Pod, do func(pv, node string)) {
+func (v *Volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 	for _, name := range claimsOf(pod) {
-		if claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
-			v.w.after(v.w.between(attachLeast, attachMost), func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
+		if claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name); ok && claim.Spec.VolumeName != "" {
+			v.config.soon(attachLeast, attachMost, func() { do(claim.Spec.VolumeName, pod.Spec.NodeName) })
 		}
 	}
 }
@@ -162,11 +160,11 @@ func (v *volumes) each(pod *corev1.Pod, do func(pv, node string)) {
 // attachment names the object that says that a volume is attached to a Node.
 func attachment(pv, node string) string { return strings.Join([]string{"csi", pv, node}, "-") }
 
-// isAttached tells whether the volumes of a pod are on its Node.
-func (v *volumes) isAttached(pod *corev1.Pod) bool {
+// isAttached reports whether the volumes of a pod are on its Node.
+func (v *Volumes) isAttached(pod *corev1.Pod) bool {
 	for _, name := range claimsOf(pod) {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
-		if !ok || v.w.api.get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
+		if !ok || v.api.Get("VolumeAttachment", "", attachment(claim.Spec.VolumeName, pod.Spec.NodeName)) == nil {
 			return false
 		}
 	}
@@ -174,18 +172,18 @@ func (v *volumes) isAttached(pod *corev1.Pod) bool {
 }
 
 // attach attaches a volume to the Node of the pod that uses it, once it is on no other.
-func (v *volumes) attach(pv, node string) {
+func (v *Volumes) attach(pv, node string) {
 	if !v.inUse(pv, node) {
 		return
 	}
-	for _, a := range all[*storagev1.VolumeAttachment](v.w.api) {
+	for _, a := range All[*storagev1.VolumeAttachment](v.api) {
 		if *a.Spec.Source.PersistentVolumeName == pv && a.Spec.NodeName != node {
-			v.w.after(attachMost, func() { v.attach(pv, node) })
+			v.config.after(attachMost, func() { v.attach(pv, node) })
 			return
 		}
 	}
-	v.w.count("volumes attached")
-	_ = v.w.api.create(&storagev1.VolumeAttachment{ // there is one already
+	v.config.Hooks.Count("volumes attached")
+	_ = v.api.Create(&storagev1.VolumeAttachment{ // there is one already
 		ObjectMeta: metav1.ObjectMeta{Name: attachment(pv, node)},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true},
@@ -193,27 +191,28 @@ func (v *volumes) attach(pv, node string) {
 }
 
 // detach detaches a volume from a Node whose pods use it no more.
-func (v *volumes) detach(pv, node string) {
+func (v *Volumes) detach(pv, node string) {
 	if v.inUse(pv, node) {
 		return
 	}
-	if v.w.chaos.draw(volumeFaults) == DetachLate {
-		v.w.after(v.w.between(0, detachLate), func() { v.detach(pv, node) })
+	if v.config.Hooks.DetachesLate() {
+		v.config.soon(0, detachLate, func() { v.detach(pv, node) })
 		return
 	}
-	if a, ok := find[*storagev1.VolumeAttachment](v.w.api, "", attachment(pv, node)); ok {
-		v.w.api.remove(a, 0)
+	if a, ok := Find[*storagev1.VolumeAttachment](v.api, "", attachment(pv, node)); ok {
+		v.api.Delete(a, 0)
 	}
 }
 
-// inUse tells whether a pod on a Node uses a volume.
-func (v *volumes) inUse(pv, node string) bool {
-	return slices.ContainsFunc(v.w.api.podsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.uses(pod, pv) })
+// inUse reports whether a pod on a Node uses a volume.
+func (v *Volumes) inUse(pv, node string) bool {
+	return slices.ContainsFunc(v.api.PodsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.Uses(pod, pv) })
 }
 
-func (v *volumes) uses(pod *corev1.Pod, pv string) bool {
+// Uses reports whether a pod uses a volume.
+func (v *Volumes) Uses(pod *corev1.Pod, pv string) bool {
 	return slices.ContainsFunc(claimsOf(pod), func(name string) bool {
-		claim, ok := find[*corev1.PersistentVolumeClaim](v.w.api, pod.Namespace, name)
+		claim, ok := Find[*corev1.PersistentVolumeClaim](v.api, pod.Namespace, name)
 		return ok && claim.Spec.VolumeName == pv
 	})
 }

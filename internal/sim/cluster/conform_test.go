@@ -1,11 +1,10 @@
-package world
+package cluster
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -28,15 +27,15 @@ import (
 )
 
 const (
-	// settleWorld is how long the world goes on after each step.
-	settleWorld = 2 * time.Minute
-	// settleReal is how long a real cluster must look as the world does, within realPatience.
-	settleReal, realPatience = time.Second, 90 * time.Second
-	// realTick is how often it is looked at.
+	// simPause is how long the simulated cluster goes on after each step.
+	simPause = 2 * time.Minute
+	// steadyReal is how long a real cluster must be as the simulated one is, within realPatience.
+	steadyReal, realPatience = time.Second, 90 * time.Second
+	// realTick is how often it is compared.
 	realTick = 200 * time.Millisecond
 )
 
-// ground is where a script is played. The same steps on the world and on a real control plane
+// ground is where a script is played. The same steps on the simulated cluster and on a real control plane
 // must come to the same.
 type ground interface {
 	// client reads what is there, and writes.
@@ -46,8 +45,8 @@ type ground interface {
 	// join makes a Node with a kubelet.
 	join(n *corev1.Node) error
 	// run begins a workload, and scale changes its size.
-	run(a *app, budget *policyv1.PodDisruptionBudgetSpec) error
-	scale(a *app, replicas int) error
+	run(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) error
+	scale(a *Workload, replicas int) error
 }
 
 // actor plays one script on one ground, in a part of the cluster that has its own Nodes.
@@ -55,7 +54,7 @@ type actor struct {
 	ctx    context.Context
 	ground ground
 	script string
-	apps   map[string]*app
+	apps   map[string]*Workload
 	noted  map[string]client.Object // kept from earlier steps
 }
 
@@ -77,7 +76,7 @@ func joins(name string, cpus int, zone string, taints ...string) step {
 }
 
 func (a *actor) node(name string, cpus int, zone string, taints []string) *corev1.Node {
-	can := requests(int64(cpus)*1000, 64<<10)
+	can := Requests(int64(cpus)*1000, 64<<10)
 	can[corev1.ResourcePods] = *intQuantity(110)
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name(name), Labels: map[string]string{
@@ -95,18 +94,18 @@ func (a *actor) node(name string, cpus int, zone string, taints []string) *corev
 }
 
 // run returns a step that begins a workload of pods of one cpu, unless it says otherwise.
-func run(a app, budget *policyv1.PodDisruptionBudgetSpec) step {
-	return step{fmt.Sprintf("run %d of %s", a.replicas, a.name), func(on *actor) error {
+func run(a Workload, budget *policyv1.PodDisruptionBudgetSpec) step {
+	return step{fmt.Sprintf("run %d of %s", a.Replicas, a.Name), func(on *actor) error {
 		mine := a
-		mine.name = on.name(a.name)
-		if mine.cpuMilli == 0 {
-			mine.cpuMilli = 1000
+		mine.Name = on.name(a.Name)
+		if mine.CPUMilli == 0 {
+			mine.CPUMilli = 1000
 		}
-		mine.memoryMiB, mine.grace = 64, max(1, a.grace)
-		if a.claim != "" {
-			mine.claim = on.name(a.claim)
+		mine.MemoryMiB, mine.GraceSeconds = 64, max(1, a.GraceSeconds)
+		if a.Claim != "" {
+			mine.Claim = on.name(a.Claim)
 		}
-		on.apps[a.name] = &mine
+		on.apps[a.Name] = &mine
 		if budget != nil {
 			budget = budget.DeepCopy()
 		}
@@ -121,7 +120,7 @@ func scale(name string, replicas int) step {
 // pods returns the pods of a workload, those on a Node if one is named, by name.
 func (a *actor) pods(app, node string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := a.ground.client().List(a.ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{appLabel: a.name(app)}); err != nil {
+	if err := a.ground.client().List(a.ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels{AppLabel: a.name(app)}); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
@@ -156,7 +155,7 @@ func first(all []error) error {
 	return errors.New(strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 }
 
-// reason tells what kind of error a write was answered with.
+// reason returns with what kind of error a write was answered.
 func reason(err error) string {
 	switch r := apierrors.ReasonForError(err); {
 	case err == nil:
@@ -219,8 +218,8 @@ func write(what string, do func(a *actor, c client.Client) error) step {
 	return step{what, func(a *actor) error { return do(a, a.ground.client()) }}
 }
 
-// look says how things stand, without the names of pods.
-func (a *actor) look() ([]string, error) {
+// state says how things stand, without the names of pods.
+func (a *actor) state() ([]string, error) {
 	c := a.ground.client()
 	var lines []string
 	var nodes corev1.NodeList
@@ -234,7 +233,7 @@ func (a *actor) look() ([]string, error) {
 	count := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(a.apps)) {
 		var pods corev1.PodList
-		if err := c.List(a.ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{appLabel: a.name(name)}); err != nil {
+		if err := c.List(a.ctx, &pods, client.InNamespace(Namespace), client.MatchingLabels{AppLabel: a.name(name)}); err != nil {
 			return nil, err
 		}
 		for i := range pods.Items {
@@ -242,7 +241,7 @@ func (a *actor) look() ([]string, error) {
 			count[fmt.Sprintf("%s on %q %s%s", name, p.Spec.NodeName, p.Status.Phase, going(p))]++
 		}
 		b := &policyv1.PodDisruptionBudget{}
-		err := c.Get(a.ctx, client.ObjectKey{Namespace: namespace, Name: a.name(name)}, b)
+		err := c.Get(a.ctx, client.ObjectKey{Namespace: Namespace, Name: a.name(name)}, b)
 		if err == nil {
 			s := &b.Status
 			lines = append(lines, fmt.Sprintf("budget %s: %d healthy, %d wanted of %d, %d may go", name, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods, s.DisruptionsAllowed))
@@ -263,9 +262,9 @@ func going(o client.Object) string {
 	return ""
 }
 
-// TestTheWorldIsLikeTheRealOne plays scripts on the world and on a real control plane: the same
+// TestTheClusterIsLikeTheRealOne plays scripts on the simulated cluster and on a real control plane: the same
 // pods must land on the same Nodes, and the same writes be answered in the same way.
-func TestTheWorldIsLikeTheRealOne(t *testing.T) {
+func TestTheClusterIsLikeTheRealOne(t *testing.T) {
 	t.Parallel()
 	cluster := testkit.StartCluster(t)
 	c, err := client.New(cluster.Config, client.Options{Scheme: operator.Scheme()})
@@ -273,7 +272,7 @@ func TestTheWorldIsLikeTheRealOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, realPatience, func() error { // pods need it
-		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
+		return c.Get(t.Context(), client.ObjectKey{Namespace: Namespace, Name: "default"}, &corev1.ServiceAccount{})
 	})
 	// All at once: they wait for most of the time.
 	var playing sync.WaitGroup
@@ -289,34 +288,34 @@ func TestTheWorldIsLikeTheRealOne(t *testing.T) {
 
 // playBoth plays a script on both grounds, and returns where they differ first; empty: nowhere.
 func playBoth(ctx context.Context, script string, steps []step, c client.Client) string {
-	w := emptyWorld()
+	w := newSimGround()
 	imagined, real := newActor(ctx, script, w), newActor(ctx, script, &realGround{ctx: ctx, c: c, script: script})
 	for i, s := range steps {
 		want := []string{s.what + ": " + reason(s.do(imagined))}
-		w.goOn(settleWorld)
-		seen, err := imagined.look()
+		w.goOn(simPause)
+		seen, err := imagined.state()
 		if err != nil {
 			return err.Error()
 		}
 		answer := s.what + ": " + reason(s.do(real))
 		if diff := compare(real, append(want, seen...), answer); diff != "" {
-			return fmt.Sprintf("after step %d, -world +real:\n%s", i+1, diff)
+			return fmt.Sprintf("after step %d, -simulated +real:\n%s", i+1, diff)
 		}
 	}
 	return ""
 }
 
 func newActor(ctx context.Context, script string, g ground) *actor {
-	return &actor{ctx: ctx, ground: g, script: script, apps: map[string]*app{}, noted: map[string]client.Object{}}
+	return &actor{ctx: ctx, ground: g, script: script, apps: map[string]*Workload{}, noted: map[string]client.Object{}}
 }
 
-// compare returns how the real cluster differs from the world for good; empty: it does not.
+// compare returns how the real cluster differs from the simulated one for good; empty: it does not.
 func compare(real *actor, want []string, answer string) string {
 	tick := time.NewTicker(realTick)
 	defer tick.Stop()
 	waited, same := time.Duration(0), time.Duration(0)
 	for {
-		seen, err := real.look()
+		seen, err := real.state()
 		if err != nil {
 			return err.Error()
 		}
@@ -327,7 +326,7 @@ func compare(real *actor, want []string, answer string) string {
 			if want[0] != answer || waited > realPatience {
 				return diff
 			}
-		case same > settleReal:
+		case same > steadyReal:
 			return ""
 		}
 		<-tick.C
@@ -335,60 +334,87 @@ func compare(real *actor, want []string, answer string) string {
 	}
 }
 
-// worldGround is a world without the product and without faults.
-type worldGround struct {
-	w *World
-	c *productClient
+// simGround is a simulated cluster without faults.
+type simGround struct {
+	cluster   *Cluster
+	c         *Client
+	at        time.Time
+	due       []timer                  // in the order in which they fire
+	instances map[string]InstanceState // by Node
 }
 
-func emptyWorld() *worldGround {
-	w := &World{rand: rand.New(rand.NewPCG(1, 1)), at: start, sum: fnv.New64a(), Stats: map[string]int{}}
-	w.api = newAPI(w)
-	w.checks = newChecks(w)
-	w.cloud = newCloud(w)
-	w.scheduler = newScheduler(w)
-	w.workloads = newWorkloads(w)
-	w.volumes = newVolumes(w)
-	w.kubelets = newKubelets(w)
-	w.chaos = newChaos(w)
-	w.every(10*time.Second, w.kubelets.look)
-	p := newProcess(w)
-	return &worldGround{w: w, c: &productClient{p: p, reader: reader{p: p, shelf: w.api.shelf}}}
+// timer is something that is done at a time.
+type timer struct {
+	at time.Time
+	do func()
 }
 
-// goOn has the world go on for a while.
-func (g *worldGround) goOn(d time.Duration) {
-	until := g.w.at.Add(d)
-	for len(g.w.events) > 0 && !g.w.events[0].at.After(until) {
-		g.w.next()
+func newSimGround() *simGround {
+	g := &simGround{at: time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC), instances: map[string]InstanceState{}}
+	rng := rand.New(rand.NewPCG(1, 1))
+	g.cluster = New(&Config{Clock: g, Instances: g, Between: func(least, most time.Duration) time.Duration {
+		return least + time.Duration(rng.Int64N(int64(max(1, most-least))))
+	}})
+	g.cluster.Start()
+	reader := Reader{Shelf: g.cluster.API.Shelf, Check: func() error { return nil }}
+	g.c = NewClient(g.cluster.API, reader, operator.Scheme(), &ClientHooks{
+		Write: func(_ context.Context, _ string, _ client.Object, effect func() error) error { return effect() },
+	})
+	return g
+}
+
+// Now, After and State are the cluster's Clock and Instances.
+func (g *simGround) Now() time.Time { return g.at }
+
+func (g *simGround) After(pause time.Duration, do func()) {
+	at := g.at.Add(pause)
+	i := slices.IndexFunc(g.due, func(t timer) bool { return t.at.After(at) })
+	if i < 0 {
+		i = len(g.due)
 	}
-	g.w.at = until
+	g.due = slices.Insert(g.due, i, timer{at, do})
 }
 
-func (g *worldGround) client() client.Client { return g.c }
+func (g *simGround) State(node string) (InstanceState, bool) {
+	i, ok := g.instances[node]
+	return i, ok
+}
 
-func (g *worldGround) boot(name string, silent bool) {
-	i := &instance{node: name, state: joined}
+// goOn has the cluster go on for a while.
+func (g *simGround) goOn(d time.Duration) {
+	until := g.at.Add(d)
+	for len(g.due) > 0 && !g.due[0].at.After(until) {
+		t := g.due[0]
+		g.due = g.due[1:]
+		g.at = t.at
+		t.do()
+	}
+	g.at = until
+}
+
+func (g *simGround) client() client.Client { return g.c }
+
+func (g *simGround) boot(name string, silent bool) {
+	i := InstanceState{Up: !silent}
 	if silent {
-		i.frozen = g.w.at.Add(24 * time.Hour)
-		i.silentSince = i.frozen // nobody has missed it yet
+		i.SilentSince = g.at.Add(24 * time.Hour) // nobody has missed it yet
 	}
-	g.w.cloud.byNode[name] = i
+	g.instances[name] = i
 }
 
-func (g *worldGround) join(n *corev1.Node) error {
+func (g *simGround) join(n *corev1.Node) error {
 	g.boot(n.Name, false)
-	return g.w.api.create(n)
+	return g.cluster.API.Create(n)
 }
 
-func (g *worldGround) run(a *app, budget *policyv1.PodDisruptionBudgetSpec) error {
-	g.w.workloads.add(a, budget)
+func (g *simGround) run(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) error {
+	g.cluster.Workloads.Add(a, budget)
 	return nil
 }
 
-func (g *worldGround) scale(a *app, replicas int) error {
-	a.replicas = replicas
-	g.w.workloads.stir(a)
+func (g *simGround) scale(a *Workload, replicas int) error {
+	a.Replicas = replicas
+	g.cluster.Workloads.Wake(a)
 	return nil
 }
 
@@ -410,19 +436,19 @@ func (g *realGround) join(n *corev1.Node) error {
 	return g.c.Create(g.ctx, n)
 }
 
-func (g *realGround) run(a *app, budget *policyv1.PodDisruptionBudgetSpec) error {
-	labels := map[string]string{appLabel: a.name}
+func (g *realGround) run(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) error {
+	labels := map[string]string{AppLabel: a.Name}
 	if budget != nil {
 		budget.Selector = &metav1.LabelSelector{MatchLabels: labels}
-		if err := g.c.Create(g.ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name}, Spec: *budget}); err != nil {
+		if err := g.c.Create(g.ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}, Spec: *budget}); err != nil {
 			return err
 		}
 	}
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: a.name}
+	meta := metav1.ObjectMeta{Namespace: Namespace, Name: a.Name}
 	a.owner = &appsv1.ReplicaSet{}
 	spec := a.pod(0).Spec
-	if a.priority > leastPriority { // which admission writes
-		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: a.name}, Value: a.priority}
+	if a.Priority > leastPriority { // which admission writes
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: a.Name}, Value: a.Priority}
 		if err := g.c.Create(g.ctx, class); err != nil {
 			return err
 		}
@@ -432,9 +458,9 @@ func (g *realGround) run(a *app, budget *policyv1.PodDisruptionBudgetSpec) error
 		spec.NodeSelector = map[string]string{}
 	}
 	spec.NodeSelector[spotLabel] = g.script
-	replicas, selector := int32(a.replicas), &metav1.LabelSelector{MatchLabels: labels}
+	replicas, selector := int32(a.Replicas), &metav1.LabelSelector{MatchLabels: labels}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
-	if a.keeps {
+	if a.Stateful {
 		template.Spec.Volumes = nil // their volumes would have to be made
 		return g.c.Create(g.ctx, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
 			Replicas: &replicas, Selector: selector, Template: template, PodManagementPolicy: appsv1.ParallelPodManagement,
@@ -443,16 +469,16 @@ func (g *realGround) run(a *app, budget *policyv1.PodDisruptionBudgetSpec) error
 	return g.c.Create(g.ctx, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector, Template: template}})
 }
 
-func (g *realGround) scale(a *app, replicas int) error {
+func (g *realGround) scale(a *Workload, replicas int) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"replicas": replicas}})
 	if err != nil {
 		return err
 	}
 	var set client.Object = &appsv1.ReplicaSet{}
-	if a.keeps {
+	if a.Stateful {
 		set = &appsv1.StatefulSet{}
 	}
-	set.SetNamespace(namespace)
-	set.SetName(a.name)
+	set.SetNamespace(Namespace)
+	set.SetName(a.Name)
 	return g.c.Patch(g.ctx, set, client.RawPatch("application/merge-patch+json", patch))
 }

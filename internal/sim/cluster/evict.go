@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"errors"
@@ -15,60 +15,61 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// evict does what the eviction subresource does: it asks the one budget that counts the
-// pod, says on the pod that it was, and deletes it.
-func (a *api) evict(asked *corev1.Pod) error {
-	pod, ok := find[*corev1.Pod](a, asked.Namespace, asked.Name)
+// evict does what the eviction subresource does: it asks the one PodDisruptionBudget of the pod,
+// writes the condition DisruptionTarget, and deletes the pod.
+func (a *API) evict(asked *corev1.Pod) error {
+	pod, ok := Find[*corev1.Pod](a, asked.Namespace, asked.Name)
 	if !ok {
-		return apierrors.NewNotFound(resourceOf("Pod"), asked.Name)
+		return apierrors.NewNotFound(ResourceOf("Pod"), asked.Name)
 	}
 	if asked.UID != "" && asked.UID != pod.UID {
-		return apierrors.NewConflict(resourceOf("Pod"), asked.Name, errors.New("another UID"))
+		return apierrors.NewConflict(ResourceOf("Pod"), asked.Name, errors.New("another UID"))
 	}
 	counts := pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
-	if budgets := a.budgetsOf(pod); counts && len(budgets) > 0 {
+	if budgets := a.BudgetsOf(pod); counts && len(budgets) > 0 {
 		if len(budgets) > 1 {
 			return apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) //nolint:revive,staticcheck // the server's words
 		}
-		if err := a.ask(budgets[0], pod); err != nil {
+		if err := a.spend(budgets[0], pod); err != nil {
 			return err
 		}
 	}
-	a.w.count("evictions")
-	a.w.checks.evicted(pod)
+	a.config.Hooks.Count("evictions")
+	a.config.Hooks.Evicted(pod)
 	if pod.DeletionTimestamp == nil {
-		edit(a, pod, func(p *corev1.Pod) {
+		Edit(a, pod, func(p *corev1.Pod) {
 			setPodCondition(p, corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: second(a.w.at),
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: WireTime(a.config.now()),
 			})
 		})
 	}
-	a.remove(pod, graceOf(pod))
+	a.Delete(pod, GraceOf(pod))
 	return nil
 }
 
-// ask asks a budget, and takes note in it if it allows.
-func (a *api) ask(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
-	if !ready(pod) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0 {
+// spend asks a PodDisruptionBudget for one disruption, and notes it there if it is allowed.
+func (a *API) spend(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
+	if !IsReady(pod) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0 {
 		return nil // IfHealthyBudget, which is the default
 	}
 	if b.Status.ObservedGeneration < b.Generation || b.Status.DisruptionsAllowed <= 0 {
 		return apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
 	}
-	edit(a, b, func(b *policyv1.PodDisruptionBudget) {
+	Edit(a, b, func(b *policyv1.PodDisruptionBudget) {
 		b.Status.DisruptionsAllowed--
 		b.Status.DisruptedPods = maps.Clone(b.Status.DisruptedPods)
 		if b.Status.DisruptedPods == nil {
 			b.Status.DisruptedPods = map[string]metav1.Time{}
 		}
-		b.Status.DisruptedPods[pod.Name] = second(a.w.at)
+		b.Status.DisruptedPods[pod.Name] = WireTime(a.config.now())
 	})
 	return nil
 }
 
-func (a *api) budgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
-	for _, app := range slices.Compact([]string{pod.Labels[appLabel], ""}) {
-		found, _ := a.shelf("PodDisruptionBudget").find(appLabel, app)
+// BudgetsOf returns the PodDisruptionBudgets that select a pod.
+func (a *API) BudgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
+	for _, app := range slices.Compact([]string{pod.Labels[AppLabel], ""}) {
+		found, _ := a.Shelf("PodDisruptionBudget").find(AppLabel, app)
 		for _, o := range found {
 			if b := o.(*policyv1.PodDisruptionBudget); b.Namespace == pod.Namespace && matches(b.Spec.Selector, pod.Labels) {
 				of = append(of, b)
@@ -81,12 +82,12 @@ func (a *api) budgetsOf(pod *corev1.Pod) (of []*policyv1.PodDisruptionBudget) {
 // appOf returns the workload that a budget names; empty: its selector is about something else.
 func appOf(budget client.Object) string {
 	if s := budget.(*policyv1.PodDisruptionBudget).Spec.Selector; s != nil {
-		return s.MatchLabels[appLabel]
+		return s.MatchLabels[AppLabel]
 	}
 	return ""
 }
 
-// matches tells whether a selector selects labels. Nearly all selectors only name labels, and
+// matches reports whether a selector selects labels. Nearly all selectors only name labels, and
 // are not worth being compiled each time.
 func matches(s *metav1.LabelSelector, set labels.Set) bool {
 	if s != nil && len(s.MatchExpressions) == 0 {
@@ -96,22 +97,12 @@ func matches(s *metav1.LabelSelector, set labels.Set) bool {
 	return err == nil && selector.Matches(set)
 }
 
-// isSubset tells whether all labels of one are among the others.
-func isSubset(some, of map[string]string) bool {
-	for name, value := range some {
-		if had, ok := of[name]; !ok || had != value {
-			return false
-		}
-	}
-	return true
-}
-
-// countBudget does what the disruption controller does: it writes how many pods of a
+// updateBudget does what the disruption controller does: it writes how many pods of a
 // budget are healthy, and so how many may go.
-func (a *api) countBudget(b *policyv1.PodDisruptionBudget, replicas int) {
+func (a *API) updateBudget(b *policyv1.PodDisruptionBudget, replicas int) {
 	healthy := int32(0)
-	for _, pod := range a.podsOf(b.Spec.Selector.MatchLabels["app"]) {
-		if pod.DeletionTimestamp == nil && ready(pod) {
+	for _, pod := range a.PodsOf(b.Spec.Selector.MatchLabels["app"]) {
+		if pod.DeletionTimestamp == nil && IsReady(pod) {
 			healthy++
 		}
 	}
@@ -121,7 +112,7 @@ func (a *api) countBudget(b *policyv1.PodDisruptionBudget, replicas int) {
 		ExpectedPods: int32(replicas), DisruptionsAllowed: max(0, healthy-desired),
 	}
 	if !reflect.DeepEqual(b.Status, status) {
-		edit(a, b, func(b *policyv1.PodDisruptionBudget) { b.Status = status })
+		Edit(a, b, func(b *policyv1.PodDisruptionBudget) { b.Status = status })
 	}
 }
 
@@ -132,13 +123,4 @@ func desiredHealthy(b *policyv1.PodDisruptionBudget, replicas int) int32 {
 	}
 	n, _ := intstr.GetScaledValueFromIntOrPercent(b.Spec.MaxUnavailable, replicas, true)
 	return int32(max(0, replicas-n))
-}
-
-func ready(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

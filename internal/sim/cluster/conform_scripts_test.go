@@ -1,4 +1,4 @@
-package world
+package cluster
 
 import (
 	"errors"
@@ -22,43 +22,43 @@ func intQuantity(n int64) *resource.Quantity { return resource.NewQuantity(n, re
 // scripts are the stories that are played on both grounds. Each leaves no choice of where a pod
 // goes: what kube-scheduler prefers is not compared.
 func scripts() map[string][]step {
-	one := &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: number(1)}
+	one := &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: Number(1)}
 	all := map[string][]step{
 		"room": {
-			joins("a", 2, "z1"), run(app{name: "web", replicas: 5}, nil), joins("b", 2, "z1"), joins("c", 2, "z1"),
-			scale("web", 0), run(app{name: "big", replicas: 1, cpuMilli: 2500}, nil), joins("d", 3, "z1"),
+			joins("a", 2, "z1"), run(Workload{Name: "web", Replicas: 5}, nil), joins("b", 2, "z1"), joins("c", 2, "z1"),
+			scale("web", 0), run(Workload{Name: "big", Replicas: 1, CPUMilli: 2500}, nil), joins("d", 3, "z1"),
 		},
 		"taints": {
-			joins("a", 4, "z1", hold), run(app{name: "web", replicas: 2}, nil), open("a"), taint("a", hold, corev1.TaintEffectNoSchedule),
+			joins("a", 4, "z1", hold), run(Workload{Name: "web", Replicas: 2}, nil), open("a"), taint("a", hold, corev1.TaintEffectNoSchedule),
 			scale("web", 3), taint("a", "example.com/soft", corev1.TaintEffectPreferNoSchedule), open("a"),
 		},
 		"thrown-out": {
-			joins("a", 4, "z1"), run(app{name: "web", replicas: 2}, nil), taint("a", hold, corev1.TaintEffectNoExecute), joins("b", 4, "z1"),
+			joins("a", 4, "z1"), run(Workload{Name: "web", Replicas: 2}, nil), taint("a", hold, corev1.TaintEffectNoExecute), joins("b", 4, "z1"),
 		},
 		"cordon": {
-			joins("a", 4, "z1"), run(app{name: "web", replicas: 2}, nil), cordon("a", true), evict("web", "a", 1), joins("b", 1, "z1"), cordon("a", false), scale("web", 3),
+			joins("a", 4, "z1"), run(Workload{Name: "web", Replicas: 2}, nil), cordon("a", true), evict("web", "a", 1), joins("b", 1, "z1"), cordon("a", false), scale("web", 3),
 		},
 		"zones": {
-			joins("a", 8, "z1"), joins("b", 8, "z2"), run(app{name: "web", replicas: 2, spread: true}, nil), cordon("b", true), scale("web", 3),
-			scale("web", 4), joins("c", 8, "z3"), cordon("b", false), run(app{name: "home", replicas: 2, zone: "z2"}, nil), run(app{name: "nowhere", replicas: 1, zone: "z9"}, nil),
+			joins("a", 8, "z1"), joins("b", 8, "z2"), run(Workload{Name: "web", Replicas: 2, Spread: true}, nil), cordon("b", true), scale("web", 3),
+			scale("web", 4), joins("c", 8, "z3"), cordon("b", false), run(Workload{Name: "home", Replicas: 2, Zone: "z2"}, nil), run(Workload{Name: "nowhere", Replicas: 1, Zone: "z9"}, nil),
 		},
 		"apart": {
-			joins("a", 8, "z1"), joins("b", 8, "z1"), run(app{name: "web", replicas: 3, apart: true}, nil), joins("c", 8, "z2"),
+			joins("a", 8, "z1"), joins("b", 8, "z1"), run(Workload{Name: "web", Replicas: 3, Apart: true}, nil), joins("c", 8, "z2"),
 			cordon("c", true), evict("web", "c", 1), cordon("c", false),
 		},
 		"budget": {
-			joins("a", 4, "z1"), run(app{name: "web", replicas: 3}, one), evict("web", "a", 1), cordon("a", true), evict("web", "a", 2), evict("web", "a", 1),
+			joins("a", 4, "z1"), run(Workload{Name: "web", Replicas: 3}, one), evict("web", "a", 1), cordon("a", true), evict("web", "a", 2), evict("web", "a", 1),
 			joins("b", 4, "z1"), cordon("b", true), evict("web", "a", 2), cordon("b", false), evict("web", "a", 1),
 		},
 		"share": {
-			joins("a", 8, "z1"), run(app{name: "web", replicas: 5}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: percent(25)}),
-			cordon("a", true), evict("web", "a", 3), cordon("a", false), run(app{name: "most", replicas: 3}, &policyv1.PodDisruptionBudgetSpec{MinAvailable: percent(50)}), cordon("a", true), evict("most", "a", 2), cordon("a", false), scale("most", 1), evict("most", "a", 1),
+			joins("a", 8, "z1"), run(Workload{Name: "web", Replicas: 5}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: Percent(25)}),
+			cordon("a", true), evict("web", "a", 3), cordon("a", false), run(Workload{Name: "most", Replicas: 3}, &policyv1.PodDisruptionBudgetSpec{MinAvailable: Percent(50)}), cordon("a", true), evict("most", "a", 2), cordon("a", false), scale("most", 1), evict("most", "a", 1),
 		},
 		"never": {
-			joins("a", 8, "z1"), run(app{name: "web", replicas: 2}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: percent(0)}), evict("web", "a", 1),
+			joins("a", 8, "z1"), run(Workload{Name: "web", Replicas: 2}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: Percent(0)}), evict("web", "a", 1),
 		},
 		"waits": {
-			run(app{name: "web", replicas: 2}, one), evict("web", "", 2), joins("a", 1, "z1"),
+			run(Workload{Name: "web", Replicas: 2}, one), evict("web", "", 2), joins("a", 1, "z1"),
 			evict("web", "a", 1),
 		},
 		"silent": {
@@ -66,29 +66,29 @@ func scripts() map[string][]step {
 				a.ground.boot(a.name("a"), true)
 				return c.Create(a.ctx, a.node("a", 8, "z1", nil))
 			}),
-			run(app{name: "web", replicas: 2}, one), evict("web", "a", 2),
+			run(Workload{Name: "web", Replicas: 2}, one), evict("web", "a", 2),
 		},
-		"hint": {
-			joins("a", 2, "z1", hold), joins("b", 2, "z1", hold), joins("c", 1, "z1", hold), run(app{name: "web", replicas: 1, cpuMilli: 1500}, nil),
+		"nominated": {
+			joins("a", 2, "z1", hold), joins("b", 2, "z1", hold), joins("c", 1, "z1", hold), run(Workload{Name: "web", Replicas: 1, CPUMilli: 1500}, nil),
 			nominate("web", "b"), cordon("a", true), open("a"), open("b"),
-			run(app{name: "small", replicas: 1, cpuMilli: 1200}, nil), nominate("small", "c"), open("c"), cordon("a", false),
+			run(Workload{Name: "small", Replicas: 1, CPUMilli: 1200}, nil), nominate("small", "c"), open("c"), cordon("a", false),
 		},
 	}
 	all["important"] = []step{
-		joins("a", 2, "z1"), run(app{name: "web", replicas: 2}, nil), run(app{name: "vital", replicas: 1, priority: important}, nil),
-		joins("b", 1, "z1"), scale("vital", 3), run(app{name: "large", replicas: 1, cpuMilli: 4000, priority: important}, nil),
+		joins("a", 2, "z1"), run(Workload{Name: "web", Replicas: 2}, nil), run(Workload{Name: "vital", Replicas: 1, Priority: ImportantPriority}, nil),
+		joins("b", 1, "z1"), scale("vital", 3), run(Workload{Name: "large", Replicas: 1, CPUMilli: 4000, Priority: ImportantPriority}, nil),
 	}
 	all["spared"] = []step{
-		joins("a", 1, "z1"), run(app{name: "guarded", replicas: 1}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: percent(0)}),
-		joins("b", 1, "z1"), run(app{name: "plain", replicas: 1}, nil), run(app{name: "vital", replicas: 1, priority: important}, nil), scale("vital", 2),
+		joins("a", 1, "z1"), run(Workload{Name: "guarded", Replicas: 1}, &policyv1.PodDisruptionBudgetSpec{MaxUnavailable: Percent(0)}),
+		joins("b", 1, "z1"), run(Workload{Name: "plain", Replicas: 1}, nil), run(Workload{Name: "vital", Replicas: 1, Priority: ImportantPriority}, nil), scale("vital", 2),
 	}
 	all["sets"] = []step{
-		joins("a", 3, "z1"), run(app{name: "db", replicas: 2, keeps: true}, one), evict("db", "a", 1), cordon("a", true), evict("db", "a", 2),
+		joins("a", 3, "z1"), run(Workload{Name: "db", Replicas: 2, Stateful: true}, one), evict("db", "a", 1), cordon("a", true), evict("db", "a", 2),
 		cordon("a", false), scale("db", 4), scale("db", 1),
 	}
 	all["volumes"] = []step{
-		disk("d", "z2"), joins("a", 4, "z1"), run(app{name: "web", replicas: 2, claim: "d"}, nil), joins("b", 4, "z2"), cordon("b", true), evict("web", "b", 1), cordon("b", false),
-		run(app{name: "lost", replicas: 1, claim: "nothing"}, nil),
+		disk("d", "z2"), joins("a", 4, "z1"), run(Workload{Name: "web", Replicas: 2, Claim: "d"}, nil), joins("b", 4, "z2"), cordon("b", true), evict("web", "b", 1), cordon("b", false),
+		run(Workload{Name: "lost", Replicas: 1, Claim: "nothing"}, nil),
 	}
 	all["writes"] = writes()
 	all["finalizers"] = finalizers()
@@ -111,13 +111,13 @@ func disk(name, zone string) step {
 		modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		err := c.Create(a.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: a.name(name)}, Spec: corev1.PersistentVolumeSpec{
 			AccessModes: modes, Capacity: size, NodeAffinity: inZone(zone),
-			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: a.name(name)},
+			ClaimRef:               &corev1.ObjectReference{Namespace: Namespace, Name: a.name(name)},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}},
 		}})
 		if err != nil {
 			return err
 		}
-		return c.Create(a.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name(name)}, Spec: corev1.PersistentVolumeClaimSpec{
+		return c.Create(a.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.name(name)}, Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &class, AccessModes: modes, VolumeName: a.name(name), Resources: corev1.VolumeResourceRequirements{Requests: size},
 		}})
 	})
@@ -188,19 +188,19 @@ func writes() []step {
 			return c.Status().Patch(a.ctx, a.bare("a"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`)))
 		}),
 		write("evict what is gone", func(a *actor, c client.Client) error {
-			return c.SubResource("eviction").Create(a.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name("nobody")}}, &policyv1.Eviction{})
+			return c.SubResource("eviction").Create(a.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.name("nobody")}}, &policyv1.Eviction{})
 		}),
 		write("evict what is held", evictHeld),
 	}
 }
 
-// evictHeld evicts a pod that a finalizer holds, and says what that tells about itself, as an error.
+// evictHeld evicts a pod that a finalizer holds, and returns what the pod then says about itself, as an error.
 func evictHeld(a *actor, c client.Client) error {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.name("held"), Finalizers: []string{finalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: a.name("held"), Finalizers: []string{finalizer}},
 		Spec: corev1.PodSpec{
 			NodeSelector: map[string]string{spotLabel: "none"},
-			Containers:   []corev1.Container{{Name: "c", Image: "c", Resources: corev1.ResourceRequirements{Requests: requests(100, 64)}}},
+			Containers:   []corev1.Container{{Name: "c", Image: "c", Resources: corev1.ResourceRequirements{Requests: Requests(100, 64)}}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
@@ -219,7 +219,7 @@ func evictHeld(a *actor, c client.Client) error {
 	}
 	before := pod.DeepCopy()
 	pod.Finalizers = nil
-	return errors.Join(fmt.Errorf("eviction %s, deleted %v, it tells %s", reason(evicted), before.DeletionTimestamp != nil, why), c.Patch(a.ctx, pod, client.MergeFrom(before)))
+	return errors.Join(fmt.Errorf("eviction %s, deleted %v, its condition says %s", reason(evicted), before.DeletionTimestamp != nil, why), c.Patch(a.ctx, pod, client.MergeFrom(before)))
 }
 
 func finalizers() []step {

@@ -1,0 +1,263 @@
+package world
+
+import (
+	"context"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/operator"
+	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
+)
+
+// start is when every world begins.
+var start = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+// Options say what happens in a world beside its seed.
+type Options struct {
+	// Stormy is how long faults and users rage, Calm how long the world then has to come to
+	// rest.
+	Stormy, Calm time.Duration
+	// Nodes is about how many nodes the load needs; zero: the seed decides.
+	Nodes int
+	// Ordinary has every fault strike, as seldom as on a bad day of a real cluster, and the load
+	// follow the hour.
+	Ordinary bool
+	// Without are faults that do not happen, by name.
+	Without []Fault
+	// Mutant changes what the product sees or does; nil: nothing.
+	Mutant *Mutant
+	// Journal gets a line for each thing that happens; nil: nobody does.
+	Journal io.Writer
+	// Decisions is a directory for the product's own journal; empty: none is kept.
+	Decisions string
+}
+
+// World is one run.
+type World struct {
+	opts Options
+	rand *rand.Rand
+	// at is the time, seq numbers the events.
+	at     time.Time
+	events events
+	seq    uint64
+	done   uint64
+
+	cluster   *cluster.Cluster
+	api       *cluster.API       // the cluster's
+	workloads *cluster.Workloads // the cluster's
+	cloud     *cloudSim
+	chaos     *chaos
+	checks    *checks
+	tenant    *tenant
+	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
+	process, former *process
+	// decisions is the product's own journal; nil: none is kept.
+	decisions *journal.Journal
+
+	// said is the first violation.
+	said string
+	sum  hash.Hash64
+	line []byte
+	// Stats counts what happened, work what the product looked at, by name.
+	Stats, work map[string]int
+}
+
+// Result is what came of a run.
+type Result struct {
+	// Hash is that of the journal.
+	Hash uint64
+	// Events is how many there were, Lasted how much time they took in the world.
+	Events uint64
+	Lasted time.Duration
+	// NodeHours is the time that nodes were there, summed.
+	NodeHours float64
+	// Stats is how often what happened, Work how often each loop and each controller looked.
+	Stats, Work map[string]int
+	// Violation says what must not happen and did; empty: nothing.
+	Violation string
+}
+
+// event is something that happens at a time: to a process, unless it has died by then; nil: to
+// the world. A report reaches the process also while the process waits for an answer, too.
+type event struct {
+	at     time.Time
+	seq    uint64
+	to     *process
+	report bool
+	what   func()
+}
+
+type events []event
+
+// state is how far an instance is.
+type state int
+
+const (
+	booting state = iota
+	joined
+	stopping
+	gone
+)
+
+// instance is one node.
+type instance struct {
+	cloud.Instance
+	place catalog.Place
+	price float64
+	image int
+	node  string
+	state state
+	// silentSince is when its kubelet last reported, while it is silent; frozen is until
+	// when it is. orphanSince is since when nothing in the API server accounts for it.
+	silentSince, frozen, orphanSince time.Time
+	ordered                          cloud.LaunchRequest
+}
+
+// cloudSim is a cloud with stock, prices and failures.
+type cloudSim struct {
+	w       *World
+	words   *kwok.Provider // for its vocabulary
+	types   []*catalog.Type
+	stock   map[catalog.Place]int
+	all     []*instance // in the order of launches
+	byID    map[string]*instance
+	byToken map[string]*instance
+	byNode  map[string]*instance
+	image   int // that the class launches now
+	made    int
+}
+
+// provider is the cloud as one process sees it: a provider on the production seam.
+type provider struct {
+	p     *process
+	cloud *cloudSim
+}
+
+// chaos is what the seed decides: the cluster and its load at first, then faults and users.
+type chaos struct {
+	w      *World
+	stormy bool
+	odds   map[Fault]float64
+	skew   time.Duration
+	slow   time.Duration // how slow the cloud is
+	pools  []*karpenterv1.NodePool
+}
+
+// checks judges what the product does. It reads the server and the cloud, and shares no
+// code with the product.
+type checks struct {
+	w         *World
+	byProduct bool
+	nodeHours float64
+
+	writes, idle, reconciles map[string]int // in this minute
+	minute                   time.Time
+	poolEdited               map[string]time.Time
+	most                     map[string]int // nodes of a pool, in the last quarter of an hour
+	mostSince                time.Time
+	lost                     map[string]bool // steps that lost a replacement
+	boundAt                  map[cluster.Key]time.Time
+	lastLaunch               time.Time
+	lastEviction             time.Time
+	why                      string // of them
+	lastExpired              time.Time
+	// lastHeld is when a drain last waited for its deadline, after the storm, or a node that has
+	// drifted for its turn: what budgets allow one by one waits for it; or when a node was last
+	// removed for money: what is bought for it is young for an hour, and spared.
+	lastHeld time.Time
+}
+
+// tenant is hostile. He has a random source of his own, so that what happens in a world without him is
+// not another for him.
+type tenant struct {
+	w    *World
+	rand *rand.Rand
+	made int
+	// mean has how often he does what; newest is when he last made heavy pods.
+	mean   map[Fault]time.Duration
+	newest time.Time
+	// gaveUp is what was known of decisions that a life of the product gave up.
+	gaveUp gaveUps
+}
+
+// gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.
+type gaveUps struct {
+	p    *process
+	seen float64
+	// last is when the last was, at by the world's clock, and wait how long it must be until the next
+	// about the same pods.
+	last, at time.Time
+	wait     time.Duration
+}
+
+// process is one life of the product, between two crashes: all of its memory.
+type process struct {
+	w         *World
+	ctx       context.Context
+	cancel    context.CancelFunc
+	scheme    *runtime.Scheme
+	informers *informers
+	client    *cluster.Client
+	parts     *operator.Parts
+	warm      []interface{ Warmup(context.Context) error }
+	loops     []*looper
+	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
+	running, dead bool
+	// stopped is until when it stands still.
+	stopped time.Time
+	// fence is production's: it lets nothing out when the lease was not renewed.
+	fence *operator.Fence
+}
+
+// looper is a loop of the product that runs again and again.
+type looper struct {
+	loop.Reconciler
+	name     string
+	triggers <-chan struct{}
+	due      time.Time // of the next run; zero: none
+}
+
+// informers is what one process has seen of the API server: a cache.Cache that is fed by
+// events of the world. It lags, and may repeat itself.
+type informers struct {
+	cluster.Reader
+	p      *process
+	of     map[string]*informer
+	sorted []*informer // in the order in which they were asked for
+	mu     sync.Mutex  // over of and sorted, and handlers of each
+}
+
+// informer is one kind's watch.
+type informer struct {
+	cache.Informer // of which nothing else is used
+	p              *process
+	kind           string
+	lock           *sync.Mutex // over handlers
+	seen           *cluster.Shelf
+	handlers       []toolscache.ResourceEventHandler
+	coming         []change
+	// held is until when nothing is delivered.
+	held time.Time
+	// listed: the first list has come.
+	listed bool
+}
+
+// change is a write that the informer has yet to deliver.
+type change struct {
+	due     time.Time
+	was, is client.Object
+}
