@@ -1,22 +1,12 @@
 package archtest
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
-	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
-
-var (
-	rewrite = flag.Bool("rewrite", false, "write testdata/retired.txt anew, with the retired words that there are")
-	where   = flag.String("where", "", "with -v: list where this retired word stands")
 )
 
 // everywhere lists words that the glossary lets stand in certain phrases only, all of which
@@ -109,16 +99,8 @@ func glossary(text string) (terms []term) {
 	return terms
 }
 
-// found is where how often a retired word stands.
-type found struct{ dir, word string }
-
 // TestRetiredWords refuses the words that docs/glossary.md retires: in the names that Go
-// files declare, in names of files, in comments, strings and documents. What there is of
-// them today is in testdata/retired.txt; none of its numbers may rise. To write that file
-// anew, and to see where a word stands:
-//
-//	go test ./internal/archtest -run TestRetiredWords -args -rewrite
-//	go test ./internal/archtest -run TestRetiredWords -v -args -where=wish
+// files declare, in names of files, in comments, strings and documents.
 func TestRetiredWords(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "docs/glossary.md"))
@@ -129,67 +111,11 @@ func TestRetiredWords(t *testing.T) {
 	if len(terms) == 0 {
 		t.Fatal("docs/glossary.md has no table of words under a heading with Retired in it")
 	}
-	counts, places := map[found]int{}, map[found][]string{}
 	for _, f := range texts(t) {
 		for _, u := range f.uses(terms) {
-			k := found{f.dir, u.word}
-			counts[k]++
-			places[k] = append(places[k], fmt.Sprintf("%s:%d", f.path, u.line))
+			t.Errorf("%s:%d: %q is retired; docs/glossary.md says what to write instead", f.path, u.line, u.word)
 		}
 	}
-	if *rewrite {
-		writeRetired(t, counts)
-		return
-	}
-	known, sum := readRetired(t), 0
-	for _, k := range sortedByDir(counts) {
-		n := counts[k]
-		if n > known[k] {
-			t.Errorf("%s: %q is retired (docs/glossary.md says what to write instead); it is there %d times, at most %d:\n  %s",
-				k.dir, k.word, n, known[k], strings.Join(places[k], "\n  "))
-		}
-		if sum += n; k.word == *where {
-			t.Log(strings.Join(places[k], "\n"))
-		}
-	}
-	t.Logf("retired words stand in %d places", sum)
-}
-
-const retiredFile = "testdata/retired.txt"
-
-func readRetired(t *testing.T) map[found]int {
-	t.Helper()
-	text, err := os.ReadFile(retiredFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[found]int{}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		var k found
-		var n int
-		if _, err := fmt.Sscan(lines.Text(), &k.dir, &k.word, &n); err != nil {
-			t.Fatalf("%s: %q: %v", retiredFile, lines.Text(), err)
-		}
-		known[k] = n
-	}
-	return known
-}
-
-func writeRetired(t *testing.T, counts map[found]int) {
-	t.Helper()
-	var b bytes.Buffer
-	for _, k := range sortedByDir(counts) {
-		fmt.Fprintln(&b, k.dir, k.word, counts[k])
-	}
-	if err := os.WriteFile(retiredFile, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func sortedByDir(counts map[found]int) []found {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.dir, b.dir), cmp.Compare(a.word, b.word))
-	})
 }
 
 func TestGlossary(t *testing.T) {

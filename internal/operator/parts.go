@@ -170,8 +170,8 @@ func (p *Parts) loops() []registrant {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic})
 	}
 	if p.gate("NodeOverlay") {
-		claims.Overlays = p.mirror
-		loops = append(loops, &overlay.Controller{Client: c, Vocabulary: p.vocabulary, Conflict: p.mirror.OverlayConflict, Now: p.Now})
+		claims.Overlays = p.mirror.Overlays()
+		loops = append(loops, &overlay.Controller{Client: c, Vocabulary: p.vocabulary, Conflict: p.mirror.Overlays().Conflict, Now: p.Now})
 	}
 	if isStatic {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})

@@ -89,8 +89,15 @@ func (x *pools) evaluateOverlays() {
 	o.effects, o.conflicts = overlay.Evaluate(list, of)
 }
 
+// Overlays answers what NodeOverlays make of instance types.
+type Overlays struct{ store *Store }
+
+// Overlays returns what answers that of this Store.
+func (s *Store) Overlays() *Overlays { return &Overlays{s} }
+
 // Overlaid returns the types of a pool as NodeOverlays have them, and whether they set prices.
-func (s *Store) Overlaid(pool string, types []*catalog.Type) (overlaid []*catalog.Type, repriced bool) {
+func (o *Overlays) Overlaid(pool string, types []*catalog.Type) (overlaid []*catalog.Type, repriced bool) {
+	s := o.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools.evaluateOverlays()
@@ -98,21 +105,23 @@ func (s *Store) Overlaid(pool string, types []*catalog.Type) (overlaid []*catalo
 }
 
 // OverlaidCapacity returns the resources that NodeOverlays set for a type of a pool.
-func (s *Store) OverlaidCapacity(pool, instanceType string) quantity.List {
+func (o *Overlays) OverlaidCapacity(pool, instanceType string) quantity.List {
+	s := o.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools.evaluateOverlays()
 	return s.pools.overlays.effects.Capacity(pool, instanceType)
 }
 
-// OverlayConflict returns with what a NodeOverlay is in conflict, so that it is not in force; empty:
-// with nothing. It returns false if the Store has not seen this generation of it.
-func (s *Store) OverlayConflict(o *karpenterv1alpha1.NodeOverlay) (why string, known bool) {
+// Conflict returns with what a NodeOverlay is in conflict, so that it is not in force; empty: with
+// nothing. It returns false if the Store has not seen this generation of it.
+func (o *Overlays) Conflict(no *karpenterv1alpha1.NodeOverlay) (why string, known bool) {
+	s := o.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if had := s.pools.overlays.objects[o.Name]; had == nil || had.Generation != o.Generation || had.UID != o.UID {
+	if had := s.pools.overlays.objects[no.Name]; had == nil || had.Generation != no.Generation || had.UID != no.UID {
 		return "", false
 	}
 	s.pools.evaluateOverlays()
-	return s.pools.overlays.conflicts[o.Name], true
+	return s.pools.overlays.conflicts[no.Name], true
 }

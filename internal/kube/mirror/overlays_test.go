@@ -42,12 +42,12 @@ func TestOverlaysInSnapshots(t *testing.T) {
 			t.Errorf("%s: the provider's price is %v", when, types[0].Offerings[0].PriceHourly)
 		}
 		types, _ := s.TypesOf(class)
-		overlaid, repriced := s.Overlaid("general", types)
-		if overlaid[0].Offerings[0].PriceHourly != price || repriced != (price != 1) || s.OverlaidCapacity("general", "large")["example.com/fuse"] != fuses {
+		overlaid, repriced := s.Overlays().Overlaid("general", types)
+		if overlaid[0].Offerings[0].PriceHourly != price || repriced != (price != 1) || s.Overlays().OverlaidCapacity("general", "large")["example.com/fuse"] != fuses {
 			t.Errorf("%s: a launch is at %v, repriced %t", when, overlaid[0].Offerings[0].PriceHourly, repriced)
 		}
 		o := testOverlay("b", "")
-		if why, known := s.OverlayConflict(o); why != conflict || known != (when == "two of one weight") {
+		if why, known := s.Overlays().Conflict(o); why != conflict || known != (when == "two of one weight") {
 			t.Errorf("%s: conflict %q, known %t, want %q", when, why, known, conflict)
 		}
 	}

@@ -3,6 +3,7 @@ package launch
 import (
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
@@ -37,7 +38,7 @@ func Bound(s *place.State, hourly float64) float64 {
 		b.usable = append(b.usable, usable)
 	}
 	b.reserved = s.Model.ReservationsLeft()
-	counts := b.planned()
+	counts := plannedPods(b.state, b.model.Snapshot)
 	for c := range s.Classes {
 		if counts[c] == 0 {
 			continue
@@ -141,16 +142,16 @@ func (b *launcher) kindred(h mutuallyExclusive) []int {
 	return groups
 }
 
-// planned returns, by class, how many pods are on planned nodes.
-func (b *launcher) planned() []int {
-	counts := make([]int, len(b.state.Classes))
-	of := make(map[any]int, len(b.state.Classes))
-	for c := range b.state.Classes {
-		of[b.state.Classes[c].Constraints] = c
+// plannedPods returns, by class, how many pods are on planned nodes.
+func plannedPods(state *place.State, snap *cluster.Snapshot) []int {
+	counts := make([]int, len(state.Classes))
+	of := make(map[*cluster.Constraints]int, len(state.Classes))
+	for c := range state.Classes {
+		of[state.Classes[c].Constraints] = c
 	}
-	for p := range b.state.Assignments {
-		if at := b.state.Assignments[p]; at.Kind == model.OnPlanned && b.state.Planned[at.Index].Refusal.IsYes() {
-			counts[of[b.model.Snapshot.Pending[p].Constraints]]++
+	for p := range state.Assignments {
+		if at := state.Assignments[p]; at.Kind == model.OnPlanned && state.Planned[at.Index].Refusal.IsYes() {
+			counts[of[snap.Pending[p].Constraints]]++
 		}
 	}
 	return counts

@@ -59,7 +59,7 @@ func Launch(s *place.State) (bound float64, plain int) {
 			effort.Evaluations = min(effort.Evaluations, ruledSearches/(1+pods/ruledPods))
 			effort.Passes, effort.Improve = ruledPasses, ruledImprove
 		}
-		problem := b.problem()
+		problem := b.problemOf(b.shares, b.conflicts())
 		answer := cover.Solve(problem, effort)
 		if pods <= smallMax {
 			problem.BinFee = 0

@@ -10,8 +10,6 @@ import (
 const pickedMost = 256
 
 // problem states the shares and what can be launched for them as a problem of core/cover.
-func (b *launcher) problem() *cover.Problem { return b.problemOf(b.shares, b.conflicts()) }
-
 func (b *launcher) problemOf(shares []share, conflicts [][]int32) *cover.Problem {
 	dims := b.dims()
 	slab := []int64{}
