@@ -119,7 +119,7 @@ func (c *Controller) claimsOf(ctx context.Context, pool client.Object) []reconci
 	return c.requests(ctx, "pool", pool.GetName(), func(*karpenterv1.NodeClaim) bool { return true }, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool.GetName()})
 }
 
-// requests requests a reconcile of the claims for which meant returns true. owner and name say
+// requests returns the requests for the claims for which meant returns true. owner and name say
 // whose they are.
 func (c *Controller) requests(ctx context.Context, owner, name string, meant func(*karpenterv1.NodeClaim) bool, list ...client.ListOption) []reconcile.Request {
 	var claims karpenterv1.NodeClaimList

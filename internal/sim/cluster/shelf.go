@@ -76,7 +76,7 @@ func (s *Shelf) Put(o client.Object) {
 	k := KeyOf(o)
 	had := s.objects[k]
 	s.objects[k] = o
-	s.row.put(k, o)
+	s.put(k, o)
 	for _, x := range s.indexes {
 		x.move(k, had, o)
 	}
@@ -89,7 +89,7 @@ func (s *Shelf) Remove(k Key) {
 		return
 	}
 	delete(s.objects, k)
-	s.row.remove(k)
+	s.remove(k)
 	for _, x := range s.indexes {
 		x.move(k, had, nil)
 	}

@@ -270,12 +270,13 @@ func (l *Workloads) createDaemon(node string) {
 	_ = l.api.Create(p) // there is one already
 }
 
-// Percent is a share in a PodDisruptionBudget, Number a number of pods.
+// Percent is a share of the pods that a PodDisruptionBudget selects.
 func Percent(n int) *intstr.IntOrString {
 	v := intstr.FromString(fmt.Sprintf("%d%%", n))
 	return &v
 }
 
+// Number is a number of the pods that a PodDisruptionBudget selects.
 func Number(n int) *intstr.IntOrString {
 	v := intstr.FromInt32(int32(n))
 	return &v
