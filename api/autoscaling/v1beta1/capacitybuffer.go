@@ -115,7 +115,7 @@ type ScalableRef struct {
 
 // CapacityBufferStatus is what is known of a CapacityBuffer.
 type CapacityBufferStatus struct {
-	// PodTemplateRef names the PodTemplate that the constraints was taken from.
+	// PodTemplateRef names the PodTemplate that the constraints were taken from.
 	// +optional
 	PodTemplateRef *LocalObjectRef `json:"podTemplateRef,omitempty"`
 	// Replicas is the number of pods that room is kept for.
