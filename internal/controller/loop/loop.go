@@ -15,16 +15,16 @@ type Reconciler interface {
 	Reconcile(ctx context.Context) (pause time.Duration)
 }
 
-// Triggered is a Looker that is also triggered by events.
+// Triggered is a Reconciler that is also triggered by events.
 type Triggered interface {
 	Reconciler
 	// Triggers returns the channel that receives a value when an event has come.
 	Triggers() <-chan struct{}
 }
 
-// Run calls look at once, then after each pause that look asks for and at each event, until the
+// Run reconciles at once, then after each pause that reconcile asks for and at each event, until the
 // context ends. Events may be nil.
-func Run(ctx context.Context, observe func(context.Context) time.Duration, events <-chan struct{}) error {
+func Run(ctx context.Context, reconcile func(context.Context) time.Duration, events <-chan struct{}) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -34,7 +34,7 @@ func Run(ctx context.Context, observe func(context.Context) time.Duration, event
 		case <-timer.C:
 		case <-events:
 		}
-		if pause := observe(ctx); pause > 0 {
+		if pause := reconcile(ctx); pause > 0 {
 			timer.Reset(pause)
 		}
 	}
