@@ -75,8 +75,8 @@ verify: ## check that generated files, go.mod files and formatting are as they s
 	tools/verify.sh
 
 .PHONY: layers
-layers: ## show which packages' files stand in layers; V=1 says what does not, PKG=internal/core/pack of one package, REWRITE=1 writes what is allowed
-	@go -C tools run ./layers $(if $(V),-v) $(if $(REWRITE),-rewrite) .. $(PKG)
+layers: ## show which packages' files stand in layers; V=1 says what does not, PKG=internal/core/pack of one package
+	@go -C tools run ./layers $(if $(V),-v) .. $(PKG)
 
 .PHONY: behaviour
 behaviour: ## compare plans, simulated clusters and recorded decisions with those of the commit OLD=

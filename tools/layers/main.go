@@ -6,17 +6,15 @@
 // the other declares; however many it mentions, that is one reference. The tool looks for
 // the order of the files in which the fewest references run upwards, from a file to one
 // above it: a package whose files can be read from top to bottom has none, and two files
-// that refer to each other have one. Limits are at the top of
-// this file; what exceeds them today is in allowed.txt and may only shrink.
+// that refer to each other have one. Limits are at the top of this file.
 //
-// Usage: layers [-v] [-check] [-rewrite] ROOT [PACKAGE...]
+// Usage: layers [-v] [-check] ROOT [PACKAGE...]
 //
 // It prints a table, a line a package; with -v also the order of the files, and the
 // references against it, the heaviest first; with -check only what breaks a limit, and ends
-// with 1; with -rewrite it writes allowed.txt anew. PACKAGE is a directory below ROOT; the
-// table and -v then show that one alone.
+// with 1. PACKAGE is a directory below ROOT; the table and -v then show that one alone.
 //
-// Read load.go, references.go and order.go in this order; sizes.go counts, ratchet.go compares.
+// Read load.go, references.go and order.go in this order; sizes.go counts.
 package main
 
 import (
@@ -47,10 +45,9 @@ const pack = "internal/core/pack"
 func main() {
 	verbose := flag.Bool("v", false, "print the order of the files and the references against it")
 	check := flag.Bool("check", false, "print only what breaks a limit, and fail if anything does")
-	rewrite := flag.Bool("rewrite", false, "write allowed.txt anew")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: layers [-v] [-check] [-rewrite] ROOT [PACKAGE...]")
+		fmt.Fprintln(os.Stderr, "usage: layers [-v] [-check] ROOT [PACKAGE...]")
 		os.Exit(2)
 	}
 	root := flag.Arg(0)
@@ -67,35 +64,35 @@ func main() {
 		all = append(all, methods(p)...)
 		all = append(all, parameters(p)...)
 	}
-	file := filepath.Join(root, "tools/layers/allowed.txt")
-	switch {
-	case *rewrite:
-		err = writeAllowed(file, all)
-	case *check:
-		err = checkAll(file, all)
-	default:
+	if !*check {
 		table(os.Stdout, layered, flag.Args()[1:], *verbose)
+		return
 	}
-	if err != nil {
-		fail(err)
+	if found := exceeded(all); len(found) > 0 {
+		fail(fmt.Errorf("limits are broken (make layers V=1 shows where):\n  %s", strings.Join(found, "\n  ")))
 	}
+}
+
+// measure is one thing that has a limit: how much of a kind something named has.
+type measure struct {
+	kind, name   string
+	value, limit int
+}
+
+// exceeded returns what is over its limit.
+func exceeded(all []measure) (found []string) {
+	for _, m := range all {
+		if m.value > m.limit {
+			found = append(found, fmt.Sprintf("%s of %s: %d, at most %d", m.kind, m.name, m.value, m.limit))
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 func fail(err error) {
 	fmt.Fprintln(os.Stderr, "layers:", err)
 	os.Exit(1)
-}
-
-func checkAll(file string, all []measure) error {
-	allowed, err := readAllowed(file)
-	if err != nil {
-		return err
-	}
-	found := faults(all, allowed)
-	if len(found) > 0 {
-		return fmt.Errorf("limits are broken (make layers V=1 shows where):\n  %s", strings.Join(found, "\n  "))
-	}
-	return nil
 }
 
 // layering is a package with its files in the best order that was found.
