@@ -1,86 +1,115 @@
-// Package lifecycle is the loop that sees each claim through its life: it reads the claim and
-// what belongs to it, lets the core decide the next step, has it performed, and reports it.
-//
-// It never waits for the cloud: it sends launch requests, and a claim is reconciled again
-// when its answer has come.
 package lifecycle
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
-// turnRetry is when to ask again whether a Node may be opened, in case OnTurn's function is not
-// called.
-const turnRetry = 5 * time.Second
+const (
+	controllerName = "nodeclaim.lifecycle"
+	claimsAtOnce   = 100
+	retryFirst     = time.Second
+	retryMost      = time.Minute
+	// stepsMost bounds how many steps one reconcile of a claim takes.
+	stepsMost = 16
+)
 
-// Health gets how the launches and registrations of pools end.
-type Health interface {
-	// Record is called when a claim's Node has registered, or will not.
-	Record(ctx context.Context, claim *karpenterv1.NodeClaim, registered bool)
+// Register adds the loop to a manager. The cache must have mirror's indexes.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	c.launches = &apply.LaunchRequests{Cloud: c.Cloud, Now: c.Now, Short: c.Short, Later: c.Later}
+	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		again := func(claim string) {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})
+		}
+		c.launches.Answered = again
+		if c.Opener != nil {
+			c.Opener.OnTurn(again)
+		}
+		return nil
+	})
+	l := c.controller()
+	l.Watch = func(b *builder.Builder) *builder.Builder {
+		return b.For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged())).
+			Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
+			WatchesRawSource(answers)
+	}
+	return l.Register(mgr)
 }
 
-// Opener says when a Node that has joined may be opened to pods.
-type Opener interface {
-	// MayOpen reports whether it may now. If not, OnTurn's function is called with the claim later.
-	MayOpen(claim string, node *corev1.Node) bool
-	// OnTurn is called once, before anything is asked.
-	OnTurn(open func(claim string))
+func (c *Controller) controller() *loop.Controller[*karpenterv1.NodeClaim] {
+	return &loop.Controller[*karpenterv1.NodeClaim]{
+		Name: controllerName, Client: c.Client, AtOnce: claimsAtOnce, RetryFirst: retryFirst, RetryMost: retryMost, Do: c.advance,
+	}
 }
 
-// Overlays say what NodeOverlays make of instance types.
-type Overlays interface {
-	// Overlaid returns the types of a pool as NodeOverlays have them, and whether they set prices.
-	Overlaid(pool string, types []*catalog.Type) (overlaid []*catalog.Type, repriced bool)
-	// OverlaidCapacity returns the resources that NodeOverlays set for a type of a pool.
-	OverlaidCapacity(pool, instanceType string) quantity.List
+// claimsOf returns the claims whose instance a Node is.
+func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	node := obj.(*corev1.Node)
+	if node.Spec.ProviderID == "" {
+		return nil
+	}
+	var claims karpenterv1.NodeClaimList
+	if err := c.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy); err != nil {
+		c.Log.Error("could not find the claim of a node", "node", node.Name, "error", err)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(claims.Items))
+	for i := range claims.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
+	}
+	return requests
 }
 
-// Controller is the loop. Its fields are set once, before Register.
-type Controller struct {
-	Client  client.Client
-	Cloud   cloud.Provider
-	Now     func() time.Time
-	Events  *observe.Recorder
-	Metrics *observe.Metrics
-	Log     *slog.Logger
-	// StaticCapacity: claims of pools with replicas expire; else they are kept, for nothing would
-	// replace them.
-	StaticCapacity bool
-	// Overlays may be nil: there are none.
-	Overlays Overlays
-	// Health may be nil.
-	Health Health
-	// Opener may be nil: then every Node is opened as soon as it has joined.
-	Opener Opener
-	// Short is called with the offerings that had no capacity; may be nil.
-	Short func(places []catalog.Place, keep time.Duration)
-	// Later is that of apply.LaunchRequests; nil: a goroutine of its own.
-	Later func(pause time.Duration, do func())
-
-	launches *apply.LaunchRequests
+// advance takes one NodeClaim as far as it goes now.
+func (c *Controller) advance(ctx context.Context, claim *karpenterv1.NodeClaim) (reconcile.Result, error) {
+	if !mirror.ManagesClaim(c.Cloud.ClassKinds(), claim) {
+		return reconcile.Result{}, nil
+	}
+	r := &reconciliation{Controller: c, claim: claim}
+	for range stepsMost {
+		step, err := r.step(ctx)
+		switch {
+		case err != nil:
+			return reconcile.Result{}, err
+		case isLast(&step):
+			return reconcile.Result{RequeueAfter: pauseUntil(step.Until, c.Now())}, nil
+		}
+	}
+	return reconcile.Result{RequeueAfter: loop.StaleRetry}, nil
 }
 
-// reconciliation is one reconcile of one claim. Its objects include the reconciliation's own
-// writes, which the cache may not have seen yet.
-type reconciliation struct {
-	*Controller
-	claim *karpenterv1.NodeClaim
-	// nodes are those with the provider ID listed.
-	nodes  []corev1.Node
-	listed string
-	// instance is what the cloud said of the claim's instance in this reconcile.
-	instance core.Instance
+// isLast reports whether there is nothing to do after a step until something happens.
+func isLast(step *core.Step) bool {
+	switch step.Act {
+	case core.Wait:
+		return step.Why != "" || len(step.Notes) == 0
+	case core.DeleteClaim, core.DeleteNodes, core.RemoveFinalizer:
+		return true // a watch event says when it is done
+	default:
+		return false
+	}
+}
+
+// pauseUntil returns how long to wait for a time; zero (never): there is no such time.
+func pauseUntil(until, now time.Time) time.Duration {
+	if until.IsZero() {
+		return 0
+	}
+	return max(until.Sub(now), time.Millisecond)
 }

@@ -1,44 +1,82 @@
-// Package termination is the loop that drains and removes Nodes: it reads the Node and its
-// pods, lets the core decide the next step of the drain, has it performed, and reports it.
-// The pods that may leave are handed to an eviction queue with workers of its own.
 package termination
 
 import (
-	"log/slog"
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// Controller is the loop. Its fields are set once, before Register.
-type Controller struct {
-	Client  client.Client
-	Cloud   cloud.Provider
-	Now     func() time.Time
-	Events  *observe.Recorder
-	Metrics *observe.Metrics
-	Log     *slog.Logger
+const (
+	controllerName = "node.termination"
+	nodesAtOnce    = 100
+	retryFirst     = 100 * time.Millisecond
+	retryMost      = 10 * time.Second
+	// stepsMost bounds how many steps one reconcile of a Node takes.
+	stepsMost = 16
+)
 
-	evictor *apply.Evictor
-	endings endings
+// Register adds the loop and its eviction queue to a manager. The cache must have
+// mirror's indexes.
+func (c *Controller) Register(mgr ctrl.Manager) error {
+	c.evictor = apply.NewEvictor(c.Client, c.Now, c.reportEviction)
+	if err := mgr.Add(c.evictor); err != nil {
+		return fmt.Errorf("register eviction queue: %w", err)
+	}
+	deleting := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetDeletionTimestamp() != nil })
+	l := c.controller()
+	l.Watch = func(b *builder.Builder) *builder.Builder {
+		return b.For(&corev1.Node{}, builder.WithPredicates(deleting))
+	}
+	return l.Register(mgr)
 }
 
-// reconciliation is one reconcile of one Node. Its objects include the reconciliation's own
-// writes, which the cache may not have seen yet.
-type reconciliation struct {
-	*Controller
-	node  *corev1.Node
-	claim *karpenterv1.NodeClaim // nil: none
-	// budgets are the PodDisruptionBudgets of each namespace that was read.
-	budgets map[string][]mirror.PDB
-	// instance is what the cloud said of the Node's instance in this reconcile.
-	instance lifecycle.Instance
+func (c *Controller) controller() *loop.Controller[*corev1.Node] {
+	return &loop.Controller[*corev1.Node]{
+		Name: controllerName, Client: c.Client, AtOnce: nodesAtOnce, RetryFirst: retryFirst, RetryMost: retryMost,
+		Do: c.advance, Gone: c.endings.forget,
+	}
+}
+
+// advance takes the termination of one Node as far as it goes now.
+func (c *Controller) advance(ctx context.Context, node *corev1.Node) (reconcile.Result, error) {
+	ours := mirror.ManagesNode(c.Cloud.ClassKinds(), node) && controllerutil.ContainsFinalizer(node, karpenterv1.TerminationFinalizer)
+	if node.DeletionTimestamp == nil || !ours {
+		return reconcile.Result{}, nil
+	}
+	claim, err := mirror.ClaimOfNode(ctx, c.Client, node)
+	if err != nil && !errors.Is(err, mirror.ErrDuplicate) {
+		return reconcile.Result{}, err
+	}
+	r := &reconciliation{Controller: c, node: node, claim: claim, budgets: map[string][]mirror.PDB{}}
+	for range stepsMost {
+		step, err := r.step(ctx)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		switch step.Act {
+		case lifecycle.Wait:
+			return reconcile.Result{RequeueAfter: max(step.Until.Sub(c.Now()), time.Millisecond)}, nil
+		case lifecycle.RemoveFinalizer:
+			return reconcile.Result{}, nil
+		case lifecycle.DeleteClaim:
+			return reconcile.Result{RequeueAfter: loop.StaleRetry}, nil
+		default:
+		}
+	}
+	return reconcile.Result{RequeueAfter: loop.StaleRetry}, nil
 }
