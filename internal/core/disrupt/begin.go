@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -30,7 +29,7 @@ func (w *work) begin(nodes []int, step plan.Command) {
 		w.taken[i] = true
 		step.Remove = append(step.Remove, removal(n, step.Reason))
 		if !priced {
-			step.SavingHourly += price(w.snap, n)
+			step.SavingHourly += w.price(n)
 			step.Evictions += len(n.Reschedulable)
 		}
 		claims = append(claims, n.Claim)
@@ -67,24 +66,12 @@ func (w *work) exhausted(n *cluster.Node, reason string) verdict.Verdict {
 }
 
 // price returns what a node costs per hour, in dollars; 0 if that is not known.
-func price(snap *cluster.Snapshot, n *cluster.Node) float64 {
-	pool, ok := snap.PoolByName(n.Pool)
-	if !ok {
-		return 0
+func (w *work) price(n *cluster.Node) float64 {
+	if w.prices == nil {
+		w.prices = cluster.NewPrices(w.snap)
 	}
-	for _, t := range pool.Types {
-		if t.Name != n.Labels[label.InstanceType] {
-			continue
-		}
-		for i := range t.Offerings {
-			o := &t.Offerings[i]
-			sameReservation := o.Reservation == "" || o.Reservation == n.Labels[snap.ReservationKey]
-			if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.HasPrice() && sameReservation {
-				return o.PriceHourly
-			}
-		}
-	}
-	return 0
+	dollars, _ := w.prices.Of(n)
+	return dollars
 }
 
 // stepID returns a name for a command that no other has.

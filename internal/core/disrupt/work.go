@@ -18,6 +18,8 @@ type work struct {
 	scope    scope
 	ledger   *budget.Ledger
 	commands []*command
+	// prices of nodes; nil: not needed yet.
+	prices *cluster.Prices
 	// taken are the nodes of commands, in progress or begun now, by index.
 	taken []bool
 	// noted are the blocks that out has already.
