@@ -62,7 +62,9 @@ var renamed = map[reflect.Type]map[string]string{
 	reflect.TypeFor[disrupt.Options]():          {"Settle": "Grace"},
 	reflect.TypeFor[plan.Disruption]():          {"Shuns": "SoftTaints", "Steps": "Commands", "Unshuns": "SoftTaintsOver"},
 	reflect.TypeFor[plan.Eligible]():            {"Machines": "Nodes"},
+	reflect.TypeFor[plan.Join]():                {"Step": "Command"},
 	reflect.TypeFor[plan.Plan]():                {"Placements": "Assignments"},
+	reflect.TypeFor[plan.Undo]():                {"Step": "Command"},
 }
 
 // renamedTables has the names that tables have now, by those that they had.

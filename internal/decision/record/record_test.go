@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"math"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -175,6 +176,32 @@ func TestDifferences(t *testing.T) {
 	c.Plan.At = time.Unix(1, 0)
 	if got := record.Differences(&a, &c); len(got) != 1 || !strings.Contains(got[0], "the written plans part at byte") {
 		t.Errorf("plans that differ in their time alone: %v", got)
+	}
+}
+
+// TestFieldsThatHadOtherNamesAreRead decodes a decision of a version before the glossary.
+func TestFieldsThatHadOtherNamesAreRead(t *testing.T) {
+	t.Parallel()
+	older, err := os.ReadFile("testdata/older.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := record.Decode(older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := d.Snapshot.Nodes[0]
+	if !n.DisruptedTaint || n.DoNotDisrupt != "held" || !n.DoNotDisruptByPods || !n.Initialized || !n.Deleting || n.DisruptionReason != "Drifted" || n.DisruptedSince.IsZero() ||
+		n.InFlight.Types[0] != "four" || n.LastPodEvent.IsZero() || !n.SoftTaint || n.Pods[0].Deleting != 1 {
+		t.Errorf("the node is %+v", n)
+	}
+	if r := n.Reschedulable[0]; len(r.PDBs) != 1 || r.DoNotDisrupt != "held" || r.TargetNode != "m" || d.Snapshot.PDBs[0].Allowed != 1 {
+		t.Errorf("its pod is %+v", r)
+	}
+	p := d.Disruption
+	if len(p.Commands) != 1 || p.Commands[0].Joins[0].Command != 1 || p.SoftTaints[0] != "n" || p.SoftTaintsOver[0] != "m" || p.Undos[0].Command != "s" ||
+		p.Blocked[0].Reason != verdict.ConsolidateAfterNotElapsed || d.Disrupt.Grace != 2*time.Second {
+		t.Errorf("the plan is %+v, the options are %+v", p, d.Disrupt)
 	}
 }
 
