@@ -49,15 +49,19 @@ type Controllers struct {
 	blocked map[string]string // by pool: why launches were blocked when it was last provisioned
 }
 
-// forget is called with the name of a pool that is gone.
-func (c *Controllers) forget(pool string) { c.Metrics.StaticMissingNodes.DeleteLabelValues(pool) }
+// forget is called by provisioning with the name of a pool that is gone.
+func (c *Controllers) forget(pool string) {
+	c.Metrics.StaticMissingNodes.DeleteLabelValues(pool)
+	delete(c.blocked, pool)
+}
 
 // Register adds the controllers to a manager.
 func (c *Controllers) Register(mgr ctrl.Manager) error {
-	for name, do := range map[string]func(context.Context, *karpenterv1.NodePool) (reconcile.Result, error){
-		"static.provisioning": c.provision, "static.deprovisioning": c.deprovision,
+	for _, l := range []loop.Controller[*karpenterv1.NodePool]{
+		{Name: "static.provisioning", Do: c.provision, Gone: c.forget},
+		{Name: "static.deprovisioning", Do: c.deprovision},
 	} {
-		l := loop.Controller[*karpenterv1.NodePool]{Name: name, Client: c.Client, AtOnce: 1, Watch: watch, Do: do, Gone: c.forget}
+		l.Client, l.AtOnce, l.Watch = c.Client, 1, watch
 		if err := l.Register(mgr); err != nil {
 			return err
 		}

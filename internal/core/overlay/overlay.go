@@ -101,6 +101,9 @@ type resource struct {
 	weight int32
 }
 
+// overlaysMax bounds how many overlays are in force: each is compared with every offering.
+const overlaysMax = 500
+
 // Evaluate returns the effects of overlays on the types of pools, and of each overlay that is not
 // in force because it contradicts another, with what.
 func Evaluate(overlays []Overlay, pools []Pool) (Effects, map[string]string) {
@@ -113,6 +116,10 @@ func Evaluate(overlays []Overlay, pools []Pool) (Effects, map[string]string) {
 	for i := range ordered {
 		o := &ordered[i]
 		if o.Invalid != "" {
+			continue
+		}
+		if i >= overlaysMax {
+			conflicts[o.Name] = fmt.Sprintf("there are more than %d overlays, and those of the highest weight are in force", overlaysMax)
 			continue
 		}
 		selected := e.selects(o, pools)

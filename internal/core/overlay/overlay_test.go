@@ -147,6 +147,18 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+func TestOverlaysAreBounded(t *testing.T) {
+	t.Parallel()
+	all := make([]overlay.Overlay, 503)
+	for i := range all {
+		all[i] = overlay.Overlay{Name: fmt.Sprintf("o%03d", i), Weight: int32(i), Requirements: label.Requirements{}}
+	}
+	_, conflicts := overlay.Evaluate(all, pools())
+	if len(conflicts) != 3 || conflicts["o000"] == "" || conflicts["o002"] == "" {
+		t.Errorf("not in force are %v, want the three of the lowest weight", conflicts)
+	}
+}
+
 // TestOverlaysHaveNoOrder: what is in force does not depend on the order in which overlays and
 // pools are given, and every offering has the price of the heaviest overlay in force that selects it.
 func TestOverlaysHaveNoOrder(t *testing.T) {
