@@ -26,6 +26,7 @@ type upFlags struct {
 	port      int
 	parent    int  // pid; 0: do not care
 	scratch   bool // the data is worth nothing without the parent
+	gangs     bool
 	verbosity int
 	kubelets  kubelets.Options
 }
@@ -70,6 +71,7 @@ stage of the same kind and name replaces a built-in one.`,
 	f.IntVar(&u.kubelets.KubeletPort, "kubelet-port", 0, "port on --node-ip where the kubelets serve logs and port-forward (0: nowhere)")
 	f.StringVar(&u.kubelets.PodLog, "pod-log", "", "file served as the log of every pod, in the format of container runtimes (TIME stdout F text)")
 	f.IntVar(&u.kubelets.PodPort, "pod-port", 0, "local port behind every forwarded port of a pod")
+	f.BoolVar(&u.gangs, "gangs", false, "serve PodGroups (scheduling.k8s.io/v1beta1, gate GenericWorkload); the same each time a directory is resumed")
 	f.IntVar(&u.parent, "with-parent", 0, "end when the process with this pid ends, kill -9 included; it must have started this one (without =PID: whoever did)")
 	f.Lookup("with-parent").NoOptDefVal = fmt.Sprint(whoeverStarted)
 	f.BoolVar(&u.scratch, "scratch", false, "with --with-parent: delete the data when that process has ended")
@@ -131,7 +133,7 @@ func (u *upFlags) run(ctx context.Context, out io.Writer) error {
 // live starts everything, waits for the end of the context, and stops everything. It
 // returns nil when the context's end was the reason.
 func (u *upFlags) live(ctx context.Context, h *home.Home, listener net.Listener, story *story) error {
-	p, err := plane.Start(ctx, h, listener, story.tell)
+	p, err := plane.Start(ctx, h, listener, plane.Options{Gangs: u.gangs, Report: story.tell})
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // told to stop while starting
 	}

@@ -37,6 +37,7 @@ type Cluster struct {
 	Config *rest.Config
 
 	binary string
+	flags  []string // more flags of devcluster up
 	output *tail
 
 	mu   sync.Mutex
@@ -47,9 +48,10 @@ type Cluster struct {
 // StartCluster starts a devcluster for one test and removes it when the test ends.
 // The test is skipped where Binary skips it. It fails, with the end of the cluster's logs,
 // when the cluster does not become ready.
-func StartCluster(t testing.TB) *Cluster {
+// Flags are further ones of devcluster up.
+func StartCluster(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
-	c, remove, err := StartSharedCluster(Binary(t, "devcluster"))
+	c, remove, err := StartSharedCluster(Binary(t, "devcluster"), flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +61,13 @@ func StartCluster(t testing.TB) *Cluster {
 
 // StartSharedCluster starts a devcluster, whose program Binary returns, for all tests of a
 // package. The caller must call remove, which stops the cluster and deletes its directory.
-func StartSharedCluster(binary string) (c *Cluster, remove func(), err error) {
+func StartSharedCluster(binary string, flags ...string) (c *Cluster, remove func(), err error) {
 	// Not t.TempDir: its paths are long, and are removed while we still write to them.
 	dir, err := os.MkdirTemp("", "dc-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("make data directory: %w", err)
 	}
-	c = &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), binary: binary, output: newTail(tailLines)}
+	c = &Cluster{Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig"), binary: binary, flags: flags, output: newTail(tailLines)}
 	remove = func() {
 		c.Kill() // nothing in the directory is kept, so there is nothing to save
 		_ = os.RemoveAll(dir)
@@ -92,7 +94,8 @@ func (c *Cluster) Start() error {
 		return fmt.Errorf("start devcluster in %s: it runs already", c.Dir)
 	}
 	// The pid is passed so that a death of ours between fork and exec is seen as well.
-	cmd := exec.Command(c.binary, "up", "--dir", c.Dir, fmt.Sprintf("--with-parent=%d", os.Getpid()), "--scratch")
+	args := append([]string{"up", "--dir", c.Dir, fmt.Sprintf("--with-parent=%d", os.Getpid()), "--scratch"}, c.flags...)
+	cmd := exec.Command(c.binary, args...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("start devcluster: %w", err)

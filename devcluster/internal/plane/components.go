@@ -30,16 +30,16 @@ type components struct {
 }
 
 // newComponents parses all flags and sets the feature gates, which are common to all.
-func newComponents(h *home.Home, listener net.Listener) (*components, error) {
+func newComponents(h *home.Home, listener net.Listener, gangs bool) (*components, error) {
 	cm, err := kcmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return nil, err
 	}
 	c := &components{api: apioptions.NewServerRunOptions(), cm: cm, sc: scheduleroptions.NewOptions()}
-	if err := parse("kube-apiserver", c.api.Flags(), apiserverFlags(h, listener.Addr())); err != nil {
+	if err := parse("kube-apiserver", c.api.Flags(), apiserverFlags(h, listener.Addr(), gangs)); err != nil {
 		return nil, err
 	}
-	if err := parse("kube-controller-manager", c.cm.Flags(kcm.KnownControllers(), kcm.ControllersDisabledByDefault(), kcm.ControllerAliases()), kcmFlags(h)); err != nil {
+	if err := parse("kube-controller-manager", c.cm.Flags(kcm.KnownControllers(), kcm.ControllersDisabledByDefault(), kcm.ControllerAliases()), kcmFlags(h, gangs)); err != nil {
 		return nil, err
 	}
 	if err := writeSchedulerConfig(h); err != nil {

@@ -4,13 +4,20 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dovetail-sh/dovetail/devcluster/internal/home"
 )
 
-func apiserverFlags(h *home.Home, addr net.Addr) []string {
-	return []string{
+// gangFlags switch PodGroups on, which are beta in 1.37. The feature gate is common to all components.
+var gangFlags = []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1beta1=true"}
+
+// gangController removes the finalizer of PodGroups.
+const gangController = "podgroup-protection-controller"
+
+func apiserverFlags(h *home.Home, addr net.Addr, gangs bool) []string {
+	flags := []string{
 		"--etcd-servers=" + etcdURL(h),
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", addr.(*net.TCPAddr).Port),
@@ -29,6 +36,10 @@ func apiserverFlags(h *home.Home, addr net.Addr) []string {
 		"--profiling=false",
 		"--event-ttl=15m",
 	}
+	if gangs {
+		flags = append(flags, gangFlags...)
+	}
+	return flags
 }
 
 // controllers is what an autoscaler's world needs, and nothing that wants a cloud, a pod
@@ -51,7 +62,11 @@ var controllers = []string{
 // exist (20 requests per second). RBAC demands the service-account credentials. On a busy
 // machine the kubelets' leases are late; pods of a node that is taken for dead then would
 // be not ready for good, since KWOK does not say again that they are.
-func kcmFlags(h *home.Home) []string {
+func kcmFlags(h *home.Home, gangs bool) []string {
+	controllers := controllers
+	if gangs {
+		controllers = append(slices.Clone(controllers), gangController)
+	}
 	return []string{
 		"--kubeconfig=" + h.ClientConfig("kube-controller-manager"),
 		"--controllers=" + strings.Join(controllers, ","),

@@ -42,14 +42,21 @@ type Plane struct {
 	clients    *crew
 	client     kubernetes.Interface
 	failed     chan error
-	report     func(what string)
+	options    Options
+}
+
+// Options say how a control plane is started.
+type Options struct {
+	// Gangs has the API server serve PodGroups, and kube-scheduler schedule them.
+	Gangs bool
+	// Report is told of every step that is done.
+	Report func(what string)
 }
 
 // Start starts the control plane of a home on a listening port and returns when it serves
-// and the controllers have begun. Report is told of every step that is done. The
-// caller must call Stop, unless there is an error.
-func Start(ctx context.Context, h *home.Home, listener net.Listener, report func(what string)) (*Plane, error) {
-	p := &Plane{home: h, failed: make(chan error, 1), report: report}
+// and the controllers have begun. The caller must call Stop, unless there is an error.
+func Start(ctx context.Context, h *home.Home, listener net.Listener, o Options) (*Plane, error) {
+	p := &Plane{home: h, failed: make(chan error, 1), options: o}
 	p.api, p.clients = newCrew(p.failed), newCrew(p.failed)
 	err := p.start(ctx, listener)
 	if err != nil {
@@ -62,8 +69,8 @@ func (p *Plane) start(ctx context.Context, listener net.Listener) (err error) {
 	if p.etcd, err = startEtcd(ctx, p.home); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
-	p.report("etcd serves")
-	if p.components, err = newComponents(p.home, listener); err != nil {
+	p.options.Report("etcd serves")
+	if p.components, err = newComponents(p.home, listener, p.options.Gangs); err != nil {
 		return fmt.Errorf("configure the control plane: %w", err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", home.Kubeconfig(p.home.Dir))
@@ -78,7 +85,7 @@ func (p *Plane) start(ctx context.Context, listener net.Listener) (err error) {
 	if err := p.await(ctx, "kube-apiserver", p.apiReady); err != nil {
 		return err
 	}
-	p.report("kube-apiserver is ready")
+	p.options.Report("kube-apiserver is ready")
 	p.clients.start("kube-controller-manager", p.components.controllerManager)
 	p.clients.start("kube-scheduler", p.components.scheduler)
 	return nil
