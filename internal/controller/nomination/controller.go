@@ -23,8 +23,10 @@ import (
 )
 
 const (
-	// patience is how long a node may wait for this loop, should it not run.
+	// patience is how long a node may wait for this loop, should it not run. lookMost is how long the
+	// loop may look at nothing while something is due.
 	patience = 30 * time.Second
+	lookMost = 10 * time.Second
 	// openKept is how long it is remembered that a node was opened.
 	openKept = 10 * time.Second
 	// openSoon is how long a node may take to be open once it was its turn.
@@ -52,10 +54,11 @@ type Loop struct {
 
 	writes sync.WaitGroup
 
-	mu    sync.Mutex      // protects everything below
-	nodes map[string]turn // by name
-	open  func(claim string)
-	again time.Time // after a failure
+	mu     sync.Mutex      // protects everything below
+	nodes  map[string]turn // by name
+	open   func(claim string)
+	again  time.Time // after a failure
+	looked time.Time // when the loop last decided
 }
 
 // turn is a node that waits to be opened, or has been.
@@ -93,7 +96,11 @@ func (l *Loop) MayOpen(claim string, node *corev1.Node) bool {
 		l.nodes[node.Name] = n
 		l.wake()
 	}
-	return !n.opened.IsZero() || l.Now().After(n.asked.Add(patience))
+	since := n.asked
+	if l.looked.After(since) {
+		since = l.looked
+	}
+	return !n.opened.IsZero() || l.Now().After(since.Add(patience))
 }
 
 // Start hands over until the context ends.
@@ -157,6 +164,9 @@ func (l *Loop) observe(ctx context.Context) (until time.Time) {
 		return again
 	}
 	step := nominate.Next(l.view())
+	if last := l.Now().Add(lookMost); step.Until.After(last) {
+		step.Until = last // MayOpen takes a loop that has not looked for long for dead
+	}
 	if err := l.Nominator.Clear(ctx, step.Clear); err != nil {
 		l.failed(ctx, err)
 	}
@@ -206,6 +216,7 @@ func (l *Loop) view() nominate.View {
 	v.WaitMost = l.WaitMost
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.looked = v.At
 	for name, t := range l.nodes {
 		opens, known := l.Mirror.IsOpenButForOurTaint(name)
 		switch {

@@ -10,6 +10,8 @@ type decision struct {
 	chosen    map[string]bool // nodes that open now, or once their pods' nominations are seen
 	lacking   map[string]int  // pods whose nomination has not been seen yet, by target node
 	nominated nominations
+	gangs     map[string]*gang // by name
+	gangOf    map[string]*gang // by the Node that it keeps closed
 	step      Step
 }
 

@@ -30,6 +30,7 @@ func Next(v View) Step {
 	for i := range v.Pods {
 		d.pods[v.Pods[i].Node]++
 	}
+	d.findGangs()
 	d.countNominations()
 	batch := d.choose()
 	for i := range v.Pods {
@@ -41,7 +42,7 @@ func Next(v View) Step {
 
 // choose opens the nodes that have waited long enough and returns the nodes that it chooses
 // besides: they open when the nominations of their pods have been seen.
-func (d *decision) choose() []*Node {
+func (d *decision) choose() []unit {
 	var ready []*Node
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
@@ -51,7 +52,8 @@ func (d *decision) choose() []*Node {
 			d.openAt(n, n.Asked.Add(notReadyMost))
 		case d.pods[n.Name] == 0:
 			d.openAt(n, n.ReadyAt.Add(unplannedMost))
-		case !d.openAt(n, n.ReadyAt.Add(d.WaitMost)):
+		case d.waitsForGang(n):
+		case !d.openAt(n, d.readyAt(n).Add(d.WaitMost)):
 			ready = append(ready, n)
 		}
 	}
@@ -61,21 +63,32 @@ func (d *decision) choose() []*Node {
 	return d.safe(ready)
 }
 
-// open opens the nodes of the batch whose pods' nominations have all been seen. While
+// open opens the units of the batch whose pods' nominations have all been seen. While
 // kube-scheduler is idle it opens all nodes or none, because the first one wakes kube-scheduler.
-func (d *decision) open(batch []*Node) {
+func (d *decision) open(batch []unit) {
 	lacking := 0
-	for _, n := range batch {
-		lacking += d.lacking[n.Name]
+	for i := range batch {
+		lacking += d.lackingOf(&batch[i])
 	}
 	if lacking > 0 && d.idle() {
 		return
 	}
-	for _, n := range batch {
-		if d.lacking[n.Name] == 0 {
+	for i := range batch {
+		if d.lackingOf(&batch[i]) > 0 {
+			continue
+		}
+		for _, n := range batch[i].nodes {
 			d.step.Open = append(d.step.Open, n.Name)
 		}
 	}
+}
+
+// lackingOf returns how many nominations of the pods of a unit have not been seen.
+func (d *decision) lackingOf(u *unit) (lacking int) {
+	for _, n := range u.nodes {
+		lacking += d.lacking[n.Name]
+	}
+	return lacking
 }
 
 // nominate gives the pod the nomination that it should have.

@@ -27,29 +27,33 @@ const (
 // safe returns the nodes that may open: those whose pods kube-scheduler will not try before
 // the nodes are open. If it is idle there is always one: when nothing else is about to open,
 // nothing wakes kube-scheduler before that node is open.
-func (d *decision) safe(ready []*Node) []*Node {
-	first := d.firstTries()
-	slices.SortStableFunc(ready, func(a, b *Node) int { return -cmp.Compare(first[a.Name], first[b.Name]) })
+func (d *decision) safe(ready []*Node) (chosen []unit) {
+	units := d.units(ready, d.firstTries())
+	slices.SortStableFunc(units, func(a, b unit) int { return -cmp.Compare(a.first, b.first) })
 	opening, tried, pods := d.opening(), 0, 0
 	othersWait := d.othersWait()
 	if !d.idle() {
 		tried = triesBehind
 		d.until(d.LastPodEvent.Add(idleAfter))
 	}
-	var chosen []*Node
-	for _, n := range ready {
-		if last := n.ReadyAt.Add(hasRoomMost); n.HasRoom && othersWait && last.After(d.At) {
+	for i := range units {
+		u := &units[i]
+		if last := u.nodes[0].ReadyAt.Add(hasRoomMost); u.gang == nil && u.nodes[0].HasRoom && othersWait && last.After(d.At) {
 			d.until(last)
 			continue
 		}
 		alone := d.idle() && opening == 0
 		opening++
-		pods += d.pods[n.Name]
-		if !alone && (first[n.Name] < tried+triesEach*opening || pods > batchPods) {
+		for _, n := range u.nodes {
+			pods += d.pods[n.Name]
+		}
+		if !alone && (u.first < tried+triesEach*opening || pods > batchPods) {
 			break
 		}
-		chosen = append(chosen, n)
-		d.chosen[n.Name] = true
+		chosen = append(chosen, *u)
+		for _, n := range u.nodes {
+			d.chosen[n.Name] = true
+		}
 	}
 	return chosen
 }

@@ -22,10 +22,12 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 //	                            coming: pods planned for nodes that have not joined
 //	node NAME [closed|opening]  a node: open, not open to pods yet, or about to be open
 //	node NAME asked=DUR [ready=DUR] [spare]   a node that asks to be opened
+//	gang NAME coming=N          how many pods of a gang are planned for nodes that have not joined
 //	pod NAME [for=NODE] [tried=DUR] [tries=N] [priority=N] [count=N]   an unbound pod, its target node,
 //	                            and when and how often kube-scheduler tried it in vain
 //	  [nominated=NODE] [unseen] [preempts] [given=N] [given-at=DUR]   the nomination that it has: written and not
 //	                            seen on it yet, or kube-scheduler's own; how often it was nominated, and when last
+//	  [gang=NAME]               the gang that it is of
 //	  [app=NAME skew=N [constraints=N]]   topology spread constraints that select the app
 //
 //	elsewhere [already=N]       which pods are planned for another node; already: how many were before
@@ -111,12 +113,16 @@ func (s *story) ago(word string) time.Time {
 }
 
 func (s *story) next() string {
-	v := View{At: noon, LastPodEvent: noon.Add(-time.Second), WaitMost: 20 * time.Second, Coming: s.number("coming", 0)}
+	v := View{At: noon, LastPodEvent: noon.Add(-time.Second), WaitMost: 20 * time.Second, Coming: s.number("coming", 0), ComingOf: map[string]int{}}
 	if s.is("busy") {
 		v.LastPodEvent = noon
 	}
 	constraintSets := map[string]*cluster.Constraints{}
-	s.lines(" closed opening asked ready spare for tried tries priority count nominated unseen preempts given given-at app skew constraints ", func(kind, name string) {
+	s.lines(" gang coming closed opening asked ready spare for tried tries priority count nominated unseen preempts given given-at app skew constraints ", func(kind, name string) {
+		if kind == "gang" {
+			v.ComingOf[name] = s.number("coming", 0)
+			return
+		}
 		if kind == "pod" {
 			v.Pods = append(v.Pods, s.pod(name, constraintSets))
 			return
@@ -139,7 +145,7 @@ func (s *story) pod(name string, constraintSets map[string]*cluster.Constraints)
 	p := Pod{
 		PodRef: cluster.PodRef{Namespace: "ns", Name: name, UID: name}, Node: s.words["for"],
 		Nominated: s.words["nominated"], Ours: s.is("nominated") && !s.is("preempts"), Given: s.number("given", 0), GivenAt: s.ago("given-at"),
-		Priority: int32(s.number("priority", 0)), Tries: s.number("tries", 1), TriedAt: s.ago("tried"),
+		Priority: int32(s.number("priority", 0)), Tries: s.number("tries", 1), TriedAt: s.ago("tried"), Gang: s.words["gang"],
 	}
 	p.Stands = p.Nominated != "" && p.Nominated == p.Node && !s.is("unseen")
 	if app := s.words["app"]; app != "" {

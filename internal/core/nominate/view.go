@@ -17,6 +17,8 @@ type View struct {
 	Pods []Pod
 	// Coming is how many unbound pods are planned for nodes that have not joined.
 	Coming int
+	// ComingOf is how many of them are of each gang.
+	ComingOf map[string]int
 	// LastPodEvent is when the last event of one of the pods was observed: kube-scheduler writes why
 	// whenever it has tried a pod in vain.
 	LastPodEvent time.Time
@@ -68,6 +70,8 @@ type Pod struct {
 	Priority int32
 	Tries    int
 	TriedAt  time.Time
+	// Gang names the gang that the pod is of; empty: none, or one of which enough pods are bound.
+	Gang string
 	// Constraints has the pod's constraints and the labels others select it by; nil: no constraints.
 	Constraints *cluster.Constraints
 }

@@ -25,6 +25,7 @@ const reservedMin = 10 * time.Second
 type assignments struct {
 	pods      *podIndex
 	nodes     *nodeIndex
+	gangs     *gangs
 	listeners *listeners
 
 	planned     map[types.UID]string     // pod → name of a Node or NodeClaim
@@ -43,9 +44,9 @@ type nomination struct {
 	isSeen bool
 }
 
-func newAssignments(pods *podIndex, nodes *nodeIndex, l *listeners) *assignments {
+func newAssignments(pods *podIndex, nodes *nodeIndex, g *gangs, l *listeners) *assignments {
 	return &assignments{
-		pods: pods, nodes: nodes, listeners: l,
+		pods: pods, nodes: nodes, gangs: g, listeners: l,
 		planned: map[types.UID]string{}, reserved: map[string]time.Time{}, nominations: map[types.UID]nomination{},
 	}
 }

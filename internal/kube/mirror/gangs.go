@@ -81,6 +81,19 @@ func (x *gangs) nameOf(p *pod) string {
 	return key.Name
 }
 
+// isWaiting reports whether a gang is known, and kube-scheduler binds none of its pods before it
+// can bind some of them at once.
+func (x *gangs) isWaiting(key types.NamespacedName) bool {
+	g := x.groups[key]
+	bound := 0
+	for _, p := range x.pods[key] {
+		if p.object.Spec.NodeName != "" && translate.Active(p.object) {
+			bound++
+		}
+	}
+	return g.isGang && bound < g.gang.Minimum
+}
+
 // addTo adds the known gangs of a snapshot's pending pods to the snapshot. hasRoom reports
 // whether a pod that has no node is about to get one by preemption.
 func (x *gangs) addTo(snap *cluster.Snapshot, hasRoom func(*pod) bool) {

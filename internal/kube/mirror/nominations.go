@@ -27,6 +27,8 @@ type nominationView struct {
 	// constraints; those whose Node has not joined are under "". all counts them by constraints alone.
 	planned map[string]map[*sharedConstraints]int
 	all     map[*sharedConstraints]int
+	// waiting are the gangs that were asked for, and whether each waits for nodes for several pods.
+	waiting map[types.NamespacedName]bool
 }
 
 // viewNominations returns the unbound pods that are planned for a node or carry a nomination
@@ -35,6 +37,7 @@ func (x *assignments) viewNominations(now time.Time) nominate.View {
 	v := nominationView{
 		of: x, now: now, view: nominate.View{At: now, LastPodEvent: x.lastEvent}, nodes: map[string]nominate.Node{},
 		planned: map[string]map[*sharedConstraints]int{}, all: map[*sharedConstraints]int{},
+		waiting: map[types.NamespacedName]bool{},
 	}
 	for uid, p := range x.pods.unbound {
 		if p.asksForNode {
@@ -65,6 +68,7 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 	pod := nominate.Pod{
 		PodRef: translate.PodRef(p.object), Nominated: nominated, Ours: isLost || v.of.isOurs(p),
 		Priority: ptr.Deref(p.object.Spec.Priority, 0), Tries: p.history.tries, TriedAt: p.history.triedAt, Constraints: p.constraints.constraints,
+		Gang: v.gangOf(p),
 	}
 	if isWritten && !written.isSeen && v.now.Before(written.at.Add(nominationShown)) {
 		pod.Nominated, pod.Ours = written.node, true
@@ -75,6 +79,12 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 		v.count(n.Name, p.constraints)
 	} else if isPlanned {
 		v.view.Coming++
+		if pod.Gang != "" {
+			if v.view.ComingOf == nil {
+				v.view.ComingOf = map[string]int{}
+			}
+			v.view.ComingOf[pod.Gang]++
+		}
 		v.count("", p.constraints)
 	}
 	if pod.Node == written.node {
@@ -83,6 +93,23 @@ func (v *nominationView) add(uid types.UID, p *pod) {
 	if pod.Node != "" || pod.Nominated != "" {
 		v.view.Pods = append(v.view.Pods, pod)
 	}
+}
+
+// gangOf names the gang of a pod that waits for nodes together with others; empty: none.
+func (v *nominationView) gangOf(p *pod) string {
+	key, of := podGroupKey(p)
+	if !of {
+		return ""
+	}
+	waits, known := v.waiting[key]
+	if !known {
+		waits = v.of.gangs.isWaiting(key)
+		v.waiting[key] = waits
+	}
+	if !waits {
+		return ""
+	}
+	return key.String()
 }
 
 func (v *nominationView) count(node string, constraints *sharedConstraints) {

@@ -65,13 +65,13 @@ func NewStore(opts Options) *Store {
 	l := &listeners{work: func(string) {}}
 	siblings := newSiblings(opts.DefaultConstraints)
 	pods, nodes := newPodIndex(opts.Vocabulary, siblings), newNodeIndex(opts.Manages)
-	volumes, pdbs := newVolumes(l), newPDBs()
+	volumes, pdbs, gangs := newVolumes(l), newPDBs(), newGangs(l)
 	return &Store{
 		opts:      opts,
 		listeners: l, pods: pods, siblings: siblings, nodes: nodes,
 		evictions:   newEvictions(opts.Started),
-		assignments: newAssignments(pods, nodes, l),
-		gangs:       newGangs(l),
+		assignments: newAssignments(pods, nodes, gangs, l),
+		gangs:       gangs,
 		pdbs:        pdbs,
 		pools:       newPools(&opts, l),
 		daemons:     newDaemons(opts.Vocabulary),
