@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,6 +26,8 @@ type gangs struct {
 type podGroup struct {
 	gang   cluster.Gang
 	isGang bool
+	// together: its pods may only be disrupted all at once.
+	together bool
 }
 
 func newGangs(l *listeners) *gangs {
@@ -35,7 +38,7 @@ func (x *gangs) upsert(g *schedulingv1beta1.PodGroup) {
 	key := types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
 	had, known := x.groups[key]
 	gang, isGang := translate.Gang(g)
-	x.groups[key] = podGroup{gang, isGang}
+	x.groups[key] = podGroup{gang: gang, isGang: isGang, together: g.Spec.DisruptionMode != nil && g.Spec.DisruptionMode.All != nil}
 	if !known || had.gang.Minimum != gang.Minimum {
 		x.listeners.work(fmt.Sprintf("podgroup/%s/%d", key, gang.Minimum))
 	}
@@ -92,6 +95,39 @@ func (x *gangs) isWaiting(key types.NamespacedName) bool {
 		}
 	}
 	return g.isGang && bound < g.gang.Minimum
+}
+
+// hold returns why nodes are kept from disruption, by Node: without their pods a gang would have
+// fewer than it needs. Of a gang with more pods than that, one node may go at a time.
+func (x *gangs) hold() map[string]string {
+	var held map[string]string
+	for key, pods := range x.pods {
+		g := x.groups[key]
+		if !g.isGang {
+			continue
+		}
+		bound, on := 0, map[string]int{}
+		for _, p := range pods {
+			if node := p.object.Spec.NodeName; node != "" && translate.Active(p.object) {
+				on[node]++
+				bound++
+			}
+		}
+		free := "" // the node that may go
+		for _, node := range slices.Sorted(maps.Keys(on)) {
+			if free == "" && !g.together && bound-on[node] >= g.gang.Minimum {
+				free = node
+				continue
+			}
+			if held == nil {
+				held = map[string]string{}
+			}
+			if why := fmt.Sprintf("it has %d pods of PodGroup %s, which needs %d of its %d", on[node], key, g.gang.Minimum, bound); held[node] == "" || why < held[node] {
+				held[node] = why
+			}
+		}
+	}
+	return held
 }
 
 // addTo adds the known gangs of a snapshot's pending pods to the snapshot. hasRoom reports

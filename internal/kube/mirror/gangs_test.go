@@ -237,3 +237,45 @@ func TestAGangAsksWhereThereIsNoNode(t *testing.T) {
 		})
 	}
 }
+
+// TestNodesOfAGangStay while it has no more pods than it needs. Of a gang with more, one node may go.
+func TestNodesOfAGangStay(t *testing.T) {
+	t.Parallel()
+	together := podGroupOf("train", 1)
+	together.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	for name, c := range map[string]struct {
+		group *schedulingv1beta1.PodGroup
+		held  []string
+	}{
+		"all are needed":         {podGroupOf("train", 3), []string{"n1", "n2"}},
+		"one more than needed":   {podGroupOf("train", 2), []string{"n1"}},
+		"two more than needed":   {podGroupOf("train", 1), []string{"n2"}}, // n1 may go, and then n2 not
+		"all or none":            {together, []string{"n1", "n2"}},
+		"it lacks pods":          {podGroupOf("train", 9), []string{"n1", "n2"}},
+		"a group without a gang": {podGroupOf("train", 0), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTestStore(atNoon)
+			over := member(boundPod("over", "n3"), "train")
+			over.Status.Phase = corev1.PodSucceeded
+			if err := s.Observe(
+				testNode("n1", "p1", true), testNode("n2", "p2", true), testNode("n3", "p3", true), c.group,
+				member(boundPod("a", "n1"), "train"), member(boundPod("b", "n1"), "train"), member(boundPod("c", "n2"), "train"),
+				over, boundPod("alone", "n3"),
+			); err != nil {
+				t.Fatal(err)
+			}
+			var held []string
+			snap := s.Snapshot()
+			for i := range snap.Nodes {
+				if n := &snap.Nodes[i]; strings.Contains(n.DoNotDisrupt, "PodGroup default/train") {
+					held = append(held, n.Name)
+				}
+			}
+			if diff := cmp.Diff(c.held, held); diff != "" {
+				t.Errorf("nodes that stay (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -17,7 +17,7 @@ func (b *builder) addNodes() {
 	for _, node := range s.assignments.planned {
 		plannedFor[node]++
 	}
-	all := s.nodes.list()
+	all, held := s.nodes.list(), s.gangs.hold()
 	b.snap.Nodes = make([]cluster.Node, len(all))
 	for i, n := range all {
 		s.views.refresh(n, b.now)
@@ -26,6 +26,9 @@ func (b *builder) addNodes() {
 		if np := s.pools.objects[v.Pool]; !s.opts.StaticCapacity && n.claim != nil && np != nil && translate.Static(np) {
 			ageless := translate.Ageless(n.claim.object)
 			v.Expires, v.Reclaimed = translate.Expires(ageless), translate.Reclaimed(ageless)
+		}
+		if why := held[n.name]; why != "" && (v.DoNotDisrupt == "" || v.DoNotDisruptByPods) {
+			v.DoNotDisrupt, v.DoNotDisruptByPods = why, false
 		}
 		b.attach(v, n)
 		b.addPlanned(v, plannedFor)
