@@ -67,7 +67,14 @@ func gather(s settings, dir string) ([]testCase, error) {
 		}
 		cases = append(cases, testCase{name, path, !s.quick})
 	}
-	if len(cases) == 0 {
+	if name := generate.RecreatedName; s.only.MatchString(name) {
+		path, err := generate.WriteRecreated(dir, s.seed)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, testCase{name, path, true})
+	}
+	if len(cases) == 0 && !s.only.MatchString(weekName) {
 		return nil, errors.New("no scenario has such a name")
 	}
 	return cases, nil

@@ -89,7 +89,14 @@ func bench(ctx context.Context, s settings) error {
 		}
 		rows = append(rows, row)
 	}
-	page, err := report(rows, s, r.bin, start)
+	var ours, theirs *week
+	if s.only.MatchString(weekName) {
+		fmt.Fprintf(os.Stderr, "%s\n", weekName)
+		if ours, theirs, err = weeks(ctx, r, dir, s.seed); err != nil {
+			return fmt.Errorf("%s: %w", weekName, err)
+		}
+	}
+	page, err := report(results{rows, ours, theirs}, s, r.bin, start)
 	if err != nil {
 		return err
 	}

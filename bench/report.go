@@ -9,8 +9,14 @@ import (
 	"time"
 )
 
+// results are what the page shows; without the week, it was not asked for.
+type results struct {
+	rows         []row
+	ours, theirs *week
+}
+
 // report returns the page.
-func report(rows []row, s settings, bin string, start time.Time) (string, error) {
+func report(r results, s settings, bin string, start time.Time) (string, error) {
 	versions, err := modules(filepath.Join(bin, karpenter))
 	if err != nil {
 		return "", err
@@ -27,17 +33,18 @@ one after the other. Every plan of both is judged by `+"`internal/decision/scena
 %s
 `, command(s), start.UTC().Format(time.DateOnly), versions["sigs.k8s.io/karpenter"], computer(versions))
 	var packed, moved []row
-	for _, r := range rows {
-		if r.consolidates {
-			moved = append(moved, r)
+	for _, row := range r.rows {
+		if row.consolidates {
+			moved = append(moved, row)
 		} else {
-			packed = append(packed, r)
+			packed = append(packed, row)
 		}
 	}
 	writeShort(&b, packed)
 	writePrices(&b, packed)
 	writeCosts(&b, packed, s)
 	writeConsolidation(&b, moved)
+	writeWeek(&b, r.ours, r.theirs)
 	writeBaseline(&b, packed)
 	b.WriteString(howTo)
 	return b.String(), nil

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,8 @@ type runner struct {
 	limit    time.Duration // of CPU time
 	procs    int           // on so many processors at once
 	progress io.Writer
+	// once: the answer is wanted, and no figures.
+	once bool
 }
 
 // againMost is up to how much CPU time of Karpenter's it solves a scenario once more.
@@ -115,6 +118,9 @@ func (r runner) side(ctx context.Context, solver string, s *scenario.Scenario, p
 		// It ends by itself, after the command under way, with what it did by then.
 		limit *= 4
 		cmd.Args = []string{cmd.Path, "-stop", r.limit.String(), path}
+	}
+	if r.once {
+		cmd.Args = slices.Insert(cmd.Args, 1, "-once")
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

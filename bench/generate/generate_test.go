@@ -58,13 +58,23 @@ func TestFamilies(t *testing.T) {
 // the judge accepts.
 func TestNodes(t *testing.T) {
 	t.Parallel()
+	for want, write := range map[int]func(dir string) (string, error){
+		100: func(dir string) (string, error) { return WriteNodes(dir, 100, 1) },
+		300: func(dir string) (string, error) { return WriteRecreated(dir, 1) },
+	} {
+		checkNodes(t, want, write)
+	}
+}
+
+func checkNodes(t *testing.T, want int, write func(dir string) (string, error)) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := WriteCatalog(dir); err != nil {
 		t.Fatal(err)
 	}
 	var both [2]*scenario.Scenario
 	for i := range both {
-		path, err := WriteNodes(dir, 100, 1)
+		path, err := write(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +83,7 @@ func TestNodes(t *testing.T) {
 		}
 	}
 	s := both[0]
-	if diff := cmp.Diff(s.Nodes, both[1].Nodes); diff != "" || len(s.Nodes) != 100 {
+	if diff := cmp.Diff(s.Nodes, both[1].Nodes); diff != "" || len(s.Nodes) != want {
 		t.Errorf("%d nodes; the same seed makes other ones:\n%s", len(s.Nodes), diff)
 	}
 	snap := s.Snapshot(time.Unix(0, 0))
@@ -89,5 +99,28 @@ func TestNodes(t *testing.T) {
 	}
 	if after := s.After(file); len(after.Nodes) != r.Nodes {
 		t.Errorf("%d nodes are left, the judge says %d", len(after.Nodes), r.Nodes)
+	}
+}
+
+// TestWeek: the same seed makes the same week, more pods ask by day than by night, and requests of
+// some workloads change.
+func TestWeek(t *testing.T) {
+	t.Parallel()
+	cpus := func(w *Week, step int) (sum int64) {
+		count, groups := w.Pods(step)
+		for g := range groups {
+			sum += int64(count[g]) * groups[g].CPU
+		}
+		return sum
+	}
+	w, again := NewWeek(1), NewWeek(1)
+	for step := range WeekSteps {
+		if cpus(w, step) != cpus(again, step) {
+			t.Fatalf("half hour %d differs", step)
+		}
+	}
+	night, day, weekend := cpus(w, 4), cpus(w, 28), cpus(w, 5*48+28)
+	if night*2 > day || weekend >= day || night <= 0 {
+		t.Errorf("millicores: %d by night, %d by day, %d at the weekend", night, day, weekend)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,9 +18,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
-
-// errNodes says that a scenario has nodes and pending pods.
-var errNodes = errors.New("scenarios with both nodes and pending pods are not measured")
 
 // groupLabel is an annotation of pods: the index of their group.
 const groupLabel = "bench/group"

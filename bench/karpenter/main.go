@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -43,7 +45,7 @@ func solve(s *scenario.Scenario, limit time.Duration) (measure.Report, error) {
 		return consolidate(ctx, c, limit)
 	}
 	if len(s.Nodes) > 0 {
-		return measure.Report{}, errNodes
+		return provision(ctx, c)
 	}
 	var results *scheduling.Results
 	cost, err := measure.Repeat(func() (func() error, error) {
@@ -57,6 +59,33 @@ func solve(s *scenario.Scenario, limit time.Duration) (measure.Report, error) {
 			if results == nil {
 				results = &r
 			}
+			return err
+		}, nil
+	})
+	if err != nil {
+		return measure.Report{}, err
+	}
+	p, err := c.plan(results)
+	return measure.Report{Cost: cost, Plan: p}, err
+}
+
+// provision places pending pods in a cluster that has nodes.
+func provision(ctx context.Context, c *converted) (measure.Report, error) {
+	var w *world
+	var results *scheduling.Results
+	cost, err := measure.Repeat(func() (func() error, error) {
+		var err error
+		if w, err = newWorld(ctx, c); err != nil {
+			return nil, err
+		}
+		pods := w.pending()
+		scheduler, err := w.provisioner.NewScheduler(ctx, pods, w.cluster.DeepCopyNodes(), sets.New[types.UID](), scheduling.NumConcurrentReconciles(1))
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			r, err := scheduler.Solve(ctx, pods)
+			results = &r
 			return err
 		}, nil
 	})

@@ -70,3 +70,19 @@ func TestConsolidate(t *testing.T) {
 		t.Errorf("it was %s", r.Note)
 	}
 }
+
+// TestProvision: a pending pod goes to the node that has room for it, and the next one gets a new node.
+func TestProvision(t *testing.T) {
+	t.Parallel()
+	s := small(2, scenario.Node{Name: "n1", Type: "m.large", Zone: "a", CapacityType: "on-demand", Pool: "default", Pods: []scenario.Share{{0, 1}}})
+	s.PodGroups = s.PodGroups[:1]
+	s.PodGroups[0].Spread = nil
+	r, err := solve(s, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := scenario.Check(s, r.Plan)
+	if len(judged.Violations) > 0 || len(r.Plan.Existing) != 1 || r.Plan.Existing[0].Node != "n1" || len(r.Plan.NewNodes) != 1 {
+		t.Errorf("%+v\n%+v", judged, r.Plan)
+	}
+}

@@ -27,6 +27,11 @@ func (c *converted) plan(r *scheduling.Results) (*scenario.Plan, error) {
 		})
 		out.PricePerHour += offering.Price
 	}
+	for _, n := range r.ExistingNodes {
+		if len(n.Pods) > 0 {
+			out.Existing = append(out.Existing, scenario.Existing{Node: n.Name(), Pods: shares(n.Pods)})
+		}
+	}
 	var refused []*corev1.Pod
 	for p := range r.PodErrors {
 		refused = append(refused, p)

@@ -25,16 +25,19 @@ import (
 // once: replacements are ready and pods are where its simulation put them.
 type world struct {
 	*converted
-	kube     *kube
-	cloud    cloud
-	cluster  *state.Cluster
-	queue    *disruption.Queue
-	recorder events.Recorder
-	clock    clock.Clock
-	methods  []disruption.Method
-	pods     map[string]*corev1.Pod // by name
-	price    map[string]float64     // by node
-	launched int
+	kube        *kube
+	cloud       cloud
+	cluster     *state.Cluster
+	queue       *disruption.Queue
+	recorder    events.Recorder
+	clock       clock.Clock
+	methods     []disruption.Method
+	pods        map[string]*corev1.Pod // by name
+	price       map[string]float64     // by node
+	launched    int
+	provisioner *provisioning.Provisioner
+	// running counts the pods of each group that have a node.
+	running []int
 }
 
 // accept is a validator that finds every command still right, without the wait of 15 s.
@@ -61,9 +64,9 @@ func newWorld(ctx context.Context, c *converted) (*world, error) {
 		w.kube.daemons = append(w.kube.daemons, ds)
 	}
 	w.cluster = state.NewCluster(w.clock, w.kube, w.cloud)
-	provisioner := provisioning.NewProvisioner(w.kube, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
-	w.queue = disruption.NewQueue(w.kube, w.recorder, w.cluster, w.clock, provisioner)
-	base := disruption.MakeConsolidation(w.clock, w.cluster, w.kube, provisioner, w.cloud, w.recorder, w.queue)
+	w.provisioner = provisioning.NewProvisioner(w.kube, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
+	w.queue = disruption.NewQueue(w.kube, w.recorder, w.cluster, w.clock, w.provisioner)
+	base := disruption.MakeConsolidation(w.clock, w.cluster, w.kube, w.provisioner, w.cloud, w.recorder, w.queue)
 	option := disruption.WithValidator(accept{})
 	w.methods = []disruption.Method{disruption.NewEmptiness(base, option), disruption.NewMultiNodeConsolidation(base, option), disruption.NewSingleNodeConsolidation(base, option)}
 	byName := map[string]*cloudprovider.InstanceType{}
@@ -72,13 +75,13 @@ func newWorld(ctx context.Context, c *converted) (*world, error) {
 			byName[t.Name] = t
 		}
 	}
-	next := make([]int, len(c.scenario.PodGroups))
+	w.running = make([]int, len(c.scenario.PodGroups))
 	for _, n := range c.scenario.Nodes {
 		for _, share := range n.Pods {
 			for range share.Count() {
 				g := share.Group()
-				w.bind(g, next[g], n.Name)
-				next[g]++
+				w.bind(g, w.running[g], n.Name)
+				w.running[g]++
 			}
 		}
 		if err := w.addNode(ctx, scenario.NamedNode{Name: n.Name, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, Pool: n.Pool}, byName[n.Type]); err != nil {
@@ -86,6 +89,17 @@ func newWorld(ctx context.Context, c *converted) (*world, error) {
 		}
 	}
 	return w, nil
+}
+
+// pending returns the pods that have no node, new ones with each call.
+func (w *world) pending() []*corev1.Pod {
+	var out []*corev1.Pod
+	for g := range w.scenario.PodGroups {
+		for i := range w.scenario.PodGroups[g].N {
+			out = append(out, pod(&w.scenario.PodGroups[g], g, w.running[g]+i))
+		}
+	}
+	return out
 }
 
 // bind adds a running pod.

@@ -59,12 +59,17 @@ const (
 	runsMax   = 50
 )
 
+var once = flag.Bool("once", false, "solve once, and leave out what is only measured")
+
+// Once reports whether only the answer is wanted.
+func Once() bool { return *once }
+
 // Repeat measures what prepare returns, with preparations made anew for each run and not
 // counted.
 func Repeat(prepare func() (solve func() error, err error)) (Cost, error) {
 	var c Cost
 	var cpu, wall time.Duration
-	for c.Runs == 0 || cpu < cpuEnough && c.Runs < runsMax {
+	for c.Runs == 0 || !Once() && cpu < cpuEnough && c.Runs < runsMax {
 		solve, err := prepare()
 		if err != nil {
 			return c, err
