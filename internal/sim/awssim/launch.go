@@ -27,6 +27,8 @@ func (s *fleets) valid(o *launchOption, now time.Time) *apiError {
 		return fail("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again.", o.typ.arch, im.Architecture)
 	case !o.typ.offeredIn(o.subnet.zoneID):
 		return fail("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", o.instanceType, o.zone)
+	case o.template.data.flag("EnclaveOptions", "Enabled") && !o.typ.enclaves():
+		return fail("Unsupported", "The instance type '%s' does not support AWS Nitro Enclaves.", o.instanceType)
 	case o.capacityType == capacitySpot && o.price == math.MaxFloat64:
 		return fail("Unsupported", "Spot is not supported for the instance type %s in %s", o.instanceType, o.zone)
 	}

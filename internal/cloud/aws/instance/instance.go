@@ -69,6 +69,8 @@ func Unsuitable(info *types.InstanceTypeInfo, c *Class) string {
 		return "AL2023 does not run on a1"
 	case nested(c.Spec) && (info.ProcessorInfo == nil || !slices.Contains(info.ProcessorInfo.SupportedFeatures, types.SupportedAdditionalProcessorFeatureNestedVirtualization)):
 		return "it has no nested virtualization (spec.cpuOptions)"
+	case c.Spec.EnclaveOptions != nil && c.Spec.EnclaveOptions.Enabled && info.NitroEnclavesSupport != types.NitroEnclavesSupportSupported:
+		return "it cannot run Nitro enclaves (spec.enclaveOptions)"
 	case c.Spec.ConnectionTracking != nil && info.Hypervisor != types.InstanceTypeHypervisorNitro:
 		return "only Nitro instances have spec.connectionTracking"
 	case c.Group != nil && (info.PlacementGroupInfo == nil || !slices.Contains(info.PlacementGroupInfo.SupportedStrategies, types.PlacementGroupStrategy(c.Group.Strategy))):
