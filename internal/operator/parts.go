@@ -136,7 +136,8 @@ func (p *Parts) loops() []registrant {
 		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 		StaticCapacity: isStatic,
 	}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
+	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -147,8 +148,7 @@ func (p *Parts) loops() []registrant {
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
 	}
 	loops := []registrant{
-		pools, claims,
-		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()},
+		pools, claims, types,
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
 			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced,
@@ -180,7 +180,7 @@ func (p *Parts) loops() []registrant {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{

@@ -69,7 +69,9 @@ type Offering struct {
 	// PriceHourly is in dollars; meaningless unless Priced.
 	PriceHourly float64
 	Priced      bool
-	Available   bool
+	// Available: it is sold, and there was no shortage lately. A reservation that is used up is
+	// available all the same, with nothing left: see Launchable.
+	Available bool
 	// Risk is how much dearer than its price the offering counts as, as a share of the
 	// price, because it was short or instances were taken back lately.
 	Risk float64
@@ -77,7 +79,13 @@ type Offering struct {
 	// nodes it covers.
 	Reservation string
 	Left        int
+	// Group is the placement group that instances go into; empty: none.
+	Group string
 }
+
+// Launchable reports whether an instance can be launched now: the offering is available, and if
+// it is a reservation, something is left of it.
+func (o *Offering) Launchable() bool { return o.Available && (o.Reservation == "" || o.Left > 0) }
 
 // Requirements returns the labels that the offering decides.
 func (o *Offering) Requirements() label.Requirements {
@@ -130,7 +138,7 @@ type Choice struct {
 	Offering *Offering
 }
 
-// Choices returns what satisfies the requirements and holds the requests, least cost
+// Choices returns what can be launched that satisfies the requirements and holds the requests, least cost
 // first; equal costs in the order of type name, zone, capacity type. Keys that neither
 // type nor offering decides do not count against them.
 func Choices(types []*Type, want label.Requirements, requests quantity.List) []Choice {
@@ -138,7 +146,7 @@ func Choices(types []*Type, want label.Requirements, requests quantity.List) []C
 	for _, t := range types {
 		before := len(choices)
 		for i := range t.Offerings {
-			if o := &t.Offerings[i]; o.Available && t.satisfies(o, want) {
+			if o := &t.Offerings[i]; o.Launchable() && t.satisfies(o, want) {
 				choices = append(choices, Choice{t, o})
 			}
 		}

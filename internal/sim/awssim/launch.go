@@ -88,7 +88,7 @@ func (s *fleets) launch(o *launchOption, now time.Time) (*instance, *apiError) {
 		return nil, fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to.", s.pools.quota(o.typ, o.capacityType, now))
 	case r == nil && s.pools.capacityLeft(k, now) < 1 && o.capacityType == capacitySpot:
 		return nil, fail("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.")
-	case r == nil && s.pools.capacityLeft(k, now) < 1:
+	case r == nil && s.pools.capacityLeft(k, now) < 1, r != nil && s.pools.reservedShort(r, now):
 		return nil, fail("InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", o.instanceType, o.zone)
 	case s.network.addressesOf(o.subnet, &call{now: now}) < nics:
 		return nil, fail("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", o.subnet.ID)

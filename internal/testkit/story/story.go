@@ -150,7 +150,7 @@ func (p *parser) addType(name string, a *args) error {
 		capacities = append(capacities, label.Reserved)
 		t.Offerings = append(t.Offerings, catalog.Offering{
 			Zone: parts[1], CapacityType: label.Reserved, Labels: map[string]string{reservation: parts[0]},
-			Priced: true, PriceHourly: 0.0001, Available: left > 0, Reservation: parts[0], Left: left,
+			Priced: true, PriceHourly: 0.0001, Available: true, Reservation: parts[0], Left: left,
 		})
 	}
 	t.Requirements[label.CapacityType] = label.In(capacities...)

@@ -372,7 +372,7 @@ func TestReservationsThatAreUsedUpOrExpire(t *testing.T) {
 		want  bool
 	}{
 		"something is left":   {1, "active", true},
-		"nothing is left":     {0, "active", false},
+		"nothing is left":     {0, "active", true},
 		"about to be reaped":  {1, "expiring", false},
 		"of an unknown state": {1, "", true},
 	} {

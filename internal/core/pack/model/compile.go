@@ -66,7 +66,7 @@ func newPool(m *Model, pool *cluster.Pool) *Pool {
 		tm := &p.Types[t]
 		tm.priceMin = math.Inf(1)
 		for a := tm.First; a < tm.End; a++ {
-			if !p.Offerings[a].Available {
+			if !p.Offerings[a].Launchable() {
 				p.Launchable[a>>6] &^= 1 << (a & 63)
 			} else if p.Launchable.Has(a) {
 				tm.priceMin = min(tm.priceMin, p.Offerings[a].Cost())
