@@ -149,16 +149,18 @@ func (p *Pool) indexMinValues() {
 		at := map[string]int{}
 		for t := range p.Types {
 			for _, v := range p.Types[t].Requirements[key].Values() {
-				if _, ok := at[v]; !ok {
+				if _, ok := at[v]; !ok && q.Allows(v) {
 					at[v] = len(at)
+					rule.values = append(rule.values, v)
 				}
 			}
 		}
-		rule.values = len(at)
 		for t := range p.Types {
 			has := NewBitset(len(at))
 			for _, v := range p.Types[t].Requirements[key].Values() {
-				has.Set(at[v])
+				if i, ok := at[v]; ok {
+					has.Set(i)
+				}
 			}
 			rule.has = append(rule.has, has)
 		}
