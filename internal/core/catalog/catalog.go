@@ -22,8 +22,12 @@ type Type struct {
 	Requirements label.Requirements
 	Capacity     quantity.List
 	// Overhead is what system, kubelet and eviction threshold keep from pods.
-	Overhead  quantity.List
-	Offerings []Offering
+	Overhead quantity.List
+	// VolumeLimits are how many volumes of each CSI driver a node can attach, by the resource name
+	// of quantity.AttachPrefix. Of a driver that is not there the number is not known before its
+	// node has told it.
+	VolumeLimits quantity.List
+	Offerings    []Offering
 }
 
 // Allocatable returns what pods can use: capacity less overhead, and memory less what
@@ -45,6 +49,9 @@ func (t *Type) FillRoom(space quantity.Space, free quantity.Vector) {
 		}
 		if name == quantity.Memory {
 			free[i] = max(0, quantity.Sub(free[i], t.pinned()))
+		}
+		if limit, ok := t.VolumeLimits[name]; ok {
+			free[i] = limit
 		}
 	}
 }

@@ -27,6 +27,21 @@ func Types(infos []types.InstanceTypeInfo, r *Region, c *Class) []*catalog.Type 
 	return out
 }
 
+// CheckMaxPods returns the error of an expression of the class for the number of pods that fails
+// for a type, or gives a number that no kubelet takes. How many pods instances take is not known
+// then, and all of them would be planned wrongly.
+func CheckMaxPods(infos []types.InstanceTypeInfo, r *Region, c *Class) error {
+	for i := range infos {
+		if Unsuitable(&infos[i], c) != "" {
+			continue
+		}
+		if _, err := c.Kubelet.MaxPods(ForKubelet(&infos[i], r, c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Type returns a type as the class has it.
 func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 	t := &catalog.Type{Name: string(info.InstanceType)}
