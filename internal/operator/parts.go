@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -108,7 +109,10 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	p.mirror = mirror.NewStore(mirror.Options{
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
-		StaticCapacity: p.gate("StaticCapacity"), DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
+		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
+			p.Log.Warn("cost of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
+		},
+		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.Group == group && strings.EqualFold(k.Kind, kind)
