@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
 	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
+	"github.com/dovetail-sh/dovetail/internal/controller/deletioncost"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
@@ -179,6 +180,9 @@ func (p *Parts) loops() []registrant {
 	}
 	if isStatic {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})
+	}
+	if p.gate("PodDeletionCostManagement") {
+		loops = append(loops, &deletioncost.Controllers{Client: c, Mirror: p.mirror, Synced: p.synced, Metrics: p.Metrics})
 	}
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})

@@ -25,7 +25,7 @@ type Type struct {
 	Overhead quantity.List
 	// VolumeLimits are how many volumes of each CSI driver a node can attach, by the resource name
 	// of quantity.AttachPrefix. Of a driver that is not there the number is not known before its
-	// node has told it.
+	// node has said it.
 	VolumeLimits quantity.List
 	Offerings    []Offering
 }

@@ -61,10 +61,10 @@ func (b *builder) limit(v *cluster.Node, limits quantity.List) bool {
 	if len(limits) == 0 {
 		return false
 	}
-	told := b.store.volumes.limits[v.Name]
+	said := b.store.volumes.limits[v.Name]
 	v.Allocatable = maps.Clone(v.Allocatable)
 	for name, limit := range limits {
-		if _, ok := told[name]; !ok {
+		if _, ok := said[name]; !ok {
 			v.Allocatable[name] = limit
 		}
 	}

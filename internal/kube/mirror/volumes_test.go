@@ -206,10 +206,10 @@ func TestVolumeLimitsOfTheInstanceType(t *testing.T) {
 		want    int64
 		limited bool
 	}{
-		"no driver has registered":      {nil, 25, true},
-		"another driver has registered": {[]storagev1.CSINodeDriver{{Name: "efs"}}, 25, true},
-		"the driver has told its limit": {[]storagev1.CSINodeDriver{{Name: "ebs", Allocatable: &storagev1.VolumeNodeResources{Count: &three}}}, 3, true},
-		"the driver has told of none":   {[]storagev1.CSINodeDriver{{Name: "ebs"}}, 0, false},
+		"no driver has registered":               {nil, 25, true},
+		"another driver has registered":          {[]storagev1.CSINodeDriver{{Name: "efs"}}, 25, true},
+		"the driver has said its limit":          {[]storagev1.CSINodeDriver{{Name: "ebs", Allocatable: &storagev1.VolumeNodeResources{Count: &three}}}, 3, true},
+		"the driver has said that there is none": {[]storagev1.CSINodeDriver{{Name: "ebs"}}, 0, false},
 	} {
 		s := newTestStore(atNoon)
 		upsert(s, &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{
