@@ -26,6 +26,7 @@ var floors = [][]string{
 	{"internal/core/pack", "internal/core/static", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/consolidate"},
 	{"internal/core/disrupt"},
+	{"internal/core/deletioncost"},
 	{"internal/kube/condition", "internal/controller/loop", "internal/decision/record"},
 	{"internal/kube/translate", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/scenario"},
 	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/sim/awssim"},

@@ -8,7 +8,7 @@ import (
 
 // gatesInert are the gates that Karpenter has and nothing here acts on.
 var gatesInert = []string{ //nolint:gochecknoglobals // a constant
-	"CapacityBuffer", "TerminateFirstDrift", "TerminateFirstRepair", "PodDeletionCostManagement",
+	"CapacityBuffer", "TerminateFirstDrift", "TerminateFirstRepair",
 	"DRANVIDIAGPU", "DRAEFA", "RebootForRepair",
 }
 

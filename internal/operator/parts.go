@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -20,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
 	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
+	"github.com/dovetail-sh/dovetail/internal/controller/deletioncost"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
@@ -108,7 +110,10 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	p.mirror = mirror.NewStore(mirror.Options{
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
-		StaticCapacity: p.gate("StaticCapacity"), DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
+		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
+			p.Log.Warn("cost of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
+		},
+		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.Group == group && strings.EqualFold(k.Kind, kind)
@@ -136,7 +141,8 @@ func (p *Parts) loops() []registrant {
 		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 		StaticCapacity: isStatic,
 	}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Later: p.Later}
+	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -147,8 +153,7 @@ func (p *Parts) loops() []registrant {
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
 	}
 	loops := []registrant{
-		pools, claims,
-		&catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()},
+		pools, claims, types,
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
 			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced,
@@ -176,11 +181,14 @@ func (p *Parts) loops() []registrant {
 	if isStatic {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})
 	}
+	if p.gate("PodDeletionCostManagement") {
+		loops = append(loops, &deletioncost.Controllers{Client: c, Mirror: p.mirror, Synced: p.synced, Metrics: p.Metrics})
+	}
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{

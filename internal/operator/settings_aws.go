@@ -44,7 +44,7 @@ func (s *AWSSettings) addAWSFlags(a adder) {
 	a.number(&s.ReservedENIs, "reserved-enis", 0, "aws: network interfaces of an instance that are not used for pod addresses")
 	a.flag(&s.DisableDryRun, "disable-dry-run", false, "aws: accept node classes without a dry run of a launch in EC2")
 	a.flag(&s.EnableZonalShift, "enable-zonal-shift", false, "aws: launch and terminate nothing in zones that the cluster's traffic is shifted away from (Amazon Application Recovery Controller)")
-	a.duration(&s.AMIRefreshInterval, "ami-refresh-interval", 5*time.Minute, "aws: how often the images of node classes are refreshed")
+	a.duration(&s.AMIRefreshInterval, "ami-refresh-interval", time.Minute, "aws: how often the images of node classes are refreshed")
 	a.duration(&s.SubnetRefreshInterval, "subnet-refresh-interval", time.Minute, "aws: how often the subnets of node classes and their free addresses are refreshed")
 	a.duration(&s.GroupRefreshInterval, "security-group-refresh-interval", time.Minute, "aws: how often the security groups of node classes are refreshed")
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored with a warning")
@@ -71,7 +71,7 @@ func (s *AWSSettings) validateAWS(provider string) error {
 	}
 	for flag, every := range map[string]time.Duration{"ami-refresh-interval": s.AMIRefreshInterval, "subnet-refresh-interval": s.SubnetRefreshInterval, "security-group-refresh-interval": s.GroupRefreshInterval} {
 		if every < refreshLeast {
-			refresh = fmt.Errorf("--%s is %s; it may be %s or more", flag, every, refreshLeast)
+			refresh = fmt.Errorf("--%s is %s; it must be at least 1m", flag, every)
 		}
 	}
 	_, gates := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)

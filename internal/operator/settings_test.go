@@ -103,9 +103,9 @@ func TestAWSSettingsSayWhatTheyMayBe(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
 		"--cluster-name=":                      "--cluster-name is empty; it must be the name of the EKS cluster",
-		"--ami-refresh-interval=59s":           "--ami-refresh-interval is 59s; it may be 1m0s or more",
-		"--subnet-refresh-interval=0s":         "--subnet-refresh-interval is 0s; it may be 1m0s or more",
-		"--security-group-refresh-interval=1s": "--security-group-refresh-interval is 1s; it may be 1m0s or more",
+		"--ami-refresh-interval=59s":           "--ami-refresh-interval is 59s; it must be at least 1m",
+		"--subnet-refresh-interval=0s":         "--subnet-refresh-interval is 0s; it must be at least 1m",
+		"--security-group-refresh-interval=1s": "--security-group-refresh-interval is 1s; it must be at least 1m",
 		"--reserved-enis=-1":                   "--reserved-enis is -1; it may be 0 or more",
 		"--vm-memory-overhead-percent=1":       "--vm-memory-overhead-percent is 1; it may be 0 or more and less than 1",
 	} {

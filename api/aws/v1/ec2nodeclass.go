@@ -146,6 +146,9 @@ type EC2NodeClassSpec struct {
 	// CPUOptions are options of the processor.
 	// +optional
 	CPUOptions *CPUOptions `json:"cpuOptions,omitempty"`
+	// EnclaveOptions are those of AWS Nitro Enclaves.
+	// +optional
+	EnclaveOptions *EnclaveOptions `json:"enclaveOptions,omitempty"`
 }
 
 // SubnetSelectorTerm selects subnets. All of its fields must match.
@@ -367,6 +370,13 @@ type ConnectionTracking struct {
 	// +kubebuilder:validation:Maximum:=60
 	// +optional
 	UDPTimeout *int32 `json:"udpTimeout,omitempty"`
+}
+
+// EnclaveOptions are those of AWS Nitro Enclaves.
+type EnclaveOptions struct {
+	// Enabled lets an instance run enclaves; only types that can are used.
+	// +required
+	Enabled bool `json:"enabled"`
 }
 
 // CPUOptions are options of the processor.

@@ -27,8 +27,6 @@ const (
 	LabelInstanceAcceleratorName              = Group + "/instance-accelerator-name"
 	LabelInstanceAcceleratorManufacturer      = Group + "/instance-accelerator-manufacturer"
 	LabelInstanceAcceleratorCount             = Group + "/instance-accelerator-count"
-	// LabelNitroSandbox is "true" for types that can run Nitro enclaves.
-	LabelNitroSandbox = Group + "/nitro-sandbox"
 
 	LabelCapacityReservationID            = Group + "/capacity-reservation-id"
 	LabelCapacityReservationType          = Group + "/capacity-reservation-type"
@@ -96,5 +94,4 @@ const (
 	ResourceEFA                = "vpc.amazonaws.com/efa"
 	ResourcePodENI             = "vpc.amazonaws.com/pod-eni"
 	ResourcePrivateIPv4Address = "vpc.amazonaws.com/PrivateIPv4Address"
-	ResourceNitroSandbox       = "eks.amazonaws.com/nitro-sandbox"
 )

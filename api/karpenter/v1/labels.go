@@ -44,6 +44,9 @@ const (
 	// DoNotDisruptAnnotationKey protects from voluntary disruption: "true" or a Go
 	// duration on a Pod, "true" on a Node or NodeClaim.
 	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
+	// DisruptionCostAnnotationKey says on a pod how much its eviction costs, as a 32-bit number:
+	// where nodes are removed by our choice, those whose pods cost less go first.
+	DisruptionCostAnnotationKey = Group + "/disruption-cost"
 	// NodePoolHashAnnotationKey holds the hash of the NodePool's template, on the
 	// NodePool, its NodeClaims and its Nodes.
 	NodePoolHashAnnotationKey = Group + "/nodepool-hash"

@@ -272,7 +272,8 @@ func TestReservedFleetsEitherWay(t *testing.T) {
 				if !interruptible {
 					reservation.Type, reservation.End = awsv1.CapacityReservationTypeCapacityBlock, time.Now().Add(24*time.Hour)
 				}
-				if _, err := w.sim.AddReservation(reservation); err != nil {
+				id, err := w.sim.AddReservation(reservation)
+				if err != nil {
 					t.Fatal(err)
 				}
 				c := newClass("reserved")
@@ -289,7 +290,7 @@ func TestReservedFleetsEitherWay(t *testing.T) {
 				switch failed := errors.As(result.Err, &failure); {
 				case failed != refused:
 					t.Errorf("interruptible %t, refused %t: %v", interruptible, refused, result.Err)
-				case failed && (failure.Kind != cloud.NoCapacity || !slices.Equal(failure.Short, []catalog.Place{{Type: "m5.large", Zone: "us-east-1b", CapacityType: label.Reserved}})):
+				case failed && (failure.Kind != cloud.NoCapacity || !slices.Equal(failure.Short, []catalog.Place{{Type: "m5.large", Zone: "us-east-1b", CapacityType: label.Reserved, Reservation: id}})):
 					t.Errorf("interruptible %t: %+v", interruptible, failure)
 				}
 			})

@@ -17,7 +17,10 @@ import (
 
 // offered is a request for three types in two zones.
 func offered(capacityType string) *fleetRequest {
-	o := &fleetRequest{CapacityType: capacityType, Input: &ec2.CreateFleetInput{}}
+	o := &fleetRequest{CapacityType: capacityType, Group: "pg-1", Input: &ec2.CreateFleetInput{}}
+	if capacityType == label.Reserved {
+		o.Reservations = map[string]string{"c5.large/b": "cr-1"}
+	}
 	config := types.FleetLaunchTemplateConfigRequest{}
 	for _, name := range []string{"m5.large", "c5.large", "p3.2xlarge"} {
 		for _, zone := range []string{"a", "b"} {
@@ -56,7 +59,10 @@ func TestRefusals(t *testing.T) {
 		"a zone in which a placement group has as many as it takes is short, whatever the code": {
 			label.OnDemand,
 			[]refusal{{Code: "InvalidRequest", Message: "You have reached the limit of instances in this spread placement group", Type: "m5.large", Zone: "b"}},
-			cloud.Failure{Kind: cloud.NoCapacity, Reason: "LaunchFailed", Short: at(label.OnDemand, "c5.large/b", "m5.large/b", "p3.2xlarge/b")},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "LaunchFailed", Short: []catalog.Place{
+				{Type: "c5.large", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"}, {Type: "m5.large", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"},
+				{Type: "p3.2xlarge", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"},
+			}},
 		},
 		"so is that of spot": {
 			label.Spot,
@@ -87,6 +93,24 @@ func TestRefusals(t *testing.T) {
 			label.Reserved,
 			[]refusal{{Code: "InvalidCapacityReservationState.Unavailable", Type: "c5.large", Zone: "a"}},
 			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: at(label.Reserved, "c5.large/a")},
+		},
+		"a reservation that is used up is no shortage: what is left of it is counted": {
+			label.Reserved,
+			[]refusal{{Code: "ReservationCapacityExceeded", Type: "c5.large", Zone: "a"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity"},
+		},
+		"so is another refusal of reserved instances, of the reservation alone": {
+			label.Reserved,
+			[]refusal{{Code: "InsufficientInstanceCapacity", Type: "c5.large", Zone: "b"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "InsufficientCapacity", Short: []catalog.Place{{Type: "c5.large", Zone: "b", CapacityType: label.Reserved, Reservation: "cr-1"}}},
+		},
+		"a full placement group is no shortage of the reservation": {
+			label.Reserved,
+			[]refusal{{Code: "InvalidRequest", Message: "You have reached the limit of instances in this spread placement group", Type: "c5.large", Zone: "b"}},
+			cloud.Failure{Kind: cloud.NoCapacity, Reason: "LaunchFailed", Short: []catalog.Place{
+				{Type: "c5.large", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"}, {Type: "m5.large", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"},
+				{Type: "p3.2xlarge", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"},
+			}},
 		},
 		"one refusal of another kind is not about capacity": {
 			label.OnDemand,

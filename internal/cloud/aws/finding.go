@@ -7,8 +7,8 @@ import (
 const (
 	// How long what was found for a class is valid.
 	subnetsAgain = time.Minute
-	groupsAgain  = 5 * time.Minute
-	imagesAgain  = 5 * time.Minute
+	groupsAgain  = time.Minute
+	imagesAgain  = time.Minute
 	// sooner is by how much a cached answer is younger than the time after which it is looked up
 	// again, so that the look-up does not find it still valid.
 	sooner            = 10 * time.Second

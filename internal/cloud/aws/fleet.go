@@ -38,9 +38,10 @@ type draft struct {
 // draft makes the launch templates of a fleetSpec that do not exist yet.
 func (f *fleets) draft(ctx context.Context, s *fleetSpec) (*draft, error) {
 	d := &draft{fleetSpec: s, subnets: f.addresses.best(f.shifts.here(s.class.Status.Subnets)), tags: f.tags(s.class, s.labels[label.NodePool])}
+	places := placesOf(s.choices)
 	s.choices = slices.DeleteFunc(s.choices, func(o catalog.Choice) bool { return d.subnets[o.Offering.Zone] == "" })
 	if len(s.choices) == 0 {
-		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: "node class " + s.class.Name + " has no subnet with free addresses in the zones of the offerings, zonal shifts considered"}
+		return nil, &cloud.Failure{Kind: cloud.NoCapacity, Short: places, Message: "node class " + s.class.Name + " has no subnet with free addresses in the zones of the offerings, zonal shifts considered"}
 	}
 	var err error
 	if s.dns, err = f.cluster.dns(ctx); err != nil {
@@ -71,6 +72,15 @@ func (f *fleets) tags(class *awsv1.EC2NodeClass, pool string) map[string]string 
 	tags[awsv1.TagNodePool] = pool
 	tags[awsv1.TagNodeClass] = class.Name
 	return tags
+}
+
+// placesOf returns where the choices are.
+func placesOf(choices []catalog.Choice) []catalog.Place {
+	var places []catalog.Place
+	for _, c := range choices {
+		places = append(places, catalog.Place{Type: c.Type.Name, Zone: c.Offering.Zone, CapacityType: c.Offering.CapacityType, Reservation: c.Offering.Reservation})
+	}
+	return places
 }
 
 // request returns a request for a fleet, to be sealed when its members are known.
@@ -137,6 +147,7 @@ func (d *draft) configs(o *fleetRequest) []types.FleetLaunchTemplateConfigReques
 			SubnetId: aws.String(d.subnets[choice.Offering.Zone]), ImageId: aws.String(choice.image), Priority: aws.Float64(priority),
 		})
 		o.Addresses[choice.Type.Name] = d.fleetSpec.addresses(choice.Type)
+		o.Group = choice.Offering.Group
 		if choice.Offering.Reservation != "" {
 			o.Reservations[choice.Type.Name+"/"+choice.Offering.Zone] = choice.Offering.Reservation
 		}

@@ -30,6 +30,8 @@ type fleetRequest struct {
 	// CapacityType, Tenancy and Partition of the instances; Reservations by type and zone, of
 	// capacity type reserved.
 	CapacityType, Tenancy, Partition string
+	// Group is the placement group; empty: none.
+	Group string
 	// EFA: the instances have the interfaces that pods may ask for.
 	EFA          bool
 	Reservations map[string]string
@@ -44,7 +46,9 @@ func (o *fleetRequest) places() []catalog.Place {
 	var all []catalog.Place
 	for _, c := range o.Input.LaunchTemplateConfigs {
 		for _, over := range c.Overrides {
-			all = append(all, catalog.Place{Type: string(over.InstanceType), Zone: aws.ToString(over.AvailabilityZone), CapacityType: o.CapacityType})
+			p := catalog.Place{Type: string(over.InstanceType), Zone: aws.ToString(over.AvailabilityZone), CapacityType: o.CapacityType}
+			p.Reservation = o.Reservations[p.Type+"/"+p.Zone]
+			all = append(all, p)
 		}
 	}
 	return all

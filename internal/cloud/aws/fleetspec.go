@@ -35,7 +35,7 @@ type fleetSpec struct {
 	tenancy      string
 	labels       map[string]string
 	taints       []cluster.Taint
-	efa, enclave bool
+	efa          bool
 	// repriced: the prices of EC2 do not say which choice is best.
 	repriced bool
 	// dns is the address of the cluster's DNS; empty: not known.
@@ -59,7 +59,7 @@ func newFleetSpec(class *awsv1.EC2NodeClass, r *cloud.LaunchRequest) (*fleetSpec
 	s := &fleetSpec{
 		class: class, rules: minValuesOf(r.Requirements), tenancy: awsv1.TenancyDefault,
 		labels: r.Labels, taints: r.Taints, partition: partitionFor(r),
-		repriced: r.Repriced, efa: r.Requests[awsv1.ResourceEFA] > 0, enclave: r.Requests[awsv1.ResourceNitroSandbox] > 0,
+		repriced: r.Repriced, efa: r.Requests[awsv1.ResourceEFA] > 0,
 	}
 	if only, ok := r.Requirements[awsv1.LabelInstanceTenancy]; ok && only.Allows(awsv1.TenancyDedicated) && !only.Allows(awsv1.TenancyDefault) {
 		s.tenancy = awsv1.TenancyDedicated
@@ -204,7 +204,7 @@ func (s *fleetSpec) key() string {
 	encoder := json.NewEncoder(h)
 	for _, part := range []any{
 		s.class.UID, s.class.Name, s.class.Spec, s.class.Annotations[awsv1.AnnotationHash], statusUsed(&s.class.Status),
-		s.capacityType, s.tenancy, s.labels, s.taints, s.efa, s.enclave, s.repriced, s.partition, places,
+		s.capacityType, s.tenancy, s.labels, s.taints, s.efa, s.repriced, s.partition, places,
 	} {
 		if err := encoder.Encode(part); err != nil {
 			panic("a launch cannot be written as JSON: " + err.Error())

@@ -340,6 +340,9 @@ func (i *instances) remember(seen map[string]ec2Instance) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for id, m := range seen {
+		if was := i.known[id].instance; m.Ended && was.Reservation != "" {
+			i.types.reservations.giveBack(was.Reservation, id)
+		}
 		i.known[id] = known{m, i.opts.Now()}
 		if m.Going {
 			i.ended[id] = i.opts.Now()

@@ -14,14 +14,15 @@ const reasonMinValues = "MinValuesUnmet"
 
 // minValues are a claim's rules of minValues: how many different values of a label the types
 // of its fleet have between them at least. The core keeps them when it plans a launch; a fleet
-// that takes fewer types than that has to keep them itself.
-type minValues map[string]int
+// that takes fewer types than that has to keep them itself. Only values count that the claim
+// allows.
+type minValues map[string]label.Requirement
 
 func minValuesOf(want label.Requirements) minValues {
 	rules := minValues{}
 	for key, r := range want {
 		if r.MinValues > 0 {
-			rules[key] = r.MinValues
+			rules[key] = r
 		}
 	}
 	return rules
@@ -39,7 +40,7 @@ func (v minValues) needed(choices []catalog.Choice) map[string]bool {
 			}
 		}
 		for _, o := range choices {
-			if len(has) >= v[key] {
+			if len(has) >= v[key].MinValues {
 				break
 			}
 			if v.add(has, key, o.Type) {
@@ -51,10 +52,11 @@ func (v minValues) needed(choices []catalog.Choice) map[string]bool {
 }
 
 // add notes the values of a key that a type has, and reports whether any is new.
-func (minValues) add(has map[string]bool, key string, t *catalog.Type) (isNew bool) {
+func (v minValues) add(has map[string]bool, key string, t *catalog.Type) (isNew bool) {
 	for _, value := range t.Requirements[key].Values() {
-		isNew = isNew || !has[value]
-		has[value] = true
+		if v[key].Allows(value) && !has[value] {
+			has[value], isNew = true, true
+		}
 	}
 	return isNew
 }
@@ -66,8 +68,8 @@ func (v minValues) unmet(choices []catalog.Choice) string {
 		for _, o := range choices {
 			v.add(has, key, o.Type)
 		}
-		if len(has) < v[key] {
-			return fmt.Sprintf("one fleet can have %d values of %s; minValues demands %d", len(has), key, v[key])
+		if len(has) < v[key].MinValues {
+			return fmt.Sprintf("one fleet can have %d values of %s; minValues demands %d", len(has), key, v[key].MinValues)
 		}
 	}
 	return ""

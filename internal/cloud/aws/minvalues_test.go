@@ -27,6 +27,14 @@ func TestMinValuesHoldToTheLast(t *testing.T) {
 		}
 		return out
 	}
+	// least returns rules: keys with how many values they need.
+	least := func(list ...any) minValues {
+		rules := minValues{}
+		for ; len(list) > 1; list = list[2:] {
+			rules[list[0].(string)] = label.Exists().WithMinValues(list[1].(int))
+		}
+		return rules
+	}
 	for name, c := range map[string]struct {
 		choices []catalog.Choice
 		rules   minValues
@@ -35,21 +43,24 @@ func TestMinValuesHoldToTheLast(t *testing.T) {
 	}{
 		"without a rule the best go": {choices(label.Spot, 100, "c"), nil, label.Spot, ""},
 		"families beyond the first sixty types": {
-			choices(label.Spot, 70, "c", "m", "r"), minValues{family: 3}, label.Spot, "",
+			choices(label.Spot, 70, "c", "m", "r"), least(family, 3), label.Spot, "",
 		},
 		"two rules together": {
-			choices(label.Spot, 70, "c", "m"), minValues{family: 2, "type": 50}, label.Spot, "",
+			choices(label.Spot, 70, "c", "m"), least(family, 2, "type", 50), label.Spot, "",
 		},
 		"spot has too few families, on-demand has them": {
-			append(choices(label.Spot, 5, "c"), choices(label.OnDemand, 5, "c", "m")...), minValues{family: 2}, label.OnDemand, "",
+			append(choices(label.Spot, 5, "c"), choices(label.OnDemand, 5, "c", "m")...), least(family, 2), label.OnDemand, "",
 		},
 		"neither has them": {
 			append(choices(label.Spot, 5, "c"), choices(label.OnDemand, 5, "m")...),
-			minValues{family: 2},
+			least(family, 2),
 			"",
 			"of the instance types to be had as spot, one fleet can have 1 values of " + family + "; minValues demands 2",
 		},
-		"more types than a fleet has room for": {choices(label.Spot, 400, "c"), minValues{"type": 350}, "", "minValues demands 350"},
+		"values that the claim does not allow do not count": {
+			choices(label.Spot, 5, "c", "m", "r"), minValues{family: label.NotIn("c", "m").WithMinValues(2)}, "", "one fleet can have 1 values",
+		},
+		"more types than a fleet has room for": {choices(label.Spot, 400, "c"), least("type", 350), "", "minValues demands 350"},
 	} {
 		s := &fleetSpec{rules: c.rules}
 		why := s.choose(c.choices)

@@ -12,9 +12,8 @@ type reporter = func(context.Context, cloud.Notice) error
 
 // notifier reports notices about instances of this cluster.
 type notifier struct {
-	instances    *instances
-	reservations *reservations
-	report       reporter
+	instances *instances
+	report    reporter
 }
 
 // forward reports a notice if it is about an instance of ours.
@@ -25,9 +24,6 @@ func (n *notifier) forward(ctx context.Context, notice cloud.Notice) (ours bool,
 	}
 	if err != nil {
 		return false, err
-	}
-	if notice.Kind == cloud.ReservationReclaimed && m.Reservation != "" {
-		n.reservations.learn(m.Reservation, 0)
 	}
 	notice.InstanceID = m.ProviderID()
 	return true, n.report(ctx, notice)

@@ -33,8 +33,10 @@ type Options struct {
 	DisableDryRun bool
 	// KubeletExpressions: spec.kubelet may have expressions.
 	KubeletExpressions bool
+	// RebootForRepair: nodes whose accelerators have a fault that a reboot mends are rebooted.
+	RebootForRepair bool
 	// AMIRefresh, SubnetRefresh and GroupRefresh are for how long the images, subnets and
-	// security groups that were found for a class hold; 0: five minutes, one, and five.
+	// security groups that were found for a class hold; 0: one minute.
 	AMIRefresh, SubnetRefresh, GroupRefresh time.Duration
 	// Reservations: capacity reservations are used.
 	Reservations bool

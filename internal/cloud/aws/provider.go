@@ -156,7 +156,7 @@ func (p *Provider) Watch(ctx context.Context, report func(context.Context, cloud
 
 // notifier reports the notices that are about instances of this cluster.
 func (p *Provider) notifier(report reporter) *notifier {
-	return &notifier{instances: p.instances, reservations: p.classes.reservations, report: report}
+	return &notifier{instances: p.instances, report: report}
 }
 
 // RepairPolicies says how long a node may have a condition that means a broken instance. Those

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -70,7 +71,7 @@ func failureOf(o *fleetRequest, all []refusal) error {
 	}
 	f := &cloud.Failure{Kind: cloud.NoCapacity, Message: describeRefusals(all)}
 	if len(all) == 0 {
-		f.Message = "EC2 launched fewer instances than were asked for and gave no reason"
+		f.Message, f.Short = "EC2 launched fewer instances than were asked for and gave no reason", o.places()
 		return f
 	}
 	f.Short, f.Keep = shortages(o, all)
@@ -94,14 +95,19 @@ func isShort(r refusal) bool {
 func shortages(o *fleetRequest, all []refusal) (places []catalog.Place, keep time.Duration) {
 	offered := o.places()
 	for _, r := range all {
-		if !isShort(r) {
+		if !isShort(r) || o.CapacityType == label.Reserved && r.Code == codeReservedFull { // what is left is counted
 			continue
 		}
 		short, its := shortOf(r, offered)
+		if strings.Contains(r.Message, spreadFull) {
+			for i := range short { // others can have instances there
+				short[i].Reservation, short[i].Group = "", o.Group
+			}
+		}
 		places, keep = append(places, short...), max(keep, its)
 	}
 	slices.SortFunc(places, func(a, b catalog.Place) int {
-		return strings.Compare(a.Type+"/"+a.Zone+"/"+a.CapacityType, b.Type+"/"+b.Zone+"/"+b.CapacityType)
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation, b.Reservation))
 	})
 	return slices.Compact(places), keep
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,9 @@ const (
 	blockTakenBack = 30 * time.Minute
 	// reservationsMost bounds the memory; with more, all are learnt anew.
 	reservationsMost = 5_000
+	// givenBackKept is for how long an instance is remembered that is no longer in its
+	// reservation.
+	givenBackKept = 15 * time.Minute
 )
 
 // reservations finds the capacity reservations of classes, and counts what is left of them:
@@ -35,6 +39,8 @@ type reservations struct {
 
 	mu   sync.Mutex
 	left map[string]int // by reservation id
+	// givenBack is when an instance ended and its reservation had one more left, by instance id.
+	givenBack map[string]time.Time
 }
 
 // resolve puts the capacity reservations of a class into its status.
@@ -137,6 +143,24 @@ func (r *reservations) take(id string) {
 	defer r.mu.Unlock()
 	if left, known := r.left[id]; known {
 		r.left[id] = max(0, left-1)
+	}
+}
+
+// giveBack notes, once, that an instance is no longer in its reservation.
+func (r *reservations) giveBack(id, instance string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.opts.Now()
+	maps.DeleteFunc(r.givenBack, func(_ string, at time.Time) bool { return now.Sub(at) > givenBackKept })
+	if _, done := r.givenBack[instance]; done {
+		return
+	}
+	if r.givenBack == nil {
+		r.givenBack = map[string]time.Time{}
+	}
+	r.givenBack[instance] = now
+	if left, known := r.left[id]; known {
+		r.left[id] = left + 1
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 )
@@ -52,7 +53,7 @@ func TestReserved(t *testing.T) {
 				for _, result := range p.Launch(t.Context(), rs) {
 					var failure *cloud.Failure
 					if errors.As(result.Err, &failure) {
-						if failure.Kind != cloud.NoCapacity || len(failure.Short) == 0 {
+						if failure.Kind != cloud.NoCapacity || len(failure.Short) > 0 {
 							t.Errorf("failure %+v", failure)
 						}
 						continue
@@ -79,6 +80,73 @@ func TestReserved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatIsLeftOfAReservation follows a reservation of one instance: used up, it is available and
+// cannot be launched; when its instance is gone it can, and it is counted once, however often the
+// end is seen; and when EC2 refuses it for another reason than that it is used up, it alone is short.
+func TestWhatIsLeftOfAReservation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		tags := map[string]string{"for": "us"}
+		id, err := w.sim.AddReservation(awssim.Reservation{InstanceType: "m5.large", Zone: "us-east-1b", Total: 1, Tags: tags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		class := newClass("reserved")
+		class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{Tags: tags}}
+		if err := w.api.Create(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		p := w.provider(t)
+		w.ready(t, p, "reserved")
+		ref := cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: "reserved"}
+		left := func(when string, want int) {
+			t.Helper()
+			types, err := p.Types(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, it := range types {
+				for i := range it.Offerings {
+					if o := &it.Offerings[i]; o.Reservation == id && (!o.Available || o.Left != want || o.Launchable() != (want > 0)) {
+						t.Errorf("%s: available %t, launchable %t, %d left, want %d", when, o.Available, o.Launchable(), o.Left, want)
+					}
+				}
+			}
+		}
+		left("before", 1)
+		rs := requestsOf(t, p, ref, 2, label.Requirements{label.CapacityType: label.In(label.Reserved)})
+		got := launchIDs(t, p, rs[:1])[rs[0].Token]
+		left("used up", 0)
+		time.Sleep(time.Minute)
+		if _, err := p.Get(t.Context(), got); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Terminate(t.Context(), got); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(5 * time.Minute)
+			if _, err := p.Get(t.Context(), got); !errors.Is(err, cloud.ErrNotFound) {
+				t.Errorf("the instance is still there: %v", err)
+			}
+			left("given back", 1)
+		}
+		if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultShort, CapacityType: label.Reserved}); err != nil {
+			t.Fatal(err)
+		}
+		var failure *cloud.Failure
+		if err := p.Launch(t.Context(), rs[1:])[0].Err; !errors.As(err, &failure) {
+			t.Fatalf("a launch from a reservation that EC2 cannot serve: %v", err)
+		}
+		want := []catalog.Place{{Type: "m5.large", Zone: "us-east-1b", CapacityType: label.Reserved, Reservation: id}}
+		if diff := cmp.Diff(want, failure.Short); diff != "" || failure.Kind != cloud.NoCapacity {
+			t.Errorf("%v is short (-want +got):\n%s", failure, diff)
+		}
+		left("refused for another reason", 1)
+	})
 }
 
 // TestPlacementGroup launches into the partitions of a group: those that are asked for, or

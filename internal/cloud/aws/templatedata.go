@@ -35,6 +35,7 @@ func (t *templates) data(ctx context.Context, s *fleetSpec, c *instance.Class, v
 		Monitoring:          &types.LaunchTemplatesMonitoringRequest{Enabled: aws.Bool(aws.ToBool(spec.DetailedMonitoring))},
 		BlockDeviceMappings: volumes(spec), MetadataOptions: metadata(spec.MetadataOptions), NetworkInterfaces: interfaces(s, v.efas),
 		Placement:         &types.LaunchTemplatePlacementRequest{Tenancy: types.Tenancy(s.tenancy)},
+		EnclaveOptions:    &types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(spec.EnclaveOptions != nil && spec.EnclaveOptions.Enabled)},
 		TagSpecifications: []types.LaunchTemplateTagSpecificationRequest{{ResourceType: types.ResourceTypeNetworkInterface, Tags: tagList(tags)}},
 	}
 	if s.capacityType == label.Spot {
@@ -42,9 +43,6 @@ func (t *templates) data(ctx context.Context, s *fleetSpec, c *instance.Class, v
 	}
 	if spec.CPUOptions != nil {
 		data.CpuOptions = &types.LaunchTemplateCpuOptionsRequest{NestedVirtualization: types.NestedVirtualizationSpecification(aws.ToString(spec.CPUOptions.NestedVirtualization))}
-	}
-	if s.enclave {
-		data.EnclaveOptions = &types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(true)}
 	}
 	if c.Group != nil {
 		data.Placement.GroupId = aws.String(c.Group.ID)

@@ -58,6 +58,9 @@ func (t *instanceTypes) of(ctx context.Context, ref cloud.ClassRef) ([]*catalog.
 		return nil, err
 	}
 	return t.lists.get(ctx, key, func(context.Context) ([]*catalog.Type, error) {
+		if err := instance.CheckMaxPods(m.infos, region, config); err != nil {
+			return nil, fmt.Errorf("node class %s: %w", class.Name, err)
+		}
 		all := instance.Types(m.infos, region, config)
 		return slices.DeleteFunc(all, func(t *catalog.Type) bool { // EC2 does not say what it has
 			free := t.Allocatable()
@@ -89,6 +92,9 @@ func (t *instanceTypes) config(ctx context.Context, class *awsv1.EC2NodeClass) (
 	config, err := kubelet.Parse(class.Spec.Kubelet)
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", class.Name, err)
+	}
+	if !t.opts.KubeletExpressions {
+		config = config.WithoutExpressions()
 	}
 	t.memory.ready(ctx)
 	c := &instance.Class{Spec: &class.Spec, Status: &class.Status, Kubelet: config, Left: map[string]int{}, Memory: t.memory.of(class, t.opts.Now())}

@@ -54,7 +54,6 @@ type Loop struct {
 
 // Register adds the loop to the manager and has changes of classes trigger it.
 func (l *Loop) Register(mgr manager.Manager) error {
-	l.changed = map[cloud.ClassRef]bool{}
 	for _, kind := range l.Cloud.ClassKinds() {
 		made, err := mgr.GetScheme().New(kind)
 		if err != nil {
@@ -66,7 +65,7 @@ func (l *Loop) Register(mgr manager.Manager) error {
 		}
 		observe := func(o any) {
 			if class, ok := o.(client.Object); ok {
-				l.observe(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: class.GetName()})
+				l.Changed(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: class.GetName()})
 			}
 		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: observe, UpdateFunc: func(_, o any) { observe(o) }}); err != nil {
@@ -76,10 +75,13 @@ func (l *Loop) Register(mgr manager.Manager) error {
 	return mgr.Add(l)
 }
 
-// observe notes that what a class can launch may have changed.
-func (l *Loop) observe(class cloud.ClassRef) {
+// Changed notes that what a class can launch may have changed.
+func (l *Loop) Changed(class cloud.ClassRef) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.changed == nil {
+		l.changed = map[cloud.ClassRef]bool{}
+	}
 	if len(l.changed) < changedMost {
 		l.changed[class] = true
 	}
@@ -90,7 +92,7 @@ func (l *Loop) takeChanged() map[cloud.ClassRef]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	changed := l.changed
-	l.changed = map[cloud.ClassRef]bool{}
+	l.changed = nil
 	return changed
 }
 

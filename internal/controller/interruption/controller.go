@@ -50,6 +50,8 @@ type Loop struct {
 	Log     *slog.Logger
 	// ReplaceOnRebalance: an instance that is likely to be reclaimed is replaced.
 	ReplaceOnRebalance bool
+	// ReservationKey is the label that names the reservation of an instance; empty: there are none.
+	ReservationKey string
 	// Short is called with the offerings whose instances were reclaimed; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
 }
@@ -213,14 +215,18 @@ func (l *Loop) replaceBy(ctx context.Context, claim *karpenterv1.NodeClaim, by t
 	return true, nil
 }
 
-// report writes events about a notice on the claim and its nodes. If a spot instance is
-// reclaimed, it also marks its offering as short.
+// report writes events about a notice on the claim and its nodes. If a spot instance or one of an
+// interruptible reservation is reclaimed, it also marks its offering as short.
 func (l *Loop) report(n cloud.Notice, claim *karpenterv1.NodeClaim, nodes []corev1.Node) {
 	l.onInstance(observe.Interrupted(n.Kind, n.Ends), claim, nodes)
-	if n.Kind == cloud.Reclaimed && l.Short != nil {
-		l.Short([]catalog.Place{{
-			Type: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: karpenterv1.CapacityTypeSpot,
-		}}, shortKept)
+	short := catalog.Place{
+		Type: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: karpenterv1.CapacityTypeSpot,
+	}
+	if n.Kind == cloud.ReservationReclaimed {
+		short.CapacityType, short.Reservation = karpenterv1.CapacityTypeReserved, claim.Labels[l.ReservationKey]
+	}
+	if l.Short != nil && (n.Kind == cloud.Reclaimed || short.Reservation != "") {
+		l.Short([]catalog.Place{short}, shortKept)
 	}
 }
 

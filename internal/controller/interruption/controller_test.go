@@ -32,6 +32,7 @@ func TestNotices(t *testing.T) {
 		Deleted                bool
 		ReplaceBy, Kind, Ended string
 		Short                  int
+		Reservation            string // that is short
 		Events                 int
 	}
 	for name, c := range map[string]struct {
@@ -51,6 +52,11 @@ func TestNotices(t *testing.T) {
 			},
 			false,
 			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "spot_interrupted", Short: 1, Events: 2},
+		},
+		"an interruptible reservation that is reclaimed is short, and no other": {
+			[]cloud.Notice{{Kind: cloud.ReservationReclaimed, InstanceID: instance, Ends: now.Add(2 * time.Minute)}},
+			false,
+			outcome{ReplaceBy: "2026-11-01T12:01:10Z", Kind: "capacity_reservation_interrupted", Short: 1, Reservation: "cr-1", Events: 2},
 		},
 		"a notice that is too late ends the claim at once": {
 			[]cloud.Notice{{Kind: cloud.Reclaimed, InstanceID: instance, Ends: now.Add(40 * time.Second)}},
@@ -104,7 +110,7 @@ func TestNotices(t *testing.T) {
 			controlled := true
 			api := fakeapi.New(t,
 				&karpenterv1.NodeClaim{
-					ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}},
+					ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}, Labels: map[string]string{"reservation": "cr-1"}},
 					Spec:       karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
 					Status: karpenterv1.NodeClaimStatus{
 						ProviderID: instance, NodeName: "node", Conditions: []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: initialized}},
@@ -123,7 +129,11 @@ func TestNotices(t *testing.T) {
 			loop := &interruption.Loop{
 				Client: api, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
 				Events: observe.NewRecorder(recorder, func() time.Time { return now }), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
-				Short: func(places []catalog.Place, _ time.Duration) { got.Short += len(places) },
+				ReservationKey: "reservation",
+				Short: func(places []catalog.Place, _ time.Duration) {
+					got.Short += len(places)
+					got.Reservation = places[0].Reservation
+				},
 			}
 			for _, n := range c.notices {
 				if err := loop.Act(t.Context(), n); err != nil {

@@ -67,6 +67,8 @@ type Controller struct {
 	Opener Opener
 	// Short is called with the offerings that had no capacity; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+	// Reserved is called with the class of a launch from a reservation; may be nil.
+	Reserved func(class cloud.ClassRef)
 	// Later is that of apply.LaunchRequests; nil: a goroutine of its own.
 	Later func(pause time.Duration, do func())
 

@@ -22,8 +22,12 @@ type Type struct {
 	Requirements label.Requirements
 	Capacity     quantity.List
 	// Overhead is what system, kubelet and eviction threshold keep from pods.
-	Overhead  quantity.List
-	Offerings []Offering
+	Overhead quantity.List
+	// VolumeLimits are how many volumes of each CSI driver a node can attach, by the resource name
+	// of quantity.AttachPrefix. Of a driver that is not there the number is not known before its
+	// node has said it.
+	VolumeLimits quantity.List
+	Offerings    []Offering
 }
 
 // Allocatable returns what pods can use: capacity less overhead, and memory less what
@@ -45,6 +49,9 @@ func (t *Type) FillRoom(space quantity.Space, free quantity.Vector) {
 		}
 		if name == quantity.Memory {
 			free[i] = max(0, quantity.Sub(free[i], t.pinned()))
+		}
+		if limit, ok := t.VolumeLimits[name]; ok {
+			free[i] = limit
 		}
 	}
 }
@@ -69,7 +76,9 @@ type Offering struct {
 	// PriceHourly is in dollars; meaningless unless Priced.
 	PriceHourly float64
 	Priced      bool
-	Available   bool
+	// Available: it is sold, and there was no shortage lately. A reservation that is used up is
+	// available all the same, with nothing left: see Launchable.
+	Available bool
 	// Risk is how much dearer than its price the offering counts as, as a share of the
 	// price, because it was short or instances were taken back lately.
 	Risk float64
@@ -77,7 +86,13 @@ type Offering struct {
 	// nodes it covers.
 	Reservation string
 	Left        int
+	// Group is the placement group that instances go into; empty: none.
+	Group string
 }
+
+// Launchable reports whether an instance can be launched now: the offering is available, and if
+// it is a reservation, something is left of it.
+func (o *Offering) Launchable() bool { return o.Available && (o.Reservation == "" || o.Left > 0) }
 
 // Requirements returns the labels that the offering decides.
 func (o *Offering) Requirements() label.Requirements {
@@ -130,7 +145,7 @@ type Choice struct {
 	Offering *Offering
 }
 
-// Choices returns what satisfies the requirements and holds the requests, least cost
+// Choices returns what can be launched that satisfies the requirements and holds the requests, least cost
 // first; equal costs in the order of type name, zone, capacity type. Keys that neither
 // type nor offering decides do not count against them.
 func Choices(types []*Type, want label.Requirements, requests quantity.List) []Choice {
@@ -138,7 +153,7 @@ func Choices(types []*Type, want label.Requirements, requests quantity.List) []C
 	for _, t := range types {
 		before := len(choices)
 		for i := range t.Offerings {
-			if o := &t.Offerings[i]; o.Available && t.satisfies(o, want) {
+			if o := &t.Offerings[i]; o.Launchable() && t.satisfies(o, want) {
 				choices = append(choices, Choice{t, o})
 			}
 		}

@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
-// Place is where a cloud has instances of one type: a zone and a capacity type.
+// Place is where a cloud has instances of one type: a zone and a capacity type, and of capacity
+// type reserved the reservation. Group is set for what is true of one placement group only; of
+// reserved instances it is true whatever their reservation.
 type Place struct {
 	Type, Zone, CapacityType string
+	Reservation, Group       string
 }
 
 // Shortages remembers where clouds were short of instances, and where they took some back. From a
@@ -113,8 +116,8 @@ func (s *Shortages) with(t *Type, now time.Time) *Type {
 	withShortages := t
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		p, had := s.places[Place{t.Name, o.Zone, o.CapacityType}]
-		if !had || p.over(now) {
+		p := s.at(t.Name, o)
+		if p.over(now) {
 			continue
 		}
 		if withShortages == t {
@@ -126,4 +129,20 @@ func (s *Shortages) with(t *Type, now time.Time) *Type {
 		withShortages.Offerings[i].Available = o.Available && !now.Before(p.until)
 	}
 	return withShortages
+}
+
+// at returns what is remembered of an offering, and of its placement group there.
+func (s *Shortages) at(instanceType string, o *Offering) trouble {
+	t := s.places[Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}]
+	if o.Group == "" {
+		return t
+	}
+	g := s.places[Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Group: o.Group}]
+	if g.until.After(t.until) {
+		t.until = g.until
+	}
+	if g.at.After(t.at) {
+		t.risk, t.at = g.risk, g.at
+	}
+	return t
 }

@@ -90,3 +90,53 @@ func TestTheMemoryOfShortagesIsBounded(t *testing.T) {
 		t.Error("forgot the last one")
 	}
 }
+
+// TestReservationsAndPlacementGroupsAreShortByThemselves: a reservation that EC2 refuses says
+// nothing of another of the same type and zone, and a placement group that is full nothing of
+// instances outside it.
+func TestReservationsAndPlacementGroupsAreShortByThemselves(t *testing.T) {
+	t.Parallel()
+	at := func(capacityType, reservation, group string) catalog.Offering {
+		return catalog.Offering{Zone: "a", CapacityType: capacityType, Reservation: reservation, Left: 1, Group: group, Available: true}
+	}
+	types := []*catalog.Type{{Name: "large", Offerings: []catalog.Offering{
+		at("reserved", "cr-1", ""), at("reserved", "cr-2", ""), at("on-demand", "", ""),
+		at("reserved", "cr-1", "pg-1"), at("reserved", "cr-2", "pg-1"), at("on-demand", "", "pg-1"),
+	}}}
+	for name, c := range map[string]struct {
+		short catalog.Place
+		want  []bool
+	}{
+		"a reservation": {catalog.Place{Type: "large", Zone: "a", CapacityType: "reserved", Reservation: "cr-1"}, []bool{false, true, true, false, true, true}},
+		"a placement group, for reserved instances":  {catalog.Place{Type: "large", Zone: "a", CapacityType: "reserved", Group: "pg-1"}, []bool{true, true, true, false, false, true}},
+		"a placement group, for instances on demand": {catalog.Place{Type: "large", Zone: "a", CapacityType: "on-demand", Group: "pg-1"}, []bool{true, true, true, true, true, false}},
+		"instances on demand":                        {catalog.Place{Type: "large", Zone: "a", CapacityType: "on-demand"}, []bool{true, true, false, true, true, false}},
+	} {
+		var s catalog.Shortages
+		s.Short(c.short, noon, time.Minute)
+		for i, want := range c.want {
+			if o := s.Types(types, noon)[0].Offerings[i]; o.Available != want {
+				t.Errorf("%s: %+v: available %t, want %t", name, o, o.Available, want)
+			}
+		}
+	}
+}
+
+func TestAReservationThatIsUsedUpIsAvailableAndCannotBeLaunched(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		offering catalog.Offering
+		want     bool
+	}{
+		"on demand":          {catalog.Offering{CapacityType: "on-demand", Available: true}, true},
+		"short":              {catalog.Offering{CapacityType: "on-demand"}, false},
+		"reserved":           {catalog.Offering{CapacityType: "reserved", Reservation: "cr-1", Left: 1, Available: true}, true},
+		"reserved, used up":  {catalog.Offering{CapacityType: "reserved", Reservation: "cr-1", Available: true}, false},
+		"reserved and short": {catalog.Offering{CapacityType: "reserved", Reservation: "cr-1", Left: 1}, false},
+	} {
+		types := []*catalog.Type{{Name: "large", Offerings: []catalog.Offering{c.offering}}}
+		if got := len(catalog.Choices(types, nil, nil)); (got == 1) != c.want || c.offering.Launchable() != c.want {
+			t.Errorf("%s: %d choices, launchable %t", name, got, c.offering.Launchable())
+		}
+	}
+}

@@ -8,7 +8,8 @@ type ReschedulablePod struct {
 	Created time.Time
 	// Constraints is shared by all pods that are alike to the scheduler.
 	Constraints *Constraints
-	// DeletionCost is the annotation controller.kubernetes.io/pod-deletion-cost; 0: none.
+	// DeletionCost is what the pod says that its eviction costs, by its annotation
+	// karpenter.sh/disruption-cost or controller.kubernetes.io/pod-deletion-cost; 0: nothing.
 	DeletionCost float64
 	Priority     int32
 	// Controller is the kind of what made the pod ("ReplicaSet"); empty: nothing, so nobody
@@ -28,6 +29,12 @@ type ReschedulablePod struct {
 	// TargetNode is the NodeClaim or node that the command in progress means the pod for; empty:
 	// it is not known.
 	TargetNode string
+}
+
+// EvictionCost returns what the eviction of the pod counts as beside that of an ordinary one, which
+// is 1, from -10 to 10: by what it says and by its priority.
+func (r *ReschedulablePod) EvictionCost() float64 {
+	return min(10, max(-10, 1+r.DeletionCost/(1<<27)+float64(r.Priority)/(1<<25)))
 }
 
 // PodDisruptionBudget is a PodDisruptionBudget.

@@ -7,11 +7,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// evictionWeight returns how much worse it is to evict the pod than an ordinary one. The
-// annotation pod-deletion-cost and the priority count as they do for Karpenter; a pod
+// evictionWeight returns how much worse it is to evict the pod than an ordinary one. What the pod
+// says of its cost and its priority count as they do for Karpenter; a pod
 // that keeps state, or work that would be lost, weighs more.
 func evictionWeight(r *cluster.ReschedulablePod, now time.Time) float64 {
-	w := min(10, max(0.1, 1+r.DeletionCost/(1<<27)+float64(r.Priority)/(1<<25)))
+	w := max(0.1, r.EvictionCost())
 	switch r.Controller {
 	case "StatefulSet":
 		w *= 2

@@ -67,6 +67,8 @@ func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict
 	switch {
 	case !refusal.IsYes():
 		return refusal
+	case usedUp(p, offerings):
+		return verdict.Of(verdict.ReservationTaken, "", "every reservation that could cover the pod is used up")
 	case p.Launchable.Empty():
 		return noType()
 	case p.NodesLeft <= 0:
@@ -75,6 +77,22 @@ func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict
 		return verdict.Of(verdict.NoOffering, "", "no offering that the pod allows is available")
 	}
 	return whyTooSmall(p, c, offerings)
+}
+
+// usedUp reports whether none of the offerings can be launched, and there are reservations among
+// them that only have nothing left.
+func usedUp(p *model.Pool, offerings model.Bitset) bool {
+	full := false
+	for a := range p.Offerings {
+		if !offerings.Has(a) || !p.Offerings[a].Available {
+			continue
+		}
+		if p.Offerings[a].Launchable() {
+			return false
+		}
+		full = true
+	}
+	return full
 }
 
 func noType() verdict.Verdict {
@@ -174,7 +192,7 @@ func whyMinValues(p *model.Pool) verdict.Verdict {
 func (s *solver) idle() []verdict.Verdict {
 	var idle []verdict.Verdict
 	for _, p := range s.state.Model.Pools {
-		if p.NodePool.NotForPods() == "" && p.Launchable.Empty() {
+		if p.NodePool.NotForPods() == "" && p.Launchable.Empty() && !usedUp(p, p.Allowed) {
 			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.NodePool.Name,
 				"no instance type within the requirements is available"))
 		}

@@ -1,6 +1,7 @@
 // Package plan is what the core decides: values that say what should be done and why, complete
 // enough that the shell needs no judgement of its own to do it. Plan is what provisioning
-// decides, Disruption what disruption decides, and Scaling what is decided about a static pool.
+// decides, Disruption what disruption decides, Scaling what is decided about a static pool, and
+// DeletionCost what about the pods of a node.
 //
 // It may import the core's values (cluster, label, quantity, verdict). Read Plan and Launch
 // first, then Disruption and Command.
@@ -170,6 +171,17 @@ type Score struct {
 type Eligible struct {
 	Reason string
 	Nodes  int
+}
+
+// DeletionCost is what the pods of a node get as the cost of their deletion, by which ReplicaSets
+// choose when they are scaled down: the lowest goes first.
+type DeletionCost struct {
+	Node, Pool string
+	Cost       int32
+	// None: they have none, so Kubernetes' own order counts.
+	None bool
+	// Going: the node goes away already.
+	Going bool
 }
 
 // Undo cancels a command in progress, because it cannot or must not be finished.

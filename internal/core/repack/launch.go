@@ -53,7 +53,7 @@ func (s *Session) carry(b *model.PlannedNode, pods []Share, offering int) bool {
 			return false
 		}
 		b.Scratch.Intersection(b.Offerings, t.Offerings)
-		if b.IsEmpty && len(b.Minimum) > 0 && b.WithMinValues(c, 1) == 0 {
+		if b.IsEmpty && len(b.Minimum) > 0 && b.WithMinValues(c, t, 1) == 0 {
 			return false
 		}
 		b.Offerings, b.Scratch, b.IsEmpty = b.Scratch, b.Offerings, false

@@ -165,8 +165,7 @@ func rank(n *cluster.Node) int {
 func evictionCost(snap *cluster.Snapshot, n *cluster.Node) float64 {
 	sum := 0.0
 	for i := range n.Reschedulable {
-		r := &n.Reschedulable[i]
-		sum += min(10, max(-10, 1+r.DeletionCost/(1<<27)+float64(r.Priority)/(1<<25)))
+		sum += n.Reschedulable[i].EvictionCost()
 	}
 	if life := n.Expires.Sub(n.Created); !n.Expires.IsZero() && life > 0 {
 		sum *= min(1, max(0, n.Expires.Sub(snap.At).Seconds()/life.Seconds()))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ type LaunchRequests struct {
 	Answered func(claim string)
 	// Short gets the offerings that had no capacity, and for how long not to use them; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+	// Reserved is called for each class of which a launch from a reservation was answered, so that
+	// less is left of the reservation than before; may be nil.
+	Reserved func(class cloud.ClassRef)
 	// Later has something done after a pause, by another goroutine; nil: by a new one.
 	Later func(pause time.Duration, do func())
 
@@ -177,6 +181,9 @@ func (l *LaunchRequests) send(ctx context.Context) {
 			result = results[i]
 		}
 		l.reportShort(&request, &result)
+		if l.Reserved != nil && slices.ContainsFunc(request.Choices, func(c catalog.Choice) bool { return c.Offering.Reservation != "" }) {
+			l.Reserved(request.Class)
+		}
 		l.resolve(request.Token, result)
 	}
 }
@@ -195,6 +202,9 @@ func (l *LaunchRequests) reportShort(request *cloud.LaunchRequest, result *cloud
 	if len(places) == 0 && failed && failure.Kind == cloud.NoCapacity {
 		keep = failure.Keep
 		for _, choice := range request.Choices {
+			if choice.Offering.Reservation != "" { // the provider says which are short, and counts what is left
+				continue
+			}
 			places = append(places, catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType})
 		}
 	}

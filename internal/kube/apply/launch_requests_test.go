@@ -234,3 +234,31 @@ func TestARequestThatTheProviderLeavesOutFails(t *testing.T) {
 type forgetful struct{ cloud.Provider }
 
 func (forgetful) Launch(context.Context, []cloud.LaunchRequest) []cloud.LaunchResult { return nil }
+
+// TestALaunchFromAReservationIsReported: what is left of the reservation is another number then.
+func TestALaunchFromAReservationIsReported(t *testing.T) {
+	t.Parallel()
+	for reservation, want := range map[string]int{"": 0, "cr-1": 1} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []cloud.ClassRef
+			c := &scriptedCloud{answer: func(cloud.LaunchRequest) cloud.LaunchResult {
+				return cloud.LaunchResult{Err: &cloud.Failure{Kind: cloud.NoCapacity}}
+			}}
+			short := 0
+			o := &apply.LaunchRequests{
+				Cloud: c, Now: time.Now, Reserved: func(class cloud.ClassRef) { got = append(got, class) },
+				Short: func(p []catalog.Place, _ time.Duration) { short += len(p) },
+			}
+			o.Request(t.Context(), "t", "claim", func(context.Context) (cloud.LaunchRequest, error) {
+				return cloud.LaunchRequest{Token: "t", Class: cloud.ClassRef{Name: "default"}, Choices: []catalog.Choice{
+					{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "a", Reservation: reservation}},
+				}}, nil
+			})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(got) != want || short != 1-want {
+				t.Errorf("reservation %q: reported %v, and %d offerings as short", reservation, got, short)
+			}
+		})
+	}
+}

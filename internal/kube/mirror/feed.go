@@ -190,6 +190,7 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	}
 	had := s.pods.all[object.UID]
 	needed := had != nil && s.assignments.needsNode(had)
+	s.reportUnread(had, object)
 	now := s.pods.read(object)
 	if had != nil {
 		now.history = had.history
@@ -207,6 +208,20 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	if !needed && s.assignments.needsNode(now) {
 		s.listeners.work("pod/" + string(object.UID))
 	}
+}
+
+// reportUnread reports that an annotation of a pod cannot be read, unless that was so before.
+func (s *Store) reportUnread(had *pod, object *corev1.Pod) {
+	_, why := translate.EvictionCost(object, s.opts.DeletionCosts)
+	if why == "" || s.opts.Unread == nil {
+		return
+	}
+	if had != nil {
+		if _, before := translate.EvictionCost(had.object, s.opts.DeletionCosts); before == why {
+			return
+		}
+	}
+	s.opts.Unread(object, why)
 }
 
 func (s *Store) removePod(object *corev1.Pod) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
@@ -18,6 +19,7 @@ func (b *builder) addNodes() {
 		plannedFor[node]++
 	}
 	all, held := s.nodes.list(), s.gangs.hold()
+	limits := typeLimits(b.snap.Pools)
 	b.snap.Nodes = make([]cluster.Node, len(all))
 	for i, n := range all {
 		s.views.refresh(n, b.now)
@@ -30,16 +32,50 @@ func (b *builder) addNodes() {
 		if why := held[n.name]; why != "" && (v.DoNotDisrupt == "" || v.DoNotDisruptByPods) {
 			v.DoNotDisrupt, v.DoNotDisruptByPods = why, false
 		}
-		b.attach(v, n)
+		limited := b.limit(v, limits[typeOf{v.Pool, v.Labels[label.InstanceType]}])
+		b.attach(v, n, limited)
 		b.addPlanned(v, plannedFor)
 	}
 }
 
+// typeOf names an instance type of a NodePool.
+type typeOf struct{ pool, name string }
+
+// typeLimits returns how many volumes nodes of each instance type can attach, where the provider
+// says so.
+func typeLimits(pools []cluster.Pool) map[typeOf]quantity.List {
+	limits := map[typeOf]quantity.List{}
+	for i := range pools {
+		for _, t := range pools[i].Types {
+			if len(t.VolumeLimits) > 0 {
+				limits[typeOf{pools[i].Name, t.Name}] = t.VolumeLimits
+			}
+		}
+	}
+	return limits
+}
+
+// limit adds how many volumes a node can attach by its instance type, of drivers of which its
+// CSINode says nothing, and reports whether there are any.
+func (b *builder) limit(v *cluster.Node, limits quantity.List) bool {
+	if len(limits) == 0 {
+		return false
+	}
+	said := b.store.volumes.limits[v.Name]
+	v.Allocatable = maps.Clone(v.Allocatable)
+	for name, limit := range limits {
+		if _, ok := said[name]; !ok {
+			v.Allocatable[name] = limit
+		}
+	}
+	return true
+}
+
 // attach counts the volumes that a node has against those that it can attach: those of its
 // pods, each once, and those that are attached without a pod.
-func (b *builder) attach(v *cluster.Node, n *node) {
+func (b *builder) attach(v *cluster.Node, n *node, limited bool) {
 	attached := b.store.volumes.attachments[n.name]
-	if !n.hasLimits || !n.hasClaims && len(attached) == 0 {
+	if !n.hasLimits && !limited || !n.hasClaims && len(attached) == 0 {
 		return
 	}
 	v.Used = maps.Clone(v.Used)

@@ -74,6 +74,8 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.ReschedulablePod))
 			}
 			r := translate.ReschedulablePod(p.object, b.now)
 			r.Constraints = p.constraints.constraints
+			cost, _ := translate.EvictionCost(p.object, s.opts.DeletionCosts)
+			r.DeletionCost = float64(cost)
 			fill(p, &r)
 			if p.hasClaims {
 				n.withClaims = append(n.withClaims, podWithClaims{p, len(n.movable)})

@@ -28,6 +28,11 @@ type Options struct {
 	// StaticCapacity: the nodes of pools with replicas expire; else they are kept, for nothing
 	// would replace them.
 	StaticCapacity bool
+	// DeletionCosts: the annotation pod-deletion-cost is written by us, so it says nothing of its pod.
+	DeletionCosts bool
+	// Unread is called with pods that have an annotation that cannot be read, and why, when they are
+	// first seen so; may be nil. It must not call the Store.
+	Unread func(pod *corev1.Pod, why string)
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
 }

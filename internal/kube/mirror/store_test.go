@@ -323,6 +323,31 @@ func TestAPodOfAnyPriorityKeepsItsNodeFromBeingEmpty(t *testing.T) {
 	}
 }
 
+// TestTheCostOfAPodIsReadAndReported: what cannot be read is reported when it is first seen, and
+// again when it is another.
+func TestTheCostOfAPodIsReadAndReported(t *testing.T) {
+	t.Parallel()
+	var reported []string
+	s := newTestStore(atNoon)
+	s.opts.Unread = func(p *corev1.Pod, why string) { reported = append(reported, p.Name+": "+why) }
+	upsert(s, testNode("n1", "kwok://n1", true))
+	for i, c := range []struct {
+		cost    string
+		managed bool
+		want    float64
+		reports int
+	}{{"7", false, 7, 0}, {"much", false, 0, 1}, {"much", false, 0, 1}, {"more", false, 0, 2}, {"8", false, 8, 2}, {"9", true, 0, 2}} {
+		s.opts.DeletionCosts = c.managed
+		p := boundPod("web", "n1")
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: new(true)}}
+		p.Annotations = map[string]string{corev1.PodDeletionCost: c.cost}
+		upsert(s, p)
+		if got := s.Snapshot().Nodes[0].Reschedulable[0].DeletionCost; got != c.want || len(reported) != c.reports {
+			t.Errorf("%d: %s costs %v, want %v; reported %v", i, c.cost, got, c.want, reported)
+		}
+	}
+}
+
 func TestDaemonsAreSeenAsAdmissionMadeThem(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)

@@ -79,6 +79,7 @@ func (x *views) addLimits(n *node) {
 	if limits := x.volumes.limits[n.name]; len(limits) > 0 {
 		n.view.Allocatable = maps.Clone(n.view.Allocatable)
 		maps.Copy(n.view.Allocatable, limits)
+		maps.DeleteFunc(n.view.Allocatable, func(name string, _ int64) bool { return limits[name] == quantity.Unlimited })
 	}
 	n.hasLimits = false
 	for name := range n.view.Allocatable {

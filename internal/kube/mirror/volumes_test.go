@@ -10,7 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
@@ -190,6 +194,45 @@ func TestVolumesOfANodeAreCountedOnce(t *testing.T) {
 	remove(s, attachment("left"))
 	remove(s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID("p3")}})
 	expect("after they have gone", quantity.List{ebs: 1}, quantity.List{ebs: 3})
+}
+
+// TestVolumeLimitsOfTheInstanceType: what a node's CSINode says of a driver counts, be it that there
+// is no limit. Of others the instance type says it.
+func TestVolumeLimitsOfTheInstanceType(t *testing.T) {
+	t.Parallel()
+	three := int32(3)
+	for name, c := range map[string]struct {
+		drivers []storagev1.CSINodeDriver
+		want    int64
+		limited bool
+	}{
+		"no driver has registered":               {nil, 25, true},
+		"another driver has registered":          {[]storagev1.CSINodeDriver{{Name: "efs"}}, 25, true},
+		"the driver has said its limit":          {[]storagev1.CSINodeDriver{{Name: "ebs", Allocatable: &storagev1.VolumeNodeResources{Count: &three}}}, 3, true},
+		"the driver has said that there is none": {[]storagev1.CSINodeDriver{{Name: "ebs"}}, 0, false},
+	} {
+		s := newTestStore(atNoon)
+		upsert(s, &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{
+			Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
+				NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
+			}},
+		}})
+		s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "small", VolumeLimits: quantity.List{ebs: 25}}}, nil)
+		n := testNode("n1", "kwok://n1", true)
+		n.Labels[label.InstanceType] = "small"
+		upsert(s, n)
+		upsert(s, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{Drivers: c.drivers}})
+		if got, limited := s.Snapshot().Nodes[0].Allocatable[ebs]; got != c.want || limited != c.limited {
+			t.Errorf("%s: limit %d, %t; want %d, %t", name, got, limited, c.want, c.limited)
+		}
+		claim, pv := boundPair("a", "z")
+		upsert(s, claim)
+		upsert(s, pv)
+		upsert(s, withClaims(boundPod("p1", "n1"), "a"))
+		if got := s.Snapshot().Nodes[0].Used[ebs]; (got == 1) != c.limited {
+			t.Errorf("%s: %d volumes are counted", name, got)
+		}
+	}
 }
 
 // TestWhatIsKnownOfVolumesGoes: nothing is left of objects that were deleted.

@@ -58,6 +58,9 @@ type Metrics struct {
 	NodePoolsNodesConsumingBudgets *prometheus.GaugeVec
 	StaticMissingNodes             *prometheus.GaugeVec
 
+	PodDeletionCostPending *prometheus.GaugeVec
+	PodDeletionCostWrites  *prometheus.CounterVec
+
 	VoluntaryDisruptionDecisionEvaluationDurationSeconds *prometheus.HistogramVec
 	VoluntaryDisruptionDecisions                         *prometheus.CounterVec
 	VoluntaryDisruptionDecisionsByNodePool               *prometheus.CounterVec
@@ -236,6 +239,8 @@ func (m *Metrics) addPools(f factory) {
 	m.StaticMissingNodes = f.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: own, Name: "static_missing_nodes", Help: "Nodes that a NodePool with spec.replicas has too few.",
 	}, []string{"nodepool"})
+	m.PodDeletionCostPending = f.gauge("pod_deletion_cost", "nodes_with_pending_annotation_writes", "Nodes whose pods did not have their deletion cost when it was decided last.", "nodepool")
+	m.PodDeletionCostWrites = f.counter(namespace, "pod_deletion_cost", "pod_annotation_writes_total", "Writes of the deletion cost of a pod, by result.", "result")
 }
 
 func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {

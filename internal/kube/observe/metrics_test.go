@@ -65,6 +65,8 @@ func published() []string {
 		"karpenter_nodes_lifetime_duration_seconds nodepool",
 		"karpenter_nodes_terminated_total nodepool,zone",
 		"karpenter_nodes_termination_duration_seconds nodepool",
+		"karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes nodepool",
+		"karpenter_pod_deletion_cost_pod_annotation_writes_total result",
 		"karpenter_pods_bound_duration_seconds",
 		"karpenter_pods_disruption_initiated_total reason,nodepool,capacity_type,consolidation_policy,termination_mode",
 		"karpenter_pods_drained_total reason",

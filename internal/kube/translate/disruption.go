@@ -166,15 +166,31 @@ func UnreadAnnotations(np *karpenterv1.NodePool) (why []string) {
 	return why
 }
 
+// EvictionCost returns what a pod says that its eviction costs: by its annotation disruption-cost
+// or, if it has none, by that of Kubernetes for the deletion by its ReplicaSet. With the gate
+// PodDeletionCostManagement the latter says what we think of its node, and is not read. unread
+// says which annotation cannot be read; the cost is 0 then.
+func EvictionCost(p *corev1.Pod, isManaged bool) (cost int32, unread string) {
+	for _, key := range []string{karpenterv1.DisruptionCostAnnotationKey, corev1.PodDeletionCost} {
+		text, ok := p.Annotations[key]
+		if !ok || key == corev1.PodDeletionCost && isManaged {
+			continue
+		}
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return 0, fmt.Sprintf("annotation %s is %q and counts as 0: it must be a number from -2147483648 to 2147483647", key, text)
+		}
+		return int32(n), ""
+	}
+	return 0, ""
+}
+
 // ReschedulablePod returns a pod on a node as one that would need another node. The mirror adds
-// its constraints and its PodDisruptionBudgets.
+// its constraints, its cost and its PodDisruptionBudgets.
 func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
 	r := cluster.ReschedulablePod{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
 	if p.Spec.Priority != nil {
 		r.Priority = *p.Spec.Priority
-	}
-	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil && !math.IsNaN(cost) {
-		r.DeletionCost = cost
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		r.Controller = owner.Kind

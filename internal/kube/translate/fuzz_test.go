@@ -82,9 +82,9 @@ func aboutOnePod(t *testing.T, p *corev1.Pod) {
 	if grace := translate.Grace(p); grace < 0 {
 		t.Errorf("a grace of %s", grace)
 	}
-	r := translate.ReschedulablePod(p, noon)
-	if math.IsNaN(r.DeletionCost) || math.IsInf(r.DeletionCost, 0) {
-		t.Errorf("deletion cost %f has no order", r.DeletionCost)
+	translate.ReschedulablePod(p, noon)
+	if cost, why := translate.EvictionCost(p, false); why != "" && cost != 0 {
+		t.Errorf("a cost that cannot be read is %d", cost)
 	}
 	drain := translate.DrainPod(p, noon)
 	if drain.Grace < 0 {

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -387,12 +388,34 @@ func TestANodeIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 	}
 }
 
-func TestADeletionCostThatIsNoNumberIsNone(t *testing.T) {
+func TestWhatAPodSaysThatItsEvictionCosts(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]float64{"12": 12, "NaN": 0, "much": 0, "": 0} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.PodDeletionCost: text}}}
-		if got := translate.ReschedulablePod(p, noon).DeletionCost; got != want {
-			t.Errorf("%q is a cost of %v, want %v", text, got, want)
+	const own, theirs = karpenterv1.DisruptionCostAnnotationKey, corev1.PodDeletionCost
+	unread := func(key, text string) string {
+		return "annotation " + key + " is " + strconv.Quote(text) + " and counts as 0: it must be a number from -2147483648 to 2147483647"
+	}
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		isManaged   bool
+		want        int32
+		why         string
+	}{
+		"nothing":                             {nil, false, 0, ""},
+		"our annotation":                      {map[string]string{own: "12"}, false, 12, ""},
+		"our annotation, with the gate":       {map[string]string{own: "12"}, true, 12, ""},
+		"our annotation before Kubernetes'":   {map[string]string{own: "12", theirs: "13"}, false, 12, ""},
+		"Kubernetes' annotation":              {map[string]string{theirs: "-13"}, false, -13, ""},
+		"Kubernetes' annotation we may write": {map[string]string{theirs: "-13"}, true, 0, ""},
+		"ours is wrong: no other counts":      {map[string]string{own: "much", theirs: "13"}, false, 0, unread(own, "much")},
+		"ours is empty":                       {map[string]string{own: "", theirs: "13"}, false, 0, unread(own, "")},
+		"no whole number":                     {map[string]string{theirs: "1.5"}, false, 0, unread(theirs, "1.5")},
+		"more than 32 bits":                   {map[string]string{theirs: "2147483648"}, false, 0, unread(theirs, "2147483648")},
+		"the most":                            {map[string]string{theirs: "2147483647"}, false, 2147483647, ""},
+		"the least":                           {map[string]string{own: "-2147483648"}, false, -2147483648, ""},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}}
+		if got, why := translate.EvictionCost(p, c.isManaged); got != c.want || why != c.why {
+			t.Errorf("%s: %d, %q; want %d, %q", name, got, why, c.want, c.why)
 		}
 	}
 }

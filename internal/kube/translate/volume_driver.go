@@ -70,11 +70,12 @@ func driverOf(provisioner string) string {
 	}
 }
 
-// AttachLimits returns how many volumes of each driver a node can attach; a driver that
-// does not say is left out.
+// AttachLimits returns how many volumes of each of its drivers a node can attach. Of a driver that
+// does not say it can attach any number.
 func AttachLimits(n *storagev1.CSINode) quantity.List {
 	limits := quantity.List{}
 	for _, d := range n.Spec.Drivers {
+		limits[quantity.AttachPrefix+d.Name] = quantity.Unlimited
 		if d.Allocatable != nil && d.Allocatable.Count != nil {
 			limits[quantity.AttachPrefix+d.Name] = int64(*d.Allocatable.Count)
 		}

@@ -77,6 +77,7 @@ func (s *instances) describe(in *instance) fields {
 		{"instanceType", in.typ.name},
 		{"launchTime", in.launched},
 		{"placement", placement},
+		{"enclaveOptions", fields{{"enabled", in.enclaves() == "true"}}},
 		{"platform", platform},
 		{"architecture", in.typ.arch},
 		{"subnetId", in.subnet.ID},

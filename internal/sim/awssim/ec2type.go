@@ -233,9 +233,14 @@ func (m *ec2Type) describe(unsaid bool) fields {
 	return m.described
 }
 
+// enclaves reports whether instances of the type can run Nitro enclaves.
+func (m *ec2Type) enclaves() bool {
+	return m.nitro && !m.metal && m.vcpus >= 4 && !strings.HasPrefix(m.family, "t")
+}
+
 func (m *ec2Type) write(unsaid bool) fields {
 	enclaves := "unsupported"
-	if m.nitro && !m.metal && m.vcpus >= 4 && !strings.HasPrefix(m.family, "t") {
+	if m.enclaves() {
 		enclaves = "supported"
 	}
 	virtualization := list{"hvm"}

@@ -27,7 +27,8 @@ const (
 	FaultRefused = "refused"
 	// FaultInconsistent: new things stay unseen for up to Delay.
 	FaultInconsistent = "inconsistent"
-	// FaultShort: the pools have no capacity.
+	// FaultShort: the pools have no capacity. Reservations have theirs all the same, unless the
+	// capacity type is reserved.
 	FaultShort = "short"
 	// FaultZone: the zone has no capacity, and its instances are lost.
 	FaultZone = "zone-gone"

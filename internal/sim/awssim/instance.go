@@ -63,6 +63,9 @@ type placed struct {
 
 func (in *instance) live() bool { return in.state == statePending || in.state == stateRunning }
 
+// enclaves is what its launch template says of Nitro enclaves.
+func (in *instance) enclaves() string { return in.template.data.text("EnclaveOptions", "Enabled") }
+
 // dress tags a new instance as its fleet says.
 func (in *instance) dress(tags map[string]string, fleet, clientToken string) {
 	maps.Copy(in.tags, tags)

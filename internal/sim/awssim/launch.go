@@ -27,6 +27,8 @@ func (s *fleets) valid(o *launchOption, now time.Time) *apiError {
 		return fail("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again.", o.typ.arch, im.Architecture)
 	case !o.typ.offeredIn(o.subnet.zoneID):
 		return fail("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", o.instanceType, o.zone)
+	case o.template.data.flag("EnclaveOptions", "Enabled") && !o.typ.enclaves():
+		return fail("Unsupported", "The instance type '%s' does not support AWS Nitro Enclaves.", o.instanceType)
 	case o.capacityType == capacitySpot && o.price == math.MaxFloat64:
 		return fail("Unsupported", "Spot is not supported for the instance type %s in %s", o.instanceType, o.zone)
 	}
@@ -86,7 +88,7 @@ func (s *fleets) launch(o *launchOption, now time.Time) (*instance, *apiError) {
 		return nil, fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows for the instance bucket that the specified instance type belongs to.", s.pools.quota(o.typ, o.capacityType, now))
 	case r == nil && s.pools.capacityLeft(k, now) < 1 && o.capacityType == capacitySpot:
 		return nil, fail("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.")
-	case r == nil && s.pools.capacityLeft(k, now) < 1:
+	case r == nil && s.pools.capacityLeft(k, now) < 1, r != nil && s.pools.reservedShort(r, now):
 		return nil, fail("InsufficientInstanceCapacity", "We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", o.instanceType, o.zone)
 	case s.network.addressesOf(o.subnet, &call{now: now}) < nics:
 		return nil, fail("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", o.subnet.ID)

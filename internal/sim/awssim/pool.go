@@ -76,6 +76,13 @@ func (s *pools) capacityLeft(k poolKey, now time.Time) int {
 	return n
 }
 
+// reservedShort reports whether there is no capacity even for those who have reserved it.
+func (s *pools) reservedShort(r *Reservation, now time.Time) bool {
+	return slices.ContainsFunc(s.base.faultsOf(FaultShort, now), func(f *Fault) bool {
+		return f.CapacityType == "reserved" && matches(f.InstanceType, r.InstanceType) && matches(f.Zone, r.Zone)
+	})
+}
+
 // quota is how many vCPUs may run of an instance's class.
 func (s *pools) quota(m *ec2Type, capacityType string, now time.Time) int {
 	name := s.quotaOf(m, capacityType)

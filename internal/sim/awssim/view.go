@@ -25,6 +25,8 @@ type Instance struct {
 	Node      string `json:"node,omitempty"`
 	BootError string `json:"bootError,omitempty"`
 	UserData  string `json:"-"`
+	// Enclaves is what its launch template says of Nitro enclaves: true, false or, empty, nothing.
+	Enclaves string `json:"enclaves,omitempty"`
 	// PriceHourly is what it costs, in dollars: its price at the launch.
 	PriceHourly float64 `json:"priceHourly"`
 }
@@ -57,7 +59,7 @@ func (s *Sim) Instances() []Instance {
 		v := Instance{
 			ID: in.id, Type: in.typ.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
 			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Interrupted: in.interrupted, Tags: maps.Clone(in.tags), Node: in.node,
-			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly,
+			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly, Enclaves: in.enclaves(),
 		}
 		if in.reservation != nil {
 			v.Reservation = in.reservation.ID

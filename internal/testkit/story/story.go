@@ -109,7 +109,7 @@ func (p *parser) line(words []string) error {
 func (p *parser) addType(name string, a *args) error {
 	t := &catalog.Type{Name: name, Capacity: a.list("cpu", "memory", "ephemeral-storage", "gpu"), Overhead: a.under("overhead.")}
 	t.Capacity[quantity.Pods] = a.number("pods", 110)
-	t.Capacity.Add(a.attach())
+	t.VolumeLimits = a.attach()
 	zones := a.words("zones", "a")
 	t.Requirements = label.Requirements{
 		label.InstanceType: label.In(name), label.Zone: label.In(zones...), arch: label.In(a.words("arch", "amd64")...),
@@ -150,7 +150,7 @@ func (p *parser) addType(name string, a *args) error {
 		capacities = append(capacities, label.Reserved)
 		t.Offerings = append(t.Offerings, catalog.Offering{
 			Zone: parts[1], CapacityType: label.Reserved, Labels: map[string]string{reservation: parts[0]},
-			Priced: true, PriceHourly: 0.0001, Available: left > 0, Reservation: parts[0], Left: left,
+			Priced: true, PriceHourly: 0.0001, Available: true, Reservation: parts[0], Left: left,
 		})
 	}
 	t.Requirements[label.CapacityType] = label.In(capacities...)
@@ -219,7 +219,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		if !ok {
 			return fmt.Errorf("no type %s", name)
 		}
-		n.Capacity, n.Allocatable = t.Capacity, t.Allocatable()
+		n.Capacity, n.Allocatable = t.Capacity, t.Allocatable().Plus(t.VolumeLimits)
 		n.Labels[label.InstanceType] = name
 		for k, q := range t.Requirements {
 			if v, only := q.Only(); only {

@@ -107,7 +107,7 @@ func TestEveryFieldIsInTheHashOrNot(t *testing.T) {
 	t.Parallel()
 	known := strings.Fields(`subnetSelectorTerms securityGroupSelectorTerms capacityReservationSelectorTerms placementGroupSelector
 		associatePublicIPAddress ipPrefixCount amiSelectorTerms amiFamily userData role instanceProfile tags kubelet blockDeviceMappings
-		instanceStorePolicy networkInterfaces detailedMonitoring metadataOptions connectionTracking context cpuOptions`)
+		instanceStorePolicy networkInterfaces detailedMonitoring metadataOptions connectionTracking context cpuOptions enclaveOptions`)
 	spec := reflect.TypeFor[awsv1.EC2NodeClassSpec]()
 	if spec.NumField() != len(known) {
 		t.Errorf("the spec has %d fields, %d are known: does the new one belong into the hash, with a new awsv1.HashVersion or left out if it is not set?", spec.NumField(), len(known))

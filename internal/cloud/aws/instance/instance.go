@@ -27,6 +27,21 @@ func Types(infos []types.InstanceTypeInfo, r *Region, c *Class) []*catalog.Type 
 	return out
 }
 
+// CheckMaxPods returns the error of an expression of the class for the number of pods that fails
+// for a type, or gives a number that no kubelet takes. How many pods instances take is not known
+// then, and all of them would be planned wrongly.
+func CheckMaxPods(infos []types.InstanceTypeInfo, r *Region, c *Class) error {
+	for i := range infos {
+		if Unsuitable(&infos[i], c) != "" {
+			continue
+		}
+		if _, err := c.Kubelet.MaxPods(ForKubelet(&infos[i], r, c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Type returns a type as the class has it.
 func Type(info *types.InstanceTypeInfo, r *Region, c *Class) *catalog.Type {
 	t := &catalog.Type{Name: string(info.InstanceType)}
@@ -69,6 +84,8 @@ func Unsuitable(info *types.InstanceTypeInfo, c *Class) string {
 		return "AL2023 does not run on a1"
 	case nested(c.Spec) && (info.ProcessorInfo == nil || !slices.Contains(info.ProcessorInfo.SupportedFeatures, types.SupportedAdditionalProcessorFeatureNestedVirtualization)):
 		return "it has no nested virtualization (spec.cpuOptions)"
+	case c.Spec.EnclaveOptions != nil && c.Spec.EnclaveOptions.Enabled && info.NitroEnclavesSupport != types.NitroEnclavesSupportSupported:
+		return "it cannot run Nitro enclaves (spec.enclaveOptions)"
 	case c.Spec.ConnectionTracking != nil && info.Hypervisor != types.InstanceTypeHypervisorNitro:
 		return "only Nitro instances have spec.connectionTracking"
 	case c.Group != nil && (info.PlacementGroupInfo == nil || !slices.Contains(info.PlacementGroupInfo.SupportedStrategies, types.PlacementGroupStrategy(c.Group.Strategy))):

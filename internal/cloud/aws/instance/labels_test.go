@@ -1,6 +1,8 @@
 package instance_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
 	"github.com/dovetail-sh/dovetail/internal/cloud/ec2catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -56,12 +59,11 @@ func TestLabels(t *testing.T) {
 					Name: aws.String("Radeon Pro V520"), Manufacturer: aws.String("AMD"), Count: aws.Int32(2), MemoryInfo: &types.GpuDeviceMemoryInfo{SizeInMiB: aws.Int32(8192)},
 				}}}
 				i.InstanceStorageInfo = &types.InstanceStorageInfo{TotalSizeInGB: aws.Int64(150), NvmeSupport: types.EphemeralNvmeSupportRequired}
-				i.NitroEnclavesSupport = types.NitroEnclavesSupportSupported
 			},
 			change: map[string]string{
 				"instance-category": "g", "instance-family": "g4ad", "instance-generation": "4",
 				"instance-gpu-name": "radeon-pro-v520", "instance-gpu-manufacturer": "amd", "instance-gpu-count": "2", "instance-gpu-memory": "8192",
-				"instance-local-nvme": "150", "nitro-sandbox": "true",
+				"instance-local-nvme": "150",
 			},
 		},
 		"inf2.large": {
@@ -211,4 +213,30 @@ func ofRow(t *testing.T, row map[string]string) types.InstanceTypeInfo {
 		}}}
 	}
 	return i
+}
+
+// TestNodePoolsMayNameEveryLabel compares the labels that types decide with those that the rules
+// of NodePools let pass: Karpenter has 28 with that of the EC2NodeClass.
+func TestNodePoolsMayNameEveryLabel(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../../../../config/crd/karpenter.sh_nodepools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{awsv1.LabelNodeClass}
+	for _, key := range instance.WellKnown() {
+		if strings.HasPrefix(key, awsv1.Group) {
+			want = append(want, key)
+		}
+	}
+	var got []string
+	for _, m := range regexp.MustCompile(`'(karpenter\.k8s\.aws/[a-z0-9-]+)'`).FindAllStringSubmatch(string(rules), -1) {
+		got = append(got, m[1])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	got = slices.Compact(got)
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != 28 {
+		t.Errorf("%d labels (-types +rules):\n%s", len(got), diff)
+	}
 }

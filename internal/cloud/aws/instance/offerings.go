@@ -45,6 +45,9 @@ func offerings(info *types.InstanceTypeInfo, r *Region, c *Class) []catalog.Offe
 		}
 	}
 	for i := range out {
+		if c.Group != nil {
+			out[i].Group = c.Group.ID
+		}
 		if slices.Contains(r.Away, out[i].Labels[awsv1.LabelTopologyZoneID]) {
 			out[i].Available = false
 		}
@@ -76,7 +79,7 @@ func reserved(cr *awsv1.CapacityReservation, zone map[string]string, onDemand fl
 	}
 	return catalog.Offering{
 		Zone: cr.AvailabilityZone, CapacityType: label.Reserved, Labels: labels, PriceHourly: onDemand * reservedShare, Priced: true,
-		Available: left > 0 && cr.State != awsv1.CapacityReservationStateExpiring, Reservation: cr.ID, Left: left,
+		Available: cr.State != awsv1.CapacityReservationStateExpiring, Reservation: cr.ID, Left: left,
 	}
 }
 

@@ -43,21 +43,10 @@ func (c *Config) Resolve(m InstanceType) (Settings, error) {
 		CPUCFSQuota: c.typed.CPUCFSQuota,
 	}
 	var errs []error
-	if c.typed.MaxPods > 0 {
-		s.MaxPods = int64(c.typed.MaxPods)
-	} else if p, ok := c.programs["maxPods"]; ok {
-		n, err := p.number(m)
-		if err == nil && n > math.MaxInt32 {
-			err = fmt.Errorf("gives %d, more than %d", n, math.MaxInt32)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("spec.kubelet.maxPods on %s: %w", m.Type, err))
-		} else {
-			s.MaxPods = n
-		}
-	}
-	m.Pods = s.MaxPods
 	var err error
+	s.MaxPods, err = c.MaxPods(m)
+	errs = append(errs, err)
+	m.Pods = s.MaxPods
 	s.SystemReserved, err = c.resolveReserved("systemReserved", c.typed.SystemReserved, m)
 	errs = append(errs, err)
 	s.KubeReserved, err = c.resolveReserved("kubeReserved", c.typed.KubeReserved, m)
@@ -69,6 +58,33 @@ func (c *Config) Resolve(m InstanceType) (Settings, error) {
 		}
 	}
 	return s, oneLine(errors.Join(errs...))
+}
+
+// MaxPods returns how many pods the kubelet takes on an instance type. Where an expression fails,
+// the error says so, and the number is the one without it.
+func (c *Config) MaxPods(m InstanceType) (int64, error) {
+	if c.typed.MaxPods > 0 {
+		return int64(c.typed.MaxPods), nil
+	}
+	p, ok := c.programs["maxPods"]
+	if !ok {
+		return m.Pods, nil
+	}
+	n, err := p.number(m)
+	if err == nil && n > math.MaxInt32 {
+		err = fmt.Errorf("gives %d, more than %d", n, math.MaxInt32)
+	}
+	if err != nil {
+		return m.Pods, fmt.Errorf("spec.kubelet.maxPods on %s: %w", m.Type, err)
+	}
+	return n, nil
+}
+
+// WithoutExpressions returns the configuration without the values that are expressions.
+func (c *Config) WithoutExpressions() *Config {
+	without := *c
+	without.programs = nil
+	return &without
 }
 
 func (c *Config) resolveReserved(field string, list map[string]string, m InstanceType) (map[string]string, error) {

@@ -66,7 +66,7 @@ func newPool(m *Model, pool *cluster.Pool) *Pool {
 		tm := &p.Types[t]
 		tm.priceMin = math.Inf(1)
 		for a := tm.First; a < tm.End; a++ {
-			if !p.Offerings[a].Available {
+			if !p.Offerings[a].Launchable() {
 				p.Launchable[a>>6] &^= 1 << (a & 63)
 			} else if p.Launchable.Has(a) {
 				tm.priceMin = min(tm.priceMin, p.Offerings[a].Cost())
@@ -149,16 +149,18 @@ func (p *Pool) indexMinValues() {
 		at := map[string]int{}
 		for t := range p.Types {
 			for _, v := range p.Types[t].Requirements[key].Values() {
-				if _, ok := at[v]; !ok {
+				if _, ok := at[v]; !ok && q.Allows(v) {
 					at[v] = len(at)
+					rule.values = append(rule.values, v)
 				}
 			}
 		}
-		rule.values = len(at)
 		for t := range p.Types {
 			has := NewBitset(len(at))
 			for _, v := range p.Types[t].Requirements[key].Values() {
-				has.Set(at[v])
+				if i, ok := at[v]; ok {
+					has.Set(i)
+				}
 			}
 			rule.has = append(rule.has, has)
 		}

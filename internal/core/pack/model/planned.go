@@ -88,7 +88,7 @@ func (b *PlannedNode) AddWithin(c *PodClass, t *AdmittedTerm, most int) int {
 		}
 	}
 	if len(b.Minimum) > 0 {
-		n = b.WithMinValues(c, n)
+		n = b.WithMinValues(c, t, n)
 	}
 	if n > 0 {
 		b.commit(c, t, n)
@@ -161,21 +161,14 @@ func (b *PlannedNode) survives(ty int32, c *PodClass, n int64) bool {
 }
 
 // WithMinValues returns the largest number of pods, up to n, with which the types that are left
-// still satisfy minValues. Fewer pods leave more types, so this is a binary search.
-func (b *PlannedNode) WithMinValues(c *PodClass, n int64) int64 {
-	enough := func(n int64) bool {
-		types := b.survivors(c, n)
-		for i := range b.Pool.MinValues {
-			if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
-				return false
-			}
-		}
-		return true
-	}
+// under a term of the class still satisfy minValues. Fewer pods leave more types, so this is a
+// binary search.
+func (b *PlannedNode) WithMinValues(c *PodClass, t *AdmittedTerm, n int64) int64 {
+	enough := func(n int64) bool { return b.meets(b.survivors(c, n), t.term) }
 	if b.IsEmpty && b.Pool.relax && n > 0 && !enough(1) {
 		types := b.survivors(c, 1)
 		for i := range b.Minimum {
-			b.Minimum[i] = min(b.Minimum[i], b.Pool.MinValues[i].offered(types))
+			b.Minimum[i] = min(b.Minimum[i], b.values(i, types, t.term))
 		}
 		b.relaxed = true
 	}
@@ -327,23 +320,19 @@ func (b *PlannedNode) UsableOfferingsIn(alive Bitset) Bitset {
 	return alive
 }
 
-// EnoughWith reports whether minValues is satisfied with these offerings alone; nil: all.
-func (b *PlannedNode) EnoughWith(offerings Bitset) bool {
-	if offerings == nil || len(b.Minimum) == 0 {
+// EnoughWith reports whether minValues is satisfied with these offerings alone, which are those
+// of a requirement; nil: all.
+func (b *PlannedNode) EnoughWith(offerings Bitset, want label.Requirements) bool {
+	if len(b.Minimum) == 0 {
 		return true
 	}
 	var left []int32
 	for _, t := range b.Types {
-		if b.Scratch.Intersection(b.Offerings, offerings) && b.Scratch.AnyIn(b.Pool.Types[t].First, b.Pool.Types[t].End) {
+		if offerings == nil || b.Scratch.Intersection(b.Offerings, offerings) && b.Scratch.AnyIn(b.Pool.Types[t].First, b.Pool.Types[t].End) {
 			left = append(left, t)
 		}
 	}
-	for i := range b.Minimum {
-		if b.Pool.MinValues[i].offered(left) < b.Minimum[i] {
-			return false
-		}
-	}
-	return true
+	return b.meets(left, want)
 }
 
 // AnyTypeOf reports whether the node may become the type of the offering.
@@ -447,20 +436,30 @@ func (b *PlannedNode) best(t int32) *catalog.Offering {
 }
 
 // MeetsMinValues reports whether the types satisfy minValues.
-func (b *PlannedNode) MeetsMinValues(types []int32) bool {
+func (b *PlannedNode) MeetsMinValues(types []int32) bool { return b.meets(types, nil) }
+
+// meets reports whether the types satisfy minValues under one more requirement.
+func (b *PlannedNode) meets(types []int32, want label.Requirements) bool {
 	for i := range b.Minimum {
-		if b.Pool.MinValues[i].offered(types) < b.Minimum[i] {
+		if b.values(i, types, want) < b.Minimum[i] {
 			return false
 		}
 	}
 	return true
 }
 
+// values returns how many values of a minValues rule the types have under what is required of the
+// node, and one more requirement.
+func (b *PlannedNode) values(rule int, types []int32, want label.Requirements) int {
+	r := &b.Pool.MinValues[rule]
+	return r.offered(types, append(slices.Clip(b.Requirements), want)...)
+}
+
 // ShortOfValues returns which minValues rule the types do not satisfy; yes: they satisfy all.
 func (b *PlannedNode) ShortOfValues(types []int32) verdict.Verdict {
 	for i := range b.Minimum {
 		rule := &b.Pool.MinValues[i]
-		if n := rule.offered(types); n < b.Minimum[i] {
+		if n := b.values(i, types, nil); n < b.Minimum[i] {
 			return verdict.Of(verdict.MinValuesUnmet, "pool "+b.Pool.NodePool.Name,
 				"%s needs %d values, the %d cheapest types have %d", rule.Key, b.Minimum[i], len(types), n)
 		}

@@ -60,11 +60,11 @@ type InstanceType struct {
 }
 
 // minValuesRule is a minValues of the pool: the types of a launch must have so many values of the
-// key between them.
+// key between them. Only values count that the requirement allows.
 type minValuesRule struct {
 	Key    string
 	Need   int
-	values int
+	values []string // that the pool allows
 	has    []Bitset // by type: which values
 }
 
@@ -138,11 +138,19 @@ func (p *Pool) index(key string) *Label {
 	return k
 }
 
-// offered returns how many values the types have between them.
-func (r *minValuesRule) offered(types []int32) int {
-	all := NewBitset(r.values)
+// offered returns how many values the types have between them that all of the requirements allow.
+func (r *minValuesRule) offered(types []int32, within ...label.Requirements) int {
+	all := NewBitset(len(r.values))
 	for _, t := range types {
 		all.Or(r.has[t])
+	}
+	for _, want := range within {
+		q, narrows := want[r.Key]
+		for i := 0; narrows && i < len(r.values); i++ {
+			if !q.Allows(r.values[i]) {
+				all.Clear(i)
+			}
+		}
 	}
 	return all.count()
 }

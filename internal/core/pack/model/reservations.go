@@ -8,7 +8,7 @@ import (
 // leaves nothing to choose from, and it does not run short.
 func (b *PlannedNode) RelaxMinValues() {
 	for i := range b.Minimum {
-		if n := b.Pool.MinValues[i].offered(b.Types); n < b.Minimum[i] {
+		if n := b.values(i, b.Types, nil); n < b.Minimum[i] {
 			b.Minimum[i], b.relaxed = n, true
 		}
 	}

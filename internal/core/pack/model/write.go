@@ -145,7 +145,9 @@ func (b *PlannedNode) requirements(types, capacityTypes []string) label.Requirem
 		r[key] = r[key].WithMinValues(b.Minimum[i])
 	}
 	meet(label.InstanceType, label.In(types...))
-	meet(label.CapacityType, label.In(capacityTypes...))
+	if r[label.CapacityType].MinValues <= len(capacityTypes) { // else the API server would refuse the NodeClaim
+		meet(label.CapacityType, label.In(capacityTypes...))
+	}
 	delete(r, label.Hostname)
 	return r
 }

@@ -33,7 +33,7 @@ func (s *State) KeepDomains() {
 func (s *State) keepDomain(b *model.PlannedNode, g, k int, key string) {
 	choices := b.Pool.Choices(key, b.UsableOfferings(), b.Open[key].Values())
 	there := slices.DeleteFunc(slices.Clone(choices), func(c model.DomainChoice) bool {
-		return !s.Topology.Ledger.IsPresent(g, s.Topology.Ledger.Domain(k, c.Value)) || !b.EnoughWith(c.Offerings)
+		return !s.Topology.Ledger.IsPresent(g, s.Topology.Ledger.Domain(k, c.Value)) || !b.EnoughWith(c.Offerings, label.Requirements{key: label.In(c.Value)})
 	})
 	if len(there) == 0 || len(there) == len(choices) {
 		return
