@@ -143,7 +143,7 @@ func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeCla
 	if err != nil {
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}
 	}
-	types, err := p.Cloud.Types(ctx, class)
+	types, err := p.Cloud.Types(observe.ForPool(ctx, claim.Labels[karpenterv1.NodePoolLabelKey]), class)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: class.String() + " does not exist"}
@@ -190,7 +190,7 @@ func (p *reconciliation) terminate(ctx context.Context, answered string) error {
 	if id == "" {
 		id = answered
 	}
-	err := p.Cloud.Terminate(ctx, id)
+	err := p.Cloud.Terminate(observe.ForPool(ctx, p.pool()), id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		p.instance = core.InstanceGone

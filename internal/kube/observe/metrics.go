@@ -35,9 +35,9 @@ type Metrics struct {
 	PodsEvictionRequests                   *prometheus.CounterVec
 	PodsDrained                            *prometheus.CounterVec
 	PodsDisruptionInitiated                *prometheus.CounterVec
-	PodsBoundDurationSeconds               prometheus.Histogram
+	PodsBoundDurationSeconds               *prometheus.HistogramVec
 	PodsStartupDurationSeconds             prometheus.Summary
-	PodsProvisioningBoundDurationSeconds   prometheus.Histogram
+	PodsProvisioningBoundDurationSeconds   *prometheus.HistogramVec
 	PodsProvisioningStartupDurationSeconds prometheus.Histogram
 	PodsSchedulingDecisionDurationSeconds  prometheus.Histogram
 
@@ -179,7 +179,7 @@ func (m *Metrics) addNodes(f factory) {
 	m.NodesLifetimeDurationSeconds = f.histogram("nodes", "lifetime_duration_seconds",
 		"Age of Nodes at the end of their deletion.", lifetimeBuckets(), "nodepool")
 	m.CloudProviderDurationSeconds = f.histogram("cloudprovider", "duration_seconds", "Time that calls to the cloud took.", durationBuckets(), "controller", "method", "provider")
-	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "provider", "error")
+	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "nodepool", "provider", "error")
 	m.InterruptionReceived = f.counter(namespace, "interruption", "received_messages_total", "Messages of the interruption queue, by kind.", "message_type")
 	m.InterruptionDeleted = f.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: "interruption", Name: "deleted_messages_total", Help: "Messages of the interruption queue that were handled and deleted.",
@@ -217,12 +217,13 @@ func (m *Metrics) addPods(f factory) {
 	m.PodsEvictionRequests = f.counter(namespace, "pods", "eviction_requests_total", "Eviction requests, by the status code of the response.", "code")
 	m.PodsDrained = f.counter(namespace, "pods", "drained_total", "Pods evicted from nodes that are being removed, by reason.", "reason")
 	m.PodsDisruptionInitiated = f.counter(namespace, "pods", "disruption_initiated_total", "Pods on nodes whose removal began, by reason.", disruptedLabels()...)
-	m.PodsBoundDurationSeconds = f.podHistogram("bound_duration_seconds", "Time from the creation of a pod until it was bound.")
+	m.PodsBoundDurationSeconds = f.histogram("pods", "bound_duration_seconds", "Time from the creation of a pod until it was bound.", durationBuckets(), "dynamic_resources")
 	m.PodsStartupDurationSeconds = f.NewSummary(prometheus.SummaryOpts{
 		Namespace: namespace, Subsystem: "pods", Name: "startup_duration_seconds",
 		Help: "Time from the creation of a pod until it ran.", Objectives: objectives(),
 	})
-	m.PodsProvisioningBoundDurationSeconds = f.podHistogram("provisioning_bound_duration_seconds", "Time from when a pod was first seen to need a node until it was bound.")
+	m.PodsProvisioningBoundDurationSeconds = f.histogram("pods", "provisioning_bound_duration_seconds",
+		"Time from when a pod was first seen to need a node until it was bound.", durationBuckets(), "dynamic_resources")
 	m.PodsProvisioningStartupDurationSeconds = f.podHistogram("provisioning_startup_duration_seconds", "Time from when a pod was first seen to need a node until it ran.")
 	m.PodsSchedulingDecisionDurationSeconds = f.podHistogram("scheduling_decision_duration_seconds", "Time from when a pod was first seen to need a node until the first decision about it.")
 }
