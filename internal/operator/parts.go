@@ -91,7 +91,7 @@ func (p *Parts) Assemble(ctx context.Context) error {
 	if r, ok := p.Cloud.(registrant); ok {
 		loops = append(loops, r)
 	}
-	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events}) {
+	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events, Metrics: p.Metrics, Now: p.Now}) {
 		if err := loop.Register(p.Manager); err != nil {
 			return fmt.Errorf("register %T: %w", loop, err)
 		}
@@ -177,7 +177,7 @@ func (p *Parts) loops() []registrant {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})
 	}
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
-		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
+		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
 		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})

@@ -60,7 +60,7 @@ func (l *Loop) Start(ctx context.Context) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: l.see, UpdateFunc: func(_, o any) { l.see(o) }, DeleteFunc: l.forget,
+		AddFunc: l.report, UpdateFunc: func(_, o any) { l.report(o) }, DeleteFunc: l.forget,
 	})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
@@ -74,6 +74,12 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return informer.RemoveEventHandler(registration)
+}
+
+// report sees a pod, and counts that as Karpenter's controller of that name.
+func (l *Loop) report(o any) {
+	defer l.Metrics.Reconcile("metrics.pod", l.Now)(nil)
+	l.see(o)
 }
 
 // see follows one pod. A pod that runs when it is first seen is not measured: it waited
