@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,8 +62,8 @@ func (l *Loop) changed(before, after any) {
 	}
 	defer l.Metrics.Reconcile(controllerOf(now), l.Now)(nil)
 	for _, t := range l.Conditions.Changed(was, now) {
-		if isNode(now) || t.From == "" {
-			continue // others report Nodes; and a condition that begins says little
+		if isNode(now) || t.From == "" && t.Status == metav1.ConditionUnknown {
+			continue // others report Nodes; and a condition that begins Unknown says nothing
 		}
 		l.Events.Event(now, observe.ConditionChanged(t))
 	}

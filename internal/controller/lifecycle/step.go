@@ -49,6 +49,11 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		p.launches.Forget(token)
 	}
 	step := core.Next(view)
+	if step.Act == core.Launch { // at once: nothing that is noted is needed for it
+		if err := p.perform(ctx, &step, answer, &launched); err != nil {
+			return step, err
+		}
+	}
 	if len(step.Notes) > 0 {
 		p.reportLaunchFailed(step.Notes)
 		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
@@ -58,6 +63,9 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		p.reportTurned(ctx, turned)
 	}
 	p.reportWait(&step)
+	if step.Act == core.Launch {
+		return step, nil
+	}
 	if step.Act == core.RegisterNode && p.Opener != nil && view.Nodes[0].IsUnregistered {
 		node := p.node(step.Node)
 		if err := apply.AdoptNode(ctx, p.Client, node, p.claim); err != nil {

@@ -62,9 +62,9 @@ func launch(v View) Step {
 		}
 		step := awaitAnswer(v)
 		if len(step.Blocked) > 0 {
-			step = step.noting(Launched, Unknown, "LaunchPending", step.BlockedText())
+			return step.noting(Launched, Unknown, "LaunchPending", step.BlockedText())
 		}
-		return step
+		return step.beginning(v)
 	case AnswerLaunched:
 		return Step{Act: RecordLaunch}
 	case AnswerNoCapacity:
@@ -85,10 +85,19 @@ func launch(v View) Step {
 		return wait(earliest(v.Answer.RetryAt, timeout), "the launch failed (%s) and is tried again", v.Answer.Reason).
 			noting(Launched, Unknown, v.Answer.Reason, message)
 	case AnswerNone:
-		return Step{Act: Launch}
+		return Step{Act: Launch}.beginning(v)
 	default:
 		panic("lifecycle: unknown answer " + string(v.Answer.State))
 	}
+}
+
+// beginning returns the step with a note that nothing is known yet of a claim that has no conditions:
+// what watches conditions sees Launched become true, and how long that took.
+func (s Step) beginning(v View) Step {
+	if !v.Claim.IsNew {
+		return s
+	}
+	return s.noting(Launched, Unknown, ReasonAwaiting, "object is awaiting reconciliation")
 }
 
 // awaitAnswer waits for the cloud, and names it when it is slow.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
@@ -163,7 +164,11 @@ func TerminationGracePeriodExpiring(deadline time.Time) Event {
 // ConditionChanged says on a NodeClaim or NodePool that a condition changed. Its reason is
 // the condition's type.
 func ConditionChanged(t Transition) Event {
-	message := fmt.Sprintf("Condition %s became %s, was %s; reason %s", t.Type, t.Status, t.From, t.Reason)
+	was := t.From
+	if was == "" {
+		was = metav1.ConditionUnknown
+	}
+	message := fmt.Sprintf("Condition %s became %s, was %s; reason %s", t.Type, t.Status, was, t.Reason)
 	if t.Message != "" {
 		message += ": " + t.Message
 	}
