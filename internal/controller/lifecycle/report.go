@@ -79,6 +79,14 @@ func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answe
 	p.Metrics.Disrupted(p.claim, reason, "", pods)
 }
 
+// plannedPods returns the pods to tell that the claim is deleted because it got no instance.
+func (p *reconciliation) plannedPods(reason string) []*corev1.Pod {
+	if reason != core.ReasonNoCapacity || p.Planned == nil {
+		return nil
+	}
+	return p.Planned(p.claim.Name)
+}
+
 // onClaimAndNodes writes an event on the claim and on its Nodes.
 func (p *reconciliation) onClaimAndNodes(e observe.Event) {
 	p.Events.Event(p.claim, e)

@@ -113,8 +113,12 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 	case core.InitialiseNode:
 		return apply.InitializeNode(ctx, p.Client, p.node(step.Node))
 	case core.DeleteClaim:
+		planned := p.plannedPods(step.Reason) // nobody knows them any more when the claim goes
 		if err := apply.RemoveAsSeen(ctx, p.Client, p.claim); err != nil {
 			return err
+		}
+		for _, pod := range planned {
+			p.Events.Event(pod, observe.PodLaunchFailed(p.claim.Name, answer.Message))
 		}
 		p.reportDeleted(ctx, step.Reason, answer)
 		return nil

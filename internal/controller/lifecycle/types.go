@@ -67,6 +67,8 @@ type Controller struct {
 	Opener Opener
 	// Short is called with the offerings that had no capacity; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+	// Planned returns the pods without a node that are planned for a claim; may be nil.
+	Planned func(claim string) []*corev1.Pod
 	// Later is that of apply.LaunchRequests; nil: a goroutine of its own.
 	Later func(pause time.Duration, do func())
 

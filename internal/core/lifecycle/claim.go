@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"cmp"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 	// more than the call may take, so only a provider that hangs is given up by it.
 	answerTimeout = LaunchTimeout + time.Minute
 	// messageMost bounds the text of a cloud's error in a condition, in bytes.
-	messageMost = 300
+	messageMost = 1024
 )
 
 // Next returns what to do for a claim now: launch, register and initialize while it
@@ -81,7 +83,7 @@ func launch(v View) Step {
 		if !v.At.Before(v.Answer.RetryAt) {
 			return Step{Act: Launch}
 		}
-		message := cut(v.Answer.Message, messageMost)
+		message := verdict.Cut(v.Answer.Message, messageMost)
 		return wait(earliest(v.Answer.RetryAt, timeout), "the launch failed (%s) and is tried again", v.Answer.Reason).
 			noting(Launched, Unknown, v.Answer.Reason, message)
 	case AnswerNone:
@@ -199,19 +201,4 @@ func latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// cut returns the first most bytes of text, whole characters only.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := 0
-	for i := range text {
-		if i > most {
-			break
-		}
-		end = i
-	}
-	return text[:end]
 }
