@@ -27,8 +27,8 @@ lease are waited for; the log and /readyz say what is missing.
 
 Flags are read as Karpenter reads them: -name is --name. In a pod that has CLUSTER_NAME or
 KARPENTER_SERVICE in its environment this is what dovetail does without a command.`,
-		Example: `  dovetail controller --kubeconfig ~/.kube/config --leader-election-namespace kube-system
-  dovetail controller --log-level debug --batch-idle-duration 500ms`,
+		Example: `  dovetail controller --cloud-provider kwok --kubeconfig ~/.kube/config --leader-election-namespace kube-system
+  dovetail controller --cloud-provider aws --cluster-name prod --log-level debug --batch-idle-duration 500ms`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := restConfig(kubeconfig)

@@ -20,14 +20,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// whyProvider says why it is that one, where --cloud-provider does not.
-func whyProvider(s *Settings) string {
-	if s.CloudProvider == providerAWS {
-		return "--cloud-provider is not set, and --cluster-name or --interruption-queue is"
-	}
-	return "neither --cloud-provider nor --cluster-name is set: instances are simulated"
-}
-
 // newProvider returns the cloud of --cloud-provider.
 func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *observe.Metrics) (cloud.Provider, error) {
 	s := &opts.Settings

@@ -116,36 +116,20 @@ func (f failing) Read([]byte) (int, error) {
 
 // rightOf returns the right that a request needs; false: it is not for a resource.
 func rightOf(r *http.Request) (right, bool) {
-	words := strings.Split(r.URL.Path, "/")
-	i := slices.IndexFunc(words, func(w string) bool { return w == "api" || w == "apis" })
-	if i < 0 {
+	t, ok := targetOf(r.URL.Path)
+	if !ok {
 		return right{}, false
 	}
-	var out right
-	rest := words[i+1:]
-	if words[i] == "apis" && len(rest) > 0 {
-		out.group, rest = rest[0], rest[1:]
-	}
-	if len(rest) < 2 {
-		return right{}, false
-	}
-	rest = rest[1:] // the version
-	if rest[0] == "namespaces" && len(rest) > 2 {
-		out.namespace, rest = rest[1], rest[2:]
-	}
-	out.resource = rest[0]
-	if len(rest) > 2 {
-		out.resource += "/" + rest[2]
+	out := right{group: t.group, resource: t.resource}
+	if t.subresource != "" {
+		out.resource += "/" + t.subresource
 	}
 	verbs, known := verbsOf[r.Method]
 	out.verbs = verbs
-	if out.namespace != "" && slices.Contains(ofRoles, out.resource) {
-		if len(rest) > 1 {
-			out.name = rest[1]
-		}
+	if t.namespace != "" && slices.Contains(ofRoles, out.resource) {
+		out.namespace, out.name = t.namespace, t.name
 		return out, known
 	}
-	out.namespace = ""
 	if r.Method == http.MethodGet {
 		out.verbs = "get, list, watch" // what is read is kept in a cache
 	}

@@ -93,7 +93,7 @@ func (p *Parts) Assemble(ctx context.Context) error {
 	if r, ok := p.Cloud.(registrant); ok {
 		loops = append(loops, r)
 	}
-	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events}) {
+	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events, Metrics: p.Metrics, Now: p.Now}) {
 		if err := loop.Register(p.Manager); err != nil {
 			return fmt.Errorf("register %T: %w", loop, err)
 		}
@@ -142,7 +142,7 @@ func (p *Parts) loops() []registrant {
 		StaticCapacity: isStatic,
 	}
 	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Later: p.Later}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -185,7 +185,7 @@ func (p *Parts) loops() []registrant {
 		loops = append(loops, &deletioncost.Controllers{Client: c, Mirror: p.mirror, Synced: p.synced, Metrics: p.Metrics})
 	}
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
-		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Log: p.Log, OneByOne: p.OneByOne})
+		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.Log, OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
 		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})

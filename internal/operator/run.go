@@ -96,7 +96,7 @@ func run(ctx context.Context, opts Options) error {
 		opts.Log.Warn("setting ignored", "why", w)
 	}
 	if chosen {
-		opts.Log.Info("cloud provider chosen", "cloud_provider", opts.Settings.CloudProvider, "why", whyProvider(&opts.Settings))
+		opts.Log.Info("cloud provider chosen", "cloud_provider", opts.Settings.CloudProvider, "why", "--cluster-name or --interruption-queue is set, and --cloud-provider is not")
 	}
 	if limit := opts.Settings.MemoryLimit; limit > 0 {
 		debug.SetMemoryLimit(limit / 10 * 9)

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,12 +21,12 @@ const (
 	providerAWS  = "aws"
 )
 
-// provider returns which cloud the other settings are for.
+// provider returns which cloud the other settings are for; empty: they are for any.
 func (s *Settings) provider() string {
 	if s.ClusterName != "" || s.InterruptionQueue != "" {
 		return providerAWS
 	}
-	return providerKWOK
+	return ""
 }
 
 // Settings are what an operator may set, by flag or environment. The names and defaults
@@ -81,7 +82,7 @@ const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotCo
 // from the environment variable of the same name in capitals, else its default.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
-	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws, or kwok, which simulates them; empty: aws if --cluster-name or --interruption-queue is set, else kwok")
+	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws, or kwok, which simulates them; it must be set unless --cluster-name or --interruption-queue is, which only aws has")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
 	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
@@ -120,6 +121,12 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 
 // Validate returns an error that names the flag and what it may be.
 func (s *Settings) Validate() error {
+	if s.CloudProvider == "" {
+		s.CloudProvider = s.provider()
+	}
+	if s.CloudProvider == "" {
+		return errors.New("--cloud-provider (CLOUD_PROVIDER) is not set: set it to aws, with --cluster-name, or to kwok, which simulates instances")
+	}
 	oneOf := func(flag, value string, allowed ...string) error {
 		if slices.Contains(allowed, value) {
 			return nil
@@ -131,9 +138,6 @@ func (s *Settings) Validate() error {
 			return nil
 		}
 		return fmt.Errorf("--%s is %d; it may be %d to %d", flag, value, least, most)
-	}
-	if s.CloudProvider == "" {
-		s.CloudProvider = s.provider()
 	}
 	var priceCap error
 	if !(s.LaunchPriceCap >= 1) {

@@ -13,8 +13,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 )
 
-// parsed returns the settings that a command line gives.
+// parsed returns the settings that a command line gives, with the provider kwok if it names none.
 func parsed(t *testing.T, words ...string) *Settings {
+	t.Helper()
+	return parsedAsIs(t, append([]string{"--cloud-provider=kwok"}, words...)...)
+}
+
+func parsedAsIs(t *testing.T, words ...string) *Settings {
 	t.Helper()
 	s := &Settings{}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -122,16 +127,19 @@ func TestAWSSettingsSayWhatTheyMayBe(t *testing.T) {
 func TestTheProviderFollowsFromTheSettings(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		"":                          providerKWOK,
+		"":                          "",
 		"--cluster-name=prod":       providerAWS,
 		"--interruption-queue=prod": providerAWS,
 		"--cluster-name=prod --cloud-provider=kwok": providerKWOK,
 		"--cloud-provider=aws":                      providerAWS,
 	} {
-		s := parsed(t, strings.Fields(words)...)
-		_ = s.Validate() // a queue without a cluster's name will not do
+		s := parsedAsIs(t, strings.Fields(words)...)
+		err := s.Validate() // a queue without a cluster's name will not do
 		if s.CloudProvider != want {
 			t.Errorf("%q: %s, want %s", words, s.CloudProvider, want)
+		}
+		if isAsked := err != nil && strings.HasPrefix(err.Error(), "--cloud-provider (CLOUD_PROVIDER) is not set"); isAsked != (want == "") {
+			t.Errorf("%q: %v", words, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	defer cancel(nil)
 	opts.fence = NewFence(time.Now, cancel)
 	denied, noted := newDenials(time.Now, opts.Log), rest.CopyConfig(opts.Config)
+	noted.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, m, time.Now} })
 	noted.Wrap(denied.transport)
 	mgr, err := newManager(opts, noted)
 	if err != nil {

@@ -45,10 +45,11 @@ func TestAMistakeInTheCallEndsTheProcessWithOneLine(t *testing.T) {
 		},
 		"no kubeconfig at all":   {[]string{"controller"}, 1, []string{"--kubeconfig", "KUBECONFIG"}},
 		"an unknown cloud":       {[]string{"controller", "--kubeconfig", good, "--cloud-provider", "sky"}, 1, []string{"--cloud-provider", `"sky"`, "kwok"}},
-		"a port out of range":    {[]string{"controller", "--kubeconfig", good, "--metrics-port", "70000"}, 1, []string{"--metrics-port", "70000", "65535"}},
-		"a journal without room": {[]string{"controller", "--kubeconfig", good, "--journal-memory-bytes", "5"}, 1, []string{"--journal-memory-bytes", "5", "1048576"}},
+		"no cloud":               {[]string{"controller", "--kubeconfig", good}, 1, []string{"--cloud-provider", "CLOUD_PROVIDER", "aws", "kwok"}},
+		"a port out of range":    {[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--metrics-port", "70000"}, 1, []string{"--metrics-port", "70000", "65535"}},
+		"a journal without room": {[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--journal-memory-bytes", "5"}, 1, []string{"--journal-memory-bytes", "5", "1048576"}},
 		"a journal where none can be": {
-			[]string{"controller", "--kubeconfig", good, "--journal-dir", filepath.Join(good, "journal")}, 1, []string{"--journal-dir", good, "not a directory"},
+			[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--journal-dir", filepath.Join(good, "journal")}, 1, []string{"--journal-dir", good, "not a directory"},
 		},
 		"no journal to read":           {[]string{"replay", filepath.Join(dir, "none")}, 1, []string{filepath.Join(dir, "none"), "no such file"}},
 		"no controller to ask":         {[]string{"explain", "x", "--address", "localhost:1"}, 1, []string{"http://localhost:1", "refused", "port-forward"}},
@@ -56,13 +57,13 @@ func TestAMistakeInTheCallEndsTheProcessWithOneLine(t *testing.T) {
 		"a snapshot of no cluster":     {[]string{"snapshot"}, 1, []string{"--kubeconfig", "KUBECONFIG"}},
 		"a snapshot of a cluster away": {[]string{"snapshot", "--kubeconfig", good}, 1, []string{"127.0.0.1:1", "refused"}},
 		"an instance-type file that is not there": {
-			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", filepath.Join(dir, "no-types")}, 1, []string{filepath.Join(dir, "no-types"), "no such file"},
+			[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--instance-types-file-path", filepath.Join(dir, "no-types")}, 1, []string{filepath.Join(dir, "no-types"), "no such file"},
 		},
 		"an instance-type file that is not JSON": {
-			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", file("types1", "[{")}, 1, []string{filepath.Join(dir, "types1")},
+			[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--instance-types-file-path", file("types1", "[{")}, 1, []string{filepath.Join(dir, "types1")},
 		},
 		"an instance type without cpu": {
-			[]string{"controller", "--kubeconfig", good, "--instance-types-file-path", file("types2", `[{"name": "small", "architecture": "amd64", "operatingSystems": ["linux"], "offerings": [], "resources": {"memory": "1Gi"}}]`)},
+			[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--instance-types-file-path", file("types2", `[{"name": "small", "architecture": "amd64", "operatingSystems": ["linux"], "offerings": [], "resources": {"memory": "1Gi"}}]`)},
 			1,
 			[]string{filepath.Join(dir, "types2"), "small"},
 		},

@@ -100,10 +100,10 @@ func follow(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-// controller starts dovetail controller on free ports.
+// controller starts dovetail controller on free ports, with simulated instances.
 func controller(t testing.TB, kubeconfig string, args ...string) *process {
 	t.Helper()
-	return start(t, append([]string{"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0"}, args...)...)
+	return start(t, append([]string{"controller", "--kubeconfig", kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0", "--cloud-provider", "kwok"}, args...)...)
 }
 
 func (p *process) read(from io.Reader, into *[]string) {

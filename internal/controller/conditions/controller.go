@@ -1,19 +1,22 @@
-// Package conditions reports how the conditions of claims, pools and Nodes change: it counts
-// how often and after how long, and writes an event about each change of a claim's or
-// pool's.
+// Package conditions reports how the conditions of claims, pools, node classes and Nodes change: it counts
+// how often and after how long, and writes an event about each change of a claim's,
+// pool's or class's.
 package conditions
 
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
@@ -23,6 +26,8 @@ type Loop struct {
 	Cache      cache.Cache
 	Conditions *observe.Conditions
 	Events     *observe.Recorder
+	Metrics    *observe.Metrics
+	Now        func() time.Time
 }
 
 // Register adds the loop to the manager.
@@ -34,7 +39,7 @@ func (l *Loop) NeedLeaderElection() bool { return true }
 // Start watches until the context ends. A condition counts when it is seen to change, not
 // when it is first seen.
 func (l *Loop) Start(ctx context.Context) error {
-	for _, kind := range []client.Object{&karpenterv1.NodeClaim{}, &karpenterv1.NodePool{}, &corev1.Node{}} {
+	for _, kind := range l.Conditions.Objects() {
 		informer, err := l.Cache.GetInformer(ctx, kind)
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
@@ -55,9 +60,10 @@ func (l *Loop) changed(before, after any) {
 	if !wasObject || !isObject || was.GetUID() != now.GetUID() {
 		return
 	}
+	defer l.Metrics.Reconcile(controllerOf(now), l.Now)(nil)
 	for _, t := range l.Conditions.Changed(was, now) {
-		if isNode(now) || t.From == "" {
-			continue // others report Nodes; and a condition that begins says little
+		if isNode(now) || t.From == "" && t.Status == metav1.ConditionUnknown {
+			continue // others report Nodes; and a condition that begins Unknown says nothing
 		}
 		l.Events.Event(now, observe.ConditionChanged(t))
 	}
@@ -74,6 +80,12 @@ func (l *Loop) gone(o any) {
 	if l.Conditions.Gone(obj) && !isNode(obj) {
 		l.Events.Event(obj, observe.Finalized())
 	}
+}
+
+// controllerOf returns Karpenter's name of the controller that reports the conditions of such objects.
+func controllerOf(o client.Object) string {
+	kind := reflect.TypeOf(o).Elem().Name()
+	return "operatorpkg." + strings.ToLower(kind) + ".status"
 }
 
 func isNode(o client.Object) bool {

@@ -40,7 +40,10 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		return busy
 	}
 	if !l.memory.IsIdle(l.events(), l.Now()) {
-		if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+		end := l.Metrics.Reconcile("disruption", l.Now)
+		err := l.pass(ctx)
+		end(err)
+		if err != nil && ctx.Err() == nil {
 			l.Log.Error("carrying out disruption", "error", err)
 		}
 	}
@@ -124,5 +127,8 @@ func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
 func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
-	return errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.taintSoftly(ctx, p), l.begin(ctx, p))
+	end := l.Metrics.Reconcile("disruption.queue", l.Now)
+	err := errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.taintSoftly(ctx, p), l.begin(ctx, p))
+	end(err)
+	return err
 }

@@ -99,7 +99,7 @@ func (l *Loop) reportUndo(u *plan.Undo) {
 // reportRemoval counts and says that a node goes.
 func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
 	policy := ""
-	if pool, ok := snap.PoolByName(r.Pool); ok && r.Reason == disrupt.Underutilized {
+	if pool, ok := snap.PoolByName(r.Pool); ok && (r.Reason == disrupt.Underutilized || r.Reason == disrupt.Empty) {
 		policy = observe.PolicyLabel(pool.Policy)
 	}
 	reason, event := label(r.Reason), observe.DisruptionTerminating(r.Reason)
@@ -135,8 +135,8 @@ func (l *Loop) reportPools(snap *cluster.Snapshot) {
 			}
 		}
 		for _, reason := range disrupt.BudgetReasons() {
-			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, reason).Set(float64(ledger.Allowed(pool, reason)))
-			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, reason).Set(float64(ledger.Used(pool)))
+			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, label(reason)).Set(float64(ledger.Allowed(pool, reason)))
+			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, label(reason)).Set(float64(ledger.Used(pool)))
 			if l.hasNodes(snap, pool) && ledger.Allowed(pool, reason) == 0 {
 				l.onPool(pool, observe.PoolDisruptionBlocked("the budgets allow no disruption for "+reason+" now"))
 			}

@@ -86,6 +86,22 @@ func TestDecisionsAreReported(t *testing.T) {
 			},
 			counted: map[string]float64{"decisions single delete underutilized": 1, "pool's decisions single delete p underutilized": 1},
 		},
+		"an empty node is removed": {
+			report: func(l *Loop) {
+				l.reportRemoval(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Policy: "WhenEmptyOrUnderutilized"}}},
+					plan.Removal{Node: "a", Claim: "claim-a", Pool: "p", Reason: disrupt.Empty}, &karpenterv1.NodeClaim{})
+			},
+			events:  []string{"Normal DisruptionTerminating Disrupting: Empty" + on("Node"), "Normal DisruptionTerminating Disrupting: Empty" + on("NodeClaim")},
+			counted: map[string]float64{"disrupted when_empty_or_underutilized p empty graceful": 1},
+		},
+		"a drifted node is removed": {
+			report: func(l *Loop) {
+				l.reportRemoval(&cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Policy: "WhenEmptyOrUnderutilized"}}},
+					plan.Removal{Node: "a", Claim: "claim-a", Pool: "p", Reason: disrupt.Drifted}, &karpenterv1.NodeClaim{})
+			},
+			events:  []string{"Normal DisruptionTerminating Disrupting: Drifted" + on("Node"), "Normal DisruptionTerminating Disrupting: Drifted" + on("NodeClaim")},
+			counted: map[string]float64{"disrupted p drifted graceful": 1},
+		},
 		"a step could not be begun": {report: func(l *Loop) { l.reportBegun(&two, nil, errors.New("conflict")) }},
 		"a replacement is not ready": {
 			report: func(l *Loop) {
@@ -116,7 +132,7 @@ func TestDecisionsAreReported(t *testing.T) {
 				})
 			},
 			events:  []string{"Normal DisruptionBlocked the budgets allow no disruption for Drifted now" + on("NodePool")},
-			counted: map[string]float64{"allowed p Empty": math.MaxInt32, "allowed p Underutilized": math.MaxInt32},
+			counted: map[string]float64{"allowed p empty": math.MaxInt32, "allowed p underutilized": math.MaxInt32},
 		},
 		"a budget allows some": {
 			report: func(l *Loop) {
@@ -131,7 +147,7 @@ func TestDecisionsAreReported(t *testing.T) {
 				})
 			},
 			counted: map[string]float64{
-				"allowed p Drifted": 2, "allowed p Empty": 1, "allowed p Underutilized": 2, "going p Drifted": 2, "going p Empty": 2, "going p Underutilized": 2,
+				"allowed p drifted": 2, "allowed p empty": 1, "allowed p underutilized": 2, "going p drifted": 2, "going p empty": 2, "going p underutilized": 2,
 			},
 		},
 		"a budget cannot be read": {
@@ -186,7 +202,7 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		t.Fatal(err)
 	}
 	short := map[string]string{
-		"karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
+		"karpenter_nodeclaims_disrupted_total": "disrupted", "karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
 		"karpenter_voluntary_disruption_failed_validations_total": "failed", "karpenter_voluntary_disruption_queue_failures_total": "queue failures",
 		"karpenter_voluntary_disruption_decisions_total": "decisions", "karpenter_voluntary_disruption_decisions_by_nodepool_total": "pool's decisions",
 		"karpenter_nodepools_allowed_disruptions": "allowed", "karpenter_nodepools_nodes_consuming_budgets": "going",

@@ -73,7 +73,10 @@ func (l *Loop) Start(ctx context.Context) error {
 
 // Reconcile sweeps once.
 func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
-	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+	end := l.Metrics.Reconcile(controllerName, l.Now)
+	err := l.Sweep(ctx)
+	end(err)
+	if err != nil && ctx.Err() == nil {
 		l.Log.Error("could not collect garbage, will try again", "error", err)
 	}
 	return cmp.Or(l.Period, period)

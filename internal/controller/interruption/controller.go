@@ -66,7 +66,12 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 
 // Start acts on notices until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	l.Watcher.Watch(ctx, l.Act)
+	l.Watcher.Watch(ctx, func(ctx context.Context, n cloud.Notice) error {
+		end := l.Metrics.Reconcile(controllerName, l.Now)
+		err := l.Act(ctx, n)
+		end(err)
+		return err
+	})
 	return nil
 }
 

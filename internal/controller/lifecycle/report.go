@@ -26,7 +26,7 @@ func (p *reconciliation) reportLaunched(got *cloud.Instance) {
 // reportLaunchFailed reports why there is no instance yet, once for each reason.
 func (p *reconciliation) reportLaunchFailed(notes []core.Note) {
 	for _, n := range notes {
-		if n.Type == core.Launched && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
+		if n.Type == core.Launched && n.Reason != core.ReasonAwaiting && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
 			p.Log.Error("launch failed, will try again", "claim", p.claim.Name, "pool", p.pool(), "reason", n.Reason, "error", n.Message)
 		}
 	}
@@ -77,6 +77,14 @@ func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answe
 		pods += translate.CountReschedulable(on)
 	}
 	p.Metrics.Disrupted(p.claim, reason, "", pods)
+}
+
+// plannedPods returns the pods to tell that the claim is deleted because it got no instance.
+func (p *reconciliation) plannedPods(reason string) []*corev1.Pod {
+	if reason != core.ReasonNoCapacity || p.Planned == nil {
+		return nil
+	}
+	return p.Planned(p.claim.Name)
 }
 
 // onClaimAndNodes writes an event on the claim and on its Nodes.

@@ -49,6 +49,11 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		p.launches.Forget(token)
 	}
 	step := core.Next(view)
+	if step.Act == core.Launch { // at once: nothing that is noted is needed for it
+		if err := p.perform(ctx, &step, answer, &launched); err != nil {
+			return step, err
+		}
+	}
 	if len(step.Notes) > 0 {
 		p.reportLaunchFailed(step.Notes)
 		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
@@ -58,6 +63,9 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		p.reportTurned(ctx, turned)
 	}
 	p.reportWait(&step)
+	if step.Act == core.Launch {
+		return step, nil
+	}
 	if step.Act == core.RegisterNode && p.Opener != nil && view.Nodes[0].IsUnregistered {
 		node := p.node(step.Node)
 		if err := apply.AdoptNode(ctx, p.Client, node, p.claim); err != nil {
@@ -105,8 +113,12 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 	case core.InitialiseNode:
 		return apply.InitializeNode(ctx, p.Client, p.node(step.Node))
 	case core.DeleteClaim:
+		planned := p.plannedPods(step.Reason) // nobody knows them any more when the claim goes
 		if err := apply.RemoveAsSeen(ctx, p.Client, p.claim); err != nil {
 			return err
+		}
+		for _, pod := range planned {
+			p.Events.Event(pod, observe.PodLaunchFailed(p.claim.Name, answer.Message))
 		}
 		p.reportDeleted(ctx, step.Reason, answer)
 		return nil
@@ -143,7 +155,7 @@ func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeCla
 	if err != nil {
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}
 	}
-	types, err := p.Cloud.Types(ctx, class)
+	types, err := p.Cloud.Types(observe.ForPool(ctx, claim.Labels[karpenterv1.NodePoolLabelKey]), class)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: class.String() + " does not exist"}
@@ -190,7 +202,7 @@ func (p *reconciliation) terminate(ctx context.Context, answered string) error {
 	if id == "" {
 		id = answered
 	}
-	err := p.Cloud.Terminate(ctx, id)
+	err := p.Cloud.Terminate(observe.ForPool(ctx, p.pool()), id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		p.instance = core.InstanceGone

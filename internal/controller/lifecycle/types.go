@@ -69,6 +69,8 @@ type Controller struct {
 	Short func(places []catalog.Place, keep time.Duration)
 	// Reserved is called with the class of a launch from a reservation; may be nil.
 	Reserved func(class cloud.ClassRef)
+	// Planned returns the pods without a node that are planned for a claim; may be nil.
+	Planned func(claim string) []*corev1.Pod
 	// Later is that of apply.LaunchRequests; nil: a goroutine of its own.
 	Later func(pause time.Duration, do func())
 

@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 		&consistency.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Log: w.Log},
 		&podevents.Controller{Client: c, Cloud: w.cloud, Now: time.Now},
 		&hydration.Controllers{Client: c, Cloud: w.cloud},
-		&conditions.Loop{Cache: w.Manager.GetCache(), Conditions: observe.NewConditions(w.cloud.ClassKinds(), time.Now), Events: w.Events},
+		&conditions.Loop{Cache: w.Manager.GetCache(), Conditions: observe.NewConditions(w.cloud.ClassKinds(), time.Now), Events: w.Events, Metrics: w.Metrics, Now: time.Now},
 		&repair.Controller{
 			Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log,
 			Policies: []cloud.RepairPolicy{{ConditionType: "Broken", ConditionStatus: "True", Toleration: 5 * time.Second}},

@@ -115,28 +115,30 @@ func capacityOf(claim *karpenterv1.NodeClaim, node *corev1.Node) (has []amount) 
 	return has
 }
 
-// cost returns the price of the nodes in dollars per hour. An unknown price counts as nothing.
-func cost(shares []share, known []*catalog.Type) float64 {
+// cost returns the price of the nodes in dollars per hour, and whether it is known of all that are
+// launched. An unknown price counts as nothing.
+func cost(shares []share, known []*catalog.Type) (sum float64, allKnown bool) {
 	byName := make(map[string]*catalog.Type, len(known))
 	for _, t := range known {
 		byName[t.Name] = t
 	}
-	var sum float64
+	allKnown = true
 	for i := range shares {
-		sum += price(&shares[i].offering, byName[shares[i].instanceType])
+		hourly, isKnown := price(&shares[i].offering, byName[shares[i].instanceType])
+		sum, allKnown = sum+hourly, allKnown && (isKnown || shares[i].instanceType == "")
 	}
-	return sum
+	return sum, allKnown
 }
 
-// price returns what an offering of a type costs. t is nil if the type is not known.
-func price(at *offering, t *catalog.Type) (hourly float64) {
+// price returns what an offering of a type costs, if that is known. t is nil if the type is not.
+func price(at *offering, t *catalog.Type) (hourly float64, known bool) {
 	if t == nil {
-		return 0
+		return 0, false
 	}
 	for i := range t.Offerings {
 		if o := &t.Offerings[i]; o.HasPrice() && o.Zone == at.zone && o.CapacityType == at.capacityType {
-			hourly = o.PriceHourly
+			hourly, known = o.PriceHourly, true
 		}
 	}
-	return hourly
+	return hourly, known
 }

@@ -48,7 +48,11 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	c.gauge(c.Metrics.NodePoolsUsage, np.Name, used)
 	ref := np.Spec.Template.Spec.NodeClassRef
 	known, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
-	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(cost(counted, known))
+	hourly, allKnown := cost(counted, known)
+	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(hourly)
+	if !allKnown {
+		c.Metrics.NodePoolsCostTrackerErrors.WithLabelValues(np.Name).Inc()
+	}
 	err := apply.EditPool(ctx, c.Client, np, func() {
 		nodes := used[quantity.Nodes]
 		np.Status.Nodes = &nodes
@@ -121,6 +125,7 @@ func (c *Controllers) forgetUsage(pool string) {
 	c.gauge(c.Metrics.NodePoolsLimit, pool, nil)
 	c.gauge(c.Metrics.NodePoolsUsage, pool, nil)
 	c.Metrics.NodePoolsCost.DeleteLabelValues(pool)
+	c.Metrics.NodePoolsCostTrackerErrors.DeleteLabelValues(pool)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.counts, pool)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	controllerName = "nodeoverlay"
+	controllerName = "nodeoverlay.controller"
 	// checkEvery is how often an overlay is looked at without an event: the types of the cloud
 	// change, and with them what overlays select.
 	checkEvery = time.Minute

@@ -5,6 +5,7 @@ package podmetrics
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type wait struct {
 	created time.Time
 	asked   time.Time // when we saw that it needs a node; zero: it did not
 	bound   bool
+	// dynamic is the label dynamic_resources: whether the pod has resource claims.
+	dynamic string
 }
 
 // Register adds the loop to the manager.
@@ -57,7 +60,7 @@ func (l *Loop) Start(ctx context.Context) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: l.see, UpdateFunc: func(_, o any) { l.see(o) }, DeleteFunc: l.forget,
+		AddFunc: l.report, UpdateFunc: func(_, o any) { l.report(o) }, DeleteFunc: l.forget,
 	})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
@@ -71,6 +74,12 @@ func (l *Loop) Start(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return informer.RemoveEventHandler(registration)
+}
+
+// report sees a pod, and counts that as Karpenter's controller of that name.
+func (l *Loop) report(o any) {
+	defer l.Metrics.Reconcile("metrics.pod", l.Now)(nil)
+	l.see(o)
 }
 
 // see follows one pod. A pod that runs when it is first seen is not measured: it waited
@@ -90,7 +99,7 @@ func (l *Loop) see(o any) {
 	case w == nil && p.Spec.NodeName != "":
 		return
 	case w == nil:
-		w = &wait{namespace: p.Namespace, name: p.Name, created: p.CreationTimestamp.Time}
+		w = &wait{namespace: p.Namespace, name: p.Name, created: p.CreationTimestamp.Time, dynamic: strconv.FormatBool(len(p.Spec.ResourceClaims) > 0)}
 		l.waiting[p.UID] = w
 	}
 	scheduled, reason := condition(p, corev1.PodScheduled)
@@ -99,9 +108,9 @@ func (l *Loop) see(o any) {
 	}
 	if p.Spec.NodeName != "" && !w.bound {
 		w.bound = true
-		l.Metrics.PodsBoundDurationSeconds.Observe(since(p.CreationTimestamp.Time, scheduled))
+		l.Metrics.PodsBoundDurationSeconds.WithLabelValues(w.dynamic).Observe(since(p.CreationTimestamp.Time, scheduled))
 		if !w.asked.IsZero() {
-			l.Metrics.PodsProvisioningBoundDurationSeconds.Observe(since(w.asked, l.Now()))
+			l.Metrics.PodsProvisioningBoundDurationSeconds.WithLabelValues(w.dynamic).Observe(since(w.asked, l.Now()))
 		}
 	}
 	if ready, _ := condition(p, corev1.PodReady); p.Status.Phase == corev1.PodRunning && !ready.IsZero() {
@@ -151,14 +160,14 @@ type gauges struct {
 }
 
 func newGauges(l *Loop) *gauges {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("karpenter_pods_"+name+"_time_seconds", help, []string{"name", "namespace"}, nil)
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc("karpenter_pods_"+name+"_time_seconds", help, append([]string{"name", "namespace"}, more...), nil)
 	}
 	return &gauges{
 		loop:                  l,
-		unbound:               desc("unbound", "How long a pod without a node has been there."),
+		unbound:               desc("unbound", "How long a pod without a node has been there.", "dynamic_resources"),
 		unstarted:             desc("unstarted", "How long a pod that does not run has been there."),
-		provisioningUnbound:   desc("provisioning_unbound", "How long ago a pod without a node was first seen to need one."),
+		provisioningUnbound:   desc("provisioning_unbound", "How long ago a pod without a node was first seen to need one.", "dynamic_resources"),
 		provisioningUnstarted: desc("provisioning_unstarted", "How long ago a pod that does not run was first seen to need a node."),
 		undecided:             desc("provisioning_scheduling_undecided", "How long a pod that needs a node has been without a decision."),
 	}
@@ -177,19 +186,19 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	defer g.loop.mu.Unlock()
 	now, decided := g.loop.Now(), g.loop.Metrics.SchedulerUnfinishedWork.LastEnded()
 	for _, w := range g.loop.waiting {
-		send := func(d *prometheus.Desc, from time.Time) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, since(from, now), w.name, w.namespace)
+		send := func(d *prometheus.Desc, from time.Time, more ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, since(from, now), append([]string{w.name, w.namespace}, more...)...)
 		}
 		send(g.unstarted, w.created)
 		if !w.bound {
-			send(g.unbound, w.created)
+			send(g.unbound, w.created, w.dynamic)
 		}
 		if w.asked.IsZero() {
 			continue
 		}
 		send(g.provisioningUnstarted, w.asked)
 		if !w.bound {
-			send(g.provisioningUnbound, w.asked)
+			send(g.provisioningUnbound, w.asked, w.dynamic)
 		}
 		if !w.bound && decided.Before(w.asked) {
 			send(g.undecided, w.asked)

@@ -24,6 +24,7 @@ func TestAPodIsMeasuredOnce(t *testing.T) {
 	m := observe.NewMetrics(prometheus.NewRegistry())
 	l := &Loop{Metrics: m, Now: func() time.Time { return now }, waiting: map[types.UID]*wait{}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web", CreationTimestamp: metav1.NewTime(noon)}}
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 	single := prometheus.NewPedanticRegistry()
 	single.MustRegister(newGauges(l))
 	at := func(after time.Duration, change func(), waits map[string]float64) {
@@ -58,8 +59,8 @@ func TestAPodIsMeasuredOnce(t *testing.T) {
 		metric  prometheus.Metric
 		seconds float64
 	}{
-		"bound":               {m.PodsBoundDurationSeconds, 5},
-		"bound since asked":   {m.PodsProvisioningBoundDurationSeconds, 4},
+		"bound":               {m.PodsBoundDurationSeconds.WithLabelValues("true").(prometheus.Metric), 5},
+		"bound since asked":   {m.PodsProvisioningBoundDurationSeconds.WithLabelValues("true").(prometheus.Metric), 4},
 		"running":             {m.PodsStartupDurationSeconds, 8},
 		"running since asked": {m.PodsProvisioningStartupDurationSeconds, 7},
 	} {
@@ -92,6 +93,9 @@ func shown(t *testing.T, g prometheus.Gatherer) map[string]float64 {
 		name := strings.TrimSuffix(strings.TrimPrefix(family.GetName(), "karpenter_pods_"), "_time_seconds")
 		for _, m := range family.GetMetric() {
 			got[name] = m.GetGauge().GetValue()
+			if dynamic := m.GetLabel()[0]; strings.HasSuffix(name, "unbound") && (dynamic.GetName() != "dynamic_resources" || dynamic.GetValue() != "true") {
+				t.Errorf("%s has no label dynamic_resources=true", name)
+			}
 		}
 	}
 	return got
@@ -109,7 +113,11 @@ func TestDocsNameTheMetricsOfSinglePods(t *testing.T) {
 	for desc := range descs {
 		_, name, _ := strings.Cut(desc.String(), `fqName: "`)
 		name, _, _ = strings.Cut(name, `"`)
-		if row := "| `" + name + "` | gauge, object | name, namespace |"; !strings.Contains(string(doc), row) {
+		labels := "name, namespace"
+		if strings.HasSuffix(name, "unbound_time_seconds") {
+			labels += ", dynamic_resources"
+		}
+		if row := "| `" + name + "` | gauge, object | " + labels + " |"; !strings.Contains(string(doc), row) {
 			t.Errorf("docs/reference/metrics.md has no row that starts with\n\t%s", row)
 		}
 	}

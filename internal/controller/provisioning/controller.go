@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -82,7 +83,7 @@ func (l *Loop) Triggers() <-chan struct{} { return l.batch.triggers }
 func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if l.started.IsZero() {
 		l.started = l.Now()
-		l.Mirror.OnWork(l.batch.trigger)
+		l.Mirror.OnWork(l.onWork)
 	}
 	if !l.synced && !l.sync() {
 		return syncPoll
@@ -93,10 +94,25 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	l.batch.next()
 	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() {
 		l.reportNone()
-	} else if err := l.pass(ctx); err != nil && ctx.Err() == nil {
+		return max(l.batch.left(), time.Millisecond)
+	}
+	end := l.Metrics.Reconcile(controllerName, l.Now)
+	err := l.pass(ctx)
+	end(err)
+	if err != nil && ctx.Err() == nil {
 		l.Log.Error("could not perform the plan", "error", err)
 	}
 	return max(l.batch.left(), time.Millisecond)
+}
+
+// onWork counts what may call for a plan as Karpenter does, and opens a window for it.
+func (l *Loop) onWork(id string) {
+	for prefix, controller := range map[string]string{"pod/": "provisioner.trigger.pod", "node/": "provisioner.trigger.node"} {
+		if strings.HasPrefix(id, prefix) {
+			l.Metrics.Reconcile(controller, l.Now)(nil)
+		}
+	}
+	l.batch.trigger(id)
 }
 
 // sync reports whether the mirror is whole, and opens the first window when it is.
@@ -283,6 +299,7 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 	l.Metrics.PlanSeconds.Observe(took.Seconds())
 	l.Metrics.SchedulerSchedulingDurationSeconds.WithLabelValues(controllerName).Observe(took.Seconds())
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(p.Refusals)))
+	l.reportZones(snap)
 	l.Metrics.ClusterStateNodeCount.Set(float64(len(snap.Nodes)))
 	for i := range snap.Pending {
 		if snap.Pending[i].Planned == "" {
@@ -318,6 +335,7 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 // reportNone reports that no pod asks for a node.
 func (l *Loop) reportNone() {
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(0)
+	l.Metrics.SchedulerPendingPodsByZone.Reset()
 	l.Metrics.QuarantinedPods.Set(0)
 	l.reported = ""
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 const (
@@ -31,9 +32,11 @@ const (
 
 // Loop is the loop. Its fields are set once, before Register.
 type Loop struct {
-	Client client.Client
-	Cloud  cloud.Provider
-	Log    *slog.Logger
+	Client  client.Client
+	Cloud   cloud.Provider
+	Metrics *observe.Metrics
+	Now     func() time.Time
+	Log     *slog.Logger
 	// OneByOne: one claim is worked on at a time, so that a run can be repeated exactly.
 	OneByOne bool
 }
@@ -53,7 +56,10 @@ func (l *Loop) Start(ctx context.Context) error {
 
 // Reconcile looks once.
 func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
-	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+	end := l.Metrics.Reconcile(controllerName, l.Now)
+	err := l.Sweep(ctx)
+	end(err)
+	if err != nil && ctx.Err() == nil {
 		l.Log.Error("could not check for ended reservations, will try again", "error", err)
 	}
 	return period

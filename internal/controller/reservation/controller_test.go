@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +17,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/reservation"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
@@ -79,7 +82,7 @@ func TestDemotion(t *testing.T) {
 				},
 			}).Build()
 			account := &oneInstance{capacityType: c.is}
-			loop := &reservation.Loop{Client: api, Cloud: account, Log: slog.New(slog.DiscardHandler)}
+			loop := &reservation.Loop{Client: api, Cloud: account, Metrics: observe.NewMetrics(prometheus.NewRegistry()), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 			if err := loop.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -34,6 +34,7 @@ const (
 // mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
 	c.evictor = apply.NewEvictor(c.Client, c.Now, c.reportEviction)
+	c.evictor.Begin = func() func(error) { return c.Metrics.Reconcile("eviction-queue", c.Now) }
 	if err := mgr.Add(c.evictor); err != nil {
 		return fmt.Errorf("register eviction queue: %w", err)
 	}

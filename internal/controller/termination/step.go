@@ -177,7 +177,7 @@ func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) erro
 	case lifecycle.DeleteClaim:
 		return apply.Remove(ctx, p.Client, p.claim)
 	case lifecycle.AskInstance:
-		_, err := p.Cloud.Get(ctx, p.node.Spec.ProviderID)
+		_, err := p.Cloud.Get(observe.ForPool(ctx, p.pool()), p.node.Spec.ProviderID)
 		switch {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone
@@ -192,7 +192,7 @@ func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) erro
 		p.Log.Info("draining node", "node", p.node.Name, "claim", p.claimName(), "pool", p.pool())
 		return apply.CloseNode(ctx, p.Client, p.node)
 	case lifecycle.Terminate:
-		err := p.Cloud.Terminate(ctx, p.claim.Status.ProviderID)
+		err := p.Cloud.Terminate(observe.ForPool(ctx, p.pool()), p.claim.Status.ProviderID)
 		switch {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"cmp"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 	// more than the call may take, so only a provider that hangs is given up by it.
 	answerTimeout = LaunchTimeout + time.Minute
 	// messageMost bounds the text of a cloud's error in a condition, in bytes.
-	messageMost = 300
+	messageMost = 1024
 )
 
 // Next returns what to do for a claim now: launch, register and initialize while it
@@ -62,9 +64,9 @@ func launch(v View) Step {
 		}
 		step := awaitAnswer(v)
 		if len(step.Blocked) > 0 {
-			step = step.noting(Launched, Unknown, "LaunchPending", step.BlockedText())
+			return step.noting(Launched, Unknown, "LaunchPending", step.BlockedText())
 		}
-		return step
+		return step.beginning(v)
 	case AnswerLaunched:
 		return Step{Act: RecordLaunch}
 	case AnswerNoCapacity:
@@ -81,14 +83,23 @@ func launch(v View) Step {
 		if !v.At.Before(v.Answer.RetryAt) {
 			return Step{Act: Launch}
 		}
-		message := cut(v.Answer.Message, messageMost)
+		message := verdict.Cut(v.Answer.Message, messageMost)
 		return wait(earliest(v.Answer.RetryAt, timeout), "the launch failed (%s) and is tried again", v.Answer.Reason).
 			noting(Launched, Unknown, v.Answer.Reason, message)
 	case AnswerNone:
-		return Step{Act: Launch}
+		return Step{Act: Launch}.beginning(v)
 	default:
 		panic("lifecycle: unknown answer " + string(v.Answer.State))
 	}
+}
+
+// beginning returns the step with a note that nothing is known yet of a claim that has no conditions:
+// what watches conditions sees Launched become true, and how long that took.
+func (s Step) beginning(v View) Step {
+	if !v.Claim.IsNew {
+		return s
+	}
+	return s.noting(Launched, Unknown, ReasonAwaiting, "object is awaiting reconciliation")
 }
 
 // awaitAnswer waits for the cloud, and names it when it is slow.
@@ -190,19 +201,4 @@ func latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// cut returns the first most bytes of text, whole characters only.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	end := 0
-	for i := range text {
-		if i > most {
-			break
-		}
-		end = i
-	}
-	return text[:end]
 }

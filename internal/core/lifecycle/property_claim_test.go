@@ -23,7 +23,7 @@ type life struct {
 func newLife(t *rapid.T) *life {
 	start := lifecycle.Condition{Status: lifecycle.Unknown, Since: epoch}
 	l := &life{View: lifecycle.View{At: epoch, Claim: lifecycle.Claim{
-		Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1},
+		IsNew: true, Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1},
 	}}}
 	if rapid.Bool().Draw(t, "expires") {
 		l.Claim.Expires = epoch.Add(seconds(rapid.IntRange(1, 3000).Draw(t, "age")))
@@ -105,6 +105,7 @@ func (l *life) observe(t *rapid.T) lifecycle.Step {
 		l.Instance = lifecycle.InstanceGone
 	}
 	step := lifecycle.Next(l.View)
+	l.Claim.IsNew = l.Claim.IsNew && len(step.Notes) == 0
 	for _, n := range step.Notes {
 		for name, c := range map[string]*lifecycle.Condition{
 			lifecycle.Registered: &l.Claim.Registered, lifecycle.Initialized: &l.Claim.Initialized, lifecycle.InstanceTerminating: &l.Claim.InstanceTerminating,

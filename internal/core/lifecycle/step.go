@@ -39,6 +39,9 @@ const (
 	ReasonUnhealthy           = "unhealthy"
 )
 
+// ReasonAwaiting is the reason of conditions of which nothing is known yet.
+const ReasonAwaiting = "AwaitingReconciliation"
+
 // Step is the answer to one look. First Notes are written, then Act is done, then a new
 // look is taken; when Act is Wait, not before Until or before something changes.
 type Step struct {

@@ -85,7 +85,7 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 	case "claim":
 		*s = story{nodes: map[string]*lifecycle.Node{}, answer: lifecycle.AnswerLaunched, terminate: lifecycle.InstanceGone}
 		start := lifecycle.Condition{Status: lifecycle.Unknown, Since: moment(t, "0s")}
-		s.view.Claim = lifecycle.Claim{Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1000}}
+		s.view.Claim = lifecycle.Claim{IsNew: true, Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1000}}
 		if has("grace") {
 			s.view.Claim.Grace, s.view.Claim.HasGrace = span(t, words["grace"]), true
 		}
@@ -254,6 +254,7 @@ func (s *story) write(step lifecycle.Step, at time.Time) {
 		conditions[lifecycle.VolumesDetached] = &s.drain.Claim.VolumesDetached
 		conditions[lifecycle.InstanceTerminating] = &s.drain.Claim.InstanceTerminating
 	}
+	s.view.Claim.IsNew = s.view.Claim.IsNew && len(step.Notes) == 0
 	for _, note := range step.Notes {
 		if c := conditions[note.Type]; c != nil && c.Status != note.Status {
 			*c = lifecycle.Condition{Status: note.Status, Since: at}

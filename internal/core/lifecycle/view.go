@@ -52,6 +52,8 @@ type Claim struct {
 	HasFinalizer bool
 	// ProviderID is the instance; empty: none is known.
 	ProviderID string
+	// IsNew: it has no conditions yet.
+	IsNew bool
 
 	Launched, Registered, Initialized, InstanceTerminating Condition
 

@@ -90,6 +90,8 @@ type Evictor struct {
 	Now    func() time.Time
 	// OnOutcome is called with every outcome, from several goroutines.
 	OnOutcome func(context.Context, EvictionOutcome)
+	// Begin is called before every try, and what it returns after it; may be nil.
+	Begin func() (end func(error))
 	// Queue is where pods wait for their next try; NewEvictor makes one.
 	Queue workqueue.TypedRateLimitingInterface[cluster.PodRef]
 
@@ -196,7 +198,12 @@ func (e *Evictor) Next(ctx context.Context) (more bool) {
 		e.Queue.AddAfter(ref, turnEvery)
 		return true
 	}
+	end := func(error) {}
+	if e.Begin != nil {
+		end = e.Begin()
+	}
 	outcome := e.try(ctx, w.Eviction)
+	end(outcome.Err)
 	switch outcome.Result {
 	case Held, Blocked, Failed:
 		e.Queue.AddRateLimited(ref)

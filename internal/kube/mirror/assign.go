@@ -1,6 +1,10 @@
 package mirror
 
 import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -64,6 +68,21 @@ func (s *Store) Unassign(pods []cluster.PodRef) {
 			s.listeners.reportNomination()
 		}
 	}
+}
+
+// PlannedPods returns the pods without a node that are planned for a Node or NodeClaim, by name.
+func (s *Store) PlannedPods(node string) (pods []*corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, target := range s.assignments.planned {
+		if p := s.pods.all[uid]; target == node && p != nil && p.object.Spec.NodeName == "" && p.object.DeletionTimestamp == nil {
+			pods = append(pods, p.object)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return pods
 }
 
 // Nominations returns the pods that are planned for a node or carry a nomination of ours, and

@@ -36,6 +36,30 @@ func openStore(now *time.Time, since time.Time) (*Store, *corev1.Pod) {
 	return s, p
 }
 
+// TestPlannedPods are those that the end of a launch is told: they are alive and have no node.
+func TestPlannedPods(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(func() time.Time { return noon })
+	upsert(s, testClaim("c1", ""))
+	upsert(s, testClaim("c2", ""))
+	going, bound := pendingPod("going"), pendingPod("bound")
+	going.DeletionTimestamp, bound.Spec.NodeName = &metav1.Time{Time: noon}, "n1"
+	for _, p := range []*corev1.Pod{pendingPod("z"), pendingPod("a"), going, bound} {
+		upsert(s, p)
+		s.Assign([]cluster.PodRef{translate.PodRef(p)}, "c1")
+	}
+	other := pendingPod("other")
+	upsert(s, other)
+	s.Assign([]cluster.PodRef{translate.PodRef(other)}, "c2")
+	var got []string
+	for _, p := range s.PlannedPods("c1") {
+		got = append(got, p.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "z"}, got); diff != "" {
+		t.Errorf("pods planned for c1 (-want +got):\n%s", diff)
+	}
+}
+
 // refuse has kube-scheduler say once more that it cannot bind the pod.
 func refuse(s *Store, p *corev1.Pod, why string) *corev1.Pod {
 	p = p.DeepCopy()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
@@ -28,7 +29,8 @@ func Measured(p cloud.Provider, controller string, m *Metrics, now func() time.T
 func (p *measured) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.Type, error) {
 	started := p.now()
 	types, err := p.Provider.Types(ctx, class)
-	p.report("GetInstanceTypes", started, err)
+	p.report("GetInstanceTypes", started)
+	p.reportError("GetInstanceTypes", poolOf(ctx), err)
 	return types, err
 }
 
@@ -36,11 +38,14 @@ func (p *measured) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.
 func (p *measured) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	started := p.now()
 	results := p.Provider.Launch(ctx, requests)
-	errs := make([]error, len(results))
+	p.report("Create", started)
 	for i := range results {
-		errs[i] = results[i].Err
+		pool := ""
+		if i < len(requests) {
+			pool = requests[i].Labels[karpenterv1.NodePoolLabelKey]
+		}
+		p.reportError("Create", pool, results[i].Err)
 	}
-	p.report("Create", started, errs...)
 	return results
 }
 
@@ -48,7 +53,8 @@ func (p *measured) Launch(ctx context.Context, requests []cloud.LaunchRequest) [
 func (p *measured) Terminate(ctx context.Context, instanceID string) error {
 	started := p.now()
 	err := p.Provider.Terminate(ctx, instanceID)
-	p.report("Delete", started, err)
+	p.report("Delete", started)
+	p.reportError("Delete", poolOf(ctx), err)
 	return err
 }
 
@@ -56,7 +62,8 @@ func (p *measured) Terminate(ctx context.Context, instanceID string) error {
 func (p *measured) Get(ctx context.Context, instanceID string) (cloud.Instance, error) {
 	started := p.now()
 	instance, err := p.Provider.Get(ctx, instanceID)
-	p.report("Get", started, err)
+	p.report("Get", started)
+	p.reportError("Get", poolOf(ctx), err)
 	return instance, err
 }
 
@@ -64,32 +71,49 @@ func (p *measured) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 func (p *measured) List(ctx context.Context) ([]cloud.Instance, error) {
 	started := p.now()
 	instances, err := p.Provider.List(ctx)
-	p.report("List", started, err)
+	p.report("List", started)
+	p.reportError("List", "", err)
 	return instances, err
 }
 
-func (p *measured) report(method string, started time.Time, errs ...error) {
+func (p *measured) report(method string, started time.Time) {
 	p.metrics.CloudProviderDurationSeconds.WithLabelValues(p.controller, method, p.Name()).Observe(p.now().Sub(started).Seconds())
-	for _, err := range errs {
-		if err != nil {
-			p.metrics.CloudProviderErrors.WithLabelValues(p.controller, method, p.Name(), errorLabel(err)).Inc()
-		}
+}
+
+// reportError counts an error; nil: there was none.
+func (p *measured) reportError(method, pool string, err error) {
+	if err != nil {
+		p.metrics.CloudProviderErrors.WithLabelValues(p.controller, method, pool, p.Name(), errorLabel(err)).Inc()
 	}
 }
 
-// errorLabel returns the published name of the kind of error; empty: any other.
+// poolKey is the key of a context's value: the NodePool that calls to the cloud are made for.
+type poolKey struct{}
+
+// ForPool returns a context whose calls to the cloud are counted for a NodePool.
+func ForPool(ctx context.Context, pool string) context.Context {
+	return context.WithValue(ctx, poolKey{}, pool)
+}
+
+// poolOf returns the NodePool that calls are made for; empty: none in particular.
+func poolOf(ctx context.Context) string {
+	pool, _ := ctx.Value(poolKey{}).(string)
+	return pool
+}
+
+// errorLabel returns the published name of the kind of error.
 func errorLabel(err error) string {
 	var failure *cloud.Failure
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		return ErrorNotFound
 	case !errors.As(err, &failure):
-		return ""
+		return errorOther
 	case failure.Kind == cloud.NoCapacity:
 		return ErrorInsufficientCapacity
 	case failure.Kind == cloud.ClassNotReady:
 		return ErrorClassNotReady
 	default:
-		return ""
+		return errorOther
 	}
 }

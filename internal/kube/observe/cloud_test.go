@@ -40,11 +40,13 @@ func TestMeasuredCountsCallsAndErrorsByKind(t *testing.T) {
 		now = now.Add(time.Second)
 		return now
 	})
-	results := p.Launch(t.Context(), nil)
+	results := p.Launch(t.Context(), []cloud.LaunchRequest{
+		{Labels: map[string]string{"karpenter.sh/nodepool": "p"}}, {Labels: map[string]string{"karpenter.sh/nodepool": "q"}}, {}, {}, {},
+	})
 	if len(results) != 5 || results[4].Instance.ID != "i-1" {
 		t.Errorf("Launch() = %+v, want the provider's answers", results)
 	}
-	if err := p.Terminate(t.Context(), "x"); !errors.Is(err, cloud.ErrNotFound) {
+	if err := p.Terminate(ForPool(t.Context(), "p"), "x"); !errors.Is(err, cloud.ErrNotFound) {
 		t.Errorf("Terminate() = %v, want the provider's error", err)
 	}
 	got := map[string]float64{}
@@ -67,12 +69,12 @@ func TestMeasuredCountsCallsAndErrorsByKind(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"karpenter_cloudprovider_duration_seconds some.loop Create test":                       1,
-		"karpenter_cloudprovider_duration_seconds some.loop Delete test":                       1,
-		"karpenter_cloudprovider_errors_total some.loop InsufficientCapacityError Create test": 1,
-		"karpenter_cloudprovider_errors_total some.loop NodeClassNotReadyError Create test":    1,
-		"karpenter_cloudprovider_errors_total some.loop  Create test":                          2,
-		"karpenter_cloudprovider_errors_total some.loop NodeClaimNotFoundError Delete test":    1,
+		"karpenter_cloudprovider_duration_seconds some.loop Create test":                         1,
+		"karpenter_cloudprovider_duration_seconds some.loop Delete test":                         1,
+		"karpenter_cloudprovider_errors_total some.loop InsufficientCapacityError Create p test": 1,
+		"karpenter_cloudprovider_errors_total some.loop NodeClassNotReadyError Create q test":    1,
+		"karpenter_cloudprovider_errors_total some.loop unknown Create  test":                    2,
+		"karpenter_cloudprovider_errors_total some.loop NodeClaimNotFoundError Delete p test":    1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

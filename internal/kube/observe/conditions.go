@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
@@ -24,7 +27,7 @@ const operatorNamespace = "operator"
 // scrapeTakesMost bounds one reading of the cache, which takes no time when it is filled.
 const scrapeTakesMost = 5 * time.Second
 
-// Conditions shows the status conditions of claims, pools and Nodes of ours: how they are
+// Conditions shows the status conditions of claims, pools, node classes and Nodes of ours: how they are
 // now, read from the cache when asked, and how often and after how long they changed. It
 // is a prometheus.Collector.
 type Conditions struct {
@@ -39,6 +42,7 @@ type Conditions struct {
 type conditionKind struct {
 	name       string
 	group      string
+	object     client.Object
 	list       client.ObjectList
 	labelKeys  []string
 	under, old *conditionMetrics
@@ -68,9 +72,18 @@ func NewConditions(classes []schema.GroupVersionKind, now func() time.Time) *Con
 	owned := append(classKeys, karpenterv1.NodePoolLabelKey)
 	old := newConditionMetrics("", []string{"group", "kind"})
 	kinds := []*conditionKind{
-		{name: "NodeClaim", group: karpenterv1.Group, list: &karpenterv1.NodeClaimList{}, labelKeys: owned, old: old},
-		{name: "NodePool", group: karpenterv1.Group, list: &karpenterv1.NodePoolList{}, old: old},
-		{name: "Node", list: &corev1.NodeList{}, labelKeys: append(slices.Clone(owned), karpenterv1.NodeInitializedLabelKey)},
+		{name: "NodeClaim", group: karpenterv1.Group, object: &karpenterv1.NodeClaim{}, list: &karpenterv1.NodeClaimList{}, labelKeys: owned, old: old},
+		{name: "NodePool", group: karpenterv1.Group, object: &karpenterv1.NodePool{}, list: &karpenterv1.NodePoolList{}, old: old},
+		{name: "Node", object: &corev1.Node{}, list: &corev1.NodeList{}, labelKeys: append(slices.Clone(owned), karpenterv1.NodeInitializedLabelKey)},
+	}
+	for _, k := range classes {
+		switch k.Kind {
+		case "EC2NodeClass":
+			kinds = append(kinds, &conditionKind{name: k.Kind, group: k.Group, object: &awsv1.EC2NodeClass{}, list: &awsv1.EC2NodeClassList{}, old: old})
+		case "KWOKNodeClass":
+			kinds = append(kinds, &conditionKind{name: k.Kind, group: k.Group, object: &kwokv1alpha1.KWOKNodeClass{}, list: &kwokv1alpha1.KWOKNodeClassList{}, old: old})
+		default:
+		}
 	}
 	for _, k := range kinds {
 		var labels []string
@@ -104,6 +117,15 @@ func newConditionMetrics(prefix string, more []string) *conditionMetrics {
 		lasted:     histogram("status_condition_transition_seconds", "How long conditions had been as they were when they changed.", "type", "status"),
 		terminated: histogram("termination_duration_seconds", "How long objects took from their deletion until they were gone."),
 	}
+}
+
+// Objects returns an empty object of each kind whose conditions are shown.
+func (c *Conditions) Objects() []client.Object {
+	objects := make([]client.Object, 0, len(c.kinds))
+	for _, k := range c.kinds {
+		objects = append(objects, k.object.DeepCopyObject().(client.Object))
+	}
+	return objects
 }
 
 // Use makes the collector read from r, a cache, from now on; nil: from nothing.
@@ -236,16 +258,12 @@ func (c *Conditions) metrics() []*conditionMetrics {
 }
 
 func (c *Conditions) kindOf(o client.Object) *conditionKind {
-	switch o.(type) {
-	case *karpenterv1.NodeClaim:
-		return c.kinds[0]
-	case *karpenterv1.NodePool:
-		return c.kinds[1]
-	case *corev1.Node:
-		return c.kinds[2]
-	default:
-		return nil
+	for _, k := range c.kinds {
+		if reflect.TypeOf(k.object) == reflect.TypeOf(o) {
+			return k
+		}
 	}
+	return nil
 }
 
 // ours reports whether an object is of one of our provider's node classes.
@@ -258,6 +276,8 @@ func (c *Conditions) ours(o client.Object) bool {
 		return ref != nil && slices.ContainsFunc(c.classes, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
 	case *corev1.Node:
 		return mirror.ManagesNode(c.classes, o)
+	case *awsv1.EC2NodeClass, *kwokv1alpha1.KWOKNodeClass:
+		return true
 	default:
 		return false
 	}
@@ -269,6 +289,10 @@ func conditionsOf(o client.Object) []metav1.Condition {
 	case *karpenterv1.NodeClaim:
 		return o.Status.Conditions
 	case *karpenterv1.NodePool:
+		return o.Status.Conditions
+	case *awsv1.EC2NodeClass:
+		return o.Status.Conditions
+	case *kwokv1alpha1.KWOKNodeClass:
 		return o.Status.Conditions
 	case *corev1.Node:
 		conditions := make([]metav1.Condition, 0, len(o.Status.Conditions))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
@@ -29,7 +30,7 @@ func Nominated(claim, node string) Event {
 		targets = append(targets, "node/"+node)
 	}
 	where := strings.Join(targets, ", ")
-	return Event{Reason: reasonNominated, Type: corev1.EventTypeNormal, Message: "Pod should schedule on: " + where, DedupeValues: []string{where}}
+	return Event{Reason: "Nominated", Type: corev1.EventTypeNormal, Message: "Pod should schedule on: " + where, DedupeValues: []string{where}, Limit: limitNominated}
 }
 
 // FailedScheduling says on a pod why no node, existing or new, can take it.
@@ -163,7 +164,11 @@ func TerminationGracePeriodExpiring(deadline time.Time) Event {
 // ConditionChanged says on a NodeClaim or NodePool that a condition changed. Its reason is
 // the condition's type.
 func ConditionChanged(t Transition) Event {
-	message := fmt.Sprintf("Condition %s became %s, was %s; reason %s", t.Type, t.Status, t.From, t.Reason)
+	was := t.From
+	if was == "" {
+		was = metav1.ConditionUnknown
+	}
+	message := fmt.Sprintf("Condition %s became %s, was %s; reason %s", t.Type, t.Status, was, t.Reason)
 	if t.Message != "" {
 		message += ": " + t.Message
 	}
@@ -201,6 +206,14 @@ func FailedConsistencyCheck(why string) Event {
 // InsufficientCapacityError says on a NodeClaim that the cloud has no such instance now.
 func InsufficientCapacityError(why string) Event {
 	return Event{Reason: "InsufficientCapacityError", Type: corev1.EventTypeWarning, Message: why}
+}
+
+// PodLaunchFailed says on a pod that the NodeClaim that it was planned for got no instance.
+func PodLaunchFailed(claim, why string) Event {
+	return Event{
+		Reason: "InsufficientCapacityError", Type: corev1.EventTypeWarning, DedupeValues: []string{claim}, Limit: limitLaunchFailed,
+		Message: "NodeClaim " + claim + " nominated for this pod failed to launch: " + why,
+	}
 }
 
 // UnregisteredTaintMissing says on a NodeClaim that its Node joined without the taint

@@ -35,9 +35,9 @@ type Metrics struct {
 	PodsEvictionRequests                   *prometheus.CounterVec
 	PodsDrained                            *prometheus.CounterVec
 	PodsDisruptionInitiated                *prometheus.CounterVec
-	PodsBoundDurationSeconds               prometheus.Histogram
+	PodsBoundDurationSeconds               *prometheus.HistogramVec
 	PodsStartupDurationSeconds             prometheus.Summary
-	PodsProvisioningBoundDurationSeconds   prometheus.Histogram
+	PodsProvisioningBoundDurationSeconds   *prometheus.HistogramVec
 	PodsProvisioningStartupDurationSeconds prometheus.Histogram
 	PodsSchedulingDecisionDurationSeconds  prometheus.Histogram
 
@@ -45,6 +45,7 @@ type Metrics struct {
 	SchedulerQueueDepth                *prometheus.GaugeVec
 	SchedulerIgnoredPodsCount          prometheus.Gauge
 	SchedulerUnschedulablePodsCount    *prometheus.GaugeVec
+	SchedulerPendingPodsByZone         *prometheus.GaugeVec
 	SchedulerUnfinishedWork            *Work
 
 	ClusterStateNodeCount           prometheus.Gauge
@@ -54,6 +55,7 @@ type Metrics struct {
 	NodePoolsLimit                 *prometheus.GaugeVec
 	NodePoolsUsage                 *prometheus.GaugeVec
 	NodePoolsCost                  *prometheus.GaugeVec
+	NodePoolsCostTrackerErrors     *prometheus.CounterVec
 	NodePoolsAllowedDisruptions    *prometheus.GaugeVec
 	NodePoolsNodesConsumingBudgets *prometheus.GaugeVec
 	StaticMissingNodes             *prometheus.GaugeVec
@@ -70,6 +72,9 @@ type Metrics struct {
 	ConsolidationScore                                   *prometheus.HistogramVec
 	ConsolidationMoves                                   *prometheus.CounterVec
 	VoluntaryDisruptionConsolidationTimeouts             *prometheus.CounterVec
+
+	ClientRequests        *prometheus.CounterVec
+	ClientRequestDuration *prometheus.HistogramVec
 
 	CloudProviderDurationSeconds *prometheus.HistogramVec
 	CloudProviderErrors          *prometheus.CounterVec
@@ -112,6 +117,8 @@ type Metrics struct {
 	QuarantinedPods prometheus.Gauge
 	// Bugs counts cycles abandoned because of a bug.
 	Bugs prometheus.Counter
+
+	reconciles reconciles
 }
 
 // GaveUp counts decisions of a loop that were abandoned for these causes (see plan.Plan.GivenUp).
@@ -159,7 +166,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.addPods(f)
 	m.addPools(f)
 	m.addLoops(f, reg)
+	m.addClient(f)
+	m.reconciles = newReconciles(reg)
 	return m
+}
+
+// addClient adds the metrics of requests to the API server, under the names of operators built on
+// operatorpkg.
+func (m *Metrics) addClient(f factory) {
+	m.ClientRequests = f.counter("client_go", "", "request_total", "Requests to the API server.", "code", "method")
+	m.ClientRequestDuration = f.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "client_go", Name: "request_duration_seconds", Help: "Time until the API server answered.", Buckets: durationBuckets(),
+	}, []string{"verb", "group", "version", "kind", "subresource"})
 }
 
 func (m *Metrics) addNodes(f factory) {
@@ -182,7 +200,7 @@ func (m *Metrics) addNodes(f factory) {
 	m.NodesLifetimeDurationSeconds = f.histogram("nodes", "lifetime_duration_seconds",
 		"Age of Nodes at the end of their deletion.", lifetimeBuckets(), "nodepool")
 	m.CloudProviderDurationSeconds = f.histogram("cloudprovider", "duration_seconds", "Time that calls to the cloud took.", durationBuckets(), "controller", "method", "provider")
-	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "provider", "error")
+	m.CloudProviderErrors = f.counter(namespace, "cloudprovider", "errors_total", "Calls to the cloud that failed.", "controller", "method", "nodepool", "provider", "error")
 	m.InterruptionReceived = f.counter(namespace, "interruption", "received_messages_total", "Messages of the interruption queue, by kind.", "message_type")
 	m.InterruptionDeleted = f.NewCounter(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: "interruption", Name: "deleted_messages_total", Help: "Messages of the interruption queue that were handled and deleted.",
@@ -220,12 +238,13 @@ func (m *Metrics) addPods(f factory) {
 	m.PodsEvictionRequests = f.counter(namespace, "pods", "eviction_requests_total", "Eviction requests, by the status code of the response.", "code")
 	m.PodsDrained = f.counter(namespace, "pods", "drained_total", "Pods evicted from nodes that are being removed, by reason.", "reason")
 	m.PodsDisruptionInitiated = f.counter(namespace, "pods", "disruption_initiated_total", "Pods on nodes whose removal began, by reason.", disruptedLabels()...)
-	m.PodsBoundDurationSeconds = f.podHistogram("bound_duration_seconds", "Time from the creation of a pod until it was bound.")
+	m.PodsBoundDurationSeconds = f.histogram("pods", "bound_duration_seconds", "Time from the creation of a pod until it was bound.", durationBuckets(), "dynamic_resources")
 	m.PodsStartupDurationSeconds = f.NewSummary(prometheus.SummaryOpts{
 		Namespace: namespace, Subsystem: "pods", Name: "startup_duration_seconds",
 		Help: "Time from the creation of a pod until it ran.", Objectives: objectives(),
 	})
-	m.PodsProvisioningBoundDurationSeconds = f.podHistogram("provisioning_bound_duration_seconds", "Time from when a pod was first seen to need a node until it was bound.")
+	m.PodsProvisioningBoundDurationSeconds = f.histogram("pods", "provisioning_bound_duration_seconds",
+		"Time from when a pod was first seen to need a node until it was bound.", durationBuckets(), "dynamic_resources")
 	m.PodsProvisioningStartupDurationSeconds = f.podHistogram("provisioning_startup_duration_seconds", "Time from when a pod was first seen to need a node until it ran.")
 	m.PodsSchedulingDecisionDurationSeconds = f.podHistogram("scheduling_decision_duration_seconds", "Time from when a pod was first seen to need a node until the first decision about it.")
 }
@@ -234,6 +253,7 @@ func (m *Metrics) addPools(f factory) {
 	m.NodePoolsLimit = f.gauge("nodepools", "limit", "Limit of a NodePool, in the resource's base unit.", "resource_type", "nodepool")
 	m.NodePoolsUsage = f.gauge("nodepools", "usage", "Capacity of a NodePool's nodes, in the resource's base unit.", "resource_type", "nodepool")
 	m.NodePoolsCost = f.gauge("nodepools", "cost_total", "Price of a NodePool's instances, in dollars per hour.", "nodepool")
+	m.NodePoolsCostTrackerErrors = f.counter(namespace, "nodepools", "cost_tracker_errors_total", "Counts of a NodePool's cost in which the price of an instance was not known.", "nodepool")
 	m.NodePoolsAllowedDisruptions = f.gauge("nodepools", "allowed_disruptions", "Nodes of a NodePool that its budgets allow to be disrupted now.", "nodepool", "reason")
 	m.NodePoolsNodesConsumingBudgets = f.gauge("nodepools", "nodes_consuming_budgets", "Nodes of a NodePool that count against its budgets.", "nodepool", "reason")
 	m.StaticMissingNodes = f.NewGaugeVec(prometheus.GaugeOpts{
@@ -248,6 +268,8 @@ func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 	m.SchedulerQueueDepth = f.gauge("scheduler", "queue_depth", "Pods waiting for a decision.", "controller", "scheduling_id")
 	m.SchedulerIgnoredPodsCount = f.NewGauge(gaugeOpts("scheduler", "ignored_pods_count", "Pending pods that are ignored, because no node of ours can ever fit them."))
 	m.SchedulerUnschedulablePodsCount = f.gauge("scheduler", "unschedulable_pods_count", "Pods refused by the last decision.", "controller")
+	m.SchedulerPendingPodsByZone = f.gauge("scheduler", "pending_pods_by_effective_zone_count",
+		"Pending pods of the last decision, by the one zone that they can be in; flexible: there are several, none: there is none.", "controller", "zone")
 	m.SchedulerUnfinishedWork = newWork()
 	reg.MustRegister(m.SchedulerUnfinishedWork)
 	m.ClusterStateNodeCount = f.NewGauge(gaugeOpts("cluster_state", "node_count", "Nodes in the mirror of the cluster, in-flight NodeClaims included."))

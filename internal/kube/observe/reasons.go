@@ -37,12 +37,12 @@ const (
 	MoveRejected = "rejected"
 )
 
-// Which error a cloud answered with: label error of cloudprovider_errors_total. Any
-// other error is the empty string.
+// Which error a cloud answered with: label error of cloudprovider_errors_total.
 const (
 	ErrorNotFound             = "NodeClaimNotFoundError"
 	ErrorClassNotReady        = "NodeClassNotReadyError"
 	ErrorInsufficientCapacity = "InsufficientCapacityError"
+	errorOther                = "unknown"
 )
 
 // How pods leave a node: label termination_mode.

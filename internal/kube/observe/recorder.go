@@ -13,20 +13,32 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 const (
 	// eventSource is the component that events come from. Tools filter by it.
-	eventSource = "karpenter"
-	// reasonNominated is the reason of the events that are limited for the whole cluster.
-	reasonNominated = "Nominated"
-
+	eventSource   = "karpenter"
 	defaultDedupe = 2 * time.Minute
 	// rememberedMost bounds the memory of what was said.
 	rememberedMost = 20_000
 
-	nominatedPerSecond = 5
-	nominatedBurst     = 10
+	// limitedPerSecond and limitedBurst bound the events of one Limit.
+	limitedPerSecond = 5
+	limitedBurst     = 10
+	// messageMost bounds a message, in bytes.
+	messageMost = 1024
+)
+
+// Limit names events that are limited in number for the whole cluster, because there may be one for
+// each of thousands of pods.
+type Limit string
+
+// The limits.
+const (
+	limitNominated    Limit = "nominated"
+	limitLaunchFailed Limit = "launch failed"
 )
 
 // Event is one thing to say about one object.
@@ -38,6 +50,8 @@ type Event struct {
 	// with the same DedupeValues; zero: two minutes.
 	Dedupe       time.Duration
 	DedupeValues []string
+	// Limit: no more than five events of the same Limit are written per second; empty: no limit.
+	Limit Limit
 }
 
 // Recorder writes events. It says nothing twice within the event's Dedupe, and is safe
@@ -46,16 +60,19 @@ type Recorder struct {
 	rec record.EventRecorder
 	now func() time.Time
 
-	mu        sync.Mutex
-	said      map[string]time.Time // guarded by mu; until when not to repeat it
-	nominated *rate.Limiter        // guarded by mu
+	mu       sync.Mutex
+	said     map[string]time.Time    // guarded by mu; until when not to repeat it
+	limiters map[Limit]*rate.Limiter // guarded by mu
 }
 
 // NewRecorder returns a recorder that writes through rec.
 func NewRecorder(rec record.EventRecorder, now func() time.Time) *Recorder {
 	return &Recorder{
 		rec: rec, now: now, said: map[string]time.Time{},
-		nominated: rate.NewLimiter(nominatedPerSecond, nominatedBurst),
+		limiters: map[Limit]*rate.Limiter{
+			limitNominated:    rate.NewLimiter(limitedPerSecond, limitedBurst),
+			limitLaunchFailed: rate.NewLimiter(limitedPerSecond, limitedBurst),
+		},
 	}
 }
 
@@ -67,11 +84,10 @@ func NewEventRecorder(clientset kubernetes.Interface, scheme *runtime.Scheme) (r
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: eventSource}), broadcaster.Shutdown
 }
 
-// Event writes e about obj, unless it was said a short time ago. Pods' Nominated events
-// are also limited in number, because a large scale-up has thousands of them.
+// Event writes e about obj, unless it was said a short time ago or its Limit is reached.
 func (r *Recorder) Event(obj runtime.Object, e Event) {
 	if r.allow(obj, e) {
-		r.rec.Event(obj, e.Type, e.Reason, e.Message)
+		r.rec.Event(obj, e.Type, e.Reason, verdict.Cut(e.Message, messageMost))
 	}
 }
 
@@ -82,7 +98,7 @@ func (r *Recorder) allow(obj runtime.Object, e Event) bool {
 	if now.Before(r.said[key]) {
 		return false
 	}
-	if e.Reason == reasonNominated && !r.nominated.AllowN(now, 1) {
+	if limiter := r.limiters[e.Limit]; limiter != nil && !limiter.AllowN(now, 1) {
 		return false
 	}
 	if len(r.said) >= rememberedMost {

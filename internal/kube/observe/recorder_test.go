@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func everyEvent() map[string]Event {
 		"AwaitingVolumeDetachment Normal 2m0s":                AwaitingVolumeDetachment([]string{"a"}),
 		"FailedConsistencyCheck Warning 2m0s":                 FailedConsistencyCheck("small"),
 		"InsufficientCapacityError Warning 2m0s":              InsufficientCapacityError("none left"),
+		"InsufficientCapacityError Warning 2m0s on pods":      PodLaunchFailed("c", "none left"),
 		"UnregisteredTaintMissing Warning 2m0s":               UnregisteredTaintMissing(),
 		"NodeClassNotReady Warning 2m0s":                      NodeClassNotReady("not yet"),
 		"InvalidDoNotDisruptAnnotation Warning 2m0s":          InvalidDoNotDisruptAnnotation("maybe"),
@@ -64,7 +66,7 @@ func everyEvent() map[string]Event {
 func TestEventsAreThePublishedOnes(t *testing.T) {
 	t.Parallel()
 	for want, e := range everyEvent() {
-		if got := fmt.Sprintf("%s %s %s", e.Reason, e.Type, dedupeOf(e)); got != want {
+		if got := fmt.Sprintf("%s %s %s", e.Reason, e.Type, dedupeOf(e)); got != strings.TrimSuffix(want, " on pods") {
 			t.Errorf("event is %q, want %q", got, want)
 		}
 		if e.Message == "" {
@@ -139,6 +141,33 @@ func TestNominatedIsLimitedAndTriesAgain(t *testing.T) {
 	}
 	if got := drain(sink); got != 5 {
 		t.Errorf("%d events were written a second later, want the 5 of those left out before", got)
+	}
+}
+
+// TestPodsOfFailedLaunchesAreLimitedApart: by a limit of their own, which events on NodeClaims do not
+// count against.
+func TestPodsOfFailedLaunchesAreLimitedApart(t *testing.T) {
+	t.Parallel()
+	sink := record.NewFakeRecorder(100)
+	r := NewRecorder(sink, func() time.Time { return time.Unix(1000, 0) })
+	for i := range 30 {
+		r.Event(testPod(fmt.Sprint(i)), Nominated("claim", ""))
+		r.Event(testPod(fmt.Sprint(i)), PodLaunchFailed("claim", "none left"))
+		r.Event(testPod("claim-"+fmt.Sprint(i)), InsufficientCapacityError("none left"))
+	}
+	if got := drain(sink); got != 50 {
+		t.Errorf("%d events were written, want 10 of each that is limited and 30 of the third", got)
+	}
+}
+
+// TestMessagesAreCut: a cloud's error can be of any length.
+func TestMessagesAreCut(t *testing.T) {
+	t.Parallel()
+	sink := record.NewFakeRecorder(1)
+	NewRecorder(sink, time.Now).Event(testPod("a"), PodLaunchFailed("claim", strings.Repeat("x", 2000)))
+	message := strings.TrimPrefix(<-sink.Events, "Warning InsufficientCapacityError ")
+	if len(message) != 1024 || !strings.HasPrefix(message, "NodeClaim claim nominated for this pod failed to launch: xxx") || !strings.HasSuffix(message, "x...") {
+		t.Errorf("the message has %d bytes: %s", len(message), message)
 	}
 }
 

@@ -18,6 +18,7 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 	c := lifecycle.Claim{
 		HasFinalizer: controllerutil.ContainsFinalizer(nc, karpenterv1.TerminationFinalizer),
 		ProviderID:   nc.Status.ProviderID,
+		IsNew:        len(nc.Status.Conditions) == 0,
 		Launched:     milestone(nc, karpenterv1.ConditionTypeLaunched),
 		Registered:   milestone(nc, karpenterv1.ConditionTypeRegistered),
 		Initialized:  milestone(nc, karpenterv1.ConditionTypeInitialized),

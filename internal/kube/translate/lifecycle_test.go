@@ -33,6 +33,7 @@ func TestLifecycleClaim(t *testing.T) {
 				nc.Status.Conditions = []metav1.Condition{{Type: "Launched", Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(created.Add(time.Minute))}}
 			},
 			want: func(c *lifecycle.Claim) {
+				c.IsNew = false
 				c.Launched = lifecycle.Condition{Status: lifecycle.True, Since: created.Add(time.Minute)}
 			},
 		},
@@ -58,7 +59,7 @@ func TestLifecycleClaim(t *testing.T) {
 			nc := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}}
 			tt.change(nc)
 			want := lifecycle.Claim{
-				Launched: waiting, Registered: waiting, Initialized: waiting,
+				IsNew: true, Launched: waiting, Registered: waiting, Initialized: waiting,
 				StartupTaints: []cluster.Taint{}, Requests: quantity.List{},
 			}
 			tt.want(&want)
