@@ -44,6 +44,8 @@ const (
 	// DoNotDisruptAnnotationKey protects from voluntary disruption: "true" or a Go
 	// duration on a Pod, "true" on a Node or NodeClaim.
 	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
+	// DoNotRepairAnnotationKey on a Node is "true" if it must not be repaired.
+	DoNotRepairAnnotationKey = Group + "/do-not-repair"
 	// NodePoolHashAnnotationKey holds the hash of the NodePool's template, on the
 	// NodePool, its NodeClaims and its Nodes.
 	NodePoolHashAnnotationKey = Group + "/nodepool-hash"

@@ -26,6 +26,9 @@ type Loop struct {
 	Synced    func() bool
 	Pack      pack.Options
 	Terms     consolidate.Terms
+	// Repair: unhealthy nodes are repaired. TerminateFirst says which nodes go before others are there.
+	Repair         bool
+	TerminateFirst disrupt.TerminateFirst
 	// Quarantine has the pods that no decision of this loop is about.
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.

@@ -58,7 +58,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
 	asked := &record.Decision{
 		Loop: record.Disruption, Snapshot: snap, Memory: l.memory,
-		Disrupt: disrupt.Options{Grace: grace, Pack: l.Pack, Terms: l.Terms, Events: events},
+		Disrupt: l.options(events),
 	}
 	start := l.Now()
 	next, err := l.decide(asked)
@@ -80,6 +80,14 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.reportScores(p)
 	l.reportBlocked(snap, p)
 	return err
+}
+
+// options are those of one decision.
+func (l *Loop) options(events disrupt.Events) disrupt.Options {
+	return disrupt.Options{
+		Grace: grace, Pack: l.Pack, Terms: l.Terms, Events: events,
+		Repair: disrupt.Repair{On: l.Repair}, TerminateFirst: l.TerminateFirst,
+	}
 }
 
 // observeDecision counts and logs how a decision went.

@@ -40,17 +40,17 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	if err != nil {
 		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
 	}
-	decision := observe.DecisionDelete
-	if len(s.Launch) > 0 {
-		decision = observe.DecisionReplace
-	}
 	if err == nil {
+		decision := decisionOf(s)
 		l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
 		pools := map[string]bool{}
 		for _, r := range s.Remove {
 			if !pools[r.Pool] {
 				pools[r.Pool] = true
 				l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
+				if s.TerminateFirst != "" {
+					l.Metrics.VoluntaryDisruptionTerminateFirstDecisions.WithLabelValues(r.Pool, label(s.Reason), s.TerminateFirst).Inc()
+				}
 			}
 		}
 	}
@@ -71,6 +71,18 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	}
 	l.Log.Info("began step", "step", s.ID, "reason", s.Reason, "nodes", nodes, "replacements", claims,
 		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
+}
+
+// decisionOf returns the label decision of a step.
+func decisionOf(s *plan.Command) string {
+	switch {
+	case s.TerminateFirst != "":
+		return observe.DecisionTerminateFirst
+	case len(s.Launch) > 0:
+		return observe.DecisionReplace
+	default:
+		return observe.DecisionDelete
+	}
 }
 
 // reportUndo counts and logs a step that is undone.
@@ -106,7 +118,12 @@ func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpent
 	if kind := translate.Reclaimed(nc); r.Reason == disrupt.Interrupted && kind != "" {
 		reason, event = kind, observe.TerminatingOnInterruption(kind)
 	}
-	how := []string{reason, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], policy, terminationMode(nc)}
+	mode := terminationMode(r, nc)
+	capacityType := nc.Labels[karpenterv1.CapacityTypeLabelKey]
+	if r.Reason == disrupt.Unhealthy {
+		l.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(observe.ConditionLabel(r.Condition), r.Pool, capacityType, nc.Status.ImageID, mode).Inc()
+	}
+	how := []string{reason, r.Pool, capacityType, policy, mode}
 	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
 	pods, idle := 0, time.Duration(0)
 	for i := range snap.Nodes {
@@ -121,6 +138,7 @@ func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpent
 
 // reportPools sets what the budgets allow now.
 func (l *Loop) reportPools(snap *cluster.Snapshot) {
+	opts := l.options(disrupt.Events{})
 	ledger := budget.Open(snap)
 	for i := range snap.Pools {
 		pool := snap.Pools[i].Name
@@ -134,9 +152,9 @@ func (l *Loop) reportPools(snap *cluster.Snapshot) {
 				l.onPool(pool, observe.PoolDisruptionBlocked(fmt.Sprintf("spec.disruption.budgets[%d] cannot be read and so allows nothing: %s", n, b.Invalid)))
 			}
 		}
-		for _, reason := range disrupt.BudgetReasons() {
-			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, reason).Set(float64(ledger.Allowed(pool, reason)))
-			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, reason).Set(float64(ledger.Used(pool)))
+		for _, reason := range opts.BudgetReasons() {
+			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, label(reason)).Set(float64(ledger.Allowed(pool, reason)))
+			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, label(reason)).Set(float64(ledger.Used(pool, reason)))
 			if l.hasNodes(snap, pool) && ledger.Allowed(pool, reason) == 0 {
 				l.onPool(pool, observe.PoolDisruptionBlocked("the budgets allow no disruption for "+reason+" now"))
 			}
@@ -215,6 +233,9 @@ func (l *Loop) reportBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 			l.onNode(n.Name, n.Claim, observe.DisruptionBlocked(why.Detail))
 		case verdict.Unconsolidatable:
 			l.onNode(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
+		case verdict.RepairBlocked:
+			l.onNode(n.Name, n.Claim, observe.NodeRepairBlocked(why.Detail))
+			l.onPool(n.Pool, observe.NodeRepairBlocked(why.Detail))
 		case verdict.BudgetExhausted:
 			l.onPool(n.Pool, observe.PoolDisruptionBlocked(why.Detail))
 		default: // it only has to wait
@@ -238,9 +259,15 @@ func (l *Loop) onPool(pool string, e observe.Event) {
 	}
 }
 
-func terminationMode(nc *karpenterv1.NodeClaim) string {
-	if nc.Spec.TerminationGracePeriod == nil {
+// terminationMode returns the label termination_mode of a removal: by the bound of its own, or else by
+// the claim's terminationGracePeriod.
+func terminationMode(r plan.Removal, nc *karpenterv1.NodeClaim) string {
+	switch {
+	case r.Bound.IsSet:
+		return observe.TerminationMode(&r.Bound.Within)
+	case nc.Spec.TerminationGracePeriod == nil:
 		return observe.TerminationMode(nil)
+	default:
+		return observe.TerminationMode(&nc.Spec.TerminationGracePeriod.Duration)
 	}
-	return observe.TerminationMode(&nc.Spec.TerminationGracePeriod.Duration)
 }

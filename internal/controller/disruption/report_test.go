@@ -107,6 +107,9 @@ func TestDecisionsAreReported(t *testing.T) {
 		"a pod keeps a node":      {report: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
 		"nothing is gained":       {report: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
 		"the budgets keep a node": {report: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
+		"too many are unhealthy": {report: blocked(verdict.RepairBlocked), events: []string{
+			"Warning NodeRepairBlocked why" + on("Node"), "Warning NodeRepairBlocked why" + on("NodeClaim"), "Warning NodeRepairBlocked why" + on("NodePool"),
+		}},
 		"it only has to wait":     {report: blocked(verdict.ConsolidateAfterNotElapsed)},
 		"a budget allows nothing": {
 			report: func(l *Loop) {
@@ -116,10 +119,11 @@ func TestDecisionsAreReported(t *testing.T) {
 				})
 			},
 			events:  []string{"Normal DisruptionBlocked the budgets allow no disruption for Drifted now" + on("NodePool")},
-			counted: map[string]float64{"allowed p Empty": math.MaxInt32, "allowed p Underutilized": math.MaxInt32},
+			counted: map[string]float64{"allowed p empty": math.MaxInt32, "allowed p underutilized": math.MaxInt32},
 		},
 		"a budget allows some": {
 			report: func(l *Loop) {
+				l.Repair = true
 				l.reportPools(&cluster.Snapshot{
 					Nodes: []cluster.Node{
 						{Name: "a", Claim: "claim-a", Pool: "p", Initialized: true, Ready: true, DisruptionReason: disrupt.Drifted},
@@ -131,7 +135,8 @@ func TestDecisionsAreReported(t *testing.T) {
 				})
 			},
 			counted: map[string]float64{
-				"allowed p Drifted": 2, "allowed p Empty": 1, "allowed p Underutilized": 2, "going p Drifted": 2, "going p Empty": 2, "going p Underutilized": 2,
+				"allowed p drifted": 2, "allowed p empty": 1, "allowed p underutilized": 2, "going p drifted": 2, "going p empty": 2, "going p underutilized": 2,
+				"allowed p unhealthy": 2, "going p unhealthy": 1,
 			},
 		},
 		"a budget cannot be read": {

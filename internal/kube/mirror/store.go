@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	// StaticCapacity: the nodes of pools with replicas expire; else they are kept, for nothing
 	// would replace them.
 	StaticCapacity bool
+	// Repair says which conditions make a Node unhealthy; nil: none does.
+	Repair *cloud.RepairRules
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
 }
@@ -76,7 +79,7 @@ func NewStore(opts Options) *Store {
 		pools:       newPools(&opts, l),
 		daemons:     newDaemons(opts.Vocabulary),
 		volumes:     volumes,
-		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs},
+		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair},
 		namespaces:  map[string]map[string]string{},
 	}
 }

@@ -15,6 +15,9 @@
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
 //	pdb web allowed=1                                     a PodDisruptionBudget; running … pdb=web
 //
+// sick=Ready:False:5m:rank=1:bound=45s:reboot is what a repair policy says of a node: its repair is due
+// since five minutes.
+//
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
 // third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; prefer-spread, prefer-with,
 // prefer-apart and prefer-node=zone:In:a are preferences, given up in the order of the API.
@@ -138,19 +141,20 @@ func (p *parser) addType(name string, a *args) error {
 			t.Offerings = append(t.Offerings, o)
 		}
 	}
-	for _, text := range a.all("reserved") { // id:zone:left
+	for _, text := range a.all("reserved") { // id:zone:left, or full: it has no place left and is in order
 		parts := strings.Split(text, ":")
 		if len(parts) != 3 {
 			return fmt.Errorf("reserved=%s: want id:zone:left", text)
 		}
 		left, err := strconv.Atoi(parts[2])
-		if err != nil {
+		full := parts[2] == "full"
+		if err != nil && !full {
 			return err
 		}
 		capacities = append(capacities, label.Reserved)
 		t.Offerings = append(t.Offerings, catalog.Offering{
 			Zone: parts[1], CapacityType: label.Reserved, Labels: map[string]string{reservation: parts[0]},
-			Priced: true, PriceHourly: 0.0001, Available: left > 0, Reservation: parts[0], Left: left,
+			Priced: true, PriceHourly: 0.0001, Available: left > 0 || full, Reservation: parts[0], Left: left,
 		})
 	}
 	t.Requirements[label.CapacityType] = label.In(capacities...)
@@ -205,6 +209,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		n.Claim = a.text("claim", name)
 		n.Labels[label.NodePool] = n.Pool
 	}
+	n.Registered = kind != "claim" && !a.is("unregistered")
 	if kind == "claim" {
 		n.Claim, n.Initialized, n.Ready = name, false, false
 		types := a.words("types", "")
