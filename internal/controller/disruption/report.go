@@ -108,15 +108,38 @@ func (l *Loop) reportUndo(u *plan.Undo) {
 	l.Log.Info("took back a step", "step", u.Command, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
 }
 
+// reportReboot counts and says that a node is rebooted.
+func (l *Loop) reportReboot(snap *cluster.Snapshot, r *plan.Reboot) {
+	kind := kindOf(disrupt.Unhealthy, 1)
+	l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(observe.DecisionReboot, label(disrupt.Unhealthy), kind).Inc()
+	l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, observe.DecisionReboot, label(disrupt.Unhealthy), kind).Inc()
+	if nc, ok := l.Mirror.ClaimObject(r.Claim); ok {
+		l.countDisrupted(snap, plan.Removal{Node: r.Node, Claim: r.Claim, Pool: r.Pool, Reason: disrupt.Unhealthy, Condition: r.Condition, Bound: r.Bound}, nc)
+	}
+	l.Log.Info("rebooting node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "condition", r.Condition, "reason", r.Cause)
+}
+
 // reportRemoval counts and says that a node goes.
 func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
+	event := observe.DisruptionTerminating(r.Reason)
+	if kind := translate.Reclaimed(nc); r.Reason == disrupt.Interrupted && kind != "" {
+		event = observe.TerminatingOnInterruption(kind)
+	}
+	pods, idle := l.countDisrupted(snap, r, nc)
+	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
+	l.onNode(r.Node, r.Claim, event)
+}
+
+// countDisrupted counts a node that goes, or is rebooted, and its pods. It returns how many these are,
+// and since when none came or went.
+func (l *Loop) countDisrupted(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) (pods int, idle time.Duration) {
 	policy := ""
 	if pool, ok := snap.PoolByName(r.Pool); ok && r.Reason == disrupt.Underutilized {
 		policy = observe.PolicyLabel(pool.Policy)
 	}
-	reason, event := label(r.Reason), observe.DisruptionTerminating(r.Reason)
+	reason := label(r.Reason)
 	if kind := translate.Reclaimed(nc); r.Reason == disrupt.Interrupted && kind != "" {
-		reason, event = kind, observe.TerminatingOnInterruption(kind)
+		reason = kind
 	}
 	mode := terminationMode(r, nc)
 	capacityType := nc.Labels[karpenterv1.CapacityTypeLabelKey]
@@ -125,20 +148,18 @@ func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpent
 	}
 	how := []string{reason, r.Pool, capacityType, policy, mode}
 	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
-	pods, idle := 0, time.Duration(0)
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; n.Claim == r.Claim {
 			pods, idle = len(n.Reschedulable), snap.At.Sub(n.LastPodEvent).Round(time.Second)
 		}
 	}
 	l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods))
-	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
-	l.onNode(r.Node, r.Claim, event)
+	return pods, idle
 }
 
 // reportPools sets what the budgets allow now.
 func (l *Loop) reportPools(snap *cluster.Snapshot) {
-	opts := l.options(disrupt.Events{})
+	opts := disrupt.Options{Repair: disrupt.Repair{On: l.Repair}}
 	ledger := budget.Open(snap)
 	for i := range snap.Pools {
 		pool := snap.Pools[i].Name

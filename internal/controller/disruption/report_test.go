@@ -110,7 +110,7 @@ func TestDecisionsAreReported(t *testing.T) {
 		"too many are unhealthy": {report: blocked(verdict.RepairBlocked), events: []string{
 			"Warning NodeRepairBlocked why" + on("Node"), "Warning NodeRepairBlocked why" + on("NodeClaim"), "Warning NodeRepairBlocked why" + on("NodePool"),
 		}},
-		"it only has to wait":     {report: blocked(verdict.ConsolidateAfterNotElapsed)},
+		"it only has to wait": {report: blocked(verdict.ConsolidateAfterNotElapsed)},
 		"a budget allows nothing": {
 			report: func(l *Loop) {
 				l.reportPools(&cluster.Snapshot{

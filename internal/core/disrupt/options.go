@@ -31,10 +31,10 @@ func (o *Options) BudgetReasons() []string {
 type Repair struct {
 	// On: unhealthy nodes are repaired.
 	On bool
-	// CanReboot: instances can be rebooted; else their nodes are replaced. Reboots counts, by
-	// NodeClaim, how often that was done in the last day.
+	// CanReboot: instances can be rebooted; else their nodes are replaced, and so are those of the
+	// NodeClaims Escalated, which were rebooted often enough of late.
 	CanReboot bool
-	Reboots   map[string]int
+	Escalated []string
 }
 
 // TerminateFirst says for which reasons a node may be removed before anything is launched in its

@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -132,12 +133,11 @@ func (w *work) outage(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.RepairBlocked, n.Name, "%d of the %d nodes of pool %s are unhealthy, more than a fifth", h.unhealthy, h.nodes, n.Pool)
 }
 
-// reboots has a node rebooted if that is what repairs it. One that was rebooted rebootsMax times in a
-// day is replaced instead.
+// reboots has a node rebooted if that is what repairs it.
 func (w *work) reboots(i int) bool {
 	n := &w.snap.Nodes[i]
 	d, _ := diagnose(n, w.snap.At)
-	if !d.chief.Reboot || !w.opts.Repair.CanReboot || w.opts.Repair.Reboots[n.Claim] >= rebootsMax {
+	if !d.chief.Reboot || !w.opts.Repair.CanReboot || slices.Contains(w.opts.Repair.Escalated, n.Claim) {
 		return false
 	}
 	w.eligible[Unhealthy]++

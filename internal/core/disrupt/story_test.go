@@ -20,8 +20,8 @@ import (
 
 // TestStories runs the stories in testdata. "cluster" describes a cluster; "propose" prints
 // what should go and what stays, with pools in cooldown for a minute, or with spot-to-spot;
-// With terminate-first nodes may go before others are there, with reboots=(n1,n1) nodes may be rebooted,
-// of which some were. "place" prints where pending pods go beside commands in progress.
+// With terminate-first nodes may go before others are there, with reboots=n1 nodes may be rebooted,
+// but not n1 again. "place" prints where pending pods go beside commands in progress.
 //
 // "run" decides for some time, as often as the memory asks for it, with what it remembers
 // from the "run" before, and prints the decisions by the seconds at which they were made. Nothing
@@ -81,10 +81,7 @@ func (s *telling) propose(t *testing.T, d *datadriven.TestData) string {
 		case "terminate-first":
 			opts.TerminateFirst = disrupt.TerminateFirst{Drifted: true, Unhealthy: true}
 		case "reboots":
-			opts.Repair.CanReboot, opts.Repair.Reboots = true, map[string]int{}
-			for _, claim := range arg.Vals {
-				opts.Repair.Reboots[claim]++
-			}
+			opts.Repair.CanReboot, opts.Repair.Escalated = true, arg.Vals
 			continue
 		}
 		for _, pool := range arg.Vals {

@@ -61,13 +61,11 @@ const (
 	// Repair.
 
 	// rankWorth is how long a node waits for its repair until that is worth as much as the next
-	// higher priority. It is Karpenter's, as the two below are.
+	// higher priority. It is Karpenter's, and so is the next.
 	rankWorth = 30 * time.Minute
 	// unhealthyPart is the part of a pool's nodes that may be unhealthy before repair stops: one
 	// in five.
 	unhealthyPart = 5
-	// rebootsMax is how often a node is rebooted in a day before it is replaced.
-	rebootsMax = 2
 
 	// One decision.
 

@@ -31,6 +31,8 @@ const (
 	DecisionReplace = "replace"
 	// DecisionTerminateFirst: the node goes before anything is launched for its pods.
 	DecisionTerminateFirst = "terminate-first"
+	// DecisionReboot: its instance is rebooted, and the node stays.
+	DecisionReboot = "reboot"
 )
 
 // What pools that want balance decided about a step: label decision of consolidation_moves_total.
