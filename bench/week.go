@@ -164,9 +164,9 @@ func (r *weekRun) ask(ctx context.Context, s *scenario.Scenario) (*side, error) 
 	if err != nil {
 		return nil, err
 	}
-	quiet := r.runner
-	quiet.progress = io.Discard
-	return quiet.side(ctx, r.solver, read, r.path)
+	silent := r.runner
+	silent.progress = io.Discard
+	return silent.side(ctx, r.solver, read, r.path)
 }
 
 // countOf returns how many pods of a group a node has.
@@ -197,7 +197,7 @@ func writeWeek(b *strings.Builder, ours, theirs *week) {
 		return
 	}
 	b.WriteString("\n## A week\n\nSeven days of a mixed workload with topology spread and tight PodDisruptionBudgets on 15 to 20 nodes, spot where there is any. It rebuilds what a vendor\n" +
-		"published in 2026 (`bench/generate/week.go` says what was told and what was not): $703 with Karpenter, $401 with the vendor's product. Every half hour\n" +
+		"published in 2026 (`bench/generate/week.go` says what was published and what was not): $703 with Karpenter, $401 with the vendor's product. Every half hour\n" +
 		"the workload changes, pods without a node are placed, and the nodes are consolidated until nothing more is found. Plans are carried out at once and as\n" +
 		"they are, without the waits, the budgets and kube-scheduler's own choices that real clusters have: what is compared is the decisions. The bound is that\n" +
 		"of all pods on fresh nodes at each half hour. Dollars are those of the catalog's prices.\n\n" +

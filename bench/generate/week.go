@@ -10,11 +10,11 @@ import (
 )
 
 // Week is the workload of seven days, half hour by half hour. It rebuilds what a vendor
-// published in 2026 as a comparison with Karpenter, as far as that was described: instance
+// published in 2026 as a comparison with Karpenter, as far as that is described: instance
 // types of the categories c, m and r from generation 5 on, with 2 to 32 cpus, spot where there
 // is any; 15 to 20 nodes by day and about 8 by night; pods of many sizes, some of which fill
 // nodes badly, topology spread constraints and tight PodDisruptionBudgets; and requests that are
-// raised and lowered with the load every half hour. How many pods of which size was not told.
+// raised and lowered with the load every half hour. How many pods of which size was not published.
 type Week struct {
 	deployments []deployment
 }

@@ -47,11 +47,6 @@ type Provider interface {
 	List(ctx context.Context) ([]Instance, error)
 }
 
-// Repairer is a provider that knows which node conditions mean a broken instance.
-type Repairer interface {
-	RepairPolicies() []RepairPolicy
-}
-
 // Drifter is a provider that can find out whether an instance is still what its class would
 // launch now: another image or another network is drift.
 type Drifter interface {
@@ -103,12 +98,6 @@ type Notice struct {
 	Zone string
 	// Ends is when the instance is gone; zero: that is not said, or has happened.
 	Ends time.Time
-}
-
-// RepairPolicy says that a node whose condition has this status for this long is broken.
-type RepairPolicy struct {
-	ConditionType, ConditionStatus string
-	Toleration                     time.Duration
 }
 
 // Vocabulary is the labels a provider gives meaning to.

@@ -8,7 +8,7 @@ import (
 
 // gatesInert are the gates that Karpenter has and nothing here acts on.
 var gatesInert = []string{ //nolint:gochecknoglobals // a constant
-	"CapacityBuffer", "TerminateFirstDrift", "TerminateFirstRepair",
+	"CapacityBuffer",
 	"DRANVIDIAGPU", "DRAEFA", "RebootForRepair",
 }
 
@@ -27,7 +27,9 @@ func (s *Settings) inert() []string {
 		{!s.DisableControllerWarmup, "--disable-controller-warmup=false has no effect: caches are always filled while waiting for the lease"},
 		{s.LogErrorOutputPaths != "stderr", fmt.Sprintf("--log-error-output-paths=%s has no effect: errors of logging itself are not written", s.LogErrorOutputPaths)},
 		{!s.IgnoreDRARequests, "--ignore-dra-requests=false has no effect: nothing is launched for pods with resource claims"},
-		{gates["NodeRepair"] && !s.LegacyNodeRepair, "--legacy-node-repair=false has no effect: the gate NodeRepair repairs as Karpenter 1.14 does, past budgets; set it to true to say that you know"},
+		{s.LegacyNodeRepair && !gates["NodeRepair"], "--legacy-node-repair=true has no effect: the gate NodeRepair is off"},
+		{gates["TerminateFirstRepair"] && !gates["NodeRepair"], "--feature-gates: TerminateFirstRepair=true has no effect: the gate NodeRepair is off"},
+		{gates["TerminateFirstRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--feature-gates: TerminateFirstRepair=true has no effect: legacy-node-repair is on"},
 		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
 	} {
 		if c.asks {

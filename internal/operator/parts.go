@@ -37,6 +37,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/reservation"
 	"github.com/dovetail-sh/dovetail/internal/controller/static"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
@@ -108,7 +109,12 @@ func (p *Parts) feed(ctx context.Context) error {
 	if err != nil {
 		return &configError{err}
 	}
+	rules, err := p.repairRules()
+	if err != nil {
+		return err
+	}
 	p.mirror = mirror.NewStore(mirror.Options{
+		Repair:     rules,
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
 			p.Log.Warn("cost of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
@@ -162,6 +168,7 @@ func (p *Parts) loops() []registrant {
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
 			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced, Journal: p.Journal,
+			Repair: p.repairs(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
 		},
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.Log},
 		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log},
@@ -171,7 +178,7 @@ func (p *Parts) loops() []registrant {
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
 		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Now: p.Now, Single: p.singles()},
 	}
-	if policies := p.repairPolicies(); len(policies) > 0 {
+	if policies := p.legacyPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic})
 	}
 	if p.gate("NodeOverlay") {
@@ -221,13 +228,41 @@ func (p *Parts) reserves() bool {
 	return p.gate("ReservedCapacity") && len(p.Cloud.Vocabulary().ReservationKeys) > 0
 }
 
-// repairPolicies returns which node conditions the provider considers unhealthy; none: nothing is repaired.
-func (p *Parts) repairPolicies() []cloud.RepairPolicy {
-	repairer, able := p.Cloud.(cloud.Repairer)
-	if !p.gate("NodeRepair") || !able {
+// repairs reports whether unhealthy nodes are repaired as other nodes are disrupted.
+func (p *Parts) repairs() bool { return p.gate("NodeRepair") && !p.Settings.LegacyNodeRepair }
+
+// repairRules returns which node conditions the provider considers unhealthy; nil: nothing is repaired.
+func (p *Parts) repairRules() (*cloud.RepairRules, error) {
+	if !p.repairs() {
+		return nil, nil
+	}
+	var policies []cloud.RepairPolicy
+	if repairer, able := p.Cloud.(cloud.Repairer); able {
+		policies = repairer.RepairPolicies()
+	}
+	if len(policies) == 0 {
+		return nil, &configError{errors.New("the gate NodeRepair is on, and the provider has no repair policies")}
+	}
+	rules, err := cloud.NewRepairRules(policies)
+	if err != nil {
+		return nil, &configError{fmt.Errorf("the gate NodeRepair is on, and the provider's repair policies are not valid: %w", err)}
+	}
+	return rules, nil
+}
+
+// legacyPolicies returns which node conditions make repair remove a node as Karpenter 1.14 did; none:
+// that is not wanted.
+func (p *Parts) legacyPolicies() []cloud.RepairPolicy {
+	if !p.gate("NodeRepair") || p.repairs() {
 		return nil
 	}
-	return repairer.RepairPolicies()
+	if legacy, able := p.Cloud.(cloud.LegacyRepairer); able {
+		return legacy.LegacyRepairPolicies()
+	}
+	if repairer, able := p.Cloud.(cloud.Repairer); able {
+		return repairer.RepairPolicies()
+	}
+	return nil
 }
 
 // measured returns the provider with its calls counted under a controller's name.

@@ -13,25 +13,35 @@ type (
 )
 
 func (mender) RepairPolicies() []cloud.RepairPolicy {
-	return []cloud.RepairPolicy{{ConditionType: "Ready", ConditionStatus: "False"}}
+	return []cloud.RepairPolicy{{ConditionType: "Ready", ConditionStatus: "False", Action: cloud.ReplaceNode}}
 }
+
+// bungler is a cloud whose policies are wrong.
+type bungler struct{ cloud.Provider }
+
+func (bungler) RepairPolicies() []cloud.RepairPolicy { return []cloud.RepairPolicy{{}} }
 
 func TestRepairNeedsItsGateAndAProviderThatIsAble(t *testing.T) {
 	t.Parallel()
+	type want struct{ rules, legacy, fails bool }
 	for name, c := range map[string]struct {
-		gates string
-		cloud cloud.Provider
-		want  int
+		gates  string
+		legacy bool
+		cloud  cloud.Provider
+		want   want
 	}{
-		"by default nothing is repaired":         {featureGatesDefault, mender{}, 0},
-		"with the gate it is":                    {"NodeRepair=true", mender{}, 1},
-		"not if nobody knows what broken means":  {"NodeRepair=true", bystander{}, 0},
-		"not if the gate is closed":              {"NodeRepair=false", mender{}, 0},
-		"gates that cannot be read open nothing": {"NodeRepair", mender{}, 0},
+		"by default nothing is repaired":          {featureGatesDefault, false, mender{}, want{}},
+		"with the gate it is":                     {"NodeRepair=true", false, mender{}, want{rules: true}},
+		"or as it was done before":                {"NodeRepair=true", true, mender{}, want{legacy: true}},
+		"not if nobody knows what broken means":   {"NodeRepair=true", false, bystander{}, want{fails: true}},
+		"not if what broken means makes no sense": {"NodeRepair=true", false, bungler{}, want{fails: true}},
+		"not if the gate is closed":               {"NodeRepair=false", true, mender{}, want{}},
+		"gates that cannot be read open nothing":  {"NodeRepair", false, mender{}, want{}},
 	} {
-		p := &Parts{Settings: &Settings{FeatureGates: c.gates}, Cloud: c.cloud}
-		if got := len(p.repairPolicies()); got != c.want {
-			t.Errorf("%s: %d policies, want %d", name, got, c.want)
+		p := &Parts{Settings: &Settings{FeatureGates: c.gates, LegacyNodeRepair: c.legacy}, Cloud: c.cloud}
+		rules, err := p.repairRules()
+		if got := (want{rules != nil, len(p.legacyPolicies()) > 0, err != nil}); got != c.want {
+			t.Errorf("%s: %+v (%v), want %+v", name, got, err, c.want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestGangs(t *testing.T) {
 	if claims := claimCount(t, c); claims != 3 {
 		t.Errorf("%d NodeClaims, want 2 for the first gang and 1 for a pod without a gang", claims)
 	}
-	testkit.Eventually(t, patience, func() error { return isTold(t, c, "large-0", "PodGroup large") })
+	testkit.Eventually(t, patience, func() error { return hasEvent(t, c, "large-0", "PodGroup large") })
 
 	limitPool(t, c, "200")
 	awaitGang(t, c, "large", 4)
@@ -78,7 +78,7 @@ func TestGangs(t *testing.T) {
 	}
 
 	drift(t, c)
-	testkit.Eventually(t, patience, func() error { return isTold(t, c, "", "PodGroup default/twelve, which needs 12 of its 12") })
+	testkit.Eventually(t, patience, func() error { return hasEvent(t, c, "", "PodGroup default/twelve, which needs 12 of its 12") })
 	awaitGang(t, c, "twelve", 12)
 	if t.Failed() {
 		t.Logf("%s", process)
@@ -243,8 +243,8 @@ func drift(t *testing.T, c client.Client) {
 	}
 }
 
-// isTold returns an error unless an event has the text, on the pod or, if that is empty, on anything.
-func isTold(t *testing.T, c client.Client, pod, text string) error {
+// hasEvent returns an error unless an event has the text, on the pod or, if that is empty, on anything.
+func hasEvent(t *testing.T, c client.Client, pod, text string) error {
 	t.Helper()
 	var events corev1.EventList
 	if err := c.List(t.Context(), &events, client.InNamespace("default")); err != nil {

@@ -47,6 +47,8 @@ const (
 	// DisruptionCostAnnotationKey says on a pod how much its eviction costs, as a 32-bit number:
 	// where nodes are removed by our choice, those whose pods cost less go first.
 	DisruptionCostAnnotationKey = Group + "/disruption-cost"
+	// DoNotRepairAnnotationKey on a Node is "true" if it must not be repaired.
+	DoNotRepairAnnotationKey = Group + "/do-not-repair"
 	// NodePoolHashAnnotationKey holds the hash of the NodePool's template, on the
 	// NodePool, its NodeClaims and its Nodes.
 	NodePoolHashAnnotationKey = Group + "/nodepool-hash"

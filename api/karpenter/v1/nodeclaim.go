@@ -18,6 +18,9 @@ const (
 	ConditionTypeConsolidatable = "Consolidatable"
 	// ConditionTypeDrifted is present while the node is not what its pool or class asks for.
 	ConditionTypeDrifted = "Drifted"
+	// ConditionTypeRebooting is True while the claim's instance is rebooted in place. Ready does not
+	// follow from it.
+	ConditionTypeRebooting = "Rebooting"
 	// ConditionTypeDisruptionReason is present while a disruption holds the claim.
 	ConditionTypeDisruptionReason = "DisruptionReason"
 	// ConditionTypeConsistentStateFound says whether the node is as large as was promised.

@@ -164,7 +164,7 @@ const (
 // +kubebuilder:validation:Enum:={Underutilized,Empty,Drifted,Unhealthy}
 type DisruptionReason string
 
-// The values of DisruptionReason. Nothing here is disrupted for Unhealthy: repair asks no budget.
+// The values of DisruptionReason. Unhealthy is node repair.
 const (
 	DisruptionReasonUnderutilized DisruptionReason = "Underutilized"
 	DisruptionReasonEmpty         DisruptionReason = "Empty"

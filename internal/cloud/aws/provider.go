@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -157,19 +156,4 @@ func (p *Provider) Watch(ctx context.Context, report func(context.Context, cloud
 // notifier reports the notices that are about instances of this cluster.
 func (p *Provider) notifier(report reporter) *notifier {
 	return &notifier{instances: p.instances, report: report}
-}
-
-// RepairPolicies says how long a node may have a condition that means a broken instance. Those
-// beyond Ready are set by EKS' node monitoring agent.
-func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
-	const usual, accelerator = 30 * time.Minute, 10 * time.Minute
-	of := func(condition string, status corev1.ConditionStatus, toleration time.Duration) cloud.RepairPolicy {
-		return cloud.RepairPolicy{ConditionType: condition, ConditionStatus: string(status), Toleration: toleration}
-	}
-	return []cloud.RepairPolicy{
-		of(string(corev1.NodeReady), corev1.ConditionFalse, usual), of(string(corev1.NodeReady), corev1.ConditionUnknown, usual),
-		of("AcceleratedHardwareReady", corev1.ConditionFalse, accelerator), of("StorageReady", corev1.ConditionFalse, usual),
-		of("NetworkingReady", corev1.ConditionFalse, usual), of("KernelReady", corev1.ConditionFalse, usual),
-		of("ContainerRuntimeReady", corev1.ConditionFalse, usual),
-	}
 }

@@ -24,8 +24,10 @@ const (
 	providerName = "kwok"
 	classKind    = "KWOKNodeClass"
 
-	// repairToleration is how long a Node may be not ready before its instance counts as broken.
-	repairToleration = 10 * time.Minute
+	// notReadyToleration is how long a Node may be not ready before its instance counts as broken,
+	// and faultToleration how long it may have one of the conditions that are KWOK's alone.
+	notReadyToleration = 10 * time.Minute
+	faultToleration    = 30 * time.Second
 )
 
 // Options are what a Provider needs beside a client.
@@ -108,15 +110,27 @@ func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Ty
 	return p.types, nil
 }
 
-// RepairPolicies says that a Node that has not been ready for ten minutes is broken.
+// RepairPolicies says that a Node that has not been ready for ten minutes is broken, and that two
+// conditions, which tests set, mean that it has to be replaced or rebooted.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
-	var policies []cloud.RepairPolicy
-	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
-		policies = append(policies, cloud.RepairPolicy{
-			ConditionType: string(corev1.NodeReady), ConditionStatus: string(status), Toleration: repairToleration,
-		})
+	return []cloud.RepairPolicy{
+		{
+			ConditionType: string(corev1.NodeReady), ConditionStatus: string(corev1.ConditionFalse),
+			Toleration: notReadyToleration, TerminationGracePeriod: new(time.Duration(0)), Action: cloud.ReplaceNode,
+		},
+		{
+			ConditionType: string(corev1.NodeReady), ConditionStatus: string(corev1.ConditionUnknown), ReasonRegex: ".*",
+			Toleration: notReadyToleration, TerminationGracePeriod: new(time.Duration(0)), Action: cloud.ReplaceNode,
+		},
+		{
+			ConditionType: "KWOKUnhealthy", ConditionStatus: string(corev1.ConditionTrue), ReasonRegex: ".*",
+			Toleration: faultToleration, TerminationGracePeriod: new(45 * time.Second), Action: cloud.ReplaceNode,
+		},
+		{
+			ConditionType: "KWOKRebootRequired", ConditionStatus: string(corev1.ConditionTrue), ReasonRegex: ".*",
+			Toleration: faultToleration, TerminationGracePeriod: new(time.Minute), Action: cloud.RebootNode,
+		},
 	}
-	return policies
 }
 
 // getClass returns the class; cloud.ErrNotFound if there is none.

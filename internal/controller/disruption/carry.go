@@ -51,6 +51,19 @@ func (l *Loop) taintSoftly(ctx context.Context, p *plan.Disruption) error {
 	return errors.Join(harmless(l.Disrupter.AddSoftTaint(ctx, p.SoftTaints)), harmless(l.Disrupter.RemoveSoftTaint(ctx, p.SoftTaintsOver)))
 }
 
+// reboot requests the reboots of nodes.
+func (l *Loop) reboot(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
+	var errs []error
+	for i := range p.Reboots {
+		err := l.Reboots.Request(ctx, &p.Reboots[i])
+		errs = append(errs, harmless(err))
+		if err == nil {
+			l.reportReboot(snap, &p.Reboots[i])
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // begin begins new steps. One that fails halfway is found incomplete by a later look.
 func (l *Loop) begin(ctx context.Context, p *plan.Disruption) error {
 	errs := make([]error, len(p.Commands))

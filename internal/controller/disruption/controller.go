@@ -1,14 +1,17 @@
 package disruption
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
@@ -26,6 +29,11 @@ type Loop struct {
 	Synced    func() bool
 	Pack      pack.Options
 	Terms     consolidate.Terms
+	// Repair: unhealthy nodes are repaired. TerminateFirst says which nodes go before others are there.
+	Repair bool
+	// Reboots has nodes rebooted; nil: they are replaced instead.
+	Reboots        Reboots
+	TerminateFirst disrupt.TerminateFirst
 	// Quarantine has the pods that no decision of this loop is about.
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
@@ -34,6 +42,14 @@ type Loop struct {
 	begun bool
 	// memory is the core's: it is handed in with one decision as the one before returned it.
 	memory disrupt.Memory
+}
+
+// Reboots has nodes rebooted in place.
+type Reboots interface {
+	// Request begins a reboot. It is an error if one is in progress, or the claim is being deleted.
+	Request(ctx context.Context, r *plan.Reboot) error
+	// IsEscalated reports whether a claim was rebooted so often of late that it is to be replaced.
+	IsEscalated(claim types.UID) bool
 }
 
 // Register adds the loop to the manager; it runs on the leader only.

@@ -61,7 +61,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
 	asked := &record.Decision{
 		Loop: record.Disruption, Snapshot: snap, Memory: l.memory,
-		Disrupt: disrupt.Options{Grace: grace, Pack: l.Pack, Terms: l.Terms, Events: events},
+		Disrupt: l.options(snap, events),
 	}
 	start := l.Now()
 	next, err := l.decide(asked)
@@ -83,6 +83,29 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.reportScores(p)
 	l.reportBlocked(snap, p)
 	return err
+}
+
+// options are those of one decision.
+func (l *Loop) options(snap *cluster.Snapshot, events disrupt.Events) disrupt.Options {
+	return disrupt.Options{
+		Grace: grace, Pack: l.Pack, Terms: l.Terms, Events: events,
+		Repair:         disrupt.Repair{On: l.Repair, CanReboot: l.Reboots != nil, Escalated: l.escalated(snap)},
+		TerminateFirst: l.TerminateFirst,
+	}
+}
+
+// escalated returns the claims of unhealthy nodes that are to be replaced rather than rebooted again.
+func (l *Loop) escalated(snap *cluster.Snapshot) (claims []string) {
+	if l.Reboots == nil {
+		return nil
+	}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if nc, ok := l.Mirror.ClaimObject(n.Claim); ok && len(n.Ailments) > 0 && l.Reboots.IsEscalated(nc.UID) {
+			claims = append(claims, n.Claim)
+		}
+	}
+	return claims
 }
 
 // observeDecision counts and logs how a decision went.
@@ -128,7 +151,7 @@ func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 // carryOut does what the plan says. One part that fails is no reason to leave out another.
 func (l *Loop) carryOut(ctx context.Context, snap *cluster.Snapshot, p *plan.Disruption) error {
 	end := l.Metrics.Reconcile("disruption.queue", l.Now)
-	err := errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.taintSoftly(ctx, p), l.begin(ctx, p))
+	err := errors.Join(l.takeBack(ctx, p), l.finish(ctx, snap, p), l.taintSoftly(ctx, p), l.reboot(ctx, snap, p), l.begin(ctx, p))
 	end(err)
 	return err
 }

@@ -40,17 +40,17 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	if err != nil {
 		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
 	}
-	decision := observe.DecisionDelete
-	if len(s.Launch) > 0 {
-		decision = observe.DecisionReplace
-	}
 	if err == nil {
+		decision := decisionOf(s)
 		l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
 		pools := map[string]bool{}
 		for _, r := range s.Remove {
 			if !pools[r.Pool] {
 				pools[r.Pool] = true
 				l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
+				if s.TerminateFirst != "" {
+					l.Metrics.VoluntaryDisruptionTerminateFirstDecisions.WithLabelValues(r.Pool, label(s.Reason), s.TerminateFirst).Inc()
+				}
 			}
 		}
 	}
@@ -71,6 +71,18 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	}
 	l.Log.Info("began step", "step", s.ID, "reason", s.Reason, "nodes", nodes, "replacements", claims,
 		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
+}
+
+// decisionOf returns the label decision of a step.
+func decisionOf(s *plan.Command) string {
+	switch {
+	case s.TerminateFirst != "":
+		return observe.DecisionTerminateFirst
+	case len(s.Launch) > 0:
+		return observe.DecisionReplace
+	default:
+		return observe.DecisionDelete
+	}
 }
 
 // reportUndo counts and logs a step that is undone.
@@ -96,31 +108,58 @@ func (l *Loop) reportUndo(u *plan.Undo) {
 	l.Log.Info("took back a step", "step", u.Command, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
 }
 
+// reportReboot counts and says that a node is rebooted.
+func (l *Loop) reportReboot(snap *cluster.Snapshot, r *plan.Reboot) {
+	kind := kindOf(disrupt.Unhealthy, 1)
+	l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(observe.DecisionReboot, label(disrupt.Unhealthy), kind).Inc()
+	l.Metrics.VoluntaryDisruptionDecisionsByNodePool.WithLabelValues(r.Pool, observe.DecisionReboot, label(disrupt.Unhealthy), kind).Inc()
+	if nc, ok := l.Mirror.ClaimObject(r.Claim); ok {
+		l.countDisrupted(snap, plan.Removal{Node: r.Node, Claim: r.Claim, Pool: r.Pool, Reason: disrupt.Unhealthy, Condition: r.Condition, Bound: r.Bound}, nc)
+	}
+	l.Log.Info("rebooting node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "condition", r.Condition, "reason", r.Cause)
+}
+
 // reportRemoval counts and says that a node goes.
 func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) {
+	event := observe.DisruptionTerminating(r.Reason)
+	if kind := translate.Reclaimed(nc); r.Reason == disrupt.Interrupted && kind != "" {
+		event = observe.TerminatingOnInterruption(kind)
+	}
+	pods, idle := l.countDisrupted(snap, r, nc)
+	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
+	l.onNode(r.Node, r.Claim, event)
+}
+
+// countDisrupted counts a node that goes, or is rebooted, and its pods. It returns how many these are,
+// and since when none came or went.
+func (l *Loop) countDisrupted(snap *cluster.Snapshot, r plan.Removal, nc *karpenterv1.NodeClaim) (pods int, idle time.Duration) {
 	policy := ""
 	if pool, ok := snap.PoolByName(r.Pool); ok && (r.Reason == disrupt.Underutilized || r.Reason == disrupt.Empty) {
 		policy = observe.PolicyLabel(pool.Policy)
 	}
-	reason, event := label(r.Reason), observe.DisruptionTerminating(r.Reason)
+	reason := label(r.Reason)
 	if kind := translate.Reclaimed(nc); r.Reason == disrupt.Interrupted && kind != "" {
-		reason, event = kind, observe.TerminatingOnInterruption(kind)
+		reason = kind
 	}
-	how := []string{reason, r.Pool, nc.Labels[karpenterv1.CapacityTypeLabelKey], policy, terminationMode(nc)}
+	mode := terminationMode(r, nc)
+	capacityType := nc.Labels[karpenterv1.CapacityTypeLabelKey]
+	if r.Reason == disrupt.Unhealthy {
+		l.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(observe.ConditionLabel(r.Condition), r.Pool, capacityType, nc.Status.ImageID, mode).Inc()
+	}
+	how := []string{reason, r.Pool, capacityType, policy, mode}
 	l.Metrics.NodeClaimsDisrupted.WithLabelValues(how...).Inc()
-	pods, idle := 0, time.Duration(0)
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; n.Claim == r.Claim {
 			pods, idle = len(n.Reschedulable), snap.At.Sub(n.LastPodEvent).Round(time.Second)
 		}
 	}
 	l.Metrics.PodsDisruptionInitiated.WithLabelValues(how...).Add(float64(pods))
-	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
-	l.onNode(r.Node, r.Claim, event)
+	return pods, idle
 }
 
 // reportPools sets what the budgets allow now.
 func (l *Loop) reportPools(snap *cluster.Snapshot) {
+	opts := disrupt.Options{Repair: disrupt.Repair{On: l.Repair}}
 	ledger := budget.Open(snap)
 	for i := range snap.Pools {
 		pool := snap.Pools[i].Name
@@ -134,9 +173,9 @@ func (l *Loop) reportPools(snap *cluster.Snapshot) {
 				l.onPool(pool, observe.PoolDisruptionBlocked(fmt.Sprintf("spec.disruption.budgets[%d] cannot be read and so allows nothing: %s", n, b.Invalid)))
 			}
 		}
-		for _, reason := range disrupt.BudgetReasons() {
+		for _, reason := range opts.BudgetReasons() {
 			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, label(reason)).Set(float64(ledger.Allowed(pool, reason)))
-			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, label(reason)).Set(float64(ledger.Used(pool)))
+			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, label(reason)).Set(float64(ledger.Used(pool, reason)))
 			if l.hasNodes(snap, pool) && ledger.Allowed(pool, reason) == 0 {
 				l.onPool(pool, observe.PoolDisruptionBlocked("the budgets allow no disruption for "+reason+" now"))
 			}
@@ -215,6 +254,9 @@ func (l *Loop) reportBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 			l.onNode(n.Name, n.Claim, observe.DisruptionBlocked(why.Detail))
 		case verdict.Unconsolidatable:
 			l.onNode(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
+		case verdict.RepairBlocked:
+			l.onNode(n.Name, n.Claim, observe.NodeRepairBlocked(why.Detail))
+			l.onPool(n.Pool, observe.NodeRepairBlocked(why.Detail))
 		case verdict.BudgetExhausted:
 			l.onPool(n.Pool, observe.PoolDisruptionBlocked(why.Detail))
 		default: // it only has to wait
@@ -238,9 +280,15 @@ func (l *Loop) onPool(pool string, e observe.Event) {
 	}
 }
 
-func terminationMode(nc *karpenterv1.NodeClaim) string {
-	if nc.Spec.TerminationGracePeriod == nil {
+// terminationMode returns the label termination_mode of a removal: by the bound of its own, or else by
+// the claim's terminationGracePeriod.
+func terminationMode(r plan.Removal, nc *karpenterv1.NodeClaim) string {
+	switch {
+	case r.Bound.IsSet:
+		return observe.TerminationMode(&r.Bound.Within)
+	case nc.Spec.TerminationGracePeriod == nil:
 		return observe.TerminationMode(nil)
+	default:
+		return observe.TerminationMode(&nc.Spec.TerminationGracePeriod.Duration)
 	}
-	return observe.TerminationMode(&nc.Spec.TerminationGracePeriod.Duration)
 }

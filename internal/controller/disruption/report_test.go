@@ -123,7 +123,10 @@ func TestDecisionsAreReported(t *testing.T) {
 		"a pod keeps a node":      {report: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
 		"nothing is gained":       {report: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
 		"the budgets keep a node": {report: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
-		"it only has to wait":     {report: blocked(verdict.ConsolidateAfterNotElapsed)},
+		"too many are unhealthy": {report: blocked(verdict.RepairBlocked), events: []string{
+			"Warning NodeRepairBlocked why" + on("Node"), "Warning NodeRepairBlocked why" + on("NodeClaim"), "Warning NodeRepairBlocked why" + on("NodePool"),
+		}},
+		"it only has to wait": {report: blocked(verdict.ConsolidateAfterNotElapsed)},
 		"a budget allows nothing": {
 			report: func(l *Loop) {
 				l.reportPools(&cluster.Snapshot{
@@ -136,6 +139,7 @@ func TestDecisionsAreReported(t *testing.T) {
 		},
 		"a budget allows some": {
 			report: func(l *Loop) {
+				l.Repair = true
 				l.reportPools(&cluster.Snapshot{
 					Nodes: []cluster.Node{
 						{Name: "a", Claim: "claim-a", Pool: "p", Initialized: true, Ready: true, DisruptionReason: disrupt.Drifted},
@@ -148,6 +152,7 @@ func TestDecisionsAreReported(t *testing.T) {
 			},
 			counted: map[string]float64{
 				"allowed p drifted": 2, "allowed p empty": 1, "allowed p underutilized": 2, "going p drifted": 2, "going p empty": 2, "going p underutilized": 2,
+				"allowed p unhealthy": 2, "going p unhealthy": 1,
 			},
 		},
 		"a budget cannot be read": {

@@ -92,7 +92,7 @@ func repairs(t *testing.T, w *world) {
 	w.gone(t, held, guarded, node, claim)
 	w.event(t, held, "Disrupted")
 	w.event(t, claim, "DisruptionTerminating")
-	if n := count(t, w.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues("broken", "", claim.Labels[karpenterv1.CapacityTypeLabelKey], "")); n != 1 {
+	if n := count(t, w.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues("broken", "", claim.Labels[karpenterv1.CapacityTypeLabelKey], "", "forceful")); n != 1 {
 		t.Errorf("nodeclaims_unhealthy_disrupted_total is %v, want 1", n)
 	}
 	stopsRepair(t, w)

@@ -79,7 +79,7 @@ func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answe
 	p.Metrics.Disrupted(p.claim, reason, "", pods)
 }
 
-// plannedPods returns the pods to tell that the claim is deleted because it got no instance.
+// plannedPods returns the pods that get an event when the claim is deleted because it got no instance.
 func (p *reconciliation) plannedPods(reason string) []*corev1.Pod {
 	if reason != core.ReasonNoCapacity || p.Planned == nil {
 		return nil

@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// patience is how long a node may wait for this loop, should it not run. lookMost is how long the
-	// loop may look at nothing while something is due.
+	// patience is how long a node may wait for this loop, should it not run. pauseMost is how long the
+	// loop may decide nothing while something is due.
 	patience = 30 * time.Second
-	lookMost = 10 * time.Second
+	pauseMost = 10 * time.Second
 	// openKept is how long it is remembered that a node was opened.
 	openKept = 10 * time.Second
 	// openSoon is how long a node may take to be open once it was its turn.
@@ -164,8 +164,8 @@ func (l *Loop) observe(ctx context.Context) (until time.Time) {
 		return again
 	}
 	step := nominate.Next(l.view())
-	if last := l.Now().Add(lookMost); step.Until.After(last) {
-		step.Until = last // MayOpen takes a loop that has not looked for long for dead
+	if last := l.Now().Add(pauseMost); step.Until.After(last) {
+		step.Until = last // MayOpen takes a loop that has not decided for long for dead
 	}
 	if err := l.Nominator.Clear(ctx, step.Clear); err != nil {
 		l.failed(ctx, err)

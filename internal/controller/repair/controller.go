@@ -1,5 +1,6 @@
-// Package repair is the loop that replaces broken Nodes: those that were unhealthy for longer than
-// the provider's repair policies tolerate. If many are unhealthy at once it stops and reports it.
+// Package repair is the loop that removes broken Nodes as Karpenter 1.14 did: at once, without regard
+// to budgets. It runs only with the setting legacy-node-repair; else core/disrupt replaces broken
+// nodes. If many Nodes of a NodePool are unhealthy at once it stops and reports it.
 package repair
 
 import (
@@ -7,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -148,34 +147,35 @@ func (c *Controller) static(ctx context.Context, pool string) (string, error) {
 	return pool, nil
 }
 
-// unhealthyCounts counts the unhealthy Nodes in the cluster and, if the Node has a pool, in its pool.
+// unhealthyCounts counts the unhealthy Nodes in the Node's pool or, if it has none, in the cluster.
 func (c *Controller) unhealthyCounts(ctx context.Context, pool string) ([]lifecycle.UnhealthyCount, error) {
 	var nodes corev1.NodeList
 	if err := c.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	all, own := lifecycle.UnhealthyCount{Name: "the cluster"}, lifecycle.UnhealthyCount{Name: "pool " + pool}
+	count := lifecycle.UnhealthyCount{Name: "pool " + pool}
+	if pool == "" {
+		count.Name = "the cluster"
+	}
 	policies := c.policies()
 	for i := range nodes.Items {
-		n := 0
+		if pool != "" && nodes.Items[i].Labels[karpenterv1.NodePoolLabelKey] != pool {
+			continue
+		}
+		count.Nodes++
 		if _, sick := lifecycle.Diagnose(translate.NodeConditions(&nodes.Items[i]), policies); sick {
-			n = 1
-		}
-		all.Nodes, all.Sick = all.Nodes+1, all.Sick+n
-		if nodes.Items[i].Labels[karpenterv1.NodePoolLabelKey] == pool {
-			own.Nodes, own.Sick = own.Nodes+1, own.Sick+n
+			count.Sick++
 		}
 	}
-	if pool == "" {
-		return []lifecycle.UnhealthyCount{all}, nil
-	}
-	return []lifecycle.UnhealthyCount{own, all}, nil
+	return []lifecycle.UnhealthyCount{count}, nil
 }
 
 func (c *Controller) policies() []lifecycle.RepairPolicy {
 	policies := make([]lifecycle.RepairPolicy, 0, len(c.Policies))
 	for _, p := range c.Policies {
-		policies = append(policies, lifecycle.RepairPolicy{Type: p.ConditionType, Status: p.ConditionStatus, Toleration: p.Toleration})
+		if p.Action != cloud.RebootNode {
+			policies = append(policies, lifecycle.RepairPolicy{Type: p.ConditionType, Status: p.ConditionStatus, Reason: p.ReasonRegex, Toleration: p.Toleration})
+		}
 	}
 	return policies
 }
@@ -187,25 +187,11 @@ func (c *Controller) reportRepaired(ctx context.Context, node *corev1.Node, clai
 	}
 	c.Metrics.Disrupted(claim, observe.ReasonUnhealthy, "", translate.CountReschedulable(pods))
 	pool := claim.Labels[karpenterv1.NodePoolLabelKey]
-	c.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snakeCase(ailment.Type), pool,
-		claim.Labels[karpenterv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
+	c.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(observe.ConditionLabel(ailment.Type), pool,
+		claim.Labels[karpenterv1.CapacityTypeLabelKey], claim.Status.ImageID, observe.TerminationMode(new(time.Duration(0)))).Inc()
 	why := observe.DisruptionTerminating(fmt.Sprintf("Unhealthy: condition %s is %s", ailment.Type, ailment.Status))
 	c.Events.Event(node, why)
 	c.Events.Event(claim, why)
 	c.Log.Info("replacing broken node", "node", node.Name, "claim", claim.Name, "pool", pool,
 		"condition", ailment.Type, "status", ailment.Status, "since", ailment.Since)
-}
-
-// snakeCase returns DiskPressure as disk_pressure, and ACMEBroken as acme_broken.
-func snakeCase(words string) string {
-	var b strings.Builder
-	runes := []rune(words)
-	for i, r := range runes {
-		begins := unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
-		if begins {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }

@@ -1,6 +1,6 @@
 // Package budget says how many nodes of a NodePool may be disrupted now: the pool's budgets, less
-// the nodes that are already being disrupted or are not ready. It may import cluster. Read Open
-// first.
+// the nodes that are already being disrupted or are not ready. It may import cluster and plan. Read
+// Open first.
 package budget
 
 import (
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
 // Ledger are the budgets of all pools at the instant of a snapshot, and how far they are
@@ -17,11 +18,11 @@ type Ledger struct {
 }
 
 // account is one pool's. Nodes count once they are initialized and until the termination of
-// their instance is asked for.
+// their instance is asked for. While they reboot they count, too.
 type account struct {
 	budgets []cluster.Budget
-	// total counts all nodes; going are marked or leaving; unwell are the others that
-	// are not ready.
+	// total counts all nodes; going are marked, leaving or rebooting; unwell are the others that
+	// are not ready. These do not count for Unhealthy: repair is for them.
 	total, going, unwell int
 	// goingFor counts those that are marked, or leave after having been, by reason.
 	goingFor map[string]int
@@ -36,12 +37,12 @@ func Open(snap *cluster.Snapshot) *Ledger {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		a := b.pools[n.Pool]
-		if a == nil || n.Claim == "" || !n.Initialized || n.Ending {
+		if a == nil || n.Claim == "" || !n.Initialized && !n.Rebooting || n.Ending {
 			continue
 		}
 		a.total++
 		switch {
-		case n.Deleting || n.DisruptionReason != "":
+		case n.Deleting || n.Rebooting || n.DisruptionReason != "":
 			a.going++
 			a.goingFor[n.DisruptionReason]++
 		case !n.Ready:
@@ -62,17 +63,23 @@ func (b *Ledger) Allowed(pool, reason string) int {
 	return allowed(a.budgets, reason, a.total)
 }
 
-// Used returns how many nodes of the pool use its budgets up.
-func (b *Ledger) Used(pool string) int {
+// Used returns how many nodes of the pool use up its budgets for the reason.
+func (b *Ledger) Used(pool, reason string) int {
 	a := b.pools[pool]
-	if a == nil {
+	switch {
+	case a == nil:
 		return 0
+	case reason == plan.Unhealthy:
+		return a.going
+	default:
+		return a.going + a.unwell
 	}
-	return a.going + a.unwell
 }
 
 // Left returns how many more nodes of the pool may be disrupted for the reason.
-func (b *Ledger) Left(pool, reason string) int { return max(0, b.Allowed(pool, reason)-b.Used(pool)) }
+func (b *Ledger) Left(pool, reason string) int {
+	return max(0, b.Allowed(pool, reason)-b.Used(pool, reason))
+}
 
 // Most returns how many nodes of the pool may be disrupted for the reason once those
 // that are being disrupted now have gone.

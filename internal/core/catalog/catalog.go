@@ -168,6 +168,19 @@ func Choices(types []*Type, want label.Requirements, requests quantity.List) []C
 	return choices
 }
 
+// Offered returns the offerings that satisfy the requirements, those that are not available included.
+func Offered(types []*Type, want label.Requirements) []*Offering {
+	var offered []*Offering
+	for _, t := range types {
+		for i := range t.Offerings {
+			if o := &t.Offerings[i]; t.satisfies(o, want) {
+				offered = append(offered, o)
+			}
+		}
+	}
+	return offered
+}
+
 // satisfies reports whether the type, as one of its offerings has it, does not conflict with
 // the requirements. What the offering says of a key counts, not what the type says.
 func (t *Type) satisfies(o *Offering, want label.Requirements) bool {

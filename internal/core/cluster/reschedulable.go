@@ -56,8 +56,17 @@ const (
 type Disruption struct {
 	// DoNotDisruptByPods: Node.DoNotDisrupt is about one of the pods, not about the node itself.
 	DoNotDisruptByPods bool
-	// HasGrace: its claim has a terminationGracePeriod, so pods cannot hold it for ever.
+	// HasGrace: its claim has a terminationGracePeriod, Grace, so pods cannot hold it for ever.
 	HasGrace bool
+	Grace    time.Duration
+	// Registered: its Node has joined. Only such a node is repaired.
+	Registered bool
+	// Ailments are what repair policies say of the node; none: it is well.
+	Ailments []Ailment
+	// DoNotRepair: the annotation karpenter.sh/do-not-repair forbids its repair.
+	DoNotRepair bool
+	// Rebooting: its instance is being restarted, and the node comes back.
+	Rebooting bool
 	// Drifted says how the node differs from what its pool would launch now; empty: it
 	// does not. DriftedSince is when that was found.
 	Drifted      string
@@ -70,9 +79,40 @@ type Disruption struct {
 	// removes StepRemoves nodes and launched StepLaunches.
 	Step                      string
 	StepRemoves, StepLaunches int
+	// StepTerminatesFirst: the command removes its nodes though their pods have no target nodes.
+	StepTerminatesFirst bool
 	// Replaces is the id of the command that the node was launched for; empty: none.
 	Replaces string
 	// SoftTaint: kube-scheduler is asked to put pods elsewhere if it can, because the node
 	// is to go later, or to be filled later.
 	SoftTaint bool
+}
+
+// Bound is how long a drain may take. The zero value is for as long as the NodeClaim says. Within 0 pods
+// are deleted by force at once.
+type Bound struct {
+	IsSet  bool
+	Within time.Duration
+}
+
+// Or returns the shorter of two bounds.
+func (b Bound) Or(other Bound) Bound {
+	if !b.IsSet || other.IsSet && other.Within < b.Within {
+		return other
+	}
+	return b
+}
+
+// Ailment is what one repair policy says of a node: which of its conditions is bad, and what to do
+// once that has lasted for too long.
+type Ailment struct {
+	Condition, Status, Reason string
+	// Due is from when on the node may be repaired.
+	Due time.Time
+	// Bound is how long its drain may take.
+	Bound Bound
+	// Rank is the policy's place by priority among all policies: 0 is the lowest.
+	Rank int
+	// Reboot: the instance is restarted, else the node is replaced.
+	Reboot bool
 }

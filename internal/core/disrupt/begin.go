@@ -54,6 +54,9 @@ func (w *work) needOf(nodes []int, reason string) (need map[string]int, short *c
 	need = map[string]int{}
 	for _, i := range nodes {
 		n := &w.snap.Nodes[i]
+		if reason == Unhealthy && !n.Initialized {
+			continue // budgets do not count it
+		}
 		if need[n.Pool]++; need[n.Pool] > w.ledger.Left(n.Pool, reason) && !w.urgent(n, reason) && short == nil {
 			short = n
 		}

@@ -31,6 +31,8 @@ func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
 	switch {
 	case !ok:
 		return no("its NodePool %q does not exist", n.Pool)
+	case n.Rebooting:
+		return no("node is rebooting")
 	case !n.Initialized:
 		return no("it is not initialized")
 	case n.DoNotDisrupt != "" && !(forgiven && n.DoNotDisruptByPods):

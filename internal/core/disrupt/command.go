@@ -13,7 +13,7 @@ func (w *work) findCommands() {
 	find := func(n *cluster.Node) *command {
 		f := byID[n.Step]
 		if f == nil {
-			f = &command{id: n.Step, reason: n.DisruptionReason, removes: n.StepRemoves, launches: n.StepLaunches}
+			f = &command{id: n.Step, reason: n.DisruptionReason, removes: n.StepRemoves, launches: n.StepLaunches, terminatesFirst: n.StepTerminatesFirst}
 			byID[n.Step] = f
 			w.commands = append(w.commands, f)
 		}

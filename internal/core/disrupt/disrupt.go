@@ -1,5 +1,5 @@
 // Package disrupt decides which running nodes are removed and what is launched in their place:
-// nodes that are empty, drifted, about to expire or be interrupted, or too expensive.
+// nodes that are unhealthy, empty, drifted, about to expire or be interrupted, or too expensive.
 //
 // The one idea: a command is begun by tainting its nodes and launching what replaces them,
 // and everything about it stands in the API from then on. Each decision finds the commands
@@ -8,8 +8,8 @@
 // crash is only a long pause between two decisions. What a Memory holds saves work: it says
 // what failed a short time ago, and which searches need not be made yet.
 //
-// Read Propose, then work.go (one decision), judge.go (commands in progress), replace.go and
-// underutilized.go (new commands), future.go and overlay.go (the cluster as it will be), blocked.go
+// Read Propose, then work.go (one decision), judge.go (commands in progress), replace.go, repair.go and
+// underutilized.go (new commands), terminate_first.go, future.go and overlay.go (the cluster as it will be), blocked.go
 // (why not), soft_taints.go, memory.go, scope.go and learn.go (what is remembered), tuning.go (the
 // constants). It imports the core only.
 package disrupt
@@ -53,6 +53,9 @@ func (w *work) decideAll(timed func(reason, kind string, search func())) {
 	taints := &softTaints{work: w, waits: make([]bool, len(w.snap.Nodes))}
 	r := &replacer{work: w, taints: taints, probes: w.opts.ProbesMax}
 	c := &consolidation{work: w, taints: taints}
+	if w.opts.Repair.On {
+		timed(Unhealthy, "", w.contained(r.unhealthy))
+	}
 	timed(Interrupted, "", w.contained(r.interrupted))
 	timed(Empty, "empty", w.contained(w.empty))
 	timed(Drifted, "", w.contained(r.drifted))
@@ -61,8 +64,8 @@ func (w *work) decideAll(timed func(reason, kind string, search func())) {
 		timed(Underutilized, "multi", w.contained(c.run))
 	}
 	w.dropObsolete()
-	for _, reason := range []string{Interrupted, Empty, Drifted, Expired, Underutilized} {
-		if reason == Underutilized && w.scope.search == NoSearch {
+	for _, reason := range []string{Unhealthy, Interrupted, Empty, Drifted, Expired, Underutilized} {
+		if reason == Underutilized && w.scope.search == NoSearch || reason == Unhealthy && !w.opts.Repair.On {
 			continue // without a search the number is not known
 		}
 		w.out.Eligible = append(w.out.Eligible, plan.Eligible{Reason: reason, Nodes: w.eligible[reason]})

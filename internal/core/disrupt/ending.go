@@ -29,5 +29,5 @@ func (w *work) urgent(n *cluster.Node, reason string) bool {
 
 // goesSoon reports whether a node is going to be removed, so that pods are better planned for others.
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.SoftTaint || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.SoftTaint || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }

@@ -91,6 +91,8 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	switch {
 	case f.reason == Empty && !n.Empty:
 		return reasonGone("it has pods again")
+	case f.reason == Unhealthy && len(n.Ailments) == 0:
+		return reasonGone("it is healthy again")
 	case f.reason == Drifted && n.Drifted == "":
 		return reasonGone("it is not drifted any more")
 	case f.reason == Expired && n.Expires.IsZero():
@@ -117,6 +119,9 @@ func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	for i := range held.Reschedulable {
 		held.Reschedulable[i].PDBs = nil // each eviction asks what they allow
 	}
+	if f.reason == Unhealthy {
+		return w.unrepairable(&held)
+	}
 	return w.blocked(&held, eventually)
 }
 
@@ -137,6 +142,9 @@ func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
 		for r := range n.Reschedulable {
+			if f.terminatesFirst {
+				break // nothing can be launched for them before
+			}
 			target := w.future.targetOf(n.Reschedulable[r].PodRef)
 			if target == nil {
 				return verdict.Of(verdict.NoReplacement, n.Name, "pod %s would have nowhere to go any more", n.Reschedulable[r].PodRef), false
@@ -151,7 +159,12 @@ func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 func (w *work) finish(f *command) {
 	f.ended = true
 	for _, i := range f.nodes {
-		w.out.Removals = append(w.out.Removals, removal(&w.snap.Nodes[i], f.reason))
+		r := removal(&w.snap.Nodes[i], f.reason)
+		if f.reason == Unhealthy {
+			d, _ := diagnose(&w.snap.Nodes[i], w.snap.At)
+			r.Condition, r.Bound = d.chief.Condition, d.bound
+		}
+		w.out.Removals = append(w.out.Removals, r)
 	}
 }
 

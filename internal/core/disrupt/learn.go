@@ -27,7 +27,7 @@ func (m *Memory) learn(w *work, events Events) {
 // learnActs adds when the next decision is needed.
 func (m *Memory) learnActs(w *work, events Events) {
 	s, p, found := &w.scope, &w.out, &w.found
-	changed := len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.SoftTaints)+len(p.SoftTaintsOver) > 0
+	changed := len(p.Reboots)+len(p.Undos)+len(p.Marks)+len(p.Unmarks)+len(p.SoftTaints)+len(p.SoftTaintsOver) > 0
 	acted := changed || len(p.Commands)+len(p.Removals) > 0
 	inProgress := len(p.Commands) > 0 || !found.commandsAt.IsZero()
 	m.CommandsAt, m.Initialized = found.commandsAt, events.Initialized

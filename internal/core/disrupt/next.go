@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// NextAt returns when a decision may next change though no event happens: a node is due or
-// consolidatable, pods are no longer expected on an empty node, or a budget's window opens or closes;
+// NextAt returns when a decision may next change though no event happens: a node is due, for repair
+// too, or consolidatable, pods are no longer expected on an empty node, or a budget's window opens or closes;
 // zero: no such time is known.
 func NextAt(snap *cluster.Snapshot) (next time.Time) {
 	note := func(at time.Time) {
@@ -30,6 +30,9 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 		}
 		if !n.Expires.IsZero() {
 			note(due(n))
+		}
+		for _, a := range n.Ailments {
+			note(a.Due)
 		}
 		if slices.ContainsFunc(pool.Budgets, func(b cluster.Budget) bool { return b.Scheduled }) {
 			note(snap.At.Truncate(time.Minute).Add(time.Minute))

@@ -58,12 +58,15 @@ func (r *replacer) replace(reason string, wanted func(*cluster.Node) bool, order
 	for _, i := range candidates {
 		n := &r.work.snap.Nodes[i]
 		why := r.irreplaceable(n, reason)
-		if why.IsYes() && !r.work.urgent(n, reason) {
+		if why.IsYes() && !r.work.urgent(n, reason) && (reason != Unhealthy || n.Ready) {
 			why = r.work.future.meant(i)
 		}
 		if !why.IsYes() {
 			r.work.block(why)
-			r.taints.wait(i, reason, why)
+			r.wait(i, reason, why)
+			continue
+		}
+		if reason == Unhealthy && r.work.reboots(i) {
 			continue
 		}
 		step := plan.Command{Reason: reason}
@@ -76,17 +79,28 @@ func (r *replacer) replace(reason string, wanted func(*cluster.Node) bool, order
 			}
 		case len(n.Reschedulable) > 0:
 			if r.probes == 0 {
-				r.taints.wait(i, reason, verdict.Verdict{})
+				r.wait(i, reason, verdict.Verdict{})
 				continue // a later decision will come to it
 			}
 			r.probes--
 			if step, why = r.replacementOf(i, reason); !why.IsYes() {
+				step, why = r.terminateFirst(i, reason, why)
+			}
+			if !why.IsYes() {
 				r.work.block(why)
-				r.taints.wait(i, reason, why)
+				r.wait(i, reason, why)
 				continue
 			}
 		}
 		r.work.begin([]int{i}, step)
+	}
+}
+
+// wait says that a node is going to be replaced later. An unhealthy node gets no soft taint: it may
+// heal.
+func (r *replacer) wait(i int, reason string, why verdict.Verdict) {
+	if reason != Unhealthy {
+		r.taints.wait(i, reason, why)
 	}
 }
 
@@ -99,10 +113,14 @@ func (r *replacer) irreplaceable(n *cluster.Node, reason string) verdict.Verdict
 	if why := r.work.fixed(n, reason); !why.IsYes() {
 		return why
 	}
-	if why := r.work.blocked(n, true); !why.IsYes() {
+	may := func() verdict.Verdict { return r.work.blocked(n, true) }
+	if reason == Unhealthy {
+		may = func() verdict.Verdict { return r.work.unrepairableNow(n) }
+	}
+	if why := may(); !why.IsYes() {
 		return why
 	}
-	if r.work.ledger.Left(n.Pool, reason) == 0 {
+	if r.work.ledger.Left(n.Pool, reason) == 0 && (reason != Unhealthy || n.Initialized) {
 		r.work.eligible[reason]++
 		return r.work.exhausted(n, reason)
 	}

@@ -9,7 +9,8 @@ import (
 
 // templateReplacement returns the command that replaces a node of a static pool: one node is
 // launched for it as the pool's template has it, whatever pods there are. While both are there
-// the pool has a node more than its replicas, so its limit must leave room for one.
+// the pool has a node more than its replicas, so its limit must leave room for one, and so must its
+// reservations if it can launch into these only. If they do not, the node may go first.
 func (w *work) templateReplacement(n *cluster.Node, pool *cluster.Pool, reason string) (plan.Command, verdict.Verdict) {
 	count := static.CountOf(w.snap, pool.Name)
 	if count.Active+count.Pending > pool.Replicas {
@@ -22,8 +23,16 @@ func (w *work) templateReplacement(n *cluster.Node, pool *cluster.Pool, reason s
 			}
 		}
 	}
-	if count.Room(pool) == 0 {
-		return plan.Command{}, verdict.Of(verdict.NodeBlocked, n.Name, "static NodePool %s is at its node limit and cannot stage a replacement", pool.Name)
+	first := w.opts.TerminateFirst.allows(reason)
+	switch {
+	case count.Room(pool) == 0 && first:
+		return plan.Command{Reason: reason, TerminateFirst: plan.StaticAtLimit}, verdict.Verdict{}
+	case count.Room(pool) == 0:
+		return plan.Command{}, verdict.Of(verdict.NodeBlocked, n.Name, "static NodePool is at its node limit and cannot stage a replacement")
+	case reservationsFull(pool) && first && w.holdsPlace(n, pool):
+		return plan.Command{Reason: reason, TerminateFirst: plan.NoReservedCapacity}, verdict.Verdict{}
+	case reservationsFull(pool):
+		return plan.Command{}, verdict.Of(verdict.NodeBlocked, n.Name, "static NodePool's capacity reservations are full and cannot stage a replacement")
 	}
 	launch, why := static.Template(pool)
 	if !why.IsYes() {

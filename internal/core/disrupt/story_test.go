@@ -20,7 +20,8 @@ import (
 
 // TestStories runs the stories in testdata. "cluster" describes a cluster; "propose" prints
 // what should go and what stays, with pools in cooldown for a minute, or with spot-to-spot;
-// "place" prints where pending pods go beside commands in progress.
+// With terminate-first nodes may go before others are there, with reboots=n1 nodes may be rebooted,
+// but not n1 again. "place" prints where pending pods go beside commands in progress.
 //
 // "run" decides for some time, as often as the memory asks for it, with what it remembers
 // from the "run" before, and prints the decisions by the seconds at which they were made. Nothing
@@ -57,6 +58,11 @@ func TestStories(t *testing.T) {
 	})
 }
 
+// options are those of the stories: unhealthy nodes are repaired.
+func options() disrupt.Options {
+	return disrupt.Options{Grace: 2 * time.Second, Repair: disrupt.Repair{On: true}}
+}
+
 // telling is a story under way.
 type telling struct {
 	snap   *cluster.Snapshot
@@ -67,9 +73,17 @@ type telling struct {
 
 func (s *telling) propose(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
-	opts, memory := disrupt.Options{Grace: 2 * time.Second}, disrupt.Memory{PoolCooldowns: map[string]disrupt.Cooldown{}}
+	opts, memory := options(), disrupt.Memory{PoolCooldowns: map[string]disrupt.Cooldown{}}
 	for _, arg := range d.CmdArgs {
-		opts.Terms.SpotToSpot = opts.Terms.SpotToSpot || arg.Key == "spot-to-spot"
+		switch arg.Key {
+		case "spot-to-spot":
+			opts.Terms.SpotToSpot = true
+		case "terminate-first":
+			opts.TerminateFirst = disrupt.TerminateFirst{Drifted: true, Unhealthy: true}
+		case "reboots":
+			opts.Repair.CanReboot, opts.Repair.Escalated = true, arg.Vals
+			continue
+		}
 		for _, pool := range arg.Vals {
 			memory.PoolCooldowns[pool] = disrupt.Cooldown{Wait: time.Minute, Until: s.snap.At.Add(time.Minute)}
 		}
@@ -117,7 +131,9 @@ func (s *telling) run(t *testing.T, d *datadriven.TestData) string {
 
 // decide makes one decision, and says what came of it.
 func (s *telling) decide(snap *cluster.Snapshot, took time.Duration) string {
-	p, next := disrupt.Propose(snap, s.memory, disrupt.Options{Grace: 2 * time.Second, Events: s.events})
+	opts := options()
+	opts.Events = s.events
+	p, next := disrupt.Propose(snap, s.memory, opts)
 	if next.Search != disrupt.FullSearch {
 		took /= 10
 	}
@@ -150,7 +166,7 @@ func (s *telling) decide(snap *cluster.Snapshot, took time.Duration) string {
 // checkUnderWay: a decision about commands in progress only does with them what any other does.
 func checkUnderWay(t *testing.T, pos string, snap *cluster.Snapshot, whole *plan.Disruption) {
 	t.Helper()
-	got, _ := disrupt.Propose(snap, disrupt.Memory{Busy: true, DecidedAt: snap.At}, disrupt.Options{Grace: 2 * time.Second})
+	got, _ := disrupt.Propose(snap, disrupt.Memory{Busy: true, DecidedAt: snap.At}, options())
 	want := plan.Disruption{At: whole.At, Undos: whole.Undos, Marks: whole.Marks, Unmarks: whole.Unmarks, Removals: whole.Removals}
 	if diff := cmp.Diff(story.PrintDisruption(&want), story.PrintDisruption(&got)); diff != "" {
 		t.Errorf("%s: of steps under way (-any look, +one for them only):\n%s", pos, diff)

@@ -58,6 +58,15 @@ const (
 	// others: twenty orders take twenty times as long.
 	triesHold = 2 * time.Minute
 
+	// Repair.
+
+	// rankWorth is how long a node waits for its repair until that is worth as much as the next
+	// higher priority. It is Karpenter's, and so is the next.
+	rankWorth = 30 * time.Minute
+	// unhealthyPart is the part of a pool's nodes that may be unhealthy before repair stops: one
+	// in five.
+	unhealthyPart = 5
+
 	// One decision.
 
 	// probesDefault is how many nodes' replacements are worked out in one decision, where

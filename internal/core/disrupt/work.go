@@ -24,6 +24,8 @@ type work struct {
 	taken []bool
 	// noted are the blocks that out has already.
 	noted map[blockKey]bool
+	// health counts the nodes of each pool, and how many are unhealthy; nil: not needed yet.
+	health map[string]health
 	// future is the cluster as it will be.
 	future future
 	// eligible counts nodes that could be disrupted, by reason.
@@ -130,6 +132,7 @@ type command struct {
 	// replacements are its launches that exist and are not deleted.
 	replacements      []int
 	removes, launches int
+	terminatesFirst   bool
 	since             time.Time
 	// ended: this decision has finished or undone it.
 	ended bool

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -15,13 +16,15 @@ const (
 // RepairPolicy says that a Node whose condition has this status for this long is broken.
 type RepairPolicy struct {
 	Type, Status string
-	Toleration   time.Duration
+	// Reason is searched for in the condition's reason, as a regular expression; empty: any will do.
+	Reason     string
+	Toleration time.Duration
 }
 
 // NodeCondition is what a Node says of itself under one type.
 type NodeCondition struct {
-	Type, Status string
-	Since        time.Time
+	Type, Status, Reason string
+	Since                time.Time
 }
 
 // RepairView is one Node and how those around it are, at one instant.
@@ -29,8 +32,8 @@ type RepairView struct {
 	At         time.Time
 	Conditions []NodeCondition
 	Policies   []RepairPolicy
-	// UnhealthyCounts are of the Nodes that the Node is one of: those of its pool, and of the
-	// cluster. Where too many are sick, the reason lies elsewhere and new nodes would not be better.
+	// UnhealthyCounts are of the Nodes that the Node is one of: those of its pool or, without one, of
+	// the cluster. Where too many are sick, the reason lies elsewhere and new nodes would not be better.
 	UnhealthyCounts []UnhealthyCount
 	// IsDeleting and Deadline are the claim's.
 	IsDeleting bool
@@ -57,6 +60,9 @@ func Diagnose(conditions []NodeCondition, policies []RepairPolicy) (first Ailmen
 	for _, c := range conditions {
 		for _, p := range policies {
 			if c.Type != p.Type || c.Status != p.Status {
+				continue
+			}
+			if is, err := regexp.MatchString(p.Reason, c.Reason); err != nil || !is {
 				continue
 			}
 			if due := c.Since.Add(p.Toleration); !sick || due.Before(first.Due) {

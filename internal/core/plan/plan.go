@@ -51,6 +51,8 @@ type Disruption struct {
 	// nodes that have it, or a disruption reason, without a command; Removals are nodes to
 	// be deleted now.
 	Marks, Unmarks, Removals []Removal
+	// Reboots are the nodes whose instances are to be rebooted, because that repairs them.
+	Reboots []Reboot
 	// SoftTaints are the nodes that get a PreferNoSchedule taint, because a later command removes
 	// them, or because others are to be filled first. SoftTaintsOver are those that lose it.
 	SoftTaints, SoftTaintsOver []string
@@ -120,8 +122,20 @@ type Refusal struct {
 // Removal is a node to be removed by our choice.
 type Removal struct {
 	Node, Claim, Pool string
-	// Reason is the API's word for it: Empty, Drifted, Underutilized.
+	// Reason is the API's word for it: Empty, Drifted, Underutilized, Unhealthy.
 	Reason string
+	// Condition is the node condition that Unhealthy is about.
+	Condition string
+	// Bound is how long the drain may take.
+	Bound cluster.Bound
+}
+
+// Reboot is a node whose instance is to be rebooted. Cause is the reason of its Condition.
+type Reboot struct {
+	Node, Claim, Pool string
+	Condition, Cause  string
+	// Bound is how long the drain before it may take.
+	Bound cluster.Bound
 }
 
 // Command is one change of the running nodes. The nodes that it launches are initialized before
@@ -131,10 +145,13 @@ type Command struct {
 	// ID identifies the command for ever: a later command that does the same has another. Only
 	// commands that are to be begun now have one.
 	ID string
-	// Reason is the disruption reason: Empty, Drifted or Underutilized; Expired for nodes that expire
-	// soon, Interrupted for those that the cloud will take away.
+	// Reason is the disruption reason: Empty, Drifted, Underutilized or Unhealthy; Expired for nodes
+	// that expire soon, Interrupted for those that the cloud will take away.
 	Reason string
 	Remove []Removal
+	// TerminateFirst is why the nodes are removed before anything can be launched for their pods:
+	// StaticAtLimit or NoReservedCapacity; empty: they are not.
+	TerminateFirst string
 	// Launch is the replacements. Their Pods are pods of Remove, and no others.
 	Launch []Launch
 	// Moves assign other pods of Remove to existing nodes.

@@ -132,7 +132,7 @@ func leastWanted(snap *cluster.Snapshot, pool string, n int) []plan.Removal {
 	for i := range snap.Nodes {
 		node := &snap.Nodes[i]
 		if node.Pool == pool && node.Claim != "" && !node.Deleting && node.DisruptionReason == "" {
-			all = append(all, candidate{node, rank(node), evictionCost(snap, node)})
+			all = append(all, candidate{node, rank(node), EvictionCost(snap, node)})
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
@@ -160,9 +160,9 @@ func rank(n *cluster.Node) int {
 	}
 }
 
-// evictionCost returns what the eviction of a node's pods counts as: each pod by its priority and
+// EvictionCost returns what the eviction of a node's pods counts as: each pod by its priority and
 // its annotation pod-deletion-cost, all by how much of the node's life is left.
-func evictionCost(snap *cluster.Snapshot, n *cluster.Node) float64 {
+func EvictionCost(snap *cluster.Snapshot, n *cluster.Node) float64 {
 	sum := 0.0
 	for i := range n.Reschedulable {
 		sum += n.Reschedulable[i].EvictionCost()

@@ -53,6 +53,8 @@ const (
 	NoReplacement Reason = "NoReplacement"
 	// PoolPaused: replacements from its pool failed a short time ago.
 	PoolPaused Reason = "PoolPaused"
+	// RepairBlocked: so many nodes are unhealthy that the cause lies elsewhere.
+	RepairBlocked Reason = "NodeRepairBlocked"
 	// For a step under way.
 	StepBroken Reason = "StepBroken"
 )

@@ -37,6 +37,12 @@ func (d *Disrupter) Unmark(ctx context.Context, r plan.Removal) error {
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, &nc, client.UnsafeDisableDeepCopy); err != nil {
 		return wrap("open", r.Claim, err)
 	}
+	if r.Reason == plan.Unhealthy && nc.DeletionTimestamp == nil {
+		// The deletion did not reach the API server. A later drain must not end pods at once.
+		if err := ClearDeadline(ctx, d.Client, &nc); err != nil {
+			return err
+		}
+	}
 	if err := d.setReason(ctx, &nc, ""); err != nil {
 		return err
 	}
@@ -55,7 +61,8 @@ func (d *Disrupter) mark(ctx context.Context, r plan.Removal, step string) error
 	return d.setReason(ctx, &nc, r.Reason)
 }
 
-// Remove deletes the claim of a node; drain and termination follow from that. It returns
+// Remove deletes the claim of a node; drain and termination follow from that. If the drain has a
+// bound, the claim first gets its deadline, counted from now, unless it has an earlier one. It returns
 // the claim, or nil when it was gone already.
 func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.NodeClaim, error) {
 	var nc karpenterv1.NodeClaim
@@ -65,10 +72,27 @@ func (d *Disrupter) Remove(ctx context.Context, r plan.Removal) (*karpenterv1.No
 	if nc.DeletionTimestamp != nil {
 		return nil, nil
 	}
+	if err := d.bound(ctx, &nc, r); err != nil {
+		return nil, err
+	}
 	if err := RemoveAsSeen(ctx, d.Client, &nc); err != nil {
 		return nil, err
 	}
 	return &nc, nil
+}
+
+// bound sets the deadline of a claim that is about to be deleted. Another controller's write between
+// reading and deleting makes it fail, and the next decision tries again.
+func (d *Disrupter) bound(ctx context.Context, nc *karpenterv1.NodeClaim, r plan.Removal) error {
+	if !r.Bound.IsSet {
+		return nil
+	}
+	deadline := d.Now().Add(r.Bound.Within)
+	had, err := translate.Deadline(nc) // one that cannot be read is replaced
+	if err == nil && !had.IsZero() && !had.After(deadline) {
+		return nil
+	}
+	return SetDeadline(ctx, d.Client, nc, deadline)
 }
 
 // setReason writes the condition; an empty reason takes it away.

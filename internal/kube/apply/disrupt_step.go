@@ -18,7 +18,7 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Command) ([]Launched, err
 	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // checked before anything is written
 		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
 	}
-	text := translate.StepAnnotation(s.ID, len(s.Remove), len(s.Launch))
+	text := translate.StepAnnotation(s)
 	errs := each(len(s.Remove), d.OneByOne, func(i int) error {
 		r := s.Remove[i]
 		if err := d.mark(ctx, r, text); err != nil {

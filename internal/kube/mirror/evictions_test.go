@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -150,7 +151,7 @@ func TestAPodHasATargetNodeAsLongAsItsCommand(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	claim := testClaim("c1", "kwok://n1")
-	claim.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("s1", 1, 0)}
+	claim.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation(&plan.Command{ID: "s1", Remove: make([]plan.Removal, 1)})}
 	upsert(s, claim)
 	upsert(s, testNode("n1", "kwok://n1", true))
 	upsert(s, boundPod("web", "n1"))
@@ -172,7 +173,7 @@ func TestAPodHasATargetNodeAsLongAsItsCommand(t *testing.T) {
 		t.Errorf("when its node is deleted: %+v", pending)
 	}
 	another := claim.DeepCopy()
-	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation("s2", 1, 0)
+	another.Annotations[translate.StepAnnotationKey] = translate.StepAnnotation(&plan.Command{ID: "s2", Remove: make([]plan.Removal, 1)})
 	upsert(s, another)
 	if target() != "" {
 		t.Errorf("of another step: %q", target())

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -95,7 +96,7 @@ func planCases() map[string]keptCase {
 	p := boundPod("p", "n0")
 	p.Labels = map[string]string{"app": "a"}
 	joined, deleting := testClaim("c0", "kwok://n0"), testClaim("c0", "kwok://n0")
-	joined.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation("step1", 1, 0)}
+	joined.Annotations = map[string]string{translate.StepAnnotationKey: translate.StepAnnotation(&plan.Command{ID: "step1", Remove: make([]plan.Removal, 1)})}
 	deleting.DeletionTimestamp = &metav1.Time{Time: noon}
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	budget.Spec.Selector, budget.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: p.Labels}, ptr.To(intstr.FromInt32(0))

@@ -14,6 +14,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -129,7 +130,7 @@ func anyClaim(t *rapid.T) *karpenterv1.NodeClaim {
 	nc.Spec.NodeClassRef.Group = oneOf(t, "group", classGroup, classGroup, classGroup, "another")
 	nc.Annotations, nc.DeletionTimestamp, nc.CreationTimestamp = annotated(t), deleted(t), created(t)
 	if oneOf(t, "step", false, true) {
-		metav1.SetMetaDataAnnotation(&nc.ObjectMeta, translate.StepAnnotationKey, translate.StepAnnotation("step1", 1, 0))
+		metav1.SetMetaDataAnnotation(&nc.ObjectMeta, translate.StepAnnotationKey, translate.StepAnnotation(&plan.Command{ID: "step1", Remove: make([]plan.Removal, 1)}))
 	}
 	if oneOf(t, "initialized", false, true) {
 		nc.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}

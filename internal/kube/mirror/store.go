@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	// Unread is called with pods that have an annotation that cannot be read, and why, when they are
 	// first seen so; may be nil. It must not call the Store.
 	Unread func(pod *corev1.Pod, why string)
+	// Repair says which conditions make a Node unhealthy; nil: none does.
+	Repair *cloud.RepairRules
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
 }
@@ -81,7 +84,7 @@ func NewStore(opts Options) *Store {
 		pools:       newPools(&opts, l),
 		daemons:     newDaemons(opts.Vocabulary),
 		volumes:     volumes,
-		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs},
+		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair},
 		namespaces:  map[string]map[string]string{},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -26,6 +27,7 @@ type views struct {
 	nodes   *nodeIndex
 	volumes *volumes
 	pdbs    *pdbs
+	repair  *cloud.RepairRules
 }
 
 // isDeleting reports whether a Node is known to be going. A Node that is not known may exist
@@ -48,6 +50,9 @@ func (x *views) refresh(n *node, now time.Time) {
 	}
 	if n.isTimed || n.fromNode != n.object || n.fromClaim != nc {
 		n.view, n.fromNode, n.fromClaim = translate.Node(n.object, nc, now), n.object, nc
+		if n.object != nil {
+			n.view.Ailments = x.repair.Ailments(translate.NodeConditions(n.object), translate.AilingSince(n.object, nc))
+		}
 		n.isTimed = n.object != nil && dependsOnTime(n.object) || nc != nil && dependsOnTime(nc)
 		n.hasPods = false
 		x.addLimits(n)

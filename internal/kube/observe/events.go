@@ -185,7 +185,7 @@ func FailedTermination(why string) Event {
 	return Event{Reason: "FailedTermination", Type: corev1.EventTypeWarning, Message: "Termination delayed: " + why}
 }
 
-// NodeRepairBlocked says on a Node or NodeClaim why it is not repaired although it is unhealthy.
+// NodeRepairBlocked says on a Node, NodeClaim or NodePool why an unhealthy node is not repaired.
 func NodeRepairBlocked(why string) Event {
 	return Event{Reason: "NodeRepairBlocked", Type: corev1.EventTypeWarning, Message: why, Dedupe: repairDedupe}
 }

@@ -66,6 +66,7 @@ type Metrics struct {
 	VoluntaryDisruptionDecisionEvaluationDurationSeconds *prometheus.HistogramVec
 	VoluntaryDisruptionDecisions                         *prometheus.CounterVec
 	VoluntaryDisruptionDecisionsByNodePool               *prometheus.CounterVec
+	VoluntaryDisruptionTerminateFirstDecisions           *prometheus.CounterVec
 	VoluntaryDisruptionEligibleNodes                     *prometheus.GaugeVec
 	VoluntaryDisruptionQueueFailures                     *prometheus.CounterVec
 	VoluntaryDisruptionFailedValidations                 *prometheus.CounterVec
@@ -185,7 +186,7 @@ func (m *Metrics) addNodes(f factory) {
 	m.NodeClaimsTerminated = f.counter(namespace, "nodeclaims", "terminated_total", "NodeClaims whose deletion is complete.", "nodepool", "capacity_type", "zone")
 	m.NodeClaimsDisrupted = f.counter(namespace, "nodeclaims", "disrupted_total", "NodeClaims whose removal began, by reason.", disruptedLabels()...)
 	m.NodeClaimsUnhealthyDisrupted = f.counter(namespace, "nodeclaims", "unhealthy_disrupted_total", "NodeClaims whose removal began because their Node was unhealthy.",
-		"condition", "nodepool", "capacity_type", "image_id")
+		"condition", "nodepool", "capacity_type", "image_id", "termination_mode")
 	m.NodeClaimsInstanceTerminationDurationSeconds = f.histogram("nodeclaims", "instance_termination_duration_seconds",
 		"Time from the request to terminate an instance until it was gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool")
 	m.NodeClaimsTerminationDurationSeconds = f.histogram("nodeclaims", "termination_duration_seconds",
@@ -278,6 +279,8 @@ func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 	m.VoluntaryDisruptionDecisionEvaluationDurationSeconds = f.histogram("voluntary_disruption", "decision_evaluation_duration_seconds",
 		"Time that deciding about removals took.", durationBuckets(), "reason", "consolidation_type")
 	m.VoluntaryDisruptionDecisions = f.counter(namespace, "voluntary_disruption", "decisions_total", "Removals decided.", "decision", "reason", "consolidation_type")
+	m.VoluntaryDisruptionTerminateFirstDecisions = f.counter(namespace, "voluntary_disruption", "terminate_first_decisions_total",
+		"Removals decided before anything is launched for the pods.", "nodepool", "reason", "terminate_first_reason")
 	m.VoluntaryDisruptionDecisionsByNodePool = f.counter(namespace, "voluntary_disruption", "decisions_by_nodepool_total", "Removals decided, by NodePool.",
 		"nodepool", "decision", "reason", "consolidation_type")
 	m.VoluntaryDisruptionEligibleNodes = f.gauge("voluntary_disruption", "eligible_nodes", "Nodes that may be removed.", "reason")

@@ -61,7 +61,7 @@ func published() []string {
 		"karpenter_nodeclaims_instance_termination_duration_seconds nodepool",
 		"karpenter_nodeclaims_terminated_total nodepool,capacity_type,zone",
 		"karpenter_nodeclaims_termination_duration_seconds nodepool",
-		"karpenter_nodeclaims_unhealthy_disrupted_total condition,nodepool,capacity_type,image_id",
+		"karpenter_nodeclaims_unhealthy_disrupted_total condition,nodepool,capacity_type,image_id,termination_mode",
 		"karpenter_nodepools_allowed_disruptions nodepool,reason",
 		"karpenter_nodepools_cost_total nodepool",
 		"karpenter_nodepools_cost_tracker_errors_total nodepool",
@@ -96,6 +96,7 @@ func published() []string {
 		"karpenter_voluntary_disruption_eligible_nodes reason",
 		"karpenter_voluntary_disruption_failed_validations_total consolidation_type",
 		"karpenter_voluntary_disruption_queue_failures_total decision,reason,consolidation_type",
+		"karpenter_voluntary_disruption_terminate_first_decisions_total nodepool,reason,terminate_first_reason",
 	}
 }
 

@@ -29,6 +29,10 @@ const (
 const (
 	DecisionDelete  = "delete"
 	DecisionReplace = "replace"
+	// DecisionTerminateFirst: the node goes before anything is launched for its pods.
+	DecisionTerminateFirst = "terminate-first"
+	// DecisionReboot: its instance is rebooted, and the node stays.
+	DecisionReboot = "reboot"
 )
 
 // What pools that want balance decided about a step: label decision of consolidation_moves_total.
@@ -71,6 +75,21 @@ func PolicyLabel(policy string) string {
 	var b strings.Builder
 	for i, r := range policy {
 		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// ConditionLabel returns the label condition of a Node condition: disk_pressure of DiskPressure, and
+// acme_broken of ACMEBroken.
+func ConditionLabel(words string) string {
+	var b strings.Builder
+	runes := []rune(words)
+	for i, r := range runes {
+		begins := unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]))
+		if begins {
 			b.WriteByte('_')
 		}
 		b.WriteRune(unicode.ToLower(r))

@@ -21,3 +21,14 @@ func TestTerminationMode(t *testing.T) {
 		}
 	}
 }
+
+func TestConditionLabel(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"Ready": "ready", "DiskPressure": "disk_pressure", "ACMEBroken": "acme_broken", "KernelReady2": "kernel_ready2", "": "",
+	} {
+		if got := ConditionLabel(words); got != want {
+			t.Errorf("ConditionLabel(%q) = %q, want %q", words, got, want)
+		}
+	}
+}

@@ -14,12 +14,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/drift"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
 // Annotations of ours.
 const (
 	// StepAnnotationKey is on the NodeClaims of a command in progress: the command's id, how many
-	// nodes it removes, and how many it launched, with spaces between.
+	// nodes it removes, how many it launched, and perhaps "terminate-first", with spaces between.
 	StepAnnotationKey = "dovetail.sh/disruption-step"
 	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
 	// by which its drain must begin, in RFC 3339.
@@ -52,9 +53,16 @@ func PreferOthersTaint() corev1.Taint {
 // isPreferOthersTaint reports whether a taint is that one.
 func isPreferOthersTaint(t corev1.Taint) bool { return t.Key == PreferOthersTaintKey }
 
+// terminateFirst ends the StepAnnotation of a command that removes its nodes before others are there.
+const terminateFirst = "terminate-first"
+
 // StepAnnotation returns the value of StepAnnotationKey.
-func StepAnnotation(id string, removes, launches int) string {
-	return fmt.Sprintf("%s %d %d", id, removes, launches)
+func StepAnnotation(command *plan.Command) string {
+	text := fmt.Sprintf("%s %d %d", command.ID, len(command.Remove), len(command.Launch))
+	if command.TerminateFirst != "" {
+		text += " " + terminateFirst
+	}
+	return text
 }
 
 // disruption returns what may disrupt a NodeClaim's node, or has begun to. An annotation of a
@@ -62,9 +70,13 @@ func StepAnnotation(id string, removes, launches int) string {
 // the command is cancelled.
 func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 	d := cluster.Disruption{
-		HasGrace: nc.Spec.TerminationGracePeriod != nil,
-		Ending:   trueCondition(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
-		Replaces: nc.Annotations[ReplacesAnnotationKey],
+		HasGrace:  nc.Spec.TerminationGracePeriod != nil,
+		Ending:    trueCondition(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
+		Rebooting: trueCondition(nc, karpenterv1.ConditionTypeRebooting) != nil,
+		Replaces:  nc.Annotations[ReplacesAnnotationKey],
+	}
+	if d.HasGrace {
+		d.Grace = nc.Spec.TerminationGracePeriod.Duration
 	}
 	if deadline, err := Deadline(nc); err == nil { // the termination controller reports what is wrong with it
 		d.Deadline = deadline
@@ -72,7 +84,9 @@ func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 	if c := trueCondition(nc, karpenterv1.ConditionTypeDrifted); c != nil {
 		d.Drifted, d.DriftedSince = c.Reason, c.LastTransitionTime.Time
 	}
-	if words := strings.Fields(nc.Annotations[StepAnnotationKey]); len(words) == 3 {
+	words := strings.Fields(nc.Annotations[StepAnnotationKey])
+	d.StepTerminatesFirst = len(words) == 4 && words[3] == terminateFirst
+	if len(words) == 3 || d.StepTerminatesFirst {
 		removes, err1 := strconv.Atoi(words[1])
 		launches, err2 := strconv.Atoi(words[2])
 		if err1 == nil && err2 == nil {

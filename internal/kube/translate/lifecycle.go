@@ -180,7 +180,7 @@ func lifecycleCondition(nc *karpenterv1.NodeClaim, conditionType string) lifecyc
 func NodeConditions(node *corev1.Node) []lifecycle.NodeCondition {
 	conditions := make([]lifecycle.NodeCondition, 0, len(node.Status.Conditions))
 	for _, c := range node.Status.Conditions {
-		conditions = append(conditions, lifecycle.NodeCondition{Type: string(c.Type), Status: string(c.Status), Since: c.LastTransitionTime.Time})
+		conditions = append(conditions, lifecycle.NodeCondition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Since: c.LastTransitionTime.Time})
 	}
 	return conditions
 }

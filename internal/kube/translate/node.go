@@ -27,7 +27,8 @@ func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.N
 	managed := nc != nil
 	registered := !managed || node.Labels[karpenterv1.NodeRegisteredLabelKey] == karpenterv1.LabelValueTrue
 	m.Name = node.Name
-	m.Ready = NodeReady(node)
+	m.Ready, m.Registered = NodeReady(node), registered
+	m.DoNotRepair = node.Annotations[karpenterv1.DoNotRepairAnnotationKey] == karpenterv1.LabelValueTrue
 	m.Initialized = !managed || node.Labels[karpenterv1.NodeInitializedLabelKey] == karpenterv1.LabelValueTrue
 	if !managed {
 		m.Pool = node.Labels[karpenterv1.NodePoolLabelKey]
@@ -75,6 +76,20 @@ func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 		m.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
 	}
 	return m
+}
+
+// AilingSince returns from when on the conditions of a Node count for its repair: since it was created,
+// or was last rebooted.
+func AilingSince(node *corev1.Node, nc *karpenterv1.NodeClaim) time.Time {
+	since := node.CreationTimestamp.Time
+	if nc == nil {
+		return since
+	}
+	c := meta.FindStatusCondition(nc.Status.Conditions, karpenterv1.ConditionTypeRebooting)
+	if c != nil && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(since) {
+		return c.LastTransitionTime.Time
+	}
+	return since
 }
 
 // trueCondition returns a condition that is True, or nil.

@@ -313,11 +313,44 @@ func podTerm(text string) cluster.PodTerm {
 func (a *args) disruption() cluster.Disruption {
 	d := cluster.Disruption{
 		DoNotDisruptByPods: a.is("do-not-disrupt-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), SoftTaint: a.is("soft-taint"),
+		Grace: a.duration("grace", 0), Ailments: a.ailments(), DoNotRepair: a.is("do-not-repair"), Rebooting: a.is("rebooting"),
 		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
 	}
 	if text := a.text("command", ""); text != "" {
+		text, d.StepTerminatesFirst = strings.CutSuffix(text, ":terminate-first")
 		_, err := fmt.Sscanf(strings.ReplaceAll(text, ":", " "), "%s %d %d", &d.Step, &d.StepRemoves, &d.StepLaunches)
 		a.fail("command", err)
 	}
 	return d
+}
+
+// ailments reads sick=Condition:Status:due, where due is how long ago it may have been repaired, and
+// perhaps :rank=1, :bound=45s and :reboot.
+func (a *args) ailments() (all []cluster.Ailment) {
+	for _, text := range a.all("sick") {
+		parts := strings.Split(text, ":")
+		if len(parts) < 3 {
+			a.fail("sick", fmt.Errorf("want Condition:Status:due"))
+			return nil
+		}
+		ago, err := time.ParseDuration(parts[2])
+		a.fail("sick", err)
+		one := cluster.Ailment{Condition: parts[0], Status: parts[1], Due: Now().Add(-ago)}
+		for _, part := range parts[3:] {
+			switch key, value, _ := strings.Cut(part, "="); key {
+			case "rank":
+				one.Rank, err = strconv.Atoi(value)
+			case "bound":
+				one.Bound.IsSet = true
+				one.Bound.Within, err = time.ParseDuration(value)
+			case "reboot":
+				one.Reboot = true
+			default:
+				err = fmt.Errorf("%s is not known here", key)
+			}
+			a.fail("sick", err)
+		}
+		all = append(all, one)
+	}
+	return all
 }

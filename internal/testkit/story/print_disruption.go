@@ -23,8 +23,11 @@ func PrintDisruption(p *plan.Disruption) string {
 		removals []plan.Removal
 	}{{"mark", p.Marks}, {"unmark", p.Unmarks}, {"remove", p.Removals}} {
 		for _, r := range list.removals {
-			fmt.Fprintf(&b, "%s %s: %s\n", list.word, r.Node, r.Reason)
+			fmt.Fprintf(&b, "%s %s: %s%s\n", list.word, r.Node, r.Reason, within(r.Bound))
 		}
+	}
+	for _, r := range p.Reboots {
+		fmt.Fprintf(&b, "reboot %s: %s%s\n", r.Node, r.Condition, within(r.Bound))
 	}
 	for _, n := range p.SoftTaints {
 		fmt.Fprintf(&b, "add soft taint to %s\n", n)
@@ -51,6 +54,9 @@ func printCommand(b *strings.Builder, s *plan.Command) {
 		fmt.Fprintf(b, ", %d evictions", s.Evictions)
 	}
 	fmt.Fprintf(b, ", saves %.2f\n", s.SavingHourly)
+	if s.TerminateFirst != "" {
+		fmt.Fprintf(b, "  first, for %s\n", s.TerminateFirst)
+	}
 	onNode := map[string][]cluster.PodRef{}
 	var nodes []string
 	for _, m := range s.Moves {
@@ -67,6 +73,14 @@ func printCommand(b *strings.Builder, s *plan.Command) {
 		l := &s.Launch[i]
 		fmt.Fprintf(b, "  launch from %s [%s] at %.2f for %s\n", l.Pool, strings.Join(l.Types[:min(typesShown, len(l.Types))], " "), l.PriceHourly, names(l.Pods))
 	}
+}
+
+// within says how long a drain may take, if that is bounded.
+func within(bound cluster.Bound) string {
+	if !bound.IsSet {
+		return ""
+	}
+	return " within " + bound.Within.String()
 }
 
 // printUndo writes what is taken back, and why.

@@ -15,6 +15,9 @@
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
 //	pdb web allowed=1                                     a PodDisruptionBudget; running … pdb=web
 //
+// sick=Ready:False:5m:rank=1:bound=45s:reboot is what a repair policy says of a node: its repair is due
+// since five minutes.
+//
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
 // third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web; prefer-spread, prefer-with,
 // prefer-apart and prefer-node=zone:In:a are preferences, given up in the order of the API.
@@ -205,6 +208,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 		n.Claim = a.text("claim", name)
 		n.Labels[label.NodePool] = n.Pool
 	}
+	n.Registered = kind != "claim" && !a.is("unregistered")
 	if kind == "claim" {
 		n.Claim, n.Initialized, n.Ready = name, false, false
 		types := a.words("types", "")
