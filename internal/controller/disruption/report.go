@@ -69,8 +69,24 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	for _, done := range launched {
 		claims = append(claims, done.Claim.Name)
 	}
-	l.Log.Info("began step", "step", s.ID, "reason", s.Reason, "nodes", nodes, "replacements", claims,
-		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
+	l.Log.Info(observe.LogDisrupting, "command-id", s.ID, "reason", label(s.Reason), "decision", decision,
+		"disrupted-node-count", len(nodes), "replacement-node-count", len(claims), "pod-count", s.Evictions,
+		"disrupted-nodes", logged(s.Remove), "replacement-nodes", claims, "nodes", nodes, "saving_hourly", s.SavingHourly)
+}
+
+// loggedNode is a node as a log line lists it.
+type loggedNode struct {
+	Node, NodeClaim struct {
+		Name string `json:"name"`
+	}
+}
+
+func logged(removals []plan.Removal) []loggedNode {
+	nodes := make([]loggedNode, len(removals))
+	for i := range removals {
+		nodes[i].Node.Name, nodes[i].NodeClaim.Name = removals[i].Node, removals[i].Claim
+	}
+	return nodes
 }
 
 // reportUndo counts and logs a step that is undone.
