@@ -238,6 +238,26 @@ func (l *Loop) reportBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 	}
 }
 
+// reportAnnotations says on the pods of nodes that may be disrupted what their do-not-disrupt
+// annotations mean: one that cannot be read is better known before the node is drained.
+func (l *Loop) reportAnnotations(snap *cluster.Snapshot) {
+	if snap.At.Before(l.annotationsAt.Add(annotationsEvery)) {
+		return
+	}
+	l.annotationsAt = snap.At
+	nodes := map[string]bool{}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; n.Claim != "" && n.Initialized && !n.Deleting {
+			nodes[n.Name] = true
+		}
+	}
+	for _, pod := range l.Mirror.PodsWith(karpenterv1.DoNotDisruptAnnotationKey, nodes) {
+		if e, is := observe.DoNotDisrupt(pod, snap.At); is {
+			l.Events.Event(pod, e)
+		}
+	}
+}
+
 // onNode writes an event on a Node and on its claim.
 func (l *Loop) onNode(node, claim string, e observe.Event) {
 	if n, ok := l.Mirror.NodeObject(node); ok {
