@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -57,7 +58,7 @@ func NewLogger(s *Settings, stdout, stderr io.Writer, commit string) (*slog.Logg
 	h := slog.NewJSONHandler(io.MultiWriter(writers...), &slog.HandlerOptions{
 		Level: level, AddSource: level == slog.LevelDebug, ReplaceAttr: karpenterKeys,
 	})
-	return slog.New(h).With("commit", commit), closeAll, nil
+	return slog.New(h).With("logger", "controller", "commit", commit), closeAll, nil
 }
 
 // karpenterKeys names the keys of a line as Karpenter does.
@@ -72,7 +73,12 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 		a.Key = "detail"
 	case slog.SourceKey:
 		if src, ok := a.Value.Any().(*slog.Source); ok {
-			return slog.String("caller", fmt.Sprintf("%s:%d", src.File, src.Line))
+			dir, file := filepath.Split(src.File)
+			return slog.String("caller", fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, src.Line))
+		}
+	case slog.LevelKey:
+		if level, ok := a.Value.Any().(slog.Level); ok {
+			return slog.String(a.Key, levelName(level))
 		}
 	case slog.TimeKey:
 		return slog.String(a.Key, a.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
@@ -84,6 +90,20 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 		return slog.String(a.Key, v.Error())
 	}
 	return a
+}
+
+// levelName returns one of the four names of levels that Karpenter's logs have.
+func levelName(level slog.Level) string {
+	switch {
+	case level >= slog.LevelError:
+		return "ERROR"
+	case level >= slog.LevelWarn:
+		return "WARN"
+	case level >= slog.LevelInfo:
+		return "INFO"
+	default:
+		return "DEBUG"
+	}
 }
 
 // dedup is a handler for what libraries say: their small talk is left out unless we

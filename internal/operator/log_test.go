@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 func TestAReconcilerDoesNotLogAnAPIServerThatIsAway(t *testing.T) {
@@ -47,6 +50,39 @@ func TestBodiesAreNeverLogged(t *testing.T) {
 	log.V(8).Info("Response Body", "body", "a secret")
 	if got := out.String(); !strings.Contains(got, "GET https") || strings.Contains(got, "a secret") {
 		t.Errorf("the log of somebody who debugs is\n%s", got)
+	}
+}
+
+// TestLinesAreShapedAsKarpenters: parsers of its logs know four levels, and no path of who built us.
+func TestLinesAreShapedAsKarpenters(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log, closeLog, err := NewLogger(&Settings{LogLevel: "debug", LogOutputPaths: "stdout"}, &out, io.Discard, "abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeLog()
+	for _, level := range []slog.Level{slog.LevelDebug + 1, slog.LevelDebug, slog.LevelInfo, slog.LevelInfo + 2, slog.LevelWarn, slog.LevelError, slog.LevelError + 3} {
+		log.Log(t.Context(), level, "launched nodeclaim", observe.Named("NodeClaim", "a"), observe.Named("Node", ""))
+	}
+	var levels []string
+	for text := range strings.Lines(out.String()) {
+		var line struct {
+			Level, Time, Logger, Message, Caller, Commit string
+			NodeClaim                                    struct{ Name string }
+			Node                                         any
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		levels = append(levels, line.Level)
+		if line.Logger != "controller" || line.Message != "launched nodeclaim" || line.Commit != "abc" || line.NodeClaim.Name != "a" || line.Node != nil ||
+			!strings.HasPrefix(line.Caller, "operator/log_test.go:") {
+			t.Errorf("the line is %s", text)
+		}
+	}
+	if got := strings.Join(levels, " "); got != "DEBUG DEBUG INFO INFO WARN ERROR ERROR" {
+		t.Errorf("levels are %s", got)
 	}
 }
 

@@ -147,8 +147,8 @@ func (p *Parts) loops() []registrant {
 		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
 		StaticCapacity: isStatic,
 	}
-	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.Log, Shown: p.singles(), Reserved: p.reserves()}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
+	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -162,44 +162,44 @@ func (p *Parts) loops() []registrant {
 		pools, claims, types,
 		&provisioning.Loop{
 			Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
-			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced,
+			Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
 			BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
 		},
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
-			Events: p.Events, Metrics: p.Metrics, Log: p.Log, Now: p.Now, Synced: p.synced, Journal: p.Journal,
+			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal,
 			Repair: p.repairs(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
 		},
-		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.Log},
-		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log},
-		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.Log, Reclaimed: p.mirror.MarkReclaimed, OneByOne: p.OneByOne},
-		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.Log},
+		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
+		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")},
+		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.MarkReclaimed, OneByOne: p.OneByOne},
+		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
 		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Now: p.Now, Single: p.singles()},
 	}
 	if policies := p.legacyPolicies(); len(policies) > 0 {
-		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, StaticCapacity: isStatic})
+		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic})
 	}
 	if p.gate("NodeOverlay") {
 		claims.Overlays = p.mirror.Overlays()
 		loops = append(loops, &overlay.Controller{Client: c, Vocabulary: p.vocabulary, Conflict: p.mirror.Overlays().Conflict, Now: p.Now})
 	}
 	if isStatic {
-		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.Log})
+		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.log("static")})
 	}
 	if p.gate("PodDeletionCostManagement") {
 		loops = append(loops, &deletioncost.Controllers{Client: c, Mirror: p.mirror, Synced: p.synced, Metrics: p.Metrics})
 	}
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
-		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.Log, OneByOne: p.OneByOne})
+		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.log("capacityreservation.capacitytype"), OneByOne: p.OneByOne})
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.Log, Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
 	}
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{
-			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Nominations, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.Log, Now: p.Now, Synced: p.synced,
+			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Nominations, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.log("nomination"), Now: p.Now, Synced: p.synced,
 			WaitMost: p.Settings.NominateWaitMax,
 		}
 		claims.Opener = nominator
@@ -208,6 +208,9 @@ func (p *Parts) loops() []registrant {
 	}
 	return loops
 }
+
+// log returns the log of one controller, under its name.
+func (p *Parts) log(controller string) *slog.Logger { return p.Log.With("controller", controller) }
 
 // singles returns where metrics of single objects are served; nil: they are not wanted.
 func (p *Parts) singles() prometheus.Registerer {

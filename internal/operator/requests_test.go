@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// answers is a server with an answer for each path.
+// answers is a server that answers every path with a status.
 type answers map[string]int
 
 // RoundTrip answers.

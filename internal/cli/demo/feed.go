@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 // feedMost bounds what waits to be reported. It is far more than the story has.
@@ -110,7 +112,7 @@ func (w *waiting) add(i item) {
 // phrases returns the kind of line for each message of the controller that is a decision.
 func phrases() map[string]string {
 	return map[string]string{
-		"planned launches": "plan", "created claim": "launch", "refused pods": "refuse", "removed node": "remove",
-		"replacing claim before its interruption": "notice", "began step": "replace",
+		observe.LogComputed: "plan", observe.LogCreated: "launch", "refused pods": "refuse", "removed node": "remove",
+		"replacing claim before its interruption": "notice", observe.LogDisrupting: "replace",
 	}
 }

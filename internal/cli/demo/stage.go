@@ -122,7 +122,7 @@ func (s *stage) reportItem(i item) {
 
 // reportStep reports nodes that are replaced; that nodes only leave is reported when they do.
 func (s *stage) reportStep(i item) {
-	nodes, claims := strings.Join(i.names("nodes"), ", "), i.names("replacements")
+	nodes, claims := strings.Join(i.names("nodes"), ", "), i.names("replacement-nodes")
 	if len(claims) == 0 {
 		return
 	}
@@ -144,7 +144,7 @@ func removeLine(i item) string {
 // planLine says what becomes of the pods that a plan is about.
 func planLine(i item) string {
 	pods, placed, refused := i.number("pods"), i.number("placed"), i.number("refused")
-	parts := []string{fmt.Sprintf("%d to %s for $%.2f per hour", pods-placed-refused, count(i.number("launches"), "new node"), i.price("price_hourly"))}
+	parts := []string{fmt.Sprintf("%d to %s for $%.2f per hour", pods-placed-refused, count(i.number("nodeclaims"), "new node"), i.price("price_hourly"))}
 	if placed > 0 {
 		parts = append(parts, fmt.Sprintf("%d to existing nodes", placed))
 	}

@@ -40,6 +40,8 @@ type Loop struct {
 	Journal *journal.Journal
 
 	begun bool
+	// annotationsAt is when the do-not-disrupt annotations of pods were last reported.
+	annotationsAt time.Time
 	// memory is the core's: it is handed in with one decision as the one before returned it.
 	memory disrupt.Memory
 }

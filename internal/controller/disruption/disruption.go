@@ -24,6 +24,8 @@ const (
 	busy = time.Second
 	// grace is how long a node stays marked before it goes: far longer than a watch lags.
 	grace = 2 * time.Second
+	// annotationsEvery is how often the do-not-disrupt annotations of pods are reported.
+	annotationsEvery = time.Minute
 	// slow is from how long on a decision is counted as slow.
 	slow = 10 * time.Second
 )
@@ -82,6 +84,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.reportWaiting(snap)
 	l.reportScores(p)
 	l.reportBlocked(snap, p)
+	l.reportAnnotations(snap)
 	return err
 }
 

@@ -40,8 +40,8 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	if err != nil {
 		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
 	}
+	decision := decisionOf(s)
 	if err == nil {
-		decision := decisionOf(s)
 		l.Metrics.VoluntaryDisruptionDecisions.WithLabelValues(decision, label(s.Reason), kindOf(s.Reason, len(s.Remove))).Inc()
 		pools := map[string]bool{}
 		for _, r := range s.Remove {
@@ -69,8 +69,24 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	for _, done := range launched {
 		claims = append(claims, done.Claim.Name)
 	}
-	l.Log.Info("began step", "step", s.ID, "reason", s.Reason, "nodes", nodes, "replacements", claims,
-		"evictions", s.Evictions, "saving_hourly", s.SavingHourly)
+	l.Log.Info(observe.LogDisrupting, "command-id", s.ID, "reason", label(s.Reason), "decision", decision,
+		"disrupted-node-count", len(nodes), "replacement-node-count", len(claims), "pod-count", s.Evictions,
+		"disrupted-nodes", logged(s.Remove), "replacement-nodes", claims, "nodes", nodes, "saving_hourly", s.SavingHourly)
+}
+
+// loggedNode is a node as a log line lists it.
+type loggedNode struct {
+	Node, NodeClaim struct {
+		Name string `json:"name"`
+	}
+}
+
+func logged(removals []plan.Removal) []loggedNode {
+	nodes := make([]loggedNode, len(removals))
+	for i := range removals {
+		nodes[i].Node.Name, nodes[i].NodeClaim.Name = removals[i].Node, removals[i].Claim
+	}
+	return nodes
 }
 
 // decisionOf returns the label decision of a step.
@@ -260,6 +276,26 @@ func (l *Loop) reportBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 		case verdict.BudgetExhausted:
 			l.onPool(n.Pool, observe.PoolDisruptionBlocked(why.Detail))
 		default: // it only has to wait
+		}
+	}
+}
+
+// reportAnnotations says on the pods of nodes that may be disrupted what their do-not-disrupt
+// annotations mean: one that cannot be read is better known before the node is drained.
+func (l *Loop) reportAnnotations(snap *cluster.Snapshot) {
+	if snap.At.Before(l.annotationsAt.Add(annotationsEvery)) {
+		return
+	}
+	l.annotationsAt = snap.At
+	nodes := map[string]bool{}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; n.Claim != "" && n.Initialized && !n.Deleting {
+			nodes[n.Name] = true
+		}
+	}
+	for _, pod := range l.Mirror.PodsWith(karpenterv1.DoNotDisruptAnnotationKey, nodes) {
+		if e, is := observe.DoNotDisrupt(pod, snap.At); is {
+			l.Events.Event(pod, e)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -45,6 +46,7 @@ func TestDecisionsAreReported(t *testing.T) {
 				&plan.Disruption{Blocked: []verdict.Verdict{verdict.Of(why, "a", "why")}})
 		}
 	}
+	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	const saves = "saves $0.2000 per hour, evicts 3 pods: score 0.70"
 	for name, c := range map[string]struct {
 		report  func(*Loop)
@@ -153,6 +155,32 @@ func TestDecisionsAreReported(t *testing.T) {
 			counted: map[string]float64{
 				"allowed p drifted": 2, "allowed p empty": 1, "allowed p underutilized": 2, "going p drifted": 2, "going p empty": 2, "going p underutilized": 2,
 				"allowed p unhealthy": 2, "going p unhealthy": 1,
+			},
+		},
+		"pods have annotations": {
+			report: func(l *Loop) {
+				pod := func(name, node, value string) {
+					p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node}}
+					p.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: value}
+					p.Status.StartTime = &metav1.Time{Time: noon}
+					if err := l.Mirror.Observe(p); err != nil {
+						panic(err)
+					}
+				}
+				pod("mistyped", "a", "1hour")
+				pod("protected", "a", "1h")
+				pod("not any more", "a", "1m")
+				pod("for ever", "a", "true")
+				pod("elsewhere", "b", "1hour")
+				snap := &cluster.Snapshot{At: noon.Add(2 * time.Minute), Nodes: []cluster.Node{{Name: "a", Claim: "claim-a", Initialized: true}, {Name: "b"}}}
+				l.reportAnnotations(snap)
+				pod("later", "a", "1hour")
+				l.reportAnnotations(snap) // not again so soon
+			},
+			events: []string{
+				"Normal DoNotDisruptGracePeriodElapsed The duration in annotation karpenter.sh/do-not-disrupt has elapsed" + on("Pod"),
+				"Normal DoNotDisruptUntil Annotation karpenter.sh/do-not-disrupt protects the pod until 2026-11-25T13:00:00Z" + on("Pod"),
+				`Warning InvalidDoNotDisruptAnnotation Annotation karpenter.sh/do-not-disrupt is "1hour", which is neither true nor a positive duration` + on("Pod"),
 			},
 		},
 		"a budget cannot be read": {

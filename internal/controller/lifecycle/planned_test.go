@@ -29,9 +29,9 @@ type empty struct{ ending }
 // Types returns none.
 func (*empty) Types(context.Context, cloud.ClassRef) ([]*catalog.Type, error) { return nil, nil }
 
-// TestPodsOfALaunchWithoutCapacityGetAnEvent: their owners read those of the pod, and not at NodeClaims that
+// TestALaunchWithoutCapacityIsReportedOnItsPods: their owners look at the pods, and not at NodeClaims that
 // come and go.
-func TestPodsOfALaunchWithoutCapacityGetAnEvent(t *testing.T) {
+func TestALaunchWithoutCapacityIsReportedOnItsPods(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	claim := &karpenterv1.NodeClaim{

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +18,14 @@ import (
 
 func (p *reconciliation) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
 
+// named returns the claim as log lines name it.
+func (p *reconciliation) named() slog.Attr { return observe.Named("NodeClaim", p.claim.Name) }
+
 func (p *reconciliation) reportLaunched(got *cloud.Instance) {
-	p.Log.Info("launched instance", "claim", p.claim.Name, "pool", p.pool(), "instance", got.ID,
-		"instance_type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
-		"capacity_type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], "took", p.age())
+	p.Log.Info(observe.LogLaunched, p.named(), observe.Named("NodePool", p.pool()), "provider-id", got.ID,
+		"instance-type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
+		"capacity-type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], observe.Amounts("allocatable", got.Allocatable),
+		"claim", p.claim.Name, "pool", p.pool(), "took", p.age())
 }
 
 // reportLaunchFailed reports why there is no instance yet, once for each reason.
@@ -39,9 +44,9 @@ func (p *reconciliation) reportTurned(ctx context.Context, turned []string) {
 		case core.Registered:
 			p.Metrics.NodesCreated.WithLabelValues(p.pool(), p.claim.Labels[corev1.LabelTopologyZone]).Inc()
 			p.record(ctx, true)
-			p.Log.Info("registered node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+			p.Log.Info(observe.LogRegistered, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		case core.Initialized:
-			p.Log.Info("initialized node", "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+			p.Log.Info(observe.LogInitialized, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		default:
 		}
 	}
@@ -67,7 +72,7 @@ func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answe
 	default:
 		p.record(ctx, false)
 	}
-	p.Log.Info("deleted claim", "claim", p.claim.Name, "pool", p.pool(), "reason", reason, "message", answer.Message)
+	p.Log.Info("deleting nodeclaim", p.named(), "claim", p.claim.Name, "pool", p.pool(), "reason", reason, "message", answer.Message)
 	pods := 0
 	for i := range p.nodes {
 		on, err := mirror.PodsOn(ctx, p.Client, p.nodes[i].Name)
@@ -118,7 +123,7 @@ func (p *reconciliation) reportGone() {
 		}
 		p.Metrics.NodeClaimsInstanceTerminationDurationSeconds.WithLabelValues(p.pool()).Observe(took.Seconds())
 	}
-	p.Log.Info("deletion of claim completed", "claim", p.claim.Name, "pool", p.pool(), "instance", p.claim.Status.ProviderID,
+	p.Log.Info(observe.LogDeletedClaim, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "pool", p.pool(),
 		"took", now.Sub(p.claim.DeletionTimestamp.Time).String())
 }
 

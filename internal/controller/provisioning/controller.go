@@ -31,8 +31,8 @@ const (
 	controllerName = "provisioner"
 	// syncPoll is how often the loop asks whether the mirror is whole at the start.
 	syncPoll = 50 * time.Millisecond
-	// typesLogged is how many instance types a log line names.
-	typesLogged = 5
+	// namesLogged is how many pods or instance types a log line names.
+	namesLogged = 5
 	// slow is from how long on a decision is counted as slow: others wait for it.
 	slow = 10 * time.Second
 )
@@ -311,7 +311,8 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 		l.Metrics.PlanBoundHourlyDollars.Set(p.BoundHourly)
 	}
 	if len(launched) > 0 {
-		l.Log.Info("planned launches", "pods", len(snap.Pending), "placed", len(p.Assignments), "launches", len(launched),
+		l.Log.Info(observe.LogFoundPods, "Pods", podNames(snap.Pending), "duration", took)
+		l.Log.Info(observe.LogComputed, "nodeclaims", len(launched), "pods", len(snap.Pending), "placed", len(p.Assignments),
 			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "bound_hourly", p.BoundHourly, "took", took)
 	}
 	for _, done := range launched {
@@ -343,12 +344,30 @@ func (l *Loop) reportNone() {
 func (l *Loop) reportLaunch(done apply.Launched) {
 	launch := done.Launch
 	l.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool, strconv.FormatBool(launch.MinValuesRelaxed)).Inc()
-	l.Log.Info("created claim", "claim", done.Claim.Name, "pool", launch.Pool, "pods", len(launch.Pods),
-		"instance_types", launch.Types[:min(typesLogged, len(launch.Types))], "instance_types_total", len(launch.Types),
+	l.Log.Info(observe.LogCreated, observe.Named("NodePool", launch.Pool), observe.Named("NodeClaim", done.Claim.Name),
+		observe.Amounts("requests", launch.Requests), "instance-types", firstAnd(launch.Types),
+		"claim", done.Claim.Name, "pool", launch.Pool, "pods", len(launch.Pods), "instance_types_total", len(launch.Types),
 		"price_hourly", launch.PriceHourly, "reason", observe.ReasonProvisioned)
 	for _, pod := range launch.Pods {
 		l.nominate(pod, done.Claim.Name, "")
 	}
+}
+
+// podNames names the first few pods.
+func podNames(pods []cluster.Pod) string {
+	names := make([]string, 0, len(pods))
+	for i := range pods {
+		names = append(names, pods[i].String())
+	}
+	return firstAnd(names)
+}
+
+// firstAnd lists the first few names and says how many others there are.
+func firstAnd(names []string) string {
+	if others := len(names) - namesLogged; others > 0 {
+		return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:namesLogged], ", "), others)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (l *Loop) nominate(ref cluster.PodRef, claim, node string) {

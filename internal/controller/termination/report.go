@@ -14,7 +14,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
-	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 func (p *reconciliation) pool() string { return p.node.Labels[karpenterv1.NodePoolLabelKey] }
@@ -62,7 +61,7 @@ func (p *reconciliation) reportGone() {
 	p.Metrics.NodesTerminated.WithLabelValues(pool, p.node.Labels[corev1.LabelTopologyZone]).Inc()
 	p.Metrics.NodesTerminationDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.DeletionTimestamp.Time).Seconds())
 	p.Metrics.NodesLifetimeDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.CreationTimestamp.Time).Seconds())
-	p.Log.Info("deletion of node completed", "node", p.node.Name, "claim", p.claimName(), "pool", pool, "took", p.since(p.node.DeletionTimestamp.Time))
+	p.Log.Info(observe.LogDeletedNode, observe.Named("Node", p.node.Name), observe.Named("NodeClaim", p.claimName()), "node", p.node.Name, "claim", p.claimName(), "pool", pool, "took", p.since(p.node.DeletionTimestamp.Time))
 }
 
 // since returns how long ago a time was, for people.
@@ -104,18 +103,15 @@ func (c *Controller) reportBlocked(ctx context.Context, o *apply.EvictionOutcome
 
 // reportHeld says on a pod until when it holds its node.
 func (c *Controller) reportHeld(pod *corev1.Pod) {
-	if hold := translate.DoNotDisrupt(pod, c.Now()); hold.Active && !hold.Until.IsZero() {
-		c.Events.Event(pod, observe.DoNotDisruptUntil(hold.Until))
+	if e, is := observe.DoNotDisrupt(pod, c.Now()); is {
+		c.Events.Event(pod, e)
 	}
 }
 
 // reportNotHeld says of a pod that was evicted though it has a do-not-disrupt annotation
 // why that did not hold it.
 func (c *Controller) reportNotHeld(pod *corev1.Pod) {
-	switch hold := translate.DoNotDisrupt(pod, c.Now()); {
-	case hold.Invalid:
-		c.Events.Event(pod, observe.InvalidDoNotDisruptAnnotation(pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]))
-	case !hold.Until.IsZero():
-		c.Events.Event(pod, observe.DoNotDisruptGracePeriodElapsed())
+	if e, is := observe.DoNotDisrupt(pod, c.Now()); is {
+		c.Events.Event(pod, e)
 	}
 }

@@ -189,7 +189,9 @@ func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) erro
 		}
 		return nil
 	case lifecycle.TaintNode:
-		p.Log.Info("draining node", "node", p.node.Name, "claim", p.claimName(), "pool", p.pool())
+		taint := karpenterv1.DisruptedTaint()
+		p.Log.Info(observe.LogTainted, observe.Named("Node", p.node.Name), observe.Named("NodeClaim", p.claimName()),
+			"taint.Key", taint.Key, "taint.Value", taint.Value, "taint.Effect", taint.Effect, "node", p.node.Name, "claim", p.claimName(), "pool", p.pool())
 		return apply.CloseNode(ctx, p.Client, p.node)
 	case lifecycle.Terminate:
 		err := p.Cloud.Terminate(observe.ForPool(ctx, p.pool()), p.claim.Status.ProviderID)

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/nominate"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // AssumeClaim counts a NodeClaim that was just created, before the watch shows it.
@@ -79,10 +80,25 @@ func (s *Store) PlannedPods(node string) (pods []*corev1.Pod) {
 			pods = append(pods, p.object)
 		}
 	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(pods, comparePods)
 	return pods
+}
+
+// PodsWith returns the pods on these nodes that have an annotation.
+func (s *Store) PodsWith(annotation string, on map[string]bool) (pods []*corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods.all {
+		if _, has := p.object.Annotations[annotation]; has && on[p.object.Spec.NodeName] && translate.Active(p.object) {
+			pods = append(pods, p.object)
+		}
+	}
+	slices.SortFunc(pods, comparePods)
+	return pods
+}
+
+func comparePods(a, b *corev1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // Nominations returns the pods that are planned for a node or carry a nomination of ours, and

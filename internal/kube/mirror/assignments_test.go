@@ -36,7 +36,7 @@ func openStore(now *time.Time, since time.Time) (*Store, *corev1.Pod) {
 	return s, p
 }
 
-// TestPlannedPods are those that get an event when a launch fails: they are alive and have no node.
+// TestPlannedPods are those that the failure of a launch is reported on: they are alive and have no node.
 func TestPlannedPods(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(func() time.Time { return noon })

@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 const (
@@ -236,7 +238,22 @@ func InvalidDoNotDisruptAnnotation(value string) Event {
 	return Event{
 		Reason: "InvalidDoNotDisruptAnnotation", Type: corev1.EventTypeWarning,
 		Message:      fmt.Sprintf("Annotation karpenter.sh/do-not-disrupt is %q, which is neither true nor a positive duration", value),
-		DedupeValues: []string{value},
+		DedupeValues: []string{value}, Limit: limitDoNotDisrupt,
+	}
+}
+
+// DoNotDisrupt returns the event about what a pod's annotation karpenter.sh/do-not-disrupt means now;
+// false: it protects the pod for ever, or there is none.
+func DoNotDisrupt(pod *corev1.Pod, now time.Time) (Event, bool) {
+	switch hold := translate.DoNotDisrupt(pod, now); {
+	case hold.Invalid:
+		return InvalidDoNotDisruptAnnotation(pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]), true
+	case hold.Until.IsZero():
+		return Event{}, false
+	case hold.Active:
+		return DoNotDisruptUntil(hold.Until), true
+	default:
+		return DoNotDisruptGracePeriodElapsed(), true
 	}
 }
 
@@ -244,7 +261,7 @@ func InvalidDoNotDisruptAnnotation(value string) Event {
 func DoNotDisruptUntil(end time.Time) Event {
 	when := end.UTC().Format(time.RFC3339)
 	return Event{
-		Reason: "DoNotDisruptUntil", Type: corev1.EventTypeNormal,
+		Reason: "DoNotDisruptUntil", Type: corev1.EventTypeNormal, Limit: limitDoNotDisrupt,
 		Message: "Annotation karpenter.sh/do-not-disrupt protects the pod until " + when, DedupeValues: []string{when},
 	}
 }
@@ -252,7 +269,7 @@ func DoNotDisruptUntil(end time.Time) Event {
 // DoNotDisruptGracePeriodElapsed says on a pod that its annotation no longer protects it.
 func DoNotDisruptGracePeriodElapsed() Event {
 	return Event{
-		Reason: "DoNotDisruptGracePeriodElapsed", Type: corev1.EventTypeNormal,
+		Reason: "DoNotDisruptGracePeriodElapsed", Type: corev1.EventTypeNormal, Limit: limitDoNotDisrupt,
 		Message: "The duration in annotation karpenter.sh/do-not-disrupt has elapsed",
 	}
 }

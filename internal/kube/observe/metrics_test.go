@@ -114,7 +114,7 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 	t.Parallel()
 	doc := readDoc(t, "../../../docs/reference/metrics.md")
 	var got []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| [a-z]+ \\| ([^|]*) \\|").FindAllStringSubmatch(doc, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (?:counter|gauge|histogram|summary) \\| ([^|]*) \\|").FindAllStringSubmatch(doc, -1) {
 		labels := strings.ReplaceAll(strings.TrimSpace(row[2]), ", ", ",")
 		got = append(got, strings.TrimSpace(row[1]+" "+strings.Trim(labels, "–")))
 	}
@@ -122,6 +122,32 @@ func TestDocsNameEveryMetricWithItsLabels(t *testing.T) {
 	if diff := cmp.Diff(published(), got); diff != "" {
 		t.Errorf("docs/reference/metrics.md (-want +got):\n%s", diff)
 	}
+}
+
+// TestDocsDecideAboutEveryMetricOfKarpenters: each is served with the same labels, or the docs say
+// what a dashboard misses. The metrics of single objects are compared in tests of their own.
+func TestDocsDecideAboutEveryMetricOfKarpenters(t *testing.T) {
+	t.Parallel()
+	served := map[string]string{}
+	for _, line := range published() {
+		name, labels, _ := strings.Cut(line, " ")
+		served[name] = sortedLabels(labels)
+	}
+	_, different, _ := strings.Cut(readDoc(t, "../../../docs/reference/metrics.md"), "\n## Different from Karpenter\n")
+	for line := range strings.Lines(readDoc(t, "testdata/karpenter.txt")) {
+		name, labels, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "" || name == "#" {
+			continue
+		}
+		name = "karpenter_" + name
+		if got, is := served[name]; (!is || got != labels) && !strings.Contains(different, "| `"+name+"` |") {
+			t.Errorf("%s has labels %q, Karpenter's %q, and docs/reference/metrics.md does not say so", name, got, labels)
+		}
+	}
+}
+
+func sortedLabels(labels string) string {
+	return strings.Join(slices.Sorted(slices.Values(strings.Split(labels, ","))), ",")
 }
 
 func TestDurationBucketsAreFortyFiveAndAscend(t *testing.T) {

@@ -39,6 +39,7 @@ type Limit string
 const (
 	limitNominated    Limit = "nominated"
 	limitLaunchFailed Limit = "launch failed"
+	limitDoNotDisrupt Limit = "do-not-disrupt"
 )
 
 // Event is one thing to say about one object.
@@ -72,6 +73,7 @@ func NewRecorder(rec record.EventRecorder, now func() time.Time) *Recorder {
 		limiters: map[Limit]*rate.Limiter{
 			limitNominated:    rate.NewLimiter(limitedPerSecond, limitedBurst),
 			limitLaunchFailed: rate.NewLimiter(limitedPerSecond, limitedBurst),
+			limitDoNotDisrupt: rate.NewLimiter(limitedPerSecond, limitedBurst),
 		},
 	}
 }
