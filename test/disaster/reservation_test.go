@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -120,5 +121,64 @@ func TestCapacityBlockEnds(t *testing.T) {
 		}
 		w.until(5*time.Minute, func() string { return w.allRun(6) })
 		w.until(5*time.Minute, w.agree)
+	})
+}
+
+// TestReservationThatEC2CannotServe has EC2 refuse launches from a healthy reservation: pods get
+// nodes on demand instead, after few refusals, and the reservation is used again some minutes later.
+func TestReservationThatEC2CannotServe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		defer w.end()
+		id := w.reserve(awssim.Reservation{})
+		w.begin()
+		w.until(5*time.Minute, w.poolReady)
+		if err := w.sim.Inject(awssim.Fault{Kind: awssim.FaultShort, CapacityType: karpenterv1.CapacityTypeReserved, For: metav1.Duration{Duration: 3 * time.Minute}}); err != nil {
+			t.Fatal(err)
+		}
+		w.kube.scale(&cluster.Workload{Name: "app", CPUMilli: 3000, MemoryMiB: 1024, GraceSeconds: 20}, 4)
+		w.until(3*time.Minute, func() string { return w.allRun(4) })
+		if nodes, _ := w.inReservation(id); nodes > 0 {
+			t.Errorf("%d Nodes are in a reservation that EC2 refused", nodes)
+		}
+		if n := w.sim.Refused()["ec2:CreateFleet InsufficientInstanceCapacity"]; n == 0 || n > 3 {
+			t.Errorf("EC2 refused %d launches, want one to three", n)
+		}
+		time.Sleep(5 * time.Minute)
+		w.kube.scale(&cluster.Workload{Name: "more", CPUMilli: 7000, MemoryMiB: 1024, GraceSeconds: 20}, 2)
+		w.until(5*time.Minute, func() string { return w.allRun(6) })
+		if nodes, _ := w.inReservation(id); nodes == 0 {
+			t.Error("the reservation is not used again")
+		}
+		w.until(5*time.Minute, w.agree)
+	})
+}
+
+// TestUsedUpReservationGivesBack fills a reservation, ends one of its workloads and begins another:
+// the place that became free is taken, and nothing was refused meanwhile.
+func TestUsedUpReservationGivesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		defer w.end()
+		id := w.reserve(awssim.Reservation{})
+		w.fill(id)
+		w.kube.scale(&cluster.Workload{Name: "app", CPUMilli: 3000, MemoryMiB: 1024, GraceSeconds: 20}, 0)
+		w.until(20*time.Minute, func() string {
+			if nodes, claims := w.inReservation(id); nodes+claims > 0 {
+				return fmt.Sprintf("%d Nodes and %d claims are still in the reservation", nodes, claims)
+			}
+			return ""
+		})
+		time.Sleep(3 * time.Minute)
+		w.kube.scale(&cluster.Workload{Name: "next", CPUMilli: 3000, MemoryMiB: 1024, GraceSeconds: 20}, 6)
+		w.until(10*time.Minute, func() string { return w.allRun(6) })
+		if nodes, _ := w.inReservation(id); nodes != 3 {
+			t.Errorf("%d Nodes are in the reservation, want 3", nodes)
+		}
+		if refused := w.sim.Refused(); refused["ec2:CreateFleet ReservationCapacityExceeded"] > 0 {
+			t.Errorf("EC2 refused %v", refused)
+		}
 	})
 }
