@@ -131,7 +131,7 @@ func TestDecisionsAreReported(t *testing.T) {
 				l.Reboots = reboots{nil}
 				_ = l.reboot(t.Context(), &cluster.Snapshot{}, &plan.Disruption{Reboots: []plan.Reboot{{Node: "a", Claim: "claim-a", Pool: "p", Condition: "GPUReady"}}})
 			},
-			counted: map[string]float64{"decisions reboot unhealthy": 1, "pool's decisions reboot p unhealthy": 1},
+			counted: map[string]float64{"decisions reboot unhealthy": 1, "pool's decisions reboot p unhealthy": 1, "disrupted p unhealthy graceful": 1},
 		},
 		"a node could not be rebooted": {report: func(l *Loop) {
 			l.Reboots = reboots{errors.New("it is rebooting")}
