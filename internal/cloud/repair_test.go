@@ -30,8 +30,10 @@ func TestRepairPoliciesThatAreWrongAreAllNamed(t *testing.T) {
 		"a regexp":                {func(p *RepairPolicy) { p.ReasonRegex = "(" }, []string{"error parsing regexp", "0 repair policies have no reason"}},
 		"no fallback":             {func(p *RepairPolicy) { p.ReasonRegex = "x" }, []string{"0 repair policies have no reason"}},
 		"a fallback that reboots": {func(p *RepairPolicy) { p.Action = RebootNode }, []string{"its action must be ReplaceNode"}},
-		"several things at once": {func(p *RepairPolicy) { p.ConditionType, p.Priority, p.Action = "", 200, "" },
-			[]string{"condition type is empty", "priority is 200", `action is ""`}},
+		"several things at once": {
+			func(p *RepairPolicy) { p.ConditionType, p.Priority, p.Action = "", 200, "" },
+			[]string{"condition type is empty", "priority is 200", `action is ""`},
+		},
 	} {
 		p := good
 		c.change(&p)

@@ -158,9 +158,14 @@ func TestRepair(t *testing.T) {
 		name string
 		play func()
 	}{
-		{"replacement first", w.replacementFirst}, {"outage", w.outage}, {"do-not-repair", w.veto},
-		{"budget", w.budget}, {"do-not-disrupt of the node", w.doNotDisrupt}, {"blocked drain", w.blockedDrain},
-		{"not ready", w.notReady}, {"terminate first", w.terminateFirst},
+		{"replacement first", w.replacementFirst},
+		{"outage", w.outage},
+		{"do-not-repair", w.veto},
+		{"budget", w.budget},
+		{"do-not-disrupt of the node", w.doNotDisrupt},
+		{"blocked drain", w.blockedDrain},
+		{"not ready", w.notReady},
+		{"terminate first", w.terminateFirst},
 	} {
 		act.play()
 		if t.Failed() {

@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -125,6 +126,23 @@ func TestDecisionsAreReported(t *testing.T) {
 		"a pod keeps a node":      {report: blocked(verdict.NodeBlocked), events: []string{"Normal DisruptionBlocked why" + on("Node"), "Normal DisruptionBlocked why" + on("NodeClaim")}},
 		"nothing is gained":       {report: blocked(verdict.Unconsolidatable), events: []string{"Normal Unconsolidatable why" + on("Node"), "Normal Unconsolidatable why" + on("NodeClaim")}},
 		"the budgets keep a node": {report: blocked(verdict.BudgetExhausted), events: []string{"Normal DisruptionBlocked why" + on("NodePool")}},
+		"a node is rebooted": {
+			report: func(l *Loop) {
+				l.Reboots = reboots{nil}
+				_ = l.reboot(t.Context(), &cluster.Snapshot{}, &plan.Disruption{Reboots: []plan.Reboot{{Node: "a", Claim: "claim-a", Pool: "p", Condition: "GPUReady"}}})
+			},
+			counted: map[string]float64{"decisions reboot unhealthy": 1, "pool's decisions reboot p unhealthy": 1, "disrupted p unhealthy graceful": 1},
+		},
+		"a node could not be rebooted": {report: func(l *Loop) {
+			l.Reboots = reboots{errors.New("it is rebooting")}
+			_ = l.reboot(t.Context(), &cluster.Snapshot{}, &plan.Disruption{Reboots: []plan.Reboot{{Node: "a"}}})
+		}},
+		"a node goes before others are there": {
+			report: func(l *Loop) {
+				l.reportBegun(&plan.Command{Reason: disrupt.Drifted, TerminateFirst: plan.StaticAtLimit, Remove: []plan.Removal{{Node: "a", Pool: "p"}}}, nil, nil)
+			},
+			counted: map[string]float64{"decisions terminate-first drifted": 1, "pool's decisions terminate-first p drifted": 1, "first p drifted static-at-limit": 1},
+		},
 		"too many are unhealthy": {report: blocked(verdict.RepairBlocked), events: []string{
 			"Warning NodeRepairBlocked why" + on("Node"), "Warning NodeRepairBlocked why" + on("NodeClaim"), "Warning NodeRepairBlocked why" + on("NodePool"),
 		}},
@@ -235,7 +253,8 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		t.Fatal(err)
 	}
 	short := map[string]string{
-		"karpenter_nodeclaims_disrupted_total": "disrupted", "karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
+		"karpenter_nodeclaims_disrupted_total": "disrupted", "karpenter_voluntary_disruption_terminate_first_decisions_total": "first",
+		"karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
 		"karpenter_voluntary_disruption_failed_validations_total": "failed", "karpenter_voluntary_disruption_queue_failures_total": "queue failures",
 		"karpenter_voluntary_disruption_decisions_total": "decisions", "karpenter_voluntary_disruption_decisions_by_nodepool_total": "pool's decisions",
 		"karpenter_nodepools_allowed_disruptions": "allowed", "karpenter_nodepools_nodes_consuming_budgets": "going",
@@ -256,3 +275,10 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	}
 	return got
 }
+
+// reboots answers each request for a reboot.
+type reboots struct{ err error }
+
+func (r reboots) Request(context.Context, *plan.Reboot) error { return r.err }
+
+func (r reboots) IsEscalated(types.UID) bool { return false }

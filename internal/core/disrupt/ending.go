@@ -27,7 +27,8 @@ func (w *work) urgent(n *cluster.Node, reason string) bool {
 	return reason == Interrupted && n.Expires.Sub(w.snap.At) <= expiryWindowMin
 }
 
-// goesSoon reports whether a node is going to be removed, so that pods are better planned for others.
+// goesSoon reports whether a node is going to be removed, so that pods are better planned for others. A
+// node that starts is not ready for other reasons than that it is unhealthy.
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.SoftTaint || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return n.Initialized && len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.SoftTaint || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }
