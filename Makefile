@@ -136,6 +136,20 @@ bench: ## solve the same scenarios with Dovetail and with Karpenter, and write d
 	@tools/progress.sh "building the benchmark" env $(BENCH_GO) -C bench build -mod=mod -v -o ../bin/bench/ ./...
 	cd bench && ../bin/bench/bench $(if $(QUICK),-quick) $(if $(LIMIT),-limit $(LIMIT))
 
+# Published Karpenter, its end-to-end suites and what they need come as the module that bench compares with.
+KARPENTER := sigs.k8s.io/karpenter
+SUITE = regression
+
+.PHONY: karpenter
+karpenter: ## build published Karpenter with its kwok provider, which TestMigration migrates from
+	$(BENCH_GO) -C bench build -mod=mod -o ../bin/karpenter $(KARPENTER)/kwok
+
+.PHONY: suites
+suites: build ## run a suite of Karpenter's own against dovetail; SUITE=regression|disruption|dra|performance, FOCUS=regexp
+	$(BENCH_GO) -C bench test -mod=mod -c -o ../bin/suite-$(SUITE) $(KARPENTER)/test/suites/$(SUITE)
+	go run ./test/suites -suite bin/suite-$(SUITE) -module "$$($(BENCH_GO) -C bench list -mod=mod -m -f '{{.Dir}}' $(KARPENTER))" -log bin/suite-$(SUITE).log \
+		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') -ginkgo.timeout 2h -test.timeout 2h
+
 .PHONY: benchmarks
 benchmarks: build ## run every Go benchmark of the product
 	go test -run '^$$' -bench . ./...
