@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -45,6 +46,13 @@ type Provider interface {
 	Get(ctx context.Context, instanceID string) (Instance, error)
 	// List returns every instance that belongs to this cluster, those that are terminating too.
 	List(ctx context.Context) ([]Instance, error)
+}
+
+// DeviceKnower is a provider that knows which devices instance types have.
+type DeviceKnower interface {
+	// Devices returns the ResourceSlices that drivers will publish on a node of an instance type,
+	// without what is of one node; none: it has no devices, or they are not known.
+	Devices(class ClassRef, instanceType string) []resourceapi.ResourceSliceSpec
 }
 
 // Drifter is a provider that can find out whether an instance is still what its class would

@@ -11,7 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -82,6 +84,7 @@ type Parts struct {
 func (p *Parts) Assemble(ctx context.Context) error {
 	known := p.Cloud.Vocabulary()
 	p.vocabulary = translate.NewVocabulary(known.WellKnown, known.RestrictedDomains)
+	p.vocabulary.Devices = !p.Settings.IgnoreDRARequests
 	if err := p.feed(ctx); err != nil {
 		return err
 	}
@@ -113,8 +116,12 @@ func (p *Parts) feed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var devices func(cloud.ClassRef, string) []resourceapi.ResourceSliceSpec
+	if d, ok := p.Cloud.(cloud.DeviceKnower); ok {
+		devices = d.Devices
+	}
 	p.mirror = mirror.NewStore(mirror.Options{
-		Repair:     rules,
+		Devices: devices, Repair: rules,
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
 			p.Log.Warn("cost of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
@@ -132,11 +139,20 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	synced, err := p.mirror.Feed(ctx, p.Manager.GetCache())
 	p.synced = synced
-	if err != nil || !p.gate("NodeOverlay") {
-		return err
+	if err == nil && p.gate("NodeOverlay") {
+		err = p.feedMore(ctx, p.mirror.FeedOverlays)
 	}
-	overlays, err := p.mirror.FeedOverlays(ctx, p.Manager.GetCache())
-	p.synced = func() bool { return synced() && overlays() }
+	if err == nil && p.vocabulary.Devices {
+		err = p.feedMore(ctx, p.mirror.FeedDevices)
+	}
+	return err
+}
+
+// feedMore subscribes the mirror to more, which must have arrived too.
+func (p *Parts) feedMore(ctx context.Context, feed func(context.Context, cache.Cache) (func() bool, error)) error {
+	before := p.synced
+	more, err := feed(ctx, p.Manager.GetCache())
+	p.synced = func() bool { return before() && more() }
 	return err
 }
 
@@ -180,6 +196,9 @@ func (p *Parts) loops() []registrant {
 	}
 	if policies := p.legacyPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic})
+	}
+	if p.vocabulary.Devices {
+		claims.Published = p.mirror.PublishedDrivers
 	}
 	if p.gate("NodeOverlay") {
 		claims.Overlays = p.mirror.Overlays()

@@ -104,7 +104,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.duration(&s.BatchIdleDuration, "batch-idle-duration", time.Second, "time without a new pending pod after which a decision is made")
 	a.text(&s.PreferencePolicy, "preference-policy", "Respect", "Respect or Ignore preferred affinities")
 	a.text(&s.MinValuesPolicy, "min-values-policy", "Strict", "Strict, or BestEffort: lower minValues to what is available")
-	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "launch nothing for pods with resource claims; false has no effect")
+	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "launch nothing for pods with ResourceClaims; false: for those whose devices are known")
 	a.flag(&s.LegacyNodeRepair, "legacy-node-repair", false, "with the gate NodeRepair: repair as Karpenter 1.14 does, at once and without regard to budgets and PodDisruptionBudgets")
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored with a warning")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")

@@ -164,7 +164,6 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		"--cpu-requests=4000":                                                            "--cpu-requests=4000 has no effect",
 		"--disable-controller-warmup=false":                                              "--disable-controller-warmup=false has no effect",
 		"--log-error-output-paths=/tmp/e":                                                "--log-error-output-paths=/tmp/e has no effect",
-		"--ignore-dra-requests=false":                                                    "--ignore-dra-requests=false has no effect",
 		"--cluster-name=prod --cloud-provider=kwok":                                      "--cluster-name and --interruption-queue have no effect",
 	} {
 		s := parsed(t, strings.Fields(words)...)

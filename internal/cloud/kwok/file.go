@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -55,6 +56,32 @@ func loadTypes(path string) ([]*catalog.Type, error) {
 		return nil, fmt.Errorf("instance types file %s: %w", path, err)
 	}
 	return types, nil
+}
+
+// fileDevices is what an element says of devices: the ResourceSlices that a driver, which is not ours,
+// publishes on nodes of the type. It is Dovetail's own addition to such files.
+type fileDevices struct {
+	Name           string                          `json:"name"`
+	ResourceSlices []resourceapi.ResourceSliceSpec `json:"resourceSlices"`
+}
+
+// loadDevices reads the devices of the instance types from the same file.
+func loadDevices(path string) (map[string][]resourceapi.ResourceSliceSpec, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read instance types: %w", err)
+	}
+	var elements []fileDevices
+	if err := json.Unmarshal(content, &elements); err != nil {
+		return nil, fmt.Errorf("instance types file %s: resourceSlices: %w", path, inField(err))
+	}
+	devices := map[string][]resourceapi.ResourceSliceSpec{}
+	for i := range elements {
+		if len(elements[i].ResourceSlices) > 0 {
+			devices[elements[i].Name] = elements[i].ResourceSlices
+		}
+	}
+	return devices, nil
 }
 
 func parseTypes(content []byte) ([]*catalog.Type, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,8 @@ type Provider struct {
 	log    *slog.Logger
 
 	types []*catalog.Type
+	// devices are those of instance types, by name.
+	devices map[string][]resourceapi.ResourceSliceSpec
 	// facts are the labels that say what an instance is; sorted.
 	facts []string
 	// recorded wakes Start when an instance was launched that joins later.
@@ -80,6 +83,9 @@ func New(c client.Client, opts Options) (*Provider, error) {
 			return nil, err
 		}
 		p.types = types
+		if p.devices, err = loadDevices(opts.InstanceTypesFile); err != nil {
+			return nil, err
+		}
 	}
 	p.facts = decidedKeys(p.types)
 	return p, nil
@@ -108,6 +114,11 @@ func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Ty
 		return nil, err
 	}
 	return p.types, nil
+}
+
+// Devices returns the devices of an instance type, as the file with the instance types has them.
+func (p *Provider) Devices(_ cloud.ClassRef, instanceType string) []resourceapi.ResourceSliceSpec {
+	return p.devices[instanceType]
 }
 
 // RepairPolicies says that a Node that has not been ready for ten minutes is broken, and that two

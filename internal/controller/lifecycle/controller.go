@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -45,6 +46,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	})
 	l := c.controller()
 	l.Watch = func(b *builder.Builder) *builder.Builder {
+		if c.Published != nil {
+			b = b.Watches(&resourceapi.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfSlice))
+		}
 		return b.For(&karpenterv1.NodeClaim{}, builder.WithPredicates(mirror.LifecycleChanged())).
 			Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOf)).
 			WatchesRawSource(answers)
@@ -74,6 +78,16 @@ func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcil
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: claims.Items[i].Name}})
 	}
 	return requests
+}
+
+// claimsOfSlice returns the claims of the node that has the devices.
+func (c *Controller) claimsOfSlice(ctx context.Context, obj client.Object) []reconcile.Request {
+	name := obj.(*resourceapi.ResourceSlice).Spec.NodeName
+	node := &corev1.Node{}
+	if name == nil || c.Client.Get(ctx, client.ObjectKey{Name: *name}, node) != nil {
+		return nil
+	}
+	return c.claimsOf(ctx, node)
 }
 
 // advance takes one NodeClaim as far as it goes now.

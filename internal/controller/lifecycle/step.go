@@ -44,6 +44,12 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 	}
 	for i := range p.nodes {
 		view.Nodes = append(view.Nodes, translate.LifecycleNode(&p.nodes[i]))
+		if p.Published != nil {
+			view.Nodes[i].Published = p.Published(p.nodes[i].Name)
+		}
+	}
+	if p.Published == nil {
+		view.Claim.Drivers = nil
 	}
 	if view.Claim.Launched.Status == core.True {
 		p.launches.Forget(token)

@@ -61,6 +61,9 @@ type Controller struct {
 	StaticCapacity bool
 	// Overlays may be nil: there are none.
 	Overlays Overlays
+	// Published returns the drivers that have published all their devices on a node; nil: devices are
+	// not watched, and not waited for.
+	Published func(node string) []string
 	// Health may be nil.
 	Health Health
 	// Opener may be nil: then every Node is opened as soon as it has joined.

@@ -167,6 +167,10 @@ func Resource(name string) string {
 	if driver, ok := strings.CutPrefix(name, quantity.AttachPrefix); ok {
 		return "attachable volumes of " + driver
 	}
+	if class, ok := strings.CutPrefix(name, quantity.DevicePrefix); ok {
+		class, _, _ = strings.Cut(class, "/")
+		return "devices for ResourceClaims of DeviceClass " + class
+	}
 	return name
 }
 

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -142,6 +143,13 @@ func initialize(v View) Step {
 	if reason, why := notYet(&v.Claim, node); reason != "" {
 		return wait(time.Time{}, "%s", why).noting(Initialized, Unknown, reason, why)
 	}
+	// A driver that does not come must not keep the node for ever.
+	if until := v.Claim.Registered.Since.Add(RegistrationTimeout); v.At.Before(until) {
+		if driver := missingDriver(&v.Claim, node); driver != "" {
+			why := "driver " + driver + " has not published all its ResourceSlices on node " + node.Name + " yet"
+			return wait(until, "%s", why).noting(Initialized, Unknown, "DRADriverPoolsNotPublished", why)
+		}
+	}
 	if !node.IsInitialized {
 		return Step{Act: InitialiseNode, Node: node.Name}
 	}
@@ -170,6 +178,16 @@ func notYet(claim *Claim, node *Node) (reason, why string) {
 		}
 	}
 	return "", ""
+}
+
+// missingDriver returns the first driver that has not published its devices; empty: all have.
+func missingDriver(claim *Claim, node *Node) string {
+	for _, driver := range claim.Drivers {
+		if !slices.Contains(node.Published, driver) {
+			return driver
+		}
+	}
+	return ""
 }
 
 // onlyNode returns the claim's one Node, or what to wait for. A Node that is going, and

@@ -17,10 +17,10 @@ import (
 
 // TestStories plays the files of testdata. Each is the life of one claim or one drain:
 //
-//	claim [grace=DUR] [startup=KEY] [expires=DUR]   a claim is created at 0s
+//	claim [grace=DUR] [startup=KEY] [expires=DUR] [driver=NAME]   a claim is created at 0s
 //	delete at=DUR                       somebody deletes it
 //	cloud launch=STATE terminate=STATE  what the cloud answers from now on
-//	node NAME [joined] [ready] [taint=KEY] [ephemeral=KEY] [allocatable=NAME] [finalizer=NAME] [deleting] [drained] [gone]
+//	node NAME [joined] [ready] [taint=KEY] [ephemeral=KEY] [allocatable=NAME] [published=DRIVER] [finalizer=NAME] [deleting] [drained] [gone]
 //	drain [deadline=DUR] [claim=none]   a Node is deleted at 0s
 //	pod NAME [daemon] [critical] [grace=DUR] [held] [blocked] [finalizer=NAME] [gone]   blocked: by a budget
 //	volume NAME [gone]
@@ -92,6 +92,9 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 		if has("expires") {
 			s.view.Claim.Expires, s.view.Claim.Reclaimed = moment(t, words["expires"]), words["reclaimed"]
 		}
+		if has("driver") {
+			s.view.Claim.Drivers = []string{words["driver"]}
+		}
 		if has("startup") {
 			s.view.Claim.StartupTaints = []cluster.Taint{{Key: words["startup"], Effect: cluster.NoSchedule}}
 		}
@@ -155,6 +158,8 @@ func (s *story) setNode(name string, words map[string]string) {
 			n.Ephemeral = append(n.Ephemeral, taint)
 		case "allocatable":
 			n.Allocatable = quantity.List{value: 1}
+		case "published":
+			n.Published = append(n.Published, value)
 		case "deleting":
 			n.Deleting = true
 		case "drained":

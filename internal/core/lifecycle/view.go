@@ -59,6 +59,8 @@ type Claim struct {
 
 	StartupTaints []cluster.Taint
 	Requests      quantity.List
+	// Drivers are those that must have published their devices on the node.
+	Drivers []string
 	// Expires is when the claim is removed because of its age, whoever minds; zero: never.
 	Expires time.Time
 	// Reclaimed is why the cloud ends the node then, as a reason for DeleteClaim; empty: it
@@ -87,6 +89,8 @@ type Node struct {
 	// Ephemeral are those of Taints that go away by themselves while a node starts.
 	Ephemeral   []cluster.Taint
 	Allocatable quantity.List
+	// Published are the drivers that have published all their devices.
+	Published []string
 }
 
 // Answer is the cloud's to a launch, as far as this process knows: after a restart it

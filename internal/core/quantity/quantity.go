@@ -33,6 +33,11 @@ const (
 // driver. What does not mention such a resource has no limit of it.
 const AttachPrefix = "attachable-volumes-csi-"
 
+// DevicePrefix begins the names of the resources that stand for devices (dynamic resource allocation),
+// or for pods that can have some. They mean something within one snapshot only, and no object of the
+// API mentions them.
+const DevicePrefix = "devices:"
+
 // Max is the largest amount, and -Max the least: what is beyond counts as that much. The sum of two
 // amounts and their difference are exact; of more, see Add.
 const Max = math.MaxInt64 / 4

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,9 @@ func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv
 		return nil, nil // the pool went; the next plan will not have it
 	}
 	nc := translate.NodeClaim(np, launch, l.Vocabulary)
+	if drivers := l.Mirror.RequestedDrivers(launch); len(drivers) > 0 {
+		nc.Annotations[karpenterv1.RequestedDRADriversAnnotationKey] = strings.Join(drivers, ",")
+	}
 	err := l.create(ctx, nc)
 	if err != nil && !mayBeDone(err) {
 		return nil, fmt.Errorf("create claim of pool %s: %w", np.Name, err)

@@ -101,7 +101,7 @@ func podGroupKind(s *Store) watched {
 // allKinds are the kinds that may be watched, by their Go type.
 func (s *Store) allKinds() map[reflect.Type]watched {
 	all := map[reflect.Type]watched{}
-	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s)), podGroupKind(s), overlayKind(s)) {
+	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s), deviceKinds(s)), podGroupKind(s), overlayKind(s)) {
 		all[reflect.TypeOf(w.kind)] = w
 	}
 	return all

@@ -62,6 +62,8 @@ type sharedConstraints struct {
 	// for volumesVersion of the volumes.
 	variants       map[string]*cluster.Constraints
 	volumesVersion uint64
+	// isHeld are the constraints heldFrom of a pod that is not moved by choice; nil: never asked for.
+	isHeld, heldFrom *cluster.Constraints
 }
 
 // withVolumes returns the constraints with volumes added. Equal volumes give the same pointer

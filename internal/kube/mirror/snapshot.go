@@ -32,6 +32,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	b.addNodes()
 	b.reservePreempted()
 	b.addPending()
+	b.addDevices()
 	s.gangs.addTo(b.snap, s.assignments.preempts)
 	b.addMovable()
 	return b.snap

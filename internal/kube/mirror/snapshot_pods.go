@@ -73,7 +73,7 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.ReschedulablePod))
 				continue
 			}
 			r := translate.ReschedulablePod(p.object, b.now)
-			r.Constraints = p.constraints.constraints
+			r.Constraints = b.held(p, p.constraints.constraints)
 			cost, _ := translate.EvictionCost(p.object, s.opts.DeletionCosts)
 			r.DeletionCost = float64(cost)
 			fill(p, &r)
@@ -88,7 +88,7 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.ReschedulablePod))
 		n.movable, n.volumesVersion = slices.Clone(n.movable), s.volumes.version
 		for _, p := range n.withClaims {
 			constraints, isLasting := b.constraints.of(p.pod)
-			if n.movable[p.at].Constraints = constraints; !isLasting {
+			if n.movable[p.at].Constraints = b.held(p.pod, constraints); !isLasting {
 				n.volumesVersion = 0
 			}
 		}

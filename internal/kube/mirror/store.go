@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -38,6 +39,9 @@ type Options struct {
 	Repair *cloud.RepairRules
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
+	// Devices returns the devices that the provider says an instance type has, as drivers will publish
+	// them; nil: it knows none.
+	Devices func(class cloud.ClassRef, instanceType string) []resourceapi.ResourceSliceSpec
 }
 
 // Store is the mirror. Its methods may be called from any goroutine.
@@ -63,6 +67,7 @@ type Store struct {
 	pools       *pools
 	daemons     *daemons
 	volumes     *volumes
+	devices     *deviceIndex
 	views       *views
 	namespaces  map[string]map[string]string // name → labels
 	observers   map[reflect.Type]func(any)   // of Observe, by kind; made when it is first called
@@ -84,6 +89,7 @@ func NewStore(opts Options) *Store {
 		pools:       newPools(&opts, l),
 		daemons:     newDaemons(opts.Vocabulary),
 		volumes:     volumes,
+		devices:     newDeviceIndex(&opts, l),
 		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair},
 		namespaces:  map[string]map[string]string{},
 	}

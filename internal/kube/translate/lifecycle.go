@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,9 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 	}
 	if nc.DeletionTimestamp != nil {
 		c.DeletedAt = nc.DeletionTimestamp.Time
+	}
+	if drivers := nc.Annotations[karpenterv1.RequestedDRADriversAnnotationKey]; drivers != "" {
+		c.Drivers = strings.Split(drivers, ",")
 	}
 	if grace := nc.Spec.TerminationGracePeriod; grace != nil {
 		c.Grace, c.HasGrace = grace.Duration, true

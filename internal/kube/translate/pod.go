@@ -46,8 +46,8 @@ func Unwanted(p *corev1.Pod) bool {
 }
 
 // ClaimsDevices reports whether kube-scheduler allocates devices to the pod (dynamic resource
-// allocation). Which node would have such devices is not known, so none is launched for the pod
-// and none that it runs on is removed by choice.
+// allocation). Unless ResourceClaims are watched, it is not known which node would have such devices,
+// so none is launched for the pod. None that it runs on is removed by choice.
 func ClaimsDevices(p *corev1.Pod) bool {
 	return len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil
 }
@@ -83,7 +83,7 @@ func PodConstraints(p *corev1.Pod, restricted Vocabulary) *cluster.Constraints {
 		Namespace: p.Namespace, Labels: selectable(p.Labels),
 	}
 	problems := addRules(sh, p)
-	if ClaimsDevices(p) {
+	if ClaimsDevices(p) && !restricted.Devices {
 		problems = append(problems, "the pod needs ResourceClaims, and no node is launched or removed for a pod that does")
 	}
 	selector := label.Requirements{}
@@ -184,6 +184,8 @@ func HostPorts(p *corev1.Pod) []cluster.HostPort {
 type Vocabulary struct {
 	WellKnown         map[string]bool
 	RestrictedDomains []string
+	// Devices: what pods claim of devices is worked out elsewhere, and is no reason to refuse them.
+	Devices bool
 }
 
 // NewVocabulary returns the core's vocabulary with a provider's added.

@@ -183,7 +183,9 @@ func (b *PlannedNode) requests(space quantity.Space, types []int32) quantity.Lis
 		least = both
 	}
 	sum := space.List(b.Used).Plus(least)
-	// The kubelet reports volumes elsewhere, so a node would never be seen to have them.
-	maps.DeleteFunc(sum, func(name string, _ int64) bool { return strings.HasPrefix(name, quantity.AttachPrefix) })
+	// The kubelet reports volumes and devices elsewhere, so a node would never be seen to have them.
+	maps.DeleteFunc(sum, func(name string, _ int64) bool {
+		return strings.HasPrefix(name, quantity.AttachPrefix) || strings.HasPrefix(name, quantity.DevicePrefix)
+	})
 	return sum
 }
