@@ -29,6 +29,9 @@ type ReschedulablePod struct {
 	// TargetNode is the NodeClaim or node that the command in progress means the pod for; empty:
 	// it is not known.
 	TargetNode string
+	// Buffer is the namespace/name of the capacity buffer that the pod is a chunk of: it does not
+	// exist, and moving it evicts nobody. Empty: the pod exists.
+	Buffer string
 }
 
 // EvictionCost returns what the eviction of the pod counts as beside that of an ordinary one, which
