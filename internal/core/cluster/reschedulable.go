@@ -40,6 +40,16 @@ func (r *ReschedulablePod) EvictionCost() float64 {
 	return min(10, max(-10, 1+r.DeletionCost/(1<<27)+float64(r.Priority)/(1<<25)))
 }
 
+// Evictions returns how many pods are evicted if the node is removed.
+func (n *Node) Evictions() (pods int) {
+	for i := range n.Reschedulable {
+		if n.Reschedulable[i].Buffer == "" {
+			pods++
+		}
+	}
+	return pods
+}
+
 // PodDisruptionBudget is a PodDisruptionBudget.
 type PodDisruptionBudget struct {
 	Name string // namespace/name

@@ -10,7 +10,7 @@
 //
 // Read Propose, then work.go (one decision), judge.go (commands in progress), replace.go, repair.go and
 // underutilized.go (new commands), terminate_first.go, future.go and overlay.go (the cluster as it will be), blocked.go
-// (why not), soft_taints.go, memory.go, scope.go and learn.go (what is remembered), tuning.go (the
+// (why not), buffers.go (chunks of capacity buffers), soft_taints.go, memory.go, scope.go and learn.go (what is remembered), tuning.go (the
 // constants). It imports the core only.
 package disrupt
 
@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -36,10 +37,14 @@ func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Disrupti
 func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Disruption, Memory) {
 	next := memory.own()
 	next.notice(snap)
+	if len(snap.Buffers) > 0 {
+		snap = pack.Settle(snap, Reserve(snap), opts.Pack)
+	}
 	w := newWork(snap, opts)
 	w.scope = next.recall(snap, opts.Events)
 	w.decideAll(timed)
 	next.learn(w, opts.Events)
+	w.extractChunks()
 	return w.out, next
 }
 
@@ -91,7 +96,13 @@ func (w *work) openOrphans() {
 func (w *work) empty() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if w.taken[i] || n.Deleting || n.Claim == "" || !n.Empty || !n.Initialized || w.replaces(n) {
+		if w.taken[i] || n.Deleting || n.Claim == "" || !n.Initialized || w.replaces(n) {
+			continue
+		}
+		if why := heldByBuffer(n); !why.IsYes() {
+			w.block(why)
+		}
+		if !n.Empty {
 			continue
 		}
 		if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static {
