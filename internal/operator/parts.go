@@ -12,12 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/candidacy"
+	"github.com/dovetail-sh/dovetail/internal/controller/capacitybuffer"
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
 	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
@@ -130,14 +132,23 @@ func (p *Parts) feed(ctx context.Context) error {
 	if err := mirror.AddIndexes(ctx, p.Manager.GetFieldIndexer()); err != nil {
 		return err
 	}
-	synced, err := p.mirror.Feed(ctx, p.Manager.GetCache())
-	p.synced = synced
-	if err != nil || !p.gate("NodeOverlay") {
-		return err
+	feeds := []func(context.Context, cache.Cache) (func() bool, error){p.mirror.Feed}
+	if p.gate("NodeOverlay") {
+		feeds = append(feeds, p.mirror.FeedOverlays)
 	}
-	overlays, err := p.mirror.FeedOverlays(ctx, p.Manager.GetCache())
-	p.synced = func() bool { return synced() && overlays() }
-	return err
+	if p.gate("CapacityBuffer") {
+		feeds = append(feeds, p.mirror.FeedBuffers)
+	}
+	var all []func() bool
+	for _, feed := range feeds {
+		synced, err := feed(ctx, p.Manager.GetCache())
+		if err != nil {
+			return err
+		}
+		all = append(all, synced)
+	}
+	p.synced = func() bool { return !slices.ContainsFunc(all, func(synced func() bool) bool { return !synced() }) }
+	return nil
 }
 
 // loops returns everything that runs.
@@ -158,13 +169,13 @@ func (p *Parts) loops() []registrant {
 		PriceCap:            p.Settings.LaunchPriceCap,
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
 	}
+	provisioner := &provisioning.Loop{
+		Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
+		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
+		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
+	}
 	loops := []registrant{
-		pools, claims, types,
-		&provisioning.Loop{
-			Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
-			Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
-			BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
-		},
+		pools, claims, types, provisioner,
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
 			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal,
@@ -184,6 +195,11 @@ func (p *Parts) loops() []registrant {
 	if p.gate("NodeOverlay") {
 		claims.Overlays = p.mirror.Overlays()
 		loops = append(loops, &overlay.Controller{Client: c, Vocabulary: p.vocabulary, Conflict: p.mirror.Overlays().Conflict, Now: p.Now})
+	}
+	if p.gate("CapacityBuffer") {
+		buffers := &capacitybuffer.Controller{Client: c, Mirror: p.mirror, Now: p.Now, Log: p.log("capacitybuffer")}
+		provisioner.Buffers = buffers
+		loops = append(loops, buffers)
 	}
 	if isStatic {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.log("static")})

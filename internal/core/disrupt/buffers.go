@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// To a decision the chunks of capacity buffers are pods on the nodes that hold them (pack.Settle).
+// To a decision the chunks of capacity buffers are pods on the nodes that hold them (pack.HoldChunks).
 // Their nodes are wanted and not empty, and they may be moved at no cost. They keep no node from
 // being replaced: what has no room then is planned anew.
 

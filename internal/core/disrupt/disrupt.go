@@ -38,7 +38,7 @@ func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed fun
 	next := memory.own()
 	next.notice(snap)
 	if len(snap.Buffers) > 0 {
-		snap = pack.Settle(snap, Reserve(snap), opts.Pack)
+		snap = pack.HoldChunks(snap, Reserve(snap), opts.Pack)
 	}
 	w := newWork(snap, opts)
 	w.scope = next.recall(snap, opts.Events)

@@ -101,12 +101,12 @@ func (r *rooms) launched(l *plan.Launch, buffers []cluster.Buffer) {
 	}
 }
 
-// Settle returns the snapshot with the chunks of its buffers on the running nodes that have room
+// HoldChunks returns the snapshot with the chunks of its buffers on the running nodes that have room
 // for them, as pods that can be moved and evict nobody. Chunks that no running node has room for
 // are left out, so the answer has no buffers. at has the room of commands in progress taken.
 //
 // It is how disruption sees buffers. The nodes are those that Decide holds the chunks on.
-func Settle(snap, at *cluster.Snapshot, opts Options) *cluster.Snapshot {
+func HoldChunks(snap, at *cluster.Snapshot, opts Options) *cluster.Snapshot {
 	if len(snap.Buffers) == 0 {
 		return snap
 	}
@@ -117,21 +117,21 @@ func Settle(snap, at *cluster.Snapshot, opts Options) *cluster.Snapshot {
 		running.Pending, running.Gangs = nil, nil
 		p = Decide(&running, opts)
 	}
-	settled := *snap
-	settled.Nodes, settled.Buffers = slices.Clone(snap.Nodes), nil
-	index := make(map[string]int, len(settled.Nodes))
-	for i := range settled.Nodes {
-		index[settled.Nodes[i].Name] = i
+	held := *snap
+	held.Nodes, held.Buffers = slices.Clone(snap.Nodes), nil
+	index := make(map[string]int, len(held.Nodes))
+	for i := range held.Nodes {
+		index[held.Nodes[i].Name] = i
 	}
 	for i := range p.Buffers {
 		b, next := &snap.Buffers[i], 1
 		constraints := *b.Constraints
 		for _, h := range p.Buffers[i].Held {
-			putChunks(&settled.Nodes[index[h.Node]], b, next, h.Count, &constraints)
+			putChunks(&held.Nodes[index[h.Node]], b, next, h.Count, &constraints)
 			next += h.Count
 		}
 	}
-	return &settled
+	return &held
 }
 
 // putChunks puts chunks of a buffer on a node, from the one with this number on.

@@ -62,6 +62,7 @@ type Store struct {
 	pdbs        *pdbs
 	pools       *pools
 	daemons     *daemons
+	buffers     *buffers
 	volumes     *volumes
 	views       *views
 	namespaces  map[string]map[string]string // name → labels
@@ -73,7 +74,7 @@ func NewStore(opts Options) *Store {
 	l := &listeners{work: func(string) {}}
 	siblings := newSiblings(opts.DefaultConstraints)
 	pods, nodes := newPodIndex(opts.Vocabulary, siblings), newNodeIndex(opts.Manages)
-	volumes, pdbs, gangs := newVolumes(l), newPDBs(), newGangs(l)
+	volumes, pdbs, gangs, daemons := newVolumes(l), newPDBs(), newGangs(l), newDaemons(opts.Vocabulary)
 	return &Store{
 		opts:      opts,
 		listeners: l, pods: pods, siblings: siblings, nodes: nodes,
@@ -82,7 +83,8 @@ func NewStore(opts Options) *Store {
 		gangs:       gangs,
 		pdbs:        pdbs,
 		pools:       newPools(&opts, l),
-		daemons:     newDaemons(opts.Vocabulary),
+		daemons:     daemons,
+		buffers:     newBuffers(&opts, daemons, l),
 		volumes:     volumes,
 		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair},
 		namespaces:  map[string]map[string]string{},
