@@ -68,9 +68,15 @@ func (s *Size) limit() (most int64, limited bool) {
 	return most, limited
 }
 
-// ChunksMax bounds the chunks of one buffer, ChunksTotal those of all, and BuffersMax how many buffers
-// have any: a decision takes as long for a chunk as for a pod.
-const ChunksMax, ChunksTotal, BuffersMax = 1000, 5000, 500
+// A decision takes as long for a chunk as for a pod, so their number is bounded.
+const (
+	// ChunksMax bounds the chunks of one buffer.
+	ChunksMax = 1000
+	// ChunksTotal bounds the chunks of all buffers.
+	ChunksTotal = 5000
+	// BuffersMax bounds how many buffers have any.
+	BuffersMax = 500
+)
 
 // Wanted is what one buffer asks for.
 type Wanted struct {

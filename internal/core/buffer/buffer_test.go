@@ -57,8 +57,14 @@ func TestShare(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	got := buffer.Share([]buffer.Wanted{
-		{"a/young", at.Add(time.Hour), 1000}, {"a/old", at, math.MaxInt64}, {"a/none", at, 0},
-		{"b/1", at, 900}, {"b/2", at, 1000}, {"b/3", at, 1000}, {"b/4", at, 1000}, {"b/5", at, 1000},
+		{"a/young", at.Add(time.Hour), 1000},
+		{"a/old", at, math.MaxInt64},
+		{"a/none", at, 0},
+		{"b/1", at, 900},
+		{"b/2", at, 1000},
+		{"b/3", at, 1000},
+		{"b/4", at, 1000},
+		{"b/5", at, 1000},
 	})
 	if diff := cmp.Diff([]int{0, 1000, 0, 900, 1000, 1000, 1000, 100}, got); diff != "" {
 		t.Errorf("(-want, +got):\n%s", diff)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -69,4 +71,78 @@ func (w *work) extractChunks() {
 			l.Pods = slices.DeleteFunc(slices.Clone(l.Pods), func(ref cluster.PodRef) bool { return buffers[ref] != "" })
 		}
 	}
+}
+
+// chunkRoom answers for how many chunks of each capacity buffer there is room after some commands. Where
+// the chunks are then, pack decides anew, and it may not find what the search for consolidation has
+// found. Then nodes would be launched for them, and consolidated again.
+type chunkRoom struct {
+	snap   *cluster.Snapshot // with its buffers, and the room of commands in progress taken
+	opts   pack.Options
+	before []plan.BufferRoom // what nodes hold now; nil: not asked for yet
+	asked  int
+}
+
+// roomsMax bounds for how many commands of one decision that is worked out.
+const roomsMax = 32
+
+// losesChunks returns why a command must not begin after those that begin before: a capacity buffer
+// would have less room.
+func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
+	r := &w.chunks
+	if len(r.snap.Buffers) == 0 {
+		return verdict.Verdict{}
+	}
+	no := func(format string, args ...any) verdict.Verdict {
+		return verdict.Of(verdict.NoReplacement, step.Remove[0].Node, format, args...)
+	}
+	if r.asked++; r.asked > roomsMax {
+		return no("a later decision finds out whether capacity buffers keep their room")
+	}
+	if r.before == nil {
+		r.before = r.after(nil)
+	}
+	for i, b := range r.after(append(slices.Clip(w.out.Commands), *step)) {
+		if had, has := r.before[i].HeldCount(), b.HeldCount(); has < had {
+			return no("capacity buffer %s/%s would have room for %d pods, not for %d", b.Namespace, b.Name, has, had)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// after returns where chunks are when commands are done, if nothing else is launched for them.
+func (r *chunkRoom) after(commands []plan.Command) []plan.BufferRoom {
+	snap := copyOf(r.snap)
+	snap.Buffers = slices.Clone(snap.Buffers)
+	for i := range snap.Buffers {
+		snap.Buffers[i].LaunchAfter = snap.At.Add(time.Second)
+	}
+	o := newOverlay(snap)
+	var gone []int
+	var moves []plan.Assignment
+	for i := range commands {
+		for _, removal := range commands[i].Remove {
+			gone = append(gone, o.at[removal.Node])
+		}
+		moves = append(moves, commands[i].Moves...)
+	}
+	asking := o.snap.Pending
+	o.snap.Pending = nil
+	o.remove(gone)
+	moved := o.snap.Pending
+	o.assign(moves)
+	o.snap.Pending = asking
+	for i := range commands {
+		for j := range commands[i].Launch {
+			l, name := &commands[i].Launch[j], fmt.Sprintf("launch %d.%d", i, j)
+			o.snap.Nodes = append(o.snap.Nodes, cluster.Node{Name: name, Claim: name, Pool: l.Pool, Created: snap.At, Empty: true, InFlight: &cluster.InFlightClaim{Requirements: l.Requirements, Types: l.Types}})
+			for _, p := range moved {
+				if p.Planned = name; slices.Contains(l.Pods, p.PodRef) {
+					o.snap.Pending = append(o.snap.Pending, p)
+				}
+			}
+		}
+	}
+	p := pack.Decide(o.snap, r.opts)
+	return p.Buffers
 }

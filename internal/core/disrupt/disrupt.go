@@ -37,10 +37,9 @@ func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Disrupti
 func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Disruption, Memory) {
 	next := memory.own()
 	next.notice(snap)
-	if len(snap.Buffers) > 0 {
-		snap = pack.HoldChunks(snap, Reserve(snap), opts.Pack)
-	}
-	w := newWork(snap, opts)
+	room := chunkRoom{snap: Reserve(snap), opts: opts.Pack}
+	w := newWork(pack.HoldChunks(snap, room.snap, opts.Pack), opts)
+	w.chunks = room
 	w.scope = next.recall(snap, opts.Events)
 	w.decideAll(timed)
 	next.learn(w, opts.Events)
@@ -112,11 +111,15 @@ func (w *work) empty() {
 		if why.IsYes() {
 			why = w.future.meant(i)
 		}
+		step := plan.Command{Reason: Empty, Remove: []plan.Removal{removal(n, Empty)}}
+		if why.IsYes() {
+			why = w.losesChunks(&step)
+		}
 		if !why.IsYes() {
 			w.block(why)
 			continue
 		}
-		w.begin([]int{i}, plan.Command{Reason: Empty})
+		w.begin([]int{i}, step)
 	}
 }
 

@@ -224,10 +224,31 @@ func (s *State) PlaceOnExisting() {
 	}
 }
 
-// PlaceChunksOnExisting places chunks of capacity buffers on existing nodes: those with pods first,
-// because they stay anyway, then empty ones, then those that kube-scheduler is to avoid, and in the
-// end those that are about to go. Chunks have no preferences.
+// PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the order of
+// nodesForChunks. Chunks have no preferences.
 func (s *State) PlaceChunksOnExisting() {
+	nodes := s.nodesForChunks()
+	for _, c := range s.Order {
+		cl := &s.Classes[c]
+		if !cl.IsBuffer || cl.Constraints.Invalid != "" {
+			continue
+		}
+		for left := len(cl.Pods) + 1; len(cl.Pods) < left; { // a chunk elsewhere may let a further one on a node
+			left = len(cl.Pods)
+			for _, i := range nodes {
+				if len(cl.Pods) > 0 {
+					s.placeChunksOn(cl, i)
+				}
+			}
+		}
+	}
+}
+
+// nodesForChunks returns the existing nodes in the order in which they hold chunks: those with pods
+// first, because they stay anyway, then empty ones, then those that kube-scheduler is to avoid, and in
+// the end those that are about to go. Of equals the oldest comes first: what it held it holds when a
+// node is launched for the rest.
+func (s *State) nodesForChunks() []int {
 	rank := func(b *model.ExistingNode) int {
 		switch n := b.Node; {
 		case n.DisruptionReason != "":
@@ -240,23 +261,14 @@ func (s *State) PlaceChunksOnExisting() {
 			return 0
 		}
 	}
-	ranks := make([]int, len(s.Existing))
+	nodes, ranks := make([]int, len(s.Existing)), make([]int, len(s.Existing))
 	for i := range s.Existing {
-		ranks[i] = rank(&s.Existing[i])
+		nodes[i], ranks[i] = i, rank(&s.Existing[i])
 	}
-	for _, c := range s.Order {
-		cl := &s.Classes[c]
-		if !cl.IsBuffer || cl.Constraints.Invalid != "" {
-			continue
-		}
-		for r := range 4 {
-			for i := range s.Existing {
-				if ranks[i] == r && len(cl.Pods) > 0 {
-					s.placeChunksOn(cl, i)
-				}
-			}
-		}
-	}
+	slices.SortStableFunc(nodes, func(a, b int) int {
+		return cmp.Or(cmp.Compare(ranks[a], ranks[b]), s.Existing[a].Node.Created.Compare(s.Existing[b].Node.Created))
+	})
+	return nodes
 }
 
 // placeChunksOn places as many chunks of a class on an existing node as it can.
