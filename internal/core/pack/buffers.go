@@ -198,6 +198,9 @@ func (s *solver) placeChunks() {
 		}
 	}
 	s.release(func(*cluster.Constraints) bool { return true })
+	for _, b := range s.state.Planned {
+		b.KeepPrice()
+	}
 	for _, c := range s.state.Order {
 		if cl := &s.state.Classes[c]; len(cl.Pods) > 0 {
 			s.state.FillPlanned(cl, cl.Last())
