@@ -34,10 +34,10 @@ func TestCapacityBuffer(t *testing.T) {
 	b.editPool(t, func(np *karpenterv1.NodePool) { np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}} })
 	args := []string{"--disable-leader-election=true", "--batch-idle-duration", "300ms", "--feature-gates", "CapacityBuffer=true"}
 	process := controller(t, cluster.Kubeconfig, args...)
-	b.template(t, "shape", nil)
+	b.template(t, "template", nil)
 	b.statuses(t)
 
-	b.create(t, "room", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "shape"}, Replicas: new(int32(3))})
+	b.create(t, "room", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "template"}, Replicas: new(int32(3))})
 	b.says(t, "room", 3, "FitsExistingCapacity")
 	b.hasNodes(t, 3)
 	b.isHeld(t)
@@ -75,7 +75,7 @@ func TestCapacityBuffer(t *testing.T) {
 	b.hasNodes(t, 0)
 
 	b.editPool(t, func(np *karpenterv1.NodePool) { np.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("4")} })
-	b.create(t, "limited", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "shape"}, Replicas: new(int32(5))})
+	b.create(t, "limited", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "template"}, Replicas: new(int32(5))})
 	b.says(t, "limited", 5, "RequiresNewCapacity")
 	b.hasNodes(t, 2)
 	if says := b.condition(t, "limited", autoscalingv1beta1.ConditionTypeProvisioning); !strings.Contains(says.Message, "limit of 4 cpu") {
@@ -102,7 +102,7 @@ type bufferTest struct{ client client.Client }
 // statuses creates buffers about which there is nothing to plan, and awaits what they say.
 func (b *bufferTest) statuses(t *testing.T) {
 	t.Helper()
-	shape := &autoscalingv1beta1.LocalObjectRef{Name: "shape"}
+	template := &autoscalingv1beta1.LocalObjectRef{Name: "template"}
 	for name, test := range map[string]struct {
 		spec                autoscalingv1beta1.CapacityBufferSpec
 		ready, provisioning string
@@ -111,8 +111,8 @@ func (b *bufferTest) statuses(t *testing.T) {
 		"no-workload":  {autoscalingv1beta1.CapacityBufferSpec{ScalableRef: &autoscalingv1beta1.ScalableRef{Kind: "Deployment", Name: "none"}, Replicas: new(int32(1))}, "ScalableRefNotFound", "NotReadyForProvisioning"},
 		"no-such-kind": {autoscalingv1beta1.CapacityBufferSpec{ScalableRef: &autoscalingv1beta1.ScalableRef{APIGroup: "batch", Kind: "Job", Name: "none"}, Replicas: new(int32(1))}, "ResolutionFailed", "NotReadyForProvisioning"},
 		"nothing":      {autoscalingv1beta1.CapacityBufferSpec{Replicas: new(int32(1))}, "ResolutionFailed", "NotReadyForProvisioning"},
-		"empty":        {autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: shape, Replicas: new(int32(0))}, "Resolved", "BufferEmpty"},
-		"small-limit":  {autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: shape, Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}, "Resolved", "BufferEmpty"},
+		"empty":        {autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: template, Replicas: new(int32(0))}, "Resolved", "BufferEmpty"},
+		"small-limit":  {autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: template, Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}, "Resolved", "BufferEmpty"},
 	} {
 		b.create(t, name, test.spec)
 		testkit.Eventually(t, patience, func() error {
