@@ -169,11 +169,7 @@ func (p *Parts) loops() []registrant {
 		PriceCap:            p.Settings.LaunchPriceCap,
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
 	}
-	provisioner := &provisioning.Loop{
-		Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
-		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
-		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
-	}
+	provisioner := p.provisioner(launcher(), packing, quarantine)
 	loops := []registrant{
 		pools, claims, types, provisioner,
 		&disruption.Loop{
@@ -227,6 +223,15 @@ func (p *Parts) loops() []registrant {
 
 // log returns the log of one controller, under its name.
 func (p *Parts) log(controller string) *slog.Logger { return p.Log.With("controller", controller) }
+
+// provisioner returns the loop that gives pending pods nodes.
+func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quarantine *apply.Quarantine) *provisioning.Loop {
+	return &provisioning.Loop{
+		Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
+		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
+		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
+	}
+}
 
 // singles returns where metrics of single objects are served; nil: they are not wanted.
 func (p *Parts) singles() prometheus.Registerer {

@@ -90,7 +90,7 @@ const roomsMax = 32
 // would have less room.
 func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 	r := &w.chunks
-	if len(r.snap.Buffers) == 0 {
+	if r.snap == nil || len(r.snap.Buffers) == 0 {
 		return verdict.Verdict{}
 	}
 	no := func(format string, args ...any) verdict.Verdict {
