@@ -20,7 +20,7 @@ var floors = [][]string{
 	{"internal/core/catalog"},
 	{"internal/core/cluster"},
 	{"internal/core/fit", "internal/core/overlay", "internal/core/topology", "internal/core/drift", "internal/core/plan"},
-	{"internal/core/pack/model", "internal/core/budget"},
+	{"internal/core/pack/model", "internal/core/budget", "internal/core/buffer"},
 	{"internal/core/pack/place"},
 	{"internal/core/pack/launch", "internal/core/repack"},
 	{"internal/core/pack", "internal/core/static", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},

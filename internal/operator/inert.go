@@ -8,7 +8,6 @@ import (
 
 // gatesInert are the gates that Karpenter has and nothing here acts on.
 var gatesInert = []string{ //nolint:gochecknoglobals // a constant
-	"CapacityBuffer",
 	"DRANVIDIAGPU", "DRAEFA", "RebootForRepair",
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/candidacy"
+	"github.com/dovetail-sh/dovetail/internal/controller/capacitybuffer"
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
 	"github.com/dovetail-sh/dovetail/internal/controller/conditions"
 	"github.com/dovetail-sh/dovetail/internal/controller/consistency"
@@ -137,23 +138,26 @@ func (p *Parts) feed(ctx context.Context) error {
 	if err := mirror.AddIndexes(ctx, p.Manager.GetFieldIndexer()); err != nil {
 		return err
 	}
-	synced, err := p.mirror.Feed(ctx, p.Manager.GetCache())
-	p.synced = synced
-	if err == nil && p.gate("NodeOverlay") {
-		err = p.feedMore(ctx, p.mirror.FeedOverlays)
+	feeds := []func(context.Context, cache.Cache) (func() bool, error){p.mirror.Feed}
+	if p.gate("NodeOverlay") {
+		feeds = append(feeds, p.mirror.FeedOverlays)
 	}
-	if err == nil && p.vocabulary.Devices {
-		err = p.feedMore(ctx, p.mirror.FeedDevices)
+	if p.gate("CapacityBuffer") {
+		feeds = append(feeds, p.mirror.FeedBuffers)
 	}
-	return err
-}
-
-// feedMore subscribes the mirror to more, which must have arrived too.
-func (p *Parts) feedMore(ctx context.Context, feed func(context.Context, cache.Cache) (func() bool, error)) error {
-	before := p.synced
-	more, err := feed(ctx, p.Manager.GetCache())
-	p.synced = func() bool { return before() && more() }
-	return err
+	if p.vocabulary.Devices {
+		feeds = append(feeds, p.mirror.FeedDevices)
+	}
+	var all []func() bool
+	for _, feed := range feeds {
+		synced, err := feed(ctx, p.Manager.GetCache())
+		if err != nil {
+			return err
+		}
+		all = append(all, synced)
+	}
+	p.synced = func() bool { return !slices.ContainsFunc(all, func(synced func() bool) bool { return !synced() }) }
+	return nil
 }
 
 // loops returns everything that runs.
@@ -174,13 +178,9 @@ func (p *Parts) loops() []registrant {
 		PriceCap:            p.Settings.LaunchPriceCap,
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
 	}
+	provisioner := p.provisioner(launcher(), packing, quarantine)
 	loops := []registrant{
-		pools, claims, types,
-		&provisioning.Loop{
-			Mirror: p.mirror, Launcher: launcher(), Pack: packing, Quarantine: quarantine,
-			Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
-			BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
-		},
+		pools, claims, types, provisioner,
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
 			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal,
@@ -203,6 +203,11 @@ func (p *Parts) loops() []registrant {
 	if p.gate("NodeOverlay") {
 		claims.Overlays = p.mirror.Overlays()
 		loops = append(loops, &overlay.Controller{Client: c, Vocabulary: p.vocabulary, Conflict: p.mirror.Overlays().Conflict, Now: p.Now})
+	}
+	if p.gate("CapacityBuffer") {
+		buffers := &capacitybuffer.Controller{Client: c, Mirror: p.mirror, Now: p.Now, Log: p.log("capacitybuffer")}
+		provisioner.Buffers = buffers
+		loops = append(loops, buffers)
 	}
 	if isStatic {
 		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.log("static")})
@@ -230,6 +235,15 @@ func (p *Parts) loops() []registrant {
 
 // log returns the log of one controller, under its name.
 func (p *Parts) log(controller string) *slog.Logger { return p.Log.With("controller", controller) }
+
+// provisioner returns the loop that gives pending pods nodes.
+func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quarantine *apply.Quarantine) *provisioning.Loop {
+	return &provisioning.Loop{
+		Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
+		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
+		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
+	}
+}
 
 // singles returns where metrics of single objects are served; nil: they are not wanted.
 func (p *Parts) singles() prometheus.Registerer {

@@ -116,6 +116,11 @@ func run(ctx context.Context, opts Options) error {
 	m := observe.NewMetrics(metrics.Registry)
 	m.BuildInfo.WithLabelValues(opts.Version, runtime.Version(), runtime.GOARCH, opts.Commit).Set(1)
 	objects := observe.NewObjects(provider.ClassKinds(), provider.Vocabulary().WellKnown, time.Now)
+	gates, err := opts.Settings.Gates()
+	if err != nil {
+		return err
+	}
+	objects.Conditions.Buffers = gates["CapacityBuffer"]
 	if !opts.Settings.DisableClusterStateObservability {
 		metrics.Registry.MustRegister(objects, objects.Conditions)
 	}

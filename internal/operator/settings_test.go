@@ -151,7 +151,7 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		"--feature-gates=NodeOverlay=false,SpotToSpotConsolidation=true,ReservedCapacity=true,NodeRepair=false": "",
 		"--feature-gates=NodeOverlay=true":                                               "",
 		"--feature-gates=StaticCapacity=true":                                            "",
-		"--feature-gates=CapacityBuffer=true":                                            "--feature-gates: CapacityBuffer=true has no effect",
+		"--feature-gates=CapacityBuffer=true":                                            "",
 		"--feature-gates=TerminateFirstDrift=true":                                       "",
 		"--feature-gates=TerminateFirstRepair=true":                                      "--feature-gates: TerminateFirstRepair=true has no effect",
 		"--feature-gates=NodeRepair=true,TerminateFirstRepair=true --legacy-node-repair": "--feature-gates: TerminateFirstRepair=true has no effect",

@@ -31,6 +31,18 @@ const (
 	ConditionTypeLimitedByQuotas = "LimitedByQuotas"
 )
 
+// Reasons of the condition ReadyForProvisioning.
+const (
+	// ReasonResolved: size and number are known.
+	ReasonResolved = "Resolved"
+	// ReasonPodTemplateNotFound: there is no such PodTemplate.
+	ReasonPodTemplateNotFound = "PodTemplateNotFound"
+	// ReasonScalableRefNotFound: there is no such workload.
+	ReasonScalableRefNotFound = "ScalableRefNotFound"
+	// ReasonResolutionFailed: it names nothing, or something else.
+	ReasonResolutionFailed = "ResolutionFailed"
+)
+
 // CapacityBuffer asks for room to be kept free for pods that do not exist yet.
 //
 // +kubebuilder:object:root=true

@@ -2,8 +2,8 @@
 // CapacityBuffer, which asks for room to be kept free for pods that do not
 // exist yet.
 //
-// The API is SIG Autoscaling's and is shared with other autoscalers. The API
-// server serves it; nothing acts on it yet.
+// The API is SIG Autoscaling's and is shared with other autoscalers. It is acted on
+// with the feature gate CapacityBuffer.
 //
 // +kubebuilder:object:generate=true
 // +groupName=autoscaling.x-k8s.io

@@ -1,6 +1,6 @@
-// Package conditions reports how the conditions of claims, pools, node classes and Nodes change: it counts
-// how often and after how long, and writes an event about each change of a claim's,
-// pool's or class's.
+// Package conditions reports how the conditions of claims, pools, node classes, capacity buffers and Nodes change: it counts
+// how often and after how long, and writes an event about each change of those that
+// are no Nodes.
 package conditions
 
 import (

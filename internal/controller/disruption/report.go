@@ -268,7 +268,7 @@ func (l *Loop) reportBlocked(snap *cluster.Snapshot, p *plan.Disruption) {
 		switch why.Reason {
 		case verdict.NodeBlocked, verdict.NoReplacement, verdict.PoolPaused:
 			l.onNode(n.Name, n.Claim, observe.DisruptionBlocked(why.Detail))
-		case verdict.Unconsolidatable:
+		case verdict.Unconsolidatable, verdict.HeldByBuffer:
 			l.onNode(n.Name, n.Claim, observe.Unconsolidatable(why.Detail))
 		case verdict.RepairBlocked:
 			l.onNode(n.Name, n.Claim, observe.NodeRepairBlocked(why.Detail))

@@ -52,6 +52,8 @@ type Loop struct {
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
+	// Buffers is given where the chunks of capacity buffers are; nil: room is kept for none.
+	Buffers Buffers
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
 	BatchIdle, BatchMax time.Duration
 
@@ -59,6 +61,11 @@ type Loop struct {
 	started  time.Time
 	synced   bool
 	reported string // the refusals of the last decision, so that each is logged once
+}
+
+// Buffers is given what was planned for capacity buffers.
+type Buffers interface {
+	Planned(ctx context.Context, rooms []plan.BufferRoom)
 }
 
 // Register adds the loop to the manager; it runs on the leader only.
@@ -92,7 +99,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		return left
 	}
 	l.batch.next()
-	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() {
+	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() && !l.Mirror.Buffers().Any() {
 		l.reportNone()
 		return max(l.batch.left(), time.Millisecond)
 	}
@@ -133,23 +140,23 @@ func (l *Loop) sync() bool {
 // then about those whose quarantine is over, so that nobody else waits for these.
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
-	if len(snap.Pending) == 0 {
+	if len(snap.Pending)+len(snap.Buffers) == 0 {
 		l.reportNone()
 		return nil
 	}
 	parts := l.Quarantine.Divide(snap)
 	l.Metrics.QuarantinedPods.Set(float64(len(parts.Due.Pending) + len(parts.Waiting)))
 	refused, err := parts.Waiting, error(nil)
-	if len(parts.Ordinary.Pending) > 0 {
+	if len(parts.Ordinary.Pending)+len(snap.Buffers) > 0 {
 		refused, err = l.passOf(ctx, parts.Ordinary, refused)
 	}
-	if len(parts.Ordinary.Pending)+len(parts.Due.Pending) == 0 {
+	if len(parts.Ordinary.Pending)+len(snap.Buffers)+len(parts.Due.Pending) == 0 {
 		l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(parts.Waiting)))
 		l.reportRefusals(&plan.Plan{Refusals: parts.Waiting})
 	}
 	if len(parts.Due.Pending) > 0 && err == nil {
 		again := *l.Launcher.Snapshot() // with what was launched just now
-		again.Pending = stillPending(&again, parts.Due)
+		again.Pending, again.Buffers = stillPending(&again, parts.Due), nil
 		due := make(map[cluster.PodRef]bool, len(again.Pending))
 		for i := range again.Pending {
 			due[again.Pending[i].PodRef] = true
@@ -200,7 +207,12 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 		l.batch.trigger("overtaken")
 		return others, nil
 	}
-	l.keep(snap, &p, launched, took, err)
+	if len(snap.Pending)+len(p.Launches) > 0 { // else it only says that buffers have their room
+		l.keep(snap, &p, launched, took, err)
+	}
+	if l.Buffers != nil {
+		l.Buffers.Planned(ctx, p.Buffers)
+	}
 	p.Refusals = append(slices.Clip(p.Refusals), others...)
 	l.report(snap, &p, launched, took)
 	return p.Refusals, err
@@ -229,17 +241,25 @@ func (l *Loop) decideSparing(snap *cluster.Snapshot) (*cluster.Snapshot, plan.Pl
 		return snap, p, took, err
 	}
 	other, more, err := l.decide(sparing)
-	if err == nil && len(other.Launches)+len(other.Refusals) == 0 { // no plan has fewer
+	if err == nil && len(other.Launches)+len(other.Refusals)+roomless(&other) == 0 { // no plan has fewer
 		return sparing, other, more, nil
 	}
 	p, took, failed := l.decide(snap)
-	if failed == nil && err == nil && len(other.Launches) <= len(p.Launches) && len(other.Refusals) <= len(p.Refusals) {
+	if failed == nil && err == nil && len(other.Launches) <= len(p.Launches) && len(other.Refusals) <= len(p.Refusals) && roomless(&other) <= roomless(&p) {
 		return sparing, other, took + more, nil
 	}
 	if failed == nil {
 		failed = err
 	}
 	return snap, p, took + more, failed
+}
+
+// roomless returns for how many chunks of capacity buffers a plan has no room.
+func roomless(p *plan.Plan) (n int) {
+	for i := range p.Buffers {
+		n += p.Buffers[i].Chunks - p.Buffers[i].HeldCount() - p.Buffers[i].Launched
+	}
+	return n
 }
 
 // decide solves the snapshot. pack.Decide leaves out pods that it panics about; a panic all the

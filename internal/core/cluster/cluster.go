@@ -24,6 +24,8 @@ type Snapshot struct {
 	// Gangs are those that pending pods are of, as far as they are known; sorted by namespace
 	// and name.
 	Gangs []Gang
+	// Buffers are the CapacityBuffers in force, sorted by namespace and name.
+	Buffers []Buffer
 	// Nodes are the nodes that may take pods, and NodeClaims whose Nodes are still to come.
 	Nodes   []Node
 	Pools   []Pool

@@ -25,6 +25,9 @@ type Pod struct {
 	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:
 	// it is of none.
 	Gang string
+	// Buffer is the namespace/name of the capacity buffer that the pod is a chunk of; empty: the
+	// pod exists.
+	Buffer string
 	// Constraints is shared by all pods that are alike to the scheduler.
 	Constraints *Constraints
 }

@@ -29,12 +29,25 @@ type ReschedulablePod struct {
 	// TargetNode is the NodeClaim or node that the command in progress means the pod for; empty:
 	// it is not known.
 	TargetNode string
+	// Buffer is the namespace/name of the capacity buffer that the pod is a chunk of: it does not
+	// exist, and moving it evicts nobody. Empty: the pod exists.
+	Buffer string
 }
 
 // EvictionCost returns what the eviction of the pod counts as beside that of an ordinary one, which
 // is 1, from -10 to 10: by what it says and by its priority.
 func (r *ReschedulablePod) EvictionCost() float64 {
 	return min(10, max(-10, 1+r.DeletionCost/(1<<27)+float64(r.Priority)/(1<<25)))
+}
+
+// Evictions returns how many pods are evicted if the node is removed.
+func (n *Node) Evictions() (pods int) {
+	for i := range n.Reschedulable {
+		if n.Reschedulable[i].Buffer == "" {
+			pods++
+		}
+	}
+	return pods
 }
 
 // PodDisruptionBudget is a PodDisruptionBudget.

@@ -9,8 +9,12 @@ import (
 
 // evictionWeight returns how much worse it is to evict the pod than an ordinary one. What the pod
 // says of its cost and its priority count as they do for Karpenter; a pod
-// that keeps state, or work that would be lost, weighs more.
+// that keeps state, or work that would be lost, weighs more. A chunk of a capacity buffer
+// weighs nothing: nobody is evicted.
 func evictionWeight(r *cluster.ReschedulablePod, now time.Time) float64 {
+	if r.Buffer != "" {
+		return 0
+	}
 	w := max(0.1, r.EvictionCost())
 	switch r.Controller {
 	case "StatefulSet":

@@ -15,16 +15,17 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if !c.opts.mayGo(c.snap, d.remove) {
 		return step, 0, false
 	}
-	cost, first := 0.0, c.s.Nodes.Hosts()
+	cost, pods, first := 0.0, 0, c.s.Nodes.Hosts()
 	for _, h := range d.remove {
 		c.s.Nodes.Remove(int(h))
 		n := c.s.Nodes.Node(int(h))
 		step.Remove = append(step.Remove, plan.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Reason: plan.Underutilized})
 		step.SavingHourly += c.s.Nodes.Price(int(h))
-		step.Evictions += len(n.Reschedulable)
+		step.Evictions += n.Evictions()
+		pods += len(n.Reschedulable)
 		cost += c.cost[h]
 	}
-	if step.Evictions == 0 {
+	if pods == 0 {
 		step.Reason = plan.Empty
 		for i := range step.Remove {
 			step.Remove[i].Reason = plan.Empty

@@ -30,7 +30,7 @@ func (w *work) begin(nodes []int, step plan.Command) {
 		step.Remove = append(step.Remove, removal(n, step.Reason))
 		if !priced {
 			step.SavingHourly += w.price(n)
-			step.Evictions += len(n.Reschedulable)
+			step.Evictions += n.Evictions()
 		}
 		claims = append(claims, n.Claim)
 	}

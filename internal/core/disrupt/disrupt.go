@@ -10,7 +10,7 @@
 //
 // Read Propose, then work.go (one decision), judge.go (commands in progress), replace.go, repair.go and
 // underutilized.go (new commands), terminate_first.go, future.go and overlay.go (the cluster as it will be), blocked.go
-// (why not), soft_taints.go, memory.go, scope.go and learn.go (what is remembered), tuning.go (the
+// (why not), buffers.go (chunks of capacity buffers), soft_taints.go, memory.go, scope.go and learn.go (what is remembered), tuning.go (the
 // constants). It imports the core only.
 package disrupt
 
@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -36,10 +37,13 @@ func Propose(snap *cluster.Snapshot, memory Memory, opts Options) (plan.Disrupti
 func ProposeTimed(snap *cluster.Snapshot, memory Memory, opts Options, timed func(reason, kind string, search func())) (plan.Disruption, Memory) {
 	next := memory.own()
 	next.notice(snap)
-	w := newWork(snap, opts)
+	room := chunkRoom{snap: Reserve(snap), opts: opts.Pack}
+	w := newWork(pack.HoldChunks(snap, room.snap, opts.Pack), opts)
+	w.chunks = room
 	w.scope = next.recall(snap, opts.Events)
 	w.decideAll(timed)
 	next.learn(w, opts.Events)
+	w.extractChunks()
 	return w.out, next
 }
 
@@ -91,7 +95,13 @@ func (w *work) openOrphans() {
 func (w *work) empty() {
 	for i := range w.snap.Nodes {
 		n := &w.snap.Nodes[i]
-		if w.taken[i] || n.Deleting || n.Claim == "" || !n.Empty || !n.Initialized || w.replaces(n) {
+		if w.taken[i] || n.Deleting || n.Claim == "" || !n.Initialized || w.replaces(n) {
+			continue
+		}
+		if why := heldByBuffer(n); !why.IsYes() {
+			w.block(why)
+		}
+		if !n.Empty {
 			continue
 		}
 		if pool, ok := w.snap.PoolByName(n.Pool); ok && pool.Static {
@@ -101,11 +111,15 @@ func (w *work) empty() {
 		if why.IsYes() {
 			why = w.future.meant(i)
 		}
+		step := plan.Command{Reason: Empty, Remove: []plan.Removal{removal(n, Empty)}}
+		if why.IsYes() {
+			why = w.losesChunks(&step)
+		}
 		if !why.IsYes() {
 			w.block(why)
 			continue
 		}
-		w.begin([]int{i}, plan.Command{Reason: Empty})
+		w.begin([]int{i}, step)
 	}
 }
 

@@ -91,7 +91,7 @@ func (f *future) placesAll(nodes []int, p *plan.Plan) bool {
 		placed[m.Pod] = true
 	}
 	for _, i := range nodes {
-		if slices.ContainsFunc(f.work.snap.Nodes[i].Reschedulable, func(r cluster.ReschedulablePod) bool { return !placed[r.PodRef] }) {
+		if slices.ContainsFunc(f.work.snap.Nodes[i].Reschedulable, func(r cluster.ReschedulablePod) bool { return r.Buffer == "" && !placed[r.PodRef] }) {
 			return false
 		}
 	}

@@ -89,6 +89,8 @@ func (w *work) void(f *command) verdict.Verdict {
 func (w *work) still(f *command, n *cluster.Node) verdict.Verdict {
 	reasonGone := func(why string) verdict.Verdict { return verdict.Of(verdict.StepBroken, n.Name, "%s", why) }
 	switch {
+	case f.reason == Empty && !n.Empty && n.Evictions() == 0 && len(n.Reschedulable) > 0:
+		return reasonGone("a capacity buffer needs it: " + n.Reschedulable[0].Buffer)
 	case f.reason == Empty && !n.Empty:
 		return reasonGone("it has pods again")
 	case f.reason == Unhealthy && len(n.Ailments) == 0:
@@ -144,6 +146,9 @@ func (w *work) ready(f *command) (why verdict.Verdict, ready bool) {
 		for r := range n.Reschedulable {
 			if f.terminatesFirst {
 				break // nothing can be launched for them before
+			}
+			if n.Reschedulable[r].Buffer != "" {
+				continue // whether it has room later is no reason for the node to stay
 			}
 			target := w.future.targetOf(n.Reschedulable[r].PodRef)
 			if target == nil {

@@ -73,6 +73,8 @@ type Memory struct {
 	LimitsLeft map[string]quantity.List
 	// Pools are the NodePools of the last decision, with what could be launched.
 	Pools []cluster.Pool
+	// Chunks is how many chunks of capacity buffers there were at the last decision.
+	Chunks int
 	// AnyYoung: a node of the last decision was young (consolidation counts it dearer).
 	AnyYoung bool
 }

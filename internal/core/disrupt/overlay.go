@@ -39,7 +39,7 @@ func (o *overlay) without(nodes []int) *cluster.Snapshot {
 		n := &snap.Nodes[i]
 		for r := range n.Reschedulable {
 			p := &n.Reschedulable[r]
-			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: p.PodRef, Created: p.Created, Constraints: p.Constraints, Planned: p.TargetNode})
+			snap.Pending = append(snap.Pending, cluster.Pod{PodRef: p.PodRef, Created: p.Created, Constraints: p.Constraints, Planned: p.TargetNode, Buffer: p.Buffer})
 		}
 		n.Deleting, n.Pods, n.Reschedulable = true, nil, nil
 		hold(snap, n.Pool, n.Capacity)

@@ -164,21 +164,22 @@ func (r *replacer) replacementOf(i int, reason string) (step plan.Command, why v
 // stepOf makes the command that replaces a node out of the plan for its pods.
 func (r *replacer) stepOf(i int, reason string, p plan.Plan) (plan.Command, verdict.Verdict) {
 	n := &r.work.snap.Nodes[i]
-	reschedulable := make(map[cluster.PodRef]bool, len(n.Reschedulable))
+	reschedulable, chunk := make(map[cluster.PodRef]bool, len(n.Reschedulable)), map[cluster.PodRef]bool{}
 	for r := range n.Reschedulable {
 		reschedulable[n.Reschedulable[r].PodRef] = true
+		chunk[n.Reschedulable[r].PodRef] = n.Reschedulable[r].Buffer != ""
 	}
 	no := func(format string, args ...any) (plan.Command, verdict.Verdict) {
 		return plan.Command{}, verdict.Of(verdict.NoReplacement, n.Name, format, args...)
 	}
 	for _, r := range p.Refusals {
-		if reschedulable[r.Pod] {
+		if reschedulable[r.Pod] && !chunk[r.Pod] {
 			return no("pod %s would have nowhere to go: %s", r.Pod, beside(r.Why))
 		}
 	}
 	step := plan.Command{Reason: reason}
 	for _, m := range p.Assignments {
-		if !reschedulable[m.Pod] {
+		if !reschedulable[m.Pod] || chunk[m.Pod] {
 			continue
 		}
 		if to := &r.work.future.over.snap.Nodes[r.work.future.over.at[m.Node]]; !to.Initialized || !to.Ready {

@@ -91,6 +91,20 @@ func (m *Memory) recallCooldowns(s *scope, now time.Time) {
 func (m *Memory) notice(snap *cluster.Snapshot) {
 	m.noticeLaunches(snap)
 	m.noticeRoom(snap)
+	m.noticeBuffers(snap)
+}
+
+// noticeBuffers has all nodes searched again when there are fewer chunks of capacity buffers than
+// before: no pod came or went on the nodes that are not needed any more.
+func (m *Memory) noticeBuffers(snap *cluster.Snapshot) {
+	chunks := 0
+	for i := range snap.Buffers {
+		chunks += snap.Buffers[i].Chunks
+	}
+	if chunks < m.Chunks {
+		m.ConclusiveAt = time.Time{}
+	}
+	m.Chunks = chunks
 }
 
 // noticeLaunches has all nodes searched again when something can be launched that could not be

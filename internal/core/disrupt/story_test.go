@@ -21,7 +21,8 @@ import (
 // TestStories runs the stories in testdata. "cluster" describes a cluster; "propose" prints
 // what should go and what stays, with pools in cooldown for a minute, or with spot-to-spot;
 // With terminate-first nodes may go before others are there, with reboots=n1 nodes may be rebooted,
-// but not n1 again. "place" prints where pending pods go beside commands in progress.
+// but not n1 again. "place" prints where pending pods go beside commands in progress, "decide" where
+// chunks of capacity buffers do.
 //
 // "run" decides for some time, as often as the memory asks for it, with what it remembers
 // from the "run" before, and prints the decisions by the seconds at which they were made. Nothing
@@ -44,6 +45,9 @@ func TestStories(t *testing.T) {
 				return s.propose(t, d)
 			case "place":
 				p := pack.Solve(disrupt.PreferOthers(disrupt.Reserve(s.snap)), pack.Options{})
+				return story.Print(&p)
+			case "decide":
+				p := pack.Decide(disrupt.Reserve(s.snap), pack.Options{})
 				return story.Print(&p)
 			case "run":
 				return s.run(t, d)

@@ -225,6 +225,10 @@ func (c *consolidation) mayBegin(s *plan.Command) bool {
 		c.work.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other nodes are gone"))
 		return false
 	}
+	if why := c.work.losesChunks(s); !why.IsYes() {
+		c.work.block(why)
+		return false
+	}
 	return true
 }
 

@@ -32,6 +32,8 @@ type work struct {
 	eligible map[string]int
 	out      plan.Disruption
 	found    findings
+	// chunks answers where the chunks of capacity buffers will be.
+	chunks chunkRoom
 }
 
 func newWork(snap *cluster.Snapshot, opts Options) *work {

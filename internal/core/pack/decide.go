@@ -32,11 +32,22 @@ const (
 //
 // A gang gets nodes for as many pods as it needs at once, or none (gang.go). Solve does not know
 // of gangs.
+//
+// The chunks of capacity buffers are placed when all other pods are, and take nothing from them
+// (buffers.go). Plan.Buffers has where they are.
 func Decide(snap *cluster.Snapshot, opts Options) plan.Plan {
-	return wholeGangs(snap, func(snap *cluster.Snapshot) plan.Plan {
+	all := snap
+	if len(snap.Buffers) > 0 {
+		all = withChunks(snap)
+	}
+	p := wholeGangs(all, func(snap *cluster.Snapshot) plan.Plan {
 		d := decider{opts: opts, solve: trySolve}
 		return d.decide(snap)
 	})
+	if len(snap.Buffers) > 0 {
+		extractChunks(snap, &p)
+	}
+	return p
 }
 
 // decider is one decision, made as often as it takes.
@@ -51,14 +62,58 @@ type decider struct {
 
 func (d *decider) decide(snap *cluster.Snapshot) plan.Plan {
 	p, cause := d.attempt(snap)
-	switch {
-	case cause == plan.CauseEffort:
-		p = d.withoutHeavy(snap)
-	case cause != "":
-		p = d.withoutFatal(snap)
+	if cause != "" && slices.ContainsFunc(snap.Pending, isChunk) {
+		p = d.withoutChunks(snap, cause)
+	} else {
+		p = d.without(snap, p, cause)
 	}
 	p.GivenUp = d.givenUp
 	return p
+}
+
+// without returns the plan of an attempt, or decides without the pods that are the cause for which
+// there is none.
+func (d *decider) without(snap *cluster.Snapshot, p plan.Plan, cause string) plan.Plan {
+	switch cause {
+	case "":
+		return p
+	case plan.CauseEffort:
+		return d.withoutHeavy(snap)
+	default:
+		return d.withoutFatal(snap)
+	}
+}
+
+func isChunk(p cluster.Pod) bool { return p.Buffer != "" }
+
+// withoutChunks decides without the chunks of capacity buffers that are the cause for which there is
+// no plan; without any chunk, if other pods are.
+func (d *decider) withoutChunks(snap *cluster.Snapshot, cause string) plan.Plan {
+	out := newLeftOut(snap, verdict.Of(verdict.DecisionFailed, "", "a decision about the buffer was given up (%s)", cause))
+	pods := *snap
+	pods.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), isChunk)
+	chunks := func() *cluster.Snapshot {
+		part := *out.kept
+		part.Pending = slices.DeleteFunc(slices.Clone(out.kept.Pending), func(p cluster.Pod) bool { return !isChunk(p) })
+		return &part
+	}
+	alone, podsCause := d.attempt(&pods)
+	for range halvesMax {
+		if cause == "" || podsCause != "" {
+			break
+		}
+		if cause == plan.CauseEffort {
+			out.leave(Heavy(chunks().Pending))
+		} else {
+			out.leave(setOf(d.fatal(out.kept, constraintSetsOf(chunks()), constraintSetsOf(&pods))))
+		}
+		var p plan.Plan
+		if p, cause = d.attempt(out.kept); cause == "" {
+			return out.with(p)
+		}
+	}
+	out.leave(setOf(constraintSetsOf(chunks())))
+	return out.with(d.without(&pods, alone, podsCause))
 }
 
 // attempt makes the decision once. cause says why there is no plan; empty: there is one.

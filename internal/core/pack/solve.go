@@ -45,15 +45,53 @@ func trySolve(snap *cluster.Snapshot, opts Options) (p plan.Plan, ended bool) {
 }
 
 func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan {
-	s := compile(snap, opts, meter)
-	s.keepPlanned()
-	if opts.FirstFitOnly {
+	s, bound := solved(snap, opts, meter)
+	out := newLeftOut(snap, verdict.Of(verdict.NoPlace, "", "it would keep pods that exist from their nodes"))
+	if seen := seenChunks(snap); len(seen) > 0 {
+		out.leave(seen)
+		if t, other := solved(out.kept, opts, meter); s.outcome().worse(t.outcome(), t.state.Model.Pools) {
+			s, bound = t, other
+		} else {
+			out = newLeftOut(snap, out.why)
+		}
+	}
+	best := s.plan()
+	if !opts.FirstFitOnly && (bound == 0 || opts.Prove || len(best.Refusals) > 0) {
+		bound = launch.Bound(s.state, s.cost().hourly)
+	}
+	best.BoundHourly = bound
+	if len(out.refusals) > 0 {
+		best = out.with(best)
+	}
+	return best
+}
+
+// solved returns the best solver for a snapshot, and a lower bound of the price; 0: it is to be
+// worked out.
+func solved(snap *cluster.Snapshot, opts Options, meter *effort.Meter) (*solver, float64) {
+	start := func() *solver {
+		s := compile(snap, opts, meter)
+		s.withhold()
+		s.keepPlanned()
+		return s
+	}
+	s, bound := start().best(start)
+	if s.withheld == 0 {
+		return s, bound
+	}
+	return s.withChunks(start), 0
+}
+
+// best places the pods at hand. It returns the best solver, which may be another one than s, and a
+// bound as solved does. start begins a solve anew.
+func (s *solver) best(start func() *solver) (*solver, float64) {
+	if s.state.Model.Options.FirstFitOnly {
 		s.firstFit()
 		s.finish()
-		return s.plan()
+		return s, 0
 	}
 	var f *solver
-	if len(snap.Pending) <= place.FirstFitMax && s.state.AnyUnplaced() {
+	if len(s.state.Assignments) <= place.FirstFitMax && s.state.AnyUnplaced() {
 		f = s.fork()
 	}
 	s.state.PlaceOnExisting()
@@ -63,10 +101,12 @@ func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan 
 	c := s.cost()
 	// Where no rule was in the way, core/cover has tried first-fit-decreasing itself.
 	plain := pods > 0 && pods == s.state.CountOnPlanned() && c.refused == 0
-	if !plain && (c.refused > 0 || c.launches > 0 && s.state.CountOnPlanned() <= place.FirstFitMax) {
+	if plain {
+		return s, bound
+	}
+	if c.refused > 0 || c.launches > 0 && s.state.CountOnPlanned() <= place.FirstFitMax {
 		if f == nil {
-			f = compile(snap, opts, meter)
-			f.keepPlanned()
+			f = start()
 		}
 		f.firstFit()
 		f.finish()
@@ -74,12 +114,7 @@ func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan 
 			s = f
 		}
 	}
-	best := s.plan()
-	if !plain || bound == 0 || opts.Prove || len(best.Refusals) > 0 {
-		bound = launch.Bound(s.state, s.cost().hourly)
-	}
-	best.BoundHourly = bound
-	return best
+	return s, 0
 }
 
 // firstFit places the pods that are left by first-fit-decreasing, and refuses those that fit

@@ -19,20 +19,23 @@ type solver struct {
 	before   *topology.Ledger
 	refused  []verdict.Verdict // by pending pod
 	tooLarge int               // how many pods nothing can hold
+	// chunks are, by class, the chunks of buffers that are held back, and withheld is how many.
+	chunks   [][]int32
+	withheld int
 }
 
 // fork returns a solver that goes on from the same point independently. No node must have been
 // planned yet.
 func (s *solver) fork() *solver {
 	f := *s
-	f.state, f.refused = s.state.Fork(), slices.Clone(s.refused)
+	f.state, f.refused, f.chunks = s.state.Fork(), slices.Clone(s.refused), slices.Clone(s.chunks)
 	return &f
 }
 
 // Options are what the operator may set. The zero value is the default.
 type Options = model.Options
 
-// cost is what a plan costs: the pods refused (without those that no node can hold), the
+// cost is what a plan costs: the pods refused (without those that no node can hold, or that are held back), the
 // launches whose price is unknown, dollars an hour, and the number of launches.
 type cost struct {
 	refused, unknown int
@@ -42,7 +45,7 @@ type cost struct {
 
 // cost returns what the plan costs.
 func (s *solver) cost() (c cost) {
-	c.refused = -s.tooLarge
+	c.refused = -s.tooLarge - s.withheld
 	for _, p := range s.state.Assignments {
 		if p.Kind == model.Unplaced || p.Kind == model.OnPlanned && !s.state.Planned[p.Index].Refusal.IsYes() {
 			c.refused++

@@ -144,7 +144,8 @@ func (s *solver) readmit() (any bool) {
 	refused := make([][]int32, len(s.state.Classes))
 	of := s.state.ClassOf()
 	for p := range s.state.Assignments {
-		if s.state.Assignments[p].Kind == model.Unplaced {
+		why := s.refused[p] // yes: a chunk that is held back
+		if s.state.Assignments[p].Kind == model.Unplaced && !why.IsYes() && why.Reason != verdict.BufferWaits {
 			c := of[s.state.Model.Snapshot.Pending[p].Constraints]
 			refused[c] = append(refused[c], int32(p))
 		}

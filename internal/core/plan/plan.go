@@ -25,6 +25,9 @@ type Plan struct {
 	Assignments []Assignment
 	Launches    []Launch
 	Refusals    []Refusal
+	// Buffers are the buffers of the snapshot, and where their chunks are. The lists above have
+	// none of these chunks.
+	Buffers []BufferRoom
 	// BoundHourly is what the launches must cost at least, in dollars: no plan that places
 	// the same pods is cheaper. 0: not known.
 	BoundHourly float64
@@ -95,7 +98,8 @@ type Assignment struct {
 	Node, Claim string
 }
 
-// Launch is one node to be launched: what its NodeClaim asks for, and the pods it is for.
+// Launch is one node to be launched: what its NodeClaim asks for, and the pods it is for. It has no
+// pods if it is for chunks of capacity buffers only, or of a static pool.
 type Launch struct {
 	Pool string
 	// Requirements is what the node must be, the instance types included.
@@ -107,10 +111,46 @@ type Launch struct {
 	Types []string
 	// PriceHourly is the price of the cheapest offering, in dollars an hour.
 	PriceHourly float64
+	// Chunks are the chunks of buffers that it is for besides, by buffer.
+	Chunks []Chunks
 	// MinValuesRelaxed reports that a minValues rule was lowered to what there is.
 	MinValuesRelaxed bool
 	// Replaces is the id of the command that the launch belongs to; empty: none.
 	Replaces string
+}
+
+// Chunks is so many chunks of a capacity buffer on one node.
+type Chunks struct {
+	Buffer string // namespace/name
+	Count  int
+}
+
+// BufferRoom is where the chunks of a capacity buffer are. Those that are neither Held nor
+// Launched have no room.
+type BufferRoom struct {
+	Namespace, Name, UID string
+	// Chunks is how many there must be.
+	Chunks int
+	// Held are those on nodes of the snapshot, by node.
+	Held []Held
+	// Launched is for how many of them nodes are launched.
+	Launched int
+	// Why is the first reason for which one has no room; yes: all have.
+	Why verdict.Verdict
+}
+
+// Held is so many chunks on a node.
+type Held struct {
+	Node  string
+	Count int
+}
+
+// HeldCount returns how many chunks are on nodes of the snapshot.
+func (b *BufferRoom) HeldCount() (n int) {
+	for _, h := range b.Held {
+		n += h.Count
+	}
+	return n
 }
 
 // Refusal is a pod that nothing can take, and why.

@@ -55,6 +55,10 @@ const (
 	PoolPaused Reason = "PoolPaused"
 	// RepairBlocked: so many nodes are unhealthy that the cause lies elsewhere.
 	RepairBlocked Reason = "NodeRepairBlocked"
+	// HeldByBuffer: chunks of a capacity buffer are on it.
+	HeldByBuffer Reason = "HeldByBuffer"
+	// For a chunk of a capacity buffer. BufferWaits: no node is launched for it yet.
+	BufferWaits Reason = "BufferWaits"
 	// For a step under way.
 	StepBroken Reason = "StepBroken"
 )

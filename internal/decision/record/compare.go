@@ -31,6 +31,15 @@ func sayPlan(say func(string, ...any), p *plan.Plan) {
 	for _, r := range p.Refusals {
 		say("pod %s: refused: %s: %s", r.Pod, r.Why.Reason, r.Why)
 	}
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		for _, h := range b.Held {
+			say("buffer %s/%s: %d chunks on %s", b.Namespace, b.Name, h.Count, h.Node)
+		}
+		if missing := b.Chunks - b.HeldCount() - b.Launched; missing > 0 {
+			say("buffer %s/%s: no room for %d chunks: %s: %s", b.Namespace, b.Name, missing, b.Why.Reason, b.Why)
+		}
+	}
 }
 
 func sayDisruption(say func(string, ...any), p *plan.Disruption) {
@@ -70,6 +79,9 @@ func sayLaunch(say func(string, ...any), word string, i int, l *plan.Launch) {
 	say("%s %d: from pool %s: %s at $%.4f per hour; requests %s; %s", word, i, l.Pool, what, l.PriceHourly, l.Requests, rules)
 	for _, ref := range l.Pods {
 		say("pod %s: to %s %d", ref, word, i)
+	}
+	for _, c := range l.Chunks {
+		say("buffer %s: %d chunks on %s %d", c.Buffer, c.Count, word, i)
 	}
 }
 

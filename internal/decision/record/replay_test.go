@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,6 +29,9 @@ func TestReplayGivesTheSamePlan(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				text := story.Any(t)
+				for i := range rapid.IntRange(0, 2).Draw(t, "buffers") {
+					text += fmt.Sprintf("\nbuffer b%d chunks=%d cpu=%dm app=x", i, rapid.IntRange(0, 4).Draw(t, "chunks"), rapid.IntRange(1, 2000).Draw(t, "chunk cpu"))
+				}
 				snap, err := story.Parse(text)
 				if err != nil {
 					t.Fatalf("%v in\n%s", err, text)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 )
@@ -36,6 +37,20 @@ func EditOverlay(ctx context.Context, c client.Client, no *karpenterv1alpha1.Nod
 	}
 	if err := sendStatus(ctx, c, no, mergeFromSeen(&before)); err != nil {
 		return fmt.Errorf("write status of overlay %s: %w", no.Name, err)
+	}
+	return nil
+}
+
+// EditBuffer writes what change does to a capacity buffer's status, as EditPool does.
+func EditBuffer(ctx context.Context, c client.Client, cb *autoscalingv1beta1.CapacityBuffer, change func()) error {
+	before := *cb
+	cb.Status = *cb.Status.DeepCopy()
+	change()
+	if equality.Semantic.DeepEqual(&before.Status, &cb.Status) {
+		return nil
+	}
+	if err := sendStatus(ctx, c, cb, mergeFromSeen(&before)); err != nil {
+		return fmt.Errorf("write status of capacity buffer %s/%s: %w", cb.Namespace, cb.Name, err)
 	}
 	return nil
 }

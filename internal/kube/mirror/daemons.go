@@ -21,6 +21,8 @@ type daemons struct {
 	sets    map[types.UID]*daemon
 	runtime map[string]*nodev1.RuntimeClass
 	ranges  map[types.NamespacedName]*corev1.LimitRange
+	// admission counts the changes of runtime classes and limit ranges.
+	admission uint64
 }
 
 // daemon is a DaemonSet and the newest of its pods, which shows what admission made of the template.
@@ -44,15 +46,25 @@ func (x *daemons) upsert(ds *appsv1.DaemonSet) {
 	x.sets[ds.UID] = &daemon{set: ds}
 }
 
-func (x *daemons) remove(ds *appsv1.DaemonSet)               { delete(x.sets, ds.UID) }
-func (x *daemons) upsertRuntimeClass(c *nodev1.RuntimeClass) { x.runtime[c.Name] = c }
-func (x *daemons) removeRuntimeClass(c *nodev1.RuntimeClass) { delete(x.runtime, c.Name) }
+func (x *daemons) remove(ds *appsv1.DaemonSet) { delete(x.sets, ds.UID) }
+
+func (x *daemons) upsertRuntimeClass(c *nodev1.RuntimeClass) {
+	x.admission++
+	x.runtime[c.Name] = c
+}
+
+func (x *daemons) removeRuntimeClass(c *nodev1.RuntimeClass) {
+	x.admission++
+	delete(x.runtime, c.Name)
+}
 
 func (x *daemons) upsertLimitRange(r *corev1.LimitRange) {
+	x.admission++
 	x.ranges[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 }
 
 func (x *daemons) removeLimitRange(r *corev1.LimitRange) {
+	x.admission++
 	delete(x.ranges, types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
 }
 
@@ -107,17 +119,22 @@ func fitsSomeType(d *cluster.Daemon, pools []cluster.Pool) bool {
 	return types == 0
 }
 
-func (x *daemons) read(d *daemon) cluster.Daemon {
-	var class *nodev1.RuntimeClass
-	if name := d.set.Spec.Template.Spec.RuntimeClassName; name != nil {
-		class = x.runtime[*name]
+// admissionOf returns what the API server completes the pods of a namespace by: the runtime class that
+// they name, nil if there is none, and the limit ranges, by name.
+func (x *daemons) admissionOf(namespace string, className *string) (class *nodev1.RuntimeClass, ranges []*corev1.LimitRange) {
+	if className != nil {
+		class = x.runtime[*className]
 	}
-	var ranges []*corev1.LimitRange
 	for _, key := range slices.SortedFunc(maps.Keys(x.ranges), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }) {
-		if key.Namespace == d.set.Namespace {
+		if key.Namespace == namespace {
 			ranges = append(ranges, x.ranges[key])
 		}
 	}
+	return class, ranges
+}
+
+func (x *daemons) read(d *daemon) cluster.Daemon {
+	class, ranges := x.admissionOf(d.set.Namespace, d.set.Spec.Template.Spec.RuntimeClassName)
 	sh := translate.PodConstraints(translate.DaemonPod(d.set, class, ranges), x.vocabulary)
 	sh.Invalid = ""
 	if d.newest != nil {

@@ -101,8 +101,14 @@ func podGroupKind(s *Store) watched {
 // allKinds are the kinds that may be watched, by their Go type.
 func (s *Store) allKinds() map[reflect.Type]watched {
 	all := map[reflect.Type]watched{}
-	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s), deviceKinds(s)), podGroupKind(s), overlayKind(s)) {
-		all[reflect.TypeOf(w.kind)] = w
+	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s), deviceKinds(s), bufferKinds(s)), podGroupKind(s), overlayKind(s)) {
+		kind := reflect.TypeOf(w.kind)
+		if had, twice := all[kind]; twice {
+			own := w
+			w.upsert = func(o any) { had.upsert(o); own.upsert(o) }
+			w.remove = func(o any) { had.remove(o); own.remove(o) }
+		}
+		all[kind] = w
 	}
 	return all
 }

@@ -29,6 +29,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 		b.snap.Pools = append(b.snap.Pools, s.pools.view(np, now))
 	}
 	b.snap.Daemons = s.daemons.view(b.snap.Pools)
+	b.snap.Buffers = s.buffers.view(now)
 	b.addNodes()
 	b.reservePreempted()
 	b.addPending()

@@ -66,6 +66,7 @@ type Store struct {
 	pdbs        *pdbs
 	pools       *pools
 	daemons     *daemons
+	buffers     *buffers
 	volumes     *volumes
 	devices     *deviceIndex
 	views       *views
@@ -78,7 +79,7 @@ func NewStore(opts Options) *Store {
 	l := &listeners{work: func(string) {}}
 	siblings := newSiblings(opts.DefaultConstraints)
 	pods, nodes := newPodIndex(opts.Vocabulary, siblings), newNodeIndex(opts.Manages)
-	volumes, pdbs, gangs := newVolumes(l), newPDBs(), newGangs(l)
+	volumes, pdbs, gangs, daemons := newVolumes(l), newPDBs(), newGangs(l), newDaemons(opts.Vocabulary)
 	return &Store{
 		opts:      opts,
 		listeners: l, pods: pods, siblings: siblings, nodes: nodes,
@@ -87,7 +88,8 @@ func NewStore(opts Options) *Store {
 		gangs:       gangs,
 		pdbs:        pdbs,
 		pools:       newPools(&opts, l),
-		daemons:     newDaemons(opts.Vocabulary),
+		daemons:     daemons,
+		buffers:     newBuffers(&opts, daemons, l),
 		volumes:     volumes,
 		devices:     newDeviceIndex(&opts, l),
 		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair},

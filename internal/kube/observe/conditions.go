@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
@@ -27,10 +28,13 @@ const operatorNamespace = "operator"
 // scrapeTakesMost bounds one reading of the cache, which takes no time when it is filled.
 const scrapeTakesMost = 5 * time.Second
 
-// Conditions shows the status conditions of claims, pools, node classes and Nodes of ours: how they are
+// Conditions shows the status conditions of claims, pools, node classes and Nodes of ours, and of capacity buffers: how they are
 // now, read from the cache when asked, and how often and after how long they changed. It
 // is a prometheus.Collector.
 type Conditions struct {
+	// Buffers: the cache has CapacityBuffers. It is set once, before Use.
+	Buffers bool
+
 	classes []schema.GroupVersionKind
 	now     func() time.Time
 	reader  atomic.Pointer[client.Reader]
@@ -75,6 +79,7 @@ func NewConditions(classes []schema.GroupVersionKind, now func() time.Time) *Con
 		{name: "NodeClaim", group: karpenterv1.Group, object: &karpenterv1.NodeClaim{}, list: &karpenterv1.NodeClaimList{}, labelKeys: owned, old: old},
 		{name: "NodePool", group: karpenterv1.Group, object: &karpenterv1.NodePool{}, list: &karpenterv1.NodePoolList{}, old: old},
 		{name: "Node", object: &corev1.Node{}, list: &corev1.NodeList{}, labelKeys: append(slices.Clone(owned), karpenterv1.NodeInitializedLabelKey)},
+		{name: "CapacityBuffer", group: autoscalingv1beta1.GroupVersion.Group, object: &autoscalingv1beta1.CapacityBuffer{}, list: &autoscalingv1beta1.CapacityBufferList{}, old: old},
 	}
 	for _, k := range classes {
 		switch k.Kind {
@@ -122,10 +127,18 @@ func newConditionMetrics(prefix string, more []string) *conditionMetrics {
 // Objects returns an empty object of each kind whose conditions are shown.
 func (c *Conditions) Objects() []client.Object {
 	objects := make([]client.Object, 0, len(c.kinds))
-	for _, k := range c.kinds {
+	for _, k := range c.shown() {
 		objects = append(objects, k.object.DeepCopyObject().(client.Object))
 	}
 	return objects
+}
+
+// shown returns the kinds whose objects are in the cache.
+func (c *Conditions) shown() []*conditionKind {
+	return slices.DeleteFunc(slices.Clone(c.kinds), func(k *conditionKind) bool {
+		_, is := k.object.(*autoscalingv1beta1.CapacityBuffer)
+		return is && !c.Buffers
+	})
 }
 
 // Use makes the collector read from r, a cache, from now on; nil: from nothing.
@@ -204,7 +217,7 @@ func (c *Conditions) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTakesMost)
 	defer cancel()
-	for _, k := range c.kinds {
+	for _, k := range c.shown() {
 		list := k.list.DeepCopyObject().(client.ObjectList)
 		if (*r).List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
 			return // the cache is not there yet, or not any more
@@ -266,7 +279,7 @@ func (c *Conditions) kindOf(o client.Object) *conditionKind {
 	return nil
 }
 
-// ours reports whether an object is of one of our provider's node classes.
+// ours reports whether an object is of one of our provider's node classes, or a capacity buffer.
 func (c *Conditions) ours(o client.Object) bool {
 	switch o := o.(type) {
 	case *karpenterv1.NodeClaim:
@@ -276,7 +289,7 @@ func (c *Conditions) ours(o client.Object) bool {
 		return ref != nil && slices.ContainsFunc(c.classes, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
 	case *corev1.Node:
 		return mirror.ManagesNode(c.classes, o)
-	case *awsv1.EC2NodeClass, *kwokv1alpha1.KWOKNodeClass:
+	case *awsv1.EC2NodeClass, *kwokv1alpha1.KWOKNodeClass, *autoscalingv1beta1.CapacityBuffer:
 		return true
 	default:
 		return false
@@ -293,6 +306,8 @@ func conditionsOf(o client.Object) []metav1.Condition {
 	case *awsv1.EC2NodeClass:
 		return o.Status.Conditions
 	case *kwokv1alpha1.KWOKNodeClass:
+		return o.Status.Conditions
+	case *autoscalingv1beta1.CapacityBuffer:
 		return o.Status.Conditions
 	case *corev1.Node:
 		conditions := make([]metav1.Condition, 0, len(o.Status.Conditions))

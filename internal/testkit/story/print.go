@@ -41,6 +41,9 @@ func Print(p *plan.Plan) string {
 	for _, why := range reasons {
 		fmt.Fprintf(&b, "refuse %s\n  %s\n", names(byReason[why]), why)
 	}
+	for i := range p.Buffers {
+		printBuffer(&b, &p.Buffers[i])
+	}
 	for _, idle := range p.Idle {
 		fmt.Fprintf(&b, "idle %s\n", idle)
 	}
@@ -55,7 +58,7 @@ func printLaunch(b *strings.Builder, l *plan.Launch) {
 	if more := len(l.Types) - typesShown; more > 0 {
 		types += fmt.Sprintf(" +%d", more)
 	}
-	fmt.Fprintf(b, "launch from %s [%s] at %.2f for %s\n", l.Pool, types, l.PriceHourly, names(l.Pods))
+	fmt.Fprintf(b, "launch from %s [%s] at %.2f for %s\n", l.Pool, types, l.PriceHourly, contents(l))
 	var rules []string
 	for _, k := range l.Requirements.Keys() {
 		if k != label.InstanceType && k != label.NodePool || l.Requirements[k].MinValues > 0 {
@@ -73,6 +76,28 @@ func printLaunch(b *strings.Builder, l *plan.Launch) {
 	fmt.Fprintf(b, "  requests %s\n", strings.Join(requests, " "))
 	if l.MinValuesRelaxed {
 		b.WriteString("  minValues relaxed\n")
+	}
+}
+
+// contents returns the pods and the chunks of buffers that a launch is for.
+func contents(l *plan.Launch) string {
+	var words []string
+	if len(l.Pods) > 0 {
+		words = append(words, names(l.Pods))
+	}
+	for _, c := range l.Chunks {
+		words = append(words, fmt.Sprintf("%d of buffer %s", c.Count, strings.TrimPrefix(c.Buffer, "default/")))
+	}
+	return strings.Join(words, ", ")
+}
+
+// printBuffer writes which nodes hold the chunks of a buffer, and how many have no room.
+func printBuffer(b *strings.Builder, r *plan.BufferRoom) {
+	for _, h := range r.Held {
+		fmt.Fprintf(b, "hold %d of buffer %s on %s\n", h.Count, r.Name, h.Node)
+	}
+	if missing := r.Chunks - r.HeldCount() - r.Launched; missing > 0 {
+		fmt.Fprintf(b, "no room for %d of buffer %s\n  %s: %s\n", missing, r.Name, r.Why.Reason, r.Why)
 	}
 }
 

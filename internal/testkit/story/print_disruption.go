@@ -71,7 +71,7 @@ func printCommand(b *strings.Builder, s *plan.Command) {
 	}
 	for i := range s.Launch {
 		l := &s.Launch[i]
-		fmt.Fprintf(b, "  launch from %s [%s] at %.2f for %s\n", l.Pool, strings.Join(l.Types[:min(typesShown, len(l.Types))], " "), l.PriceHourly, names(l.Pods))
+		fmt.Fprintf(b, "  launch from %s [%s] at %.2f for %s\n", l.Pool, strings.Join(l.Types[:min(typesShown, len(l.Types))], " "), l.PriceHourly, contents(l))
 	}
 }
 

@@ -13,6 +13,7 @@
 //	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
 //	gang train minimum=4 waiting=1                        a PodGroup; pod … gang=train, running … gang=train. waiting pods do not ask
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
+//	buffer web chunks=3 cpu=1 wait=1m                     a capacity buffer; for so long no node is launched for it
 //	pdb web allowed=1                                     a PodDisruptionBudget; running … pdb=web
 //
 // sick=Ready:False:5m:rank=1:bound=45s:reboot is what a repair policy says of a node: its repair is due
@@ -100,8 +101,14 @@ func (p *parser) line(words []string) error {
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Constraints: args.constraints()})
 	case "pod":
 		p.addPods(words[1], args)
+	case "buffer":
+		b := cluster.Buffer{Namespace: "default", Name: words[1], UID: words[1], Constraints: args.constraints(), Chunks: int(args.number("chunks", 1))}
+		if wait := args.duration("wait", 0); wait != 0 {
+			b.LaunchAfter = Now().Add(wait)
+		}
+		p.snap.Buffers = append(p.snap.Buffers, b)
 	default:
-		return fmt.Errorf("no such thing; use type, pool, node, claim, running, pdb, gang, daemon, pod")
+		return fmt.Errorf("no such thing; use type, pool, node, claim, running, pdb, gang, buffer, daemon, pod")
 	}
 	if err != nil {
 		return err
@@ -303,6 +310,7 @@ func (p *parser) finish() {
 	slices.SortFunc(p.snap.Pools, func(a, b cluster.Pool) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Pending, func(a, b cluster.Pod) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.snap.Buffers, func(a, b cluster.Buffer) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.snap.Gangs, func(a, b cluster.Gang) int { return strings.Compare(a.Name, b.Name) })
 	for i := range p.snap.Gangs {
 		g := &p.snap.Gangs[i]

@@ -24,6 +24,8 @@ type PodClass struct {
 	Weight int
 	// LastMiss is the last reason for which rules between pods kept a pod of the class from a node.
 	LastMiss topology.Miss
+	// IsBuffer: its pods are chunks of a capacity buffer. They are placed when all other pods are.
+	IsBuffer bool
 	// TooLarge: no node can hold its pods. They were refused before any pod was placed.
 	TooLarge bool
 }
@@ -70,6 +72,7 @@ func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 		cl := &classes[c]
 		if cl.Constraints == nil {
 			cl.Constraints, cl.Need, needs = snap.Pending[i].Constraints, needs[:len(m.Space):len(m.Space)], needs[len(m.Space):]
+			cl.IsBuffer = snap.Pending[i].Buffer != ""
 			m.Space.Fill(cl.Need, cl.Constraints.Requests)
 			cl.Weight = LabelWeight(cl.Constraints)
 		}

@@ -224,6 +224,67 @@ func (s *State) PlaceOnExisting() {
 	}
 }
 
+// PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the order of
+// nodesForChunks. Chunks have no preferences.
+func (s *State) PlaceChunksOnExisting() {
+	nodes := s.nodesForChunks()
+	for _, c := range s.Order {
+		cl := &s.Classes[c]
+		if !cl.IsBuffer || cl.Constraints.Invalid != "" {
+			continue
+		}
+		for left := len(cl.Pods) + 1; len(cl.Pods) < left; { // a chunk elsewhere may let a further one on a node
+			left = len(cl.Pods)
+			for _, i := range nodes {
+				if len(cl.Pods) > 0 {
+					s.placeChunksOn(cl, i)
+				}
+			}
+		}
+	}
+}
+
+// nodesForChunks returns the existing nodes in the order in which they hold chunks: those with pods
+// first, because they stay anyway, then empty ones, then those that kube-scheduler is to avoid, and in
+// the end those that are about to go. Of equals the oldest comes first: what it held it holds when a
+// node is launched for the rest.
+func (s *State) nodesForChunks() []int {
+	rank := func(b *model.ExistingNode) int {
+		switch n := b.Node; {
+		case n.DisruptionReason != "":
+			return 3
+		case n.SoftTaint:
+			return 2
+		case n.Empty && n.Planned == 0 && !slices.ContainsFunc(b.Used, func(used int64) bool { return used > 0 }):
+			return 1
+		default:
+			return 0
+		}
+	}
+	nodes, ranks := make([]int, len(s.Existing)), make([]int, len(s.Existing))
+	for i := range s.Existing {
+		nodes[i], ranks[i] = i, rank(&s.Existing[i])
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int {
+		return cmp.Or(cmp.Compare(ranks[a], ranks[b]), s.Existing[a].Node.Created.Compare(s.Existing[b].Node.Created))
+	})
+	return nodes
+}
+
+// placeChunksOn places as many chunks of a class on an existing node as it can.
+func (s *State) placeChunksOn(c *model.PodClass, i int) {
+	b, at := &s.Existing[i], model.Assignment{Kind: model.OnExisting, Index: int32(i)}
+	s.Model.Meter.Spend(c.Weight)
+	if len(c.Keys) == 0 {
+		c.Take(s.Assignments, b.Add(c, c.Last(), len(c.Pods)), at)
+		return
+	}
+	for len(c.Pods) > 0 && s.Topology.Check(c, c.Last(), &b.Domains).IsYes() && b.Add(c, c.Last(), 1) > 0 {
+		s.Topology.Ledger.Count(c.Index, &b.Domains, 1, 0)
+		c.Take(s.Assignments, 1, at)
+	}
+}
+
 // PlaceAll places all pods that it can by first-fit-decreasing, giving preferences up one by one.
 // Pods with rules are tried again as long as that places any, for they may depend on others.
 func (s *State) PlaceAll() {

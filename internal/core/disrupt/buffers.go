@@ -1,0 +1,148 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+)
+
+// To a decision the chunks of capacity buffers are pods on the nodes that hold them (pack.HoldChunks).
+// Their nodes are wanted and not empty, and they may be moved at no cost. They keep no node from
+// being replaced: what has no room then is planned anew.
+
+// heldByBuffer returns why a node stays that has chunks and no pods; yes: it is not such a node.
+func heldByBuffer(n *cluster.Node) verdict.Verdict {
+	if len(n.Reschedulable) == 0 || n.Evictions() > 0 {
+		return verdict.Verdict{}
+	}
+	var counts []plan.Chunks
+	for i := range n.Reschedulable {
+		counts = addChunk(counts, n.Reschedulable[i].Buffer)
+	}
+	words := make([]string, len(counts))
+	for i, c := range counts {
+		words[i] = fmt.Sprintf("%s (%d chunks)", c.Buffer, c.Count)
+	}
+	return verdict.Of(verdict.HeldByBuffer, n.Name, "it is held by capacity buffer %s", strings.Join(words, ", "))
+}
+
+// addChunk adds a chunk of a buffer to the counts, which are in the order of their first chunks.
+// The empty name is no buffer.
+func addChunk(counts []plan.Chunks, buffer string) []plan.Chunks {
+	if buffer == "" {
+		return counts
+	}
+	at := slices.IndexFunc(counts, func(c plan.Chunks) bool { return c.Buffer == buffer })
+	if at < 0 {
+		at, counts = len(counts), append(counts, plan.Chunks{Buffer: buffer})
+	}
+	counts[at].Count++
+	return counts
+}
+
+// extractChunks takes the chunks out of the commands that begin: nobody else knows of them. What is
+// launched for some says so.
+func (w *work) extractChunks() {
+	buffers := map[cluster.PodRef]string{}
+	for i := range w.snap.Nodes {
+		for _, r := range w.snap.Nodes[i].Reschedulable {
+			if r.Buffer != "" {
+				buffers[r.PodRef] = r.Buffer
+			}
+		}
+	}
+	if len(buffers) == 0 {
+		return
+	}
+	for i := range w.out.Commands {
+		c := &w.out.Commands[i]
+		c.Moves = slices.DeleteFunc(slices.Clone(c.Moves), func(m plan.Assignment) bool { return buffers[m.Pod] != "" })
+		for j := range c.Launch {
+			l := &c.Launch[j]
+			for _, ref := range l.Pods {
+				l.Chunks = addChunk(l.Chunks, buffers[ref])
+			}
+			l.Pods = slices.DeleteFunc(slices.Clone(l.Pods), func(ref cluster.PodRef) bool { return buffers[ref] != "" })
+		}
+	}
+}
+
+// chunkRoom answers for how many chunks of each capacity buffer there is room after some commands. Where
+// the chunks are then, pack decides anew, and it may not find what the search for consolidation has
+// found. Then nodes would be launched for them, and consolidated again.
+type chunkRoom struct {
+	snap   *cluster.Snapshot // with its buffers, and the room of commands in progress taken
+	opts   pack.Options
+	before []plan.BufferRoom // what nodes hold now; nil: not asked for yet
+	asked  int
+}
+
+// roomsMax bounds for how many commands of one decision that is worked out.
+const roomsMax = 32
+
+// losesChunks returns why a command must not begin after those that begin before: a capacity buffer
+// would have less room.
+func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
+	r := &w.chunks
+	if r.snap == nil || len(r.snap.Buffers) == 0 {
+		return verdict.Verdict{}
+	}
+	no := func(format string, args ...any) verdict.Verdict {
+		return verdict.Of(verdict.NoReplacement, step.Remove[0].Node, format, args...)
+	}
+	if r.asked++; r.asked > roomsMax {
+		return no("a later decision finds out whether capacity buffers keep their room")
+	}
+	if r.before == nil {
+		r.before = r.after(nil)
+	}
+	for i, b := range r.after(append(slices.Clip(w.out.Commands), *step)) {
+		if had, has := r.before[i].HeldCount(), b.HeldCount(); has < had {
+			return no("capacity buffer %s/%s would have room for %d pods, not for %d", b.Namespace, b.Name, has, had)
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// after returns where chunks are when commands are done, if nothing else is launched for them.
+func (r *chunkRoom) after(commands []plan.Command) []plan.BufferRoom {
+	snap := copyOf(r.snap)
+	snap.Buffers = slices.Clone(snap.Buffers)
+	for i := range snap.Buffers {
+		snap.Buffers[i].LaunchAfter = snap.At.Add(time.Second)
+	}
+	o := newOverlay(snap)
+	var gone []int
+	var moves []plan.Assignment
+	for i := range commands {
+		for _, removal := range commands[i].Remove {
+			gone = append(gone, o.at[removal.Node])
+		}
+		moves = append(moves, commands[i].Moves...)
+	}
+	asking := o.snap.Pending
+	o.snap.Pending = nil
+	o.remove(gone)
+	moved := o.snap.Pending
+	o.assign(moves)
+	o.snap.Pending = asking
+	for i := range commands {
+		for j := range commands[i].Launch {
+			l, name := &commands[i].Launch[j], fmt.Sprintf("launch %d.%d", i, j)
+			o.snap.Nodes = append(o.snap.Nodes, cluster.Node{Name: name, Claim: name, Pool: l.Pool, Created: snap.At, Empty: true, InFlight: &cluster.InFlightClaim{Requirements: l.Requirements, Types: l.Types}})
+			for _, p := range moved {
+				if p.Planned = name; slices.Contains(l.Pods, p.PodRef) {
+					o.snap.Pending = append(o.snap.Pending, p)
+				}
+			}
+		}
+	}
+	p := pack.Decide(o.snap, r.opts)
+	return p.Buffers
+}
