@@ -63,7 +63,7 @@ func TestLinesAreShapedAsKarpenters(t *testing.T) {
 	}
 	defer closeLog()
 	for _, level := range []slog.Level{slog.LevelDebug + 1, slog.LevelDebug, slog.LevelInfo, slog.LevelInfo + 2, slog.LevelWarn, slog.LevelError, slog.LevelError + 3} {
-		log.Log(t.Context(), level, "launched nodeclaim", observe.Named("NodeClaim", "a"), observe.Named("Node", ""))
+		log.LogAttrs(t.Context(), level, "launched nodeclaim", observe.Named("NodeClaim", "a"), observe.Named("Node", ""))
 	}
 	var levels []string
 	for text := range strings.Lines(out.String()) {
@@ -81,7 +81,7 @@ func TestLinesAreShapedAsKarpenters(t *testing.T) {
 			t.Errorf("the line is %s", text)
 		}
 	}
-	if got := strings.Join(levels, " "); got != "DEBUG DEBUG INFO INFO WARN ERROR ERROR" {
+	if got := strings.Join(levels, " "); got != strings.Repeat("DEBUG ", 2)+strings.Repeat("INFO ", 2)+"WARN"+strings.Repeat(" ERROR", 2) {
 		t.Errorf("levels are %s", got)
 	}
 }

@@ -42,7 +42,7 @@ func TestDiscovery(t *testing.T) {
 		}},
 		"CapacityBuffer": {capacityBuffer, served{
 			Namespaced: true, ShortNames: []string{"cb"}, Categories: []string{"autoscaling"}, Subresources: []string{"status"},
-			Columns: []string{"Name", "Strategy", "Replicas", "Ready", "Age"},
+			Columns: []string{"Name", "Strategy", "PodTemplate", "Replicas", "ConditionsType", "ConditionsStatus", "ConditionsReason", "Age"},
 		}},
 		"EC2NodeClass": {ec2NodeClass, served{
 			ShortNames: []string{"ec2nc", "ec2ncs"}, Categories: []string{"karpenter"}, Subresources: []string{"status"},

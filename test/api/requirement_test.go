@@ -42,7 +42,10 @@ func requirementEntries(at string) map[string]entry {
 		key + " pattern":            {at: at, field: first, accept: "[{key: example.com/a_b.c, operator: Exists}]", refuse: "[{key: a/b/c, operator: Exists}]", why: "should match"},
 		at + "[].operator enum":     {at: at, field: at + "[0].operator", accept: allOperators, refuse: "[{key: a, operator: Like}]", why: `supported values: "In", "NotIn"`},
 		at + "[].operator required": {at: at, field: at + "[0].operator", accept: "[{key: a, operator: Exists}]", refuse: "[{key: a}]", why: "Required"},
-		at + numeric:                {accept: "[{key: a, operator: Gt, values: ['0']}]", refuse: "[{key: a, operator: Gte, values: [many]}]"},
+		key + " rule labels in the domain 'karpenter.sh' are restricted":      {at: at, field: first, accept: "[{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]", refuse: "[{key: notkarpenter.sh/x, operator: Exists}]"},
+		key + " rule labels in the domain 'karpenter.k8s.aws' are restricted": {at: at, field: first, accept: awsLabels(), refuse: "[{key: karpenter.k8s.aws/x, operator: Exists}]"},
+		key + " rule label 'kubernetes.io/hostname' is restricted":            {at: at, field: first, accept: "[{key: kubernetes.io/os, operator: Exists}]", refuse: "[{key: kubernetes.io/hostname, operator: Exists}]"},
+		at + numeric: {accept: "[{key: a, operator: Gt, values: ['0']}]", refuse: "[{key: a, operator: Gte, values: [many]}]"},
 	}
 }
 
@@ -59,10 +62,7 @@ func nodeEntries(at string) map[string]entry {
 		requirements + " rule requirements with operator 'In' and minValues must have at least that many values": {accept: "[{key: a, operator: In, values: [v, w], minValues: 2}]", refuse: "[{key: a, operator: In, values: [x], minValues: 2}]"},
 		requirements + "[].minValues minimum":                                                                    {at: requirements, field: requirements + "[0].minValues", accept: "[{key: a, operator: Exists, minValues: 1}]", refuse: "[{key: a, operator: Exists, minValues: 0}]", why: "greater than or equal to 1"},
 		requirements + "[].minValues maximum":                                                                    {at: requirements, field: requirements + "[0].minValues", accept: "[{key: a, operator: Exists, minValues: 50}]", refuse: "[{key: a, operator: Exists, minValues: 51}]", why: "less than or equal to 50"},
-		key + " rule labels in the domain 'karpenter.sh' are restricted":                                         {at: requirements, field: first, accept: "[{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]", refuse: "[{key: notkarpenter.sh/x, operator: Exists}]"},
 		key + " rule labels in the domain 'karpenter.kwok.sh' are restricted":                                    {at: requirements, field: first, accept: kwokLabels, refuse: "[{key: karpenter.kwok.sh/x, operator: Exists}]"},
-		key + " rule labels in the domain 'karpenter.k8s.aws' are restricted":                                    {at: requirements, field: first, accept: awsLabels(), refuse: "[{key: karpenter.k8s.aws/x, operator: Exists}]"},
-		key + " rule label 'kubernetes.io/hostname' is restricted":                                               {at: requirements, field: first, accept: "[{key: kubernetes.io/os, operator: Exists}]", refuse: "[{key: kubernetes.io/hostname, operator: Exists}]"},
 		class + " required":                                       {accept: "{name: other}", refuse: "null", why: "Required"},
 		class + ".group required":                                 {accept: "karpenter.kwok.sh", refuse: "null", why: "Required"},
 		class + ".kind required":                                  {accept: "KWOKNodeClass", refuse: "null", why: "Required"},

@@ -48,9 +48,12 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=capacitybuffers,scope=Namespaced,categories=autoscaling,shortName=cb
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Strategy",type="string",JSONPath=".status.provisioningStrategy"
+// +kubebuilder:printcolumn:name="Strategy",type="string",JSONPath=".spec.provisioningStrategy"
+// +kubebuilder:printcolumn:name="PodTemplate",type="string",JSONPath=".status.podTemplateRef.name"
 // +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas"
-// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"ReadyForProvisioning\")].status"
+// +kubebuilder:printcolumn:name="ConditionsType",type="string",JSONPath=".status.conditions[*].type"
+// +kubebuilder:printcolumn:name="ConditionsStatus",type="string",JSONPath=".status.conditions[*].status"
+// +kubebuilder:printcolumn:name="ConditionsReason",type="string",JSONPath=".status.conditions[*].reason"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type CapacityBuffer struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -18,7 +18,6 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/examples"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 func TestDecisionsAreReportedWithTheirReasons(t *testing.T) {
@@ -29,18 +28,18 @@ func TestDecisionsAreReportedWithTheirReasons(t *testing.T) {
 	}{
 		"a plan says where the pods go": {
 			log: func(l *slog.Logger) {
-				l.Info(observe.LogComputed, "pods", 20, "placed", 4, "nodeclaims", 1, "refused", 1, "price_hourly", 0.304, "took", 1234567*time.Nanosecond)
+				l.Info("computed new nodeclaim(s) to fit pod(s)", "pods", 20, "placed", 4, "nodeclaims", 1, "refused", 1, "price_hourly", 0.304, "took", 1234567*time.Nanosecond)
 			},
 			want: "   2.0s  plan     20 pods: 15 to 1 new node for $0.30 per hour, 4 to existing nodes, 1 refused; decided in 1.2ms\n",
 		},
 		"a launch is reported with the node that it became": {
 			log: func(l *slog.Logger) {
-				l.With("commit", "abc").Info(observe.LogCreated, "claim", "general-a", "pool", "general", "pods", 1, "instance_types_total", 3, "price_hourly", 0.5)
+				l.With("commit", "abc").Info("created nodeclaim", "claim", "general-a", "pool", "general", "pods", 1, "instance_types_total", 3, "price_hourly", 0.5)
 			},
 			want: "   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: the cheapest of 3 types of pool general that hold 1 pod\n",
 		},
 		"a launch without a node waits": {
-			log:  func(l *slog.Logger) { l.Info(observe.LogCreated, "claim", "general-b") },
+			log:  func(l *slog.Logger) { l.Info("created nodeclaim", "claim", "general-b") },
 			want: "",
 		},
 		"a refusal": {
@@ -67,14 +66,14 @@ func TestDecisionsAreReportedWithTheirReasons(t *testing.T) {
 		},
 		"a replacement is reported with the node that it became": {
 			log: func(l *slog.Logger) {
-				l.Info(observe.LogDisrupting, "nodes", []string{"n1", "n2"}, "replacement-nodes", []string{"general-a"}, "reason", "expired")
+				l.Info("disrupting node(s)", "nodes", []string{"n1", "n2"}, "replacement-nodes", []string{"general-a"}, "reason", "expired") //nolint:sloglint // Karpenter's keys
 			},
 			want: "   2.0s  replace  n1, n2 (expired) by 1 new node\n" +
 				"   2.0s  launch   general-a: c-16x, spot, zone-a, $0.304 per hour: in place of n1, n2\n",
 		},
 		"a command that only removes is reported by its removals": {
 			log: func(l *slog.Logger) {
-				l.Info(observe.LogDisrupting, "nodes", []string{"n1"}, "replacement-nodes", []string(nil), "reason", "Empty")
+				l.Info("disrupting node(s)", "nodes", []string{"n1"}, "replacement-nodes", []string(nil), "reason", "Empty") //nolint:sloglint // Karpenter's keys
 			},
 		},
 		"an error": {

@@ -69,7 +69,7 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	for _, done := range launched {
 		claims = append(claims, done.Claim.Name)
 	}
-	l.Log.Info(observe.LogDisrupting, "command-id", s.ID, "reason", label(s.Reason), "decision", decision,
+	observe.Logged(l.Log, observe.LogDisrupting, "command-id", s.ID, "reason", label(s.Reason), "decision", decision,
 		"disrupted-node-count", len(nodes), "replacement-node-count", len(claims), "pod-count", s.Evictions,
 		"disrupted-nodes", logged(s.Remove), "replacement-nodes", claims, "nodes", nodes, "saving_hourly", s.SavingHourly)
 }

@@ -175,7 +175,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	l.report(n, claim, nodes)
 	l.onInstance(observe.TerminatingOnInterruption(string(n.Kind)), claim, nodes)
 	l.Metrics.Disrupted(claim, string(n.Kind), "", 0)
-	l.Log.Info(observe.LogInterrupted, observe.Named("NodeClaim", claim.Name), "messageKind", n.Kind, "action", "CordonAndDrain", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
+	observe.Logged(l.Log, observe.LogInterrupted, observe.Named("NodeClaim", claim.Name), "messageKind", n.Kind, "action", "CordonAndDrain", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
 	return nil
 }
 

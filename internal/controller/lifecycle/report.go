@@ -22,7 +22,7 @@ func (p *reconciliation) pool() string { return p.claim.Labels[karpenterv1.NodeP
 func (p *reconciliation) named() slog.Attr { return observe.Named("NodeClaim", p.claim.Name) }
 
 func (p *reconciliation) reportLaunched(got *cloud.Instance) {
-	p.Log.Info(observe.LogLaunched, p.named(), observe.Named("NodePool", p.pool()), "provider-id", got.ID,
+	observe.Logged(p.Log, observe.LogLaunched, p.named(), observe.Named("NodePool", p.pool()), "provider-id", got.ID,
 		"instance-type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
 		"capacity-type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], observe.Amounts("allocatable", got.Allocatable),
 		"claim", p.claim.Name, "pool", p.pool(), "took", p.age())
@@ -44,9 +44,9 @@ func (p *reconciliation) reportTurned(ctx context.Context, turned []string) {
 		case core.Registered:
 			p.Metrics.NodesCreated.WithLabelValues(p.pool(), p.claim.Labels[corev1.LabelTopologyZone]).Inc()
 			p.record(ctx, true)
-			p.Log.Info(observe.LogRegistered, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+			observe.Logged(p.Log, observe.LogRegistered, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		case core.Initialized:
-			p.Log.Info(observe.LogInitialized, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
+			observe.Logged(p.Log, observe.LogInitialized, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		default:
 		}
 	}
@@ -72,7 +72,7 @@ func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answe
 	default:
 		p.record(ctx, false)
 	}
-	p.Log.Info("deleting nodeclaim", p.named(), "claim", p.claim.Name, "pool", p.pool(), "reason", reason, "message", answer.Message)
+	observe.Logged(p.Log, observe.LogDeleting, p.named(), "claim", p.claim.Name, "pool", p.pool(), "reason", reason, "message", answer.Message)
 	pods := 0
 	for i := range p.nodes {
 		on, err := mirror.PodsOn(ctx, p.Client, p.nodes[i].Name)
@@ -123,7 +123,7 @@ func (p *reconciliation) reportGone() {
 		}
 		p.Metrics.NodeClaimsInstanceTerminationDurationSeconds.WithLabelValues(p.pool()).Observe(took.Seconds())
 	}
-	p.Log.Info(observe.LogDeletedClaim, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "pool", p.pool(),
+	observe.Logged(p.Log, observe.LogDeletedClaim, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "pool", p.pool(),
 		"took", now.Sub(p.claim.DeletionTimestamp.Time).String())
 }
 

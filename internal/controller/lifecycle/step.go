@@ -161,7 +161,7 @@ func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeCla
 	if err != nil {
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}
 	}
-	types, err := p.Cloud.Types(observe.ForPool(ctx, claim.Labels[karpenterv1.NodePoolLabelKey]), class)
+	types, err := observe.ForPool(p.Cloud, claim.Labels[karpenterv1.NodePoolLabelKey]).Types(ctx, class)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: class.String() + " does not exist"}
@@ -208,7 +208,7 @@ func (p *reconciliation) terminate(ctx context.Context, answered string) error {
 	if id == "" {
 		id = answered
 	}
-	err := p.Cloud.Terminate(observe.ForPool(ctx, p.pool()), id)
+	err := observe.ForPool(p.Cloud, p.pool()).Terminate(ctx, id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
 		p.instance = core.InstanceGone

@@ -331,8 +331,8 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 		l.Metrics.PlanBoundHourlyDollars.Set(p.BoundHourly)
 	}
 	if len(launched) > 0 {
-		l.Log.Info(observe.LogFoundPods, "Pods", podNames(snap.Pending), "duration", took)
-		l.Log.Info(observe.LogComputed, "nodeclaims", len(launched), "pods", len(snap.Pending), "placed", len(p.Assignments),
+		observe.Logged(l.Log, observe.LogFoundPods, "Pods", podNames(snap.Pending), "duration", took)
+		observe.Logged(l.Log, observe.LogComputed, "nodeclaims", len(launched), "pods", len(snap.Pending), "placed", len(p.Assignments),
 			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "bound_hourly", p.BoundHourly, "took", took)
 	}
 	for _, done := range launched {
@@ -364,7 +364,7 @@ func (l *Loop) reportNone() {
 func (l *Loop) reportLaunch(done apply.Launched) {
 	launch := done.Launch
 	l.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool, strconv.FormatBool(launch.MinValuesRelaxed)).Inc()
-	l.Log.Info(observe.LogCreated, observe.Named("NodePool", launch.Pool), observe.Named("NodeClaim", done.Claim.Name),
+	observe.Logged(l.Log, observe.LogCreated, observe.Named("NodePool", launch.Pool), observe.Named("NodeClaim", done.Claim.Name),
 		observe.Amounts("requests", launch.Requests), "instance-types", firstAnd(launch.Types),
 		"claim", done.Claim.Name, "pool", launch.Pool, "pods", len(launch.Pods), "instance_types_total", len(launch.Types),
 		"price_hourly", launch.PriceHourly, "reason", observe.ReasonProvisioned)

@@ -101,7 +101,7 @@ func (c *Controllers) provision(ctx context.Context, np *karpenterv1.NodePool) (
 	}
 	for _, l := range launched {
 		c.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, np.Name, "false").Inc()
-		c.Log.Info(observe.LogCreated, observe.Named("NodePool", np.Name), observe.Named("NodeClaim", l.Claim.Name), "claim", l.Claim.Name, "pool", np.Name, "price_hourly", l.Launch.PriceHourly, "reason", observe.ReasonProvisioned)
+		observe.Logged(c.Log, observe.LogCreated, observe.Named("NodePool", np.Name), observe.Named("NodeClaim", l.Claim.Name), "claim", l.Claim.Name, "pool", np.Name, "price_hourly", l.Launch.PriceHourly, "reason", observe.ReasonProvisioned)
 	}
 	switch {
 	case err != nil:
@@ -184,6 +184,6 @@ func (c *Controllers) remove(ctx context.Context, r plan.Removal) error {
 		return err
 	}
 	c.removed[r.Claim] = true
-	c.Log.Info("deleting nodeclaim", observe.Named("NodeClaim", r.Claim), "claim", r.Claim, "node", r.Node, "pool", r.Pool, "reason", "more nodes than spec.replicas")
+	observe.Logged(c.Log, observe.LogDeleting, observe.Named("NodeClaim", r.Claim), "claim", r.Claim, "node", r.Node, "pool", r.Pool, "reason", "more nodes than spec.replicas")
 	return nil
 }

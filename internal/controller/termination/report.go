@@ -61,7 +61,7 @@ func (p *reconciliation) reportGone() {
 	p.Metrics.NodesTerminated.WithLabelValues(pool, p.node.Labels[corev1.LabelTopologyZone]).Inc()
 	p.Metrics.NodesTerminationDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.DeletionTimestamp.Time).Seconds())
 	p.Metrics.NodesLifetimeDurationSeconds.WithLabelValues(pool).Observe(p.Now().Sub(p.node.CreationTimestamp.Time).Seconds())
-	p.Log.Info(observe.LogDeletedNode, observe.Named("Node", p.node.Name), observe.Named("NodeClaim", p.claimName()), "node", p.node.Name, "claim", p.claimName(), "pool", pool, "took", p.since(p.node.DeletionTimestamp.Time))
+	observe.Logged(p.Log, observe.LogDeletedNode, observe.Named("Node", p.node.Name), observe.Named("NodeClaim", p.claimName()), "node", p.node.Name, "claim", p.claimName(), "pool", pool, "took", p.since(p.node.DeletionTimestamp.Time))
 }
 
 // since returns how long ago a time was, for people.

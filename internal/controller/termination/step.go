@@ -177,7 +177,7 @@ func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) erro
 	case lifecycle.DeleteClaim:
 		return apply.Remove(ctx, p.Client, p.claim)
 	case lifecycle.AskInstance:
-		_, err := p.Cloud.Get(observe.ForPool(ctx, p.pool()), p.node.Spec.ProviderID)
+		_, err := observe.ForPool(p.Cloud, p.pool()).Get(ctx, p.node.Spec.ProviderID)
 		switch {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone
@@ -190,11 +190,11 @@ func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) erro
 		return nil
 	case lifecycle.TaintNode:
 		taint := karpenterv1.DisruptedTaint()
-		p.Log.Info(observe.LogTainted, observe.Named("Node", p.node.Name), observe.Named("NodeClaim", p.claimName()),
+		observe.Logged(p.Log, observe.LogTainted, observe.Named("Node", p.node.Name), observe.Named("NodeClaim", p.claimName()),
 			"taint.Key", taint.Key, "taint.Value", taint.Value, "taint.Effect", taint.Effect, "node", p.node.Name, "claim", p.claimName(), "pool", p.pool())
 		return apply.CloseNode(ctx, p.Client, p.node)
 	case lifecycle.Terminate:
-		err := p.Cloud.Terminate(observe.ForPool(ctx, p.pool()), p.claim.Status.ProviderID)
+		err := observe.ForPool(p.Cloud, p.pool()).Terminate(ctx, p.claim.Status.ProviderID)
 		switch {
 		case errors.Is(err, cloud.ErrNotFound):
 			p.instance = lifecycle.InstanceGone

@@ -16,13 +16,15 @@ type measured struct {
 	controller string
 	metrics    *Metrics
 	now        func() time.Time
+	// pool is the NodePool that calls are made for; empty: none in particular.
+	pool string
 }
 
 // Measured returns the provider as one controller calls it, with its calls timed and
 // their errors counted. Abilities that are found by type assertion must be looked for in
 // p itself.
 func Measured(p cloud.Provider, controller string, m *Metrics, now func() time.Time) cloud.Provider {
-	return &measured{p, controller, m, now}
+	return &measured{Provider: p, controller: controller, metrics: m, now: now}
 }
 
 // Types calls the provider.
@@ -30,7 +32,7 @@ func (p *measured) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.
 	started := p.now()
 	types, err := p.Provider.Types(ctx, class)
 	p.report("GetInstanceTypes", started)
-	p.reportError("GetInstanceTypes", poolOf(ctx), err)
+	p.reportError("GetInstanceTypes", p.pool, err)
 	return types, err
 }
 
@@ -54,7 +56,7 @@ func (p *measured) Terminate(ctx context.Context, instanceID string) error {
 	started := p.now()
 	err := p.Provider.Terminate(ctx, instanceID)
 	p.report("Delete", started)
-	p.reportError("Delete", poolOf(ctx), err)
+	p.reportError("Delete", p.pool, err)
 	return err
 }
 
@@ -63,7 +65,7 @@ func (p *measured) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 	started := p.now()
 	instance, err := p.Provider.Get(ctx, instanceID)
 	p.report("Get", started)
-	p.reportError("Get", poolOf(ctx), err)
+	p.reportError("Get", p.pool, err)
 	return instance, err
 }
 
@@ -87,18 +89,16 @@ func (p *measured) reportError(method, pool string, err error) {
 	}
 }
 
-// poolKey is the key of a context's value: the NodePool that calls to the cloud are made for.
-type poolKey struct{}
-
-// ForPool returns a context whose calls to the cloud are counted for a NodePool.
-func ForPool(ctx context.Context, pool string) context.Context {
-	return context.WithValue(ctx, poolKey{}, pool)
-}
-
-// poolOf returns the NodePool that calls are made for; empty: none in particular.
-func poolOf(ctx context.Context) string {
-	pool, _ := ctx.Value(poolKey{}).(string)
-	return pool
+// ForPool returns a provider that is Measured with its errors counted for a NodePool; any other
+// provider as it is.
+func ForPool(p cloud.Provider, pool string) cloud.Provider {
+	m, is := p.(*measured)
+	if !is {
+		return p
+	}
+	forPool := *m
+	forPool.pool = pool
+	return &forPool
 }
 
 // errorLabel returns the published name of the kind of error.

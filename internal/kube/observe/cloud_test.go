@@ -46,7 +46,7 @@ func TestMeasuredCountsCallsAndErrorsByKind(t *testing.T) {
 	if len(results) != 5 || results[4].Instance.ID != "i-1" {
 		t.Errorf("Launch() = %+v, want the provider's answers", results)
 	}
-	if err := p.Terminate(ForPool(t.Context(), "p"), "x"); !errors.Is(err, cloud.ErrNotFound) {
+	if err := ForPool(p, "p").Terminate(t.Context(), "x"); !errors.Is(err, cloud.ErrNotFound) {
 		t.Errorf("Terminate() = %v, want the provider's error", err)
 	}
 	got := map[string]float64{}
