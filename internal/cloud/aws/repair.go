@@ -27,7 +27,7 @@ const (
 
 // RepairPolicies says how long a node may have a condition that means a broken instance.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
-	return repairPolicies(false)
+	return repairPolicies(p.opts.RebootForRepair)
 }
 
 // repairPolicies returns the policies. With reboots, errors of accelerators that a reboot clears are

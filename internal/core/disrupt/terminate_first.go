@@ -62,7 +62,7 @@ func credited(snap *cluster.Snapshot, id string) (with *cluster.Snapshot, known 
 func reservationsFull(pool *cluster.Pool) bool {
 	all := catalog.Offered(pool.Types, pool.Requirements)
 	return len(all) > 0 && !slices.ContainsFunc(all, func(o *catalog.Offering) bool {
-		return o.Reservation == "" || o.Available && o.Left > 0
+		return o.Reservation == "" || o.Launchable()
 	})
 }
 

@@ -22,7 +22,7 @@ func TestADrainWithABoundHasADeadline(t *testing.T) {
 	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	minute := cluster.Bound{IsSet: true, Within: time.Minute}
 	for name, c := range map[string]struct {
-		had, want time.Duration // after noon; 0: none
+		had, want time.Duration // after noon; 0 without a bound: none
 		bound     cluster.Bound
 	}{
 		"no bound":                   {},
@@ -30,7 +30,7 @@ func TestADrainWithABoundHasADeadline(t *testing.T) {
 		"a bound":                    {bound: minute, want: time.Minute},
 		"a bound, a later deadline":  {had: time.Hour, bound: minute, want: time.Minute},
 		"a bound, an earlier one":    {had: time.Second, bound: minute, want: time.Second},
-		"pods go by force from then": {bound: cluster.Bound{IsSet: true}, want: -1},
+		"pods go by force from then": {bound: cluster.Bound{IsSet: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,12 +63,9 @@ func TestADrainWithABoundHasADeadline(t *testing.T) {
 			if _, err := d.Remove(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
-			want := noon.Add(c.want)
-			switch c.want {
-			case 0:
-				want = time.Time{}
-			case -1:
-				want = noon
+			want := time.Time{}
+			if c.want != 0 || c.bound.IsSet {
+				want = noon.Add(c.want)
 			}
 			if got := deadline(); !got.Equal(want) || claim.DeletionTimestamp == nil {
 				t.Errorf("the deadline is %v, want %v; deleted at %v", got, want, claim.DeletionTimestamp)
