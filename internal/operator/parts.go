@@ -194,6 +194,23 @@ func (p *Parts) loops() []registrant {
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
 		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Now: p.Now, Single: p.singles()},
 	}
+	loops = append(loops, p.optional(claims, provisioner, launcher)...)
+	if p.Settings.NominatePods {
+		nominator := &nomination.Loop{
+			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Nominations, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.log("nomination"), Now: p.Now, Synced: p.synced,
+			WaitMost: p.Settings.NominateWaitMax,
+		}
+		claims.Opener = nominator
+		// First, because others ask it as soon as they are registered.
+		loops = append([]registrant{nominator}, loops...)
+	}
+	return loops
+}
+
+// optional returns the loops that a setting or the provider asks for, and gives claims and provisioner
+// what they need of them.
+func (p *Parts) optional(claims *lifecycle.Controller, provisioner *provisioning.Loop, launcher func() *apply.Launcher) (loops []registrant) {
+	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
 	if policies := p.legacyPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic})
 	}
@@ -220,15 +237,6 @@ func (p *Parts) loops() []registrant {
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
 		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance})
-	}
-	if p.Settings.NominatePods {
-		nominator := &nomination.Loop{
-			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Nominations, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.log("nomination"), Now: p.Now, Synced: p.synced,
-			WaitMost: p.Settings.NominateWaitMax,
-		}
-		claims.Opener = nominator
-		// First, because others ask it as soon as they are registered.
-		loops = append([]registrant{nominator}, loops...)
 	}
 	return loops
 }

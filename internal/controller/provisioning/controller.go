@@ -112,11 +112,12 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	return max(l.batch.left(), time.Millisecond)
 }
 
-// onWork counts what may call for a plan as Karpenter does, and opens a window for it.
+// onWork counts what may call for a plan as Karpenter does, and opens a window for it. It is called
+// with the mirror's lock held, so it takes no time and does not ask what time it is.
 func (l *Loop) onWork(id string) {
 	for prefix, controller := range map[string]string{"pod/": "provisioner.trigger.pod", "node/": "provisioner.trigger.node"} {
 		if strings.HasPrefix(id, prefix) {
-			l.Metrics.Reconcile(controller, l.Now)(nil)
+			l.Metrics.Reconcile(controller, func() time.Time { return time.Time{} })(nil)
 		}
 	}
 	l.batch.trigger(id)
