@@ -60,7 +60,8 @@ func TestRefusals(t *testing.T) {
 			label.OnDemand,
 			[]refusal{{Code: "InvalidRequest", Message: "You have reached the limit of instances in this spread placement group", Type: "m5.large", Zone: "b"}},
 			cloud.Failure{Kind: cloud.NoCapacity, Reason: "LaunchFailed", Short: []catalog.Place{
-				{Type: "c5.large", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"}, {Type: "m5.large", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"},
+				{Type: "c5.large", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"},
+				{Type: "m5.large", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"},
 				{Type: "p3.2xlarge", Zone: "b", CapacityType: label.OnDemand, Group: "pg-1"},
 			}},
 		},
@@ -108,7 +109,8 @@ func TestRefusals(t *testing.T) {
 			label.Reserved,
 			[]refusal{{Code: "InvalidRequest", Message: "You have reached the limit of instances in this spread placement group", Type: "c5.large", Zone: "b"}},
 			cloud.Failure{Kind: cloud.NoCapacity, Reason: "LaunchFailed", Short: []catalog.Place{
-				{Type: "c5.large", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"}, {Type: "m5.large", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"},
+				{Type: "c5.large", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"},
+				{Type: "m5.large", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"},
 				{Type: "p3.2xlarge", Zone: "b", CapacityType: label.Reserved, Group: "pg-1"},
 			}},
 		},

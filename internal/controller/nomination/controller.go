@@ -25,7 +25,7 @@ import (
 const (
 	// patience is how long a node may wait for this loop, should it not run. pauseMost is how long the
 	// loop may decide nothing while something is due.
-	patience = 30 * time.Second
+	patience  = 30 * time.Second
 	pauseMost = 10 * time.Second
 	// openKept is how long it is remembered that a node was opened.
 	openKept = 10 * time.Second

@@ -90,19 +90,23 @@ func TestConditions(t *testing.T) {
 		want   buffer.Condition
 	}{
 		"all fit": {
-			plan.BufferRoom{Chunks: 3, Held: []plan.Held{{Node: "n1", Count: 1}, {Node: "n2", Count: 2}}}, 3,
+			plan.BufferRoom{Chunks: 3, Held: []plan.Held{{Node: "n1", Count: 1}, {Node: "n2", Count: 2}}},
+			3,
 			buffer.Condition{Holds: true, Reason: "FitsExistingCapacity", Message: "there is room for all 3 pods"},
 		},
 		"nodes are launched": {
-			plan.BufferRoom{Chunks: 3, Held: []plan.Held{{Node: "n1", Count: 1}}, Launched: 2}, 3,
+			plan.BufferRoom{Chunks: 3, Held: []plan.Held{{Node: "n1", Count: 1}}, Launched: 2},
+			3,
 			buffer.Condition{Reason: "RequiresNewCapacity", Message: "there is room for 1 of 3 pods; nodes are launched for 2"},
 		},
 		"a limit": {
-			plan.BufferRoom{Chunks: 3, Launched: 2, Why: verdict.Of(verdict.PoolLimitReached, "pool a", "limit of 4 cpu reached")}, 3,
+			plan.BufferRoom{Chunks: 3, Launched: 2, Why: verdict.Of(verdict.PoolLimitReached, "pool a", "limit of 4 cpu reached")},
+			3,
 			buffer.Condition{Reason: "RequiresNewCapacity", Message: "there is room for 0 of 3 pods; nodes are launched for 2; there is none for 1: pool a: limit of 4 cpu reached"},
 		},
 		"too many to plan": {
-			plan.BufferRoom{Chunks: 1000, Held: []plan.Held{{Node: "n1", Count: 1000}}}, 4000,
+			plan.BufferRoom{Chunks: 1000, Held: []plan.Held{{Node: "n1", Count: 1000}}},
+			4000,
 			buffer.Condition{Reason: "RequiresNewCapacity", Message: "there is room for 1000 of 4000 pods; 3000 are not planned: at most 1000 pods of one buffer are, 5000 of all, and 500 buffers"},
 		},
 	} {
