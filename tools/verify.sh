@@ -27,7 +27,7 @@ if ! diff -ru --exclude=after "$before" "$after" >&2; then
 fi
 
 for module in . devcluster tools bench; do
-	if ! go -C "$module" mod tidy -diff; then
+	if ! GOTOOLCHAIN=auto go -C "$module" mod tidy -diff; then
 		complain "$module/go.mod is out of date: run go mod tidy there"
 	fi
 done

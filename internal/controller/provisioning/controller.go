@@ -112,6 +112,14 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	return max(l.batch.left(), time.Millisecond)
 }
 
+// reportZones says how many pods are pending for each zone.
+func (l *Loop) reportZones(snap *cluster.Snapshot) {
+	l.Metrics.SchedulerPendingPodsByZone.Reset()
+	for zone, pods := range pendingByZone(snap) {
+		l.Metrics.SchedulerPendingPodsByZone.WithLabelValues(controllerName, zone).Set(float64(pods))
+	}
+}
+
 // onWork counts what may call for a plan as Karpenter does, and opens a window for it. It is called
 // with the mirror's lock held, so it takes no time and does not ask what time it is.
 func (l *Loop) onWork(id string) {

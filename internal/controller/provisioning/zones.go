@@ -11,8 +11,8 @@ const (
 	zoneNone     = "none"
 )
 
-// reportZones counts the pending pods by the zone that they can be in.
-func (l *Loop) reportZones(snap *cluster.Snapshot) {
+// pendingByZone counts the pending pods by the zone that they can be in.
+func pendingByZone(snap *cluster.Snapshot) map[string]int {
 	offered := zonesOffered(snap)
 	byConstraints := map[*cluster.Constraints]string{}
 	counts := map[string]int{}
@@ -25,10 +25,7 @@ func (l *Loop) reportZones(snap *cluster.Snapshot) {
 		}
 		counts[zone]++
 	}
-	l.Metrics.SchedulerPendingPodsByZone.Reset()
-	for zone, pods := range counts {
-		l.Metrics.SchedulerPendingPodsByZone.WithLabelValues(controllerName, zone).Set(float64(pods))
-	}
+	return counts
 }
 
 // zonesOffered returns the zones in which NodePools can have nodes.

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
-	"github.com/dovetail-sh/dovetail/internal/core/pack/launch"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -101,39 +100,6 @@ func (r *rooms) launched(l *plan.Launch, buffers []cluster.Buffer) {
 	}
 }
 
-// HoldChunks returns the snapshot with the chunks of its buffers on the running nodes that have room
-// for them, as pods that can be moved and evict nobody. Chunks that no running node has room for
-// are left out, so the answer has no buffers. at has the room of commands in progress taken.
-//
-// It is how disruption sees buffers. The nodes are those that Decide holds the chunks on.
-func HoldChunks(snap, at *cluster.Snapshot, opts Options) *cluster.Snapshot {
-	if len(snap.Buffers) == 0 {
-		return snap
-	}
-	running := *at
-	running.Pools = nil // what is to be launched is not there yet
-	p := Decide(&running, opts)
-	if len(p.GivenUp) > 0 { // because of pending pods, perhaps: then without them
-		running.Pending, running.Gangs = nil, nil
-		p = Decide(&running, opts)
-	}
-	held := *snap
-	held.Nodes, held.Buffers = slices.Clone(snap.Nodes), nil
-	index := make(map[string]int, len(held.Nodes))
-	for i := range held.Nodes {
-		index[held.Nodes[i].Name] = i
-	}
-	for i := range p.Buffers {
-		b, next := &snap.Buffers[i], 1
-		constraints := *b.Constraints
-		for _, h := range p.Buffers[i].Held {
-			putChunks(&held.Nodes[index[h.Node]], b, next, h.Count, &constraints)
-			next += h.Count
-		}
-	}
-	return &held
-}
-
 // putChunks puts chunks of a buffer on a node, from the one with this number on.
 func putChunks(n *cluster.Node, b *cluster.Buffer, first, count int, constraints *cluster.Constraints) {
 	used := n.Used.Plus(nil)
@@ -186,65 +152,6 @@ func (s *solver) waits(chunk int32) bool {
 	return slices.ContainsFunc(snap.Buffers, func(b cluster.Buffer) bool {
 		return b.String() == snap.Pending[chunk].Buffer && b.LaunchAfter.After(snap.At)
 	})
-}
-
-// placeChunks places chunks after all other pods: on existing nodes, then in what planned nodes
-// have left, then on nodes of their own. Other pods that are unplaced stay so.
-func (s *solver) placeChunks() {
-	unplaced := make([][]int32, len(s.state.Classes))
-	for c := range s.state.Classes {
-		if cl := &s.state.Classes[c]; !cl.IsBuffer {
-			unplaced[c], cl.Pods = cl.Pods, nil
-		}
-	}
-	s.release(func(*cluster.Constraints) bool { return true })
-	for _, b := range s.state.Planned {
-		b.KeepPrice()
-	}
-	for _, c := range s.state.Order {
-		if cl := &s.state.Classes[c]; len(cl.Pods) > 0 {
-			s.state.FillPlanned(cl, cl.Last())
-		}
-	}
-	if s.state.AnyUnplaced() && !s.state.Model.Options.FirstFitOnly {
-		launch.Launch(s.state)
-	}
-	s.firstFit()
-	s.finish()
-	for c := range s.state.Classes {
-		if cl := &s.state.Classes[c]; !cl.IsBuffer {
-			cl.Pods = unplaced[c]
-		}
-	}
-}
-
-// withChunks adds the chunks to the best plan for all other pods. start begins a solve anew.
-func (s *solver) withChunks(start func() *solver) *solver {
-	apart := s.outcome()
-	s.placeChunks()
-	if s.state.Model.Options.FirstFitOnly || !s.anyPlanned(false) || !s.anyPlanned(true) {
-		return s
-	}
-	if j := start(); j.together() && !j.outcome().worse(apart, s.state.Model.Pools) && j.cost().less(s.cost()) {
-		return j
-	}
-	return s
-}
-
-// together plans nodes for chunks and other pods at once: often it costs less to make a node larger
-// that is launched for pods anyway. Chunks that rules of pods may count come later all the same. It reports
-// whether there was anything to plan at once.
-func (s *solver) together() bool {
-	s.state.PlaceOnExisting()
-	s.release(isUnseen)
-	if !slices.ContainsFunc(s.state.Classes, func(c model.PodClass) bool { return c.IsBuffer && len(c.Pods) > 0 }) {
-		return false
-	}
-	launch.Launch(s.state)
-	s.firstFit()
-	s.finish()
-	s.placeChunks()
-	return true
 }
 
 // isUnseen reports whether chunks have no rules about other pods, and no other pod has one about

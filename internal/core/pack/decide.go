@@ -344,3 +344,36 @@ func Heavy(pods []cluster.Pod) map[*cluster.Constraints]bool {
 	}
 	return out
 }
+
+// HoldChunks returns the snapshot with the chunks of its buffers on the running nodes that have room
+// for them, as pods that can be moved and evict nobody. Chunks that no running node has room for
+// are left out, so the answer has no buffers. at has the room of commands in progress taken.
+//
+// It is how disruption sees buffers. The nodes are those that Decide holds the chunks on.
+func HoldChunks(snap, at *cluster.Snapshot, opts Options) *cluster.Snapshot {
+	if len(snap.Buffers) == 0 {
+		return snap
+	}
+	running := *at
+	running.Pools = nil // what is to be launched is not there yet
+	p := Decide(&running, opts)
+	if len(p.GivenUp) > 0 { // because of pending pods, perhaps: then without them
+		running.Pending, running.Gangs = nil, nil
+		p = Decide(&running, opts)
+	}
+	held := *snap
+	held.Nodes, held.Buffers = slices.Clone(snap.Nodes), nil
+	index := make(map[string]int, len(held.Nodes))
+	for i := range held.Nodes {
+		index[held.Nodes[i].Name] = i
+	}
+	for i := range p.Buffers {
+		b, next := &snap.Buffers[i], 1
+		constraints := *b.Constraints
+		for _, h := range p.Buffers[i].Held {
+			putChunks(&held.Nodes[index[h.Node]], b, next, h.Count, &constraints)
+			next += h.Count
+		}
+	}
+	return &held
+}

@@ -297,3 +297,62 @@ func compile(snap *cluster.Snapshot, opts Options, meter *effort.Meter) *solver 
 	s.refuseTooLarge()
 	return s
 }
+
+// placeChunks places chunks after all other pods: on existing nodes, then in what planned nodes
+// have left, then on nodes of their own. Other pods that are unplaced stay so.
+func (s *solver) placeChunks() {
+	unplaced := make([][]int32, len(s.state.Classes))
+	for c := range s.state.Classes {
+		if cl := &s.state.Classes[c]; !cl.IsBuffer {
+			unplaced[c], cl.Pods = cl.Pods, nil
+		}
+	}
+	s.release(func(*cluster.Constraints) bool { return true })
+	for _, b := range s.state.Planned {
+		b.KeepPrice()
+	}
+	for _, c := range s.state.Order {
+		if cl := &s.state.Classes[c]; len(cl.Pods) > 0 {
+			s.state.FillPlanned(cl, cl.Last())
+		}
+	}
+	if s.state.AnyUnplaced() && !s.state.Model.Options.FirstFitOnly {
+		launch.Launch(s.state)
+	}
+	s.firstFit()
+	s.finish()
+	for c := range s.state.Classes {
+		if cl := &s.state.Classes[c]; !cl.IsBuffer {
+			cl.Pods = unplaced[c]
+		}
+	}
+}
+
+// withChunks adds the chunks to the best plan for all other pods. start begins a solve anew.
+func (s *solver) withChunks(start func() *solver) *solver {
+	apart := s.outcome()
+	s.placeChunks()
+	if s.state.Model.Options.FirstFitOnly || !s.anyPlanned(false) || !s.anyPlanned(true) {
+		return s
+	}
+	if j := start(); j.together() && !j.outcome().worse(apart, s.state.Model.Pools) && j.cost().less(s.cost()) {
+		return j
+	}
+	return s
+}
+
+// together plans nodes for chunks and other pods at once: often it costs less to make a node larger
+// that is launched for pods anyway. Chunks that rules of pods may count come later all the same. It reports
+// whether there was anything to plan at once.
+func (s *solver) together() bool {
+	s.state.PlaceOnExisting()
+	s.release(isUnseen)
+	if !slices.ContainsFunc(s.state.Classes, func(c model.PodClass) bool { return c.IsBuffer && len(c.Pods) > 0 }) {
+		return false
+	}
+	launch.Launch(s.state)
+	s.firstFit()
+	s.finish()
+	s.placeChunks()
+	return true
+}

@@ -76,7 +76,7 @@ func newBuffers(opts *Options, d *daemons, l *listeners) *buffers {
 func (s *Store) FeedBuffers(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
 	var arrived []toolscache.InformerSynced
 	for _, w := range bufferKinds(s) {
-		hasSynced, err := s.subscribe(ctx, c, w)
+		hasSynced, err := subscribe(ctx, s, c, w)
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func deviceKinds(s *Store) []watched {
 func (s *Store) FeedDevices(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
 	var arrived []func() bool
 	for _, w := range deviceKinds(s) {
-		hasSynced, err := s.subscribe(ctx, c, w)
+		hasSynced, err := subscribe(ctx, s, c, w)
 		if err != nil {
 			return nil, err
 		}

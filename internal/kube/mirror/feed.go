@@ -77,14 +77,14 @@ func siblingKinds(s *Store) []watched {
 			func(svc *corev1.Service) { s.siblings.services[svc.UID] = svc; s.pods.readConstraints(svc.Namespace) },
 			func(svc *corev1.Service) { delete(s.siblings.services, svc.UID); s.pods.readConstraints(svc.Namespace) }),
 		kindOf(s, &appsv1.ReplicaSet{},
-			func(o *appsv1.ReplicaSet) { s.upsertOwner(o, o.Spec.Selector) },
+			func(o *appsv1.ReplicaSet) { upsertOwner(s, o, o.Spec.Selector) },
 			func(o *appsv1.ReplicaSet) { s.siblings.removeOwner(o) }),
 		kindOf(s, &appsv1.StatefulSet{},
-			func(o *appsv1.StatefulSet) { s.upsertOwner(o, o.Spec.Selector) },
+			func(o *appsv1.StatefulSet) { upsertOwner(s, o, o.Spec.Selector) },
 			func(o *appsv1.StatefulSet) { s.siblings.removeOwner(o) }),
 		kindOf(s, &corev1.ReplicationController{},
 			func(o *corev1.ReplicationController) {
-				s.upsertOwner(o, &metav1.LabelSelector{MatchLabels: o.Spec.Selector})
+				upsertOwner(s, o, &metav1.LabelSelector{MatchLabels: o.Spec.Selector})
 			},
 			func(o *corev1.ReplicationController) { s.siblings.removeOwner(o) }),
 	}
@@ -99,7 +99,7 @@ func podGroupKind(s *Store) watched {
 }
 
 // allKinds are the kinds that may be watched, by their Go type.
-func (s *Store) allKinds() map[reflect.Type]watched {
+func allKinds(s *Store) map[reflect.Type]watched {
 	all := map[reflect.Type]watched{}
 	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s), deviceKinds(s), bufferKinds(s)), podGroupKind(s), overlayKind(s)) {
 		kind := reflect.TypeOf(w.kind)
@@ -122,7 +122,7 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 	}
 	var arrived []toolscache.InformerSynced
 	for _, w := range kinds {
-		hasSynced, err := s.subscribe(ctx, c, w)
+		hasSynced, err := subscribe(ctx, s, c, w)
 		if err != nil {
 			return nil, err
 		}
@@ -136,11 +136,11 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 // FeedPodGroups subscribes the store to the PodGroups. The error is a meta.NoKindMatchError if
 // the API server does not serve them; nothing has been begun then.
 func (s *Store) FeedPodGroups(ctx context.Context, c cache.Cache) error {
-	_, err := s.subscribe(ctx, c, podGroupKind(s))
+	_, err := subscribe(ctx, s, c, podGroupKind(s))
 	return err
 }
 
-func (s *Store) subscribe(ctx context.Context, c cache.Cache, w watched) (toolscache.InformerSynced, error) {
+func subscribe(ctx context.Context, s *Store, c cache.Cache, w watched) (toolscache.InformerSynced, error) {
 	informer, err := c.GetInformer(ctx, w.kind, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", w.kind, err)
@@ -166,7 +166,7 @@ func (s *Store) subscribe(ctx context.Context, c cache.Cache, w watched) (toolsc
 // mirror does not watch; the objects before it are taken in.
 func (s *Store) Observe(objects ...client.Object) error {
 	for _, o := range objects {
-		upsert := s.observer(reflect.TypeOf(o))
+		upsert := observer(s, reflect.TypeOf(o))
 		if upsert == nil {
 			return fmt.Errorf("observe %T: the mirror does not watch this kind", o)
 		}
@@ -175,12 +175,12 @@ func (s *Store) Observe(objects ...client.Object) error {
 	return nil
 }
 
-func (s *Store) observer(kind reflect.Type) func(any) {
+func observer(s *Store, kind reflect.Type) func(any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.observers == nil {
 		s.observers = map[reflect.Type]func(any){}
-		for kind, w := range s.allKinds() {
+		for kind, w := range allKinds(s) {
 			s.observers[kind] = w.upsert
 		}
 	}
@@ -196,13 +196,13 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	}
 	had := s.pods.all[object.UID]
 	needed := had != nil && s.assignments.needsNode(had)
-	s.reportUnread(had, object)
+	reportUnread(s, had, object)
 	now := s.pods.read(object)
 	if had != nil {
 		now.history = had.history
 	}
 	s.evictions.see(had, now, s.opts.Now())
-	s.releasePod(had)
+	releasePod(s, had)
 	s.pods.add(now)
 	s.gangs.addPod(now)
 	s.assignments.see(had, now, s.opts.Now())
@@ -217,7 +217,7 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 }
 
 // reportUnread reports that an annotation of a pod cannot be read, unless that was so before.
-func (s *Store) reportUnread(had *pod, object *corev1.Pod) {
+func reportUnread(s *Store, had *pod, object *corev1.Pod) {
 	_, why := translate.EvictionCost(object, s.opts.DeletionCosts)
 	if why == "" || s.opts.Unread == nil {
 		return
@@ -231,13 +231,13 @@ func (s *Store) reportUnread(had *pod, object *corev1.Pod) {
 }
 
 func (s *Store) removePod(object *corev1.Pod) {
-	s.releasePod(s.pods.all[object.UID])
+	releasePod(s, s.pods.all[object.UID])
 	s.pods.forget(object.UID)
 	s.assignments.forget(object.UID)
 }
 
 // releasePod undoes what a state of a pod, which may be nil, has added to the parts.
-func (s *Store) releasePod(p *pod) {
+func releasePod(s *Store, p *pod) {
 	if p == nil {
 		return
 	}
@@ -246,7 +246,7 @@ func (s *Store) releasePod(p *pod) {
 	s.gangs.removePod(p)
 }
 
-func (s *Store) upsertOwner(owner client.Object, selector *metav1.LabelSelector) {
+func upsertOwner(s *Store, owner client.Object, selector *metav1.LabelSelector) {
 	if s.siblings.addOwner(owner, selector) {
 		s.pods.readConstraints(owner.GetNamespace())
 	}

@@ -159,7 +159,7 @@ func neverAsked(observed []reported, now time.Time) *Store {
 // forget does what a snapshot does to a store but for what it keeps for the next one.
 func (s *Store) forget() {
 	s.nodes.sorted = nil
-	s.expire(s.opts.Now())
+	expire(s, s.opts.Now())
 	s.assignments.giveUp(s.opts.Now())
 }
 

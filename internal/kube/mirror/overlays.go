@@ -28,7 +28,7 @@ type overlays struct {
 
 // FeedOverlays subscribes the store to NodeOverlays. Without that none has an effect.
 func (s *Store) FeedOverlays(ctx context.Context, c cache.Cache) (synced func() bool, err error) {
-	return s.subscribe(ctx, c, overlayKind(s))
+	return subscribe(ctx, s, c, overlayKind(s))
 }
 
 func (x *pools) upsertOverlay(o *karpenterv1alpha1.NodeOverlay) {

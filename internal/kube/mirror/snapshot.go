@@ -20,7 +20,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
-	s.expire(now)
+	expire(s, now)
 	s.assignments.giveUp(now)
 	b := &builder{store: s, now: now, constraints: newVolumeConstraints(s), snap: &cluster.Snapshot{
 		At: now, WellKnown: s.opts.Vocabulary.WellKnown, Namespaces: maps.Clone(s.namespaces), ReservationKey: s.opts.ReservationKey,
@@ -41,7 +41,7 @@ func (s *Store) Snapshot() *cluster.Snapshot {
 
 // expire drops what was remembered for too long: NodeClaims that never appeared, reservations
 // that are over, plans for nodes that are gone, evictions that nothing has replaced.
-func (s *Store) expire(now time.Time) {
+func expire(s *Store, now time.Time) {
 	s.nodes.expire(now)
 	s.evictions.expire(now)
 	s.assignments.expire(now)

@@ -45,10 +45,10 @@ func newTestStore(now func() time.Time) *Store {
 }
 
 // upsert shows the store a state of an object, as a watch does.
-func upsert[T client.Object](s *Store, o T) { s.allKinds()[reflect.TypeOf(o)].upsert(o) }
+func upsert[T client.Object](s *Store, o T) { allKinds(s)[reflect.TypeOf(o)].upsert(o) }
 
 // remove reports to the store that an object is gone, as a watch does.
-func remove[T client.Object](s *Store, o T) { s.allKinds()[reflect.TypeOf(o)].remove(o) }
+func remove[T client.Object](s *Store, o T) { allKinds(s)[reflect.TypeOf(o)].remove(o) }
 
 func atNoon() time.Time { return noon }
 

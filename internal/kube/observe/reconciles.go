@@ -2,7 +2,6 @@ package observe
 
 import (
 	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -49,21 +48,12 @@ func shared[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 	return c
 }
 
-// Reconcile records that a loop of ours begins to reconcile. The function that it returns records
-// the end, with the error if there is one.
-func (m *Metrics) Reconcile(controller string, now func() time.Time) (end func(error)) {
-	r, start := &m.reconciles, now()
-	r.atOnce.WithLabelValues(controller).Set(1)
-	r.active.WithLabelValues(controller).Inc()
-	failed := r.failed.WithLabelValues(controller)
-	return func(err error) {
-		r.active.WithLabelValues(controller).Dec()
-		result := "success"
-		if err != nil {
-			result = "error"
-			failed.Inc()
-		}
-		r.total.WithLabelValues(controller, result).Inc()
-		r.seconds.WithLabelValues(controller).Observe(now().Sub(start).Seconds())
+// durationBuckets are 45 thresholds from 5 ms to 10 min: fine where a person waits,
+// coarse above.
+func durationBuckets() []float64 {
+	return []float64{
+		0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8,
+		1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9,
+		10, 12.5, 15, 20, 25, 30, 40, 50, 60, 90, 120, 180, 240, 300, 450, 600,
 	}
 }
