@@ -189,6 +189,7 @@ func optionEntries() map[string]entry {
 		metadata + ".httpTokens enum":                       {accept: "optional", refuse: "none", why: `supported values: "required", "optional"`},
 		metadata + ".httpPutResponseHopLimit minimum":       {accept: "1", refuse: "0", why: "greater than or equal to 1"},
 		metadata + ".httpPutResponseHopLimit maximum":       {accept: "64", refuse: "65", why: "less than or equal to 64"},
+		"spec.enclaveOptions.enabled required":              {at: "spec.enclaveOptions", field: "spec.enclaveOptions.enabled", accept: "{enabled: true}", refuse: "{}", why: "Required"},
 		"spec.cpuOptions.nestedVirtualization enum":         {accept: "enabled", refuse: "on", why: `supported values: "enabled", "disabled"`},
 		tracking + " rule at least one timeout must be set": {accept: "{udpTimeout: 30}", refuse: "{}"},
 	}
