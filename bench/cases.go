@@ -72,7 +72,7 @@ func gather(s settings, dir string) ([]testCase, error) {
 		if err != nil {
 			return nil, err
 		}
-		cases = append(cases, testCase{name, path, true})
+		cases = append(cases, testCase{name, path, !s.quick})
 	}
 	if len(cases) == 0 && !s.only.MatchString(weekName) {
 		return nil, errors.New("no scenario has such a name")

@@ -52,11 +52,11 @@ one after the other. Every plan of both is judged by `+"`internal/decision/scena
 
 const howTo = "\n## How to read and repeat it\n\n" +
 	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a process after ten minutes of CPU (`LIMIT=2m` after two);\n" +
-	"`make bench QUICK=1` takes some minutes, without Karpenter's longest. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
+	"`make bench QUICK=1` takes some minutes, without Karpenter's longest and without the week. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
 	"`../bin/bench/bench -write DIR` writes the generated scenarios, for `dovetail simulate`. The public ones (`p1`, `p2`, `p3`) are files in\n" +
 	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalog of May 2025 in the binary: plain\n" +
 	"deployments; mixed spot and on-demand; rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
-	"with such); GPUs; and the whole catalog (wide).\n\n" +
+	"with such); GPUs; and the whole catalog (wide). `own-recreated-300` is a cluster whose nodes drift has recreated: 300 small ones in 20 pools.\n\n" +
 	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/cover`), or where it is marked `°`\n" +
 	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is far below: the true\n" +
 	"  distance to the optimum is at most the ratio shown.\n" +
