@@ -58,8 +58,11 @@ func NewLogger(s *Settings, stdout, stderr io.Writer, commit string) (*slog.Logg
 	h := slog.NewJSONHandler(io.MultiWriter(writers...), &slog.HandlerOptions{
 		Level: level, AddSource: level == slog.LevelDebug, ReplaceAttr: karpenterKeys,
 	})
-	return slog.New(h).With("logger", "controller", "commit", commit), closeAll, nil
+	return slog.New(h).With("logger", ourLogger, "commit", commit), closeAll, nil
 }
+
+// ourLogger is what each line has for its logger.
+const ourLogger = "controller"
 
 // karpenterKeys names the keys of a line as Karpenter does.
 func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
@@ -71,6 +74,10 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 		a.Key = "message"
 	case "message": // which the line has already
 		a.Key = "detail"
+	case "logger":
+		if a.Value.String() != ourLogger { // the name of a library's
+			a.Key = "library"
+		}
 	case slog.SourceKey:
 		if src, ok := a.Value.Any().(*slog.Source); ok {
 			dir, file := filepath.Split(src.File)

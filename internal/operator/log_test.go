@@ -90,12 +90,12 @@ func TestLinesAreShapedAsKarpenters(t *testing.T) {
 func TestALineHasOneMessage(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: karpenterKeys})).Info("deleted claim", "message", "why")
+	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: karpenterKeys})).With("logger", "controller").Info("deleted claim", "message", "why", "logger", "cache")
 	var line map[string]string
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)
 	}
-	if line["message"] != "deleted claim" || line["detail"] != "why" {
+	if line["message"] != "deleted claim" || line["detail"] != "why" || line["logger"] != "controller" || line["library"] != "cache" {
 		t.Errorf("the line is %s", out.String())
 	}
 }
