@@ -48,7 +48,7 @@ func TestNodeOverlay(t *testing.T) {
 	says("prices", "ValidationSucceeded")
 	overlay("again", karpenterv1alpha1.NodeOverlaySpec{Requirements: family, Price: new("1")}) // earlier in the order of names
 	says("again", "Conflict")
-	overlay("unreadable", karpenterv1alpha1.NodeOverlaySpec{Requirements: []karpenterv1alpha1.NodeSelectorRequirement{{Key: "karpenter.sh/initialized", Operator: corev1.NodeSelectorOpExists}}})
+	overlay("unreadable", karpenterv1alpha1.NodeOverlaySpec{Requirements: family, Capacity: corev1.ResourceList{"example.com/less": resource.MustParse("-1")}})
 	says("unreadable", "RuntimeValidation")
 	overlay("capacity", karpenterv1alpha1.NodeOverlaySpec{
 		Requirements: append(family, karpenterv1alpha1.NodeSelectorRequirement{Key: "karpenter.kwok.sh/instance-cpu", Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}}),
