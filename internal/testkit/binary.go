@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Binary returns the path of a program that make build builds, devcluster or dovetail: that in
-// the environment variable DEVCLUSTER_BIN or DOVETAIL_BIN, else that in the directory bin of
+// Binary returns the path of a program: devcluster or dovetail, which make build builds, or karpenter,
+// which make karpenter builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
 // the working directory or the nearest directory above. The test is skipped with -short, and
 // when the variable is not set and the program is not built. It fails when the variable names
 // a file that does not exist, so that make test-cluster, which sets both, skips nothing.
@@ -37,7 +37,7 @@ func Long(t testing.TB) {
 	}
 }
 
-var errNotBuilt = errors.New("is not built: run make build")
+var errNotBuilt = errors.New("is not built")
 
 func findBinary(name string) (string, error) {
 	variable := strings.ToUpper(name) + "_BIN"
@@ -58,7 +58,11 @@ func findBinary(name string) (string, error) {
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return "", fmt.Errorf("bin/%s %w", name, errNotBuilt)
+			target := "build"
+			if name == "karpenter" {
+				target = name
+			}
+			return "", fmt.Errorf("bin/%s %w: run make %s", name, errNotBuilt, target)
 		}
 		dir = up
 	}
