@@ -140,6 +140,9 @@ func initialize(v View) Step {
 	if node == nil {
 		return blocked.noting(Initialized, Unknown, "NodeNotFound", blocked.Why)
 	}
+	if v.Claim.IsRebooting {
+		return wait(time.Time{}, nodeRebooting).noting(Initialized, Unknown, ReasonNodeRebooting, nodeRebooting)
+	}
 	if reason, why := notYet(&v.Claim, node); reason != "" {
 		return wait(time.Time{}, "%s", why).noting(Initialized, Unknown, reason, why)
 	}

@@ -29,6 +29,16 @@ const (
 	RemoveFinalizer Act = "remove finalizer"
 )
 
+// The acts of a reboot. FailReboot gives the claim up, EndReboot keeps it.
+const (
+	RecordBootID     Act = "record boot id"
+	AskReboot        Act = "reboot instance"
+	UninitialiseNode Act = "uninitialise node"
+	UntaintNode      Act = "untaint node"
+	EndReboot        Act = "end reboot"
+	FailReboot       Act = "fail reboot"
+)
+
 // Reasons for deleting a claim. They are label values of published metrics.
 const (
 	ReasonNoCapacity          = "insufficient_capacity"
@@ -49,11 +59,11 @@ type Step struct {
 	Act   Act
 	// Node is that of RegisterNode and InitialiseNode.
 	Node string
-	// Reason is DeleteClaim's.
+	// Reason is DeleteClaim's, and says how a reboot ended.
 	Reason string
-	// Deadline is SetDeadline's.
+	// Deadline is SetDeadline's, and when a reboot gives up what is still to be evicted.
 	Deadline time.Time
-	// Why says what a wait is for, in words; empty: there is nothing to wait for.
+	// Why says what a wait is for, or why a reboot fails, in words; empty: there is nothing to wait for.
 	Why string
 	// Blocked are the things that a wait has been for too long, each with its name.
 	Blocked []Blocker
@@ -131,6 +141,9 @@ func (s Step) String() string {
 	switch {
 	case s.Act != Wait:
 		b.WriteString(strings.TrimSpace(fmt.Sprintf("%s %s%s", s.Act, s.Node, s.Reason)))
+		if s.Why != "" {
+			b.WriteString(": " + s.Why)
+		}
 	case s.Why != "":
 		fmt.Fprintf(&b, "wait: %s", s.Why)
 	default:

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +28,16 @@ import (
 //	restart                             the controller forgets what it knew
 //	run at=DUR [steps=N]                steps are taken and performed until one waits, N at most
 //
-// The answer of run is each step in full.
+// The answer of run is each step in full. The files reboot_… are lives of one reboot: see rebootStory.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &story{}
-		datadriven.RunTest(t, path, s.play)
+		play := s.play
+		if strings.HasPrefix(filepath.Base(path), "reboot_") {
+			play = (&rebootStory{}).play
+		}
+		datadriven.RunTest(t, path, play)
 	})
 }
 

@@ -56,6 +56,8 @@ type Claim struct {
 	IsNew bool
 
 	Launched, Registered, Initialized, InstanceTerminating Condition
+	// IsRebooting: its instance is rebooted, so that its node is not initialized before that is over.
+	IsRebooting bool
 
 	StartupTaints []cluster.Taint
 	Requests      quantity.List
