@@ -36,6 +36,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/podevents"
 	"github.com/dovetail-sh/dovetail/internal/controller/podmetrics"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+	"github.com/dovetail-sh/dovetail/internal/controller/reboot"
 	"github.com/dovetail-sh/dovetail/internal/controller/repair"
 	"github.com/dovetail-sh/dovetail/internal/controller/reservation"
 	"github.com/dovetail-sh/dovetail/internal/controller/static"
@@ -179,15 +180,17 @@ func (p *Parts) loops() []registrant {
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
 	}
 	provisioner := p.provisioner(launcher(), packing, quarantine)
+	drains := &termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")}
 	loops := []registrant{
 		pools, claims, types, provisioner,
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
 			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal,
-			Repair: p.repairs(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
+			Repair: p.repairs(), Reboots: p.reboots(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
 		},
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
-		&termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")},
+		drains,
+		&reboot.Controller{Client: c, Cloud: p.measured("nodeclaim.reboot"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.reboot"), Evict: drains.Evict},
 		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.MarkReclaimed, OneByOne: p.OneByOne},
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
@@ -274,6 +277,14 @@ func (p *Parts) reserves() bool {
 
 // repairs reports whether unhealthy nodes are repaired as other nodes are disrupted.
 func (p *Parts) repairs() bool { return p.gate("NodeRepair") && !p.Settings.LegacyNodeRepair }
+
+// reboots returns what requests reboots; nil: the provider reboots no instances.
+func (p *Parts) reboots() disruption.Reboots {
+	if _, able := p.Cloud.(cloud.Rebooter); !able {
+		return nil
+	}
+	return &apply.Reboots{Client: p.Manager.GetClient(), Now: p.Now}
+}
 
 // repairRules returns which node conditions the provider considers unhealthy; nil: nothing is repaired.
 func (p *Parts) repairRules() (*cloud.RepairRules, error) {

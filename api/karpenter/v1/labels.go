@@ -49,6 +49,11 @@ const (
 	DisruptionCostAnnotationKey = Group + "/disruption-cost"
 	// DoNotRepairAnnotationKey on a Node is "true" if it must not be repaired.
 	DoNotRepairAnnotationKey = Group + "/do-not-repair"
+	// RebootGraceAnnotationKey on a NodeClaim is how long the drain before its reboot may take, as a
+	// Go duration; without it there is no bound.
+	RebootGraceAnnotationKey = Group + "/reboot-termination-grace-period"
+	// RebootBootIDAnnotationKey on a NodeClaim is its Node's boot ID before its reboot.
+	RebootBootIDAnnotationKey = Group + "/reboot-pre-boot-id"
 	// NodePoolHashAnnotationKey holds the hash of the NodePool's template, on the
 	// NodePool, its NodeClaims and its Nodes.
 	NodePoolHashAnnotationKey = Group + "/nodepool-hash"
@@ -86,6 +91,8 @@ const (
 	DisruptedTaintKey = Group + "/disrupted"
 	// UnregisteredTaintKey (NoExecute) is on a node from its first moment until it registers.
 	UnregisteredTaintKey = Group + "/unregistered"
+	// RebootingTaintKey (NoSchedule) is on a node whose instance is rebooted, until it has booted.
+	RebootingTaintKey = Group + "/rebooting"
 	// ReadinessTaintPrefix starts the keys of taints that readiness gates put on new
 	// nodes and take away again.
 	ReadinessTaintPrefix = "readiness.k8s.io/"
@@ -105,6 +112,11 @@ const LimitNodes = corev1.ResourceName("nodes")
 // DisruptedTaint returns the taint of a node that is being removed.
 func DisruptedTaint() corev1.Taint {
 	return corev1.Taint{Key: DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// RebootingTaint returns the taint of a node whose instance is rebooted.
+func RebootingTaint() corev1.Taint {
+	return corev1.Taint{Key: RebootingTaintKey, Effect: corev1.TaintEffectNoSchedule}
 }
 
 // UnregisteredTaint returns the taint of a node that has not registered.

@@ -46,6 +46,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	return l.Register(mgr)
 }
 
+// Evict asks for the eviction of a pod whose node is not removed. It is called after Register.
+func (c *Controller) Evict(eviction apply.Eviction) { c.evictor.Add(eviction) }
+
 func (c *Controller) controller() *loop.Controller[*corev1.Node] {
 	return &loop.Controller[*corev1.Node]{
 		Name: controllerName, Client: c.Client, AtOnce: nodesAtOnce, RetryFirst: retryFirst, RetryMost: retryMost,

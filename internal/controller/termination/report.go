@@ -89,7 +89,7 @@ func (c *Controller) reportEviction(ctx context.Context, o apply.EvictionOutcome
 		c.reportHeld(o.Object)
 	case apply.Failed:
 		c.Log.Error("could not evict pod, will try again", "pod", o.Pod.String(), "node", o.Node, "error", o.Err)
-	case apply.Gone:
+	case apply.Gone, apply.Left:
 	}
 }
 

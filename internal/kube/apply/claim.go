@@ -64,6 +64,15 @@ func SetDeadline(ctx context.Context, c client.Client, claim *karpenterv1.NodeCl
 	})
 }
 
+// tightenDeadline is SetDeadline, unless the claim has an earlier deadline.
+func tightenDeadline(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, deadline time.Time) error {
+	had, err := translate.Deadline(claim) // one that cannot be read is replaced
+	if err == nil && !had.IsZero() && !had.After(deadline) {
+		return nil
+	}
+	return SetDeadline(ctx, c, claim, deadline)
+}
+
 // RecordLaunch writes on a claim which instance it got. The labels and annotations go
 // first: a claim that says it is launched says what it is, too.
 func RecordLaunch(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, got *cloud.Instance, now time.Time) error {

@@ -87,12 +87,7 @@ func (d *Disrupter) bound(ctx context.Context, nc *karpenterv1.NodeClaim, r plan
 	if !r.Bound.IsSet {
 		return nil
 	}
-	deadline := d.Now().Add(r.Bound.Within)
-	had, err := translate.Deadline(nc) // one that cannot be read is replaced
-	if err == nil && !had.IsZero() && !had.After(deadline) {
-		return nil
-	}
-	return SetDeadline(ctx, d.Client, nc, deadline)
+	return tightenDeadline(ctx, d.Client, nc, d.Now().Add(r.Bound.Within))
 }
 
 // setReason writes the condition; an empty reason takes it away.

@@ -39,6 +39,8 @@ type Eviction struct {
 	Node string
 	// Deadline is when the node ends what is left on it; zero: never.
 	Deadline time.Time
+	// Until is when the pod is left where it is, if it has not been evicted; zero: never.
+	Until time.Time
 	// Reason is why the node is removed, in words for people.
 	Reason string
 	// Size has larger pods evicted before smaller ones: kube-scheduler prefers the node with most
@@ -64,6 +66,8 @@ const (
 	Forced EvictionResult = "forced"
 	// Gone: the pod had left or was leaving.
 	Gone EvictionResult = "gone"
+	// Left: the pod is left where it is.
+	Left EvictionResult = "left"
 	// Held: the pod says that it must not be disrupted yet.
 	Held EvictionResult = "held"
 	// Blocked: a PodDisruptionBudget does not allow it yet.
@@ -207,7 +211,7 @@ func (e *Evictor) Next(ctx context.Context) (more bool) {
 	switch outcome.Result {
 	case Held, Blocked, Failed:
 		e.Queue.AddRateLimited(ref)
-	case Evicted, Forced, Gone:
+	case Evicted, Forced, Gone, Left:
 		e.forget(ref)
 		e.Queue.Forget(ref)
 	}
@@ -236,6 +240,8 @@ func (e *Evictor) try(ctx context.Context, eviction Eviction) EvictionOutcome {
 	switch {
 	case translate.Terminal(pod):
 		outcome.Result = Gone
+	case !eviction.Until.IsZero() && !now.Before(eviction.Until):
+		outcome.Result = Left
 	case state.PastDeadline(eviction.Deadline, now):
 		outcome.Result, outcome.Err = e.force(ctx, pod, eviction.Deadline.Sub(now))
 	case translate.Terminating(pod):

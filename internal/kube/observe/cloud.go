@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -21,8 +22,8 @@ type measured struct {
 }
 
 // Measured returns the provider as one controller calls it, with its calls timed and
-// their errors counted. Abilities that are found by type assertion must be looked for in
-// p itself.
+// their errors counted. It is a cloud.Rebooter, which refuses if p is none. Other abilities that are
+// found by type assertion must be looked for in p itself.
 func Measured(p cloud.Provider, controller string, m *Metrics, now func() time.Time) cloud.Provider {
 	return &measured{Provider: p, controller: controller, metrics: m, now: now}
 }
@@ -76,6 +77,19 @@ func (p *measured) List(ctx context.Context) ([]cloud.Instance, error) {
 	p.report("List", started)
 	p.reportError("List", "", err)
 	return instances, err
+}
+
+// Reboot calls the provider, if it can reboot instances.
+func (p *measured) Reboot(ctx context.Context, request cloud.RebootRequest) error {
+	rebooter, able := p.Provider.(cloud.Rebooter)
+	if !able {
+		return fmt.Errorf("provider %s reboots no instances: %w", p.Name(), cloud.ErrRebootRefused)
+	}
+	started := p.now()
+	err := rebooter.Reboot(ctx, request)
+	p.report("Reboot", started)
+	p.reportError("Reboot", p.pool, err)
+	return err
 }
 
 func (p *measured) report(method string, started time.Time) {

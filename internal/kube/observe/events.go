@@ -18,6 +18,7 @@ const (
 	poolDedupe             = time.Minute
 	unconsolidatableDedupe = 15 * time.Minute
 	repairDedupe           = 15 * time.Minute
+	rebootDedupe           = 30 * time.Minute
 	// namesMost is how many names one message lists.
 	namesMost = 5
 )
@@ -190,6 +191,16 @@ func FailedTermination(why string) Event {
 // NodeRepairBlocked says on a Node, NodeClaim or NodePool why an unhealthy node is not repaired.
 func NodeRepairBlocked(why string) Event {
 	return Event{Reason: "NodeRepairBlocked", Type: corev1.EventTypeWarning, Message: why, Dedupe: repairDedupe}
+}
+
+// RebootObserved says on a NodeClaim that its node has booted.
+func RebootObserved(token string) Event {
+	return Event{Reason: "RebootObserved", Type: corev1.EventTypeNormal, Message: "The node has booted", Dedupe: rebootDedupe, DedupeValues: []string{token}}
+}
+
+// RebootFailed says on a NodeClaim why its reboot failed.
+func RebootFailed(token, why string) Event {
+	return Event{Reason: "RebootFailed", Type: corev1.EventTypeWarning, Message: "The reboot failed: " + why, Dedupe: rebootDedupe, DedupeValues: []string{token}}
 }
 
 // AwaitingVolumeDetachment says on a Node which volumes are still attached to it.

@@ -25,6 +25,9 @@ type Metrics struct {
 	NodeClaimsTerminated                         *prometheus.CounterVec
 	NodeClaimsDisrupted                          *prometheus.CounterVec
 	NodeClaimsUnhealthyDisrupted                 *prometheus.CounterVec
+	NodesReboots                                 *prometheus.CounterVec
+	NodesRebootDuration                          *prometheus.HistogramVec
+	NodesRebootRecovery                          prometheus.Histogram
 	NodeClaimsInstanceTerminationDurationSeconds *prometheus.HistogramVec
 	NodeClaimsTerminationDurationSeconds         *prometheus.HistogramVec
 
@@ -189,6 +192,12 @@ func (m *Metrics) addNodes(f factory) {
 	m.NodeClaimsDisrupted = f.counter(namespace, "nodeclaims", "disrupted_total", "NodeClaims whose removal began, by reason.", disruptedLabels()...)
 	m.NodeClaimsUnhealthyDisrupted = f.counter(namespace, "nodeclaims", "unhealthy_disrupted_total", "NodeClaims whose removal began because their Node was unhealthy.",
 		"condition", "nodepool", "capacity_type", "image_id", "termination_mode")
+	m.NodesReboots = f.counter(namespace, "nodes", "reboots_total", "Reboots of nodes that have ended, by how.", "result")
+	m.NodesRebootDuration = f.histogram("nodes", "reboot_duration_seconds", "Time from the request of a reboot until it ended.", rebootBuckets(), "result")
+	m.NodesRebootRecovery = f.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: "nodes", Name: "reboot_recovery_duration_seconds",
+		Help: "Time from when the cloud accepted a reboot until the node was back.", Buckets: rebootBuckets(),
+	})
 	m.NodeClaimsInstanceTerminationDurationSeconds = f.histogram("nodeclaims", "instance_termination_duration_seconds",
 		"Time from the request to terminate an instance until it was gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool")
 	m.NodeClaimsTerminationDurationSeconds = f.histogram("nodeclaims", "termination_duration_seconds",
@@ -327,6 +336,9 @@ func disruptedLabels() []string {
 func objectives() map[float64]float64 {
 	return map[float64]float64{0: 0, 0.5: 0.01, 0.9: 0.01, 0.99: 0.001, 1: 0}
 }
+
+// rebootBuckets go from ten seconds to twenty-one minutes.
+func rebootBuckets() []float64 { return prometheus.ExponentialBuckets(10, 2, 8) }
 
 // lifetimeBuckets go from a quarter of an hour to thirty days.
 func lifetimeBuckets() []float64 {

@@ -51,6 +51,8 @@ func everyEvent() map[string]Event {
 		"Finalized Normal 2m0s":                               Finalized(),
 		"FailedTermination Warning 2m0s":                      FailedTermination("instance"),
 		"NodeRepairBlocked Warning 15m0s":                     NodeRepairBlocked("too many"),
+		"RebootObserved Normal 30m0s":                         RebootObserved("1"),
+		"RebootFailed Warning 30m0s":                          RebootFailed("1", "refused"),
 		"AwaitingVolumeDetachment Normal 2m0s":                AwaitingVolumeDetachment([]string{"a"}),
 		"FailedConsistencyCheck Warning 2m0s":                 FailedConsistencyCheck("small"),
 		"InsufficientCapacityError Warning 2m0s":              InsufficientCapacityError("none left"),

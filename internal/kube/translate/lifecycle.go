@@ -23,6 +23,7 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 		Launched:     milestone(nc, karpenterv1.ConditionTypeLaunched),
 		Registered:   milestone(nc, karpenterv1.ConditionTypeRegistered),
 		Initialized:  milestone(nc, karpenterv1.ConditionTypeInitialized),
+		IsRebooting:  IsRebooting(nc),
 
 		InstanceTerminating: lifecycleCondition(nc, karpenterv1.ConditionTypeInstanceTerminating),
 
