@@ -233,9 +233,15 @@ func (w *ward) oldest(n int) []*corev1.Node {
 // ail gives a node the condition that KWOK's policies are about, since a day.
 func (w *ward) ail(node *corev1.Node, status corev1.ConditionStatus) {
 	w.Helper()
+	w.condition(node, "KWOKUnhealthy", status)
+}
+
+// condition gives a node a condition, since a day.
+func (w *ward) condition(node *corev1.Node, conditionType corev1.NodeConditionType, status corev1.ConditionStatus) {
+	w.Helper()
 	before := node.DeepCopy()
-	node.Status.Conditions = append(slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c corev1.NodeCondition) bool { return c.Type == "KWOKUnhealthy" }),
-		corev1.NodeCondition{Type: "KWOKUnhealthy", Status: status, Reason: "E2ETest", LastTransitionTime: metav1.NewTime(time.Now().Add(-24 * time.Hour))})
+	node.Status.Conditions = append(slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c corev1.NodeCondition) bool { return c.Type == conditionType }),
+		corev1.NodeCondition{Type: conditionType, Status: status, Reason: "E2ETest", LastTransitionTime: metav1.NewTime(time.Now().Add(-24 * time.Hour))})
 	if err := w.client.Status().Patch(w.Context(), node, client.StrategicMergeFrom(before)); err != nil {
 		w.Fatal(err)
 	}
