@@ -66,6 +66,7 @@ func (s *stage) decide(t *testing.T, d *datadriven.TestData) string {
 		decision.Plan = pack.Solve(&snap, decision.Pack)
 	} else {
 		decision.Loop = record.Disruption
+		decision.Disrupt.Repair = disrupt.Repair{On: true, CanReboot: true}
 		decision.Disruption, _ = disrupt.Propose(&snap, decision.Memory, decision.Disrupt)
 	}
 	for _, arg := range d.CmdArgs {

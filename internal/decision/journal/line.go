@@ -168,7 +168,7 @@ func essence(d *record.Decision) []byte {
 // idle reports whether a decision is to do nothing.
 func idle(d *record.Decision) bool {
 	p, q := &d.Plan, &d.Disruption
-	return len(p.Assignments)+len(p.Launches)+len(p.Refusals)+len(q.Commands)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.SoftTaints)+len(q.SoftTaintsOver) == 0 &&
+	return len(p.Assignments)+len(p.Launches)+len(p.Refusals)+len(q.Commands)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.Reboots)+len(q.SoftTaints)+len(q.SoftTaintsOver) == 0 &&
 		d.Error == "" && d.Bug == ""
 }
 

@@ -56,6 +56,11 @@ func (x *explainer) removals() {
 			}
 		}
 	}
+	for i := range p.Reboots {
+		if a := x.node(p.Reboots[i].Node); a != nil {
+			x.say(a, "rebooted in place: Unhealthy", "condition "+p.Reboots[i].Condition)
+		}
+	}
 	for i := range p.Commands {
 		for _, r := range p.Commands[i].Remove {
 			if a := x.node(r.Node); a != nil {

@@ -51,6 +51,9 @@ func sayDisruption(say func(string, ...any), p *plan.Disruption) {
 			say("node %s: %s: %s", r.Node, list.word, r.Reason)
 		}
 	}
+	for i := range p.Reboots {
+		say("node %s: reboot: %s", p.Reboots[i].Node, p.Reboots[i].Condition)
+	}
 	for _, n := range p.SoftTaints {
 		say("node %s: soft taint set", n)
 	}
