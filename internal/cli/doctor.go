@@ -13,11 +13,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cli/doctor"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
+	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
 // doctorInput is what the flags say.
 type doctorInput struct {
-	kubeconfig, provider, cluster, queue, role, output string
+	kubeconfig, provider, cluster, queue, role, gates, output string
 }
 
 func newDoctor() *cobra.Command {
@@ -44,6 +45,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
 	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
 	fs.StringVar(&input.role, "node-role", "", "name of the role that instances get; empty: KarpenterNodeRole-<cluster>")
+	fs.StringVar(&input.gates, "aws-feature-gates", os.Getenv("AWS_FEATURE_GATES"), "as of the controller; with RebootForRepair=true it is tried whether instances may be rebooted")
 	fs.StringVarP(&input.output, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -57,9 +59,13 @@ func examine(cmd *cobra.Command, input *doctorInput) error {
 	case input.provider == "aws" && input.cluster == "":
 		return wrongUse(cmd, errors.New("--cluster-name is empty; it must be the name of the EKS cluster"))
 	}
+	reboots, err := operator.RebootForRepair(input.gates)
+	if err != nil {
+		return wrongUse(cmd, err)
+	}
 	found := examineCluster(cmd.Context(), input)
 	if input.provider == "aws" {
-		found = append(found, examineAccount(cmd.Context(), input)...)
+		found = append(found, examineAccount(cmd.Context(), input, reboots)...)
 	}
 	show := doctor.Table
 	if input.output == "json" {
@@ -82,12 +88,12 @@ func examineCluster(ctx context.Context, input *doctorInput) []doctor.Finding {
 	return doctor.Cluster(ctx, config, time.Now())
 }
 
-func examineAccount(ctx context.Context, input *doctorInput) []doctor.Finding {
+func examineAccount(ctx context.Context, input *doctorInput, reboots bool) []doctor.Finding {
 	config, err := aws.LoadConfig(ctx)
 	if err != nil {
 		return []doctor.Finding{{Check: "credentials", Status: checkup.Failed, Found: err.Error(), Remedy: "set AWS_REGION, and AWS_PROFILE or keys"}}
 	}
 	return checkup.Check(ctx, checkup.Options{
-		Config: config, Cluster: input.cluster, Queue: input.queue, NodeRole: cmp.Or(input.role, "KarpenterNodeRole-"+input.cluster), Now: time.Now,
+		Config: config, Cluster: input.cluster, Queue: input.queue, NodeRole: cmp.Or(input.role, "KarpenterNodeRole-"+input.cluster), Now: time.Now, Reboots: reboots,
 	})
 }

@@ -42,6 +42,12 @@ func detachedProvider(s *Settings) (cloud.Provider, error) {
 	return aws.New(nil, opts)
 }
 
+// RebootForRepair reports whether a list of gates, as --aws-feature-gates has it, has nodes rebooted.
+func RebootForRepair(gates string) (bool, error) {
+	own, err := readGates("aws-feature-gates", awsFeatureGatesDefault, gates)
+	return own["RebootForRepair"], err
+}
+
 // awsOptions are what the settings say.
 func awsOptions(s *Settings) (aws.Options, error) {
 	gates, err := s.Gates()

@@ -8,7 +8,7 @@ import (
 
 // gatesInert are the gates that Karpenter has and nothing here acts on.
 var gatesInert = []string{ //nolint:gochecknoglobals // a constant
-	"DRANVIDIAGPU", "DRAEFA", "RebootForRepair",
+	"DRANVIDIAGPU", "DRAEFA",
 }
 
 // inert returns a line for each setting that asks for something and has no effect.
@@ -17,6 +17,10 @@ func (s *Settings) inert() []string {
 	gates, err := s.Gates()
 	if err != nil {
 		return lines // Validate says so
+	}
+	own, err := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)
+	if err != nil {
+		return lines // so, too
 	}
 	for _, c := range []struct {
 		asks bool
@@ -28,6 +32,8 @@ func (s *Settings) inert() []string {
 		{s.LegacyNodeRepair && !gates["NodeRepair"], "--legacy-node-repair=true has no effect: the gate NodeRepair is off"},
 		{gates["TerminateFirstRepair"] && !gates["NodeRepair"], "--feature-gates: TerminateFirstRepair=true has no effect: the gate NodeRepair is off"},
 		{gates["TerminateFirstRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--feature-gates: TerminateFirstRepair=true has no effect: legacy-node-repair is on"},
+		{own["RebootForRepair"] && !gates["NodeRepair"], "--aws-feature-gates: RebootForRepair=true has no effect: the gate NodeRepair is off"},
+		{own["RebootForRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--aws-feature-gates: RebootForRepair=true has no effect: legacy-node-repair is on"},
 		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
 	} {
 		if c.asks {

@@ -61,7 +61,12 @@ func (k *kube) State(node string) (cluster.InstanceState, bool) {
 // Join and Leave are what the account's instances do.
 func (k *kube) Join(node *corev1.Node) {
 	k.locked(func() {
-		if old, ok := cluster.Find[*corev1.Node](k.api, "", node.Name); ok { // of an instance that had the address before
+		old, ok := cluster.Find[*corev1.Node](k.api, "", node.Name)
+		if ok && old.Spec.ProviderID == node.Spec.ProviderID { // it was rebooted
+			cluster.Edit(k.api, old, func(n *corev1.Node) { n.Status.NodeInfo.BootID = node.Status.NodeInfo.BootID })
+			return
+		}
+		if ok { // of an instance that had the address before
 			k.api.Drop("Node", old)
 			k.cluster.Kubelets.RemoveOrphans()
 		}

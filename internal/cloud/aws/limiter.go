@@ -48,7 +48,7 @@ func paceOf(bucket string) pace {
 // bucketOf returns the bucket that an operation draws from.
 func bucketOf(operation string) string {
 	switch operation {
-	case "CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate":
+	case "CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate", "RebootInstances":
 		return bucketChanges
 	case "DescribeCluster": // of EKS
 		return operation

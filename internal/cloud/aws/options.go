@@ -33,7 +33,8 @@ type Options struct {
 	DisableDryRun bool
 	// KubeletExpressions: spec.kubelet may have expressions.
 	KubeletExpressions bool
-	// RebootForRepair: nodes whose accelerators have a fault that a reboot mends are rebooted.
+	// RebootForRepair: nodes whose accelerators have a fault that a reboot mends are rebooted. The
+	// role then needs ec2:RebootInstances.
 	RebootForRepair bool
 	// AMIRefresh, SubnetRefresh and GroupRefresh are for how long the images, subnets and
 	// security groups that were found for a class hold; 0: one minute.

@@ -84,6 +84,9 @@ func live(t *testing.T, w *world, p *Provider) {
 		t.Error(err)
 	}
 	for _, id := range ids {
+		if err := p.Reboot(ctx, cloud.RebootRequest{InstanceID: id}); err != nil {
+			t.Error(err)
+		}
 		if err := p.Terminate(ctx, id); err != nil {
 			t.Error(err)
 		}
@@ -227,7 +230,7 @@ func (j *judge) ec2Asks(form url.Values) []asked {
 			with["aws:TagKeys"] = keys
 			out = append(out, as("instance/"+id, with))
 		}
-	case "TerminateInstances":
+	case "RebootInstances", "TerminateInstances":
 		for _, id := range values(form, `^InstanceId`) {
 			out = append(out, as("instance/"+id, j.instance(id).keys("aws:ResourceTag/")))
 		}

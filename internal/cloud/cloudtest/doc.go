@@ -4,5 +4,5 @@
 //
 // The suite launches instances of its own and ends them; it does not mind others. Read
 // harness.go for what a provider must supply, then suite.go, which lists the tests of
-// launch.go, failure.go and end.go.
+// launch.go, failure.go, end.go and reboot.go.
 package cloudtest

@@ -19,6 +19,8 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		"what does not exist is not found":                      unknownNotFound,
 		"an orphan is listed with its claim and token":          orphanListed,
 		"an instance that has not joined exists and can end":    slowInstance,
+		"a rebooted instance is the same one":                   rebooted,
+		"what does not exist is not rebooted":                   rebootUnknown,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,5 +12,5 @@
 //
 // Read types.go (what can be launched) and file.go (the same from a file), then
 // provider.go, node.go (the Node of a request), launch.go, record.go and join.go (an
-// instance that joins later) and instances.go.
+// instance that joins later), instances.go and reboot.go.
 package kwok

@@ -30,6 +30,9 @@ const (
 	// priceKey is where eks-node-viewer looks for a Node's price.
 	priceKey = "eks-node-viewer/instance-price"
 
+	// bootIDPrefix is what the boot IDs begin with that reboots give.
+	bootIDPrefix = "kwok-"
+
 	tokenKey = kwokv1alpha1.Group + "/launch-token"
 	claimKey = kwokv1alpha1.Group + "/launch-claim"
 )

@@ -44,7 +44,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Provider is a cloud.Provider and a cloud.Repairer. It also is a manager.Runnable: who
+// Provider is a cloud.Provider, a cloud.Repairer and a cloud.Rebooter. It also is a manager.Runnable: who
 // owns the process runs Start beside it, on the leader only.
 type Provider struct {
 	client client.Client

@@ -148,6 +148,24 @@ func (s *instances) interfaces(in *instance) list {
 	return out
 }
 
+// rebootInstances answers RebootInstances. Instances that have ended, or are about to, are passed over.
+func (s *instances) rebootInstances(c *call) (any, error) {
+	all, err := s.named(c, c.form.texts("InstanceId"))
+	if err != nil {
+		return nil, err
+	}
+	if !c.form.isSet("InstanceId") {
+		return nil, fail("MissingParameter", "The request must contain the parameter InstanceId")
+	}
+	if err := dryRun(c); err != nil {
+		return nil, err
+	}
+	for _, in := range all {
+		s.reboot(in, c.now)
+	}
+	return fields{{"return", true}}, nil
+}
+
 func (s *instances) terminateInstances(c *call) (any, error) {
 	all, err := s.named(c, c.form.texts("InstanceId"))
 	if err != nil {

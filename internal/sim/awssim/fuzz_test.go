@@ -18,7 +18,7 @@ func FuzzCall(f *testing.F) {
 		"Action=DescribeInstanceTypes&Filter.1.Name=supported-virtualization-type&Filter.1.Value.1=hvm",
 		"Action=CreateLaunchTemplate&LaunchTemplateName=abc&LaunchTemplateData.ImageId=ami-1&LaunchTemplateData.NetworkInterface.1.SecurityGroupId.1=sg-1&TagSpecification.1.ResourceType=launch-template&TagSpecification.1.Tag.1.Key=k",
 		"Action=CreateFleet&Type=instant&ClientToken=t&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=abc&LaunchTemplateConfigs.1.Overrides.1.InstanceType=m5.large&LaunchTemplateConfigs.1.Overrides.1.SubnetId=subnet-0b000000000000000&TargetCapacitySpecification.TotalTargetCapacity=1",
-		"Action=DescribeInstances&InstanceId.1=i-1", "Action=TerminateInstances&InstanceId.1=i-", "Action=CreateTags&ResourceId.1=x&Tag.1.Key=a",
+		"Action=DescribeInstances&InstanceId.1=i-1", "Action=TerminateInstances&InstanceId.1=i-", "Action=RebootInstances&InstanceId.1=i-1&DryRun=true", "Action=CreateTags&ResourceId.1=x&Tag.1.Key=a",
 		"Action=CreateInstanceProfile&InstanceProfileName=a&Tags.member.1.Key=k", "Action=DescribeSpotPriceHistory&MaxResults=9999", "Action=RunInstances&DryRun=true",
 		"Action=DescribeImages&ImageId.1=ami-&Owner.1=self", "Action=DescribeCapacityReservations&CapacityReservationId.1=cr-1", "a.1.b=c&a.1=d&=&.=.",
 	} {

@@ -47,6 +47,7 @@ func (s *Sim) ec2Operations() map[string]operation {
 		"CreateFleet":                   s.fleets.createFleet,
 		"RunInstances":                  s.fleets.runInstances,
 		"DescribeInstances":             s.instances.describeInstances,
+		"RebootInstances":               s.instances.rebootInstances,
 		"TerminateInstances":            s.instances.terminateInstances,
 		"CreateTags":                    s.tagging.createTags,
 		"DescribeSpotPriceHistory":      s.prices.describeSpotPrices,

@@ -47,6 +47,8 @@ type instance struct {
 	placement                    placed
 	// node is the name of its Node once it has joined; bootError why it will not.
 	node, bootError string
+	// boots is how often it was started.
+	boots int
 	// protected: termination protection is on.
 	protected bool
 	// interrupted is when its notice was given.
@@ -174,11 +176,32 @@ func (s *instances) plan(in *instance, now time.Time) {
 			s.setState(in, stateRunning, now)
 		}
 	})
-	s.base.at(now.Add(boot), func(now time.Time) {
-		if in.live() {
+	s.boot(in, now.Add(boot))
+}
+
+// boot starts the instance, again if it was started before. Its kubelet registers when it is up.
+func (s *instances) boot(in *instance, up time.Time) {
+	in.boots++
+	nth := in.boots
+	s.base.at(up, func(now time.Time) {
+		if in.live() && in.boots == nth {
 			s.join(in, now)
 		}
 	})
+}
+
+// reboot restarts the instance. It runs all the while, as far as EC2 says; its Node is still there
+// and does not know of it before the kubelet registers again.
+func (s *instances) reboot(in *instance, now time.Time) {
+	if in.live() {
+		s.boot(in, now.Add(s.base.between(s.base.opts.MinBoot, s.base.opts.MaxBoot)))
+	}
+}
+
+// bootID is what the kernel calls this boot, a UUID.
+func (in *instance) bootID() string {
+	h := hashHex(fmt.Appendf(nil, "%s %d", in.id, in.boots))
+	return fmt.Sprintf("%s-%s-4%s-8%s-%s", h[:8], h[8:12], h[12:15], h[15:18], h[18:30])
 }
 
 // setState moves an instance on and sends a message to the queue.

@@ -29,7 +29,7 @@ func (s *instances) join(in *instance, _ time.Time) {
 		in.bootError = err.Error()
 		return
 	}
-	in.node = node.Name
+	in.node, in.bootError = node.Name, ""
 	if s.base.opts.Registrar != nil {
 		s.base.deferred = append(s.base.deferred, func() { s.base.opts.Registrar.Join(node) })
 	}
@@ -46,7 +46,7 @@ func (s *instances) leave(in *instance) {
 func (s *instances) booted(in *instance) boot.Instance {
 	m := in.typ
 	return boot.Instance{
-		InstanceID: in.id, InstanceType: m.name, Arch: m.arch, Zone: in.subnet.Zone, ZoneID: in.subnet.zoneID, Region: s.base.opts.Region,
+		InstanceID: in.id, BootID: in.bootID(), InstanceType: m.name, Arch: m.arch, Zone: in.subnet.Zone, ZoneID: in.subnet.zoneID, Region: s.base.opts.Region,
 		NodeName: in.name(s.base.opts.Region), Local: in.addresses[0].String(), Cluster: s.base.opts.Cluster.Name,
 		KubeletVersion: fmt.Sprintf("v%s.2-eks-%s", s.base.opts.Cluster.Version, hashHex([]byte(in.image.ID))[:7]),
 		VCPUs:          m.vcpus, MemoryBytes: s.memory(m), ENIs: m.enis + s.base.opts.Beliefs.MoreInterfaces, Addresses: m.addresses,

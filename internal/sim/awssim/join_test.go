@@ -78,6 +78,64 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestReboot: an instance that is rebooted runs all the while, and its kubelet registers the same Node
+// with another boot ID when it has booted; one that is rebooted again meanwhile boots once more. After
+// its end it does not boot.
+func TestReboot(t *testing.T) {
+	t.Parallel()
+	api := &nodes{joined: map[string]*corev1.Node{}}
+	w := newWorld(t, func(o *awssim.Options) { o.Registrar = api })
+	w.template(t.Context(), t, nodeadm, nil)
+	out, err := w.ec2.CreateFleet(t.Context(), fleet(1, "on-demand", override("m5.large", subnetA)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reboot := func() {
+		t.Helper()
+		if _, err := w.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: ids(out)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// joined returns the Node that joined since it was asked last; nil: none did.
+	joined := func() *corev1.Node {
+		node := api.joined[w.sim.Instances()[0].Node]
+		clear(api.joined)
+		return node
+	}
+	w.pass(40 * time.Second)
+	first := joined()
+	reboot()
+	w.pass(19 * time.Second)
+	reboot()
+	if in := w.sim.Instances()[0]; in.State != "running" || in.Reboots != 2 {
+		t.Errorf("while it boots: %+v", in)
+	}
+	w.pass(19 * time.Second)
+	if joined() != nil {
+		t.Error("a Node joined before its instance had booted again")
+	}
+	w.pass(21 * time.Second)
+	second := joined()
+	if first == nil || second == nil {
+		t.Fatalf("Nodes: %v and after the reboot %v", first, second)
+	}
+	if id := second.Status.NodeInfo.BootID; len(id) != 36 || id == first.Status.NodeInfo.BootID {
+		t.Errorf("the boot ID is %q, and was %q", id, first.Status.NodeInfo.BootID)
+	}
+	if first.Name != second.Name || first.Spec.ProviderID != second.Spec.ProviderID {
+		t.Errorf("the Node is %s of %s, and was %s of %s", second.Name, second.Spec.ProviderID, first.Name, first.Spec.ProviderID)
+	}
+	reboot()
+	if _, err := w.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: ids(out)}); err != nil {
+		t.Fatal(err)
+	}
+	reboot() // which EC2 ignores
+	w.pass(2 * time.Minute)
+	if joined() != nil || w.sim.Instances()[0].Reboots != 3 {
+		t.Errorf("after its end: %+v", w.sim.Instances()[0])
+	}
+}
+
 // TestBrokenUserData: the instance runs, and the account can say why no Node joins.
 func TestBrokenUserData(t *testing.T) {
 	t.Parallel()

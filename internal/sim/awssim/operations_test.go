@@ -34,7 +34,7 @@ func surface() []string {
 		"ec2:CreateFleet", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "ec2:DeleteLaunchTemplate", "ec2:DescribeCapacityReservations",
 		"ec2:DescribeImages", "ec2:DescribeInstanceStatus", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes",
 		"ec2:DescribeInstances", "ec2:DescribeLaunchTemplates", "ec2:DescribePlacementGroups", "ec2:DescribeSecurityGroups",
-		"ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets", "ec2:RunInstances", "ec2:TerminateInstances",
+		"ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets", "ec2:RebootInstances", "ec2:RunInstances", "ec2:TerminateInstances",
 		"eks:DescribeCluster",
 		"iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:DeleteInstanceProfile", "iam:GetInstanceProfile", "iam:GetRole",
 		"iam:ListInstanceProfiles", "iam:RemoveRoleFromInstanceProfile", "iam:TagInstanceProfile",
@@ -316,6 +316,15 @@ func (w *world) launchSteps(reservation string) []step {
 			d := out.InstanceStatuses[0].InstanceStatus.Details[0]
 			return fmt.Sprint(len(out.InstanceStatuses), " ", d.Status, " ", d.ImpairedSince != nil), nil
 		}, "1 failed true"},
+		{"RebootInstances", func(ctx context.Context) (reported, error) {
+			_, err := w.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}, DryRun: aws.Bool(true)})
+			out := []string{code(err)}
+			_, err = w.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id, "i-0123"}})
+			out = append(out, code(err), fmt.Sprint(w.sim.Instances()[0].Reboots))
+			_, err = w.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}})
+			in := w.sim.Instances()[0]
+			return strings.Join(append(out, fmt.Sprint(in.Reboots), in.State), " "), err
+		}, "DryRunOperation InvalidInstanceID.NotFound 0 1 running"},
 		{"TerminateInstances", func(ctx context.Context) (reported, error) {
 			out, err := w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 			if err != nil {

@@ -10,7 +10,8 @@ import (
 // Registrar is the API server's side of the instances: Tick calls it with
 // their Nodes, one call after the other.
 type Registrar interface {
-	// Join is called when an instance's kubelet registers its Node, which is ready.
+	// Join is called when an instance's kubelet registers its Node, which is ready: after the launch,
+	// and again after each reboot, with another boot ID.
 	Join(node *corev1.Node)
 	// Leave is called when an instance whose Node joined is gone.
 	Leave(nodeName string)

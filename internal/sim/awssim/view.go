@@ -24,7 +24,9 @@ type Instance struct {
 	// Node is the name of its Node once it has joined; BootError why it never will.
 	Node      string `json:"node,omitempty"`
 	BootError string `json:"bootError,omitempty"`
-	UserData  string `json:"-"`
+	// Reboots is how often it was restarted.
+	Reboots  int    `json:"reboots,omitempty"`
+	UserData string `json:"-"`
 	// Enclaves is what its launch template says of Nitro enclaves: true, false or, empty, nothing.
 	Enclaves string `json:"enclaves,omitempty"`
 	// PriceHourly is what it costs, in dollars: its price at the launch.
@@ -59,7 +61,7 @@ func (s *Sim) Instances() []Instance {
 		v := Instance{
 			ID: in.id, Type: in.typ.name, Zone: in.subnet.Zone, CapacityType: in.capacityType, State: in.state, ImageID: in.image.ID,
 			SubnetID: in.subnet.ID, Template: in.template.name, Launched: in.launched, Interrupted: in.interrupted, Tags: maps.Clone(in.tags), Node: in.node,
-			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly, Enclaves: in.enclaves(),
+			BootError: in.bootError, UserData: string(in.template.userData), PriceHourly: in.priceHourly, Enclaves: in.enclaves(), Reboots: in.boots - 1,
 		}
 		if in.reservation != nil {
 			v.Reservation = in.reservation.ID

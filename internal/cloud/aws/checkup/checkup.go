@@ -31,7 +31,7 @@ func Check(ctx context.Context, o Options) []Finding {
 	}
 	var found []Finding
 	for _, check := range []func(context.Context) []Finding{
-		l.credentials, l.cluster, l.subnets, l.groups, l.images, l.nodeRole, l.spotRole, l.queue, l.permissions, l.launch,
+		l.credentials, l.cluster, l.subnets, l.groups, l.images, l.nodeRole, l.spotRole, l.queue, l.permissions, l.launch, l.reboot,
 	} {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		found = append(found, check(ctx)...)

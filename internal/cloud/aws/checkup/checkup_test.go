@@ -9,9 +9,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
 	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 // account is a simulated account that lacks nothing, and the options to check it with.
@@ -199,4 +202,75 @@ func TestWhatIsMissingIsReportedWithItsRemedy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReboots: whether instances may be rebooted is tried where it is needed, on one of the cluster.
+func TestReboots(t *testing.T) {
+	t.Parallel()
+	sim, o := account(t, func(o *awssim.Options) { o.MinBoot, o.MaxBoot = time.Millisecond, time.Millisecond })
+	last := func() string {
+		t.Helper()
+		found := checkup.Check(t.Context(), o)
+		f := found[len(found)-1]
+		return fmt.Sprintf("%s %s: %s -> %s", f.Check, f.Status, f.Found, f.Remedy)
+	}
+	if got := last(); !strings.HasPrefix(got, "launch (dry run) ok") {
+		t.Errorf("without the gate: %s", got)
+	}
+	o.Reboots = true
+	if got, want := last(), "reboot (dry run) skipped: the cluster has no instance yet to try it with -> "; got != want {
+		t.Errorf("without an instance: %s, want %s", got, want)
+	}
+	id := launch(t, sim, o.Config)
+	if got, want := last(), "reboot (dry run) ok: EC2 would reboot "+id+" -> "; got != want {
+		t.Errorf("with the right: %s, want %s", got, want)
+	}
+	if err := sim.Inject(awssim.Fault{Kind: awssim.FaultDenied, Operation: "ec2:RebootInstances"}); err != nil {
+		t.Fatal(err)
+	}
+	got := last()
+	if !strings.HasPrefix(got, "reboot (dry run) failed: UnauthorizedOperation: ") || !strings.HasSuffix(got, "-> give the caller the policies of deploy/aws (docs/reference/iam.md)") {
+		t.Errorf("without the right: %s", got)
+	}
+	if n := sim.Instances()[0].Reboots; n != 0 {
+		t.Errorf("the instance was rebooted %d times", n)
+	}
+}
+
+// launch launches an instance of the cluster, waits until it runs, and returns its id.
+func launch(t *testing.T, sim *awssim.Sim, config aws.Config) string {
+	t.Helper()
+	c, name := ec2.NewFromConfig(config), aws.String("tpl")
+	_, err := c.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: name, LaunchTemplateData: &types.RequestLaunchTemplateData{
+		ImageId: aws.String(sim.Parameter("/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id")),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := func(key, value string) types.Tag { return types.Tag{Key: &key, Value: &value} }
+	subnets, err := c.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.CreateFleet(t.Context(), &ec2.CreateFleetInput{
+		Type: types.FleetTypeInstant,
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{
+			LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: name, Version: aws.String("$Latest")},
+			Overrides:                   []types.FleetLaunchTemplateOverridesRequest{{InstanceType: "m5.large", SubnetId: subnets.Subnets[0].SubnetId}},
+		}},
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: "on-demand"},
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: []types.Tag{
+			tag("kubernetes.io/cluster/demo", "owned"), tag("karpenter.sh/nodepool", "default"),
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		if all := sim.Instances(); len(all) != 1 || all[0].State != "running" {
+			return fmt.Errorf("instances: %+v", all)
+		}
+		return nil
+	})
+	return sim.Instances()[0].ID
 }

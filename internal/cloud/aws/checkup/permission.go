@@ -149,6 +149,32 @@ func (l *probe) launch(ctx context.Context) []Finding {
 	return []Finding{ok(check, "EC2 would launch %s in %s", sampleType, l.subnet)}
 }
 
+// reboot asks EC2 whether it would restart one of the cluster's instances: the right to do so depends on
+// their tags.
+func (l *probe) reboot(ctx context.Context) []Finding {
+	const check = "reboot (dry run)"
+	if !l.o.Reboots {
+		return nil
+	}
+	out, err := l.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []types.Filter{
+		{Name: aws.String("tag:" + awsv1.TagClusterPrefix + l.o.Cluster), Values: []string{awsv1.TagClusterOwned}},
+		{Name: aws.String("tag-key"), Values: []string{awsv1.TagNodePool}},
+		{Name: aws.String("instance-state-name"), Values: []string{string(types.InstanceStateNameRunning)}},
+	}})
+	if err != nil {
+		return []Finding{because(check, err, nil)}
+	}
+	if len(out.Reservations) == 0 || len(out.Reservations[0].Instances) == 0 {
+		return []Finding{{Check: check, Status: Skipped, Found: "the cluster has no instance yet to try it with"}}
+	}
+	id := aws.ToString(out.Reservations[0].Instances[0].InstanceId)
+	_, err = l.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{DryRun: aws.Bool(true), InstanceIds: []string{id}})
+	if code, _ := explain(err); code != dryRunOK {
+		return []Finding{because(check, err, map[string]string{"": "see what EC2 says; the controller would get the same answer"})}
+	}
+	return []Finding{ok(check, "EC2 would reboot %s", id)}
+}
+
 // tags are those that the controller gives to what it makes.
 func (l *probe) tags(kinds ...types.ResourceType) []types.TagSpecification {
 	var out []types.TagSpecification

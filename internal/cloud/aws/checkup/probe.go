@@ -23,7 +23,9 @@ type Options struct {
 	Queue string
 	// NodeRole is the name of the role that instances get.
 	NodeRole string
-	Now      func() time.Time
+	// Reboots: nodes are rebooted for repair, so that is tried, too.
+	Reboots bool
+	Now     func() time.Time
 }
 
 // probe is one check-up of an account, and what earlier checks found out for later ones.

@@ -19,7 +19,7 @@ const anything = "*"
 // Policies returns the managed policies that the controller's role needs.
 func Policies(p Params) []Policy {
 	return []Policy{
-		{"Nodes", document(p.launchFrom(), p.launchByOwn(), p.makeOwn(), p.tagNew(), p.tagOwn(), p.endOwn())},
+		{"Nodes", document(p.launchFrom(), p.launchByOwn(), p.makeOwn(), p.tagNew(), p.tagOwn(), p.endOwn(), p.rebootOwn())},
 		{"Profiles", document(p.passRole(), p.makeProfiles(), p.changeProfiles(), p.readProfiles())},
 		{"Interruption", document(p.readQueue())},
 		{"Discovery", document(p.describe(), p.readParameters(), p.readPrices(), p.readCluster(), p.readShifts())},
@@ -71,6 +71,11 @@ func (p *Params) tagOwn() Statement {
 
 func (p *Params) endOwn() Statement {
 	return allow("EndOwn", []string{"ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"}, []string{p.ec2("*", "instance"), p.ec2("*", "launch-template")}, p.own())
+}
+
+// rebootOwn is needed where nodes are rebooted for repair.
+func (p *Params) rebootOwn() Statement {
+	return allow("RebootOwn", []string{"ec2:RebootInstances"}, []string{p.ec2("*", "instance")}, p.own())
 }
 
 func (p *Params) passRole() Statement {

@@ -5,6 +5,7 @@ import corev1 "k8s.io/api/core/v1"
 // Instance is what the hardware and the metadata service say of an instance.
 type Instance struct {
 	InstanceID, InstanceType, Arch        string // Arch: x86_64 or arm64
+	BootID                                string // another one after each start
 	Zone, ZoneID, Region, NodeName, Local string // Local: its address
 	// Cluster is the one whose API server would let the kubelet in; KubeletVersion the image's.
 	Cluster, KubeletVersion string

@@ -44,7 +44,7 @@ func (c *config) node(family string, m Instance) (*corev1.Node, error) {
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"}},
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: m.Local}, {Type: corev1.NodeHostName, Address: m.NodeName}},
 			NodeInfo: corev1.NodeSystemInfo{
-				KubeletVersion: m.KubeletVersion, OperatingSystem: system, Architecture: arch, OSImage: family, ContainerRuntimeVersion: "containerd://2.1.4",
+				BootID: m.BootID, KubeletVersion: m.KubeletVersion, OperatingSystem: system, Architecture: arch, OSImage: family, ContainerRuntimeVersion: "containerd://2.1.4",
 			},
 		},
 	}, nil
