@@ -1,12 +1,7 @@
-// Package reboot is the loop that reboots instances in place: it reads the NodeClaim, its Node and the
-// pods there, lets the core decide the next step of the reboot, has it performed, and reports it. Which
-// nodes are rebooted is decided elsewhere; a reboot that has begun is finished whatever the settings.
 package reboot
 
 import (
 	"context"
-	"log/slog"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,12 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	core "github.com/dovetail-sh/dovetail/internal/core/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -36,28 +28,6 @@ const (
 	// one may take.
 	askAgain, askMost = 10 * time.Second, time.Minute
 )
-
-// Controller is the loop. Its fields are set once, before Register.
-type Controller struct {
-	Client  client.Client
-	Cloud   cloud.Provider
-	Now     func() time.Time
-	Events  *observe.Recorder
-	Metrics *observe.Metrics
-	Log     *slog.Logger
-	// Evict asks for the eviction of a pod.
-	Evict func(apply.Eviction)
-
-	mu    sync.Mutex
-	asked map[string]*asked // by NodeClaim; guarded by mu
-}
-
-// asked is what this process knows of a reboot that it asked for.
-type asked struct {
-	token  string
-	since  time.Time
-	answer core.RebootAnswer
-}
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
@@ -113,31 +83,4 @@ func (c *Controller) advance(ctx context.Context, claim *karpenterv1.NodeClaim) 
 		}
 	}
 	return reconcile.Result{RequeueAfter: loop.StaleRetry}, nil
-}
-
-// forget drops what is known of a reboot that is over.
-func (c *Controller) forget(claim string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.asked, claim)
-}
-
-// known returns what this process knows of a reboot that it asked for.
-func (c *Controller) known(claim, token string) asked {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a := c.asked[claim]; a != nil && a.token == token {
-		return *a
-	}
-	return asked{token: token}
-}
-
-// remember keeps what the cloud answered.
-func (c *Controller) remember(claim string, a *asked) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asked == nil {
-		c.asked = map[string]*asked{}
-	}
-	c.asked[claim] = a
 }

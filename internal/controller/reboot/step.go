@@ -3,11 +3,8 @@ package reboot
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -18,19 +15,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
-
-// reconciliation is one reconcile of one NodeClaim. Its objects include the reconciliation's own
-// writes, which the cache may not have seen yet.
-type reconciliation struct {
-	*Controller
-	claim *karpenterv1.NodeClaim
-	node  *corev1.Node // nil: none
-}
-
-// token identifies the reboot that the NodeClaim asks for.
-func (p *reconciliation) token() string {
-	return fmt.Sprintf("%s-%d", p.claim.UID, translate.RebootClaim(p.claim).Requested.UnixNano())
-}
 
 // step decides one step and performs it.
 func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
@@ -141,29 +125,4 @@ func (p *reconciliation) clear(ctx context.Context) error {
 		return nil // the bound may be that of a reboot that is just being requested
 	}
 	return apply.ClearReboot(ctx, p.Client, p.claim)
-}
-
-func (p *reconciliation) pool() string { return p.claim.Labels[karpenterv1.NodePoolLabelKey] }
-
-// reportEnd reports a reboot after which the node stays.
-func (p *reconciliation) reportEnd(view *core.RebootView, step *core.Step) {
-	if step.Reason == core.RebootFailed {
-		p.reportFailed(view, core.RebootResultInvalid, step.Why)
-		return
-	}
-	p.count(view, core.RebootResultSucceeded)
-	p.Metrics.NodesRebootRecovery.Observe(view.At.Sub(view.Claim.Initialized.Since).Seconds())
-	p.Log.Info("instance has rebooted", "claim", p.claim.Name, "node", view.Node.Name, "pool", p.pool(), "took", view.At.Sub(view.Claim.Requested).String())
-}
-
-// reportFailed reports a reboot that failed.
-func (p *reconciliation) reportFailed(view *core.RebootView, result, why string) {
-	p.count(view, result)
-	p.Events.Event(p.claim, observe.RebootFailed(p.token(), why))
-	p.Log.Error("reboot failed", "claim", p.claim.Name, "pool", p.pool(), "result", result, "error", why)
-}
-
-func (p *reconciliation) count(view *core.RebootView, result string) {
-	p.Metrics.NodesReboots.WithLabelValues(result).Inc()
-	p.Metrics.NodesRebootDuration.WithLabelValues(result).Observe(view.At.Sub(view.Claim.Requested).Seconds())
 }
