@@ -90,7 +90,7 @@ func (w *ward) rebootInPlace() {
 
 // rebootInVain: the fault stays, so the node is rebooted twice and then replaced.
 func (w *ward) rebootInVain() {
-	ill := w.oldest(1)[0]
+	ill := w.oldest(2)[1] // the oldest was rebooted already
 	boots := map[string]bool{ill.Status.NodeInfo.BootID: true}
 	w.condition(ill, "KWOKRebootRequired", corev1.ConditionTrue)
 	testkit.Eventually(w, 4*patience, func() error {

@@ -152,6 +152,9 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 		_, err := l.replaceBy(ctx, claim, l.Now().Add(rebalanceWithin), n.Kind)
 		return err
 	case cloud.InstanceBroken, cloud.SystemBroken: // nothing on it can be asked to leave
+		if translate.IsRebooting(claim) {
+			return nil // it fails the checks until it has booted, and is checked again after that
+		}
 		if err := apply.SetDeadline(ctx, l.Client, claim, l.Now()); err != nil {
 			return err
 		}

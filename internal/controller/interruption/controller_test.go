@@ -2,6 +2,7 @@ package interruption_test
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,9 @@ func TestNotices(t *testing.T) {
 		"a broken instance is not waited for": {
 			[]cloud.Notice{{Kind: cloud.SystemBroken, InstanceID: instance}}, false, outcome{Deleted: true, Ended: "2026-11-01T12:00:00Z", Events: 4},
 		},
+		"an instance that is rebooted fails its checks": {
+			[]cloud.Notice{{Kind: cloud.InstanceBroken, InstanceID: instance}}, false, outcome{},
+		},
 		"a recommendation is only reported": {
 			[]cloud.Notice{{Kind: cloud.RebalanceRecommended, InstanceID: instance}}, false, outcome{Events: 2},
 		},
@@ -107,13 +111,19 @@ func TestNotices(t *testing.T) {
 			if c.isYoung {
 				initialized = metav1.ConditionUnknown
 			}
+			rebooting := metav1.ConditionFalse
+			if strings.Contains(name, "is rebooted") {
+				rebooting = metav1.ConditionTrue
+			}
 			controlled := true
 			api := fakeapi.New(t,
 				&karpenterv1.NodeClaim{
 					ObjectMeta: metav1.ObjectMeta{Name: "claim", Finalizers: []string{"test/held"}, Labels: map[string]string{"reservation": "cr-1"}},
 					Spec:       karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}},
 					Status: karpenterv1.NodeClaimStatus{
-						ProviderID: instance, NodeName: "node", Conditions: []metav1.Condition{{Type: karpenterv1.ConditionTypeInitialized, Status: initialized}},
+						ProviderID: instance, NodeName: "node", Conditions: []metav1.Condition{
+							{Type: karpenterv1.ConditionTypeInitialized, Status: initialized}, {Type: karpenterv1.ConditionTypeRebooting, Status: rebooting},
+						},
 					},
 				},
 				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{ProviderID: instance}},

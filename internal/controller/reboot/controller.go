@@ -24,9 +24,6 @@ const (
 	claimsAtOnce   = 10
 	// stepsMost bounds how many steps one reconcile of a NodeClaim takes.
 	stepsMost = 16
-	// askAgain is the pause between two tries to have the cloud reboot an instance, askMost how long
-	// one may take.
-	askAgain, askMost = 10 * time.Second, time.Minute
 )
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -15,6 +16,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
+
+// askAgain is the pause between two tries to have the cloud reboot an instance, askMost how long one may
+// take.
+const askAgain, askMost = 10 * time.Second, time.Minute
 
 // step decides one step and performs it.
 func (p *reconciliation) step(ctx context.Context) (core.Step, error) {

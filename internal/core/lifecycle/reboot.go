@@ -26,11 +26,6 @@ const (
 	RebootFailed    = "RebootFailed"
 )
 
-// ReasonNodeRebooting is the reason for which a claim is not initialized.
-const ReasonNodeRebooting = "Rebooting"
-
-const nodeRebooting = "node is rebooting"
-
 // RebootView is one claim whose instance is rebooted, at one instant.
 type RebootView struct {
 	At    time.Time

@@ -52,6 +52,11 @@ const (
 // ReasonAwaiting is the reason of conditions of which nothing is known yet.
 const ReasonAwaiting = "AwaitingReconciliation"
 
+// ReasonNodeRebooting is the reason for which a claim is not initialized while its instance is rebooted.
+const ReasonNodeRebooting = "Rebooting"
+
+const nodeRebooting = "node is rebooting"
+
 // Step is the answer to one look. First Notes are written, then Act is done, then a new
 // look is taken; when Act is Wait, not before Until or before something changes.
 type Step struct {
