@@ -54,7 +54,7 @@ func TestReboot(t *testing.T) {
 			c.before()
 			err := p.Reboot(t.Context(), cloud.RebootRequest{Token: "once", InstanceID: id})
 			isFinal := errors.Is(err, cloud.ErrNotFound) || errors.Is(err, cloud.ErrRebootRefused)
-			if (c.want == nil) != (err == nil) || c.want == later && isFinal || c.want != later && !errors.Is(err, c.want) {
+			if (c.want == nil) != (err == nil) || errors.Is(c.want, later) && isFinal || !errors.Is(c.want, later) && !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", c.name, err, c.want)
 			}
 			if err == nil {
