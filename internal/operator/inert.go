@@ -8,13 +8,17 @@ import (
 
 // gatesInert are the gates that Karpenter has and nothing here acts on.
 var gatesInert = []string{ //nolint:gochecknoglobals // a constant
-	"DRANVIDIAGPU", "DRAEFA", "RebootForRepair",
+	"RebootForRepair",
 }
 
 // inert returns a line for each setting that asks for something and has no effect.
 func (s *Settings) inert() []string {
 	lines := append(inertGates("feature-gates", featureGatesDefault, s.FeatureGates), inertGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)...)
 	gates, err := s.Gates()
+	if err != nil {
+		return lines // Validate says so
+	}
+	own, err := readGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)
 	if err != nil {
 		return lines // Validate says so
 	}
@@ -28,6 +32,8 @@ func (s *Settings) inert() []string {
 		{s.LegacyNodeRepair && !gates["NodeRepair"], "--legacy-node-repair=true has no effect: the gate NodeRepair is off"},
 		{gates["TerminateFirstRepair"] && !gates["NodeRepair"], "--feature-gates: TerminateFirstRepair=true has no effect: the gate NodeRepair is off"},
 		{gates["TerminateFirstRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--feature-gates: TerminateFirstRepair=true has no effect: legacy-node-repair is on"},
+		{own["DRANVIDIAGPU"] && s.IgnoreDRARequests, "--aws-feature-gates: DRANVIDIAGPU=true has no effect: ignore-dra-requests is true"},
+		{own["DRAEFA"] && s.IgnoreDRARequests, "--aws-feature-gates: DRAEFA=true has no effect: ignore-dra-requests is true"},
 		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
 	} {
 		if c.asks {
