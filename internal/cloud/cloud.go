@@ -55,6 +55,14 @@ type DeviceKnower interface {
 	Devices(class ClassRef, instanceType string) []resourceapi.ResourceSliceSpec
 }
 
+// DeviceAttacher is a DeviceKnower whose instances have some devices only if they are launched for
+// pods that claim them.
+type DeviceAttacher interface {
+	// DriversOnRequest returns the drivers of these devices. Nodes of a type do not show which of
+	// them another node of it will have.
+	DriversOnRequest() []string
+}
+
 // Drifter is a provider that can find out whether an instance is still what its class would
 // launch now: another image or another network is drift.
 type Drifter interface {

@@ -61,7 +61,7 @@ func awsOptions(s *Settings) (aws.Options, error) {
 	return aws.Options{
 		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
 		VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
-		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], RebootForRepair: own["RebootForRepair"], Reservations: gates["ReservedCapacity"],
+		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], RebootForRepair: own["RebootForRepair"], NVIDIADevices: own["DRANVIDIAGPU"], EFADevices: own["DRAEFA"], Reservations: gates["ReservedCapacity"],
 		ZonalShift: s.EnableZonalShift, AMIRefresh: s.AMIRefreshInterval, SubnetRefresh: s.SubnetRefreshInterval, GroupRefresh: s.GroupRefreshInterval,
 		Now: time.Now,
 	}, nil

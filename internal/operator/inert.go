@@ -6,11 +6,6 @@ import (
 	"slices"
 )
 
-// gatesInert are the gates that Karpenter has and nothing here acts on.
-var gatesInert = []string{ //nolint:gochecknoglobals // a constant
-	"DRANVIDIAGPU", "DRAEFA",
-}
-
 // inert returns a line for each setting that asks for something and has no effect.
 func (s *Settings) inert() []string {
 	lines := append(inertGates("feature-gates", featureGatesDefault, s.FeatureGates), inertGates("aws-feature-gates", awsFeatureGatesDefault, s.AWSFeatureGates)...)
@@ -34,6 +29,8 @@ func (s *Settings) inert() []string {
 		{gates["TerminateFirstRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--feature-gates: TerminateFirstRepair=true has no effect: legacy-node-repair is on"},
 		{own["RebootForRepair"] && !gates["NodeRepair"], "--aws-feature-gates: RebootForRepair=true has no effect: the gate NodeRepair is off"},
 		{own["RebootForRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--aws-feature-gates: RebootForRepair=true has no effect: legacy-node-repair is on"},
+		{own["DRANVIDIAGPU"] && s.IgnoreDRARequests, "--aws-feature-gates: DRANVIDIAGPU=true has no effect: ignore-dra-requests is true"},
+		{own["DRAEFA"] && s.IgnoreDRARequests, "--aws-feature-gates: DRAEFA=true has no effect: ignore-dra-requests is true"},
 		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
 	} {
 		if c.asks {
@@ -43,7 +40,7 @@ func (s *Settings) inert() []string {
 	return lines
 }
 
-// inertGates returns a line for each gate of a list that is on without effect, or that nobody knows.
+// inertGates returns a line for each gate of a list that nobody knows.
 func inertGates(flag, known, given string) []string {
 	knows, err := readGates(flag, known)
 	if err != nil {
@@ -55,12 +52,8 @@ func inertGates(flag, known, given string) []string {
 	}
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		_, isKnown := knows[name]
-		switch {
-		case !isKnown:
+		if _, isKnown := knows[name]; !isKnown {
 			lines = append(lines, fmt.Sprintf("--%s: %s is no gate that Dovetail knows", flag, name))
-		case asked[name] && slices.Contains(gatesInert, name):
-			lines = append(lines, fmt.Sprintf("--%s: %s=true has no effect: Dovetail does not act on it", flag, name))
 		}
 	}
 	return lines

@@ -122,8 +122,12 @@ func (p *Parts) feed(ctx context.Context) error {
 	if d, ok := p.Cloud.(cloud.DeviceKnower); ok {
 		devices = d.Devices
 	}
+	var onRequest []string
+	if d, ok := p.Cloud.(cloud.DeviceAttacher); ok {
+		onRequest = d.DriversOnRequest()
+	}
 	p.mirror = mirror.NewStore(mirror.Options{
-		Devices: devices, Repair: rules,
+		Devices: devices, DriversOnRequest: onRequest, Repair: rules,
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
 			p.Log.Warn("cost of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)

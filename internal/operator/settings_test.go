@@ -160,7 +160,7 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		"--aws-feature-gates=RebootForRepair=true":                                                      "--aws-feature-gates: RebootForRepair=true has no effect: the gate NodeRepair is off",
 		"--aws-feature-gates=RebootForRepair=true --feature-gates=NodeRepair=true --legacy-node-repair": "--aws-feature-gates: RebootForRepair=true has no effect: legacy-node-repair is on",
 		"--aws-feature-gates=RebootForRepair=true --feature-gates=NodeRepair=true":                      "",
-		"--aws-feature-gates=DRAEFA=true":                                                               "--aws-feature-gates: DRAEFA=true has no effect",
+		"--aws-feature-gates=DRAEFA=true":                                                               "--aws-feature-gates: DRAEFA=true has no effect: ignore-dra-requests",
 		"--aws-feature-gates=NodeClassCEL=true":                                                         "",
 		"--feature-gates=NodeRepair=true,TerminateFirstRepair=true":                                     "",
 		"--feature-gates=NodeRepair=true --legacy-node-repair":                                          "",
@@ -168,6 +168,8 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		"--disable-controller-warmup=false":                                                             "--disable-controller-warmup=false has no effect",
 		"--log-error-output-paths=/tmp/e":                                                               "--log-error-output-paths=/tmp/e has no effect",
 		"--cluster-name=prod --cloud-provider=kwok":                                                     "--cluster-name and --interruption-queue have no effect",
+		"--aws-feature-gates=DRANVIDIAGPU=true":                                                         "--aws-feature-gates: DRANVIDIAGPU=true has no effect: ignore-dra-requests",
+		"--aws-feature-gates=DRANVIDIAGPU=true,DRAEFA=true --ignore-dra-requests=false":                 "",
 	} {
 		s := parsed(t, strings.Fields(words)...)
 		if err := s.Validate(); err != nil {

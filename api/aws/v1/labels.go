@@ -59,6 +59,9 @@ const (
 	AnnotationLaunch = Group + "/launch"
 	// AnnotationMemory says on a class what memory its nodes reported, by instance type.
 	AnnotationMemory = Group + "/observed-memory"
+	// AnnotationNVIDIASharing says on a class how ResourceClaims share a GPU, as NVIDIA's driver is
+	// configured.
+	AnnotationNVIDIASharing = Group + "/nvidia-consumable-capacity"
 	// AnnotationTagged is "true" on a NodeClaim whose instance has all its tags.
 	AnnotationTagged = Group + "/tagged"
 )

@@ -185,6 +185,7 @@ func (c *classReconciler) finalize(ctx context.Context, class *awsv1.EC2NodeClas
 		return reconcile.Result{}, err
 	}
 	c.validator.tried.drop(class.Name)
+	c.validator.types.devices.drop(class.Name)
 	c.opts.Meter.UserData(class.Name, 0)
 	before := class.DeepCopy()
 	controllerutil.RemoveFinalizer(class, awsv1.TerminationFinalizer)

@@ -104,6 +104,7 @@ func (l *launcher) batchFor(ctx context.Context, r *cloud.LaunchRequest, drafts 
 	if err != nil {
 		return nil, err
 	}
+	s.efa = s.efa || l.fleets.opts.EFADevices && claimsEFA(r)
 	key := s.key()
 	if drafts[key] == nil {
 		if drafts[key], err = l.fleets.draft(ctx, s); err != nil {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -115,13 +116,14 @@ func TestIPv6(t *testing.T) {
 	})
 }
 
-// TestEFA launches for a pod that asks for EFA: the instance has as many as its type takes, and
+// TestEFA launches for a pod that asks for EFA, or claims devices of its driver: the instance has as many as its type takes, and
 // says so at once and later. One launched without being asked for them has none.
 func TestEFA(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		p, e := w.recording(t)
+		p.opts.EFADevices = true
 		w.ready(t, p, "default")
 		all, err := p.Types(t.Context(), classRef)
 		if err != nil {
@@ -138,14 +140,18 @@ func TestEFA(t *testing.T) {
 		}
 		for name, c := range map[string]struct {
 			requests   quantity.List
+			drivers    string
 			efas       int64
 			interfaces []string
 		}{
-			"asked for":     {need, most, efaInterfaces(int(most))},
-			"not asked for": {quantity.List{quantity.CPU: 1000}, 0, []string{"DeviceIndex=0"}},
+			"asked for":      {need, "", most, efaInterfaces(int(most))},
+			"claimed":        {quantity.List{quantity.CPU: 1000}, "dra.net,gpu.nvidia.com", most, efaInterfaces(int(most))},
+			"others claimed": {quantity.List{quantity.CPU: 1000}, "gpu.nvidia.com", 0, []string{"DeviceIndex=0"}},
+			"not asked for":  {quantity.List{quantity.CPU: 1000}, "", 0, []string{"DeviceIndex=0"}},
 		} {
 			rs := requests(t, p, 1, onDemand)
 			rs[0].Token, rs[0].Claim, rs[0].Choices, rs[0].Requests = name, name, choices[:1], c.requests
+			rs[0].Annotations = map[string]string{karpenterv1.RequestedDRADriversAnnotationKey: c.drivers}
 			result := p.Launch(t.Context(), rs)[0]
 			if result.Err != nil {
 				t.Fatalf("%s: %v", name, result.Err)

@@ -33,6 +33,9 @@ type Options struct {
 	DisableDryRun bool
 	// KubeletExpressions: spec.kubelet may have expressions.
 	KubeletExpressions bool
+	// NVIDIADevices and EFADevices: which devices of gpu.nvidia.com and of dra.net nodes will have is
+	// known before there is one.
+	NVIDIADevices, EFADevices bool
 	// RebootForRepair: nodes whose accelerators have a fault that a reboot mends are rebooted. The
 	// role then needs ec2:RebootInstances.
 	RebootForRepair bool

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,6 +112,20 @@ func (p *Provider) Register(mgr ctrl.Manager) error { return p.classes.register(
 // Types returns every type that the class can launch.
 func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
 	return p.types.of(ctx, ref)
+}
+
+// Devices returns the devices of the drivers whose feature gates are on, as far as they are known of
+// the type and the types of the class have been asked for.
+func (p *Provider) Devices(ref cloud.ClassRef, instanceType string) []resourceapi.ResourceSliceSpec {
+	return p.types.devices.of(ref.Name, instanceType)
+}
+
+// DriversOnRequest returns the driver of EFAs: an instance has them if it is launched with them.
+func (p *Provider) DriversOnRequest() []string {
+	if p.opts.EFADevices {
+		return []string{instance.DriverEFA}
+	}
+	return nil
 }
 
 // Launch starts instances for the requests, those that want the same together. It waits for

@@ -36,6 +36,7 @@ type instanceTypes struct {
 	placementGroups *placementGroups
 	shifts          *shifts
 	lists           cache[[]*catalog.Type]
+	devices         deviceTables
 }
 
 // of returns every type that the class can launch.
@@ -52,6 +53,7 @@ func (t *instanceTypes) of(ctx context.Context, ref cloud.ClassRef) ([]*catalog.
 	if err != nil {
 		return nil, err
 	}
+	t.devices.update(t.opts, class, m)
 	region := t.region(m)
 	key, err := typesKey(class, config, m, region.Away)
 	if err != nil {

@@ -69,7 +69,7 @@ func (v *validator) validate(ctx context.Context, c *awsv1.EC2NodeClass) (findin
 
 // factsOf returns what the validation of a class needs to know beside it.
 func (v *validator) factsOf(ctx context.Context, c *awsv1.EC2NodeClass) (*class.Facts, error) {
-	facts := &class.Facts{Expressions: v.opts.KubeletExpressions}
+	facts := &class.Facts{Expressions: v.opts.KubeletExpressions, NVIDIADevices: v.opts.NVIDIADevices}
 	if family.Of(&c.Spec).Name == family.AL2023 {
 		cluster, err := v.cluster.describe(ctx)
 		if err != nil && isInconclusive(err) && !errors.Is(err, errNoServiceRange) {

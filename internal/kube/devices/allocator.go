@@ -21,8 +21,13 @@ const (
 	// podsMost is how many pods of one demand are counted on a node.
 	podsMost = 128
 	// searchMost bounds the time in which the pods of one demand are counted on one node: the search
-	// of the allocator may grow with the faculty of the devices.
+	// of the allocator may grow with the faculty of the devices. It also bounds the time in which the
+	// devices are found that one demand allows.
 	searchMost = time.Second
+	// slowFor is for how long a demand for which that was too short is not searched for again.
+	slowFor = 10 * time.Minute
+	// compileMost bounds the time of one Compile: decisions and events wait for it.
+	compileMost = 2 * time.Second
 	// countsMost and expressionsMost bound what is remembered.
 	countsMost, expressionsMost = 50_000, 1_000
 )
@@ -124,7 +129,26 @@ func requestsOf(spec *resourceapi.ResourceClaimSpec) (all []request) {
 type Allocator struct {
 	expressions *cel.Cache
 	counts      map[[2]string]count // by demand and supply
+	// slow says when a search was aborted because it took too long.
+	slow map[search]time.Time
+	// first is the key of the demand that comes first in the next Compile: there was no time for it in
+	// the last one.
+	first string
+	// longest bounds one search, most a Compile.
+	longest, most time.Duration
 }
+
+// search is what may take long for a demand: to count pods, or to find the devices that it allows.
+type search struct {
+	demand string
+	isSet  bool
+}
+
+// Why a demand has no count on a supply.
+const (
+	whySlow   = "to search for the devices takes too long; it is tried again ten minutes after the last time"
+	whyNoTime = "there was no time yet to search for the devices; the next decision goes on"
+)
 
 // count is how many pods of a demand a supply suffices for.
 type count struct {
@@ -135,30 +159,63 @@ type count struct {
 
 // NewAllocator returns an allocator that remembers nothing yet.
 func NewAllocator() *Allocator {
-	return &Allocator{expressions: cel.NewCache(expressionsMost, cel.Features{EnableConsumableCapacity: true}), counts: map[[2]string]count{}}
+	return &Allocator{
+		expressions: cel.NewCache(expressionsMost, cel.Features{EnableConsumableCapacity: true}), counts: map[[2]string]count{},
+		slow: map[search]time.Time{}, longest: searchMost, most: compileMost,
+	}
+}
+
+// isSlow reports whether such a search took too long lately.
+func (a *Allocator) isSlow(s search) bool {
+	at, ok := a.slow[s]
+	if ok = ok && time.Since(at) < slowFor; !ok {
+		delete(a.slow, s)
+	}
+	return ok
+}
+
+// aborted remembers that such a search took too long. It returns false if it was the Compile that had
+// no more time: the search may be quick.
+func (a *Allocator) aborted(compile context.Context, s search) bool {
+	if compile.Err() != nil {
+		return false
+	}
+	if len(a.slow) >= countsMost {
+		clear(a.slow)
+	}
+	a.slow[s] = time.Now()
+	return true
 }
 
 // count returns how many pods of the demand the supply suffices for, one after the other, as
-// kube-scheduler would place them.
-func (a *Allocator) count(d *Demand, s *Supply) count {
+// kube-scheduler would place them. It is not ok if there was no time.
+func (a *Allocator) count(compile context.Context, d *Demand, s *Supply) (c count, ok bool) {
 	key := [2]string{d.Key, s.key}
 	if c, ok := a.counts[key]; ok {
-		return c
+		return c, true
+	}
+	of := search{demand: d.Key}
+	if compile.Err() != nil {
+		return count{why: whyNoTime}, false
+	}
+	if a.isSlow(of) {
+		return count{why: whySlow}, true
+	}
+	ctx, cancel := context.WithTimeout(compile, a.longest)
+	defer cancel()
+	c = a.allocate(ctx, d, s)
+	if ctx.Err() != nil && !a.aborted(compile, of) {
+		return count{why: whyNoTime}, false
 	}
 	if len(a.counts) >= countsMost {
 		clear(a.counts)
 	}
-	c := a.allocate(d, s)
 	a.counts[key] = c
-	return c
+	return c, true
 }
 
-// allocate counts what count remembers. A snapshot is taken without a context; the time is bounded here.
-//
-//nolint:contextcheck,nolintlint // see above; the check is of callers in other packages
-func (a *Allocator) allocate(d *Demand, s *Supply) (c count) {
-	ctx, cancel := context.WithTimeout(context.Background(), searchMost)
-	defer cancel()
+// allocate counts what count remembers, as far as it comes.
+func (a *Allocator) allocate(ctx context.Context, d *Demand, s *Supply) (c count) {
 	state := cloned(s.allocated)
 	for c.pods < podsMost {
 		allocator, err := structured.NewAllocator(ctx, features, state, d.classes, s.slices, a.expressions)
@@ -168,7 +225,9 @@ func (a *Allocator) allocate(d *Demand, s *Supply) (c count) {
 		}
 		results, err := allocator.Allocate(ctx, s.node, d.claims)
 		if err != nil && c.pods == 0 {
-			c.why = err.Error()
+			if c.why = err.Error(); ctx.Err() != nil {
+				c.why = whySlow
+			}
 		}
 		if err != nil || results == nil {
 			return c
@@ -200,13 +259,16 @@ func cloned(s structured.AllocatedState) structured.AllocatedState {
 // matches returns the devices of the supply that the request allows, whether they are allocated or
 // not. Devices that share counters count as one, under the name of the counters. It is not ok if that
 // is not known.
-func (a *Allocator) matches(d *Demand, r *request, s *Supply) (found map[string]bool, ok bool) {
+func (a *Allocator) matches(ctx context.Context, d *Demand, r *request, s *Supply) (found map[string]bool, ok bool) {
 	found, ok = map[string]bool{}, true
 	selectors := slices.Concat(d.classes[r.class].Spec.Selectors, r.selectors)
 	for _, slice := range s.slices {
 		for i := range slice.Spec.Devices {
+			if ctx.Err() != nil {
+				return nil, false
+			}
 			device := &slice.Spec.Devices[i]
-			is, known := a.selects(selectors, slice.Spec.Driver, device)
+			is, known := a.selects(ctx, selectors, slice.Spec.Driver, device)
 			if ok = ok && known; !is && known {
 				continue
 			}
@@ -227,9 +289,7 @@ func isPlain(d *resourceapi.Device) bool {
 }
 
 // selects reports whether a device is selected, and whether that is known.
-//
-//nolint:contextcheck,nolintlint // as of allocate; the cost of an expression has a limit
-func (a *Allocator) selects(selectors []resourceapi.DeviceSelector, driver string, d *resourceapi.Device) (is, known bool) {
+func (a *Allocator) selects(ctx context.Context, selectors []resourceapi.DeviceSelector, driver string, d *resourceapi.Device) (is, known bool) {
 	for i := range selectors {
 		if selectors[i].CEL == nil {
 			return false, false
@@ -238,7 +298,7 @@ func (a *Allocator) selects(selectors []resourceapi.DeviceSelector, driver strin
 		if expression.Error != nil {
 			return false, false
 		}
-		is, _, err := expression.DeviceMatches(context.Background(), cel.Device{
+		is, _, err := expression.DeviceMatches(ctx, cel.Device{
 			Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
 		})
 		if err != nil {

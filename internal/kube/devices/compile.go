@@ -1,6 +1,8 @@
 package devices
 
 import (
+	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -21,6 +23,12 @@ type compiled struct {
 	apart  []string
 	counts map[string]count // by key of the supply
 	why    string
+	// isSome: some supply suffices for a pod.
+	isSome bool
+	// sets are what the requests allow, other than those for administrators. hasSets: there was time to
+	// find that out.
+	sets    []set
+	hasSets bool
 }
 
 // Needs returns what a pod with the demand takes of the node that it is on.
@@ -52,7 +60,15 @@ func (c *Compiled) Drivers(d *Demand, s *Supply) []string {
 // a node. All other demands are counted with the allocator, alone: a resource for each, of which a node
 // has as much as it can have pods of the demand. Two such demands over the same devices are not put
 // on one node.
+//
+// It takes compileMost at most. A demand that there was no time to count has nothing yet; one whose
+// devices there was no time to find may want any, and is put on no node with others. The next Compile
+// begins with what there was no time for.
+//
+//nolint:contextcheck,nolintlint // a snapshot is taken without a context; the time is bounded here
 func (a *Allocator) Compile(demands []*Demand, supplies []*Supply) *Compiled {
+	ctx, cancel := context.WithTimeout(context.Background(), a.most)
+	defer cancel()
 	out := &Compiled{demands: map[string]*compiled{}, supplies: map[*Supply]quantity.List{}}
 	var all []*compiled
 	for _, d := range demands {
@@ -70,13 +86,30 @@ func (a *Allocator) Compile(demands []*Demand, supplies []*Supply) *Compiled {
 	for key := range distinct {
 		has[key] = quantity.List{}
 	}
-	for _, c := range all {
-		a.countAll(c, distinct)
-	}
 	c := comparison{allocator: a, supplies: distinct, keys: slices.Sorted(maps.Keys(distinct))}
-	for _, group := range c.groups(all) {
-		if !c.countDevices(group, has) {
-			countPods(group, has)
+	a.searchAll(ctx, all, &c)
+	var known, unknown []*compiled
+	for _, d := range all {
+		switch {
+		case !d.isSome:
+			countPods(d, nil, has)
+		case d.hasSets:
+			known = append(known, d)
+		default:
+			unknown = append(unknown, d)
+		}
+	}
+	for _, group := range groups(known) {
+		if !c.countDevices(ctx, group, has) {
+			for _, d := range group {
+				countPods(d, group, has)
+			}
+		}
+	}
+	for _, d := range unknown {
+		countPods(d, slices.Concat(known, unknown), has)
+		for _, other := range known {
+			other.apart = append(other.apart, d.demand.Key)
 		}
 	}
 	for _, s := range supplies {
@@ -85,32 +118,82 @@ func (a *Allocator) Compile(demands []*Demand, supplies []*Supply) *Compiled {
 	return out
 }
 
-func (a *Allocator) countAll(c *compiled, supplies map[string]*Supply) {
-	some := false
-	for _, key := range slices.Sorted(maps.Keys(supplies)) {
-		n := a.count(c.demand, supplies[key])
-		c.counts[key] = n
-		if some = some || n.pods > 0; n.why != "" {
-			c.why = n.why
+// searchAll counts the pods of all demands, and then finds the devices that they allow, as far as
+// there is time.
+func (a *Allocator) searchAll(ctx context.Context, all []*compiled, c *comparison) {
+	order := slices.SortedFunc(slices.Values(all), func(x, y *compiled) int { return cmp.Compare(x.demand.Key, y.demand.Key) })
+	at, _ := slices.BinarySearchFunc(order, a.first, func(d *compiled, key string) int { return cmp.Compare(d.demand.Key, key) })
+	order = slices.Concat(order[at:], order[:at])
+	var late []string
+	for _, d := range order {
+		if !a.countAll(ctx, d, c) {
+			late = append(late, d.demand.Key)
 		}
 	}
-	if some {
-		c.why = ""
+	for _, d := range order {
+		if d.isSome && !a.findSets(ctx, d, c) {
+			late = append(late, d.demand.Key)
+		}
+	}
+	if len(late) > 1 && late[0] == order[0].demand.Key {
+		late = late[1:] // it had its turn
+	}
+	if len(late) > 0 {
+		a.first = late[0]
 	}
 }
 
-// countPods makes each demand of a group a resource of its own.
-func countPods(group []*compiled, has map[string]quantity.List) {
-	for _, c := range group {
-		name := quantity.DevicePrefix + c.demand.String() + "/" + c.demand.Key
-		c.needs = quantity.List{name: 1}
-		for key, n := range c.counts {
-			has[key][name] = int64(n.pods)
+// countAll counts the pods of a demand on all supplies. It is not ok if there was no time.
+func (a *Allocator) countAll(ctx context.Context, d *compiled, c *comparison) (ok bool) {
+	ok = true
+	for _, key := range c.keys {
+		n, known := a.count(ctx, d.demand, c.supplies[key])
+		ok = ok && known
+		d.counts[key] = n
+		if d.isSome = d.isSome || n.pods > 0; n.why != "" {
+			d.why = n.why
 		}
-		for _, other := range group {
-			if other != c {
-				c.apart = append(c.apart, other.demand.Key)
+	}
+	if d.isSome {
+		d.why = ""
+	}
+	return ok
+}
+
+// findSets finds the devices that a demand allows, on all supplies. It is not ok if there was no time.
+func (a *Allocator) findSets(compile context.Context, d *compiled, c *comparison) (ok bool) {
+	of := search{demand: d.demand.Key, isSet: true}
+	if compile.Err() != nil {
+		return false
+	}
+	if a.isSlow(of) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(compile, a.longest)
+	defer cancel()
+	for _, claim := range d.demand.claims {
+		for _, r := range requestsOf(&claim.Spec) {
+			if !r.isAdmin {
+				d.sets = append(d.sets, c.setOf(ctx, d.demand, &r))
 			}
+		}
+	}
+	if d.hasSets = ctx.Err() == nil; d.hasSets {
+		return true
+	}
+	return a.aborted(compile, of)
+}
+
+// countPods makes a demand a resource of its own, and keeps it from others.
+func countPods(c *compiled, others []*compiled, has map[string]quantity.List) {
+	name := quantity.DevicePrefix + c.demand.String() + "/" + c.demand.Key
+	c.needs = quantity.List{name: 1}
+	for key, n := range c.counts {
+		has[key][name] = int64(n.pods)
+	}
+	for _, other := range others {
+		if other != c {
+			c.apart = append(c.apart, other.demand.Key)
 		}
 	}
 }
@@ -128,10 +211,10 @@ type set struct {
 	isKnown bool
 }
 
-func (c *comparison) setOf(d *Demand, r *request) set {
+func (c *comparison) setOf(ctx context.Context, d *Demand, r *request) set {
 	s := set{isKnown: true}
 	for _, key := range c.keys {
-		found, ok := c.allocator.matches(d, r, c.supplies[key])
+		found, ok := c.allocator.matches(ctx, d, r, c.supplies[key])
 		s.devices, s.isKnown = append(s.devices, found), s.isKnown && ok
 	}
 	return s
@@ -154,41 +237,41 @@ func (s *set) meets(o *set) bool {
 }
 
 // groups divides the demands into groups that share no devices.
-func (c *comparison) groups(all []*compiled) (groups [][]*compiled) {
-	type member struct {
-		of   *compiled
-		sets []set
+func groups(all []*compiled) (divided [][]*compiled) {
+	type device struct {
+		supply int
+		name   string
 	}
-	var divided [][]member
-	for _, d := range all {
-		m := member{of: d}
-		for _, claim := range d.demand.claims {
-			for _, r := range requestsOf(&claim.Spec) {
-				if !r.isAdmin {
-					m.sets = append(m.sets, c.setOf(d.demand, &r))
+	owner, in := map[device]int{}, make([]int, len(all)) // in: the group of each demand, by a demand of it
+	find := func(i int) int {
+		for in[i] != i {
+			i = in[i]
+		}
+		return i
+	}
+	for i, d := range all {
+		in[i] = i
+		for _, s := range d.sets {
+			for n, names := range s.devices {
+				for name := range names {
+					if first, ok := owner[device{n, name}]; ok {
+						in[find(first)] = find(i)
+					}
+					owner[device{n, name}] = i
 				}
 			}
 		}
-		joined := []member{m}
-		divided = slices.DeleteFunc(divided, func(group []member) bool {
-			if !slices.ContainsFunc(group, func(o member) bool {
-				return slices.ContainsFunc(m.sets, func(s set) bool { return slices.ContainsFunc(o.sets, func(t set) bool { return s.meets(&t) }) })
-			}) {
-				return false
-			}
-			joined = append(joined, group...)
-			return true
-		})
-		divided = append(divided, joined)
 	}
-	for _, group := range divided {
-		var demands []*compiled
-		for _, m := range group {
-			demands = append(demands, m.of)
+	at := map[int]int{}
+	for i, d := range all {
+		root := find(i)
+		if _, ok := at[root]; !ok {
+			at[root] = len(divided)
+			divided = append(divided, nil)
 		}
-		groups = append(groups, demands)
+		divided[at[root]] = append(divided[at[root]], d)
 	}
-	return groups
+	return divided
 }
 
 // kind is a set of devices that is a resource.
@@ -198,18 +281,20 @@ type kind struct {
 }
 
 // countDevices makes each set of devices that the demands of a group ask for a resource. It returns
-// false, and has changed nothing, where that would not be exact.
-func (c *comparison) countDevices(group []*compiled, has map[string]quantity.List) bool {
+// false, and has changed nothing, where that would not be exact, or there is no time.
+func (c *comparison) countDevices(ctx context.Context, group []*compiled, has map[string]quantity.List) bool {
 	var kinds []kind
 	needs := make([]quantity.List, len(group))
 	for i, g := range group {
 		needs[i] = quantity.List{}
+		sets := g.sets
 		for _, claim := range g.demand.claims {
 			for _, r := range requestsOf(&claim.Spec) {
-				s := c.setOf(g.demand, &r)
-				if !r.isPlain || !s.isKnown {
+				if !r.isPlain || !sets[0].isKnown || ctx.Err() != nil {
 					return false
 				}
+				s := sets[0]
+				sets = sets[1:]
 				at := slices.IndexFunc(kinds, func(k kind) bool { return k.equal(&s) })
 				if at < 0 {
 					if slices.ContainsFunc(kinds, func(k kind) bool { return k.meets(&s) }) {

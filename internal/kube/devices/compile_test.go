@@ -278,7 +278,7 @@ func TestPlannedPodsAreAllocated(t *testing.T) {
 				state = next
 			}
 			for _, d := range demands {
-				if len(pods) == 0 && a.count(d, s).pods > 0 && !c.Needs(d).Fits(c.Has(s)) {
+				if n, _ := a.count(t.Context(), d, s); len(pods) == 0 && n.pods > 0 && !c.Needs(d).Fits(c.Has(s)) {
 					t.Fatalf("%s fits on the empty node, and is refused", d)
 				}
 			}

@@ -5,13 +5,16 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -24,6 +27,8 @@ type deviceIndex struct {
 	listeners *listeners
 	// provided returns the devices that the provider says an instance type has; nil: it never does.
 	provided func(class cloud.ClassRef, instanceType string) []resourceapi.ResourceSliceSpec
+	// onRequest are the drivers whose devices a node has only if it is launched for pods that claim some.
+	onRequest []string
 
 	classes   map[string]*resourceapi.DeviceClass
 	claims    map[types.NamespacedName]*resourceapi.ResourceClaim
@@ -48,13 +53,18 @@ type typeOfPool struct{ pool, instanceType string }
 
 // knownTemplate is a template, and what it was made from.
 type knownTemplate struct {
-	from   string
-	supply *devices.Supply
+	// learned is what nodes showed; from says which nodes, empty: none did. said is what the provider
+	// said last.
+	from          string
+	learned, said []resourceapi.ResourceSliceSpec
+	// supply is that of a node that is launched for whatever pods claim, unasked that of one launched
+	// for pods that claim no devices on request. nil: it has none.
+	supply, unasked *devices.Supply
 }
 
 func newDeviceIndex(opts *Options, l *listeners) *deviceIndex {
 	return &deviceIndex{
-		listeners: l, provided: opts.Devices,
+		listeners: l, provided: opts.Devices, onRequest: opts.DriversOnRequest,
 		classes: map[string]*resourceapi.DeviceClass{}, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{},
 		templates: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{},
 		slices:    map[string]map[string]*resourceapi.ResourceSlice{}, nodeOf: map[string]string{}, roaming: map[string]bool{},
@@ -187,7 +197,7 @@ func (x *deviceIndex) learn(nodes []*node) {
 			other = names[1]
 		}
 		specs := devices.Learn(names[0], x.slicesOf(names[0]), other, x.slicesOf(other))
-		x.templatesOf[key] = knownTemplate{from, devices.TemplateOf(specs)}
+		x.templatesOf[key] = knownTemplate{from: from, learned: specs}
 	}
 }
 
@@ -200,27 +210,61 @@ func (x *deviceIndex) isComplete(node string) bool {
 	return !slices.ContainsFunc(of, func(s *resourceapi.ResourceSlice) bool { return !devices.Complete(s.Spec.Driver, of) })
 }
 
-// templateOf returns the devices that nodes of an instance type will have; nil: none are known.
+// templateOf returns the devices that nodes of an instance type will have; nil: none are known. What
+// nodes showed comes before what the provider says, other than of devices on request.
 func (x *deviceIndex) templateOf(class cloud.ClassRef, key typeOfPool) *devices.Supply {
-	if known, ok := x.templatesOf[key]; ok {
+	known := x.templatesOf[key]
+	var said []resourceapi.ResourceSliceSpec
+	if x.provided != nil {
+		said = x.provided(class, key.instanceType)
+	}
+	if len(known.learned)+len(said) == 0 {
+		delete(x.templatesOf, key)
+		return nil
+	}
+	if known.supply != nil && areSame(known.said, said) {
 		return known.supply
 	}
-	if x.provided == nil {
-		return nil
+	specs := said
+	if len(known.learned) > 0 {
+		specs = slices.DeleteFunc(slices.Clone(said), func(s resourceapi.ResourceSliceSpec) bool { return !slices.Contains(x.onRequest, s.Driver) })
+		isSaid := func(s resourceapi.ResourceSliceSpec) bool {
+			return slices.ContainsFunc(specs, func(o resourceapi.ResourceSliceSpec) bool { return o.Driver == s.Driver })
+		}
+		specs = append(specs, slices.DeleteFunc(slices.Clone(known.learned), isSaid)...)
 	}
-	specs := x.provided(class, key.instanceType)
-	if len(specs) == 0 {
-		return nil
+	unasked := slices.DeleteFunc(slices.Clone(specs), func(s resourceapi.ResourceSliceSpec) bool { return slices.Contains(x.onRequest, s.Driver) })
+	known.said, known.supply, known.unasked = said, devices.TemplateOf(specs), nil
+	if len(unasked) > 0 {
+		known.unasked = devices.TemplateOf(unasked)
 	}
-	supply := devices.TemplateOf(specs)
-	x.templatesOf[key] = knownTemplate{"the provider", supply}
-	return supply
+	x.templatesOf[key] = known
+	return known.supply
+}
+
+// areSame reports whether a provider says the same again. It need not compare what is in one place.
+func areSame(a, b []resourceapi.ResourceSliceSpec) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || equality.Semantic.DeepEqual(a, b))
+}
+
+// templateOfNode returns the devices that a starting node will have, by what it was launched for.
+func (x *deviceIndex) templateOfNode(n *node, template *devices.Supply) *devices.Supply {
+	known := x.templatesOf[typeOfPool{n.view.Pool, n.view.Labels[label.InstanceType]}]
+	if template == nil || template != known.supply || n.claim == nil {
+		return template
+	}
+	asked := strings.Split(n.claim.object.Annotations[karpenterv1.RequestedDRADriversAnnotationKey], ",")
+	if slices.ContainsFunc(x.onRequest, func(driver string) bool { return !slices.Contains(asked, driver) }) {
+		return known.unasked
+	}
+	return template
 }
 
 // supplyOf returns the devices of a node: those that it shows, or those that it will show while it is
 // starting; nil: none.
 func (x *deviceIndex) supplyOf(n *node, template *devices.Supply, allocated *devices.Allocated) *devices.Supply {
 	of := x.slicesOf(n.name)
+	template = x.templateOfNode(n, template)
 	if !n.view.Initialized && template != nil && !template.IsPublished(of) {
 		return template
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	// Devices returns the devices that the provider says an instance type has, as drivers will publish
 	// them; nil: it knows none.
 	Devices func(class cloud.ClassRef, instanceType string) []resourceapi.ResourceSliceSpec
+	// DriversOnRequest are the drivers whose devices a node has only if it is launched for pods that
+	// claim some.
+	DriversOnRequest []string
 }
 
 // Store is the mirror. Its methods may be called from any goroutine.

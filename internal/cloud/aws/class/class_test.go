@@ -166,6 +166,11 @@ func TestValidate(t *testing.T) {
 			}
 		}
 	}
+	shares := func(mode string, gate bool) func(*awsv1.EC2NodeClass, *class.Facts) {
+		return func(c *awsv1.EC2NodeClass, f *class.Facts) {
+			c.Annotations, f.NVIDIADevices = map[string]string{awsv1.AnnotationNVIDIASharing: mode}, gate
+		}
+	}
 	for name, tc := range map[string]struct {
 		spec             string
 		change           func(*awsv1.EC2NodeClass, *class.Facts)
@@ -180,6 +185,10 @@ func TestValidate(t *testing.T) {
 		"an expression that is not one":      {spec: "{" + images + "kubelet: {maxPods: instance_type}}", want: `KubeletExpressionInvalid: spec.kubelet.maxPods: expression "instance_type": gives a string`, settled: true},
 		"a kubelet of another family":        {spec: "{amiFamily: AL2, kubelet: {serializeImagePulls: false}}", want: "UnsupportedKubeletConfiguration: spec.kubelet.serializeImagePulls: family AL2 cannot set it", settled: true},
 		"user data that cannot be read":      {spec: "{amiFamily: Bottlerocket, userData: not toml}", want: "InvalidUserData: spec.userData: not TOML", settled: true},
+		"GPUs shared in a way that is none":  {spec: "{" + images + "}", change: shares("0", true), want: `NVIDIAConsumableCapacityInvalid: karpenter.k8s.aws/nvidia-consumable-capacity: "0" is none of disabled,`, settled: true},
+		"GPUs shared without the gate":       {spec: "{" + images + "}", change: shares("memory", false), want: "DRADisabled: karpenter.k8s.aws/nvidia-consumable-capacity needs the feature gate DRANVIDIAGPU", settled: true},
+		"GPUs shared":                        {spec: "{" + images + "}", change: shares("4", true)},
+		"GPUs not shared, without the gate":  {spec: "{" + images + "}", change: shares("disabled", false)},
 		"no subnet, and no image yet": {spec: "{" + images + "}", change: func(c *awsv1.EC2NodeClass, f *class.Facts) {
 			unready("SubnetsReady", "False")(c, f)
 			unready("AMIsReady", "Unknown")(c, f)

@@ -11,6 +11,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/family"
+	"github.com/dovetail-sh/dovetail/internal/cloud/aws/instance"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/userdata"
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
@@ -27,6 +28,8 @@ const (
 	ReasonUserData            = "InvalidUserData"
 	ReasonDependencies        = "DependenciesNotReady"
 	ReasonTags                = "TagValidationFailed"
+	ReasonSharing             = "NVIDIAConsumableCapacityInvalid"
+	ReasonDRADisabled         = "DRADisabled"
 	reasonTypes               = "InstanceTypesNotKnown"
 )
 
@@ -37,6 +40,8 @@ type Facts struct {
 	CIDRError error
 	// Expressions says that the feature gate NodeClassCEL is on.
 	Expressions bool
+	// NVIDIADevices says that the feature gate DRANVIDIAGPU is on.
+	NVIDIADevices bool
 	// Instances are all types, as expressions see them.
 	InstanceTypes []kubelet.InstanceType
 }
@@ -63,6 +68,9 @@ func Validate(c *awsv1.EC2NodeClass, f *Facts) Verdict {
 	}
 	if _, err := userdata.Make(&userdata.Node{Family: family.Of(&c.Spec), Custom: deref(c.Spec.UserData)}); err != nil {
 		return Verdict{Reason: ReasonUserData, Message: err.Error(), Settled: true}
+	}
+	if v := validateSharing(c, f); v.Reason != "" {
+		return v
 	}
 	if v := validateDependencies(c); v.Reason != "" {
 		return v
@@ -95,6 +103,19 @@ func validateKubelet(c *awsv1.EC2NodeClass, f *Facts) (*kubelet.Config, Verdict)
 		return nil, Verdict{Reason: ReasonKubeletUnsupported, Message: err.Error(), Settled: true}
 	}
 	return config, Verdict{}
+}
+
+// validateSharing refuses a way to share GPUs that is none, or that nothing would heed.
+func validateSharing(c *awsv1.EC2NodeClass, f *Facts) Verdict {
+	sharing, err := instance.ParseSharing(c.Annotations[awsv1.AnnotationNVIDIASharing])
+	switch {
+	case err != nil:
+		return Verdict{Reason: ReasonSharing, Message: err.Error(), Settled: true}
+	case sharing.IsShared() && !f.NVIDIADevices:
+		return Verdict{Reason: ReasonDRADisabled, Message: awsv1.AnnotationNVIDIASharing + " needs the feature gate DRANVIDIAGPU", Settled: true}
+	default:
+		return Verdict{}
+	}
 }
 
 // validateDependencies looks at the conditions that say whether there is what the class
