@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/bench/generate"
 )
 
 // settings are what the command line says.
@@ -27,6 +29,7 @@ type settings struct {
 	limit     time.Duration
 	seed      uint64
 	write     string
+	halfHours int // of the week
 }
 
 // limitDefault bounds one process: Karpenter would take an hour for some scenarios.
@@ -42,9 +45,13 @@ func main() {
 	flag.DurationVar(&s.limit, "limit", limitDefault, "end a process that has used so much CPU time, and say so")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the generated scenarios")
 	flag.StringVar(&s.write, "write", "", "write the generated scenarios to this directory, and do nothing else")
+	flag.IntVar(&s.halfHours, "half-hours", generate.WeekSteps, "play only so many half hours of the week")
 	flag.Parse()
 	var err error
-	if s.only, err = regexp.Compile(only); err == nil {
+	if s.only, err = regexp.Compile(only); err == nil && (s.halfHours < 1 || s.halfHours > generate.WeekSteps) {
+		err = fmt.Errorf("-half-hours is %d, must be 1 to %d", s.halfHours, generate.WeekSteps)
+	}
+	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		err = bench(ctx, s)
@@ -92,7 +99,7 @@ func bench(ctx context.Context, s settings) error {
 	var ours, theirs *week
 	if s.only.MatchString(weekName) && !s.quick {
 		fmt.Fprintf(os.Stderr, "%s\n", weekName)
-		if ours, theirs, err = weeks(ctx, r, dir, s.seed); err != nil {
+		if ours, theirs, err = weeks(ctx, r, dir, s); err != nil {
 			return fmt.Errorf("%s: %w", weekName, err)
 		}
 	}

@@ -44,7 +44,7 @@ one after the other. Every plan of both is judged by `+"`internal/decision/scena
 	writePrices(&b, packed)
 	writeCosts(&b, packed, s)
 	writeConsolidation(&b, moved)
-	writeWeek(&b, r.ours, r.theirs)
+	writeWeek(&b, r.ours, r.theirs, s.halfHours)
 	writeBaseline(&b, packed)
 	b.WriteString(howTo)
 	return b.String(), nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-sh/dovetail/bench/generate"
 	"github.com/dovetail-sh/dovetail/bench/measure"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
@@ -52,7 +53,7 @@ func TestReport(t *testing.T) {
 	writePrices(&b, rows)
 	writeCosts(&b, rows, settings{limit: 10 * time.Minute})
 	writeConsolidation(&b, []row{{name: "p3-consolidate-100", pods: 692, nodes: 100, before: 47.8, consolidates: true, dovetail: moved(15, 400, ""), karpenter: moved(16, 800, "cut off")}})
-	writeWeek(&b, &week{dollars: 400, bound: 380, evictions: 12, launched: 30, nodesMost: 20, least: 8}, &week{dollars: 700, evictions: 20, launched: 25, nodesMost: 21, least: 9, waited: 2})
+	writeWeek(&b, &week{dollars: 400, bound: 380, evictions: 12, launched: 30, nodesMost: 20, least: 8}, &week{dollars: 700, evictions: 20, launched: 25, nodesMost: 21, least: 9, waited: 2, broken: 3}, generate.WeekSteps)
 	writeBaseline(&b, rows)
 	golden := filepath.Join("testdata", "report.md")
 	if *rewrite {

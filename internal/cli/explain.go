@@ -15,13 +15,16 @@ func newExplain() *cobra.Command {
 	var from journalFlags
 	var output string
 	cmd := &cobra.Command{
-		Use:   "explain POD|NODE|NODECLAIM",
+		Use:   "explain POD|NODE|NODECLAIM|NODEPOOL|CAPACITYBUFFER",
 		Short: "Say why a pod is where it is, and why a node was launched, stays or goes",
 		Long: `Ask the journal of a controller what was decided about a pod, a node or a NodeClaim: the
 target node of a pod, or why no node can take it (the nearest miss of each pool), since
 when, and how often; what a node was launched for, why it stays, or why it is removed.
+Of a NodePool: what was launched from it, and how one with replicas came to its number of
+nodes, or why it is short of some. Of a CapacityBuffer: where it has room, or why it has none.
 
-The name is NAME, NAMESPACE/NAME of a pod, or pod/NAME, node/NAME, nodeclaim/NAME.
+The name is NAME, NAMESPACE/NAME of a pod, or pod/NAME, node/NAME, nodeclaim/NAME,
+nodepool/NAME, capacitybuffer/NAME, capacitybuffer/NAMESPACE/NAME.
 
 The journal is read from the controller's debug port, which answers on its loopback address
 only. To reach it:
@@ -30,6 +33,8 @@ With --journal it is read from a file instead.`,
 		Example: `  dovetail explain pod/web-7x2kq
   dovetail explain shop/web-7x2kq --address http://localhost:9090
   dovetail explain node/general-9f6mz --journal /var/lib/dovetail
+  dovetail explain nodepool/baseline
+  dovetail explain capacitybuffer/shop/headroom
   dovetail explain web-7x2kq -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

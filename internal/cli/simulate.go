@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
+	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
 // Exit statuses of simulate, besides 0.
@@ -39,17 +40,23 @@ Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Job
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
 launched comes from the catalog.
 
+With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
+table says for how many pods of each there is room, for how many nodes are launched, and why
+there is none for the others. With StaticCapacity=true, NodePools with replicas have the
+nodes that they are missing, and pods may go there.
+
 With --consolidate, say instead which nodes that run would be removed or replaced to
 make them cheaper, step by step, what that saves, and why the others stay.
 
-The exit status is 0 when every pod found a place, 3 when one was refused, 2 when the
-input is wrong.`,
+The exit status is 0 when every pod and every chunk of a buffer found a place, 3 when one
+was refused, 2 when the input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
   dovetail simulate --scenario cluster.json --output json > plan.json
   dovetail simulate -f pools.yaml -f manifests/ --catalog ec2
   dovetail simulate --scenario cluster.json --prove
   dovetail simulate --live --kubeconfig ~/.kube/config
-  dovetail simulate --consolidate --live`,
+  dovetail simulate --consolidate --live
+  dovetail simulate -f manifests/ --feature-gates CapacityBuffer=true`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != simulate.Table && output != simulate.JSON {
@@ -71,11 +78,7 @@ input is wrong.`,
 			return simulateLaunches(cmd, c, output)
 		},
 	}
-	cmd.Flags().StringVar(&input.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
-	cmd.Flags().StringSliceVarP(&input.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
-	cmd.Flags().StringVar(&input.catalog, "catalog", "kwok", "what can be launched for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
-	cmd.Flags().BoolVar(&input.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
-	cmd.Flags().StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	input.addFlags(cmd)
 	cmd.Flags().BoolVar(&saves, "consolidate", false, "say what would make the nodes that run cheaper")
 	cmd.Flags().Float64Var(&evictionHourly, "consolidation-eviction-hourly-dollars", 0, "with --consolidate: dollars per hour that evicting a pod must save; 0: a quarter of what the average pod costs")
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "the older name of --consolidation-eviction-hourly-dollars")
@@ -117,8 +120,18 @@ func simulateLaunches(cmd *cobra.Command, c simulate.Case, output string) error 
 // simulateInput says where the question comes from.
 type simulateInput struct {
 	scenario, catalog, kubeconfig string
+	gates                         string
 	manifests                     []string
 	live                          bool
+}
+
+func (in *simulateInput) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&in.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
+	cmd.Flags().StringSliceVarP(&in.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
+	cmd.Flags().StringVar(&in.catalog, "catalog", "kwok", "what can be launched for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
+	cmd.Flags().BoolVar(&in.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
+	cmd.Flags().StringVar(&in.gates, "feature-gates", "", "with -f or --live: the controller's, of which CapacityBuffer and StaticCapacity decide something here; Name=true|false, comma separated")
+	cmd.Flags().StringVar(&in.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
 }
 
 // sources returns how many places were named; there must be one.
@@ -140,6 +153,11 @@ func (in *simulateInput) read(ctx context.Context) (simulate.Case, error) {
 	if err != nil {
 		return simulate.Case{}, err
 	}
+	on, err := (&operator.Settings{FeatureGates: in.gates}).Gates()
+	if err != nil {
+		return simulate.Case{}, err
+	}
+	types.Gates = simulate.Gates{CapacityBuffer: on["CapacityBuffer"], StaticCapacity: on["StaticCapacity"]}
 	if !in.live {
 		return simulate.Manifests(in.manifests, types, time.Now())
 	}

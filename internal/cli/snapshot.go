@@ -22,8 +22,8 @@ func newSnapshot() *cobra.Command {
 		Use:   "snapshot",
 		Short: "Write the objects that decide about launches to a file, for simulate",
 		Long: `Read from a cluster the objects that affect what is launched, and write them as a list:
-NodePools, NodeClaims, Nodes, Pods, DaemonSets, PodDisruptionBudgets, Namespaces, and those
-of volumes. The cluster is only read.
+NodePools, NodeClaims, Nodes, Pods, DaemonSets, PodDisruptionBudgets, Namespaces, those of
+volumes, and CapacityBuffers with the workloads that they name. The cluster is only read.
 
 Images, commands, environment, secrets, configuration and annotations that no autoscaler
 reads are left out. Names and labels are in it. With --redact those that people chose are

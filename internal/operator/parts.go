@@ -234,7 +234,7 @@ func (p *Parts) optional(claims *lifecycle.Controller, provisioner *provisioning
 		loops = append(loops, buffers)
 	}
 	if isStatic {
-		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.log("static")})
+		loops = append(loops, &static.Controllers{Client: c, Launcher: launcher(), Synced: p.synced, Metrics: p.Metrics, Log: p.log("static"), Journal: p.Journal})
 	}
 	if p.gate("PodDeletionCostManagement") {
 		loops = append(loops, &deletioncost.Controllers{Client: c, Mirror: p.mirror, Synced: p.synced, Metrics: p.Metrics})

@@ -22,6 +22,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	core "github.com/dovetail-sh/dovetail/internal/core/static"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -44,6 +46,8 @@ type Controllers struct {
 	Synced   func() bool
 	Metrics  *observe.Metrics
 	Log      *slog.Logger
+	// Journal keeps the decisions; nil: nobody does.
+	Journal *journal.Journal
 
 	removed map[string]bool   // claims that were deleted, until a snapshot shows it
 	blocked map[string]string // by pool: why launches were blocked when it was last provisioned
@@ -86,7 +90,8 @@ func (c *Controllers) provision(ctx context.Context, np *karpenterv1.NodePool) (
 	if !translate.Static(np) || np.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	next, ok := c.next(c.Launcher.Snapshot(), np)
+	snap := c.Launcher.Snapshot()
+	next, ok := c.next(snap, np)
 	if !ok {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
@@ -98,6 +103,9 @@ func (c *Controllers) provision(ctx context.Context, np *karpenterv1.NodePool) (
 	launched, err := c.Launcher.Launch(ctx, &plan.Plan{At: next.At, Launches: next.Launches})
 	if errors.Is(err, apply.ErrOvertaken) {
 		return reconcile.Result{RequeueAfter: soon}, nil
+	}
+	if len(next.Launches) > 0 || !next.Blocked.IsYes() {
+		c.keep(snap, &next, launched, err)
 	}
 	for _, l := range launched {
 		c.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, np.Name, "false").Inc()
@@ -142,7 +150,27 @@ func (c *Controllers) deprovision(ctx context.Context, np *karpenterv1.NodePool)
 	for _, r := range next.Removals {
 		errs = append(errs, c.remove(ctx, r))
 	}
-	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(errs...)
+	err := errors.Join(errs...)
+	if len(next.Removals) > 0 {
+		c.keep(snap, &next, nil, err)
+	}
+	return reconcile.Result{RequeueAfter: checkEvery}, err
+}
+
+// keep hands a decision about a pool to the journal, with what became of it.
+func (c *Controllers) keep(snap *cluster.Snapshot, next *plan.Scaling, launched []apply.Launched, err error) {
+	d := &record.Decision{Loop: record.Static, Snapshot: core.Part(snap, next.Pool), Scaling: *next}
+	claims := make(map[*plan.Launch]string, len(launched))
+	for _, l := range launched {
+		claims[l.Launch] = l.Claim.Name
+	}
+	for i := range next.Launches {
+		d.Claims = append(d.Claims, claims[&next.Launches[i]])
+	}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	c.Journal.Add(d)
 }
 
 // next decides about a pool. It returns false if the mirror does not show yet what has changed.

@@ -43,6 +43,21 @@ func Next(snap *cluster.Snapshot, name string) plan.Scaling {
 	return out
 }
 
+// Part returns the part of a snapshot that Next reads for a pool, and all that need be kept of the
+// decision: the pool and its nodes.
+func Part(snap *cluster.Snapshot, name string) *cluster.Snapshot {
+	part := &cluster.Snapshot{At: snap.At}
+	if pool, ok := snap.PoolByName(name); ok {
+		part.Pools = []cluster.Pool{*pool}
+	}
+	for i := range snap.Nodes {
+		if snap.Nodes[i].Pool == name {
+			part.Nodes = append(part.Nodes, snap.Nodes[i])
+		}
+	}
+	return part
+}
+
 // launch adds the launches that are missing, as far as the pool can launch.
 func launch(out *plan.Scaling, pool *cluster.Pool, count Count) {
 	if pool.Unready != "" {

@@ -38,6 +38,25 @@ func nodeOf(name string, change func(*cluster.Node)) cluster.Node {
 	return n
 }
 
+// TestPartIsAllThatIsRead: the part of a snapshot that is kept of a decision gives the same one.
+func TestPartIsAllThatIsRead(t *testing.T) {
+	t.Parallel()
+	for replicas := range 5 {
+		other := fixed(7)
+		other.Name = "other"
+		snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{other, fixed(replicas)}, Nodes: []cluster.Node{
+			nodeOf("a", nil), nodeOf("b", func(n *cluster.Node) { n.Reschedulable = []cluster.ReschedulablePod{{}} }), nodeOf("c", func(n *cluster.Node) { n.Pool = "other" }),
+		}}
+		part := static.Part(snap, "fixed")
+		if diff := cmp.Diff(static.Next(snap, "fixed"), static.Next(part, "fixed")); diff != "" {
+			t.Errorf("with %d replicas (-whole +part):\n%s", replicas, diff)
+		}
+		if len(part.Nodes) != 2 || len(part.Pools) != 1 {
+			t.Errorf("the part has %d nodes and %d pools", len(part.Nodes), len(part.Pools))
+		}
+	}
+}
+
 func TestWhatIsMissingIsLaunchedFromTheTemplate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -17,42 +17,47 @@ import (
 
 // Kinds of what can be asked about.
 const (
-	KindPod   = "pod"
-	KindNode  = "node"
-	KindClaim = "nodeclaim"
+	KindPod    = "pod"
+	KindNode   = "node"
+	KindClaim  = "nodeclaim"
+	KindPool   = "nodepool"
+	KindBuffer = "capacitybuffer"
 )
 
 // Subject is what is asked about. Kind is one of the above or empty: whatever has the
-// name. Namespace is of pods; empty: any.
+// name, but for a NodePool. Namespace is of pods and CapacityBuffers; empty: any.
 type Subject struct {
 	Kind, Namespace, Name string
 }
 
 // ParseSubject reads what a person asks about: NAME, NAMESPACE/NAME of a pod, or a kind
-// before either: pod/NAME, pod/NAMESPACE/NAME, node/NAME, nodeclaim/NAME.
+// before either: pod/NAME, pod/NAMESPACE/NAME, node/NAME, nodeclaim/NAME, nodepool/NAME,
+// capacitybuffer/NAME, capacitybuffer/NAMESPACE/NAME.
 func ParseSubject(text string) (Subject, error) {
 	parts := strings.Split(text, "/")
 	kinds := map[string]string{
 		"pod": KindPod, "pods": KindPod, "po": KindPod, "node": KindNode, "nodes": KindNode, "no": KindNode,
 		"nodeclaim": KindClaim, "nodeclaims": KindClaim, "claim": KindClaim,
+		"nodepool": KindPool, "nodepools": KindPool, "pool": KindPool,
+		"capacitybuffer": KindBuffer, "capacitybuffers": KindBuffer, "buffer": KindBuffer,
 	}
 	kind := ""
 	if len(parts) > 1 && kinds[parts[0]] != "" {
 		kind, parts = kinds[parts[0]], parts[1:]
 	}
-	if slices.Contains(parts, "") || len(parts) > 2 || len(parts) == 2 && kind != "" && kind != KindPod {
-		return Subject{}, fmt.Errorf("%q names nothing: give NAME, NAMESPACE/NAME, pod/NAME, node/NAME or nodeclaim/NAME", text)
+	if slices.Contains(parts, "") || len(parts) > 2 || len(parts) == 2 && kind != "" && kind != KindPod && kind != KindBuffer {
+		return Subject{}, fmt.Errorf("%q names nothing: give NAME, NAMESPACE/NAME, pod/NAME, node/NAME, nodeclaim/NAME, nodepool/NAME or capacitybuffer/NAME", text)
 	}
 	if len(parts) == 2 {
-		return Subject{KindPod, parts[0], parts[1]}, nil
+		return Subject{cmp.Or(kind, KindPod), parts[0], parts[1]}, nil
 	}
 	return Subject{Kind: kind, Name: parts[0]}, nil
 }
 
-// Answer is all that a journal knows of one pod, node or NodeClaim.
+// Answer is all that a journal knows of one pod, node, NodeClaim, NodePool or CapacityBuffer.
 type Answer struct {
 	Kind string `json:"kind"`
-	// Name is that of the pod, with its namespace, or of the node or NodeClaim as it was asked for.
+	// Name is that of the pod or CapacityBuffer, with its namespace, or of the node or NodeClaim as it was asked for.
 	Name  string `json:"name"`
 	Node  string `json:"node,omitempty"`
 	Claim string `json:"claim,omitempty"`
@@ -82,7 +87,7 @@ type Say struct {
 func (f *File) Explain(s Subject) ([]Answer, error) {
 	x := &explainer{subject: s, answers: map[string]*Answer{}}
 	// A node has two names, its own and its NodeClaim's; the decision that launched it knows the latter.
-	for i := len(f.Decisions) - 1; i >= 0 && x.alias == "" && s.Kind != KindPod; i-- {
+	for i := len(f.Decisions) - 1; i >= 0 && x.alias == "" && x.about(KindNode, KindClaim); i-- {
 		if ok, err := x.open(&f.Decisions[i]); err != nil {
 			return nil, err
 		} else if ok {
@@ -97,6 +102,8 @@ func (f *File) Explain(s Subject) ([]Answer, error) {
 		if ok {
 			x.pods()
 			x.nodes()
+			x.pool()
+			x.buffers()
 		}
 	}
 	for i := range f.Refusals {
@@ -136,9 +143,14 @@ func (x *explainer) open(e *Entry) (ok bool, err error) {
 	return err == nil, err
 }
 
+// about reports whether things of one of the kinds are asked about.
+func (x *explainer) about(kinds ...string) bool {
+	return x.subject.Kind == "" || slices.Contains(kinds, x.subject.Kind)
+}
+
 // pods looks at what was decided about pods of the name.
 func (x *explainer) pods() {
-	if x.subject.Kind != "" && x.subject.Kind != KindPod {
+	if !x.about(KindPod) {
 		return
 	}
 	p := &x.decision.Plan
@@ -229,7 +241,7 @@ func (x *explainer) say(a *Answer, what string, details ...string) {
 
 // remembered takes a refusal in of which the decisions may be gone.
 func (x *explainer) remembered(r *Refused) {
-	if x.subject.Kind != "" && x.subject.Kind != KindPod {
+	if !x.about(KindPod) {
 		return
 	}
 	a := x.pod(r.Pod())
@@ -309,13 +321,19 @@ func because(err string) string {
 
 // price says what a launch costs and what the choice was.
 func (x *explainer) price(l *plan.Launch) string {
-	if len(l.Types) == 0 {
+	return cheapest(l, " that hold its pods")
+}
+
+// cheapest says what a launch costs, and of how many types, which are what, that is the cheapest.
+func cheapest(l *plan.Launch, are string) string {
+	switch len(l.Types) {
+	case 0:
 		return ""
+	case 1:
+		return fmt.Sprintf("%s at $%.4f per hour, the one type%s", l.Types[0], l.PriceHourly, strings.Replace(are, "hold", "holds", 1))
+	default:
+		return fmt.Sprintf("%s at $%.4f per hour, the cheapest of %d types%s", l.Types[0], l.PriceHourly, len(l.Types), are)
 	}
-	if len(l.Types) == 1 {
-		return fmt.Sprintf("%s at $%.4f per hour, the one type that holds its pods", l.Types[0], l.PriceHourly)
-	}
-	return fmt.Sprintf("%s at $%.4f per hour, the cheapest of %d types that hold its pods", l.Types[0], l.PriceHourly, len(l.Types))
 }
 
 func others(pods int) string {

@@ -12,13 +12,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/static"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
 // TestStories runs the stories in testdata: "cluster" describes one, "provision after=1m"
 // and "disrupt after=1m" let the core decide about it so long after the last decision,
-// with claims=a,b for the launches, "explain pod/x" asks the journal of all that.
+// "scale after=1m pool=x" about a static pool, with claims=a,b for the launches, "explain pod/x"
+// asks the journal of all that.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -31,7 +33,7 @@ func TestStories(t *testing.T) {
 					d.Fatalf(t, "%v", err)
 				}
 				return ""
-			case "provision", "disrupt":
+			case "provision", "disrupt", "scale":
 				return s.decide(t, d)
 			case "explain":
 				return s.explain(t, d)
@@ -62,12 +64,18 @@ func (s *stage) decide(t *testing.T, d *datadriven.TestData) string {
 	snap := *s.snap
 	snap.At = s.at
 	decision := &record.Decision{Loop: record.Provisioning, Snapshot: &snap}
-	if d.Cmd == "provision" {
-		decision.Plan = pack.Solve(&snap, decision.Pack)
-	} else {
+	switch d.Cmd {
+	case "provision":
+		decision.Plan = pack.Decide(&snap, decision.Pack)
+	case "disrupt":
 		decision.Loop = record.Disruption
 		decision.Disrupt.Repair = disrupt.Repair{On: true, CanReboot: true}
 		decision.Disruption, _ = disrupt.Propose(&snap, decision.Memory, decision.Disrupt)
+	default:
+		pool := ""
+		d.ScanArgs(t, "pool", &pool)
+		decision.Loop, decision.Scaling = record.Static, static.Next(&snap, pool)
+		decision.Snapshot = static.Part(&snap, pool)
 	}
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "claims" {

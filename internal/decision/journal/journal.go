@@ -14,12 +14,14 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +37,8 @@ const (
 	decisionsMax = 4096
 	// refusalsMax bounds how many refusals are remembered.
 	refusalsMax = 10_000
+	// askersMax bounds of how many static pools it is remembered what was decided last.
+	askersMax = 1000
 	// sameEvery is how often it is written to disk that a decision still stands.
 	sameEvery = time.Minute
 	// idleEvery is how often a decision to do nothing is kept at most, when only the reasons
@@ -76,9 +80,17 @@ type Journal struct {
 	kept     []kept     // oldest first
 	bytes    int64
 	nextID   int64
-	loops    map[record.Loop]*last
+	last     map[asker]*last
 	refusals *refusals
 }
+
+// asker is who decides about the same thing again and again: a loop, or of the static loops one pool.
+type asker struct {
+	loop record.Loop
+	pool string
+}
+
+func askerOf(d *record.Decision) asker { return asker{d.Loop, d.Scaling.Pool} }
 
 // kept is one decision in memory. Its line says nothing of how often it was come to again.
 type kept struct {
@@ -86,7 +98,7 @@ type kept struct {
 	line []byte
 }
 
-// last is the newest decision of a loop.
+// last is the newest decision of an asker.
 type last struct {
 	id      int64
 	essence uint64
@@ -103,7 +115,7 @@ type last struct {
 func Open(opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts, queue: make(chan *record.Decision, queueMax), nextID: 1,
-		loops: map[record.Loop]*last{}, refusals: newRefusals(refusalsMax),
+		last: map[asker]*last{}, refusals: newRefusals(refusalsMax),
 	}
 	if opts.Dir == "" {
 		return j, nil
@@ -150,9 +162,7 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, loop := range []record.Loop{record.Provisioning, record.Disruption} {
-		j.toDisk(j.sameLine(loop))
-	}
+	j.sayAllAgain()
 	if j.disk != nil {
 		j.reported(j.disk.close())
 	}
@@ -194,8 +204,12 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 		return Failed, err
 	}
 	j.nextID++
-	j.toDisk(j.sameLine(d.Loop))
-	j.loops[d.Loop] = &last{id: head.ID, essence: hash.Sum64(), idle: idle(d), at: d.At(), written: d.At()}
+	j.toDisk(j.sameLine(askerOf(d)))
+	if len(j.last) >= askersMax { // most are pools that are gone
+		j.sayAllAgain()
+		clear(j.last)
+	}
+	j.last[askerOf(d)] = &last{id: head.ID, essence: hash.Sum64(), idle: idle(d), at: d.At(), written: d.At()}
 	if d.Loop == record.Provisioning {
 		j.refusals.decided(&d.Plan, d.At())
 	}
@@ -209,12 +223,21 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 	return Written, nil
 }
 
+// sayAllAgain writes to the disk how often each newest decision was come to since that was last
+// written, in the order of the decisions.
+func (j *Journal) sayAllAgain() {
+	all := slices.SortedFunc(maps.Keys(j.last), func(a, b asker) int { return cmp.Compare(j.last[a].id, j.last[b].id) })
+	for _, who := range all {
+		j.toDisk(j.sameLine(who))
+	}
+}
+
 // isKnown says why the decision need not be kept: the loop's newest decision said the
 // same, and that is counted; or both are to do nothing, a moment apart. Empty: keep it.
 func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	l := j.loops[d.Loop]
+	l := j.last[askerOf(d)]
 	switch {
 	case l == nil:
 		return ""
@@ -239,14 +262,14 @@ func (j *Journal) again(d *record.Decision, l *last) {
 		j.refusals.again(1, d.At())
 	}
 	if d.At().Sub(l.written) >= sameEvery {
-		j.toDisk(j.sameLine(d.Loop))
+		j.toDisk(j.sameLine(askerOf(d)))
 	}
 }
 
-// sameLine returns the line that says how often the loop's newest decision was come to
+// sameLine returns the line that says how often an asker's newest decision was come to
 // since that was last written; none if it was not.
-func (j *Journal) sameLine(loop record.Loop) ([]byte, error) {
-	l := j.loops[loop]
+func (j *Journal) sameLine(who asker) ([]byte, error) {
+	l := j.last[who]
 	if l == nil || l.unwritten == 0 {
 		return nil, nil
 	}

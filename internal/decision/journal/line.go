@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -85,14 +87,14 @@ func headOf(d *record.Decision, id int64, version string) Head {
 	p, q := &d.Plan, &d.Disruption
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
-		Placed: len(p.Assignments), Refused: len(p.Refusals), Launches: len(p.Launches), Removals: len(q.Removals),
+		Placed: len(p.Assignments), Refused: len(p.Refusals), Launches: len(p.Launches) + len(d.Scaling.Launches), Removals: len(q.Removals) + len(d.Scaling.Removals),
 		Steps: len(q.Commands), Bound: p.BoundHourly, FleetBound: q.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
 	}
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
 	}
 	prices, going := cluster.NewPrices(d.Snapshot), map[string]bool{}
-	for _, r := range q.Removals {
+	for _, r := range slices.Concat(q.Removals, d.Scaling.Removals) {
 		going[r.Node] = true
 	}
 	for i := range d.Snapshot.Nodes {
@@ -107,6 +109,9 @@ func headOf(d *record.Decision, id int64, version string) Head {
 		}
 	}
 	h.PriceAfter += h.PriceBefore + p.PriceHourly()
+	for i := range d.Scaling.Launches {
+		h.PriceAfter += d.Scaling.Launches[i].PriceHourly
+	}
 	for i := range q.Commands {
 		h.PriceAfter -= q.Commands[i].SavingHourly
 		h.Removals += len(q.Commands[i].Remove)
@@ -148,11 +153,13 @@ func expand(body []byte) ([]byte, error) {
 
 // essence returns what distinguishes a decision from the one before: two decisions of the same
 // essence say the same to whoever reads them. Times and amounts in the reasons for which nodes
-// stay change with every decision, and so do the ids of commands: they do not count.
+// stay change with every decision, and so do the ids of commands: they do not count. NodeClaims of
+// static pools do: they have no pods by which one launch differs from the next.
 func essence(d *record.Decision) []byte {
-	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption}
+	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption, Scaling: d.Scaling}
 	p := &said.Disruption
 	said.Plan.At, said.Plan.BoundHourly, p.At, p.FleetBoundHourly = time.Time{}, 0, time.Time{}, 0
+	said.Scaling.At = time.Time{}
 	p.Blocked = append(p.Blocked[:0:0], p.Blocked...)
 	for i := range p.Blocked {
 		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)
@@ -162,13 +169,22 @@ func essence(d *record.Decision) []byte {
 	for i := range p.Commands {
 		p.Commands[i].ID, p.Commands[i].NotBefore = "", time.Time{}
 	}
-	return append(said.EncodePlan(), string(d.Loop)+d.Error+d.Bug...)
+	out := append(said.EncodePlan(), string(d.Loop)+d.Error+d.Bug...)
+	if d.Loop == record.Static {
+		out = append(out, strings.Join(d.Claims, " ")...)
+	}
+	return out
 }
 
-// idle reports whether a decision is to do nothing.
+// idle reports whether a decision is to do nothing, and refuses nothing.
 func idle(d *record.Decision) bool {
 	p, q := &d.Plan, &d.Disruption
-	return len(p.Assignments)+len(p.Launches)+len(p.Refusals)+len(q.Commands)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.Reboots)+len(q.SoftTaints)+len(q.SoftTaintsOver) == 0 &&
+	for i := range p.Buffers {
+		if !p.Buffers[i].Why.IsYes() {
+			return false
+		}
+	}
+	return d.Loop != record.Static && len(p.Assignments)+len(p.Launches)+len(p.Refusals)+len(q.Commands)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.Reboots)+len(q.SoftTaints)+len(q.SoftTaintsOver) == 0 &&
 		d.Error == "" && d.Bug == ""
 }
 

@@ -13,7 +13,7 @@ const podsNamed = 5
 
 // nodes gathers what was decided about nodes of that name, or whose NodeClaim has it.
 func (x *explainer) nodes() {
-	if x.subject.Kind == KindPod {
+	if !x.about(KindNode, KindClaim) {
 		return
 	}
 	p := &x.decision.Plan
@@ -36,10 +36,30 @@ func (x *explainer) nodes() {
 		}
 	}
 	x.removals()
+	x.scaled()
 	for i := range x.decision.Snapshot.Nodes {
 		n := &x.decision.Snapshot.Nodes[i]
 		if a := x.node(n.Name); a != nil {
 			a.Node, a.Claim, a.Pool, a.Facts = n.Name, n.Claim, n.Pool, facts(n)
+		}
+	}
+}
+
+// scaled looks at what brought a static pool to its number of nodes.
+func (x *explainer) scaled() {
+	s := &x.decision.Scaling
+	for i := range s.Launches {
+		if i >= len(x.decision.Claims) {
+			break
+		}
+		if a := x.node(x.decision.Claims[i]); a != nil {
+			a.Pool = s.Pool
+			x.say(a, "launched as one of "+x.replicas()+" of static pool "+s.Pool, cheapest(&s.Launches[i], ""))
+		}
+	}
+	for _, r := range s.Removals {
+		if a := x.node(r.Node); a != nil {
+			x.say(a, "removed: static pool "+s.Pool+" has more nodes than "+x.replicas())
 		}
 	}
 }

@@ -15,6 +15,7 @@ func Lines(d *Decision) []string {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	sayPlan(say, &d.Plan)
 	sayDisruption(say, &d.Disruption)
+	sayScaling(say, &d.Scaling)
 	for _, v := range d.Plan.Idle {
 		say("pool %s: %s", v.Subject, v)
 	}
@@ -69,6 +70,18 @@ func sayDisruption(say func(string, ...any), p *plan.Disruption) {
 	}
 	for _, v := range p.Blocked {
 		say("node %s: stays: %s: %s", v.Subject, v.Reason, v)
+	}
+}
+
+func sayScaling(say func(string, ...any), s *plan.Scaling) {
+	for i := range s.Launches {
+		sayLaunch(say, "launch", i, &s.Launches[i])
+	}
+	for _, r := range s.Removals {
+		say("node %s: removed: pool %s has too many", r.Node, s.Pool)
+	}
+	if !s.Blocked.IsYes() {
+		say("pool %s: short of %d nodes: %s: %s", s.Pool, s.Missing, s.Blocked.Reason, s.Blocked)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/static"
 )
 
 // Formats of what is written.
@@ -35,6 +36,7 @@ type Loop string
 const (
 	Provisioning Loop = "provisioning"
 	Disruption   Loop = "disruption"
+	Static       Loop = "static"
 )
 
 // Decision is one question to the core and its answer. The zero values of the options
@@ -46,11 +48,13 @@ type Decision struct {
 	Disrupt  disrupt.Options
 	// Memory is what disruption remembered before the decision.
 	Memory disrupt.Memory
-	// Plan is the answer of provisioning, Disruption that of disruption; the other is zero.
+	// Plan is the answer of provisioning, Disruption that of disruption, Scaling that about a static
+	// pool; the others are zero. The pool that Scaling names is part of the question.
 	Plan       plan.Plan
 	Disruption plan.Disruption
-	// Claims are the names of the NodeClaims that the launches of the plan became, in their
-	// order; empty where none was made. Those of steps are not among them.
+	Scaling    plan.Scaling
+	// Claims are the names of the NodeClaims that the launches of the plan or the scaling became, in
+	// their order; empty where none was made. Those of steps are not among them.
 	Claims []string
 	// Took is how long the decision took.
 	Took time.Duration
@@ -90,10 +94,14 @@ func Decode(text []byte) (*Decision, error) {
 // EncodePlan returns the plan of a decision in its written form: equal plans, and no others,
 // give equal bytes.
 func (d *Decision) EncodePlan() []byte {
-	if d.Loop == Disruption {
+	switch d.Loop {
+	case Disruption:
 		return newEncoder().document(planFormat, "plan", &d.Disruption)
+	case Static:
+		return newEncoder().document(planFormat, "plan", &d.Scaling)
+	default:
+		return newEncoder().document(planFormat, "plan", &d.Plan)
 	}
-	return newEncoder().document(planFormat, "plan", &d.Plan)
 }
 
 // Redo asks the core the same question again, and returns the decision with its answer. A
@@ -110,6 +118,8 @@ func (d *Decision) Redo() (again *Decision) {
 		again.Plan = pack.Decide(d.Snapshot, d.Pack)
 	case Disruption:
 		again.Disruption, _ = disrupt.Propose(d.Snapshot, d.Memory, d.Disrupt)
+	case Static:
+		again.Scaling = static.Next(d.Snapshot, d.Scaling.Pool)
 	default:
 		again.Bug = fmt.Sprintf("there is no loop %q", d.Loop)
 	}

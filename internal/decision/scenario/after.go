@@ -2,7 +2,8 @@ package scenario
 
 import "strings"
 
-// After returns the scenario as it is when the steps of a plan have been taken.
+// After returns the scenario as it is when the steps of a plan have been taken. Moves that CheckSteps
+// calls impossible, from or to a node that there is not, are not made.
 func (s *Scenario) After(p *Plan) *Scenario {
 	out := *s
 	pods, nodes := map[string]map[int]int{}, map[string]Node{}
@@ -22,6 +23,9 @@ func (s *Scenario) After(p *Plan) *Scenario {
 			add(Node{Name: l.Name, Type: l.Type, Zone: l.Zone, CapacityType: l.CapacityType, Pool: l.Pool})
 		}
 		for _, m := range p.Steps[i].Moves {
+			if pods[m.From] == nil || pods[m.To] == nil {
+				continue
+			}
 			pods[m.From][m.Group] -= m.Count
 			pods[m.To][m.Group] += m.Count
 		}

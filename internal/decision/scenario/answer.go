@@ -91,7 +91,7 @@ func sharesOf(pods []cluster.PodRef) ([]Share, error) {
 		}
 		count[g]++
 	}
-	var shares []Share
+	shares := []Share{} // a node for chunks of buffers has none
 	for g, n := range count {
 		shares = append(shares, Share{g, n})
 	}

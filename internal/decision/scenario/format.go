@@ -140,6 +140,34 @@ type Plan struct {
 	// Groups are the names of the groups that shares count, where there is no scenario
 	// file that says so.
 	Groups []string `json:"groups,omitempty"`
+	// Buffers and Static are what becomes of CapacityBuffers and of NodePools with replicas, where
+	// there are any. PricePerHour has the nodes for buffers in it, and not those of static pools.
+	Buffers []BufferRoom `json:"buffers,omitempty"`
+	Static  []StaticPool `json:"static,omitempty"`
+}
+
+// BufferRoom is for how many chunks of a CapacityBuffer there is room.
+type BufferRoom struct {
+	Name   string `json:"name"` // namespace/name
+	Chunks int64  `json:"chunks"`
+	// Held are on nodes that there are; nodes are launched for Launched.
+	Held     int `json:"held"`
+	Launched int `json:"launched"`
+	// Says is what the buffer's condition Provisioning would say.
+	Says string `json:"says"`
+}
+
+// StaticPool is what brings a NodePool to its replicas.
+type StaticPool struct {
+	Pool     string `json:"pool"`
+	Replicas int    `json:"replicas"`
+	// Nodes stay, Launched are missing, Removed are too many.
+	Nodes        int     `json:"nodes"`
+	Launched     int     `json:"launched"`
+	Removed      int     `json:"removed"`
+	PricePerHour float64 `json:"pricePerHour"`
+	// Why says why fewer are launched than are missing.
+	Why string `json:"why,omitempty"`
 }
 
 // NewNode is a node to launch.

@@ -14,12 +14,13 @@ import (
 )
 
 // TestBuffersComeNearTheBound: 5,000 pods and 50 buffers of 20 chunks cost at most 1.02 of the lower
-// bound of all of them together, and no more than pods and buffers apart. Pods with rules about each
-// other cost more than the bound, which does not know the rules of chunks' neighbours.
+// bound of all of them together, proven to the end, and no more than pods and buffers apart. Where 4,000 of
+// the pods have rules, a proof that is not carried to the end is 4 % lower.
 func TestBuffersComeNearTheBound(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
-	for name, most := range map[string]float64{"p1b-plain-aws-5000": 1.02, "p1a-diverse-aws-5000": 1.07} {
+	const most = 1.02
+	for _, name := range []string{"p1b-plain-aws-5000", "p1a-diverse-aws-5000"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := Scenario(filepath.Join("testdata", name+".json.gz"), time.Unix(0, 0))
@@ -28,7 +29,7 @@ func TestBuffersComeNearTheBound(t *testing.T) {
 			}
 			alone := pack.Decide(c.Snapshot, pack.Options{})
 			c.Snapshot.Buffers = someBuffers(50, 20)
-			all := pack.Decide(c.Snapshot, pack.Options{})
+			all := pack.Decide(c.Snapshot, pack.Options{Prove: true})
 			buffers := *c.Snapshot
 			buffers.Pending = nil
 			apart := pack.Decide(&buffers, pack.Options{})

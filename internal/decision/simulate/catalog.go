@@ -17,13 +17,13 @@ func CatalogNamed(name string) (Catalog, error) {
 		if err != nil {
 			return Catalog{}, err
 		}
-		return Catalog{kwok.DefaultTypes(), p.Vocabulary()}, nil
+		return Catalog{Types: kwok.DefaultTypes(), Vocabulary: p.Vocabulary()}, nil
 	case "ec2":
 		types, err := ec2catalog.Types()
 		if err != nil {
 			return Catalog{}, err
 		}
-		return Catalog{types, cloud.Vocabulary{WellKnown: ec2catalog.WellKnown(), RestrictedDomains: []string{ec2catalog.Domain}}}, nil
+		return Catalog{Types: types, Vocabulary: cloud.Vocabulary{WellKnown: ec2catalog.WellKnown(), RestrictedDomains: []string{ec2catalog.Domain}}}, nil
 	default:
 		return Catalog{}, fmt.Errorf("there is no catalog %q: it must be kwok or ec2", name)
 	}

@@ -23,10 +23,18 @@ import (
 // podsMax bounds how many pods manifests may ask for together.
 const podsMax = 1_000_000
 
-// Catalog is what can be launched, and the labels that come with it.
+// Catalog is what can be launched, the labels that come with it, and which gates are on.
 type Catalog struct {
 	Types      []*catalog.Type
 	Vocabulary cloud.Vocabulary
+	Gates      Gates
+}
+
+// Gates are the controller's feature gates that decide about launches.
+type Gates struct {
+	// CapacityBuffer: room is kept for CapacityBuffers. StaticCapacity: NodePools with replicas have
+	// that many nodes.
+	CapacityBuffer, StaticCapacity bool
 }
 
 // Manifests returns the case of Kubernetes manifests in files and directories: what
@@ -48,7 +56,7 @@ func Manifests(paths []string, from Catalog, at time.Time) (Case, error) {
 func (m *manifests) question(name string, from Catalog, at time.Time) (Case, error) {
 	vocabulary := translate.NewVocabulary(from.Vocabulary.WellKnown, from.Vocabulary.RestrictedDomains)
 	store := mirror.NewStore(mirror.Options{
-		Vocabulary: vocabulary, Now: func() time.Time { return at }, Manages: m.manages(),
+		Vocabulary: vocabulary, Now: func() time.Time { return at }, Manages: m.manages(), StaticCapacity: from.Gates.StaticCapacity,
 	})
 	for _, np := range m.pools {
 		if err := translate.ValidatePool(np, vocabulary); err != nil {
@@ -73,7 +81,17 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 	if err != nil {
 		return Case{}, err
 	}
-	c.Notes = append(m.notes(), c.Notes...)
+	c.Notes = append(m.notes(from.Gates), c.Notes...)
+	if from.Gates.CapacityBuffer {
+		if c.Buffers, err = m.observeBuffers(store); err != nil {
+			return Case{}, err
+		}
+	}
+	if from.Gates.StaticCapacity {
+		if c.Static, err = m.scale(store, vocabulary, at); err != nil {
+			return Case{}, err
+		}
+	}
 	c.Snapshot = grouped(store.Snapshot(), groups)
 	return c, nil
 }

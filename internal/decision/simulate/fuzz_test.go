@@ -31,7 +31,7 @@ func FuzzManifests(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	from.Types = from.Types[:12]
+	from.Types, from.Gates = from.Types[:12], Gates{CapacityBuffer: true, StaticCapacity: true}
 	f.Fuzz(func(t *testing.T, text string) {
 		docs := split("m.yaml", []byte(text))
 		m, err := readManifests(docs)

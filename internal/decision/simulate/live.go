@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 )
@@ -27,14 +28,25 @@ import (
 const pageSize = 500
 
 // watched returns empty lists of the kinds that have a say in what is launched, in the
-// order in which a reader wants them. Secrets and configuration are not among them.
+// order in which a reader wants them. Secrets and configuration are not among them. What CapacityBuffers
+// name is read for them alone.
 func watched() []client.ObjectList {
 	return []client.ObjectList{
 		&karpenterv1.NodePoolList{}, &corev1.NamespaceList{}, &karpenterv1.NodeClaimList{}, &corev1.NodeList{},
 		&storagev1.StorageClassList{}, &storagev1.CSINodeList{}, &corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{},
 		&storagev1.VolumeAttachmentList{}, &policyv1.PodDisruptionBudgetList{},
 		&corev1.LimitRangeList{}, &nodev1.RuntimeClassList{}, &appsv1.DaemonSetList{},
-		&schedulingv1beta1.PodGroupList{}, &corev1.PodList{},
+		&schedulingv1beta1.PodGroupList{}, &autoscalingv1beta1.CapacityBufferList{}, &corev1.PodList{},
+	}
+}
+
+// optional reports whether an API server need not serve a kind of lists.
+func optional(list client.ObjectList) bool {
+	switch list.(type) {
+	case *schedulingv1beta1.PodGroupList, *autoscalingv1beta1.CapacityBufferList:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -43,25 +55,72 @@ func watched() []client.ObjectList {
 func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 	var all []client.Object
 	for _, empty := range watched() {
-		for next, more := "", true; more; more = next != "" {
-			list := empty.DeepCopyObject().(client.ObjectList) // what is read adds to what there is
-			err := r.List(ctx, list, client.Limit(pageSize), client.Continue(next))
-			if _, optional := list.(*schedulingv1beta1.PodGroupList); optional && meta.IsNoMatchError(err) {
-				break // few API servers serve them
-			}
-			if err != nil {
-				return nil, listError(list, err)
-			}
-			if err := meta.EachListItem(list, func(o runtime.Object) error {
-				all = append(all, bare(o.DeepCopyObject().(client.Object)))
-				return nil
-			}); err != nil {
-				return nil, listError(list, err)
-			}
-			next = list.GetContinue()
+		objects, err := listed(ctx, r, empty)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, objects...)
+	}
+	named, err := namedByBuffers(ctx, r, all)
+	return append(all, named...), err
+}
+
+// listed reads all objects of a kind, page by page.
+func listed(ctx context.Context, r client.Reader, empty client.ObjectList) (all []client.Object, err error) {
+	for next, more := "", true; more; more = next != "" {
+		list := empty.DeepCopyObject().(client.ObjectList) // what is read adds to what there is
+		err := r.List(ctx, list, client.Limit(pageSize), client.Continue(next))
+		if optional(list) && meta.IsNoMatchError(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, listError(list, err)
+		}
+		if err := meta.EachListItem(list, func(o runtime.Object) error {
+			all = append(all, bare(o.DeepCopyObject().(client.Object)))
+			return nil
+		}); err != nil {
+			return nil, listError(list, err)
+		}
+		next = list.GetContinue()
 	}
 	return all, nil
+}
+
+// namedByBuffers reads the pod templates and workloads that CapacityBuffers among the objects name,
+// and no others.
+func namedByBuffers(ctx context.Context, r client.Reader, objects []client.Object) (named []client.Object, err error) {
+	kinds := map[string]client.Object{
+		"PodTemplate": &corev1.PodTemplate{}, "Deployment": &appsv1.Deployment{}, "ReplicaSet": &appsv1.ReplicaSet{}, "StatefulSet": &appsv1.StatefulSet{},
+	}
+	seen := map[string]bool{}
+	for _, o := range objects {
+		cb, is := o.(*autoscalingv1beta1.CapacityBuffer)
+		if !is {
+			continue
+		}
+		kind, name := "PodTemplate", ""
+		switch ref := cb.Spec.ScalableRef; {
+		case cb.Spec.PodTemplateRef != nil:
+			name = cb.Spec.PodTemplateRef.Name
+		case ref != nil:
+			kind, name = ref.Kind, ref.Name
+		}
+		key := strings.Join([]string{kind, cb.Namespace, name}, "/")
+		if kinds[kind] == nil || name == "" || seen[key] {
+			continue
+		}
+		seen[key] = true
+		of := kinds[kind].DeepCopyObject().(client.Object)
+		switch err := r.Get(ctx, client.ObjectKey{Namespace: cb.Namespace, Name: name}, of); {
+		case apierrors.IsNotFound(err): // the buffer is not ready, then
+		case err != nil:
+			return nil, fmt.Errorf("read %s, which CapacityBuffer %s/%s names: %w", key, cb.Namespace, cb.Name, err)
+		default:
+			named = append(named, bare(of))
+		}
+	}
+	return named, nil
 }
 
 func listError(list client.ObjectList, err error) error {
@@ -125,8 +184,16 @@ func bare(o client.Object) client.Object {
 		o.Status.EphemeralContainerStatuses = nil
 		o.Status.PodIP, o.Status.PodIPs, o.Status.HostIP, o.Status.HostIPs = "", nil, "", nil
 	case *appsv1.DaemonSet:
-		barePod(&o.Spec.Template.Spec)
-		o.Spec.Template.Annotations = nil
+		bareTemplate(&o.Spec.Template)
+	case *appsv1.Deployment:
+		bareTemplate(&o.Spec.Template)
+	case *appsv1.ReplicaSet:
+		bareTemplate(&o.Spec.Template)
+	case *appsv1.StatefulSet:
+		bareTemplate(&o.Spec.Template)
+		o.Spec.VolumeClaimTemplates = nil
+	case *corev1.PodTemplate:
+		bareTemplate(&o.Template)
 	case *corev1.Node:
 		o.Status.Images, o.Status.Addresses, o.Status.NodeInfo = nil, nil, corev1.NodeSystemInfo{}
 		o.Status.VolumesInUse, o.Status.VolumesAttached, o.Status.Config = nil, nil, nil
@@ -152,6 +219,11 @@ func saying(key string) bool {
 			corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, "volume.kubernetes.io/selected-node",
 			"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller", "storageclass.kubernetes.io/is-default-class",
 		}, key)
+}
+
+func bareTemplate(t *corev1.PodTemplateSpec) {
+	barePod(&t.Spec)
+	t.Annotations = nil
 }
 
 // barePod leaves of a pod what a scheduler reads.

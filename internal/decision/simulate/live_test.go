@@ -8,14 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
@@ -63,6 +69,52 @@ func TestObjectsReadsEveryPageOnce(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "0 1 2 3 4" {
 		t.Errorf("read %s", got)
+	}
+}
+
+// TestObjectsReadsWhatBuffersName: of the workloads, those that a CapacityBuffer names, once each.
+func TestObjectsReadsWhatBuffersName(t *testing.T) {
+	t.Parallel()
+	buffer := func(name string, spec autoscalingv1beta1.CapacityBufferSpec) *autoscalingv1beta1.CapacityBuffer {
+		return &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: spec}
+	}
+	template := func(name string) *corev1.PodTemplate {
+		return &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "a", Image: "secret", Command: []string{"secret"}}},
+		}}}
+	}
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	scalable := &autoscalingv1beta1.ScalableRef{APIGroup: "apps", Kind: "Deployment", Name: "web"}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpenterv1.AddToScheme, autoscalingv1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		template("runner"), template("other"), web,
+		buffer("a", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "runner"}}),
+		buffer("b", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "runner"}}),
+		buffer("c", autoscalingv1beta1.CapacityBufferSpec{ScalableRef: scalable}),
+		buffer("d", autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "nobody"}}),
+	).Build()
+	objects, err := Objects(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, fmt.Sprintf("%T %s", o, o.GetName()))
+		if p, is := o.(*corev1.PodTemplate); is && (p.Template.Spec.Containers[0].Image != "none" || p.Template.Spec.Containers[0].Command != nil) {
+			t.Errorf("how containers are run is left: %+v", p.Template.Spec.Containers)
+		}
+	}
+	want := []string{
+		"*v1beta1.CapacityBuffer a", "*v1beta1.CapacityBuffer b", "*v1beta1.CapacityBuffer c", "*v1beta1.CapacityBuffer d",
+		"*v1.PodTemplate runner", "*v1.Deployment web",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what was read (-want +got):\n%s", diff)
 	}
 }
 

@@ -29,7 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // document is one document of a YAML file, and where it stands.
@@ -119,6 +121,9 @@ type manifests struct {
 	pools     []*karpenterv1.NodePool
 	workloads []workload
 	pods      []*corev1.Pod
+	// buffers are the CapacityBuffers, named what they may name.
+	buffers []*autoscalingv1beta1.CapacityBuffer
+	named   []client.Object
 	// others is all else that the mirror watches.
 	others []client.Object
 	// admission is what new pods are filled in by, and fresh the pods that it has not seen.
@@ -262,6 +267,10 @@ func objectOf(apiVersion, kind string) client.Object {
 		return &policyv1.PodDisruptionBudget{}
 	case "scheduling.k8s.io/v1beta1 PodGroup":
 		return &schedulingv1beta1.PodGroup{}
+	case "autoscaling.x-k8s.io/v1beta1 CapacityBuffer":
+		return &autoscalingv1beta1.CapacityBuffer{}
+	case "v1 PodTemplate":
+		return &corev1.PodTemplate{}
 	}
 	return nil
 }
@@ -272,20 +281,6 @@ func (m *manifests) sortIn(o client.Object) error {
 	inNamespace := func() string {
 		o.SetNamespace(cmp.Or(o.GetNamespace(), defaultNamespace))
 		return o.GetNamespace()
-	}
-	add := func(kind string, template *corev1.PodTemplateSpec, pods *int32) error {
-		n := 1
-		if pods != nil {
-			n = int(*pods)
-		}
-		if n < 0 {
-			return fmt.Errorf("%s %s: it has %d pods; it may have 0 and more", kind, o.GetName(), n)
-		}
-		if len(o.GetOwnerReferences()) > 0 { // its owner is there, or made its pods already
-			return nil
-		}
-		m.workloads = append(m.workloads, workload{kind, inNamespace(), o.GetName(), template, n})
-		return nil
 	}
 	switch o := o.(type) {
 	case *karpenterv1.NodePool:
@@ -298,18 +293,24 @@ func (m *manifests) sortIn(o client.Object) error {
 			return fmt.Errorf("NodeClaim %s: spec.nodeClassRef is missing", o.Name)
 		}
 		m.others = append(m.others, o)
+	case *autoscalingv1beta1.CapacityBuffer:
+		inNamespace()
+		m.buffers = append(m.buffers, o)
+	case *corev1.PodTemplate:
+		inNamespace()
+		m.named = append(m.named, o)
 	case *appsv1.Deployment:
-		return add("Deployment", &o.Spec.Template, o.Spec.Replicas)
+		return m.addWorkload(o, "Deployment", &o.Spec.Template, o.Spec.Replicas)
 	case *appsv1.StatefulSet:
-		return add("StatefulSet", &o.Spec.Template, o.Spec.Replicas)
+		return m.addWorkload(o, "StatefulSet", &o.Spec.Template, o.Spec.Replicas)
 	case *appsv1.ReplicaSet:
-		return add("ReplicaSet", &o.Spec.Template, o.Spec.Replicas)
+		return m.addWorkload(o, "ReplicaSet", &o.Spec.Template, o.Spec.Replicas)
 	case *batchv1.Job:
 		pods := o.Spec.Parallelism
 		if c := o.Spec.Completions; c != nil && (pods != nil && *c < *pods) {
 			pods = c
 		}
-		return add("Job", &o.Spec.Template, pods)
+		return m.addWorkload(o, "Job", &o.Spec.Template, pods)
 	case *corev1.Pod:
 		inNamespace()
 		m.pods = append(m.pods, o)
@@ -335,8 +336,28 @@ func (m *manifests) sortIn(o client.Object) error {
 	return nil
 }
 
+// addWorkload takes a workload in that has so many pods; nil: one.
+func (m *manifests) addWorkload(o client.Object, kind string, template *corev1.PodTemplateSpec, pods *int32) error {
+	o.SetNamespace(cmp.Or(o.GetNamespace(), defaultNamespace))
+	if kind != "Job" { // no buffer is about one
+		m.named = append(m.named, o)
+	}
+	n := 1
+	if pods != nil {
+		n = int(*pods)
+	}
+	if n < 0 {
+		return fmt.Errorf("%s %s: it has %d pods; it may have 0 and more", kind, o.GetName(), n)
+	}
+	if len(o.GetOwnerReferences()) > 0 { // its owner is there, or made its pods already
+		return nil
+	}
+	m.workloads = append(m.workloads, workload{kind, o.GetNamespace(), o.GetName(), template, n})
+	return nil
+}
+
 // notes says what of the manifests was left out.
-func (m *manifests) notes() []string {
+func (m *manifests) notes(gates Gates) []string {
 	var parts []string
 	for kind, n := range m.ignored {
 		if !strings.HasSuffix(kind, "NodeClass") {
@@ -347,6 +368,18 @@ func (m *manifests) notes() []string {
 	if len(parts) > 0 {
 		slices.Sort(parts)
 		notes = append(notes, "of no say here: "+strings.Join(parts, ", "))
+	}
+	if n := len(m.buffers); n > 0 && !gates.CapacityBuffer {
+		notes = append(notes, "no room is kept for "+counted(n, "CapacityBuffer")+": the feature gate CapacityBuffer is off")
+	}
+	isStatic := 0
+	for _, np := range m.pools {
+		if translate.Static(np) {
+			isStatic++
+		}
+	}
+	if isStatic > 0 && !gates.StaticCapacity {
+		notes = append(notes, "nothing is launched for "+counted(isStatic, "NodePool")+" with replicas: the feature gate StaticCapacity is off")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.admission.missing)) {
 		notes = append(notes, "RuntimeClass "+name+" is not among the manifests: what it adds to its pods is not counted")

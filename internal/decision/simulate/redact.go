@@ -55,6 +55,8 @@ const (
 	ofStorage   = "storage"
 	ofRuntime   = "runtime"
 	ofPodGroup  = "podgroup"
+	ofBuffer    = "buffer"
+	ofTemplate  = "template"
 	ofHandle    = "handle"
 	ofProvider  = "provider"
 	ofOwner     = "owner"
@@ -117,25 +119,29 @@ func (r *redactor) object(o map[string]any) {
 	classes := map[string]string{
 		"Namespace": ofNamespace, "Pod": ofPod, "Node": ofNode, "NodeClaim": ofNode, "CSINode": ofNode, "NodePool": ofPool,
 		"PersistentVolumeClaim": ofPVC, "PersistentVolume": ofPV, "StorageClass": ofStorage, "RuntimeClass": ofRuntime,
-		"PodGroup": ofPodGroup,
+		"PodGroup": ofPodGroup, "CapacityBuffer": ofBuffer,
+		"PodTemplate": ofTemplate, "Deployment": ofTemplate, "ReplicaSet": ofTemplate, "StatefulSet": ofTemplate,
 	}
 	class := classes[kind]
 	if class == "" {
 		class = ofOther
 	}
 	r.rename(meta, "name", class)
-	if kind == "Pod" || kind == "DaemonSet" {
-		r.pod(o, kind == "Pod", name)
+	switch kind {
+	case "Pod":
+		r.pod(o, child(o, "spec"), name)
+	case "PodTemplate":
+		r.pod(o, child(child(o, "template"), "spec"), "")
+	case "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet":
+		r.pod(o, child(child(child(o, "spec"), "template"), "spec"), "")
+		delete(child(o, "spec"), "serviceName")
 	}
 	r.tree(o)
 }
 
-// pod drops or renames what names there are in a pod, or in the template of a DaemonSet.
-func (r *redactor) pod(o map[string]any, isPod bool, pod string) {
-	spec := child(o, "spec")
-	if !isPod {
-		spec = child(child(spec, "template"), "spec")
-	}
+// pod drops or renames what names there are in the spec of a pod, or of the template in an object;
+// then there is no name.
+func (r *redactor) pod(o, spec map[string]any, pod string) {
 	for _, field := range []string{"serviceAccountName", "serviceAccount", "hostname", "subdomain", "priorityClassName"} {
 		delete(spec, field)
 	}
@@ -149,7 +155,7 @@ func (r *redactor) pod(o map[string]any, isPod bool, pod string) {
 		delete(child(o, "status"), field) // the names are others now
 	}
 	for _, v := range items(spec, "volumes") {
-		if _, own := v["ephemeral"]; own && isPod && !r.numbered {
+		if _, own := v["ephemeral"]; own && pod != "" && !r.numbered {
 			e := ephemeral{pod + "-" + text(v, "name"), pod, text(v, "name")}
 			r.name(ofPVC, e.claim)
 			r.ephemeral = append(r.ephemeral, e)
@@ -207,7 +213,7 @@ func (r *redactor) listed(v map[string]any) {
 	for _, e := range items(v, "ownerReferences") {
 		r.rename(e, "name", ofOwner)
 	}
-	for field, class := range map[string]string{"nodeClassRef": ofNodeClass, "claimRef": ofPVC} {
+	for field, class := range map[string]string{"nodeClassRef": ofNodeClass, "claimRef": ofPVC, "podTemplateRef": ofTemplate, "scalableRef": ofTemplate} {
 		r.rename(child(v, field), "name", class)
 	}
 	annotations := child(v, "annotations")

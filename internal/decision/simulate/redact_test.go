@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,6 +120,37 @@ spec:
   schedulingGroup: {podGroupName: acme-train}
   tolerations: [{key: acme.com/dedicated, operator: Exists}]
   containers: [{name: acme-train, image: acme.com/train, resources: {requests: {cpu: "1"}}}]
+---
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: acme-runner, namespace: acme-shop}
+template:
+  metadata: {labels: {app: acme-runner}}
+  spec:
+    serviceAccountName: acme-runner
+    tolerations: [{key: acme.com/dedicated, operator: Exists}]
+    containers: [{name: acme-runner, image: acme.com/runner, resources: {requests: {cpu: "1"}}}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: acme-store, namespace: acme-shop}
+spec:
+  replicas: 4
+  serviceName: acme-store
+  selector: {matchLabels: {app: acme-store}}
+  template:
+    metadata: {labels: {app: acme-store}}
+    spec: {containers: [{name: acme-store, image: acme.com/store, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata: {name: acme-runners, namespace: acme-shop}
+spec: {podTemplateRef: {name: acme-runner}, replicas: 3}
+---
+apiVersion: autoscaling.x-k8s.io/v1beta1
+kind: CapacityBuffer
+metadata: {name: acme-stores, namespace: acme-shop}
+spec: {scalableRef: {apiGroup: apps, kind: StatefulSet, name: acme-store}, percentage: 50}
 `
 
 // web is a pod that must be apart from its like, and where its pool is.
@@ -149,6 +181,7 @@ func privateCase(t *testing.T, content []byte) Case {
 	if err != nil {
 		t.Fatal(err)
 	}
+	from.Gates.CapacityBuffer = true
 	c, err := Manifests([]string{path}, from, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +202,9 @@ func kinds(t *testing.T, c Case) (out []string) {
 	for _, r := range a.Plan.Refusals {
 		out = append(out, "refused "+string(r.Why.Reason))
 	}
+	for _, b := range a.File.Buffers {
+		out = append(out, fmt.Sprintf("buffer: room for %d and %d of %d", b.Held, b.Launched, b.Chunks))
+	}
 	return out
 }
 
@@ -187,7 +223,10 @@ func TestRedactedMeansTheSameAndNamesNobody(t *testing.T) {
 	for _, o := range m.pools {
 		objects = append(objects, bare(o))
 	}
-	for _, o := range m.others {
+	for _, o := range slices.Concat(m.others, m.named) {
+		objects = append(objects, bare(o))
+	}
+	for _, o := range m.buffers {
 		objects = append(objects, bare(o))
 	}
 	for _, o := range m.pods {
@@ -205,7 +244,7 @@ func TestRedactedMeansTheSameAndNamesNobody(t *testing.T) {
 		t.Errorf("a name is left: …%s…", list[max(0, at-80):min(len(list), at+40)])
 	}
 	want, got := kinds(t, privateCase(t, []byte(content))), kinds(t, privateCase(t, list))
-	if diff := cmp.Diff(want, got); diff != "" || len(want) != 6 || !slices.Contains(want, "refused RequirementUnmet") || !slices.Contains(want, "refused GangIncomplete") {
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != 8 || !slices.Contains(want, "buffer: room for 0 and 3 of 3") || !slices.Contains(want, "buffer: room for 0 and 0 of 2") || !slices.Contains(want, "refused RequirementUnmet") || !slices.Contains(want, "refused GangIncomplete") {
 		t.Errorf("as it was and redacted (-want +got):\n%s\nin all %q", diff, want)
 	}
 }

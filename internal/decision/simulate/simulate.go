@@ -35,6 +35,9 @@ type Case struct {
 	Named  bool
 	// Options are those of the solver.
 	Options pack.Options
+	// Buffers are the CapacityBuffers, Static the static NodePools, by their names, if their gates are on.
+	Buffers []Buffer
+	Static  []StaticPool
 	// Notes say what a reader should know of how the question was understood.
 	Notes []string
 }
@@ -83,6 +86,7 @@ func Run(c Case, clock Clock) (*Answer, error) {
 		file.Groups = c.Groups
 	}
 	a.File = file
+	a.addRooms()
 	return a, nil
 }
 
@@ -90,12 +94,19 @@ func Run(c Case, clock Clock) (*Answer, error) {
 func (a *Answer) AskFirstFit() {
 	opts := a.Options
 	opts.FirstFitOnly = true
-	p := pack.Solve(a.Snapshot, opts)
+	p := pack.Decide(a.Snapshot, opts)
 	a.FirstFit = &p
 }
 
-// Refused returns how many pods found no place.
-func (a *Answer) Refused() int { return len(a.Plan.Refusals) }
+// Refused returns how many pods found no place, and how many chunks of buffers.
+func (a *Answer) Refused() int {
+	n := len(a.Plan.Refusals)
+	for i := range a.Plan.Buffers {
+		b := &a.Plan.Buffers[i]
+		n += b.Chunks - b.HeldCount() - b.Launched
+	}
+	return n
+}
 
 // Print writes the answer in one of the forms.
 func (a *Answer) Print(w io.Writer, form string) error {

@@ -33,19 +33,25 @@ type row struct {
 // table returns the answer as a person reads it.
 func (a *Answer) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s pending, %s\n\n", a.Name, counted(len(a.Snapshot.Pending), "pod"), counted(len(a.Snapshot.Nodes), "node"))
+	fmt.Fprintf(&b, "%s: %s pending, %s\n\n", a.Name, counted(len(a.Snapshot.Pending), "pod"), counted(len(a.Snapshot.Nodes)-a.staticLaunched(), "node"))
 	for _, note := range a.Notes {
 		fmt.Fprintf(&b, "(%s)\n", note)
 	}
+	a.writeStatic(&b)
 	a.writeLaunches(&b)
 	a.writePlacements(&b)
 	a.writeRefusals(&b)
+	a.writeBuffers(&b)
 	fmt.Fprintf(&b, "planned in %s (%s of CPU)\n", a.Wall.Round(time.Millisecond/10), a.CPU.Round(time.Millisecond/10))
 	return b.String()
 }
 
 func (a *Answer) writeLaunches(b *strings.Builder) {
 	if len(a.Plan.Launches) == 0 {
+		if a.staticLaunched() > 0 {
+			b.WriteString("no other node would be launched\n")
+			return
+		}
 		b.WriteString("no node would be launched\n")
 		return
 	}
@@ -81,7 +87,11 @@ func (a *Answer) writeLaunches(b *strings.Builder) {
 	for i := range a.Plan.Launches {
 		pods += len(a.Plan.Launches[i].Pods)
 	}
-	fmt.Fprintf(b, "\n%s would be launched for %s, at %s $/h\n", counted(len(a.Plan.Launches), "node"), counted(pods, "pod"), dollars(a.File.PricePerHour))
+	what := counted(pods, "pod")
+	if chunks := a.chunksLaunched(); chunks > 0 {
+		what += " and " + counted(chunks, "chunk") + " of capacity buffers"
+	}
+	fmt.Fprintf(b, "\n%s would be launched for %s, at %s $/h\n", counted(len(a.Plan.Launches), "node"), what, dollars(a.File.PricePerHour))
 	if unpriced > 0 {
 		fmt.Fprintf(b, "the price of %s is not known and not in the sum\n", counted(unpriced, "node"))
 	}
@@ -167,7 +177,11 @@ func (a *Answer) writePlacements(b *strings.Builder) {
 	for _, p := range a.Plan.Assignments {
 		nodes[p.Node] = true
 	}
-	fmt.Fprintf(b, "%s would go to %s that there are\n", counted(len(a.Plan.Assignments), "pod"), counted(len(nodes), "node"))
+	there := " that there are"
+	if a.staticLaunched() > 0 {
+		there += " or that static pools launch"
+	}
+	fmt.Fprintf(b, "%s would go to %s%s\n", counted(len(a.Plan.Assignments), "pod"), counted(len(nodes), "node"), there)
 }
 
 // refusalsMax is how many lines of refusals the table shows.
