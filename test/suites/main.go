@@ -25,11 +25,13 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -38,6 +40,10 @@ import (
 const (
 	namespace = "kube-system"
 	name      = "karpenter"
+	// lease is that of the leader.
+	lease = "karpenter-leader-election"
+	// leadsWithin is how long dovetail has from the dev cluster's start to lead.
+	leadsWithin = time.Minute
 	// pollEvery is how often it is asked which Pod runs.
 	pollEvery = 300 * time.Millisecond
 	// address is that of every node, and of the Pod, in the network.
@@ -121,13 +127,14 @@ func run(ctx context.Context, s settings, args []string) error {
 	h := &host{Client: c, settings: s, kubeconfig: kubeconfig}
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if err := h.awaitLease(ctx); err != nil {
+		return err
+	}
 	suite := exec.CommandContext(ctx, s.suite, args...)
 	suite.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	suite.Stdout, suite.Stderr = os.Stdout, os.Stderr
-	err = suite.Run()
-	cancel()
-	<-ended
-	return err
+	return suite.Run()
 }
 
 // start starts the dev cluster and returns a client of it.
@@ -306,6 +313,19 @@ func (h *host) begin(p *corev1.Pod) error {
 		return fmt.Errorf("start dovetail: %w", err)
 	}
 	h.pod, h.process = p.UID, cmd
+	return nil
+}
+
+// awaitLease waits until dovetail leads, by which the suites find its Pod.
+func (h *host) awaitLease(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, leadsWithin, true, func(ctx context.Context) (bool, error) {
+		var l coordinationv1.Lease
+		err := h.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, &l)
+		return err == nil && l.Spec.HolderIdentity != nil, client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for dovetail to hold lease %s: %w", lease, err)
+	}
 	return nil
 }
 
