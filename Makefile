@@ -33,7 +33,7 @@ packages_calling = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*
 PACKAGES = $(patsubst github.com/dovetail-sh/dovetail/%,./%,$(shell go list ./...))
 CLUSTER_PACKAGES = $(call packages_calling,testkit\.(StartCluster|Binary)|loops\.New)
 LONG_PACKAGES = $(call packages_calling,testing\.Short|testkit\.Long|rapid\.(Check|MakeCheck))
-CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail
+CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail KARPENTER_BIN=$(CURDIR)/bin/karpenter
 TEST := go test -json -timeout 30m
 REPORT := go -C tools run ./testreport
 
@@ -47,7 +47,7 @@ test-race: ## the same with the race detector, and with more of what takes long
 	{ $(TEST) -race $(filter-out $(CLUSTER_PACKAGES),$(PACKAGES)) && $(TEST) -race -short $(CLUSTER_PACKAGES) ; } | $(REPORT)
 
 .PHONY: test-cluster
-test-cluster: build ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
+test-cluster: build karpenter ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
 	{ $(CLUSTER_ENV) $(TEST) -race $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-sim
@@ -142,7 +142,8 @@ SUITE = regression
 
 .PHONY: karpenter
 karpenter: bin/suites.mod ## build published Karpenter with its kwok provider, which TestMigration migrates from
-	$(BENCH_GO) -C bench build -mod=mod -modfile=../bin/suites.mod -o ../bin/karpenter $(KARPENTER)/kwok
+	@echo "building Karpenter (the first build compiles what the benchmark needs, too: some minutes)…"
+	@tools/progress.sh "building Karpenter" env $(BENCH_GO) -C bench build -mod=mod -modfile=../bin/suites.mod -v -o ../bin/karpenter $(KARPENTER)/kwok
 
 # The benchmark's go.mod, to which go may add what only Karpenter's programs and suites import.
 bin/suites.mod: bench/go.mod bench/go.sum
