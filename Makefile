@@ -33,7 +33,7 @@ packages_calling = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*
 PACKAGES = $(patsubst github.com/dovetail-sh/dovetail/%,./%,$(shell go list ./...))
 CLUSTER_PACKAGES = $(call packages_calling,testkit\.(StartCluster|Binary)|loops\.New)
 LONG_PACKAGES = $(call packages_calling,testing\.Short|testkit\.Long|rapid\.(Check|MakeCheck))
-CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail
+CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail KARPENTER_BIN=$(CURDIR)/bin/karpenter
 TEST := go test -json -timeout 30m
 REPORT := go -C tools run ./testreport
 
@@ -47,7 +47,7 @@ test-race: ## the same with the race detector, and with more of what takes long
 	{ $(TEST) -race $(filter-out $(CLUSTER_PACKAGES),$(PACKAGES)) && $(TEST) -race -short $(CLUSTER_PACKAGES) ; } | $(REPORT)
 
 .PHONY: test-cluster
-test-cluster: build ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
+test-cluster: build karpenter ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
 	{ $(CLUSTER_ENV) $(TEST) -race $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-sim
@@ -142,7 +142,8 @@ SUITE = regression
 
 .PHONY: karpenter
 karpenter: bin/suites.mod ## build published Karpenter with its kwok provider, which TestMigration migrates from
-	$(BENCH_GO) -C bench build -mod=mod -modfile=../bin/suites.mod -o ../bin/karpenter $(KARPENTER)/kwok
+	@echo "building Karpenter (the first build compiles what the benchmark needs, too: some minutes)…"
+	@tools/progress.sh "building Karpenter" env $(BENCH_GO) -C bench build -mod=mod -modfile=../bin/suites.mod -v -o ../bin/karpenter $(KARPENTER)/kwok
 
 # The benchmark's go.mod, to which go may add what only Karpenter's programs and suites import.
 bin/suites.mod: bench/go.mod bench/go.sum
@@ -150,11 +151,25 @@ bin/suites.mod: bench/go.mod bench/go.sum
 	cp bench/go.mod bin/suites.mod
 	cp bench/go.sum bin/suites.sum
 
+# The DRA suite and its driver as published can write none of their own objects: they are built from a
+# copy of the module with a file of ours that mends it (test/suites/testdata/options.go).
+KARPENTER_DIR = $(shell $(BENCH_GO) -C bench list -mod=mod -m -f '{{.Dir}}' $(KARPENTER))
+bin/suites-dra.mod: bin/suites.mod test/suites/testdata/options.go
+	rm -rf bin/karpenter-dra
+	cp -r $(KARPENTER_DIR) bin/karpenter-dra && chmod -R u+w bin/karpenter-dra
+	cp test/suites/testdata/options.go bin/karpenter-dra/dra-kwok-driver/pkg/apis/v1alpha1/
+	cp bin/suites.mod bin/suites-dra.mod
+	cp bin/suites.sum bin/suites-dra.sum
+	go mod edit -replace $(KARPENTER)=../bin/karpenter-dra bin/suites-dra.mod
+
+SUITES_MOD = bin/suites$(if $(filter dra,$(SUITE)),-dra).mod
+
 .PHONY: suites
-suites: build bin/suites.mod ## run a suite of Karpenter's own against dovetail; SUITE=regression|disruption|dra|performance, FOCUS=regexp
-	$(BENCH_GO) -C bench test -mod=mod -modfile=../bin/suites.mod -c -o ../bin/suite-$(SUITE) $(KARPENTER)/test/suites/$(SUITE)
-	go run ./test/suites -suite bin/suite-$(SUITE) -module "$$($(BENCH_GO) -C bench list -mod=mod -m -f '{{.Dir}}' $(KARPENTER))" -log bin/suite-$(SUITE).log \
-		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') -ginkgo.timeout 2h -test.timeout 2h
+suites: build $(SUITES_MOD) ## run a suite of Karpenter's own against dovetail; SUITE=regression|disruption|dra|performance, FOCUS= and SKIP= regexps
+	$(BENCH_GO) -C bench test -mod=mod -modfile=../$(SUITES_MOD) -c -o ../bin/suite-$(SUITE) $(KARPENTER)/test/suites/$(SUITE)
+	$(if $(filter dra,$(SUITE)),$(BENCH_GO) -C bench build -mod=mod -modfile=../$(SUITES_MOD) -o ../bin/dra-kwok-driver $(KARPENTER)/dra-kwok-driver)
+	go run ./test/suites $(if $(filter dra,$(SUITE)),-dra-driver bin/dra-kwok-driver) -suite bin/suite-$(SUITE) -module $(KARPENTER_DIR) -log bin/suite-$(SUITE).log \
+		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') $(if $(SKIP),-ginkgo.skip '$(SKIP)') -ginkgo.timeout 2h -test.timeout 2h
 
 .PHONY: benchmarks
 benchmarks: build ## run every Go benchmark of the product

@@ -22,13 +22,15 @@ import (
 
 // upFlags are the flags of `devcluster up`.
 type upFlags struct {
-	dir       string
-	port      int
-	parent    int  // pid; 0: do not care
-	scratch   bool // the data is worth nothing without the parent
-	gangs     bool
-	verbosity int
-	kubelets  kubelets.Options
+	dir             string
+	port            int
+	parent          int  // pid; 0: do not care
+	scratch         bool // the data is worth nothing without the parent
+	gangs           bool
+	scheduler       string // configuration file; empty: our own
+	schedulerConfig []byte // its text
+	verbosity       int
+	kubelets        kubelets.Options
 }
 
 // gcPercent trades memory for the time of the start, a fifth of which is garbage collection
@@ -72,6 +74,7 @@ stage of the same kind and name replaces a built-in one.`,
 	f.StringVar(&u.kubelets.PodLog, "pod-log", "", "file served as the log of every pod, in the format of container runtimes (TIME stdout F text)")
 	f.IntVar(&u.kubelets.PodPort, "pod-port", 0, "local port behind every forwarded port of a pod")
 	f.BoolVar(&u.gangs, "gangs", false, "serve PodGroups (scheduling.k8s.io/v1beta1, gate GenericWorkload); the same each time a directory is resumed")
+	f.StringVar(&u.scheduler, "scheduler-config", "", "KubeSchedulerConfiguration file for kube-scheduler; its connection and leader election are the dev cluster's")
 	f.IntVar(&u.parent, "with-parent", 0, "end when the process with this pid ends, kill -9 included; it must have started this one (without =PID: whoever did)")
 	f.Lookup("with-parent").NoOptDefVal = fmt.Sprint(whoeverStarted)
 	f.BoolVar(&u.scratch, "scratch", false, "with --with-parent: delete the data when that process has ended")
@@ -97,6 +100,12 @@ func (u *upFlags) run(ctx context.Context, out io.Writer) error {
 
 	if err := u.kubelets.Validate(); err != nil {
 		return err
+	}
+	if u.scheduler != "" {
+		var err error
+		if u.schedulerConfig, err = os.ReadFile(u.scheduler); err != nil {
+			return fmt.Errorf("--scheduler-config: %w", err)
+		}
 	}
 	h, err := home.Open(u.dir)
 	if err != nil {
@@ -133,7 +142,7 @@ func (u *upFlags) run(ctx context.Context, out io.Writer) error {
 // live starts everything, waits for the end of the context, and stops everything. It
 // returns nil when the context's end was the reason.
 func (u *upFlags) live(ctx context.Context, h *home.Home, listener net.Listener, story *story) error {
-	p, err := plane.Start(ctx, h, listener, plane.Options{Gangs: u.gangs, Report: story.tell})
+	p, err := plane.Start(ctx, h, listener, plane.Options{Gangs: u.gangs, SchedulerConfig: u.schedulerConfig, Report: story.tell})
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // told to stop while starting
 	}

@@ -106,6 +106,7 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		"unknown command":            {[]string{"upp"}, "unknown command"},
 		"data directory is a file":   {[]string{"up", "--dir", file}, "make data directory"},
 		"data directory not allowed": {[]string{"up", "--dir", "/proc/devcluster"}, "/proc/devcluster"},
+		"no configuration there":     {[]string{"up", "--dir", shortDir(t), "--scheduler-config", file + "-none"}, "--scheduler-config: open "},
 		"no stages there":            {[]string{"up", "--dir", shortDir(t), "--stages", t.TempDir()}, "no *.yaml there"},
 		"selector that is none":      {[]string{"up", "--dir", shortDir(t), "--node-selector", "a=b=c"}, "--node-selector"},
 	} {

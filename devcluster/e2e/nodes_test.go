@@ -3,6 +3,8 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -87,6 +89,26 @@ func TestOnlyNodesOfTheSelectorArePlayedAndAnUnhealthyPodIsLost(t *testing.T) {
 	if err != nil || len(got.Status.Conditions) != 0 {
 		t.Errorf("the node outside the selector has conditions %v, %v", got.Status.Conditions, err)
 	}
+}
+
+func TestSchedulerHasTheProfilesOfTheUsersConfiguration(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	config := `{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration,
+		clientConnection: {kubeconfig: /none}, profiles: [{schedulerName: second}]}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := up(t, shortDir(t), "--scheduler-config", file).client()
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), fakeNode("n1", "4"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	web := deployment("web", 1)
+	web.Spec.Template.Spec.SchedulerName = "second"
+	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), web, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitPods(t, client, "web", 1, isRunning)
 }
 
 func awaitPodGone(t *testing.T, client kubernetes.Interface, name string) {

@@ -13,7 +13,7 @@ import (
 // which make karpenter builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
 // the working directory or the nearest directory above. The test is skipped with -short, and
 // when the variable is not set and the program is not built. It fails when the variable names
-// a file that does not exist, so that make test-cluster, which sets both, skips nothing.
+// a file that does not exist, so that make test-cluster, which sets all three, skips nothing.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if testing.Short() {

@@ -3,7 +3,9 @@
 // published module, which `make suites` does.
 //
 // They expect a Deployment karpenter whose environment they change, and whose Pod they await. KWOK
-// plays that Pod; this program runs dovetail with the environment of the one that runs.
+// plays that Pod; this program runs dovetail with the environment of the one that runs. All of it is
+// in a network of its own: the suites and their DRA driver name ports, which others may have, and
+// want the Pod's metrics from the API server, which asks no loopback address.
 package main
 
 import (
@@ -17,16 +19,19 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -35,13 +40,28 @@ import (
 const (
 	namespace = "kube-system"
 	name      = "karpenter"
+	// lease is that of the leader.
+	lease = "karpenter-leader-election"
+	// leadsWithin is how long dovetail has from the dev cluster's start to lead.
+	leadsWithin = time.Minute
 	// pollEvery is how often it is asked which Pod runs.
 	pollEvery = 300 * time.Millisecond
+	// address is that of every node, and of the Pod, in the network.
+	address     = "10.199.0.1"
+	kubeletPort = 10250
+	// metricsPort is where the suites want the metrics.
+	metricsPort = 8080
+	// isolated is set in the environment of the process that has a network of its own.
+	isolated = "SUITES_ISOLATED"
+	// schedulerConfig is, in the module, kube-scheduler's configuration that some specs want. They
+	// know it by the path that it has in the scheduler's Pod.
+	schedulerConfig   = "test/suites/regression/testdata/kube-scheduler-config.yaml"
+	schedulerMountArg = "--config=/etc/kubernetes/karpenter-scheduler-config/kube-scheduler-config.yaml"
 )
 
 // settings are what the command line says.
 type settings struct {
-	devcluster, dovetail, suite, module, gates, log string
+	devcluster, dovetail, suite, module, gates, log, draDriver string
 }
 
 func main() {
@@ -52,13 +72,32 @@ func main() {
 	flag.StringVar(&s.module, "module", "", "directory of the module sigs.k8s.io/karpenter")
 	flag.StringVar(&s.gates, "feature-gates", "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true", "FEATURE_GATES of the Deployment")
 	flag.StringVar(&s.log, "log", "", "file for the log of dovetail; empty: none")
+	flag.StringVar(&s.draDriver, "dra-driver", "", "Karpenter's dra-kwok-driver, to run beside; empty: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, s, flag.Args()); err != nil {
+	do := func() error { return run(ctx, s, flag.Args()) }
+	if os.Getenv(isolated) == "" {
+		do = func() error { return isolate(ctx) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintf(os.Stderr, "suites: %s\n", err)
 		os.Exit(1) //nolint:gocritic // the context has ended
 	}
+}
+
+// isolate runs this program in a network of its own.
+func isolate(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	script := `ip link set lo up && ip address add ` + address + `/32 dev lo && exec "$@"`
+	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--net", "sh", "-c", script, "sh", self}, os.Args[1:]...)...) //nolint:gosec // it is this program
+	cmd.Env = append(os.Environ(), isolated+"=true")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd.Run()
 }
 
 func run(ctx context.Context, s settings, args []string) error {
@@ -77,21 +116,32 @@ func run(ctx context.Context, s settings, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if s.draDriver != "" {
+		driver := exec.CommandContext(ctx, s.draDriver) //nolint:gosec // the user names the program
+		driver.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+		if err := driver.Start(); err != nil {
+			return fmt.Errorf("start the DRA driver: %w", err)
+		}
+		defer func() { cancel(); _ = driver.Wait() }()
+	}
 	h := &host{Client: c, settings: s, kubeconfig: kubeconfig}
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if err := h.awaitLease(ctx); err != nil {
+		return err
+	}
 	suite := exec.CommandContext(ctx, s.suite, args...)
 	suite.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	suite.Stdout, suite.Stderr = os.Stdout, os.Stderr
-	err = suite.Run()
-	cancel()
-	<-ended
-	return err
+	return suite.Run()
 }
 
 // start starts the dev cluster and returns a client of it.
 func start(ctx context.Context, s settings, dir string) (client.Client, error) {
-	cmd := exec.CommandContext(ctx, s.devcluster, "up", "--dir", dir, fmt.Sprintf("--with-parent=%d", os.Getpid()), "--stages", filepath.Join(s.module, "hack", "kwok", "stages"))
+	cmd := exec.CommandContext(ctx, s.devcluster, "up", "--dir", dir, fmt.Sprintf("--with-parent=%d", os.Getpid()), //nolint:gosec // the user names the program
+		"--stages", filepath.Join(s.module, "hack", "kwok", "stages"), "--scheduler-config", filepath.Join(s.module, schedulerConfig),
+		"--node-ip", address, fmt.Sprintf("--kubelet-port=%d", kubeletPort), fmt.Sprintf("--pod-port=%d", metricsPort))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -125,10 +175,11 @@ func awaitReady(out io.Reader) error {
 	return nil
 }
 
-// prepare installs Karpenter's definitions, the Node that its Pod is on, and its Deployment.
+// prepare installs Karpenter's definitions, the Node that its Pod is on, its Deployment, and a Pod
+// from which the suites learn what kube-scheduler is configured with.
 func prepare(ctx context.Context, c client.Client, s settings) error {
 	var files []string
-	for _, dir := range []string{"pkg/apis/crds", "kwok/apis/crds"} {
+	for _, dir := range []string{"pkg/apis/crds", "kwok/apis/crds", "dra-kwok-driver/pkg/apis/crds"} {
 		found, err := filepath.Glob(filepath.Join(s.module, dir, "*.yaml"))
 		if err != nil {
 			return err
@@ -151,7 +202,7 @@ func prepare(ctx context.Context, c client.Client, s settings) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	for _, o := range []client.Object{system(), deployment(s.gates)} {
+	for _, o := range []client.Object{system(), deployment(s.gates), scheduler()} {
 		if err := c.Create(ctx, o); err != nil {
 			return fmt.Errorf("create %T %s: %w", o, o.GetName(), err)
 		}
@@ -175,17 +226,28 @@ func deployment(gates string) *appsv1.Deployment {
 		Name: "controller", Image: "dovetail", Env: []corev1.EnvVar{
 			{Name: "FEATURE_GATES", Value: gates}, {Name: "LOG_LEVEL", Value: "debug"}, {Name: "DISABLE_LEADER_ELECTION", Value: "false"},
 		},
-		Ports: []corev1.ContainerPort{{Name: "http-metrics", ContainerPort: 8080}},
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 	d.Spec.Replicas = new(int32(1))
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	d.Spec.Template.Labels = labels
 	d.Spec.Template.Spec = corev1.PodSpec{
+		HostNetwork:  true, // the Pod has the node's address, where dovetail serves its metrics
 		NodeSelector: map[string]string{"system": "true"}, Containers: []corev1.Container{container},
 		Tolerations: []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
 	}
 	return d
+}
+
+// scheduler is the Pod that a kubelet would make for kube-scheduler.
+func scheduler() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-scheduler-system", Labels: map[string]string{"component": "kube-scheduler"}},
+		Spec: corev1.PodSpec{
+			NodeName: "system", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{Name: "kube-scheduler", Image: "kube-scheduler", Command: []string{"kube-scheduler", schedulerMountArg}}},
+		},
+	}
 }
 
 // host runs dovetail for the Deployment's Pod.
@@ -233,7 +295,7 @@ func (h *host) follow(ctx context.Context) error {
 
 // begin runs dovetail under the Pod's name, by which the suites know who leads.
 func (h *host) begin(p *corev1.Pod) error {
-	args := []string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, p.Name, h.dovetail, "controller", "--kubeconfig", h.kubeconfig, "--cloud-provider", "kwok", "--health-probe-port", "0", "--metrics-port", "0", "--debug-port", "0"}
+	args := []string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, p.Name, h.dovetail, "controller", "--kubeconfig", h.kubeconfig, "--cloud-provider", "kwok", "--health-probe-port", "0", "--metrics-port", strconv.Itoa(metricsPort), "--debug-port", "0"}
 	cmd := exec.Command("unshare", args...) //nolint:gosec // the user names the program
 	cmd.Env = append(os.Environ(), "SYSTEM_NAMESPACE="+namespace)
 	for _, e := range p.Spec.Containers[0].Env {
@@ -251,6 +313,19 @@ func (h *host) begin(p *corev1.Pod) error {
 		return fmt.Errorf("start dovetail: %w", err)
 	}
 	h.pod, h.process = p.UID, cmd
+	return nil
+}
+
+// awaitLease waits until dovetail leads, by which the suites find its Pod.
+func (h *host) awaitLease(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, pollEvery, leadsWithin, true, func(ctx context.Context) (bool, error) {
+		var l coordinationv1.Lease
+		err := h.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, &l)
+		return err == nil && l.Spec.HolderIdentity != nil, client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for dovetail to hold lease %s: %w", lease, err)
+	}
 	return nil
 }
 

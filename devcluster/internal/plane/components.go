@@ -30,19 +30,19 @@ type components struct {
 }
 
 // newComponents parses all flags and sets the feature gates, which are common to all.
-func newComponents(h *home.Home, listener net.Listener, gangs bool) (*components, error) {
+func newComponents(h *home.Home, listener net.Listener, o Options) (*components, error) {
 	cm, err := kcmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return nil, err
 	}
 	c := &components{api: apioptions.NewServerRunOptions(), cm: cm, sc: scheduleroptions.NewOptions()}
-	if err := parse("kube-apiserver", c.api.Flags(), apiserverFlags(h, listener.Addr(), gangs)); err != nil {
+	if err := parse("kube-apiserver", c.api.Flags(), apiserverFlags(h, listener.Addr(), o.Gangs)); err != nil {
 		return nil, err
 	}
-	if err := parse("kube-controller-manager", c.cm.Flags(kcm.KnownControllers(), kcm.ControllersDisabledByDefault(), kcm.ControllerAliases()), kcmFlags(h, gangs)); err != nil {
+	if err := parse("kube-controller-manager", c.cm.Flags(kcm.KnownControllers(), kcm.ControllersDisabledByDefault(), kcm.ControllerAliases()), kcmFlags(h, o.Gangs)); err != nil {
 		return nil, err
 	}
-	if err := writeSchedulerConfig(h); err != nil {
+	if err := writeSchedulerConfig(h, o.SchedulerConfig); err != nil {
 		return nil, err
 	}
 	if err := parse("kube-scheduler", *c.sc.Flags, schedulerFlags(h)); err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/dovetail-sh/dovetail/devcluster/internal/home"
 )
 
@@ -89,15 +91,11 @@ func schedulerFlags(h *home.Home) []string {
 
 func schedulerConfigPath(h *home.Home) string { return h.Path("conf", "scheduler.yaml") }
 
-// writeSchedulerConfig writes the file that the scheduler must have: its flags for rate
-// limits and kubeconfig are ignored once there is one. With the default limit of 50
-// binds per second, 5000 pods take 100 s. Pods whose schedulerName is default-spread are
-// scheduled as in a cluster that spreads pods without constraints of their own over zones.
-func writeSchedulerConfig(h *home.Home) error {
-	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+// schedulerConfig is kube-scheduler's configuration when the user has none. Pods whose
+// schedulerName is default-spread are scheduled as in a cluster that spreads pods without
+// constraints of their own over zones.
+const schedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
-leaderElection: {leaderElect: false}
 enableProfiling: false
 podMaxBackoffSeconds: 5
 profiles:
@@ -110,9 +108,28 @@ profiles:
       defaultConstraints:
       - {topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}
       - {topologyKey: kubernetes.io/hostname, maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}
-`, h.ClientConfig("kube-scheduler"))
-	if err := os.WriteFile(schedulerConfigPath(h), []byte(config), 0o600); err != nil {
-		return fmt.Errorf("write the scheduler's configuration: %w", err)
+`
+
+// writeSchedulerConfig writes the file that kube-scheduler must have: its flags for rate
+// limits and kubeconfig are ignored once there is one. What the user's says of either, or of
+// leader election, is replaced. With the default limit of 50 binds per second, 5000
+// pods take 100 s.
+func writeSchedulerConfig(h *home.Home, text []byte) error {
+	if len(text) == 0 {
+		text = []byte(schedulerConfig)
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return fmt.Errorf("read kube-scheduler's configuration: %w", err)
+	}
+	config["clientConnection"] = map[string]any{"kubeconfig": h.ClientConfig("kube-scheduler"), "qps": 1000, "burst": 2000}
+	config["leaderElection"] = map[string]any{"leaderElect": false}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("write kube-scheduler's configuration: %w", err)
+	}
+	if err := os.WriteFile(schedulerConfigPath(h), text, 0o600); err != nil {
+		return fmt.Errorf("write kube-scheduler's configuration: %w", err)
 	}
 	return nil
 }

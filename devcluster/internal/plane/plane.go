@@ -49,6 +49,8 @@ type Plane struct {
 type Options struct {
 	// Gangs has the API server serve PodGroups, and kube-scheduler schedule them.
 	Gangs bool
+	// SchedulerConfig is a KubeSchedulerConfiguration; empty: our own.
+	SchedulerConfig []byte
 	// Report is told of every step that is done.
 	Report func(what string)
 }
@@ -70,7 +72,7 @@ func (p *Plane) start(ctx context.Context, listener net.Listener) (err error) {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	p.options.Report("etcd serves")
-	if p.components, err = newComponents(p.home, listener, p.options.Gangs); err != nil {
+	if p.components, err = newComponents(p.home, listener, p.options); err != nil {
 		return fmt.Errorf("configure the control plane: %w", err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", home.Kubeconfig(p.home.Dir))
