@@ -65,6 +65,7 @@ func (c *chaos) begin() {
 	for _, p := range c.pools {
 		_ = w.api.Create(p.DeepCopy())
 	}
+	w.statics.begin()
 	w.workloads.AddDaemon()
 	w.cluster.Volumes.AddClass()
 	c.makeApps()
@@ -139,6 +140,7 @@ func (c *chaos) end() {
 			_ = w.api.Create(p.DeepCopy())
 		}
 	}
+	w.statics.end()
 	for _, a := range w.workloads.All {
 		if a.RunsFor > 0 {
 			a.Replicas = 0
@@ -249,8 +251,10 @@ func (c *chaos) deleteClaim() {
 	}
 }
 
+// pool returns a pool that chaos may edit: static ones have users of their own.
 func (c *chaos) pool() *karpenterv1.NodePool {
-	if pools := cluster.All[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
+	pools := slices.DeleteFunc(cluster.All[*karpenterv1.NodePool](c.w.api), func(np *karpenterv1.NodePool) bool { return np.Spec.Replicas != nil })
+	if len(pools) > 0 {
 		return pick(c.w, pools)
 	}
 	return nil

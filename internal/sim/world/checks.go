@@ -282,6 +282,7 @@ func (c *checks) productDeletes(o client.Object, forced bool) {
 		case c.mustGo(o) || c.isInVain(o):
 		case chosen:
 			c.disrupts(o, reason.Reason)
+		case c.w.statics.isSurplus(o):
 		default:
 			c.w.fail("claim %s is deleted for no reason: its node is fine", o.Name)
 		}
@@ -494,7 +495,7 @@ func (c *checks) checkAll() {
 func (c *checks) waitsForTurn() bool {
 	return slices.ContainsFunc(cluster.All[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
 		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)
-		return drifted
+		return drifted && !c.w.statics.isFull(nc.Labels[karpenterv1.NodePoolLabelKey])
 	})
 }
 

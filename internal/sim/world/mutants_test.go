@@ -119,6 +119,24 @@ var mutants = []struct {
 	}}, 1},
 	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 1},
 	{Mutant{Name: "quarantines are forgotten", Unquarantined: true}, seedHeavy},
+	{Mutant{Name: "limits of static pools are not known", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
+	{Mutant{Name: "static pools seem to ask for one node more", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) {
+		np.Spec.Replicas = new(*np.Spec.Replicas + 1)
+	})}, 1},
+	{Mutant{Name: "static pools seem to ask for one node less", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) {
+		np.Spec.Replicas = new(max(0, *np.Spec.Replicas-1))
+	})}, 1},
+	{Mutant{Name: "static nodes never take pods", With: []Fault{StaticPools}, Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+		if strings.HasPrefix(n.Labels[karpenterv1.NodePoolLabelKey], "static") && strings.Contains(string(data), karpenterv1.NodeInitializedLabelKey) {
+			return nil
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "nodes of others seem to be of a static pool", With: []Fault{StaticPools}, See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
+		if nc.Labels[karpenterv1.NodePoolLabelKey] == "pool-0" {
+			nc.Labels[karpenterv1.NodePoolLabelKey] = "static-0"
+		}
+	})}, 1},
 	{Mutant{Name: "sums wrap", See: pod(func(_ *World, p *corev1.Pod) { wrap(p) })}, seedAbsurd},
 }
 
@@ -189,6 +207,14 @@ func pool(f func(np *karpenterv1.NodePool)) func(*World, client.Object) {
 	}
 }
 
+func staticPools(f func(np *karpenterv1.NodePool)) func(*World, client.Object) {
+	return pool(func(np *karpenterv1.NodePool) {
+		if np.Spec.Replicas != nil {
+			f(np)
+		}
+	})
+}
+
 func set(nc *karpenterv1.NodeClaim, condition string) {
 	for i := range nc.Status.Conditions {
 		if nc.Status.Conditions[i].Type == condition {
@@ -238,7 +264,7 @@ func TestMutantsAreFound(t *testing.T) {
 
 func isFound(t *testing.T, seed uint64, m *Mutant) bool {
 	t.Helper()
-	r := Run(seed, Options{Stormy: 40 * time.Minute, Calm: restIn, Nodes: 6, Mutant: m})
+	r := Run(seed, Options{Stormy: 40 * time.Minute, Calm: restIn, Nodes: 6, With: m.needs(), Mutant: m})
 	if r.Violation != "" {
 		t.Logf("seed %d: %s", seed, r.Violation)
 	}

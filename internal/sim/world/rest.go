@@ -64,6 +64,7 @@ func (c *checks) atRest() {
 			w.fail("at rest, instance %s has no claim", i.ID)
 		}
 	}
+	w.statics.atRest()
 	c.isIdle()
 }
 
@@ -102,7 +103,8 @@ func (c *checks) isIdle() {
 		}
 	}
 	for _, node := range cluster.All[*corev1.Node](c.w.api) {
-		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
+		pool := node.Labels[karpenterv1.NodePoolLabelKey]
+		if !spent[pool] && !c.w.statics.isStatic(pool) && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
 			c.w.fail("at rest, node %s has no pods and stays", node.Name)
 		}
 	}

@@ -39,6 +39,7 @@ func Run(seed uint64, opts Options) Result {
 	w.checks = newChecks(w)
 	w.chaos = newChaos(w)
 	w.tenant = newTenant(w, seed)
+	w.statics = newStatics(w, seed)
 	closeJournal := w.keepDecisions()
 	w.play()
 	closeJournal()

@@ -38,6 +38,8 @@ type Options struct {
 	Ordinary bool
 	// Without are faults that do not happen, by name.
 	Without []Fault
+	// With are things that there are for sure which the seed draws in some worlds, by name: StaticPools.
+	With []Fault
 	// Mutant changes what the product sees or does; nil: nothing.
 	Mutant *Mutant
 	// Journal gets a line for each thing that happens; nil: nobody does.
@@ -63,6 +65,7 @@ type World struct {
 	chaos     *chaos
 	checks    *checks
 	tenant    *tenant
+	statics   *statics
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -192,6 +195,24 @@ type tenant struct {
 	newest time.Time
 	// gaveUp is what was known of decisions that a life of the product gave up.
 	gaveUp gaveUps
+}
+
+// statics are the static NodePools, and what users do with them.
+type statics struct {
+	beside
+	pools []*staticPool
+}
+
+// staticPool is a static NodePool as it is wanted.
+type staticPool struct {
+	np *karpenterv1.NodePool
+	// asks is what it asked for, the latest last.
+	asks []asked
+	// lost is when claims that were to stay were taken away, but for its own scaling; scaledDown is the last of that.
+	lost       []time.Time
+	scaledDown string
+	// shortSince is since when it has too few claims, unreadySince too few nodes.
+	shortSince, unreadySince time.Time
 }
 
 // gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.
