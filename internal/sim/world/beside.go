@@ -59,3 +59,21 @@ func (b *beside) repeat(what Fault, mean time.Duration, does func()) {
 		b.repeat(what, mean, does)
 	})
 }
+
+// lasts returns for how long something has been so, and takes note of when it began.
+func lasts(w *World, since *time.Time, is bool) time.Duration {
+	switch {
+	case !is:
+		*since = time.Time{}
+		return 0
+	case since.IsZero():
+		*since = w.at
+	}
+	return w.at.Sub(*since)
+}
+
+// acts reports whether a process leads and does something.
+func (w *World) acts() bool {
+	p := w.process
+	return p != nil && p.running && !p.dead && !p.stopped.After(w.at)
+}

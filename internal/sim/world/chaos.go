@@ -69,6 +69,8 @@ func (c *chaos) begin() {
 	w.workloads.AddDaemon()
 	w.cluster.Volumes.AddClass()
 	c.makeApps()
+	w.buffers.begin()
+	w.gangs.begin()
 	w.startProcess()
 	w.cluster.Start()
 	w.every(checkEvery, w.checks.checkAll)
@@ -141,6 +143,8 @@ func (c *chaos) end() {
 		}
 	}
 	w.statics.end()
+	w.buffers.end()
+	w.gangs.end()
 	for _, a := range w.workloads.All {
 		if a.RunsFor > 0 {
 			a.Replicas = 0
@@ -251,9 +255,11 @@ func (c *chaos) deleteClaim() {
 	}
 }
 
-// pool returns a pool that chaos may edit: static ones have users of their own.
+// pool returns a pool that chaos may edit: those of statics and gangs have users of their own.
 func (c *chaos) pool() *karpenterv1.NodePool {
-	pools := slices.DeleteFunc(cluster.All[*karpenterv1.NodePool](c.w.api), func(np *karpenterv1.NodePool) bool { return np.Spec.Replicas != nil })
+	pools := slices.DeleteFunc(cluster.All[*karpenterv1.NodePool](c.w.api), func(np *karpenterv1.NodePool) bool {
+		return !slices.ContainsFunc(c.pools, func(p *karpenterv1.NodePool) bool { return p.Name == np.Name })
+	})
 	if len(pools) > 0 {
 		return pick(c.w, pools)
 	}
@@ -302,7 +308,7 @@ func (c *chaos) jump() {
 
 func (c *chaos) scale() {
 	a := pick(c.w, c.w.workloads.All)
-	if a.Apart || a.Stateful {
+	if a.Apart || a.Stateful || a.Gang > 0 {
 		return
 	}
 	factor := 0.3 + 2*c.w.rand.Float64()

@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
@@ -137,6 +139,22 @@ var mutants = []struct {
 			nc.Labels[karpenterv1.NodePoolLabelKey] = "static-0"
 		}
 	})}, 1},
+	{Mutant{Name: "buffers seem to ask for no room", With: []Fault{Buffers}, See: capacityBuffer(func(_ *World, cb *autoscalingv1beta1.CapacityBuffer) {
+		cb.Spec.Replicas, cb.Spec.Percentage = new(int32(0)), nil
+	})}, 1},
+	{Mutant{Name: "a buffer asks for more whenever it has room", With: []Fault{Buffers}, See: capacityBuffer(func(w *World, cb *autoscalingv1beta1.CapacityBuffer) {
+		if more := int32(w.at.Sub(w.buffers.lastLoad).Minutes()); !w.chaos.stormy {
+			cb.Generation += int64(more)
+			cb.Spec.Replicas = new(chunksMost + more)
+		}
+	})}, 1},
+	{Mutant{Name: "a gang seems to need one pod", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, 1) })}, 1},
+	{Mutant{Name: "pods that run seem to be of no gang", With: []Fault{Gangs}, See: pod(func(_ *World, p *corev1.Pod) {
+		if p.Spec.NodeName != "" {
+			p.Spec.SchedulingGroup = nil
+		}
+	})}, 1},
+	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
 	{Mutant{Name: "sums wrap", See: pod(func(_ *World, p *corev1.Pod) { wrap(p) })}, seedAbsurd},
 }
 
@@ -213,6 +231,26 @@ func staticPools(f func(np *karpenterv1.NodePool)) func(*World, client.Object) {
 			f(np)
 		}
 	})
+}
+
+func capacityBuffer(f func(w *World, cb *autoscalingv1beta1.CapacityBuffer)) func(*World, client.Object) {
+	return func(w *World, o client.Object) {
+		if cb, ok := o.(*autoscalingv1beta1.CapacityBuffer); ok {
+			f(w, cb)
+		}
+	}
+}
+
+func podGroup(f func(g *schedulingv1beta1.PodGroup)) func(*World, client.Object) {
+	return func(_ *World, o client.Object) {
+		if g, ok := o.(*schedulingv1beta1.PodGroup); ok {
+			f(g)
+		}
+	}
+}
+
+func minCount(g *schedulingv1beta1.PodGroup, n int32) {
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: n}
 }
 
 func set(nc *karpenterv1.NodeClaim, condition string) {

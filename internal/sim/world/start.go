@@ -50,6 +50,11 @@ func (w *World) startProcess() {
 	if err := p.parts.Assemble(p.ctx); err != nil {
 		panic(err)
 	}
+	if w.gangs.on {
+		if err := p.parts.FeedPodGroups(p.ctx); err != nil {
+			panic(err)
+		}
+	}
 	for _, c := range p.warm {
 		if err := c.Warmup(p.ctx); err != nil {
 			panic(err)
@@ -66,6 +71,9 @@ func (w *World) gates() string {
 	gates := "NodeRepair=true,SpotToSpotConsolidation=true"
 	if w.statics.on {
 		gates += ",StaticCapacity=true"
+	}
+	if w.buffers.on {
+		gates += ",CapacityBuffer=true"
 	}
 	return gates
 }

@@ -102,8 +102,8 @@ func (s *statics) observe(kind string, was, is client.Object) {
 	}
 }
 
-// created: a static pool never has more NodeClaims than its limit, nor launches beyond its replicas and what
-// its budgets let be replaced.
+// created: a static pool never has more NodeClaims than its limit, nor more that stay than its
+// replicas: what is launched to replace a node comes after that node's disruption reason.
 func (s *statics) created(p *staticPool, nc *karpenterv1.NodeClaim) {
 	n := s.countOf(p.np.Name)
 	_, most := p.lately(s.w.at)
@@ -137,8 +137,7 @@ func (s *statics) isSurplus(nc *karpenterv1.NodeClaim) bool {
 
 // check: a static pool is never short for longer than a launch takes.
 func (s *statics) check() {
-	p := s.w.process
-	acts := p != nil && p.running && !p.dead && !p.stopped.After(s.w.at)
+	acts := s.w.acts()
 	for _, sp := range s.pools {
 		np, there := cluster.Find[*karpenterv1.NodePool](s.w.api, "", sp.np.Name)
 		if !there || np.DeletionTimestamp != nil {
@@ -147,25 +146,13 @@ func (s *statics) check() {
 		}
 		n, now := s.countOf(np.Name), sp.now()
 		blocked := n.all() >= now.limit
-		if s.lasts(&sp.shortSince, acts && !blocked && n.active+n.pending < now.replicas) > staticShort {
+		if lasts(s.w, &sp.shortSince, acts && !blocked && n.active+n.pending < now.replicas) > staticShort {
 			s.w.fail("static pool %s has %d claims for %s, its replicas are %d: %+v", np.Name, n.active+n.pending, s.w.at.Sub(sp.shortSince), now.replicas, n)
 		}
-		if s.lasts(&sp.unreadySince, !blocked && n.initialized < now.replicas) > staticUnready {
+		if lasts(s.w, &sp.unreadySince, !blocked && n.initialized < now.replicas) > staticUnready {
 			s.w.fail("static pool %s has %d nodes for %s, its replicas are %d: %+v", np.Name, n.initialized, s.w.at.Sub(sp.unreadySince), now.replicas, n)
 		}
 	}
-}
-
-// lasts returns for how long something has been so, and takes note of when it began.
-func (s *statics) lasts(since *time.Time, is bool) time.Duration {
-	switch {
-	case !is:
-		*since = time.Time{}
-		return 0
-	case since.IsZero():
-		*since = s.w.at
-	}
-	return s.w.at.Sub(*since)
 }
 
 // isStatic reports whether a pool is static.

@@ -66,6 +66,8 @@ type World struct {
 	checks    *checks
 	tenant    *tenant
 	statics   *statics
+	buffers   *buffers
+	gangs     *gangs
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -213,6 +215,38 @@ type staticPool struct {
 	scaledDown string
 	// shortSince is since when it has too few claims, unreadySince too few nodes.
 	shortSince, unreadySince time.Time
+}
+
+// buffers are the CapacityBuffers, and what users do with them.
+type buffers struct {
+	beside
+	all []*buffer
+	// shortSince is since when they lack room, lastLoad when the load last changed after the storm.
+	shortSince, lastLoad time.Time
+}
+
+// buffer is a CapacityBuffer: by a pod template, or by the ReplicaSet of burst. The pods of burst take its room.
+type buffer struct {
+	name     string
+	template string // empty: there is none
+	burst    *cluster.Workload
+}
+
+// gangs are workloads whose pods run together or not at all, with a NodePool of their own.
+type gangs struct {
+	beside
+	pool *karpenterv1.NodePool // as it is wanted
+	all  []*gangLoad
+	// changed is when a gang last began or ended or lost a pod, limitAt when the limit of the pool last changed.
+	changed, limitAt time.Time
+}
+
+// gangLoad is a gang. It has size pods while it runs, and none else.
+type gangLoad struct {
+	*cluster.Workload
+	size int
+	// lateSince is since when it waits though it can run.
+	lateSince time.Time
 }
 
 // gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,15 +126,7 @@ func TestWhatOnceFailed(t *testing.T) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		var s uint64
-		var storm, rest string
-		if _, err := fmt.Sscan(line, &s, &storm, &rest); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		o := Options{}
-		if o.Stormy, err = time.ParseDuration(storm); err == nil {
-			o.Calm, err = time.ParseDuration(rest)
-		}
+		s, o, err := readFailed(line)
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -145,6 +138,28 @@ func TestWhatOnceFailed(t *testing.T) {
 			play(t, s, o)
 		})
 	}
+}
+
+// readFailed reads a line of failed.txt. Of what only some worlds have, there is what the line names.
+func readFailed(line string) (seed uint64, o Options, err error) {
+	var storm, rest string
+	if _, err := fmt.Sscan(line, &seed, &storm, &rest); err != nil {
+		return 0, o, err
+	}
+	if o.Stormy, err = time.ParseDuration(storm); err != nil {
+		return 0, o, err
+	}
+	if o.Calm, err = time.ParseDuration(rest); err != nil {
+		return 0, o, err
+	}
+	for _, f := range []Fault{StaticPools, Buffers, Gangs} {
+		if slices.Contains(strings.Fields(line), string(f)) {
+			o.With = append(o.With, f)
+		} else {
+			o.Without = append(o.Without, f)
+		}
+	}
+	return seed, o, nil
 }
 
 // racedStorm is how long storms of kept seeds last at most under the race detector.
