@@ -165,6 +165,11 @@ func (p *Parts) feed(ctx context.Context) error {
 	return nil
 }
 
+// FeedPodGroups subscribes the mirror to PodGroups. It fails where the API server does not serve them.
+func (p *Parts) FeedPodGroups(ctx context.Context) error {
+	return p.mirror.FeedPodGroups(ctx, p.Manager.GetCache())
+}
+
 // loops returns everything that runs.
 func (p *Parts) loops() []registrant {
 	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")

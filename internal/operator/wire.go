@@ -86,8 +86,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err := p.Assemble(ctx); err != nil {
 		return err
 	}
-	feed := func(ctx context.Context) error { return p.mirror.FeedPodGroups(ctx, mgr.GetCache()) }
-	if err := mgr.Add(&podGroups{feed: feed, log: opts.Log}); err != nil {
+	if err := mgr.Add(&podGroups{feed: p.FeedPodGroups, log: opts.Log}); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })

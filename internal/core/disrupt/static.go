@@ -34,7 +34,7 @@ func (w *work) templateReplacement(n *cluster.Node, pool *cluster.Pool, reason s
 	case reservationsFull(pool):
 		return plan.Command{}, verdict.Of(verdict.NodeBlocked, n.Name, "static NodePool's capacity reservations are full and cannot stage a replacement")
 	}
-	launch, why := static.Template(pool)
+	launch, why := static.Replacement(pool, n)
 	if !why.IsYes() {
 		return plan.Command{}, verdict.Of(verdict.NoReplacement, n.Name, "%s", why)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -118,11 +119,27 @@ func (c Count) Room(pool *cluster.Pool) int {
 // Template returns the launch of one node of a pool as its template has it, without regard to
 // pods. The verdict says why there is none.
 func Template(pool *cluster.Pool) (plan.Launch, verdict.Verdict) {
-	choices := catalog.Choices(pool.Types, pool.Requirements, nil)
+	return template(pool, pool.Requirements)
+}
+
+// Replacement returns the launch of the node that takes another one's place. If that has pods, it is
+// in the same zone, where that can be had: pods with volumes could not follow to another one, so the
+// command would be taken back when its node is there, and begun again, for ever.
+func Replacement(pool *cluster.Pool, n *cluster.Node) (plan.Launch, verdict.Verdict) {
+	if zone := n.Labels[label.Zone]; zone != "" && len(n.Reschedulable) > 0 {
+		if l, why := template(pool, pool.Requirements.With(label.Zone, label.In(zone))); why.IsYes() {
+			return l, why
+		}
+	}
+	return Template(pool)
+}
+
+func template(pool *cluster.Pool, requirements label.Requirements) (plan.Launch, verdict.Verdict) {
+	choices := catalog.Choices(pool.Types, requirements, nil)
 	if len(choices) == 0 {
 		return plan.Launch{}, verdict.Of(verdict.NoCompatibleType, pool.Name, "no instance type within the requirements is available")
 	}
-	l := plan.Launch{Pool: pool.Name, Requirements: pool.Requirements, PriceHourly: choices[0].Offering.Price()}
+	l := plan.Launch{Pool: pool.Name, Requirements: requirements, PriceHourly: choices[0].Offering.Price()}
 	if math.IsInf(l.PriceHourly, 0) {
 		l.PriceHourly = 0 // it is not known
 	}

@@ -166,8 +166,16 @@ func (s *Scheduler) round() {
 		}
 	}
 	slices.SortFunc(ready, func(a, b *attempt) int { return compareImportance(a.pod, b.pod) })
+	var gangs []Key
 	for _, t := range ready {
-		s.try(t)
+		group, is := groupOf(t.pod)
+		switch {
+		case !is:
+			s.try(t)
+		case !slices.Contains(gangs, group):
+			gangs = append(gangs, group)
+			s.tryGang(group)
+		}
 	}
 	if !next.IsZero() {
 		s.config.after(next.Sub(s.config.now()), s.wake)
@@ -179,35 +187,46 @@ func (s *Scheduler) try(t *attempt) {
 	pod, spreads := t.pod, s.spreads(t.pod)
 	s.hosts[pod.Status.NominatedNodeName].promise(t, -1) // what is kept for it does not keep it out
 	if h := s.choose(pod, t.need, spreads); h != nil {
-		s.config.Hooks.Count("pods bound")
-		s.volumes.provide(pod, h.node)
-		Edit(s.api, pod, func(pod *corev1.Pod) {
-			pod.Spec.NodeName = h.node.Name
-			setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: WireTime(s.config.now())})
-		})
+		s.bind(pod, h)
 		return
 	}
 	nominated := s.preempt(pod, t.need, spreads)
 	s.hosts[nominated].promise(t, 1)
+	s.wait(t, nominated, corev1.PodReasonUnschedulable)
+}
+
+// bind binds a pod to a host.
+func (s *Scheduler) bind(pod *corev1.Pod, h *host) {
+	s.config.Hooks.Count("pods bound")
+	s.volumes.provide(pod, h.node)
+	Edit(s.api, pod, func(pod *corev1.Pod) {
+		pod.Spec.NodeName = h.node.Name
+		setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: WireTime(s.config.now())})
+	})
+}
+
+// wait has a pod wait that fits on no Node, and says so.
+func (s *Scheduler) wait(t *attempt, nominated, reason string) {
+	pod := t.pod
 	t.pause = min(max(tryFirst, 2*t.pause), tryMost)
 	t.due = s.config.now().Add(t.pause)
 	s.config.after(t.pause, s.wake)
-	if pod.Status.NominatedNodeName == nominated && isSaidToWait(pod) {
+	if pod.Status.NominatedNodeName == nominated && isSaidToWait(pod, reason) {
 		return // a write that changes nothing
 	}
 	Edit(s.api, pod, func(pod *corev1.Pod) {
 		pod.Status.NominatedNodeName = nominated
 		setPodCondition(pod, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason,
 			Message: "no node fits", LastTransitionTime: WireTime(s.config.now()),
 		})
 	})
 }
 
-// isSaidToWait reports whether a pod's status already says Unschedulable.
-func isSaidToWait(pod *corev1.Pod) bool {
+// isSaidToWait reports whether a pod's status already says that it waits, for that reason.
+func isSaidToWait(pod *corev1.Pod, reason string) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == reason
 	})
 }
 

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -46,6 +49,14 @@ type Workload struct {
 	RunsFor time.Duration
 	// Stateful has each pod have a name and a volume that outlive it.
 	Stateful bool
+	// Gang is how many of its pods are bound at once or not at all: they are of a PodGroup of the workload's
+	// name. Zero: each is bound for itself.
+	Gang int
+	// NodeSelector is what pods ask of Nodes beside Zone, Tolerates the taint that they tolerate; empty: none.
+	NodeSelector map[string]string
+	Tolerates    string
+	// Described has the owner of a ReplicaSet's pods say what they are and how many there should be.
+	Described bool
 
 	owner  client.Object
 	waking bool // reconcile is due
@@ -106,6 +117,11 @@ func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
 		a.owner = &appsv1.StatefulSet{ObjectMeta: meta}
 	}
 	_ = l.api.Create(a.owner) // names are unique
+	if a.Gang > 0 {
+		g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(a.Gang)}
+		_ = l.api.Create(g) // names are unique
+	}
 	l.All = append(l.All, a)
 	l.byName[a.Name] = a
 	if budget != nil {
@@ -130,6 +146,7 @@ func (l *Workloads) reconcile(a *Workload) {
 			}
 		}
 	}
+	l.describe(a)
 	l.createMissing(a, len(active))
 	for i := range len(active) - a.Replicas {
 		if a.Stateful {
@@ -157,6 +174,26 @@ func (l *Workloads) rollOut(a *Workload, active []*corev1.Pod) {
 			return
 		}
 	}
+}
+
+// RollsOut reports whether a workload still has pods of an earlier revision, or of which there are too many.
+func (l *Workloads) RollsOut(a *Workload) bool {
+	pods := l.api.PodsOf(a.Name)
+	return len(pods) > a.Replicas || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Labels[revisionLabel] != fmt.Sprint(a.Revision) })
+}
+
+// describe writes into the owner of a workload how many pods there should be, and what they are.
+func (l *Workloads) describe(a *Workload) {
+	owner, is := Find[*appsv1.ReplicaSet](l.api, Namespace, a.Name)
+	if !a.Described || !is || owner.Spec.Replicas != nil && int(*owner.Spec.Replicas) == a.Replicas {
+		return
+	}
+	pod := a.pod(0)
+	Edit(l.api, owner, func(o *appsv1.ReplicaSet) {
+		o.Spec.Replicas = new(int32(a.Replicas))
+		o.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: a.Name}}
+		o.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec}
+	})
 }
 
 // createMissing makes the pods that are missing. One of a StatefulSet is made when the last of its name
@@ -207,6 +244,15 @@ func (a *Workload) pod(n int) *corev1.Pod {
 	}
 	if a.Zone != "" {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: a.Zone}
+	}
+	if a.Gang > 0 {
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &a.Name}
+	}
+	if len(a.NodeSelector) > 0 {
+		p.Spec.NodeSelector = maps.Clone(a.NodeSelector)
+	}
+	if a.Tolerates != "" {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: a.Tolerates, Operator: corev1.TolerationOpExists}}
 	}
 	own := &metav1.LabelSelector{MatchLabels: map[string]string{AppLabel: a.Name}}
 	if a.Spread {

@@ -65,9 +65,12 @@ func (c *chaos) begin() {
 	for _, p := range c.pools {
 		_ = w.api.Create(p.DeepCopy())
 	}
+	w.statics.begin()
 	w.workloads.AddDaemon()
 	w.cluster.Volumes.AddClass()
 	c.makeApps()
+	w.buffers.begin()
+	w.gangs.begin()
 	w.startProcess()
 	w.cluster.Start()
 	w.every(checkEvery, w.checks.checkAll)
@@ -139,6 +142,9 @@ func (c *chaos) end() {
 			_ = w.api.Create(p.DeepCopy())
 		}
 	}
+	w.statics.end()
+	w.buffers.end()
+	w.gangs.end()
 	for _, a := range w.workloads.All {
 		if a.RunsFor > 0 {
 			a.Replicas = 0
@@ -249,8 +255,12 @@ func (c *chaos) deleteClaim() {
 	}
 }
 
+// pool returns a pool that chaos may edit: those of statics and gangs have users of their own.
 func (c *chaos) pool() *karpenterv1.NodePool {
-	if pools := cluster.All[*karpenterv1.NodePool](c.w.api); len(pools) > 0 {
+	pools := slices.DeleteFunc(cluster.All[*karpenterv1.NodePool](c.w.api), func(np *karpenterv1.NodePool) bool {
+		return !slices.ContainsFunc(c.pools, func(p *karpenterv1.NodePool) bool { return p.Name == np.Name })
+	})
+	if len(pools) > 0 {
 		return pick(c.w, pools)
 	}
 	return nil
@@ -298,7 +308,7 @@ func (c *chaos) jump() {
 
 func (c *chaos) scale() {
 	a := pick(c.w, c.w.workloads.All)
-	if a.Apart || a.Stateful {
+	if a.Apart || a.Stateful || a.Gang > 0 {
 		return
 	}
 	factor := 0.3 + 2*c.w.rand.Float64()

@@ -183,6 +183,7 @@ func (c *checks) launched(i *instance) {
 			c.w.fail("instance %s for %s costs %.4f, %s would have cost %.4f", i.ID, i.Claim, i.price, place.Type, o.Offering.Price())
 		}
 	}
+	c.w.buffers.launched(i)
 	pool, cpu := i.ordered.Labels[karpenterv1.NodePoolLabelKey], int64(0)
 	for _, other := range c.w.cloud.live() {
 		if other != i && other.Claim == i.Claim {
@@ -282,6 +283,7 @@ func (c *checks) productDeletes(o client.Object, forced bool) {
 		case c.mustGo(o) || c.isInVain(o):
 		case chosen:
 			c.disrupts(o, reason.Reason)
+		case c.w.statics.isSurplus(o):
 		default:
 			c.w.fail("claim %s is deleted for no reason: its node is fine", o.Name)
 		}
@@ -362,6 +364,7 @@ func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 	}
 	c.keepsBudget(nc, reason)
 	c.keepsHolds(nc)
+	c.w.gangs.disrupts(nc, reason)
 	words := strings.Fields(nc.Annotations[stepKey])
 	if len(words) == 3 {
 		launches, _ := strconv.Atoi(words[2]) // a word of another kind is none
@@ -494,7 +497,7 @@ func (c *checks) checkAll() {
 func (c *checks) waitsForTurn() bool {
 	return slices.ContainsFunc(cluster.All[*karpenterv1.NodeClaim](c.w.api), func(nc *karpenterv1.NodeClaim) bool {
 		_, drifted := conditionOf(nc, karpenterv1.ConditionTypeDrifted)
-		return drifted
+		return drifted && !c.w.statics.isFull(nc.Labels[karpenterv1.NodePoolLabelKey]) && !c.w.gangs.holds(nc)
 	})
 }
 

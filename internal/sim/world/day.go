@@ -51,7 +51,7 @@ func (w *World) life() time.Duration {
 func (c *chaos) followHours() {
 	w := c.w
 	for _, a := range w.workloads.All {
-		if a.Apart || a.Stateful {
+		if a.Apart || a.Stateful || a.Gang > 0 {
 			continue
 		}
 		base := float64(a.Replicas)

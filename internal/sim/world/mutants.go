@@ -13,6 +13,8 @@ import (
 // or what it does. Each field but the name may be nil.
 type Mutant struct {
 	Name string
+	// With is what there must be in a world for the bug to show.
+	With []Fault
 	// See changes what a process is shown.
 	See func(w *World, o client.Object)
 	// Create changes what is created, Patch what is patched; nil data: it is dropped.
@@ -31,4 +33,12 @@ type Mutant struct {
 	Unquarantined bool
 	// Unfenced lets a leader act that stood still.
 	Unfenced bool
+}
+
+// needs returns what there must be in the mutant's world; it may be nil.
+func (m *Mutant) needs() []Fault {
+	if m == nil {
+		return nil
+	}
+	return m.With
 }

@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
@@ -119,6 +121,40 @@ var mutants = []struct {
 	}}, 1},
 	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 1},
 	{Mutant{Name: "quarantines are forgotten", Unquarantined: true}, seedHeavy},
+	{Mutant{Name: "limits of static pools are not known", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
+	{Mutant{Name: "static pools seem to ask for one node more", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) {
+		np.Spec.Replicas = new(*np.Spec.Replicas + 1)
+	})}, 1},
+	{Mutant{Name: "static pools seem to ask for one node less", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) {
+		np.Spec.Replicas = new(max(0, *np.Spec.Replicas-1))
+	})}, 1},
+	{Mutant{Name: "static nodes never take pods", With: []Fault{StaticPools}, Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
+		if strings.HasPrefix(n.Labels[karpenterv1.NodePoolLabelKey], "static") && strings.Contains(string(data), karpenterv1.NodeInitializedLabelKey) {
+			return nil
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "nodes of others seem to be of a static pool", With: []Fault{StaticPools}, See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
+		if nc.Labels[karpenterv1.NodePoolLabelKey] == "pool-0" {
+			nc.Labels[karpenterv1.NodePoolLabelKey] = "static-0"
+		}
+	})}, 1},
+	{Mutant{Name: "buffers seem to ask for no room", With: []Fault{Buffers}, See: capacityBuffer(func(_ *World, cb *autoscalingv1beta1.CapacityBuffer) {
+		cb.Spec.Replicas, cb.Spec.Percentage = new(int32(0)), nil
+	})}, 1},
+	{Mutant{Name: "a buffer asks for more whenever it has room", With: []Fault{Buffers}, See: capacityBuffer(func(w *World, cb *autoscalingv1beta1.CapacityBuffer) {
+		if more := int32(w.at.Sub(w.buffers.lastLoad).Minutes()); !w.chaos.stormy {
+			cb.Generation += int64(more)
+			cb.Spec.Replicas = new(chunksMost + more)
+		}
+	})}, 1},
+	{Mutant{Name: "a gang seems to need one pod", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, 1) })}, 1},
+	{Mutant{Name: "pods that run seem to be of no gang", With: []Fault{Gangs}, See: pod(func(_ *World, p *corev1.Pod) {
+		if p.Spec.NodeName != "" {
+			p.Spec.SchedulingGroup = nil
+		}
+	})}, 1},
+	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
 	{Mutant{Name: "sums wrap", See: pod(func(_ *World, p *corev1.Pod) { wrap(p) })}, seedAbsurd},
 }
 
@@ -189,6 +225,34 @@ func pool(f func(np *karpenterv1.NodePool)) func(*World, client.Object) {
 	}
 }
 
+func staticPools(f func(np *karpenterv1.NodePool)) func(*World, client.Object) {
+	return pool(func(np *karpenterv1.NodePool) {
+		if np.Spec.Replicas != nil {
+			f(np)
+		}
+	})
+}
+
+func capacityBuffer(f func(w *World, cb *autoscalingv1beta1.CapacityBuffer)) func(*World, client.Object) {
+	return func(w *World, o client.Object) {
+		if cb, ok := o.(*autoscalingv1beta1.CapacityBuffer); ok {
+			f(w, cb)
+		}
+	}
+}
+
+func podGroup(f func(g *schedulingv1beta1.PodGroup)) func(*World, client.Object) {
+	return func(_ *World, o client.Object) {
+		if g, ok := o.(*schedulingv1beta1.PodGroup); ok {
+			f(g)
+		}
+	}
+}
+
+func minCount(g *schedulingv1beta1.PodGroup, n int32) {
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: n}
+}
+
 func set(nc *karpenterv1.NodeClaim, condition string) {
 	for i := range nc.Status.Conditions {
 		if nc.Status.Conditions[i].Type == condition {
@@ -238,7 +302,7 @@ func TestMutantsAreFound(t *testing.T) {
 
 func isFound(t *testing.T, seed uint64, m *Mutant) bool {
 	t.Helper()
-	r := Run(seed, Options{Stormy: 40 * time.Minute, Calm: restIn, Nodes: 6, Mutant: m})
+	r := Run(seed, Options{Stormy: 40 * time.Minute, Calm: restIn, Nodes: 6, With: m.needs(), Mutant: m})
 	if r.Violation != "" {
 		t.Logf("seed %d: %s", seed, r.Violation)
 	}

@@ -22,6 +22,9 @@ func (c *checks) atRest() {
 	}
 	moving := w.at.Sub(c.lastEviction) < movesFor
 	for _, a := range w.workloads.All {
+		if a.Gang > 0 {
+			continue // gangs judge them
+		}
 		running := 0
 		for _, pod := range w.api.PodsOf(a.Name) {
 			switch {
@@ -64,6 +67,9 @@ func (c *checks) atRest() {
 			w.fail("at rest, instance %s has no claim", i.ID)
 		}
 	}
+	w.statics.atRest()
+	w.buffers.atRest()
+	w.gangs.atRest()
 	c.isIdle()
 }
 
@@ -102,7 +108,8 @@ func (c *checks) isIdle() {
 		}
 	}
 	for _, node := range cluster.All[*corev1.Node](c.w.api) {
-		if !spent[node.Labels[karpenterv1.NodePoolLabelKey]] && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
+		pool := node.Labels[karpenterv1.NodePoolLabelKey]
+		if !spent[pool] && !c.w.statics.isStatic(pool) && !c.w.buffers.ask() && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
 			c.w.fail("at rest, node %s has no pods and stays", node.Name)
 		}
 	}

@@ -39,6 +39,7 @@ func Run(seed uint64, opts Options) Result {
 	w.checks = newChecks(w)
 	w.chaos = newChaos(w)
 	w.tenant = newTenant(w, seed)
+	w.statics, w.buffers, w.gangs = newStatics(w, seed), newBuffers(w, seed), newGangs(w, seed)
 	closeJournal := w.keepDecisions()
 	w.play()
 	closeJournal()

@@ -39,7 +39,7 @@ func (w *World) startProcess() {
 	p.client = p.newClient(p.informers.Reader)
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("world", pflag.ContinueOnError))
-	settings.FeatureGates = "NodeRepair=true,SpotToSpotConsolidation=true"
+	settings.FeatureGates = w.gates()
 	seam := &provider{p: p, cloud: w.cloud}
 	p.parts = &operator.Parts{
 		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seam, Nominations: p.client, Now: p.now,
@@ -50,6 +50,11 @@ func (w *World) startProcess() {
 	if err := p.parts.Assemble(p.ctx); err != nil {
 		panic(err)
 	}
+	if w.gangs.on {
+		if err := p.parts.FeedPodGroups(p.ctx); err != nil {
+			panic(err)
+		}
+	}
 	for _, c := range p.warm {
 		if err := c.Warmup(p.ctx); err != nil {
 			panic(err)
@@ -59,6 +64,18 @@ func (w *World) startProcess() {
 		p.after(w.between(10*time.Millisecond, 400*time.Millisecond), func() { n.relist(true) })
 	}
 	p.after(w.between(500*time.Millisecond, 2*time.Second), p.run)
+}
+
+// gates returns the feature gates: those of what there is in this world are on.
+func (w *World) gates() string {
+	gates := "NodeRepair=true,SpotToSpotConsolidation=true"
+	if w.statics.on {
+		gates += ",StaticCapacity=true"
+	}
+	if w.buffers.on {
+		gates += ",CapacityBuffer=true"
+	}
+	return gates
 }
 
 // run lets the loops begin.

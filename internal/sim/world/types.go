@@ -38,6 +38,8 @@ type Options struct {
 	Ordinary bool
 	// Without are faults that do not happen, by name.
 	Without []Fault
+	// With are things that there are for sure which the seed draws in some worlds, by name: StaticPools.
+	With []Fault
 	// Mutant changes what the product sees or does; nil: nothing.
 	Mutant *Mutant
 	// Journal gets a line for each thing that happens; nil: nobody does.
@@ -63,6 +65,9 @@ type World struct {
 	chaos     *chaos
 	checks    *checks
 	tenant    *tenant
+	statics   *statics
+	buffers   *buffers
+	gangs     *gangs
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -192,6 +197,56 @@ type tenant struct {
 	newest time.Time
 	// gaveUp is what was known of decisions that a life of the product gave up.
 	gaveUp gaveUps
+}
+
+// statics are the static NodePools, and what users do with them.
+type statics struct {
+	beside
+	pools []*staticPool
+}
+
+// staticPool is a static NodePool as it is wanted.
+type staticPool struct {
+	np *karpenterv1.NodePool
+	// asks is what it asked for, the latest last.
+	asks []asked
+	// lost is when claims that were to stay were taken away, but for its own scaling; scaledDown is the last of that.
+	lost       []time.Time
+	scaledDown string
+	// shortSince is since when it has too few claims, unreadySince too few nodes.
+	shortSince, unreadySince time.Time
+}
+
+// buffers are the CapacityBuffers, and what users do with them.
+type buffers struct {
+	beside
+	all []*buffer
+	// shortSince is since when they lack room, lastLoad when the load last changed after the storm.
+	shortSince, lastLoad time.Time
+}
+
+// buffer is a CapacityBuffer: by a pod template, or by the ReplicaSet of burst. The pods of burst take its room.
+type buffer struct {
+	name     string
+	template string // empty: there is none
+	burst    *cluster.Workload
+}
+
+// gangs are workloads whose pods run together or not at all, with a NodePool of their own.
+type gangs struct {
+	beside
+	pool *karpenterv1.NodePool // as it is wanted
+	all  []*gangLoad
+	// changed is when a gang last began or ended or lost a pod, limitAt when the limit of the pool last changed.
+	changed, limitAt time.Time
+}
+
+// gangLoad is a gang. It has size pods while it runs, and none else.
+type gangLoad struct {
+	*cluster.Workload
+	size int
+	// lateSince is since when it waits though it can run.
+	lateSince time.Time
 }
 
 // gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.

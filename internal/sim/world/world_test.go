@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ var (
 	seed      = flag.Uint64("seed", 0, "play this seed alone, with its journal in the log")
 	shrink    = flag.Bool("shrink", false, "with -seed: look for less that fails in the same way")
 	without   = flag.String("without", "", "faults that do not happen, comma separated")
+	with      = flag.String("with", "", "things that there are for sure which seeds draw in some worlds, comma separated")
 	decisions = flag.String("decisions", "", "with -seed: a directory for the product's journal, for dovetail replay")
 	seeds     = flag.Uint64("seeds", 4, "how many seeds to play")
 	from      = flag.Uint64("from", 1, "the first of them")
@@ -42,19 +44,26 @@ func options() Options {
 	for f := range strings.SplitSeq(*without, ",") {
 		o.Without = append(o.Without, Fault(f))
 	}
+	for f := range strings.SplitSeq(*with, ",") {
+		o.With = append(o.With, Fault(f))
+	}
 	return o
 }
 
 // command returns what repeats a run.
 func command(seed uint64, o *Options) string {
-	var off []string
-	for _, f := range o.Without {
+	return fmt.Sprintf("go test ./internal/sim/world -run 'TestSeed$' -v -args -seed=%d -stormy=%s -calm=%s -nodes=%d -ordinary=%v -with=%s -without=%s",
+		seed, o.Stormy, o.Calm, o.Nodes, o.Ordinary, listOf(o.With), listOf(o.Without))
+}
+
+func listOf(faults []Fault) string {
+	var names []string
+	for _, f := range faults {
 		if f != "" {
-			off = append(off, string(f))
+			names = append(names, string(f))
 		}
 	}
-	return fmt.Sprintf("go test ./internal/sim/world -run 'TestSeed$' -v -args -seed=%d -stormy=%s -calm=%s -nodes=%d -ordinary=%v -without=%s",
-		seed, o.Stormy, o.Calm, o.Nodes, o.Ordinary, strings.Join(off, ","))
+	return strings.Join(names, ",")
 }
 
 // TestSeed plays one seed, with everything that happens in the log.
@@ -117,15 +126,7 @@ func TestWhatOnceFailed(t *testing.T) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		var s uint64
-		var storm, rest string
-		if _, err := fmt.Sscan(line, &s, &storm, &rest); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		o := Options{}
-		if o.Stormy, err = time.ParseDuration(storm); err == nil {
-			o.Calm, err = time.ParseDuration(rest)
-		}
+		s, o, err := readFailed(line)
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -137,6 +138,28 @@ func TestWhatOnceFailed(t *testing.T) {
 			play(t, s, o)
 		})
 	}
+}
+
+// readFailed reads a line of failed.txt. Of what only some worlds have, there is what the line names.
+func readFailed(line string) (seed uint64, o Options, err error) {
+	var storm, rest string
+	if _, err := fmt.Sscan(line, &seed, &storm, &rest); err != nil {
+		return 0, o, err
+	}
+	if o.Stormy, err = time.ParseDuration(storm); err != nil {
+		return 0, o, err
+	}
+	if o.Calm, err = time.ParseDuration(rest); err != nil {
+		return 0, o, err
+	}
+	for _, f := range []Fault{StaticPools, Buffers, Gangs} {
+		if slices.Contains(strings.Fields(line), string(f)) {
+			o.With = append(o.With, f)
+		} else {
+			o.Without = append(o.Without, f)
+		}
+	}
+	return seed, o, nil
 }
 
 // racedStorm is how long storms of kept seeds last at most under the race detector.
