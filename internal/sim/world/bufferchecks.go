@@ -41,17 +41,19 @@ func (b *buffers) chunks(of *buffer) (n int, spec corev1.PodSpec) {
 	return n, b.specOf(of.burst)
 }
 
-// missing returns how many chunks have no room on a Node.
-func (b *buffers) missing() int {
-	var pods []*corev1.Pod
+// missing returns how many chunks have no room on a Node: those of the buffer that lacks most, beside no other's.
+// Chunks of one buffer are alike, so that is exact; whether all buffers fit beside each other is not judged.
+func (b *buffers) missing() (most int) {
 	for _, of := range b.all {
 		n, spec := b.chunks(of)
 		spec.Tolerations = []corev1.Toleration{{Key: karpenterv1.DisruptedTaintKey, Operator: corev1.TolerationOpExists}} // until the node goes
-		for range n {
-			pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "chunks", Name: time.Duration(len(pods)).String()}, Spec: spec})
+		pods := make([]*corev1.Pod, n)
+		for i := range pods {
+			pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "chunks", Name: fmt.Sprint(i)}, Spec: spec}
 		}
+		most = max(most, n-b.w.cluster.Scheduler.FitTogether(pods))
 	}
-	return len(pods) - b.w.cluster.Scheduler.FitTogether(pods)
+	return most
 }
 
 // check: the room is there again within the time of a launch.
