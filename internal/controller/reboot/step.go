@@ -107,7 +107,7 @@ func (p *reconciliation) ask(ctx context.Context, view *core.RebootView) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askMost)
 	defer cancel()
-	err := error(cloud.ErrRebootRefused)
+	err := cloud.ErrRebootRefused
 	if rebooter, able := observe.ForPool(p.Cloud, p.pool()).(cloud.Rebooter); able {
 		err = rebooter.Reboot(ctx, cloud.RebootRequest{Token: known.token, InstanceID: p.claim.Status.ProviderID, Node: p.node.Name})
 	}

@@ -333,6 +333,6 @@ func (s *story) perform(step lifecycle.Step, at time.Time) {
 		if s.drain != nil {
 			s.drain.Instance = s.terminate
 		}
-	case lifecycle.Wait, lifecycle.RemoveFinalizer:
+	default:
 	}
 }

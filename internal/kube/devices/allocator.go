@@ -131,6 +131,8 @@ type Allocator struct {
 	counts      map[[2]string]count // by demand and supply
 	// slow says when a search was aborted because it took too long.
 	slow map[search]time.Time
+	// now is the time of the present Compile.
+	now time.Time
 	// first is the key of the demand that comes first in the next Compile: there was no time for it in
 	// the last one.
 	first string
@@ -168,7 +170,7 @@ func NewAllocator() *Allocator {
 // isSlow reports whether such a search took too long lately.
 func (a *Allocator) isSlow(s search) bool {
 	at, ok := a.slow[s]
-	if ok = ok && time.Since(at) < slowFor; !ok {
+	if ok = ok && a.now.Sub(at) < slowFor; !ok {
 		delete(a.slow, s)
 	}
 	return ok
@@ -183,7 +185,7 @@ func (a *Allocator) aborted(compile context.Context, s search) bool {
 	if len(a.slow) >= countsMost {
 		clear(a.slow)
 	}
-	a.slow[s] = time.Now()
+	a.slow[s] = a.now
 	return true
 }
 

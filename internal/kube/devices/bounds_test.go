@@ -19,6 +19,8 @@ func demandOf(t *testing.T, specs ...resourceapi.ResourceClaimSpec) *Demand {
 	return d
 }
 
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
 // TestADemandThatTakesLongIsNotSearchedForAgain: a claim for more devices of one NUMA node than there
 // are makes the allocator try nearly all sets of them. Such a search is cut off once, whatever other
 // nodes there are, and made again ten minutes later.
@@ -42,7 +44,7 @@ func TestADemandThatTakesLongIsNotSearchedForAgain(t *testing.T) {
 		return n
 	}
 	for range 3 {
-		c := a.Compile([]*Demand{hostile, quick}, supplies)
+		c := a.Compile(noon, []*Demand{hostile, quick}, supplies)
 		if got := searched(); got != 1 {
 			t.Fatalf("%d searches, want one", got)
 		}
@@ -53,8 +55,7 @@ func TestADemandThatTakesLongIsNotSearchedForAgain(t *testing.T) {
 			t.Errorf("of the other demand there is room for %d pods, want 61; apart from %d", n, len(c.Apart(quick)))
 		}
 	}
-	a.slow[search{demand: hostile.Key}] = time.Now().Add(-slowFor)
-	if a.Compile([]*Demand{hostile}, supplies); searched() != 2 {
+	if a.Compile(noon.Add(slowFor), []*Demand{hostile}, supplies); searched() != 2 {
 		t.Errorf("%d searches ten minutes later, want two", searched())
 	}
 }
@@ -69,7 +70,7 @@ func TestWithoutTimeNothingIsAssumed(t *testing.T) {
 	slices.SortFunc(demands, func(a, b *Demand) int { return strings.Compare(a.Key, b.Key) })
 	s := TemplateOf([]resourceapi.ResourceSliceSpec{gpus("large", "large", "large", "large"), nics(4)})
 	compile := func(a *Allocator) (rooms, aparts []int, c *Compiled) {
-		c = a.Compile(demands, []*Supply{s})
+		c = a.Compile(noon, demands, []*Supply{s})
 		for _, d := range demands {
 			rooms, aparts = append(rooms, podsWithin(c.Has(s), c.Needs(d))), append(aparts, len(c.Apart(d)))
 		}
@@ -97,7 +98,7 @@ func TestWithoutTimeNothingIsAssumed(t *testing.T) {
 	}
 	a.most = compileMost
 	for _, d := range demands[:2] {
-		a.slow[search{demand: d.Key, isSet: true}] = time.Now()
+		a.slow[search{demand: d.Key, isSet: true}] = noon
 	}
 	if _, aparts, _ := compile(a); fmt.Sprint(aparts) != "[2 2 2]" {
 		t.Errorf("where two took too long to compare, apart from %v, want 2 each", aparts)

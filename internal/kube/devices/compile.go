@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
@@ -63,10 +64,11 @@ func (c *Compiled) Drivers(d *Demand, s *Supply) []string {
 //
 // It takes compileMost at most. A demand that there was no time to count has nothing yet; one whose
 // devices there was no time to find may want any, and is put on no node with others. The next Compile
-// begins with what there was no time for.
+// begins with what there was no time for. now is the time of the snapshot.
 //
 //nolint:contextcheck,nolintlint // a snapshot is taken without a context; the time is bounded here
-func (a *Allocator) Compile(demands []*Demand, supplies []*Supply) *Compiled {
+func (a *Allocator) Compile(now time.Time, demands []*Demand, supplies []*Supply) *Compiled {
+	a.now = now
 	ctx, cancel := context.WithTimeout(context.Background(), a.most)
 	defer cancel()
 	out := &Compiled{demands: map[string]*compiled{}, supplies: map[*Supply]quantity.List{}}

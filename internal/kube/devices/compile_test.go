@@ -162,7 +162,7 @@ func TestPodsOnANode(t *testing.T) {
 			if len(tc.taken) > 0 {
 				s = take(s, tc.taken...)
 			}
-			c := NewAllocator().Compile([]*Demand{d}, []*Supply{s})
+			c := NewAllocator().Compile(noon, []*Demand{d}, []*Supply{s})
 			if got := int64(podsWithin(c.Has(s), c.Needs(d))); got != tc.pods {
 				t.Errorf("there is room for %d pods, want %d: needs %s, has %s", got, tc.pods, c.Needs(d), c.Has(s))
 			}
@@ -214,7 +214,7 @@ func TestWhichDemandsShareANode(t *testing.T) {
 		"any and a large one, some are not": {[]*Demand{one, large, two}, []*Supply{mixed, alike}, 2},
 		"another driver":                    {[]*Demand{nic, one, large}, []*Supply{mixed}, 0},
 	} {
-		c := a.Compile(tc.demands, tc.supplies)
+		c := a.Compile(noon, tc.demands, tc.supplies)
 		if got := len(c.Apart(tc.demands[0])); got != tc.apart {
 			t.Errorf("%s: apart from %d others, want %d", name, got, tc.apart)
 		}
@@ -257,7 +257,7 @@ func TestPlannedPodsAreAllocated(t *testing.T) {
 			}
 			supplies = append(supplies, TemplateOf(specs))
 		}
-		c := a.Compile(demands, supplies)
+		c := a.Compile(noon, demands, supplies)
 		for _, s := range supplies {
 			used := quantity.List{}
 			var pods []*Demand

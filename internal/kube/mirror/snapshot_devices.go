@@ -79,7 +79,7 @@ func (b *builder) addDevices() {
 	for _, s := range view.templates {
 		all = append(all, s)
 	}
-	view.compiled = x.allocator.Compile(demands, all)
+	view.compiled = x.allocator.Compile(b.now, demands, all)
 	x.last = view
 	b.setConstraints(pods, view, len(all) > 0)
 	for i := range b.snap.Nodes {
