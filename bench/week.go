@@ -231,12 +231,12 @@ func writeWeek(b *strings.Builder, ours, theirs *week, steps int) {
 	if ours == nil {
 		return
 	}
-	fmt.Fprintf(b, "\n## A week\n\n%s of a mixed workload with topology spread and tight PodDisruptionBudgets on 15 to 20 nodes, spot where there is any. It rebuilds what a vendor\n" +
-		"published in 2026 (`bench/generate/week.go` says what was published and what was not): $703 with Karpenter, $401 with the vendor's product. Every half hour\n" +
-		"the workload changes, pods without a node are placed, and the nodes are consolidated until nothing more is found. Plans are carried out at once and as\n" +
-		"they are, without the waits, the budgets and kube-scheduler's own choices that real clusters have: what is compared is the decisions. The bound is that\n" +
-		"of all pods on fresh nodes at each half hour. Dollars are those of the catalog's prices. Broken rules are counted by the judge: a plan that breaks one\n" +
-		"(evicts more pods at once than a PodDisruptionBudget allows, say) is carried out as it is. One of Dovetail's would end the benchmark.\n\n" +
+	fmt.Fprintf(b, "\n## A week\n\n%s of a mixed workload with topology spread and tight PodDisruptionBudgets on 15 to 20 nodes, spot where there is any. It rebuilds what a vendor\n"+
+		"published in 2026 (`bench/generate/week.go` says what was published and what was not): $703 with Karpenter, $401 with the vendor's product. Every half hour\n"+
+		"the workload changes, pods without a node are placed, and the nodes are consolidated until nothing more is found. Plans are carried out at once and as\n"+
+		"they are, without the waits, the budgets and kube-scheduler's own choices that real clusters have: what is compared is the decisions. The bound is that\n"+
+		"of all pods on fresh nodes at each half hour. Dollars are those of the catalog's prices. Broken rules are counted by the judge: a plan that breaks one\n"+
+		"(evicts more pods at once than a PodDisruptionBudget allows, say) is carried out as it is. One of Dovetail's would end the benchmark.\n\n"+
 		"| | $ | $ / bound | evictions | nodes launched | nodes, least to most | pods that waited | broken rules |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", lasted(steps))
 	for _, side := range []struct {
 		name string

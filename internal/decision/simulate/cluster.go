@@ -30,13 +30,6 @@ type Catalog struct {
 	Gates      Gates
 }
 
-// Gates are the controller's feature gates that decide about launches.
-type Gates struct {
-	// CapacityBuffer: room is kept for CapacityBuffers. StaticCapacity: NodePools with replicas have
-	// that many nodes.
-	CapacityBuffer, StaticCapacity bool
-}
-
 // Manifests returns the case of Kubernetes manifests in files and directories: what
 // would be launched for the pods of their workloads that have no node, from a catalog.
 // Every node class that a pool names is taken to offer the whole catalog.

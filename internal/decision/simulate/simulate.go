@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/buffer"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -120,4 +121,63 @@ func (a *Answer) Print(w io.Writer, form string) error {
 	}
 	_, err := io.WriteString(w, a.table())
 	return err
+}
+
+// Buffer is a CapacityBuffer of a case.
+type Buffer struct {
+	Name string // namespace/name
+	// Chunks is for how many pods it asks for room. NotReady says why that is not known; empty: it is.
+	Chunks   int64
+	NotReady string
+}
+
+// says returns what the condition Provisioning of a buffer would say, given the room that a plan has
+// for it; nil: the plan is not about it.
+func (b *Buffer) says(room *plan.BufferRoom) buffer.Condition {
+	if says, is := buffer.Unplannable(b.NotReady, b.Chunks); is {
+		return says
+	}
+	if room == nil { // there are more buffers than are planned
+		room = &plan.BufferRoom{}
+	}
+	return buffer.Provisioning(room, b.Chunks)
+}
+
+// roomOf returns the room that the plan has for a buffer; nil: none is planned.
+func (a *Answer) roomOf(name string) *plan.BufferRoom {
+	for i := range a.Plan.Buffers {
+		if b := &a.Plan.Buffers[i]; b.Namespace+"/"+b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// addRooms writes into the file what becomes of buffers and static pools.
+func (a *Answer) addRooms() {
+	for i := range a.Buffers {
+		b := &a.Buffers[i]
+		out := scenario.BufferRoom{Name: b.Name, Chunks: b.Chunks, Says: b.says(a.roomOf(b.Name)).Message}
+		if room := a.roomOf(b.Name); room != nil {
+			out.Held, out.Launched = room.HeldCount(), room.Launched
+		}
+		a.File.Buffers = append(a.File.Buffers, out)
+	}
+	for i := range a.Static {
+		p := &a.Static[i]
+		a.File.Static = append(a.File.Static, scenario.StaticPool{
+			Pool: p.Pool, Replicas: p.Replicas, Nodes: p.Nodes, Launched: p.Launched, Removed: p.Removed, PricePerHour: p.PriceHourly, Why: p.Why,
+		})
+	}
+}
+
+// StaticPool is a NodePool with replicas, and what brings it to that number.
+type StaticPool struct {
+	Pool string
+	// Nodes is how many nodes stay that there are. Launched are missing, and Removed too many.
+	Replicas, Nodes, Launched, Removed int
+	// PriceHourly is that of the launched nodes together.
+	PriceHourly float64
+	// Why says why fewer are launched than are missing; empty: they are all.
+	Why string
 }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +16,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
-
-// StaticPool is a NodePool with replicas, and what brings it to that number.
-type StaticPool struct {
-	Pool string
-	// Nodes is how many nodes stay that there are. Launched are missing, and Removed too many.
-	Replicas, Nodes, Launched, Removed int
-	// PriceHourly is that of the launched nodes together.
-	PriceHourly float64
-	// Why says why fewer are launched than are missing; empty: they are all.
-	Why string
-}
 
 // scale shows the mirror the NodeClaims of the nodes that static pools are missing, as the controller
 // and the provider would make them, so that they are room for pods. Nodes that are too many stay in the
@@ -44,7 +32,9 @@ func (m *manifests) scale(store *mirror.Store, vocabulary translate.Vocabulary, 
 			claim.Name = fmt.Sprintf("%s-static-%d", np.Name, i+1)
 			claim.UID, claim.CreationTimestamp = types.UID("NodeClaim//"+claim.Name), metav1.NewTime(at)
 			if pool, ok := snap.PoolByName(np.Name); ok {
-				becomes(claim, catalog.Choices(pool.Types, launches[i].Requirements, nil)[0])
+				if choices := catalog.Choices(pool.Types, launches[i].Requirements, nil); len(choices) > 0 {
+					becomes(claim, choices[0])
+				}
 			}
 			if err := store.Observe(claim); err != nil {
 				return nil, err
@@ -83,32 +73,4 @@ func scaled(snap *cluster.Snapshot, np *karpenterv1.NodePool) (StaticPool, []pla
 		p.Why = next.Blocked.About("").String()
 	}
 	return p, next.Launches
-}
-
-func (a *Answer) writeStatic(b *strings.Builder) {
-	for i := range a.Static {
-		p := &a.Static[i]
-		fmt.Fprintf(b, "static pool %s: %d of %s there", p.Pool, p.Nodes, counted(p.Replicas, "replica"))
-		if p.Launched > 0 {
-			fmt.Fprintf(b, "; %s would be launched, at %s $/h", counted(p.Launched, "node"), dollars(p.PriceHourly))
-		}
-		if p.Removed > 0 {
-			fmt.Fprintf(b, "; %s would be removed", counted(p.Removed, "node"))
-		}
-		if p.Why != "" {
-			fmt.Fprintf(b, "; short of nodes: %s", p.Why)
-		}
-		b.WriteByte('\n')
-	}
-	if len(a.Static) > 0 {
-		b.WriteByte('\n')
-	}
-}
-
-// staticLaunched returns how many nodes are launched for static pools.
-func (a *Answer) staticLaunched() (n int) {
-	for i := range a.Static {
-		n += a.Static[i].Launched
-	}
-	return n
 }

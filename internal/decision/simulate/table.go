@@ -130,10 +130,6 @@ func (a *Answer) writeComparison(b *strings.Builder) {
 	fmt.Fprintf(b, "  first-fit-decreasing would pay %s $/h, %s\n", dollars(other), than)
 }
 
-func percent(part, whole float64) string {
-	return strconv.FormatFloat(100*part/whole, 'f', 1, 64) + " %"
-}
-
 // rows counts the launches by kind, most nodes first.
 func (a *Answer) rows() (rows []row, unpriced int) {
 	at := map[kind]int{}
@@ -219,19 +215,3 @@ func (a *Answer) writeRefusals(b *strings.Builder) {
 	}
 	b.WriteByte('\n')
 }
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-func span(low, high int) string {
-	if low == high {
-		return strconv.Itoa(low)
-	}
-	return strconv.Itoa(low) + "-" + strconv.Itoa(high)
-}
-
-func dollars(price float64) string { return strconv.FormatFloat(price, 'f', 4, 64) }
