@@ -40,7 +40,7 @@ REPORT := go -C tools run ./testreport
 .PHONY: test
 test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
 	@echo "testing (the first run compiles the product: a few minutes)…"
-	{ $(TEST) -short ./... && go -C tools test -json ./... ; } | $(REPORT)
+	{ $(TEST) -short ./... && go -C tools test -json ./... && go -C tools/image test -json ./... ; } | $(REPORT)
 
 .PHONY: test-race
 test-race: ## the same with the race detector, and with more of what takes long
@@ -60,6 +60,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	$(TOOL) golangci-lint run ./...
 	cd devcluster && go vet ./...
 	cd tools && go vet ./...
+	cd tools/image && go vet ./...
 	$(BENCH_GO) -C bench vet -mod=mod ./...
 
 .PHONY: fmt
@@ -171,10 +172,15 @@ suites: build $(SUITES_MOD) ## run a suite of Karpenter's own against dovetail; 
 	go run ./test/suites $(if $(filter dra,$(SUITE)),-dra-driver bin/dra-kwok-driver) -suite bin/suite-$(SUITE) -module $(KARPENTER_DIR) -log bin/suite-$(SUITE).log \
 		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') $(if $(SKIP),-ginkgo.skip '$(SKIP)') -ginkgo.timeout 2h -test.timeout 2h
 
+.PHONY: image
+image: ## write the container image to dist/image, an OCI layout for amd64 and arm64; VERSION=, KEY=file to sign it as NAME=
+	go -C tools/image run . -source ../../cmd/dovetail -output ../../dist/image -version $(or $(VERSION),0.1.0-dev) -name $(or $(NAME),dovetail) \
+		-revision "$$(git describe --always --dirty --abbrev=40 --match=)" -created "$$(git log -1 --format=%cI)" $(if $(KEY),-key '$(abspath $(KEY))')
+
 .PHONY: benchmarks
 benchmarks: build ## run every Go benchmark of the product
 	go test -run '^$$' -bench . ./...
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

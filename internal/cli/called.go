@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ import (
 // calls us as Karpenter is called: without a command, and with flags as Go's own flag package reads
 // them, -name being --name. A boolean flag may have its value as a word of its own besides.
 func asCalled(controller *cobra.Command, args []string) ([]string, error) {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") && args[0] != "-h" && args[0] != "--help" {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !slices.Contains([]string{"-h", "--help", "--version"}, args[0]) {
 		inPod := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 		forKarpenter := os.Getenv("CLUSTER_NAME") != "" || os.Getenv("KARPENTER_SERVICE") != ""
 		switch {

@@ -20,6 +20,7 @@ func TestCalledAsKarpenterIs(t *testing.T) {
 		"with its flags":                         {pod, "-log-level debug", "controller --log-level debug"},
 		"a command is a command there too":       {pod, "version", "version"},
 		"and help is help":                       {pod, "--help", "--help"},
+		"and so is the version":                  {pod, "--version", "--version"},
 		"elsewhere nothing begins by itself":     {map[string]string{"CLUSTER_NAME": "prod"}, "", "error"},
 		"without all that there is help":         {nil, "", ""},
 		"flags without a command are a mistake":  {nil, "--log-level=debug", "--log-level=debug"},

@@ -50,9 +50,10 @@ func newRoot(controller *cobra.Command) *cobra.Command {
 the lowest price, and removes nodes that are not needed. It speaks the Karpenter API:
 NodePools, NodeClaims and their labels mean here what they mean there.`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
+		Args: cobra.NoArgs, Version: version,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate(versionText())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, err) })
 	root.AddCommand(newAWSSim(), controller, newCRDs(), newDemo(), newDoctor(), newExplain(), newReplay(), newSimulate(), newSnapshot(), newUntaint(), newVersion())

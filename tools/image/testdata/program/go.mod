@@ -1,0 +1,3 @@
+module program.test
+
+go 1.26.0
