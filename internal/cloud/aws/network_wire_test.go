@@ -120,57 +120,71 @@ func TestIPv6(t *testing.T) {
 // says so at once and later. One launched without being asked for them has none.
 func TestEFA(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		p, e := w.recording(t)
-		p.opts.EFADevices = true
-		w.ready(t, p, "default")
-		all, err := p.Types(t.Context(), classRef)
-		if err != nil {
-			t.Fatal(err)
-		}
-		most := int64(0)
-		for _, of := range all {
-			most = max(most, of.Capacity[awsv1.ResourceEFA])
-		}
-		need := quantity.List{quantity.CPU: 1000, quantity.Pods: 1, awsv1.ResourceEFA: most}
-		choices := catalog.Choices(all, onDemand, need)
-		if most < 2 || len(choices) == 0 {
-			t.Fatalf("no type has more than one EFA (%d) and is available (%d)", most, len(choices))
-		}
-		for name, c := range map[string]struct {
-			requests   quantity.List
-			drivers    string
-			efas       int64
-			interfaces []string
-		}{
-			"asked for":      {need, "", most, efaInterfaces(int(most))},
-			"claimed":        {quantity.List{quantity.CPU: 1000}, "dra.net,gpu.nvidia.com", most, efaInterfaces(int(most))},
-			"others claimed": {quantity.List{quantity.CPU: 1000}, "gpu.nvidia.com", 0, []string{"DeviceIndex=0"}},
-			"not asked for":  {quantity.List{quantity.CPU: 1000}, "", 0, []string{"DeviceIndex=0"}},
-		} {
-			rs := requests(t, p, 1, onDemand)
-			rs[0].Token, rs[0].Claim, rs[0].Choices, rs[0].Requests = name, name, choices[:1], c.requests
-			rs[0].Annotations = map[string]string{karpenterv1.RequestedDRADriversAnnotationKey: c.drivers}
-			result := p.Launch(t.Context(), rs)[0]
-			if result.Err != nil {
-				t.Fatalf("%s: %v", name, result.Err)
-			}
-			if got := e.interfaces(t); !slices.Equal(got, c.interfaces) {
-				t.Errorf("%s: interfaces %q, want %q", name, got, c.interfaces)
-			}
-			time.Sleep(2 * time.Minute)
-			later, err := p.Get(t.Context(), result.Instance.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for when, i := range map[string]cloud.Instance{"at once": result.Instance, "later": later} {
-				if got := i.Capacity[awsv1.ResourceEFA]; got != c.efas {
-					t.Errorf("%s: %s it has %d EFAs, want %d", name, when, got, c.efas)
+	for name, c := range map[string]struct {
+		isAsked bool // the pods ask for EFAs
+		drivers string
+		hasEFAs bool
+	}{
+		"asked for":      {isAsked: true, hasEFAs: true},
+		"claimed":        {drivers: "dra.net,gpu.nvidia.com", hasEFAs: true},
+		"others claimed": {drivers: "gpu.nvidia.com"},
+		"not asked for":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				p, e := w.recording(t)
+				p.opts.EFADevices = true
+				w.ready(t, p, "default")
+				choices, most := efaChoices(t, p)
+				efas, interfaces, asked := int64(0), []string{"DeviceIndex=0"}, quantity.List{quantity.CPU: 1000}
+				if c.hasEFAs {
+					efas, interfaces = most, efaInterfaces(int(most))
 				}
-			}
-		}
-	})
+				if c.isAsked {
+					asked[awsv1.ResourceEFA] = most
+				}
+				rs := requests(t, p, 1, onDemand)
+				rs[0].Choices, rs[0].Requests = choices[:1], asked
+				rs[0].Annotations = map[string]string{karpenterv1.RequestedDRADriversAnnotationKey: c.drivers}
+				result := p.Launch(t.Context(), rs)[0]
+				if result.Err != nil {
+					t.Fatal(result.Err)
+				}
+				if got := e.interfaces(t); !slices.Equal(got, interfaces) {
+					t.Errorf("interfaces %q, want %q", got, interfaces)
+				}
+				time.Sleep(2 * time.Minute)
+				later, err := p.Get(t.Context(), result.Instance.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for when, i := range map[string]cloud.Instance{"at once": result.Instance, "later": later} {
+					if got := i.Capacity[awsv1.ResourceEFA]; got != efas {
+						t.Errorf("%s it has %d EFAs, want %d", when, got, efas)
+					}
+				}
+			})
+		})
+	}
+}
+
+// efaChoices returns the offerings that have the most EFAs, and how many.
+func efaChoices(t *testing.T, p *Provider) (choices []catalog.Choice, most int64) {
+	t.Helper()
+	all, err := p.Types(t.Context(), classRef)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range all {
+		most = max(most, of.Capacity[awsv1.ResourceEFA])
+	}
+	choices = catalog.Choices(all, onDemand, quantity.List{quantity.CPU: 1000, quantity.Pods: 1, awsv1.ResourceEFA: most})
+	if most < 2 || len(choices) == 0 {
+		t.Fatalf("no type has more than one EFA (%d) and is available (%d)", most, len(choices))
+	}
+	return choices, most
 }
 
 // efaInterfaces are those of an instance with an EFA on each network card.
