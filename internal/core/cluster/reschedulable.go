@@ -78,7 +78,7 @@ type Disruption struct {
 	Ailments []Ailment
 	// DoNotRepair: the annotation karpenter.sh/do-not-repair forbids its repair.
 	DoNotRepair bool
-	// Rebooting: its instance is being restarted, and the node comes back.
+	// Rebooting: its instance is being restarted, and the node comes back, unless it is deleted because it did not.
 	Rebooting bool
 	// Drifted says how the node differs from what its pool would launch now; empty: it
 	// does not. DriftedSince is when that was found.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,11 +70,20 @@ func (r *Reboots) Request(ctx context.Context, reboot *plan.Reboot) error {
 		message := fmt.Sprintf("rebooting for %s/%s", reboot.Condition, reboot.Cause)
 		return set.Set(metav1.Condition{Type: lifecycle.Rebooting, Status: metav1.ConditionTrue, Reason: lifecycle.RebootRequested, Message: message}, now)
 	})
-	if err != nil {
-		return err
+	if err == nil || mayBeWritten(err) {
+		r.count(nc.UID, now)
 	}
-	r.count(nc.UID, now)
-	return nil
+	return err
+}
+
+// mayBeWritten reports whether a write may have had its effect though it failed: nobody knows.
+func mayBeWritten(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonInternalError:
+		return true
+	default:
+		return false
+	}
 }
 
 // count remembers a reboot, and forgets those that are long ago.

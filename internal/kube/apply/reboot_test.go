@@ -1,12 +1,17 @@
 package apply_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -73,5 +78,34 @@ func TestARebootIsRequestedOnce(t *testing.T) {
 	now = now.Add(23*time.Hour + time.Second)
 	if r.IsEscalated("u") {
 		t.Error("a day after the first reboot it is to be replaced")
+	}
+}
+
+// TestARebootWhoseAnswerWasLostCounts: it may have been requested. One that was refused was not.
+func TestARebootWhoseAnswerWasLostCounts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"lost":     {apierrors.NewTimeoutError("the answer was lost", 1), true},
+		"no API":   {io.ErrUnexpectedEOF, true},
+		"conflict": {apierrors.NewConflict(schema.GroupResource{}, "c", nil), false},
+	} {
+		api := fakeapi.New(t, &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u"}}).WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return tc.err
+			},
+		}).Build()
+		r := &apply.Reboots{Client: api, Now: func() time.Time { return now }}
+		for range 2 {
+			if err := r.Request(t.Context(), &plan.Reboot{Claim: "c"}); !errors.Is(err, tc.err) {
+				t.Fatalf("%s: %v, want %v", name, err, tc.err)
+			}
+		}
+		if got := r.IsEscalated("u"); got != tc.want {
+			t.Errorf("%s: two requests count: %v, want %v", name, got, tc.want)
+		}
 	}
 }

@@ -219,11 +219,22 @@ func (x *assignments) stuckSince(p *pod) (since time.Time, isStuck bool) {
 		if initialized == nil || initialized.Status != metav1.ConditionTrue {
 			return since, false
 		}
+		if isComingBack(n, c.object) {
+			return since, false
+		}
 		if at := initialized.LastTransitionTime.Time; at.After(since) {
 			since = at
 		}
 	}
 	return since, true
+}
+
+// isComingBack reports whether a Node is drained for its reboot, and not for longer than a bound. Where nothing
+// bounds the drain it may be waiting for the very pod, which a PodDisruptionBudget misses.
+func isComingBack(n *corev1.Node, nc *karpenterv1.NodeClaim) bool {
+	taint := karpenterv1.RebootingTaint()
+	bound, err := translate.RebootBound(nc)
+	return err == nil && bound.IsSet && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 }
 
 // isOpenButForOurTaint reports whether nothing but our own taint keeps pods from a Node.

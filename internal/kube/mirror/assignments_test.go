@@ -123,3 +123,26 @@ func TestAPodThatIsNotTriedKeepsItsPlace(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodWaitsForANodeThatIsRebooted: while a node is drained for its reboot it is ready, and kube-scheduler
+// refuses to bind pods there. A drain without a bound may be waiting for the pod itself.
+func TestAPodWaitsForANodeThatIsRebooted(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[string]string{"5m0s": "n1", "": ""} {
+		now := noon
+		s, p := openStore(&now, noon)
+		node, claim := s.nodes.get("n1").DeepCopy(), s.nodes.claimOf("n1").object.DeepCopy()
+		node.Spec.Taints = []corev1.Taint{karpenterv1.RebootingTaint()}
+		if bound != "" {
+			claim.Annotations = map[string]string{karpenterv1.RebootGraceAnnotationKey: bound}
+		}
+		upsert(s, claim)
+		upsert(s, node)
+		now = noon.Add(20 * time.Second)
+		refuse(s, p, "0/1 nodes are available")
+		now = noon.Add(4 * time.Minute)
+		if got := s.Snapshot().Pending[0].Planned; got != want {
+			t.Errorf("bound %q: it is planned for %q, want %q", bound, got, want)
+		}
+	}
+}

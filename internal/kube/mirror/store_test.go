@@ -239,6 +239,26 @@ func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 	}
 }
 
+// TestAPodThatEndsLeavesItsRoomToARebootingNode: it is gone before the node takes pods again, so its successor
+// fits there.
+func TestAPodThatEndsLeavesItsRoomToARebootingNode(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int64{karpenterv1.ConditionTypeRebooting: 1000, "Other": 2000} {
+		s := newTestStore(atNoon)
+		claim := testClaim("c1", "kwok://n1")
+		claim.Status.Conditions = append(claim.Status.Conditions, metav1.Condition{Type: name, Status: metav1.ConditionTrue})
+		upsert(s, claim)
+		upsert(s, testNode("n1", "kwok://n1", true))
+		upsert(s, boundPod("stays", "n1"))
+		ending := boundPod("ending", "n1")
+		ending.DeletionTimestamp = &metav1.Time{Time: noon}
+		upsert(s, ending)
+		if got := s.Snapshot().Nodes[0].Used["cpu"]; got != want {
+			t.Errorf("%s: %d milli-cpus are used, want %d", name, got, want)
+		}
+	}
+}
+
 func TestPodsOfADeletedNodeArePlannedFor(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)

@@ -107,8 +107,10 @@ func (x *views) addPods(n *node, now time.Time) {
 		if !v.Deleting || !x.willMove(p.object, v.Deadline, now) {
 			countPod(running, p)
 		}
-		v.Used.Add(p.constraints.constraints.Requests)
-		v.Ports = append(v.Ports, p.constraints.constraints.Ports...)
+		if !v.Rebooting || !translate.Terminating(p.object) { // it is gone before a node that is rebooted takes pods
+			v.Used.Add(p.constraints.constraints.Requests)
+			v.Ports = append(v.Ports, p.constraints.constraints.Ports...)
+		}
 		if translate.OwnedByDaemonSet(p.object) {
 			v.UsedByDaemons.Add(p.constraints.constraints.Requests)
 			v.Daemons = append(v.Daemons, daemonOf(p.object))

@@ -72,7 +72,7 @@ func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 	d := cluster.Disruption{
 		HasGrace:  nc.Spec.TerminationGracePeriod != nil,
 		Ending:    trueCondition(nc, karpenterv1.ConditionTypeInstanceTerminating) != nil,
-		Rebooting: IsRebooting(nc) && nc.DeletionTimestamp == nil,
+		Rebooting: IsRebooting(nc),
 		Replaces:  nc.Annotations[ReplacesAnnotationKey],
 	}
 	if d.HasGrace {

@@ -37,7 +37,7 @@ func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.N
 	}
 	if registered {
 		m.Labels = node.Labels
-		m.Taints = Taints(keptTaints(node.Spec.Taints, nc, m.Initialized && !m.Rebooting))
+		m.Taints = Taints(keptTaints(node.Spec.Taints, nc, m.Initialized, m.Rebooting))
 	} else if i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }); i >= 0 {
 		m.Taints = append(m.Taints, Taints(node.Spec.Taints[i:i+1])...) // it stays when the node registers
 	}
@@ -69,7 +69,7 @@ func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	if c := trueCondition(nc, karpenterv1.ConditionTypeInitialized); c != nil && c.LastTransitionTime.After(m.LastPodEvent) {
 		m.LastPodEvent = c.LastTransitionTime.Time
 	}
-	if c := trueCondition(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil && !m.Rebooting {
+	if c := trueCondition(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil && (!m.Rebooting || m.Deleting) {
 		m.DisruptionReason, m.DisruptedSince = c.Reason, c.LastTransitionTime.Time
 	}
 	if NodeHold(nc, now).Active {
@@ -112,14 +112,20 @@ func inFlightClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
 
 // keptTaints leaves out the taints that are removed before the node takes pods, or takes them again
 // after a reboot, and our soft taint: that is for kube-scheduler, which has found no node before a pod asks us for one.
-func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialized bool) []corev1.Taint {
-	starting := nc != nil && !initialized
+func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialized, rebooting bool) []corev1.Taint {
+	starting := nc != nil && (!initialized || rebooting)
 	if !starting && !slices.ContainsFunc(taints, isPreferOthersTaint) {
 		return taints
 	}
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
-		return isPreferOthersTaint(t) || starting && (IsEphemeralTaint(t) || t.Key == karpenterv1.RebootingTaintKey || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
+		return isPreferOthersTaint(t) || rebooting && isSilentTaint(t) || starting && (IsEphemeralTaint(t) || t.Key == karpenterv1.RebootingTaintKey || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
 	})
+}
+
+// isSilentTaint reports whether a taint says that the kubelet of a node does not report or is not ready, be it with
+// the effect NoExecute.
+func isSilentTaint(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 }
 
 // reported returns what a node says of itself; until it is initialized, its claim's

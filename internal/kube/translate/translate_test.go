@@ -360,6 +360,32 @@ func TestNodeThatIsStarting(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsRebootedTakesPodsAgain: while its kubelet is silent, too. If its reboot fails it goes for the
+// reason for which it was rebooted, and still counts as one that was rebooted.
+func TestANodeThatIsRebootedTakesPodsAgain(t *testing.T) {
+	t.Parallel()
+	nc := &karpenterv1.NodeClaim{}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpenterv1.NodeRegisteredLabelKey: "true"}}}
+	node.Spec.Taints = []corev1.Taint{
+		karpenterv1.RebootingTaint(), {Key: "kept", Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
+	}
+	if m := translate.Node(node, nc, podNow); len(m.Taints) != 2 {
+		t.Errorf("a node that has not been rebooted has the taints %v; want two", m.Taints)
+	}
+	for _, kind := range []string{karpenterv1.ConditionTypeRebooting, karpenterv1.ConditionTypeDisruptionReason} {
+		nc.Status.Conditions = append(nc.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Unhealthy"})
+	}
+	m := translate.Node(node, nc, podNow)
+	if len(m.Taints) != 1 || m.Taints[0].Key != "kept" || !m.Rebooting || m.DisruptionReason != "" {
+		t.Errorf("taints %v, rebooting %v, reason %q; want the kept taint, true and none", m.Taints, m.Rebooting, m.DisruptionReason)
+	}
+	nc.DeletionTimestamp = &metav1.Time{Time: podNow}
+	if m = translate.Node(node, nc, podNow); !m.Deleting || !m.Rebooting || m.DisruptionReason != "Unhealthy" {
+		t.Errorf("given up: deleting %v, rebooting %v, reason %q; want true, true and Unhealthy", m.Deleting, m.Rebooting, m.DisruptionReason)
+	}
+}
+
 func TestANodeIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -189,7 +189,8 @@ func (k *Kubelets) SetReady(node *corev1.Node, isReady bool) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
 				corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute})
 		}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: WireTime(k.config.now())}}
+		n.Status.Conditions = slices.DeleteFunc(slices.Clone(n.Status.Conditions), func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastTransitionTime: WireTime(k.config.now())})
 	})
 	for _, pod := range k.api.PodsOn(node.Name) {
 		if pod.Status.Phase == corev1.PodRunning {

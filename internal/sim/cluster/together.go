@@ -26,6 +26,23 @@ func (a *assumed) undo() {
 	}
 }
 
+// Without has pods counted on no Node while something is done.
+func (s *Scheduler) Without(pods []*corev1.Pod, do func()) {
+	var out []*corev1.Pod
+	for _, pod := range pods {
+		if h := s.hosts[pod.Spec.NodeName]; h != nil {
+			if _, counted := h.search(pod); counted {
+				h.release(pod)
+				out = append(out, pod)
+			}
+		}
+	}
+	do()
+	for _, pod := range out {
+		s.hosts[pod.Spec.NodeName].take(pod)
+	}
+}
+
 // FitTogether returns how many of some pods would fit on the Nodes beside all that are bound: the most that is
 // found in a few orders, in each of which pods with a node selector come first. The pods need not exist. Pending
 // pods keep no room from them, and Nodes that are being deleted have none.

@@ -72,11 +72,12 @@ func (b *buffers) check() {
 }
 
 // isBlocked reports whether something keeps the product from launching: nothing is to be had, or the pool that
-// has room for all is not as it was made, or the product does not run, or pods come first.
+// has room for all is not as it was made, or the product does not run, or pods come first, or a node comes back from
+// its reboot.
 func (b *buffers) isBlocked() bool {
 	w := b.w
 	np, there := cluster.Find[*karpenterv1.NodePool](w.api, "", w.chaos.pools[0].Name)
-	return len(w.cloud.stock) > 0 || !w.acts() || !there || np.DeletionTimestamp != nil || len(np.Spec.Limits) > 0
+	return len(w.cloud.stock) > 0 || len(w.reboots.underway) > 0 || !w.acts() || !there || np.DeletionTimestamp != nil || len(np.Spec.Limits) > 0
 }
 
 // loadChanges reports whether pods come and go, or nodes go which the product did not choose, so that buffers

@@ -71,6 +71,7 @@ func (c *chaos) begin() {
 	c.makeApps()
 	w.buffers.begin()
 	w.gangs.begin()
+	w.reboots.begin()
 	w.startProcess()
 	w.cluster.Start()
 	w.every(checkEvery, w.checks.checkAll)
@@ -132,7 +133,10 @@ func (c *chaos) end() {
 	clear(w.cloud.stock)
 	for _, i := range w.cloud.live() {
 		if i.frozen.After(w.at) {
-			i.frozen, i.silentSince = time.Time{}, time.Time{}
+			i.frozen = time.Time{}
+			if !i.boots {
+				i.silentSince = time.Time{}
+			}
 		}
 	}
 	for _, p := range c.pools {
@@ -145,6 +149,7 @@ func (c *chaos) end() {
 	w.statics.end()
 	w.buffers.end()
 	w.gangs.end()
+	w.reboots.end()
 	for _, a := range w.workloads.All {
 		if a.RunsFor > 0 {
 			a.Replicas = 0

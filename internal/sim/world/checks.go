@@ -254,8 +254,8 @@ func (c *checks) evicted(pod *corev1.Pod) {
 	if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" {
 		c.w.fail("pod %s is evicted, which must not be disrupted", pod.Name)
 	}
-	if node, ok := cluster.Find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil {
-		c.w.fail("pod %s is evicted from node %s, which stays", pod.Name, node.Name)
+	if node, ok := cluster.Find[*corev1.Node](c.w.api, "", pod.Spec.NodeName); ok && node.DeletionTimestamp == nil && !c.w.reboots.drains(node.Name) {
+		c.w.fail("pod %s is evicted from node %s, which stays%s", pod.Name, node.Name, c.w.reboots)
 	}
 }
 
@@ -279,6 +279,7 @@ func (c *checks) productDeletes(o client.Object, forced bool) {
 		if chosen && reason.Reason == forMoney && !c.w.chaos.stormy {
 			c.lastHeld = c.w.at
 		}
+		c.w.reboots.givesUp(o)
 		switch {
 		case c.mustGo(o) || c.isInVain(o):
 		case chosen:
@@ -362,8 +363,10 @@ func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 	if reason == "Expired" {
 		c.lastExpired = c.w.at
 	}
-	c.keepsBudget(nc, reason)
-	c.keepsHolds(nc)
+	if !c.w.reboots.has(nc.Name) { // else it was judged when the reboot began
+		c.keepsBudget(nc, reason)
+		c.keepsHolds(nc)
+	}
 	c.w.gangs.disrupts(nc, reason)
 	words := strings.Fields(nc.Annotations[stepKey])
 	if len(words) == 3 {
@@ -375,7 +378,7 @@ func (c *checks) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 // keepsHolds: nothing goes that a pod holds.
 func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 	i := c.instanceOf(nc)
-	if i == nil || nc.Spec.TerminationGracePeriod != nil {
+	if i == nil || nc.Spec.TerminationGracePeriod != nil || c.w.reboots.isBounded(nc) {
 		return
 	}
 	for _, pod := range c.w.api.PodsOn(i.node) {
@@ -428,7 +431,8 @@ func (c *checks) keepsBudget(nc *karpenterv1.NodeClaim, reason string) {
 	for _, other := range cluster.All[*karpenterv1.NodeClaim](c.w.api) {
 		_, chosen := conditionOf(other, karpenterv1.ConditionTypeDisruptionReason)
 		_, ending := conditionOf(other, karpenterv1.ConditionTypeInstanceTerminating) // it counts no more
-		if chosen && !ending && other.DeletionTimestamp != nil && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
+		away := other.DeletionTimestamp != nil || isRebooting(other)
+		if other.Name != nc.Name && chosen && !ending && away && other.Labels[karpenterv1.NodePoolLabelKey] == pool {
 			going++
 		}
 	}

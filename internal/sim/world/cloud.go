@@ -87,6 +87,7 @@ func (c *cloudSim) join(i *instance) {
 		ObjectMeta: metav1.ObjectMeta{Name: i.node, Labels: labels},
 		Spec:       corev1.NodeSpec{ProviderID: i.ID, Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
+			NodeInfo: corev1.NodeSystemInfo{BootID: i.bootID()},
 			Capacity: translate.ResourceList(i.Capacity), Allocatable: translate.ResourceList(i.Allocatable),
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: cluster.WireTime(c.w.at)}},
 		},
@@ -134,8 +135,11 @@ func (s *provider) ClassKinds() []schema.GroupVersionKind { return s.cloud.words
 // Vocabulary returns the labels of the instance types.
 func (s *provider) Vocabulary() cloud.Vocabulary { return s.cloud.words.Vocabulary() }
 
-// RepairPolicies says that a Node that is not ready for ten minutes is broken.
-func (s *provider) RepairPolicies() []cloud.RepairPolicy { return s.cloud.words.RepairPolicies() }
+// RepairPolicies says that a Node that is not ready for ten minutes is broken, and in some worlds which is to be
+// rebooted.
+func (s *provider) RepairPolicies() []cloud.RepairPolicy {
+	return append(s.cloud.words.RepairPolicies(), s.cloud.w.reboots.policies...)
+}
 
 // Types returns what is on choice.
 func (s *provider) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {

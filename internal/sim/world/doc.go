@@ -8,6 +8,6 @@
 //
 // Read types.go and world.go (the heap of events), and run.go (a run); then process.go, start.go, watch.go,
 // write.go and queue.go (how production is driven), faults.go, chaos.go, load.go, tenant.go, instances.go and
-// cloud.go (what it lives through); static.go, buffers.go and gangs.go with their checks (what only some worlds have: see
-// beside.go, which is also where reboots of nodes in place would be drawn); and at last checks.go, which judges, at the end by rest.go.
+// cloud.go (what it lives through); static.go, buffers.go, gangs.go and reboots.go with their checks (what only some worlds have: see
+// beside.go); and at last checks.go, which judges, at the end by rest.go.
 package world

@@ -34,7 +34,7 @@ func newCloud(w *World) *cloudSim {
 // kubeletUp reports whether a Node's kubelet works.
 func (c *cloudSim) kubeletUp(node string) bool {
 	i := c.byNode[node]
-	return i != nil && i.state == joined && !i.frozen.After(c.w.at)
+	return i != nil && i.state == joined && !i.frozen.After(c.w.at) && !i.boots
 }
 
 // State returns the state of the instance of a Node.
@@ -70,7 +70,7 @@ func (c *cloudSim) live() []*instance {
 func (c *cloudSim) freeze(i *instance, d time.Duration) {
 	i.frozen, i.silentSince = c.w.at.Add(d), c.w.at
 	c.w.after(d, func() {
-		if i.state == joined {
+		if i.state == joined && !i.boots {
 			i.silentSince = time.Time{}
 		}
 	})

@@ -31,6 +31,8 @@ type Mutant struct {
 	Now   func(time.Time) time.Time
 	// Unquarantined has provisioning forget before each decision which pods it could not cope with.
 	Unquarantined bool
+	// Unescalated has disruption forget how often nodes were rebooted.
+	Unescalated bool
 	// Unfenced lets a leader act that stood still.
 	Unfenced bool
 }

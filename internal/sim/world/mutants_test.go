@@ -155,6 +155,51 @@ var mutants = []struct {
 		}
 	})}, 1},
 	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
+	{Mutant{Name: "reboots never take too long", With: []Fault{Reboots}, See: rebooting(func(w *World, nc *karpenterv1.NodeClaim) {
+		since(nc, initialized, w.at)
+	})}, 15},
+	{Mutant{Name: "reboots take too long at once", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
+		since(nc, initialized, start)
+	})}, 1},
+	{Mutant{Name: "the boot ID of before a reboot stays", With: []Fault{Reboots}, Patch: func(_ *World, o client.Object, data []byte, _ bool) []byte {
+		if _, is := o.(*karpenterv1.NodeClaim); is && strings.Contains(string(data), karpenterv1.RebootBootIDAnnotationKey+`":null`) {
+			return nil
+		}
+		return data
+	}}, 1},
+	{Mutant{Name: "the taint of a reboot stays", With: []Fault{Reboots}, Patch: node(func(w *World, n *corev1.Node, data []byte) []byte {
+		had, there := cluster.Find[*corev1.Node](w.api, "", n.Name)
+		if there && cluster.HasTaint(had, karpenterv1.RebootingTaintKey) && !cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
+			return nil
+		}
+		return data
+	})}, 1},
+	{Mutant{Name: "nodes seem to have rebooted", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
+		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
+			n.Status.NodeInfo.BootID += "-and-more"
+		}
+	}}, 1},
+	{Mutant{Name: "pods are deleted before a reboot", With: []Fault{Reboots}, Evict: func(w *World, pod *corev1.Pod) bool {
+		if !w.reboots.drains(pod.Spec.NodeName) {
+			return false
+		}
+		_ = w.process.client.Delete(w.process.ctx, pod)
+		return true
+	}}, 1},
+	{Mutant{Name: "do-not-disrupt is not read before a reboot", With: []Fault{Reboots}, See: pod(func(w *World, p *corev1.Pod) {
+		if w.reboots.drains(p.Spec.NodeName) && p.Annotations != nil {
+			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
+		}
+	})}, 40},
+	{Mutant{Name: "rebooting nodes seem to be of no pool", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
+		nc.Labels[karpenterv1.NodePoolLabelKey] = "elsewhere"
+	})}, 1},
+	{Mutant{Name: "no room seems to come back with a node", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
+		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/gone", Effect: corev1.TaintEffectNoSchedule})
+		}
+	}}, 1},
+	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 1},
 	{Mutant{Name: "sums wrap", See: pod(func(_ *World, p *corev1.Pod) { wrap(p) })}, seedAbsurd},
 }
 
@@ -245,6 +290,23 @@ func podGroup(f func(g *schedulingv1beta1.PodGroup)) func(*World, client.Object)
 	return func(_ *World, o client.Object) {
 		if g, ok := o.(*schedulingv1beta1.PodGroup); ok {
 			f(g)
+		}
+	}
+}
+
+func rebooting(f func(w *World, nc *karpenterv1.NodeClaim)) func(*World, client.Object) {
+	return claim(func(w *World, nc *karpenterv1.NodeClaim) {
+		if isRebooting(nc) {
+			f(w, nc)
+		}
+	})
+}
+
+// since has a condition of a claim last changed at a time.
+func since(nc *karpenterv1.NodeClaim, condition string, at time.Time) {
+	for i := range nc.Status.Conditions {
+		if nc.Status.Conditions[i].Type == condition {
+			nc.Status.Conditions[i].LastTransitionTime = cluster.WireTime(at)
 		}
 	}
 }

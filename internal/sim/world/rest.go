@@ -70,6 +70,7 @@ func (c *checks) atRest() {
 	w.statics.atRest()
 	w.buffers.atRest()
 	w.gangs.atRest()
+	w.reboots.atRest()
 	c.isIdle()
 }
 

@@ -40,6 +40,7 @@ func Run(seed uint64, opts Options) Result {
 	w.chaos = newChaos(w)
 	w.tenant = newTenant(w, seed)
 	w.statics, w.buffers, w.gangs = newStatics(w, seed), newBuffers(w, seed), newGangs(w, seed)
+	w.reboots = newReboots(w, seed)
 	closeJournal := w.keepDecisions()
 	w.play()
 	closeJournal()

@@ -48,5 +48,5 @@ func Faults() []Fault {
 	for _, t := range timed {
 		faults = append(faults, t.fault)
 	}
-	return append(faults, AbsurdPods, HeavyPods, StaticPools, Buffers, Gangs)
+	return append(faults, AbsurdPods, HeavyPods, StaticPools, Buffers, Gangs, Reboots, RebootRefused, RebootError, RebootLost, RebootCrash, NeverBoots)
 }

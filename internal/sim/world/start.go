@@ -185,6 +185,9 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		r.Now, r.Pack.Effort = p.thinking, p.w.tenant.effort()
 	case *disruption.Loop:
 		r.Now = p.thinking
+		if m := p.w.opts.Mutant; m != nil && m.Unescalated {
+			r.Reboots = unescalated{r.Reboots}
+		}
 	}
 	switch r := r.(type) {
 	case *apply.Evictor:

@@ -68,7 +68,7 @@ func (s *statics) countOf(pool string) (n staticCount) {
 			n.pending++
 		default:
 			n.active++
-			if s.w.checks.isInitialized(nc) {
+			if isRebooting(nc) || s.w.checks.isInitialized(nc) {
 				n.initialized++
 			}
 		}
@@ -76,10 +76,10 @@ func (s *statics) countOf(pool string) (n staticCount) {
 	return n
 }
 
-// isActive reports whether a claim is neither deleted nor to be disrupted.
+// isActive reports whether a claim is neither deleted nor to be disrupted, but by a reboot.
 func isActive(nc *karpenterv1.NodeClaim) bool {
 	_, chosen := conditionOf(nc, karpenterv1.ConditionTypeDisruptionReason)
-	return nc.DeletionTimestamp == nil && !chosen
+	return nc.DeletionTimestamp == nil && (!chosen || isRebooting(nc))
 }
 
 // observe judges each NodeClaim of a static pool as it is created, and takes note of those that others than

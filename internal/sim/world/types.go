@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,6 +70,7 @@ type World struct {
 	statics   *statics
 	buffers   *buffers
 	gangs     *gangs
+	reboots   *reboots
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -130,6 +133,12 @@ type instance struct {
 	// when it is. orphanSince is since when nothing in the API server accounts for it.
 	silentSince, frozen, orphanSince time.Time
 	ordered                          cloud.LaunchRequest
+	// boots: it is being rebooted. booted is how often it was, bootedAt when the last time. A reboot mends what
+	// it has if mends.
+	boots    bool
+	booted   int
+	bootedAt time.Time
+	mends    bool
 }
 
 // cloudSim is a cloud with stock, prices and failures.
@@ -247,6 +256,47 @@ type gangLoad struct {
 	size int
 	// lateSince is since when it waits though it can run.
 	lateSince time.Time
+}
+
+// reboots are what ails nodes that a reboot may mend, the cloud that reboots them, and what was seen of it.
+type reboots struct {
+	beside
+	policies []cloud.RepairPolicy
+	// accepted are the requests that the cloud has carried out, by token.
+	accepted map[string]bool
+	// underway are the reboots that have begun, by NodeClaim; begun is when each life of the product began some.
+	underway map[string]*reboot
+	begun    map[begunBy][]time.Time
+	// waited are pods that had no node until a moment ago.
+	waited []waited
+}
+
+// reboot is one of a NodeClaim that has begun.
+type reboot struct {
+	i  *instance
+	at time.Time
+	// from is when the drain has ended at the latest; hasBound: it has a bound, else it is put off.
+	from     time.Time
+	hasBound bool
+	// askedAt is when the cloud was first asked, issuedAt when it is said to have accepted. refused: it never will.
+	askedAt, issuedAt time.Time
+	refused           bool
+	// drains: pods were evicted, so the product has seen that it has begun.
+	drains bool
+	// booted is how often the instance was rebooted before, crashes how often the product had crashed.
+	booted, crashes int
+}
+
+// begunBy is a life of the product, and a NodeClaim by its UID.
+type begunBy struct {
+	p     *process
+	claim types.UID
+}
+
+// waited is a pod that had no node until a time.
+type waited struct {
+	pod   *corev1.Pod
+	until time.Time
 }
 
 // gaveUps are the decisions about heavy pods that one life of the product gave up, by its own clock.
