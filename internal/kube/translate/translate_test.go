@@ -367,8 +367,10 @@ func TestANodeThatIsRebootedTakesPodsAgain(t *testing.T) {
 	nc := &karpenterv1.NodeClaim{}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpenterv1.NodeRegisteredLabelKey: "true"}}}
 	node.Spec.Taints = []corev1.Taint{
-		karpenterv1.RebootingTaint(), {Key: "kept", Effect: corev1.TaintEffectNoSchedule},
-		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
+		karpenterv1.RebootingTaint(),
+		{Key: "kept", Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
 	}
 	if m := translate.Node(node, nc, podNow); len(m.Taints) != 2 {
 		t.Errorf("a node that has not been rebooted has the taints %v; want two", m.Taints)
