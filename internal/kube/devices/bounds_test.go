@@ -34,7 +34,7 @@ func TestADemandThatTakesLongIsNotSearchedForAgain(t *testing.T) {
 		supplies = append(supplies, TemplateOf([]resourceapi.ResourceSliceSpec{gpus(append(models, fmt.Sprint("model-", i))...)}))
 	}
 	a := NewAllocator()
-	a.longest, a.most = 100*time.Millisecond, time.Hour
+	a.longest, a.most = 3*time.Second, time.Hour // far more than the other demand takes, with the race detector too
 	searched := func() (n int) {
 		for key := range a.counts {
 			if key[0] == hostile.Key {
