@@ -12,7 +12,7 @@ func (p *reconciliation) reportEnd(view *core.RebootView, step *core.Step) {
 		return
 	}
 	p.count(view, core.RebootResultSucceeded)
-	p.Metrics.NodesRebootRecovery.Observe(view.At.Sub(view.Claim.Initialized.Since).Seconds())
+	p.Metrics.NodesRebootRecovery.Observe(view.At.Sub(view.AwaitedSince()).Seconds())
 	p.Log.Info("instance has rebooted", "claim", p.claim.Name, "node", view.Node.Name, "pool", p.pool(), "took", view.At.Sub(view.Claim.Requested).String())
 }
 

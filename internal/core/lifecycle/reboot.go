@@ -131,7 +131,7 @@ func (v *RebootView) failure() string {
 	switch {
 	case v.Node == nil && !v.At.Before(latest(v.drained(), v.Claim.Requested.Add(minDrainTime))):
 		return "the node is gone"
-	case v.Claim.IsIssued && !v.isBack() && !v.At.Before(v.Claim.Initialized.Since.Add(RebootTimeout)):
+	case v.Claim.IsIssued && !v.isBack() && !v.At.Before(v.AwaitedSince().Add(RebootTimeout)):
 		return "the node did not come back within " + RebootTimeout.String()
 	case v.Claim.IsIssued || v.isRebooted():
 		return ""
@@ -142,6 +142,13 @@ func (v *RebootView) failure() string {
 	default:
 		return ""
 	}
+}
+
+// AwaitedSince returns since when the node is to come back: since its claim is not initialized because
+// it reboots. One that was not initialized before is awaited since the request or, if this process
+// asked, since then.
+func (v *RebootView) AwaitedSince() time.Time {
+	return latest(v.Claim.Initialized.Since, latest(v.Claim.Requested, v.Asked))
 }
 
 // result returns the failure as a label value.
@@ -222,7 +229,7 @@ func (v *RebootView) issued(step Step) Step {
 
 // comeBack waits until the node has booted and is ready.
 func (v *RebootView) comeBack() Step {
-	timeout := v.Claim.Initialized.Since.Add(RebootTimeout)
+	timeout := v.AwaitedSince().Add(RebootTimeout)
 	switch {
 	case v.Node == nil:
 		return wait(v.drained(), "the node is gone")

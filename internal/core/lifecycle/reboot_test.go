@@ -16,7 +16,7 @@ import (
 
 // rebootStory is the reboot of one node:
 //
-//	reboot [bound=DUR] [unreadable]              it is asked for at 0s
+//	reboot [bound=DUR] [unreadable] [starting]   it is asked for at 0s; starting: its node never was initialized
 //	node [boot=ID] [notready] [gone] [deleting]  what the Node is from now on; deleting: so is its claim
 //	cloud reboot=accepted|failed|refused         what the cloud answers from now on
 //	pod NAME [held] [blocked] [gone]
@@ -40,6 +40,9 @@ func (s *rebootStory) play(t *testing.T, d *datadriven.TestData) string {
 			Initialized: lifecycle.Condition{Status: lifecycle.True, Since: moment(t, "0s").Add(-time.Hour)},
 		}
 		s.view.Node = &lifecycle.RebootNode{Name: "n1", BootID: "first", Ready: true, IsInitialized: true}
+		if has("starting") {
+			s.view.Claim.Initialized.Status, s.view.Node.IsInitialized = lifecycle.Unknown, false
+		}
 		if has("unreadable") {
 			s.view.Claim.Unreadable = "annotation reboot-termination-grace-period is \"soon\""
 		}
