@@ -7,7 +7,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"debug/buildinfo"
 	"encoding/base64"
@@ -111,7 +110,6 @@ func TestWhatIsInTheImage(t *testing.T) {
 	if !pool.AppendCertsFromPEM(pemText) || strings.Count(string(pemText), "BEGIN CERTIFICATE") < 100 {
 		t.Error("there are no certificates")
 	}
-	_ = tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
 // imageOf returns the image of the layout for this platform.
@@ -285,7 +283,12 @@ func TestMistakesAreNamed(t *testing.T) {
 	if err := os.WriteFile(notAKey, []byte("key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string]string{
+		"-version 1 -created 2026-11-25T12:00:00Z -output " + full: "has files and is no OCI layout",
 		"":                              "-version and -created must be set",
 		"-version 1 -created yesterday": "-created",
 		"-version 1 -created 2026-11-25T12:00:00Z -platforms linux/amd64/v1/v2":                                                                                 "-platforms",
@@ -295,5 +298,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		if err := run(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("image %s: %v, want %q", args, err, want)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(full, "precious")); err != nil {
+		t.Error(err)
 	}
 }

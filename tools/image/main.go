@@ -4,12 +4,13 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func run(args []string) error {
 	o := order{}
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.StringVar(&o.source, "source", ".", "directory of the main package")
-	flags.StringVar(&o.output, "output", "dist/image", "directory that is written; it is replaced")
+	flags.StringVar(&o.output, "output", "dist/image", "directory that is written; an earlier image there is replaced")
 	flags.StringVar(&o.name, "name", "dovetail", "name of the image that is signed, with its registry and without a tag")
 	flags.StringVar(&o.version, "version", "", "version of the image (required)")
 	flags.StringVar(&o.revision, "revision", "", "commit that is built")
@@ -75,6 +76,22 @@ func run(args []string) error {
 	return nil
 }
 
+// clear makes the output an empty directory. It removes nothing but an earlier image.
+func (o *order) clear() error {
+	there, err := os.ReadDir(o.output)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	isImage := slices.ContainsFunc(there, func(e fs.DirEntry) bool { return e.Name() == "oci-layout" })
+	if len(there) > 0 && !isImage {
+		return fmt.Errorf("-output: %s has files and is no OCI layout; name another directory", o.output)
+	}
+	if err := os.RemoveAll(o.output); err != nil {
+		return err
+	}
+	return os.MkdirAll(o.output, 0o755)
+}
+
 // write makes the image, and returns its digest.
 func (o *order) write() (v1.Hash, error) {
 	scratch, err := os.MkdirTemp("", "image")
@@ -83,10 +100,11 @@ func (o *order) write() (v1.Hash, error) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	if err := os.RemoveAll(o.output); err != nil {
+	if err := o.clear(); err != nil {
 		return v1.Hash{}, err
 	}
-	if err := os.MkdirAll(o.output, 0o755); err != nil {
+	path, err := layout.Write(o.output, empty.Index)
+	if err != nil {
 		return v1.Hash{}, err
 	}
 	for _, p := range o.platforms {
@@ -108,10 +126,6 @@ func (o *order) write() (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	path, err := layout.Write(o.output, empty.Index)
-	if err != nil {
-		return v1.Hash{}, err
-	}
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": o.version})); err != nil {
 		return v1.Hash{}, err
 	}
@@ -122,6 +136,6 @@ func (o *order) write() (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("sign: %w", err)
 	}
-	tag := cmp.Or(digest.Algorithm, "sha256") + "-" + digest.Hex + ".sig"
+	tag := digest.Algorithm + "-" + digest.Hex + ".sig"
 	return digest, path.AppendImage(signature, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag}))
 }
