@@ -174,7 +174,7 @@ suites: build $(SUITES_MOD) ## run a suite of Karpenter's own against dovetail; 
 
 .PHONY: image
 image: ## write the container image to dist/image, an OCI layout for amd64 and arm64; VERSION=, KEY=file to sign it as NAME=
-	go -C tools/image run . -source ../../cmd/dovetail -output ../../dist/image -version $(or $(VERSION),0.1.0-dev) -name $(or $(NAME),dovetail) \
+	go -C tools/image run . -source ../../cmd/dovetail -output "$(CURDIR)/dist/image" -version $(or $(VERSION),0.1.0-dev) -name $(or $(NAME),dovetail) \
 		-revision "$$(git describe --always --dirty --abbrev=40 --match=)" -created "$$(git log -1 --format=%cI)" $(if $(KEY),-key '$(abspath $(KEY))')
 
 .PHONY: benchmarks
