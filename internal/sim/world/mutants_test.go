@@ -160,7 +160,13 @@ var mutants = []struct {
 	})}, 15},
 	{Mutant{Name: "reboots take too long at once", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, start)
+		since(nc, karpenterv1.ConditionTypeRebooting, start)
 	})}, 1},
+	{Mutant{Name: "nodes never seem ready after a reboot", With: []Fault{Reboots}, See: func(w *World, o client.Object) {
+		if n, ok := o.(*corev1.Node); ok && w.reboots.of(w.cloud.byNode[n.Name]) != nil {
+			notReady(n)
+		}
+	}}, 1},
 	{Mutant{Name: "the boot ID of before a reboot stays", With: []Fault{Reboots}, Patch: func(_ *World, o client.Object, data []byte, _ bool) []byte {
 		if _, is := o.(*karpenterv1.NodeClaim); is && strings.Contains(string(data), karpenterv1.RebootBootIDAnnotationKey+`":null`) {
 			return nil
@@ -320,6 +326,15 @@ func set(nc *karpenterv1.NodeClaim, condition string) {
 		if nc.Status.Conditions[i].Type == condition {
 			nc.Status.Conditions[i].Status = metav1.ConditionTrue
 			return
+		}
+	}
+}
+
+// notReady makes a Node seem not ready.
+func notReady(n *corev1.Node) {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			n.Status.Conditions[i].Status = corev1.ConditionFalse
 		}
 	}
 }
