@@ -5,12 +5,15 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
 const (
@@ -23,12 +26,20 @@ const (
 
 var errOlder = errors.New("the cache has not seen this process's own write yet")
 
-// ReadYourWrites returns a client whose Get refuses, as a conflict, an object of the cache that is
-// older than what has been written through the client: whatever is decided from it has been decided
+// ReadYourWrites returns a client that refuses, as a conflict, to read an object of the cache that
+// is older than what has been written through the client: whatever is decided from it has been decided
 // before, and the API server would refuse the write. While its watches lag, such writes would be most
 // of its load.
 func ReadYourWrites(c client.Client, now func() time.Time) client.Client {
 	return &freshClient{Client: c, writes: &writes{last: lru.New(writesRemembered), now: now}}
+}
+
+// noting returns a client whose writes count as another's, too.
+func noting(c, other client.Client) client.Client {
+	if fresh, is := other.(*freshClient); is {
+		return &freshClient{Client: c, writes: fresh.writes}
+	}
+	return c
 }
 
 type freshClient struct {
@@ -38,14 +49,47 @@ type freshClient struct {
 
 // Get reads an object. An older version than was written is a conflict.
 func (c *freshClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if err := c.Client.Get(ctx, key, obj, opts...); err != nil || !c.writes.isOlder(obj) {
+	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
 		return err
+	}
+	return c.refuse(obj)
+}
+
+// List reads objects. An older version than was written is a conflict, if one field selects them, as the
+// provider ID does: a list of all would hardly ever be without one.
+func (c *freshClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.Client.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	if (&client.ListOptions{}).ApplyOptions(opts).FieldSelector == nil {
+		return nil
+	}
+	switch list := list.(type) {
+	case *corev1.NodeList:
+		for i := range list.Items {
+			if err := c.refuse(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+	case *karpenterv1.NodeClaimList:
+		for i := range list.Items {
+			if err := c.refuse(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *freshClient) refuse(obj client.Object) error {
+	if !c.writes.isOlder(obj) {
+		return nil
 	}
 	var of schema.GroupResource
 	if gvk, err := apiutil.GVKForObject(obj, c.Scheme()); err == nil {
 		of = schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}
 	}
-	return apierrors.NewConflict(of, key.Name, errOlder)
+	return apierrors.NewConflict(of, obj.GetName(), errOlder)
 }
 
 // Create creates an object.

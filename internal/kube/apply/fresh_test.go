@@ -13,6 +13,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
@@ -22,6 +23,7 @@ func TestReadYourWrites(t *testing.T) {
 	ctx := t.Context()
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	var lagging client.Object // what the cache still has
+	var old *corev1.Node      // likewise
 	server := fakeapi.New(t, &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c1", UID: "u1"}}).Build()
 	cached := interceptor.NewClient(server, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -30,6 +32,13 @@ func TestReadYourWrites(t *testing.T) {
 			}
 			lagging.(*karpenterv1.NodeClaim).DeepCopyInto(obj.(*karpenterv1.NodeClaim))
 			return nil
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if old != nil {
+				list.(*corev1.NodeList).Items = []corev1.Node{*old}
+				return nil
+			}
+			return c.List(ctx, list, opts...)
 		},
 	})
 	c := apply.ReadYourWrites(cached, func() time.Time { return now })
@@ -109,6 +118,26 @@ func TestReadYourWrites(t *testing.T) {
 	}
 
 	lagging = nil
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u3"}, Spec: corev1.NodeSpec{ProviderID: "i-1"}}
+	if err := c.Create(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	old = node.DeepCopy()
+	node.Spec.Unschedulable = true
+	if err := c.Update(ctx, node); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.List(ctx, &corev1.NodeList{}, client.MatchingFields{mirror.NodeProviderID: "i-1"}); !apierrors.IsConflict(err) {
+		t.Errorf("the Nodes of an instance as they were before: %v, want a conflict", err)
+	}
+	if err := c.List(ctx, &corev1.NodeList{}); err != nil {
+		t.Errorf("all Nodes: %v", err)
+	}
+	old = nil
+	if err := c.List(ctx, &corev1.NodeList{}, client.MatchingFields{mirror.NodeProviderID: "i-1"}); err != nil {
+		t.Errorf("the Nodes of an instance as they are: %v", err)
+	}
+
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: "u2"}}
 	if err := c.Create(ctx, pod); err != nil {
 		t.Fatal(err)
