@@ -12,8 +12,6 @@ import (
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
 const (
@@ -55,27 +53,19 @@ func (c *freshClient) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return c.refuse(obj)
 }
 
-// List reads objects. An older version than was written is a conflict, if one field selects them, as the
-// provider ID does: a list of all would hardly ever be without one.
+// List reads objects. An older version than was written is a conflict, if they are the Nodes with one
+// provider ID: a list of all would hardly ever be without one.
 func (c *freshClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
 	}
-	if (&client.ListOptions{}).ApplyOptions(opts).FieldSelector == nil {
+	nodes, is := list.(*corev1.NodeList)
+	if !is || (&client.ListOptions{}).ApplyOptions(opts).FieldSelector == nil {
 		return nil
 	}
-	switch list := list.(type) {
-	case *corev1.NodeList:
-		for i := range list.Items {
-			if err := c.refuse(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-	case *karpenterv1.NodeClaimList:
-		for i := range list.Items {
-			if err := c.refuse(&list.Items[i]); err != nil {
-				return err
-			}
+	for i := range nodes.Items {
+		if err := c.refuse(&nodes.Items[i]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -159,4 +149,3 @@ func (w *writes) isOlder(obj client.Object) bool {
 	w.last.Remove(obj.GetUID())
 	return false
 }
-
