@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -115,6 +116,49 @@ func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 		}
 	}
 	return verdict.Verdict{}
+}
+
+// keepChunks is losesChunks for a command that may launch nodes for the chunks, if it saves enough all the
+// same. It adds these launches to the command.
+func (w *work) keepChunks(step *plan.Command) verdict.Verdict {
+	why := w.losesChunks(step)
+	if why.IsYes() || w.chunks.asked > roomsMax {
+		return why
+	}
+	with := *step
+	for _, l := range w.chunks.launches(append(slices.Clip(w.out.Commands), *step)) {
+		with.Launch = append(slices.Clip(with.Launch), l)
+		with.SavingHourly -= l.PriceHourly
+	}
+	if len(with.Launch) == len(step.Launch) || with.SavingHourly < with.CostHourly || w.replacesSpot(&with) || !w.future.over.withinLimits(with.Launch) {
+		return why
+	}
+	if lost := w.losesChunks(&with); !lost.IsYes() {
+		return why
+	}
+	*step = with
+	return verdict.Verdict{}
+}
+
+// replacesSpot reports whether a command removes spot nodes and launches nodes that may be spot, which only
+// the search for consolidation can weigh.
+func (w *work) replacesSpot(step *plan.Command) bool {
+	return slices.ContainsFunc(step.Remove, func(r plan.Removal) bool {
+		return w.snap.Nodes[w.future.over.at[r.Node]].Labels[label.CapacityType] == label.Spot
+	}) && slices.ContainsFunc(step.Launch, func(l plan.Launch) bool {
+		capacity, said := l.Requirements[label.CapacityType]
+		return !said || capacity.Allows(label.Spot)
+	})
+}
+
+// launches returns what is launched for chunks alone after commands, where kube-scheduler binds their pods;
+// none, if a buffer lacks room now.
+func (r *chunkRoom) launches(commands []plan.Command) []plan.Launch {
+	if slices.ContainsFunc(r.before, func(b plan.BufferRoom) bool { return b.HeldCount() < b.Chunks }) {
+		return nil
+	}
+	p := pack.Decide(r.spread(commands), r.opts)
+	return slices.DeleteFunc(p.Launches, func(l plan.Launch) bool { return len(l.Pods) > 0 || len(l.Chunks) == 0 })
 }
 
 // held returns where chunks are, if nothing is launched for them.

@@ -66,7 +66,7 @@ func (c *consolidation) beginAll(steps []plan.Command) (all []plan.Command) {
 	for i := range steps {
 		nodes, stays := c.nodesOf(&steps[i]), false
 		if c.mayBegin(&steps[i]) {
-			why := c.work.losesChunks(&steps[i])
+			why := c.work.keepChunks(&steps[i])
 			if stays = !why.IsYes(); stays {
 				c.work.block(why)
 			} else {
