@@ -149,6 +149,7 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 	if err := c.List(ctx, &leases); err != nil {
 		return Finding{Check: check, Status: checkup.Skipped, Found: err.Error()}
 	}
+	var holders []string
 	for i := range leases.Items {
 		l := &leases.Items[i]
 		s := &l.Spec
@@ -156,11 +157,15 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 			continue
 		}
 		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
-			return Finding{
-				Check: check, Status: checkup.Warning, Found: fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name),
-				Remedy: "unless that is Dovetail itself, stop it first: two would launch nodes for the same pods",
-			}
+			holders = append(holders, fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name))
 		}
+	}
+	slices.Sort(holders)
+	switch found := strings.Join(holders, "; "); {
+	case len(holders) > 1:
+		return Finding{Check: check, Status: checkup.Failed, Found: found, Remedy: "stop all but one: they launch nodes for the same pods, and remove each other's instances"}
+	case len(holders) == 1:
+		return Finding{Check: check, Status: checkup.Warning, Found: found, Remedy: "unless that is Dovetail itself, stop it first: two would launch nodes for the same pods"}
 	}
 	return Finding{Check: check, Status: checkup.OK, Found: "nobody holds a lease " + leaseName}
 }

@@ -127,25 +127,32 @@ func TestOtherAutoscalers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	holder, seconds := "karpenter-5d_1", int32(15)
-	lease := func(name string, age time.Duration) *coordinationv1.Lease {
+	lease := func(namespace, name string, age time.Duration) *coordinationv1.Lease {
 		at := metav1.NewMicroTime(now.Add(-age))
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: &seconds},
 		}
 	}
+	one := lease("karpenter", leaseName, 5*time.Second)
 	for name, tc := range map[string]struct {
-		lease *coordinationv1.Lease
-		want  checkup.Status
+		leases []client.Object
+		want   checkup.Status
+		found  string
 	}{
-		"one works":             {lease(leaseName, 5*time.Second), checkup.Warning},
-		"one did":               {lease(leaseName, time.Minute), checkup.OK},
-		"somebody else's lease": {lease("other", time.Second), checkup.OK},
+		"one works":             {[]client.Object{one}, checkup.Warning, "karpenter-5d_1 holds lease karpenter/karpenter-leader-election"},
+		"one did":               {[]client.Object{lease("karpenter", leaseName, time.Minute)}, checkup.OK, "nobody holds a lease karpenter-leader-election"},
+		"somebody else's lease": {[]client.Object{lease("karpenter", "other", time.Second)}, checkup.OK, "nobody holds a lease karpenter-leader-election"},
+		"two work": {
+			[]client.Object{one, lease("kube-system", leaseName, time.Second)}, checkup.Failed,
+			"karpenter-5d_1 holds lease karpenter/karpenter-leader-election; karpenter-5d_1 holds lease kube-system/karpenter-leader-election",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := others(t.Context(), fake.NewClientBuilder().WithObjects(tc.lease).Build(), now); got.Status != tc.want {
-				t.Errorf("others() = %+v, want %s", got, tc.want)
+			got := others(t.Context(), fake.NewClientBuilder().WithObjects(tc.leases...).Build(), now)
+			if got.Status != tc.want || got.Found != tc.found || (got.Remedy == "") != (tc.want == checkup.OK) {
+				t.Errorf("others() = %+v, want %s %s", got, tc.want, tc.found)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func (c *Controllers) Register(mgr ctrl.Manager) error {
 	for _, t := range []task{
 		{name: "nodepool.hash", do: c.reconcileHash},
 		{name: "nodepool.validation", do: c.reconcileValidation},
-		{name: "nodepool.readiness", do: c.reconcileReadiness, watchesClass: true},
+		{name: "nodepool.readiness", do: c.reconcileReadiness, forget: c.forgetReadiness, watchesClass: true},
 		{name: "nodepool.registrationhealth", do: c.reconcileHealth, forget: c.forgetHealth, watchesClass: true, extra: c.recorded()},
 		{name: "nodepool.counter", do: c.reconcileUsage, forget: c.forgetUsage, every: countEvery},
 	} {

@@ -3,6 +3,7 @@ package nodepool
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type Controllers struct {
 	Synced  func() bool
 	Now     func() time.Time
 	Metrics *observe.Metrics
+	Log     *slog.Logger
 	// StaticCapacity: the gate is on, so that a pool with replicas is valid.
 	StaticCapacity bool
 
@@ -46,6 +48,7 @@ type Controllers struct {
 	observeAt func(pool string)         // guarded by mu
 	reported  map[gaugeOf]quantity.List // guarded by mu; what the gauges show
 	counts    map[string]count          // guarded by mu; by pool name
+	warned    map[string]string         // guarded by mu; by pool name, what the log said last of its node class
 }
 
 // launches is what is remembered of one pool's launches. After a restart it is read from the

@@ -2,6 +2,7 @@ package nodepool_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -316,7 +317,7 @@ func startWorld(t *testing.T) *world {
 	pools := &nodepool.Controllers{
 		Client: c, Cloud: provider, Vocabulary: translate.NewVocabulary(known.WellKnown, known.RestrictedDomains),
 		Types: func(cloud.ClassRef) ([]*catalog.Type, error) { return oneType(), nil },
-		Now:   time.Now, Metrics: l.Metrics,
+		Now:   time.Now, Metrics: l.Metrics, Log: slog.New(slog.DiscardHandler),
 	}
 	l.Run(t, pools)
 	return &world{l, pools}
