@@ -68,11 +68,12 @@ fmt: ## format the Go files
 	$(TOOL) golangci-lint fmt
 
 .PHONY: generate
-generate: ## write the deep copies and CRDs that follow from the markers in api/
+generate: ## write the deep copies and CRDs that follow from the markers in api/, and what of the charts follows from other files
 	@tools/progress.sh "building controller-gen" $(TOOL) controller-gen --version
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	go -C tools run ./crdtweak ../config/crd
+	go -C tools run ./chartgen ..
 
 .PHONY: verify
 verify: ## check that generated files, go.mod files and formatting are as they should be
