@@ -58,6 +58,11 @@ func PoolDisruptionBlocked(why string) Event {
 	return e
 }
 
+// NodeClassAssumed says on a NodePool that it names no node class, and which one it has been given.
+func NodeClassAssumed(class string) Event {
+	return Event{Reason: "NodeClassAssumed", Type: corev1.EventTypeNormal, Message: "spec.template.spec.nodeClassRef was not set: it is now " + class, DedupeValues: []string{class}}
+}
+
 // AnnotationIgnored says on a NodePool that one of our annotations cannot be read.
 func AnnotationIgnored(why string) Event {
 	return Event{Reason: "AnnotationIgnored", Type: corev1.EventTypeWarning, Message: why, DedupeValues: []string{why}, Dedupe: unconsolidatableDedupe}
