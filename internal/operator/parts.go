@@ -174,7 +174,7 @@ func (p *Parts) FeedPodGroups(ctx context.Context) error {
 func (p *Parts) loops() []registrant {
 	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
 	pools := &nodepool.Controllers{
-		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Metrics: p.Metrics,
+		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Events: p.Events, Metrics: p.Metrics,
 		Log: p.log("nodepool.readiness"), StaticCapacity: isStatic,
 	}
 	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}

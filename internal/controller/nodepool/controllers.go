@@ -24,7 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// Controllers are the five loops. Their fields are set once, before Register.
+// Controllers are the six loops. Their fields are set once, before Register.
 type Controllers struct {
 	Client     client.Client
 	Cloud      cloud.Provider
@@ -37,6 +37,7 @@ type Controllers struct {
 	// Synced reports whether the caches are synced; capacity is not counted before. Nil: they are.
 	Synced  func() bool
 	Now     func() time.Time
+	Events  *observe.Recorder
 	Metrics *observe.Metrics
 	Log     *slog.Logger
 	// StaticCapacity: the gate is on, so that a pool with replicas is valid.
