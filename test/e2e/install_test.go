@@ -41,6 +41,15 @@ func TestInstallIntoKubeSystem(t *testing.T) {
 		s.apply(seed(t, manifest, "demo"))
 	}
 	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), c) })
+	s.apply(seed(t, "M3.yaml", "demo"))
+	testkit.Eventually(t, patience, func() error {
+		events := s.run("kubectl get events -A")
+		if want := "nodeClassRef was not set: it is now EC2NodeClass/default of group karpenter.k8s.aws"; !strings.Contains(events, want) {
+			return fmt.Errorf("no event has %q:\n%s", want, events)
+		}
+		return nil
+	})
+	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), c) })
 	s.run("kubectl delete nodepools short-lived old-policy")
 
 	s.apply(seed(t, "my-app.yaml", "demo"))
@@ -117,7 +126,9 @@ func TestInstallBesideEksctl(t *testing.T) {
 	_, env := accountOf(t, cluster, c, awssim.Options{Cluster: awssim.Cluster{Name: "my-cluster"}, Queue: "my-cluster-queue"})
 	p := r.start(env)
 	s.apply(seed(t, "class.yaml", "my-cluster"))
-	s.apply(seed(t, "M1.yaml", "my-cluster"))
+	if out := s.apply(seed(t, "M2.yaml", "my-cluster")); !strings.Contains(out, "nodepool.karpenter.sh/default created") || !strings.Contains(out, "Warning") {
+		t.Errorf("the NodePool of an old version is applied with\n%s\nwant a warning", out)
+	}
 	s.apply(seed(t, "my-app.yaml", "my-cluster"))
 	s.run("kubectl scale deployment my-app --replicas=5")
 	awaitRunning(t, c, 5)

@@ -2,9 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -29,13 +29,14 @@ func TestInstallOverKarpenter(t *testing.T) {
 	s.publish(pinned)
 	s.addHosts()
 	installDefinitions(t, m)
-	former, err := filepath.Abs(filepath.Join("testdata", "install", "former"))
+	chart, err := filepath.Abs(filepath.Join("testdata", "install", "former"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	three.run("helm install karpenter " + former + " --namespace kube-system")
+	three.run("helm install karpenter " + chart + " --namespace kube-system --set settings.batchIdleDuration=300ms")
 	installPool(t, m, 2)
 	theirs := m.leadKarpenter()
+	former := leader(t, m)
 	m.scale(migratedPods)
 	before := m.both()
 	if len(before.claims) < migratedPods*4/5 {
@@ -43,20 +44,14 @@ func TestInstallOverKarpenter(t *testing.T) {
 	}
 
 	s.run("helm upgrade karpenter oci://" + publicRegistry + "/karpenter/karpenter --version " + pinned +
-		" --namespace kube-system --server-side=true --force-conflicts --set provider=kwok --set settings.batchIdleDuration=300ms --wait")
+		" --namespace kube-system --server-side=true --reset-then-reuse-values --set provider=kwok --wait")
 	ours := installed(t, cluster, m, "kube-system").start(nil)
-	testkit.Eventually(t, patience, func() error { return ready(ours) })
-	holder := m.leader()
-	if !m.leads(theirs) || ours.says(elected) {
+	awaitReady(t, ours, http.StatusOK, "ok")
+	if holder := leader(t, m); holder != former {
 		t.Errorf("while Karpenter runs, %s holds the lease", holder)
 	}
 	theirs.stop()
-	testkit.Eventually(t, patience, func() error {
-		if !ours.says(elected) {
-			return fmt.Errorf("dovetail does not lead; the lease is %s's", m.leader())
-		}
-		return nil
-	})
+	m.awaitLeader(former)
 	m.settle("dovetail took over", before)
 	if status := ours.stop(); status != 0 {
 		t.Errorf("dovetail ended with status %d:\n%s", status, ours)
@@ -70,23 +65,6 @@ func TestInstallOverKarpenter(t *testing.T) {
 	theirs.stop()
 }
 
-// elected is what client-go writes when a process begins to lead.
-const elected = "successfully acquired lease"
-
-// says reports whether a line that the process has printed has a text.
-func (p *process) says(text string) bool { return strings.Contains(p.String(), text) }
-
-// ready returns an error unless the process has started and waits or leads.
-func ready(p *process) error {
-	if !p.running() {
-		p.t.Fatalf("it ended:\n%s", p)
-	}
-	if !p.says("attempting to acquire leader lease") {
-		return fmt.Errorf("it does not ask for the lease")
-	}
-	return nil
-}
-
 // leadKarpenter starts published Karpenter as its own chart has it: with a lease in kube-system.
 func (m *migration) leadKarpenter() *process {
 	m.t.Helper()
@@ -96,30 +74,32 @@ func (m *migration) leadKarpenter() *process {
 		"LEADER_ELECTION_NAMESPACE=kube-system", "METRICS_PORT=" + freePort(m.t), "HEALTH_PROBE_PORT=" + freePort(m.t),
 		"FEATURE_GATES=NodeRepair=false", "BATCH_IDLE_DURATION=300ms",
 	}
+	last := leader(m.t, m)
 	p := follow(m.t, cmd)
-	testkit.Eventually(m.t, patience, func() error {
-		if !m.leads(p) {
-			return fmt.Errorf("Karpenter does not lead; the lease is %s's\n%s", m.leader(), p)
-		}
-		return nil
-	})
+	m.awaitLeader(last)
 	return p
 }
 
-// leads reports whether the process has said that it leads.
-func (m *migration) leads(p *process) bool { return p.running() && p.says(elected) }
-
-// leader returns who holds which leases of the name that all controllers of this API have.
-func (m *migration) leader() string {
+// awaitLeader returns when somebody else leads than the last one.
+func (m *migration) awaitLeader(last string) {
 	m.t.Helper()
-	var leases coordinationv1.LeaseList
-	if err := m.List(m.t.Context(), &leases, client.MatchingFields{"metadata.name": "karpenter-leader-election"}); err != nil {
-		m.t.Fatal(err)
+	testkit.Eventually(m.t, patience, func() error {
+		if holder := leader(m.t, m); holder == "" || holder == last {
+			return fmt.Errorf("the lease is %q's", holder)
+		}
+		return nil
+	})
+}
+
+// leader returns who holds the lease of kube-system that all controllers of this API have; empty: nobody.
+func leader(t testing.TB, c client.Client) string {
+	t.Helper()
+	var lease coordinationv1.Lease
+	err := c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "karpenter-leader-election"}, &lease)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
 	}
-	if len(leases.Items) != 1 {
-		m.t.Fatalf("there are %d leases named karpenter-leader-election", len(leases.Items))
-	}
-	if holder := leases.Items[0].Spec.HolderIdentity; holder != nil {
+	if holder := lease.Spec.HolderIdentity; err == nil && holder != nil {
 		return *holder
 	}
 	return ""

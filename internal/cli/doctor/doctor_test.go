@@ -72,7 +72,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	all := func(change func(i int, o *unstructured.Unstructured) bool) []client.Object {
-		own, err := ownDefinitions()
+		own, err := ownDefinitions("aws")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestDefinitions(t *testing.T) {
 	}{
 		"all are there": {
 			all(func(int, *unstructured.Unstructured) bool { return true }),
-			Finding{Check: "definitions", Status: checkup.OK, Found: "CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"},
+			Finding{Check: "definitions", Status: checkup.OK, Found: "CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool"},
 		},
 		"two are not": {
 			all(func(i int, _ *unstructured.Unstructured) bool { return i > 1 }),
@@ -115,7 +115,7 @@ func TestDefinitions(t *testing.T) {
 			t.Parallel()
 			// The fake adds what it doesn't know to its scheme, which must not be the one all share.
 			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(tc.objects...).Build()
-			got := definitions(t.Context(), c)
+			got := definitions(t.Context(), c, "aws")
 			if diff := cmp.Diff([]Finding{tc.want}, got); diff != "" {
 				t.Errorf("definitions() (-want +got):\n%s", diff)
 			}
