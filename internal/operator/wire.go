@@ -90,6 +90,15 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err := mgr.Add(&podGroups{feed: p.FeedPodGroups, log: opts.Log}); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
+	beside, err := newOthers(opts)
+	if err != nil {
+		return err
+	}
+	if beside != nil {
+		if err := mgr.Add(beside); err != nil {
+			return fmt.Errorf("set up: %w", err)
+		}
+	}
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)

@@ -1,0 +1,68 @@
+{{/* The rules of a role in files/rights, which is a copy of deploy/kubernetes: dict "root" $ "file" …
+"kind" … */}}
+{{- define "karpenter.rules" -}}
+{{- $rules := list -}}
+{{- range splitList "\n---\n" (.root.Files.Get (printf "files/rights/%s" .file)) -}}
+  {{- $object := fromYaml . -}}
+  {{- if eq (get $object "kind") $.kind }}{{ $rules = concat $rules $object.rules }}{{ end -}}
+{{- end -}}
+{{- toJson $rules -}}
+{{- end -}}
+
+{{/* The rules in the whole cluster, as a JSON object: "provider" of the provider's own kinds, "core" of
+the rest. */}}
+{{- define "karpenter.clusterRules" -}}
+{{- $env := include "karpenter.envMap" . | fromJson -}}
+{{- $rules := include "karpenter.rules" (dict "root" . "file" "rbac.yaml" "kind" "ClusterRole") | fromJsonArray -}}
+{{- $files := list -}}
+{{- if eq .Values.provider "kwok" }}{{ $files = append $files "kwok.yaml" }}{{ end -}}
+{{- if eq (lower (get $env "IGNORE_DRA_REQUESTS")) "false" }}{{ $files = append $files "dra.yaml" }}{{ end -}}
+{{- if get $env "SCHEDULER_CONFIG" }}{{ $files = append $files "scheduler-config.yaml" }}{{ end -}}
+{{- if include "karpenter.ranksPods" . }}{{ $files = append $files "pod-deletion-cost.yaml" }}{{ end -}}
+{{- range $files -}}
+  {{- $rules = concat $rules (include "karpenter.rules" (dict "root" $ "file" . "kind" "ClusterRole") | fromJsonArray) -}}
+{{- end -}}
+{{- $core := list -}}
+{{- $provider := list -}}
+{{- range $rules -}}
+  {{- $group := index .apiGroups 0 -}}
+  {{- if has $group (list "karpenter.k8s.aws" "karpenter.kwok.sh") -}}
+    {{- if eq $group (ternary "karpenter.kwok.sh" "karpenter.k8s.aws" (eq $.Values.provider "kwok")) }}{{ $provider = append $provider . }}{{ end -}}
+  {{- else if and (eq (lower (get $env "NOMINATE_PODS")) "false") (has "pods/status" .resources) -}}
+  {{- else -}}
+    {{- $core = append $core . -}}
+  {{- end -}}
+{{- end -}}
+{{- toJson (dict "core" (concat $core (default list .Values.additionalClusterRoleRules)) "provider" $provider) -}}
+{{- end -}}
+
+{{/* Whether the gate PodDeletionCostManagement is on. */}}
+{{- define "karpenter.ranksPods" -}}
+{{- if regexMatch "(?i)PodDeletionCostManagement=(true|t|1)(,|$)" (default "" (get (include "karpenter.envMap" . | fromJson) "FEATURE_GATES")) }}true{{ end -}}
+{{- end -}}
+
+{{/* A role or a binding: dict "root" $ "kind" … "name" … "namespace" … "rules" … */}}
+{{- define "karpenter.role" -}}
+{{- if .rules -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+{{ include "karpenter.metadata" . }}
+rules:
+  {{- range .rules }}
+  - {{ toYaml . | nindent 4 | trim }}
+  {{- end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+{{ include "karpenter.metadata" . }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "karpenter.serviceAccountName" .root }}
+    namespace: {{ .root.Release.Namespace }}
+---
+{{ end -}}
+{{- end -}}
