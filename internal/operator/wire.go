@@ -157,7 +157,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
-		LeaderElectionResourceLockInterface: opts.fence.fence(lock),
+		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(lock)),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{
