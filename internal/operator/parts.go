@@ -130,8 +130,9 @@ func (p *Parts) feed(ctx context.Context) error {
 		Devices: devices, DriversOnRequest: onRequest, Repair: rules,
 		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
-			p.Log.Warn("cost of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
+			p.Log.Warn("annotation of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
 		},
+		Autoscaler:         p.Settings.autoscaler(),
 		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {

@@ -66,6 +66,8 @@ type Settings struct {
 	ConsolidationRest                time.Duration
 	NominatePods                     bool
 	NominateWaitMax                  time.Duration
+	ClusterAutoscalerAnnotations     bool
+	ExpendablePodsPriorityCutoff     int
 	JournalMemoryBytes               int64
 	JournalDir                       string
 	JournalDiskBytes                 int64
@@ -112,6 +114,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	s.addConsolidation(a)
 	a.flag(&s.NominatePods, "nominate-pods", true, "write the node that each pod was planned for into status.nominatedNodeName, for kube-scheduler")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time that a ready node keeps its startup taint until its pods can safely bind; it is short unless kube-scheduler is overloaded")
+	s.addAutoscaler(a)
 	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "memory limit of the journal, which dovetail explain and replay read from /debug/journal on the debug port; 0: keep no decisions and do not serve it")
 	a.text(&s.JournalDir, "journal-dir", "", "directory in which the journal is kept; empty: none")
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "size limit of --journal-dir; the oldest decisions are deleted")
@@ -159,7 +162,7 @@ func (s *Settings) Validate() error {
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
 		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535), between("debug-port", s.DebugPort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
-		priceCap, durations, gateErr, schedulerErr, s.validateJournal(), s.validateConsolidation(),
+		priceCap, durations, gateErr, schedulerErr, s.validateJournal(), s.validateConsolidation(), s.validateAutoscaler(),
 	)
 }
 

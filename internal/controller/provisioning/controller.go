@@ -149,23 +149,24 @@ func (l *Loop) sync() bool {
 // then about those whose quarantine is over, so that nobody else waits for these.
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
-	if len(snap.Pending)+len(snap.Buffers) == 0 {
+	others := len(snap.Buffers) + len(snap.Excluded)
+	if len(snap.Pending)+others == 0 {
 		l.reportNone()
 		return nil
 	}
 	parts := l.Quarantine.Divide(snap)
 	l.Metrics.QuarantinedPods.Set(float64(len(parts.Due.Pending) + len(parts.Waiting)))
 	refused, err := parts.Waiting, error(nil)
-	if len(parts.Ordinary.Pending)+len(snap.Buffers) > 0 {
+	if len(parts.Ordinary.Pending)+others > 0 {
 		refused, err = l.passOf(ctx, parts.Ordinary, refused)
 	}
-	if len(parts.Ordinary.Pending)+len(snap.Buffers)+len(parts.Due.Pending) == 0 {
+	if len(parts.Ordinary.Pending)+others+len(parts.Due.Pending) == 0 {
 		l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(parts.Waiting)))
 		l.reportRefusals(&plan.Plan{Refusals: parts.Waiting})
 	}
 	if len(parts.Due.Pending) > 0 && err == nil {
 		again := *l.Launcher.Snapshot() // with what was launched just now
-		again.Pending, again.Buffers = stillPending(&again, parts.Due), nil
+		again.Pending, again.Buffers, again.Excluded = stillPending(&again, parts.Due), nil, nil
 		due := make(map[cluster.PodRef]bool, len(again.Pending))
 		for i := range again.Pending {
 			due[again.Pending[i].PodRef] = true
@@ -216,7 +217,7 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 		l.batch.trigger("overtaken")
 		return others, nil
 	}
-	if len(snap.Pending)+len(p.Launches) > 0 { // else it only says that buffers have their room
+	if len(snap.Pending)+len(snap.Excluded)+len(p.Launches) > 0 { // else it only says that buffers have their room
 		l.keep(snap, &p, launched, took, err)
 	}
 	if l.Buffers != nil {

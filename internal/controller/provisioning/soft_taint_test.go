@@ -27,6 +27,12 @@ func TestPodsAreMeantForNodesThatStay(t *testing.T) {
 		"none but the one that goes later has room": {
 			"node a pool=general type=four soft-taint\nnode b pool=general type=four\nrunning web on=b cpu=4\npod next cpu=1\n", "a", 0,
 		},
+		"another than the one that Cluster Autoscaler may delete has room": {
+			"node a deletion-candidate cpu=4 memory=8Gi\nnode b pool=general type=four\nrunning web on=b cpu=1\npod next cpu=1\n", "b", 0,
+		},
+		"none but the one that Cluster Autoscaler may delete has room": {
+			"node a deletion-candidate cpu=4 memory=8Gi\nnode b pool=general type=four\nrunning web on=b cpu=4\npod next cpu=1\n", "a", 0,
+		},
 		"a replacement has room, until the pods come that it was bought for": {
 			"node old pool=general type=four reason=Drifted disrupted since=1m command=s:1:1 drifted=NodePoolDrifted\nrunning web on=old cpu=3\n" +
 				"node new pool=general type=four empty replaces=s\npod next cpu=2\n", "", 1,

@@ -21,6 +21,9 @@ type Snapshot struct {
 	// Pending are the pods that ask for a node: no node has them, and kube-scheduler said
 	// that none can.
 	Pending []Pod
+	// Excluded are pods that need a node, and for which nothing is launched now. Nothing else
+	// is decided about them; sorted as Pending is.
+	Excluded []ExcludedPod
 	// Gangs are those that pending pods are of, as far as they are known; sorted by namespace
 	// and name.
 	Gangs []Gang

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -15,6 +16,20 @@ type PodRef struct {
 
 // String returns namespace/name.
 func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
+
+// Compare orders pods by namespace and name.
+func (r PodRef) Compare(o PodRef) int {
+	return cmp.Or(strings.Compare(r.Namespace, o.Namespace), strings.Compare(r.Name, o.Name), strings.Compare(r.UID, o.UID))
+}
+
+// ExcludedPod is a pod that needs a node, and for which nothing is launched now.
+type ExcludedPod struct {
+	PodRef
+	// Delay is for how long after its creation it asks for nothing, which is not over; 0: its
+	// Priority is below Cutoff.
+	Delay            time.Duration
+	Priority, Cutoff int32
+}
 
 // Pod is one pending pod.
 type Pod struct {

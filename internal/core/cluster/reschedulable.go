@@ -99,7 +99,12 @@ type Disruption struct {
 	// SoftTaint: kube-scheduler is asked to put pods elsewhere if it can, because the node
 	// is to go later, or to be filled later.
 	SoftTaint bool
+	// DeletionCandidate: Cluster Autoscaler asks for the same, because it may delete the node later.
+	DeletionCandidate bool
 }
+
+// PrefersOthers reports whether pods are better put on other nodes.
+func (d *Disruption) PrefersOthers() bool { return d.SoftTaint || d.DeletionCandidate }
 
 // Bound is how long a drain may take. The zero value is for as long as the NodeClaim says. Within 0 pods
 // are deleted by force at once.

@@ -30,5 +30,5 @@ func (w *work) urgent(n *cluster.Node, reason string) bool {
 // goesSoon reports whether a node is going to be removed, so that pods are better planned for others. A
 // node that starts is not ready for other reasons than that it is unhealthy.
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return n.Initialized && len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.SoftTaint || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return n.Initialized && len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.PrefersOthers() || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
 }

@@ -61,10 +61,10 @@ func take(n *cluster.Node, r *cluster.ReschedulablePod) bool {
 	return true
 }
 
-// PreferOthers returns the snapshot with the nodes closed to pods that have the soft taint. Without such
+// PreferOthers returns the snapshot with the nodes closed to pods that have a soft taint. Without such
 // nodes it returns the snapshot itself.
 func PreferOthers(snap *cluster.Snapshot) *cluster.Snapshot {
-	tainted := func(n *cluster.Node) bool { return n.SoftTaint }
+	tainted := (*cluster.Node).PrefersOthers
 	for i := range snap.Nodes {
 		if tainted(&snap.Nodes[i]) {
 			return closed(snap, tainted)

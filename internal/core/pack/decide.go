@@ -35,6 +35,8 @@ const (
 //
 // The chunks of capacity buffers are placed when all other pods are, and take nothing from them
 // (buffers.go). Plan.Buffers has where they are.
+//
+// Pods for which nothing is launched now (Snapshot.Excluded) are refused, and change nothing for others.
 func Decide(snap *cluster.Snapshot, opts Options) plan.Plan {
 	all := snap
 	if len(snap.Buffers) > 0 {
@@ -47,7 +49,25 @@ func Decide(snap *cluster.Snapshot, opts Options) plan.Plan {
 	if len(snap.Buffers) > 0 {
 		extractChunks(snap, &p)
 	}
+	refuseExcluded(snap, &p)
 	return p
+}
+
+// refuseExcluded refuses the pods for which nothing is launched now.
+func refuseExcluded(snap *cluster.Snapshot, p *plan.Plan) {
+	if len(snap.Excluded) == 0 {
+		return
+	}
+	p.Refusals = slices.Clip(p.Refusals)
+	for i := range snap.Excluded {
+		pod := &snap.Excluded[i]
+		why := verdict.Of(verdict.ScaleUpDelayed, "", "nothing is launched for the pod until %s after its creation, by its annotation cluster-autoscaler.kubernetes.io/pod-scale-up-delay", pod.Delay)
+		if pod.Delay == 0 {
+			why = verdict.Of(verdict.Expendable, "", "nothing is launched for pods with a priority below %d (--expendable-pods-priority-cutoff), and the pod has %d", pod.Cutoff, pod.Priority)
+		}
+		p.Refusals = append(p.Refusals, plan.Refusal{Pod: pod.PodRef, Why: why})
+	}
+	slices.SortStableFunc(p.Refusals, func(a, b plan.Refusal) int { return a.Pod.Compare(b.Pod) })
 }
 
 // decider is one decision, made as often as it takes.

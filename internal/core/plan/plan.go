@@ -17,7 +17,7 @@ import (
 )
 
 // Plan is what provisioning decides about one snapshot. Every pending pod is in exactly one
-// of Assignments, a launch's Pods, and Refusals. The zero Plan decides nothing.
+// of Assignments, a launch's Pods, and Refusals, and every excluded one in Refusals. The zero Plan decides nothing.
 type Plan struct {
 	// At is the instant of the snapshot.
 	At time.Time

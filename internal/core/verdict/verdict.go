@@ -43,6 +43,10 @@ const (
 	GangUnknown    Reason = "GangUnknown"
 	GangIncomplete Reason = "GangIncomplete"
 	GangShort      Reason = "GangShort"
+	// ScaleUpDelayed: the pod waits for a node, by its own annotation. Expendable: its priority is too
+	// low for a node to be launched.
+	ScaleUpDelayed Reason = "ScaleUpDelayed"
+	Expendable     Reason = "Expendable"
 	// For one node that is not removed.
 	NodeBlocked                Reason = "DisruptionBlocked"
 	BudgetExhausted            Reason = "BudgetExhausted"

@@ -184,9 +184,12 @@ func (c *Case) group(name string) int {
 // grouped returns the snapshot with the index of its group for the UID of each pending pod.
 func grouped(snap *cluster.Snapshot, groups map[types.UID]int) *cluster.Snapshot {
 	out := *snap
-	out.Pending = slices.Clone(snap.Pending)
+	out.Pending, out.Excluded = slices.Clone(snap.Pending), slices.Clone(snap.Excluded)
 	for i := range out.Pending {
 		out.Pending[i].UID = strconv.Itoa(groups[types.UID(out.Pending[i].UID)])
+	}
+	for i := range out.Excluded {
+		out.Excluded[i].UID = strconv.Itoa(groups[types.UID(out.Excluded[i].UID)])
 	}
 	slices.SortFunc(out.Pending, func(a, b cluster.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

@@ -214,7 +214,7 @@ func bare(o client.Object) client.Object {
 // saying reports whether somebody here reads an annotation.
 func saying(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
-	return prefix == "dovetail.sh" || prefix == "karpenter.sh" || strings.HasPrefix(prefix, "karpenter.") ||
+	return prefix == "dovetail.sh" || prefix == "karpenter.sh" || prefix == "cluster-autoscaler.kubernetes.io" || strings.HasPrefix(prefix, "karpenter.") ||
 		slices.Contains([]string{
 			corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, "volume.kubernetes.io/selected-node",
 			"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller", "storageclass.kubernetes.io/is-default-class",

@@ -216,18 +216,33 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	}
 }
 
-// reportUnread reports that an annotation of a pod cannot be read, unless that was so before.
+// reportUnread reports which annotations of a pod cannot be read, unless that was so before.
 func reportUnread(s *Store, had *pod, object *corev1.Pod) {
-	_, why := translate.EvictionCost(object, s.opts.DeletionCosts)
-	if why == "" || s.opts.Unread == nil {
+	if s.opts.Unread == nil {
 		return
 	}
-	if had != nil {
-		if _, before := translate.EvictionCost(had.object, s.opts.DeletionCosts); before == why {
-			return
+	var before []string
+	why := unread(s, object)
+	if had != nil && len(why) > 0 {
+		before = unread(s, had.object)
+	}
+	for _, one := range why {
+		if !slices.Contains(before, one) {
+			s.opts.Unread(object, one)
 		}
 	}
-	s.opts.Unread(object, why)
+}
+
+// unread says which annotations of a pod cannot be read.
+func unread(s *Store, object *corev1.Pod) (why []string) {
+	_, cost := translate.EvictionCost(object, s.opts.DeletionCosts)
+	_, delay := s.opts.Autoscaler.ScaleUpDelay(object)
+	for _, one := range []string{cost, delay} {
+		if one != "" {
+			why = append(why, one)
+		}
+	}
+	return why
 }
 
 func (s *Store) removePod(object *corev1.Pod) {

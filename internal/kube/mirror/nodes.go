@@ -17,6 +17,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // assumedMax is how long a NodeClaim that this process created counts before the watch has shown it.
@@ -90,8 +91,7 @@ func newNodeIndex(manages func(group, kind string) bool) *nodeIndex {
 	}
 }
 
-// upsert records a state of a Node. It reports whether the Node is now being deleted and was
-// not before.
+// upsert records a state of a Node. It reports whether the Node is now leaving and was not before.
 func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 	had := x.get(n.Name)
 	switch {
@@ -117,7 +117,12 @@ func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 		x.provided[id] = n.Name
 		x.sorted = nil
 	}
-	return n.DeletionTimestamp != nil && (had == nil || had.DeletionTimestamp == nil)
+	return isLeaving(n) && (had == nil || !isLeaving(had))
+}
+
+// isLeaving reports whether a Node is being deleted, or Cluster Autoscaler is about to delete it.
+func isLeaving(n *corev1.Node) bool {
+	return n.DeletionTimestamp != nil || translate.AutoscalerDeletes(n)
 }
 
 func (x *nodeIndex) remove(n *corev1.Node) {
@@ -262,7 +267,7 @@ func (x *nodeIndex) joined(name string) *corev1.Node {
 	return n.object
 }
 
-// isDraining reports whether any Node or NodeClaim is being deleted.
+// isDraining reports whether any Node or NodeClaim is leaving.
 func (x *nodeIndex) isDraining() bool {
 	for _, c := range x.claims {
 		if c.object.DeletionTimestamp != nil {
@@ -270,7 +275,7 @@ func (x *nodeIndex) isDraining() bool {
 		}
 	}
 	for _, n := range x.nodes {
-		if n.object.DeletionTimestamp != nil {
+		if isLeaving(n.object) {
 			return true
 		}
 	}

@@ -27,12 +27,16 @@ func (b *builder) addPending() {
 			}
 		}
 	}
-	slices.SortFunc(b.snap.Pending, func(a, b cluster.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
+	slices.SortFunc(b.snap.Pending, func(a, b cluster.Pod) int { return a.PodRef.Compare(b.PodRef) })
+	slices.SortFunc(b.snap.Excluded, func(a, b cluster.ExcludedPod) int { return a.PodRef.Compare(b.PodRef) })
 }
 
+// addPendingPod adds a pod that needs a node: to Excluded, if nothing is launched for it now.
 func (b *builder) addPendingPod(p *pod, planned string) {
+	if out, is := b.store.opts.Autoscaler.Excluded(p.object, b.now); is {
+		b.snap.Excluded = append(b.snap.Excluded, out)
+		return
+	}
 	constraints, _ := b.constraints.of(p)
 	b.snap.Pending = append(b.snap.Pending, cluster.Pod{
 		PodRef: translate.PodRef(p.object), Created: p.object.CreationTimestamp.Time, Planned: planned, Constraints: constraints,
@@ -72,7 +76,7 @@ func (b *builder) movableOf(n *node, fill func(*pod, *cluster.ReschedulablePod))
 			if !translate.Reschedulable(p.object) {
 				continue
 			}
-			r := translate.ReschedulablePod(p.object, b.now)
+			r := translate.ReschedulablePod(p.object, s.opts.Autoscaler, b.now)
 			r.Constraints = b.held(p, p.constraints.constraints)
 			cost, _ := translate.EvictionCost(p.object, s.opts.DeletionCosts)
 			r.DeletionCost = float64(cost)

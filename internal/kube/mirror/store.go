@@ -32,6 +32,8 @@ type Options struct {
 	StaticCapacity bool
 	// DeletionCosts: the annotation pod-deletion-cost is written by us, so it says nothing of its pod.
 	DeletionCosts bool
+	// Autoscaler says how what is meant for Cluster Autoscaler is read.
+	Autoscaler translate.AutoscalerRules
 	// Unread is called with pods that have an annotation that cannot be read, and why, when they are
 	// first seen so; may be nil. It must not call the Store.
 	Unread func(pod *corev1.Pod, why string)
@@ -95,7 +97,7 @@ func NewStore(opts Options) *Store {
 		buffers:     newBuffers(&opts, daemons, l),
 		volumes:     volumes,
 		devices:     newDeviceIndex(&opts, l),
-		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair},
+		views:       &views{pods: pods, nodes: nodes, volumes: volumes, pdbs: pdbs, repair: opts.Repair, autoscaler: opts.Autoscaler},
 		namespaces:  map[string]map[string]string{},
 	}
 }

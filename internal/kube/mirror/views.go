@@ -28,6 +28,8 @@ type views struct {
 	volumes *volumes
 	pdbs    *pdbs
 	repair  *cloud.RepairRules
+
+	autoscaler translate.AutoscalerRules
 }
 
 // isDeleting reports whether a Node is known to be going. A Node that is not known may exist
@@ -52,6 +54,9 @@ func (x *views) refresh(n *node, now time.Time) {
 		n.view, n.fromNode, n.fromClaim = translate.Node(n.object, nc, now), n.object, nc
 		if n.object != nil {
 			n.view.Ailments = x.repair.Ailments(translate.NodeConditions(n.object), translate.AilingSince(n.object, nc))
+		}
+		if n.object != nil && n.view.DoNotDisrupt == "" && x.autoscaler.NodeBlocks(n.object) {
+			n.view.DoNotDisrupt = "annotation " + translate.ScaleDownDisabledAnnotationKey + " on the node"
 		}
 		n.isTimed = n.object != nil && dependsOnTime(n.object) || nc != nil && dependsOnTime(nc)
 		n.hasPods = false
@@ -118,9 +123,9 @@ func (x *views) addPods(n *node, now time.Time) {
 		if translate.Reschedulable(p.object) {
 			v.Empty = false
 		}
-		if hold := translate.DoNotDisrupt(p.object, now); v.DoNotDisrupt == "" && translate.Active(p.object) && hold.Active {
+		if annotation := x.autoscaler.BlocksDisruption(p.object, now); v.DoNotDisrupt == "" && annotation != "" {
 			v.DoNotDisruptByPods = true
-			v.DoNotDisrupt = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, hold.Key)
+			v.DoNotDisrupt = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, annotation)
 		}
 		n.hasClaims = n.hasClaims || p.hasClaims
 	}

@@ -201,7 +201,7 @@ func EvictionCost(p *corev1.Pod, isManaged bool) (cost int32, unread string) {
 
 // ReschedulablePod returns a pod on a node as one that would need another node. The mirror adds
 // its constraints, its cost and its PodDisruptionBudgets.
-func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
+func ReschedulablePod(p *corev1.Pod, rules AutoscalerRules, now time.Time) cluster.ReschedulablePod {
 	r := cluster.ReschedulablePod{PodRef: PodRef(p), Created: p.CreationTimestamp.Time}
 	if p.Spec.Priority != nil {
 		r.Priority = *p.Spec.Priority
@@ -209,8 +209,8 @@ func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		r.Controller = owner.Kind
 	}
-	if hold := DoNotDisrupt(p, now); Active(p) && hold.Active {
-		r.DoNotDisrupt = "annotation " + hold.Key
+	if annotation := rules.BlocksDisruption(p, now); annotation != "" {
+		r.DoNotDisrupt = "annotation " + annotation
 	}
 	return r
 }

@@ -82,7 +82,7 @@ func aboutOnePod(t *testing.T, p *corev1.Pod) {
 	if grace := translate.Grace(p); grace < 0 {
 		t.Errorf("a grace of %s", grace)
 	}
-	translate.ReschedulablePod(p, noon)
+	translate.ReschedulablePod(p, translate.AutoscalerRules{}, noon)
 	if cost, why := translate.EvictionCost(p, false); why != "" && cost != 0 {
 		t.Errorf("a cost that cannot be read is %d", cost)
 	}

@@ -33,7 +33,7 @@ func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.N
 	if !managed {
 		m.Pool = node.Labels[karpenterv1.NodePoolLabelKey]
 		m.Created = node.CreationTimestamp.Time
-		m.Deleting = node.DeletionTimestamp != nil
+		m.Deleting = node.DeletionTimestamp != nil || AutoscalerDeletes(node)
 	}
 	if registered {
 		m.Labels = node.Labels
@@ -44,6 +44,7 @@ func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.N
 	m.Capacity = reported(node.Status.Capacity, m.Capacity, m.Initialized)
 	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialized)
 	m.InFlight = nil
+	m.DeletionCandidate = slices.ContainsFunc(node.Spec.Taints, isDeletionCandidateTaint)
 	m.SoftTaint = slices.ContainsFunc(node.Spec.Taints, isPreferOthersTaint)
 	m.DisruptedTaint = slices.ContainsFunc(node.Spec.Taints, IsDisruptedTaint)
 	if hold := NodeHold(node, now); hold.Active {
@@ -111,16 +112,18 @@ func inFlightClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
 }
 
 // keptTaints leaves out the taints that are removed before the node takes pods, or takes them again
-// after a reboot, and our soft taint: that is for kube-scheduler, which has found no node before a pod asks us for one.
+// after a reboot, and soft taints of autoscalers: they are for kube-scheduler, which has found no node before a pod asks us for one.
 func keptTaints(taints []corev1.Taint, nc *karpenterv1.NodeClaim, initialized, rebooting bool) []corev1.Taint {
 	starting := nc != nil && (!initialized || rebooting)
-	if !starting && !slices.ContainsFunc(taints, isPreferOthersTaint) {
+	if !starting && !slices.ContainsFunc(taints, isSoftTaint) {
 		return taints
 	}
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
-		return isPreferOthersTaint(t) || rebooting && isSilentTaint(t) || starting && (IsEphemeralTaint(t) || t.Key == karpenterv1.RebootingTaintKey || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
+		return isSoftTaint(t) || rebooting && isSilentTaint(t) || starting && (IsEphemeralTaint(t) || t.Key == karpenterv1.RebootingTaintKey || slices.ContainsFunc(nc.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) }))
 	})
 }
+
+func isSoftTaint(t corev1.Taint) bool { return isPreferOthersTaint(t) || isDeletionCandidateTaint(t) }
 
 // isSilentTaint reports whether a taint says that the kubelet of a node does not report or is not ready, be it with
 // the effect NoExecute.

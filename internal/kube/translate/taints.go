@@ -31,6 +31,6 @@ func Tolerations(tolerations []corev1.Toleration) []cluster.Toleration {
 // IsEphemeralTaint reports whether a taint goes away by itself while a node starts, so
 // that pods may be meant for the node already.
 func IsEphemeralTaint(t corev1.Taint) bool {
-	return strings.HasPrefix(t.Key, karpenterv1.ReadinessTaintPrefix) ||
+	return strings.HasPrefix(t.Key, karpenterv1.ReadinessTaintPrefix) || isAutoscalerStartupTaint(t) ||
 		slices.ContainsFunc(karpenterv1.KnownEphemeralTaints(), func(known corev1.Taint) bool { return known.MatchTaint(&t) })
 }

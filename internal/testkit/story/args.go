@@ -312,7 +312,7 @@ func podTerm(text string) cluster.PodTerm {
 // command=id:removes:launches, replaces=id.
 func (a *args) disruption() cluster.Disruption {
 	d := cluster.Disruption{
-		DoNotDisruptByPods: a.is("do-not-disrupt-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), SoftTaint: a.is("soft-taint"),
+		DoNotDisruptByPods: a.is("do-not-disrupt-by-pods"), HasGrace: a.is("grace"), Ending: a.is("ending"), SoftTaint: a.is("soft-taint"), DeletionCandidate: a.is("deletion-candidate"),
 		Grace: a.duration("grace", 0), Ailments: a.ailments(), DoNotRepair: a.is("do-not-repair"), Rebooting: a.is("rebooting"),
 		Drifted: a.text("drifted", ""), DriftedSince: Now().Add(-a.duration("drifted-for", time.Hour)), Replaces: a.text("replaces", ""),
 	}

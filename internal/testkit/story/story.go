@@ -14,6 +14,7 @@
 //	gang train minimum=4 waiting=1                        a PodGroup; pod … gang=train, running … gang=train. waiting pods do not ask
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
 //	buffer web chunks=3 cpu=1 wait=1m                     a capacity buffer; for so long no node is launched for it
+//	excluded late delay=10m                               a pod for which nothing is launched now; or priority=-20 cutoff=-10
 //	pdb web allowed=1                                     a PodDisruptionBudget; running … pdb=web
 //
 // sick=Ready:False:5m:rank=1:bound=45s:reboot is what a repair policy says of a node: its repair is due
@@ -97,6 +98,8 @@ func (p *parser) line(words []string) error {
 		p.snap.Gangs = append(p.snap.Gangs, cluster.Gang{
 			Namespace: "default", Name: words[1], Created: Now().Add(-args.duration("age", time.Hour)), Minimum: minimum, Known: int(args.number("waiting", 0)),
 		})
+	case "excluded":
+		p.addExcluded(words[1], args)
 	case "daemon":
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Constraints: args.constraints()})
 	case "pod":
@@ -108,12 +111,17 @@ func (p *parser) line(words []string) error {
 		}
 		p.snap.Buffers = append(p.snap.Buffers, b)
 	default:
-		return fmt.Errorf("no such thing; use type, pool, node, claim, running, pdb, gang, buffer, daemon, pod")
+		return fmt.Errorf("no such thing; use type, pool, node, claim, running, pdb, gang, buffer, daemon, pod, excluded")
 	}
 	if err != nil {
 		return err
 	}
 	return args.rest()
+}
+
+func (p *parser) addExcluded(name string, a *args) {
+	out := cluster.ExcludedPod{PodRef: cluster.PodRef{Namespace: "default", Name: name, UID: name}, Delay: a.duration("delay", 0), Priority: int32(a.number("priority", 0)), Cutoff: int32(a.number("cutoff", 0))}
+	p.snap.Excluded = append(p.snap.Excluded, out)
 }
 
 func (p *parser) addType(name string, a *args) error {

@@ -253,7 +253,7 @@ func (s *State) nodesForChunks() []int {
 		switch n := b.Node; {
 		case n.DisruptionReason != "":
 			return 3
-		case n.SoftTaint:
+		case n.PrefersOthers():
 			return 2
 		case n.Empty && n.Planned == 0 && !slices.ContainsFunc(b.Used, func(used int64) bool { return used > 0 }):
 			return 1
