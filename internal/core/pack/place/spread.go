@@ -43,7 +43,15 @@ func (s *State) emptiestFirst() *emptiest {
 			e.order = append(e.order, i)
 		}
 	}
-	slices.SortStableFunc(e.order, func(a, b int) int { return cmp.Compare(e.share[b], e.share[a]) })
+	launched := func(i int) int { // of equals kube-scheduler takes any: what is there already may hold chunks
+		if s.Existing[i].Node.InFlight != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(e.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(e.share[b], e.share[a]), cmp.Compare(launched(a), launched(b)))
+	})
 	return e
 }
 
