@@ -40,7 +40,7 @@ REPORT := go -C tools run ./testreport
 .PHONY: test
 test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
 	@echo "testing (the first run compiles the product: a few minutes)…"
-	{ $(TEST) -short ./... && go -C tools test -json ./... && go -C tools/image test -json ./... ; } | $(REPORT)
+	{ $(TEST) -short ./... && go -C tools test -json ./... && go -C tools/helm test -json ./charttest && go -C tools/image test -json ./... ; } | $(REPORT)
 
 .PHONY: test-race
 test-race: ## the same with the race detector, and with more of what takes long
@@ -60,6 +60,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	$(TOOL) golangci-lint run ./...
 	cd devcluster && go vet ./...
 	cd tools && go vet ./...
+	cd tools/helm && go vet ./charttest
 	cd tools/image && go vet ./...
 	$(BENCH_GO) -C bench vet -mod=mod ./...
 
