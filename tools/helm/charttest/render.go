@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	chart3 "helm.sh/helm/v3/pkg/chart"
 	loader3 "helm.sh/helm/v3/pkg/chart/loader"
 	chartutil3 "helm.sh/helm/v3/pkg/chartutil"
 	engine3 "helm.sh/helm/v3/pkg/engine"
@@ -18,6 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/loader"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -29,6 +29,8 @@ type Input struct {
 	Values map[string]any
 	// Release and Namespace name the release; empty: karpenter in kube-system.
 	Release, Namespace string
+	// Annotations are added to those of Chart.yaml.
+	Annotations map[string]string
 	// APIs are group versions that the cluster serves besides those of Kubernetes.
 	APIs []string
 	// Cluster answers lookups; nil: there is no cluster, as with helm template.
@@ -57,10 +59,18 @@ func (in Input) options() common.ReleaseOptions {
 
 // Render renders the chart in a directory with Helm 4.
 func Render(dir string, in Input) (Output, error) {
-	c, err := loader.Load(dir)
+	loaded, err := loader.Load(dir)
 	if err != nil {
 		return Output{}, err
 	}
+	c, ok := loaded.(*chartv2.Chart)
+	if !ok {
+		return Output{}, fmt.Errorf("%s is a chart of another version", dir)
+	}
+	if c.Metadata.Annotations == nil {
+		c.Metadata.Annotations = map[string]string{}
+	}
+	maps.Copy(c.Metadata.Annotations, in.Annotations)
 	version, err := common.ParseKubeVersion(kubernetes)
 	if err != nil {
 		return Output{}, err
@@ -85,7 +95,6 @@ func Render(dir string, in Input) (Output, error) {
 
 // Render3 renders the chart in a directory with Helm 3, which looks nothing up.
 func Render3(dir string, in Input) (Output, error) {
-	var c *chart3.Chart
 	c, err := loader3.Load(dir)
 	if err != nil {
 		return Output{}, err
