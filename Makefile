@@ -34,6 +34,7 @@ PACKAGES = $(patsubst github.com/dovetail-sh/dovetail/%,./%,$(shell go list ./..
 CLUSTER_PACKAGES = $(call packages_calling,testkit\.(StartCluster|Binary)|loops\.New)
 LONG_PACKAGES = $(call packages_calling,testing\.Short|testkit\.Long|rapid\.(Check|MakeCheck))
 CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail KARPENTER_BIN=$(CURDIR)/bin/karpenter
+INSTALL_ENV := HELM_BIN=$(CURDIR)/bin/helm HELM3_BIN=$(CURDIR)/bin/helm3 KUBECTL_BIN=$(CURDIR)/bin/kubectl REGISTRY_BIN=$(CURDIR)/bin/registry
 TEST := go test -json -timeout 30m
 REPORT := go -C tools run ./testreport
 
@@ -48,7 +49,19 @@ test-race: ## the same with the race detector, and with more of what takes long
 
 .PHONY: test-cluster
 test-cluster: build karpenter ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
-	{ $(CLUSTER_ENV) $(TEST) -race $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
+	{ $(CLUSTER_ENV) $(TEST) -race -skip '^TestInstall' $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
+
+.PHONY: test-install
+test-install: build karpenter install-tools ## install, upgrade and misconfigure the Helm chart with real Helm and kubectl, on dev clusters and a registry on loopback
+	$(CLUSTER_ENV) $(INSTALL_ENV) $(TEST) -run '^TestInstall' ./test/e2e | $(REPORT)
+
+.PHONY: install-tools
+install-tools: ## build bin/helm (Helm 4), bin/helm3, bin/kubectl and bin/registry from their modules
+	@echo "building Helm and kubectl (the first build compiles what the dev cluster lacks: some minutes)…"
+	@tools/progress.sh "building kubectl" go -C tools/helm build -v -o ../../bin/kubectl ./kubectl
+	@tools/progress.sh "building Helm 4" go -C tools/helm build -v -o ../../bin/helm helm.sh/helm/v4/cmd/helm
+	@tools/progress.sh "building Helm 3" go -C tools/helm build -v -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
+	@tools/progress.sh "building the registry" go -C tools/image build -v -o ../../bin/registry ./registry
 
 .PHONY: test-sim
 test-sim: ## run the simulations, the large scenarios and the properties in full; then the benchmark's tests

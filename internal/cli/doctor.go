@@ -85,7 +85,7 @@ func examineCluster(ctx context.Context, input *doctorInput) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{{Check: "Kubernetes", Status: checkup.Failed, Found: err.Error(), Remedy: "give --kubeconfig"}}
 	}
-	return doctor.Cluster(ctx, config, time.Now())
+	return doctor.Cluster(ctx, config, input.provider, time.Now())
 }
 
 func examineAccount(ctx context.Context, input *doctorInput, reboots bool) []doctor.Finding {

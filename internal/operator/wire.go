@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -89,6 +90,15 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err := mgr.Add(&podGroups{feed: p.FeedPodGroups, log: opts.Log}); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
+	beside, err := newOthers(opts)
+	if err != nil {
+		return err
+	}
+	if beside != nil {
+		if err := mgr.Add(beside); err != nil {
+			return fmt.Errorf("set up: %w", err)
+		}
+	}
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)
@@ -147,7 +157,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
-		LeaderElectionResourceLockInterface: opts.fence.fence(lock),
+		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(lock)),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{
@@ -158,6 +168,13 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 					opts.Log.DebugContext(ctx, "watch interrupted", "type", r.TypeDescription(), "error", err)
 				}
 			},
+		},
+		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
+			c, err := client.New(config, options)
+			if err != nil {
+				return nil, err
+			}
+			return apply.ReadYourWrites(c, time.Now), nil
 		},
 		// A process that starts over has the same controllers again.
 		Controller: config.Controller{SkipNameValidation: &skip},

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Binary returns the path of a program: devcluster or dovetail, which make build builds, or karpenter,
-// which make karpenter builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
+// Binary returns the path of a program: devcluster or dovetail, which make build builds, karpenter,
+// which make karpenter builds, or helm, helm3, kubectl or registry, which make install-tools builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
 // the working directory or the nearest directory above. The test is skipped with -short, and
 // when the variable is not set and the program is not built. It fails when the variable names
-// a file that does not exist, so that make test-cluster, which sets all three, skips nothing.
+// a file that does not exist, so that make test-cluster and make test-install, which set them, skip nothing.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if testing.Short() {
@@ -59,8 +59,11 @@ func findBinary(name string) (string, error) {
 		up := filepath.Dir(dir)
 		if up == dir {
 			target := "build"
-			if name == "karpenter" {
+			switch name {
+			case "karpenter":
 				target = name
+			case "helm", "helm3", "kubectl", "registry":
+				target = "install-tools"
 			}
 			return "", fmt.Errorf("bin/%s %w: run make %s", name, errNotBuilt, target)
 		}

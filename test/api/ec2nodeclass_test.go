@@ -29,15 +29,17 @@ spec:
 
 func classEntries() map[string]entry {
 	const family = "spec rule spec.amiFamily must be set unless spec.amiSelectorTerms has an alias"
+	const latest = "spec rule spec.amiSelectorTerms must be set for the families Custom and Ubuntu, which have no latest image"
 	const alias = "spec rule spec.amiFamily beside an alias must be the family of the alias, or Custom"
 	return map[string]entry{
 		"spec required": {accept: "{role: other}", refuse: "null", why: "Required"},
 		"spec rule exactly one of spec.role and spec.instanceProfile must be set": {accept: "{role: null, instanceProfile: p}", refuse: "{instanceProfile: p}"},
 		family:                           {accept: "{amiFamily: null, amiSelectorTerms: [{alias: al2@latest}]}", refuse: "{amiFamily: null}"},
+		latest:                           {accept: "{amiSelectorTerms: null}", refuse: "{amiFamily: Custom, amiSelectorTerms: null}"},
 		alias:                            {accept: "{amiFamily: Windows2022, amiSelectorTerms: [{alias: windows2022@latest}]}", refuse: "{amiFamily: AL2, amiSelectorTerms: [{alias: al2023@latest}]}"},
 		"spec.role minLength":            {accept: "r", refuse: "''", why: "at least 1 char"},
 		"spec.instanceProfile minLength": {at: "spec", field: "spec.instanceProfile", accept: "{role: null, instanceProfile: p}", refuse: "{role: null, instanceProfile: ''}", why: "at least 1 char"},
-		"spec.amiFamily enum":            {accept: "Windows2025", refuse: "Ubuntu", why: `supported values: "AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025"`},
+		"spec.amiFamily enum":            {accept: "Windows2025", refuse: "Debian", why: `supported values: "AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022", "Windows2025"`},
 		"spec.ipPrefixCount minimum":     {accept: "0", refuse: "-1", why: "greater than or equal to 0"},
 		"spec.instanceStorePolicy enum":  {accept: "RAID0", refuse: "RAID1", why: `supported values: "RAID0"`},
 		"spec.placementGroupSelector rule exactly one of 'name' and 'id' must be set": {accept: "{name: a}", refuse: "{name: a, id: pg-1}"},
@@ -105,7 +107,6 @@ func imageEntries() map[string]entry {
 	const alias, first = at + "[].alias", at + "[0].alias"
 	aliased := func(text string) string { return "{amiFamily: null, amiSelectorTerms: [{alias: " + text + "}]}" }
 	return both(selectorEntries(at, "{id: ami-1}"), map[string]entry{
-		at + " required":     {accept: "[{id: ami-2}]", refuse: "null", why: "Required"},
 		at + " minItems":     {accept: "[{ssmParameter: /a/b}]", refuse: "[]", why: "at least 1"},
 		at + "[].id pattern": {at: at, field: at + "[0].id", accept: "[{id: ami-0a1}]", refuse: "[{id: 0a1}]", why: "should match"},
 		at + " rule each term must have one of 'tags', 'id', 'name', 'alias' and 'ssmParameter'": {accept: "[{name: 'my-*', owner: self}]", refuse: "[{owner: self}]"},

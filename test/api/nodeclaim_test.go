@@ -26,6 +26,7 @@ spec:
 			at: "spec.resources.requests", field: "spec.resources.requests.cpu",
 			accept: "{cpu: 1500m, memory: 1Gi}", refuse: "{cpu: some}", why: "should match",
 		},
+		"spec.nodeClassRef required": {accept: "{name: other}", refuse: "null", why: "Required"},
 		"spec.nodeClassRef.group rule nodeClassRef.group is immutable": {
 			update: true, from: "a.example", accept: "a.example", refuse: "b.example",
 		},

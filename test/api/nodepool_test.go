@@ -77,6 +77,7 @@ func disruptionEntries() map[string]entry {
 	}
 	return map[string]entry{
 		at + " default":                     {accept: "{consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: 10%}]}"},
+		at + ".expireAfter pattern":         {accept: "Never", refuse: "1d", why: "should match"},
 		at + ".consolidateAfter default":    {at: at, from: "{budgets: [], consolidationPolicy: WhenEmpty}", accept: "{budgets: [], consolidationPolicy: WhenEmpty, consolidateAfter: 0s}"},
 		at + ".consolidateAfter pattern":    {accept: "Never", refuse: "1d", why: "should match"},
 		at + ".consolidationPolicy default": {accept: "WhenEmptyOrUnderutilized"},

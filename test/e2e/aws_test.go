@@ -83,6 +83,12 @@ func TestAWS(t *testing.T) {
 // which it is reached.
 func account(t *testing.T, cluster *testkit.Cluster, c client.Client, keys awssim.Credentials) (*awssim.Sim, []string) {
 	t.Helper()
+	return accountOf(t, cluster, c, awssim.Options{Cluster: awssim.Cluster{Name: "demo"}, Credentials: keys})
+}
+
+// accountOf is account with a cluster's name, and whatever else the options say.
+func accountOf(t *testing.T, cluster *testkit.Cluster, c client.Client, opts awssim.Options) (*awssim.Sim, []string) {
+	t.Helper()
 	asked, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -93,10 +99,9 @@ func account(t *testing.T, cluster *testkit.Cluster, c client.Client, keys awssi
 	}
 	nodes := kubelets.New(c, slog.New(slog.DiscardHandler))
 	go nodes.Run(t.Context())
-	sim, err := awssim.New(awssim.Options{
-		Seed: 1, Registrar: nodes, MinBoot: time.Second, MaxBoot: 3 * time.Second, MinEnd: time.Second, MaxEnd: 5 * time.Second, Credentials: keys,
-		Cluster: awssim.Cluster{Name: "demo", Version: version.Major + "." + version.Minor, Endpoint: cluster.Config.Host},
-	})
+	opts.Seed, opts.Registrar, opts.MinBoot, opts.MaxBoot, opts.MinEnd, opts.MaxEnd = 1, nodes, time.Second, 3*time.Second, time.Second, 5*time.Second
+	opts.Cluster.Version, opts.Cluster.Endpoint = version.Major+"."+version.Minor, cluster.Config.Host
+	sim, err := awssim.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +109,7 @@ func account(t *testing.T, cluster *testkit.Cluster, c client.Client, keys awssi
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys = sim.Options().Credentials
+	keys := sim.Options().Credentials
 	return sim, []string{
 		"AWS_ENDPOINT_URL=" + url, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=" + keys.AccessKey, "AWS_SECRET_ACCESS_KEY=" + keys.SecretKey,
 		"AWS_SESSION_TOKEN=" + keys.SessionToken, "AWS_EC2_METADATA_DISABLED=true",

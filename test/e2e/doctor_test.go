@@ -28,7 +28,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	const all = "CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"
+	const all = "CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool"
 	ask(1, "definitions FAILED not installed: "+all, "-> dovetail crds | kubectl apply --server-side --force-conflicts -f -", "Of 14 checks 1 failed, 1 warned, 0 were skipped.")
 	installDefinitions(t, c)
 	if err := c.Create(t.Context(), awsClass()); err != nil {

@@ -39,8 +39,9 @@ type EC2NodeClassList struct {
 // EC2NodeClassSpec is what is wanted of the instances of an EC2NodeClass.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="exactly one of spec.role and spec.instanceProfile must be set"
-// +kubebuilder:validation:XValidation:rule="has(self.amiFamily) || self.amiSelectorTerms.exists(t, has(t.alias))",message="spec.amiFamily must be set unless spec.amiSelectorTerms has an alias"
-// +kubebuilder:validation:XValidation:rule="!has(self.amiFamily) || self.amiFamily == 'Custom' || self.amiSelectorTerms.all(t, !has(t.alias) || t.alias.split('@')[0] == self.amiFamily.lowerAscii())",message="spec.amiFamily beside an alias must be the family of the alias, or Custom"
+// +kubebuilder:validation:XValidation:rule="has(self.amiFamily) || (has(self.amiSelectorTerms) && self.amiSelectorTerms.exists(t, has(t.alias)))",message="spec.amiFamily must be set unless spec.amiSelectorTerms has an alias"
+// +kubebuilder:validation:XValidation:rule="has(self.amiSelectorTerms) || !has(self.amiFamily) || !(self.amiFamily in ['Custom', 'Ubuntu'])",message="spec.amiSelectorTerms must be set for the families Custom and Ubuntu, which have no latest image"
+// +kubebuilder:validation:XValidation:rule="!has(self.amiFamily) || !has(self.amiSelectorTerms) || self.amiFamily == 'Custom' || self.amiSelectorTerms.all(t, !has(t.alias) || t.alias.split('@')[0] == self.amiFamily.lowerAscii())",message="spec.amiFamily beside an alias must be the family of the alias, or Custom"
 type EC2NodeClassSpec struct {
 	// SubnetSelectorTerms select the subnets; one term that matches is enough.
 	// +kubebuilder:validation:MinItems:=1
@@ -73,17 +74,19 @@ type EC2NodeClassSpec struct {
 	// +kubebuilder:validation:Minimum:=0
 	// +optional
 	IPPrefixCount *int32 `json:"ipPrefixCount,omitempty"`
-	// AMISelectorTerms select the images; one term that matches is enough.
+	// AMISelectorTerms select the images; one term that matches is enough. Unset: the latest image of
+	// amiFamily.
 	// +kubebuilder:validation:MinItems:=1
 	// +kubebuilder:validation:MaxItems:=30
 	// +kubebuilder:validation:XValidation:rule="self.all(t, has(t.tags) || has(t.id) || has(t.name) || has(t.alias) || has(t.ssmParameter))",message="each term must have one of 'tags', 'id', 'name', 'alias' and 'ssmParameter'"
 	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.id) || !(has(t.alias) || has(t.tags) || has(t.name) || has(t.owner)))",message="'id' stands alone in a term"
 	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.alias) || !(has(t.tags) || has(t.name) || has(t.owner)))",message="'alias' stands alone in a term"
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !self.exists(t, has(t.alias))",message="a term with 'alias' must be the only one"
-	// +required
-	AMISelectorTerms []AMISelectorTerm `json:"amiSelectorTerms"`
+	// +optional
+	AMISelectorTerms []AMISelectorTerm `json:"amiSelectorTerms,omitempty"`
 	// AMIFamily says how user data is made and what defaults hold. Unset: the family of the alias.
-	// +kubebuilder:validation:Enum:={AL2,AL2023,Bottlerocket,Custom,Windows2019,Windows2022,Windows2025}
+	// Ubuntu is of v1beta1: AL2 with another root volume.
+	// +kubebuilder:validation:Enum:={AL2,AL2023,Bottlerocket,Custom,Ubuntu,Windows2019,Windows2022,Windows2025}
 	// +optional
 	AMIFamily *string `json:"amiFamily,omitempty"`
 	// UserData is the user's own part of what an instance runs at its start, in the form

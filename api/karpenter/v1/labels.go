@@ -44,6 +44,10 @@ const (
 	// DoNotDisruptAnnotationKey protects from voluntary disruption: "true" or a Go
 	// duration on a Pod, "true" on a Node or NodeClaim.
 	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
+	// DoNotEvictAnnotationKey on a Pod and DoNotConsolidateAnnotationKey on a Node are "true" where
+	// versions before v1 were told what DoNotDisruptAnnotationKey says.
+	DoNotEvictAnnotationKey       = Group + "/do-not-evict"
+	DoNotConsolidateAnnotationKey = Group + "/do-not-consolidate"
 	// DisruptionCostAnnotationKey says on a pod how much its eviction costs, as a 32-bit number:
 	// where nodes are removed by our choice, those whose pods cost less go first.
 	DisruptionCostAnnotationKey = Group + "/disruption-cost"
@@ -89,6 +93,8 @@ const (
 const (
 	// DisruptedTaintKey (NoSchedule) is on a node that is being removed.
 	DisruptedTaintKey = Group + "/disrupted"
+	// OlderDisruptedTaintKey is what versions before v1 set in place of DisruptedTaintKey.
+	OlderDisruptedTaintKey = Group + "/disruption"
 	// UnregisteredTaintKey (NoExecute) is on a node from its first moment until it registers.
 	UnregisteredTaintKey = Group + "/unregistered"
 	// RebootingTaintKey (NoSchedule) is on a node whose instance is rebooted, until it has booted.

@@ -3,6 +3,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Conditions of a NodeClaim. Ready is true when Launched, Registered and
@@ -107,6 +108,12 @@ type NodeClaimSpec struct {
 	// +kubebuilder:validation:Schemaless
 	// +optional
 	ExpireAfter NillableDuration `json:"expireAfter,omitempty"`
+	// Kubelet is the kubelet's configuration that v1beta1 has here. It takes the place of that of
+	// the node class.
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Kubelet *runtime.RawExtension `json:"kubelet,omitempty"`
 }
 
 // NodeSelectorRequirementWithMinValues is one condition on the labels of a node,
@@ -153,21 +160,25 @@ type ResourceRequirements struct {
 
 // NodeClassReference names a node class.
 type NodeClassReference struct {
-	// Kind is the kind of the node class.
+	// Kind is the kind of the node class. Unset: the kind of the provider that runs.
 	// +kubebuilder:validation:XValidation:rule="self != ''",message="nodeClassRef.kind may not be empty"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeClassRef.kind is immutable"
-	// +required
-	Kind string `json:"kind"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
 	// Name is the name of the node class.
 	// +kubebuilder:validation:XValidation:rule="self != ''",message="nodeClassRef.name may not be empty"
 	// +required
 	Name string `json:"name"`
-	// Group is the API group of the node class, without a version.
+	// Group is the API group of the node class, without a version. Unset: the group of the provider
+	// that runs.
 	// +kubebuilder:validation:Pattern=`^[^/]*$`
 	// +kubebuilder:validation:XValidation:rule="self != ''",message="nodeClassRef.group may not be empty"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeClassRef.group is immutable"
-	// +required
-	Group string `json:"group"`
+	// +optional
+	Group string `json:"group,omitempty"`
+	// APIVersion is what v1beta1 has in place of Group: the group is what stands before the slash.
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty" hash:"ignore"`
 }
 
 // NodeClaimStatus is what was made of a NodeClaim.

@@ -3,6 +3,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Conditions of a NodePool. Ready is true when ValidationSucceeded and
@@ -127,9 +128,10 @@ type NodeClaimTemplateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r.key != 'karpenter.sh/nodepool')",message="label 'karpenter.sh/nodepool' is restricted"
 	// +required
 	Requirements []NodeSelectorRequirementWithMinValues `json:"requirements" hash:"ignore"`
-	// NodeClassRef names the provider's own configuration of the nodes.
-	// +required
-	NodeClassRef *NodeClassReference `json:"nodeClassRef"`
+	// NodeClassRef names the provider's own configuration of the nodes. Unset: the class "default"
+	// of the provider that runs.
+	// +optional
+	NodeClassRef *NodeClassReference `json:"nodeClassRef,omitempty"`
 	// TerminationGracePeriod bounds a drain: when it has passed since the deletion
 	// of the claim, what is left on the node goes with it. Unset is no bound.
 	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
@@ -143,6 +145,12 @@ type NodeClaimTemplateSpec struct {
 	// +kubebuilder:validation:Schemaless
 	// +optional
 	ExpireAfter NillableDuration `json:"expireAfter,omitempty"`
+	// Kubelet is the kubelet's configuration that v1beta1 has here. It takes the place of that of
+	// the node class.
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Kubelet *runtime.RawExtension `json:"kubelet,omitempty"`
 }
 
 // ConsolidationPolicy says which nodes consolidation may remove.
@@ -196,6 +204,13 @@ type Disruption struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(b, has(b.schedule) == has(b.duration))",message="budgets must have both 'schedule' and 'duration', or neither"
 	// +optional
 	Budgets []Budget `json:"budgets,omitempty"`
+	// ExpireAfter is where v1beta1 has spec.template.spec.expireAfter. It holds while that field is
+	// unset or has its default.
+	// +kubebuilder:validation:Pattern=`^(([0-9]+(s|m|h))+|Never)$`
+	// +kubebuilder:validation:Type="string"
+	// +kubebuilder:validation:Schemaless
+	// +optional
+	ExpireAfter *NillableDuration `json:"expireAfter,omitempty"`
 }
 
 // Budget bounds how many nodes of a pool may be on their way out at once.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
 )
@@ -36,8 +37,8 @@ const (
 	leaseName = "karpenter-leader-election"
 )
 
-// Cluster looks at a cluster by its API server.
-func Cluster(ctx context.Context, config *rest.Config, now time.Time) []Finding {
+// Cluster looks at a cluster by its API server. The provider is aws or kwok.
+func Cluster(ctx context.Context, config *rest.Config, provider string, now time.Time) []Finding {
 	config = rest.CopyConfig(config)
 	config.Timeout = patience
 	asked, err := discovery.NewDiscoveryClientForConfig(config)
@@ -53,7 +54,7 @@ func Cluster(ctx context.Context, config *rest.Config, now time.Time) []Finding 
 		return []Finding{unreachable(err)}
 	}
 	found := []Finding{judgeVersion(version, config.Host)}
-	found = append(found, definitions(ctx, c)...)
+	found = append(found, definitions(ctx, c, provider)...)
 	found = append(found, others(ctx, c, now))
 	return append(found, classes(ctx, c)...)
 }
@@ -75,10 +76,10 @@ func judgeVersion(v *version.Info, host string) Finding {
 	return f
 }
 
-// definitions compares the definitions that are installed with ours.
-func definitions(ctx context.Context, c client.Client) []Finding {
+// definitions compares the definitions that are installed with ours. Those of other providers may be missing.
+func definitions(ctx context.Context, c client.Client, provider string) []Finding {
 	const check, remedy = "definitions", "dovetail crds | kubectl apply --server-side --force-conflicts -f -"
-	own, err := ownDefinitions()
+	own, err := ownDefinitions(provider)
 	if err != nil {
 		return []Finding{{Check: check, Status: checkup.Failed, Found: err.Error()}}
 	}
@@ -106,7 +107,13 @@ func definitions(ctx context.Context, c client.Client) []Finding {
 	return []Finding{{Check: check, Status: checkup.OK, Found: strings.Join(kinds, ", ")}}
 }
 
-func ownDefinitions() ([]*unstructured.Unstructured, error) {
+// ownDefinitions returns those of a provider.
+func ownDefinitions(provider string) ([]*unstructured.Unstructured, error) {
+	ofOther := kwokv1alpha1.Group
+	if provider == "kwok" {
+		ofOther = awsv1.Group
+	}
+
 	names, err := fs.Glob(crd.Files(), "*.yaml")
 	if err != nil {
 		return nil, err
@@ -120,6 +127,9 @@ func ownDefinitions() ([]*unstructured.Unstructured, error) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(text, &o.Object); err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if group, _, _ := unstructured.NestedString(o.Object, "spec", "group"); group == ofOther {
+			continue
 		}
 		out = append(out, o)
 	}
@@ -149,6 +159,7 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 	if err := c.List(ctx, &leases); err != nil {
 		return Finding{Check: check, Status: checkup.Skipped, Found: err.Error()}
 	}
+	var holders []string
 	for i := range leases.Items {
 		l := &leases.Items[i]
 		s := &l.Spec
@@ -156,11 +167,15 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 			continue
 		}
 		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
-			return Finding{
-				Check: check, Status: checkup.Warning, Found: fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name),
-				Remedy: "unless that is Dovetail itself, stop it first: two would launch nodes for the same pods",
-			}
+			holders = append(holders, fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name))
 		}
+	}
+	slices.Sort(holders)
+	switch found := strings.Join(holders, "; "); {
+	case len(holders) > 1:
+		return Finding{Check: check, Status: checkup.Failed, Found: found, Remedy: "stop all but one: they launch nodes for the same pods, and remove each other's instances"}
+	case len(holders) == 1:
+		return Finding{Check: check, Status: checkup.Warning, Found: found, Remedy: "unless that is Dovetail itself, stop it first: two would launch nodes for the same pods"}
 	}
 	return Finding{Check: check, Status: checkup.OK, Found: "nobody holds a lease " + leaseName}
 }

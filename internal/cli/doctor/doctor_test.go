@@ -72,7 +72,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	all := func(change func(i int, o *unstructured.Unstructured) bool) []client.Object {
-		own, err := ownDefinitions()
+		own, err := ownDefinitions("aws")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestDefinitions(t *testing.T) {
 	}{
 		"all are there": {
 			all(func(int, *unstructured.Unstructured) bool { return true }),
-			Finding{Check: "definitions", Status: checkup.OK, Found: "CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"},
+			Finding{Check: "definitions", Status: checkup.OK, Found: "CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool"},
 		},
 		"two are not": {
 			all(func(i int, _ *unstructured.Unstructured) bool { return i > 1 }),
@@ -115,7 +115,7 @@ func TestDefinitions(t *testing.T) {
 			t.Parallel()
 			// The fake adds what it doesn't know to its scheme, which must not be the one all share.
 			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(tc.objects...).Build()
-			got := definitions(t.Context(), c)
+			got := definitions(t.Context(), c, "aws")
 			if diff := cmp.Diff([]Finding{tc.want}, got); diff != "" {
 				t.Errorf("definitions() (-want +got):\n%s", diff)
 			}
@@ -127,25 +127,32 @@ func TestOtherAutoscalers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	holder, seconds := "karpenter-5d_1", int32(15)
-	lease := func(name string, age time.Duration) *coordinationv1.Lease {
+	lease := func(namespace, name string, age time.Duration) *coordinationv1.Lease {
 		at := metav1.NewMicroTime(now.Add(-age))
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "karpenter", Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &at, LeaseDurationSeconds: &seconds},
 		}
 	}
+	one := lease("karpenter", leaseName, 5*time.Second)
 	for name, tc := range map[string]struct {
-		lease *coordinationv1.Lease
-		want  checkup.Status
+		leases []client.Object
+		want   checkup.Status
+		found  string
 	}{
-		"one works":             {lease(leaseName, 5*time.Second), checkup.Warning},
-		"one did":               {lease(leaseName, time.Minute), checkup.OK},
-		"somebody else's lease": {lease("other", time.Second), checkup.OK},
+		"one works":             {[]client.Object{one}, checkup.Warning, "karpenter-5d_1 holds lease karpenter/karpenter-leader-election"},
+		"one did":               {[]client.Object{lease("karpenter", leaseName, time.Minute)}, checkup.OK, "nobody holds a lease karpenter-leader-election"},
+		"somebody else's lease": {[]client.Object{lease("karpenter", "other", time.Second)}, checkup.OK, "nobody holds a lease karpenter-leader-election"},
+		"two work": {
+			[]client.Object{one, lease("kube-system", leaseName, time.Second)}, checkup.Failed,
+			"karpenter-5d_1 holds lease karpenter/karpenter-leader-election; karpenter-5d_1 holds lease kube-system/karpenter-leader-election",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := others(t.Context(), fake.NewClientBuilder().WithObjects(tc.lease).Build(), now); got.Status != tc.want {
-				t.Errorf("others() = %+v, want %s", got, tc.want)
+			got := others(t.Context(), fake.NewClientBuilder().WithObjects(tc.leases...).Build(), now)
+			if got.Status != tc.want || got.Found != tc.found || (got.Remedy == "") != (tc.want == checkup.OK) {
+				t.Errorf("others() = %+v, want %s %s", got, tc.want, tc.found)
 			}
 		})
 	}

@@ -51,6 +51,9 @@ func TestClassStatus(t *testing.T) {
 			},
 			want: "PlacementGroupReady=PlacementGroupNotFound",
 		},
+		"IAM has no such role": {
+			change: func(c *awsv1.EC2NodeClass) { c.Spec.Role = "Nobody" }, want: "InstanceProfileReady=RoleNotFound",
+		},
 		"instances may not be launched": {
 			fault: awssim.Fault{Kind: awssim.FaultDenied, Operation: "ec2:RunInstances"}, want: "ValidationSucceeded=RunInstancesAuthCheckFailed",
 		},

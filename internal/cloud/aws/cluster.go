@@ -52,6 +52,9 @@ var errNoServiceRange = errors.New("it does not say the range of its services")
 func (c *clusterInfo) describe(ctx context.Context) (eksCluster, error) {
 	facts, err := c.described.get(ctx, "", func(ctx context.Context) (eksCluster, error) {
 		out, err := c.clients.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &c.opts.ClusterName})
+		if errorCode(err) == "ResourceNotFoundException" {
+			return eksCluster{}, fmt.Errorf("EKS has no cluster %s in %s: set --cluster-name (settings.clusterName of the chart) to the name that aws eks list-clusters shows", c.opts.ClusterName, c.opts.Config.Region)
+		}
 		if err != nil {
 			return eksCluster{}, fmt.Errorf("describe cluster %s: %w", c.opts.ClusterName, err)
 		}

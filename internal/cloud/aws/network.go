@@ -45,7 +45,7 @@ func (n *network) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass)
 	class.Status.Subnets = stable(class.Status.Subnets, found)
 	if len(found) == 0 {
 		n.subnets.drop(classKey(class))
-		return finding{reason: "SubnetsNotFound", message: "no subnet matches spec.subnetSelectorTerms", again: missingAgain}, nil
+		return finding{reason: "SubnetsNotFound", message: "no subnets found: none matches spec.subnetSelectorTerms", again: missingAgain}, nil
 	}
 	return finding{again: n.opts.SubnetRefresh}, nil
 }
@@ -120,7 +120,7 @@ func (n *network) resolveSecurityGroups(ctx context.Context, class *awsv1.EC2Nod
 	class.Status.SecurityGroups = found
 	if len(found) == 0 {
 		n.groups.drop(classKey(class))
-		return finding{reason: "SecurityGroupsNotFound", message: "no security group matches spec.securityGroupSelectorTerms", again: missingAgain}, nil
+		return finding{reason: "SecurityGroupsNotFound", message: "no security groups found: none matches spec.securityGroupSelectorTerms", again: missingAgain}, nil
 	}
 	return finding{again: n.opts.GroupRefresh}, nil
 }

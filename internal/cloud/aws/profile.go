@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -45,6 +46,9 @@ type profiles struct {
 // resolve puts the instance profile of a class into its status.
 func (p *profiles) resolve(ctx context.Context, class *awsv1.EC2NodeClass) (finding, error) {
 	name, err := p.ensure(ctx, class)
+	if errors.Is(err, errNoRole) {
+		return finding{reason: "RoleNotFound", message: "IAM has no role " + class.Spec.Role + ", which spec.role names", again: missingAgain}, nil
+	}
 	if err != nil {
 		return finding{}, err
 	}
@@ -101,9 +105,22 @@ func (p *profiles) make(ctx context.Context, class *awsv1.EC2NodeClass) (string,
 		}
 	}
 	if _, err := p.clients.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role}); err != nil {
+		if isRoleGone(err) {
+			err = errNoRole
+		}
 		return "", fmt.Errorf("add role %s to instance profile %s: %w", role, name, err)
 	}
 	return name, nil
+}
+
+// errNoRole is the error of a class whose role does not exist.
+var errNoRole = errors.New("there is no such role")
+
+// isRoleGone reports whether IAM has not found a role. It has one code for roles and for instance
+// profiles, of which a new one may not be found for a while.
+func isRoleGone(err error) bool {
+	var refusal smithy.APIError
+	return errors.As(err, &refusal) && isNotFound(refusal.ErrorCode()) && strings.Contains(refusal.ErrorMessage(), "role with name")
 }
 
 func (p *profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {

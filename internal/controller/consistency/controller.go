@@ -66,8 +66,11 @@ func (c *Controller) check(ctx context.Context, claim *karpenterv1.NodeClaim) (r
 	if err != nil || len(nodes) != 1 {
 		return reconcile.Result{}, err
 	}
-	if translate.NodeHold(&nodes[0], c.Now()).Invalid {
-		c.Events.Event(&nodes[0], observe.InvalidDoNotDisruptAnnotation(nodes[0].Annotations[karpenterv1.DoNotDisruptAnnotationKey]))
+	switch hold := translate.NodeHold(&nodes[0], c.Now()); {
+	case hold.Invalid:
+		c.Events.Event(&nodes[0], observe.InvalidDoNotDisruptAnnotation(nodes[0].Annotations[hold.Key]))
+	case hold.IsOlder:
+		c.Events.Event(&nodes[0], observe.OlderAnnotation(hold.Key))
 	}
 	note := lifecycle.Note{Type: karpenterv1.ConditionTypeConsistentStateFound, Status: lifecycle.True}
 	if short := missing(claim, &nodes[0]); short != "" {

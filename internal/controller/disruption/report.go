@@ -293,9 +293,11 @@ func (l *Loop) reportAnnotations(snap *cluster.Snapshot) {
 			nodes[n.Name] = true
 		}
 	}
-	for _, pod := range l.Mirror.PodsWith(karpenterv1.DoNotDisruptAnnotationKey, nodes) {
-		if e, is := observe.DoNotDisrupt(pod, snap.At); is {
-			l.Events.Event(pod, e)
+	for _, key := range []string{karpenterv1.DoNotDisruptAnnotationKey, karpenterv1.DoNotEvictAnnotationKey} {
+		for _, pod := range l.Mirror.PodsWith(key, nodes) {
+			if e, is := observe.DoNotDisrupt(pod, snap.At); is {
+				l.Events.Event(pod, e)
+			}
 		}
 	}
 }

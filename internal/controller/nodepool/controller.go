@@ -31,14 +31,17 @@ type task struct {
 	every        time.Duration
 	watchesClass bool
 	extra        source.Source
+	// ofAnybody: do is called with the NodePools of other providers' node classes, too.
+	ofAnybody bool
 }
 
 // Register adds the controllers to a manager.
 func (c *Controllers) Register(mgr ctrl.Manager) error {
 	for _, t := range []task{
+		{name: "nodepool.nodeclassref", do: c.reconcileReference, ofAnybody: true},
 		{name: "nodepool.hash", do: c.reconcileHash},
 		{name: "nodepool.validation", do: c.reconcileValidation},
-		{name: "nodepool.readiness", do: c.reconcileReadiness, watchesClass: true},
+		{name: "nodepool.readiness", do: c.reconcileReadiness, forget: c.forgetReadiness, watchesClass: true},
 		{name: "nodepool.registrationhealth", do: c.reconcileHealth, forget: c.forgetHealth, watchesClass: true, extra: c.recorded()},
 		{name: "nodepool.counter", do: c.reconcileUsage, forget: c.forgetUsage, every: countEvery},
 	} {
@@ -74,7 +77,7 @@ func (c *Controllers) watch(b *builder.Builder, t *task) *builder.Builder {
 // run does the task with a NodePool if it is one of ours. A NodePool that has gone meanwhile needs
 // no retry.
 func (c *Controllers) run(ctx context.Context, np *karpenterv1.NodePool, t *task) (reconcile.Result, error) {
-	if _, ours := c.classKind(np); !ours {
+	if _, ours := c.classKind(np); !ours && !t.ofAnybody {
 		return reconcile.Result{}, nil
 	}
 	if err := t.do(ctx, np); err != nil {

@@ -3,6 +3,7 @@ package nodepool
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// Controllers are the five loops. Their fields are set once, before Register.
+// Controllers are the six loops. Their fields are set once, before Register.
 type Controllers struct {
 	Client     client.Client
 	Cloud      cloud.Provider
@@ -36,7 +37,9 @@ type Controllers struct {
 	// Synced reports whether the caches are synced; capacity is not counted before. Nil: they are.
 	Synced  func() bool
 	Now     func() time.Time
+	Events  *observe.Recorder
 	Metrics *observe.Metrics
+	Log     *slog.Logger
 	// StaticCapacity: the gate is on, so that a pool with replicas is valid.
 	StaticCapacity bool
 
@@ -46,6 +49,7 @@ type Controllers struct {
 	observeAt func(pool string)         // guarded by mu
 	reported  map[gaugeOf]quantity.List // guarded by mu; what the gauges show
 	counts    map[string]count          // guarded by mu; by pool name
+	warned    map[string]string         // guarded by mu; by pool name, what the log said last of its node class
 }
 
 // launches is what is remembered of one pool's launches. After a restart it is read from the

@@ -2,6 +2,7 @@ package nodepool_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func TestLoops(t *testing.T) {
 		"the class decides whether the pool is ready":    followsClass,
 		"a spec that makes no sense is said to be so":    saysWhatIsWrong,
 		"a static pool says that it is left alone":       saysStaticIsLeftAlone,
+		"a pool without a class gets the default one":    getsClass,
 		"an old hash moves on without making drift":      migratesHash,
 		"capacity is counted and shown":                  countsCapacity,
 		"two failed launches make a pool unhealthy":      reportsHealth,
@@ -284,6 +286,41 @@ func reportsHealth(t *testing.T, w *world) {
 	}
 }
 
+func getsClass(t *testing.T, w *world) {
+	bare := pool("bare", "")
+	bare.Spec.Template.Spec.NodeClassRef = nil
+	w.create(t, bare)
+	half := pool("half", "half")
+	half.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Name: "half"}
+	w.create(t, half)
+	for np, name := range map[*karpenterv1.NodePool]string{bare: "default", half: "half"} {
+		want := &karpenterv1.NodeClassReference{Group: kwokv1alpha1.Group, Kind: "KWOKNodeClass", Name: name}
+		w.until(t, np, func() error {
+			if diff := cmp.Diff(want, np.Spec.Template.Spec.NodeClassRef); diff != "" || np.Annotations["karpenter.sh/nodepool-hash"] == "" {
+				return fmt.Errorf("the pool has annotations %v and class (-want +got):\n%s", np.Annotations, diff)
+			}
+			return nil
+		})
+	}
+	w.until(t, bare, func() error {
+		var events corev1.EventList
+		if err := w.List(t.Context(), &events); err != nil {
+			return err
+		}
+		said := map[string]string{}
+		for _, e := range events.Items {
+			if e.Reason == "NodeClassAssumed" {
+				said[e.InvolvedObject.Name] = e.Message
+			}
+		}
+		want := map[string]string{"bare": "spec.template.spec.nodeClassRef was not set: it is now KWOKNodeClass/default of group karpenter.kwok.sh"}
+		if diff := cmp.Diff(want, said); diff != "" {
+			return fmt.Errorf("events (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
 func leavesOthersAlone(t *testing.T, w *world) {
 	foreign := pool("foreign", "any")
 	foreign.Spec.Template.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "any"}
@@ -316,7 +353,7 @@ func startWorld(t *testing.T) *world {
 	pools := &nodepool.Controllers{
 		Client: c, Cloud: provider, Vocabulary: translate.NewVocabulary(known.WellKnown, known.RestrictedDomains),
 		Types: func(cloud.ClassRef) ([]*catalog.Type, error) { return oneType(), nil },
-		Now:   time.Now, Metrics: l.Metrics,
+		Now:   time.Now, Events: l.Events, Metrics: l.Metrics, Log: slog.New(slog.DiscardHandler),
 	}
 	l.Run(t, pools)
 	return &world{l, pools}

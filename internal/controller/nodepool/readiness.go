@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,14 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+)
+
+const (
+	// reasonUnjudged is that of a class that nobody has judged yet.
+	reasonUnjudged = "NodeClassReadinessUnknown"
+	// reasonDependencies is that of a class's condition which is False because others are.
+	reasonDependencies = "DependenciesNotReady"
 )
 
 // reconcileReadiness says in the pool's condition whether its node class can be used.
@@ -24,6 +33,7 @@ func (c *Controllers) reconcileReadiness(ctx context.Context, np *karpenterv1.No
 		ref := np.Spec.Template.Spec.NodeClassRef
 		message = fmt.Sprintf("there is no %s %s", ref.Kind, ref.Name)
 	}
+	c.warn(np, class, reason, message)
 	return apply.EditPool(ctx, c.Client, np, func() {
 		conditions := condition.ForNodePool(np)
 		if status {
@@ -57,5 +67,49 @@ func classReady(class *unstructured.Unstructured) (ready bool, reason, message s
 			return false, cmp.Or(reason, "NodeClassNotReady"), message
 		}
 	}
-	return false, "NodeClassReadinessUnknown", "the node class does not say whether it is ready"
+	return false, reasonUnjudged, "the node class does not say whether it is ready"
+}
+
+// warn writes one line when a pool's node class cannot be used, and another when that has another
+// reason. A class that is still to be judged is none.
+func (c *Controllers) warn(np *karpenterv1.NodePool, class *unstructured.Unstructured, reason, message string) {
+	why := ""
+	if reason != "" && reason != reasonUnjudged {
+		why = cmp.Or(faults(class), message)
+	}
+	c.mu.Lock()
+	was := c.warned[np.Name]
+	if c.warned == nil {
+		c.warned = map[string]string{}
+	}
+	c.warned[np.Name] = why
+	c.mu.Unlock()
+	if why == "" || why == was {
+		return
+	}
+	ref := np.Spec.Template.Spec.NodeClassRef
+	c.Log.Warn("nodepool launches nothing: its node class is not ready", observe.Named("NodePool", np.Name), observe.Named(ref.Kind, ref.Name), "reason", reason, "error", why)
+}
+
+// forgetReadiness forgets a pool that is gone.
+func (c *Controllers) forgetReadiness(pool string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.warned, pool)
+}
+
+// faults returns which conditions of a class are False and why, but for the one that sums them up.
+func faults(class *unstructured.Unstructured) string {
+	if class == nil {
+		return ""
+	}
+	var list []string
+	conditions, _, _ := unstructured.NestedSlice(class.Object, "status", "conditions")
+	for _, entry := range conditions {
+		c, _ := entry.(map[string]any)
+		if c["type"] != karpenterv1.ConditionTypeReady && c["reason"] != reasonDependencies && c["status"] == string(metav1.ConditionFalse) {
+			list = append(list, fmt.Sprintf("%v (%v): %v", c["type"], c["reason"], c["message"]))
+		}
+	}
+	return strings.Join(list, "; ")
 }

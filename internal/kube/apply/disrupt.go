@@ -146,7 +146,9 @@ func (d *Disrupter) taint(ctx context.Context, name string, taint corev1.Taint, 
 	}
 	before := node
 	loosen(&node)
-	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == taint.Key || translate.IsDisruptedTaint(taint) && translate.IsDisruptedTaint(t)
+	})
 	if there {
 		node.Spec.Taints = append(node.Spec.Taints, taint)
 	}

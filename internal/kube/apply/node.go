@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // RegisterNode makes a Node that has joined its claim's: with our finalizer, owned by the
@@ -58,7 +59,7 @@ func InitializeNode(ctx context.Context, c client.Client, node *corev1.Node) err
 // being removed.
 func CloseNode(ctx context.Context, c client.Client, node *corev1.Node) error {
 	return edit(ctx, c, node, "close node", func() {
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, translate.IsDisruptedTaint)
 		node.Spec.Taints = append(node.Spec.Taints, karpenterv1.DisruptedTaint())
 		metav1.SetMetaDataLabel(&node.ObjectMeta, corev1.LabelNodeExcludeBalancers, karpenterv1.ExcludeBalancersLabelValue)
 	})

@@ -55,6 +55,16 @@ func EditBuffer(ctx context.Context, c client.Client, cb *autoscalingv1beta1.Cap
 	return nil
 }
 
+// SetNodeClass writes a pool's reference to its node class. A pool that is newer than this is a conflict.
+func SetNodeClass(ctx context.Context, c client.Client, np *karpenterv1.NodePool, ref *karpenterv1.NodeClassReference) error {
+	before := *np
+	np.Spec.Template.Spec.NodeClassRef = ref
+	if err := send(ctx, c, np, mergeFromSeen(&before)); err != nil {
+		return fmt.Errorf("write node class of pool %s: %w", np.Name, err)
+	}
+	return nil
+}
+
 // Annotate sets annotations that are not set yet, whatever else is written meanwhile.
 func Annotate(ctx context.Context, c client.Client, obj client.Object, annotations map[string]string) error {
 	had, changed := obj.GetAnnotations(), false

@@ -65,7 +65,7 @@ func (x *pools) setTypes(class cloud.ClassRef, types []*catalog.Type, err error)
 func (x *pools) managed() []*karpenterv1.NodePool {
 	var managed []*karpenterv1.NodePool
 	for _, name := range slices.Sorted(maps.Keys(x.objects)) {
-		if ref := classOf(x.objects[name]); x.manages(ref.Group, ref.Kind) {
+		if ref := x.objects[name].Spec.Template.Spec.NodeClassRef; ref != nil && x.manages(ref.Group, ref.Kind) {
 			managed = append(managed, x.objects[name])
 		}
 	}

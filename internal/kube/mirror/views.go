@@ -118,9 +118,9 @@ func (x *views) addPods(n *node, now time.Time) {
 		if translate.Reschedulable(p.object) {
 			v.Empty = false
 		}
-		if v.DoNotDisrupt == "" && translate.Active(p.object) && translate.DoNotDisrupt(p.object, now).Active {
+		if hold := translate.DoNotDisrupt(p.object, now); v.DoNotDisrupt == "" && translate.Active(p.object) && hold.Active {
 			v.DoNotDisruptByPods = true
-			v.DoNotDisrupt = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, karpenterv1.DoNotDisruptAnnotationKey)
+			v.DoNotDisrupt = fmt.Sprintf("pod %s/%s has annotation %s", p.object.Namespace, p.object.Name, hold.Key)
 		}
 		n.hasClaims = n.hasClaims || p.hasClaims
 	}

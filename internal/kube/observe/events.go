@@ -58,6 +58,11 @@ func PoolDisruptionBlocked(why string) Event {
 	return e
 }
 
+// NodeClassAssumed says on a NodePool that it names no node class, and which one it has been given.
+func NodeClassAssumed(class string) Event {
+	return Event{Reason: "NodeClassAssumed", Type: corev1.EventTypeNormal, Message: "spec.template.spec.nodeClassRef was not set: it is now " + class, DedupeValues: []string{class}}
+}
+
 // AnnotationIgnored says on a NodePool that one of our annotations cannot be read.
 func AnnotationIgnored(why string) Event {
 	return Event{Reason: "AnnotationIgnored", Type: corev1.EventTypeWarning, Message: why, DedupeValues: []string{why}, Dedupe: unconsolidatableDedupe}
@@ -254,17 +259,27 @@ func InvalidDoNotDisruptAnnotation(value string) Event {
 }
 
 // DoNotDisrupt returns the event about what a pod's annotation karpenter.sh/do-not-disrupt means now;
-// false: it protects the pod for ever, or there is none.
+// false: it protects the pod for ever under its own name, or there is none.
 func DoNotDisrupt(pod *corev1.Pod, now time.Time) (Event, bool) {
 	switch hold := translate.DoNotDisrupt(pod, now); {
 	case hold.Invalid:
 		return InvalidDoNotDisruptAnnotation(pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey]), true
+	case hold.IsOlder:
+		return OlderAnnotation(hold.Key), true
 	case hold.Until.IsZero():
 		return Event{}, false
 	case hold.Active:
 		return DoNotDisruptUntil(hold.Until), true
 	default:
 		return DoNotDisruptGracePeriodElapsed(), true
+	}
+}
+
+// OlderAnnotation says on a pod or Node that its annotation is spelled as versions before v1 spelled it.
+func OlderAnnotation(key string) Event {
+	return Event{
+		Reason: "OlderAnnotation", Type: corev1.EventTypeNormal, Limit: limitDoNotDisrupt, Dedupe: unconsolidatableDedupe,
+		Message: "Annotation " + key + " counts as karpenter.sh/do-not-disrupt, which has taken its place: use that", DedupeValues: []string{key},
 	}
 }
 

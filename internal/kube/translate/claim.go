@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
@@ -19,7 +20,7 @@ func ClassLabel(ref *karpenterv1.NodeClassReference) string {
 
 // NodeClaim returns the claim that carries out a launch from a pool.
 func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpenterv1.NodeClaim {
-	t := &np.Spec.Template
+	t := convert.Template(np)
 	labels := launchLabels(l.Requirements, v)
 	maps.Copy(labels, t.Labels)
 	labels[karpenterv1.NodePoolLabelKey] = np.Name
@@ -53,6 +54,7 @@ func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpente
 			NodeClassRef:           t.Spec.NodeClassRef,
 			TerminationGracePeriod: t.Spec.TerminationGracePeriod,
 			ExpireAfter:            t.Spec.ExpireAfter,
+			Kubelet:                t.Spec.Kubelet,
 		},
 	}
 }

@@ -209,8 +209,8 @@ func ReschedulablePod(p *corev1.Pod, now time.Time) cluster.ReschedulablePod {
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		r.Controller = owner.Kind
 	}
-	if Active(p) && DoNotDisrupt(p, now).Active {
-		r.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey
+	if hold := DoNotDisrupt(p, now); Active(p) && hold.Active {
+		r.DoNotDisrupt = "annotation " + hold.Key
 	}
 	return r
 }

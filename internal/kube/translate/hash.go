@@ -6,6 +6,7 @@ import (
 	"github.com/mitchellh/hashstructure/v2"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 )
 
 // PoolHash returns the hash of a NodePool's template, by the rules of
@@ -14,7 +15,7 @@ import (
 // types and fields in the template are all part of the result.
 func PoolHash(np *karpenterv1.NodePool) string {
 	// The only errors are unhashable types, and the template has none.
-	h, _ := hashstructure.Hash(np.Spec.Template, hashstructure.FormatV2, &hashstructure.HashOptions{
+	h, _ := hashstructure.Hash(convert.Template(np), hashstructure.FormatV2, &hashstructure.HashOptions{
 		SlicesAsSets: true, IgnoreZeroValue: true, ZeroNil: true,
 	})
 	return strconv.FormatUint(h, 10)

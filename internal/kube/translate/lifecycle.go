@@ -97,7 +97,7 @@ func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	}
 	p.Grace = Grace(pod)
 	if hold := DoNotDisrupt(pod, now); hold.Active {
-		p.IsHeld, p.BlockedBy = true, "annotation "+karpenterv1.DoNotDisruptAnnotationKey
+		p.IsHeld, p.BlockedBy = true, "annotation "+hold.Key
 		if !hold.Until.IsZero() {
 			p.BlockedBy += ", until " + hold.Until.UTC().Format(time.RFC3339)
 		}

@@ -45,9 +45,9 @@ func Node(node *corev1.Node, nc *karpenterv1.NodeClaim, now time.Time) cluster.N
 	m.Allocatable = reported(node.Status.Allocatable, m.Allocatable, m.Initialized)
 	m.InFlight = nil
 	m.SoftTaint = slices.ContainsFunc(node.Spec.Taints, isPreferOthersTaint)
-	m.DisruptedTaint = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpenterv1.DisruptedTaintKey })
-	if NodeHold(node, now).Active {
-		m.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the node"
+	m.DisruptedTaint = slices.ContainsFunc(node.Spec.Taints, IsDisruptedTaint)
+	if hold := NodeHold(node, now); hold.Active {
+		m.DoNotDisrupt = "annotation " + hold.Key + " on the node"
 	}
 	return m
 }
@@ -72,8 +72,8 @@ func claimNode(nc *karpenterv1.NodeClaim, now time.Time) cluster.Node {
 	if c := trueCondition(nc, karpenterv1.ConditionTypeDisruptionReason); c != nil && (!m.Rebooting || m.Deleting) {
 		m.DisruptionReason, m.DisruptedSince = c.Reason, c.LastTransitionTime.Time
 	}
-	if NodeHold(nc, now).Active {
-		m.DoNotDisrupt = "annotation " + karpenterv1.DoNotDisruptAnnotationKey + " on the claim"
+	if hold := NodeHold(nc, now); hold.Active {
+		m.DoNotDisrupt = "annotation " + hold.Key + " on the claim"
 	}
 	return m
 }

@@ -79,6 +79,9 @@ type Hold struct {
 	Until time.Time
 	// Invalid: the annotation cannot be read, so it has no effect.
 	Invalid bool
+	// Key is that of the annotation; empty: there is none. It is an older spelling if IsOlder.
+	Key     string
+	IsOlder bool
 }
 
 // DoNotDisrupt reads a pod's do-not-disrupt annotation: "true" is valid for ever, a positive Go
@@ -98,22 +101,43 @@ func NodeHold(o metav1.Object, now time.Time) Hold {
 
 // holdOf reads the annotation of something that began at start; zero: it is still to begin.
 func holdOf(o metav1.Object, start, now time.Time) Hold {
-	text, has := o.GetAnnotations()[karpenterv1.DoNotDisruptAnnotationKey]
+	hold := Hold{Key: karpenterv1.DoNotDisruptAnnotationKey}
+	text, has := o.GetAnnotations()[hold.Key]
 	if !has {
-		return Hold{}
+		return olderHold(o)
 	}
 	if text == karpenterv1.LabelValueTrue {
-		return Hold{Active: true}
+		hold.Active = true
+		return hold
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return Hold{Invalid: true}
+	switch {
+	case err != nil || d <= 0:
+		hold.Invalid = true
+	case start.IsZero():
+		hold.Active = true
+	default:
+		hold.Until = start.Add(d)
+		hold.Active = now.Before(hold.Until)
 	}
-	if start.IsZero() {
-		return Hold{Active: true}
+	return hold
+}
+
+// olderHold reads the annotation as versions before v1 spelled it, which know no value but "true".
+func olderHold(o metav1.Object) Hold {
+	key := karpenterv1.DoNotConsolidateAnnotationKey
+	if _, isPod := o.(*corev1.Pod); isPod {
+		key = karpenterv1.DoNotEvictAnnotationKey
 	}
-	until := start.Add(d)
-	return Hold{Active: now.Before(until), Until: until}
+	if o.GetAnnotations()[key] != karpenterv1.LabelValueTrue {
+		return Hold{}
+	}
+	return Hold{Active: true, Key: key, IsOlder: true}
+}
+
+// IsDisruptedTaint reports whether a taint says that its node is being removed, in whatever version.
+func IsDisruptedTaint(t corev1.Taint) bool {
+	return t.Key == karpenterv1.DisruptedTaintKey || t.Key == karpenterv1.OlderDisruptedTaintKey
 }
 
 // DoNotDisruptActive reports whether the pod's annotation forbids its disruption now.
@@ -127,8 +151,9 @@ func Disruptable(pod *corev1.Pod, now time.Time) bool {
 // ToleratesDisrupted reports whether the pod tolerates the disrupted taint: it wants to stay on a
 // node that is being removed.
 func ToleratesDisrupted(pod *corev1.Pod) bool {
-	taint := cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}
-	return fit.Tolerates(Tolerations(pod.Spec.Tolerations), taint)
+	tolerations := Tolerations(pod.Spec.Tolerations)
+	return fit.Tolerates(tolerations, cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}) ||
+		fit.Tolerates(tolerations, cluster.Taint{Key: karpenterv1.OlderDisruptedTaintKey, Value: "disrupting", Effect: cluster.NoSchedule})
 }
 
 // Evictable reports whether the eviction API may be asked to remove the pod now.

@@ -144,26 +144,38 @@ func TestPodPredicates(t *testing.T) {
 
 func TestDoNotDisrupt(t *testing.T) {
 	t.Parallel()
+	const key, older = karpenterv1.DoNotDisruptAnnotationKey, karpenterv1.DoNotEvictAnnotationKey
+	annotated := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
+	}
 	for name, tt := range map[string]struct {
 		with []func(*corev1.Pod)
 		want translate.Hold
 	}{
 		"no annotation":            {want: translate.Hold{}},
-		"true holds for good":      {with: []func(*corev1.Pod){trueCondition("true")}, want: translate.Hold{Active: true}},
-		"false is not understood":  {with: []func(*corev1.Pod){trueCondition("false")}, want: translate.Hold{Invalid: true}},
-		"empty is not understood":  {with: []func(*corev1.Pod){trueCondition("")}, want: translate.Hold{Invalid: true}},
-		"a zero duration is wrong": {with: []func(*corev1.Pod){trueCondition("0s")}, want: translate.Hold{Invalid: true}},
-		"a negative one as well":   {with: []func(*corev1.Pod){trueCondition("-5m")}, want: translate.Hold{Invalid: true}},
+		"true holds for good":      {with: []func(*corev1.Pod){trueCondition("true")}, want: translate.Hold{Key: key, Active: true}},
+		"false is not understood":  {with: []func(*corev1.Pod){trueCondition("false")}, want: translate.Hold{Key: key, Invalid: true}},
+		"empty is not understood":  {with: []func(*corev1.Pod){trueCondition("")}, want: translate.Hold{Key: key, Invalid: true}},
+		"a zero duration is wrong": {with: []func(*corev1.Pod){trueCondition("0s")}, want: translate.Hold{Key: key, Invalid: true}},
+		"a negative one as well":   {with: []func(*corev1.Pod){trueCondition("-5m")}, want: translate.Hold{Key: key, Invalid: true}},
 		"a duration holds a pod that has not started": {
-			with: []func(*corev1.Pod){trueCondition("10m")}, want: translate.Hold{Active: true},
+			with: []func(*corev1.Pod){trueCondition("10m")}, want: translate.Hold{Key: key, Active: true},
 		},
 		"a duration holds until it has passed since the start": {
 			with: []func(*corev1.Pod){trueCondition("10m"), started(9 * time.Minute)},
-			want: translate.Hold{Active: true, Until: podNow.Add(time.Minute)},
+			want: translate.Hold{Key: key, Active: true, Until: podNow.Add(time.Minute)},
 		},
+		"the older spelling holds for good": {
+			with: []func(*corev1.Pod){annotated(older, "true")}, want: translate.Hold{Active: true, Key: older, IsOlder: true},
+		},
+		"the older spelling knows no other value": {with: []func(*corev1.Pod){annotated(older, "10m")}},
+		"the newer spelling counts beside it": {
+			with: []func(*corev1.Pod){annotated(older, "true"), annotated(key, "10m"), started(10 * time.Minute)}, want: translate.Hold{Key: key, Until: podNow},
+		},
+		"that of nodes says nothing on a pod": {with: []func(*corev1.Pod){annotated(karpenterv1.DoNotConsolidateAnnotationKey, "true")}},
 		"and no longer": {
 			with: []func(*corev1.Pod){trueCondition("10m"), started(10 * time.Minute)},
-			want: translate.Hold{Until: podNow},
+			want: translate.Hold{Key: key, Until: podNow},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

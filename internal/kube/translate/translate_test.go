@@ -414,6 +414,12 @@ func TestANodeIsHeldByAnnotationOfItsNodeOrClaim(t *testing.T) {
 			t.Errorf("%s: Held is %q, want %q", name, m.DoNotDisrupt, c.want)
 		}
 	}
+	older := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{karpenterv1.DoNotConsolidateAnnotationKey: "true"}}}
+	older.Spec.Taints = []corev1.Taint{{Key: karpenterv1.OlderDisruptedTaintKey, Value: "disrupting", Effect: corev1.TaintEffectNoSchedule}}
+	m := translate.Node(older, nil, podNow)
+	if m.DoNotDisrupt != "annotation karpenter.sh/do-not-consolidate on the node" || !m.DisruptedTaint {
+		t.Errorf("with the older annotation and taint: DoNotDisrupt is %q, DisruptedTaint %t", m.DoNotDisrupt, m.DisruptedTaint)
+	}
 }
 
 func TestWhatAPodSaysThatItsEvictionCosts(t *testing.T) {

@@ -1,0 +1,1 @@
+kubectl scale deployment my-app --replicas=50
