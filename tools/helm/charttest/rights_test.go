@@ -127,47 +127,6 @@ func rights(t *testing.T, objects []*unstructured.Unstructured, account string) 
 	return slices.Compact(out)
 }
 
-// TestCopiesAreFresh compares the chart's copies with what they were made from.
-func TestCopiesAreFresh(t *testing.T) {
-	t.Parallel()
-	copies := 0
-	for _, pair := range [][2]string{
-		{charts + "/karpenter-crd/files", root + "/config/crd"},
-		{charts + "/karpenter/crds", root + "/config/crd"},
-		{charts + "/karpenter/files/rights", root + "/deploy/kubernetes/*"},
-		{charts + "/karpenter/files/rights", root + "/deploy/kubernetes"},
-	} {
-		files, err := filepath.Glob(filepath.Join(pair[0], "*.yaml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no files: %v", pair[0], err)
-		}
-		for _, file := range files {
-			from, err := filepath.Glob(filepath.Join(pair[1], filepath.Base(file)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(from) != 1 {
-				continue // of the other pair
-			}
-			copies++
-			want, err := os.ReadFile(from[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got) != string(want) {
-				t.Errorf("%s is not %s any more: run make generate", file, from[0])
-			}
-		}
-	}
-	if copies < 15 {
-		t.Errorf("only %d copies were compared", copies)
-	}
-}
-
 // TestDefinitions renders karpenter-crd: the kinds of the provider, each as config/crd has it but for
 // labels and annotations.
 func TestDefinitions(t *testing.T) {
