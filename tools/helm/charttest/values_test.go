@@ -92,7 +92,10 @@ func answer(t *testing.T, d *datadriven.TestData, base Output) string {
 		}
 		return text
 	case "notes":
-		_, notes, _ := strings.Cut(out.Notes, "NOTE: ")
+		_, notes, found := strings.Cut(out.Notes, "NOTE: ")
+		if !found {
+			return "none\n"
+		}
 		notes, _, _ = strings.Cut(notes, "\n\nDefinitions:")
 		return "NOTE: " + regexp.MustCompile(`\n\n+`).ReplaceAllString(notes, "\n") + "\n"
 	case "whole":
