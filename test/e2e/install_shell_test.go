@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -106,6 +107,7 @@ func (s *shell) serveRegistry() string {
 	certificate := certify(s.t, publicRegistry)
 	front := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address}))
 	front.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}} //nolint:gosec // httptest decides what it speaks
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)                    // helm asks by HTTP first
 	front.StartTLS()
 	proxy := httptest.NewServer(tunnel{publicRegistry + ":443", front.Listener.Addr().String()})
 	s.t.Cleanup(front.Close)
