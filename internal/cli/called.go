@@ -3,11 +3,28 @@ package cli
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
+
+// asNamed returns by what name the program is shown to whoever called it, and the arguments. Under
+// kubectl-dovetail and kubectl-karpenter it is a plugin of kubectl, which asks
+// kubectl_complete-dovetail what would complete a line.
+func asNamed(program string, args []string) (string, []string) {
+	switch name := strings.TrimSuffix(filepath.Base(program), ".exe"); name {
+	case "karpenter":
+		return name, args
+	case "kubectl-dovetail", "kubectl-karpenter":
+		return strings.Replace(name, "-", " ", 1), args
+	case "kubectl_complete-dovetail", "kubectl_complete-karpenter":
+		return "kubectl " + strings.TrimPrefix(name, "kubectl_complete-"), append([]string{cobra.ShellCompRequestCmd}, args...)
+	default:
+		return "dovetail", args
+	}
+}
 
 // asCalled returns the arguments as cobra reads them. Whoever replaces Karpenter's image by ours
 // calls us as Karpenter is called: without a command, and with flags as Go's own flag package reads

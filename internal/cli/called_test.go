@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -49,5 +50,27 @@ func TestCalledAsKarpenterIs(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCalledByAnotherName runs the program under the names of its links.
+func TestCalledByAnotherName(t *testing.T) {
+	t.Parallel()
+	for program, c := range map[string]struct {
+		args   []string
+		status int
+		says   string
+	}{
+		"dovetail":                               {[]string{"explain"}, 2, "(see dovetail explain --help)"},
+		"/usr/local/bin/kubectl-dovetail":        {[]string{"explain"}, 2, "(see kubectl dovetail explain --help)"},
+		"/usr/bin/karpenter":                     {[]string{"simulate", "--help"}, 0, "karpenter simulate [flags]"},
+		"./kubectl-karpenter":                    {[]string{"--help"}, 0, "kubectl karpenter [command]"},
+		"/home/me/bin/kubectl_complete-dovetail": {[]string{"expl"}, 0, "explain\tSay why"},
+		"anything":                               {[]string{"--help"}, 0, "dovetail [command]"},
+	} {
+		var out bytes.Buffer
+		if status := MainAs(t.Context(), program, c.args, &out, &out); status != c.status || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s %v: status %d, want %d and %q; it says\n%s", program, c.args, status, c.status, c.says, &out)
+		}
 	}
 }

@@ -20,6 +20,8 @@ const (
 	addressDefault = "http://localhost:8082"
 	// journalPatience bounds how long a controller may take to hand its journal over.
 	journalPatience = time.Minute
+	// excuseMost bounds what is read of why a replica does not hand its journal over.
+	excuseMost = 1 << 10
 )
 
 // journalFlags say where a journal is read from.
@@ -73,6 +75,10 @@ func (f *journalFlags) fetch(ctx context.Context) (*journal.File, error) {
 		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8082), or give a file", address, err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read only
+	if answer.StatusCode == http.StatusMisdirectedRequest || answer.StatusCode == http.StatusServiceUnavailable {
+		why, _ := io.ReadAll(io.LimitReader(answer.Body, excuseMost)) // what there is of it
+		return nil, fmt.Errorf("ask %s for its journal: %s", address, strings.TrimSpace(string(why)))
+	}
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("ask %s for its journal: it answers %s; the address must be the debug port of a controller that keeps one (--journal-memory-bytes above 0)", address, answer.Status)
 	}

@@ -14,8 +14,15 @@ import (
 // Main runs the command line and returns the exit status: 0, or 1 after one line that
 // says what is wrong, 2 if it was called wrongly, or what a statusError says.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return MainAs(ctx, "dovetail", args, stdout, stderr)
+}
+
+// MainAs is Main for a program that was called by the name or path given (asNamed).
+func MainAs(ctx context.Context, program string, args []string, stdout, stderr io.Writer) int {
+	name, args := asNamed(program, args)
 	controller := newController() //nolint:contextcheck // cobra hands each command its context
 	root := newRoot(controller)   //nolint:contextcheck // likewise
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	args, err := asCalled(controller, args)
@@ -34,13 +41,16 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return status.status
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "dovetail: %s (see dovetail %s--help)\n", usage, usage.command)
+		fmt.Fprintf(stderr, "dovetail: %s (see %s %s--help)\n", usage, name, usage.command)
 		return 2
 	default:
 		fmt.Fprintf(stderr, "dovetail: %s\n", err)
 		return 1
 	}
 }
+
+// Command returns all commands as cobra knows them, for those who describe them.
+func Command() *cobra.Command { return newRoot(newController()) }
 
 func newRoot(controller *cobra.Command) *cobra.Command {
 	root := &cobra.Command{

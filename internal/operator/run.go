@@ -52,6 +52,8 @@ type Options struct {
 	identity string
 	// journal keeps the decisions of all terms; nil: nobody does.
 	journal *journal.Journal
+	// leads is who leads, over all terms.
+	leads *leadership
 	// fence is that of the present term.
 	fence *Fence
 }
@@ -110,6 +112,7 @@ func run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("find the host's name, for the lease: %w", err)
 	}
 	opts.identity = host + "_" + string(uuid.NewUUID())
+	opts.leads = &leadership{me: opts.identity, alone: opts.Settings.DisableLeaderElection}
 	opts.Config.UserAgent = "karpenter/" + opts.Version
 	opts.Config.QPS, opts.Config.Burst = float32(opts.Settings.KubeClientQPS), opts.Settings.KubeClientBurst
 
@@ -130,7 +133,7 @@ func run(ctx context.Context, opts Options) error {
 	}
 	defer closeJournal()
 	opts.journal = kept
-	srv, err := serve(&opts.Settings, metrics.Registry, kept)
+	srv, err := serve(&opts.Settings, metrics.Registry, kept, opts.leads)
 	if err != nil {
 		return err
 	}

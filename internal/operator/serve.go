@@ -43,15 +43,16 @@ type endpoint struct {
 }
 
 // serve binds the ports and answers on them. The error names the flag of a port that is taken.
-func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal) (*server, error) {
+func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, leads *leadership) (*server, error) {
 	metrics, probes, debug := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
 	srv := &server{}
 	metrics.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
 	probes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	probes.HandleFunc("/readyz", srv.answerReady)
 	if s.JournalMemoryBytes > 0 {
-		debug.Handle(journal.Path, kept.Handler())
-		debug.Handle(journal.Path+"/", kept.Handler())
+		decisions := leads.leaderOnly(kept.Handler())
+		debug.Handle(journal.Path, decisions)
+		debug.Handle(journal.Path+"/", decisions)
 	}
 	if s.EnableProfiling {
 		addProfiling(debug)
@@ -61,7 +62,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal) (*s
 		srv.health.open("health-probe-port", anyAddress, s.HealthProbePort, probes),
 	)
 	if err == nil && (s.JournalMemoryBytes > 0 || s.EnableProfiling) {
-		err = srv.debug.open("debug-port", loopback, s.DebugPort, debug)
+		err = srv.debug.open("debug-port", loopback, s.DebugPort, loopbackOnly(debug))
 	}
 	if err != nil {
 		srv.close()

@@ -21,7 +21,7 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, prometheus.NewRegistry(), kept)
+	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, prometheus.NewRegistry(), kept, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 
 func TestEveryServerHasItsBounds(t *testing.T) {
 	t.Parallel()
-	srv, err := serve(&Settings{EnableProfiling: true}, prometheus.NewRegistry(), nil)
+	srv, err := serve(&Settings{EnableProfiling: true}, prometheus.NewRegistry(), nil, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestAPortThatIsTakenIsNamedByItsFlag(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	port := taken.Addr().(*net.TCPAddr).Port
-	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, prometheus.NewRegistry(), nil); err == nil || !strings.Contains(err.Error(), "--debug-port") {
+	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, prometheus.NewRegistry(), nil, &leadership{alone: true}); err == nil || !strings.Contains(err.Error(), "--debug-port") {
 		t.Errorf("error %v, want --debug-port in it", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -156,7 +157,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
-		LeaderElectionResourceLockInterface: opts.fence.fence(lock),
+		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(lock)),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{
@@ -167,6 +168,13 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 					opts.Log.DebugContext(ctx, "watch interrupted", "type", r.TypeDescription(), "error", err)
 				}
 			},
+		},
+		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
+			c, err := client.New(config, options)
+			if err != nil {
+				return nil, err
+			}
+			return apply.ReadYourWrites(c, time.Now), nil
 		},
 		// A process that starts over has the same controllers again.
 		Controller: config.Controller{SkipNameValidation: &skip},

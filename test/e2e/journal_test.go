@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,6 +100,44 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 	}
 	if out := expect(t, 0, "explain", "nodeclaim/"+claim, "--journal", dir); !strings.Contains(out, "launched for ") || !strings.Contains(out, "(Empty)") {
 		t.Errorf("explain %s says\n%s", claim, out)
+	}
+}
+
+// TestAStandbySendsWhoAsksToTheLeader runs two replicas and asks both.
+func TestAStandbySendsWhoAsksToTheLeader(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.StartCluster(t)
+	c := connect(t, cluster)
+	installDefinitions(t, c)
+	installPool(t, c, 16)
+	replicas := []*process{controller(t, cluster.Kubeconfig), controller(t, cluster.Kubeconfig)}
+	deploy(t, c, 5)
+	testkit.Eventually(t, patience, func() error {
+		now, err := observe(t.Context(), c)
+		if err == nil && now.running() != 5 {
+			err = fmt.Errorf("%d of 5 pods run", now.running())
+		}
+		return err
+	})
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := map[string]int{}
+	for _, p := range replicas {
+		asked := start(t, "replay", "--address", p.address("debug"))
+		status, out := asked.awaitEnd(), asked.String()
+		switch {
+		case status == 0 && strings.Contains(out, "provisioning"):
+			answers["decisions"]++
+		case status == 1 && strings.Contains(out, "on standby and decides nothing; "+host+" leads: kubectl port-forward -n NAMESPACE pod/"+host+" 8082"):
+			answers["leader"]++
+		default:
+			t.Errorf("status %d, it says\n%s", status, out)
+		}
+	}
+	if answers["decisions"] != 1 || answers["leader"] != 1 {
+		t.Errorf("of two replicas %d showed decisions and %d named the leader, want one each", answers["decisions"], answers["leader"])
 	}
 }
 

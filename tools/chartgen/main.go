@@ -17,79 +17,80 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: chartgen ROOT")
 		os.Exit(2)
 	}
-	if err := generate(os.Args[1]); err != nil {
+	if err := write(os.Args[1]); err != nil {
 		fmt.Fprintf(os.Stderr, "chartgen: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-// generate writes every generated file of the repository at root.
-func generate(root string) error {
-	charts := filepath.Join(root, "deploy", "charts")
-	chart := filepath.Join(charts, "karpenter")
-	crds := filepath.Join(root, "config", "crd")
-	rights := filepath.Join(root, "deploy", "kubernetes")
-	for _, c := range []struct{ from, to, without string }{
-		{crds, filepath.Join(charts, "karpenter-crd", "files"), ""},
-		{crds, filepath.Join(chart, "crds"), "kwok"}, // Helm installs all of crds/, whatever the provider
-		{rights, filepath.Join(chart, "files", "rights"), "controller"},
-		{filepath.Join(rights, "optional"), filepath.Join(chart, "files", "rights"), ""},
-		{filepath.Join(rights, "gates"), filepath.Join(chart, "files", "rights"), ""},
-		{filepath.Join(rights, "providers"), filepath.Join(chart, "files", "rights"), ""},
-	} {
-		if err := copyYAML(c.from, c.to, c.without); err != nil {
-			return err
-		}
-	}
-	values, err := readValues(filepath.Join(chart, "values.yaml"))
+func write(root string) error {
+	files, err := generate(root)
 	if err != nil {
 		return err
 	}
-	old, err := readOld(filepath.Join(chart, "files", "old-values.yaml"))
-	if err != nil {
-		return err
-	}
-	if err := writeJSON(filepath.Join(chart, "values.schema.json"), schema(values, old)); err != nil {
-		return err
-	}
-	if err := writeJSON(filepath.Join(chart, "files", "names.json"), names(values)); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(root, "docs", "reference", "chart.md"), reference(values, old), 0o644)
-}
-
-// copyYAML copies the YAML files of a directory into another, but for those with the word in their
-// names.
-func copyYAML(from, to, without string) error {
-	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no *.yaml in %s: %w", from, err)
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	for _, file := range files {
-		if without != "" && strings.Contains(filepath.Base(file), without) {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), text, 0o644); err != nil {
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(root, name), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeJSON(file string, v any) error {
+// generate returns every generated file of the repository at root.
+func generate(root string) (map[string][]byte, error) {
+	const chart, rights = "deploy/charts/karpenter", "deploy/kubernetes"
+	files := map[string][]byte{}
+	for _, c := range []struct{ from, to, without string }{
+		{"config/crd", "deploy/charts/karpenter-crd/files", ""},
+		{"config/crd", chart + "/crds", "kwok"}, // Helm installs all of crds/, whatever the provider
+		{rights, chart + "/files/rights", "controller"},
+		{rights + "/optional", chart + "/files/rights", ""},
+		{rights + "/gates", chart + "/files/rights", ""},
+		{rights + "/providers", chart + "/files/rights", ""},
+	} {
+		if err := addCopies(files, root, c.from, c.to, c.without); err != nil {
+			return nil, err
+		}
+	}
+	values, err := readValues(filepath.Join(root, chart, "values.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	olds, err := readOld(filepath.Join(root, chart, "files", "old-values.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	files["docs/reference/chart.md"] = reference(values, olds)
+	if files[chart+"/values.schema.json"], err = indented(schema(values, olds)); err != nil {
+		return nil, err
+	}
+	files[chart+"/files/names.json"], err = indented(names(values))
+	return files, err
+}
+
+// addCopies adds copies of the YAML files of a directory, but for those with the word in their names.
+func addCopies(files map[string][]byte, root, from, to, without string) error {
+	found, err := filepath.Glob(filepath.Join(root, from, "*.yaml"))
+	if err != nil || len(found) == 0 {
+		return fmt.Errorf("no *.yaml in %s: %w", from, err)
+	}
+	for _, file := range found {
+		name := filepath.Base(file)
+		if without != "" && strings.Contains(name, without) {
+			continue
+		}
+		if files[to+"/"+name], err = os.ReadFile(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func indented(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	return os.WriteFile(file, out.Bytes(), 0o644)
+	err := e.Encode(v)
+	return out.Bytes(), err
 }

@@ -16,7 +16,7 @@ func reference(values []value, olds []old) []byte {
 	var out bytes.Buffer
 	out.WriteString(head)
 	out.WriteString("\n| value | default | meaning |\n|---|---|---|\n")
-	rows(&out, values)
+	rows(&out, values, "")
 	out.WriteString("\n## Old names\n\nWhat Karpenter's charts had once is understood. Helm's notes say what became of it.\n\n| old | now |\n|---|---|\n")
 	for _, o := range olds {
 		now := "without effect"
@@ -30,12 +30,17 @@ func reference(values []value, olds []old) []byte {
 	return out.Bytes()
 }
 
-func rows(out *bytes.Buffer, values []value) {
+// rows writes a row for each value; one without a text has that of the object it is in.
+func rows(out *bytes.Buffer, values []value, above string) {
 	for _, v := range values {
+		text := v.text
+		if text == "" {
+			text = above
+		}
 		if v.children != nil {
-			rows(out, v.children)
+			rows(out, v.children, text)
 			continue
 		}
-		fmt.Fprintf(out, "| `%s` | `%s` | %s |\n", v.name, strings.ReplaceAll(v.fallback, "|", "\\|"), strings.ReplaceAll(v.text, "|", "\\|"))
+		fmt.Fprintf(out, "| `%s` | `%s` | %s |\n", v.name, strings.ReplaceAll(v.fallback, "|", "\\|"), strings.ReplaceAll(text, "|", "\\|"))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -84,8 +85,11 @@ func (c *Controller) claimsOf(ctx context.Context, obj client.Object) []reconcil
 func (c *Controller) claimsOfSlice(ctx context.Context, obj client.Object) []reconcile.Request {
 	name := obj.(*resourceapi.ResourceSlice).Spec.NodeName
 	node := &corev1.Node{}
-	if name == nil || c.Client.Get(ctx, client.ObjectKey{Name: *name}, node) != nil {
+	if name == nil {
 		return nil
+	}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: *name}, node); err != nil && !apierrors.IsConflict(err) {
+		return nil // an older version has the same provider ID
 	}
 	return c.claimsOf(ctx, node)
 }

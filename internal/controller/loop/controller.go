@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -15,9 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// StaleRetry is when an object is reconciled again after a write met a newer version of it, or
-// it was gone. The watch usually triggers that earlier, but may be late.
-const StaleRetry = time.Second
+const (
+	// StaleRetry is when an object is reconciled again after a write met a newer version of it, or
+	// it was gone. The watch usually triggers that earlier, but may be late.
+	StaleRetry = time.Second
+	// staleRetryMost is the longest such pause, which doubles from one to the next: a watch that is
+	// late is so because the API server has too much to do.
+	staleRetryMost = 30 * time.Second
+)
 
 // Controller reconciles the objects of one kind: for each request it reads the object, calls
 // Do, and turns the outcome into the time of the next request.
@@ -37,6 +44,10 @@ type Controller[T client.Object] struct {
 	Do func(ctx context.Context, object T) (reconcile.Result, error)
 	// Gone is called with the name of an object that does not exist. May be nil.
 	Gone func(name string)
+
+	mu sync.Mutex
+	// pauses are the last pauses of objects that have been stale since.
+	pauses map[types.NamespacedName]time.Duration
 }
 
 // Register adds the controller to a manager.
@@ -61,16 +72,42 @@ func (c *Controller[T]) Register(mgr ctrl.Manager) error {
 func (c *Controller[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	object := newObject[T]()
 	if err := c.Client.Get(ctx, request.NamespacedName, object, client.UnsafeDisableDeepCopy); err != nil {
-		if apierrors.IsNotFound(err) && c.Gone != nil {
-			c.Gone(request.Name)
+		switch {
+		case apierrors.IsConflict(err):
+			return c.stale(request.NamespacedName)
+		case apierrors.IsNotFound(err):
+			c.fresh(request.NamespacedName)
+			if c.Gone != nil {
+				c.Gone(request.Name)
+			}
+			return reconcile.Result{}, nil
 		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return reconcile.Result{}, err
 	}
 	result, err := c.Do(ctx, object)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: StaleRetry}, nil
+		return c.stale(request.NamespacedName)
 	}
+	c.fresh(request.NamespacedName)
 	return result, err
+}
+
+// stale returns when to look again at an object that is not what the API server has.
+func (c *Controller[T]) stale(name types.NamespacedName) (reconcile.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses == nil {
+		c.pauses = make(map[types.NamespacedName]time.Duration)
+	}
+	c.pauses[name] = min(max(2*c.pauses[name], StaleRetry), staleRetryMost)
+	return reconcile.Result{RequeueAfter: c.pauses[name]}, nil
+}
+
+// fresh ends the pauses of an object.
+func (c *Controller[T]) fresh(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pauses, name)
 }
 
 func newObject[T client.Object]() T {

@@ -60,6 +60,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if !c.inStages && !c.relaunch(c.s.Nodes.Stocked(mark), first) {
 		return step, 0, false
 	}
+	step.CostHourly = cost
 	c.name(&step, d, bought, c.s.Nodes.Moved(mark, first))
 	return step, step.SavingHourly - cost, true
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -75,7 +76,8 @@ func (w *work) extractChunks() {
 
 // chunkRoom answers for how many chunks of each capacity buffer there is room after some commands. Where
 // the chunks are then, pack decides anew, and it may not find what the search for consolidation has
-// found. Then nodes would be launched for them, and consolidated again.
+// found; and kube-scheduler, which knows nothing of chunks, may bind the moved pods where the search has put
+// chunks. Then nodes would be launched for them, and consolidated again.
 type chunkRoom struct {
 	snap   *cluster.Snapshot // with its buffers, and the room of commands in progress taken
 	opts   pack.Options
@@ -100,49 +102,135 @@ func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 		return no("a later decision finds out whether capacity buffers keep their room")
 	}
 	if r.before == nil {
-		r.before = r.after(nil)
+		r.before = r.held(newOverlay(r.snap).snap)
 	}
-	for i, b := range r.after(append(slices.Clip(w.out.Commands), *step)) {
-		if had, has := r.before[i].HeldCount(), b.HeldCount(); has < had {
-			return no("capacity buffer %s/%s would have room for %d pods, not for %d", b.Namespace, b.Name, has, had)
+	commands := append(slices.Clip(w.out.Commands), *step)
+	for _, way := range []struct {
+		bind func(commands []plan.Command) *cluster.Snapshot
+		when string
+	}{{r.asPlanned, ""}, {r.spread, ", if kube-scheduler binds the node's pods to the emptiest nodes"}} {
+		for i, b := range r.held(way.bind(commands)) {
+			if had, has := r.before[i].HeldCount(), b.HeldCount(); has < had {
+				return no("capacity buffer %s/%s would have room for %d pods, not for %d%s", b.Namespace, b.Name, has, had, way.when)
+			}
 		}
 	}
 	return verdict.Verdict{}
 }
 
-// after returns where chunks are when commands are done, if nothing else is launched for them.
-func (r *chunkRoom) after(commands []plan.Command) []plan.BufferRoom {
-	snap := copyOf(r.snap)
+// keepChunks is losesChunks for a command that may launch nodes for the chunks, if it saves enough all the
+// same. It adds these launches to the command.
+func (w *work) keepChunks(step *plan.Command) verdict.Verdict {
+	why := w.losesChunks(step)
+	if why.IsYes() || w.chunks.asked > roomsMax {
+		return why
+	}
+	with := *step
+	for _, l := range w.chunks.launches(append(slices.Clip(w.out.Commands), *step)) {
+		with.Launch = append(slices.Clip(with.Launch), l)
+		with.SavingHourly -= l.PriceHourly
+	}
+	if len(with.Launch) == len(step.Launch) || with.SavingHourly < with.CostHourly || w.replacesSpot(&with) || !w.future.over.withinLimits(with.Launch) {
+		return why
+	}
+	if lost := w.losesChunks(&with); !lost.IsYes() {
+		return why
+	}
+	*step = with
+	return verdict.Verdict{}
+}
+
+// replacesSpot reports whether a command removes spot nodes and launches nodes that may be spot, which only
+// the search for consolidation can weigh.
+func (w *work) replacesSpot(step *plan.Command) bool {
+	return slices.ContainsFunc(step.Remove, func(r plan.Removal) bool {
+		return w.snap.Nodes[w.future.over.at[r.Node]].Labels[label.CapacityType] == label.Spot
+	}) && slices.ContainsFunc(step.Launch, func(l plan.Launch) bool {
+		capacity, said := l.Requirements[label.CapacityType]
+		return !said || capacity.Allows(label.Spot)
+	})
+}
+
+// launches returns what is launched for chunks alone after commands, where kube-scheduler binds their pods;
+// none, if a buffer lacks room now.
+func (r *chunkRoom) launches(commands []plan.Command) []plan.Launch {
+	if slices.ContainsFunc(r.before, func(b plan.BufferRoom) bool { return b.HeldCount() < b.Chunks }) {
+		return nil
+	}
+	p := pack.Decide(r.spread(commands), r.opts)
+	return slices.DeleteFunc(p.Launches, func(l plan.Launch) bool { return len(l.Pods) > 0 || len(l.Chunks) == 0 })
+}
+
+// held returns where chunks are, if nothing is launched for them.
+func (r *chunkRoom) held(snap *cluster.Snapshot) []plan.BufferRoom {
 	snap.Buffers = slices.Clone(snap.Buffers)
 	for i := range snap.Buffers {
 		snap.Buffers[i].LaunchAfter = snap.At.Add(time.Second)
 	}
-	o := newOverlay(snap)
-	var gone []int
+	p := pack.Decide(snap, r.opts)
+	return p.Buffers
+}
+
+// asPlanned returns the cluster after commands, with their pods where the commands put them.
+func (r *chunkRoom) asPlanned(commands []plan.Command) *cluster.Snapshot {
+	o := r.after(commands)
 	var moves []plan.Assignment
+	for i := range commands {
+		moves = append(moves, commands[i].Moves...)
+		for j := range commands[i].Launch {
+			for _, ref := range commands[i].Launch[j].Pods {
+				moves = append(moves, plan.Assignment{Pod: ref, Node: launchName(i, j)})
+			}
+		}
+	}
+	return r.bound(o, moves)
+}
+
+// spread returns the cluster after commands, with their pods where kube-scheduler binds them.
+func (r *chunkRoom) spread(commands []plan.Command) *cluster.Snapshot {
+	o := r.after(commands)
+	pods := *o.snap
+	pods.Pending, pods.Buffers, pods.Gangs = slices.Clone(pods.Pending), nil, nil
+	moves, ok := pack.Spread(&pods, r.opts)
+	if !ok {
+		return r.asPlanned(commands)
+	}
+	return r.bound(o, moves)
+}
+
+// after returns the cluster after commands, with no other pending pods than theirs.
+func (r *chunkRoom) after(commands []plan.Command) *overlay {
+	o := newOverlay(r.snap)
+	var gone []int
 	for i := range commands {
 		for _, removal := range commands[i].Remove {
 			gone = append(gone, o.at[removal.Node])
 		}
-		moves = append(moves, commands[i].Moves...)
 	}
-	asking := o.snap.Pending
 	o.snap.Pending = nil
 	o.remove(gone)
-	moved := o.snap.Pending
-	o.assign(moves)
-	o.snap.Pending = asking
+	for i := range o.snap.Pending {
+		o.snap.Pending[i].Planned = ""
+	}
 	for i := range commands {
 		for j := range commands[i].Launch {
-			l, name := &commands[i].Launch[j], fmt.Sprintf("launch %d.%d", i, j)
-			o.snap.Nodes = append(o.snap.Nodes, cluster.Node{Name: name, Claim: name, Pool: l.Pool, Created: snap.At, Empty: true, InFlight: &cluster.InFlightClaim{Requirements: l.Requirements, Types: l.Types}})
-			for _, p := range moved {
-				if p.Planned = name; slices.Contains(l.Pods, p.PodRef) {
-					o.snap.Pending = append(o.snap.Pending, p)
-				}
-			}
+			l, name := &commands[i].Launch[j], launchName(i, j)
+			o.at[name] = len(o.snap.Nodes)
+			o.snap.Nodes = append(o.snap.Nodes, cluster.Node{
+				Name: name, Claim: name, Pool: l.Pool, Created: o.snap.At, Empty: true, Initialized: true,
+				InFlight: &cluster.InFlightClaim{Requirements: l.Requirements, Types: l.Types},
+			})
 		}
 	}
-	p := pack.Decide(o.snap, r.opts)
-	return p.Buffers
+	return o
+}
+
+// launchName stands for the node that is launched by a command, both by their indexes.
+func launchName(command, launch int) string { return fmt.Sprintf("launch %d.%d", command, launch) }
+
+// bound returns the cluster with the pods of commands on nodes, and pending what is pending now.
+func (r *chunkRoom) bound(o *overlay, moves []plan.Assignment) *cluster.Snapshot {
+	o.assign(moves)
+	o.snap.Pending = append(o.snap.Pending, r.snap.Pending...)
+	return o.snap
 }

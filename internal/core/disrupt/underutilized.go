@@ -51,19 +51,34 @@ func (c *consolidation) run() {
 	c.work.out.FleetBoundHourly, c.work.found.try = found.BoundHourly, found.Try
 	c.work.out.GivenUp = append(c.work.out.GivenUp, found.GivenUp...)
 	c.work.found.conclusive = !opts.DrainOnly
-	for i := range found.Steps {
-		nodes := c.nodesOf(&found.Steps[i])
-		if c.mayBegin(&found.Steps[i]) {
-			c.work.begin(nodes, found.Steps[i])
-		}
-		c.work.found.conclusive = c.work.found.conclusive && c.work.taken[nodes[0]]
-	}
-	c.work.found.budgetWaits = c.waitsFor(found.Steps)
+	steps := c.beginAll(found.Steps)
+	c.work.found.budgetWaits = c.waitsFor(steps)
 	c.noteScores(found)
-	c.taints.addForLater(found.Steps)
+	c.taints.addForLater(steps)
 	for _, why := range found.Kept {
 		c.work.block(why)
 	}
+}
+
+// beginAll begins the commands that may begin. It returns them and those that may begin later: not those
+// that capacity buffers keep from it, whose nodes stay.
+func (c *consolidation) beginAll(steps []plan.Command) (all []plan.Command) {
+	for i := range steps {
+		nodes, stays := c.nodesOf(&steps[i]), false
+		if c.mayBegin(&steps[i]) {
+			why := c.work.keepChunks(&steps[i])
+			if stays = !why.IsYes(); stays {
+				c.work.block(why)
+			} else {
+				c.work.begin(nodes, steps[i])
+			}
+		}
+		c.work.found.conclusive = c.work.found.conclusive && c.work.taken[nodes[0]]
+		if !stays {
+			all = append(all, steps[i])
+		}
+	}
+	return all
 }
 
 // mayBeginOf returns how many of the commands budgets allow to begin now, in this order.
@@ -223,10 +238,6 @@ func (c *consolidation) mayBegin(s *plan.Command) bool {
 	}
 	if !c.work.future.over.withinLimits(s.Launch) { // the search counts on what earlier commands remove
 		c.work.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other nodes are gone"))
-		return false
-	}
-	if why := c.work.losesChunks(s); !why.IsYes() {
-		c.work.block(why)
 		return false
 	}
 	return true

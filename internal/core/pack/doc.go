@@ -10,6 +10,6 @@
 //
 // Read Solve (solve.go) first, then solver.go (its state), validate.go and affinity_order.go
 // (final validation: do all rules hold together, in some order of binding), refuse.go (why a
-// pod has no node), decide.go (a decision that costs too much or panics) and gang.go (all
-// pods of a gang or none).
+// pod has no node), decide.go (a decision that costs too much or panics), gang.go (all
+// pods of a gang or none) and spread.go (where kube-scheduler binds pods by itself).
 package pack

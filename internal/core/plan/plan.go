@@ -202,6 +202,8 @@ type Command struct {
 	// SavingHourly is the price of the removed nodes less that of the launched ones, in dollars an
 	// hour. It is negative if the change costs money.
 	SavingHourly float64
+	// CostHourly is what a command for cost has to save at least.
+	CostHourly float64
 	// Evictions is how many pods must go elsewhere.
 	Evictions int
 	// NotBefore is the earliest time at which the command may be begun; zero: at once.

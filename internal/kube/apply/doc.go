@@ -5,5 +5,5 @@
 //
 // It may import the mirror, translate, condition, cloud and the core; controllers stand above it.
 // Read launch.go and disrupt_step.go (plans become writes), then launch_requests.go (what is sent
-// to the cloud), evict.go and nominate.go. patch.go has how everything is written.
+// to the cloud), evict.go and nominate.go. patch.go has how everything is written, fresh.go what may be read again after it.
 package apply

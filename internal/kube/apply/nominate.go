@@ -50,7 +50,7 @@ func NominatorClient(mgr manager.Manager) (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the nominator: %w", err)
 	}
-	return c, nil
+	return noting(c, mgr.GetClient()), nil
 }
 
 // Assume counts nominations as given that Set is about to write.

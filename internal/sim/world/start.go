@@ -42,7 +42,7 @@ func (w *World) startProcess() {
 	settings.FeatureGates = w.gates()
 	seam := &provider{p: p, cloud: w.cloud}
 	p.parts = &operator.Parts{
-		Manager: &fakeManager{p: p}, Settings: settings, Cloud: seam, Nominations: p.client, Now: p.now,
+		Manager: &fakeManager{p: p, client: apply.ReadYourWrites(p.client, p.now)}, Settings: settings, Cloud: seam, Nominations: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Conditions: observe.NewConditions(seam.ClassKinds(), p.now),
 		Log: p.log(), Journal: w.decisions, Later: p.later, Suffix: p.w.api.Suffix, OneByOne: true,
@@ -148,10 +148,11 @@ func (eventRecorder) AnnotatedEventf(runtime.Object, map[string]string, string, 
 type fakeManager struct {
 	manager.Manager // of which nothing else is used
 	p               *process
+	client          client.Client
 }
 
-// GetClient returns the process's client.
-func (m *fakeManager) GetClient() client.Client { return m.p.client }
+// GetClient returns the process's client, as production has it.
+func (m *fakeManager) GetClient() client.Client { return m.client }
 
 // GetAPIReader reads from the server itself.
 func (m *fakeManager) GetAPIReader() client.Reader {

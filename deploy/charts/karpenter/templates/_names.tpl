@@ -74,7 +74,7 @@ metadata:
 {{- with .Values.controller.image -}}
 {{- $digest := .digest -}}
 {{- if and (not $digest) (not .tag) -}}
-{{- $digest = get (default (dict) $.Chart.Annotations) "dovetail.sh/image-digest" -}}
+{{- with $.Chart.Annotations }}{{ $digest = index . "dovetail.sh/image-digest" }}{{ end -}}
 {{- end -}}
 {{- printf "%s:%s" .repository (toString (default $.Chart.AppVersion .tag)) -}}
 {{- with $digest }}{{ printf "@%s" . }}{{ end -}}

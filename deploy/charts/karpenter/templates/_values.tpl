@@ -28,23 +28,26 @@
       {{- fail (printf "\n\n%s is no value but an object; docs/reference/chart.md has the names in it\n" $path) -}}
     {{- end -}}
   {{- else if ne (toString $value) "<nil>" -}}
-    {{- fail (printf "\n\nthere is no value %s; did you mean %s? docs/reference/chart.md has all of them\n" $path (include "karpenter.nearest" (dict "path" $path "names" $.names))) -}}
+    {{- fail (printf "\n\nthere is no value %s; %sdocs/reference/chart.md has all of them\n" $path (include "karpenter.nearest" (dict "path" $path "names" $.names))) -}}
   {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The name that has the most pairs of letters in common with a path, as a share of both; the last
-word counts most, since values are rather looked for in the wrong place than called by a wrong word. */}}
+{{/* "did you mean NAME? " of the name that is most like a path, if one is. Two words are as alike as the
+share of pairs of letters that both have; the last word of a path counts by itself, too, since values are
+often looked for in the wrong place. */}}
 {{- define "karpenter.nearest" -}}
 {{- $best := "" -}}
-{{- $bestScore := -1.0 -}}
-{{- $pathPairs := include "karpenter.pairs" .path | fromJson -}}
-{{- $lastPairs := include "karpenter.pairs" (last (splitList "." .path)) | fromJson -}}
+{{- $bestScore := 1.4 -}}{{- /* less is no likeness: settings.x shares "settings." with most */ -}}
+{{- $path := include "karpenter.pairs" .path | fromJson -}}
+{{- $last := include "karpenter.pairs" (last (splitList "." .path)) | fromJson -}}
 {{- range .names -}}
-  {{- $score := addf (mulf 3 (include "karpenter.alike" (dict "a" $lastPairs "b" (include "karpenter.pairs" (last (splitList "." .)) | fromJson)) | float64)) (include "karpenter.alike" (dict "a" $pathPairs "b" (include "karpenter.pairs" . | fromJson)) | float64) -}}
+  {{- $ofPath := include "karpenter.alike" (dict "a" $path "b" (include "karpenter.pairs" . | fromJson)) | float64 -}}
+  {{- $ofLast := include "karpenter.alike" (dict "a" $last "b" (include "karpenter.pairs" (last (splitList "." .)) | fromJson)) | float64 -}}
+  {{- $score := addf $ofLast $ofPath $ofPath -}}
   {{- if gt $score $bestScore }}{{ $best = . }}{{ $bestScore = $score }}{{ end -}}
 {{- end -}}
-{{- $best -}}
+{{- with $best }}{{ printf "did you mean %s? " . }}{{ end -}}
 {{- end -}}
 
 {{/* The pairs of neighbouring letters of a word, as a JSON object. */}}
