@@ -27,7 +27,7 @@ type others struct {
 	said      string
 }
 
-// newOthers returns nil if there is no lease to tell controllers by.
+// newOthers returns nil if there is no lease by which controllers exclude each other.
 func newOthers(opts *Options) (*others, error) {
 	if opts.Settings.DisableLeaderElection {
 		return nil, nil
@@ -49,7 +49,7 @@ func (o *others) Start(ctx context.Context) error {
 	ticker := time.NewTicker(othersEvery)
 	defer ticker.Stop()
 	for {
-		o.look(ctx, time.Now())
+		o.check(ctx, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -58,8 +58,8 @@ func (o *others) Start(ctx context.Context) error {
 	}
 }
 
-// look writes one line about the other controllers when they are others than the last time.
-func (o *others) look(ctx context.Context, now time.Time) {
+// check writes one line about the other controllers when they are others than the last time.
+func (o *others) check(ctx context.Context, now time.Time) {
 	var leases coordinationv1.LeaseList
 	err := o.api.List(ctx, &leases, client.MatchingFields{"metadata.name": o.lease})
 	if err != nil {

@@ -41,16 +41,16 @@ func TestAControllerInAnotherNamespaceIsReportedOnce(t *testing.T) {
 		return a
 	}})
 	o := &others{api: api, lease: name, namespace: "kube-system", log: slog.New(handler)}
-	o.look(t.Context(), now)
-	o.look(t.Context(), now)
+	o.check(t.Context(), now)
+	o.check(t.Context(), now)
 	if err := api.Delete(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	o.look(t.Context(), now)
+	o.check(t.Context(), now)
 	if err := api.Create(t.Context(), lease("karpenter", name, "karpenter-1", 5*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	o.look(t.Context(), now)
+	o.check(t.Context(), now)
 	line := `level=ERROR msg="another controller of Karpenter's API runs in this cluster: stop one of the two, or run both in one namespace" ` +
 		`own_lease=kube-system/karpenter-leader-election error="karpenter-1 holds lease karpenter/karpenter-leader-election"` + "\n"
 	if diff := cmp.Diff(line+line, log.String()); diff != "" {

@@ -106,7 +106,7 @@ func (r *release) field(path string) string {
 	return value
 }
 
-// amount returns an amount of resources as the kubelet tells it: of the node where the pod sets none.
+// amount returns an amount of resources as the kubelet resolves it: those of the node where the pod sets none.
 func (r *release) amount(container *corev1.Container, ref *corev1.ResourceFieldSelector) string {
 	r.t.Helper()
 	amounts := map[string]corev1.ResourceList{"requests": container.Resources.Requests, "limits": container.Resources.Limits}

@@ -156,13 +156,14 @@ func (p tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	w.WriteHeader(http.StatusOK)
-	here, _, err := http.NewResponseController(w).Hijack()
+	// The answer comes after: the server may have read what follows it already, into the buffer.
+	here, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		_ = there.Close()
 		return
 	}
-	go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+	_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+	go func() { _, _ = io.Copy(there, buffered); _ = there.Close() }()
 	_, _ = io.Copy(here, there)
 	_ = here.Close()
 }

@@ -56,7 +56,7 @@ func TestInstallIntoKubeSystem(t *testing.T) {
 	s.run(seed(t, "C4.sh", "demo"))
 	awaitRunning(t, c, 50)
 	nodes := s.run("kubectl get nodes")
-	if shape := regexp.MustCompile(`(?m)^ip-10-\d+-\d+-\d+\.ec2\.internal +Ready +<none> +\d+s`); !shape.MatchString(nodes) {
+	if line := regexp.MustCompile(`(?m)^ip-10-\d+-\d+-\d+\.ec2\.internal +Ready +<none> +\d+s`); !line.MatchString(nodes) {
 		t.Errorf("kubectl get nodes has no line of the form \"ip-10-0-1-42.ec2.internal Ready <none> 32s\":\n%s", nodes)
 	}
 	if log := s.run("kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter -o jsonpath='{.items[*].spec.containers[*].name}'"); log != "controller controller" {

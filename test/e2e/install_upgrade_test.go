@@ -52,7 +52,7 @@ func TestInstallOverKarpenter(t *testing.T) {
 	}
 	theirs.stop()
 	m.awaitLeader(former)
-	m.settle("dovetail took over", before)
+	m.keptByNext("dovetail took over", before)
 	if status := ours.stop(); status != 0 {
 		t.Errorf("dovetail ended with status %d:\n%s", status, ours)
 	}
@@ -61,7 +61,7 @@ func TestInstallOverKarpenter(t *testing.T) {
 	s.run("helm rollback karpenter 1 --namespace kube-system --server-side=true --force-conflicts --wait")
 	m.nothingOfOurs()
 	theirs = m.leadKarpenter()
-	m.settle("Karpenter took over again", before)
+	m.keptByNext("Karpenter took over again", before)
 	theirs.stop()
 }
 
@@ -118,9 +118,9 @@ func (m *migration) both() roster {
 	return r
 }
 
-// settle has whoever leads add nodes and remove them again, so that it has looked at all of them, and
+// keptByNext has whoever leads add nodes and remove them again, so that it has looked at all of them, and
 // then wants the NodeClaims and pods of before, the pods on the nodes where they were.
-func (m *migration) settle(what string, before roster) {
+func (m *migration) keptByNext(what string, before roster) {
 	m.t.Helper()
 	m.extra(2)
 	m.extra(0)
