@@ -1,8 +1,10 @@
 package convert
 
 import (
+	"encoding/json"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -68,4 +70,20 @@ func Complete(ref *karpenterv1.NodeClassReference, kind schema.GroupVersionKind)
 		return ref
 	}
 	return &full
+}
+
+// kubeletAnnotation holds the kubelet's configuration of v1beta1 on NodePools and NodeClaims that
+// Karpenter has converted.
+const kubeletAnnotation = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
+
+// Kubelet returns the kubelet's configuration that a NodePool or a NodeClaim has in place of that of
+// its node class, as JSON: what its field holds, or what Karpenter has kept of it; empty: none.
+func Kubelet(field *runtime.RawExtension, annotations map[string]string) string {
+	if field != nil && len(field.Raw) > 0 {
+		return string(field.Raw)
+	}
+	if kept := annotations[kubeletAnnotation]; strings.HasPrefix(kept, "{") && json.Valid([]byte(kept)) {
+		return kept
+	}
+	return ""
 }

@@ -54,6 +54,7 @@ func Cluster(ctx context.Context, config *rest.Config, now time.Time) []Finding 
 	}
 	found := []Finding{judgeVersion(version, config.Host)}
 	found = append(found, definitions(ctx, c)...)
+	found = append(found, remains(ctx, c)...)
 	found = append(found, others(ctx, c, now))
 	return append(found, classes(ctx, c)...)
 }
