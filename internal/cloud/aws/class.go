@@ -107,6 +107,7 @@ func (c *classReconciler) stamp(ctx context.Context, class *awsv1.EC2NodeClass) 
 	status := class.Status.DeepCopy()
 	err := c.client.Patch(ctx, class, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	class.Status = *status
+	convert.Class(class) // the answer is what is stored
 	if err != nil {
 		return fmt.Errorf("mark node class %s: %w", class.Name, err)
 	}

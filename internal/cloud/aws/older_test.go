@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -21,6 +23,12 @@ func TestClassesOfV1beta1(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := w.provider(t)
+		if _, err := p.classes.reconcile(t.Context(), reconcile.Request{NamespacedName: named("family")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.api.Get(t.Context(), named("family"), class); err != nil || len(class.Status.AMIs) == 0 {
+			t.Errorf("the class has not found its images at once: %v", err)
+		}
 		w.ready(t, p, "family")
 		w.ready(t, p, "default")
 		hashes := map[string]string{}
