@@ -175,9 +175,14 @@ func scanCluster(ctx context.Context, kubeconfig string, w io.Writer) error {
 		return fmt.Errorf("reach the cluster at %s: %w", config.Host, err)
 	}
 	for _, kind := range []schema.GroupVersionKind{
-		{Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Node"},
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "StatefulSet"}, {Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"},
-		{Group: "batch", Version: "v1", Kind: "Job"}, {Group: "batch", Version: "v1", Kind: "CronJob"},
+		{Version: "v1", Kind: "Pod"},
+		{Version: "v1", Kind: "Node"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+		{Group: "apps", Version: "v1", Kind: "DaemonSet"},
+		{Group: "apps", Version: "v1", Kind: "ReplicaSet"},
+		{Group: "batch", Version: "v1", Kind: "Job"},
+		{Group: "batch", Version: "v1", Kind: "CronJob"},
 	} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

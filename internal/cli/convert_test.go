@@ -66,8 +66,12 @@ spec:
 		"no YAML":            {"a: [", []string{"convert"}, 2, "", "dovetail: PATH: document 1: yaml: "},
 		"nothing":            {"# nothing\n", []string{"convert"}, 2, "", "dovetail: no objects there"},
 		"another provider":   {beta, []string{"convert", "--cloud-provider", "gcp"}, 2, "", `dovetail: --cloud-provider is "gcp", must be aws or kwok (see dovetail convert --help)`},
-		"scan": {`{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: d}, spec: {nodeSelector: {karpenter.sh/provisioner-name: a}}}`, []string{"convert", "--scan"}, 0,
-			"Pod d/p: changed: spec.nodeSelector.karpenter.sh/nodepool: was karpenter.sh/provisioner-name\n", ""},
+		"scan": {
+			`{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: d}, spec: {nodeSelector: {karpenter.sh/provisioner-name: a}}}`,
+			[]string{"convert", "--scan"},
+			0,
+			"Pod d/p: changed: spec.nodeSelector.karpenter.sh/nodepool: was karpenter.sh/provisioner-name\n", "",
+		},
 		"an older kind in simulate": {beta, []string{"simulate"}, 2, "", "dovetail: PATH: document 1 (line 1): NodePool of karpenter.sh/v1beta1 is an older version: dovetail convert -f PATH writes it as v1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
