@@ -11,8 +11,6 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-const olderPoolLabel = karpenterv1.Group + "/provisioner-name"
-
 // NodeRolePlaceholder stands for a role that nobody has named.
 const NodeRolePlaceholder = "$KARPENTER_NODE_ROLE"
 

@@ -11,9 +11,6 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-// aliasVersionAnnotation says on an EC2NodeClass of v1beta1 which version the alias of its family has.
-const aliasVersionAnnotation = "compatibility.karpenter.k8s.aws/v1-alias-version"
-
 // nodePool brings a NodePool of v1beta1, or one of v1 with fields of v1beta1, to v1.
 func (c *converter) nodePool(o map[string]any) {
 	o["apiVersion"], o["metadata"] = karpenterv1.GroupVersion.String(), metadata(o)

@@ -34,11 +34,11 @@ func converted(result Result) string {
 	return out.String()
 }
 
-// TestConvert runs the files of testdata: a manifest, and what it is in v1. Directive "convert" takes
+// TestConvert runs the files of testdata/manifests: a manifest, and what it is in v1. Directive "convert" takes
 // ignore-defaults and role=NAME, "scan" lists what "convert" would rename.
 func TestConvert(t *testing.T) {
 	t.Parallel()
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/manifests", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			objects, err := Read("file.yaml", []byte(d.Input))
 			if err != nil {
@@ -73,7 +73,7 @@ func TestConvert(t *testing.T) {
 
 // FuzzConvert converts anything: it returns an error or objects that are v1 and stay as they are.
 func FuzzConvert(f *testing.F) {
-	files, err := os.ReadDir("testdata")
+	files, err := os.ReadDir("testdata/manifests")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func FuzzConvert(f *testing.F) {
 		if file.IsDir() {
 			continue
 		}
-		text, err := os.ReadFile("testdata/" + file.Name())
+		text, err := os.ReadFile("testdata/manifests/" + file.Name())
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func at(m map[string]any, path ...string) any {
 	return v
 }
 
-// take removes the value at a dotted path and returns it, and the maps that are empty thereby.
+// take removes the value at a dotted path and returns it. It removes the maps that become empty thereby.
 func take(m map[string]any, path string) any {
 	first, rest, deeper := strings.Cut(path, ".")
 	if !deeper {
@@ -31,7 +31,7 @@ func take(m map[string]any, path string) any {
 		return nil
 	}
 	v := take(in, rest)
-	if len(in) == 0 {
+	if v != nil && len(in) == 0 {
 		delete(m, first)
 	}
 	return v

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,10 +18,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
 )
 
@@ -105,26 +102,6 @@ func definitions(ctx context.Context, c client.Client) []Finding {
 		return []Finding{{Check: check, Status: checkup.Warning, Found: "of another version than this program: " + strings.Join(other, ", "), Remedy: remedy}}
 	}
 	return []Finding{{Check: check, Status: checkup.OK, Found: strings.Join(kinds, ", ")}}
-}
-
-func ownDefinitions() ([]*unstructured.Unstructured, error) {
-	names, err := fs.Glob(crd.Files(), "*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var out []*unstructured.Unstructured
-	for _, name := range names {
-		text, err := crd.Files().ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &o.Object); err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		out = append(out, o)
-	}
-	return out, nil
 }
 
 // schemas returns the schema of each version, in one form.
