@@ -11,3 +11,12 @@ var files embed.FS
 func Files() embed.FS {
 	return files
 }
+
+//go:embed legacy/*.yaml
+var legacy embed.FS
+
+// Legacy returns the CRDs of Provisioner and AWSNodeTemplate, which came before v1beta1, in the
+// directory legacy. They are written by hand: they keep whatever they are given.
+func Legacy() embed.FS {
+	return legacy
+}

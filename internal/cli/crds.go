@@ -11,14 +11,22 @@ import (
 )
 
 func newCRDs() *cobra.Command {
-	return &cobra.Command{
-		Use:     "crds",
-		Short:   "Print the definitions of NodePool, NodeClaim and the other kinds",
-		Example: "  dovetail crds | kubectl apply --server-side --force-conflicts -f -",
-		Args:    cobra.NoArgs,
+	var old bool
+	cmd := &cobra.Command{
+		Use:   "crds",
+		Short: "Print the definitions of NodePool, NodeClaim and the other kinds",
+		Long: `Print the definitions of NodePool, NodeClaim, the node classes, NodeOverlay and
+CapacityBuffer. With --legacy, print those of Provisioner and AWSNodeTemplate instead, of
+which the controller makes NodePools and EC2NodeClasses if it has --legacy-apis.`,
+		Example: `  dovetail crds | kubectl apply --server-side --force-conflicts -f -
+  dovetail crds --legacy | kubectl apply --server-side --force-conflicts -f -`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			files := crd.Files()
-			names, err := fs.Glob(files, "*.yaml")
+			files, pattern := crd.Files(), "*.yaml"
+			if old {
+				files, pattern = crd.Legacy(), "legacy/*.yaml"
+			}
+			names, err := fs.Glob(files, pattern)
 			if err != nil {
 				return err
 			}
@@ -34,4 +42,6 @@ func newCRDs() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&old, "legacy", false, "the definitions of Provisioner and AWSNodeTemplate instead")
+	return cmd
 }

@@ -132,6 +132,15 @@ type Vocabulary struct {
 // ClassRef names a node class object.
 type ClassRef struct {
 	Group, Kind, Name string
+	// Kubelet is the kubelet's configuration, as JSON, that a NodePool or a NodeClaim of v1beta1 has in
+	// place of that of the class; empty: the class's own.
+	Kubelet string
+}
+
+// Object returns the reference to the class alone.
+func (c ClassRef) Object() ClassRef {
+	c.Kubelet = ""
+	return c
 }
 
 // String returns kind/name.

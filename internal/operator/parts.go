@@ -29,6 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/garbage"
 	"github.com/dovetail-sh/dovetail/internal/controller/hydration"
 	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/legacy"
 	"github.com/dovetail-sh/dovetail/internal/controller/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodepool"
 	"github.com/dovetail-sh/dovetail/internal/controller/nomination"
@@ -229,6 +230,9 @@ func (p *Parts) optional(claims *lifecycle.Controller, provisioner *provisioning
 	}
 	if p.vocabulary.Devices {
 		claims.Published = p.mirror.PublishedDrivers
+	}
+	if p.Settings.LegacyAPIs {
+		loops = append(loops, &legacy.Loop{Client: c, Reader: p.Manager.GetAPIReader(), Class: p.Cloud.ClassKinds()[0], Now: p.Now, Metrics: p.Metrics, Log: p.log("legacy")})
 	}
 	if p.gate("NodeOverlay") {
 		claims.Overlays = p.mirror.Overlays()

@@ -54,6 +54,7 @@ type Settings struct {
 	MinValuesPolicy                  string
 	IgnoreDRARequests                bool
 	LegacyNodeRepair                 bool
+	LegacyAPIs                       bool
 	FeatureGates                     string
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
@@ -108,6 +109,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.MinValuesPolicy, "min-values-policy", "Strict", "Strict, or BestEffort: lower minValues to what is available")
 	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "launch nothing for pods with ResourceClaims; false: for those whose devices are known")
 	a.flag(&s.LegacyNodeRepair, "legacy-node-repair", false, "with the gate NodeRepair: repair as Karpenter 1.14 does, at once and without regard to budgets and PodDisruptionBudgets")
+	a.flag(&s.LegacyAPIs, "legacy-apis", false, "aws: make NodePools of Provisioners (v1alpha5) and EC2NodeClasses of AWSNodeTemplates (v1alpha1), whose definitions are those of dovetail crds --legacy")
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored with a warning")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "highest price of the instance types of a launch, as a multiple of the cheapest one's; a spot launch exceeds it until it has 15 types and zones to choose from")

@@ -31,6 +31,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
@@ -162,6 +163,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(&opts.Settings)}},
 			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 				// The reflector tries again by itself; an expired watch is an everyday event.
 				if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
@@ -202,4 +204,17 @@ func isMissing(err error) bool { return apierrors.IsNotFound(err) }
 
 func hasKind(list *metav1.APIResourceList, kind string) bool {
 	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
+}
+
+// completeClaim returns what fills in the reference of a NodeClaim to its node class, where the claim is
+// of v1beta1: its spec cannot be changed any more.
+func completeClaim(s *Settings) toolscache.TransformFunc {
+	kind, _ := convert.ClassKind(s.CloudProvider)
+	strip := cache.TransformStripManagedFields()
+	return func(o any) (any, error) {
+		if nc, ok := o.(*karpenterv1.NodeClaim); ok && nc.Spec.NodeClassRef != nil {
+			nc.Spec.NodeClassRef = convert.Complete(nc.Spec.NodeClassRef, kind)
+		}
+		return strip(o)
+	}
 }

@@ -63,14 +63,14 @@ func nodeEntries(at string) map[string]entry {
 		requirements + "[].minValues minimum":                                                                    {at: requirements, field: requirements + "[0].minValues", accept: "[{key: a, operator: Exists, minValues: 1}]", refuse: "[{key: a, operator: Exists, minValues: 0}]", why: "greater than or equal to 1"},
 		requirements + "[].minValues maximum":                                                                    {at: requirements, field: requirements + "[0].minValues", accept: "[{key: a, operator: Exists, minValues: 50}]", refuse: "[{key: a, operator: Exists, minValues: 51}]", why: "less than or equal to 50"},
 		key + " rule labels in the domain 'karpenter.kwok.sh' are restricted":                                    {at: requirements, field: first, accept: kwokLabels, refuse: "[{key: karpenter.kwok.sh/x, operator: Exists}]"},
-		class + ".name required":                                  {accept: "default", refuse: "null", why: "Required"},
-		class + ".group rule nodeClassRef.group may not be empty": {accept: "a.example", refuse: "''"},
-		class + ".kind rule nodeClassRef.kind may not be empty":   {accept: "A", refuse: "''"},
-		class + ".name rule nodeClassRef.name may not be empty":   {accept: "a", refuse: "''"},
-		class + ".group pattern":                                  {accept: "a.example", refuse: "a.example/v1", why: "should match"},
-		at + ".terminationGracePeriod pattern":                    {accept: "1h30m", refuse: "Never", why: "should match"},
-		at + ".expireAfter pattern":                               {accept: "Never", refuse: "1d", why: "should match"},
-		at + ".expireAfter default":                               {accept: "720h"},
+		class + ".name required":                                                                                 {accept: "default", refuse: "null", why: "Required"},
+		class + ".group rule nodeClassRef.group may not be empty":                                                {accept: "a.example", refuse: "''"},
+		class + ".kind rule nodeClassRef.kind may not be empty":                                                  {accept: "A", refuse: "''"},
+		class + ".name rule nodeClassRef.name may not be empty":                                                  {accept: "a", refuse: "''"},
+		class + ".group pattern":                                                                                 {accept: "a.example", refuse: "a.example/v1", why: "should match"},
+		at + ".terminationGracePeriod pattern":                                                                   {accept: "1h30m", refuse: "Never", why: "should match"},
+		at + ".expireAfter pattern":                                                                              {accept: "Never", refuse: "1d", why: "should match"},
+		at + ".expireAfter default":                                                                              {accept: "720h"},
 	}
 	return both(table, requirementEntries(requirements), taintEntries(at+".taints"), taintEntries(at+".startupTaints"))
 }

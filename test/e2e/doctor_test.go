@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	const all = "CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool"
-	ask(1, "definitions FAILED not installed: "+all, "-> dovetail crds | kubectl apply --server-side --force-conflicts -f -", "Of 14 checks 1 failed, 1 warned, 0 were skipped.")
+	ask(1, "definitions FAILED not installed: "+all, "-> dovetail crds | kubectl apply --server-side --force-conflicts -f -", "Of 15 checks 1 failed, 1 warned, 0 were skipped.")
 	installDefinitions(t, c)
 	if err := c.Create(t.Context(), awsClass()); err != nil {
 		t.Fatal(err)

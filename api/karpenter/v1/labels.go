@@ -45,7 +45,7 @@ const (
 	// duration on a Pod, "true" on a Node or NodeClaim.
 	DoNotDisruptAnnotationKey = Group + "/do-not-disrupt"
 	// DoNotEvictAnnotationKey on a Pod and DoNotConsolidateAnnotationKey on a Node are "true" where
-	// versions before v1 were told what DoNotDisruptAnnotationKey says.
+	// versions before v1 had DoNotDisruptAnnotationKey.
 	DoNotEvictAnnotationKey       = Group + "/do-not-evict"
 	DoNotConsolidateAnnotationKey = Group + "/do-not-consolidate"
 	// DisruptionCostAnnotationKey says on a pod how much its eviction costs, as a 32-bit number:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,11 +18,9 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
-	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
 )
 
@@ -55,6 +52,7 @@ func Cluster(ctx context.Context, config *rest.Config, provider string, now time
 	}
 	found := []Finding{judgeVersion(version, config.Host)}
 	found = append(found, definitions(ctx, c, provider)...)
+	found = append(found, remains(ctx, c)...)
 	found = append(found, others(ctx, c, now))
 	return append(found, classes(ctx, c)...)
 }
@@ -79,7 +77,7 @@ func judgeVersion(v *version.Info, host string) Finding {
 // definitions compares the definitions that are installed with ours. Those of other providers may be missing.
 func definitions(ctx context.Context, c client.Client, provider string) []Finding {
 	const check, remedy = "definitions", "dovetail crds | kubectl apply --server-side --force-conflicts -f -"
-	own, err := ownDefinitions(provider)
+	own, err := definitionsOf(provider)
 	if err != nil {
 		return []Finding{{Check: check, Status: checkup.Failed, Found: err.Error()}}
 	}
@@ -107,33 +105,17 @@ func definitions(ctx context.Context, c client.Client, provider string) []Findin
 	return []Finding{{Check: check, Status: checkup.OK, Found: strings.Join(kinds, ", ")}}
 }
 
-// ownDefinitions returns those of a provider.
-func ownDefinitions(provider string) ([]*unstructured.Unstructured, error) {
+// definitionsOf returns the definitions that this program has but those of other providers.
+func definitionsOf(provider string) ([]*unstructured.Unstructured, error) {
 	ofOther := kwokv1alpha1.Group
 	if provider == "kwok" {
 		ofOther = awsv1.Group
 	}
-
-	names, err := fs.Glob(crd.Files(), "*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var out []*unstructured.Unstructured
-	for _, name := range names {
-		text, err := crd.Files().ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &o.Object); err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		if group, _, _ := unstructured.NestedString(o.Object, "spec", "group"); group == ofOther {
-			continue
-		}
-		out = append(out, o)
-	}
-	return out, nil
+	own, err := ownDefinitions()
+	return slices.DeleteFunc(own, func(o *unstructured.Unstructured) bool {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		return group == ofOther
+	}), err
 }
 
 // schemas returns the schema of each version, in one form.

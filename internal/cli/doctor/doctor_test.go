@@ -72,7 +72,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	all := func(change func(i int, o *unstructured.Unstructured) bool) []client.Object {
-		own, err := ownDefinitions("aws")
+		own, err := definitionsOf("aws")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
 )
 
@@ -73,6 +74,7 @@ func (c *classReconciler) reconcile(ctx context.Context, request reconcile.Reque
 	if err := c.client.Get(ctx, request.NamespacedName, class); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	convert.Class(class)
 	if class.DeletionTimestamp != nil {
 		return c.finalize(ctx, class)
 	}
@@ -105,6 +107,7 @@ func (c *classReconciler) stamp(ctx context.Context, class *awsv1.EC2NodeClass) 
 	status := class.Status.DeepCopy()
 	err := c.client.Patch(ctx, class, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	class.Status = *status
+	convert.Class(class) // the answer is what is stored
 	if err != nil {
 		return fmt.Errorf("mark node class %s: %w", class.Name, err)
 	}

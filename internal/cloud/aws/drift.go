@@ -13,7 +13,7 @@ import (
 // Drifted compares an instance, as EC2 last described it, with what its class would launch
 // now. While images, subnets or security groups of the class are not known, nothing has drifted.
 func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (string, error) {
-	c, err := getClass(ctx, p.client, ref)
+	c, err := getClass(ctx, p.client, ref.Object()) // the hash of the pool has its kubelet
 	if err != nil {
 		return "", err
 	}

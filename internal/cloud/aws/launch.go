@@ -81,7 +81,7 @@ func (l *launcher) try(ctx context.Context, requests []cloud.LaunchRequest, at [
 			again = append(again, i)
 		}
 		if results[i].Err = err; err == nil {
-			results[i].Instance = instanceOf(&m, l.types.ofInstance(ctx, &m))
+			results[i].Instance = instanceOf(&m, l.types.ofLaunched(ctx, &m, requests[i].Class))
 		}
 	}
 	return again

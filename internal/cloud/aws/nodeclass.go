@@ -6,18 +6,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/class"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
 
 const classKind = "EC2NodeClass"
 
-// getClass returns a node class; cloud.ErrNotFound: there is none.
+// getClass returns a node class, in the form of v1 and with the kubelet's configuration of the
+// reference; cloud.ErrNotFound: there is none.
 func getClass(ctx context.Context, c client.Client, ref cloud.ClassRef) (*awsv1.EC2NodeClass, error) {
 	if ref.Group != awsv1.Group || ref.Kind != classKind {
 		return nil, fmt.Errorf("get node class %s of group %s: %w", ref, ref.Group, cloud.ErrNotFound)
@@ -29,6 +32,10 @@ func getClass(ctx context.Context, c client.Client, ref cloud.ClassRef) (*awsv1.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get node class %s: %w", ref, err)
+	}
+	convert.Class(class)
+	if ref.Kubelet != "" {
+		class.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(ref.Kubelet)}
 	}
 	return class, nil
 }

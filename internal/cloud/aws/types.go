@@ -73,7 +73,12 @@ func (t *instanceTypes) of(ctx context.Context, ref cloud.ClassRef) ([]*catalog.
 
 // ofInstance returns the types of an instance's class; none if they are not known.
 func (t *instanceTypes) ofInstance(ctx context.Context, m *ec2Instance) []*catalog.Type {
-	types, err := t.of(ctx, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: m.Tags[awsv1.TagNodeClass]})
+	return t.ofLaunched(ctx, m, cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: m.Tags[awsv1.TagNodeClass]})
+}
+
+// ofLaunched returns the types of the class that an instance is launched with; none if they are not known.
+func (t *instanceTypes) ofLaunched(ctx context.Context, m *ec2Instance, class cloud.ClassRef) []*catalog.Type {
+	types, err := t.of(ctx, class)
 	if err != nil {
 		t.opts.Log.Debug("the type of an instance is not known", "instance", m.ID, "error", err)
 		return nil

@@ -156,8 +156,7 @@ func (c *Controller) judge(ctx context.Context, claim *karpenterv1.NodeClaim) (r
 }
 
 func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, pool *karpenterv1.NodePool, now time.Time) (string, error) {
-	ref := claim.Spec.NodeClassRef
-	class := cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+	class := mirror.ClassOfClaim(claim)
 	known, err := c.Types(class)
 	if err != nil {
 		known = nil // then nothing can be missed

@@ -83,7 +83,7 @@ func (l *Loop) Changed(class cloud.ClassRef) {
 		l.changed = map[cloud.ClassRef]bool{}
 	}
 	if len(l.changed) < changedMost {
-		l.changed[class] = true
+		l.changed[class.Object()] = true
 	}
 }
 
@@ -131,7 +131,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	changed := l.takeChanged()
 	for _, class := range l.Mirror.Classes() {
 		n := l.due[class]
-		if !changed[class] && l.Now().Before(n.at) {
+		if !changed[class.Object()] && l.Now().Before(n.at) {
 			continue
 		}
 		if l.ask(ctx, class) {

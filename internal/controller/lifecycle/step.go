@@ -155,8 +155,7 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 // request returns the launch request of a claim: every offering that the claim allows and
 // that holds what it needs, the cheapest first.
 func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeClaim) (cloud.LaunchRequest, error) {
-	ref := claim.Spec.NodeClassRef
-	class := cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+	class := mirror.ClassOfClaim(claim)
 	want, err := translate.ClaimRequirements(claim)
 	if err != nil {
 		return cloud.LaunchRequest{}, &cloud.Failure{Kind: cloud.Rejected, Message: err.Error()}

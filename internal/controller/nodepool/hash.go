@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -24,7 +25,7 @@ func (c *Controllers) reconcileHash(ctx context.Context, np *karpenterv1.NodePoo
 			return fmt.Errorf("list claims of pool %s: %w", np.Name, err)
 		}
 		for i := range claims.Items {
-			if err := c.migrateClaim(ctx, &claims.Items[i], hash); client.IgnoreNotFound(err) != nil {
+			if err := c.migrateClaim(ctx, &claims.Items[i], np, hash); client.IgnoreNotFound(err) != nil {
 				return err
 			}
 		}
@@ -36,11 +37,14 @@ func (c *Controllers) reconcileHash(ctx context.Context, np *karpenterv1.NodePoo
 
 // migrateClaim brings a claim to the present version of the hash. One that is known to
 // have drifted keeps its old hash, and so stays drifted.
-func (c *Controllers) migrateClaim(ctx context.Context, claim *karpenterv1.NodeClaim, hash string) error {
+func (c *Controllers) migrateClaim(ctx context.Context, claim *karpenterv1.NodeClaim, np *karpenterv1.NodePool, hash string) error {
 	if claim.Annotations[karpenterv1.NodePoolHashVersionAnnotationKey] == karpenterv1.NodePoolHashVersion {
 		return nil
 	}
 	annotations := map[string]string{karpenterv1.NodePoolHashVersionAnnotationKey: karpenterv1.NodePoolHashVersion}
+	if after := convert.Template(np).Spec.ExpireAfter.String(); translate.IsOlderClaim(claim) && claim.Spec.ExpireAfter.String() != after {
+		annotations[translate.ExpireAfterAnnotationKey] = after
+	}
 	if !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeDrifted) {
 		annotations[karpenterv1.NodePoolHashAnnotationKey] = hash
 	}

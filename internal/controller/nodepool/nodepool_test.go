@@ -166,6 +166,8 @@ func migratesHash(t *testing.T, w *world) {
 	old := map[string]string{"karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v2"}
 	steady, drifted := claim("old", "steady"), claim("old", "drifted")
 	steady.Annotations, drifted.Annotations = old, old
+	month := 720 * time.Hour // v1's default: the pool says never
+	steady.Spec.ExpireAfter = karpenterv1.NillableDuration{Duration: &month}
 	w.create(t, steady)
 	w.create(t, drifted)
 	w.setStatus(t, drifted, karpenterv1.NodeClaimStatus{Conditions: []metav1.Condition{{
@@ -184,6 +186,9 @@ func migratesHash(t *testing.T, w *world) {
 			}
 			return nil
 		})
+	}
+	if got := steady.Annotations["dovetail.sh/expire-after"]; got != "Never" || !translate.Expires(steady).IsZero() {
+		t.Errorf("the claim of v1beta1 expires after %q at %s, want never as its pool says", got, translate.Expires(steady))
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -46,8 +46,7 @@ func (c *Controllers) reconcileUsage(ctx context.Context, np *karpenterv1.NodePo
 	used := usage(counted, unclaimed)
 	c.gauge(c.Metrics.NodePoolsLimit, np.Name, translate.Quantities(np.Spec.Limits))
 	c.gauge(c.Metrics.NodePoolsUsage, np.Name, used)
-	ref := np.Spec.Template.Spec.NodeClassRef
-	known, _ := c.Types(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}) // without them prices are unknown
+	known, _ := c.Types(mirror.ClassOfPool(np)) // without them prices are unknown
 	hourly, allKnown := cost(counted, known)
 	c.Metrics.NodePoolsCost.WithLabelValues(np.Name).Set(hourly)
 	if !allKnown {

@@ -60,8 +60,7 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 			return Case{}, err
 		}
 		markReady(np)
-		ref := np.Spec.Template.Spec.NodeClassRef
-		store.SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, from.Types, nil)
+		store.SetTypes(mirror.ClassOfPool(np), from.Types, nil)
 		if err := store.Observe(np); err != nil {
 			return Case{}, err
 		}

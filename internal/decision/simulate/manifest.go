@@ -31,6 +31,7 @@ import (
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -179,6 +180,9 @@ func (m *manifests) add(d *document, text []byte) error {
 		return nil
 	}
 	o := objectOf(head.APIVersion, head.Kind)
+	if o == nil && convert.IsOlder(head.APIVersion) {
+		return fmt.Errorf("%s of %s is an older version: dovetail convert -f %s writes it as v1", head.Kind, head.APIVersion, d.path)
+	}
 	if o == nil {
 		m.ignored[head.Kind]++
 		return nil
@@ -284,9 +288,8 @@ func (m *manifests) sortIn(o client.Object) error {
 	}
 	switch o := o.(type) {
 	case *karpenterv1.NodePool:
-		if o.Spec.Template.Spec.NodeClassRef == nil {
-			return fmt.Errorf("NodePool %s: spec.template.spec.nodeClassRef is missing", o.Name)
-		}
+		kind, _ := convert.ClassKind("aws") // which one does not matter here
+		o.Spec.Template.Spec.NodeClassRef = convert.Complete(o.Spec.Template.Spec.NodeClassRef, kind)
 		m.pools = append(m.pools, o)
 	case *karpenterv1.NodeClaim:
 		if o.Spec.NodeClassRef == nil {

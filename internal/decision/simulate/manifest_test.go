@@ -231,7 +231,7 @@ func TestManifestsNameWhatIsWrong(t *testing.T) {
 		"no kind":                      {poolText + "---\n# a comment\na: b\n", ": document 2 (line 13): has no apiVersion and kind"},
 		"a field that there is not":    {"---\n" + strings.Replace(poolText, "requirements", "requirments", 1), `: document 1 (line 2): NodePool: error unmarshaling JSON: while decoding JSON: json: unknown field "requirments"`},
 		"a requirement that cannot be": {strings.Replace(poolText, "operator: In", "operator: Like", 1), ": document 1 (line 1): NodePool general: "},
-		"a pool without a class":       {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\n", ": document 1 (line 1): NodePool a: spec.template.spec.nodeClassRef is missing"},
+		"an older pool":                {"apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\n", ": document 1 (line 1): Provisioner of karpenter.sh/v1alpha5 is an older version: dovetail convert -f "},
 		"a claim without a class":      {"apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: a}\n", ": document 1 (line 1): NodeClaim a: spec.nodeClassRef is missing"},
 		"fewer pods than none":         {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: -1}\n", ": document 1 (line 1): Deployment a: it has -1 pods; it may have 0 and more"},
 		"an object without a name":     {"apiVersion: v1\nkind: Pod\n", ": document 1 (line 1): Pod: metadata.name is missing"},

@@ -83,7 +83,7 @@ func (x *pools) evaluateOverlays() {
 			labels = map[string]string{}
 		}
 		labels[karpenterv1.NodePoolLabelKey] = np.Name
-		class := classOf(np)
+		class := ClassOfPool(np)
 		of = append(of, overlay.Pool{Name: np.Name, Labels: labels, Class: class.String(), Types: x.types[class].types})
 	}
 	o.effects, o.conflicts = overlay.Evaluate(list, of)

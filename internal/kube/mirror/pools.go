@@ -8,6 +8,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
@@ -76,17 +77,17 @@ func (x *pools) managed() []*karpenterv1.NodePool {
 func (x *pools) classes() []cloud.ClassRef {
 	var classes []cloud.ClassRef
 	for _, np := range x.managed() {
-		classes = append(classes, classOf(np))
+		classes = append(classes, ClassOfPool(np))
 	}
 	slices.SortFunc(classes, func(a, b cloud.ClassRef) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kubelet, b.Kubelet))
 	})
 	return slices.Compact(classes)
 }
 
 // view returns what a snapshot says of a NodePool.
 func (x *pools) view(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
-	known, ok := x.types[classOf(np)]
+	known, ok := x.types[ClassOfPool(np)]
 	p := translate.Pool(np, x.shortages.Types(x.overlaid(np.Name, known.types), now), now)
 	if p.Unready == "" && known.err != nil {
 		p.Unready = "instance types are not known: " + known.err.Error()
@@ -97,7 +98,17 @@ func (x *pools) view(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 	return p
 }
 
-func classOf(np *karpenterv1.NodePool) cloud.ClassRef {
-	ref := np.Spec.Template.Spec.NodeClassRef
-	return cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+// ClassOfPool returns the node class of a NodePool that refers to one.
+func ClassOfPool(np *karpenterv1.NodePool) cloud.ClassRef {
+	t := &np.Spec.Template.Spec
+	return classRef(t.NodeClassRef, convert.Kubelet(t.Kubelet, np.Annotations))
+}
+
+// ClassOfClaim returns the node class of a NodeClaim that refers to one.
+func ClassOfClaim(nc *karpenterv1.NodeClaim) cloud.ClassRef {
+	return classRef(nc.Spec.NodeClassRef, convert.Kubelet(nc.Spec.Kubelet, nc.Annotations))
+}
+
+func classRef(ref *karpenterv1.NodeClassReference, kubelet string) cloud.ClassRef {
+	return cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name, Kubelet: kubelet}
 }

@@ -275,9 +275,9 @@ func byAge(a, b *pod) int {
 func (b *builder) supplies(view *deviceView) map[string]*devices.Supply {
 	x, allocated := b.store.devices, b.store.devices.allocated()
 	for _, np := range b.store.pools.managed() {
-		for _, t := range b.store.pools.types[classOf(np)].types {
+		for _, t := range b.store.pools.types[ClassOfPool(np)].types {
 			key := typeOfPool{np.Name, t.Name}
-			if s := x.templateOf(classOf(np), key); s != nil {
+			if s := x.templateOf(ClassOfPool(np), key); s != nil {
 				view.templates[key] = s
 			}
 		}

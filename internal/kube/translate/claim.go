@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/convert"
@@ -54,9 +55,18 @@ func NodeClaim(np *karpenterv1.NodePool, l *plan.Launch, v Vocabulary) *karpente
 			NodeClassRef:           t.Spec.NodeClassRef,
 			TerminationGracePeriod: t.Spec.TerminationGracePeriod,
 			ExpireAfter:            t.Spec.ExpireAfter,
-			Kubelet:                t.Spec.Kubelet,
+			Kubelet:                kubelet(np),
 		},
 	}
+}
+
+// kubelet returns the kubelet's configuration that the claims of a pool have in place of their class's.
+func kubelet(np *karpenterv1.NodePool) *runtime.RawExtension {
+	config := convert.Kubelet(np.Spec.Template.Spec.Kubelet, np.Annotations)
+	if config == "" {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: []byte(config)}
 }
 
 // launchLabels chooses values for the custom labels that requirements leave open: those that

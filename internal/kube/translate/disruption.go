@@ -22,6 +22,9 @@ const (
 	// StepAnnotationKey is on the NodeClaims of a command in progress: the command's id, how many
 	// nodes it removes, how many it launched, and perhaps "terminate-first", with spaces between.
 	StepAnnotationKey = "dovetail.sh/disruption-step"
+	// ExpireAfterAnnotationKey is on a claim of v1beta1: the age at which it is removed, as its pool
+	// says, or "Never".
+	ExpireAfterAnnotationKey = "dovetail.sh/expire-after"
 	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
 	// by which its drain must begin, in RFC 3339.
 	ReplaceByAnnotationKey = "dovetail.sh/replace-by"

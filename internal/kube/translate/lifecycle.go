@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -121,14 +122,36 @@ func Grace(pod *corev1.Pod) time.Duration {
 // take its instance away; zero: never.
 func Expires(nc *karpenterv1.NodeClaim) time.Time {
 	expires, _ := time.Parse(time.RFC3339, nc.Annotations[ReplaceByAnnotationKey]) // we write it
-	if nc.Spec.ExpireAfter.Duration == nil {
+	after := expireAfter(nc)
+	if after.Duration == nil {
 		return expires
 	}
-	old := nc.CreationTimestamp.Add(*nc.Spec.ExpireAfter.Duration)
+	old := nc.CreationTimestamp.Add(*after.Duration)
 	if expires.IsZero() || old.Before(expires) {
 		return old
 	}
 	return expires
+}
+
+// expireAfter returns the age at which a claim is removed. A claim of v1beta1 has none: what v1 reads there
+// is the default, so what its pool says was written into an annotation. Until then it stays.
+func expireAfter(nc *karpenterv1.NodeClaim) karpenterv1.NillableDuration {
+	after := nc.Spec.ExpireAfter
+	if text, has := nc.Annotations[ExpireAfterAnnotationKey]; has {
+		if err := after.UnmarshalJSON([]byte(strconv.Quote(text))); err == nil { // we write it
+			return after
+		}
+	}
+	if IsOlderClaim(nc) {
+		return karpenterv1.NillableDuration{}
+	}
+	return after
+}
+
+// IsOlderClaim reports whether a claim was made before there was v1, and has not been looked at since.
+func IsOlderClaim(nc *karpenterv1.NodeClaim) bool {
+	version := nc.Annotations[karpenterv1.NodePoolHashVersionAnnotationKey]
+	return version == "v1" || version == "v2"
 }
 
 // Ageless returns the claim without its expiry by age. It is for static pools while the gate
