@@ -14,7 +14,7 @@ DEVCLUSTER_SOURCES := $(shell find devcluster -type f -not -name '*_test.go' -no
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: bin/devcluster ## build bin/dovetail and bin/devcluster
@@ -43,7 +43,7 @@ OUTSIDE := -count=1
 .PHONY: test
 test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
 	@echo "testing (the first run compiles the product: a few minutes)…"
-	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... ; } | $(REPORT)
+	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... ; } | $(REPORT)
 
 .PHONY: test-race
 test-race: ## the same with the race detector, and with more of what takes long
@@ -77,6 +77,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	cd tools && go vet ./...
 	cd tools/helm && go vet ./charttest
 	cd tools/image && go vet ./...
+	cd tools/prometheus && go vet ./...
 	$(BENCH_GO) -C bench vet -mod=mod ./...
 
 .PHONY: fmt
@@ -90,6 +91,14 @@ generate: ## write the deep copies and CRDs that follow from the markers in api/
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	go -C tools run ./crdtweak ../config/crd
 	go -C tools run ./chartgen ..
+
+.PHONY: dashboards
+dashboards: ## write the chart's Grafana dashboards (tools/prometheus)
+	go -C tools/prometheus run .
+
+.PHONY: record-metrics
+record-metrics: build ## record what a controller shows in the run of TestMetrics, for the tests of dashboards and rules
+	$(CLUSTER_ENV) go test -count=1 -timeout 20m -v -run '^TestMetrics$$' ./test/e2e -args -metrics-recording=$(CURDIR)/tools/prometheus/testdata/recording.gz
 
 .PHONY: verify
 verify: ## check that generated files, go.mod files and formatting are as they should be

@@ -23,7 +23,6 @@ func (s *Settings) inert() []string {
 	}{
 		{s.CPURequests != 1000, fmt.Sprintf("--cpu-requests=%d has no effect: the number of workers is fixed", s.CPURequests)},
 		{!s.DisableControllerWarmup, "--disable-controller-warmup=false has no effect: caches are always filled while waiting for the lease"},
-		{s.LogErrorOutputPaths != "stderr", fmt.Sprintf("--log-error-output-paths=%s has no effect: errors of logging itself are not written", s.LogErrorOutputPaths)},
 		{s.LegacyNodeRepair && !gates["NodeRepair"], "--legacy-node-repair=true has no effect: the gate NodeRepair is off"},
 		{gates["TerminateFirstRepair"] && !gates["NodeRepair"], "--feature-gates: TerminateFirstRepair=true has no effect: the gate NodeRepair is off"},
 		{gates["TerminateFirstRepair"] && gates["NodeRepair"] && s.LegacyNodeRepair, "--feature-gates: TerminateFirstRepair=true has no effect: legacy-node-repair is on"},

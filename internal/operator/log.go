@@ -21,33 +21,44 @@ const (
 	messagesMost = 1000
 )
 
-// NewLogger returns the process's logger: JSON lines with the keys that Karpenter's logs
-// have, to every path of --log-output-paths. Close the returned function at the end.
+// NewLogger returns the process's logger: to every path of --log-output-paths, JSON lines with the keys
+// that Karpenter's logs have, or lines for people. Close the returned function at the end.
 func NewLogger(s *Settings, stdout, stderr io.Writer, commit string) (*slog.Logger, func(), error) {
-	var writers []io.Writer
 	var files []*os.File
 	closeAll := func() {
 		for _, f := range files {
 			_ = f.Close()
 		}
 	}
-	for _, path := range strings.Split(s.LogOutputPaths, ",") {
-		switch path = strings.TrimSpace(path); path {
-		case "":
-		case "stdout":
-			writers = append(writers, stdout)
-		case "stderr":
-			writers = append(writers, stderr)
-		default:
-			f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-			if err != nil {
-				closeAll()
-				return nil, nil, fmt.Errorf("--log-output-paths: %w", err)
+	open := func(flag, paths string) (all []namedWriter, err error) {
+		for path := range strings.SplitSeq(paths, ",") {
+			switch path = strings.TrimSpace(path); path {
+			case "":
+			case "stdout":
+				all = append(all, namedWriter{path, stdout})
+			case "stderr":
+				all = append(all, namedWriter{path, stderr})
+			default:
+				f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+				if err != nil {
+					return nil, fmt.Errorf("--%s: %w", flag, err)
+				}
+				files = append(files, f)
+				all = append(all, namedWriter{path, f})
 			}
-			files = append(files, f)
-			writers = append(writers, f)
 		}
+		return all, nil
 	}
+	outputs, err := open("log-output-paths", s.LogOutputPaths)
+	var errorOutputs []namedWriter
+	if err == nil {
+		errorOutputs, err = open("log-error-output-paths", s.LogErrorOutputPaths)
+	}
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	to := &sinks{outputs: outputs, errors: errorOutputs, failing: map[string]bool{}}
 	level := slog.LevelInfo
 	switch s.LogLevel {
 	case "debug":
@@ -55,10 +66,11 @@ func NewLogger(s *Settings, stdout, stderr io.Writer, commit string) (*slog.Logg
 	case "error":
 		level = slog.LevelError
 	}
-	h := slog.NewJSONHandler(io.MultiWriter(writers...), &slog.HandlerOptions{
-		Level: level, AddSource: level == slog.LevelDebug, ReplaceAttr: karpenterKeys,
-	})
-	return slog.New(h).With("logger", ourLogger, "commit", commit), closeAll, nil
+	options := &slog.HandlerOptions{Level: level, AddSource: level == slog.LevelDebug, ReplaceAttr: karpenterKeys}
+	if s.LogFormat == formatConsole {
+		return slog.New(newConsole(to, options)), closeAll, nil
+	}
+	return slog.New(slog.NewJSONHandler(to, options)).With("logger", ourLogger, "commit", commit), closeAll, nil
 }
 
 // ourLogger is what each line has for its logger.

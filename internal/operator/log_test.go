@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -97,5 +99,66 @@ func TestALineHasOneMessage(t *testing.T) {
 	}
 	if line["message"] != "deleted claim" || line["detail"] != "why" || line["logger"] != "controller" || line["library"] != "cache" {
 		t.Errorf("the line is %s", out.String())
+	}
+}
+
+// TestConsoleLinesAreForPeople: time, level and message first, no key twice, and no key that is only for parsers.
+func TestConsoleLinesAreForPeople(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log, closeLog, err := NewLogger(&Settings{LogFormat: "console", LogOutputPaths: "stdout"}, &out, io.Discard, "abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeLog()
+	log = log.With("controller", "provisioner")
+	observe.Logged(log, observe.LogCreated, observe.Named("NodeClaim", "a"), "claim", "a", "took", 1500*time.Millisecond, "why", "two words")
+	log.Debug("left out")
+	log.Warn("no keys but the controller's")
+	shape := regexp.MustCompile(`^\d\d:\d\d:\d\d\.\d\d\d INFO  created nodeclaim  controller=provisioner claim=a took=1.5s why="two words"
+\d\d:\d\d:\d\d\.\d\d\d WARN  no keys but the controller's  controller=provisioner
+$`)
+	if !shape.MatchString(out.String()) {
+		t.Errorf("the log is\n%s", out.String())
+	}
+}
+
+// TestAnOutputThatCannotBeWrittenIsReported once until it can be, and the others get every line.
+func TestAnOutputThatCannotBeWrittenIsReported(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	full := &fullDisk{times: 2}
+	s := &sinks{outputs: []namedWriter{{"/logs/a", full}, {"stdout", &out}}, errors: []namedWriter{{"stderr", &errs}}, failing: map[string]bool{}}
+	log := slog.New(slog.NewJSONHandler(s, nil))
+	for range 3 {
+		log.Info("line")
+	}
+	full.times = 1
+	log.Info("line")
+	const said = "the log cannot be written to /logs/a: no space left on device\n"
+	if got := errs.String(); got != said+said {
+		t.Errorf("error outputs have %q, want %q twice", got, said)
+	}
+	if got := strings.Count(out.String(), "\n"); got != 4 {
+		t.Errorf("the other output has %d lines, want 4", got)
+	}
+}
+
+// fullDisk is a writer that fails some times.
+type fullDisk struct{ times int }
+
+func (f *fullDisk) Write(b []byte) (int, error) {
+	if f.times > 0 {
+		f.times--
+		return 0, syscall.ENOSPC
+	}
+	return len(b), nil
+}
+
+func TestAnErrorOutputThatCannotBeOpenedIsAnError(t *testing.T) {
+	t.Parallel()
+	_, _, err := NewLogger(&Settings{LogOutputPaths: "stdout", LogErrorOutputPaths: "/no/such/directory/log"}, io.Discard, io.Discard, "")
+	if err == nil || !strings.Contains(err.Error(), "--log-error-output-paths") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -45,6 +45,7 @@ type Settings struct {
 	LeaderElectionNamespace          string
 	MemoryLimit                      int64
 	CPURequests                      int
+	LogFormat                        string
 	LogLevel                         string
 	LogOutputPaths                   string
 	LogErrorOutputPaths              string
@@ -100,9 +101,10 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; empty: the pod's own, or kube-system")
 	a.bytes(&s.MemoryLimit, "memory-limit", -1, "memory of the container in bytes; the garbage collector keeps below 90 % of it; -1: no limit")
 	a.number(&s.CPURequests, "cpu-requests", 1000, "cpu of the container in millicores; accepted for compatibility, without effect: the number of workers is fixed")
+	a.text(&s.LogFormat, "log-format", formatJSON, "json, as Karpenter's logs are, or console: lines for people")
 	a.text(&s.LogLevel, "log-level", "info", "debug, info or error")
 	a.text(&s.LogOutputPaths, "log-output-paths", "stdout", "where logs go: stdout, stderr or files, comma separated")
-	a.text(&s.LogErrorOutputPaths, "log-error-output-paths", "stderr", "where errors of the logger go; accepted for compatibility, without effect")
+	a.text(&s.LogErrorOutputPaths, "log-error-output-paths", "stderr", "where it is said that the log cannot be written: stdout, stderr or files, comma separated")
 	a.duration(&s.BatchMaxDuration, "batch-max-duration", 10*time.Second, "longest time for which pending pods are collected before a decision; if it is shorter than the idle duration, the idle duration has no effect")
 	a.duration(&s.BatchIdleDuration, "batch-idle-duration", time.Second, "time without a new pending pod after which a decision is made")
 	a.text(&s.PreferencePolicy, "preference-policy", "Respect", "Respect or Ignore preferred affinities")
@@ -159,6 +161,7 @@ func (s *Settings) Validate() error {
 	}
 	return cmp.Or(
 		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS), s.validateAWS(s.CloudProvider),
+		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),

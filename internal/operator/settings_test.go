@@ -166,7 +166,7 @@ func TestWhatHasNoEffectIsSaid(t *testing.T) {
 		"--feature-gates=NodeRepair=true --legacy-node-repair":                                          "",
 		"--cpu-requests=4000":                                                                           "--cpu-requests=4000 has no effect",
 		"--disable-controller-warmup=false":                                                             "--disable-controller-warmup=false has no effect",
-		"--log-error-output-paths=/tmp/e":                                                               "--log-error-output-paths=/tmp/e has no effect",
+		"--log-error-output-paths=/tmp/e":                                                               "",
 		"--cluster-name=prod --cloud-provider=kwok":                                                     "--cluster-name and --interruption-queue have no effect",
 		"--aws-feature-gates=DRANVIDIAGPU=true":                                                         "--aws-feature-gates: DRANVIDIAGPU=true has no effect: ignore-dra-requests",
 		"--aws-feature-gates=DRANVIDIAGPU=true,DRAEFA=true --ignore-dra-requests=false":                 "",

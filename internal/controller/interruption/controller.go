@@ -50,6 +50,8 @@ type Loop struct {
 	Log     *slog.Logger
 	// ReplaceOnRebalance: an instance that is likely to be reclaimed is replaced.
 	ReplaceOnRebalance bool
+	// Queue is the name of the queue that notices come by, for log lines.
+	Queue string
 	// ReservationKey is the label that names the reservation of an instance; empty: there are none.
 	ReservationKey string
 	// Short is called with the offerings whose instances were reclaimed; may be nil.
@@ -178,7 +180,7 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 	l.report(n, claim, nodes)
 	l.onInstance(observe.TerminatingOnInterruption(string(n.Kind)), claim, nodes)
 	l.Metrics.Disrupted(claim, string(n.Kind), "", 0)
-	observe.Logged(l.Log, observe.LogInterrupted, observe.Named("NodeClaim", claim.Name), "messageKind", n.Kind, "action", "CordonAndDrain", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
+	observe.Logged(l.Log, observe.LogInterrupted, observe.Named("NodeClaim", claim.Name), "queue", l.Queue, "messageKind", n.Kind, "action", "CordonAndDrain", "claim", claim.Name, "instance", n.InstanceID, "reason", n.Kind)
 	return nil
 }
 

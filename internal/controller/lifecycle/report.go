@@ -102,6 +102,7 @@ func (p *reconciliation) onClaimAndNodes(e observe.Event) {
 
 func (p *reconciliation) reportDeadline(deadline time.Time) {
 	p.Events.Event(p.claim, observe.TerminationGracePeriodExpiring(deadline))
+	observe.Logged(p.Log, observe.LogAnnotated, p.named(), karpenterv1.NodeClaimTerminationTimestampAnnotationKey, deadline.UTC().Format(time.RFC3339), "claim", p.claim.Name)
 }
 
 // reportWait says on the claim what its end has waited for too long.

@@ -19,6 +19,7 @@ const (
 	LogRegistered   = "registered nodeclaim"
 	LogInitialized  = "initialized nodeclaim"
 	LogDisrupting   = "disrupting node(s)"
+	LogAnnotated    = "annotated nodeclaim"
 	LogTainted      = "tainted node"
 	LogDeletedNode  = "deleted node"
 	LogDeletedClaim = "deleted nodeclaim"
