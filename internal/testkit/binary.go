@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// Binary returns the path of a program: devcluster or dovetail, which make build builds, or karpenter,
-// which make karpenter builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
+// Binary returns the path of a program: devcluster or dovetail, which make build builds, karpenter,
+// which make karpenter builds, or image, the directory that make bin/image writes. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
 // the working directory or the nearest directory above. The test is skipped with -short, and
 // when the variable is not set and the program is not built. It fails when the variable names
-// a file that does not exist, so that make test-cluster, which sets all three, skips nothing.
+// a file that does not exist, so that make test-cluster, which sets all four, skips nothing.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if testing.Short() {
@@ -58,9 +58,9 @@ func findBinary(name string) (string, error) {
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			target := "build"
-			if name == "karpenter" {
-				target = name
+			target, other := map[string]string{"karpenter": "karpenter", "image": "bin/image"}[name]
+			if !other {
+				target = "build"
 			}
 			return "", fmt.Errorf("bin/%s %w: run make %s", name, errNotBuilt, target)
 		}
